@@ -1,0 +1,58 @@
+# linerate: see README.md. Everything here runs on a fresh machine with Go and make.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin/linerate
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GOLANGCI := v2.15.0
+
+export CGO_ENABLED ?= 0
+
+.PHONY: all build demo test race simulate slow lint bench cross generate generated fuzz clean
+
+all: build
+
+build: ## one static binary in bin/
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/linerate
+
+demo: build ## the main job, in the built-in lab: measure, find the limit, try, prove, undo
+	./$(BIN) demo
+
+test: build ## all tests; installs or names the foreign programs that they talk to
+	@scripts/foreign
+	$(GO) test -timeout 9m $$($(GO) list ./... | grep -v -e /internal/lab -e /cmd/)
+	$(GO) test -timeout 9m -p 1 ./internal/lab/... ./cmd/... # these hold rates against truth: one at a time
+	@scripts/foreign --report
+
+race: ## the tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./internal/...
+
+simulate: ## error rates of the verdicts, 4,000 simulated sessions each
+	$(GO) test -tags slow -timeout 30m -run Slow -v ./internal/core/analysis
+
+slow: ## the long simulations and the no-difference sessions in the lab
+	$(GO) test -p 1 -tags slow -timeout 30m -run Slow -v ./internal/core/analysis ./internal/lab ./cmd/linerate
+
+lint: ## go vet, gofmt and golangci-lint, built at a pinned version
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt would change these"; exit 1; }
+	$(GO) vet ./...
+	@test "$$(bin/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI:v%=%)" || GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	bin/golangci-lint run ./...
+
+bench: build ## paired ratios against C peers, over veth in network namespaces
+	bench/run
+
+cross: ## build and vet code and tests for every system
+	scripts/cross
+
+generate: ## protocol code from proto/
+	proto/generate
+
+generated: generate ## fails if generated code is out of date
+	@git diff --exit-code --stat -- internal/control/session || { echo "generated code is out of date: run make generate and commit"; exit 1; }
+
+fuzz: ## each fuzz target for a short time
+	scripts/fuzz $(FUZZTIME)
+
+clean:
+	rm -rf bin
