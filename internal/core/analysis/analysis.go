@@ -1,0 +1,221 @@
+// Package analysis says what a session shows. It is the only place that names
+// verdicts.
+//
+//  1. Runs become blocks: a block counts when one attempt of it has all its
+//     runs valid (blocks.go).
+//  2. Blocks become one series of differences per candidate, direction and
+//     metric, replayed in the order in which they were completed (series.go).
+//  3. Series become verdicts: after a fixed number of blocks (fixed.go), or as
+//     soon as the evidence suffices (sequential.go). The two are never mixed.
+//  4. The session is asked whether it can be trusted: null twin or baseline
+//     pairs, position, trend, a path that changed (health.go, noise.go).
+//
+// The rules are those of statistics.md sections 2 to 8. Where they leave a
+// choice, it was made thus:
+//
+//   - Equivalence is not corrected for the number of candidates. Section 5.3
+//     takes only the levels of better and worse through Holm; each claim of
+//     equivalence is two one-sided tests and holds at the plan's level alone.
+//   - A candidate that was found equivalent keeps its place in Holm's ranking:
+//     only a rejected hypothesis makes the next threshold easier.
+//   - Directions and metrics are families of their own. A candidate leaves the
+//     blocks when it is decided in all of them.
+//   - Better and worse need both the plain interval beyond 0 and the adjusted
+//     p below alpha. For one candidate without ties the two are the same.
+//   - A fixed plan is looked at when its blocks, or its budget, are spent; before
+//     that there is an estimate, but no p and no verdict.
+//   - The plateau is a statement for the blocks at hand. The stop rule never
+//     looks at it, so that stopping does not depend on it.
+package analysis
+
+import (
+	"fmt"
+	"slices"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
+)
+
+// Result is what a session shows so far.
+type Result struct {
+	Verdicts      []model.Verdict // per direction and metric, in the order of the plan's settings
+	Plateaus      []model.Plateau // per direction and metric, where the plan has a factor and 3 complete blocks
+	Noise         []Noise         // per direction and metric, where baseline was compared with itself
+	Health        []Health        // per direction and metric, where there are complete blocks
+	Blocks        int             // complete blocks, without baseline pairs
+	Untrustworthy bool            // baseline differs from itself: no verdict is given
+	PathChanged   bool            // the baseline fell for good: no verdict is given
+	Reason        string          // why untrustworthy, or else why Done
+	Done          bool            // nothing is left to run
+	Leaving       []string        // candidates that are decided everywhere and may leave the blocks
+	Hopeless      bool            // not Done, but no candidate is likely to be decided: ask, or stop
+	Unstable      []Unstable      // settings that cause more invalid runs than the others
+	Warnings      []string
+}
+
+// Analyse returns what the runs of plan p show, of each metric in each
+// direction; without metrics, of goodput. The runs may be in any order and
+// include invalid ones and all attempts; nothing else is removed. The same
+// runs give the same result, however often it is asked.
+func Analyse(p model.Plan, runs []model.Run, metrics ...model.Metric) Result {
+	if len(metrics) == 0 {
+		metrics = []model.Metric{model.Goodput}
+	}
+	s := newSession(p, runs, metrics)
+	s.replay()
+	r := Result{Blocks: s.counted, Warnings: s.warnings, Unstable: unstable(s.runs)}
+	for _, u := range r.Unstable {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("unstable: %d of %d runs of %s were invalid", u.Invalid, u.Runs, u.Setting))
+	}
+	for _, x := range s.series {
+		h := s.health(x)
+		if h.Blocks > 0 {
+			r.Health = append(r.Health, h)
+			r.Warnings = append(r.Warnings, h.warnings(x.label())...)
+		}
+		if h.PathChanged && !r.PathChanged {
+			r.PathChanged, r.Reason = true, "the path changed during the session"
+		}
+	}
+	spent := s.spent()
+	s.judgeNull(&r, spent != "")
+	s.finish(&r, spent)
+	for _, x := range s.series {
+		r.Verdicts = append(r.Verdicts, s.verdicts(x, r)...)
+		if pl, ok := s.plateau(x); ok {
+			r.Plateaus = append(r.Plateaus, pl)
+		}
+	}
+	r.Hopeless = s.hopeless(r)
+	return r
+}
+
+// finish applies the stop rule (statistics.md section 5.3): distrust, a changed
+// path, every candidate decided, or nothing left to spend.
+func (s *session) finish(r *Result, spent string) {
+	decided := s.plan.Mode == model.Sequential && len(s.candidates) > 0
+	for _, name := range s.candidates {
+		if s.left[name] {
+			r.Leaving = append(r.Leaving, name)
+		} else {
+			decided = false
+		}
+	}
+	switch {
+	case r.Untrustworthy, r.PathChanged:
+		r.Done = true
+	case decided:
+		r.Done, r.Reason = true, "every comparison is decided"
+	case spent != "":
+		r.Done, r.Reason = true, spent
+	}
+}
+
+// verdicts returns the verdicts of one series.
+func (s *session) verdicts(x *series, r Result) []model.Verdict {
+	var out []model.Verdict
+	if s.plan.Mode == model.FixedBlocks {
+		out = s.fixedVerdicts(x, r.Done)
+	} else {
+		out = s.sequentialVerdicts(x)
+	}
+	for i := range out {
+		v := &out[i]
+		if v.IsTwin && r.Untrustworthy {
+			continue // its own finding is the reason
+		}
+		if r.Untrustworthy || r.PathChanged {
+			v.Outcome, v.Size, v.MoreBlocks, v.P, v.Reason = model.Undecided, "", 0, nil, r.Reason
+			continue
+		}
+		if v.Outcome == model.Undecided && v.Reason == "" {
+			v.Reason = fmt.Sprintf("not enough data after %d blocks", v.Blocks)
+		}
+	}
+	return out
+}
+
+// hopeless reports whether every candidate without a verdict would need more
+// than three times the blocks that are left (statistics.md section 5.3, rule
+// 4). It says nothing before a verdict could have been reached at all.
+func (s *session) hopeless(r Result) bool {
+	if r.Done || s.plan.Mode != model.Sequential {
+		return false
+	}
+	open := false
+	for _, v := range r.Verdicts {
+		if v.IsTwin || v.Outcome != model.Undecided {
+			continue
+		}
+		if v.Blocks < s.floor || v.MoreBlocks <= stats.HopelessFactor*s.remaining(v.Setting) {
+			return false
+		}
+		open = true
+	}
+	return open
+}
+
+// newVerdict returns the parts of a verdict that both modes share.
+func (s *session) newVerdict(x *series, side *side) model.Verdict {
+	v := model.Verdict{
+		Setting: side.name, Baseline: s.plan.Baseline, Direction: x.direction, Metric: x.metric,
+		Outcome: model.Undecided, Blocks: len(side.d), IsTwin: side.twin,
+		Interval: modelInterval(stats.Unbounded(), "none"),
+	}
+	if len(side.d) > 0 {
+		v.Estimate = stats.Mean(side.d)
+	}
+	return v
+}
+
+func modelInterval(i stats.Interval, method string) model.Interval {
+	return model.Interval{Low: model.Bound(i.Low), High: model.Bound(i.High), Confidence: i.Confidence, Method: method}
+}
+
+// size says how large a difference surely is (statistics.md section 4.4).
+func size(o model.Outcome, i model.Interval, margin float64) string {
+	low, high := float64(i.Low), float64(i.High)
+	if o == model.Worse {
+		low, high = -high, -low
+	}
+	switch {
+	case o != model.Better && o != model.Worse:
+		return ""
+	case low >= margin:
+		return "at least the margin"
+	case high < margin:
+		return "small"
+	}
+	return ""
+}
+
+// plateau returns the smallest level that is good enough, from the blocks in
+// which all levels are present (statistics.md section 8).
+func (s *session) plateau(x *series) (model.Plateau, bool) {
+	levels := s.plan.Levels
+	if s.plan.Factor == "" || len(levels) < 2 {
+		return model.Plateau{}, false
+	}
+	var rows [][]float64
+	for _, b := range s.blocks {
+		if row, ok := x.row(b, levels); ok && !b.null {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) < stats.NormalBlocks {
+		return model.Plateau{}, false
+	}
+	found := stats.Plateau(rows, float64(s.plan.Tolerance)/100, s.plan.Confidence)
+	out := model.Plateau{Direction: x.direction, Metric: x.metric, Decided: found.Decided, Tolerance: s.plan.Tolerance}
+	if found.Decided {
+		out.Level = levels[found.Level]
+		return out, true
+	}
+	out.From, out.To = levels[found.From], levels[found.To]
+	out.Reason = fmt.Sprintf("after %d blocks no level is surely within %g %% of every other", len(rows), float64(s.plan.Tolerance))
+	return out, true
+}
+
+// candidatesOf returns the settings to compare, in the order of the plan.
+func candidatesOf(p model.Plan) []string { return slices.Clip(plan.Candidates(p)) }

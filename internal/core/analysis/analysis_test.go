@@ -1,0 +1,361 @@
+package analysis
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+func TestSequentialV1IsBetterAtBlockSeven(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	f := steady(p, map[string][]float64{"s1": v1()})
+	for n := 1; n <= 8; n++ {
+		r := Analyse(p, runsOf(p, p.NullBlocks+n, f))
+		v := verdictOf(t, r, "s1")
+		want := model.Undecided
+		if n >= 7 {
+			want = model.Better
+		}
+		if v.Outcome != want || r.Done != (n >= 7) || v.Blocks != n || r.Blocks != n {
+			t.Fatalf("block %d: %s (%s), done %v", n, v.Outcome, v.Reason, r.Done)
+		}
+		if v.P != nil {
+			t.Errorf("block %d: a fixed-n p in sequential mode", n)
+		}
+		if n == 8 {
+			near(t, "evidence", *v.Evidence, 138.859354, 1e-3)
+			near(t, "low", float64(v.Interval.Low), 0.016152, 1e-6)
+			near(t, "high", float64(v.Interval.High), 0.070949, 1e-6)
+			near(t, "estimate", v.Estimate, 0.043903, 1e-6)
+			if v.Family != nil || !slices.Equal(r.Leaving, []string{"s1"}) {
+				t.Errorf("family %v, leaving %v", v.Family, r.Leaving)
+			}
+		}
+	}
+}
+
+func TestSequentialV2IsEquivalentAtBlockSix(t *testing.T) {
+	p := newPlan(t, 2, func(o *plan.Options) { o.Margin = 2 })
+	f := steady(p, map[string][]float64{"s1": v2()})
+	for n := 1; n <= 10; n++ {
+		v := verdictOf(t, Analyse(p, runsOf(p, p.NullBlocks+n, f)), "s1")
+		if (v.Outcome == model.Equivalent) != (n >= 6) {
+			t.Errorf("block %d: %s", n, v.Outcome)
+		}
+	}
+}
+
+func TestSequentialHolmAsksMoreOfTheLeader(t *testing.T) {
+	// Blocks 1 to 7 bring E+ of V1 to 70: enough for one candidate (40) and for
+	// the second of two (40), not for the leading one of two (80).
+	alone := newPlan(t, 3, nil)
+	r := Analyse(alone, runsOf(alone, 7, steady(alone, map[string][]float64{"s1": v1(), "s2": {0.001, -0.012}})))
+	if v := verdictOf(t, r, "s1"); v.Outcome != model.Undecided || v.Family == nil {
+		t.Errorf("leader with E 70 of 80: %s", v.Outcome)
+	}
+	strong := []float64{0.3}
+	r = Analyse(alone, runsOf(alone, 7, steady(alone, map[string][]float64{"s1": v1(), "s2": strong})))
+	for _, name := range []string{"s1", "s2"} {
+		if v := verdictOf(t, r, name); v.Outcome != model.Better {
+			t.Errorf("%s behind a decided leader: %s", name, v.Outcome)
+		}
+	}
+	if !r.Done || r.Reason != "every comparison is decided" {
+		t.Errorf("done %v: %s", r.Done, r.Reason)
+	}
+}
+
+func TestCandidateLeavesAndBlocksStayComplete(t *testing.T) {
+	p := newPlan(t, 3, nil)
+	f := steady(p, map[string][]float64{"s1": {0.5}, "s2": {0.001, -0.03, 0.025}})
+	runs := runsOf(p, 7, f)
+	if r := Analyse(p, runs); !slices.Equal(r.Leaving, []string{"s1"}) || r.Done {
+		t.Fatalf("leaving %v, done %v", r.Leaving, r.Done)
+	}
+	without := slices.DeleteFunc(slices.Clone(p.Order[7]), func(s string) bool { return s == "s1" })
+	r := Analyse(p, append(runs, attemptOf(len(runs), 8, 1, without, f)...))
+	if v := verdictOf(t, r, "s2"); v.Blocks != 8 {
+		t.Errorf("s2 has %d blocks, want 8", v.Blocks)
+	}
+	if v := verdictOf(t, r, "s1"); v.Blocks != 7 || v.Outcome != model.Better {
+		t.Errorf("s1: %s after %d blocks", v.Outcome, v.Blocks)
+	}
+	cut := slices.DeleteFunc(slices.Clone(p.Order[7]), func(s string) bool { return s == "s2" })
+	if r := Analyse(p, append(runs, attemptOf(len(runs), 8, 1, cut, f)...)); r.Blocks != 7 {
+		t.Errorf("a block without an undecided candidate counts: %d blocks", r.Blocks)
+	}
+}
+
+func TestFixedV1(t *testing.T) {
+	p := newPlan(t, 2, fixed(8))
+	f := steady(p, map[string][]float64{"s1": v1()})
+	half := Analyse(p, runsOf(p, 8, f))
+	if v := verdictOf(t, half, "s1"); v.Outcome != model.Undecided || v.P != nil || half.Done || v.MoreBlocks != 4 {
+		t.Errorf("half way: %s, p %v, done %v, %d more", v.Outcome, v.P, half.Done, v.MoreBlocks)
+	}
+	r := Analyse(p, runsOf(p, 12, f))
+	v := verdictOf(t, r, "s1")
+	if v.Outcome != model.Better || v.Size != "" || v.Evidence != nil || !r.Done || v.Interval.Method != "exact signed-rank" {
+		t.Fatalf("%+v", v)
+	}
+	near(t, "p", *v.P, 0.0078125, 1e-12)
+	near(t, "estimate", v.Estimate, 0.043903, 1e-6)
+	near(t, "low", float64(v.Interval.Low), 0.021902, 1e-6)
+	near(t, "high", float64(v.Interval.High), 0.066725, 1e-6)
+	near(t, "achieved", v.Interval.Confidence, 0.9609375, 1e-9)
+}
+
+func TestFixedOutcomes(t *testing.T) {
+	negative := func(d []float64) []float64 {
+		out := slices.Clone(d)
+		for i := range out {
+			out[i] = -out[i]
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		blocks int
+		d      []float64
+		want   model.Outcome
+		size   string
+	}{
+		"V1":                {8, v1(), model.Better, ""},
+		"V1 turned":         {8, negative(v1()), model.Worse, ""},
+		"V2":                {10, v2(), model.Equivalent, ""},
+		"large":             {6, []float64{.2, .21, .19, .2, .22, .18}, model.Better, "at least the margin"},
+		"large loss":        {6, []float64{-.2, -.21, -.19, -.2, -.22, -.18}, model.Worse, "at least the margin"},
+		"small":             {6, []float64{.01, .011, .009, .012, .008, .0105}, model.Better, "small"},
+		"five by t":         {5, []float64{.2, .21, .19, .2, .22}, model.Better, "at least the margin"},
+		"noise":             {6, []float64{.2, -.21, .1, -.05, .02, -.08}, model.Undecided, ""},
+		"two blocks":        {2, []float64{.2, .2}, model.Undecided, ""},
+		"equal differences": {6, []float64{.1}, model.Better, "at least the margin"},
+		"no difference":     {6, []float64{0}, model.Equivalent, ""},
+	} {
+		p := newPlan(t, 2, fixed(c.blocks))
+		v := verdictOf(t, Analyse(p, runsOf(p, len(p.Order), steady(p, map[string][]float64{"s1": c.d}))), "s1")
+		if v.Outcome != c.want || v.Size != c.size {
+			t.Errorf("%s: %s %q (%s), want %s %q", name, v.Outcome, v.Size, v.Reason, c.want, c.size)
+		}
+		if (v.Outcome == model.Undecided) != (v.Reason != "") || (v.Outcome == model.Undecided) != (v.MoreBlocks > 0) {
+			t.Errorf("%s: reason %q, %d more blocks", name, v.Reason, v.MoreBlocks)
+		}
+	}
+}
+
+func TestFixedHolmHoldsBackAWeakCandidate(t *testing.T) {
+	weak := []float64{.05, .03, -.002, .06, .04, .01, .02, .035} // signed-rank p 2/128
+	p := newPlan(t, 6, fixed(8))
+	d := map[string][]float64{"s1": weak}
+	for _, s := range []string{"s2", "s3", "s4", "s5"} {
+		d[s] = []float64{.2, -.2, .1, -.11, .05, -.06, .01, -.02}
+	}
+	v := verdictOf(t, Analyse(p, runsOf(p, 8, steady(p, d))), "s1")
+	if v.Outcome != model.Undecided || !(v.Interval.Low > 0) || !strings.Contains(v.Reason, "5 comparisons") {
+		t.Errorf("%s (%s), interval %v", v.Outcome, v.Reason, v.Interval)
+	}
+	near(t, "adjusted p", *v.P, 5*2*2.0/256, 1e-12)
+	if v.Family == nil || !(v.Family.Low < v.Interval.Low) {
+		t.Errorf("family interval %v inside %v", v.Family, v.Interval)
+	}
+	alone := newPlan(t, 2, fixed(8))
+	if v := verdictOf(t, Analyse(alone, runsOf(alone, 12, steady(alone, d))), "s1"); v.Outcome != model.Better {
+		t.Errorf("alone: %s", v.Outcome)
+	}
+}
+
+func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
+	for name, change := range map[string]func(*plan.Options){"sequential": nil, "fixed": fixed(8)} {
+		p := newPlan(t, 3, change)
+		f := steady(p, map[string][]float64{"s1": {.2}, "s2": v1(), p.Twin: {.1, .11, .09, .12}})
+		r := Analyse(p, runsOf(p, 8, f))
+		if !r.Untrustworthy || !r.Done || !strings.Contains(r.Reason, "copy of the baseline") {
+			t.Errorf("%s: untrustworthy %v, done %v: %s", name, r.Untrustworthy, r.Done, r.Reason)
+		}
+		for _, v := range r.Verdicts {
+			if v.IsTwin != (v.Setting == p.Twin) || v.IsTwin != (v.Outcome == model.Better) {
+				t.Errorf("%s: %s is %s (%s)", name, v.Setting, v.Outcome, v.Reason)
+			}
+			if !v.IsTwin && (v.Reason != r.Reason || v.P != nil) {
+				t.Errorf("%s: %s says %q", name, v.Setting, v.Reason)
+			}
+		}
+	}
+}
+
+func TestBaselinePairs(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	signs := newSession(p, nil, nil)
+	pairs := func(d []float64) Result {
+		// value by coin, so that the differences are d whoever is the candidate
+		probe := signs.nullSigns()
+		return Analyse(p, runsOf(p, 4, func(_ string, block, position int) float64 {
+			if position == 1 {
+				return 1e9
+			}
+			return 1e9 * math.Exp(probe[block]*d[block-1])
+		}))
+	}
+	quiet := pairs([]float64{.012, -.031, .008, .022})
+	if quiet.Untrustworthy || len(quiet.Noise) != 1 || quiet.Noise[0].Source != "baseline pairs" {
+		t.Fatalf("%+v", quiet)
+	}
+	near(t, "sigma", quiet.Noise[0].Sigma, 0.020329, 1e-6)
+	near(t, "upper", quiet.Noise[0].Upper, 0.031663, 1e-6)
+	if bad := pairs([]float64{.10, .12, .09, .11}); !bad.Untrustworthy || !bad.Done {
+		t.Error("a baseline 10 % from itself is trusted")
+	}
+	if small := pairs([]float64{.010, .011, .009, .0105}); small.Untrustworthy {
+		t.Error("a difference below the margin is distrusted")
+	}
+}
+
+func TestInvalidRunsRepeatTheBlock(t *testing.T) {
+	p := newPlan(t, 2, fixed(3))
+	f := steady(p, map[string][]float64{"s1": {.1}})
+	runs := runsOf(p, 7, f)
+	runs[8].State, runs[8].Reason = model.RunInvalid, "knob did not read back" // block 5
+	if r := Analyse(p, runs); r.Blocks != 2 || r.Done {
+		t.Errorf("%d blocks, done %v; want 2 and a repeat", r.Blocks, r.Done)
+	}
+	repeated := append(slices.Clone(runs), attemptOf(len(runs), 5, 2, p.Order[4], f)...)
+	if r := Analyse(p, repeated); r.Blocks != 3 || !r.Done {
+		t.Errorf("%d blocks, done %v; want 3 and the end", r.Blocks, r.Done)
+	}
+	for attempt := 2; attempt <= 3; attempt++ {
+		again := attemptOf(len(runs), 5, attempt, p.Order[4], f)
+		again[0].State = model.RunInvalid
+		runs = append(runs, again...)
+	}
+	if r := Analyse(p, runs); r.Blocks != 2 || !r.Done {
+		t.Errorf("%d blocks, done %v; want 2 and no fourth try", r.Blocks, r.Done)
+	}
+}
+
+func TestLastCompleteAttemptCounts(t *testing.T) {
+	p := newPlan(t, 2, fixed(3))
+	runs := runsOf(p, 7, steady(p, map[string][]float64{"s1": {.1}}))
+	better := steady(p, map[string][]float64{"s1": {.4}})
+	runs = append(runs, attemptOf(len(runs), 5, 2, p.Order[4], better)...)
+	r := Analyse(p, runs)
+	if v := verdictOf(t, r, "s1"); v.Blocks != 3 {
+		t.Fatalf("%d blocks, want 3", v.Blocks)
+	}
+	near(t, "estimate", verdictOf(t, r, "s1").Estimate, 0.2, 1e-9)
+	interrupted := append(runs, attemptOf(len(runs), 6, 2, p.Order[5][:1], better)...)
+	if got := Analyse(p, interrupted); got.Blocks != 3 {
+		t.Errorf("an interrupted repeat took a block away: %d", got.Blocks)
+	}
+}
+
+func TestUnstableSettingIsReported(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	runs := runsOf(p, 10, steady(p, nil))
+	broken := 0
+	for i := range runs {
+		if runs[i].Setting == "s1" && broken < 2 {
+			runs[i].State = model.RunInvalid
+			broken++
+		}
+	}
+	r := Analyse(p, runs)
+	if len(r.Unstable) != 1 || r.Unstable[0] != (Unstable{Setting: "s1", Invalid: 2, Runs: 6}) {
+		t.Errorf("unstable: %+v", r.Unstable)
+	}
+	if quiet := Analyse(p, runsOf(p, 10, steady(p, nil))); len(quiet.Unstable) != 0 {
+		t.Errorf("unstable without an invalid run: %+v", quiet.Unstable)
+	}
+}
+
+func TestBudgetEndsTheSession(t *testing.T) {
+	p := newPlan(t, 2, func(o *plan.Options) { o.Budget = 3 * time.Minute })
+	f := steady(p, map[string][]float64{"s1": {.03, -.03}})
+	if r := Analyse(p, runsOf(p, 8, f)); r.Done {
+		t.Errorf("done after 160 s of 180: %s", r.Reason)
+	}
+	if r := Analyse(p, runsOf(p, 9, f)); !r.Done || !strings.Contains(r.Reason, "budget") {
+		t.Errorf("done %v after 180 s: %s", r.Done, r.Reason)
+	}
+}
+
+func TestHopeless(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	far := steady(p, map[string][]float64{"s1": {.5, -.48}})
+	if r := Analyse(p, runsOf(p, 9, far)); r.Hopeless {
+		t.Error("hopeless before a verdict was possible")
+	}
+	if r := Analyse(p, runsOf(p, 12, far)); !r.Hopeless || r.Done {
+		t.Errorf("hopeless %v, done %v", r.Hopeless, r.Done)
+	}
+	mild := steady(p, map[string][]float64{"s1": {.03, .01, .025, -.01}})
+	if r := Analyse(p, runsOf(p, 12, mild)); r.Hopeless {
+		t.Errorf("hopeless, with %d more blocks", verdictOf(t, r, "s1").MoreBlocks)
+	}
+}
+
+func TestUndecidedAtTheEnd(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	r := Analyse(p, runsOf(p, 24, steady(p, map[string][]float64{"s1": {.2, -.19}})))
+	v := verdictOf(t, r, "s1")
+	if !r.Done || r.Hopeless || v.Outcome != model.Undecided || v.MoreBlocks < 1 || r.Reason != "the plan's blocks are spent" {
+		t.Errorf("done %v (%s), %s, %d more", r.Done, r.Reason, v.Outcome, v.MoreBlocks)
+	}
+}
+
+func TestResultsHaveNoNumberThatJSONCannotShow(t *testing.T) {
+	for _, blocks := range []int{0, 1, 4, 5, 6, 7, 24} {
+		for _, mode := range []func(*plan.Options){nil, fixed(20)} {
+			p := newPlan(t, 2, mode)
+			r := Analyse(p, runsOf(p, blocks, steady(p, map[string][]float64{"s1": {.1, .11}})))
+			if len(r.Verdicts) != 1 {
+				t.Fatalf("%d blocks: %d verdicts", blocks, len(r.Verdicts))
+			}
+			if _, err := json.Marshal(r.Verdicts); err != nil {
+				t.Errorf("%d blocks: %v", blocks, err)
+			}
+		}
+	}
+}
+
+func TestDirectionsAndMetrics(t *testing.T) {
+	p := newPlan(t, 2, func(o *plan.Options) { o.Flow.Direction = model.Both })
+	runs := runsOf(p, 12, steady(p, map[string][]float64{"s1": {.5}}))
+	for i := range runs {
+		up, _ := runs[i].Value(model.To, model.Goodput)
+		runs[i].Values = append(runs[i].Values,
+			model.Value{Direction: model.From, Metric: model.Goodput, Value: 1e9 + float64(runs[i].Number%7)*3e7},
+			model.Value{Direction: model.To, Metric: model.RTT, Value: up / 1e12})
+	}
+	r := Analyse(p, runs)
+	if len(r.Verdicts) != 2 || r.Verdicts[0].Direction != model.To || r.Verdicts[1].Direction != model.From {
+		t.Fatalf("verdicts %+v", r.Verdicts)
+	}
+	if r.Verdicts[0].Outcome != model.Better || r.Verdicts[1].Outcome != model.Undecided || r.Done || len(r.Leaving) != 0 {
+		t.Errorf("%s and %s, done %v, leaving %v", r.Verdicts[0].Outcome, r.Verdicts[1].Outcome, r.Done, r.Leaving)
+	}
+	rtt := Analyse(p, runs, model.RTT, model.Retransmits)
+	if v := verdictOf(t, rtt, "s1"); v.Metric != model.RTT || v.Outcome != model.Worse {
+		t.Errorf("a longer round trip is %s", v.Outcome)
+	}
+	if !slices.ContainsFunc(rtt.Warnings, func(w string) bool { return strings.Contains(w, "retransmits is not") }) {
+		t.Errorf("warnings %q", rtt.Warnings)
+	}
+}
+
+func TestUnusableValuesLeaveTheBlockOut(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	runs := runsOf(p, 12, steady(p, map[string][]float64{"s1": {.5}}))
+	runs[8].Values = nil
+	r := Analyse(p, runs)
+	if v := verdictOf(t, r, "s1"); v.Blocks != 7 || r.Blocks != 8 {
+		t.Errorf("%d differences of %d blocks, want 7 of 8", v.Blocks, r.Blocks)
+	}
+	if !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "block 5 has no usable value") }) {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+}

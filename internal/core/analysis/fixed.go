@@ -1,0 +1,148 @@
+package analysis
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+)
+
+// Names of the methods behind intervals, as model.Interval carries them.
+const (
+	methodRank     = "exact signed-rank"
+	methodT        = "t"
+	methodEvidence = "sign evidence"
+)
+
+// PCG streams of the session's seed, apart from that of the order.
+const (
+	flipStream  = 0x666c6970 // "flip"
+	nullStream  = 0x6e756c6c // "null"
+	shiftStream = 0x73686966 // "shif"
+)
+
+// look is one candidate at the end of a fixed plan.
+type look struct {
+	verdict model.Verdict
+	narrow  stats.Interval // at 1 − 2 alpha, for equivalence
+	p       float64        // 1 where there is none
+}
+
+// fixedVerdicts returns the verdicts of one series after a fixed number of
+// blocks (statistics.md sections 4.4, 6.1 and 6.2); before done, estimates only.
+func (s *session) fixedVerdicts(x *series, done bool) []model.Verdict {
+	looks := make([]look, len(x.sides))
+	var p []float64
+	for i, one := range x.sides {
+		looks[i] = s.look(x, one)
+		if !one.twin {
+			p = append(p, looks[i].p)
+		}
+	}
+	adjusted := stats.Holm(p)
+	out := make([]model.Verdict, len(looks))
+	next := 0
+	for i, l := range looks {
+		own := l.p
+		if !l.verdict.IsTwin {
+			own = adjusted[next]
+			next++
+		}
+		out[i] = s.nameFixed(l, own, x.sides[i].d, done)
+	}
+	return out
+}
+
+// look takes the interval, the family's interval and the p of one side.
+func (s *session) look(x *series, one *side) look {
+	l := look{verdict: s.newVerdict(x, one), narrow: stats.Unbounded(), p: 1}
+	n, comparisons := len(one.d), len(s.candidates)
+	if one.twin {
+		comparisons = 1
+	}
+	if n < stats.NormalBlocks {
+		return l
+	}
+	v := &l.verdict
+	var warnings []string
+	v.Estimate, v.Interval, warnings = estimate(one.d, s.plan.Confidence)
+	v.Warnings = append(v.Warnings, warnings...)
+	_, narrow, _ := estimate(one.d, 1-2*s.alpha)
+	l.narrow = stats.Interval{Low: float64(narrow.Low), High: float64(narrow.High)}
+	if comparisons > 1 {
+		_, family, _ := estimate(one.d, 1-s.alpha/float64(comparisons))
+		v.Family = &family
+	}
+	floor := stats.MinBlocks(comparisons, s.alpha)
+	if n >= floor {
+		l.p = s.exactP(one.d)
+		return l
+	}
+	l.p = stats.TInterval(one.d, s.plan.Confidence).P
+	if n >= stats.RankBlocks {
+		v.Warnings = append(v.Warnings, fmt.Sprintf(
+			"an exact test of %d comparisons needs %d blocks: p assumes roughly normal block differences", comparisons, floor))
+	}
+	return l
+}
+
+// exactP returns the signed-rank p, and where sizes are tied that of the sign
+// flips (statistics.md section 4.2).
+func (s *session) exactP(d []float64) float64 {
+	if _, p, ok := stats.SignedRank(d); ok {
+		return p
+	}
+	return stats.SignFlip(d, rand.New(rand.NewPCG(s.plan.Seed, flipStream)))
+}
+
+// estimate returns the Hodges–Lehmann estimate and interval where there are
+// enough blocks for the level, and mean and t interval otherwise.
+func estimate(d []float64, level float64) (float64, model.Interval, []string) {
+	if len(d) >= stats.RankBlocks {
+		if r := stats.HodgesLehmann(d, level); r.K > 0 {
+			return r.Estimate, modelInterval(r.Interval, methodRank), r.Warnings
+		}
+	}
+	t := stats.TInterval(d, level)
+	return t.Estimate, modelInterval(t.Interval, methodT), t.Warnings
+}
+
+// rounding is how far from 0 a bound must lie to be on one side of it. Bounds
+// are means of two differences, which may cancel: whether their sum is then 0
+// or a trace of it is the processor's accident. The sign-flip test has the same
+// slack (statistics.md section 4.1).
+const rounding = 1e-12
+
+// nameFixed is the table of statistics.md section 4.4, rows 2 to 6.
+func (s *session) nameFixed(l look, p float64, d []float64, done bool) model.Verdict {
+	v := l.verdict
+	low, high := float64(v.Interval.Low), float64(v.Interval.High)
+	if !done {
+		v.Reason = fmt.Sprintf("block %d of %d: a fixed plan is judged once, at its end", s.counted, s.plan.MaxBlocks)
+		v.MoreBlocks = s.remaining(v.Setting)
+		return v
+	}
+	if v.Blocks < stats.NormalBlocks {
+		v.MoreBlocks = stats.NormalBlocks - v.Blocks
+		v.Reason = fmt.Sprintf("needs at least %d blocks", stats.NormalBlocks)
+		return v
+	}
+	v.P = &p
+	switch {
+	case low > rounding && p < s.alpha:
+		v.Outcome = model.Better
+	case high < -rounding && p < s.alpha:
+		v.Outcome = model.Worse
+	case -s.margin < l.narrow.Low && l.narrow.High < s.margin:
+		v.Outcome = model.Equivalent
+	default:
+		theta := stats.HodgesLehmann(d, s.plan.Confidence).Estimate
+		v.MoreBlocks = stats.MoreBlocks(theta, stats.StdDev(d), s.margin, v.Blocks, s.floor)
+		if low > rounding || high < -rounding {
+			v.Reason = fmt.Sprintf("differs alone, but not among %d comparisons", len(s.candidates))
+		}
+	}
+	v.Size = size(v.Outcome, v.Interval, s.margin)
+	return v
+}

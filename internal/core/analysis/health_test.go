@@ -1,0 +1,207 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+func hasWarning(r Result, text string) bool {
+	return slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, text) })
+}
+
+func TestPositionEffect(t *testing.T) {
+	p := newPlan(t, 2, fixed(10))
+	f := func(_ string, block, position int) float64 {
+		return 1e9 * math.Pow(0.95, float64(position-1)) * (1 + 0.001*float64(block%3))
+	}
+	r := Analyse(p, runsOf(p, 14, f))
+	h := r.Health[0]
+	near(t, "position", h.Position, math.Log(0.95), 1e-6)
+	near(t, "p", h.PositionP, math.Pow(2, -13), 1e-12)
+	if !h.HasPosition() || !hasWarning(r, "last run of a block") || h.SuggestABBA() != (math.Abs(h.Position) > h.S) {
+		t.Errorf("%+v, warnings %q", h, r.Warnings)
+	}
+	if r.Untrustworthy || verdictOf(t, r, "s1").Outcome == model.Worse {
+		t.Errorf("a position effect became a verdict: %+v", r.Verdicts)
+	}
+}
+
+func TestTrendOfTheBaseline(t *testing.T) {
+	p := newPlan(t, 2, fixed(8))
+	base := []float64{941.2, 902.5, 955.0, 921.4, 880.3, 910.6, 934.8, 899.9}
+	pairless := newPlan(t, 2, func(o *plan.Options) { fixed(8)(o); o.Null = plan.NullNone })
+	h := Analyse(pairless, runsOf(pairless, 8, func(_ string, block, _ int) float64 { return base[block-1] })).Health[0]
+	near(t, "slope", h.Slope, -0.005899, 1e-6)
+	near(t, "p", h.TrendP, 0.398760, 1e-6)
+	if h.Drifting() {
+		t.Error("the example drifts")
+	}
+	r := Analyse(p, runsOf(p, 12, func(_ string, block, _ int) float64 { return 1e9 * math.Exp(-0.01*float64(block)) }))
+	near(t, "slope", r.Health[0].Slope, -0.01, 1e-9)
+	if !r.Health[0].Drifting() || !hasWarning(r, "drifts by -1.00 % per block") {
+		t.Errorf("%+v, warnings %q", r.Health[0], r.Warnings)
+	}
+}
+
+func TestCreditExhaustionTakesTheVerdicts(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	jitter := []float64{0, .004, -.003, .002, -.005, .001, .003, -.002}
+	credits := func(last int) rate {
+		return func(setting string, block, position int) float64 {
+			y := 1e9 * math.Exp(jitter[(3*block+position)%len(jitter)])
+			if setting == "s1" {
+				y *= 1.02
+			}
+			if block > last {
+				y *= 0.5
+			}
+			return y
+		}
+	}
+	steady := Analyse(p, runsOf(p, 14, credits(99)))
+	if steady.PathChanged || steady.Done && steady.Reason == "the path changed during the session" {
+		t.Fatalf("a steady path changed: %+v", steady.Health)
+	}
+	r := Analyse(p, runsOf(p, 14, credits(7)))
+	v := verdictOf(t, r, "s1")
+	if !r.PathChanged || !r.Done || v.Outcome != model.Undecided || v.Reason != "the path changed during the session" {
+		t.Errorf("path changed %v, done %v, %s (%s)", r.PathChanged, r.Done, v.Outcome, v.Reason)
+	}
+	if !hasWarning(r, "fell by 50 %") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	dip := func(setting string, block, position int) float64 {
+		if block >= 7 && block <= 9 {
+			return credits(0)(setting, block, position)
+		}
+		return credits(99)(setting, block, position)
+	}
+	if r := Analyse(p, runsOf(p, 14, dip)); r.PathChanged {
+		t.Error("a passing dip was taken for a changed path")
+	}
+}
+
+func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
+	rates := map[string][]float64{"128K": {4.71, 4.60, 4.85, 4.55, 4.68, 4.75}, "256K": {8.02, 7.85, 8.20, 7.90, 8.11, 7.95},
+		"512K": {9.31, 9.05, 9.48, 9.22, 9.15, 9.35}, "1024K": {9.38, 9.20, 9.44, 9.18, 9.33, 9.29}}
+	p := newPlan(t, 0, func(o *plan.Options) {
+		fixed(8)(o)
+		o.Factor, o.Null = "window", plan.NullNone
+		for _, l := range [][2]string{{"1024K", "1048576"}, {"128K", "131072"}, {"512K", "524288"}, {"256K", "262144"}} {
+			o.Settings = append(o.Settings, model.Setting{Name: l[0], Assignments: []model.Assignment{{Knob: "window", Value: l[1]}}})
+		}
+	})
+	f := func(setting string, block, _ int) float64 { return 1e9 * rates[setting][(block-1)%6] }
+	if r := Analyse(p, runsOf(p, 2, f)); len(r.Plateaus) != 0 {
+		t.Errorf("a plateau of two blocks: %+v", r.Plateaus)
+	}
+	runs := runsOf(p, 6, f)
+	r := Analyse(p, runs)
+	if len(r.Plateaus) != 1 || !r.Plateaus[0].Decided || r.Plateaus[0].Level != "512K" {
+		t.Fatalf("plateaus %+v, want 512K", r.Plateaus)
+	}
+	noisy := func(setting string, block, position int) float64 {
+		return f(setting, block, position) * (1 + 0.2*float64((block+position)%3))
+	}
+	u := Analyse(p, runsOf(p, 3, noisy)).Plateaus[0]
+	if u.Decided || u.From == "" || u.To == "" || u.Reason == "" {
+		t.Errorf("%+v, want a range", u)
+	}
+}
+
+func TestWarmUp(t *testing.T) {
+	slow := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5} // d = 5
+	flat := []float64{9.5, 9.4, 9.6, 9.5, 9.4, 9.6}
+	w := WarmUp([][]float64{slow, slow, flat}, time.Second, 3*time.Second)
+	if w != "warm-up longer than the omitted time of 3s: omit 5s next time" {
+		t.Errorf("warning %q", w)
+	}
+	if w := WarmUp([][]float64{slow, slow, flat}, time.Second, 5*time.Second); w != "" {
+		t.Errorf("five seconds suffice, but: %q", w)
+	}
+	if w := WarmUp(nil, time.Second, 0); w != "" {
+		t.Errorf("no runs: %q", w)
+	}
+}
+
+func TestClassic(t *testing.T) {
+	p := newPlan(t, 2, fixed(1))
+	runs := runsOf(p, 5, func(setting string, block, _ int) float64 {
+		if setting == "s1" {
+			return 3e9
+		}
+		return float64(block) * 1e9
+	})
+	runs[0].State = model.RunInvalid
+	sample := func(host model.Host, d model.Direction, start time.Duration, v float64, omitted bool) model.Sample {
+		return model.Sample{Host: host, Direction: d, Metric: model.Goodput, Start: start, Length: time.Second, Value: v, Omitted: omitted}
+	}
+	rows := Classic(runs, func(run int) []model.Sample {
+		if run != 2 {
+			return nil
+		}
+		return []model.Sample{
+			sample(model.Far, model.To, 2*time.Second, 7, false), sample(model.Far, model.To, time.Second, 5, false),
+			sample(model.Far, model.To, 0, 1, true),                    // warm-up
+			sample(model.Near, model.To, time.Second, 100, false),      // the sender's view
+			sample(model.Near, model.From, time.Second, 100, false),    // another direction
+			{Host: model.Far, Direction: model.To, Metric: model.Sent}, // another metric
+		}
+	})
+	if len(rows) != 2 || rows[0].Setting != "s0" || rows[1].Setting != "s1" || rows[0].Direction != model.To {
+		t.Fatalf("rows %+v", rows)
+	}
+	base := rows[0]
+	if base.Runs.N != 8 || base.Runs.Min != 1e9 || base.Runs.Max != 5e9 || base.Runs.Median != 3e9 || base.Runs.Mean != 3e9 {
+		t.Errorf("runs %+v", base.Runs)
+	}
+	if base.Intervals.N != 2 || base.Intervals.Mean != 6 || base.Intervals.Min != 5 {
+		t.Errorf("intervals %+v", base.Intervals)
+	}
+	if got := Classic(runs, nil); got[1].Intervals.N != 0 || got[1].Runs.N != 1 {
+		t.Errorf("without samples: %+v", got[1])
+	}
+}
+
+func TestPlanLine(t *testing.T) {
+	sigma := fact.Known(0.04, "stored session")
+	o := PlanLine(newPlan(t, 2, func(o *plan.Options) { o.Margin = 5; o.Settle = 2 * time.Second }), sigma)
+	if n, _ := o.Expected.Get(); n != 11 || o.LeastBlocks != 6 || o.MostBlocks != 20 || o.Runs != 48 || o.Candidates != 1 {
+		t.Errorf("%+v", o)
+	}
+	x, _ := o.LeastChange.Get()
+	near(t, "least change", float64(x), 100*math.Expm1(4*0.04/math.Sqrt(20)), 1e-9)
+	if total, _ := o.MostTime.Get(); total != 48*12*time.Second {
+		t.Errorf("most time %v", total)
+	}
+	if expected, _ := o.Time.Get(); expected != (8+22)*12*time.Second {
+		t.Errorf("time %v", expected)
+	}
+
+	unknown := PlanLine(newPlan(t, 2, nil), fact.Unknown[float64]("first session"))
+	if unknown.Expected.IsKnown() || unknown.LeastChange.IsKnown() || unknown.Time.IsKnown() || !unknown.MostTime.IsKnown() {
+		t.Errorf("without noise: %+v", unknown)
+	}
+
+	ten := PlanLine(newPlan(t, 2, fixed(10)), sigma)
+	x, _ = ten.LeastChange.Get()
+	near(t, "fixed least change", float64(x), 100*math.Expm1(0.04*0.996), 0.01)
+	if len(ten.Warnings) != 0 {
+		t.Errorf("ten blocks warn: %q", ten.Warnings)
+	}
+	thin := PlanLine(newPlan(t, 2, fixed(2)), sigma)
+	if thin.LeastChange.IsKnown() || len(thin.Warnings) == 0 {
+		t.Errorf("two blocks: %+v", thin)
+	}
+	many := PlanLine(newPlan(t, 9, nil), sigma)
+	if many.MostBlocks != 21 || many.Candidates != 8 || many.LeastBlocks != 9 || len(many.Warnings) == 0 {
+		t.Errorf("nine settings: %+v", many)
+	}
+}

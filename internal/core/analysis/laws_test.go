@@ -1,0 +1,158 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// drawn is a random experiment with its runs.
+type drawn struct {
+	plan model.Plan
+	runs []model.Run
+	d    []float64 // per run, log value
+}
+
+func drawSession(t *rapid.T) drawn {
+	o := plan.Options{Seed: rapid.Uint64().Draw(t, "seed"), Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 1}}
+	for _, name := range []string{"s0", "s1", "s2", "s3"}[:rapid.IntRange(2, 4).Draw(t, "settings")] {
+		o.Settings = append(o.Settings, model.Setting{Name: name})
+	}
+	o.Blocks = rapid.IntRange(7, 12).Draw(t, "blocks")
+	if rapid.Bool().Draw(t, "fixed") {
+		o.Mode = model.FixedBlocks
+	}
+	p, err := plan.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noise := rapid.SampledFrom([]float64{0.002, 0.02, 0.2}).Draw(t, "noise")
+	gain := rapid.SampledFrom([]float64{-0.1, -0.01, 0, 0.03, 0.3}).Draw(t, "gain")
+	s := drawn{plan: p}
+	f := func(setting string, _, _ int) float64 {
+		y := noise * float64(rapid.IntRange(-1000, 1000).Draw(t, "y")) / 1000
+		if setting == "s1" {
+			y += gain
+		}
+		s.d = append(s.d, y)
+		return 1e9 * math.Exp(y)
+	}
+	s.runs = runsOf(p, len(p.Order), f)
+	return s
+}
+
+func nearly() cmp.Options {
+	bounds := cmp.Comparer(func(a, b model.Bound) bool { return a == b || math.Abs(float64(a-b)) < 1e-7 })
+	return cmp.Options{bounds, cmpopts.EquateApprox(0, 1e-7), cmpopts.EquateNaNs(), cmpopts.IgnoreFields(Health{}, "Before", "After")}
+}
+
+func TestLawScaleChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSession(t)
+		factor := rapid.Float64Range(0.001, 1000).Draw(t, "factor")
+		before := Analyse(s.plan, s.runs)
+		for i := range s.runs {
+			s.runs[i].Values[0].Value *= factor
+		}
+		after := Analyse(s.plan, s.runs)
+		if d := cmp.Diff(before, after, nearly()); d != "" {
+			t.Fatalf("times %v (-before +after):\n%s", factor, d)
+		}
+	})
+}
+
+func TestLawSwapTurnsTheVerdict(t *testing.T) {
+	turned := map[model.Outcome]model.Outcome{model.Better: model.Worse, model.Worse: model.Better,
+		model.Equivalent: model.Equivalent, model.Undecided: model.Undecided}
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSession(t)
+		if len(s.plan.Settings) != 2 {
+			return
+		}
+		before := Analyse(s.plan, s.runs).Verdicts[0]
+		swapped := slices.Clone(s.runs)
+		for i := range swapped {
+			if swapped[i].Block > s.plan.NullBlocks {
+				swapped[i].Setting = map[string]string{"s0": "s1", "s1": "s0"}[swapped[i].Setting]
+			}
+		}
+		after := Analyse(s.plan, swapped).Verdicts[0]
+		if after.Outcome != turned[before.Outcome] && before.Reason == after.Reason {
+			t.Fatalf("%s (%s) turned into %s (%s)", before.Outcome, before.Reason, after.Outcome, after.Reason)
+		}
+		if math.Abs(before.Estimate+after.Estimate) > 1e-9 {
+			t.Fatalf("estimate %v turned into %v", before.Estimate, after.Estimate)
+		}
+		low, high := float64(before.Interval.Low), float64(after.Interval.High)
+		if low != -high && math.Abs(low+high) > 1e-9 {
+			t.Fatalf("interval %v turned into %v", before.Interval, after.Interval)
+		}
+	})
+}
+
+func TestLawOrderOfRecordsDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSession(t)
+		before := Analyse(s.plan, s.runs)
+		after := Analyse(s.plan, rapid.Permutation(s.runs).Draw(t, "records"))
+		if d := cmp.Diff(before, after, cmpopts.EquateNaNs()); d != "" {
+			t.Fatalf("(-before +after):\n%s", d)
+		}
+	})
+}
+
+// A verdict once reached stays, and asking after every block gives what asking
+// once gives.
+func TestLawVerdictsStay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSession(t)
+		if s.plan.Mode != model.Sequential {
+			return
+		}
+		reached := map[string]model.Outcome{}
+		size, next := 0, 0
+		for _, names := range s.plan.Order {
+			size, next = len(names), next+len(names)
+			r := Analyse(s.plan, s.runs[:next])
+			if r.Untrustworthy || r.PathChanged {
+				return // verdicts are withheld from here on
+			}
+			for _, v := range r.Verdicts {
+				if was, ok := reached[v.Setting]; ok && was != v.Outcome {
+					t.Fatalf("%s was %s and is %s", v.Setting, was, v.Outcome)
+				}
+				if v.Outcome != model.Undecided {
+					reached[v.Setting] = v.Outcome
+				}
+			}
+		}
+		if size == 0 {
+			t.Fatal("no blocks")
+		}
+	})
+}
+
+func TestLawVerdictAgreesWithInterval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSession(t)
+		for _, v := range Analyse(s.plan, s.runs).Verdicts {
+			switch low, high := float64(v.Interval.Low), float64(v.Interval.High); {
+			case low > high:
+				t.Fatalf("empty interval: %+v", v)
+			case v.Outcome == model.Better && high <= 0, v.Outcome == model.Worse && low >= 0:
+				t.Fatalf("interval against the verdict: %+v", v)
+			case v.Outcome == model.Undecided && v.Reason == "":
+				t.Fatalf("undecided without a reason: %+v", v)
+			case v.Family != nil && (v.Family.Low > v.Interval.Low || v.Family.High < v.Interval.High) && v.Family.Method == v.Interval.Method:
+				t.Fatalf("family interval inside the plain one: %+v", v)
+			}
+		}
+	})
+}

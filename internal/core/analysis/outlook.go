@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+)
+
+// Outlook is what can be said of a plan before its first run (statistics.md
+// section 7.3). Numbers of blocks are block differences per candidate.
+type Outlook struct {
+	Candidates  int
+	LeastBlocks int                    // no verdict of a direction before that many
+	MostBlocks  int                    // the plan's own limit
+	Expected    fact.Of[int]           // blocks to decide a change of the margin; MostBlocks in a fixed plan
+	NullBlocks  int                    // baseline pairs before
+	Runs        int                    // in all blocks, if none ends early
+	MostTime    fact.Of[time.Duration] // for Runs; unknown where runs end after an amount of bytes
+	Time        fact.Of[time.Duration] // for Expected
+	Noise       fact.Of[float64]       // standard deviation of a block difference, log ratio
+	LeastChange fact.Of[units.Percent] // a smaller change will not be seen, at 80 % power
+	Warnings    []string
+}
+
+// PlanLine returns the outlook of p at the given noise, from an earlier session
+// of the same hosts or from baseline pairs. A fixed plan with several candidates
+// is judged at the level of Holm's first step, the hardest one.
+func PlanLine(p model.Plan, noise fact.Of[float64]) Outlook {
+	alpha := 1 - p.Confidence
+	o := Outlook{
+		Candidates: len(plan.Candidates(p)), MostBlocks: plan.Comparisons(p), NullBlocks: p.NullBlocks, Noise: noise,
+		Expected: fact.Unknown[int]("the noise is unknown"), LeastChange: fact.Unknown[units.Percent]("the noise is unknown"),
+	}
+	o.LeastBlocks = stats.MinBlocks(o.Candidates, alpha)
+	for _, b := range p.Order {
+		o.Runs += len(b) * max(1, len(p.Directions))
+	}
+	sigma, known := noise.Get()
+	if p.Mode == model.FixedBlocks {
+		o.Expected = fact.Known(o.MostBlocks, "plan")
+		o.fixed(alpha, sigma, known)
+	} else if known {
+		expected := max(o.LeastBlocks, stats.ExpectedBlocks(sigma, stats.LogMargin(p.Margin)))
+		if expected > o.MostBlocks {
+			o.Warnings = append(o.Warnings, "a change as small as the margin is not likely to be decided within the plan")
+		}
+		o.Expected = fact.Known(min(expected, o.MostBlocks), noise.Source())
+		if o.MostBlocks > 0 {
+			o.setLeast(stats.SequentialLeast(o.MostBlocks, sigma))
+		}
+	}
+	o.times(p)
+	return o
+}
+
+func (o *Outlook) fixed(alpha, sigma float64, known bool) {
+	switch {
+	case o.Candidates == 0:
+		o.LeastChange = fact.Unknown[units.Percent]("nothing is compared")
+	case o.MostBlocks < stats.NormalBlocks:
+		o.LeastChange = fact.Unknown[units.Percent]("too few blocks for any verdict")
+		o.Warnings = append(o.Warnings, "fewer than 3 blocks give no verdict")
+		return
+	case known:
+		level := alpha / float64(o.Candidates)
+		o.setLeast(sigma * stats.LeastEffect(o.MostBlocks, stats.PlannedPower, level))
+	}
+	if o.Candidates > 0 && o.MostBlocks < o.LeastBlocks {
+		o.Warnings = append(o.Warnings, "too few blocks for an exact test: verdicts will assume roughly normal block differences")
+	}
+}
+
+func (o *Outlook) setLeast(g float64) {
+	o.LeastChange = fact.Known(stats.Change(g, stats.HigherIsBetter), o.Noise.Source())
+}
+
+// times adds up what the runs take; setting a knob and reading it back comes on
+// top and is not known beforehand.
+func (o *Outlook) times(p model.Plan) {
+	if p.Flow.Duration == 0 {
+		o.MostTime = fact.Unknown[time.Duration]("runs end after an amount of bytes")
+		o.Time = o.MostTime
+		return
+	}
+	each := p.RunLength()
+	o.MostTime = fact.Known(time.Duration(o.Runs)*each, "plan")
+	expected, known := o.Expected.Get()
+	if !known {
+		o.Time = fact.Unknown[time.Duration](o.Expected.Reason())
+		return
+	}
+	pairs := 2 * p.NullBlocks * max(1, len(p.Directions))
+	share := float64(expected) / float64(max(1, o.MostBlocks))
+	runs := float64(pairs) + share*float64(o.Runs-pairs)
+	o.Time = fact.Known(time.Duration(runs*float64(each)), o.Expected.Source())
+	if p.Budget > 0 && o.Time.Or(0) > p.Budget {
+		o.Warnings = append(o.Warnings, "the budget is likely to be spent before a decision")
+	}
+}

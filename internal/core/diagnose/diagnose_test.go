@@ -1,0 +1,125 @@
+package diagnose
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
+
+// busy is a sender that had data all the time of a window of 10 s.
+func busy() model.TCPSummary {
+	return model.TCPSummary{
+		MSS: known(1448), SendScale: known(10), Busy: known(10 * time.Second),
+		RwndLimited: known(time.Duration(0)), SndbufLimited: known(time.Duration(0)),
+		RTT: known(10 * time.Millisecond), RTTMin: known(10 * time.Millisecond),
+		Cwnd: known(units.Bytes(1 << 20)), PeerWindow: known(units.Bytes(4 << 20)),
+		Retransmits: known(int64(0)), SegmentsOut: known(int64(100000)),
+	}
+}
+
+func evidence(rate units.BitRate, change func(*Evidence)) Evidence {
+	e := Evidence{
+		Direction: model.To, Goodput: rate, Window: 10 * time.Second, TCP: busy(), Streams: 1,
+		Ceiling: known(units.BitRate(941.48e6)),
+	}
+	change(&e)
+	return e
+}
+
+func TestFind(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		e       Evidence
+		rule    string // "" for no finding
+		host    model.Host
+		implied units.BitRate // 0: not checked
+		mayHelp model.KnobID
+	}{
+		{name: "link full wins over everything", e: evidence(935e6, func(e *Evidence) {
+			e.TCP.RwndLimited = known(9 * time.Second)
+		}), rule: "ceiling", host: model.Near, implied: 941.48e6},
+		{name: "receive window blames the receiver", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.RwndLimited, e.TCP.PeerWindow = known(7*time.Second), known(units.Bytes(65536))
+		}), rule: "B07", host: model.Far, implied: 52.4288e6, mayHelp: "tcp.recv_buffer_max"},
+		{name: "the other direction blames the other host", e: evidence(50e6, func(e *Evidence) {
+			e.Direction = model.From
+			e.TCP.RwndLimited = known(7 * time.Second)
+		}), rule: "B07", host: model.Near},
+		{name: "a share below the threshold is none", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.RwndLimited = known(1900 * time.Millisecond)
+		})},
+		{name: "window scaling off", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.RwndLimited, e.TCP.PeerWindow = known(7*time.Second), known(units.Bytes(65535))
+			e.TCP.SendScale = fact.Unknown[int]("not negotiated")
+		}), rule: "B09", host: model.Far, mayHelp: "tcp.window_scaling"},
+		{name: "the test's own buffers", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.RwndLimited, e.Fixed = known(7*time.Second), true
+			e.TCP.SendScale, e.TCP.PeerWindow = known(0), known(units.Bytes(24<<10))
+		}), rule: "B07", host: model.Far, mayHelp: "window"},
+		{name: "send buffer", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.SndbufLimited = known(5 * time.Second)
+		}), rule: "B08", host: model.Near, mayHelp: "tcp.send_buffer_max"},
+		{name: "sender idle", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.Busy = known(4 * time.Second)
+		}), rule: "B21", host: model.Near},
+		// 1448 B at 10 ms and a loss of 1e-4 allow 142 Mbit/s (diagnosis.md 2.3).
+		{name: "loss", e: evidence(120e6, func(e *Evidence) {
+			e.TCP.Retransmits = known(int64(10))
+		}), rule: "B10", host: model.Near, implied: 141.9e6},
+		{name: "loss that does not explain the rate", e: evidence(20e6, func(e *Evidence) {
+			e.TCP.Retransmits = known(int64(10))
+		})},
+		{name: "one core full", e: evidence(500e6, func(e *Evidence) {
+			e.RecvCPU = known(0.99)
+		}), rule: "B16", host: model.Far},
+		{name: "nearly full link with nothing else", e: evidence(880e6, func(*Evidence) {}), rule: "ceiling", host: model.Near},
+		{name: "unknown stays unknown", e: Evidence{Direction: model.To, Goodput: 5e6, Streams: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := Find(c.e)
+			if c.rule == "" {
+				if len(got) > 0 {
+					t.Fatalf("found %+v, want nothing", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Rule != c.rule || got[0].Host != c.host {
+				t.Fatalf("found %+v, want rule %s of host %s", got, c.rule, c.host)
+			}
+			if v, ok := got[0].Implied.Get(); c.implied > 0 && (!ok || math.Abs(float64(v/c.implied)-1) > 0.005) {
+				t.Errorf("implied %v, want %v", v, c.implied)
+			}
+			if c.mayHelp != "" && (len(got[0].Knobs) == 0 || got[0].Knobs[0] != c.mayHelp) {
+				t.Errorf("knobs %v, want %s", got[0].Knobs, c.mayHelp)
+			}
+		})
+	}
+}
+
+func TestFromRun(t *testing.T) {
+	tcp := busy()
+	r := model.Run{
+		Flow:   model.Flow{Streams: 2},
+		Values: []model.Value{{Direction: model.From, Metric: model.Goodput, Value: 7e6}},
+		Ends: []model.EndReport{
+			{Host: model.Near, CPUUser: time.Second, CPUWindow: 10 * time.Second},
+			{
+				Host: model.Far, CPUSystem: 2 * time.Second, CPUWindow: 10 * time.Second,
+				Flows: []model.FlowReport{{Direction: model.From, Role: model.Sender, Window: 10 * time.Second, TCP: &tcp}},
+			},
+		},
+	}
+	e, ok := FromRun(r, model.From, fact.Unknown[units.BitRate]("test"))
+	if !ok || e.Goodput != 7e6 || e.Streams != 2 || e.SenderCPU.Or(0) != 0.2 || e.RecvCPU.Or(0) != 0.1 {
+		t.Errorf("FromRun = %+v, %v", e, ok)
+	}
+	if _, ok := FromRun(r, model.To, fact.Unknown[units.BitRate]("test")); ok {
+		t.Error("FromRun found evidence in a direction that was not measured")
+	}
+}

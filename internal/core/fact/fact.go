@@ -1,0 +1,86 @@
+// Package fact holds values that may be unknown, each with where it came from.
+//
+// Unknown is not zero and not false: a NIC whose speed could not be read has
+// no speed, and a ceiling computed from it is unknown too.
+package fact
+
+import "encoding/json"
+
+// Of is a value that is either known, with its source, or unknown, with the
+// reason. The zero value is unknown for an unstated reason.
+type Of[T any] struct {
+	value  T
+	known  bool
+	source string // who told us, when known; why we do not know, when unknown
+}
+
+// Known returns a known value. Source names who told us, for example
+// "TCP_INFO", "sysfs" or "user".
+func Known[T any](v T, source string) Of[T] {
+	return Of[T]{value: v, known: true, source: source}
+}
+
+// Unknown returns an unknown value with the reason, for example
+// "not available on freebsd".
+func Unknown[T any](reason string) Of[T] { return Of[T]{source: reason} }
+
+// Get returns the value and whether it is known.
+func (f Of[T]) Get() (T, bool) { return f.value, f.known }
+
+// Or returns the value where it is known and otherwise fallback.
+func (f Of[T]) Or(fallback T) T {
+	if f.known {
+		return f.value
+	}
+	return fallback
+}
+
+// IsKnown reports whether the value is known.
+func (f Of[T]) IsKnown() bool { return f.known }
+
+// Source returns who told us a known value, and "" for an unknown one.
+func (f Of[T]) Source() string {
+	if f.known {
+		return f.source
+	}
+	return ""
+}
+
+// Reason returns why the value is unknown, and "" for a known one.
+func (f Of[T]) Reason() string {
+	if f.known {
+		return ""
+	}
+	return f.source
+}
+
+// document is the JSON form: {"value": 1, "source": "x"} or {"unknown": "why"}.
+type document[T any] struct {
+	Value   *T      `json:"value,omitempty"`
+	Source  string  `json:"source,omitempty"`
+	Unknown *string `json:"unknown,omitempty"`
+}
+
+// MarshalJSON writes {"value": …, "source": …} or {"unknown": reason}.
+func (f Of[T]) MarshalJSON() ([]byte, error) {
+	if f.known {
+		return json.Marshal(document[T]{Value: &f.value, Source: f.source})
+	}
+	return json.Marshal(document[T]{Unknown: &f.source})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; null is unknown.
+func (f *Of[T]) UnmarshalJSON(b []byte) error {
+	var d document[T]
+	if err := json.Unmarshal(b, &d); err != nil {
+		return err
+	}
+	*f = Of[T]{}
+	switch {
+	case d.Value != nil:
+		*f = Known(*d.Value, d.Source)
+	case d.Unknown != nil:
+		*f = Unknown[T](*d.Unknown)
+	}
+	return nil
+}

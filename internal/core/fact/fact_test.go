@@ -1,0 +1,86 @@
+package fact
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestKnown(t *testing.T) {
+	f := Known(0, "sysfs")
+	if v, ok := f.Get(); v != 0 || !ok {
+		t.Errorf("Get = %d, %v; a known zero is known", v, ok)
+	}
+	if !f.IsKnown() || f.Or(7) != 0 || f.Source() != "sysfs" || f.Reason() != "" {
+		t.Errorf("known zero: known %v, or %d, source %q, reason %q", f.IsKnown(), f.Or(7), f.Source(), f.Reason())
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	for name, f := range map[string]Of[int]{"zero value": {}, "with a reason": Unknown[int]("virtual link")} {
+		if v, ok := f.Get(); v != 0 || ok || f.IsKnown() {
+			t.Errorf("%s: Get = %d, %v", name, v, ok)
+		}
+		if f.Or(7) != 7 || f.Source() != "" {
+			t.Errorf("%s: or %d, source %q", name, f.Or(7), f.Source())
+		}
+	}
+	if got := Unknown[int]("virtual link").Reason(); got != "virtual link" {
+		t.Errorf("Reason = %q", got)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		in   any
+		want string
+	}{
+		{"known zero keeps its value", Known(0, "sysfs"), `{"value":0,"source":"sysfs"}`},
+		{"known false keeps its value", Known(false, ""), `{"value":false}`},
+		{"known empty text keeps its value", Known("", "user"), `{"value":"","source":"user"}`},
+		{"duration in nanoseconds", Known(time.Millisecond, "TCP_INFO"), `{"value":1000000,"source":"TCP_INFO"}`},
+		{"unknown", Unknown[int]("not available on freebsd"), `{"unknown":"not available on freebsd"}`},
+		{"unknown without a reason", Of[int]{}, `{"unknown":""}`},
+	} {
+		got, err := json.Marshal(c.in)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestJSONReadsStrangers(t *testing.T) {
+	for in, want := range map[string]Of[int]{
+		`null`: {}, `{}`: {}, `{"source":"x"}`: {}, `{"value":null}`: {},
+		`{"value":3,"unknown":"x"}`: Known(3, ""), `{"value":3,"source":"s","later":1}`: Known(3, "s"),
+	} {
+		got := Known(9, "what was there before")
+		if err := json.Unmarshal([]byte(in), &got); err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", in, got, err, want)
+		}
+	}
+	var f Of[int]
+	if err := json.Unmarshal([]byte(`{"value":"three"}`), &f); err == nil || f.IsKnown() {
+		t.Errorf("a value of the wrong type: %+v, %v", f, err)
+	}
+}
+
+func TestJSONRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := Unknown[int64](rapid.String().Draw(t, "reason"))
+		if rapid.Bool().Draw(t, "known") {
+			want = Known(rapid.Int64().Draw(t, "value"), rapid.String().Draw(t, "source"))
+		}
+		b, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Of[int64]
+		if err := json.Unmarshal(b, &got); err != nil || got != want {
+			t.Fatalf("%s: %+v, %v, want %+v", b, got, err, want)
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package hist
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	_ encoding.BinaryMarshaler   = (*Histogram)(nil)
+	_ encoding.BinaryUnmarshaler = (*Histogram)(nil)
+	_ encoding.BinaryAppender    = (*Histogram)(nil)
+	_ json.Marshaler             = (*Histogram)(nil)
+	_ json.Unmarshaler           = (*Histogram)(nil)
+)
+
+func TestRoundTrips(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := of(rapid.SliceOfN(value(), 0, 60).Draw(t, "values")...)
+		b, err := h.AppendBinary([]byte("x"))
+		if err != nil || b[0] != 'x' {
+			t.Fatalf("append: %q, %v", b, err)
+		}
+		var fromBinary, fromJSON Histogram
+		if err := fromBinary.UnmarshalBinary(b[1:]); err != nil || fromBinary != *h {
+			t.Fatalf("binary: %v, equal %v", err, fromBinary == *h)
+		}
+		text, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &fromJSON); err != nil || fromJSON != *h {
+			t.Fatalf("json %s: %v, equal %v", text, err, fromJSON == *h)
+		}
+	})
+}
+
+// The bytes of version 1 never change.
+func TestGoldenForms(t *testing.T) {
+	h := of(90, 300, 300, -1, 2*time.Hour)
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"version":1,"below":1,"above":1,"min_ns":-1,"max_ns":7200000000000,` +
+		`"sum_ns":7200000000689,"buckets":[[90,1],[300,2]]}`
+	if string(text) != want {
+		t.Errorf("json\n%s, want\n%s", text, want)
+	}
+	b, err := h.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes := []byte{1, 1, 1, 1,
+		0x80, 0x80, 0x8a, 0x97, 0x8c, 0xa3, 0x03, // 7200000000000, zigzag
+		0, 0xb1, 0x85, 0xc5, 0x8b, 0xc6, 0xd1, 0x01, // 7200000000689
+		90, 1, 112, 2} // buckets 90 and 203: 2 × 64 + 300/4
+	if !bytes.Equal(b, wantBytes) {
+		t.Errorf("binary\n%x, want\n%x", b, wantBytes)
+	}
+	if b, _ := new(Histogram).MarshalBinary(); !bytes.Equal(b, []byte{1}) {
+		t.Errorf("empty: %x, want 01", b)
+	}
+}
+
+func TestFullHistogramFitsTheBounds(t *testing.T) {
+	h := new(Histogram)
+	for i := 1; i < buckets; i++ {
+		low, _ := edges(i)
+		h.counts[i] = uint64(MaxCount / buckets)
+		h.sum = h.sum.add(product(low, h.counts[i]))
+		h.total += h.counts[i]
+	}
+	h.min, h.max = 1, 104<<topShift
+	b, err := h.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Histogram
+	if err := back.UnmarshalBinary(b); err != nil || back != *h {
+		t.Errorf("binary of %d bytes: %v", len(b), err)
+	}
+	text, err := json.MarshalIndent(h, "                ", "    ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &back); err != nil || back != *h {
+		t.Errorf("json of %d bytes: %v", len(text), err)
+	}
+}
+
+func TestDecodersRefuse(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"nothing":           {},
+		"version 2":         {2},
+		"cut":               {1, 0, 0},
+		"empty, spelled":    {1, 0, 0, 0, 0, 0, 0},
+		"padded varint":     {1, 0x80, 0, 0, 10, 10, 0, 5, 5, 1},
+		"bucket 0":          {1, 0, 0, 0, 0, 0, 0, 0, 1},
+		"bucket of nothing": {1, 0, 0, 10, 10, 0, 5, 5, 1, 0, 0},
+		"bucket past end":   {1, 0, 0, 10, 10, 0, 5, 0xff, 0x7f, 1},
+		"huge gap":          {1, 0, 0, 10, 10, 0, 5, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1},
+		"least too small":   {1, 0, 0, 8, 10, 0, 5, 5, 1},
+		"greatest too big":  {1, 0, 0, 10, 12, 0, 5, 5, 1},
+		"sum too big":       {1, 0, 0, 10, 10, 0, 6, 5, 1},
+		"sum too small":     {1, 0, 0, 10, 10, 0, 4, 5, 1},
+		"below unseen":      {1, 1, 0, 10, 10, 0, 5, 5, 1},
+		"too long":          make([]byte, MaxBinary+1),
+	} {
+		h := of(42)
+		if err := h.UnmarshalBinary(b); !errors.Is(err, ErrFormat) || *h != *of(42) {
+			t.Errorf("%s: error %v, changed %v", name, err, *h != *of(42))
+		}
+	}
+	for name, text := range map[string]string{
+		"version 2":    `{"version":2,"sum_ns":0}`,
+		"null":         `null`,
+		"no sum":       `{"version":1}`,
+		"not an edge":  `{"version":1,"min_ns":301,"max_ns":301,"sum_ns":301,"buckets":[[301,1]]}`,
+		"above 1 h":    `{"version":1,"min_ns":1,"max_ns":1,"sum_ns":1,"buckets":[[3600000000001,1]]}`,
+		"not upwards":  `{"version":1,"min_ns":3,"max_ns":5,"sum_ns":8,"buckets":[[5,1],[3,1]]}`,
+		"twice":        `{"version":1,"min_ns":5,"max_ns":5,"sum_ns":10,"buckets":[[5,1],[5,1]]}`,
+		"empty sum":    `{"version":1,"min_ns":0,"max_ns":0,"sum_ns":1,"buckets":[]}`,
+		"wide sum":     `{"version":1,"min_ns":5,"max_ns":5,"sum_ns":1` + strings.Repeat("0", 60) + `,"buckets":[[5,1]]}`,
+		"one, spread":  `{"version":1,"min_ns":300,"max_ns":301,"sum_ns":300,"buckets":[[300,1]]}`,
+		"two, no ends": `{"version":1,"min_ns":300,"max_ns":303,"sum_ns":602,"buckets":[[300,2]]}`,
+		"too long":     `{"version":1,"sum_ns":0` + strings.Repeat(" ", MaxJSON) + `}`,
+	} {
+		h := of(42)
+		if err := h.UnmarshalJSON([]byte(text)); !errors.Is(err, ErrFormat) || *h != *of(42) {
+			t.Errorf("%s: error %v, changed %v", name, err, *h != *of(42))
+		}
+	}
+	if err := new(Histogram).UnmarshalJSON([]byte(`{"version":`)); err == nil {
+		t.Error("half a document was read")
+	}
+}
+
+func TestDecodersRefuseTooMany(t *testing.T) {
+	for _, text := range []string{
+		`{"version":1,"below":9007199254740993,"sum_ns":0}`,
+		`{"version":1,"min_ns":1,"max_ns":2,"sum_ns":3,"buckets":[[1,9007199254740992],[2,1]]}`,
+		`{"version":1,"min_ns":1,"max_ns":2,"sum_ns":3,"buckets":[[1,18446744073709551615],[2,1]]}`,
+		`{"version":1,"below":9007199254740992,"above":1,"min_ns":0,"max_ns":7200000000000,"sum_ns":7200000000000}`,
+	} {
+		if err := new(Histogram).UnmarshalJSON([]byte(text)); !errors.Is(err, ErrTooMany) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What is accepted is canonical and safe to read and to merge.
+func FuzzUnmarshalBinary(f *testing.F) {
+	for _, h := range []*Histogram{of(), of(90, 300), of(-1, 0, 5, 2*time.Hour), of(math.MaxInt64, math.MinInt64)} {
+		b, err := h.MarshalBinary()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h Histogram
+		if h.UnmarshalBinary(b) != nil {
+			return
+		}
+		again, err := h.MarshalBinary()
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("%x was read, %x is written: %v", b, again, err)
+		}
+		exercise(t, &h)
+	})
+}
+
+func FuzzUnmarshalJSON(f *testing.F) {
+	for _, h := range []*Histogram{of(), of(90, 300), of(-1, 0, 5, 2*time.Hour), of(math.MaxInt64, math.MinInt64)} {
+		b, err := h.MarshalJSON()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h, again Histogram
+		if h.UnmarshalJSON(b) != nil {
+			return
+		}
+		text, err := h.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalJSON(text); err != nil || again != h {
+			t.Fatalf("%s became %s: %v", b, text, err)
+		}
+		exercise(t, &h)
+	})
+}
+
+func exercise(t *testing.T, h *Histogram) {
+	t.Helper()
+	least, greatest := h.Min().Or(0), h.Max().Or(0)
+	if mean := h.Mean().Or(0); mean < least || mean > greatest {
+		t.Fatalf("mean %v outside %v…%v", mean, least, greatest)
+	}
+	for _, q := range []float64{0, 0.01, 0.5, 0.99, 0.999, 1} {
+		if v, ok := h.Quantile(q).Get(); ok && (v < least || v > greatest) {
+			t.Fatalf("quantile %v = %v outside %v…%v", q, v, least, greatest)
+		}
+	}
+	n := h.Count()
+	if err := h.Merge(of(1)); err == nil && h.Count() != n+1 {
+		t.Fatalf("%d values after merging one into %d", h.Count(), n)
+	}
+}
+
+func TestWideSumsAgreeWithBig(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, n := rapid.Int64().Draw(t, "v"), rapid.Uint64Range(1, MaxCount).Draw(t, "n")
+		w := rapid.Int64().Draw(t, "w")
+		sum := product(v, n).add(product(w, 1))
+		want := new(big.Int).Mul(big.NewInt(v), new(big.Int).SetUint64(n))
+		want.Add(want, big.NewInt(w))
+		if sum.number().Cmp(want) != 0 {
+			t.Fatalf("%d × %d + %d = %v, want %v", v, n, w, sum.number(), want)
+		}
+		if back, ok := fromNumber(want); !ok || back != sum {
+			t.Fatalf("%v read as %v, %v", want, back, ok)
+		}
+		if sum.compare(product(v, n)) != big.NewInt(w).Sign() {
+			t.Fatalf("comparing %v with %d × %d", sum.number(), v, n)
+		}
+		if product(v, n).divide(n) != v {
+			t.Fatalf("%d × %d / %d is not the start", v, n, n)
+		}
+	})
+}

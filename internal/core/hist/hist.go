@@ -1,0 +1,218 @@
+// Package hist holds the distribution of many latencies in fixed memory.
+//
+// Quantiles of parts must never be averaged: each part of a run, and each end,
+// fills a histogram of its own, the histograms are merged, and the quantile is
+// read from the sum (statistics.md section 1, rule 3).
+//
+// # Layout
+//
+// Buckets are log-linear, as in HdrHistogram (Tene, 2012): 64 equally wide
+// buckets for each factor of two. Values of 1…127 ns have a bucket each. A value
+// v ≥ 128 ns with 2^e ≤ v < 2^(e+1) falls into the bucket of width 2^(e−6) that
+// holds it. With shift = max(0, e − 6) the number of the bucket is
+//
+//	shift × 64 + ⌊v / 2^shift⌋
+//
+// which counts on without a gap from one power of two to the next: 2,345 buckets,
+// about 19 KB, reach 1 h.
+//
+// # Error
+//
+// A quantile is the middle of its bucket, at most half a width from the value
+// recorded: (2^shift − 1) / 2 ns of at least 64 × 2^shift ns, so less than
+// MaxError = 1/128 of it. Values below 128 ns are exact. Count, mean, least and
+// greatest value are exact everywhere.
+//
+// # Saturation
+//
+// What is below 1 ns (a coarse clock, or one that stepped back) or above 1 h is
+// counted apart and keeps its rank, its part of the mean, and its place as least
+// or greatest value. Only its shape is lost: a quantile that falls among such
+// values is unknown, with the reason.
+package hist
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"math/bits"
+	"time"
+
+	"linerate/internal/core/fact"
+)
+
+// Range and precision of a histogram.
+const (
+	Lowest   = time.Nanosecond // least value that has a bucket
+	Highest  = time.Hour       // greatest value that has a bucket
+	MaxError = 1.0 / 128       // bound of the relative error of a quantile
+
+	// MaxCount is the most values that Merge and the decoders accept. It is the
+	// largest count that every JSON reader can hold (RFC 8259 section 6); at one
+	// value per nanosecond it lasts 104 days.
+	MaxCount = 1 << 53
+)
+
+const (
+	subBits = 6 // buckets per factor of two, as a power of two
+	subs    = 1 << subBits
+	buckets = topShift<<subBits + int(Highest>>topShift) + 1
+
+	topShift = 35 // shift of Highest: 2^(35+6) ≤ 1 h < 2^(35+7) ns
+
+	source = "histogram" // of the facts that are read here
+)
+
+// ErrTooMany says that a histogram would hold more than MaxCount values.
+var ErrTooMany = errors.New("histogram holds too many values")
+
+// Histogram counts durations. The zero value is empty and ready for use. It
+// is a plain value: assignment copies it whole, == compares it, and one
+// goroutine may use it at a time.
+type Histogram struct {
+	counts       [buckets]uint64
+	below, above uint64 // recorded, but outside Lowest…Highest
+	total        uint64 // of counts, below and above
+	min, max     int64  // of all values in ns; 0 while total is 0
+	sum          int128 // of all values in ns
+}
+
+// Record adds one value. It does not allocate and takes no lock, so that a
+// measuring loop may call it.
+func (h *Histogram) Record(d time.Duration) {
+	v := int64(d)
+	switch {
+	case v < int64(Lowest):
+		h.below++
+	case v > int64(Highest):
+		h.above++
+	default:
+		h.counts[bucketOf(uint64(v))]++
+	}
+	if h.total == 0 {
+		h.min, h.max = v, v
+	} else {
+		h.min, h.max = min(h.min, v), max(h.max, v)
+	}
+	h.total++
+	h.sum = h.sum.add(int128{hi: v >> 63, lo: uint64(v)})
+}
+
+// Merge adds everything that o holds, as if its values had been recorded here.
+// o is not changed and may be h itself. Merge wraps ErrTooMany, and leaves h as
+// it was, where the sum exceeds MaxCount values.
+func (h *Histogram) Merge(o *Histogram) error {
+	if o.total > MaxCount || h.total > MaxCount-o.total {
+		return fmt.Errorf("merge %d and %d values: %w", h.total, o.total, ErrTooMany)
+	}
+	if o.total == 0 {
+		return nil
+	}
+	if h.total == 0 {
+		h.min, h.max = o.min, o.max
+	} else {
+		h.min, h.max = min(h.min, o.min), max(h.max, o.max)
+	}
+	for i, n := range o.counts {
+		h.counts[i] += n
+	}
+	h.below += o.below
+	h.above += o.above
+	h.total += o.total
+	h.sum = h.sum.add(o.sum)
+	return nil
+}
+
+// Count returns the number of all values, those outside the range included.
+func (h *Histogram) Count() uint64 { return h.total }
+
+// Below returns how many values were less than Lowest: zero where the clock is
+// coarser than the latency, negative where it stepped back.
+func (h *Histogram) Below() uint64 { return h.below }
+
+// Above returns how many values were greater than Highest.
+func (h *Histogram) Above() uint64 { return h.above }
+
+// Min returns the least value, exact, unknown while there is none.
+func (h *Histogram) Min() fact.Of[time.Duration] { return h.exact(h.min) }
+
+// Max returns the greatest value, exact, unknown while there is none.
+func (h *Histogram) Max() fact.Of[time.Duration] { return h.exact(h.max) }
+
+// Mean returns the mean of all values, exact but for the rounding to a
+// nanosecond, unknown while there is none.
+func (h *Histogram) Mean() fact.Of[time.Duration] {
+	if h.total == 0 {
+		return h.exact(0)
+	}
+	return h.exact(h.sum.divide(h.total))
+}
+
+// Quantile returns the value at rank ⌈q n⌉ of the n recorded, 0.5 for the
+// median and 0.999 for p99.9, off by less than MaxError of itself. The first
+// and the last rank, so also q of 0 and 1, are exact. It is unknown where
+// nothing was recorded, where q is not between 0 and 1, and where the rank falls
+// among values outside Lowest…Highest.
+func (h *Histogram) Quantile(q float64) fact.Of[time.Duration] {
+	if !(q >= 0 && q <= 1) {
+		return fact.Unknown[time.Duration](fmt.Sprintf("quantile %v is not between 0 and 1", q))
+	}
+	rank := h.rank(q)
+	switch {
+	case rank <= 1: // also where there is none
+		return h.Min()
+	case rank == h.total:
+		return h.Max()
+	case rank <= h.below:
+		return fact.Unknown[time.Duration](fmt.Sprintf("below %v", Lowest))
+	case rank > h.total-h.above:
+		return fact.Unknown[time.Duration](fmt.Sprintf("above %v", Highest))
+	}
+	seen := h.below
+	for i, n := range h.occupied() {
+		if seen += n; seen >= rank {
+			low, high := edges(i)
+			return h.exact(min(h.max, max(h.min, low+(high-low)/2)))
+		}
+	}
+	panic("hist: fewer values in buckets than counted")
+}
+
+// rank returns ⌈q n⌉. The product is taken a little low, since 0.07 × 100 is
+// above 7 in binary.
+func (h *Histogram) rank(q float64) uint64 {
+	const slack = 1e-12
+	return min(h.total, uint64(math.Ceil(q*float64(h.total)*(1-slack))))
+}
+
+func (h *Histogram) exact(ns int64) fact.Of[time.Duration] {
+	if h.total == 0 {
+		return fact.Unknown[time.Duration]("no values recorded")
+	}
+	return fact.Known(time.Duration(ns), source)
+}
+
+// occupied yields number and count of each bucket that is not empty, upwards.
+func (h *Histogram) occupied() iter.Seq2[int, uint64] {
+	return func(yield func(int, uint64) bool) {
+		for i, n := range h.counts {
+			if n > 0 && !yield(i, n) {
+				return
+			}
+		}
+	}
+}
+
+// bucketOf returns the bucket of v, which is between Lowest and Highest in ns.
+func bucketOf(v uint64) int {
+	shift := bits.Len64(v|(2*subs-1)) - subBits - 1
+	return shift<<subBits + int(v>>shift)
+}
+
+// edges returns the least and the greatest value of bucket i in ns.
+func edges(i int) (low, high int64) {
+	shift := max(0, i>>subBits-1)
+	low = int64(i-shift<<subBits) << shift
+	return low, min(low+1<<shift-1, int64(Highest))
+}

@@ -1,0 +1,275 @@
+package hist
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/fact"
+)
+
+// value draws durations evenly over all orders of magnitude, with ends and
+// values outside the range among them.
+func value() *rapid.Generator[time.Duration] {
+	return rapid.Custom(func(t *rapid.T) time.Duration {
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0:
+			return rapid.SampledFrom([]time.Duration{math.MinInt64, -1, 0, Lowest, 127, 128, 129, 255, 256,
+				Highest - 1, Highest, Highest + 1, math.MaxInt64}).Draw(t, "edge")
+		case 1:
+			return rapid.SampledFrom([]time.Duration{-time.Second, 0, 2 * time.Hour}).Draw(t, "outside")
+		default:
+			return inRange().Draw(t, "inside")
+		}
+	})
+}
+
+func inRange() *rapid.Generator[time.Duration] {
+	return rapid.Custom(func(t *rapid.T) time.Duration {
+		top := int64(1) << rapid.IntRange(0, 42).Draw(t, "size")
+		return time.Duration(rapid.Int64Range(1, min(top, int64(Highest))).Draw(t, "value"))
+	})
+}
+
+func of(values ...time.Duration) *Histogram {
+	h := new(Histogram)
+	for _, v := range values {
+		h.Record(v)
+	}
+	return h
+}
+
+func known(t rapid.TB, what string, f fact.Of[time.Duration]) time.Duration {
+	t.Helper()
+	v, ok := f.Get()
+	if !ok {
+		t.Fatalf("%s is unknown: %s", what, f.Reason())
+	}
+	return v
+}
+
+func TestBucketsCoverTheRangeWithoutGapOrOverlap(t *testing.T) {
+	next := int64(1)
+	for i := 1; i < buckets; i++ {
+		low, high := edges(i)
+		if low != next || high < low {
+			t.Fatalf("bucket %d is %d…%d, want it to start at %d", i, low, high, next)
+		}
+		if bucketOf(uint64(low)) != i || bucketOf(uint64(high)) != i {
+			t.Fatalf("ends of bucket %d lie in %d and %d", i, bucketOf(uint64(low)), bucketOf(uint64(high)))
+		}
+		if half := float64(high-low) / 2; half >= MaxError*float64(low) {
+			t.Fatalf("bucket %d: error %v of %d", i, half, low)
+		}
+		next = high + 1
+	}
+	if next != int64(Highest)+1 {
+		t.Errorf("the last bucket ends before %d, want %d", next, int64(Highest)+1)
+	}
+}
+
+func TestQuantileIsWithinTheErrorOfTheExactOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(inRange(), 1, 300).Draw(t, "values")
+		h := of(values...)
+		slices.Sort(values)
+		n := len(values)
+		for _, thousandths := range []int{0, 1, 500, 900, 950, 990, 999, 1000} {
+			rank := max(1, (thousandths*n+999)/1000)
+			exact := values[rank-1]
+			got := known(t, "quantile", h.Quantile(float64(thousandths)/1000))
+			if off := math.Abs(float64(got - exact)); off > MaxError*float64(exact) {
+				t.Fatalf("quantile %d/1000 of %d values = %v, exact %v", thousandths, n, got, exact)
+			}
+		}
+	})
+}
+
+func TestExactNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(value(), 1, 50).Draw(t, "values")
+		h := of(values...)
+		if got := known(t, "min", h.Min()); got != slices.Min(values) {
+			t.Fatalf("min %v, want %v", got, slices.Min(values))
+		}
+		if got := known(t, "max", h.Max()); got != slices.Max(values) {
+			t.Fatalf("max %v, want %v", got, slices.Max(values))
+		}
+		var inside, below, above uint64
+		for _, v := range values {
+			switch {
+			case v < Lowest:
+				below++
+			case v > Highest:
+				above++
+			default:
+				inside++
+			}
+		}
+		if h.Count() != uint64(len(values)) || h.Below() != below || h.Above() != above {
+			t.Fatalf("%d values, %d below, %d above; want %d, %d, %d",
+				h.Count(), h.Below(), h.Above(), len(values), below, above)
+		}
+		for _, n := range h.occupied() {
+			inside -= n
+		}
+		if inside != 0 {
+			t.Fatalf("the buckets lack %d values", inside)
+		}
+	})
+}
+
+func TestMean(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		values []time.Duration
+		want   time.Duration
+	}{
+		{"one", []time.Duration{7}, 7},
+		{"rounded up", []time.Duration{1, 2}, 2},
+		{"rounded down", []time.Duration{1, 1, 2}, 1},
+		{"negative", []time.Duration{-1, -2}, -2},
+		{"signs cancel", []time.Duration{-5, 5}, 0},
+		{"sum beyond 64 bits", []time.Duration{math.MaxInt64, math.MaxInt64, math.MaxInt64 - 3}, math.MaxInt64 - 1},
+		{"sum below −2^63", []time.Duration{math.MinInt64, math.MinInt64}, math.MinInt64},
+		{"outside counts", []time.Duration{0, 4 * time.Hour}, 2 * time.Hour},
+	} {
+		if got := known(t, c.name, of(c.values...).Mean()); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMergeEqualsRecordingAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.SliceOfN(value(), 0, 40).Draw(t, "a")
+		b := rapid.SliceOfN(value(), 0, 40).Draw(t, "b")
+		all := of(append(slices.Clone(a), b...)...)
+		ab, ba, hb := of(a...), of(b...), of(b...)
+		if err := errors.Join(ab.Merge(hb), ba.Merge(of(a...))); err != nil {
+			t.Fatal(err)
+		}
+		if *ab != *all || *ba != *all {
+			t.Fatalf("merged %v and %v differ from recording both", a, b)
+		}
+		if *hb != *of(b...) {
+			t.Fatal("merge changed its argument")
+		}
+	})
+}
+
+func TestMergeWithItselfDoubles(t *testing.T) {
+	h := of(3, time.Second, 2*time.Hour)
+	if err := h.Merge(h); err != nil {
+		t.Fatal(err)
+	}
+	if *h != *of(3, 3, time.Second, time.Second, 2*time.Hour, 2*time.Hour) {
+		t.Error("a histogram merged with itself is not every value twice")
+	}
+}
+
+func TestMergeRefusesTooMany(t *testing.T) {
+	h, o := of(5), of(6)
+	h.total = MaxCount
+	before := *h
+	if err := h.Merge(o); !errors.Is(err, ErrTooMany) || *h != before {
+		t.Errorf("error %v, changed %v", err, *h != before)
+	}
+}
+
+func TestOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(value(), 0, 40).Draw(t, "values")
+		if *of(values...) != *of(rapid.Permutation(values).Draw(t, "shuffled")...) {
+			t.Fatal("order changed the histogram")
+		}
+	})
+}
+
+func TestQuantileOutsideTheRangeIsUnknown(t *testing.T) {
+	h := of(-1, 0, 0, time.Millisecond, time.Second, 2*time.Hour, 3*time.Hour)
+	for _, c := range []struct {
+		q      float64
+		reason string
+	}{{0.3, "below 1ns"}, {0.8, "above 1h0m0s"}, {math.NaN(), "quantile NaN is not between 0 and 1"},
+		{-0.1, "quantile -0.1 is not between 0 and 1"}, {1.01, "quantile 1.01 is not between 0 and 1"}} {
+		if got := h.Quantile(c.q); got.IsKnown() || got.Reason() != c.reason {
+			t.Errorf("quantile %v: %v %q, want unknown %q", c.q, got.Or(0), got.Reason(), c.reason)
+		}
+	}
+	for q, want := range map[float64]time.Duration{0: -1, 1: 3 * time.Hour} {
+		if got := known(t, "end", h.Quantile(q)); got != want {
+			t.Errorf("quantile %v = %v, want %v", q, got, want)
+		}
+	}
+	middle := known(t, "median", h.Quantile(0.5))
+	if math.Abs(float64(middle-time.Millisecond)) > MaxError*float64(time.Millisecond) {
+		t.Errorf("median %v, want 1 ms: values outside keep their rank", middle)
+	}
+}
+
+func TestEmptyIsUnknownNotZero(t *testing.T) {
+	h := new(Histogram)
+	for what, f := range map[string]fact.Of[time.Duration]{
+		"min": h.Min(), "max": h.Max(), "mean": h.Mean(), "median": h.Quantile(0.5), "p0": h.Quantile(0),
+	} {
+		if f.IsKnown() || f.Reason() != "no values recorded" {
+			t.Errorf("%s of nothing: known %v, reason %q", what, f.IsKnown(), f.Reason())
+		}
+	}
+}
+
+// 0.07 × 100 is above 7 in binary: the seventh value, not the eighth.
+func TestQuantileRankIsNotRoundedUpByBinary(t *testing.T) {
+	h := new(Histogram)
+	for v := range time.Duration(100) {
+		h.Record(v + 1)
+	}
+	for q, want := range map[float64]time.Duration{0.07: 7, 0.55: 55, 0.56: 56, 0.999: 100, 0.505: 51} {
+		if got := known(t, "quantile", h.Quantile(q)); got != want {
+			t.Errorf("quantile %v = %d, want %d", q, got, want)
+		}
+	}
+}
+
+func TestRecordAndMergeDoNotAllocate(t *testing.T) {
+	h, o := new(Histogram), of(time.Millisecond)
+	v := time.Duration(1)
+	if n := testing.AllocsPerRun(1000, func() {
+		v = v*3%(2*Highest) - 1
+		h.Record(v)
+	}); n != 0 {
+		t.Errorf("Record allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		if err := h.Merge(o); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("Merge allocates %v times", n)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	h, v := new(Histogram), time.Duration(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		v = v*5%Highest + 1
+		h.Record(v)
+	}
+}
+
+func BenchmarkQuantile(b *testing.B) {
+	h, v := new(Histogram), time.Duration(1)
+	for range 10_000 {
+		v = v*5%Highest + 1
+		h.Record(v)
+	}
+	for b.Loop() {
+		h.Quantile(0.999)
+	}
+}

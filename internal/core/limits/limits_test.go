@@ -1,0 +1,394 @@
+package limits
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/units"
+)
+
+// The table of goodput by MTU, options and link; goodput in Mbit/s.
+func TestGoodputTable(t *testing.T) {
+	type row struct {
+		mtu           int
+		ts, vlan, v6  bool
+		payload, wire int
+		percent       float64
+		mbit          [6]float64 // at 10M, 100M, 1G, 10G, 25G, 100G
+	}
+	rates := [6]units.BitRate{10e6, 100e6, 1e9, 10e9, 25e9, 100e9}
+	for _, r := range []row{
+		{1500, true, false, false, 1448, 1538, 94.148, [6]float64{9.41, 94.15, 941.48, 9414.82, 23537.06, 94148.24}},
+		{1500, false, false, false, 1460, 1538, 94.928, [6]float64{9.49, 94.93, 949.28, 9492.85, 23732.12, 94928.48}},
+		{1500, true, true, false, 1448, 1542, 93.904, [6]float64{9.39, 93.90, 939.04, 9390.40, 23476.01, 93904.02}},
+		{1500, false, true, false, 1460, 1542, 94.682, [6]float64{9.47, 94.68, 946.82, 9468.22, 23670.56, 94682.23}},
+		{4074, true, false, false, 4022, 4112, 97.811, [6]float64{9.78, 97.81, 978.11, 9781.13, 24452.82, 97811.28}},
+		{4074, false, false, false, 4034, 4112, 98.103, [6]float64{9.81, 98.10, 981.03, 9810.31, 24525.78, 98103.11}},
+		{4088, true, false, false, 4036, 4126, 97.819, [6]float64{9.78, 97.82, 978.19, 9781.87, 24454.68, 97818.71}},
+		{4088, false, false, false, 4048, 4126, 98.110, [6]float64{9.81, 98.11, 981.10, 9810.95, 24527.39, 98109.55}},
+		{4088, true, true, false, 4036, 4130, 97.724, [6]float64{9.77, 97.72, 977.24, 9772.40, 24430.99, 97723.97}},
+		{4088, false, true, false, 4048, 4130, 98.015, [6]float64{9.80, 98.01, 980.15, 9801.45, 24503.63, 98014.53}},
+		{9000, true, false, false, 8948, 9038, 99.004, [6]float64{9.90, 99.00, 990.04, 9900.42, 24751.05, 99004.20}},
+		{9000, false, false, false, 8960, 9038, 99.137, [6]float64{9.91, 99.14, 991.37, 9913.70, 24784.24, 99136.98}},
+		{9000, true, true, false, 8948, 9042, 98.960, [6]float64{9.90, 98.96, 989.60, 9896.04, 24740.10, 98960.41}},
+		{9000, false, true, false, 8960, 9042, 99.093, [6]float64{9.91, 99.09, 990.93, 9909.31, 24773.28, 99093.12}},
+		{9014, true, false, false, 8962, 9052, 99.006, [6]float64{9.90, 99.01, 990.06, 9900.57, 24751.44, 99005.74}},
+		{9014, false, false, false, 8974, 9052, 99.138, [6]float64{9.91, 99.14, 991.38, 9913.83, 24784.58, 99138.31}},
+		{9014, true, true, false, 8962, 9056, 98.962, [6]float64{9.90, 98.96, 989.62, 9896.20, 24740.50, 98962.01}},
+		{9014, false, true, false, 8974, 9056, 99.095, [6]float64{9.91, 99.09, 990.95, 9909.45, 24773.63, 99094.52}},
+		{576, true, false, false, 524, 614, 85.342, [6]float64{8.53, 85.34, 853.42, 8534.20, 21335.50, 85342.02}},
+		{1280, true, false, false, 1228, 1318, 93.171, [6]float64{9.32, 93.17, 931.71, 9317.15, 23292.87, 93171.47}},
+		{1500, true, false, true, 1428, 1538, 92.848, [6]float64{9.28, 92.85, 928.48, 9284.79, 23211.97, 92847.85}},
+		{9000, true, false, true, 8928, 9038, 98.783, [6]float64{9.88, 98.78, 987.83, 9878.29, 24695.73, 98782.91}},
+	} {
+		w := Wire{MTU: r.mtu, Timestamps: r.ts, IPv6: r.v6}
+		if r.vlan {
+			w.VLANTags = 1
+		}
+		for i, rate := range rates {
+			w.Rate = rate
+			payload, err := w.Payload()
+			if err != nil {
+				t.Fatalf("%+v: %v", w, err)
+			}
+			if payload != r.payload || w.packetBytes() != r.wire {
+				t.Errorf("%+v: %d/%d bytes, want %d/%d", w, payload, w.packetBytes(), r.payload, r.wire)
+			}
+			share, _ := w.PayloadShare()
+			if got := 100 * share; math.Abs(got-r.percent) > 0.00051 {
+				t.Errorf("%+v: share %.4f %%, want %.3f %%", w, got, r.percent)
+			}
+			goodput, _ := w.Goodput()
+			if got := float64(goodput) / 1e6; math.Abs(got-r.mbit[i]) > 0.01 {
+				t.Errorf("%+v: goodput %.3f, want %.2f Mbit/s", w, got, r.mbit[i])
+			}
+		}
+	}
+}
+
+func TestUDPGoodput(t *testing.T) {
+	for _, c := range []struct {
+		wire Wire
+		want float64 // of the rate
+	}{
+		{Wire{MTU: 1500, UDP: true}, 1472.0 / 1538},
+		{Wire{MTU: 1500, UDP: true, Timestamps: true}, 1472.0 / 1538},
+		{Wire{MTU: 1500, UDP: true, VLANTags: 2}, 1472.0 / 1546},
+		{Wire{MTU: 1500, UDP: true, IPv6: true}, 1452.0 / 1538},
+	} {
+		c.wire.Rate = 1e9
+		got, err := c.wire.Goodput()
+		if err != nil || math.Abs(float64(got)-c.want*1e9) > 1 {
+			t.Errorf("%+v: %v, %v, want %.0f", c.wire, float64(got), err, c.want*1e9)
+		}
+	}
+}
+
+func TestPacketsPerSecond(t *testing.T) {
+	for mtu, want := range map[int]float64{1500: 81274, 9000: 13830} {
+		got, err := Wire{Rate: 1e9, MTU: mtu}.PacketsPerSecond()
+		if err != nil || math.Round(got) != want {
+			t.Errorf("MTU %d at 1 Gbit/s: %.1f packets/s, %v, want %.0f", mtu, got, err, want)
+		}
+	}
+	for rate, want := range map[units.BitRate]float64{
+		10e6: 14_881, 100e6: 148_810, 1e9: 1_488_095, 10e9: 14_880_952, 100e9: 148_809_524,
+	} {
+		if got := SmallestFrames(rate); math.Round(got) != want {
+			t.Errorf("SmallestFrames(%v) = %.1f, want %.0f", rate, got, want)
+		}
+	}
+}
+
+func TestAcknowledgments(t *testing.T) {
+	w := Wire{Rate: 1e9, MTU: 1500, Timestamps: true}
+	load, err := w.AckLoad()
+	if err != nil || math.Abs(float64(load)/1e9-0.029) > 0.0005 {
+		t.Errorf("AckLoad = %v, %v, want 2.9 %% of the rate", load, err)
+	}
+	half, err := w.HalfDuplex()
+	if err != nil || math.Abs(float64(half)/1e9-0.915) > 0.0005 {
+		t.Errorf("HalfDuplex = %v, %v, want 91.5 %% of the rate", half, err)
+	}
+	for name, c := range map[string]struct {
+		wire Wire
+		want int
+	}{
+		"timestamps":        {Wire{MTU: 1500, Timestamps: true}, 90},
+		"padded to minimum": {Wire{MTU: 1500}, 84},
+		"tag in padding":    {Wire{MTU: 1500, VLANTags: 1}, 84},
+		"tag":               {Wire{MTU: 1500, VLANTags: 1, Timestamps: true}, 94},
+		"ipv6":              {Wire{MTU: 1500, IPv6: true, Timestamps: true}, 110},
+	} {
+		if got := c.wire.ackBytes(); got != c.want {
+			t.Errorf("%s: ackBytes = %d, want %d", name, got, c.want)
+		}
+	}
+	udp := Wire{Rate: 1e9, MTU: 1500, UDP: true}
+	full, _ := udp.Goodput()
+	half, err = udp.HalfDuplex()
+	load, loadErr := udp.AckLoad()
+	if err != nil || loadErr != nil || half != full || load != 0 {
+		t.Errorf("UDP: HalfDuplex %v, %v, AckLoad %v, %v; want %v and 0", half, err, load, loadErr, full)
+	}
+}
+
+func TestWireRefusesImpossibleValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		wire Wire
+		want []string
+	}{
+		"no rate":         {Wire{MTU: 1500}, []string{"link rate"}},
+		"not a rate":      {Wire{Rate: units.BitRate(math.NaN()), MTU: 1500}, []string{"link rate"}},
+		"endless":         {Wire{Rate: units.BitRate(math.Inf(1)), MTU: 1500}, []string{"link rate"}},
+		"small for IPv4":  {Wire{Rate: 1, MTU: 67}, []string{"mtu 67"}},
+		"small for IPv6":  {Wire{Rate: 1, MTU: 1279, IPv6: true}, []string{"mtu 1279"}},
+		"large":           {Wire{Rate: 1, MTU: 65536}, []string{"mtu 65536"}},
+		"tags":            {Wire{Rate: 1, MTU: 1500, VLANTags: 3}, []string{"3 vlan tags"}},
+		"several at once": {Wire{Rate: -1, MTU: 0, VLANTags: -1}, []string{"link rate", "mtu 0", "-1 vlan tags"}},
+	} {
+		_, payload := c.wire.Payload()
+		_, share := c.wire.PayloadShare()
+		_, goodput := c.wire.Goodput()
+		_, packets := c.wire.PacketsPerSecond()
+		_, half := c.wire.HalfDuplex()
+		_, acks := c.wire.AckLoad()
+		for _, err := range []error{payload, share, goodput, packets, half, acks} {
+			if err == nil {
+				t.Fatalf("%s: no error", name)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: error %q lacks %q", name, err, want)
+				}
+			}
+		}
+	}
+}
+
+// The table of rates by window and round trip, in Mbit/s.
+func TestWindowTable(t *testing.T) {
+	rtts := [4]time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}
+	for window, want := range map[units.Bytes][4]float64{
+		MaxUnscaledWindow: {524, 52.4, 10.5, 5.2},
+		131072:            {1049, 104.9, 21.0, 10.5},
+		262144:            {2097, 209.7, 41.9, 21.0},
+		2 << 20:           {16777, 1678, 335.5, 167.8},
+		4 << 20:           {33554, 3355, 671, 335.5},
+		3 << 20:           {25166, 2517, 503, 252},
+		16776960:          {134216, 13422, 2684, 1342},
+		32 << 20:          {268435, 26844, 5369, 2684},
+	} {
+		for i, rtt := range rtts {
+			got := float64(WindowBound(window, rtt)) / 1e6
+			tolerance := 0.051 // one decimal is given
+			if want[i] == math.Trunc(want[i]) {
+				tolerance = 0.51
+			}
+			if math.Abs(got-want[i]) > tolerance {
+				t.Errorf("WindowBound(%v, %v) = %.2f, want %g Mbit/s", window, rtt, got, want[i])
+			}
+		}
+	}
+	// Microsoft's example in its documentation of TCP tuning for adapters.
+	if got := float64(WindowBound(64000, 10*time.Millisecond)) / 1e6; math.Abs(got-51) > 0.5 {
+		t.Errorf("64 kB at 10 ms = %.1f, want 51 Mbit/s", got)
+	}
+}
+
+func TestWindowEdges(t *testing.T) {
+	inf := units.BitRate(math.Inf(1))
+	if got := WindowBound(1, 0); got != inf {
+		t.Errorf("no delay: %v, want +Inf", float64(got))
+	}
+	if got := WindowBound(0, 0); got != 0 {
+		t.Errorf("no window: %v, want 0", float64(got))
+	}
+	if MaxWindow != 1_073_725_440 {
+		t.Errorf("MaxWindow = %d", MaxWindow)
+	}
+	for _, c := range []struct {
+		rate units.BitRate
+		rtt  time.Duration
+		want units.Bytes
+	}{
+		{1e9, 10 * time.Millisecond, 1_250_000},
+		{10e9, 100 * time.Millisecond, 125_000_000},
+		{1, time.Second, 1},
+		{0, time.Second, 0},
+		{1e9, 0, 0},
+		{units.BitRate(math.NaN()), time.Second, 0},
+		{inf, time.Second, math.MaxInt64},
+	} {
+		if got := WindowFor(c.rate, c.rtt); got != c.want {
+			t.Errorf("WindowFor(%v, %v) = %d, want %d", c.rate, c.rtt, got, c.want)
+		}
+	}
+}
+
+func TestLossExamples(t *testing.T) {
+	for _, c := range []struct {
+		mss                int
+		rtt                time.Duration
+		p                  float64
+		reno, cubic, bound float64 // Mbit/s
+	}{
+		{1448, 10 * time.Millisecond, 1e-4, 142, 38.6, 142},
+		{1448, 100 * time.Millisecond, 1e-5, 44.9, 122, 122},
+		{8948, 100 * time.Millisecond, 1e-5, 277, 754, 754},
+	} {
+		for name, v := range map[string][2]float64{
+			"reno":  {float64(Mathis(c.mss, c.rtt, c.p, false)) / 1e6, c.reno},
+			"cubic": {float64(Cubic(c.mss, c.rtt, c.p)) / 1e6, c.cubic},
+			"bound": {float64(LossBound(c.mss, c.rtt, c.p)) / 1e6, c.bound},
+		} {
+			if math.Abs(v[0]-v[1]) > 0.005*v[1] {
+				t.Errorf("%s, MSS %d, %v, p %g: %.2f, want %g Mbit/s", name, c.mss, c.rtt, c.p, v[0], v[1])
+			}
+		}
+	}
+	for c, got := range map[float64]float64{1.2247: mathisC(false), 0.8660: mathisC(true), 1.054: cubicK()} {
+		if math.Abs(got-c) > 0.0005 {
+			t.Errorf("constant %.5f, want %g", got, c)
+		}
+	}
+}
+
+func TestLossBudgetExamples(t *testing.T) {
+	for _, c := range []struct {
+		target units.BitRate
+		rtt    time.Duration
+		want   float64
+	}{
+		{1e9, 10 * time.Millisecond, 2.0e-6},
+		{10e9, 100 * time.Millisecond, 2.0e-10},
+	} {
+		if got := LossBudget(c.target, 1448, c.rtt); math.Abs(got-c.want) > 0.02*c.want {
+			t.Errorf("LossBudget(%v, 1448, %v) = %.3g, want %g", c.target, c.rtt, got, c.want)
+		}
+	}
+	if got := FrameLoss(1e-10, 1538); math.Abs(got-1.2e-6) > 0.05e-6 {
+		t.Errorf("FrameLoss(1e-10, 1538) = %g, want 1.2e-6", got)
+	}
+}
+
+func TestLossEdges(t *testing.T) {
+	ms := time.Millisecond
+	for name, v := range map[string][2]float64{
+		"no loss":           {float64(LossBound(1448, ms, 0)), math.Inf(1)},
+		"no delay":          {float64(LossBound(1448, 0, 0.1)), math.Inf(1)},
+		"no segment":        {float64(LossBound(0, ms, 0.1)), 0},
+		"all lost":          {float64(Mathis(1448, ms, 2, true)), float64(Mathis(1448, ms, 1, true))},
+		"budget no delay":   {LossBudget(1e9, 1448, 0), 1},
+		"budget no target":  {CubicLossBudget(0, 1448, ms), 1},
+		"budget no segment": {CubicLossBudget(1e9, 0, ms), 0},
+		"budget at most 1":  {LossBudget(1, 1448, ms), 1},
+		"no bit errors":     {FrameLoss(0, 1538), 0},
+		"no bits":           {FrameLoss(0.5, 0), 0},
+		"every bit wrong":   {FrameLoss(1, 64), 1},
+		"errors not known":  {FrameLoss(math.NaN(), 64), 0},
+	} {
+		if v[0] != v[1] {
+			t.Errorf("%s: %g, want %g", name, v[0], v[1])
+		}
+	}
+}
+
+func TestSmallest(t *testing.T) {
+	inf, nan := units.BitRate(math.Inf(1)), units.BitRate(math.NaN())
+	limits := []Limit{{"loss", inf, "no loss seen"}, {"cpu", nan, ""}, {"wire", 941e6, "x"}, {"window", 52e6, "y"}, {"disk", 52e6, "z"}}
+	if got, ok := Smallest(limits); !ok || got != limits[3] {
+		t.Errorf("Smallest = %+v, %v, want the window", got, ok)
+	}
+	if got, ok := Smallest(limits[:2]); ok || got != (Limit{}) {
+		t.Errorf("Smallest of unbounded = %+v, %v", got, ok)
+	}
+	if _, ok := Smallest(nil); ok {
+		t.Error("Smallest of nothing found something")
+	}
+}
+
+func TestGoodputLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := Wire{
+			Rate:       units.BitRate(rapid.Float64Range(1e3, 1e12).Draw(t, "rate")),
+			MTU:        rapid.IntRange(minMTU6, maxMTU-1).Draw(t, "mtu"),
+			VLANTags:   rapid.IntRange(0, maxVLANTags-1).Draw(t, "tags"),
+			IPv6:       rapid.Bool().Draw(t, "ipv6"),
+			Timestamps: rapid.Bool().Draw(t, "timestamps"),
+			UDP:        rapid.Bool().Draw(t, "udp"),
+		}
+		goodput := func(w Wire) units.BitRate {
+			g, err := w.Goodput()
+			if err != nil {
+				t.Fatalf("%+v: %v", w, err)
+			}
+			return g
+		}
+		g := goodput(w)
+		if g <= 0 || g >= w.Rate {
+			t.Fatalf("goodput %v of a link of %v", g, w.Rate)
+		}
+		larger, tagged, faster := w, w, w
+		larger.MTU++
+		tagged.VLANTags++
+		faster.Rate *= 2
+		if goodput(larger) <= g || goodput(tagged) >= g || math.Abs(float64(goodput(faster)/g)-2) > 1e-9 {
+			t.Fatalf("%+v: goodput %v, larger MTU %v, one tag more %v, twice the rate %v",
+				w, g, goodput(larger), goodput(tagged), goodput(faster))
+		}
+		payload, _ := w.Payload()
+		packets, _ := w.PacketsPerSecond()
+		if byPackets := packets * float64(payload) * 8; math.Abs(byPackets/float64(g)-1) > 1e-9 {
+			t.Fatalf("packets carry %g, goodput is %v", byPackets, g)
+		}
+		half, _ := w.HalfDuplex()
+		if half > g || (half == g) != w.UDP {
+			t.Fatalf("half duplex %v, goodput %v", half, g)
+		}
+	})
+}
+
+func TestWindowLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		window := units.Bytes(rapid.Int64Range(1, int64(MaxWindow)).Draw(t, "window"))
+		rtt := time.Duration(rapid.Int64Range(int64(time.Microsecond), int64(10*time.Second)).Draw(t, "rtt"))
+		rate := WindowBound(window, rtt)
+		if back := WindowFor(rate, rtt); back < window || back > window+1 {
+			t.Fatalf("%v over %v gives %v, which needs %v", window, rtt, rate, back)
+		}
+		if WindowBound(window+1, rtt) <= rate || WindowBound(window, rtt+1) >= rate {
+			t.Fatalf("%v over %v: not monotonic", window, rtt)
+		}
+	})
+}
+
+func TestLossLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mss := rapid.IntRange(500, 9000).Draw(t, "mss")
+		rtt := time.Duration(rapid.Int64Range(int64(10*time.Microsecond), int64(time.Second)).Draw(t, "rtt"))
+		p := math.Pow(10, rapid.Float64Range(-10, -1).Draw(t, "log p"))
+		reno, bound := Mathis(mss, rtt, p, false), LossBound(mss, rtt, p)
+		if Mathis(mss, rtt, p, true) >= reno || bound < reno || bound < Cubic(mss, rtt, p) {
+			t.Fatalf("order of the bounds: reno %v, bound %v", reno, bound)
+		}
+		if LossBound(mss, rtt, p*1.01) >= bound || LossBound(mss, rtt*2, p) >= bound || LossBound(mss+1, rtt, p) <= bound {
+			t.Fatal("not monotonic")
+		}
+		if back := LossBudget(reno, mss, rtt); math.Abs(back/p-1) > 1e-9 {
+			t.Fatalf("LossBudget(Mathis(%g)) = %g", p, back)
+		}
+		if back := CubicLossBudget(bound, mss, rtt); math.Abs(back/p-1) > 1e-9 {
+			t.Fatalf("CubicLossBudget(LossBound(%g)) = %g", p, back)
+		}
+		frame := rapid.IntRange(64, 9000).Draw(t, "frame")
+		p /= 1e3 // so that the loss stays apart from 1 for large frames
+		if l := FrameLoss(p, frame); l <= 0 || l >= 1 || FrameLoss(p/2, frame) >= l || l > p*8*float64(frame) {
+			t.Fatalf("FrameLoss(%g, %d) = %g", p, frame, l)
+		}
+	})
+}

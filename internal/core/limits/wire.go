@@ -1,0 +1,160 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"linerate/internal/core/units"
+)
+
+// Bytes that a frame occupies on the wire apart from its payload, by IEEE
+// 802.3-2022 section 3.1.1 and, for the gap, 4.4.2.
+const (
+	preambleBytes = 8  // preamble 7, start of frame delimiter 1
+	macBytes      = 14 // two addresses 12, type or length 2
+	fcsBytes      = 4  // frame check sequence
+	gapBytes      = 12 // interpacket gap of 96 bit times
+	vlanBytes     = 4  // per tag, IEEE 802.1Q-2022 section 9.3
+	frameBytes    = preambleBytes + macBytes + fcsBytes + gapBytes
+
+	// minFrameBytes is the least payload and tags of a frame: minFrameSize of
+	// 64 without the addresses, the type and the FCS. That tags count toward
+	// it is what IEEE 802.1Q-2022 annex G.2.3 allows.
+	minFrameBytes = 46
+)
+
+// Headers inside the frame.
+const (
+	ipv4Bytes       = 20 // RFC 791 section 3.1, without options
+	ipv6Bytes       = 40 // RFC 8200 section 3
+	tcpBytes        = 20 // RFC 9293 section 3.1, without options
+	timestampsBytes = 12 // RFC 7323 appendix A: option of 10, padded by two NOPs
+	udpBytes        = 8  // RFC 768
+)
+
+// The range of an MTU.
+const (
+	minMTU4 = 68   // RFC 791 section 3.2: what every link must carry
+	minMTU6 = 1280 // RFC 8200 section 5
+	maxMTU  = 65535
+)
+
+// maxVLANTags is a customer and a service tag (IEEE 802.1ad).
+const maxVLANTags = 2
+
+// Wire is an Ethernet link as one flow of full-sized packets uses it.
+type Wire struct {
+	Rate       units.BitRate // of the link, per direction, more than 0
+	MTU        int           // bytes of the IP packet: 68 (IPv6: 1280) to 65535
+	VLANTags   int           // 0 to 2
+	IPv6       bool          // without extension headers
+	Timestamps bool          // the TCP option of RFC 7323 is in use; no effect on UDP
+	UDP        bool          // instead of TCP
+}
+
+// Validate reports every value of w that is out of range, joined.
+func (w Wire) Validate() error {
+	var errs []error
+	if !(w.Rate > 0) || math.IsInf(float64(w.Rate), 1) {
+		errs = append(errs, fmt.Errorf("link rate %v is not a positive number", w.Rate))
+	}
+	least := minMTU4
+	if w.IPv6 {
+		least = minMTU6
+	}
+	if w.MTU < least || w.MTU > maxMTU {
+		errs = append(errs, fmt.Errorf("mtu %d is outside %d to %d", w.MTU, least, maxMTU))
+	}
+	if w.VLANTags < 0 || w.VLANTags > maxVLANTags {
+		errs = append(errs, fmt.Errorf("%d vlan tags: a frame carries 0 to %d", w.VLANTags, maxVLANTags))
+	}
+	return errors.Join(errs...)
+}
+
+// Payload returns the bytes of application data in a full-sized packet. For
+// TCP that is the MSS less the options carried by every segment.
+func (w Wire) Payload() (int, error) {
+	if err := w.Validate(); err != nil {
+		return 0, err
+	}
+	return w.MTU - w.headerBytes(), nil
+}
+
+// PayloadShare returns the share of the link's bits that are application data,
+// between 0 and 1, when full-sized packets follow each other without a pause:
+// (M-40-T)/(M+38+V) for TCP over IPv4.
+func (w Wire) PayloadShare() (float64, error) {
+	payload, err := w.Payload()
+	if err != nil {
+		return 0, err
+	}
+	return float64(payload) / float64(w.packetBytes()), nil
+}
+
+// Goodput returns the most application data that the link can carry in one
+// direction: Rate times PayloadShare.
+func (w Wire) Goodput() (units.BitRate, error) {
+	share, err := w.PayloadShare()
+	return w.Rate * units.BitRate(share), err
+}
+
+// PacketsPerSecond returns how many full-sized packets fill the link.
+func (w Wire) PacketsPerSecond() (float64, error) {
+	if err := w.Validate(); err != nil {
+		return 0, err
+	}
+	return float64(w.Rate) / 8 / float64(w.packetBytes()), nil
+}
+
+// AckLoad returns what the acknowledgments of a full-rate TCP flow occupy of
+// the reverse direction, one for every two segments (RFC 9293 section
+// 3.8.6.3): 2.9 % of the rate at MTU 1500. It is 0 for UDP.
+func (w Wire) AckLoad() (units.BitRate, error) {
+	if err := w.Validate(); err != nil || w.UDP {
+		return 0, err
+	}
+	return w.Rate * units.BitRate(w.ackBytes()) / units.BitRate(2*w.packetBytes()), nil
+}
+
+// HalfDuplex returns the ceiling of Goodput where both directions share the
+// wire, so that acknowledgments take their part of it. Collisions cost more
+// on top; 60 to 85 % of the link rate is what to expect.
+func (w Wire) HalfDuplex() (units.BitRate, error) {
+	payload, err := w.Payload()
+	if err != nil || w.UDP {
+		g, err := w.Goodput()
+		return g, err
+	}
+	return w.Rate * units.BitRate(2*payload) / units.BitRate(2*w.packetBytes()+w.ackBytes()), nil
+}
+
+// SmallestFrames returns how many frames of the least size (64 bytes, 84 with
+// preamble and gap) fill a link: 1,488,095 a second at 1 Gbit/s.
+func SmallestFrames(rate units.BitRate) float64 {
+	return float64(rate) / 8 / (minFrameBytes + frameBytes)
+}
+
+// packetBytes returns what a full-sized packet occupies on the wire.
+func (w Wire) packetBytes() int { return w.MTU + frameBytes + w.VLANTags*vlanBytes }
+
+// headerBytes returns the bytes of IP and transport headers in each packet.
+func (w Wire) headerBytes() int {
+	n := ipv4Bytes
+	if w.IPv6 {
+		n = ipv6Bytes
+	}
+	switch {
+	case w.UDP:
+		return n + udpBytes
+	case w.Timestamps:
+		return n + tcpBytes + timestampsBytes
+	}
+	return n + tcpBytes
+}
+
+// ackBytes returns what a segment without payload occupies on the wire: 90
+// bytes with timestamps over IPv4.
+func (w Wire) ackBytes() int {
+	return max(w.headerBytes()+w.VLANTags*vlanBytes, minFrameBytes) + frameBytes
+}

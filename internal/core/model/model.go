@@ -1,0 +1,458 @@
+// Package model holds the values that flow through linerate: plan, run,
+// sample, report of an end, finding, verdict, session. They have no behaviour
+// beyond small look-ups and know no clock, file, socket or database.
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+// Host names one end of a session. Near is where the test is steered from
+// unless the user says otherwise; Far is the other end.
+type Host string
+
+// The two ends.
+const (
+	Near Host = "a"
+	Far  Host = "b"
+)
+
+// Direction says which way payload flows between the ends.
+type Direction string
+
+// The directions. Both means To and From at the same time.
+const (
+	To   Direction = "to"   // near sends, far receives
+	From Direction = "from" // far sends, near receives
+	Both Direction = "both"
+)
+
+// Sender returns the end that sends in direction d, which is To or From.
+func (d Direction) Sender() Host {
+	if d == From {
+		return Far
+	}
+	return Near
+}
+
+// Receiver returns the end that receives in direction d, which is To or From.
+func (d Direction) Receiver() Host {
+	if d == From {
+		return Near
+	}
+	return Far
+}
+
+// Parts returns the single directions that d consists of.
+func (d Direction) Parts() []Direction {
+	if d == Both {
+		return []Direction{To, From}
+	}
+	return []Direction{d}
+}
+
+// KnobID is the neutral name of a setting, for example "tcp.recv_buffer_max"
+// (a host's) or "window" (of the test flow; no host is changed).
+type KnobID string
+
+// Assignment gives one knob one value. Host is empty for a knob of the flow.
+type Assignment struct {
+	Host  Host   `json:"host,omitempty"`
+	Knob  KnobID `json:"knob"`
+	Value string `json:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1
+}
+
+// Setting is a named set of assignments. A setting without assignments is the
+// hosts and the flow as they are.
+type Setting struct {
+	Name        string       `json:"name"`
+	Assignments []Assignment `json:"assignments,omitempty"`
+}
+
+// Flow describes the test traffic of one run. The zero value of a field means
+// the engine's default, which the engine states in its documentation.
+type Flow struct {
+	Engine     string        `json:"engine"`               // "tcpbulk"
+	Direction  Direction     `json:"direction"`            //
+	Streams    int           `json:"streams,omitempty"`    // parallel connections per direction; 0 is 1
+	Duration   time.Duration `json:"duration_ns"`          // measured time after Omit; 0 only with Bytes
+	Bytes      units.Bytes   `json:"bytes,omitempty"`      // payload per direction instead of Duration
+	Omit       time.Duration `json:"omit_ns"`              // sent and stored, not counted
+	Interval   time.Duration `json:"interval_ns"`          // reporting step; 0 is 1 s
+	Block      units.Bytes   `json:"block,omitempty"`      // bytes per write; 0 is the engine's choice
+	Window     units.Bytes   `json:"window,omitempty"`     // SO_SNDBUF and SO_RCVBUF; 0 leaves autotuning on
+	MSS        int           `json:"mss,omitempty"`        // TCP_MAXSEG in bytes; 0 leaves it to the path
+	Nagle      bool          `json:"nagle,omitempty"`      // true leaves Nagle's algorithm on (TCP_NODELAY off)
+	Congestion string        `json:"congestion,omitempty"` // congestion control of the sender; "" is the system's
+}
+
+// Metric names what a value measures. Its unit belongs to the name.
+type Metric string
+
+// Metrics of samples and runs. Samples carry the value of one interval.
+const (
+	Goodput       Metric = "goodput"        // bit/s of payload, taken at the receiver
+	Sent          Metric = "sent"           // bit/s of payload handed to the kernel by the sender
+	Retransmits   Metric = "retransmits"    // segments retransmitted, count in the interval
+	RTT           Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
+	RTTMin        Metric = "rtt_min"        // least round trip seen by the kernel, seconds
+	Cwnd          Metric = "cwnd"           // congestion window, bytes, sum over streams
+	PeerWindow    Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
+	BusyTime      Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
+	RwndLimited   Metric = "rwnd_limited"   // seconds thereof held back by the receive window
+	SndbufLimited Metric = "sndbuf_limited" // seconds thereof held back by the send buffer
+	CPU           Metric = "cpu"            // seconds of CPU of the measuring process per second
+)
+
+// Sample is the value of one metric over one interval of one run, taken at one
+// end. Start and Length are by that end's monotonic clock, from its own start.
+// Direction is empty for metrics of the host itself, such as CPU.
+type Sample struct {
+	Host      Host          `json:"host"`
+	Direction Direction     `json:"direction,omitempty"`
+	Metric    Metric        `json:"metric"`
+	Start     time.Duration `json:"start_ns"`
+	Length    time.Duration `json:"length_ns"`
+	Value     float64       `json:"value"`
+	Omitted   bool          `json:"omitted,omitempty"` // lies in the warm-up
+}
+
+// TCPSummary is what the sender's kernel says of a direction's connections
+// over the measured window. Sums and means are over streams.
+type TCPSummary struct {
+	Congestion    fact.Of[string]        `json:"congestion"`
+	MSS           fact.Of[int]           `json:"mss"`             // bytes of payload per segment
+	PathMTU       fact.Of[int]           `json:"path_mtu"`        // bytes
+	Timestamps    fact.Of[bool]          `json:"timestamps"`      // RFC 7323 option in use
+	SACK          fact.Of[bool]          `json:"sack"`            //
+	SendScale     fact.Of[int]           `json:"send_scale"`      // window scale announced by the peer; unknown where scaling is off
+	RecvScale     fact.Of[int]           `json:"recv_scale"`      // window scale that we announced
+	Retransmits   fact.Of[int64]         `json:"retransmits"`     // segments
+	SegmentsOut   fact.Of[int64]         `json:"segments_out"`    //
+	Busy          fact.Of[time.Duration] `json:"busy_ns"`         // mean over streams
+	RwndLimited   fact.Of[time.Duration] `json:"rwnd_limited_ns"` // mean over streams, part of Busy
+	SndbufLimited fact.Of[time.Duration] `json:"sndbuf_limited_ns"`
+	RTT           fact.Of[time.Duration] `json:"rtt_ns"`      // median over intervals and streams of the smoothed RTT
+	RTTMin        fact.Of[time.Duration] `json:"rtt_min_ns"`  //
+	Cwnd          fact.Of[units.Bytes]   `json:"cwnd"`        // median over intervals, sum over streams
+	PeerWindow    fact.Of[units.Bytes]   `json:"peer_window"` // median over intervals, sum over streams
+	SendBuffer    fact.Of[units.Bytes]   `json:"send_buffer"` // at the end, sum over streams
+}
+
+// Role is what one end does in one direction.
+type Role string
+
+// The roles.
+const (
+	Sender   Role = "sender"
+	Receiver Role = "receiver"
+)
+
+// FlowReport is what one end says at the end of a run about one direction.
+type FlowReport struct {
+	Direction Direction     `json:"direction"`
+	Role      Role          `json:"role"`
+	Bytes     units.Bytes   `json:"bytes"`             // payload in the measured window
+	Window    time.Duration `json:"window_ns"`         // length of the measured window
+	Streams   []units.Bytes `json:"streams,omitempty"` // Bytes per stream
+	TCP       *TCPSummary   `json:"tcp,omitempty"`     // sender only
+}
+
+// EndReport is what one end says at the end of a run.
+type EndReport struct {
+	Host       Host             `json:"host"`
+	Flows      []FlowReport     `json:"flows"`
+	CPUUser    time.Duration    `json:"cpu_user_ns"` // of the measuring process, in the measured window
+	CPUSystem  time.Duration    `json:"cpu_system_ns"`
+	CPUWindow  time.Duration    `json:"cpu_window_ns"`     // the wall time that the two cover
+	SystemBusy fact.Of[float64] `json:"system_busy"`       // busy cores of the whole machine in the window, 1 is one core
+	Waiting    string           `json:"waiting,omitempty"` // how the data plane waited: "blocking thread", "poller"
+	Warnings   []string         `json:"warnings,omitempty"`
+}
+
+// RunState says how a run stands.
+type RunState string
+
+// The states of a run.
+const (
+	RunPlanned     RunState = "planned"
+	RunValid       RunState = "valid"
+	RunInvalid     RunState = "invalid"     // Reason says why; its whole block does not count
+	RunInterrupted RunState = "interrupted" // the user stopped it; its block starts anew on resuming
+)
+
+// Run is one application of one setting, measured once.
+type Run struct {
+	Number      int         `json:"number"`   // 1… in the order of execution in the session
+	Block       int         `json:"block"`    // 1…
+	Attempt     int         `json:"attempt"`  // 1 for the block's first try; an invalid run repeats the block
+	Position    int         `json:"position"` // 1… inside the block
+	Setting     string      `json:"setting"`
+	Flow        Flow        `json:"flow"`
+	Started     time.Time   `json:"started"`
+	Ended       time.Time   `json:"ended"`
+	State       RunState    `json:"state"`
+	LostContact bool        `json:"lost_contact,omitempty"` // the run is invalid because a host went away
+	Reason      string      `json:"reason,omitempty"`
+	Values      []Value     `json:"values,omitempty"`
+	Ends        []EndReport `json:"ends,omitempty"`
+	Warnings    []string    `json:"warnings,omitempty"`
+}
+
+// Value is a run's one number for one metric and direction.
+type Value struct {
+	Direction Direction `json:"direction,omitempty"`
+	Metric    Metric    `json:"metric"`
+	Value     float64   `json:"value"`
+}
+
+// Value returns the run's number for m in direction d.
+func (r *Run) Value(d Direction, m Metric) (float64, bool) {
+	for _, v := range r.Values {
+		if v.Direction == d && v.Metric == m {
+			return v.Value, true
+		}
+	}
+	return 0, false
+}
+
+// Mode says how an experiment ends.
+type Mode string
+
+// The modes of statistics.md sections 4 and 5; they are never mixed.
+const (
+	FixedBlocks Mode = "fixed"      // a number of blocks given beforehand, one look at the end
+	Sequential  Mode = "sequential" // until decided, evidence that may be looked at any time
+)
+
+// Plan is an experiment, complete before its first run: Order fixes what runs
+// when, so that an interrupted session continues as if nothing had happened.
+type Plan struct {
+	Settings   []Setting     `json:"settings"`         // Settings[Baseline] is what others are compared with
+	Baseline   string        `json:"baseline"`         // name of a setting
+	Twin       string        `json:"twin,omitempty"`   // name of the null twin among Settings, "" for none
+	Factor     KnobID        `json:"factor,omitempty"` // the one numeric knob whose levels the settings are, if so
+	Levels     []string      `json:"levels,omitempty"` // names of the settings that are Factor's levels, ascending
+	Flow       Flow          `json:"flow"`             // of every run, before a setting's flow knobs
+	Directions []Direction   `json:"directions"`       // each setting of a block is run once per entry, in random order
+	Mode       Mode          `json:"mode"`             //
+	MaxBlocks  int           `json:"max_blocks"`       // number of blocks (fixed) or most blocks (sequential)
+	Budget     time.Duration `json:"budget_ns"`        // most time for the whole; 0 is no limit
+	Margin     units.Percent `json:"margin"`           // smallest change that matters
+	Tolerance  units.Percent `json:"tolerance"`        // of the plateau search
+	Confidence float64       `json:"confidence"`       // 0.95
+	Settle     time.Duration `json:"settle_ns"`        // after applying a setting
+	Cooldown   time.Duration `json:"cooldown_ns"`      // after each run
+	Seed       uint64        `json:"seed"`             //
+	NullBlocks int           `json:"null_blocks"`      // first so many blocks are baseline pairs (two settings only)
+	Order      [][]string    `json:"order"`            // names of settings, per block; len is NullBlocks + MaxBlocks
+}
+
+// Setting returns the setting named name.
+func (p *Plan) Setting(name string) (Setting, bool) {
+	for _, s := range p.Settings {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// RunLength returns how long one run of the plan takes at least, with settling
+// and cool-down; 0 for the measured part when a byte count ends it.
+func (p *Plan) RunLength() time.Duration {
+	return p.Settle + p.Flow.Omit + p.Flow.Duration + p.Cooldown
+}
+
+// HostFacts is what an agent says of its host at the start of a session.
+type HostFacts struct {
+	Host       Host                       `json:"host"`
+	Name       string                     `json:"name"`
+	OS         string                     `json:"os"`   // GOOS
+	Arch       string                     `json:"arch"` // GOARCH
+	Kernel     fact.Of[string]            `json:"kernel"`
+	CPUs       int                        `json:"cpus"`
+	Version    string                     `json:"version"`   // linerate's
+	Address    string                     `json:"address"`   // of the data path, as seen from this end
+	Interface  fact.Of[string]            `json:"interface"` // that carries the data path
+	MTU        fact.Of[int]               `json:"mtu"`       // of Interface, bytes
+	LinkRate   fact.Of[units.BitRate]     `json:"link_rate"` // of Interface
+	Congestion fact.Of[string]            `json:"congestion"`
+	Qdisc      fact.Of[string]            `json:"qdisc"` // of Interface
+	Knobs      map[KnobID]fact.Of[string] `json:"knobs"` // current values
+}
+
+// SessionState says how a session stands.
+type SessionState string
+
+// The states of a session.
+const (
+	SessionRunning     SessionState = "running"
+	SessionDone        SessionState = "done"        // decided, or planned blocks or budget spent
+	SessionInterrupted SessionState = "interrupted" // may be resumed
+	SessionFailed      SessionState = "failed"
+)
+
+// Kind is what sort of session it is.
+type Kind string
+
+// The kinds.
+const (
+	KindTest Kind = "test" // linerate test
+	KindRun  Kind = "run"  // an experiment
+)
+
+// Session is everything of one experiment but its samples.
+type Session struct {
+	ID       string                 `json:"id"` // sortable, unique: 20261121T013209-x7k2
+	Kind     Kind                   `json:"kind"`
+	Title    string                 `json:"title"`
+	Command  []string               `json:"command"` // as the user gave it, secrets removed
+	Near     string                 `json:"near"`    // target text of the near end, secrets removed
+	Far      string                 `json:"far"`
+	Version  string                 `json:"version"` // of the controller
+	Created  time.Time              `json:"created"`
+	Ended    time.Time              `json:"ended,omitzero"`
+	State    SessionState           `json:"state"`
+	Reason   string                 `json:"reason,omitempty"` // why it ended
+	Plan     Plan                   `json:"plan"`
+	Hosts    []HostFacts            `json:"hosts"`
+	WireRate fact.Of[units.BitRate] `json:"wire_rate"` // slowest link known on the path
+	Runs     []Run                  `json:"runs"`
+	Changes  []Change               `json:"changes,omitempty"`
+	Findings []Finding              `json:"findings,omitempty"`
+	Verdicts []Verdict              `json:"verdicts,omitempty"`
+	Plateaus []Plateau              `json:"plateaus,omitempty"`
+	Warnings []string               `json:"warnings,omitempty"`
+}
+
+// ChangeState says what became of a change to a host.
+type ChangeState string
+
+// The states of a change.
+const (
+	ChangeApplied ChangeState = "applied"
+	ChangeUndone  ChangeState = "undone"
+	ChangeForeign ChangeState = "foreign" // somebody else changed the knob meanwhile: left alone
+	ChangeFailed  ChangeState = "failed"  // Detail says why
+)
+
+// Change is one knob of one host changed by linerate, and what became of it.
+type Change struct {
+	Run    int         `json:"run"` // number of the run that it was made for
+	Host   Host        `json:"host"`
+	Knob   KnobID      `json:"knob"`
+	Native string      `json:"native"` // "net.ipv4.tcp_rmem"
+	Old    string      `json:"old"`    // native text before
+	New    string      `json:"new"`    // native text written
+	State  ChangeState `json:"state"`
+	Detail string      `json:"detail,omitempty"`
+}
+
+// Finding is one thing that limits a direction, with its evidence.
+type Finding struct {
+	Rule      string                 `json:"rule"` // "B07" of the diagnosis rules
+	Direction Direction              `json:"direction"`
+	Host      Host                   `json:"host"`  // the end to blame
+	Limit     string                 `json:"limit"` // "receive window"
+	Evidence  string                 `json:"evidence"`
+	Share     fact.Of[float64]       `json:"share"`           // of busy time, 0…1
+	Implied   fact.Of[units.BitRate] `json:"implied"`         // the rate that the limit allows
+	Knobs     []KnobID               `json:"knobs,omitempty"` // that could help
+}
+
+// Outcome is a verdict's word. Only package analysis chooses one.
+type Outcome string
+
+// The outcomes.
+const (
+	Better     Outcome = "better"
+	Worse      Outcome = "worse"
+	Equivalent Outcome = "equivalent" // no difference larger than the margin
+	Undecided  Outcome = "undecided"  // not enough data
+)
+
+// Interval is a range of a change with the confidence that it holds. The
+// numbers are log ratios for metrics that are never 0; infinite when unbounded.
+type Interval struct {
+	Low        Bound   `json:"low"`
+	High       Bound   `json:"high"`
+	Confidence float64 `json:"confidence"` // achieved, 0…1
+	Method     string  `json:"method"`     // "exact signed-rank", "t", "sign evidence"
+}
+
+// Bound is an end of an interval; infinite where the data do not bound it yet,
+// which JSON shows as null.
+type Bound float64
+
+// MarshalJSON writes null for an infinite bound.
+func (b Bound) MarshalJSON() ([]byte, error) {
+	if math.IsInf(float64(b), 0) || math.IsNaN(float64(b)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(b))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. null becomes NaN, since the
+// number alone does not say which end it is; Interval puts the sign right.
+func (b *Bound) UnmarshalJSON(p []byte) error {
+	if string(p) == "null" {
+		*b = Bound(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(p, (*float64)(b))
+}
+
+// UnmarshalJSON reads an interval; a null bound is infinite.
+func (i *Interval) UnmarshalJSON(p []byte) error {
+	type plain Interval
+	v := plain{Low: Bound(math.NaN()), High: Bound(math.NaN())}
+	if err := json.Unmarshal(p, &v); err != nil {
+		return err
+	}
+	if math.IsNaN(float64(v.Low)) {
+		v.Low = Bound(math.Inf(-1))
+	}
+	if math.IsNaN(float64(v.High)) {
+		v.High = Bound(math.Inf(1))
+	}
+	*i = Interval(v)
+	return nil
+}
+
+// Verdict is what the session says of one setting against the baseline.
+type Verdict struct {
+	Setting    string    `json:"setting"`
+	Baseline   string    `json:"baseline"`
+	Direction  Direction `json:"direction"`
+	Metric     Metric    `json:"metric"`
+	Outcome    Outcome   `json:"outcome"`
+	Size       string    `json:"size,omitempty"` // "small", "at least the margin" or ""
+	Blocks     int       `json:"blocks"`
+	Estimate   float64   `json:"estimate"` // log ratio, positive is good
+	Interval   Interval  `json:"interval"`
+	Family     *Interval `json:"family,omitempty"`      // level for all comparisons together, when there are several
+	P          *float64  `json:"p,omitempty"`           // adjusted; fixed mode only
+	Evidence   *float64  `json:"evidence,omitempty"`    // largest E against no difference; sequential mode only
+	MoreBlocks int       `json:"more_blocks,omitempty"` // about so many more to decide, when undecided
+	Reason     string    `json:"reason,omitempty"`
+	IsTwin     bool      `json:"is_twin,omitempty"`
+	Warnings   []string  `json:"warnings,omitempty"`
+}
+
+// Plateau is the smallest level of the session's factor that is good enough.
+type Plateau struct {
+	Direction Direction     `json:"direction"`
+	Metric    Metric        `json:"metric"`
+	Decided   bool          `json:"decided"`
+	Level     string        `json:"level,omitempty"` // name of the setting
+	From      string        `json:"from,omitempty"`  // range of possible answers when not decided
+	To        string        `json:"to,omitempty"`
+	Tolerance units.Percent `json:"tolerance"`
+	Reason    string        `json:"reason,omitempty"`
+}

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+func TestDirectionEnds(t *testing.T) {
+	for _, c := range []struct {
+		direction        Direction
+		sender, receiver Host
+		parts            []Direction
+	}{
+		{To, Near, Far, []Direction{To}},
+		{From, Far, Near, []Direction{From}},
+	} {
+		if c.direction.Sender() != c.sender || c.direction.Receiver() != c.receiver {
+			t.Errorf("%s: %s sends, %s receives", c.direction, c.direction.Sender(), c.direction.Receiver())
+		}
+		if got := c.direction.Parts(); !slices.Equal(got, c.parts) {
+			t.Errorf("%s: parts %v", c.direction, got)
+		}
+	}
+	if got := Both.Parts(); !slices.Equal(got, []Direction{To, From}) {
+		t.Errorf("both: parts %v", got)
+	}
+}
+
+func TestRunValue(t *testing.T) {
+	r := Run{Values: []Value{
+		{Direction: To, Metric: Goodput, Value: 1},
+		{Direction: From, Metric: Goodput, Value: 2},
+		{Direction: To, Metric: Retransmits, Value: 0},
+	}}
+	if v, ok := r.Value(From, Goodput); v != 2 || !ok {
+		t.Errorf("goodput from: %g, %v", v, ok)
+	}
+	if v, ok := r.Value(To, Retransmits); v != 0 || !ok {
+		t.Errorf("a measured zero: %g, %v", v, ok)
+	}
+	if v, ok := r.Value(From, Retransmits); v != 0 || ok {
+		t.Errorf("a value that was not measured: %g, %v", v, ok)
+	}
+}
+
+func TestPlanSetting(t *testing.T) {
+	p := Plan{Settings: []Setting{{Name: "current"}, {Name: "jumbo", Assignments: []Assignment{{Near, "link.mtu", "9000"}}}}}
+	if s, ok := p.Setting("jumbo"); !ok || len(s.Assignments) != 1 {
+		t.Errorf("jumbo: %+v, %v", s, ok)
+	}
+	if s, ok := p.Setting("other"); ok || s.Name != "" {
+		t.Errorf("other: %+v, %v", s, ok)
+	}
+}
+
+func TestIntervalJSON(t *testing.T) {
+	inf := Bound(math.Inf(1))
+	for _, c := range []struct {
+		in   Interval
+		want string
+	}{
+		{Interval{Low: -0.5, High: 0.25, Confidence: 0.95, Method: "t"}, `{"low":-0.5,"high":0.25,"confidence":0.95,"method":"t"}`},
+		{Interval{Low: -inf, High: 0, Confidence: 1}, `{"low":null,"high":0,"confidence":1,"method":""}`},
+		{Interval{Low: 0, High: inf}, `{"low":0,"high":null,"confidence":0,"method":""}`},
+		{Interval{Low: -inf, High: inf}, `{"low":null,"high":null,"confidence":0,"method":""}`},
+	} {
+		b, err := json.Marshal(c.in)
+		if err != nil || string(b) != c.want {
+			t.Errorf("%+v: %s, %v, want %s", c.in, b, err, c.want)
+		}
+		var back Interval
+		if err := json.Unmarshal(b, &back); err != nil || back != c.in {
+			t.Errorf("%s: read back as %+v, %v", b, back, err)
+		}
+	}
+}
+
+// An interval that says nothing of an end does not bound it.
+func TestIntervalJSONWithoutEnds(t *testing.T) {
+	var i Interval
+	if err := json.Unmarshal([]byte(`{}`), &i); err != nil || !math.IsInf(float64(i.Low), -1) || !math.IsInf(float64(i.High), 1) {
+		t.Errorf("{}: %+v, %v", i, err)
+	}
+	if err := json.Unmarshal([]byte(`{"low":"small"}`), &i); err == nil {
+		t.Errorf("a text as bound was read as %v", i.Low)
+	}
+}
+
+func TestIntervalJSONRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := Interval{
+			Low:        Bound(rapid.Float64().Draw(t, "low")),
+			High:       Bound(rapid.Float64().Draw(t, "high")),
+			Confidence: rapid.Float64Range(0, 1).Draw(t, "confidence"),
+			Method:     rapid.String().Draw(t, "method"),
+		}
+		if rapid.Bool().Draw(t, "no low") {
+			want.Low = Bound(math.Inf(-1))
+		}
+		if rapid.Bool().Draw(t, "no high") {
+			want.High = Bound(math.Inf(1))
+		}
+		b, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Interval
+		if err := json.Unmarshal(b, &got); err != nil || got != want {
+			t.Fatalf("%s: %+v, %v, want %+v", b, got, err, want)
+		}
+	})
+}
+
+// A session is stored and exported as JSON: nothing may be lost, in particular
+// not what is unknown and what is infinite.
+func TestSessionJSONRoundTrip(t *testing.T) {
+	p, evidence := 0.03, 21.5
+	want := fullSession(&p, &evidence)
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Session
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	facts := []cmp.Option{
+		cmp.Comparer(func(a, b fact.Of[int]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[int64]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[bool]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[string]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[float64]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[units.BitRate]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[units.Bytes]) bool { return a == b }),
+		cmp.Comparer(func(a, b fact.Of[time.Duration]) bool { return a == b }),
+	}
+	if diff := cmp.Diff(want, got, facts...); diff != "" {
+		t.Errorf("after a round trip (-want +got):\n%s", diff)
+	}
+	if strings.Contains(string(b), `"ended":"0001`) && want.Ended.IsZero() {
+		t.Error("a session that has not ended says when it did")
+	}
+}
+
+func fullSession(p, evidence *float64) Session {
+	started := time.Date(2026, 11, 21, 1, 32, 9, 5, time.UTC)
+	flow := Flow{Engine: "tcpbulk", Direction: Both, Streams: 2, Duration: 10 * time.Second, Omit: time.Second,
+		Interval: time.Second, Block: 128 << 10, Window: 1 << 20, MSS: 1448, Nagle: true, Congestion: "cubic"}
+	return Session{
+		ID: "20261121T013209-x7k2", Kind: KindRun, Title: "receive ceiling", Command: []string{"linerate", "run"},
+		Near: "local", Far: "lab:rate=1gbit", Version: "1", Created: started, State: SessionRunning,
+		Plan: Plan{
+			Settings: []Setting{{Name: "current"}, {Name: "64KiB", Assignments: []Assignment{{Far, "tcp.recv_buffer_max", "65536"}}}},
+			Baseline: "current", Factor: "tcp.recv_buffer_max", Levels: []string{"64KiB"}, Flow: flow, Mode: Sequential,
+			Directions: []Direction{To, From}, MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95, Settle: time.Second,
+			Seed: math.MaxUint64, NullBlocks: 1, Order: [][]string{{"current", "64KiB"}},
+		},
+		Hosts: []HostFacts{{Host: Near, Name: "desk", OS: "linux", Arch: "amd64", CPUs: 4, MTU: fact.Known(1500, "netlink"),
+			LinkRate: fact.Unknown[units.BitRate]("virtual link"),
+			Knobs:    map[KnobID]fact.Of[string]{"link.mtu": fact.Known("1500", "netlink"), "x": fact.Unknown[string]("no such file")}}},
+		WireRate: fact.Known(units.BitRate(1e9), "user"),
+		Runs: []Run{{Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", Flow: flow, Started: started,
+			Ended: started.Add(time.Minute), State: RunInvalid, LostContact: true, Values: []Value{{To, Goodput, 941e6}},
+			Ends: []EndReport{{Host: Far, SystemBusy: fact.Known(0.5, "/proc/stat"), Flows: []FlowReport{{Direction: To, Role: Sender,
+				Bytes: 1 << 40, Window: time.Second, Streams: []units.Bytes{1, 2},
+				TCP: &TCPSummary{SACK: fact.Known(false, "TCP_INFO"), Retransmits: fact.Known(int64(0), "TCP_INFO")}}}}}}},
+		Changes:  []Change{{Run: 1, Host: Far, Knob: "link.mtu", Native: "mtu", Old: "1500", New: "9000", State: ChangeUndone}},
+		Findings: []Finding{{Rule: "B07", Direction: To, Host: Far, Limit: "receive window", Share: fact.Known(0.7, "TCP_INFO")}},
+		Verdicts: []Verdict{{Setting: "64KiB", Baseline: "current", Direction: To, Metric: Goodput, Outcome: Undecided, Blocks: 3,
+			Interval: Interval{Low: Bound(math.Inf(-1)), High: 0.1}, Family: &Interval{Low: 0, High: Bound(math.Inf(1))},
+			P: p, Evidence: evidence}},
+		Plateaus: []Plateau{{Direction: To, Metric: Goodput, Decided: true, Level: "64KiB", Tolerance: 5}},
+	}
+}
+
+func TestRunLength(t *testing.T) {
+	p := Plan{Settle: 2 * time.Second, Cooldown: time.Second, Flow: Flow{Omit: 3 * time.Second, Duration: 10 * time.Second}}
+	if got := p.RunLength(); got != 16*time.Second {
+		t.Errorf("RunLength = %v, want 16s", got)
+	}
+}

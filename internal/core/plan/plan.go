@@ -1,0 +1,229 @@
+// Package plan decides, before the first run, what an experiment runs when.
+//
+//  1. New validates what the user asked for, every fault at once.
+//  2. It adds what the design needs: a null twin of the baseline, or baseline
+//     pairs at the start, so that the session can distrust itself.
+//  3. It draws the order: randomised complete blocks (Fisher 1935), or blocks
+//     with a balanced random subset of the candidates where there are many.
+//
+// The plan holds the seed and the whole order, so that an interrupted session
+// continues as if nothing had happened, at the next block. The rules are those
+// of statistics.md sections 2, 6.3 and 8.
+package plan
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+)
+
+// Null says how a plan checks that the session can be trusted.
+type Null string
+
+// The checks.
+const (
+	NullAuto Null = ""     // a twin for three and more settings, baseline pairs for two
+	NullTwin Null = "twin" // a twin in any case
+	NullNone Null = "none" // none; the session can then not notice that it fools itself
+)
+
+// TwinSuffix follows the baseline's name in the name of its null twin.
+const TwinSuffix = " (twin)"
+
+// Options are what the user decides. The zero value of every field but
+// Settings, Flow.Engine, Flow.Direction and the flow's length works.
+type Options struct {
+	Settings []model.Setting // with unique names, the baseline among them
+	Baseline string          // name of a setting; "" is the first one
+	// Factor is the one numeric knob to find the plateau of, or "". Its levels
+	// are the settings that assign it; they must differ in nothing else.
+	Factor model.KnobID
+	Flow   model.Flow
+	// Directions are measured one after the other, each in a run of its own in
+	// every block; none is Flow.Direction alone.
+	Directions []model.Direction
+	Mode       model.Mode // "" is Sequential
+	// Blocks is the number of block differences that each candidate gets
+	// (fixed) or gets at most (sequential, where 0 is 20). With more than six
+	// settings it is rounded up to what balances.
+	Blocks     int
+	Exact      bool          // fixed mode: refuse fewer blocks than any exact test needs
+	Budget     time.Duration // most time for the whole; 0 is no limit
+	Margin     units.Percent // 0 is 3
+	Tolerance  units.Percent // of the plateau search; 0 is 5
+	Confidence float64       // 0 is 0.95
+	Settle     time.Duration // after applying a setting; 0 is 2 s, negative is none
+	Cooldown   time.Duration // after each run
+	Null       Null
+	Seed       uint64 // any number; the same one gives the same order
+}
+
+// orderStream is the PCG stream of the order, apart from other uses of a seed.
+const orderStream = 0x6f72646572 // "order"
+
+// New returns the complete plan of an experiment, or every fault of o, joined.
+//
+// It adds a null twin of the baseline where there are three or more settings,
+// and four blocks of two baseline runs at the start where there are two. A
+// single setting is measured without comparison, in fixed mode only. More than
+// six settings are compared in blocks of the baseline, its twin and three
+// candidates, each candidate equally often; but a plan with a Factor keeps
+// complete blocks, because the plateau compares all levels inside each block.
+func New(o Options) (model.Plan, error) {
+	o = withDefaults(o)
+	levels, err := validate(o)
+	if err != nil {
+		return model.Plan{}, err
+	}
+	p := model.Plan{
+		Settings: append([]model.Setting(nil), o.Settings...), Baseline: o.Baseline,
+		Factor: o.Factor, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
+		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget,
+		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
+		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed,
+	}
+	switch {
+	case o.hasTwin():
+		base, _ := p.Setting(o.Baseline)
+		p.Twin = o.Baseline + TwinSuffix
+		p.Settings = append(p.Settings, model.Setting{Name: p.Twin, Assignments: base.Assignments})
+	case len(o.Settings) == 2 && o.Null == NullAuto:
+		p.NullBlocks = stats.NullBlocks
+	}
+	rng := rand.New(rand.NewPCG(o.Seed, orderStream))
+	for range p.NullBlocks {
+		p.Order = append(p.Order, []string{p.Baseline, p.Baseline})
+	}
+	if o.Factor == "" && len(o.Settings) > stats.SubsetAbove {
+		p.Order = append(p.Order, subsetBlocks(p, o.Blocks, rng)...)
+		p.MaxBlocks = len(p.Order) - p.NullBlocks
+		return p, nil
+	}
+	for range o.Blocks {
+		p.Order = append(p.Order, shuffled(names(p.Settings), rng))
+	}
+	return p, nil
+}
+
+func (o Options) hasTwin() bool {
+	return o.Null == NullTwin || o.Null == NullAuto && len(o.Settings) >= 3
+}
+
+func withDefaults(o Options) Options {
+	if o.Baseline == "" && len(o.Settings) > 0 {
+		o.Baseline = o.Settings[0].Name
+	}
+	if len(o.Directions) == 0 {
+		o.Directions = []model.Direction{o.Flow.Direction}
+	}
+	if o.Mode == "" {
+		o.Mode = model.Sequential
+	}
+	if o.Blocks == 0 && o.Mode == model.Sequential {
+		o.Blocks = stats.DefaultMaxBlocks
+	}
+	if o.Margin == 0 {
+		o.Margin = stats.DefaultMargin
+	}
+	if o.Tolerance == 0 {
+		o.Tolerance = stats.DefaultTolerance
+	}
+	if o.Confidence == 0 {
+		o.Confidence = stats.DefaultConfidence
+	}
+	switch {
+	case o.Settle == 0:
+		o.Settle = stats.DefaultSettle
+	case o.Settle < 0:
+		o.Settle = 0
+	}
+	return o
+}
+
+// Candidates returns the settings of p that are compared with the baseline, in
+// order: all but the baseline and its twin.
+func Candidates(p model.Plan) []string {
+	var out []string
+	for _, s := range p.Settings {
+		if s.Name != p.Baseline && s.Name != p.Twin {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// Comparisons returns the most block differences that p plans for any candidate
+// and 0 without candidates. It is MaxBlocks unless blocks hold subsets.
+func Comparisons(p model.Plan) int {
+	count, most := map[string]int{}, 0
+	for _, block := range p.Order[min(p.NullBlocks, len(p.Order)):] {
+		for _, name := range block {
+			if name != p.Baseline && name != p.Twin {
+				count[name]++
+				most = max(most, count[name])
+			}
+		}
+	}
+	return most
+}
+
+func names(settings []model.Setting) []string {
+	out := make([]string, len(settings))
+	for i, s := range settings {
+		out[i] = s.Name
+	}
+	return out
+}
+
+// shuffled permutes s in place, uniformly (Fisher and Yates), and returns it.
+func shuffled[T any](s []T, rng *rand.Rand) []T {
+	for i := len(s) - 1; i > 0; i-- {
+		j := rng.IntN(i + 1)
+		s[i], s[j] = s[j], s[i]
+	}
+	return s
+}
+
+// subsetBlocks gives each candidate at least n blocks, all the same number, by
+// dealing from shuffled decks of all candidates. A deck's end may meet the next
+// deck's start in one block; cards already in the block then wait.
+func subsetBlocks(p model.Plan, n int, rng *rand.Rand) [][]string {
+	candidates := Candidates(p)
+	for n*len(candidates)%stats.SubsetSize != 0 {
+		n++
+	}
+	var deck []string
+	order := make([][]string, n*len(candidates)/stats.SubsetSize)
+	for b := range order {
+		block := []string{p.Baseline}
+		if p.Twin != "" {
+			block = append(block, p.Twin)
+		}
+		for range stats.SubsetSize {
+			i := firstNew(deck, block)
+			if i == len(deck) {
+				deck = append(deck, shuffled(append([]string(nil), candidates...), rng)...)
+				i = firstNew(deck, block)
+			}
+			block = append(block, deck[i])
+			deck = append(deck[:i], deck[i+1:]...)
+		}
+		order[b] = shuffled(block, rng)
+	}
+	return order
+}
+
+// firstNew returns the index of the first card of deck that is not in block,
+// len(deck) where there is none.
+func firstNew(deck, block []string) int {
+	for i, card := range deck {
+		if !slices.Contains(block, card) {
+			return i
+		}
+	}
+	return len(deck)
+}

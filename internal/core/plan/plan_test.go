@@ -1,0 +1,266 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+)
+
+func options(settings int) Options {
+	o := Options{Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 10 * time.Second}}
+	for i := range settings {
+		o.Settings = append(o.Settings, model.Setting{Name: fmt.Sprintf("s%d", i)})
+	}
+	return o
+}
+
+func mustNew(t testing.TB, o Options) model.Plan {
+	t.Helper()
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestTwoSettingsStartWithBaselinePairs(t *testing.T) {
+	p := mustNew(t, options(2))
+	if p.NullBlocks != 4 || p.Twin != "" || p.MaxBlocks != 20 || len(p.Order) != 24 {
+		t.Fatalf("null blocks %d, twin %q, most blocks %d, order of %d", p.NullBlocks, p.Twin, p.MaxBlocks, len(p.Order))
+	}
+	for _, block := range p.Order[:4] {
+		if !slices.Equal(block, []string{"s0", "s0"}) {
+			t.Errorf("null block %v", block)
+		}
+	}
+	want := model.Plan{Mode: model.Sequential, Margin: 3, Tolerance: 5, Confidence: 0.95, Settle: 2 * time.Second, Baseline: "s0"}
+	got := model.Plan{Mode: p.Mode, Margin: p.Margin, Tolerance: p.Tolerance, Confidence: p.Confidence, Settle: p.Settle, Baseline: p.Baseline}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("defaults (-want +got):\n%s", d)
+	}
+}
+
+func TestThreeSettingsGetATwin(t *testing.T) {
+	o := options(3)
+	o.Settings[1].Assignments = []model.Assignment{{Knob: "window", Value: "65536"}}
+	o.Baseline = "s1"
+	p := mustNew(t, o)
+	twin, ok := p.Setting("s1 (twin)")
+	if !ok || p.Twin != twin.Name || p.NullBlocks != 0 {
+		t.Fatalf("twin %q, null blocks %d", p.Twin, p.NullBlocks)
+	}
+	if !slices.Equal(twin.Assignments, o.Settings[1].Assignments) {
+		t.Errorf("twin assigns %v", twin.Assignments)
+	}
+	if got := Candidates(p); !slices.Equal(got, []string{"s0", "s2"}) {
+		t.Errorf("candidates %v", got)
+	}
+	if len(o.Settings) != 3 {
+		t.Error("the caller's settings changed")
+	}
+}
+
+func TestNullCheckOnRequest(t *testing.T) {
+	o := options(2)
+	o.Null = NullTwin
+	if p := mustNew(t, o); p.Twin == "" || p.NullBlocks != 0 || len(p.Order[0]) != 3 {
+		t.Errorf("twin %q, null blocks %d, block %v", p.Twin, p.NullBlocks, p.Order[0])
+	}
+	o = options(3)
+	o.Null = NullNone
+	if p := mustNew(t, o); p.Twin != "" || p.NullBlocks != 0 {
+		t.Errorf("twin %q, null blocks %d, want neither", p.Twin, p.NullBlocks)
+	}
+}
+
+func TestSingleSettingIsMeasuredAlone(t *testing.T) {
+	o := options(1)
+	o.Mode, o.Blocks, o.Settle = model.FixedBlocks, 3, -1
+	p := mustNew(t, o)
+	if d := cmp.Diff([][]string{{"s0"}, {"s0"}, {"s0"}}, p.Order); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
+	}
+	if p.Settle != 0 {
+		t.Errorf("settle %v, want none", p.Settle)
+	}
+}
+
+func TestSameSeedSameOrder(t *testing.T) {
+	for _, settings := range []int{2, 4, 9} {
+		o := options(settings)
+		o.Seed = 42
+		a, b := mustNew(t, o), mustNew(t, o)
+		if d := cmp.Diff(a, b); d != "" {
+			t.Errorf("%d settings (-first +second):\n%s", settings, d)
+		}
+		o.Seed = 43
+		if cmp.Equal(a.Order, mustNew(t, o).Order) {
+			t.Errorf("%d settings: another seed, the same order", settings)
+		}
+	}
+}
+
+func TestLawBlocksAreBalanced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := options(rapid.IntRange(2, 14).Draw(t, "settings"))
+		o.Blocks = rapid.IntRange(10, 25).Draw(t, "blocks") // 13 comparisons need 10
+		o.Seed = rapid.Uint64().Draw(t, "seed")
+		p, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Order) != p.NullBlocks+p.MaxBlocks {
+			t.Fatalf("order of %d for %d + %d blocks", len(p.Order), p.NullBlocks, p.MaxBlocks)
+		}
+		count := map[string]int{}
+		for _, block := range p.Order[p.NullBlocks:] {
+			checkBlock(t, p, block)
+			for _, name := range block {
+				count[name]++
+			}
+			if low, high := extremes(p, count); high-low > 1 {
+				t.Fatalf("candidates run between %d and %d times at some block", low, high)
+			}
+		}
+		low, high := extremes(p, count)
+		if low != high || low < o.Blocks || low > o.Blocks+2 || high != Comparisons(p) {
+			t.Fatalf("candidates run %d to %d times, asked for %d, Comparisons %d", low, high, o.Blocks, Comparisons(p))
+		}
+	})
+}
+
+func checkBlock(t *rapid.T, p model.Plan, block []string) {
+	seen := map[string]bool{}
+	for _, name := range block {
+		if _, ok := p.Setting(name); !ok || seen[name] {
+			t.Fatalf("block %v: %q unknown or twice", block, name)
+		}
+		seen[name] = true
+	}
+	if !seen[p.Baseline] || p.Twin != "" && !seen[p.Twin] {
+		t.Fatalf("block %v lacks the baseline or its twin", block)
+	}
+	if most := len(p.Settings); len(Candidates(p)) >= 6 && len(block) != 5 || len(block) > most {
+		t.Fatalf("block %v of %d settings", block, most)
+	}
+}
+
+func extremes(p model.Plan, count map[string]int) (low, high int) {
+	for i, name := range Candidates(p) {
+		if i == 0 {
+			low = count[name]
+		}
+		low, high = min(low, count[name]), max(high, count[name])
+	}
+	return low, high
+}
+
+// Each setting is first about equally often: 5 sigma of a fair draw.
+func TestOrderIsUniform(t *testing.T) {
+	o := options(3)
+	o.Mode, o.Blocks, o.Seed, o.Null = model.FixedBlocks, 6000, 7, NullNone
+	count := map[string]int{}
+	for _, block := range mustNew(t, o).Order {
+		count[strings.Join(block, " ")]++
+	}
+	if len(count) != 6 {
+		t.Fatalf("%d of 6 permutations: %v", len(count), count)
+	}
+	for order, n := range count {
+		if n < 1000-145 || n > 1000+145 {
+			t.Errorf("%s: %d times of 6000, want about 1000", order, n)
+		}
+	}
+}
+
+func factorOptions(values ...string) Options {
+	o := options(1)
+	for i, v := range values {
+		o.Settings = append(o.Settings, model.Setting{Name: fmt.Sprintf("w%d", i), Assignments: []model.Assignment{
+			{Host: model.Near, Knob: "buf", Value: v}, {Host: model.Far, Knob: "buf", Value: v}, {Knob: "mss", Value: "1400"},
+		}})
+	}
+	o.Factor = "buf"
+	return o
+}
+
+func TestFactorSortsLevelsAndKeepsCompleteBlocks(t *testing.T) {
+	p := mustNew(t, factorOptions("1048576", "65536", "131072", "262144", "2097152", "524288", "4194304"))
+	if want := []string{"w1", "w2", "w3", "w5", "w0", "w4", "w6"}; !slices.Equal(p.Levels, want) {
+		t.Errorf("levels %v, want %v", p.Levels, want)
+	}
+	if len(p.Order[0]) != 9 || p.MaxBlocks != 20 {
+		t.Errorf("block of %d settings, %d blocks", len(p.Order[0]), p.MaxBlocks)
+	}
+}
+
+func TestNewReportsEveryFault(t *testing.T) {
+	o := Options{
+		Settings: []model.Setting{{Name: "a"}, {Name: "a"}, {}, {Name: "x", Assignments: []model.Assignment{{Knob: "k"}, {Knob: "k"}}}},
+		Baseline: "b", Mode: "often", Blocks: -1, Budget: -1, Margin: -1, Tolerance: 100, Confidence: 1, Cooldown: -1, Null: "maybe",
+		Flow: model.Flow{Direction: "up", Omit: -1}, Factor: "gone",
+	}
+	_, err := New(o)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		`setting "a" appears twice`, "setting 3 has no name", `setting "x" assigns k twice`, `baseline "b" is not`,
+		`mode "often" is unknown`, "budget", "margin", "tolerance", "confidence", "cooldown", `null check "maybe"`,
+		"no engine", `direction "up"`, "negative length", "neither a duration", "factor gone has 0 levels",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"nothing":            {func(o *Options) { o.Settings = nil }, "no settings"},
+		"nothing to compare": {func(o *Options) { o.Settings = o.Settings[:1] }, "nothing to be compared with"},
+		"sequential floor":   {func(o *Options) { o.Blocks = 6 }, "at least 7 blocks"},
+		"exact floor": {func(o *Options) { o.Mode, o.Blocks, o.Exact = model.FixedBlocks, 6, true },
+			"2 comparisons at 95 % need at least 7 blocks"},
+		"no blocks":        {func(o *Options) { o.Mode = model.FixedBlocks }, "at least 1 block"},
+		"the twin's name":  {func(o *Options) { o.Settings[2].Name = "s0 (twin)" }, "null twin"},
+		"equal levels":     {func(o *Options) { *o = factorOptions("1", "1.0") }, "have the same buf"},
+		"worded levels":    {func(o *Options) { *o = factorOptions("1", "big") }, "not a number"},
+		"different hosts":  {func(o *Options) { *o = factorOptions("1", "2"); o.Settings[1].Assignments[0].Value = "3" }, "differs between the hosts"},
+		"differing others": {func(o *Options) { *o = factorOptions("1", "2"); o.Settings[1].Assignments[2].Value = "9" }, "differ in more than buf"},
+	} {
+		o := options(3)
+		c.change(&o)
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	thin := options(3)
+	thin.Mode, thin.Blocks = model.FixedBlocks, 3
+	mustNew(t, thin) // three blocks have the t interval
+}
+
+func TestDirections(t *testing.T) {
+	if p := mustNew(t, options(2)); !slices.Equal(p.Directions, []model.Direction{model.To}) {
+		t.Errorf("directions %v, want that of the flow", p.Directions)
+	}
+	o := options(2)
+	o.Directions = []model.Direction{model.To, model.From}
+	if p := mustNew(t, o); !slices.Equal(p.Directions, o.Directions) {
+		t.Errorf("directions %v, want %v", p.Directions, o.Directions)
+	}
+	o.Directions = []model.Direction{model.Both, model.To, model.To}
+	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "twice") || !strings.Contains(err.Error(), "beside single ones") {
+		t.Errorf("error %v", err)
+	}
+}

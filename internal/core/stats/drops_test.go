@@ -1,0 +1,146 @@
+package stats
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The example of statistics.md section 9: MB/s at 32K 64K 96K 128K.
+func dropsExample() [][]float64 {
+	rates := [][]float64{{610, 905, 640, 655}, {598, 890, 655, 640}, {620, 915, 600, 648},
+		{605, 899, 650, 662}, {615, 902, 630, 651}}
+	for _, row := range rates {
+		for i := range row {
+			row[i] = math.Log(row[i])
+		}
+	}
+	return rates
+}
+
+func TestDropsExample(t *testing.T) {
+	near(t, "quantile", tQuantile(4, 1-0.05/3), 3.186316, 1e-6)
+	r := Drops(dropsExample(), DropLeast, DefaultConfidence)
+	nearAll(t, "least", r.Least[1:], []float64{-0.400598, 0.288702, 0.306106}, 1e-6)
+	nearAll(t, "fall", r.Fall[2:], []float64{0.351651, 0.326042}, 1e-6)
+	if !slices.Equal(r.Reference[1:], []int{0, 1, 1}) || r.Sweeps != 5 || len(r.Warnings) != 0 {
+		t.Errorf("references %v of %d sweeps, warnings %q", r.Reference, r.Sweeps, r.Warnings)
+	}
+	if len(r.Features) != 1 {
+		t.Fatalf("features %+v, want one", r.Features)
+	}
+	f := r.Features[0]
+	if f.Kind != Cliff || f.Reference != 1 || f.From != 2 || f.To != 3 {
+		t.Errorf("%+v, want a cliff from 2 to 3 against 1", f)
+	}
+	near(t, "change", float64(Change(-f.Fall, HigherIsBetter)), -30, 0.5)
+	near(t, "at least", float64(Change(-f.Least, HigherIsBetter)), -25, 0.5)
+}
+
+// sweeps returns n sweeps of a curve of rates with noise of ±0.4 %, different
+// in each cell.
+func sweeps(n int, rates ...float64) [][]float64 {
+	logs := make([][]float64, n)
+	for r := range logs {
+		logs[r] = make([]float64, len(rates))
+		for j, v := range rates {
+			logs[r][j] = math.Log(v) + 0.002*float64((r*7+j*3)%5-2)
+		}
+	}
+	return logs
+}
+
+func TestDropsFeatures(t *testing.T) {
+	type feature struct {
+		kind           FeatureKind
+		ref, from, end int
+	}
+	for _, c := range []struct {
+		name  string
+		rates []float64
+		want  []feature
+	}{
+		{"rising", []float64{100, 200, 300, 400}, nil},
+		{"flat", []float64{400, 400, 400, 400}, nil},
+		{"less than the share", []float64{400, 375, 375}, nil},
+		{"notch", []float64{100, 200, 120, 210, 400}, []feature{{Notch, 1, 2, 2}}},
+		{"wide notch", []float64{100, 200, 120, 130, 400}, []feature{{Notch, 1, 2, 3}}},
+		{"cliff at the last size", []float64{100, 200, 120}, []feature{{Cliff, 1, 2, 2}}},
+		{"cliff at once", []float64{200, 100, 100}, []feature{{Cliff, 0, 1, 2}}},
+		{"notch, then cliff", []float64{200, 100, 300, 150, 160}, []feature{{Notch, 0, 1, 1}, {Cliff, 2, 3, 4}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []feature
+			for _, f := range Drops(sweeps(5, c.rates...), DropLeast, DefaultConfidence).Features {
+				got = append(got, feature{f.Kind, f.Reference, f.From, f.To})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("features %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestDropsThin(t *testing.T) {
+	four := Drops(sweeps(4, 200, 100), DropLeast, DefaultConfidence)
+	if four.Features != nil || len(four.Warnings) != 1 || four.Least[1] < 0.6 {
+		t.Errorf("four sweeps: %+v, want numbers, a warning, no feature", four)
+	}
+	for name, logs := range map[string][][]float64{"nothing": nil, "one size": sweeps(5, 100)} {
+		if r := Drops(logs, DropLeast, DefaultConfidence); r.Features != nil || len(r.Warnings) != 1 {
+			t.Errorf("%s: %+v, want a warning", name, r)
+		}
+	}
+	odd := sweeps(7, 200, 100)
+	odd[2], odd[3][1] = odd[2][:1], math.Inf(-1)
+	if r := Drops(odd, DropLeast, DefaultConfidence); r.Sweeps != 5 || len(r.Features) != 1 || len(r.Warnings) != 1 {
+		t.Errorf("two incomplete sweeps: %+v", r)
+	}
+}
+
+// drawSweeps draws multiples of 1/1024: moving them by such a one is exact, so
+// that medians stay tied or apart.
+func drawSweeps(t *rapid.T) [][]float64 {
+	sizes := rapid.IntRange(2, 8).Draw(t, "sizes")
+	cell := rapid.Map(rapid.IntRange(-1024, 1024), func(v int) float64 { return float64(v) / 1024 })
+	return rapid.SliceOfN(rapid.SliceOfN(cell, sizes, sizes), 5, 8).Draw(t, "logs")
+}
+
+// A constant factor on all rates, and the order of the sweeps, change nothing.
+func TestLawDropsOfScaledAndShuffledSweeps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		logs := drawSweeps(t)
+		factor := float64(rapid.IntRange(-5120, 5120).Draw(t, "log factor")) / 1024
+		moved := make([][]float64, len(logs))
+		for i, row := range rapid.Permutation(logs).Draw(t, "shuffled") {
+			for _, v := range row {
+				moved[i] = append(moved[i], v+factor)
+			}
+		}
+		a, b := Drops(logs, DropLeast, DefaultConfidence), Drops(moved, DropLeast, DefaultConfidence)
+		if len(a.Features) != len(b.Features) {
+			t.Fatalf("features %v and %v", a.Features, b.Features)
+		}
+		for j := 1; j < len(a.Least); j++ {
+			same(t, "fall", a.Fall[j], b.Fall[j])
+			same(t, "least", a.Least[j], b.Least[j])
+		}
+	})
+}
+
+func TestLawFeaturesAreApartAndReal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := Drops(drawSweeps(t), DropLeast, DefaultConfidence)
+		for i, f := range r.Features {
+			last := i == len(r.Features)-1
+			if f.Reference >= f.From || f.From > f.To || f.Least > f.Fall || f.Least <= -math.Log1p(-DropLeast) {
+				t.Fatalf("feature %+v", f)
+			}
+			if (f.Kind == Cliff) != (f.To == len(r.Least)-1) || !last && f.To+1 >= r.Features[i+1].From {
+				t.Fatalf("features %+v", r.Features)
+			}
+		}
+	})
+}

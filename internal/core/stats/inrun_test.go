@@ -1,0 +1,235 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func seconds(values ...float64) []RunInterval {
+	window := make([]RunInterval, len(values))
+	for i, v := range values {
+		window[i] = RunInterval{Start: time.Duration(i) * time.Second, Length: time.Second, Value: v}
+	}
+	return window
+}
+
+// "1 s at 0.2 Mbit/s in a 940 Mbit/s run is a stall" (statistics.md 10.1).
+func TestStallsExample(t *testing.T) {
+	r := Stalls(seconds(940, 941, 0.2, 939, 940, 942, 940, 941, 939, 940))
+	if !slices.Equal(r.At, []int{2}) || r.Count != 1 || r.Longest != time.Second || r.Total != time.Second {
+		t.Errorf("%+v, want one stall of 1 s at 2", r)
+	}
+	near(t, "share", r.Share, 0.1, 1e-12)
+	near(t, "median", r.Median, 940, 1e-9)
+}
+
+func TestStallsJoinNeighbours(t *testing.T) {
+	window := seconds(0, 9, 9, 0, 0.5, 0.9, 9, 9, 9, 9, 0)
+	window[10].Length = 250 * time.Millisecond
+	window = slices.Insert(window, 4, RunInterval{Start: 4 * time.Second, Value: 9}) // no length
+	r := Stalls(window)
+	if !slices.Equal(r.At, []int{0, 3, 5, 11}) || r.Count != 3 {
+		t.Errorf("%+v, want 3 stalls at 0, 3 and 5, 11: exactly a tenth of the median is none", r)
+	}
+	if r.Longest != 2*time.Second || r.Total != 3250*time.Millisecond {
+		t.Errorf("longest %v of %v, want 2 s of 3.25 s", r.Longest, r.Total)
+	}
+	near(t, "share", r.Share, 3.25/10.25, 1e-12)
+}
+
+func TestStallsWithoutAMedian(t *testing.T) {
+	for name, window := range map[string][]RunInterval{"nothing": nil, "mostly nothing": seconds(0, 0, 0, 5, 5)} {
+		if r := Stalls(window); r.Count != 0 || len(r.Warnings) != 1 {
+			t.Errorf("%s: %+v, want a warning", name, r)
+		}
+	}
+}
+
+func TestLawStallsScaleAndReverse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 40).Draw(t, "x")
+		factor := rapid.SampledFrom([]float64{1.0 / 1024, 0.5, 2, 1 << 20}).Draw(t, "factor")
+		scaled := slices.Clone(x)
+		for i := range scaled {
+			scaled[i] *= factor
+		}
+		a, b := Stalls(seconds(x...)), Stalls(seconds(scaled...))
+		slices.Reverse(x)
+		c := Stalls(seconds(x...))
+		if !slices.Equal(a.At, b.At) || a.Count != c.Count || a.Longest != b.Longest || a.Longest != c.Longest {
+			t.Fatalf("%+v, scaled %+v, reversed %+v", a, b, c)
+		}
+		if a.Total < a.Longest || a.Count > len(a.At) || a.Share > 0.5 {
+			t.Fatalf("%+v: half of the values are not below a tenth of the median", a)
+		}
+	})
+}
+
+func TestSpikesExample(t *testing.T) {
+	x := []float64{9.4, 9.5, 9.3, 9.6, 0.0002, 9.4, 9.5, 9.7, 9.4, 9.5}
+	r := Spikes(x)
+	near(t, "median", r.Median, 9.45, 1e-9)
+	near(t, "scaled MAD", madScale*0.05, 0.07413, 1e-9)
+	near(t, "scale", r.Scale, 0.189, 1e-9) // the floor
+	near(t, "z5", r.Z[4], -49.999, 1e-3)
+	if !slices.Equal(r.At, []int{4}) {
+		t.Errorf("spikes at %v, want 4", r.At)
+	}
+	for i, z := range r.Z {
+		if i != 4 && math.Abs(z) > 1.33 {
+			t.Errorf("z%d = %v, want within ±1.33", i+1, z)
+		}
+	}
+}
+
+func TestSpikesUseTheSpreadAboveTheFloor(t *testing.T) {
+	r := Spikes([]float64{8, 9, 10, 11, 12, 30})
+	near(t, "scale", r.Scale, madScale*1.5, 1e-12)
+	if !slices.Equal(r.At, []int{5}) {
+		t.Errorf("spikes at %v, want 5", r.At)
+	}
+}
+
+func TestSpikesWithoutAScale(t *testing.T) {
+	for name, x := range map[string][]float64{"nothing": nil, "mostly 0": {0, 0, 0, 5}} {
+		if r := Spikes(x); r.Z != nil || r.At != nil || len(r.Warnings) != 1 {
+			t.Errorf("%s: %+v, want a warning", name, r)
+		}
+	}
+}
+
+func TestLawSpikesScale(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.Float64Range(0.1, 100), 1, 40).Draw(t, "x")
+		factor := rapid.Float64Range(1e-3, 1e9).Draw(t, "factor")
+		scaled := slices.Clone(x)
+		for i := range scaled {
+			scaled[i] *= factor
+		}
+		a, b := Spikes(x), Spikes(scaled)
+		for i := range a.Z {
+			same(t, "z", a.Z[i], b.Z[i])
+		}
+		if len(a.At) > len(x)/2 {
+			t.Fatalf("%d of %d values are spikes", len(a.At), len(x))
+		}
+	})
+}
+
+func TestShiftExample(t *testing.T) {
+	x := []float64{9.5, 9.4, 9.6, 9.5, 9.3, 9.6, 9.5, 9.4, 7.1, 7.0, 7.2, 7.1, 6.9, 7.0, 7.2, 7.1}
+	r := Shift(x, 0, rand.New(rand.NewPCG(1, 2)))
+	near(t, "Q", r.Q, 3.987042, 1e-6)
+	if r.At != 8 || !r.Shifted || !(r.Limit > 2.5 && r.Limit < r.Q) {
+		t.Errorf("%+v, want a shift at 8", r)
+	}
+	if again := Shift(x, 0, rand.New(rand.NewPCG(1, 2))); again.Limit != r.Limit {
+		t.Errorf("limits %v and %v of one seed", r.Limit, again.Limit)
+	}
+}
+
+func TestShiftNeedsADifference(t *testing.T) {
+	x := make([]float64, 16)
+	for i := range x {
+		x[i] = 100 + 0.1*float64(i%2)
+		if i >= 8 {
+			x[i] -= 4
+		}
+	}
+	if r := Shift(x, 0, rand.New(rand.NewPCG(1, 2))); r.Shifted || r.Q <= r.Limit {
+		t.Errorf("%+v, want a clear split that is too small to matter", r)
+	}
+	for i := range x[8:] {
+		x[8+i] -= 2
+	}
+	if r := Shift(x, 0, rand.New(rand.NewPCG(1, 2))); !r.Shifted {
+		t.Errorf("%+v, want a shift of 6 %%", r)
+	}
+}
+
+func TestShiftThinAndConstant(t *testing.T) {
+	if r := Shift([]float64{1, 1, 1, 9, 9}, 0, nil); r.Shifted || len(r.Warnings) != 1 {
+		t.Errorf("five values: %+v, want a warning", r)
+	}
+	// The rounded mean of seven times 0.1 is not 0.1.
+	if r := Shift([]float64{.1, .1, .1, .1, .1, .1, .1}, 0, nil); r.Shifted || r.Q != 0 || r.Warnings != nil {
+		t.Errorf("a constant: %+v, want no split", r)
+	}
+}
+
+// The published rates of statistics.md section 10.3 for phi 0.7: 0.6–2 % false
+// alarms in clean runs, 88 % of shifts of 4 interval-sd found.
+func TestShiftRates(t *testing.T) {
+	const runs, n, phi, sd = 400, 30, 0.7, 0.05
+	rng := rand.New(rand.NewPCG(11, 13))
+	alarms, found := 0, 0
+	for range runs {
+		clean, shifted := make([]float64, n), make([]float64, n)
+		w := rng.NormFloat64()
+		for i := range n {
+			clean[i], shifted[i] = 1+sd*w, 1+sd*w
+			if i >= n/2 {
+				shifted[i] -= 4 * sd
+			}
+			w = phi*w + math.Sqrt(1-phi*phi)*rng.NormFloat64()
+		}
+		if Shift(clean, phi, rng).Shifted {
+			alarms++
+		}
+		if Shift(shifted, phi, rng).Shifted {
+			found++
+		}
+	}
+	t.Logf("%d alarms, %d found in %d", alarms, found, runs)
+	if alarms > runs/33 {
+		t.Errorf("%d alarms in %d clean runs", alarms, runs)
+	}
+	if found < runs*3/4 {
+		t.Errorf("%d of %d shifts found", found, runs)
+	}
+}
+
+func TestLawShiftScalesAndMirrors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		steps := rapid.SliceOfN(rapid.IntRange(1024, 10240), 6, 12).Draw(t, "steps")
+		factor := rapid.Float64Range(1e-3, 1e9).Draw(t, "factor")
+		var x, scaled []float64
+		for _, v := range steps {
+			x, scaled = append(x, float64(v)), append(scaled, factor*float64(v))
+		}
+		mirrored := slices.Clone(x)
+		slices.Reverse(mirrored)
+		const phi = 0.3
+		a := Shift(x, phi, rand.New(rand.NewPCG(1, 2)))
+		b := Shift(scaled, phi, rand.New(rand.NewPCG(1, 2)))
+		c := Shift(mirrored, phi, rand.New(rand.NewPCG(1, 2)))
+		same(t, "Q scaled", a.Q, b.Q)
+		same(t, "Q mirrored", a.Q, c.Q)
+		if a.Limit != b.Limit || a.Limit != c.Limit {
+			t.Fatalf("limits %v, %v, %v of one length and seed", a.Limit, b.Limit, c.Limit)
+		}
+	})
+}
+
+func TestPooledPhi(t *testing.T) {
+	example := []float64{9.1, 9.3, 9.2, 9.6, 9.7, 9.5, 9.4, 9.0, 8.9, 9.1, 9.3, 9.6}
+	alternating := []float64{1, 2, 1, 2, 1, 2, 1, 2}
+	phi, ok := PooledPhi([][]float64{example, {1, 2, 3}, {.1, .1, .1, .1, .1, .1, .1}, alternating, example})
+	near(t, "phi", phi, 0.865429, 1e-6)
+	if !ok {
+		t.Error("not known")
+	}
+	if _, ok := PooledPhi([][]float64{{1, 2, 3}, {.1, .1, .1, .1, .1, .1, .1}}); ok {
+		t.Error("a correlation of runs that have none")
+	}
+}
+
+// 30 s at phi 0.7 hold 5.3 independent seconds (statistics.md section 10.3).
+func TestEffectiveSeconds(t *testing.T) {
+	near(t, "seconds", 30/LongRunVariance(1, 0.7), 5.3, 0.05)
+}

@@ -1,0 +1,178 @@
+package stats
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawDiffs(t *rapid.T, least, most int) []float64 {
+	return rapid.SliceOfN(rapid.Float64Range(-0.5, 0.5), least, most).Draw(t, "d")
+}
+
+func negated(d []float64) []float64 {
+	out := make([]float64, len(d))
+	for i, v := range d {
+		out[i] = -v
+	}
+	return out
+}
+
+func same(t *rapid.T, what string, a, b float64) {
+	t.Helper()
+	if math.Abs(a-b) > 1e-9 && a != b {
+		t.Fatalf("%s: %v and %v", what, a, b)
+	}
+}
+
+func TestLawOrderOfBlocksDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawDiffs(t, 3, 12)
+		shuffled := rapid.Permutation(d).Draw(t, "shuffled")
+		same(t, "sign flip", SignFlip(d, nil), SignFlip(shuffled, nil))
+		a, b := HodgesLehmann(d, 0.95), HodgesLehmann(shuffled, 0.95)
+		same(t, "rank estimate", a.Estimate, b.Estimate)
+		same(t, "rank low", a.Low, b.Low)
+		same(t, "rank high", a.High, b.High)
+		x, y := TInterval(d, 0.95), TInterval(shuffled, 0.95)
+		same(t, "t low", x.Low, y.Low)
+		same(t, "t high", x.High, y.High)
+	})
+}
+
+func TestLawSwapNegates(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawDiffs(t, 3, 12)
+		n := negated(d)
+		same(t, "sign flip", SignFlip(d, nil), SignFlip(n, nil))
+		a, b := HodgesLehmann(d, 0.95), HodgesLehmann(n, 0.95)
+		same(t, "rank estimate", a.Estimate, -b.Estimate)
+		same(t, "rank low", a.Low, -b.High)
+		same(t, "rank high", a.High, -b.Low)
+		x, y := TInterval(d, 0.95), TInterval(n, 0.95)
+		same(t, "t low", x.Low, -y.High)
+		up, down := NewEvidence(0.03, 0.05), NewEvidence(0.03, 0.05)
+		for i := range d {
+			up.Add(d[i])
+			down.Add(n[i])
+		}
+		delta := rapid.Float64Range(-0.2, 0.2).Draw(t, "delta")
+		same(t, "evidence", up.LogUp(delta), down.LogDown(-delta))
+		same(t, "anytime low", up.Interval(0).Low, -down.Interval(0).High)
+	})
+}
+
+func TestLawShiftMovesIntervals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawDiffs(t, 6, 12)
+		c := rapid.Float64Range(-0.5, 0.5).Draw(t, "c")
+		moved := make([]float64, len(d))
+		e, f := NewEvidence(0.03, 0.05), NewEvidence(0.03, 0.05)
+		for i := range d {
+			moved[i] = d[i] + c
+			e.Add(d[i])
+			f.Add(moved[i])
+		}
+		a, b := HodgesLehmann(d, 0.95), HodgesLehmann(moved, 0.95)
+		same(t, "rank low", a.Low+c, b.Low)
+		same(t, "rank high", a.High+c, b.High)
+		x, y := TInterval(d, 0.95), TInterval(moved, 0.95)
+		same(t, "t low", x.Low+c, y.Low)
+		same(t, "t high", x.High+c, y.High)
+		same(t, "anytime low", e.Interval(0).Low+c, f.Interval(0).Low)
+		same(t, "anytime high", e.Interval(0).High+c, f.Interval(0).High)
+	})
+}
+
+func TestLawEvidenceIsBoundedAndMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := NewEvidence(0.03, 0.05, 0.01)
+		last := []Interval{Unbounded(), Unbounded()}
+		for i, d := range drawDiffs(t, 1, 30) {
+			e.Add(d)
+			if most := float64(i+1)*math.Ln2 + 1e-9; e.LogUp(0) > most || e.LogDown(0) > most {
+				t.Fatalf("n %d: E above 2^n", i+1)
+			}
+			if e.LogUp(-0.1) < e.LogUp(0.1)-1e-12 || e.LogDown(-0.1) > e.LogDown(0.1)+1e-12 {
+				t.Fatalf("E is not monotone in delta")
+			}
+			for j := range last {
+				now := e.Interval(j)
+				if now.Low < last[j].Low || now.High > last[j].High {
+					t.Fatalf("n %d: %+v after %+v", i+1, now, last[j])
+				}
+				last[j] = now
+			}
+			if last[1].Low > last[0].Low || last[1].High < last[0].High {
+				t.Fatalf("99 %% %+v inside 95 %% %+v", last[1], last[0])
+			}
+		}
+	})
+}
+
+// The game is fair: over all sign vectors, E⁺ is 1 on average.
+func TestLawEvidenceAveragesToOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawDiffs(t, 1, 10)
+		total := 0.0
+		for signs := range 1 << len(d) {
+			e := Evidence{diffs: slices.Clone(d)}
+			for i := range d {
+				if signs>>i&1 == 1 {
+					e.diffs[i] = -d[i]
+				}
+			}
+			total += math.Exp(e.LogUp(0))
+		}
+		same(t, "mean of E+", total/float64(int(1)<<len(d)), 1)
+	})
+}
+
+func TestLawScaleDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.Float64Range(1, 1e11).Draw(t, "candidate")
+		b := rapid.Float64Range(1, 1e11).Draw(t, "baseline")
+		factor := rapid.Float64Range(1e-3, 1e3).Draw(t, "factor")
+		d, _ := Difference(a, b, HigherIsBetter)
+		e, _ := Difference(factor*a, factor*b, HigherIsBetter)
+		same(t, "difference", d, e)
+	})
+}
+
+func TestLawSignedRankMatchesSignFlipOfRanks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "n")
+		signs := rapid.Uint32().Draw(t, "signs")
+		ranks := make([]float64, n)
+		for i := range ranks {
+			ranks[i] = float64(i + 1)
+			if signs>>i&1 == 1 {
+				ranks[i] = -ranks[i]
+			}
+		}
+		_, p, ok := SignedRank(ranks)
+		if !ok {
+			t.Fatal("distinct ranks refused")
+		}
+		same(t, "p", p, SignFlip(ranks, nil))
+	})
+}
+
+func TestLawHolmNeverBelowRaw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := rapid.SliceOfN(rapid.Float64Range(0, 1), 1, 8).Draw(t, "p")
+		adjusted := Holm(p)
+		for i := range p {
+			if adjusted[i] < p[i] || adjusted[i] > min(1, float64(len(p))*p[i])+1e-12 && adjusted[i] > slices.Max(p)*float64(len(p)) {
+				t.Fatalf("p %v adjusted %v", p, adjusted)
+			}
+			for j := range p {
+				if p[i] < p[j] && adjusted[i] > adjusted[j] {
+					t.Fatalf("order changed: %v to %v", p, adjusted)
+				}
+			}
+		}
+	})
+}

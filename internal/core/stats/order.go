@@ -1,0 +1,99 @@
+package stats
+
+import "math"
+
+// TheilSen returns the median of all pairwise slopes of y against x, which
+// outliers hardly move (Theil 1950; Sen 1968; statistics.md section 2.2). Pairs
+// with equal x are left out; NaN where no pair is left.
+func TheilSen(x, y []float64) float64 {
+	var slopes []float64
+	for i := range x {
+		for j := i + 1; j < len(x); j++ {
+			if x[i] != x[j] {
+				slopes = append(slopes, (y[j]-y[i])/(x[j]-x[i]))
+			}
+		}
+	}
+	return Median(slopes)
+}
+
+// Trend is Kendall's test of a series for a rise or fall over its order.
+type Trend struct {
+	S   int     // pairs that rise minus pairs that fall
+	Tau float64 // S over the number of pairs, −1…1; NaN for fewer than two values
+	P   float64 // exact, two-sided
+}
+
+// Kendall returns the trend of y (Kendall 1975; statistics.md section 2.2). The
+// p is from the distribution without ties, towards which ties only lower |S|:
+// it is then on the safe side.
+func Kendall(y []float64) Trend {
+	n := len(y)
+	t := Trend{P: 1, Tau: math.NaN()}
+	if n < 2 {
+		return t
+	}
+	for i, a := range y {
+		for _, b := range y[i+1:] {
+			switch {
+			case b > a+slack:
+				t.S++
+			case b < a-slack:
+				t.S--
+			}
+		}
+	}
+	pairs := n * (n - 1) / 2
+	t.Tau = float64(t.S) / float64(pairs)
+	t.P = 0
+	for inversions, p := range inversionDistribution(n) {
+		if s := pairs - 2*inversions; max(s, -s) >= max(t.S, -t.S) {
+			t.P += p
+		}
+	}
+	t.P = min(1, t.P)
+	return t
+}
+
+// inversionDistribution returns the chance of each number of inversions of a
+// random permutation of n: the coefficients of Π (1 + x + … + x^(k−1))/k.
+func inversionDistribution(n int) []float64 {
+	p := []float64{1}
+	for k := 2; k <= n; k++ {
+		next := make([]float64, len(p)+k-1)
+		for i, v := range p {
+			for j := range k {
+				next[i+j] += v / float64(k)
+			}
+		}
+		p = next
+	}
+	return p
+}
+
+// RunLength returns the length of a run in seconds that makes the variance per
+// unit of time least: sqrt(overhead × longRun / runVariance), with the overhead
+// per run in seconds, the long-run variance of the 1-s values and the variance
+// between runs that no longer run averages away (statistics.md section 2.3).
+// It is +Inf where runs do not differ.
+func RunLength(overheadSeconds, longRun, runVariance float64) float64 {
+	return math.Sqrt(overheadSeconds * longRun / runVariance)
+}
+
+// LongRunVariance returns σ²(1+φ)/(1−φ), the variance per second of the mean of
+// correlated 1-s values with standard deviation sigma and lag-1 correlation phi,
+// −1 < phi < 1 (statistics.md section 2.3).
+func LongRunVariance(sigma, phi float64) float64 {
+	return sigma * sigma * (1 + phi) / (1 - phi)
+}
+
+// Reps returns the cheapest number of runs per application of a setting that is
+// costly to switch to: sqrt((switch/run cost) × (variance inside/between
+// applications)), and the same rounded, at least 1 (statistics.md section 2.1).
+func Reps(switchCost, runCost, inside, between float64) (exact float64, reps int) {
+	exact = math.Sqrt(switchCost / runCost * inside / between)
+	if math.IsNaN(exact) {
+		return exact, 1
+	}
+	return exact, max(1, int(math.Round(min(exact, mostBlocks))))
+}

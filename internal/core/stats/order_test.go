@@ -1,0 +1,119 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestTrendOfBaselineV1(t *testing.T) {
+	var x, y []float64
+	for i, v := range v1Baseline() {
+		x, y = append(x, float64(i+1)), append(y, math.Log(v))
+	}
+	near(t, "slope", TheilSen(x, y), -0.005899, 1e-6)
+	k := Kendall(y)
+	if k.S != -8 {
+		t.Errorf("S = %d, want -8", k.S)
+	}
+	near(t, "tau", k.Tau, -0.285714, 1e-6)
+	near(t, "p", k.P, 0.398760, 1e-6)
+}
+
+func TestKendallEdges(t *testing.T) {
+	near(t, "five rising", Kendall([]float64{1, 2, 3, 4, 5}).P, 2.0/120, 1e-12)
+	near(t, "one value", Kendall([]float64{1}).P, 1, 0)
+	near(t, "all tied", Kendall([]float64{2, 2, 2, 2}).P, 1, 1e-12)
+}
+
+func TestRunLengthAndReps(t *testing.T) {
+	near(t, "T*", RunLength(8, LongRunVariance(0.05, 0.7), 0.015*0.015), 22.4, 0.05)
+	exact, reps := Reps(20, 35, 4, 1)
+	near(t, "r*", exact, 1.512, 5e-4)
+	if reps != 2 {
+		t.Errorf("reps = %d, want 2", reps)
+	}
+	if _, least := Reps(1, 100, 1, 1); least != 1 {
+		t.Errorf("least reps = %d, want 1", least)
+	}
+}
+
+func plateauExample() [][]float64 {
+	rates := [][]float64{{4.71, 8.02, 9.31, 9.38}, {4.60, 7.85, 9.05, 9.20}, {4.85, 8.20, 9.48, 9.44},
+		{4.55, 7.90, 9.22, 9.18}, {4.68, 8.11, 9.15, 9.33}, {4.75, 7.95, 9.35, 9.29}}
+	for _, row := range rates {
+		for i := range row {
+			row[i] = math.Log(row[i])
+		}
+	}
+	return rates
+}
+
+func TestPlateau(t *testing.T) {
+	r := Plateau(plateauExample(), 0.05, 0.95)
+	nearAll(t, "low", r.Low, []float64{-0.696478, -0.157280, -0.014110, -0.004645}, 1e-6)
+	if !r.Decided || r.Level != 2 {
+		t.Errorf("%+v, want level 2", r)
+	}
+	near(t, "quantile", tQuantile(5, 0.95), 2.015048, 1e-6)
+}
+
+func TestPlateauUndecidedGivesARange(t *testing.T) {
+	noisy := [][]float64{{1, 2, 2.3, 1.9}, {1.1, 2.4, 2, 2.2}, {0.9, 2.1, 2.4, 2.1}}
+	r := Plateau(noisy, 0.05, 0.95)
+	if r.Decided || r.From != 1 || r.To != 2 {
+		t.Errorf("%+v, want not decided, levels 1 to 2", r)
+	}
+	if thin := Plateau(noisy[:1], 0.05, 0.95); thin.Decided || thin.To != 3 || len(thin.Warnings) == 0 {
+		t.Errorf("one block: %+v", thin)
+	}
+}
+
+func TestPlateauFindsAFallingCurve(t *testing.T) {
+	logs := [][]float64{{2.30, 2.00, 1.5}, {2.31, 2.01, 1.5}, {2.29, 2.02, 1.4}, {2.30, 2.00, 1.5}}
+	if r := Plateau(logs, 0.05, 0.95); !r.Decided || r.Level != 0 {
+		t.Errorf("%+v, want level 0", r)
+	}
+}
+
+func TestBestSplit(t *testing.T) {
+	x := []float64{9.5, 9.4, 9.6, 9.5, 9.3, 9.6, 9.5, 9.4, 7.1, 7.0, 7.2, 7.1, 6.9, 7.0, 7.2, 7.1}
+	s := BestSplit(x)
+	near(t, "Q", s.Q, 3.987042, 1e-6)
+	if s.At != 8 {
+		t.Errorf("k = %d, want 8", s.At)
+	}
+	near(t, "before", s.Before, 9.475, 1e-9)
+	if short := BestSplit(x[:5]); short.At != 0 {
+		t.Errorf("five values were split: %+v", short)
+	}
+	if flat := BestSplit(make([]float64, 10)); flat.At != 0 {
+		t.Errorf("a constant was split: %+v", flat)
+	}
+}
+
+func TestPhi(t *testing.T) {
+	x := []float64{9.1, 9.3, 9.2, 9.6, 9.7, 9.5, 9.4, 9.0, 8.9, 9.1, 9.3, 9.6}
+	r := LagOne(x)
+	near(t, "r", r, 0.493619, 1e-6)
+	near(t, "phi", Phi(r, 12), 0.865429, 1e-6)
+	near(t, "clipped above", Phi(0.9, 6), 0.9, 0)
+	near(t, "clipped below", Phi(-0.9, 12), 0, 0)
+}
+
+// The table of statistics.md section 10.3 is good to ±0.03; the simulation here
+// adds as much again.
+func TestShiftLimit(t *testing.T) {
+	for phi, want := range map[float64]float64{0: 3.18, 0.5: 4.23, 0.9: 5.07} {
+		rng := rand.New(rand.NewPCG(7, 7))
+		near(t, "99 % at N 30", shiftQuantile(30, phi, 10_000, 0.99, rng), want, 0.09)
+	}
+	for phi, want := range map[float64]float64{0.3: 3.36, 0.7: 4.37} {
+		rng := rand.New(rand.NewPCG(7, 7))
+		near(t, "95 % at N 30", shiftQuantile(30, phi, 10_000, 0.95, rng), want, 0.06)
+	}
+	a := ShiftLimit(12, 0.4, rand.New(rand.NewPCG(1, 1)))
+	if b := ShiftLimit(12, 0.4, rand.New(rand.NewPCG(1, 1))); a != b {
+		t.Errorf("the same generator gave %v and %v", a, b)
+	}
+}

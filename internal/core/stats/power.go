@@ -1,0 +1,155 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// mostBlocks bounds every answer in blocks; a million blocks is "never".
+const mostBlocks = 1_000_000
+
+// Noise is the standard deviation of a block difference where nothing differs.
+type Noise struct {
+	Pairs int     // differences behind it
+	Sigma float64 // root mean square, NaN without pairs
+	Upper float64 // upper bound for planning
+}
+
+// NullNoise returns the noise from differences d of a setting with itself, with
+// the 80 % upper bound sqrt(Σd²/χ²) (statistics.md section 7.1).
+func NullNoise(d []float64) Noise {
+	if len(d) == 0 {
+		return Noise{Sigma: math.NaN(), Upper: math.NaN()}
+	}
+	ss, n := 0.0, float64(len(d))
+	for _, v := range d {
+		ss += v * v
+	}
+	chi := distuv.ChiSquared{K: n}.Quantile(NoiseQuantile)
+	return Noise{Pairs: len(d), Sigma: math.Sqrt(ss / n), Upper: math.Sqrt(ss / chi)}
+}
+
+// Power returns the chance that the two-sided t test of n ≥ 2 blocks at alpha
+// calls a gain of ratio standard deviations (statistics.md section 7.2).
+func Power(n int, ratio, alpha float64) float64 {
+	return directionPower(spreads(n), n, ratio, tQuantile(n-1, 1-alpha/2))
+}
+
+// EquivalencePower returns the chance that two one-sided t tests of n ≥ 2
+// blocks at alpha each call "no difference beyond the margin" where there is
+// none at all; ratio is the margin in standard deviations (Schuirmann, 1987).
+func EquivalencePower(n int, ratio, alpha float64) float64 {
+	q, root := tQuantile(n-1, 1-alpha), math.Sqrt(float64(n))
+	total, u := 0.0, spreads(n)
+	for _, v := range u {
+		total += max(0, 2*distuv.UnitNormal.CDF(ratio*root-q*v)-1)
+	}
+	return total / float64(len(u))
+}
+
+// BlocksFor returns the least number of blocks, at least 3, with which the
+// power at the given ratio reaches power; a million means never.
+func BlocksFor(ratio, power, alpha float64) int {
+	return leastBlocks(power, func(n int) float64 { return Power(n, ratio, alpha) })
+}
+
+// EquivalenceBlocksFor is BlocksFor for EquivalencePower.
+func EquivalenceBlocksFor(ratio, power, alpha float64) int {
+	return leastBlocks(power, func(n int) float64 { return EquivalencePower(n, ratio, alpha) })
+}
+
+// LeastEffect returns the smallest gain, in standard deviations of a block
+// difference, that n ≥ 2 blocks call with the given power.
+func LeastEffect(n int, power, alpha float64) float64 {
+	u, q := spreads(n), tQuantile(n-1, 1-alpha/2)
+	low, high := 0.0, 1.0
+	for directionPower(u, n, high, q) < power && high < 1e6 {
+		low, high = high, 2*high
+	}
+	for range evidenceSteps {
+		mid := (low + high) / 2
+		if directionPower(u, n, mid, q) < power {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}
+
+// ExpectedBlocks returns about how many blocks the sequential mode takes to
+// call a gain g, or equivalence at margin g, at noise sigma: max(6, (4σ/g)²)
+// (statistics.md section 7.3); a million means never.
+func ExpectedBlocks(sigma, g float64) int {
+	return max(RankBlocks, blocks(projected(sigma, g)))
+}
+
+// SequentialLeast returns the smallest gain that the sequential mode is
+// expected to call within n ≥ 1 blocks: ExpectedBlocks turned round.
+func SequentialLeast(n int, sigma float64) float64 { return 4 * sigma / math.Sqrt(float64(n)) }
+
+// MoreBlocks returns about how many more blocks decide a comparison that has n,
+// with the estimate and standard deviation s so far, margin m, and floor from
+// MinBlocks (statistics.md section 7.3). It is at least 1 and never a promise.
+func MoreBlocks(estimate, s, margin float64, n, floor int) int {
+	least := max(1, floor-n)
+	if n < 2 || math.IsNaN(s) {
+		return least
+	}
+	total := projected(s, math.Abs(estimate))
+	if room := margin - math.Abs(estimate); room > 0 {
+		total = min(total, projected(s, room))
+	}
+	return max(least, blocks(total)-n)
+}
+
+// projected returns (4s/g)², 0 where there is no noise.
+func projected(s, g float64) float64 {
+	if s == 0 {
+		return 0
+	}
+	return (4 * s / g) * (4 * s / g)
+}
+
+func blocks(n float64) int { return int(math.Ceil(min(n, mostBlocks))) }
+
+// leastBlocks searches the least n ≥ 3 with power(n) ≥ want, power rising in n.
+func leastBlocks(want float64, power func(int) float64) int {
+	low, high := NormalBlocks-1, NormalBlocks
+	for power(high) < want {
+		if high >= mostBlocks {
+			return mostBlocks
+		}
+		low, high = high, min(2*high, mostBlocks)
+	}
+	for high-low > 1 {
+		mid := (low + high) / 2
+		if power(mid) < want {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
+}
+
+// directionPower averages over u the chance that the t statistic lies outside
+// ±q. A non-central t routine is avoided: it fails for large arguments.
+func directionPower(u []float64, n int, ratio, q float64) float64 {
+	shift, total := ratio*math.Sqrt(float64(n)), 0.0
+	for _, v := range u {
+		total += distuv.UnitNormal.CDF(shift-q*v) + distuv.UnitNormal.CDF(-q*v-shift)
+	}
+	return total / float64(len(u))
+}
+
+// spreads returns the midpoint quantiles of s/σ for n blocks.
+func spreads(n int) []float64 {
+	chi := distuv.ChiSquared{K: float64(n - 1)}
+	u := make([]float64, powerMidpoints)
+	for i := range u {
+		u[i] = math.Sqrt(chi.Quantile((float64(i)+0.5)/powerMidpoints) / float64(n-1))
+	}
+	return u
+}

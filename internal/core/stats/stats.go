@@ -1,0 +1,92 @@
+// Package stats computes what linerate's runs say: estimates, intervals,
+// tests, evidence, and how many blocks they need.
+//
+// Everything is a pure function of slices: no clock, no file, and no random
+// source of its own; what needs one takes a generator. The run is the sample
+// and the block difference is the observation (Fisher 1935; Hurlbert 1984):
+// seconds inside a run are never counted as independent observations.
+//
+//  1. Intervals of a run become one number per metric (RunValue).
+//  2. The runs of a block become one difference per candidate (Difference).
+//  3. Differences become a test and an interval for a number of blocks fixed
+//     beforehand (SignFlip, SignedRank, HodgesLehmann, TInterval), or evidence
+//     that may be looked at after every block (Evidence).
+//  4. Several candidates are held together by Holm.
+//  5. Power, BlocksFor, LeastEffect, ExpectedBlocks and MoreBlocks say what can
+//     be seen, before and while it is measured.
+//
+// The formulas and their worked examples are those of statistics.md, whose
+// section numbers the functions name. Thin or odd samples are results with
+// warnings; nothing here chooses a verdict, which is package analysis' task.
+package stats
+
+import (
+	"math"
+	"slices"
+)
+
+// Interval is a range for the gain g with the confidence that it holds. An end
+// is infinite where the data do not bound it.
+type Interval struct {
+	Low, High  float64
+	Confidence float64 // achieved, 0…1
+}
+
+// Unbounded returns the interval that says nothing.
+func Unbounded() Interval {
+	return Interval{Low: math.Inf(-1), High: math.Inf(1), Confidence: 1}
+}
+
+// Summary describes a sample the classic way.
+type Summary struct {
+	N                      int
+	Mean, Median, Min, Max float64 // NaN when N is 0
+}
+
+// Describe returns the summary of x, in any order.
+func Describe(x []float64) Summary {
+	if len(x) == 0 {
+		nan := math.NaN()
+		return Summary{Mean: nan, Median: nan, Min: nan, Max: nan}
+	}
+	return Summary{N: len(x), Mean: Mean(x), Median: Median(x), Min: slices.Min(x), Max: slices.Max(x)}
+}
+
+// Mean returns the arithmetic mean of x, NaN when x is empty.
+func Mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// StdDev returns the sample standard deviation of x with divisor n−1, NaN for
+// fewer than two values, and exactly 0 where all values are equal.
+func StdDev(x []float64) float64 {
+	if len(x) < 2 {
+		return math.NaN()
+	}
+	if slices.Min(x) == slices.Max(x) {
+		return 0 // the rounded mean would leave a residue
+	}
+	m, ss := Mean(x), 0.0
+	for _, v := range x {
+		ss += (v - m) * (v - m)
+	}
+	return math.Sqrt(ss / float64(len(x)-1))
+}
+
+// Median returns the median of x, the mean of the two middle values where
+// their number is even, and NaN when x is empty. x is not changed.
+func Median(x []float64) float64 {
+	if len(x) == 0 {
+		return math.NaN()
+	}
+	return sortedMedian(slices.Sorted(slices.Values(x)))
+}
+
+func sortedMedian(s []float64) float64 {
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2
+}

@@ -1,0 +1,98 @@
+package stats
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"linerate/internal/core/units"
+)
+
+func TestDescribe(t *testing.T) {
+	got := Describe([]float64{4, 1, 2, 9})
+	if want := (Summary{N: 4, Mean: 4, Median: 3, Min: 1, Max: 9}); got != want {
+		t.Errorf("Describe = %+v, want %+v", got, want)
+	}
+	if empty := Describe(nil); empty.N != 0 || !math.IsNaN(empty.Mean) {
+		t.Errorf("Describe(nil) = %+v, want no values", empty)
+	}
+	if Median([]float64{3, 1, 2}) != 2 {
+		t.Error("median of three is not the middle one")
+	}
+}
+
+func TestRunValueWeighsByTimeAndOmitsWarmUp(t *testing.T) {
+	intervals := []RunInterval{
+		{Start: 0, Length: time.Second, Value: 1},
+		{Start: time.Second, Length: 2 * time.Second, Value: 10},
+		{Start: 3 * time.Second, Length: 500 * time.Millisecond, Value: 40},
+	}
+	got, ok := RunValue(intervals, time.Second)
+	if !ok {
+		t.Fatal("no value")
+	}
+	near(t, "value", got, (2*10+0.5*40)/2.5, 1e-12)
+	if _, ok := RunValue(intervals, 4*time.Second); ok {
+		t.Error("a run without measured intervals has a value")
+	}
+	straddling, _ := RunValue(intervals, 1500*time.Millisecond)
+	near(t, "value after a straddling interval", straddling, 40, 1e-12)
+}
+
+func TestMSER(t *testing.T) {
+	x := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5}
+	d, criterion := MSER(x)
+	if d != 5 {
+		t.Errorf("d = %d, want 5", d)
+	}
+	nearAll(t, "criterion", criterion,
+		[]float64{0.518119, 0.167438, 0.017690, 0.001756, 0.001172, 0.001166, 0.001481}, 1e-6)
+	if d, c := MSER(nil); d != 0 || c != nil {
+		t.Errorf("MSER(nil) = %d, %v", d, c)
+	}
+	if d, _ := MSER([]float64{7}); d != 0 {
+		t.Errorf("MSER of one value = %d", d)
+	}
+}
+
+func TestDefaultOmit(t *testing.T) {
+	if got := DefaultOmit(time.Millisecond); got != 3*time.Second {
+		t.Errorf("short path: %v", got)
+	}
+	if got := DefaultOmit(600 * time.Millisecond); got != 12*time.Second {
+		t.Errorf("satellite: %v", got)
+	}
+}
+
+func TestDifferencesV1(t *testing.T) {
+	d := v1(t)
+	nearAll(t, "D", d, []float64{0.04213011, 0.05034548, 0.01496598, 0.07201269,
+		0.02324250, 0.06143823, 0.02190216, 0.06673080}, 1e-8)
+	near(t, "mean", Mean(d), 0.04409599, 1e-8)
+	near(t, "s", StdDev(d), 0.02207566, 1e-8)
+}
+
+func TestDifferenceSenses(t *testing.T) {
+	up, _ := Difference(125, 100, HigherIsBetter)
+	down, _ := Difference(100, 125, LowerIsBetter)
+	near(t, "lower is better", down, up, 1e-15)
+	near(t, "change of goodput", float64(Change(up, HigherIsBetter)), 25, 1e-9)
+	near(t, "change of latency", float64(Change(down, LowerIsBetter)), -20, 1e-9)
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if _, ok := Difference(bad, 1, HigherIsBetter); ok {
+			t.Errorf("a ratio of %v was accepted", bad)
+		}
+		if _, ok := Difference(1, bad, LowerIsBetter); ok {
+			t.Errorf("a ratio to %v was accepted", bad)
+		}
+	}
+	near(t, "margin", LogMargin(units.Percent(2)), 0.01980263, 1e-8)
+}
+
+func TestRateDifferencesScaleToTheBets(t *testing.T) {
+	d := []float64{RateDifference(0, 0.002), RateDifference(0.003, 0.001)}
+	nearAll(t, "D", d, []float64{0.002, -0.002}, 1e-15)
+	scaled := ScaleRates(d, 0.001)
+	nearAll(t, "scaled", scaled, []float64{0.06, -0.06}, 1e-12)
+	near(t, "unscaled", UnscaleRate(scaled[0], 0.001), d[0], 1e-15)
+}

@@ -1,0 +1,65 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// TResult is Student's interval for the mean of the differences.
+type TResult struct {
+	N        int
+	Estimate float64 // mean
+	S        float64 // standard deviation, divisor n−1
+	Interval
+	T        float64 // mean / (S/√n); infinite where S is 0
+	P        float64 // two-sided, against no difference
+	Warnings []string
+}
+
+// TInterval returns mean ± t s/√n (statistics.md section 4.3). It needs two
+// values, is used from three on, and is the only interval for 3, 4 and 5 blocks;
+// it assumes roughly normal differences and says so there.
+func TInterval(d []float64, level float64) TResult {
+	n := len(d)
+	r := TResult{N: n, Estimate: Mean(d), S: StdDev(d), Interval: Unbounded(), T: math.NaN(), P: 1}
+	if n < 2 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks give no interval", n))
+		return r
+	}
+	se := r.S / math.Sqrt(float64(n))
+	half := tQuantile(n-1, (1+level)/2) * se
+	r.Interval = Interval{Low: r.Estimate - half, High: r.Estimate + half, Confidence: level}
+	if n < RankBlocks {
+		r.Warnings = append(r.Warnings, "assumes roughly normal block differences")
+	}
+	switch {
+	case se > 0:
+		r.T = r.Estimate / se
+		r.P = 2 * student(n-1).CDF(-math.Abs(r.T))
+	case r.Estimate != 0:
+		r.T, r.P = math.Inf(int(math.Copysign(1, r.Estimate))), 0
+		r.Warnings = append(r.Warnings, "all block differences are equal")
+	default:
+		r.T = 0
+		r.Warnings = append(r.Warnings, "all block differences are 0")
+	}
+	return r
+}
+
+// TBound returns the one-sided lower bound of the mean at the given level, for
+// guards and plateaus, −Inf for fewer than two values.
+func TBound(d []float64, level float64) float64 {
+	n := len(d)
+	if n < 2 {
+		return math.Inf(-1)
+	}
+	return Mean(d) - tQuantile(n-1, level)*StdDev(d)/math.Sqrt(float64(n))
+}
+
+func student(degrees int) distuv.StudentsT {
+	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}
+}
+
+func tQuantile(degrees int, p float64) float64 { return student(degrees).Quantile(p) }

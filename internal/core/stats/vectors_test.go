@@ -1,0 +1,54 @@
+package stats
+
+import (
+	"math"
+	"testing"
+)
+
+// Reference data V1 and V2 of statistics.md sections 3 and 4.4.
+func v1Baseline() []float64 {
+	return []float64{941.2, 902.5, 955.0, 921.4, 880.3, 910.6, 934.8, 899.9}
+}
+
+func v1Candidate() []float64 {
+	return []float64{981.7, 949.1, 969.4, 990.2, 901.0, 968.3, 955.5, 962.0}
+}
+
+func v1(t testing.TB) []float64 {
+	t.Helper()
+	base, cand := v1Baseline(), v1Candidate()
+	d := make([]float64, len(base))
+	for i := range d {
+		v, ok := Difference(cand[i], base[i], HigherIsBetter)
+		if !ok {
+			t.Fatalf("no difference of %v and %v", cand[i], base[i])
+		}
+		d[i] = v
+	}
+	return d
+}
+
+func v2() []float64 {
+	return []float64{.004, -.011, .008, .002, -.006, .009, -.003, .001, .005, -.004}
+}
+
+// near fails unless got is within tolerance of want.
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if math.IsNaN(got) || math.Abs(got-want) > tolerance {
+		t.Errorf("%s = %.9g, want %.9g ± %g", what, got, want, tolerance)
+	}
+}
+
+// nearAll compares slices element by element.
+func nearAll(t *testing.T, what string, got, want []float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d values, want %d: %v", what, len(got), len(want), got)
+	}
+	for i := range got {
+		if math.IsNaN(got[i]) || math.Abs(got[i]-want[i]) > tolerance {
+			t.Errorf("%s[%d] = %.9g, want %.9g ± %g", what, i, got[i], want[i], tolerance)
+		}
+	}
+}

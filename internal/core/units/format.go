@@ -1,0 +1,113 @@
+package units
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FormatDuration returns d as people write it, with at most three significant
+// digits below a minute: "850 ns", "9.8 µs", "0.21 ms", "59.9 s", and whole
+// seconds or minutes above: "2 min 10 s", "1 h 5 min". ParseDuration reads it
+// back. Times from 0.1 ms on are shown in ms, so that round trips of one table
+// share a unit.
+func FormatDuration(d time.Duration) string {
+	if d < 0 {
+		return "-" + FormatDuration(-max(d, -math.MaxInt64))
+	}
+	switch {
+	case d == 0:
+		return "0 s"
+	case d < time.Microsecond:
+		return strconv.FormatInt(int64(d), 10) + " ns"
+	case d < 99950*time.Nanosecond: // rounds to less than 100 µs
+		return digits(float64(d)/1e3, 3) + " µs"
+	case d < 999500*time.Microsecond: // rounds to less than 1000 ms
+		return digits(float64(d)/1e6, 3) + " ms"
+	case d < 59950*time.Millisecond: // rounds to less than 60 s
+		return digits(d.Seconds(), 3) + " s"
+	case d < time.Hour-500*time.Millisecond:
+		whole := int64(math.Round(d.Seconds()))
+		return pair(whole/60, " min", whole%60, " s")
+	}
+	whole := int64(math.Round(d.Minutes()))
+	return pair(whole/60, " h", whole%60, " min")
+}
+
+// pair joins two counts with their units and leaves out a second one of zero.
+func pair(a int64, aUnit string, b int64, bUnit string) string {
+	s := strconv.FormatInt(a, 10) + aUnit
+	if b == 0 {
+		return s
+	}
+	return s + " " + strconv.FormatInt(b, 10) + bUnit
+}
+
+// FormatChange returns the relative change of a log ratio in percent, signed
+// and to two significant digits or the whole percent: ln(1.045) is "+4.5 %",
+// ln(0.5) is "-50 %". Unknown (NaN) is "unknown".
+func FormatChange(logRatio float64) string {
+	change := 100 * math.Expm1(logRatio)
+	switch {
+	case math.IsNaN(change):
+		return "unknown"
+	case math.IsInf(change, 1):
+		return "+∞ %"
+	}
+	return signed(change, decimalsFor(change)) + " %"
+}
+
+// FormatChangeInterval returns a range of log ratios in percent, both ends to
+// the digits that its width supports: "+3.1 % to +5.9 %". An infinite end is
+// one that the data do not bound: "above +3.1 %", "below +5.9 %", "not
+// bounded yet".
+func FormatChangeInterval(low, high float64) string {
+	noLow := math.IsInf(low, -1) || math.IsNaN(low)
+	noHigh := math.IsInf(high, 1) || math.IsNaN(high)
+	switch {
+	case noLow && noHigh:
+		return "not bounded yet"
+	case noLow:
+		return "below " + FormatChange(high)
+	case noHigh:
+		return "above " + FormatChange(low)
+	}
+	l, h := 100*math.Expm1(low), 100*math.Expm1(high)
+	n := decimalsFor(h - l)
+	return signed(l, n) + " % to " + signed(h, n) + " %"
+}
+
+// Round returns v to the decimals that its uncertainty (of the same unit)
+// supports: the first two significant digits of the uncertainty. Trailing
+// zeros are kept, as they are known: Round(5, 0.12) is "5.00". Without a
+// finite positive uncertainty v has four significant digits.
+func Round(v, uncertainty float64) string {
+	if !isFinite(uncertainty) || uncertainty <= 0 {
+		return digits(v, 4)
+	}
+	return strconv.FormatFloat(v, 'f', decimalsFor(uncertainty), 64)
+}
+
+// maxDecimals bounds what is shown of numbers next to zero.
+const maxDecimals = 6
+
+// decimalsFor returns how many decimals show two significant digits of v.
+func decimalsFor(v float64) int {
+	if v == 0 || !isFinite(v) {
+		return 0
+	}
+	return min(max(0, 1-int(math.Floor(math.Log10(math.Abs(v))))), maxDecimals)
+}
+
+// signed returns v with its sign, and plain zero where it rounds to that.
+func signed(v float64, decimals int) string {
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	if strings.Trim(s, "-0.") == "" {
+		return "0"
+	}
+	if v > 0 {
+		return "+" + s
+	}
+	return s
+}

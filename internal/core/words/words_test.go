@@ -1,0 +1,39 @@
+package words
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"mtu", "mtu", 0}, {"", "mtu", 3}, {"mtu", "", 3}, {"mut", "mtu", 2},
+		{"kitten", "sitting", 3}, {"link.mtu", "link.mtus", 1},
+		{strings.Repeat("x", 100), "mtu", 100},
+	} {
+		if got := Distance(c.a, c.b); got != c.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestDistanceIsAMetric(t *testing.T) {
+	word := rapid.StringOfN(rapid.SampledFrom([]rune("abc")), 4, 8, 8)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
+		if Distance(a, b) != Distance(b, a) {
+			t.Errorf("not symmetric: %q, %q", a, b)
+		}
+		if (Distance(a, b) == 0) != (a == b) {
+			t.Errorf("zero for different words: %q, %q", a, b)
+		}
+		if Distance(a, c) > Distance(a, b)+Distance(b, c) {
+			t.Errorf("a detour is shorter: %q, %q, %q", a, b, c)
+		}
+	})
+}
