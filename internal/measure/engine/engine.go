@@ -1,0 +1,80 @@
+// Package engine is the contract between the two ends of a session and the
+// code that makes traffic and samples.
+//
+// One run goes like this, on both ends at once:
+//
+//  1. Prepare validates the flow and opens its connections through Env.Open.
+//  2. The session waits until both ends are ready (the start barrier).
+//  3. Test.Run makes traffic. The receiver of a direction measures: its window
+//     opens Omit after its start and lasts Duration, by its own monotonic
+//     clock. A sender sends until Stop, or until Bytes are sent.
+//  4. When the receiving end has returned from Run, the session calls Stop on
+//     the sending end, which then returns too. With direction Both, each end
+//     keeps sending until it is stopped, and reports its receiving half when
+//     that is complete (Measured closes), so that neither waits for the other.
+package engine
+
+import (
+	"context"
+	"net"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Engine makes one kind of traffic. It is safe for concurrent use.
+type Engine interface {
+	// Name is the engine's name in plans and on the wire, for example "tcpbulk".
+	Name() string
+	// Validate reports every fault of f at once, joined.
+	Validate(f model.Flow) error
+	// Prepare opens the flow's connections and returns the test, ready to start.
+	Prepare(ctx context.Context, env Env, f model.Flow) (Test, error)
+}
+
+// Test is one end of one prepared run.
+type Test interface {
+	// Run makes and measures traffic until it is complete, stopped or ctx ends,
+	// and calls emit with the samples of each interval as it ends. emit is
+	// called from one goroutine and must not block for long. A run that ended
+	// early returns what it has, with a warning in the report.
+	Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error)
+	// Measured is closed when this end's measured windows are complete: at
+	// once after Run began for an end that only sends.
+	Measured() <-chan struct{}
+	// Stop asks Run to end soon, with a report. It may be called at any time
+	// and more than once.
+	Stop()
+	// Close frees the connections. It is idempotent and also ends Run.
+	Close() error
+}
+
+// Env is what an engine gets from its end of the session.
+type Env struct {
+	// Host says which end this is.
+	Host model.Host
+	// Open returns n connected TCP connections with the peer, in the same
+	// order at both ends. The options are applied before the handshake where
+	// the transport allows it; Applied says otherwise in a warning.
+	Open func(ctx context.Context, n int, o SocketOptions) (Opened, error)
+	// LinkRate is the rate of the interface that carries the flow, where it is
+	// known. Engines choose their block size by it.
+	LinkRate fact.Of[units.BitRate]
+}
+
+// Opened are connections from Env.Open, owned by the engine.
+type Opened struct {
+	Conns    []*net.TCPConn
+	Warnings []string
+}
+
+// SocketOptions are the options of a TCP socket that belong to a flow. The zero
+// value leaves everything to the system; in particular SO_RCVBUF and SO_SNDBUF
+// are never set unless Window is, because setting them turns autotuning off.
+type SocketOptions struct {
+	Window     int    // bytes for SO_SNDBUF and SO_RCVBUF
+	MSS        int    // bytes, TCP_MAXSEG
+	NoDelay    bool   // TCP_NODELAY
+	Congestion string // TCP_CONGESTION
+}

@@ -1,0 +1,334 @@
+package iperf2
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// wire reads hex words as the documents write them.
+func wire(t testing.TB, words string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(words), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// plain218 is what iperf 2.1.8 -t 2 sends first (section 7).
+const plain218 = `40010078 00000001 00001389 00000000 00000000 ffffff38
+	00000000 00000000 00000000 00020001 00080003 00000000 00000000 00000000 00000000`
+
+func TestPlainHeader(t *testing.T) {
+	b := wire(t, plain218)
+	want := NewHeader(Forward, false)
+	want.Amount = -200
+	if got := want.Append(nil, 0); !bytes.Equal(got, b) {
+		t.Errorf("written %x\nwant    %x", got, b)
+	}
+	got, err := ParseHeader(b, 0)
+	want.Flags = 0x40010078
+	if err != nil || got != want {
+		t.Errorf("parsed %+v, %v\nwant %+v", got, err, want)
+	}
+	if d, ok := got.Amount.Time(); d != 2*time.Second || !ok {
+		t.Errorf("time %v, %v", d, ok)
+	}
+	for n := range b {
+		if _, err := ParseHeader(b[:n], 0); !errors.Is(err, ErrHeader) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestFirstWords holds the flags that 2.1.8 was seen to send (sections 2, 6
+// and 7).
+func TestFirstWords(t *testing.T) {
+	peer := NewHeader(Forward, false) // -X
+	peer.Flags |= Version2 | PeerDetect
+	trip := NewHeader(Forward, false) // --trip-times
+	trip.Extension.Upper = TripTime
+	for name, c := range map[string]struct {
+		h     Header
+		lead  int
+		words [2]string // number 0, and number 8 of the header
+		mode  Mode
+		ack   bool
+	}{
+		"plain":       {NewHeader(Forward, false), 0, [2]string{"40010078", "00000000"}, Forward, true},
+		"-X":          {peer, 0, [2]string{"46010078", "00000000"}, Forward, true},
+		"-d":          {NewHeader(Dual, false), 0, [2]string{"c0010079", "00000000"}, Dual, true},
+		"-r":          {NewHeader(TradeOff, false), 0, [2]string{"c0010078", "00000000"}, TradeOff, true},
+		"-R":          {NewHeader(Reverse, false), 0, [2]string{"44010078", "04000000"}, Reverse, false},
+		"full duplex": {NewHeader(FullDuplex, false), 0, [2]string{"44010078", "08000000"}, FullDuplex, false},
+		"trip times":  {trip, 0, [2]string{"400100a0", "00100000"}, Forward, true},
+		"-u":          {NewHeader(Forward, true), 16, [2]string{"48010098", "00000000"}, Forward, true},
+		"-u -d":       {NewHeader(Dual, true), 16, [2]string{"c8010099", "00000000"}, Dual, true},
+		"-u -R":       {NewHeader(Reverse, true), 16, [2]string{"6c010098", "04000000"}, Reverse, false},
+		"-u duplex":   {NewHeader(FullDuplex, true), 16, [2]string{"6c010098", "08080000"}, FullDuplex, false},
+	} {
+		b := c.h.Append(nil, c.lead)
+		if got := [2]string{hex.EncodeToString(b[:4]), hex.EncodeToString(b[32:36])}; got != c.words {
+			t.Errorf("%s: words %v, want %v", name, got, c.words)
+		}
+		h, err := ParseHeader(b, c.lead)
+		if err != nil || h.Mode() != c.mode || h.Flags.AckDue() != c.ack {
+			t.Errorf("%s: mode %v, ack due %v, %v", name, h.Mode(), h.Flags.AckDue(), err)
+		}
+		if n, ok := h.Flags.HeaderLen(); n != len(b)+c.lead || !ok {
+			t.Errorf("%s: length bits %d, %v for %d bytes", name, n, ok, len(b))
+		}
+	}
+}
+
+// TestNewerHeader holds that the length counts, not the size we know: 2.2.1
+// sends 64 bytes.
+func TestNewerHeader(t *testing.T) {
+	b := wire(t, strings.Replace(plain218, "40010078", "40010080", 1)+"01020304")
+	h, err := ParseHeader(b, 0)
+	if n, _ := h.Flags.HeaderLen(); err != nil || n != 64 || h.Extension.VersionUpper != VersionUpper {
+		t.Errorf("length %d, %+v, %v", n, h, err)
+	}
+	if _, err := ParseHeader(b[:63], 0); !errors.Is(err, ErrHeader) {
+		t.Errorf("63 of 64 bytes: %v", err)
+	}
+}
+
+// TestOldHeader holds 2.0.5 -t 1 (section 7).
+func TestOldHeader(t *testing.T) {
+	b := wire(t, "00000000 00000001 00001389 00000000 00000000 ffffff9c")
+	h, err := NewOldHeader(Forward)
+	h.Amount = -100
+	if err != nil || !bytes.Equal(h.Append(nil, 0), b) {
+		t.Errorf("written %x, %v", h.Append(nil, 0), err)
+	}
+	if got, err := ParseHeader(b, 0); err != nil || got != h {
+		t.Errorf("parsed %+v, %v", got, err)
+	}
+	for mode, word := range map[Mode]Flags{Dual: 0x80000001, TradeOff: 0x80000000} {
+		h, err := NewOldHeader(mode)
+		if err != nil || h.Flags != word || h.Mode() != mode || !h.Mode().ConnectsBack() {
+			t.Errorf("%v: flags %08x, mode %v, %v", mode, h.Flags, h.Mode(), err)
+		}
+	}
+	for _, mode := range []Mode{Reverse, FullDuplex} {
+		if _, err := NewOldHeader(mode); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+}
+
+func TestPeek(t *testing.T) {
+	for word, want := range map[string]struct {
+		o Opening
+		n int
+	}{
+		"00000000": {OpeningData, 0},
+		"34353637": {OpeningData, 0}, // digits, as after -C
+		"40010078": {OpeningHeader, 60},
+		"40010080": {OpeningHeader, 64},
+		"400100a0": {OpeningHeader, 80},
+		"40000000": {OpeningHeader, 60}, // 2.0.13 gives no length
+		"c0010079": {OpeningReturn, 60},
+		"80000001": {OpeningReturn, 24},
+		"00800000": {OpeningBounceBack, 48},
+	} {
+		o, n, err := Peek([4]byte(wire(t, word)))
+		if o != want.o || n != want.n || err != nil {
+			t.Errorf("%s: %v, %d, %v", word, o, n, err)
+		}
+	}
+	if _, _, err := Peek([4]byte(wire(t, "40010008"))); !errors.Is(err, ErrHeader) {
+		t.Errorf("extension in 4 bytes: %v", err)
+	}
+	for _, b := range []byte("0123456789\x00") {
+		if !SafeFirstByte(b) {
+			t.Errorf("byte %q is not safe", b)
+		}
+	}
+	if SafeFirstByte(0x80) || SafeFirstByte(0x40) {
+		t.Error("a first byte that looks like flags is safe")
+	}
+}
+
+func TestAck(t *testing.T) {
+	b := wire(t, "00000002 0000001c 00000000 00020001 00080003 00000000 00000000")
+	want := Ack{VersionUpper: VersionUpper, VersionLower: VersionLower}
+	if got := want.Append(nil); !bytes.Equal(got, b) {
+		t.Errorf("written %x", got)
+	}
+	r := bytes.NewReader(append(bytes.Clone(b), 'x'))
+	if got, err := ReadAck(iotest.OneByteReader(r)); err != nil || got != want || r.Len() != 1 {
+		t.Errorf("read %+v, %v, %d bytes left", got, err, r.Len())
+	}
+	for n := range b {
+		if _, err := ReadAck(bytes.NewReader(b[:n])); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+	trip := Ack{HasTrip: true, ClientSent: Stamp{1, 2}, ServerGot: Stamp{3, 4}, ServerAcked: Stamp{5, 6}}
+	long := trip.Append(nil)
+	if got, err := ReadAck(bytes.NewReader(long)); err != nil || got != trip || len(long) != 52 {
+		t.Errorf("read %+v, %v of %d bytes", got, err, len(long))
+	}
+	for _, bad := range []string{"00000001 0000001c", "00000002 0000001b", "00000002 ffffffff"} {
+		if _, err := ReadAck(io.MultiReader(bytes.NewReader(wire(t, bad)), bytes.NewReader(make([]byte, 512)))); !errors.Is(err, ErrAck) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestFirstDatagram holds 2.1.8 -u (section 7), SEC and USEC filled in.
+func TestFirstDatagram(t *testing.T) {
+	b := wire(t, `00000001 6548a3b2 00012345 00000000 48010098 00000001 00001389 00000000 00000000 ffffff9c
+		00000000 00000000 00000000 00020001 00080003 00000000 00100000 00000000 00000000`)
+	if l, ok := DetectLayout(b); l != Layout16 || !ok {
+		t.Errorf("layout %v, %v", l, ok)
+	}
+	d, err := ParseDatagram(b, Layout16)
+	if want := (Datagram{ID: 1, Sent: Stamp{0x6548a3b2, 0x12345}}); err != nil || d != want || d.Final() {
+		t.Errorf("datagram %+v, %v", d, err)
+	}
+	h, err := ParseHeader(b[DatagramLead:], DatagramLead)
+	if err != nil || h.Extension.BitsPerSecond != 1<<20 || h.Amount != -100 {
+		t.Errorf("header %+v, %v", h, err)
+	}
+	again := make([]byte, DatagramLead)
+	d.Put(again, Layout16)
+	if again = h.Append(again, DatagramLead); !bytes.Equal(again, b) {
+		t.Errorf("written %x\nwant    %x", again, b)
+	}
+}
+
+func TestFinalDatagram(t *testing.T) {
+	b := wire(t, "ffffffa3 6548a3b2 00012345 ffffffff 48010098")
+	d, err := ParseDatagram(b, Layout16)
+	if err != nil || d.ID != -93 || !d.Final() || d.Number() != 93 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err = ParseDatagram(b, Layout12); err != nil || d.ID != -93 {
+		t.Errorf("old layout: %+v, %v", d, err)
+	}
+	if n := (Datagram{ID: math.MinInt64}).Number(); n != 1<<63 {
+		t.Errorf("the most negative id has number %d", n)
+	}
+}
+
+func TestDetectLayout(t *testing.T) {
+	old := wire(t, "00000000 6548a3b2 00012345 00000000 00000001 00001389 00000000 000f4240 ffffff9c")
+	if l, ok := DetectLayout(old); l != Layout12 || !ok {
+		t.Errorf("2.0.5: %v, %v", l, ok)
+	}
+	h, err := ParseHeader(old[Layout12.HeaderOffset():], 0)
+	if err != nil || h.WinBand != 1000000 || h.Threads != 1 {
+		t.Errorf("2.0.5: %+v, %v", h, err)
+	}
+	old[3] = 7
+	if l, ok := DetectLayout(old); ok {
+		t.Errorf("a later datagram is taken for %v", l)
+	}
+}
+
+// TestReport holds the report of 2.1.8 after 93 datagrams (section 7).
+func TestReport(t *testing.T) {
+	b := make([]byte, 128)
+	copy(b[16:], wire(t, "88000000 00000000 00021606 00000001 00005165 00000000 00000000 0000005d 00000000 00000002"))
+	want := Report{Bytes: 136710, Duration: Stamp{1, 20837}, Datagrams: 93, Jitter: Stamp{0, 2}}
+	got, l, err := ParseReport(b)
+	if err != nil || got != want || l != Layout16 {
+		t.Errorf("%+v, %v, %v", got, l, err)
+	}
+	again := bytes.Repeat([]byte{0xee}, 1470)
+	if n, err := want.Put(again, Layout16); n != 128 || err != nil || !bytes.Equal(again[:n], b) {
+		t.Errorf("written %d bytes %x, %v", n, again[:n], err)
+	}
+}
+
+// TestReportLayouts holds the trap of section 5: the offset depends on the
+// version, and 2.0.13 echoes the final datagram in front.
+func TestReportLayouts(t *testing.T) {
+	want := Report{Bytes: 5<<32 | 7, Duration: Stamp{1, 2}, Lost: 3, OutOfOrder: 4, Datagrams: 500, Jitter: Stamp{0, 9}}
+	b := bytes.Repeat([]byte{0xee}, 1470)
+	if n, err := want.Put(b, Layout12); n != 1470 || err != nil || b[0] != 0xee || b[11] != 0xee {
+		t.Fatalf("written %d bytes, %v, echo %x", n, err, b[:12])
+	}
+	if got, l, err := ParseReport(b); err != nil || l != Layout12 || got != want {
+		t.Errorf("2.0.5: %+v, %v, %v", got, l, err)
+	}
+	if n, err := want.Put(b, Layout16); n != 128 || err != nil {
+		t.Fatal(n, err)
+	}
+	copy(b, wire(t, "ffffffa3 6548a3b2 00012345 ffffffff"))
+	if got, l, err := ParseReport(b[:128]); err != nil || l != Layout16 || got != want {
+		t.Errorf("2.0.13: %+v, %v, %v", got, l, err)
+	}
+	if _, _, err := ParseReport(make([]byte, 1470)); !errors.Is(err, ErrReport) {
+		t.Errorf("zeros: %v", err)
+	}
+	big := Report{Lost: 1 << 31}
+	if _, err := big.Put(b, Layout12); err == nil {
+		t.Error("a loss of 2^31 fits 32 bits")
+	}
+	for l, short := range map[Layout]int{Layout12: 51, Layout16: 127} {
+		if _, err := want.Put(b[:short], l); err == nil {
+			t.Errorf("%v: a report fits %d bytes", l, short)
+		}
+	}
+}
+
+func TestAmount(t *testing.T) {
+	if a, err := AmountOfTime(time.Second); uint32(a) != 0xffffff9c || err != nil {
+		t.Errorf("1 s is %08x, %v", uint32(a), err)
+	}
+	if a, err := AmountOfTime(11 * time.Millisecond); a != -2 || err != nil {
+		t.Errorf("11 ms is %d, %v", a, err)
+	}
+	if a, err := AmountOfBytes(1 << 20); a != 1<<20 || err != nil {
+		t.Errorf("1 MiB is %d, %v", a, err)
+	}
+	if _, ok := Amount(5).Time(); ok {
+		t.Error("bytes are a time")
+	}
+	if n, ok := Amount(-5).Bytes(); n != 0 || ok {
+		t.Error("a time is bytes")
+	}
+	for _, d := range []time.Duration{0, -1, math.MaxInt64} {
+		if _, err := AmountOfTime(d); err == nil {
+			t.Errorf("%v fits", d)
+		}
+	}
+	for _, n := range []int64{0, -1, 1 << 31} {
+		if _, err := AmountOfBytes(n); err == nil {
+			t.Errorf("%d bytes fit", n)
+		}
+	}
+}
+
+func TestBounce(t *testing.T) {
+	want := Bounce{Size: 100, ID: 3, Flags: 4, TOS: 5, RunTime: 6, ClientSent: Stamp{7, 8}, ServerGot: Stamp{9, 10}, ServerSent: Stamp{11, 12}, Hold: 13}
+	b := make([]byte, DefaultBounceLen)
+	if err := want.Put(b); err != nil {
+		t.Fatal(err)
+	}
+	if head := wire(t, "00800000 00000064 00000003 00040005 00000006 00000007"); !bytes.HasPrefix(b, head) {
+		t.Errorf("written %x", b)
+	}
+	if got, err := ParseBounce(b); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for n := range bounceLen {
+		if _, err := ParseBounce(b[:n]); !errors.Is(err, ErrHeader) {
+			t.Errorf("cut to %d: %v", n, err)
+		}
+		if want.Put(b[:n]) == nil {
+			t.Errorf("fits %d bytes", n)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package iperf3
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPlaintext(t *testing.T) {
+	c := Credentials{User: "mario", Password: "rossi", Time: time.Unix(1719000000, 0)}
+	const want = "user: mario\npwd:  rossi\nts:   1719000000"
+	if got, err := c.plaintext(); err != nil || string(got) != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := parsePlaintext([]byte(want)); err != nil || got != c {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "user: a b\npwd:  c\nts:   1", "user: a\npwd:  c\nts:   x", "pwd: a\nuser: b\nts: 1"} {
+		if _, err := parsePlaintext([]byte(bad)); !errors.Is(err, ErrRefused) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	for _, bad := range []Credentials{{User: "a b", Password: "c"}, {User: "a", Password: "c\nts: 1"}, {User: "a"}} {
+		if _, err := bad.plaintext(); err == nil {
+			t.Errorf("%+v: taken", bad)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Credentials{User: "mario", Password: "rossi", Time: time.Unix(1719000000, 0)}
+	for padding, other := range map[Padding]Padding{OAEP: PKCS1v15, PKCS1v15: OAEP} {
+		token, err := c.Token(&key.PublicKey, padding)
+		if err != nil || len(token) != 344 || strings.ContainsAny(token, "\r\n") {
+			t.Fatalf("token of %d characters, %v", len(token), err)
+		}
+		if got, err := OpenToken(key, token, padding); err != nil || got != c {
+			t.Errorf("padding %d: %+v, %v", padding, got, err)
+		}
+		// A wrong padding can by chance open PKCS#1 v1.5, but never into words.
+		if got, err := OpenToken(key, token, other); !errors.Is(err, ErrRefused) {
+			t.Errorf("padding %d read as %d: %+v, %v", padding, other, got, err)
+		}
+	}
+	for name, token := range map[string]string{"empty": "", "no base64": "*", "short": "AAAA", "long": strings.Repeat("A", maxToken+4)} {
+		if _, err := OpenToken(key, token, OAEP); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	// printf '{mario}rossi' | sha256sum
+	const hash = "bf7a49a846d44b454a5d11e7acfaf13d138bbe0b7483aa3e050879700572709b"
+	users, err := ParseUsers(strings.NewReader("# name,hash\n\nmario," + hash + "\n"))
+	if err != nil || len(users) != 1 || users["mario"] != hash || PasswordHash("mario", "rossi") != hash {
+		t.Fatalf("%v, %v", users, err)
+	}
+	now := time.Unix(1719000000, 0)
+	good := Credentials{User: "mario", Password: "rossi", Time: now}
+	for _, d := range []time.Duration{0, DefaultClockSkew, -DefaultClockSkew} {
+		if err := good.Check(users, now.Add(d), DefaultClockSkew); err != nil {
+			t.Errorf("clock off by %v: %v", d, err)
+		}
+	}
+	for name, c := range map[string]Credentials{
+		"late": {"mario", "rossi", now.Add(-11 * time.Second)}, "early": {"mario", "rossi", now.Add(11 * time.Second)},
+		"far away": {"mario", "rossi", time.Unix(1<<62, 0)}, "password": {"mario", "verdi", now}, "user": {"luigi", "rossi", now},
+	} {
+		if err := c.Check(users, now, DefaultClockSkew); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, file := range map[string]string{"no hash": "mario", "short": "mario,00", "no name": "," + hash} {
+		if _, err := ParseUsers(strings.NewReader(file)); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if _, err := ParseUsers(strings.NewReader(strings.Repeat("# comment\n", 1+maxUsersFile/10))); !errors.Is(err, ErrTooLong) {
+		t.Errorf("large file: %v", err)
+	}
+}

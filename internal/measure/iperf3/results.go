@@ -1,0 +1,230 @@
+package iperf3
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"linerate/internal/core/fact"
+)
+
+// MaxStreams is the most streams that results may list: two directions of
+// MaxParallel.
+const MaxStreams = 2 * MaxParallel
+
+// Results is what each end tells the other when the data has stopped, client
+// first, in one shape for both directions (section 8).
+type Results struct {
+	CPUTotal, CPUUser, CPUSystem float64 // percent of one CPU over the test
+
+	// SenderHasRetransmits is 1 or 0 for a side that sends, whether or not its
+	// system counts retransmits, and -1 for one that only receives.
+	SenderHasRetransmits int64
+
+	CongestionUsed string          // TCP, since 3.2; "" where absent
+	ServerText     string          // the server's report, where asked for; "" where absent
+	ServerJSON     json.RawMessage // the same as JSON, not interpreted; nil where absent
+	Streams        []StreamResult
+}
+
+// StreamResult is what one end knows of one stream: a sender what it sent, a
+// receiver what it received.
+type StreamResult struct {
+	ID          int64 // see StreamID
+	Bytes       int64 // after the omitted time
+	Retransmits fact.Of[int64]
+	Jitter      float64          // seconds; UDP receivers
+	Errors      int64            // datagrams taken for lost
+	Packets     int64            // a sender's count, a receiver's highest sequence number
+	Omitted     fact.Of[Omitted] // since 3.14
+	EndSeconds  fact.Of[float64] // length of the measured time, since 3.2
+}
+
+// Omitted is the part of Errors and Packets that fell into the omitted time.
+type Omitted struct{ Errors, Packets int64 }
+
+// Marshal returns the results as JSON, without the length in front. It wraps
+// ErrTooLong above MaxResults bytes, and returns an error for more than
+// MaxStreams streams, a NaN or an infinity.
+func (r Results) Marshal() ([]byte, error) {
+	if len(r.Streams) > MaxStreams {
+		return nil, fmt.Errorf("write results of %d streams, at most %d", len(r.Streams), MaxStreams)
+	}
+	w := &writer{}
+	err := errors.Join(
+		w.number("cpu_util_total", r.CPUTotal),
+		w.number("cpu_util_user", r.CPUUser),
+		w.number("cpu_util_system", r.CPUSystem),
+	)
+	w.integer("sender_has_retransmits", r.SenderHasRetransmits)
+	if r.CongestionUsed != "" {
+		w.text("congestion_used", r.CongestionUsed)
+	}
+	list := []byte{'['}
+	for i, s := range r.Streams {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		b, e := s.marshal()
+		err = errors.Join(err, e)
+		list = append(list, b...)
+	}
+	w.raw("streams", append(list, ']'))
+	if r.ServerText != "" {
+		w.text("server_output_text", r.ServerText)
+	}
+	if r.ServerJSON != nil {
+		var compact bytes.Buffer
+		err = errors.Join(err, json.Compact(&compact, r.ServerJSON))
+		w.raw("server_output_json", compact.Bytes())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write results: %w", err)
+	}
+	b := w.end()
+	if len(b) > MaxResults {
+		return nil, fmt.Errorf("write results of %d bytes: %w", len(b), ErrTooLong)
+	}
+	return b, nil
+}
+
+func (s StreamResult) marshal() ([]byte, error) {
+	w := &writer{}
+	w.integer("id", s.ID)
+	w.integer("bytes", s.Bytes)
+	w.integer("retransmits", s.Retransmits.Or(-1))
+	err := w.number("jitter", s.Jitter)
+	w.integer("errors", s.Errors)
+	w.integer("packets", s.Packets)
+	if o, ok := s.Omitted.Get(); ok {
+		w.integer("omitted_errors", o.Errors)
+		w.integer("omitted_packets", o.Packets)
+	}
+	if end, ok := s.EndSeconds.Get(); ok {
+		w.integer("start_time", 0)
+		err = errors.Join(err, w.number("end_time", end))
+	}
+	return w.end(), err
+}
+
+// ParseResults reads results from any version. It insists on the keys that
+// real readers insist on, and reads integers in every form that versions
+// write. It wraps ErrTooLong above MaxResults bytes.
+//
+//	{"cpu_util_total":31.55,"cpu_util_user":0.4,"cpu_util_system":31.15,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":828506112,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.0002}]}
+func ParseResults(data []byte) (Results, error) {
+	if len(data) > MaxResults {
+		return Results{}, fmt.Errorf("parse results of %d bytes: %w", len(data), ErrTooLong)
+	}
+	o, err := parseObject(data)
+	if err != nil {
+		return Results{}, fmt.Errorf("parse results: %w", err)
+	}
+	var res Results
+	r := &reader{o: o}
+	r.need("cpu_util_total", "cpu_util_user", "cpu_util_system", "sender_has_retransmits", "streams")
+	r.number("cpu_util_total", &res.CPUTotal)
+	r.number("cpu_util_user", &res.CPUUser)
+	r.number("cpu_util_system", &res.CPUSystem)
+	r.integer("sender_has_retransmits", &res.SenderHasRetransmits)
+	r.text("congestion_used", &res.CongestionUsed)
+	r.text("server_output_text", &res.ServerText)
+	if raw, ok := o["server_output_json"]; ok {
+		res.ServerJSON = raw
+	}
+	if r.err != nil {
+		return Results{}, fmt.Errorf("parse results: %w", r.err)
+	}
+	if res.Streams, err = parseStreams(o["streams"]); err != nil {
+		return Results{}, fmt.Errorf("parse results: streams: %w", err)
+	}
+	return res, nil
+}
+
+// parseStreams stops at MaxStreams, before it believes a longer list.
+func parseStreams(raw json.RawMessage) ([]StreamResult, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('[') {
+		return nil, errors.Join(errors.New("not a JSON array"), err)
+	}
+	var all []StreamResult
+	for d.More() {
+		if len(all) == MaxStreams {
+			return nil, fmt.Errorf("more than %d", MaxStreams)
+		}
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			return nil, err
+		}
+		s, err := parseStream(one)
+		if err != nil {
+			return nil, fmt.Errorf("number %d: %w", len(all), err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func parseStream(raw json.RawMessage) (StreamResult, error) {
+	o, err := parseObject(raw)
+	if err != nil {
+		return StreamResult{}, err
+	}
+	var s StreamResult
+	r := &reader{o: o}
+	r.need("id", "bytes", "retransmits", "jitter", "errors", "packets")
+	r.integer("id", &s.ID)
+	r.integer("bytes", &s.Bytes)
+	r.number("jitter", &s.Jitter)
+	r.integer("errors", &s.Errors)
+	r.integer("packets", &s.Packets)
+	retransmits := int64(-1)
+	if r.integer("retransmits", &retransmits); retransmits >= 0 {
+		s.Retransmits = fact.Known(retransmits, fromPeer)
+	} else {
+		s.Retransmits = fact.Unknown[int64]("the peer does not count them")
+	}
+	s.Omitted = fact.Unknown[Omitted]("the peer is older than 3.14")
+	if r.has("omitted_errors") || r.has("omitted_packets") {
+		r.need("omitted_errors", "omitted_packets")
+		var om Omitted
+		r.integer("omitted_errors", &om.Errors)
+		r.integer("omitted_packets", &om.Packets)
+		s.Omitted = fact.Known(om, fromPeer)
+	}
+	s.EndSeconds = fact.Unknown[float64]("the peer is older than 3.2")
+	if r.has("end_time") {
+		var end float64
+		r.number("end_time", &end)
+		s.EndSeconds = fact.Known(end, fromPeer)
+	}
+	return s, r.err
+}
+
+// Match returns the results of each stream of want, in that order. A stream
+// that is unknown, missing or listed twice is an error that wraps a
+// *ServerError with CodeStreamID, with which a server refuses it; real ones
+// refuse the unknown only and take the others for zeros (section 8).
+func (r Results) Match(want []Stream) ([]StreamResult, error) {
+	wrong := func(what string, id int64) error {
+		return fmt.Errorf("match results: %s stream %d: %w", what, id, &ServerError{Code: CodeStreamID, HasErrno: true})
+	}
+	found := make([]StreamResult, len(want))
+	seen := make([]bool, len(want))
+	for _, s := range r.Streams {
+		i := slices.IndexFunc(want, func(w Stream) bool { return int64(w.ID) == s.ID })
+		if i < 0 {
+			return nil, wrong("unknown", s.ID)
+		}
+		if seen[i] {
+			return nil, wrong("repeated", s.ID)
+		}
+		found[i], seen[i] = s, true
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		return nil, wrong("missing", int64(want[i].ID))
+	}
+	return found, nil
+}

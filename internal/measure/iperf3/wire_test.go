@@ -1,0 +1,308 @@
+package iperf3
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+)
+
+// wire reads hex words as the documents write them.
+func wire(t testing.TB, words string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(words), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// cookie312 was sent by 3.12 (section 11).
+const cookie312 = `77747062 636b7069 71766568 6b787063 71663573 72716961 67667636 72616275 63643665 00`
+
+func TestCookie(t *testing.T) {
+	b := wire(t, cookie312)
+	r := bytes.NewReader(append(bytes.Clone(b), ParamExchange.Byte()))
+	c, err := ReadCookie(iotest.OneByteReader(r))
+	if err != nil || c.Validate() != nil || c.String() != "wtpbckpiqvehkxpcqf5srqiagfv6rabucd6e" || r.Len() != 1 {
+		t.Errorf("%q, %v, %v, %d bytes left", c, err, c.Validate(), r.Len())
+	}
+	for n := range b {
+		if _, err := ReadCookie(bytes.NewReader(b[:n])); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("cut to %d bytes: %v", n, err)
+		}
+	}
+	for i := range c {
+		other := c
+		if other[i]++; c.Equal(other) {
+			t.Errorf("cookies that differ at %d are equal", i)
+		}
+	}
+	old := Cookie([]byte("host.example.1719000000.123456.0a1b2c\x00")[:CookieLen])
+	if old[CookieLen-1] = 0; old.Validate() != nil {
+		t.Errorf("cookie of 3.1: %v", old.Validate())
+	}
+	if c[CookieLen-1] = 'x'; c.Validate() == nil {
+		t.Error("a cookie without NUL is valid")
+	}
+	if (Cookie{}).Validate() == nil {
+		t.Error("no cookie is valid")
+	}
+}
+
+func TestNewCookie(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		random := rapid.SliceOfN(rapid.Byte(), 36, 36).Draw(t, "random")
+		c, err := NewCookie(bytes.NewReader(random))
+		if err != nil || c.Validate() != nil || len(c.String()) != 36 || strings.Trim(c.String(), cookieAlphabet) != "" {
+			t.Fatalf("%q, %v", c, err)
+		}
+	})
+	if _, err := NewCookie(bytes.NewReader(make([]byte, 35))); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("35 random bytes: %v", err)
+	}
+}
+
+func TestStates(t *testing.T) {
+	for word, want := range map[string]struct {
+		s    State
+		name string
+		by   Party
+	}{
+		"01": {TestStart, "TEST_START", Server}, "02": {TestRunning, "TEST_RUNNING", Server},
+		"04": {TestEnd, "TEST_END", Client}, "09": {ParamExchange, "PARAM_EXCHANGE", Server},
+		"0a": {CreateStreams, "CREATE_STREAMS", Server}, "0b": {ServerTerminate, "SERVER_TERMINATE", Server},
+		"0c": {ClientTerminate, "CLIENT_TERMINATE", Client}, "0d": {ExchangeResults, "EXCHANGE_RESULTS", Server},
+		"0e": {DisplayResults, "DISPLAY_RESULTS", Server}, "10": {Done, "IPERF_DONE", Client},
+		"ff": {AccessDenied, "ACCESS_DENIED", Server}, "fe": {ServerFailed, "SERVER_ERROR", Server},
+		"03": {3, "state 3", Nobody}, "80": {-128, "state -128", Nobody},
+	} {
+		b := wire(t, word)
+		s, err := ReadState(bytes.NewReader(b))
+		if err != nil || s != want.s || s.String() != want.name || s.SentBy() != want.by || s.Known() != (want.by != Nobody) || s.Byte() != b[0] {
+			t.Errorf("%s: %v by %v, known %v, %v", word, s, s.SentBy(), s.Known(), err)
+		}
+	}
+	if _, err := ReadState(strings.NewReader("")); !errors.Is(err, io.EOF) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestGlued holds that states and messages that come in one piece are taken
+// apart (section 3): the results, then 0e.
+func TestGlued(t *testing.T) {
+	b, err := AppendFrame([]byte{0x0a, 1, 2}, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bytes.NewReader(append(b, 0x0e))
+	for _, want := range []State{CreateStreams, TestStart, TestRunning} {
+		if s, err := ReadState(r); s != want || err != nil {
+			t.Errorf("%v, %v, want %v", s, err, want)
+		}
+	}
+	if body, err := ReadFrame(r, MaxResults); string(body) != "{}" || err != nil {
+		t.Errorf("%q, %v", body, err)
+	}
+	if s, err := ReadState(r); s != DisplayResults || err != nil {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+func TestFrameRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SampledFrom([]int{0, 1, 2, frameStep - 1, frameStep, frameStep + 1, 3*frameStep + 7}).Draw(t, "size")
+		body := bytes.Repeat([]byte{rapid.Byte().Draw(t, "byte")}, size)
+		b, err := AppendFrame(nil, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := bytes.NewReader(append(b, 'x'))
+		if got, err := ReadFrame(iotest.HalfReader(r), size); err != nil || !bytes.Equal(got, body) || r.Len() != 1 {
+			t.Fatalf("%d of %d bytes, %v, %d left", len(got), size, err, r.Len())
+		}
+		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
+		if _, err := ReadFrame(bytes.NewReader(b[:cut]), size); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("cut to %d bytes: %v", cut, err)
+		}
+	})
+}
+
+// TestFrameLimit holds that a length costs nothing: neither one above the
+// limit, nor one below it whose bytes never come.
+func TestFrameLimit(t *testing.T) {
+	for _, head := range []string{"00002001", "7fffffff", "ffffffff"} {
+		r := bytes.NewReader(append(wire(t, head), make([]byte, 100)...))
+		if _, err := ReadFrame(r, MaxParams); !errors.Is(err, ErrTooLong) || r.Len() != 100 {
+			t.Errorf("%s: %v, %d bytes left", head, err, r.Len())
+		}
+	}
+	if _, err := ReadFrame(bytes.NewReader(wire(t, "00000001")), -1); !errors.Is(err, ErrTooLong) {
+		t.Errorf("negative limit: %v", err)
+	}
+	lie := wire(t, "007fffff 7b")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const times = 16
+	for range times {
+		if _, err := ReadFrame(bytes.NewReader(lie), MaxResults); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a cut message: %v", err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 4*frameStep {
+		t.Errorf("8 MiB announced and 1 byte sent took %d bytes of memory", each)
+	}
+}
+
+func TestStreams(t *testing.T) {
+	ids := func(d Direction, parallel int, sender Party) []int {
+		var all []int
+		for _, s := range Streams(d, parallel) {
+			if s.Sender == sender {
+				all = append(all, s.ID)
+			}
+		}
+		return all
+	}
+	for name, c := range map[string]struct{ got, want []int }{
+		"forward":                  {ids(Forward, 4, Client), []int{1, 3, 4, 5}},
+		"forward, server":          {ids(Forward, 4, Server), nil},
+		"reverse":                  {ids(Reverse, 2, Server), []int{1, 3}},
+		"bidirectional, sending":   {ids(Bidirectional, 2, Client), []int{1, 3}},
+		"bidirectional, receiving": {ids(Bidirectional, 2, Server), []int{4, 5}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.got, c.want)
+		}
+	}
+	if n := len(Streams(Bidirectional, math.MaxInt)); n != MaxStreams {
+		t.Errorf("%d streams", n)
+	}
+	if n := len(Streams(Forward, -1)); n != 0 {
+		t.Errorf("%d streams of -1", n)
+	}
+}
+
+// TestServerErrors holds the answers of section 11.
+func TestServerErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		wire string
+		want ServerError
+		text string
+	}{
+		"parameters too long": {"fe 00000072 00000005", ServerError{CodeReceiveParams, 5, true}, "parameters could not be received (code 114, errno 5 there)"},
+		"window too large":    {"fe 0000008d 00000000", ServerError{CodeBufferTooSmall, 0, true}, "socket buffer smaller than asked (code 141)"},
+		"client interrupted":  {"fe 00000077 00000000", ServerError{CodeClientTerminated, 0, true}, "the client was stopped (code 119)"},
+		"token refused":       {"fe 0000008e", ServerError{CodeAuthentication, 0, false}, "authentication refused (code 142)"},
+		"noise after the end": {"fe 000000cd 00000000", ServerError{CodeStreamWrite, 0, true}, "stream could not be written (code 205)"},
+		"unknown":             {"fe ffffffff 00000000", ServerError{-1, 0, true}, "error -1 (code -1)"},
+	} {
+		b := wire(t, c.wire)
+		r := bytes.NewReader(b)
+		if s, err := ReadState(r); s != ServerFailed || err != nil {
+			t.Errorf("%s: %v, %v", name, s, err)
+		}
+		got, err := ReadServerError(r)
+		if err != nil || *got != c.want || got.Error() != "iperf3 server: "+c.text {
+			t.Errorf("%s: %v, %v", name, got, err)
+			continue
+		}
+		if again := got.Append(nil); !bytes.Equal(again, b) {
+			t.Errorf("%s: written %x", name, again)
+		}
+	}
+	for n := range 8 {
+		e, err := ReadServerError(bytes.NewReader(make([]byte, n)))
+		if (err == nil) != (n >= 4) || err == nil && e.HasErrno {
+			t.Errorf("%d bytes: %v, %v", n, e, err)
+		}
+	}
+}
+
+func TestGreetings(t *testing.T) {
+	if got := hex.EncodeToString(Hello()) + hex.EncodeToString(Reply()); got != "3938373636373839" {
+		t.Errorf("hello and reply %s", got)
+	}
+	for word, want := range map[string][2]bool{
+		"39383736": {true, false}, "15cd5b07": {true, false},
+		"36373839": {false, true}, "b168de3a": {false, true},
+		"00000000": {false, false}, "393837": {false, false}, "3938373600": {false, false},
+	} {
+		b := wire(t, word)
+		if got := [2]bool{IsHello(b), IsReply(b)}; got != want {
+			t.Errorf("%s: hello and reply %v", word, got)
+		}
+	}
+}
+
+func TestDatagramHeader(t *testing.T) {
+	b := wire(t, "000008a4 00006943 00000001")
+	want := DatagramHeader{Seconds: 2212, Microseconds: 26947, Sequence: 1}
+	got, err := ParseDatagramHeader(b, false)
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	wide := wire(t, "000008a4 00006943 00000001 00000002")
+	if got, err := ParseDatagramHeader(wide, true); err != nil || got.Sequence != 1<<32+2 {
+		t.Errorf("64 bits: %+v, %v", got, err)
+	}
+	for _, counters64 := range []bool{false, true} {
+		for n := range DatagramHeaderLen(counters64) {
+			if _, err := ParseDatagramHeader(wide[:n], counters64); err == nil {
+				t.Errorf("header in %d bytes", n)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		h := DatagramHeader{rapid.Uint32().Draw(t, "s"), rapid.Uint32().Draw(t, "us"), rapid.Uint64().Draw(t, "sequence")}
+		counters64 := rapid.Bool().Draw(t, "wide")
+		b := make([]byte, DatagramHeaderLen(counters64))
+		h.Put(b, counters64)
+		if !counters64 {
+			h.Sequence &= math.MaxUint32
+		}
+		if got, err := ParseDatagramHeader(b, counters64); err != nil || got != h {
+			t.Fatalf("%+v, %v, want %+v", got, err, h)
+		}
+	})
+}
+
+func TestTally(t *testing.T) {
+	for name, c := range map[string]struct {
+		sequence []uint64
+		want     Tally
+	}{
+		"in order":              {[]uint64{1, 2, 3}, Tally{Highest: 3, Received: 3}},
+		"one lost":              {[]uint64{1, 3}, Tally{Highest: 3, Received: 2, Errors: 1}},
+		"late, not lost":        {[]uint64{1, 3, 2}, Tally{Highest: 3, Received: 3, OutOfOrder: 1}},
+		"duplicate hides":       {[]uint64{1, 3, 3}, Tally{Highest: 3, Received: 3, OutOfOrder: 1}},
+		"duplicate, none lost":  {[]uint64{1, 1}, Tally{Highest: 1, Received: 2, OutOfOrder: 1}},
+		"second hello as data":  {[]uint64{987654321}, Tally{Highest: 987654321, Received: 1, Errors: 987654320}},
+		"start lost":            {[]uint64{5}, Tally{Highest: 5, Received: 1, Errors: 4}},
+		"sequence of zero late": {[]uint64{0}, Tally{Received: 1, OutOfOrder: 1}},
+	} {
+		var got Tally
+		for i, n := range c.sequence {
+			got.Add(DatagramHeader{Seconds: uint32(i), Sequence: n}, float64(i)+436040)
+		}
+		// A constant clock offset is no jitter, however large it is.
+		if c.want.transit = 436040; got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	var j Tally
+	j.Add(DatagramHeader{Sequence: 1}, 0.5)
+	j.Add(DatagramHeader{Sequence: 2}, 0.516)
+	if want := 0.016 / 16; math.Abs(j.Jitter-want) > 1e-12 {
+		t.Errorf("jitter %v, want %v", j.Jitter, want)
+	}
+}

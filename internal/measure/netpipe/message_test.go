@@ -1,0 +1,205 @@
+package netpipe
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestControlBytes(t *testing.T) {
+	for _, c := range []struct {
+		control Control
+		want    string
+		name    string
+	}{{Sync, "53796e634d65", "sync"}, {Quit, "5155495400", "quit"}} {
+		b := c.control.Append(nil)
+		if got := hex.EncodeToString(b); got != c.want || c.control.String() != c.name {
+			t.Errorf("%v is %s on the wire", c.control, got)
+		}
+		for n := range b {
+			if _, _, err := DecodeControl(b[:n]); !errors.Is(err, ErrShort) || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%v cut at %d: %v", c.control, n, err)
+			}
+		}
+		got, used, err := DecodeControl(append(b, "aaaa"...))
+		if got != c.control || used != len(b) || err != nil {
+			t.Errorf("%v decodes to %v, %d bytes, %v", c.control, got, used, err)
+		}
+	}
+}
+
+func TestSyncAndQuitShareASegment(t *testing.T) {
+	b := []byte("SyncMeQUIT\x00")
+	var got []Control
+	for len(b) > 0 {
+		c, n, err := DecodeControl(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, b = append(got, c), b[n:]
+	}
+	if !slices.Equal(got, []Control{Sync, Quit}) {
+		t.Errorf("messages %v", got)
+	}
+}
+
+func TestOutOfStep(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"aaaaaaaaaa", "payload"},
+		{"aab", "payload"},
+		{"SSH-2.0-OpenSSH", "NPtcp 3.x"},
+		{"QUIT\n", "NPtcp 3.x"},
+		{"SyncYou", "NPtcp 3.x"},
+		{"\x00\x00\x27\x10", "NPtcp 3.x"},
+	} {
+		_, n, err := DecodeControl([]byte(c.in))
+		var e *OutOfStepError
+		if !errors.As(err, &e) || n != 0 || len(e.Got) > SyncBytes || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %d bytes, %v", c.in, n, err)
+		}
+	}
+}
+
+func TestNumberBytes(t *testing.T) {
+	b, err := AppendRepeats([]byte{9}, 10152)
+	if err != nil || !bytes.Equal(b, []byte{9, 0, 0, 0x27, 0xa8}) {
+		t.Errorf("repeat count % x, %v", b, err)
+	}
+	b, err = AppendTime([]byte{9}, 0.0000065899)
+	if err != nil || !bytes.Equal(b, []byte{9, 0, 0, 2, 0x92}) { // 658.99 units, cut
+		t.Errorf("time % x, %v", b, err)
+	}
+	if got, err := DecodeTime(b[1:]); got != 0.00000658 || err != nil {
+		t.Errorf("time %g, %v", got, err)
+	}
+	for n := range NumberBytes {
+		if _, err := DecodeRepeats(b[1 : 1+n]); !errors.Is(err, ErrShort) {
+			t.Errorf("repeat count of %d bytes: %v", n, err)
+		}
+		if _, err := DecodeTime(b[1 : 1+n]); !errors.Is(err, ErrShort) {
+			t.Errorf("time of %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestNumbersOutOfRange(t *testing.T) {
+	for _, n := range []int{0, -1, MaxRepeats + 1, 1 << 32, 1<<32 + 1} {
+		if b, err := AppendRepeats(nil, n); err == nil || b != nil {
+			t.Errorf("repeat count %d: % x", n, b)
+		}
+	}
+	// A negative -n of the real program, zero, and four payload bytes.
+	for _, text := range []string{"ffffffff", "00000000", "61616161", "3b9aca01"} {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := DecodeRepeats(b); err == nil {
+			t.Errorf("%s decodes to %d repeats", text, n)
+		}
+	}
+	for _, s := range []float64{-1e-8, 42.94967296, math.Inf(1), math.NaN()} {
+		if b, err := AppendTime(nil, s); err == nil || b != nil {
+			t.Errorf("time %g: % x", s, b)
+		}
+	}
+	if b, err := AppendTime(nil, 42.94967295); err != nil || !bytes.Equal(b, []byte{255, 255, 255, 255}) {
+		t.Errorf("largest time % x, %v", b, err)
+	}
+}
+
+func TestNumbersComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, MaxRepeats).Draw(t, "repeats")
+		b, err := AppendRepeats(nil, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := DecodeRepeats(b); got != n || err != nil {
+			t.Fatalf("%d, %v", got, err)
+		}
+		s := rapid.Float64Range(0, 42.9).Draw(t, "seconds")
+		if b, err = AppendTime(nil, s); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := DecodeTime(b); err != nil || got > s+1e-12 || got < s-1.0001e-8 {
+			t.Fatalf("%g, %v", got, err)
+		}
+	})
+}
+
+func TestIntegrityPayload(t *testing.T) {
+	b := bytes.Repeat([]byte{0xee}, 14)
+	FillIntegrity(b)
+	for i := range 3 {
+		if got := binary.NativeEndian.Uint32(b[4*i:]); got != uint32(i) {
+			t.Errorf("number %d is %d", i, got)
+		}
+	}
+	if b[12] != 0xee || b[13] != 0xee {
+		t.Error("the rest changed")
+	}
+	if err := CheckIntegrity(b); err != nil {
+		t.Error(err)
+	}
+	for i := range 12 {
+		bad := slices.Clone(b)
+		bad[i] ^= 0x40
+		if err := CheckIntegrity(bad); err == nil {
+			t.Errorf("byte %d differs unseen", i)
+		}
+	}
+	slices.Reverse(b[4:8])
+	if err := CheckIntegrity(b); err == nil || !strings.Contains(err.Error(), "byte order") {
+		t.Errorf("swapped bytes: %v", err)
+	}
+	FillPayload(b)
+	if string(b) != strings.Repeat("a", 14) || CheckIntegrity(b) == nil {
+		t.Errorf("payload %q", b)
+	}
+}
+
+func FuzzDecodeControl(f *testing.F) {
+	for _, s := range []string{"", "SyncMe", "QUIT\x00", "SyncMeQUIT\x00", "QUIT", "aaaaaa", "S"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, n, err := DecodeControl(b)
+		if err == nil {
+			if !bytes.Equal(c.Append(nil), b[:n]) {
+				t.Errorf("%v is not %q", c, b[:n])
+			}
+			return
+		}
+		if n != 0 || c != 0 {
+			t.Errorf("%v, %d bytes beside %v", c, n, err)
+		}
+		if errors.Is(err, ErrShort) && len(b) >= SyncBytes {
+			t.Errorf("%q is called short", b)
+		}
+	})
+}
+
+func FuzzDecodeNumbers(f *testing.F) {
+	for _, b := range [][]byte{nil, {0, 0, 0x27, 0xa8}, {255, 255, 255, 255}, {0, 0, 0}} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if n, err := DecodeRepeats(b); err == nil {
+			if back, err := AppendRepeats(nil, n); err != nil || !bytes.Equal(back, b[:NumberBytes]) {
+				t.Errorf("%d repeats become % x, %v", n, back, err)
+			}
+		}
+		if s, err := DecodeTime(b); err == nil && !(s >= 0 && s < 43) {
+			t.Errorf("time %g", s)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package netpipe
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		s    Settings
+		want []string // nil is valid
+	}{
+		{"default", Default(), nil},
+		{"one size", Settings{Start: 100, Upper: 100, Perturbation: 3}, nil},
+		{"reset", Settings{Start: 1, Upper: 64, Streaming: true, Reset: true}, nil},
+		{"integrity both ways", Settings{Start: 5, Upper: 64, Integrity: true, Bidirectional: true}, nil},
+		{"largest", Settings{Start: 1, Upper: MaxBytes - 3, Perturbation: 3}, nil},
+		{"largest both ways", Settings{Start: 1, Upper: MaxBytes / 2, Bidirectional: true}, nil},
+		{"zero value", Settings{}, []string{"-l 0"}},
+		{"bounds crossed", Settings{Start: 9, Upper: 8}, []string{"-u 8: the upper bound is below the first size, 9"}},
+		{"stream both ways", Settings{Start: 1, Upper: 8, Streaming: true, Bidirectional: true}, []string{"-s and -2"}},
+		{"too large", Settings{Start: 1, Upper: MaxBytes - 2, Perturbation: 3}, []string{"overflow"}},
+		{"too large both ways", Settings{Start: 1, Upper: MaxBytes/2 + 1, Bidirectional: true}, []string{"overflow"}},
+		{"sum overflows", Settings{Start: 1, Upper: 1<<63 - 1, Perturbation: 1<<63 - 1}, []string{"overflow"}},
+		{"several", Settings{Start: 0, Upper: -1, Perturbation: -2}, []string{"-l 0", "-u -1", "-p -2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.s.Validate()
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q lacks %q", err, w)
+				}
+			}
+			if _, serr := NewSchedule(c.s); (serr == nil) != (err == nil) {
+				t.Errorf("schedule says %v", serr)
+			}
+		})
+	}
+}
+
+func TestIntegrityOverwritesSizes(t *testing.T) {
+	s := Default().WithIntegrity()
+	want := Settings{Start: 5, Upper: DefaultUpper, Integrity: true}
+	if s != want {
+		t.Errorf("settings %+v", s)
+	}
+	if s.Trials() != 1 || Default().Trials() != 3 || (Settings{Final: true}).Trials() != 7 {
+		t.Error("trials are not 1, 3 and 7")
+	}
+}
+
+func TestStreamingResets(t *testing.T) {
+	for _, c := range []struct{ streaming, reset, want bool }{
+		{false, false, false}, {true, false, true}, {false, true, true}, {true, true, true},
+	} {
+		if got := (Settings{Streaming: c.streaming, Reset: c.reset}).Resets(); got != c.want {
+			t.Errorf("-s %t, -r %t: resets %t", c.streaming, c.reset, got)
+		}
+	}
+}
+
+func TestBuffersBoundBothWays(t *testing.T) {
+	both := Settings{Start: 1, Upper: 10_000, Bidirectional: true}
+	for _, c := range []struct {
+		name          string
+		s             Settings
+		send, receive int
+		upper         int // 0 is an error
+	}{
+		{"one way", Default(), 4608, 4608, DefaultUpper},
+		{"one way, buffers unknown", Default(), 0, 0, DefaultUpper},
+		{"both ways", both, 4608, 4608, 9216}, // NPtcp -2 -b 2304 on Linux
+		{"bound is less", both, 16384, 131072, 10_000},
+		{"exactly", both, 5000, 5000, 10_000},
+		{"sum overflows", both, 1<<63 - 1, 1<<63 - 1, 10_000},
+		{"unknown", both, 0, 4608, 0},
+		{"start above", Settings{Start: 10_000, Upper: 20_000, Bidirectional: true}, 4608, 4608, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := c.s.Bounded(c.send, c.receive)
+			if got.Upper != c.upper || (err == nil) != (c.upper > 0) {
+				t.Errorf("upper bound %d, error %v", got.Upper, err)
+			}
+		})
+	}
+}
+
+func TestAgreeNamesEachDifference(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Settings)
+		want   []string
+	}{
+		{"nothing", func(*Settings) {}, nil},
+		{"start", func(s *Settings) { s.Start = 2 }, []string{"-l: 1 here, 2 there"}},
+		{"upper", func(s *Settings) { s.Upper = 64 }, []string{"-u: 10000000 here, 64 there"}},
+		{"perturbation", func(s *Settings) { s.Perturbation = 0 }, []string{"-p: 3 here, 0 there"}},
+		{"stream", func(s *Settings) { s.Streaming = true }, []string{"-s: false here", "-r or -s: false here"}},
+		{"reset", func(s *Settings) { s.Reset = true }, []string{"-r or -s: false here, true there"}},
+		{"both ways", func(s *Settings) { s.Bidirectional = true }, []string{"-2: false here"}},
+		{"integrity", func(s *Settings) { *s = s.WithIntegrity() }, []string{"-l", "-p", "-i: false here"}},
+		{"build", func(s *Settings) { s.Final = true }, []string{"FINAL: false here"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			there := Default()
+			c.change(&there)
+			err := Agree(Default(), there)
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q lacks %q", err, w)
+				}
+			}
+		})
+	}
+	// -s alone and -s with -r are the same on the wire.
+	if err := Agree(Settings{Streaming: true}, Settings{Streaming: true, Reset: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestArgumentsPutIntegrityFirst(t *testing.T) {
+	s := Settings{Start: 8, Upper: 64, Perturbation: 1, Integrity: true, Bidirectional: true, Reset: true}
+	if got := strings.Join(s.Arguments(), " "); got != "-i -r -2 -l 8 -u 64 -p 1" {
+		t.Errorf("arguments %q", got)
+	}
+	if got := Default().Arguments(); !slices.Equal(got, []string{"-l", "1", "-u", "10000000", "-p", "3"}) {
+		t.Errorf("arguments %q", got)
+	}
+	if got := (Settings{Streaming: true}).Arguments(); got[0] != "-s" || slices.Contains(got, "-r") {
+		t.Errorf("arguments %q", got)
+	}
+}
+
+// settings draws valid ones, with small and large sizes.
+func settings() *rapid.Generator[Settings] {
+	return rapid.Custom(func(t *rapid.T) Settings {
+		s := Settings{
+			Start:        rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, 1<<20)).Draw(t, "start"),
+			Perturbation: rapid.OneOf(rapid.IntRange(0, 20), rapid.IntRange(0, 1<<20)).Draw(t, "perturbation"),
+			Final:        rapid.Bool().Draw(t, "final"),
+		}
+		s.Upper = rapid.IntRange(s.Start, MaxBytes-s.Perturbation).Draw(t, "upper")
+		return s
+	})
+}
+
+func TestDrawnSettingsAreValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := settings().Draw(t, "settings")
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Agree(s, s); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package netpipe
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func numbers(t *testing.T, text string) []int {
+	t.Helper()
+	var out []int
+	for f := range strings.FieldsSeq(text) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// Each list was written to np.out by NPtcp 3.7.2 (Debian) on loopback.
+func TestSizesAreThoseOfNPtcp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		s     Settings
+		count int
+		sizes string
+	}{
+		{"defaults", Default(), 124, `1 2 3 4 6 8 12 13 16 19 21 24 27 29 32 35 45 48 51 61 64 67 93 96 99
+			125 128 131 189 192 195 253 256 259 381 384 387 509 512 515 765 768 771 1021 1024 1027
+			1533 1536 1539 2045 2048 2051 3069 3072 3075 4093 4096 4099 6141 6144 6147 8189 8192 8195
+			12285 12288 12291 16381 16384 16387 24573 24576 24579 32765 32768 32771 49149 49152 49155
+			65533 65536 65539 98301 98304 98307 131069 131072 131075 196605 196608 196611
+			262141 262144 262147 393213 393216 393219 524285 524288 524291 786429 786432 786435
+			1048573 1048576 1048579 1572861 1572864 1572867 2097149 2097152 2097155 3145725 3145728 3145731
+			4194301 4194304 4194307 6291453 6291456 6291459 8388605 8388608 8388611`},
+		{"no perturbation", Settings{Start: 1, Upper: 300_000}, 36, `1 2 3 4 6 8 12 16 24 32 48 64 96 128
+			192 256 384 512 768 1024 1536 2048 3072 4096 6144 8192 12288 16384 24576 32768 49152 65536
+			98304 131072 196608 262144`},
+		{"duplicates", Settings{Start: 7, Upper: 200, Perturbation: 3}, 29, `7 10 10 13 16 16 19 22 22 25 28
+			34 37 40 46 49 52 70 73 76 94 97 100 142 145 148 190 193 196`},
+		{"wide perturbation", Settings{Start: 64, Upper: 1000, Perturbation: 16}, 24, `48 64 80 80 96 112 112
+			128 144 176 192 208 240 256 272 368 384 400 496 512 528 752 768 784`},
+		{"perturbation 1", Settings{Start: 2, Upper: 60, Perturbation: 1}, 22, `2 3 4 6 7 8 9 11 12 13 15 16 17
+			23 24 25 31 32 33 47 48 49`},
+		{"one base", Settings{Start: 100, Upper: 100, Perturbation: 3}, 3, `97 100 103`},
+		{"above the bound", Settings{Start: 1, Upper: 64, Perturbation: 3}, 22, `1 2 3 4 6 8 12 13 16 19 21
+			24 27 29 32 35 45 48 51 61 64 67`},
+		{"integrity", Settings{Upper: 64}.WithIntegrity(), 8, `5 7 9 13 17 25 33 49`},
+		{"integrity from 8", Settings{Start: 8, Upper: 20, Integrity: true}, 3, `8 12 16`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Sizes(c.s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(numbers(t, c.sizes), got); d != "" || len(got) != c.count {
+				t.Errorf("%d sizes, want %d (-want +got):\n%s", len(got), c.count, d)
+			}
+		})
+	}
+}
+
+func TestPointsNameTheirNeighbours(t *testing.T) {
+	c, err := NewSchedule(Settings{Start: 7, Upper: 19, Perturbation: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Point
+	for p, ok := c.Next(0); ok; p, ok = c.Next(0) {
+		got = append(got, p)
+	}
+	want := []Point{
+		{Index: 0, Bytes: 7, Base: 7, Previous: 7, Increment: 3},
+		{Index: 1, Bytes: 10, Base: 10, Previous: 7, Increment: 3},
+		{Index: 2, Bytes: 10, Base: 13, Previous: 10, Increment: 6},
+		{Index: 3, Bytes: 13, Base: 13, Previous: 10, Increment: 6},
+		{Index: 4, Bytes: 16, Base: 13, Previous: 13, Increment: 6},
+		{Index: 5, Bytes: 16, Base: 19, Previous: 16, Increment: 6},
+		{Index: 6, Bytes: 19, Base: 19, Previous: 16, Increment: 6},
+		{Index: 7, Bytes: 22, Base: 19, Previous: 19, Increment: 6},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("points (-want +got):\n%s", d)
+	}
+	if c.Slow() {
+		t.Error("the bound ended it, not the time")
+	}
+}
+
+func TestSlowMessageEndsTheScheduleAtTheNextBase(t *testing.T) {
+	s := Settings{Start: 64, Upper: 1000, Perturbation: 16}
+	for _, c := range []struct {
+		name string
+		at   int // the first point that takes seconds
+		time float64
+		want int // points in all
+		slow bool
+	}{
+		{"opening", 0, 1, 0, true},
+		{"last of a base", 3, 1, 3, true},
+		{"first of a base", 4, 2, 24, false}, // the two others are fast again
+		{"just below", 3, 0.999999, 24, false},
+		{"not a number", 3, math.NaN(), 3, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sch, err := NewSchedule(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			points, last := 0, 0.0
+			for {
+				if points == c.at {
+					last = c.time
+				} else {
+					last = 1e-5
+				}
+				if _, ok := sch.Next(last); !ok {
+					break
+				}
+				points++
+			}
+			if points != c.want || sch.Slow() != c.slow {
+				t.Errorf("%d points, slow %t", points, sch.Slow())
+			}
+			if _, ok := sch.Next(0); ok {
+				t.Error("the schedule began again")
+			}
+		})
+	}
+}
+
+// documented walks the loop of docs/wire/netpipe.md literally, as a second
+// opinion on the state machine.
+func documented(s Settings) []int {
+	inc, nq := 1, 0
+	if s.Start > 1 {
+		inc, nq = s.Start/2, 1
+	}
+	var out []int
+	for size := s.Start; len(out) < 7997 && size <= s.Upper; size, nq = size+inc, nq+1 {
+		if nq > 2 && nq%2 == 1 {
+			inc *= 2
+		}
+		if p := s.Perturbation; p > 0 && inc > p+1 {
+			out = append(out, size-p, size, size+p)
+		} else {
+			out = append(out, size)
+		}
+	}
+	return out
+}
+
+func TestScheduleLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := settings().Draw(t, "settings")
+		c, err := NewSchedule(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sizes []int
+		base := 0
+		for p, ok := c.Next(0.5); ok; p, ok = c.Next(0.5) {
+			if p.Index != len(sizes) || p.Base < base || p.Base < s.Start || p.Base > s.Upper {
+				t.Fatalf("point %+v after base %d", p, base)
+			}
+			if off := p.Bytes - p.Base; off != 0 && off != s.Perturbation && off != -s.Perturbation {
+				t.Fatalf("point %+v is %d off", p, off)
+			}
+			if p.Bytes < 1 || p.Bytes > MaxBytes {
+				t.Fatalf("point %+v is out of bounds", p)
+			}
+			if p.Previous-p.Increment+1 < 1 {
+				t.Fatalf("point %+v has no repeat count", p)
+			}
+			base = p.Base
+			sizes = append(sizes, p.Bytes)
+		}
+		if !slices.Equal(sizes, documented(s)) {
+			t.Fatalf("sizes %v, documented %v", sizes, documented(s))
+		}
+		if len(sizes) == 0 || len(sizes) > 799 || c.Slow() {
+			t.Fatalf("%d points, slow %t", len(sizes), c.Slow())
+		}
+	})
+}
+
+// Size, repeat count and rate of a run of NPtcp 3.7.2 (Debian) on loopback. The
+// rate gives the time in more digits than the third column does.
+func TestRepeatsAreThoseOfNPtcp(t *testing.T) {
+	rows := []struct {
+		repeats int
+		line    string
+	}{
+		{11567, "       1 0.849906   0.00000898"}, {11139, "       2 1.662128   0.00000918"},
+		{10892, "       3 2.482183   0.00000922"}, {7229, "       4 3.370740   0.00000905"},
+		{8283, "       6 4.933967   0.00000928"}, {5389, "       8 6.482992   0.00000941"},
+		{6638, "      12 9.209801   0.00000994"}, {4191, "      13 9.685140   0.00001024"},
+		{4506, "      16 13.676319   0.00000893"}, {6302, "      19 15.322633   0.00000946"},
+		{6676, "      21 16.866572   0.00000950"}, {7018, "      24 19.541553   0.00000937"},
+		{7559, "      27 22.445723   0.00000918"},
+	}
+	s := Default()
+	c, err := NewSchedule(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 0.10 / 11567.5 // the opening's time is not printed
+	for _, row := range rows {
+		l, err := ParseLine(row.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, ok := c.Next(last)
+		if !ok || p.Bytes != l.Bytes {
+			t.Fatalf("point %+v, NPtcp has %d bytes", p, l.Bytes)
+		}
+		if got := s.Repeats(p, last); got < row.repeats-1 || got > row.repeats+1 {
+			t.Errorf("%d bytes: %d repeats, NPtcp has %d", p.Bytes, got, row.repeats)
+		}
+		last = float64(l.Bytes) * 8 / float64(l.BitRate())
+	}
+}
+
+func TestRepeatsAreBounded(t *testing.T) {
+	first := Point{Bytes: 1, Base: 1, Previous: 1, Increment: 1}
+	for _, c := range []struct {
+		name string
+		s    Settings
+		last float64
+		want int
+	}{
+		{"slow", Default(), 0.5, 3},
+		{"slow, final", Settings{Final: true}, 0.5, 7},
+		{"10 µs", Default(), 1.024e-5, 9765},
+		{"10 µs, final", Settings{Final: true}, 1.024e-5, 24414},
+		{"integrity", Default().WithIntegrity(), 0.5, 3},
+		{"no time", Default(), 0, 100_000},
+		{"negative time", Default(), -1, 100_000},
+		{"not a number", Default(), math.NaN(), 100_000},
+		{"tiny", Default(), 1e-300, MaxRepeats},
+		{"for ever", Default(), math.Inf(1), 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.s.Repeats(first, c.last); got != c.want {
+				t.Errorf("%d repeats, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestOneWayTime(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		s    Settings
+		want float64
+	}{
+		{"ping-pong", Default(), 0.125},
+		{"stream", Settings{Streaming: true}, 0.25},
+		{"both ways", Settings{Bidirectional: true}, 0.25},
+	} {
+		if got := c.s.OneWay(1, 4); got != c.want {
+			t.Errorf("%s: %g s, want %g", c.name, got, c.want)
+		}
+	}
+	if got := Default().OneWay(1, 0); got != 0.5 {
+		t.Errorf("no repeats: %g s", got)
+	}
+	if Fastest(3, 1, 2) != 1 || Fastest(0, 1) != 1e-6 || Fastest(1e-7) != 1e-7 || Fastest() != 1e-6 {
+		t.Error("fastest is not the least, or 1 µs for none")
+	}
+}

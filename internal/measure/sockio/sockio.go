@@ -1,0 +1,129 @@
+// Package sockio sets the options of a flow's TCP sockets, reads back what the
+// kernel made of them, and reads the CPU time that moving payload costs.
+//
+// It is a leaf: everything that only one operating system knows ends here.
+package sockio
+
+import (
+	"fmt"
+	"net"
+	"syscall"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// Granted is what the kernel says of a socket's options.
+type Granted struct {
+	// SendBuffer and RecvBuffer are SO_SNDBUF and SO_RCVBUF in bytes as the
+	// kernel reports them. Linux reports twice what was asked, because it
+	// counts its bookkeeping too (socket(7)).
+	SendBuffer fact.Of[units.Bytes]
+	RecvBuffer fact.Of[units.Bytes]
+	// MSS is TCP_MAXSEG in bytes: the largest segment that will be sent once
+	// the connection is established, and a default before.
+	MSS fact.Of[int]
+	// NoDelay is TCP_NODELAY: Nagle's algorithm (RFC 896) is off.
+	NoDelay fact.Of[bool]
+}
+
+// Control returns a function for the Control field of net.Dialer and
+// net.ListenConfig that sets o before the handshake. Only then do a window
+// larger than 64 KiB and a segment size take full effect, because both are
+// announced in the SYN (RFC 7323 section 2, RFC 9293 section 3.7.1). Accepted
+// connections inherit the options of their listener.
+//
+// Package net turns TCP_NODELAY on after the handshake, so call Apply then.
+// Errors wrap errors.ErrUnsupported where the system has no such option, and
+// fs.ErrPermission where the congestion control is not allowed to this user.
+func Control(o engine.SocketOptions) func(network, address string, c syscall.RawConn) error {
+	return func(_, address string, c syscall.RawConn) error {
+		var failed error
+		if err := c.Control(func(fd uintptr) { failed = set(fd, o) }); err != nil {
+			return fmt.Errorf("reach socket for %s: %w", address, err)
+		}
+		return failed
+	}
+}
+
+// Apply sets o on an established connection, reads back what the kernel made
+// of it, and returns a warning for each option that did not come out as asked.
+// The errors are those of Control.
+func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
+	var (
+		g      Granted
+		failed error
+	)
+	err := control(c, func(fd uintptr) {
+		if failed = set(fd, o); failed == nil {
+			g, failed = get(fd)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return compare(o, g), nil
+}
+
+// Read returns the options of c as the kernel reports them. It wraps
+// errors.ErrUnsupported where that is not possible.
+func Read(c *net.TCPConn) (Granted, error) {
+	var (
+		g      Granted
+		failed error
+	)
+	if err := control(c, func(fd uintptr) { g, failed = get(fd) }); err != nil {
+		return Granted{}, err
+	}
+	return g, failed
+}
+
+// ReadFD is Read for a socket that the caller holds by its descriptor.
+func ReadFD(fd uintptr) (Granted, error) { return get(fd) }
+
+// control calls f with the descriptor of c.
+func control(c *net.TCPConn, f func(fd uintptr)) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	if err := raw.Control(f); err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	return nil
+}
+
+// compare returns a warning for each option of o that g does not fulfil.
+func compare(o engine.SocketOptions, g Granted) []string {
+	var out []string
+	for _, b := range []struct {
+		name string
+		got  fact.Of[units.Bytes]
+	}{{"send", g.SendBuffer}, {"receive", g.RecvBuffer}} {
+		got, known := b.got.Get()
+		if o.Window == 0 || !known {
+			continue
+		}
+		usable := int(got) / bufferFactor
+		switch {
+		case usable < o.Window:
+			out = append(out, fmt.Sprintf("%s buffer is %d bytes where %d were asked: limited by %s",
+				b.name, usable, o.Window, bufferLimit(b.name)))
+		case usable > o.Window:
+			out = append(out, fmt.Sprintf("%s buffer is %d bytes where %d were asked: the least that the system allows",
+				b.name, usable, o.Window))
+		}
+	}
+	if mss, known := g.MSS.Get(); known && o.MSS != 0 && mss > o.MSS {
+		out = append(out, fmt.Sprintf("segments are %d bytes where at most %d were asked: set too late, or ignored by the system",
+			mss, o.MSS))
+	}
+	if on, known := g.NoDelay.Get(); known && on != o.NoDelay {
+		out = append(out, fmt.Sprintf("tcp_nodelay is %t where %t was asked", on, o.NoDelay))
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+package sockio
+
+import (
+	"errors"
+	"fmt"
+)
+
+// bufferFactor is 1: the system reports the buffer size as asked.
+const bufferFactor = 1
+
+// bufferLimit names what caps the send or receive buffer that a program asks for.
+func bufferLimit(string) string { return "kern.ipc.maxsockbuf" }
+
+func setCongestion(int, string) error {
+	return fmt.Errorf("darwin has one congestion control for all sockets: %w", errors.ErrUnsupported)
+}

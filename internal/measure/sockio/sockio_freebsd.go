@@ -1,0 +1,23 @@
+package sockio
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// bufferFactor is 1: the system reports the buffer size as asked.
+const bufferFactor = 1
+
+// bufferLimit names what caps the send or receive buffer that a program asks for.
+func bufferLimit(string) string { return "kern.ipc.maxsockbuf" }
+
+func setCongestion(fd int, name string) error {
+	err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	if errors.Is(err, unix.ESRCH) {
+		// tcp_ctloutput, sys/netinet/tcp_usrreq.c: the module is not loaded.
+		return fmt.Errorf("not in net.inet.tcp.cc.available of this freebsd: %w", errors.ErrUnsupported)
+	}
+	return err
+}

@@ -1,0 +1,32 @@
+package sockio
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// bufferFactor is what the kernel multiplies an asked buffer size with before
+// it reports it: __sock_set_rcvbuf, net/core/sock.c.
+const bufferFactor = 2
+
+// bufferLimit names what caps the send or receive buffer that a program asks for.
+func bufferLimit(name string) string {
+	if name == "send" {
+		return "net.core.wmem_max"
+	}
+	return "net.core.rmem_max"
+}
+
+func setCongestion(fd int, name string) error {
+	err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		// tcp_set_congestion_control, net/ipv4/tcp_cong.c: no such module.
+		return fmt.Errorf("not in net.ipv4.tcp_available_congestion_control of this linux: %w", errors.ErrUnsupported)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("not in net.ipv4.tcp_allowed_congestion_control: %w", err)
+	}
+	return err
+}

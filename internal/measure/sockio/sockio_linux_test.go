@@ -1,0 +1,104 @@
+package sockio
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/measure/engine"
+)
+
+func TestSegmentSizeBeforeHandshake(t *testing.T) {
+	o := engine.SocketOptions{MSS: 700, NoDelay: true, Congestion: "reno"}
+	c, a := pair(t, o)
+	for _, end := range []*net.TCPConn{c, a} {
+		warnings, err := Apply(end, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(warnings) != 0 {
+			t.Errorf("warnings %q", warnings)
+		}
+	}
+}
+
+func TestSegmentSizeTooLate(t *testing.T) {
+	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
+	warnings, err := Apply(c, engine.SocketOptions{MSS: 700, NoDelay: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "set too late") {
+		t.Errorf("warnings %q, want one about the segment size", warnings)
+	}
+}
+
+func TestWindowAboveLimit(t *testing.T) {
+	const huge = 1 << 30
+	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
+	warnings, err := Apply(c, engine.SocketOptions{Window: huge, NoDelay: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(warnings, "\n")
+	for _, want := range []string{"net.core.wmem_max", "net.core.rmem_max"} {
+		limit, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(want, ".", "/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(limit) <= len("1073741823\n") && !strings.Contains(all, want) {
+			t.Errorf("warnings %q do not name %s", warnings, want)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		want     time.Duration
+		fails    bool
+	}{
+		{"6.18", "cpu  3357 5 4313 1362393 120 7 88 9 1000 2000\ncpu0 1 2 3 4\n", (3357 + 5 + 4313 + 7 + 88) * tick, false},
+		{"2.4", "cpu 1 2 3 4\n", 6 * tick, false},
+		{"one cpu", "cpu0 1 2 3 4\n", 0, true},
+		{"negative", "cpu 1 -2 3 4\n", 0, true},
+		{"text", "cpu 1 x 3 4\n", 0, true},
+		{"empty", "", 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := parseStat([]byte(c.in))
+			if got != c.want || (err != nil) != c.fails {
+				t.Errorf("parseStat = %v, %v; want %v, error %t", got, err, c.want, c.fails)
+			}
+		})
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("cpu  3357 0 4313 1362393 120 0 88 0 0 0\n"))
+	f.Add([]byte("cpu"))
+	f.Fuzz(func(_ *testing.T, b []byte) { _, _ = parseStat(b) })
+}
+
+func TestCPUOfThreadAndMachine(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	thread, err := ThreadCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := ProcessCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if thread.Total() > process.Total() {
+		t.Errorf("thread used %v, its process only %v", thread.Total(), process.Total())
+	}
+	if busy, err := SystemCPU(); err != nil && !errors.Is(err, os.ErrNotExist) || err == nil && busy <= 0 {
+		t.Errorf("SystemCPU = %v, %v", busy, err)
+	}
+}

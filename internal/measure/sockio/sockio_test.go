@@ -1,0 +1,145 @@
+package sockio
+
+import (
+	"errors"
+	"net"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// pair returns the two ends of a loopback connection, o set before its handshake.
+func pair(t *testing.T, o engine.SocketOptions) (dialed, accepted *net.TCPConn) {
+	t.Helper()
+	l, err := (&net.ListenConfig{Control: Control(o)}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := (&net.Dialer{Control: Control(o)}).DialContext(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(); a.Close() })
+	return c.(*net.TCPConn), a.(*net.TCPConn)
+}
+
+func TestApplyReadsBack(t *testing.T) {
+	o := engine.SocketOptions{Window: 48 << 10, NoDelay: false}
+	c, a := pair(t, o)
+	for _, end := range []*net.TCPConn{c, a} {
+		warnings, err := Apply(end, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(warnings) != 0 {
+			t.Errorf("warnings %q for options that the system grants", warnings)
+		}
+		g, err := Read(end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := g.SendBuffer.Or(0) / bufferFactor; got != 48<<10 {
+			t.Errorf("send buffer %d, want %d", got, 48<<10)
+		}
+		if g.NoDelay.Or(true) {
+			t.Error("tcp_nodelay is on where it was asked off")
+		}
+	}
+}
+
+func TestApplyLeavesWindowToTheSystem(t *testing.T) {
+	c, _ := pair(t, engine.SocketOptions{NoDelay: true})
+	before, err := Read(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Apply(c, engine.SocketOptions{NoDelay: true}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := Read(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("options changed from %+v to %+v", before, after)
+	}
+}
+
+func TestControlRefusesUnknownCongestion(t *testing.T) {
+	o := engine.SocketOptions{Congestion: "nosuch"}
+	l, err := (&net.ListenConfig{Control: Control(o)}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err == nil {
+		l.Close()
+		t.Fatalf("congestion control %q accepted", o.Congestion)
+	}
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("error %v is not errors.ErrUnsupported", err)
+	}
+	if !strings.Contains(err.Error(), runtime.GOOS) {
+		t.Errorf("error %q does not name the system", err)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	known := func(snd, rcv units.Bytes, mss int, noDelay bool) Granted {
+		return Granted{
+			SendBuffer: fact.Known(snd*bufferFactor, "test"), RecvBuffer: fact.Known(rcv*bufferFactor, "test"),
+			MSS: fact.Known(mss, "test"), NoDelay: fact.Known(noDelay, "test"),
+		}
+	}
+	for _, c := range []struct {
+		name string
+		o    engine.SocketOptions
+		g    Granted
+		want []string // a part of each warning
+	}{
+		{"as asked", engine.SocketOptions{Window: 1000, MSS: 500, NoDelay: true}, known(1000, 1000, 500, true), nil},
+		{"nothing asked", engine.SocketOptions{}, known(1, 1, 1, false), nil},
+		{"nothing known", engine.SocketOptions{Window: 1000, MSS: 500, NoDelay: true}, Granted{}, nil},
+		{"less", engine.SocketOptions{Window: 1000}, known(900, 1000, 1448, false), []string{"send buffer is 900 bytes where 1000 were asked: limited by"}},
+		{"more", engine.SocketOptions{Window: 1000}, known(1000, 2000, 1448, false), []string{"receive buffer is 2000 bytes where 1000 were asked: the least"}},
+		{"large segments", engine.SocketOptions{MSS: 500}, known(1, 1, 1448, false), []string{"segments are 1448 bytes"}},
+		{"smaller segments are fine", engine.SocketOptions{MSS: 500}, known(1, 1, 488, false), nil},
+		{"nagle", engine.SocketOptions{NoDelay: true}, known(1, 1, 1, false), []string{"tcp_nodelay is false where true was asked"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := compare(c.o, c.g)
+			if len(got) != len(c.want) {
+				t.Fatalf("warnings %q, want %q", got, c.want)
+			}
+			for i := range got {
+				if !strings.HasPrefix(got[i], c.want[i]) {
+					t.Errorf("warning %q, want %q", got[i], c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestProcessCPUGrows(t *testing.T) {
+	before, err := ProcessCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := uint64(1)
+	for range 1 << 26 {
+		x = x*6364136223846793005 + 1
+	}
+	after, err := ProcessCPU()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := after.Sub(before).Total(); d <= 0 {
+		t.Errorf("cpu time grew by %v over a busy loop (%d)", d, x)
+	}
+}

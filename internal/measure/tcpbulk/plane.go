@@ -1,0 +1,107 @@
+package tcpbulk
+
+import (
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/tcpinfo"
+)
+
+// A plane moves payload, in one way of waiting for the kernel.
+type plane interface {
+	// waiting names the way, for the report.
+	waiting() string
+	// threads returns how many threads that keep their processor move n streams.
+	threads(n int) int
+	// attach takes c over. The caller still owns c when it fails.
+	attach(c *net.TCPConn) (link, error)
+	// move starts the workers for w's streams and returns how many. Each
+	// calls w.begin before, and w.end after its work.
+	move(w *work) error
+}
+
+// A link is a connection in the hands of a plane.
+type link interface {
+	// interrupt wakes who sends or receives on the connection, as role says.
+	// A receiver's peer does not notice; more cannot be sent.
+	interrupt(role model.Role)
+	info() (tcpinfo.Info, error)
+	congestion() (string, error)
+	granted() (sockio.Granted, error)
+	close() error
+}
+
+// unlimited is the quota of a stream that sends until it is stopped.
+const unlimited int64 = -1
+
+// stream is one connection with its counters. A worker writes them, the
+// sampler reads them. The padding keeps the counters of two streams out of
+// one cache line, and out of the pair of lines that processors prefetch.
+type stream struct {
+	link  link
+	quota int64 // bytes to send, or unlimited
+	_     [128]byte
+	count atomic.Int64 // bytes of payload sent or received
+	first atomic.Int64 // when the first byte came, since the start; 0 is not yet
+	last  atomic.Int64 // when the stream ended, since the start
+	over  atomic.Bool  // the stream has ended; reason is set
+	_     [128]byte
+	// reason is why the stream ended: nil when it was stopped or had moved
+	// its quota, io.EOF when the peer ended it, or the error.
+	reason error
+}
+
+// work is what the workers of one direction share.
+type work struct {
+	role    model.Role
+	streams []*stream
+	block   []byte // what is sent; as long as what is received at once
+	confirm bool   // the receiver answers the sender's end with its own
+	stop    atomic.Bool
+	start   time.Time // set before go is closed
+	ready   sync.WaitGroup
+	release chan struct{} // closed to start
+	running sync.WaitGroup
+}
+
+func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
+	return &work{
+		role: role, streams: streams, block: payload(int(spec.Block)), confirm: spec.Bytes != 0,
+		release: make(chan struct{}),
+	}
+}
+
+// worker runs f in a goroutine of its own, once the clock runs.
+func (w *work) worker(f func()) {
+	w.ready.Add(1)
+	w.running.Go(func() {
+		w.ready.Done()
+		<-w.release
+		f()
+	})
+}
+
+// arrive marks the stream's first byte.
+func (w *work) arrive(s *stream) { s.first.Store(max(1, int64(time.Since(w.start)))) }
+
+// finish marks the end of a stream. What was asked for is no reason.
+func (w *work) finish(s *stream, reason error) {
+	if !w.stop.Load() {
+		s.reason = reason
+	}
+	s.last.Store(int64(time.Since(w.start)))
+	s.over.Store(true)
+}
+
+// payload returns n pseudo-random bytes, the same in every run.
+func payload(n int) []byte {
+	b := make([]byte, n)
+	// Read of a ChaCha8 never fails.
+	_, _ = rand.NewChaCha8([32]byte{'l', 'i', 'n', 'e', 'r', 'a', 't', 'e'}).Read(b)
+	return b
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package tcpbulk
+
+import (
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+// everyPlane returns an engine for each way of waiting, by its name.
+func everyPlane() map[string]*Engine { return map[string]*Engine{"poller": New()} }
+
+// checkSummary demands that what is not known says why.
+func checkSummary(t *testing.T, r model.FlowReport) {
+	t.Helper()
+	if r.TCP == nil {
+		t.Fatal("no summary of the sender")
+	}
+	if f := r.TCP.PathMTU; !f.IsKnown() && f.Reason() == "" {
+		t.Error("path MTU is unknown without a reason")
+	}
+}
+
+// openFiles counts nothing: the systems have no common way.
+func openFiles(*testing.T) int { return 0 }

@@ -1,0 +1,357 @@
+package tcpbulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
+)
+
+// test is one end of one run.
+type test struct {
+	engine   *Engine
+	plane    plane
+	host     model.Host
+	spec     model.Flow // zero fields filled in
+	flows    []*flow
+	warnings []string
+
+	stop     chan struct{} // closed by Stop
+	measured chan struct{}
+	ended    chan struct{} // closed when Run has returned
+
+	mu      sync.Mutex
+	stopped bool
+	started bool
+	closed  bool
+	once    sync.Once // of Close
+	failure error     // of Close
+}
+
+// Measured implements engine.Test.
+func (t *test) Measured() <-chan struct{} { return t.measured }
+
+// Stop implements engine.Test.
+func (t *test) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped = true
+		close(t.stop)
+	}
+}
+
+// Close implements engine.Test. It waits for Run.
+func (t *test) Close() error {
+	t.Stop()
+	t.mu.Lock()
+	t.closed = true
+	started := t.started
+	t.mu.Unlock()
+	if started {
+		<-t.ended
+	}
+	t.once.Do(func() {
+		var errs []error
+		for _, f := range t.flows {
+			errs = append(errs, f.close())
+		}
+		t.failure = errors.Join(errs...)
+	})
+	return t.failure
+}
+
+// Run implements engine.Test. It may be called once.
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	t.mu.Lock()
+	if t.started || t.closed {
+		t.mu.Unlock()
+		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	}
+	t.started = true
+	t.mu.Unlock()
+	defer close(t.ended)
+	streams := 0
+	for _, f := range t.flows {
+		streams += len(f.streams)
+	}
+	r := &run{
+		test: t, emit: emit,
+		quiet: t.engine.quiet.begin(t.plane.threads(streams)),
+		ended: make(chan *flow, len(t.flows)),
+	}
+	defer r.quiet.end()
+	defer r.release()
+	if err := r.launch(); err != nil {
+		return model.EndReport{}, err
+	}
+	r.loop(ctx)
+	r.halt()
+	return r.report()
+}
+
+// run is the sampler of one test.
+type run struct {
+	*test
+	emit     func([]model.Sample)
+	quiet    *hold
+	start    time.Time
+	ended    chan *flow // flows whose workers have all ended
+	reported bool       // measured is closed
+	samples  []model.Sample
+
+	cpuPrev, cpuOpen, cpuShut cpuReading
+	progress                  time.Duration // when payload moved last
+	moved                     int64         // how much until then
+	cap                       time.Duration // when a sender gives up waiting for Stop
+}
+
+// cpuReading is a reading of the processor clocks.
+type cpuReading struct {
+	at      time.Duration
+	process sockio.CPUTime
+	busy    fact.Of[time.Duration] // of the whole machine
+}
+
+// launch starts the workers, then the clock.
+func (r *run) launch() error {
+	for i, f := range r.flows {
+		if err := r.plane.move(f.work); err != nil {
+			for _, begun := range r.flows[:i] {
+				begun.work.stop.Store(true)
+				close(begun.work.release)
+				begun.work.running.Wait()
+			}
+			return fmt.Errorf("start workers %s: %w", f.direction, err)
+		}
+	}
+	for _, f := range r.flows {
+		f.work.ready.Wait()
+	}
+	r.cap = r.spec.Omit + r.spec.Duration + r.engine.grace
+	r.start = time.Now()
+	for _, f := range r.flows {
+		f.begin()
+		f.work.start = r.start
+	}
+	r.cpuPrev = r.readCPU(true)
+	r.cpuOpen = r.cpuPrev
+	for _, f := range r.flows {
+		close(f.work.release)
+		go func() {
+			f.work.running.Wait()
+			r.ended <- f
+		}()
+	}
+	r.release()
+	return nil
+}
+
+// loop samples until every flow is complete, or something ends the run.
+func (r *run) loop(ctx context.Context) {
+	planned := time.Duration(0)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for !r.complete() {
+		planned = r.next(planned)
+		timer.Reset(time.Until(r.start.Add(planned)))
+		select {
+		case <-timer.C:
+			r.step()
+			r.guard()
+		case f := <-r.ended:
+			r.step()
+			f.finish(f.ending())
+		case <-r.stop:
+			r.finish("stopped")
+		case <-ctx.Done():
+			r.finish(context.Cause(ctx).Error())
+		}
+		r.settle()
+	}
+}
+
+// next is when the present interval ends. Intervals that passed unseen, on a
+// machine that was busy elsewhere, are part of the present one.
+func (r *run) next(planned time.Duration) time.Duration {
+	planned = max(planned, time.Since(r.start))
+	next := planned + r.spec.Interval
+	for _, f := range r.flows {
+		if !f.done() {
+			next = min(next, f.next(planned))
+		}
+	}
+	return next
+}
+
+// step ends the present interval of all flows and emits its samples.
+func (r *run) step() {
+	at := time.Since(r.start)
+	r.samples = r.samples[:0]
+	var moved int64
+	for _, f := range r.flows {
+		r.samples = f.step(at, r.host, r.samples)
+		moved += f.progress()
+	}
+	if moved != r.moved {
+		r.moved, r.progress = moved, at
+	}
+	cpu := r.readCPU(false)
+	if length := cpu.at - r.cpuPrev.at; length >= r.spec.Interval/10 {
+		used := cpu.process.Sub(r.cpuPrev.process).Total()
+		r.samples = append(r.samples, model.Sample{
+			Host: r.host, Metric: model.CPU, Value: used.Seconds() / length.Seconds(),
+			Start: r.cpuPrev.at, Length: length, Omitted: r.cpuPrev.at < r.spec.Omit,
+		})
+		r.cpuPrev = cpu
+	}
+	if len(r.samples) > 0 {
+		r.emit(append([]model.Sample(nil), r.samples...))
+	}
+}
+
+// settle notes what the last step completed.
+func (r *run) settle() {
+	main := r.main()
+	// The first reading is of the start, where nothing is omitted.
+	if main.state != warming && r.cpuOpen.at < main.open.at {
+		r.cpuOpen = r.readCPU(true)
+	}
+	if r.cpuShut.at == 0 && main.done() {
+		r.cpuShut = r.readCPU(true)
+	}
+	r.release()
+}
+
+// main is the flow whose window is that of the CPU figures: the one received,
+// where there is one.
+func (r *run) main() *flow {
+	for _, f := range r.flows {
+		if f.role == model.Receiver {
+			return f
+		}
+	}
+	return r.flows[0]
+}
+
+// release closes measured when all received flows are complete, or the run is
+// over without.
+func (r *run) release() {
+	if r.reported {
+		return
+	}
+	if !r.start.IsZero() {
+		for _, f := range r.flows {
+			if f.role == model.Receiver && !f.done() {
+				return
+			}
+		}
+	}
+	r.reported = true
+	close(r.measured)
+}
+
+// complete reports whether all flows are.
+func (r *run) complete() bool {
+	for _, f := range r.flows {
+		if !f.done() {
+			return false
+		}
+	}
+	return true
+}
+
+// finish ends all flows for the reason why. The workers end first: what they
+// had in their hands is counted then.
+func (r *run) finish(why string) {
+	r.halt()
+	r.step()
+	for _, f := range r.flows {
+		f.finish(why)
+	}
+}
+
+// guard ends a run that nobody else would end.
+func (r *run) guard() {
+	at := time.Since(r.start)
+	switch {
+	case r.spec.Bytes != 0 && at-r.progress > r.engine.stall:
+		r.finish(fmt.Sprintf("no byte moved for %v", r.engine.stall))
+	case r.spec.Bytes == 0 && at >= r.cap:
+		for _, f := range r.flows {
+			if !f.done() {
+				f.warn("was not stopped within %v after the receiver's window", r.engine.grace)
+			}
+		}
+		r.finish("gave up")
+	}
+	if r.quiet.check() {
+		r.warnings = append(r.warnings,
+			fmt.Sprintf("garbage collection allowed during the run: the heap grew by %d MiB", maxGrowth>>20))
+	}
+}
+
+// halt stops the workers and waits for them.
+func (r *run) halt() {
+	for _, f := range r.flows {
+		f.work.stop.Store(true)
+	}
+	for _, f := range r.flows {
+		for _, s := range f.streams {
+			s.link.interrupt(f.role)
+		}
+	}
+	for _, f := range r.flows {
+		f.work.running.Wait()
+	}
+}
+
+// readCPU reads the processor clocks; those of the machine only for an edge.
+func (r *run) readCPU(edge bool) cpuReading {
+	c := cpuReading{at: time.Since(r.start)}
+	// Unsupported nowhere that linerate runs; zero elsewhere.
+	c.process, _ = sockio.ProcessCPU()
+	if !edge {
+		return c
+	}
+	busy, err := sockio.SystemCPU()
+	if err != nil {
+		c.busy = fact.Unknown[time.Duration](err.Error())
+	} else {
+		c.busy = fact.Known(busy, "/proc/stat")
+	}
+	return c
+}
+
+// report puts together what this end says, or why there is no result.
+func (r *run) report() (model.EndReport, error) {
+	used := r.cpuShut.process.Sub(r.cpuOpen.process)
+	out := model.EndReport{
+		Host: r.host, CPUUser: used.User, CPUSystem: used.System, CPUWindow: r.cpuShut.at - r.cpuOpen.at,
+		Waiting: r.plane.waiting(), Warnings: r.warnings,
+	}
+	var faults []error
+	for _, f := range r.flows {
+		f.losses()
+		out.Warnings = append(out.Warnings, f.warnings...)
+		if f.fault != nil {
+			faults = append(faults, f.fault)
+			continue
+		}
+		out.Flows = append(out.Flows, f.report())
+	}
+	before, known := r.cpuOpen.busy.Get()
+	after, also := r.cpuShut.busy.Get()
+	switch {
+	case known && also && out.CPUWindow > 0:
+		out.SystemBusy = fact.Known((after-before).Seconds()/out.CPUWindow.Seconds(), r.cpuOpen.busy.Source())
+	default:
+		out.SystemBusy = fact.Unknown[float64](r.cpuOpen.busy.Reason())
+	}
+	return out, errors.Join(faults...)
+}

@@ -1,0 +1,266 @@
+package tcpbulk
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/tcpinfo"
+)
+
+// sums gathers over the measured window what the sender's kernel says.
+type sums struct {
+	reason      string // why the kernel says nothing, "" if it does
+	retransmits fact.Of[int64]
+	segments    fact.Of[int64]
+	busy        fact.Of[time.Duration] // these three: sum over streams
+	rwnd        fact.Of[time.Duration]
+	sndbuf      fact.Of[time.Duration]
+	rttMin      fact.Of[time.Duration]
+	rtts        []time.Duration // one per interval and stream
+	cwnds       []units.Bytes   // one per interval, sum over streams
+	windows     []units.Bytes   // same
+}
+
+// maxReserve is how many readings are made room for beforehand.
+const maxReserve = 1 << 16
+
+// prepare makes room for the readings of n streams.
+func (s *sums) prepare(spec model.Flow, n int) {
+	intervals := min(int(spec.Duration/spec.Interval)+2, maxReserve)
+	s.rtts = make([]time.Duration, 0, min(intervals*n, maxReserve))
+	s.cwnds = make([]units.Bytes, 0, intervals)
+	s.windows = make([]units.Bytes, 0, intervals)
+}
+
+// source names in facts where the values come from.
+const source = "TCP_INFO"
+
+// add counts the interval between two snapshots in.
+func (s *sums) add(prev, cur *snapshot) {
+	if s.reason != "" {
+		return
+	}
+	accumulate(&s.retransmits, growth(prev, cur, retransmits))
+	accumulate(&s.segments, segments(prev, cur))
+	accumulate(&s.busy, growth(prev, cur, busy))
+	accumulate(&s.rwnd, growth(prev, cur, rwndLimited))
+	accumulate(&s.sndbuf, growth(prev, cur, sndbufLimited))
+	for i := range cur.info {
+		if rtt, known := cur.info[i].RTT.Get(); known {
+			s.rtts = append(s.rtts, rtt)
+		}
+	}
+	if least, known := leastRTT(cur).Get(); known {
+		s.rttMin = fact.Known(min(least, s.rttMin.Or(least)), source)
+	}
+	if w, known := total(cur, cwnd).Get(); known {
+		s.cwnds = append(s.cwnds, w)
+	}
+	if w, known := total(cur, peerWindow).Get(); known {
+		s.windows = append(s.windows, w)
+	}
+}
+
+// accumulate adds v to sum; what is not known adds nothing.
+func accumulate[T ~int64](sum *fact.Of[T], v fact.Of[T]) {
+	if n, known := v.Get(); known {
+		*sum = fact.Known(sum.Or(0)+n, source)
+	}
+}
+
+// The fields that are summed.
+func retransmits(i *tcpinfo.Info) fact.Of[int64]           { return i.Retransmits }
+func busy(i *tcpinfo.Info) fact.Of[time.Duration]          { return i.Busy }
+func rwndLimited(i *tcpinfo.Info) fact.Of[time.Duration]   { return i.RwndLimited }
+func sndbufLimited(i *tcpinfo.Info) fact.Of[time.Duration] { return i.SndbufLimited }
+func cwnd(i *tcpinfo.Info) fact.Of[units.Bytes]            { return i.Cwnd }
+func peerWindow(i *tcpinfo.Info) fact.Of[units.Bytes]      { return i.PeerWindow }
+
+// total sums field over the streams of s; unknown unless each one knows it.
+func total[T ~int64](s *snapshot, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
+	var sum T
+	for i := range s.info {
+		v, known := field(&s.info[i]).Get()
+		if !known {
+			return fact.Of[T]{}
+		}
+		sum += v
+	}
+	return fact.Known(sum, source)
+}
+
+// growth is by how much the sum of field grew.
+func growth[T ~int64](prev, cur *snapshot, field func(*tcpinfo.Info) fact.Of[T]) fact.Of[T] {
+	before, known := total(prev, field).Get()
+	after, also := total(cur, field).Get()
+	if !known || !also {
+		return fact.Of[T]{}
+	}
+	return fact.Known(after-before, source)
+}
+
+// segments is growth of the segments sent, which the kernel counts modulo 2^32.
+func segments(prev, cur *snapshot) fact.Of[int64] {
+	var sum int64
+	for i := range cur.info {
+		before, known := prev.info[i].SegmentsOut.Get()
+		after, also := cur.info[i].SegmentsOut.Get()
+		if !known || !also {
+			return fact.Of[int64]{}
+		}
+		sum += int64(uint32(after - before))
+	}
+	return fact.Known(sum, source)
+}
+
+// meanRTT is the mean of the round trips of the streams that have one.
+func meanRTT(s *snapshot) fact.Of[time.Duration] {
+	var sum time.Duration
+	n := 0
+	for i := range s.info {
+		if rtt, known := s.info[i].RTT.Get(); known {
+			sum += rtt
+			n++
+		}
+	}
+	if n == 0 {
+		return fact.Of[time.Duration]{}
+	}
+	return fact.Known(sum/time.Duration(n), source)
+}
+
+// leastRTT is the least round trip of any stream.
+func leastRTT(s *snapshot) fact.Of[time.Duration] {
+	var least fact.Of[time.Duration]
+	for i := range s.info {
+		if rtt, known := s.info[i].RTTMin.Get(); known {
+			least = fact.Known(min(rtt, least.Or(rtt)), source)
+		}
+	}
+	return least
+}
+
+// samples adds the values of the interval from f.prev to f.cur to out.
+func (f *flow) samples(host model.Host, out []model.Sample) []model.Sample {
+	length := f.cur.at - f.prev.at
+	emit := func(m model.Metric, v float64) {
+		out = append(out, model.Sample{
+			Host: host, Direction: f.direction, Metric: m, Value: v,
+			Start: f.prev.at, Length: length, Omitted: f.state == warming,
+		})
+	}
+	rate := float64(f.cur.total-f.prev.total) * 8 / length.Seconds()
+	if f.role == model.Receiver {
+		emit(model.Goodput, rate)
+		return out
+	}
+	emit(model.Sent, rate)
+	if f.sums.reason != "" {
+		return out
+	}
+	if n, known := growth(&f.prev, &f.cur, retransmits).Get(); known {
+		emit(model.Retransmits, float64(n))
+	}
+	if rtt, known := meanRTT(&f.cur).Get(); known {
+		emit(model.RTT, rtt.Seconds())
+	}
+	if rtt, known := leastRTT(&f.cur).Get(); known {
+		emit(model.RTTMin, rtt.Seconds())
+	}
+	if w, known := total(&f.cur, cwnd).Get(); known {
+		emit(model.Cwnd, float64(w))
+	}
+	if w, known := total(&f.cur, peerWindow).Get(); known {
+		emit(model.PeerWindow, float64(w))
+	}
+	streams := float64(len(f.streams))
+	if t, known := growth(&f.prev, &f.cur, busy).Get(); known {
+		emit(model.BusyTime, t.Seconds()/streams)
+	}
+	if t, known := growth(&f.prev, &f.cur, rwndLimited).Get(); known {
+		emit(model.RwndLimited, t.Seconds()/streams)
+	}
+	if t, known := growth(&f.prev, &f.cur, sndbufLimited).Get(); known {
+		emit(model.SndbufLimited, t.Seconds()/streams)
+	}
+	return out
+}
+
+// summary is what the sender's kernel says of the measured window. What all
+// connections share is told of the first one.
+func (f *flow) summary() *model.TCPSummary {
+	s := &f.sums
+	first := f.shut.info[0]
+	n := time.Duration(len(f.streams))
+	mean := func(sum fact.Of[time.Duration]) fact.Of[time.Duration] {
+		if t, known := sum.Get(); known {
+			return fact.Known(t/n, source)
+		}
+		return because(sum, s.reason)
+	}
+	out := &model.TCPSummary{
+		MSS:           because(first.MSS, s.reason),
+		PathMTU:       because(first.PathMTU, s.reason),
+		Timestamps:    because(first.Timestamps, s.reason),
+		SACK:          because(first.SACK, s.reason),
+		SendScale:     because(first.SendScale, s.reason),
+		RecvScale:     because(first.RecvScale, s.reason),
+		Retransmits:   because(s.retransmits, s.reason),
+		SegmentsOut:   because(s.segments, s.reason),
+		Busy:          mean(s.busy),
+		RwndLimited:   mean(s.rwnd),
+		SndbufLimited: mean(s.sndbuf),
+		RTT:           because(median(s.rtts), s.reason),
+		RTTMin:        because(s.rttMin, s.reason),
+		Cwnd:          because(median(s.cwnds), s.reason),
+		PeerWindow:    because(median(s.windows), s.reason),
+		SendBuffer:    f.sendBuffer(),
+	}
+	name, err := f.streams[0].link.congestion()
+	if err != nil {
+		out.Congestion = fact.Unknown[string](err.Error())
+	} else {
+		out.Congestion = fact.Known(name, "TCP_CONGESTION")
+	}
+	return out
+}
+
+// because gives an unknown fact its reason.
+func because[T any](v fact.Of[T], reason string) fact.Of[T] {
+	if v.IsKnown() {
+		return v
+	}
+	return fact.Unknown[T](cmp.Or(reason, v.Reason(), "the kernel does not tell"))
+}
+
+// sendBuffer is the sum of the send buffers.
+func (f *flow) sendBuffer() fact.Of[units.Bytes] {
+	var sum units.Bytes
+	for _, s := range f.streams {
+		g, err := s.link.granted()
+		if err != nil {
+			return fact.Unknown[units.Bytes](err.Error())
+		}
+		b, known := g.SendBuffer.Get()
+		if !known {
+			return g.SendBuffer
+		}
+		sum += b
+	}
+	return fact.Known(sum, "SO_SNDBUF")
+}
+
+// median sorts v and returns its median, the mean of the middle two where
+// there are two; unknown for none.
+func median[T ~int64](v []T) fact.Of[T] {
+	if len(v) == 0 {
+		return fact.Of[T]{}
+	}
+	slices.Sort(v)
+	low, high := v[(len(v)-1)/2], v[len(v)/2]
+	return fact.Known(low+(high-low)/2, source)
+}

@@ -1,0 +1,198 @@
+// Package tcpbulk measures how much TCP payload a path carries: one end sends
+// as fast as it can over a number of connections, the other counts.
+//
+// A run goes like this:
+//
+//  1. Prepare opens one set of connections per direction.
+//  2. Run starts a worker per stream (or few workers for many streams), which
+//     does nothing but system calls and counting in memory of its own.
+//  3. A sampler reads clock and counters together, at the end of each interval
+//     and at the edges of the measured window, and the sender's TCP_INFO with
+//     them. Nothing else runs while the clock does: no allocation, lock or log
+//     in a worker, and the garbage collector is held off.
+//  4. With Duration, the receiver's window opens Omit after its start and the
+//     sender sends until it is stopped. With Bytes, every stream sends its
+//     share, the receiver's window lasts from the first byte to the last
+//     stream's end, and the sender waits until the receiver has read all.
+//
+// The payload is one block of pseudo-random bytes, the same in every write and
+// every run, which no link compresses. The receiver copies it to user space,
+// as an application does.
+package tcpbulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// Name is the engine's name in plans and on the wire.
+const Name = "tcpbulk"
+
+// Limits of a flow.
+const (
+	maxStreams  = 4096
+	maxBlock    = 64 << 20
+	minInterval = 10 * time.Millisecond
+	// The segment sizes that Linux accepts: TCP_MIN_MSS and MAX_TCP_WINDOW,
+	// include/net/tcp.h.
+	minMSS = 88
+	maxMSS = 32767
+)
+
+// Engine is the bulk engine. It is safe for concurrent use; one engine per
+// process serves all its tests.
+type Engine struct {
+	quiet  quiet
+	planes func(streams int) plane
+	grace  time.Duration // how long after the receiver's window a sender waits to be stopped
+	stall  time.Duration // how long a flow with a byte count may stand still
+}
+
+// New returns the engine. Its senders give up when nobody has stopped them 10 s
+// after the end of the receiver's window, and both ends of a flow with a byte
+// count when nothing moved for 30 s: a peer that vanished without a word never
+// answers.
+func New() *Engine {
+	return &Engine{planes: choosePlane, grace: 10 * time.Second, stall: 30 * time.Second}
+}
+
+// Name returns "tcpbulk".
+func (*Engine) Name() string { return Name }
+
+// Validate reports every fault of f at once, joined.
+//
+// Bytes take the place of Duration and Omit, so they exclude both. Block is at
+// most 64 MiB, MSS between 88 and 32767 bytes, Interval at least 10 ms, and
+// there are at most 4096 streams per direction.
+func (*Engine) Validate(f model.Flow) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
+	switch f.Direction {
+	case model.To, model.From, model.Both:
+	default:
+		check(false, "direction %q is none of to, from, both", f.Direction)
+	}
+	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
+	check(f.Duration >= 0, "duration %v is negative", f.Duration)
+	check(f.Omit >= 0, "omit %v is negative", f.Omit)
+	check(f.Bytes >= 0, "%d bytes: negative", f.Bytes)
+	check(f.Duration != 0 || f.Bytes != 0, "neither duration nor bytes given")
+	check(f.Duration == 0 || f.Bytes == 0, "duration and bytes exclude each other")
+	check(f.Omit == 0 || f.Bytes == 0, "omit and bytes exclude each other: every byte is counted")
+	check(f.Bytes == 0 || int64(f.Bytes) >= int64(f.Streams), "%d bytes are less than one for each of %d streams", f.Bytes, f.Streams)
+	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	check(f.Block >= 0 && f.Block <= maxBlock, "block of %d bytes: not between 1 and %d", f.Block, maxBlock)
+	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	check(f.MSS == 0 || f.MSS >= minMSS && f.MSS <= maxMSS, "segment size of %d bytes: not between %d and %d", f.MSS, minMSS, maxMSS)
+	return errors.Join(faults...)
+}
+
+// Prepare opens one set of connections for each direction of f, first To, then
+// From, and returns the test. Zero fields of f mean: one stream, an interval
+// of 1 s, and a block as Block chooses it.
+func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	if err := e.Validate(f); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	f.Streams = max(f.Streams, 1)
+	if f.Interval == 0 {
+		f.Interval = time.Second
+	}
+	directions := f.Direction.Parts()
+	p := e.planes(f.Streams * len(directions))
+	if f.Block == 0 {
+		f.Block = Block(env)
+	}
+	t := &test{
+		engine: e, plane: p, host: env.Host, spec: f,
+		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for _, d := range directions {
+		fl, warnings, err := openFlow(ctx, env, p, f, d)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.flows = append(t.flows, fl)
+		t.warnings = append(t.warnings, warnings...)
+	}
+	return t, nil
+}
+
+// Sizes of a write: see Block.
+const (
+	slowBlock units.Bytes   = 128 << 10
+	fastBlock units.Bytes   = 512 << 10
+	fastLink  units.BitRate = 10e9
+)
+
+// Block returns the block size for a flow that states none: 512 KiB on links
+// of 10 Gbit/s and more, 128 KiB on slower ones. A link of unknown rate is
+// mostly virtual, and counts as fast.
+//
+// Larger blocks spare system calls; bench/ shows what that gains. On a slow
+// link a large block would make one write last long: 512 KiB at 10 Mbit/s are
+// 0.4 s.
+func Block(env engine.Env) units.Bytes {
+	if env.LinkRate.Or(fastLink) < fastLink {
+		return slowBlock
+	}
+	return fastBlock
+}
+
+// openFlow opens the connections of direction d and hands them to p.
+func openFlow(ctx context.Context, env engine.Env, p plane, spec model.Flow, d model.Direction) (*flow, []string, error) {
+	o := engine.SocketOptions{Window: int(spec.Window), MSS: spec.MSS, NoDelay: !spec.Nagle}
+	role := model.Receiver
+	if d.Sender() == env.Host {
+		role = model.Sender
+		// The receiver need not know the sender's algorithm.
+		o.Congestion = spec.Congestion
+	}
+	opened, err := env.Open(ctx, spec.Streams, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %d connections %s: %w", spec.Streams, d, err)
+	}
+	fl := newFlow(d, role, spec)
+	for i, c := range opened.Conns {
+		l, err := p.attach(c)
+		if err != nil {
+			for _, rest := range opened.Conns[i:] {
+				err = errors.Join(err, rest.Close())
+			}
+			return nil, nil, errors.Join(fmt.Errorf("take over connection %d %s: %w", i+1, d, err), fl.close())
+		}
+		fl.streams = append(fl.streams, &stream{link: l, quota: share(spec, i)})
+	}
+	if len(fl.streams) != spec.Streams {
+		return nil, nil, errors.Join(
+			fmt.Errorf("open connections %s: got %d of %d", d, len(fl.streams), spec.Streams), fl.close())
+	}
+	fl.prepare()
+	return fl, opened.Warnings, nil
+}
+
+// share returns how many bytes stream i sends: unlimited without a byte count;
+// otherwise an equal part, the first streams one more where it does not divide.
+func share(f model.Flow, i int) int64 {
+	if f.Bytes == 0 {
+		return unlimited
+	}
+	n, streams := int64(f.Bytes), int64(f.Streams)
+	part := n / streams
+	if int64(i) < n%streams {
+		part++
+	}
+	return part
+}

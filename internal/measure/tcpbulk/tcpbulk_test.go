@@ -1,0 +1,273 @@
+package tcpbulk
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// measured is long enough for several intervals, short enough for many cases.
+const measured = 200 * time.Millisecond
+
+func timed(d model.Direction, streams int) model.Flow {
+	return model.Flow{Engine: Name, Direction: d, Streams: streams, Duration: measured, Interval: measured / 4}
+}
+
+func TestDuration(t *testing.T) {
+	for name, e := range everyPlane() {
+		for _, d := range []model.Direction{model.To, model.From, model.Both} {
+			for _, n := range []int{1, 3} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, d, n), func(t *testing.T) {
+					near, far := prepare(t, e, newWire(t), timed(d, n))
+					conduct(t, near, far)
+					checkEnds(t, d, n, near, far)
+				})
+			}
+		}
+	}
+}
+
+func TestManyStreams(t *testing.T) {
+	for _, n := range []int{20, 200} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			f := timed(model.To, n)
+			f.Block = 16 << 10
+			near, far := prepare(t, New(), newWire(t), f)
+			conduct(t, near, far)
+			checkEnds(t, model.To, n, near, far)
+		})
+	}
+}
+
+// checkEnds compares what both ends report of a timed run without omitted time.
+func checkEnds(t *testing.T, d model.Direction, streams int, near, far *end) {
+	t.Helper()
+	ends := map[model.Host]*end{model.Near: near, model.Far: far}
+	for _, part := range d.Parts() {
+		receiver, sender := ends[part.Receiver()], ends[part.Sender()]
+		got, sent := receiver.flow(t, part), sender.flow(t, part)
+		if got.Role != model.Receiver || sent.Role != model.Sender {
+			t.Errorf("roles %s, %s", got.Role, sent.Role)
+		}
+		if got.Bytes == 0 || got.Bytes > sent.Bytes {
+			t.Errorf("%s: received %d of %d bytes", part, got.Bytes, sent.Bytes)
+		}
+		if got.Window < measured || got.Window > 10*measured {
+			t.Errorf("%s: window of %v, want a little more than %v", part, got.Window, measured)
+		}
+		for _, f := range []model.FlowReport{got, sent} {
+			if len(f.Streams) != streams {
+				t.Errorf("%s %s: %d streams, want %d", part, f.Role, len(f.Streams), streams)
+			}
+			if sum := total64(f.Streams); sum != f.Bytes {
+				t.Errorf("%s %s: streams sum to %d, bytes are %d", part, f.Role, sum, f.Bytes)
+			}
+		}
+		checkSamples(t, receiver.taken(), part, model.Goodput, got)
+		checkSummary(t, sent)
+	}
+	for h, e := range ends {
+		if len(e.report.Warnings) != 0 {
+			t.Errorf("end %s warns %q", h, e.report.Warnings)
+		}
+		if e.report.Host != h || e.report.CPUWindow <= 0 || e.report.CPUUser+e.report.CPUSystem <= 0 || e.report.Waiting == "" {
+			t.Errorf("report of end %s: %+v", h, e.report)
+		}
+	}
+}
+
+func total64(v []units.Bytes) (sum units.Bytes) {
+	for _, n := range v {
+		sum += n
+	}
+	return sum
+}
+
+// checkSamples demands that the samples of m cover the window of r without gap
+// and add up to its bytes. At the window's edges there may be a sliver without
+// a sample, when the sampler woke up late.
+func checkSamples(t *testing.T, samples []model.Sample, d model.Direction, m model.Metric, r model.FlowReport) {
+	t.Helper()
+	const sliver = measured / 4 / 10 // of the interval of timed
+	var bits float64
+	var length, next time.Duration
+	for _, s := range samples {
+		if s.Direction != d || s.Metric != m {
+			continue
+		}
+		gap, edge := s.Start-next, !s.Omitted && length == 0
+		if gap < 0 || gap >= sliver || gap > 0 && !edge {
+			t.Errorf("%s: sample begins at %v, the one before ended at %v", m, s.Start, next)
+		}
+		next = s.Start + s.Length
+		if s.Omitted {
+			continue
+		}
+		bits += s.Value * s.Length.Seconds()
+		length += s.Length
+	}
+	missing := r.Window - length
+	if missing < 0 || missing >= 2*sliver || missing == 0 && math.Abs(bits/8-float64(r.Bytes)) > 1 {
+		t.Errorf("%s: samples are %.0f bytes in %v, report is %d in %v", m, bits/8, length, r.Bytes, r.Window)
+	}
+}
+
+// TestCPUOfTheWindowOnly: the figures leave out what was omitted.
+func TestCPUOfTheWindowOnly(t *testing.T) {
+	f := timed(model.To, 1)
+	f.Omit = 3 * measured
+	near, far := prepare(t, New(), newWire(t), f)
+	conduct(t, near, far)
+	for _, e := range []*end{near, far} {
+		window := e.flow(t, model.To).Window
+		if got := e.report.CPUWindow; got > window+f.Omit/2 {
+			t.Errorf("CPU over %v, the window is %v after %v omitted", got, window, f.Omit)
+		}
+	}
+}
+
+func TestOmit(t *testing.T) {
+	f := timed(model.To, 1)
+	f.Omit = measured / 2
+	near, far := prepare(t, New(), newWire(t), f)
+	conduct(t, near, far)
+	got := far.flow(t, model.To)
+	samples := far.taken()
+	var omitted time.Duration
+	for _, s := range samples {
+		if s.Metric == model.Goodput && s.Omitted {
+			omitted += s.Length
+		}
+	}
+	if omitted < f.Omit {
+		t.Errorf("omitted %v of %v", omitted, f.Omit)
+	}
+	// The window is what remains when the omitted samples are cut off.
+	if got.Window < measured {
+		t.Errorf("window of %v, want at least %v", got.Window, measured)
+	}
+	checkSamples(t, samples, model.To, model.Goodput, got)
+}
+
+func TestBytes(t *testing.T) {
+	for name, e := range everyPlane() {
+		for _, d := range []model.Direction{model.To, model.From, model.Both} {
+			t.Run(fmt.Sprintf("%s/%s", name, d), func(t *testing.T) {
+				// Neither streams nor blocks divide it.
+				const amount = 10_000_003
+				f := model.Flow{Direction: d, Streams: 3, Bytes: amount}
+				near, far := prepare(t, e, newWire(t), f)
+				near.run(t.Context())
+				far.run(t.Context())
+				<-near.done
+				<-far.done
+				for h, e := range map[model.Host]*end{model.Near: near, model.Far: far} {
+					if e.err != nil {
+						t.Fatalf("end %s: %v", h, e.err)
+					}
+					if len(e.report.Warnings) != 0 {
+						t.Errorf("end %s warns %q", h, e.report.Warnings)
+					}
+					for _, r := range e.report.Flows {
+						if r.Bytes != amount || r.Window <= 0 {
+							t.Errorf("%s %s: %d bytes in %v", r.Direction, r.Role, r.Bytes, r.Window)
+						}
+						if low, high := amount/3, amount/3+1; int(r.Streams[0]) != high || int(r.Streams[2]) != low {
+							t.Errorf("%s %s: shares %v", r.Direction, r.Role, r.Streams)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestBlock(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rate fact.Of[units.BitRate]
+		want units.Bytes
+	}{
+		{"unknown", fact.Unknown[units.BitRate]("virtual"), 512 << 10},
+		{"gigabit", fact.Known(units.BitRate(1e9), "sysfs"), 128 << 10},
+		{"ten gigabit", fact.Known(units.BitRate(10e9), "sysfs"), 512 << 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Block(engine.Env{LinkRate: c.rate}); got != c.want {
+				t.Errorf("Block = %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	good := model.Flow{Direction: model.Both, Streams: 8, Duration: time.Second, MSS: 1448, Window: 1 << 20}
+	if err := New().Validate(good); err != nil {
+		t.Errorf("a good flow: %v", err)
+	}
+	bad := model.Flow{
+		Engine: "udp", Direction: "up", Streams: -1, Duration: -1, Omit: -1, Bytes: -1,
+		Interval: time.Millisecond, Block: 1 << 40, Window: -1, MSS: 10,
+	}
+	err := New().Validate(bad)
+	if err == nil {
+		t.Fatal("a bad flow is valid")
+	}
+	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes", "interval", "block", "window", "segment"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not name the %s:\n%v", want, err)
+		}
+	}
+	for _, f := range []model.Flow{
+		{Direction: model.To},
+		{Direction: model.To, Duration: 1, Bytes: 1},
+		{Direction: model.To, Omit: 1, Bytes: 1},
+		{Direction: model.To, Streams: 2, Bytes: 1},
+	} {
+		if New().Validate(f) == nil {
+			t.Errorf("valid: %+v", f)
+		}
+	}
+}
+
+func TestPrepareClosesWhatItGot(t *testing.T) {
+	w := newWire(t)
+	env := w.env(model.Near)
+	open := env.Open
+	var got []*net.TCPConn
+	env.Open = func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
+		if len(got) > 0 {
+			return engine.Opened{}, context.DeadlineExceeded
+		}
+		opened, err := open(ctx, n, o)
+		got = opened.Conns
+		return opened, err
+	}
+	accepted := make(chan *net.TCPConn, 1)
+	go func() {
+		c, _ := w.accept(t.Context(), engine.SocketOptions{})
+		accepted <- c
+	}()
+	_, err := New().Prepare(t.Context(), env, timed(model.Both, 1))
+	if err == nil || !strings.Contains(err.Error(), "open 1 connections from") {
+		t.Errorf("error %v", err)
+	}
+	c := <-accepted
+	defer c.Close()
+	// A leaked connection would leave the peer waiting.
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the first set of connections is still open: %v", err)
+	}
+}

@@ -1,0 +1,93 @@
+// Package tcpinfo reads what the kernel knows about a TCP connection: round
+// trip, windows, retransmissions, and what the sender was waiting for.
+//
+// Linux fills everything that its kernel has, macOS some of it. Elsewhere the
+// functions wrap errors.ErrUnsupported.
+package tcpinfo
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+// Info is the state of one connection as its own kernel sees it. Totals count
+// from the start of the connection. Times that a sender was busy or limited
+// tick in jiffies (1 to 10 ms), so their ratios need some seconds to mean much
+// (tcp_get_info_chrono_stats, net/ipv4/tcp.c).
+type Info struct {
+	Timestamps fact.Of[bool] // RFC 7323 timestamps are in use
+	SACK       fact.Of[bool] // RFC 2018 selective acknowledgements are in use
+	ECN        fact.Of[bool] // RFC 3168 was negotiated
+	SendScale  fact.Of[int]  // window scale announced by the peer, 0 to 14; unknown where scaling is off
+	RecvScale  fact.Of[int]  // window scale announced by this end, 0 to 14; unknown where scaling is off
+	MSS        fact.Of[int]  // bytes of payload in a full segment sent
+	PathMTU    fact.Of[int]  // bytes
+
+	RTT    fact.Of[time.Duration] // smoothed round trip; unknown before the first measurement
+	RTTVar fact.Of[time.Duration] // its mean deviation
+	RTTMin fact.Of[time.Duration] // least round trip in the kernel's window (Linux: 5 min)
+
+	Cwnd       fact.Of[units.Bytes] // congestion window
+	PeerWindow fact.Of[units.Bytes] // receive window announced by the peer, scaled
+	NotSent    fact.Of[units.Bytes] // in the send buffer, not sent yet
+
+	Retransmits fact.Of[int64] // segments retransmitted, total
+	SegmentsOut fact.Of[int64] // segments sent, total; wraps at 2^32
+
+	Busy          fact.Of[time.Duration] // with data to send, total; contains the two below
+	RwndLimited   fact.Of[time.Duration] // held back by the peer's receive window
+	SndbufLimited fact.Of[time.Duration] // held back by the send buffer
+
+	DeliveryRate fact.Of[units.BitRate] // latest estimate of the kernel
+	AppLimited   fact.Of[bool]          // DeliveryRate was limited by this program, not by the path
+}
+
+// Read returns the kernel's view of c. It wraps errors.ErrUnsupported where the
+// system has none.
+func Read(c *net.TCPConn) (Info, error) {
+	var (
+		info   Info
+		failed error
+	)
+	if err := control(c, func(fd uintptr) { info, failed = read(fd) }); err != nil {
+		return Info{}, err
+	}
+	return info, failed
+}
+
+// ReadFD is Read for a connection that the caller holds by its descriptor. On
+// Linux it does not allocate.
+func ReadFD(fd uintptr) (Info, error) { return read(fd) }
+
+// Congestion returns the name of the congestion control of c, for example
+// "cubic". It wraps errors.ErrUnsupported where the system does not tell.
+func Congestion(c *net.TCPConn) (string, error) {
+	var (
+		name   string
+		failed error
+	)
+	if err := control(c, func(fd uintptr) { name, failed = congestion(fd) }); err != nil {
+		return "", err
+	}
+	return name, failed
+}
+
+// CongestionFD is Congestion for a connection that the caller holds by its
+// descriptor.
+func CongestionFD(fd uintptr) (string, error) { return congestion(fd) }
+
+// control calls f with the descriptor of c.
+func control(c *net.TCPConn, f func(fd uintptr)) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	if err := raw.Control(f); err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	return nil
+}
