@@ -1,0 +1,141 @@
+// Package facts reads what a host is and which way its data takes, without
+// changing anything.
+package facts
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/host/knob"
+)
+
+// discard is the port of RFC 863. Nothing is sent there: a UDP socket that is
+// connected to it tells the local address of the path.
+const discard = 9
+
+// Read returns the facts of this machine, which is the end called host of a
+// session, with the data path to peer: a host name or an address, with or
+// without a port; "" for no path. version is linerate's own. What cannot be
+// read is unknown, with the reason. Knobs is left to the caller, who knows
+// which ones matter.
+func Read(ctx context.Context, host model.Host, peer, version string) model.HostFacts {
+	f := model.HostFacts{
+		Host: host, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: version,
+		Kernel:     kernel(),
+		Congestion: knob.Host{}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
+	}
+	f.Name, _ = os.Hostname() // "" is what a host without a name is called
+	a, err := resolve(ctx, peer)
+	if err != nil {
+		why := err.Error()
+		f.Interface, f.MTU, f.LinkRate = fact.Unknown[string](why), fact.Unknown[int](why), fact.Unknown[units.BitRate](why)
+		f.Qdisc = fact.Unknown[string](why)
+		return f
+	}
+	p := readPath(ctx, a)
+	f.Address, f.Interface, f.MTU, f.LinkRate, f.Qdisc = p.address, p.device, p.mtu, p.rate, p.qdisc
+	return f
+}
+
+// path is the way from this machine to a peer.
+type path struct {
+	address string // local, "" when unknown
+	device  fact.Of[string]
+	mtu     fact.Of[int]
+	rate    fact.Of[units.BitRate]
+	qdisc   fact.Of[string]
+}
+
+// unknownPath returns a path of which nothing is known, for one reason.
+func unknownPath(why string) path {
+	return path{
+		device: fact.Unknown[string](why), mtu: fact.Unknown[int](why),
+		rate: fact.Unknown[units.BitRate](why), qdisc: fact.Unknown[string](why),
+	}
+}
+
+// resolve returns the first address of peer.
+func resolve(ctx context.Context, peer string) (netip.Addr, error) {
+	if h, _, err := net.SplitHostPort(peer); err == nil {
+		peer = h
+	}
+	if peer == "" {
+		return netip.Addr{}, fmt.Errorf("no peer")
+	}
+	if a, err := netip.ParseAddr(peer); err == nil {
+		return a.Unmap(), nil
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", peer)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find the peer: %w", err)
+	}
+	if len(all) == 0 {
+		return netip.Addr{}, fmt.Errorf("find the peer: %s has no address", peer)
+	}
+	return all[0].Unmap(), nil
+}
+
+// portablePath asks the system for a socket to peer and looks up whose address
+// it got. Where several interfaces have that address, or packets leave by
+// another one (the weak model of RFC 1122 section 3.3.4.2), it names the owner
+// of the address.
+func portablePath(ctx context.Context, peer netip.Addr) path {
+	local, err := localAddress(ctx, peer)
+	if err != nil {
+		return unknownPath(err.Error())
+	}
+	p := unknownPath("not available on " + runtime.GOOS)
+	p.address = local.WithZone("").String()
+	i, err := owner(local)
+	if err != nil {
+		p.device, p.mtu = fact.Unknown[string](err.Error()), fact.Unknown[int](err.Error())
+		return p
+	}
+	const source = "owner of the local address"
+	p.device, p.mtu = fact.Known(i.Name, source), fact.Known(i.MTU, source)
+	return p
+}
+
+func localAddress(ctx context.Context, peer netip.Addr) (netip.Addr, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(peer, discard).String())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find the path to %s: %w", peer, err)
+	}
+	defer c.Close() // nothing was sent
+	local, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("find the path to %s: %w", peer, err)
+	}
+	return local.Addr().Unmap(), nil
+}
+
+// owner returns the interface that has the address.
+func owner(a netip.Addr) (*net.Interface, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, i := range all {
+		if a.Zone() != "" && a.Zone() != i.Name {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			continue // an interface that went away meanwhile
+		}
+		for _, one := range addresses {
+			if n, ok := one.(*net.IPNet); ok && n.IP.Equal(a.AsSlice()) {
+				return &i, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no interface has the address %s", a)
+}

@@ -1,0 +1,62 @@
+package facts
+
+import (
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+func TestReadToLoopback(t *testing.T) {
+	f := Read(t.Context(), model.Far, "127.0.0.1:5299", "1.2.3")
+	if f.Host != model.Far || f.OS != runtime.GOOS || f.Arch != runtime.GOARCH || f.CPUs < 1 || f.Version != "1.2.3" || f.Knobs != nil {
+		t.Errorf("Read = %+v", f)
+	}
+	if k, ok := f.Kernel.Get(); k == "" || !ok {
+		t.Errorf("kernel unknown: %s", f.Kernel.Reason())
+	}
+	if f.Address != "127.0.0.1" {
+		t.Errorf("address %q", f.Address)
+	}
+	if name, ok := f.Interface.Get(); !ok || !strings.HasPrefix(strings.ToLower(name), "lo") {
+		t.Errorf("interface %q, unknown because %q", name, f.Interface.Reason())
+	}
+	if mtu, ok := f.MTU.Get(); mtu < 1280 || !ok {
+		t.Errorf("MTU %d, unknown because %q", mtu, f.MTU.Reason())
+	}
+	if f.LinkRate.IsKnown() || f.LinkRate.Reason() == "" {
+		t.Errorf("a loopback has a link rate: %v", f.LinkRate)
+	}
+}
+
+func TestReadWithoutPath(t *testing.T) {
+	for peer, why := range map[string]string{"": "no peer", "name.invalid": "find the peer"} {
+		f := Read(t.Context(), model.Near, peer, "")
+		if f.Interface.IsKnown() || !strings.Contains(f.Interface.Reason(), why) || f.MTU.IsKnown() || f.Qdisc.IsKnown() || f.LinkRate.IsKnown() {
+			t.Errorf("peer %q: %+v", peer, f)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for peer, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "192.0.2.1:80": "192.0.2.1", "2001:db8::1": "2001:db8::1", "[2001:db8::1]:80": "2001:db8::1",
+		"fe80::1%eth0": "fe80::1%eth0", "::ffff:192.0.2.1": "192.0.2.1",
+	} {
+		if got, err := resolve(t.Context(), peer); got.String() != want || err != nil {
+			t.Errorf("resolve(%q) = %v, %v, want %s", peer, got, err, want)
+		}
+	}
+}
+
+func TestPortablePath(t *testing.T) {
+	p := portablePath(t.Context(), netip.MustParseAddr("127.0.0.1"))
+	if p.address != "127.0.0.1" || !p.device.IsKnown() || !p.mtu.IsKnown() || p.rate.IsKnown() {
+		t.Errorf("portablePath = %+v", p)
+	}
+	if _, err := owner(netip.MustParseAddr("192.0.2.77")); err == nil {
+		t.Error("an interface has an address for documentation (RFC 5737)")
+	}
+}

@@ -1,0 +1,131 @@
+package facts
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// TestPathInNamespace: of two interfaces, the one that routes to the peer.
+func TestPathInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	for name, network := range map[string]string{"fa0": "192.0.2.1/24", "fb0": "198.51.100.1/24"} {
+		l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1400, TxQLen: 1000}, PeerName: name + "p"}
+		if err := netlink.LinkAdd(l); err != nil {
+			t.Fatal(err)
+		}
+		a, err := netlink.ParseAddr(network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.AddrAdd(l, a); err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := Read(t.Context(), model.Near, "198.51.100.7", "")
+	if f.Interface.Or("") != "fb0" || f.MTU.Or(0) != 1400 || f.Address != "198.51.100.1" || f.Interface.Source() != "rtnetlink" {
+		t.Errorf("Read = %+v", f)
+	}
+	if !strings.Contains(f.LinkRate.Reason(), "virtual") {
+		t.Errorf("a veth has the rate %v", f.LinkRate)
+	}
+	if f.Qdisc.Or("") != "noqueue" || !f.Congestion.IsKnown() {
+		t.Errorf("qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)
+	}
+	if f := Read(t.Context(), model.Near, "203.0.113.1", ""); f.Interface.IsKnown() || f.Interface.Reason() == "" {
+		t.Errorf("no route leads to 203.0.113.1, yet %+v", f)
+	}
+}
+
+func TestLinkRate(t *testing.T) {
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	nic := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Name: "eth0", Index: 3, HardwareAddr: mac}}
+	for name, c := range map[string]struct {
+		ifindex, speed string
+		link           netlink.Link
+		want           units.BitRate // 0 is unknown
+		reason         string
+	}{
+		"gigabit":           {"3", "1000", nic, 1e9, ""},
+		"fast":              {"3", "400000", nic, 400e9, ""},
+		"down":              {"3", "-1", nic, 0, "tells no speed"},
+		"no answer":         {"3", "", nic, 0, "tells no speed"},
+		"sysfs of others":   {"4", "1000", nic, 0, "sysfs does not show eth0"},
+		"veth claims speed": {"3", "10000", &netlink.Veth{LinkAttrs: nic.LinkAttrs}, 0, "virtual"},
+		"tap claims speed":  {"3", "10", &netlink.Tuntap{LinkAttrs: nic.LinkAttrs}, 0, "virtual"},
+		"vlan":              {"3", "1000", &netlink.Vlan{LinkAttrs: nic.LinkAttrs}, 1e9, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "eth0")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for file, text := range map[string]string{"ifindex": c.ifindex, "address": mac.String(), "speed": c.speed} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := linkRate(root, c.link)
+			if got.Or(0) != c.want || !strings.Contains(got.Reason(), c.reason) {
+				t.Errorf("linkRate = %v (%s), want %v", got.Or(0), got.Reason(), c.want)
+			}
+		})
+	}
+}
+
+func TestRootQdisc(t *testing.T) {
+	at := func(parent uint32, kind string) netlink.Qdisc {
+		return &netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{Parent: parent}, QdiscType: kind}
+	}
+	for want, all := range map[string][]netlink.Qdisc{
+		"":                nil,
+		"fq":              {at(netlink.HANDLE_INGRESS, "ingress"), at(netlink.HANDLE_ROOT, "fq")},
+		"mq of fq_codel":  {at(netlink.HANDLE_ROOT, "mq"), at(1, "fq_codel"), at(2, "fq_codel")},
+		"mq of fq, pfifo": {at(netlink.HANDLE_ROOT, "mq"), at(1, "fq"), at(2, "pfifo")},
+	} {
+		if got := rootQdisc(all); got != want {
+			t.Errorf("rootQdisc = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestRouteWithZone(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "fz0", MTU: 1500, TxQLen: 1000}, PeerName: "fz1"}
+	if err := netlink.LinkAdd(l); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fz0", "fz1"} {
+		end, err := netlink.LinkByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _, err := route(netip.MustParseAddr("fe80::77%fz1"))
+	if err != nil {
+		t.Skipf("this kernel has no IPv6 here: %v", err)
+	}
+	if got.Attrs().Name != "fz1" {
+		t.Errorf("route leaves by %s", got.Attrs().Name)
+	}
+}

@@ -1,0 +1,76 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"linerate/internal/host/knob/knobtest"
+)
+
+// mount puts a file system in memory at dir, in the test's own namespace.
+func mount(t *testing.T, dir string, flags uintptr, options string) {
+	t.Helper()
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFullDisk(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	mount(t, dir, 0, "size=32k")
+	j := open(t, dir)
+	appendAll(t, j, intent("t", 1, "a", "b"))
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	long := strings.Repeat("x", 8<<10) // more than the journal's last page has left
+	if err := j.Append(intent("t", 2, "a", long)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("Append on a full disk = %v", err)
+	}
+	if got := numbers(j.OpenIntents()); got != "t/1" {
+		t.Errorf("open %q after a failed append", got)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, j, intent("t", 3, "a", "c")) // nothing of the failed one is in its way
+	records, damage, err := Read(dir)
+	if len(records) != 2 || len(damage) != 0 || err != nil {
+		t.Errorf("%d records, damage %v, %v", len(records), damage, err)
+	}
+}
+
+func TestReadOnlyDirectory(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	mount(t, dir, syscall.MS_RDONLY, "")
+	for _, d := range []string{dir, filepath.Join(dir, "below")} {
+		if _, err := Open(d); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), d) {
+			t.Errorf("Open(%s) = %v, want an error that names the directory", d, err)
+		}
+	}
+}
+
+func TestHereKnowsBootAndNamespace(t *testing.T) {
+	if o := Here(); o.Boot == "" || o.Netns == 0 {
+		t.Errorf("Here = %+v", o)
+	}
+}

@@ -1,0 +1,293 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"linerate/internal/host/knob"
+)
+
+func open(t *testing.T, dir string) *Journal {
+	t.Helper()
+	j, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func appendAll(t *testing.T, j *Journal, records ...Record) {
+	t.Helper()
+	for _, r := range records {
+		if err := j.Append(r); err != nil {
+			t.Fatalf("Append: %v", err)
+		}
+	}
+}
+
+func intent(transaction string, number int, was, new string) Record {
+	return Record{
+		Kind: KindIntent, Transaction: transaction, Number: number, Time: time.Unix(1_800_000_000, 0).UTC(),
+		Intent: &Intent{
+			Host: "a", Knob: "tcp.recv_buffer_max", Place: knob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_rmem"},
+			Old: was, New: new, Deadline: time.Unix(1_800_000_060, 0).UTC(), Origin: Origin{Boot: "b", Netns: 7, PID: 9},
+		},
+	}
+}
+
+func end(k Kind, transaction string, number int) Record {
+	return Record{Kind: k, Transaction: transaction, Number: number, Time: time.Unix(1_800_000_001, 0).UTC()}
+}
+
+func numbers(open []Unfinished) string {
+	var s []string
+	for _, o := range open {
+		s = append(s, fmt.Sprintf("%s/%d", o.Transaction, o.Number))
+	}
+	return strings.Join(s, " ")
+}
+
+func TestRecordsSurviveReopening(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "state")
+	j := open(t, dir)
+	want := []Record{intent("t1", 1, "4096\t1\t2", "1 2 3"), {Kind: KindApplied, Transaction: "t1", Number: 1, Text: "1\t2\t3", Time: time.Unix(1, 0).UTC()}}
+	appendAll(t, j, want...)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Errorf("second Close = %v", err)
+	}
+	j = open(t, dir)
+	if diff := cmp.Diff(want, j.Records()); diff != "" {
+		t.Error(diff)
+	}
+	got := j.OpenIntents()
+	if numbers(got) != "t1/1" || !slices.Equal(got[0].Wrote, []string{"1 2 3", "1\t2\t3"}) {
+		t.Errorf("OpenIntents = %+v", got)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("directory mode %v, %v: others may read it", info.Mode(), err)
+	}
+}
+
+func TestOpenIntents(t *testing.T) {
+	for name, c := range map[string]struct {
+		records []Record
+		want    string
+	}{
+		"nothing":         {nil, ""},
+		"oldest first":    {[]Record{intent("t", 1, "a", "b"), intent("t", 2, "a", "c"), intent("u", 1, "x", "y")}, "t/1 t/2 u/1"},
+		"undone":          {[]Record{intent("t", 1, "a", "b"), intent("t", 2, "a", "c"), end(KindUndone, "t", 2)}, "t/1"},
+		"foreign":         {[]Record{intent("t", 1, "a", "b"), end(KindForeign, "t", 1)}, ""},
+		"failed":          {[]Record{intent("t", 1, "a", "b"), end(KindFailed, "t", 1)}, ""},
+		"applied is open": {[]Record{intent("t", 1, "a", "b"), end(KindApplied, "t", 1)}, "t/1"},
+		"closed ends all": {[]Record{intent("t", 1, "a", "b"), intent("t", 2, "a", "b"), end(KindClosed, "t", 0)}, ""},
+	} {
+		if got := numbers(OpenIntents(c.records)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestTornLastLine cuts the file inside its last record at every byte, as a
+// crash does, and goes on.
+func TestTornLastLine(t *testing.T) {
+	first, err := encode(intent("t", 1, "a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := encode(intent("t", 2, "a", "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(second) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, fileName), append(slices.Clone(first), second[:cut]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(dir)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		if got := numbers(j.OpenIntents()); got != "t/1" || len(j.Damage()) != 0 {
+			t.Fatalf("cut at %d: open %q, damage %v", cut, got, j.Damage())
+		}
+		appendAll(t, j, end(KindUndone, "t", 1))
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		records, damage, err := Read(dir)
+		if len(records) != 2 || len(damage) != 0 || err != nil {
+			t.Fatalf("cut at %d: after going on %d records, damage %v, %v", cut, len(records), damage, err)
+		}
+	}
+}
+
+func TestDamageIsReportedAndSaved(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	appendAll(t, j, intent("t", 1, "a", "b"), intent("t", 2, "a", "c"), intent("u", 1, "a", "d"), end(KindUndone, "u", 1))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, fileName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Replace(text, []byte(`"new":"c"`), []byte(`"new":"z"`), 1)
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	j = open(t, dir)
+	if d := j.Damage(); len(d) != 1 || d[0].Line != 2 || !strings.Contains(d[0].Reason, "checksum") {
+		t.Fatalf("Damage = %+v, want line 2", d)
+	}
+	if got := numbers(j.OpenIntents()); got != "t/1" {
+		t.Errorf("open %q: the readable rest is lost", got)
+	}
+	if err := j.Append(intent("v", 1, "a", "b")); !errors.Is(err, ErrDamaged) {
+		t.Errorf("Append = %v, want it to wrap ErrDamaged", err)
+	}
+	if err := j.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if got := numbers(j.OpenIntents()); got != "t/1" || len(j.Damage()) != 0 {
+		t.Errorf("after Compact open %q, damage %v", got, j.Damage())
+	}
+	appendAll(t, j, end(KindUndone, "t", 1))
+	if saved, err := os.ReadFile(path + ".damaged-1"); !bytes.Equal(saved, damaged) || err != nil {
+		t.Errorf("the damaged file was not saved as it was: %v", err)
+	}
+}
+
+func TestNewerFormatIsNotGuessedAt(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, fileName), []byte(`{"v":2,"crc":"00000000","record":{}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d := open(t, dir).Damage(); len(d) != 1 || !strings.Contains(d[0].Reason, "version 2") {
+		t.Errorf("Damage = %+v", d)
+	}
+}
+
+func TestOneWriter(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir)
+	_, err := Open(dir)
+	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Fatalf("second Open = %v, want ErrLocked and the holder", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir)
+}
+
+func TestCompaction(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	for n := range 3 {
+		appendAll(t, j, intent("old", n+1, "a", strings.Repeat("b", compactAbove/2)), end(KindUndone, "old", n+1))
+	}
+	appendAll(t, j, end(KindClosed, "old", 0), intent("live", 1, "a", "b"))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, dir)
+	if len(j.Records()) != 8 {
+		t.Errorf("a journal with an open intent was compacted on opening: %d records", len(j.Records()))
+	}
+	if err := j.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if got := numbers(j.OpenIntents()); got != "live/1" || len(j.Records()) != 1 {
+		t.Errorf("Compact left %d records, open %q", len(j.Records()), got)
+	}
+	for n := range 3 { // too long again, and all over
+		appendAll(t, j, intent("old", n+1, "a", strings.Repeat("b", compactAbove/2)))
+	}
+	appendAll(t, j, end(KindClosed, "old", 0), end(KindUndone, "live", 1))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, dir)
+	if info, err := os.Stat(j.Path()); err != nil || info.Size() != 0 || len(j.Records()) != 0 {
+		t.Errorf("after reopening %d records, %v", len(j.Records()), err)
+	}
+	appendAll(t, j, intent("next", 1, "a", "b"))
+}
+
+func TestTextThatJSONCannotKeepIsRefused(t *testing.T) {
+	j := open(t, t.TempDir())
+	if err := j.Append(intent("t", 1, "\xff", "b")); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("Append = %v", err)
+	}
+	if len(j.Records()) != 0 {
+		t.Error("the record is there")
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	a, b := Origin{Boot: "1", Netns: 1}, Origin{Boot: "2", Netns: 2}
+	if a.SameBoot(b) || a.SameNamespace(b) || !a.SameBoot(a) || !a.SameNamespace(a) {
+		t.Error("different boots or namespaces are taken for the same")
+	}
+	if !a.SameBoot(Origin{}) || !a.SameNamespace(Origin{}) {
+		t.Error("unknown counts as different")
+	}
+	if Here().PID != os.Getpid() {
+		t.Error("Here does not know this process")
+	}
+}
+
+func TestDefaultDir(t *testing.T) {
+	t.Setenv("LINERATE_STATE", "/x/y")
+	if dir, err := DefaultDir(); dir != "/x/y" || err != nil {
+		t.Errorf("DefaultDir = %q, %v", dir, err)
+	}
+	t.Setenv("LINERATE_STATE", "")
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	want := filepath.Join(state, "linerate")
+	if os.Geteuid() == 0 {
+		want = "/var/lib/linerate"
+	}
+	if dir, err := DefaultDir(); dir != want || err != nil {
+		t.Errorf("DefaultDir = %q, %v, want %q", dir, err, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	good, err := encode(intent("t", 1, "a", "b"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:len(good)-3])
+	f.Add([]byte("{}\n\x00\x00\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		records, damage, torn := parse(text)
+		lines := bytes.Count(text, []byte("\n"))
+		if len(records)+len(damage) != lines || torn < 0 || torn > len(text) {
+			t.Errorf("%d lines gave %d records and %d damaged lines, %d torn bytes", lines, len(records), len(damage), torn)
+		}
+		OpenIntents(records)
+	})
+}

@@ -1,0 +1,21 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+
+	"linerate/internal/host/knob/link"
+	"linerate/internal/host/knob/sysctl"
+)
+
+// open is the one place that knows the mechanisms of Linux.
+func open(h Host, p Place) (Backend, error) {
+	switch p.Mechanism {
+	case Sysctl:
+		return sysctl.Open(h.ProcSys, p.Native)
+	case Link:
+		return link.Open(p.Target, p.Native)
+	default:
+		return nil, fmt.Errorf("mechanism %q on linux: %w", p.Mechanism, errors.ErrUnsupported)
+	}
+}

@@ -1,0 +1,117 @@
+package knob_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// fakeTree makes a tree of the sysctl files that the catalogue names.
+func fakeTree(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"tcp_rmem": "4096\t131072\t33554432", "tcp_wmem": "4096\t16384\t4194304", "tcp_sack": "1",
+		"tcp_congestion_control": "cubic", "tcp_available_congestion_control": "reno cubic",
+	} {
+		path := filepath.Join(root, "net", "ipv4", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestHostRead(t *testing.T) {
+	h := knob.Host{ProcSys: fakeTree(t)}
+	got := h.Read(t.Context(), "tcp.recv_buffer_max", "tcp.congestion_control", "tcp.timestamps", "link.mtu", "window", "nonsense")
+	if v, ok := got["tcp.recv_buffer_max"].Get(); !ok || v != "33554432" {
+		t.Errorf("tcp.recv_buffer_max = %q, %v", v, ok)
+	}
+	if v := got["tcp.congestion_control"]; v.Or("") != "cubic" || v.Source() != "net.ipv4.tcp_congestion_control" {
+		t.Errorf("tcp.congestion_control = %q from %q", v.Or(""), v.Source())
+	}
+	for id, why := range map[model.KnobID]string{
+		"tcp.timestamps": "no net.ipv4.tcp_timestamps", "link.mtu": "interface of the data path",
+		"window": "not to a host", "nonsense": "unknown knob",
+	} {
+		if r := got[id].Reason(); !strings.Contains(r, why) {
+			t.Errorf("%s is unknown because %q, want %q", id, r, why)
+		}
+	}
+}
+
+func TestChoices(t *testing.T) {
+	h := knob.Host{ProcSys: fakeTree(t)}
+	got, err := h.Choices(t.Context(), "tcp.congestion_control")
+	if strings.Join(got, " ") != "reno cubic" || err != nil {
+		t.Errorf("Choices = %v, %v", got, err)
+	}
+	if _, err := h.Choices(t.Context(), "tcp.sack"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Choices of a switch = %v, want it to wrap errors.ErrUnsupported", err)
+	}
+}
+
+func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	var h knob.Host
+	_, p, err := h.Place("tcp.congestion_control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.WriteRaw(t.Context(), "tcp.congestion_control", p, "nosuch")
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "this host has ") {
+		t.Errorf("write of an unknown algorithm = %v", err)
+	}
+}
+
+// TestCeilingLowersWhatIsBelow: the three sizes stay ordered whatever is set,
+// and the ceiling reads back.
+func TestCeilingLowersWhatIsBelow(t *testing.T) {
+	k, _ := knob.ByID("tcp.recv_buffer_max")
+	for _, c := range []struct{ raw, set, want string }{
+		{"4096\t131072\t33554432", "65536", "4096 65536 65536"},
+		{"8192 131072 33554432", "4096", "4096 4096 4096"},
+		{"4096 131072 33554432", "67108864", "4096 131072 67108864"},
+	} {
+		if got, err := k.Encode(c.raw, c.set); got != c.want || err != nil {
+			t.Errorf("Encode(%q, %q) = %q, %v, want %q", c.raw, c.set, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"", "1 2", "1 2 x", "1 2 3 4"} {
+		if _, err := k.Encode(bad, "65536"); err == nil {
+			t.Errorf("Encode of the text %q succeeded", bad)
+		}
+		if _, err := k.Decode(bad); err == nil {
+			t.Errorf("Decode(%q) succeeded", bad)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		set := rapid.Int64Range(k.Min, k.Max).Draw(t, "ceiling")
+		canonical, err := k.Parse(strconv.FormatInt(set, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := k.Encode("4096\t131072\t33554432", canonical)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := k.Decode(raw); back != canonical || err != nil {
+			t.Fatalf("set %s, text %q, reads back %q, %v", canonical, raw, back, err)
+		}
+	})
+}

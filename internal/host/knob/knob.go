@@ -1,0 +1,144 @@
+// Package knob knows the settings of a host, a link or a test flow that
+// linerate may read and change.
+//
+// The catalogue is data: one entry a knob, the same on every system, with the
+// native name that each system uses. A [Host] turns an entry into a [Place],
+// which is one native setting of one machine, and opens the [Backend] that
+// reads and writes it. Each native mechanism is a folder of its own. Nothing
+// here writes an undo record: whoever calls Backend.Write has done that before
+// (package watchdog).
+package knob
+
+import (
+	"linerate/internal/core/model"
+)
+
+// Scope says what a knob belongs to.
+type Scope string
+
+// The scopes.
+const (
+	ScopeHost Scope = "host" // the network stack of a machine
+	ScopeLink Scope = "link" // one interface of a machine
+	ScopeFlow Scope = "flow" // the test traffic; no host is changed
+)
+
+// Type says what values a knob takes, and how they are written.
+type Type string
+
+// The types. Canonical texts are what model.Assignment and plans carry.
+const (
+	TypeBytes Type = "bytes" // an amount of data; canonical is a decimal count of bytes
+	TypeInt   Type = "int"   // a whole number of Unit; canonical is decimal
+	TypeBool  Type = "bool"  // a switch; canonical is 0 or 1
+	TypeEnum  Type = "enum"  // one of Choices; canonical is Choice.Value
+	TypeName  Type = "name"  // a word that the system knows, such as "cubic"
+)
+
+// Effect says when a new value takes effect (knobs.md section 0).
+type Effect string
+
+// The effect classes.
+const (
+	EffectNow    Effect = "now"    // also for connections that exist
+	EffectNew    Effect = "new"    // for connections or sockets made afterwards
+	EffectBounce Effect = "bounce" // the driver may reset the link: a stall of 1 to 10 s is normal
+	EffectReinit Effect = "reinit" // the interface must go down and up
+	EffectBoot   Effect = "boot"   // at boot or driver load only
+)
+
+// Risk says what a bad value can do. The zero value is the least.
+type Risk int
+
+// The risk classes (knobs.md section 0).
+const (
+	RiskNone        Risk = iota // harmless
+	RiskWaste                   // may waste memory or processor time
+	RiskSlow                    // may lower throughput or add latency
+	RiskConnection              // may cut the connection that carries the command
+	RiskUnreachable             // may make the host unreachable for every new connection
+)
+
+// Stage orders changes that belong together: a limit is raised before what it
+// limits, and lowered after it (knobs.md section 0, rule 3). The zero value
+// takes no part in this order.
+type Stage int
+
+// The stages, outermost limit first.
+const (
+	StageNone    Stage = iota
+	StageLimit         // what a program may ask for
+	StageCeiling       // where autotuning ends
+	StageInitial       // where autotuning starts
+)
+
+// Knob is one entry of the catalogue. It is a value; nobody shares its slices
+// and maps with the caller.
+type Knob struct {
+	ID        model.KnobID
+	Summary   string // what it is, for people, lower case
+	Scope     Scope
+	Type      Type
+	Unit      string   // of TypeInt: "packets"; "" where the type says it
+	Min, Max  int64    // inclusive range of TypeBytes and TypeInt
+	Zero      string   // what people call the value 0 outside the range: "auto"; "" when 0 is nothing special
+	Choices   []Choice // of TypeEnum
+	Effect    Effect   // the slowest of all systems that have the knob
+	Risk      Risk     // the highest of all systems that have the knob
+	NeedsBoth bool     // useful only when both ends, and what is between them, agree
+	Stage     Stage
+	Native    map[string]Native // by GOOS; a system without an entry has no such knob
+	Defaults  []Default
+	Verify    string // how to see that a new value took effect, beyond reading it back
+	Source    string // where range and meaning come from
+}
+
+// Choice is one value of an enumeration.
+type Choice struct {
+	Value   string // canonical and native text
+	Meaning string
+}
+
+// Default is a value that some versions of a system start with. It is for
+// people and for spotting tuned hosts; it never replaces reading.
+type Default struct {
+	System string // "linux since 6.18"
+	Value  string // "4 MiB", or a rule such as "by memory"
+}
+
+// Native says where a system keeps a knob.
+type Native struct {
+	Mechanism Mechanism // NotYet where linerate knows the name and cannot use it
+	Name      string    // "net.ipv4.tcp_rmem", "mtu"
+	Encoding  Encoding
+	Choices   string // native name of the list of words that are accepted now, for TypeName
+}
+
+// Mechanism names the way in which a system is asked: one folder each.
+type Mechanism string
+
+// The mechanisms.
+const (
+	NotYet Mechanism = ""       // known by name only
+	Sysctl Mechanism = "sysctl" // package sysctl: files under /proc/sys
+	Link   Mechanism = "link"   // package link: attributes of an interface over rtnetlink
+)
+
+// Encoding says how the canonical value sits in the native text.
+type Encoding string
+
+// The encodings.
+const (
+	Plain   Encoding = ""        // the native text is the canonical value
+	Ceiling Encoding = "ceiling" // third of three numbers: minimum, initial, ceiling
+)
+
+// ByID returns the catalogue's entry for id.
+func ByID(id model.KnobID) (Knob, bool) {
+	for _, k := range Catalogue() {
+		if k.ID == id {
+			return k, true
+		}
+	}
+	return Knob{}, false
+}

@@ -1,0 +1,209 @@
+package knob_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+)
+
+func TestCatalogueIsComplete(t *testing.T) {
+	seen := map[model.KnobID]bool{}
+	for _, k := range knob.Catalogue() {
+		if seen[k.ID] {
+			t.Errorf("%s: listed twice", k.ID)
+		}
+		seen[k.ID] = true
+		if k.Summary == "" || k.Source == "" || k.Effect == "" || k.Type == "" || k.Scope == "" {
+			t.Errorf("%s: has no summary, source, effect, type or scope", k.ID)
+		}
+		if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && k.Min >= k.Max {
+			t.Errorf("%s: range %d to %d", k.ID, k.Min, k.Max)
+		}
+		if (k.Type == knob.TypeEnum) != (len(k.Choices) > 0) {
+			t.Errorf("%s: choices are for enumerations, which need them", k.ID)
+		}
+		if k.Scope == knob.ScopeFlow != (len(k.Native) == 0) {
+			t.Errorf("%s: a knob of a host or link has native names, one of a flow has none", k.ID)
+		}
+		if k.Scope != knob.ScopeFlow && (k.Verify == "" || len(k.Defaults) == 0) {
+			t.Errorf("%s: has no way to verify it or no defaults", k.ID)
+		}
+		if k.Scope != knob.ScopeFlow && k.Native["linux"].Mechanism == knob.NotYet {
+			t.Errorf("%s: cannot be used on linux", k.ID)
+		}
+		if got, ok := knob.ByID(k.ID); !ok || got.Summary != k.Summary {
+			t.Errorf("ByID(%s) does not find it", k.ID)
+		}
+	}
+	if _, ok := knob.ByID("no.such"); ok {
+		t.Error("ByID finds a knob that is not there")
+	}
+}
+
+func TestParseAndFormat(t *testing.T) {
+	for _, c := range []struct{ knob, text, canonical, people string }{
+		{"tcp.recv_buffer_max", "64KiB", "65536", "64 KiB"},
+		{"tcp.recv_buffer_max", " 4096 ", "4096", "4 KiB"},
+		{"tcp.sack", "on", "1", "on"},
+		{"tcp.sack", "OFF", "0", "off"},
+		{"tcp.timestamps", "2", "2", "2 (on, without an offset)"},
+		{"tcp.mtu_probing", "off", "0", "0 (off)"},
+		{"tcp.congestion_control", "bbr", "bbr", "bbr"},
+		{"link.mtu", "9000", "9000", "9000 B"},
+		{"txqueuelen", "0", "0", "0 packets"},
+		{"window", "auto", "0", "auto"},
+		{"window", "1M", "1048576", "1 MiB"},
+		{"streams", "4", "4", "4 streams"},
+	} {
+		k, ok := knob.ByID(model.KnobID(c.knob))
+		if !ok {
+			t.Fatalf("no knob %s", c.knob)
+		}
+		got, err := k.Parse(c.text)
+		if got != c.canonical || err != nil {
+			t.Errorf("%s: Parse(%q) = %q, %v, want %q", c.knob, c.text, got, err, c.canonical)
+		}
+		if people := k.Format(got); people != c.people {
+			t.Errorf("%s: Format(%q) = %q, want %q", c.knob, got, people, c.people)
+		}
+	}
+}
+
+func TestParseSaysWhatWouldBeRight(t *testing.T) {
+	for _, c := range []struct{ knob, text, want string }{
+		{"tcp.recv_buffer_max", "1", "a size from 4 KiB to 2"},
+		{"tcp.recv_buffer_max", "3GiB", "such as 64KiB"},
+		{"tcp.sack", "maybe", "on or off"},
+		{"tcp.timestamps", "3", "0 (off), 1 (on, with a random offset)"},
+		{"tcp.congestion_control", "../etc", "such as cubic"},
+		{"tcp.congestion_control", "a_name_of_sixteen", "1 to 15"},
+		{"link.mtu", "500", "576 to 65535 bytes"},
+		{"streams", "0", "1 to 128 streams"},
+		{"window", "-1", "or auto"},
+	} {
+		k, _ := knob.ByID(model.KnobID(c.knob))
+		_, err := k.Parse(c.text)
+		if _, ok := errors.AsType[*knob.ValueError](err); !ok || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: Parse(%q) = %v, want a value error that says %q", c.knob, c.text, err, c.want)
+		}
+	}
+}
+
+// TestCanonicalIsAFixedPoint: what Parse returns parses to itself.
+func TestCanonicalIsAFixedPoint(t *testing.T) {
+	all := knob.Catalogue()
+	rapid.Check(t, func(t *rapid.T) {
+		k := rapid.SampledFrom(all).Draw(t, "knob")
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9]{1,10}( ?[KMG]i?B?)?`),
+			rapid.SampledFrom([]string{"on", "off", "auto", "cubic"})).Draw(t, "text")
+		canonical, err := k.Parse(text)
+		if err != nil {
+			return
+		}
+		if again, err := k.Parse(canonical); again != canonical || err != nil {
+			t.Fatalf("%s: Parse(%q) = %q, which parses to %q, %v", k.ID, text, canonical, again, err)
+		}
+	})
+}
+
+func TestSuggest(t *testing.T) {
+	for text, want := range map[string]model.KnobID{
+		"tcp_rmem":              "tcp.recv_buffer_max",
+		"net.ipv4.tcp_sack":     "tcp.sack",
+		"net/ipv4/tcp_sack":     "tcp.sack",
+		"tcp.sakc":              "tcp.sack",
+		"mtu":                   "link.mtu",
+		"tcp.recv-buffer-max":   "tcp.recv_buffer_max",
+		"net.inet.tcp.sack":     "tcp.sack",
+		"Window":                "window",
+		"tcp.congestion_contrl": "tcp.congestion_control",
+	} {
+		if got := knob.Suggest(text); len(got) == 0 || got[0] != want {
+			t.Errorf("Suggest(%q) = %v, want %s first", text, got, want)
+		}
+	}
+	if got := knob.Suggest("completely.different.thing"); got != nil {
+		t.Errorf("Suggest of nothing similar = %v", got)
+	}
+}
+
+func TestApplyFlow(t *testing.T) {
+	base := model.Flow{Engine: "tcpbulk", Nagle: true}
+	got, err := knob.ApplyFlow(base, []model.Assignment{
+		{Knob: "window", Value: "64KiB"}, {Knob: "mss", Value: "1400"}, {Knob: "streams", Value: "4"},
+		{Knob: "block", Value: "131072"}, {Knob: "nodelay", Value: "1"}, {Knob: "congestion", Value: "bbr"},
+	})
+	want := model.Flow{Engine: "tcpbulk", Window: 65536, MSS: 1400, Streams: 4, Block: 131072, Congestion: "bbr"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("ApplyFlow: %v\n%s", err, diff)
+	}
+	_, err = knob.ApplyFlow(base, []model.Assignment{
+		{Knob: "tcp.sack", Value: "1"}, {Host: model.Near, Knob: "mss", Value: "1400"}, {Knob: "widnow", Value: "1"}, {Knob: "mss", Value: "big"},
+	})
+	for _, want := range []string{"knob tcp.sack", `knob mss of host "a"`, "did you mean window", `value "big" of mss`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("ApplyFlow = %v, want all faults, also %q", err, want)
+		}
+	}
+}
+
+func TestPlanOrdersChanges(t *testing.T) {
+	now := map[model.KnobID]string{"tcp.recv_buffer_max": "6291456", "tcp.send_buffer_max": "4194304", "link.mtu": "1500", "tcp.sack": "1"}
+	got := knob.Plan(now, []model.Assignment{
+		{Knob: "link.mtu", Value: "9000"}, {Knob: "tcp.send_buffer_max", Value: "65536"},
+		{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "67108864"},
+	})
+	var order []string
+	for _, a := range got {
+		order = append(order, string(a.Knob))
+	}
+	want := []string{"tcp.recv_buffer_max", "tcp.sack", "link.mtu", "tcp.send_buffer_max"} // grow, the rest by risk, shrink
+	if !slices.Equal(order, want) {
+		t.Errorf("Plan = %v, want %v", order, want)
+	}
+}
+
+func TestMemoryConforms(t *testing.T) {
+	var m knobtest.Memory
+	here, gone := knob.Place{Native: "a"}, knob.Place{Native: "b"}
+	m.Set(here, "1 2  3")
+	b, err := m.Open(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	absent, err := m.Open(gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	knobtest.Run(t, knobtest.Case{Backend: b, Other: "4", Bad: []string{""}, Absent: absent})
+}
+
+func TestHintsByCause(t *testing.T) {
+	for _, c := range []struct {
+		cause error
+		want  string
+	}{
+		{fs.ErrPermission, "as root"},
+		{errors.ErrUnsupported, "leave out tcp.sack"},
+		{fs.ErrNotExist, "gone"},
+		{errors.New("other"), ""},
+	} {
+		err := fmt.Errorf("apply: %w", &knob.Error{Op: "write", Knob: "tcp.sack", Place: "x", Err: c.cause})
+		if got := knob.Hint(err); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("Hint(%v) = %q, want %q", err, got, c.want)
+		}
+		if !errors.Is(err, c.cause) {
+			t.Errorf("%v does not wrap its cause", err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Package knobtest is what every backend of a knob must do, as a test, and a
+// backend in memory to test others with.
+package knobtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"testing"
+
+	"linerate/internal/host/knob"
+)
+
+// Case is one backend and what to write to it.
+type Case struct {
+	Backend knob.Backend
+	Other   string       // a legal text that it does not hold now
+	Bad     []string     // texts that Check or Write refuses
+	Absent  knob.Backend // a place of the same mechanism that does not exist
+}
+
+// Run tests c. It leaves the value that it found.
+func Run(t *testing.T, c Case) {
+	ctx := t.Context()
+	old := read(t, c.Backend)
+	if knob.SameText(old) == knob.SameText(c.Other) {
+		t.Fatalf("the backend already holds %q: nothing would be tested", c.Other)
+	}
+
+	t.Run("check changes nothing", func(t *testing.T) {
+		if err := c.Backend.Check(ctx, c.Other); err != nil {
+			t.Errorf("Check(%q) = %v", c.Other, err)
+		}
+		expect(t, c.Backend, old)
+	})
+	t.Run("write then read", func(t *testing.T) {
+		for _, v := range []string{c.Other, c.Other, old} { // what Read returned may be written back
+			if err := c.Backend.Write(ctx, v); err != nil {
+				t.Fatalf("Write(%q) = %v", v, err)
+			}
+			expect(t, c.Backend, v)
+		}
+	})
+	t.Run("refused values change nothing", func(t *testing.T) {
+		for _, bad := range c.Bad {
+			err := c.Backend.Check(ctx, bad)
+			if err == nil { // only then would anybody write it
+				err = c.Backend.Write(ctx, bad)
+			}
+			if err == nil {
+				t.Errorf("%q was accepted", bad)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a bad value reads as a vanished device: %v", err)
+			}
+			expect(t, c.Backend, old)
+		}
+	})
+	t.Run("ended context", func(t *testing.T) {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := c.Backend.Read(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("Read = %v, want context canceled", err)
+		}
+		if err := c.Backend.Write(ended, c.Other); !errors.Is(err, context.Canceled) {
+			t.Errorf("Write = %v, want context canceled", err)
+		}
+		expect(t, c.Backend, old)
+	})
+	t.Run("absent", func(t *testing.T) {
+		if _, err := c.Absent.Read(ctx); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Read = %v, want it to wrap fs.ErrNotExist", err)
+		}
+		if err := c.Absent.Check(ctx, c.Other); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Check = %v, want it to wrap fs.ErrNotExist", err)
+		}
+		if err := c.Absent.Write(ctx, c.Other); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Write = %v, want it to wrap fs.ErrNotExist", err)
+		}
+	})
+}
+
+func read(t *testing.T, b knob.Backend) string {
+	t.Helper()
+	raw, err := b.Read(t.Context())
+	if err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	return raw
+}
+
+func expect(t *testing.T, b knob.Backend, want string) {
+	t.Helper()
+	if got := read(t, b); knob.SameText(got) != knob.SameText(want) {
+		t.Errorf("holds %q, want %q", got, want)
+	}
+}
+
+// Memory holds native texts by place. Its zero value is empty; it is safe for
+// concurrent use.
+type Memory struct {
+	mu     sync.Mutex
+	texts  map[knob.Place]string
+	Refuse func(p knob.Place, raw string) error // asked before each write; nil refuses nothing
+}
+
+// Set puts a text at p, as somebody else would.
+func (m *Memory) Set(p knob.Place, raw string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.texts == nil {
+		m.texts = make(map[knob.Place]string)
+	}
+	m.texts[p] = raw
+}
+
+// Remove makes p vanish.
+func (m *Memory) Remove(p knob.Place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.texts, p)
+}
+
+// Open returns the backend of p. It is what knob.Host.Backend wants.
+func (m *Memory) Open(p knob.Place) (knob.Backend, error) { return cell{m, p}, nil }
+
+type cell struct {
+	m *Memory
+	p knob.Place
+}
+
+// Read returns the text.
+func (c cell) Read(ctx context.Context) (string, error) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	raw, ok := c.m.texts[c.p]
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if !ok {
+		return "", fmt.Errorf("%s: %w", c.p, fs.ErrNotExist)
+	}
+	return raw, nil
+}
+
+// Check refuses the empty text.
+func (c cell) Check(ctx context.Context, raw string) error {
+	if raw == "" {
+		return errors.New("empty value")
+	}
+	_, err := c.Read(ctx)
+	return err
+}
+
+// Write sets the text of a place that exists.
+func (c cell) Write(ctx context.Context, raw string) error {
+	if _, err := c.Read(ctx); err != nil {
+		return err
+	}
+	if c.m.Refuse != nil {
+		if err := c.m.Refuse(c.p, raw); err != nil {
+			return err
+		}
+	}
+	c.m.Set(c.p, raw)
+	return nil
+}

@@ -1,0 +1,49 @@
+package knobtest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// childVar tells a test process that it is the one inside the namespaces, and
+// of which test.
+const childVar = "LINERATE_TEST_NAMESPACE"
+
+// InNamespace runs the calling test once more in a process of its own, in new
+// network and mount namespaces, and reports its outcome. It returns true in that
+// process and false in the first one, whose test should return then:
+//
+//	if !knobtest.InNamespace(t) {
+//		return
+//	}
+//
+// A process is used because /proc/sys/net shows the namespace of the thread
+// that asks. Without root, a user namespace gives the rights; where the system
+// allows neither, the test is skipped.
+func InNamespace(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(childVar) == t.Name() {
+		return true
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), childVar+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if cmd.Process == nil {
+		t.Skipf("this system allows no network namespace here: %v", err)
+	}
+	if err != nil {
+		t.Errorf("in the namespace: %v\n%s", err, out)
+	} else {
+		t.Logf("in the namespace:\n%s", out)
+	}
+	return false
+}

@@ -1,0 +1,188 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// maxName is the longest name of a congestion control in bytes:
+// TCP_CA_NAME_MAX less the final zero, Linux include/net/tcp.h.
+const maxName = 15
+
+func knobID(s string) model.KnobID { return model.KnobID(s) }
+
+// ValueError says that a text is no value of a knob, and what would be.
+type ValueError struct {
+	Knob model.KnobID
+	Text string
+	Want string // "a size from 4 KiB to 2 GiB, such as 64KiB"
+	Err  error  // what the parser of the unit said; nil when the text is merely out of range
+}
+
+// Error returns the whole sentence.
+func (e *ValueError) Error() string {
+	s := fmt.Sprintf("value %q of %s: want %s", e.Text, e.Knob, e.Want)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the error of the unit's parser.
+func (e *ValueError) Unwrap() error { return e.Err }
+
+// Parse reads a value as a person writes it and returns the canonical text:
+// "64KiB" becomes "65536", "on" becomes "1". Canonical texts parse to
+// themselves. The error is a *ValueError that says what would be right.
+func (k Knob) Parse(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	if k.Zero != "" && (text == "0" || strings.EqualFold(text, k.Zero)) {
+		return "0", nil
+	}
+	switch k.Type {
+	case TypeBytes:
+		b, err := units.ParseBytes(text)
+		return k.inRange(text, int64(b), err)
+	case TypeInt:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil { // strconv's own text repeats the value and names a Go function
+			err = errors.Unwrap(err)
+		}
+		return k.inRange(text, n, err)
+	case TypeBool:
+		switch strings.ToLower(text) {
+		case "1", "on", "yes", "true", "enabled":
+			return "1", nil
+		case "0", "off", "no", "false", "disabled":
+			return "0", nil
+		}
+	case TypeEnum:
+		i := slices.IndexFunc(k.Choices, func(c Choice) bool {
+			return c.Value == text || strings.EqualFold(c.Meaning, text)
+		})
+		if i >= 0 {
+			return k.Choices[i].Value, nil
+		}
+	case TypeName:
+		if text != "" && len(text) <= maxName && strings.Trim(text, nameBytes) == "" {
+			return text, nil
+		}
+	}
+	return "", &ValueError{Knob: k.ID, Text: text, Want: k.want()}
+}
+
+const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+
+func (k Knob) inRange(text string, n int64, err error) (string, error) {
+	if err != nil || n < k.Min || n > k.Max {
+		return "", &ValueError{Knob: k.ID, Text: text, Want: k.want(), Err: err}
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// want says what Parse accepts.
+func (k Knob) want() string {
+	var s string
+	switch k.Type {
+	case TypeBytes:
+		s = fmt.Sprintf("a size from %s to %s, such as 64KiB", units.Bytes(k.Min), units.Bytes(k.Max))
+		if k.Max < 1<<16 {
+			s = fmt.Sprintf("%d to %d bytes", k.Min, k.Max)
+		}
+	case TypeInt:
+		s = fmt.Sprintf("%d to %d %s", k.Min, k.Max, k.Unit)
+	case TypeBool:
+		s = "on or off"
+	case TypeEnum:
+		var all []string
+		for _, c := range k.Choices {
+			all = append(all, c.Value+" ("+c.Meaning+")")
+		}
+		s = strings.Join(all, ", ")
+	case TypeName:
+		s = fmt.Sprintf("a name of 1 to %d letters, digits, - and _, such as cubic", maxName)
+	}
+	if k.Zero != "" {
+		s += ", or " + k.Zero
+	}
+	return s
+}
+
+// Format returns canonical for people: "64 KiB", "on", "1 (on, with a random
+// offset)". A text that is not canonical is returned as it is.
+func (k Knob) Format(canonical string) string {
+	if k.Zero != "" && canonical == "0" {
+		return k.Zero
+	}
+	n, err := strconv.ParseInt(canonical, 10, 64)
+	switch {
+	case k.Type == TypeBytes && err == nil && k.Max < 1<<16: // packet sizes are known by their bytes
+		return canonical + " B"
+	case k.Type == TypeBytes && err == nil:
+		return units.Bytes(n).String()
+	case k.Type == TypeInt && err == nil && k.Unit != "":
+		return canonical + " " + k.Unit
+	case k.Type == TypeBool && canonical == "1":
+		return "on"
+	case k.Type == TypeBool && canonical == "0":
+		return "off"
+	case k.Type == TypeEnum:
+		for _, c := range k.Choices {
+			if c.Value == canonical {
+				return c.Value + " (" + c.Meaning + ")"
+			}
+		}
+	}
+	return canonical
+}
+
+// ApplyFlow returns f with the assignments of flow knobs in a applied, in
+// order. Values may be canonical or as a person writes them. Every fault is
+// reported, joined: an unknown knob, a knob of a host, a bad value.
+func ApplyFlow(f model.Flow, a []model.Assignment) (model.Flow, error) {
+	var faults []error
+	for _, one := range a {
+		if err := applyFlow(&f, one); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return f, errors.Join(faults...)
+}
+
+func applyFlow(f *model.Flow, a model.Assignment) error {
+	k, ok := ByID(a.Knob)
+	if !ok {
+		return UnknownError(a.Knob)
+	}
+	if k.Scope != ScopeFlow || a.Host != "" {
+		return fmt.Errorf("knob %s of host %q: not a setting of the flow", a.Knob, a.Host)
+	}
+	v, err := k.Parse(a.Value)
+	if err != nil {
+		return err
+	}
+	n, _ := strconv.ParseInt(v, 10, 64) // 0 for names, which do not use it
+	switch k.ID {
+	case "window":
+		f.Window = units.Bytes(n)
+	case "mss":
+		f.MSS = int(n)
+	case "streams":
+		f.Streams = int(n)
+	case "block":
+		f.Block = units.Bytes(n)
+	case "nodelay":
+		f.Nagle = n == 0
+	case "congestion":
+		f.Congestion = v
+	default:
+		return fmt.Errorf("knob %s: %w by this version's flows", k.ID, errors.ErrUnsupported)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package knob
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/words"
+)
+
+// UnknownError returns an error that says that id is no knob, with the ids
+// that may have been meant.
+func UnknownError(id model.KnobID) error {
+	s := Suggest(string(id))
+	if len(s) == 0 {
+		return fmt.Errorf("unknown knob %q", id)
+	}
+	words := make([]string, len(s))
+	for i, one := range s {
+		words[i] = string(one)
+	}
+	return fmt.Errorf("unknown knob %q; did you mean %s?", id, strings.Join(words, " or "))
+}
+
+// Suggest returns up to three ids that unknown may have meant, best first. It
+// knows the native names of all systems ("tcp_rmem"), parts of ids ("mtu") and
+// slips of the keyboard; nothing similar gives none.
+func Suggest(unknown string) []model.KnobID {
+	type scored struct {
+		id       model.KnobID
+		distance int
+	}
+	text := plainName(unknown)
+	if text == "" {
+		return nil
+	}
+	var found []scored
+	for _, k := range Catalogue() {
+		best := words.Distance(text, plainName(string(k.ID)))
+		if len(text) >= 3 && strings.Contains(plainName(string(k.ID)), text) {
+			best = min(best, 1)
+		}
+		for _, n := range k.Native {
+			native := plainName(n.Name)
+			if native == text || len(text) >= 3 && strings.HasSuffix(native, "."+text) {
+				best = 0
+			}
+		}
+		if best <= max(2, len(text)/4) {
+			found = append(found, scored{k.ID, best})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b scored) int { return cmp.Compare(a.distance, b.distance) })
+	var ids []model.KnobID
+	for _, s := range found[:min(len(found), 3)] {
+		ids = append(ids, s.id)
+	}
+	return ids
+}
+
+// plainName makes the ways of writing a name equal: case, slashes, hyphens.
+func plainName(s string) string {
+	return strings.NewReplacer("/", ".", "-", "_", " ", "_").Replace(strings.ToLower(strings.TrimSpace(s)))
+}

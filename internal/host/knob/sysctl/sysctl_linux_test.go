@@ -1,0 +1,28 @@
+package sysctl_test
+
+import (
+	"errors"
+	"testing"
+
+	"linerate/internal/host/knob/knobtest"
+)
+
+func TestConformanceInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	absent := open(t, "", "net.ipv4.tcp_nothing")
+	for name, c := range map[string]knobtest.Case{
+		"net.ipv4.tcp_rmem": {Other: "4096 65536 65536", Bad: []string{"", "a b c", "0 0 0"}},
+		"net.ipv4.tcp_sack": {Other: "0", Bad: []string{"x", "-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Backend, c.Absent = open(t, "", name), absent
+			knobtest.Run(t, c)
+		})
+	}
+	err := open(t, "", "net.ipv4.tcp_congestion_control").Write(t.Context(), "nosuchalgorithm")
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("write of an unknown algorithm = %v, want it to wrap errors.ErrUnsupported", err)
+	}
+}

@@ -1,0 +1,35 @@
+package watchdog
+
+import (
+	"flag"
+	"fmt"
+	"io"
+)
+
+// Args returns the flags that make another process's ParseArgs return c, as
+// far as it can be told in words: not Command, After and Host.Backend.
+func (c Config) Args() []string {
+	return []string{
+		"--dir", c.Dir, "--proc-sys", c.Host.ProcSys, "--interface", c.Host.Interface, "--cap", c.Cap.String(),
+		"--patience", c.Patience.String(),
+	}
+}
+
+// ParseArgs reads what Args returns.
+func ParseArgs(args []string) (Config, error) {
+	var c Config
+	f := flag.NewFlagSet("watchdog", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // the error says it
+	f.StringVar(&c.Dir, "dir", "", "directory of the journal")
+	f.StringVar(&c.Host.ProcSys, "proc-sys", "", "root of the sysctl files")
+	f.StringVar(&c.Host.Interface, "interface", "", "that knobs of links act on")
+	f.DurationVar(&c.Cap, "cap", 0, "longest deadline that is accepted")
+	f.DurationVar(&c.Patience, "patience", 0, "wait for another watchdog to end")
+	if err := f.Parse(args); err != nil {
+		return Config{}, fmt.Errorf("watchdog: %w", err)
+	}
+	if f.NArg() > 0 {
+		return Config{}, fmt.Errorf("watchdog: unexpected argument %q", f.Arg(0))
+	}
+	return c, nil
+}

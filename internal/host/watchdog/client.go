@@ -1,0 +1,245 @@
+package watchdog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// farewell is how long Close waits for the watchdog to undo and end. A driver
+// that resets its link takes 1 to 10 s for each change.
+const farewell = time.Minute
+
+// Client is the agent's side of a watchdog. It is safe for concurrent use;
+// calls wait for each other.
+type Client struct {
+	// Recovered are the changes that the watchdog found left by an earlier one
+	// when it started, as from Recover; RecoveryErr says what was wrong then.
+	Recovered   []model.Change
+	RecoveryErr error
+
+	cfg     Config
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	replies chan reply    // closed when the watchdog's output ends
+	gone    chan struct{} // closed when its process ended
+	exit    error         // valid after gone, like the next three
+	rescued bool          // the process failed, and Recover was called in its place
+	left    []model.Change
+	leftErr error // of Recover
+	talk    *tail
+	mu      sync.Mutex // one call at a time
+	last    int        // id of the last request
+	close   sync.Once
+}
+
+// Start starts a watchdog in a session of its own and returns when it has the
+// journal. The error wraps journal.ErrLocked, naming the holder, when another
+// watchdog is at work, and fs.ErrPermission when the journal's directory may
+// not be written. ctx ends the waiting only, not the watchdog: Close does.
+func Start(ctx context.Context, cfg Config) (*Client, error) {
+	command := cfg.Command
+	if command == nil {
+		program, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("start watchdog: %w", err)
+		}
+		command = []string{program, "watchdog"}
+	}
+	command = append(slices.Clone(command), cfg.Args()...)
+	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail{}}
+	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
+	c.cmd.Stderr = c.talk
+	c.cmd.SysProcAttr = ownSession()
+	out, err := c.connect()
+	if err != nil {
+		return nil, fmt.Errorf("start watchdog: %w", err)
+	}
+	go c.listen(context.WithoutCancel(ctx), out)
+	hello, err := c.await(ctx, 0)
+	switch {
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), c.Close())
+	case !hello.Ready:
+		_ = c.Close() // its exit status says what hello says
+		return nil, fmt.Errorf("start watchdog: %w", hello.err())
+	}
+	c.Recovered, c.RecoveryErr = hello.Changes, hello.err()
+	return c, nil
+}
+
+// connect starts the process.
+func (c *Client) connect() (io.Reader, error) {
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.in = in
+	return out, c.cmd.Start()
+}
+
+// listen owns the watchdog's output and its process. It does the work of a
+// watchdog that was killed: no deadline would undo any more.
+func (c *Client) listen(ctx context.Context, out io.Reader) {
+	guarding := false
+	_ = readLines(out, func(r reply) bool { // the exit status says more than a read error
+		guarding = guarding || r.Ready
+		c.replies <- r
+		return true
+	})
+	c.close.Do(func() { _ = c.in.Close() }) // a watchdog that cannot be understood has to undo and end
+	if c.exit = c.cmd.Wait(); c.exit != nil && guarding {
+		c.rescued = true
+		c.left, c.leftErr = Recover(ctx, c.cfg)
+	}
+	close(c.gone)
+	close(c.replies)
+}
+
+// Gone is closed when the watchdog's process ended. If it was killed, what it had
+// applied was undone in its place before that, as by Recover; see Undo.
+func (c *Client) Gone() <-chan struct{} { return c.gone }
+
+// Apply makes the changes on this host, all or none, and takes them back after
+// deadline from now unless Extend moves it. Values may be canonical or as a
+// person writes them. It returns the changes in the order in which they were
+// made. On an error nothing is applied any more, also nothing of an earlier
+// Apply, and it returns what was undone. A second Apply before Undo adds to the
+// transaction: Old stays the text before the first, and a knob set again gets
+// the value that it would have got at first. The error wraps fs.ErrPermission,
+// errors.ErrUnsupported, ErrForeign or ErrExpired, and has a hint (knob.Hint).
+func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline time.Duration) ([]model.Change, error) {
+	r, err := c.call(ctx, request{Op: opApply, Changes: changes, Deadline: deadline})
+	return r.Changes, err
+}
+
+// Verify returns the knobs that do not hold what was written. The error wraps
+// ErrIdle when nothing is applied and ErrExpired.
+func (c *Client) Verify(ctx context.Context) ([]Mismatch, error) {
+	r, err := c.call(ctx, request{Op: opVerify})
+	return r.Mismatches, err
+}
+
+// Extend moves the deadline to d from now. The error wraps ErrIdle or ErrExpired.
+func (c *Client) Extend(ctx context.Context, d time.Duration) error {
+	_, err := c.call(ctx, request{Op: opExtend, Deadline: d})
+	return err
+}
+
+// Undo takes back what is applied, newest first, and returns what became of
+// each change. With nothing applied it does nothing. After the deadline it
+// returns what that undid, with an error that wraps ErrExpired. After the end of
+// a watchdog that was killed it returns what was undone in its place, with an
+// error that wraps ErrGone: Recover tells whether anything is left.
+func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
+	r, err := c.call(ctx, request{Op: opUndo})
+	if !errors.Is(err, ErrGone) {
+		return r.Changes, err
+	}
+	select {
+	case <-c.gone:
+		return c.left, err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the end of the watchdog: %w", ctx.Err())
+	}
+}
+
+// Read returns the canonical values of the knobs, as knob.Host.Read does.
+func (c *Client) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
+	r, err := c.call(ctx, request{Op: opRead, Knobs: ids})
+	return r.Values, err
+}
+
+// Close ends the watchdog, which undoes what is applied, and waits for that.
+// The error says what could not be undone. It is idempotent.
+func (c *Client) Close() error {
+	c.close.Do(func() { _ = c.in.Close() }) // fails only when the process is gone
+	limit := time.NewTimer(farewell)
+	defer limit.Stop()
+	for {
+		select {
+		case <-c.gone:
+			if c.exit == nil || c.rescued && c.leftErr == nil {
+				return nil
+			}
+			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.talk.text()), c.leftErr)
+		case <-c.replies: // nobody waits for them any more
+		case <-limit.C:
+			return fmt.Errorf("watchdog (process %d): still undoing after %s", c.cmd.Process.Pid, farewell)
+		}
+	}
+}
+
+func (c *Client) call(ctx context.Context, r request) (reply, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return reply{}, fmt.Errorf("ask the watchdog: %w", err)
+	}
+	c.last++
+	r.ID = c.last
+	if err := writeLine(c.in, r); err != nil {
+		return reply{}, fmt.Errorf("%w: %w", ErrGone, err)
+	}
+	a, err := c.await(ctx, r.ID)
+	if err != nil {
+		return reply{}, err
+	}
+	return a, a.err()
+}
+
+// await returns the reply to request id. Replies to earlier requests, whose
+// callers gave up, are dropped.
+func (c *Client) await(ctx context.Context, id int) (reply, error) {
+	for {
+		select {
+		case r, ok := <-c.replies:
+			if !ok {
+				return reply{}, fmt.Errorf("%w%s", ErrGone, c.talk.text())
+			}
+			if r.ID == id {
+				return r, nil
+			}
+		case <-ctx.Done():
+			return reply{}, fmt.Errorf("wait for the watchdog: %w", ctx.Err())
+		}
+	}
+}
+
+// tail keeps the end of what the watchdog says on its standard error.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+// Write keeps the last 4 KiB.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, p...)
+	t.b = t.b[max(0, len(t.b)-4096):]
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := bytes.TrimSpace(t.b); len(s) > 0 {
+		return ": " + string(s)
+	}
+	return ""
+}

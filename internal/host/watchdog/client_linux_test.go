@@ -1,0 +1,186 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// start starts a watchdog process whose agent is this test.
+func start(t *testing.T, b bench, dir string) *Client {
+	t.Helper()
+	t.Setenv(roleVar, "watchdog")
+	c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // tests that care close it themselves
+	return c
+}
+
+func TestClient(t *testing.T) {
+	b, dir := fakeBench(t), t.TempDir()
+	before := b.values(t)
+	c := start(t, b, dir)
+	changes, err := c.Apply(t.Context(), b.changes, time.Minute)
+	if err != nil || len(changes) != 3 {
+		t.Fatalf("Apply = %+v, %v", changes, err)
+	}
+	values, err := c.Read(t.Context(), []model.KnobID{"tcp.sack", "link.mtu"})
+	if v, ok := values["tcp.sack"].Get(); v != "0" || !ok || values["link.mtu"].IsKnown() || err != nil {
+		t.Errorf("Read = %v, %v", values, err)
+	}
+	if err := c.Extend(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
+		t.Errorf("Verify = %v, %v", bad, err)
+	}
+
+	// A second one does not come between, and nothing of the first is undone.
+	_, err = Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
+	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(c.cmd.Process.Pid)) {
+		t.Errorf("second Start = %v, want ErrLocked and the holder", err)
+	}
+	if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond}); !errors.Is(err, journal.ErrLocked) {
+		t.Errorf("Recover = %v, want ErrLocked", err)
+	}
+	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
+		t.Errorf("Verify = %v, %v", bad, err)
+	}
+
+	pid := c.cmd.Process.Pid
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for range 2 { // asked, then not even asked
+		if err := c.Extend(short, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Extend with an ended context = %v", err)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil { // the late reply is not taken for this one
+		t.Errorf("Verify = %v, %v", bad, err)
+	}
+	for range 2 {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	}
+	b.expect(t, before, "after Close")
+	if _, err := c.Verify(t.Context()); !errors.Is(err, ErrGone) {
+		t.Errorf("Verify after Close = %v, want ErrGone", err)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	b := fakeBench(t)
+	before := b.values(t)
+	c := start(t, b, t.TempDir())
+	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	pid := c.cmd.Process.Pid
+	if sid, err := syscall.Getpgid(pid); sid != pid || err != nil {
+		t.Errorf("the watchdog is in group %d, %v: not its own", sid, err)
+	}
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
+		if bad, err := c.Verify(t.Context()); len(bad) != 0 || err != nil {
+			t.Errorf("Verify after %v = %v, %v", s, bad, err)
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Gone()
+	b.expect(t, before, "after SIGTERM")
+}
+
+// TestKilledWatchdogIsReplaced: the agent that lives on undoes by itself, and
+// tells what became of each change.
+func TestKilledWatchdogIsReplaced(t *testing.T) {
+	b, dir := fakeBench(t), t.TempDir()
+	before := b.values(t)
+	c := start(t, b, dir)
+	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Gone()
+	b.expect(t, before, "after the watchdog was killed")
+	if changes, err := c.Undo(t.Context()); !errors.Is(err, ErrGone) || len(changes) != 3 || changes[0].State != model.ChangeUndone {
+		t.Errorf("Undo = %+v, %v, want what was undone and ErrGone", changes, err)
+	}
+	if changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); len(changes) != 0 || err != nil {
+		t.Errorf("Recover = %+v, %v, want nothing left", changes, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v, although all is undone", err)
+	}
+}
+
+// TestDeadlineWhileTheAgentHangs: a stopped agent asks for nothing and is no
+// end of input, so the deadline undoes. The agent learns it when it goes on.
+func TestDeadlineWhileTheAgentHangs(t *testing.T) {
+	b := fakeBench(t)
+	before := b.values(t)
+	last := slices.Index(b.steps(t), "applied tcp.recv_buffer_max") + 1 // what shrinks comes last
+	_, said := b.run(t, fmt.Sprintf("%s=%d:stop", crashVar, last), deadlineVar+"=500ms")
+	b.expect(t, before, "after the deadline")
+	if !strings.Contains(said, ErrExpired.Error()) {
+		t.Errorf("the agent says %q, want that the deadline passed", said)
+	}
+}
+
+func TestStartWithoutADirectory(t *testing.T) {
+	t.Setenv(roleVar, "watchdog")
+	file := filepath.Join(t.TempDir(), "file")
+	setFile(t, file, "in the way")
+	_, err := Start(t.Context(), Config{Dir: filepath.Join(file, "state"), Command: os.Args[:1]})
+	if err == nil || !strings.Contains(err.Error(), "state directory") || errors.Is(err, ErrGone) {
+		t.Errorf("Start = %v, want the reason", err)
+	}
+}
+
+func TestStartOfSomethingElse(t *testing.T) {
+	_, err := Start(t.Context(), Config{Dir: t.TempDir(), Command: []string{"/bin/sh", "-c", "echo no such thing >&2", "sh"}})
+	if !errors.Is(err, ErrGone) || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("Start = %v, want ErrGone and what the program said", err)
+	}
+	if _, err := Start(t.Context(), Config{Command: []string{filepath.Join(t.TempDir(), "none")}}); err == nil {
+		t.Error("Start of a missing program succeeded")
+	}
+}
+
+func TestArgsRoundTrip(t *testing.T) {
+	want := Config{Dir: "/a b", Host: knob.Host{ProcSys: "/p", Interface: "eth0"}, Cap: time.Hour, Patience: time.Second}
+	got, err := ParseArgs(want.Args())
+	if err != nil || got.Dir != want.Dir || got.Host.ProcSys != "/p" || got.Host.Interface != "eth0" || got.Cap != time.Hour ||
+		got.Patience != time.Second {
+		t.Errorf("ParseArgs(Args) = %+v, %v", got, err)
+	}
+	if _, err := ParseArgs([]string{"extra"}); err == nil {
+		t.Error("an extra argument was accepted")
+	}
+}

@@ -1,0 +1,224 @@
+package watchdog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// bench is a host to crash on.
+type bench struct {
+	host    knob.Host
+	changes []model.Assignment
+}
+
+// fakeBench is a tree of files: no rights are needed.
+func fakeBench(t *testing.T) bench {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"tcp_rmem": "4096\t131072\t33554432", "tcp_wmem": "4096\t16384\t4194304", "tcp_sack": "1",
+	} {
+		setFile(t, filepath.Join(root, "net", "ipv4", name), text)
+	}
+	return bench{
+		host: knob.Host{ProcSys: root},
+		changes: []model.Assignment{
+			{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "65536"},
+			{Host: model.Far, Knob: "tcp.send_buffer_max", Value: "67108864"},
+			{Host: model.Far, Knob: "tcp.sack", Value: "0"},
+		},
+	}
+}
+
+// realBench is the kernel, in the test's own namespace.
+func realBench(t *testing.T) bench {
+	t.Helper()
+	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wd0", MTU: 1500, TxQLen: 1000}, PeerName: "wd1"}
+	if err := netlink.LinkAdd(l); err != nil {
+		t.Fatal(err)
+	}
+	return bench{
+		host: knob.Host{Interface: "wd0"},
+		changes: []model.Assignment{
+			{Host: model.Near, Knob: "tcp.recv_buffer_max", Value: "65536"},
+			{Host: model.Near, Knob: "tcp.sack", Value: "0"},
+			{Host: model.Near, Knob: "link.mtu", Value: "9000"},
+		},
+	}
+}
+
+func setFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// values returns the native texts of the bench's knobs.
+func (b bench) values(t *testing.T) map[model.KnobID]string {
+	t.Helper()
+	all := make(map[model.KnobID]string)
+	for _, c := range b.changes {
+		_, p, err := b.host.Place(c.Knob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := b.host.ReadRaw(t.Context(), c.Knob, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[c.Knob] = raw
+	}
+	return all
+}
+
+// run has an agent process apply and undo the changes and returns when it and
+// its watchdog are gone, with the state directory that they leave and what the
+// agent said.
+func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
+	t.Helper()
+	dir = t.TempDir()
+	changes, err := json.Marshal(b.changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Dir: dir, Host: b.host}
+	alive, held, err := os.Pipe() // both processes hold its other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alive.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(append(os.Environ(), environment...), roleVar+"=agent", changesVar+"="+string(changes),
+		// Fields drops empty words, so flags without a value are left out.
+		configVar+"=--dir="+cfg.Dir+" --proc-sys="+cfg.Host.ProcSys+" --interface="+cfg.Host.Interface)
+	cmd.ExtraFiles = []*os.File{held}
+	out, err := cmd.CombinedOutput()
+	if closeErr := held.Close(); closeErr != nil {
+		t.Fatal(closeErr)
+	}
+	interrupted := slices.ContainsFunc(environment, func(e string) bool { return strings.HasPrefix(e, crashVar) })
+	if err != nil && !interrupted {
+		t.Fatalf("agent: %v\n%s", err, out)
+	}
+	if err := alive.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alive.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("%v: a process is still alive\n%s", environment, out)
+	}
+	return dir, string(out)
+}
+
+// steps returns the names of all steps of an undisturbed run.
+func (b bench) steps(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "steps")
+	b.run(t, stepsVar+"="+path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// crashEverywhere kills the agent, the watchdog and both after every step.
+// Whatever is killed, all knobs hold their old values: at once when the
+// watchdog lives, else after Recover.
+func crashEverywhere(t *testing.T, b bench) {
+	before := b.values(t)
+	steps := b.steps(t)
+	// 3 knobs: intent, write, read, applied; look, restore, undone; and closed once.
+	if len(steps) != 3*7+1 {
+		t.Fatalf("%d steps: %q", len(steps), steps)
+	}
+	for _, target := range []string{"agent", "watchdog", "both"} {
+		for n, step := range steps {
+			crash := fmt.Sprintf("%s=%d:%s", crashVar, n+1, target)
+			dir, _ := b.run(t, crash)
+			if target != "agent" {
+				if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
+					t.Errorf("kill %s after %q: Recover: %v", target, step, err)
+				}
+			}
+			b.expect(t, before, fmt.Sprintf("kill %s after %q", target, step))
+			records, damage, err := journal.Read(dir)
+			if open := journal.OpenIntents(records); len(open) > 0 || len(damage) > 0 || err != nil {
+				t.Errorf("kill %s after %q: open %v, damage %v, %v", target, step, open, damage, err)
+			}
+		}
+	}
+}
+
+func (b bench) expect(t *testing.T, want map[model.KnobID]string, when string) {
+	t.Helper()
+	for id, got := range b.values(t) {
+		if knob.SameText(got) != knob.SameText(want[id]) {
+			t.Errorf("%s: %s holds %q, want %q", when, id, got, want[id])
+		}
+	}
+}
+
+func TestCrashAfterEveryStepOnFakeTree(t *testing.T) { crashEverywhere(t, fakeBench(t)) }
+
+func TestCrashAfterEveryStepInNamespace(t *testing.T) {
+	if knobtest.InNamespace(t) {
+		crashEverywhere(t, realBench(t))
+	}
+}
+
+// TestForeignChangeSurvivesEveryCrash: somebody else changes a knob while it
+// is ours, then something is killed. The knob keeps the foreign value and is
+// reported, the others go back.
+func TestForeignChangeSurvivesEveryCrash(t *testing.T) {
+	b := fakeBench(t)
+	steps := b.steps(t)
+	sack := filepath.Join(b.host.ProcSys, "net", "ipv4", "tcp_sack")
+	want := b.values(t)
+	want["tcp.sack"] = "7"
+	first, last := slices.Index(steps, "applied tcp.sack"), slices.Index(steps, "restore tcp.sack")
+	if first < 0 || last < first {
+		t.Fatalf("steps %q", steps)
+	}
+	for n := first; n < last-1; n++ { // from applied on, up to the look of its undo
+		for _, target := range []string{"agent", "both"} {
+			setFile(t, sack, "1")
+			dir, _ := b.run(t, fmt.Sprintf("%s=%d:%s", crashVar, n+1, target), fmt.Sprintf("%s=%d:%s=7", foreignVar, n+1, sack))
+			when := fmt.Sprintf("foreign change, kill %s after %q", target, steps[n])
+			if target == "both" {
+				changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host})
+				i := slices.IndexFunc(changes, func(c model.Change) bool { return c.Knob == "tcp.sack" })
+				if err != nil || i < 0 || changes[i].State != model.ChangeForeign || !strings.Contains(changes[i].Detail, `"7"`) {
+					t.Errorf("%s: Recover = %+v, %v", when, changes, err)
+				}
+			}
+			b.expect(t, want, when)
+			records, _, err := journal.Read(dir)
+			foreign := slices.ContainsFunc(records, func(r journal.Record) bool { return r.Kind == journal.KindForeign })
+			if !foreign || err != nil {
+				t.Errorf("%s: the journal does not report it: %v", when, err)
+			}
+		}
+	}
+}

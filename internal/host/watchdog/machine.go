@@ -1,0 +1,212 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// machine is a host with its journal: what both a live watchdog and recovery
+// undo with.
+type machine struct {
+	host   knob.Host
+	j      *journal.Journal
+	origin journal.Origin
+	after  func(step string)
+}
+
+func newMachine(cfg Config, j *journal.Journal) *machine {
+	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After}
+	if m.after == nil {
+		m.after = func(string) {}
+	}
+	return m
+}
+
+// record appends r with the time of now, then lets the test look.
+func (m *machine) record(r journal.Record, step string) error {
+	r.Time = time.Now().UTC()
+	if err := m.j.Append(r); err != nil {
+		return err
+	}
+	m.after(step)
+	return nil
+}
+
+// recover is undoOpen for a journal that another process left. See Recover.
+func (m *machine) recover(ctx context.Context) ([]model.Change, error) {
+	var errs []error
+	if d := m.j.Damage(); len(d) > 0 {
+		errs = append(errs, fmt.Errorf("%s: line %d: %s: saved beside it: %w", m.j.Path(), d[0].Line, d[0].Reason, journal.ErrDamaged))
+		if err := m.j.Compact(); err != nil { // it takes no records before
+			errs = append(errs, err)
+		}
+	}
+	changes, err := m.undoOpen(ctx)
+	for _, o := range m.j.OpenIntents() {
+		if m.elsewhere(o) {
+			changes = append(changes, change(o, model.ChangeApplied, "left alone: it was made in another network namespace of this machine"))
+		}
+	}
+	return changes, errors.Join(append(errs, err)...)
+}
+
+// undoOpen undoes all open intents of this machine in this network namespace.
+func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
+	return m.undo(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+}
+
+func (m *machine) elsewhere(o journal.Unfinished) bool {
+	return o.Origin.SameBoot(m.origin) && !o.Origin.SameNamespace(m.origin)
+}
+
+// undo takes back the intents of each place, the place that was written last
+// first, and closes the transactions that are over then. It returns one change
+// for each knob. A change that could not be taken back is ChangeFailed, part of
+// the error, and stays open in the journal for another try. A journal that
+// takes no records (a full disk) does not keep a knob from its old value: the
+// record is what a later recovery would find out itself.
+func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.Change, error) {
+	ctx = context.WithoutCancel(ctx)
+	var changes []model.Change
+	var errs []error
+	for _, group := range byPlaceNewestFirst(open) {
+		state, detail, err := m.undoPlace(ctx, group)
+		changes = append(changes, changesOf(group, state, detail)...)
+		if err != nil {
+			errs = append(errs, err)
+			continue // stays open
+		}
+		kind := map[model.ChangeState]journal.Kind{
+			model.ChangeUndone: journal.KindUndone, model.ChangeForeign: journal.KindForeign,
+		}[state]
+		if kind == "" {
+			kind = journal.KindFailed
+		}
+		for _, o := range slices.Backward(group) {
+			r := journal.Record{Kind: kind, Transaction: o.Transaction, Number: o.Number, Detail: detail}
+			if err := m.record(r, fmt.Sprintf("%s %s", kind, o.Knob)); err != nil {
+				errs = append(errs, fmt.Errorf("%s was undone, its record was not written: %w", o.Knob, err))
+			}
+		}
+	}
+	return changes, errors.Join(append(errs, m.closeOver(open))...)
+}
+
+// closeOver closes the transactions of undone that have no open intent left.
+func (m *machine) closeOver(undone []journal.Unfinished) error {
+	var ids []string
+	for _, o := range undone {
+		if !slices.Contains(ids, o.Transaction) {
+			ids = append(ids, o.Transaction)
+		}
+	}
+	left := m.j.OpenIntents()
+	for _, id := range ids {
+		if slices.ContainsFunc(left, func(o journal.Unfinished) bool { return o.Transaction == id }) {
+			continue
+		}
+		if err := m.record(journal.Record{Kind: journal.KindClosed, Transaction: id}, "closed"); err != nil {
+			return err
+		}
+	}
+	return m.j.Tidy()
+}
+
+// undoPlace is compare-and-restore of one place: the old text is written only
+// where the place holds a text that the intents wrote. The error says that the
+// outcome is open still.
+func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (model.ChangeState, string, error) {
+	first, last := group[0], group[len(group)-1]
+	id, place := last.Knob, first.Place
+	now, err := m.host.ReadRaw(ctx, id, place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return model.ChangeFailed, err.Error(), nil // nothing is left to undo
+	}
+	if err != nil {
+		return model.ChangeFailed, err.Error(), fmt.Errorf("undo: %w", err)
+	}
+	m.after("look " + string(id))
+	switch {
+	case knob.SameText(now) == knob.SameText(first.Old):
+		return model.ChangeUndone, "", nil
+	case place.Volatile() && !first.Origin.SameBoot(m.origin):
+		return model.ChangeForeign, fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now), nil
+	case !wrote(group, now):
+		return model.ChangeForeign, fmt.Sprintf("holds %q, which linerate did not write: left alone", now), nil
+	}
+	err = m.host.WriteRaw(ctx, id, place, first.Old)
+	if err == nil {
+		m.after("restore " + string(id))
+		err = m.confirm(ctx, id, place, first.Old)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return model.ChangeFailed, err.Error(), nil
+	}
+	if err != nil {
+		return model.ChangeFailed, err.Error(), fmt.Errorf("undo: %w", err)
+	}
+	return model.ChangeUndone, "", nil
+}
+
+// confirm reads back what was written.
+func (m *machine) confirm(ctx context.Context, id model.KnobID, p knob.Place, want string) error {
+	got, err := m.host.ReadRaw(ctx, id, p)
+	if err != nil {
+		return err
+	}
+	if knob.SameText(got) != knob.SameText(want) {
+		return &knob.Error{Op: "read back", Knob: id, Place: p.String(), Err: fmt.Errorf("wrote %q, it holds %q", want, got)}
+	}
+	return nil
+}
+
+func wrote(group []journal.Unfinished, now string) bool {
+	return slices.ContainsFunc(group, func(o journal.Unfinished) bool {
+		return slices.ContainsFunc(o.Wrote, func(w string) bool { return knob.SameText(w) == knob.SameText(now) })
+	})
+}
+
+// byPlaceNewestFirst groups intents, oldest first in each group, and puts the
+// group with the newest intent first.
+func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
+	var places []knob.Place
+	groups := make(map[knob.Place][]journal.Unfinished)
+	for _, o := range slices.Backward(open) {
+		if groups[o.Place] == nil {
+			places = append(places, o.Place)
+		}
+		groups[o.Place] = append(groups[o.Place], o)
+	}
+	ordered := make([][]journal.Unfinished, len(places))
+	for i, p := range places {
+		slices.Reverse(groups[p])
+		ordered[i] = groups[p]
+	}
+	return ordered
+}
+
+// changesOf returns one change for each knob of group, newest first, each with
+// the text written last.
+func changesOf(group []journal.Unfinished, s model.ChangeState, detail string) []model.Change {
+	var changes []model.Change
+	for _, o := range slices.Backward(group) {
+		if !slices.ContainsFunc(changes, func(c model.Change) bool { return c.Knob == o.Knob }) {
+			changes = append(changes, change(o, s, detail))
+		}
+	}
+	return changes
+}
+
+func change(o journal.Unfinished, s model.ChangeState, detail string) model.Change {
+	return model.Change{
+		Host: o.Host, Knob: o.Knob, Native: o.Place.String(), Old: o.Old, New: o.New, State: s, Detail: detail,
+	}
+}

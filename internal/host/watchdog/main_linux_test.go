@@ -1,0 +1,146 @@
+package watchdog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// The test program is also the two processes that the tests kill: an agent that
+// applies and undoes, and its watchdog. These variables say which one it is and
+// what happens to it.
+const (
+	roleVar     = "LINERATE_TEST_ROLE"     // "agent" or "watchdog"
+	configVar   = "LINERATE_TEST_CONFIG"   // flags of the agent's watchdog
+	changesVar  = "LINERATE_TEST_CHANGES"  // JSON, of the agent
+	stepsVar    = "LINERATE_TEST_STEPS"    // file to which the watchdog adds the name of each step
+	deadlineVar = "LINERATE_TEST_DEADLINE" // of the agent's Apply; a minute without it
+	crashVar    = "LINERATE_CRASH"         // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone
+	foreignVar  = "LINERATE_TEST_FOREIGN"  // N:path=text: somebody else writes text after step N
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVar) {
+	case "watchdog":
+		os.Exit(exitCode(watchdogMain()))
+	case "agent":
+		os.Exit(exitCode(agentMain()))
+	}
+	os.Exit(m.Run())
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+func watchdogMain() error {
+	cfg, err := ParseArgs(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	cfg.After = interruptions()
+	return Serve(context.Background(), os.Stdin, os.Stdout, cfg)
+}
+
+// agentMain does one run's worth of calls.
+func agentMain() error {
+	ctx := context.Background()
+	cfg, err := ParseArgs(strings.Fields(os.Getenv(configVar)))
+	if err != nil {
+		return err
+	}
+	cfg.Command = os.Args[:1]
+	var changes []model.Assignment
+	if err := json.Unmarshal([]byte(os.Getenv(changesVar)), &changes); err != nil {
+		return err
+	}
+	if err := os.Setenv(roleVar, "watchdog"); err != nil {
+		return err
+	}
+	deadline := time.Minute
+	if s := os.Getenv(deadlineVar); s != "" {
+		if deadline, err = time.ParseDuration(s); err != nil {
+			return err
+		}
+	}
+	c, err := Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Apply(ctx, changes, deadline); err != nil {
+		return err
+	}
+	if _, err := c.Verify(ctx); err != nil {
+		return err
+	}
+	if _, err := c.Undo(ctx); err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// interruptions returns the hook that the variables ask for.
+func interruptions() func(step string) {
+	crashAt, target := numbered(os.Getenv(crashVar))
+	foreignAt, foreign := numbered(os.Getenv(foreignVar))
+	n := 0
+	return func(step string) {
+		n++
+		if path := os.Getenv(stepsVar); path != "" {
+			addLine(path, step)
+		}
+		if n == foreignAt {
+			path, text, _ := strings.Cut(foreign, "=")
+			must(os.WriteFile(path, []byte(text+"\n"), 0o644))
+		}
+		if target == "stop" && step == "closed" {
+			must(syscall.Kill(os.Getppid(), syscall.SIGCONT))
+		}
+		if n != crashAt {
+			return
+		}
+		if target == "stop" {
+			must(syscall.Kill(os.Getppid(), syscall.SIGSTOP))
+		}
+		if target == "agent" || target == "both" {
+			must(syscall.Kill(os.Getppid(), syscall.SIGKILL))
+		}
+		if target == "watchdog" || target == "both" {
+			must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+			select {} // until it arrives
+		}
+	}
+}
+
+func numbered(s string) (int, string) {
+	n, rest, _ := strings.Cut(s, ":")
+	i, _ := strconv.Atoi(n) // 0, no step, where there is no number
+	return i, rest
+}
+
+func addLine(path, line string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	must(err)
+	_, err = fmt.Fprintln(f, line)
+	must(err)
+	must(f.Close())
+}
+
+// must is for the processes that have no test to fail.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

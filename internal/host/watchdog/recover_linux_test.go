@@ -1,0 +1,144 @@
+package watchdog
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+)
+
+func TestRecoverLooksWhereTheChangeWasMade(t *testing.T) {
+	here := journal.Here()
+	for name, c := range map[string]struct {
+		origin journal.Origin
+		holds  string
+		after  string
+		state  model.ChangeState
+		open   bool
+	}{
+		"here":                    {here, "0", "1", model.ChangeUndone, false},
+		"here, foreign":           {here, "2", "2", model.ChangeForeign, false},
+		"here, old already":       {here, "1", "1", model.ChangeUndone, false},
+		"other namespace":         {journal.Origin{Boot: here.Boot, Netns: here.Netns + 1}, "0", "0", model.ChangeApplied, true},
+		"other boot":              {journal.Origin{Boot: "other", Netns: here.Netns}, "0", "0", model.ChangeForeign, false},
+		"other boot, old already": {journal.Origin{Boot: "other", Netns: here.Netns}, "1", "1", model.ChangeUndone, false},
+		"origin unknown":          {journal.Origin{}, "0", "1", model.ChangeUndone, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, t.TempDir())
+			j, err := journal.Open(d.cfg.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+				Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: c.origin,
+			}})
+			if err := errors.Join(err, j.Close()); err != nil {
+				t.Fatal(err)
+			}
+			d.memory.Set(sack, c.holds)
+			changes, err := Recover(t.Context(), d.cfg)
+			if err != nil || len(changes) != 1 || changes[0].State != c.state {
+				t.Errorf("Recover = %+v, %v, want %s", changes, err, c.state)
+			}
+			d.expect(sack, c.after)
+			records, _, err := journal.Read(d.cfg.Dir)
+			if open := len(journal.OpenIntents(records)) > 0; open != c.open || err != nil {
+				t.Errorf("open %v, %v, want %v", open, err, c.open)
+			}
+		})
+	}
+}
+
+func TestRecoverWithNothingToDo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	if changes, err := Recover(t.Context(), Config{Dir: dir}); changes != nil || err != nil {
+		t.Errorf("Recover = %v, %v", changes, err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Recover made a directory: %v", err)
+	}
+}
+
+// TestRecoverFromDamage: what can be read is undone, the rest is reported and
+// kept.
+func TestRecoverFromDamage(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.start(t.Context(), sinceBoot)
+	d.apply("tcp.sack", "0", "tcp.recv_buffer_max", "1MiB")
+	path := filepath.Join(d.cfg.Dir, "journal.jsonl")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	d.memory.Set(sack, "0")
+	d.memory.Set(rmem, "4096 131072 1048576")
+	first, rest, _ := strings.Cut(string(text), "\n")
+	if !strings.Contains(first, "tcp_sack") {
+		t.Fatalf("the first record is %s", first)
+	}
+	if err := os.WriteFile(path, []byte("#"+first+"\n"+rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := Recover(t.Context(), d.cfg)
+	if !errors.Is(err, journal.ErrDamaged) || len(changes) != 1 || changes[0].Knob != "tcp.recv_buffer_max" || changes[0].State != model.ChangeUndone {
+		t.Errorf("Recover = %+v, %v, want what is readable undone", changes, err)
+	}
+	d.expect(rmem, "4096\t131072\t33554432")
+	if _, err := os.Stat(path + ".damaged-1"); err != nil {
+		t.Error(err)
+	}
+	if changes, err := Recover(t.Context(), d.cfg); changes != nil || err != nil {
+		t.Errorf("second Recover = %v, %v", changes, err)
+	}
+}
+
+// An agent that is started while the watchdog of the one before it still undoes
+// must not find its host locked, nor changed.
+func TestRecoverWaitsForADyingWatchdog(t *testing.T) {
+	b, dir := fakeBench(t), t.TempDir()
+	before := b.values(t)
+	first := start(t, b, dir)
+	if _, err := first.Apply(t.Context(), b.changes, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	go func() {
+		_, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Minute})
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("Recover did not wait: %v", err)
+	case <-time.After(3 * retry):
+	}
+	go func() { done <- first.Close() }()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	b.expect(t, before, "after Recover")
+
+	second := start(t, b, dir)
+	starting := make(chan error, 1)
+	go func() {
+		c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Minute})
+		if err == nil {
+			err = c.Close()
+		}
+		starting <- err
+	}()
+	if err := errors.Join(second.Close(), <-starting); err != nil {
+		t.Errorf("Start while another watchdog ends: %v", err)
+	}
+}

@@ -1,0 +1,253 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+const (
+	// look is how often a live deadline is compared with the clock, which may
+	// have gone on while timers stood still (suspend to memory).
+	look = time.Second
+	// pending is how many replies may wait for an agent that does not read.
+	pending = 16
+	// secondTry is after how long an undo that failed is tried again: a driver
+	// that is busy with a link needs seconds.
+	secondTry = 10 * time.Second
+	// parting is how long the last replies may take to be written.
+	parting = time.Second
+)
+
+// server is the watchdog's one goroutine that touches the host.
+type server struct {
+	m       *machine
+	cfg     Config
+	clock   func() time.Duration
+	t       *transaction // nil when nothing is applied
+	expires time.Duration
+	expired bool           // the deadline undid t, and the agent has not acknowledged it
+	undone  []model.Change // by the deadline
+
+	unfinished bool          // the last undo left something open
+	again      time.Duration // when that is tried again
+}
+
+// serve is Serve without the signals. clock counts from any point.
+func serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config, clock func() time.Duration) error {
+	replies := make(chan reply, pending)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for r := range replies {
+			if writeLine(out, r) != nil {
+				return // the agent is gone: its input ends too
+			}
+		}
+	}()
+	err := guard(ctx, in, replies, cfg, clock)
+	close(replies)
+	select { // an agent that is stopped must not keep a finished watchdog alive
+	case <-written:
+	case <-time.After(parting):
+	}
+	return err
+}
+
+// guard opens the journal, says hello and answers until the end.
+func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, clock func() time.Duration) (err error) {
+	dir, err := cfg.dir()
+	if err != nil {
+		replies <- reply{Error: remote(err)}
+		return err
+	}
+	j, err := cfg.open(ctx, dir)
+	if err != nil {
+		replies <- reply{Error: remote(err)}
+		return err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+
+	s := &server{m: newMachine(cfg, j), cfg: cfg, clock: clock}
+	recovered, err := s.m.recover(ctx)
+	replies <- reply{Ready: true, Changes: recovered, Error: remote(err)}
+
+	requests := make(chan request)
+	ended := make(chan error, 1)
+	done := make(chan struct{})
+	defer close(done)
+	// This goroutine may stay in a read of in when ctx ends: no system can wake
+	// it up from there for every kind of file. The process ends then.
+	go func() {
+		ended <- readLines(in, func(r request) bool {
+			select {
+			case requests <- r:
+				return true
+			case <-done:
+				return false
+			}
+		})
+	}()
+	stopped := s.loop(ctx, requests, ended, replies)
+	_, err = s.m.undoOpen(ctx)
+	return errors.Join(stopped, err)
+}
+
+// loop answers requests and watches the deadline. It ends with the agent.
+func (s *server) loop(ctx context.Context, requests <-chan request, ended <-chan error, replies chan<- reply) error {
+	tick := time.NewTimer(look)
+	defer tick.Stop()
+	for {
+		tick.Reset(s.nextLook())
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case <-tick.C:
+			s.watchDeadline(ctx)
+		case r := <-requests:
+			s.watchDeadline(ctx)
+			if err := r.check(); err != nil {
+				return err
+			}
+			select {
+			case replies <- s.answer(ctx, r):
+			default:
+				return errors.New("the agent asks and does not read the answers")
+			}
+		}
+	}
+}
+
+func (s *server) nextLook() time.Duration {
+	if s.t == nil {
+		return look
+	}
+	return max(0, min(look, s.expires-s.clock()))
+}
+
+// watchDeadline undoes a transaction whose time is over, and tries again what
+// an undo before could not do.
+func (s *server) watchDeadline(ctx context.Context) {
+	now := s.clock()
+	switch {
+	case s.t != nil && now >= s.expires:
+		s.t, s.expired = nil, true
+	case s.unfinished && now >= s.again:
+	default:
+		return
+	}
+	// What stays open is reported by the next Undo, or at the end.
+	changes, _ := s.undoOpen(ctx)
+	if s.expired {
+		s.undone = lastWord(append(s.undone, changes...))
+	}
+}
+
+// undoOpen undoes what is open and notes whether anything is left.
+func (s *server) undoOpen(ctx context.Context) ([]model.Change, error) {
+	changes, err := s.m.undoOpen(ctx)
+	s.unfinished, s.again = err != nil, s.clock()+secondTry
+	return changes, err
+}
+
+// lastWord keeps of the changes to each knob the last.
+func lastWord(changes []model.Change) []model.Change {
+	var out []model.Change
+	for _, c := range changes {
+		i := slices.IndexFunc(out, func(o model.Change) bool { return o.Knob == c.Knob && o.Native == c.Native })
+		if i < 0 {
+			out = append(out, c)
+			continue
+		}
+		out[i] = c
+	}
+	return out
+}
+
+func (s *server) answer(ctx context.Context, r request) reply {
+	a := reply{ID: r.ID}
+	var err error
+	switch {
+	case r.Op == opRead:
+		a.Values = s.cfg.Host.Read(ctx, r.Knobs...)
+	case r.Op == opUndo:
+		a.Changes, err = s.undo(ctx)
+	case s.expired:
+		err = ErrExpired
+	case r.Op == opApply:
+		a.Changes, err = s.apply(ctx, r)
+	case s.t == nil && (r.Op == opVerify || r.Op == opExtend):
+		err = ErrIdle
+	case r.Op == opVerify:
+		a.Mismatches = s.t.verify(ctx)
+	case r.Op == opExtend:
+		err = s.extend(r.Deadline)
+	default:
+		err = fmt.Errorf("unknown request %q", r.Op)
+	}
+	a.Error = remote(err)
+	return a
+}
+
+// apply makes the changes of r or undoes the whole transaction, and returns
+// what was made or undone.
+func (s *server) apply(ctx context.Context, r request) ([]model.Change, error) {
+	err := s.checkDeadline(r.Deadline)
+	var changes []model.Change
+	if err == nil && s.t == nil {
+		// What an undo could not finish (a full disk, say) would be no baseline.
+		_, err = s.undoOpen(ctx)
+		s.t = s.m.begin()
+	}
+	if err == nil {
+		s.expires = s.clock() + r.Deadline
+		changes, err = s.t.apply(ctx, r.Changes, time.Now().Add(r.Deadline), func() error {
+			if s.clock() >= s.expires {
+				return ErrExpired
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		return changes, nil
+	}
+	s.t = nil
+	changes, undoErr := s.undoOpen(ctx)
+	return changes, errors.Join(err, undoErr)
+}
+
+func (s *server) checkDeadline(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("deadline %s: want more than nothing", units.FormatDuration(d))
+	}
+	if s.cfg.Cap > 0 && d > s.cfg.Cap {
+		return fmt.Errorf("deadline %s: this host allows %s at most", units.FormatDuration(d), units.FormatDuration(s.cfg.Cap))
+	}
+	return nil
+}
+
+func (s *server) extend(d time.Duration) error {
+	if err := s.checkDeadline(d); err != nil {
+		return err
+	}
+	s.expires = s.clock() + d
+	return nil
+}
+
+func (s *server) undo(ctx context.Context) ([]model.Change, error) {
+	changes, err := s.undoOpen(ctx)
+	if s.expired {
+		changes = lastWord(append(s.undone, changes...))
+		err = errors.Join(ErrExpired, err)
+	}
+	s.t, s.expired, s.undone = nil, false, nil
+	return changes, err
+}

@@ -1,0 +1,349 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// desk is a watchdog in this process, over a host in memory, asked by hand.
+type desk struct {
+	t       *testing.T
+	memory  *knobtest.Memory
+	cfg     Config
+	ask     io.WriteCloser
+	replies chan reply
+	done    chan error
+	id      int
+}
+
+func place(native string) knob.Place { return knob.Place{Mechanism: knob.Sysctl, Native: native} }
+
+var (
+	rmem = place("net.ipv4.tcp_rmem")
+	sack = place("net.ipv4.tcp_sack")
+)
+
+func newDesk(t *testing.T, dir string) *desk {
+	t.Helper()
+	d := &desk{t: t, memory: &knobtest.Memory{}}
+	d.memory.Set(rmem, "4096\t131072\t33554432")
+	d.memory.Set(sack, "1")
+	d.memory.Set(place("net.ipv4.tcp_timestamps"), "1")
+	d.cfg = Config{Dir: dir, Host: knob.Host{Backend: d.memory.Open}}
+	return d
+}
+
+// start serves until the test ends or stop is called, and returns the hello.
+func (d *desk) start(ctx context.Context, clock func() time.Duration) reply {
+	d.t.Helper()
+	requests, ask := io.Pipe()
+	answers, out := io.Pipe()
+	replies, done, cfg := make(chan reply), make(chan error, 1), d.cfg
+	d.ask, d.replies, d.done = ask, replies, done
+	go func() {
+		done <- serve(ctx, requests, out, cfg, clock)
+		_ = errors.Join(out.Close(), requests.Close()) // as the end of its process does
+	}()
+	go func() {
+		_ = readLines(answers, func(r reply) bool { replies <- r; return true })
+		close(replies)
+	}()
+	return <-d.replies
+}
+
+func (d *desk) stop() error {
+	_ = d.ask.Close()
+	return <-d.done
+}
+
+func (d *desk) call(r request) reply {
+	d.t.Helper()
+	d.id++
+	r.ID = d.id
+	if err := writeLine(d.ask, r); err != nil {
+		d.t.Fatal(err)
+	}
+	a, ok := <-d.replies
+	if !ok || a.ID != r.ID {
+		d.t.Fatalf("reply %+v to request %d, open %v", a, r.ID, ok)
+	}
+	return a
+}
+
+func (d *desk) apply(knobsAndValues ...string) reply {
+	d.t.Helper()
+	r := request{Op: opApply, Deadline: time.Minute}
+	for pair := range slices.Chunk(knobsAndValues, 2) {
+		r.Changes = append(r.Changes, model.Assignment{Host: model.Near, Knob: model.KnobID(pair[0]), Value: pair[1]})
+	}
+	return d.call(r)
+}
+
+func (d *desk) expect(p knob.Place, want string) {
+	d.t.Helper()
+	b, err := d.memory.Open(p)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if got, err := b.Read(d.t.Context()); got != want || err != nil {
+		d.t.Errorf("%s holds %q, %v, want %q", p, got, err, want)
+	}
+}
+
+func TestApplyVerifyUndo(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	if hello := d.start(t.Context(), sinceBoot); !hello.Ready || hello.Error != nil {
+		t.Fatalf("hello = %+v", hello)
+	}
+	a := d.apply("tcp.sack", "off", "tcp.recv_buffer_max", "64KiB", "tcp.timestamps", "1")
+	var made []string
+	for _, c := range a.Changes {
+		made = append(made, fmt.Sprintf("%s %s: %s -> %s, %s%s", c.Host, c.Native, knob.SameText(c.Old), c.New, c.State, c.Detail))
+	}
+	want := []string{ // what shrinks comes last; what is as wanted is written like the rest
+		"a net.ipv4.tcp_sack: 1 -> 0, applied",
+		"a net.ipv4.tcp_timestamps: 1 -> 1, applied",
+		"a net.ipv4.tcp_rmem: 4096 131072 33554432 -> 4096 65536 65536, applied",
+	}
+	if !slices.Equal(made, want) || a.Error != nil {
+		t.Errorf("Apply = %q, %+v, want %q", made, a.Error, want)
+	}
+	if v := d.call(request{Op: opVerify}); len(v.Mismatches) != 0 || v.Error != nil {
+		t.Errorf("Verify = %+v", v)
+	}
+	d.memory.Set(sack, "5")
+	if v := d.call(request{Op: opVerify}); len(v.Mismatches) != 1 || v.Mismatches[0].Got != "5" || v.Mismatches[0].Want != "0" {
+		t.Errorf("Verify after a foreign change = %+v", v)
+	}
+	u := d.call(request{Op: opUndo})
+	if len(u.Changes) != 3 || u.Error != nil ||
+		u.Changes[0].Knob != "tcp.recv_buffer_max" || u.Changes[0].State != model.ChangeUndone ||
+		u.Changes[1].Knob != "tcp.timestamps" || u.Changes[1].State != model.ChangeUndone ||
+		u.Changes[2].Knob != "tcp.sack" || u.Changes[2].State != model.ChangeForeign {
+		t.Errorf("Undo = %+v, want the newest first, undone, then the foreign one", u)
+	}
+	d.expect(rmem, "4096\t131072\t33554432") // the raw text, tabs and all
+	d.expect(sack, "5")
+	if u := d.call(request{Op: opUndo}); len(u.Changes) != 0 || u.Error != nil {
+		t.Errorf("second Undo = %+v", u)
+	}
+	for _, o := range []op{opVerify, opExtend} {
+		if a := d.call(request{Op: o, Deadline: time.Second}); !errors.Is(a.err(), ErrIdle) {
+			t.Errorf("%s with nothing applied = %v, want ErrIdle", o, a.err())
+		}
+	}
+	if err := d.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestApplyWhileApplied: the baseline stays the first one, and a level does not
+// depend on the level before it.
+func TestApplyWhileApplied(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.start(t.Context(), sinceBoot)
+	d.apply("tcp.recv_buffer_max", "64KiB")
+	d.expect(rmem, "4096 65536 65536")
+	a := d.apply("tcp.recv_buffer_max", "1MiB", "tcp.sack", "0")
+	d.expect(rmem, "4096 131072 1048576")
+	if a.Changes[0].Old != "4096\t131072\t33554432" {
+		t.Errorf("Old = %q, want the text before the first Apply", a.Changes[0].Old)
+	}
+	if u := d.call(request{Op: opUndo}); len(u.Changes) != 2 || u.Error != nil {
+		t.Errorf("Undo = %+v, want one change a knob", u)
+	}
+	d.expect(rmem, "4096\t131072\t33554432")
+	d.expect(sack, "1")
+	if err := d.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestApplyIsAllOrNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		sabotage func(d *desk)
+		apply    []string
+		want     string
+		cause    error
+	}{
+		"write refused": {func(d *desk) {
+			d.memory.Refuse = func(p knob.Place, raw string) error {
+				if p == rmem && raw != "4096\t131072\t33554432" {
+					return fs.ErrPermission
+				}
+				return nil
+			}
+		}, []string{"tcp.sack", "0", "tcp.recv_buffer_max", "1MiB"}, "write tcp.recv_buffer_max", fs.ErrPermission},
+		"bad value":     {func(*desk) {}, []string{"tcp.sack", "0", "tcp.recv_buffer_max", "1"}, "want a size", nil},
+		"unknown knob":  {func(*desk) {}, []string{"tcp.sack", "0", "tcp.sakc", "1"}, "did you mean tcp.sack", nil},
+		"twice":         {func(*desk) {}, []string{"tcp.sack", "0", "tcp.sack", "1"}, "set twice", nil},
+		"absent":        {func(*desk) {}, []string{"tcp.sack", "0", "tcp.mtu_probing", "1"}, "read tcp.mtu_probing", fs.ErrNotExist},
+		"no interface":  {func(*desk) {}, []string{"tcp.sack", "0", "link.mtu", "9000"}, "interface", errors.ErrUnsupported},
+		"knob of flows": {func(*desk) {}, []string{"tcp.sack", "0", "window", "64K"}, "not to a host", errors.ErrUnsupported},
+		"foreign": {func(d *desk) {
+			d.apply("tcp.timestamps", "0")
+			d.memory.Set(place("net.ipv4.tcp_timestamps"), "2")
+		}, []string{"tcp.sack", "0", "tcp.timestamps", "1"}, "linerate wrote", ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, t.TempDir())
+			d.start(t.Context(), sinceBoot)
+			c.sabotage(d)
+			err := d.apply(c.apply...).err()
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.cause != nil && !errors.Is(err, c.cause) {
+				t.Errorf("Apply = %v, want it to say %q and wrap %v", err, c.want, c.cause)
+			}
+			if errors.Is(c.cause, fs.ErrPermission) && !strings.Contains(knob.Hint(err), "as root") {
+				t.Errorf("hint = %q", knob.Hint(err))
+			}
+			d.expect(sack, "1")
+			d.expect(rmem, "4096\t131072\t33554432")
+			if a := d.call(request{Op: opVerify}); !errors.Is(a.err(), ErrIdle) {
+				t.Errorf("after a failed Apply, Verify = %v, want ErrIdle", a.err())
+			}
+			if err := d.stop(); err != nil {
+				t.Error(err)
+			}
+			records, _, err := journal.Read(d.cfg.Dir)
+			if open := journal.OpenIntents(records); len(open) != 0 || err != nil {
+				t.Errorf("open %v, %v", open, err)
+			}
+		})
+	}
+}
+
+// TestVanishedKnobIsReported: an interface that is gone takes its setting with
+// it; the rest is undone.
+func TestVanishedKnobIsReported(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.start(t.Context(), sinceBoot)
+	d.apply("tcp.sack", "0", "tcp.recv_buffer_max", "1MiB")
+	d.memory.Remove(rmem)
+	u := d.call(request{Op: opUndo})
+	if len(u.Changes) != 2 || u.Changes[0].State != model.ChangeFailed || u.Changes[0].Detail == "" || u.Changes[1].State != model.ChangeUndone {
+		t.Errorf("Undo = %+v", u)
+	}
+	if err := d.stop(); err != nil {
+		t.Errorf("a knob that is gone is not left to undo: %v", err)
+	}
+}
+
+// TestRefusedUndoStaysOpen: what could not be undone is tried again, also by
+// the next process.
+func TestRefusedUndoStaysOpen(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.start(t.Context(), sinceBoot)
+	d.apply("tcp.sack", "0")
+	d.memory.Refuse = func(knob.Place, string) error { return fs.ErrPermission }
+	if u := d.call(request{Op: opUndo}); !errors.Is(u.err(), fs.ErrPermission) || u.Changes[0].State != model.ChangeFailed {
+		t.Errorf("Undo = %+v", u)
+	}
+	if a := d.apply("tcp.sack", "0"); !errors.Is(a.err(), fs.ErrPermission) {
+		t.Errorf("Apply over an unfinished change = %v", a.err())
+	}
+	if err := d.stop(); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("the watchdog ended with %v, want what could not be undone", err)
+	}
+	d.expect(sack, "0")
+	d.memory.Refuse = nil
+	hello := d.start(t.Context(), sinceBoot)
+	if len(hello.Changes) != 1 || hello.Changes[0].State != model.ChangeUndone {
+		t.Errorf("hello = %+v, want the recovered change", hello)
+	}
+	d.expect(sack, "1")
+	if err := d.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEndUndoes(t *testing.T) {
+	for name, end := range map[string]func(d *desk, cancel func()){
+		"end of input":   func(d *desk, _ func()) { _ = d.ask.Close() },
+		"context":        func(_ *desk, cancel func()) { cancel() },
+		"nonsense":       func(d *desk, _ func()) { _, _ = io.WriteString(d.ask, "nonsense\n") },
+		"endless line":   func(d *desk, _ func()) { _, _ = d.ask.Write(make([]byte, maxLine+1)) },
+		"out of bounds":  func(d *desk, _ func()) { _ = writeLine(d.ask, request{ID: -1}) },
+		"never listened": func(d *desk, _ func()) { flood(d) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, t.TempDir())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			d.start(ctx, sinceBoot)
+			d.apply("tcp.sack", "0")
+			end(d, cancel)
+			<-d.done // an error or not: it undoes
+			d.expect(sack, "1")
+		})
+	}
+}
+
+// flood asks without reading until the watchdog has enough of it.
+func flood(d *desk) {
+	for n := range 10 * pending {
+		if err := writeLine(d.ask, request{ID: n + 100, Op: opVerify}); err != nil {
+			return
+		}
+		select {
+		case err := <-d.done:
+			d.done <- err
+			return
+		default:
+		}
+	}
+}
+
+func TestFullDiskChangesNothing(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16k")); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
+	d := newDesk(t, dir)
+	writes := 0
+	d.memory.Refuse = func(knob.Place, string) error { writes++; return nil }
+	d.start(t.Context(), sinceBoot)
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if a := d.apply("tcp.sack", "0"); a.Error == nil || !strings.Contains(a.Error.Text, "no space left") {
+		t.Errorf("Apply on a full disk = %+v", a.Error)
+	}
+	d.expect(sack, "1")
+	if writes != 0 {
+		t.Errorf("%d writes to the host", writes)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if a := d.apply("tcp.sack", "0"); a.Error != nil {
+		t.Errorf("Apply with space again = %v", a.Error)
+	}
+	// Full again while applied: the knob goes back although nothing can be written down.
+	if err := os.WriteFile(filler, make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	d.call(request{Op: opUndo})
+	d.expect(sack, "1")
+	_ = d.stop() // it may say that records are missing
+}

@@ -1,0 +1,227 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// transaction is all that was applied since the last undo.
+type transaction struct {
+	m      *machine
+	id     string
+	number int // of the last intent
+	held   []*held
+}
+
+// held is a place that the transaction has set.
+type held struct {
+	place  knob.Place
+	old    string             // native text before the transaction
+	now    string             // native text that it should hold
+	values []model.Assignment // of the knobs that live there, in the order of their first setting
+}
+
+// step is one change, worked out and not yet made.
+type step struct {
+	model.Assignment
+	held   *held
+	new    string
+	number int // of its intent
+}
+
+func (m *machine) begin() *transaction {
+	id := time.Now().UTC().Format("20060102T150405.000000000") + "-" + strconv.Itoa(os.Getpid())
+	return &transaction{m: m, id: id}
+}
+
+// apply makes the changes. On an error the caller undoes the transaction. stop
+// is asked before each write and ends it early.
+func (t *transaction) apply(ctx context.Context, changes []model.Assignment, deadline time.Time, stop func() error) ([]model.Change, error) {
+	steps, err := t.plan(ctx, changes)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.announce(steps, deadline); err != nil {
+		return nil, err
+	}
+	var made []model.Change
+	for _, s := range steps {
+		c := model.Change{
+			Host: s.Host, Knob: s.Knob, Native: s.held.place.String(), Old: s.held.old, New: s.new, State: model.ChangeApplied,
+		}
+		if err := errors.Join(stop(), ctx.Err()); err != nil {
+			return nil, err
+		}
+		if err := t.make(ctx, s); err != nil {
+			return nil, err
+		}
+		made = append(made, c)
+	}
+	return made, nil
+}
+
+// plan works out every native text, in the order in which they will be
+// written, and finds what can be found without writing.
+func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]step, error) {
+	now := make(map[model.KnobID]string)
+	var wanted []model.Assignment
+	var errs []error
+	for _, c := range changes {
+		k, h, err := t.hold(ctx, c.Knob)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		c.Value, err = k.Parse(c.Value)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if _, twice := now[c.Knob]; twice {
+			errs = append(errs, fmt.Errorf("%s is set twice", c.Knob))
+			continue
+		}
+		v, err := k.Decode(h.now)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		now[c.Knob] = v
+		wanted = append(wanted, c)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	var steps []step
+	for _, c := range knob.Plan(now, wanted) {
+		s, err := t.planOne(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, s)
+	}
+	return steps, nil
+}
+
+// hold returns the knob's place as the transaction knows it. A place that it
+// does not hold yet is read; one that it holds must hold what was written.
+func (t *transaction) hold(ctx context.Context, id model.KnobID) (knob.Knob, *held, error) {
+	k, p, err := t.m.host.Place(id)
+	if err != nil {
+		return k, nil, err
+	}
+	raw, err := t.m.host.ReadRaw(ctx, id, p)
+	if err != nil {
+		return k, nil, err
+	}
+	for _, h := range t.held {
+		if h.place != p {
+			continue
+		}
+		if knob.SameText(raw) != knob.SameText(h.now) {
+			return k, nil, fmt.Errorf("%s (%s): linerate wrote %q, it holds %q: %w", id, p, h.now, raw, ErrForeign)
+		}
+		return k, h, nil
+	}
+	// The value of an unfinished change is no baseline.
+	for _, o := range t.m.j.OpenIntents() {
+		if o.Place == p && !t.m.elsewhere(o) {
+			return k, nil, fmt.Errorf("%s (%s): an earlier change is not undone yet (by process %d)", id, p, o.Origin.PID)
+		}
+	}
+	h := &held{place: p, old: raw, now: raw}
+	t.held = append(t.held, h)
+	return k, h, nil
+}
+
+// planOne works out the text of c: that of the place before the transaction,
+// with all its knobs as the transaction wants them. So a level does not depend
+// on the levels tried before it.
+func (t *transaction) planOne(ctx context.Context, c model.Assignment) (step, error) {
+	_, p, err := t.m.host.Place(c.Knob)
+	if err != nil {
+		return step{}, err
+	}
+	h := t.held[slices.IndexFunc(t.held, func(h *held) bool { return h.place == p })]
+	i := slices.IndexFunc(h.values, func(v model.Assignment) bool { return v.Knob == c.Knob })
+	if i < 0 {
+		h.values = append(h.values, c)
+	} else {
+		h.values[i] = c
+	}
+	raw := h.old
+	for _, v := range h.values {
+		k, _ := knob.ByID(v.Knob) // found above
+		if raw, err = k.Encode(raw, v.Value); err != nil {
+			return step{}, fmt.Errorf("%s (%s): %w", v.Knob, p, err)
+		}
+	}
+	// A place that holds the text already is written like any other: a setting
+	// that was switched to and one that was not must not differ in anything else
+	// (statistics.md section 2).
+	t.number++
+	s := step{Assignment: c, held: h, new: raw, number: t.number}
+	h.now = raw
+	return s, t.m.host.Check(ctx, c.Knob, p, raw)
+}
+
+// announce has every change on disk before the first is made.
+func (t *transaction) announce(steps []step, deadline time.Time) error {
+	for _, s := range steps {
+		r := journal.Record{Kind: journal.KindIntent, Transaction: t.id, Number: s.number, Intent: &journal.Intent{
+			Host: s.Host, Knob: s.Knob, Place: s.held.place, Old: s.held.old, New: s.new,
+			Deadline: deadline.UTC(), Origin: t.m.origin,
+		}}
+		if err := t.m.record(r, "intent "+string(s.Knob)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// make writes one change, reads it back and records it.
+func (t *transaction) make(ctx context.Context, s step) error {
+	m, p := t.m, s.held.place
+	if err := m.host.WriteRaw(ctx, s.Knob, p, s.new); err != nil {
+		return err
+	}
+	m.after("write " + string(s.Knob))
+	got, err := m.host.ReadRaw(ctx, s.Knob, p)
+	if err != nil {
+		return err
+	}
+	m.after("read " + string(s.Knob))
+	// Recorded before it is judged: what a driver made of our value is ours to undo.
+	r := journal.Record{Kind: journal.KindApplied, Transaction: t.id, Number: s.number, Text: got}
+	if err := m.record(r, "applied "+string(s.Knob)); err != nil {
+		return err
+	}
+	return m.confirm(ctx, s.Knob, p, s.new)
+}
+
+// verify compares what the places hold with what was written.
+func (t *transaction) verify(ctx context.Context) []Mismatch {
+	var all []Mismatch
+	for _, h := range t.held {
+		for _, v := range h.values {
+			got, err := t.m.host.ReadRaw(ctx, v.Knob, h.place)
+			mis := Mismatch{Host: v.Host, Knob: v.Knob, Native: h.place.String(), Want: h.now, Got: got}
+			if err != nil {
+				mis.Reason = err.Error()
+			}
+			if err != nil || knob.SameText(got) != knob.SameText(h.now) {
+				all = append(all, mis)
+			}
+		}
+	}
+	return all
+}

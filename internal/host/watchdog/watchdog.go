@@ -1,0 +1,148 @@
+// Package watchdog changes the knobs of a host in a process that outlives the
+// agent, and takes the changes back.
+//
+// The agent starts the watchdog ([Start]), which leads a session of its own and
+// ignores the end of the terminal. From then on the watchdog alone writes:
+//
+//  1. Apply: every change of the call is in the journal, on disk, before the
+//     first is made. Then each is written and read back. If one fails, the
+//     whole transaction is undone.
+//  2. The transaction lives until its deadline, which Extend moves.
+//  3. Undo takes everything back, newest first, where the knob still holds what
+//     was written. So do the deadline, the death of the agent (end of input)
+//     and SIGTERM, without being asked.
+//
+// A watchdog that was killed leaves open intents in the journal; [Recover], or
+// the next watchdog when it starts, takes them back.
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// ErrExpired says that the deadline passed and the transaction was undone.
+// Undo acknowledges it; until then Apply, Verify and Extend return it.
+var ErrExpired = errors.New("the deadline passed: the changes were undone")
+
+// ErrIdle says that nothing is applied.
+var ErrIdle = errors.New("nothing is applied")
+
+// ErrGone says that the watchdog's process ended. The client undoes what a
+// killed one had applied; call Recover where that may have failed.
+var ErrGone = errors.New("the watchdog is gone")
+
+// ErrForeign says that somebody else changed a knob that linerate holds.
+var ErrForeign = errors.New("changed by somebody else")
+
+// Config says what a watchdog guards and how. The zero value guards this
+// machine without an interface, with its journal in the default directory.
+type Config struct {
+	Dir     string        // of the journal; "" is journal.DefaultDir
+	Host    knob.Host     // whose knobs
+	Cap     time.Duration // longest deadline that is accepted; 0 is no limit
+	Command []string      // starts the watchdog, before Args; nil is this program with "watchdog"
+	// Patience is how long to wait for another watchdog that has the journal: one
+	// whose agent has just died is undoing and will be gone. 0 is 5 s.
+	Patience time.Duration
+
+	// After is called when a step is done: "intent tcp.sack" (on disk), "write
+	// tcp.sack", "read tcp.sack", "applied tcp.sack" (on disk), and in undoing
+	// "look tcp.sack", "restore tcp.sack", "undone tcp.sack" (on disk), "closed".
+	// Tests interrupt the process there. Another process does not get it.
+	After func(step string)
+}
+
+// Mismatch is a knob that does not hold what was written.
+type Mismatch struct {
+	Host   model.Host   `json:"host"`
+	Knob   model.KnobID `json:"knob"`
+	Native string       `json:"native"`
+	Want   string       `json:"want"`             // native text
+	Got    string       `json:"got"`              // native text; "" when it cannot be read
+	Reason string       `json:"reason,omitempty"` // why it cannot be read
+}
+
+// Serve is the watchdog: it reads requests from in and answers on out until in
+// ends or ctx is done, and undoes what is applied before it returns. It is
+// meant for a process of its own, whose signals it takes over: SIGHUP, SIGINT
+// and SIGPIPE are ignored, SIGTERM ends it like ctx. The error says what could
+// not be undone. The rules of the exchange are those of Client.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
+	ctx, stop := shield(ctx)
+	defer stop()
+	return serve(ctx, in, out, cfg, sinceBoot)
+}
+
+// Recover undoes what a dead watchdog left applied on this machine, newest
+// first, and returns what became of each change. Changes made in another
+// network namespace are left open and returned as applied, with the reason. It
+// is cheap when there is nothing to do, and needs no rights then. The error
+// wraps journal.ErrLocked when a watchdog is and stays at work, and journal.ErrDamaged
+// when part of the journal could not be read; the rest was undone then, and
+// the damaged file is saved.
+func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
+	dir, err := cfg.dir()
+	if err != nil {
+		return nil, err
+	}
+	records, damage, err := journal.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 {
+		return nil, nil
+	}
+	j, err := cfg.open(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := newMachine(cfg, j).recover(ctx)
+	return changes, errors.Join(err, j.Close())
+}
+
+func (c Config) dir() (string, error) {
+	if c.Dir != "" {
+		return c.Dir, nil
+	}
+	return journal.DefaultDir()
+}
+
+const (
+	// patience is Config's default: longer than sysctls take to undo, and short
+	// enough for an agent that recovers to say hello in time.
+	patience = 5 * time.Second
+	// retry is how often a journal that is in use is tried again.
+	retry = 20 * time.Millisecond
+)
+
+// open opens the journal when the watchdog that has it, if any, is gone.
+func (c Config) open(ctx context.Context, dir string) (*journal.Journal, error) {
+	wait := c.Patience
+	if wait <= 0 {
+		wait = patience
+	}
+	late := time.NewTimer(wait)
+	defer late.Stop()
+	again := time.NewTicker(retry)
+	defer again.Stop()
+	for {
+		j, err := journal.Open(dir)
+		if !errors.Is(err, journal.ErrLocked) {
+			return j, err
+		}
+		select {
+		case <-late.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
