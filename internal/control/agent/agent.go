@@ -1,0 +1,237 @@
+// Package agent measures and changes one host for one controller.
+//
+// An agent lives as long as its session. Whatever ends the connection, a
+// controller that hangs up, a cut cable or a broken protocol, leaves the host
+// as it was: the test is closed, the knobs are undone.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// Knobs changes settings of the host. The calls do not overlap. An agent without
+// any measures only.
+type Knobs interface {
+	// Apply changes knobs, all or none, and undoes them at deadline by itself.
+	Apply(ctx context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error)
+	// Verify fails unless every applied knob reads back as it was set.
+	Verify(ctx context.Context) error
+	// Extend moves the deadline to d from now.
+	Extend(ctx context.Context, d time.Duration) error
+	// Undo puts back what was changed; without a change it does nothing.
+	Undo(ctx context.Context) ([]model.Change, error)
+	// Read reads current values; what does not exist is left out.
+	Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error)
+	// Close ends the owner of the knobs.
+	Close() error
+}
+
+// Limits bound what one session may do. The zero value of a field is the
+// protocol's own bound.
+type Limits struct {
+	MaxTime    time.Duration // of one run, warm-up included
+	MaxStreams int           // per direction
+	MaxBlock   units.Bytes   // per write, which costs memory for every stream
+}
+
+// Config is what an agent can do. Version and Engines are required.
+type Config struct {
+	Version string // linerate's
+	Engines []engine.Engine
+	// Facts reads the host; peer is the address of the other end's data path, or
+	// "". nil: unknown.
+	Facts func(ctx context.Context, peer string) (model.HostFacts, error)
+	// Knobs changes the host. nil: this agent measures only, and NoKnobs, where
+	// given, is the sentence that says why.
+	Knobs   Knobs
+	NoKnobs string
+	// Recovered is what this agent's start put back of a session before.
+	Recovered []model.Change
+	// LinkRate, where given, is the rate of the link that leads to the peer, as
+	// far as it is known after Facts was called.
+	LinkRate func() fact.Of[units.BitRate]
+	// Purge, where given, makes the host forget what TCP learnt from earlier
+	// runs. It is called before the connections of each run are opened; its
+	// error is a warning of the run, not the end of it.
+	Purge func(ctx context.Context) error
+	// Admit, where given, decides on a controller. Its error is what the
+	// controller reads; it should wrap session.ErrRefused or session.ErrBusy.
+	Admit  func(ctx context.Context, h session.Hello) error
+	Limits Limits
+	// MayConnect, where given, refuses addresses, host:port, that the controller
+	// wants data connections to go to.
+	MayConnect func(addr string) error
+	// Data is where data connections are accepted; nil is a port of its own for
+	// each run.
+	Data     data.Source
+	Timeouts session.Timeouts
+	// Prepare is how long the connections of a run may take to open, and a run
+	// that is ready to be started. Default 30 s.
+	Prepare time.Duration
+	// Undo is how long undoing may take when the session ended by itself.
+	// Default 60 s.
+	Undo time.Duration
+}
+
+// Default times; see Config.
+const (
+	defaultPrepare = 30 * time.Second
+	defaultUndo    = 60 * time.Second
+)
+
+// Serve is the agent on conn, until conn or ctx ends. It returns when nothing of
+// the session is left on the host; an error says what is.
+func Serve(ctx context.Context, conn net.Conn, c Config) error {
+	if c.Data == nil {
+		c.Data = data.Ephemeral{}
+	}
+	if c.Prepare <= 0 {
+		c.Prepare = defaultPrepare
+	}
+	if c.Undo <= 0 {
+		c.Undo = defaultUndo
+	}
+	base, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &agent{Config: c, base: base}
+	err := session.Serve(ctx, conn, c.Version, a, c.Timeouts)
+	cancel()
+	return errors.Join(err, a.end(context.WithoutCancel(ctx)))
+}
+
+// agent is the service of one session.
+type agent struct {
+	Config
+	base context.Context // of runs, which outlive the call that began them
+	host model.Host      // written by Hello, before any other call
+
+	mu  sync.Mutex
+	run *run // prepared or running; nil for none
+
+	knobs   sync.Mutex // one call of Knobs at a time
+	changed bool       // Apply was called and not undone
+}
+
+// Hello accepts or refuses the controller.
+func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, error) {
+	if a.Admit != nil {
+		if err := a.Admit(ctx, h); err != nil {
+			return session.Welcome{}, err
+		}
+	}
+	a.host = h.Host
+	return session.Welcome{CanTune: a.Knobs != nil}, nil
+}
+
+// Facts reads the host.
+func (a *agent) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
+	if a.Config.Facts == nil {
+		return model.HostFacts{}, fmt.Errorf("this agent reads no facts: %w", errors.ErrUnsupported)
+	}
+	f, err := a.Config.Facts(ctx, peer)
+	f.Host, f.Version = a.host, a.Version
+	return f, err
+}
+
+// Recovered tells what was put back at the start.
+func (a *agent) Recovered(context.Context) ([]model.Change, error) { return a.Config.Recovered, nil }
+
+// withKnobs does f while no other call uses the knobs.
+func (a *agent) withKnobs(f func(k Knobs) error) error {
+	if a.Knobs == nil {
+		why := a.NoKnobs
+		if why == "" {
+			why = "this agent measures only: it changes no settings"
+		}
+		return fmt.Errorf("%w: %s", session.ErrRefused, why)
+	}
+	a.knobs.Lock()
+	defer a.knobs.Unlock()
+	return f(a.Knobs)
+}
+
+// ReadKnobs reads some knobs.
+func (a *agent) ReadKnobs(ctx context.Context, ids []model.KnobID) (m map[model.KnobID]fact.Of[string], err error) {
+	err = a.withKnobs(func(k Knobs) error {
+		m, err = k.Read(ctx, ids)
+		return err
+	})
+	return m, err
+}
+
+// Apply changes knobs.
+func (a *agent) Apply(ctx context.Context, as []model.Assignment, within time.Duration) (cs []model.Change, err error) {
+	err = a.withKnobs(func(k Knobs) error {
+		a.changed = true // before the first write, so that a failure half way is undone too
+		cs, err = k.Apply(ctx, as, time.Now().Add(within))
+		return err
+	})
+	return cs, err
+}
+
+// Verify compares knobs with what was set.
+func (a *agent) Verify(ctx context.Context) error {
+	return a.withKnobs(func(k Knobs) error { return k.Verify(ctx) })
+}
+
+// Extend moves the deadline.
+func (a *agent) Extend(ctx context.Context, d time.Duration) error {
+	return a.withKnobs(func(k Knobs) error { return k.Extend(ctx, d) })
+}
+
+// Undo puts back what Apply changed. It is not cut short by a controller that
+// hangs up.
+func (a *agent) Undo(ctx context.Context) (cs []model.Change, err error) {
+	if a.Knobs == nil {
+		return nil, nil
+	}
+	err = a.withKnobs(func(k Knobs) error {
+		cs, err = a.undo(ctx, k)
+		return err
+	})
+	return cs, err
+}
+
+// undo is Undo for a caller that holds the knobs.
+func (a *agent) undo(ctx context.Context, k Knobs) ([]model.Change, error) {
+	if !a.changed {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Undo)
+	defer cancel()
+	cs, err := k.Undo(ctx)
+	if err != nil {
+		return cs, fmt.Errorf("undo knobs: %w", err)
+	}
+	a.changed = false
+	return cs, nil
+}
+
+// Close ends what the session did to the host.
+func (a *agent) Close(ctx context.Context) ([]model.Change, error) {
+	if r := a.current(); r != nil {
+		a.drop(r)
+	}
+	return a.Undo(ctx)
+}
+
+// end leaves the host as it was, after the last call has returned.
+func (a *agent) end(ctx context.Context) error {
+	_, err := a.Close(ctx)
+	if a.Knobs != nil {
+		err = errors.Join(err, a.Knobs.Close())
+	}
+	return err
+}

@@ -1,0 +1,273 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// far opens a session with an agent in this process; ended is closed when
+// nothing of it is left.
+func far(t *testing.T, c agent.Config) (s *session.Client, cut func() error, ended <-chan struct{}) {
+	t.Helper()
+	agenttest.NoLeaks(t)
+	done := make(chan struct{})
+	p := pipe.Start(t.Context(), "far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+		defer close(done)
+		return agent.Serve(ctx, conn, c)
+	})
+	return wiretest.Open(t, p, model.Far), p.Control.Close, done
+}
+
+func within(t *testing.T, what string, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(15 * time.Second):
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func dialPort(t *testing.T, port int) (net.Conn, error) {
+	t.Helper()
+	var d net.Dialer
+	return d.DialContext(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+}
+
+func TestConnectionEndsSessionInOrder(t *testing.T) {
+	k := agenttest.NewKnobs(model.Far, agenttest.Values())
+	s, cut, ended := far(t, agenttest.Config(k))
+	ctx := t.Context()
+	if _, err := s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	token := [32]byte{1}
+	port, err := s.Prepare(ctx, session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: token})
+	if err != nil || port == 0 {
+		t.Fatalf("port %d, %v", port, err)
+	}
+	conn, _, err := data.Dial(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), token, 0, engine.SocketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = cut()
+	within(t, "the agent to end", ended)
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the data connection lives: %v", err)
+	}
+	if c, err := dialPort(t, port); err == nil {
+		_ = c.Close()
+		t.Error("the port is still open")
+	}
+	if got := k.Calls(); !slices.Equal(got, []string{"apply", "undo", "close"}) || k.Value("link.mtu") != "1500" {
+		t.Errorf("calls %v, mtu %s", got, k.Value("link.mtu"))
+	}
+}
+
+func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {
+	k := agenttest.NewKnobs(model.Far, agenttest.Values())
+	k.FailApply = errors.New("half way")
+	s, cut, ended := far(t, agenttest.Config(k))
+	if _, err := s.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute); err == nil {
+		t.Fatal("no error")
+	}
+	_ = cut()
+	within(t, "the agent to end", ended)
+	if v := k.Value("link.mtu"); v != "1500" {
+		t.Errorf("mtu left at %s", v)
+	}
+}
+
+func TestWrongTokenGetsNotAByte(t *testing.T) {
+	s, _, _ := far(t, agenttest.Config(nil))
+	port, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.From), Token: [32]byte{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := dialPort(t, port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "lr-data1"+strings.Repeat("\x02", 32)+"\x00\x00\x00\x00"); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	s, _, _ := far(t, agenttest.Config(nil))
+	ctx := t.Context()
+	p := session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}}
+	if _, err := s.Prepare(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(ctx, 1); !errors.Is(err, session.ErrState) {
+		t.Errorf("start before ready: %v", err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = s.Stop(ctx, 1) })
+	p.Run = 2 // waits for the first to go
+	if _, err := s.Prepare(ctx, p); err != nil {
+		t.Errorf("after stop: %v", err)
+	}
+}
+
+func TestPreparedRunIsDroppedUnstarted(t *testing.T) {
+	c := agenttest.Config(nil)
+	c.Prepare = 100 * time.Millisecond
+	s, _, _ := far(t, c)
+	port, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: [32]byte{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agenttest.Eventually(t, "the port closes", func() bool {
+		conn, err := dialPort(t, port)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	if _, err := s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: wiretest.Flow(model.To), Token: [32]byte{2}}); err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	c := agenttest.Config(nil)
+	c.Limits = agent.Limits{MaxTime: time.Second, MaxStreams: 4, MaxBlock: 1000}
+	c.MayConnect = func(string) error { return session.ErrRefused }
+	s, _, _ := far(t, c)
+	for name, change := range map[string]func(p *session.Preparation){
+		"time":    func(p *session.Preparation) { p.Flow.Omit = time.Second },
+		"streams": func(p *session.Preparation) { p.Flow.Streams = 5 },
+		"block":   func(p *session.Preparation) { p.Flow.Block = 1001 },
+		"address": func(p *session.Preparation) { p.Connect = "192.0.2.1:1" },
+	} {
+		p := session.Preparation{Run: 1, Flow: wiretest.Flow(model.To)}
+		change(&p)
+		if _, err := s.Prepare(t.Context(), p); !errors.Is(err, session.ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPurgeBeforeEveryRun: what could not be purged is one warning, the same for
+// each run, and no error.
+func TestPurgeBeforeEveryRun(t *testing.T) {
+	const unpurged = "what TCP remembers of earlier runs was not purged: "
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"purged":      {nil, nil},
+		"no rights":   {fmt.Errorf("purge: %w", fs.ErrPermission), []string{unpurged + "needs root"}},
+		"no such way": {fmt.Errorf("purge: %w", errors.ErrUnsupported), []string{unpurged + "not possible on " + runtime.GOOS}},
+		"other":       {errors.New("no buffers"), []string{unpurged + "no buffers"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var purges atomic.Int64
+			config := agenttest.Config(nil)
+			config.Purge = func(context.Context) error {
+				purges.Add(1)
+				return c.err
+			}
+			s, _, _ := far(t, config)
+			for n := uint64(1); n <= 2; n++ {
+				token := [32]byte{byte(n)}
+				flow := wiretest.Flow(model.To)
+				flow.Streams = 1
+				port, err := s.Prepare(t.Context(), session.Preparation{Run: n, Flow: flow, Token: token})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := purges.Load(); got != int64(n) {
+					t.Errorf("%d purges when run %d may be connected to", got, n)
+				}
+				conn, _, err := data.Dial(t.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), token, 0, engine.SocketOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				var got []string
+				err = s.Run(t.Context(), n, func(e session.Event) {
+					got = append(got, e.Warnings...)
+					if e.Kind == session.Ready {
+						if err := s.Stop(t.Context(), n); err != nil { // it has shown what is asked here
+							t.Error(err)
+						}
+					}
+				})
+				if err == nil || !slices.Equal(got, c.want) {
+					t.Errorf("run %d: error %v, warnings %q, want %q", n, err, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// flood is an engine that emits samples as fast as it can.
+type flood struct{ agenttest.Engine }
+
+func (flood) Prepare(context.Context, engine.Env, model.Flow) (engine.Test, error) {
+	return &floodTest{stopped: make(chan struct{})}, nil
+}
+
+type floodTest struct{ stopped chan struct{} }
+
+func (f *floodTest) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	for ctx.Err() == nil {
+		emit([]model.Sample{{Metric: "m"}})
+	}
+	return model.EndReport{}, ctx.Err()
+}
+
+func (f *floodTest) Measured() <-chan struct{} { return f.stopped }
+func (f *floodTest) Stop()                     {}
+func (f *floodTest) Close() error              { return nil }
+
+func TestControllerThatReadsTooSlowly(t *testing.T) {
+	c := agenttest.Config(nil)
+	c.Engines = []engine.Engine{flood{}}
+	s, _, _ := far(t, c)
+	ctx := t.Context()
+	port, err := s.Prepare(ctx, session.Preparation{Run: 1, Flow: wiretest.Flow(model.To)})
+	if err != nil || port != 0 {
+		t.Fatalf("port %d, %v", port, err)
+	}
+	err = s.Run(ctx, 1, func(e session.Event) {
+		if e.Kind == session.Ready {
+			if err := s.Start(ctx, 1); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "does not read the samples") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := s.Facts(ctx, ""); err != nil {
+		t.Errorf("the session did not survive: %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package agenttest
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/tcpbulk"
+)
+
+// Version is what test agents say they are.
+const Version = "v0.0-test"
+
+// Timeouts are short enough for tests of what happens when they pass, and long
+// enough for a busy machine.
+func Timeouts() session.Timeouts {
+	return session.Timeouts{
+		Hello: 2 * time.Second, Call: 10 * time.Second, Ping: 300 * time.Millisecond, Pong: 700 * time.Millisecond,
+		Send: time.Second,
+	}
+}
+
+// Values are the knobs of test agents.
+func Values() map[model.KnobID]string {
+	return map[model.KnobID]string{"tcp.recv_buffer_max": "1000", "tcp.sack": "1", "link.mtu": "1500"}
+}
+
+// Config is a test agent whose knobs are k, which may be nil.
+func Config(k *Knobs) agent.Config {
+	c := agent.Config{
+		Version:  Version,
+		Engines:  []engine.Engine{Engine{}, Refusing{}, tcpbulk.New()},
+		Timeouts: Timeouts(),
+		Prepare:  5 * time.Second,
+		Facts: func(_ context.Context, peer string) (model.HostFacts, error) {
+			return model.HostFacts{
+				Name: "test", OS: runtime.GOOS, CPUs: 2, Address: peer,
+				MTU: fact.Known(1500, "test"), Kernel: fact.Unknown[string]("not asked"),
+			}, nil
+		},
+		Recovered: []model.Change{{Knob: "link.mtu", Native: "mem.link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}},
+	}
+	if k != nil { // a nil *Knobs in the interface would not be nil
+		c.Knobs = k
+	}
+	return c
+}
+
+// Eventually waits until ok is true, for at most ten seconds.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// NoLeaks fails the test if it leaves goroutines behind. Call it first, in tests
+// that are not parallel.
+func NoLeaks(t testing.TB) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		late := time.After(10 * time.Second)
+		for runtime.NumGoroutine() > before {
+			select {
+			case <-tick.C:
+			case <-late:
+				stacks := make([]byte, 1<<20)
+				t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+				return
+			}
+		}
+	})
+}

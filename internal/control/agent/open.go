@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/measure/engine"
+)
+
+// dialing is how many connections are opened at a time: few enough for any
+// listen queue.
+const dialing = 16
+
+// opener returns the function by which r's engine opens its connections. On an
+// accepting end the port is sent to ports as soon as it is known.
+func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
+	next := 0 // index of the first connection of the next call
+	return func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
+		if n < 0 || next+n > data.MaxConns {
+			return engine.Opened{}, fmt.Errorf("open %d connections: at most %d in a run", n, data.MaxConns)
+		}
+		ctx, cancel := context.WithTimeout(ctx, a.Config.Prepare)
+		defer cancel()
+		first := next
+		next += n
+		var conns []*net.TCPConn
+		var warnings []string
+		var err error
+		if p.Connect != "" {
+			conns, warnings, err = dialAll(ctx, p, first, n, o)
+		} else {
+			conns, warnings, err = a.acceptAll(ctx, r, p, first, n, o, ports)
+		}
+		if err != nil {
+			return engine.Opened{}, err
+		}
+		slices.Sort(warnings)
+		warnings = slices.Compact(warnings) // the same for every connection
+		r.mu.Lock()
+		r.warnings = append(r.warnings, warnings...)
+		r.mu.Unlock()
+		return engine.Opened{Conns: conns, Warnings: warnings}, nil
+	}
+}
+
+func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, first, n int, o engine.SocketOptions, ports chan<- int) ([]*net.TCPConn, []string, error) {
+	r.mu.Lock()
+	port := r.port
+	r.mu.Unlock()
+	if port == nil {
+		opened, err := a.Data.Open(ctx, p.Token, data.MaxConns, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		port = &opened
+		r.mu.Lock()
+		r.port = port
+		r.mu.Unlock()
+		ports <- port.Number
+	}
+	return port.Take(ctx, first, n, o)
+}
+
+// dialAll opens n connections, some at a time, in the order of their index.
+func dialAll(ctx context.Context, p session.Preparation, first, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	conns := make([]*net.TCPConn, n)
+	warnings := make([][]string, n)
+	slots := make(chan struct{}, dialing)
+	var all sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			var err error
+			conns[i], warnings[i], err = data.Dial(ctx, p.Connect, p.Token, first+i, o)
+			if err != nil {
+				cancel(err) // the first error is the one that counts
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("open data connections to %s: %w", p.Connect, err)
+		}
+		return nil, nil, err
+	}
+	return conns, slices.Concat(warnings...), nil
+}

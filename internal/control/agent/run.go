@@ -1,0 +1,366 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+const (
+	// runSlack is what a run may take besides its warm-up and measured time:
+	// both ends start and stop one after the other.
+	runSlack = time.Minute
+	// queued is how many batches of samples wait for a controller that reads
+	// slowly, before the run is given up: some minutes at one a second.
+	queued = 256
+	// finishing is how long a run may take to be gone after its last event.
+	finishing = 5 * time.Second
+)
+
+// run is one run at this end, from Prepare to its result.
+type run struct {
+	number uint64
+	flow   model.Flow
+	ctx    context.Context // of the run; its cause says why it ended
+	cancel context.CancelCauseFunc
+	timer  *time.Timer // ends a run that nobody starts
+
+	prepared chan struct{} // closed when test or err is set
+	test     engine.Test
+	err      error
+
+	mu       sync.Mutex
+	port     *data.Port // accepting ends only
+	warnings []string
+	followed bool
+	started  bool
+	start    chan struct{} // closed by Start
+	closed   sync.Once
+	gone     chan struct{} // closed when nothing of the run is left
+}
+
+// errNotStarted ends a run that was prepared for nothing.
+var errNotStarted = errors.New("nobody started the run")
+
+func (a *agent) current() *run {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.run
+}
+
+// numbered returns the current run if it is number n.
+func (a *agent) numbered(n uint64) (*run, error) {
+	if r := a.current(); r != nil && r.number == n {
+		return r, nil
+	}
+	return nil, fmt.Errorf("%w: run %d is not prepared", session.ErrState, n)
+}
+
+// allowed returns the engine of f, or why f may not be run here.
+func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
+	i := slices.IndexFunc(a.Engines, func(e engine.Engine) bool { return e.Name() == f.Engine })
+	if i < 0 {
+		return nil, fmt.Errorf("no engine %q in linerate %s: %w", f.Engine, a.Version, errors.ErrUnsupported)
+	}
+	if most := a.Limits.MaxStreams; most > 0 && f.Streams > most {
+		return nil, fmt.Errorf("%w: %d streams, this agent allows %d", session.ErrRefused, f.Streams, most)
+	}
+	if most := a.Limits.MaxTime; most > 0 && f.Omit+f.Duration > most {
+		return nil, fmt.Errorf("%w: a run of %v, this agent allows %v", session.ErrRefused, f.Omit+f.Duration, most)
+	}
+	if most := a.Limits.MaxBlock; most > 0 && f.Block > most {
+		return nil, fmt.Errorf("%w: %d bytes per write, this agent allows %d", session.ErrRefused, f.Block, most)
+	}
+	if err := a.Engines[i].Validate(f); err != nil {
+		return nil, fmt.Errorf("%w: %w", session.ErrInvalid, err)
+	}
+	return a.Engines[i], nil
+}
+
+// longest is how long a run may take from its preparation on.
+func (a *agent) longest(f model.Flow) time.Duration {
+	measured := f.Omit + f.Duration
+	if f.Duration == 0 { // ended by a number of bytes
+		measured = session.MaxDuration
+		if a.Limits.MaxTime > 0 {
+			measured = a.Limits.MaxTime
+		}
+	}
+	return a.Config.Prepare + measured + runSlack
+}
+
+// Prepare begins to open the connections of a run.
+func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error) {
+	e, err := a.allowed(p.Flow)
+	if err != nil {
+		return 0, fmt.Errorf("prepare run: %w", err)
+	}
+	if p.Connect != "" && a.MayConnect != nil {
+		if err := a.MayConnect(p.Connect); err != nil {
+			return 0, fmt.Errorf("prepare run: %w", err)
+		}
+	}
+	r := &run{number: p.Run, flow: p.Flow, prepared: make(chan struct{}), start: make(chan struct{}), gone: make(chan struct{})}
+	if err := a.admit(ctx, r); err != nil {
+		return 0, fmt.Errorf("prepare run: %w", err)
+	}
+	ports := make(chan int, 1)
+	go func() {
+		defer close(r.prepared)
+		a.forget(r)
+		env := engine.Env{Host: a.host, Open: a.opener(r, p, ports)}
+		if a.LinkRate != nil {
+			env.LinkRate = a.LinkRate()
+		}
+		r.test, r.err = e.Prepare(r.ctx, env, p.Flow)
+	}()
+	if p.Connect != "" {
+		return 0, nil
+	}
+	return a.port(ctx, r, ports)
+}
+
+// forget purges what TCP remembers. The warning is the same for every run, so
+// that a report can tell it once.
+func (a *agent) forget(r *run) {
+	if a.Purge == nil {
+		return
+	}
+	err := a.Purge(r.ctx)
+	if err == nil {
+		return
+	}
+	why := err.Error()
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		why = "needs root"
+	case errors.Is(err, errors.ErrUnsupported):
+		why = "not possible on " + runtime.GOOS
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warnings = append(r.warnings, "what TCP remembers of earlier runs was not purged: "+why)
+}
+
+// admit makes r the session's run, once the one before is gone: its last event
+// may reach the controller before its connections are closed.
+func (a *agent) admit(ctx context.Context, r *run) error {
+	if before := a.current(); before != nil {
+		late := time.NewTimer(finishing)
+		defer late.Stop()
+		select {
+		case <-before.gone:
+		case <-late.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.run != nil {
+		return fmt.Errorf("%w: run %d is not finished", session.ErrState, a.run.number)
+	}
+	timed, stop := context.WithTimeout(a.base, a.longest(r.flow))
+	r.ctx, r.cancel = context.WithCancelCause(timed)
+	context.AfterFunc(r.ctx, stop)
+	a.run = r
+	r.timer = time.AfterFunc(a.Config.Prepare, func() {
+		r.cancel(errNotStarted)
+		a.drop(r)
+	})
+	return nil
+}
+
+// port waits until an accepting end knows its port, or needs none.
+func (a *agent) port(ctx context.Context, r *run, ports <-chan int) (int, error) {
+	select {
+	case port := <-ports:
+		return port, nil
+	case <-r.prepared:
+		select {
+		case port := <-ports: // both: prepared at once
+			return port, nil
+		default:
+		}
+		if r.err != nil {
+			a.drop(r)
+			return 0, fmt.Errorf("prepare run: %w", r.err)
+		}
+		return 0, nil
+	case <-ctx.Done():
+		a.drop(r)
+		return 0, ctx.Err()
+	}
+}
+
+// drop ends a run and frees what it holds. It waits for that, and may be called
+// more than once.
+func (a *agent) drop(r *run) {
+	r.closed.Do(func() {
+		a.mu.Lock()
+		timer := r.timer // the timer itself may have called, before admit had it
+		a.mu.Unlock()
+		timer.Stop()
+		r.cancel(context.Canceled)
+		<-r.prepared
+		if r.test != nil {
+			_ = r.test.Close()
+		}
+		r.mu.Lock()
+		port := r.port
+		r.mu.Unlock()
+		if port != nil {
+			_ = port.Close()
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.run == r {
+			a.run = nil
+		}
+		close(r.gone)
+	})
+}
+
+// Stop asks a started run to end, and drops one that was only prepared.
+func (a *agent) Stop(_ context.Context, n uint64) error {
+	r := a.current()
+	if r == nil || r.number != n {
+		return nil // it has stopped
+	}
+	r.mu.Lock()
+	started := r.started
+	r.mu.Unlock()
+	if started {
+		r.test.Stop()
+		return nil
+	}
+	a.drop(r)
+	return nil
+}
+
+// Start begins the traffic of a run that is ready.
+func (a *agent) Start(_ context.Context, n uint64) error {
+	r, err := a.numbered(n)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-r.prepared:
+	default:
+		return fmt.Errorf("%w: run %d is not ready", session.ErrState, n)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil || !r.followed || r.started {
+		return fmt.Errorf("%w: run %d cannot be started", session.ErrState, n)
+	}
+	r.started = true
+	r.timer.Stop()
+	close(r.start)
+	return nil
+}
+
+// Run follows a prepared run to its result.
+func (a *agent) Run(ctx context.Context, n uint64, send func(session.Event) error) error {
+	r, err := a.numbered(n)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	twice := r.followed
+	r.followed = true
+	r.mu.Unlock()
+	if twice {
+		return fmt.Errorf("%w: run %d is followed already", session.ErrState, n)
+	}
+	defer a.drop(r)
+	// The call's end is the run's.
+	defer context.AfterFunc(ctx, func() { r.cancel(ctx.Err()) })()
+	select {
+	case <-r.prepared:
+	case <-r.ctx.Done():
+		<-r.prepared // soon: it has the same context
+	}
+	if r.err != nil {
+		return fmt.Errorf("prepare run: %w", r.err)
+	}
+	r.mu.Lock()
+	ready := session.Event{Kind: session.Ready, Warnings: slices.Clone(r.warnings)}
+	r.mu.Unlock()
+	if err := send(ready); err != nil {
+		return err
+	}
+	select {
+	case <-r.start:
+		return r.measure(send)
+	case <-r.ctx.Done():
+		return fmt.Errorf("%w: %w", session.ErrState, context.Cause(r.ctx))
+	}
+}
+
+// measure runs the test and sends what it emits.
+func (r *run) measure(send func(session.Event) error) error {
+	type outcome struct {
+		report model.EndReport
+		err    error
+	}
+	batches := make(chan []model.Sample, queued)
+	done := make(chan outcome, 1)
+	go func() {
+		report, err := r.test.Run(r.ctx, func(s []model.Sample) {
+			select {
+			case batches <- slices.Clone(s):
+			default:
+				r.cancel(errors.New("the controller does not read the samples"))
+			}
+		})
+		close(batches)
+		done <- outcome{report, err}
+	}()
+	if err := r.forward(batches, send); err != nil {
+		r.cancel(err)
+		r.test.Stop()
+		<-done
+		return err
+	}
+	out := <-done
+	switch {
+	case r.ctx.Err() != nil: // says more than what the engine made of it
+		return fmt.Errorf("measure: %w", context.Cause(r.ctx))
+	case out.err != nil:
+		return fmt.Errorf("measure: %w", out.err)
+	}
+	return send(session.Event{Kind: session.Result, Report: out.report})
+}
+
+// forward sends samples until there are no more, and that the test has measured
+// when it has.
+func (r *run) forward(batches <-chan []model.Sample, send func(session.Event) error) error {
+	measured := r.test.Measured()
+	for {
+		var e session.Event
+		select {
+		case s, more := <-batches:
+			if !more {
+				return nil
+			}
+			e = session.Event{Kind: session.Samples, Samples: s}
+		case <-measured:
+			measured = nil
+			e = session.Event{Kind: session.Measured}
+		}
+		if err := send(e); err != nil {
+			return err
+		}
+	}
+}

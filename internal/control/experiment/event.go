@@ -1,0 +1,64 @@
+package experiment
+
+import (
+	"time"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+)
+
+// EventKind says what happened.
+type EventKind int
+
+// The kinds of events.
+const (
+	BlockStarted EventKind = iota
+	RunStarted
+	RunSampled
+	RunEnded
+	CoolingDown
+	Reconnecting
+	BlockEnded
+)
+
+// Event tells an observer what happens now. Fields that do not belong to the
+// kind are zero.
+type Event struct {
+	Kind        EventKind
+	Block       int // 1…
+	MaxBlocks   int
+	Position    int // of the run in its block, 1…
+	RunsInBlock int
+	RunsDone    int // of this process, in all blocks
+	Setting     string
+	Direction   model.Direction
+	Host        model.Host       // RunSampled
+	Samples     []model.Sample   // RunSampled
+	Run         *model.Run       // RunEnded
+	Result      *analysis.Result // BlockEnded
+	Elapsed     time.Duration    // since the start of this process's part
+	AtMost      time.Duration    // left, if all pending blocks are needed
+}
+
+// event completes an event with what holds for all kinds.
+func (e *experiment) event(ev Event) Event {
+	ev.MaxBlocks = len(e.Plan.Order)
+	ev.RunsDone = e.done
+	ev.Elapsed = e.Now().Sub(e.started)
+	perRun := e.Plan.RunLength()
+	if e.done > 0 {
+		perRun = e.spent/time.Duration(e.done) + e.Plan.Cooldown
+	}
+	runs := 0
+	for _, b := range e.pending {
+		runs += len(e.Plan.Order[b-1]) * max(1, len(e.Plan.Directions))
+	}
+	if ev.Kind != BlockEnded {
+		runs += max(0, ev.RunsInBlock-max(0, ev.Position-1))
+	}
+	ev.AtMost = time.Duration(runs) * perRun
+	if b := e.Plan.Budget; b > 0 {
+		ev.AtMost = min(ev.AtMost, max(0, b-ev.Elapsed))
+	}
+	return ev
+}

@@ -1,0 +1,280 @@
+// Package experiment carries out a plan, run after run, until its question is
+// decided, its blocks or its time are spent, or it is interrupted.
+//
+// One block at a time: every setting that is still in question is applied and
+// measured once per direction, in the stored random order. An invalid run ends
+// its block, which is repeated at the end (statistics.md 1, rule 5). After each
+// complete block package analysis says whether to go on.
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"linerate/internal/control/runner"
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+)
+
+// Runner does one run on the two hosts and leaves them as they were.
+type Runner interface {
+	Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error)
+}
+
+// Config is what an experiment needs. Plan, Runner, Record and Now are
+// required.
+type Config struct {
+	Plan model.Plan
+	Past []model.Run // of an interrupted session that goes on
+	// Runner does the runs. Reconnect, where given, returns a new one after
+	// contact with a host was lost.
+	Runner    Runner
+	Reconnect func(ctx context.Context) (Runner, error)
+	// Record keeps a run that ended, valid or not. Its error ends the
+	// experiment: results that cannot be kept are not worth making.
+	Record func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error
+	// Observe, where given, is told what happens, from one goroutine at a time.
+	Observe func(Event)
+	Now     func() time.Time
+}
+
+// Outcome is how an experiment ended.
+type Outcome struct {
+	Runs    []model.Run // past and new
+	Changes []model.Change
+	Result  analysis.Result
+	State   model.SessionState
+	Reason  string
+}
+
+// experiment is the state of a going experiment.
+type experiment struct {
+	Config
+	out      Outcome
+	pending  []int       // blocks to do, in order
+	failures map[int]int // attempts of a block that held an invalid run
+	attempts map[int]int // attempts of a block in all
+	started  time.Time
+	spent    time.Duration // by runs that ended
+	done     int           // runs that ended
+	givenUp  int           // blocks that were invalid in every attempt
+}
+
+// Run carries out the plan. The error says why it could not go on; the outcome
+// holds everything up to there and may be resumed when State says so. When ctx
+// ends the hosts are undone (by the runner) before Run returns.
+func Run(ctx context.Context, c Config) (Outcome, error) {
+	e := &experiment{Config: c, failures: map[int]int{}, attempts: map[int]int{}, started: c.Now()}
+	if e.Observe == nil {
+		e.Observe = func(Event) {}
+	}
+	e.out.Runs = slices.Clone(c.Past)
+	e.takeUp()
+	err := e.loop(ctx)
+	e.out.Result = analysis.Analyse(e.Plan, e.out.Runs)
+	switch {
+	case err == nil:
+		e.out.State = model.SessionDone
+	case errors.Is(err, context.Canceled):
+		e.out.State, e.out.Reason = model.SessionInterrupted, "interrupted by the user"
+	default:
+		e.out.State, e.out.Reason = model.SessionInterrupted, err.Error()
+	}
+	return e.out, err
+}
+
+// takeUp finds the blocks that the past runs have not completed.
+func (e *experiment) takeUp() {
+	type try struct{ block, attempt int }
+	invalid := map[try]bool{}
+	for _, r := range e.out.Runs {
+		e.attempts[r.Block] = max(e.attempts[r.Block], r.Attempt)
+		if r.State == model.RunInvalid && !invalid[try{r.Block, r.Attempt}] {
+			invalid[try{r.Block, r.Attempt}] = true
+			e.failures[r.Block]++
+		}
+	}
+	e.pending = analysis.OpenBlocks(e.Plan, e.out.Runs)
+}
+
+func (e *experiment) loop(ctx context.Context) error {
+	result := analysis.Analyse(e.Plan, e.out.Runs)
+	for len(e.pending) > 0 {
+		if result.Done {
+			e.out.Reason = result.Reason
+			return nil
+		}
+		if e.overBudget() {
+			e.out.Reason = "the time budget is spent"
+			return nil
+		}
+		block := e.pending[0]
+		e.pending = e.pending[1:]
+		valid, err := e.block(ctx, block, result)
+		if err != nil {
+			return err
+		}
+		if !valid {
+			e.failures[block]++
+			if e.failures[block] <= stats.BlockRepeats {
+				e.pending = append(e.pending, block)
+			} else {
+				e.givenUp++
+			}
+			continue
+		}
+		result = analysis.Analyse(e.Plan, e.out.Runs)
+		e.Observe(e.event(Event{Kind: BlockEnded, Block: block, Result: &result}))
+	}
+	if e.givenUp > 0 {
+		e.out.Reason = fmt.Sprintf("%d of %d blocks were given up after %d invalid attempts each",
+			e.givenUp, len(e.Plan.Order), 1+stats.BlockRepeats)
+	}
+	if e.out.Reason == "" {
+		e.out.Reason = "all planned blocks are done"
+		if result.Done && result.Reason != "" {
+			e.out.Reason = result.Reason
+		}
+	}
+	return nil
+}
+
+func (e *experiment) overBudget() bool {
+	return e.Plan.Budget > 0 && e.Now().Sub(e.started) >= e.Plan.Budget
+}
+
+// slot is one run of a block.
+type slot struct {
+	setting   model.Setting
+	direction model.Direction
+}
+
+// slots returns the runs of a block in their order: the stored order of the
+// settings that are still in question, and for each its directions in an order
+// drawn from the plan's seed.
+func slots(p model.Plan, block int, leaving []string) ([]slot, error) {
+	var out []slot
+	for i, name := range p.Order[block-1] {
+		if slices.Contains(leaving, name) {
+			continue
+		}
+		s, ok := p.Setting(name)
+		if !ok {
+			return nil, fmt.Errorf("plan: order names an unknown setting %q", name)
+		}
+		d := slices.Clone(p.Directions)
+		rng := rand.New(rand.NewPCG(p.Seed, uint64(block)<<16|uint64(i)))
+		rng.Shuffle(len(d), func(i, j int) { d[i], d[j] = d[j], d[i] })
+		for _, dir := range d {
+			out = append(out, slot{s, dir})
+		}
+	}
+	return out, nil
+}
+
+// block does all runs of a block. It reports whether all were valid.
+func (e *experiment) block(ctx context.Context, block int, result analysis.Result) (bool, error) {
+	runs, err := slots(e.Plan, block, result.Leaving)
+	if err != nil {
+		return false, err
+	}
+	e.attempts[block]++
+	e.Observe(e.event(Event{Kind: BlockStarted, Block: block, RunsInBlock: len(runs)}))
+	for i, s := range runs {
+		flow := e.Plan.Flow
+		flow.Direction = s.direction
+		run, err := e.run(ctx, runner.Spec{
+			Number: len(e.out.Runs) + 1, Block: block, Attempt: e.attempts[block], Position: i + 1,
+			Setting: s.setting, Flow: flow, Settle: e.Plan.Settle,
+		}, len(runs))
+		if err != nil {
+			return false, err
+		}
+		if run.State != model.RunValid {
+			return false, e.recover(ctx, run)
+		}
+		if err := e.rest(ctx, block, i+1 == len(runs)); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// run does one run and records it, also when it was cut short.
+func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model.Run, error) {
+	at := Event{
+		Block: s.Block, Position: s.Position, RunsInBlock: inBlock,
+		Setting: s.Setting.Name, Direction: s.Flow.Direction,
+	}
+	started := at
+	started.Kind = RunStarted
+	e.Observe(e.event(started))
+	begin := e.Now()
+	var samples []model.Sample
+	run, changes, err := e.Runner.Run(ctx, s, func(h model.Host, batch []model.Sample) {
+		samples = append(samples, batch...)
+		ev := at
+		ev.Kind, ev.Host, ev.Samples = RunSampled, h, batch
+		e.Observe(e.event(ev))
+	})
+	e.spent += e.Now().Sub(begin)
+	e.done++
+	if err != nil && run.State == model.RunPlanned {
+		run.State, run.Reason = model.RunInvalid, err.Error()
+	}
+	if ctx.Err() != nil {
+		run.State, run.Reason = model.RunInterrupted, "interrupted"
+	}
+	e.out.Changes = append(e.out.Changes, changes...)
+	e.out.Runs = append(e.out.Runs, run)
+	// What was measured is kept also when the user has just pressed Ctrl-C.
+	if rerr := e.Record(context.WithoutCancel(ctx), run, samples, changes); rerr != nil {
+		return run, fmt.Errorf("record run %d: %w", run.Number, rerr)
+	}
+	if ctx.Err() != nil {
+		return run, ctx.Err()
+	}
+	ended := at
+	ended.Kind, ended.Run = RunEnded, &run
+	e.Observe(e.event(ended))
+	if err != nil && !errors.Is(err, runner.ErrInvalid) && !errors.Is(err, runner.ErrContact) {
+		return run, err
+	}
+	return run, nil
+}
+
+// recover makes a new connection after an invalid run that lost its host.
+func (e *experiment) recover(ctx context.Context, run model.Run) error {
+	if !run.LostContact {
+		return nil
+	}
+	if e.Reconnect == nil {
+		return fmt.Errorf("run %d: %s", run.Number, run.Reason)
+	}
+	e.Observe(e.event(Event{Kind: Reconnecting, Block: run.Block}))
+	r, err := e.Reconnect(ctx)
+	if err != nil {
+		return fmt.Errorf("reconnect after run %d (%s): %w", run.Number, run.Reason, err)
+	}
+	e.Runner = r
+	return nil
+}
+
+// rest waits for the cool-down between runs; not after the very last one.
+func (e *experiment) rest(ctx context.Context, block int, lastInBlock bool) error {
+	if e.Plan.Cooldown <= 0 || lastInBlock && len(e.pending) == 0 {
+		return nil
+	}
+	e.Observe(e.event(Event{Kind: CoolingDown, Block: block}))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(e.Plan.Cooldown):
+		return nil
+	}
+}

@@ -1,0 +1,285 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/control/runner"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// desk is a runner and a recorder whose runs take a second and follow a script.
+type desk struct {
+	t        *testing.T
+	script   func(s runner.Spec) (model.RunState, error) // nil: all valid
+	recorded []model.Run
+	full     bool // the recorder has no room
+}
+
+// rate is what a setting carries; seconds of block differences are a little
+// different, since blocks that do not differ at all are not of this world.
+func rate(s runner.Spec) float64 {
+	v := map[string]float64{"slow": 100e6, "slow (twin)": 100e6, "fast": 200e6, "same": 100e6}[s.Setting.Name]
+	return v * (1 + 0.001*float64((s.Block*7+s.Position*3)%5))
+}
+
+func (d *desk) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
+	r := model.Run{
+		Number: s.Number, Block: s.Block, Attempt: s.Attempt, Position: s.Position,
+		Setting: s.Setting.Name, Flow: s.Flow, State: model.RunValid, Started: time.Now(),
+	}
+	state, err := model.RunValid, error(nil)
+	if d.script != nil {
+		state, err = d.script(s)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+	emit(model.Far, []model.Sample{{Host: model.Far, Direction: s.Flow.Direction, Metric: model.Goodput, Length: time.Second, Value: rate(s)}})
+	r.State, r.Ended = state, time.Now()
+	if err != nil {
+		r.Reason, r.LostContact = err.Error(), errors.Is(err, runner.ErrContact)
+	}
+	if state == model.RunValid {
+		r.Values = []model.Value{{Direction: s.Flow.Direction, Metric: model.Goodput, Value: rate(s)}}
+	}
+	return r, []model.Change{{Run: s.Number, State: model.ChangeUndone}}, err
+}
+
+func (d *desk) record(_ context.Context, r model.Run, samples []model.Sample, _ []model.Change) error {
+	if d.full {
+		return errors.New("no space left")
+	}
+	if len(samples) != 1 {
+		d.t.Errorf("run %d recorded with %d samples, want 1", r.Number, len(samples))
+	}
+	d.recorded = append(d.recorded, r)
+	return nil
+}
+
+func testPlan(t *testing.T, o plan.Options, names ...string) model.Plan {
+	t.Helper()
+	for _, n := range names {
+		o.Settings = append(o.Settings, model.Setting{Name: n, Assignments: []model.Assignment{{Knob: "mss", Value: fmt.Sprint(1000 + len(o.Settings))}}})
+	}
+	o.Seed = 1
+	o.Flow = model.Flow{Engine: "test", Direction: model.To, Duration: time.Second}
+	p, err := plan.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (d *desk) config(p model.Plan) Config {
+	return Config{Plan: p, Runner: d, Record: d.record, Now: time.Now}
+}
+
+// order returns what ran, as block.attempt:setting.
+func order(runs []model.Run) []string {
+	var out []string
+	for _, r := range runs {
+		out = append(out, fmt.Sprintf("%d.%d:%s", r.Block, r.Attempt, r.Setting))
+	}
+	return out
+}
+
+func TestRunsThePlanInItsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t}
+		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast", "same")
+		out, err := Run(t.Context(), d.config(p))
+		if err != nil || out.State != model.SessionDone {
+			t.Fatalf("Run = %s, %v", out.State, err)
+		}
+		var want []string
+		for b, names := range p.Order {
+			for _, n := range names {
+				want = append(want, fmt.Sprintf("%d.1:%s", b+1, n))
+			}
+		}
+		if got := order(d.recorded); !slices.Equal(got, want) {
+			t.Errorf("ran %v, want %v", got, want)
+		}
+		if len(out.Changes) != len(want) {
+			t.Errorf("%d changes reported, want %d", len(out.Changes), len(want))
+		}
+	})
+}
+
+func TestStopsWhenDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t}
+		var ended int
+		c := d.config(testPlan(t, plan.Options{}, "slow", "fast"))
+		c.Observe = func(e Event) {
+			if e.Kind == BlockEnded {
+				ended++
+			}
+		}
+		out, err := Run(t.Context(), c)
+		if err != nil || out.Reason != "every comparison is decided" {
+			t.Fatalf("Run = %q, %v", out.Reason, err)
+		}
+		// Four baseline pairs, then the six blocks that one comparison needs at least.
+		if ended != 4+6 || out.Result.Verdicts[0].Outcome != model.Better {
+			t.Errorf("%d blocks, verdict %s; want 10 and better", ended, out.Result.Verdicts[0].Outcome)
+		}
+	})
+}
+
+func TestInvalidBlockIsRepeatedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t, script: func(s runner.Spec) (model.RunState, error) {
+			if s.Block == 2 && s.Attempt == 1 && s.Position == 2 || s.Block == 3 {
+				return model.RunInvalid, fmt.Errorf("a knob did not read back: %w", runner.ErrInvalid)
+			}
+			return model.RunValid, nil
+		}}
+		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 4, Null: plan.NullNone}, "slow", "fast")
+		out, err := Run(t.Context(), d.config(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var blocks []string
+		for _, r := range d.recorded {
+			if r.Position == 1 {
+				blocks = append(blocks, fmt.Sprintf("%d.%d", r.Block, r.Attempt))
+			}
+		}
+		// An invalid run ends its block at once; the third block never gets well.
+		if want := []string{"1.1", "2.1", "3.1", "4.1", "2.2", "3.2", "3.3"}; !slices.Equal(blocks, want) {
+			t.Errorf("blocks %v, want %v", blocks, want)
+		}
+		if want := "1 of 4 blocks were given up after 3 invalid attempts each"; out.Reason != want {
+			t.Errorf("reason %q, want %q", out.Reason, want)
+		}
+	})
+}
+
+func TestInterruptAndResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast", "same")
+		whole := &desk{t: t}
+		want, err := Run(t.Context(), whole.config(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Stop in the middle of a run, in the third block.
+		ctx, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
+		defer cancel()
+		first := &desk{t: t}
+		out, err := Run(ctx, first.config(p))
+		if !errors.Is(err, context.DeadlineExceeded) || out.State != model.SessionInterrupted {
+			t.Fatalf("Run = %s, %v", out.State, err)
+		}
+		last := first.recorded[len(first.recorded)-1]
+		if last.State != model.RunInterrupted || len(first.recorded) != 10 {
+			t.Errorf("%d runs recorded, the last %s; want 10 and interrupted", len(first.recorded), last.State)
+		}
+		second := &desk{t: t}
+		c := second.config(p)
+		c.Past = first.recorded
+		got, err := Run(t.Context(), c)
+		if err != nil || got.State != model.SessionDone {
+			t.Fatalf("resumed Run = %s, %v", got.State, err)
+		}
+		if r := second.recorded[0]; r.Block != 3 || r.Attempt != 2 || r.Position != 1 || r.Number != 11 {
+			t.Errorf("resumed with %+v, want the third block from its start", r)
+		}
+		for i, v := range got.Result.Verdicts {
+			if w := want.Result.Verdicts[i]; v.Outcome != w.Outcome || v.Estimate != w.Estimate || v.Interval != w.Interval {
+				t.Errorf("verdict %+v, uninterrupted %+v", v, w)
+			}
+		}
+	})
+}
+
+func TestLostHostIsCalledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := func(s runner.Spec) (model.RunState, error) {
+			if s.Block == 2 && s.Attempt == 1 {
+				return model.RunInvalid, fmt.Errorf("host b: %w", runner.ErrContact)
+			}
+			return model.RunValid, nil
+		}
+		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 3, Null: plan.NullNone}, "slow", "fast")
+		d, again := &desk{t: t, script: lost}, 0
+		c := d.config(p)
+		c.Reconnect = func(context.Context) (Runner, error) {
+			again++
+			return d, nil
+		}
+		if out, err := Run(t.Context(), c); err != nil || again != 1 || out.State != model.SessionDone {
+			t.Errorf("Run = %s, %v after %d calls, want done after 1", out.State, err, again)
+		}
+		d = &desk{t: t, script: lost}
+		c = d.config(p)
+		c.Reconnect = func(context.Context) (Runner, error) { return nil, errors.New("nobody there") }
+		if out, err := Run(t.Context(), c); err == nil || out.State != model.SessionInterrupted {
+			t.Errorf("Run without a host = %s, %v, want interrupted", out.State, err)
+		}
+	})
+}
+
+func TestEnds(t *testing.T) {
+	refused := errors.New("no engine \"test\"")
+	for _, c := range []struct {
+		name   string
+		desk   desk
+		change func(*model.Plan)
+		state  model.SessionState
+		runs   int
+		fails  bool
+	}{
+		{name: "budget", change: func(p *model.Plan) { p.Budget = 3 * time.Second }, state: model.SessionDone, runs: 4},
+		{name: "cool-down counts", change: func(p *model.Plan) { p.Budget, p.Cooldown = 3*time.Second, time.Second }, state: model.SessionDone, runs: 2},
+		{name: "store full", desk: desk{full: true}, state: model.SessionInterrupted, fails: true},
+		{name: "cannot be measured", desk: desk{script: func(runner.Spec) (model.RunState, error) { return model.RunInvalid, refused }},
+			state: model.SessionInterrupted, runs: 1, fails: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c.desk.t = t
+				p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 8, Null: plan.NullNone}, "slow", "fast")
+				if c.change != nil {
+					c.change(&p)
+				}
+				out, err := Run(t.Context(), c.desk.config(p))
+				if (err != nil) != c.fails || out.State != c.state || len(c.desk.recorded) != c.runs {
+					t.Errorf("Run = %s (%s), %v after %d runs; want %s after %d", out.State, out.Reason, err, len(c.desk.recorded), c.state, c.runs)
+				}
+			})
+		})
+	}
+}
+
+func TestDirectionsAreShuffledAndRepeatable(t *testing.T) {
+	p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 20, Null: plan.NullNone}, "slow", "fast")
+	p.Directions = []model.Direction{model.To, model.From}
+	first := map[model.Direction]int{}
+	for b := range p.Order {
+		one, err := slots(p, b+1, nil)
+		two, _ := slots(p, b+1, nil)
+		if err != nil || len(one) != 4 || !slices.EqualFunc(one, two, func(a, b slot) bool {
+			return a.setting.Name == b.setting.Name && a.direction == b.direction
+		}) {
+			t.Fatalf("block %d: %v and %v, %v", b+1, one, two, err)
+		}
+		first[one[0].direction]++
+	}
+	if first[model.To] < 4 || first[model.From] < 4 {
+		t.Errorf("the first direction of 20 blocks was %v", first)
+	}
+	some, err := slots(p, 1, []string{"fast"})
+	if err != nil || len(some) != 2 || some[0].setting.Name != "slow" {
+		t.Errorf("without fast: %v, %v", some, err)
+	}
+}

@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func TestJudge(t *testing.T) {
+	receiver := func(d model.Direction, bytes units.Bytes, window time.Duration) model.FlowReport {
+		return model.FlowReport{Direction: d, Role: model.Receiver, Bytes: bytes, Window: window}
+	}
+	timed := model.Flow{Direction: model.To, Duration: 10 * time.Second}
+	counted := model.Flow{Direction: model.To, Bytes: 1000}
+	for name, c := range map[string]struct {
+		flow  model.Flow
+		far   []model.FlowReport
+		fault string // "" is valid
+		value float64
+	}{
+		"good":            {timed, []model.FlowReport{receiver(model.To, 1250, 10*time.Second)}, "", 1000},
+		"own window":      {timed, []model.FlowReport{receiver(model.To, 1250, 9500*time.Millisecond)}, "", 1250 * 8 / 9.5},
+		"short":           {timed, []model.FlowReport{receiver(model.To, 1250, 8999*time.Millisecond)}, "was measured for", 1250 * 8 / 8.999},
+		"nothing":         {timed, []model.FlowReport{receiver(model.To, 0, 10*time.Second)}, "no bytes", 0},
+		"no window":       {timed, []model.FlowReport{receiver(model.To, 5, 0)}, "no bytes", 0},
+		"no report":       {timed, nil, "reported nothing", 0},
+		"wrong direction": {timed, []model.FlowReport{receiver(model.From, 1250, 10*time.Second)}, "reported nothing", 0},
+		"counted":         {counted, []model.FlowReport{receiver(model.To, 1000, time.Second)}, "", 8000},
+		"counted, cut":    {counted, []model.FlowReport{receiver(model.To, 899, time.Second)}, "899 of 1000", 7192},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &attempt{Runner: &Runner{ends: [2]*session.Client{{}, {}}}, flow: c.flow}
+			tcp := &model.TCPSummary{Retransmits: fact.Known[int64](3, "t"), MSS: fact.Known(1448, "t")}
+			a.flow.MSS = 1000
+			a.run.Ends = []model.EndReport{
+				{Host: model.Near, CPUUser: time.Second, CPUSystem: time.Second, CPUWindow: 4 * time.Second, Flows: []model.FlowReport{
+					{Direction: model.To, Role: model.Sender, Bytes: 99, Window: time.Second, TCP: tcp},
+				}},
+				{Host: model.Far, Flows: c.far, Warnings: []string{"odd"}},
+			}
+			err := a.judge()
+			if (err == nil) != (c.fault == "") || err != nil && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.fault)) {
+				t.Errorf("error %v", err)
+			}
+			if v, _ := a.run.Value(model.To, model.Goodput); v != c.value {
+				t.Errorf("goodput %v, want %v", v, c.value)
+			}
+			if v, _ := a.run.Value("", CPUMetric(model.Near)); v != 0.5 {
+				t.Errorf("CPU %v", v)
+			}
+			if len(a.run.Warnings) == 0 {
+				t.Error("no warnings")
+			}
+		})
+	}
+}
+
+// TestDeadline: a setting outlasts its run, however long that is.
+func TestDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		flow   model.Flow
+		settle time.Duration
+		most   time.Duration // that the run may take
+		enough bool
+	}{
+		"short":         {model.Flow{Duration: 10 * time.Second, Omit: time.Second}, time.Second, time.Minute, true},
+		"hours":         {model.Flow{Duration: 23 * time.Hour}, 0, 23*time.Hour + time.Minute, true},
+		"a day":         {model.Flow{Duration: 24 * time.Hour}, 0, 0, false},
+		"long settling": {model.Flow{Duration: 12 * time.Hour}, 12 * time.Hour, 0, false},
+		"bytes":         {model.Flow{Bytes: 1}, 0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &attempt{spec: Spec{Settle: c.settle}, flow: c.flow}
+			within, enough := a.deadline()
+			if enough != c.enough || within < c.most || within > session.MaxDuration {
+				t.Errorf("deadline %v, enough %v; want at least %v, %v", within, enough, c.most, c.enough)
+			}
+		})
+	}
+}
+
+func TestFlowKnobs(t *testing.T) {
+	s := model.Setting{Assignments: []model.Assignment{
+		{Knob: "window", Value: "65536"}, {Knob: "streams", Value: "4"}, {Knob: "block", Value: "8192"},
+		{Knob: "mss", Value: "536"}, {Knob: "nodelay", Value: "0"}, {Knob: "congestion", Value: "bbr"},
+		{Host: model.Far, Knob: "link.mtu", Value: "x"},
+	}}
+	got, err := withSetting(model.Flow{Engine: "e", Duration: 1}, s)
+	want := model.Flow{Engine: "e", Duration: 1, Window: 65536, Streams: 4, Block: 8192, MSS: 536, Nagle: true, Congestion: "bbr"}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := withSetting(model.Flow{}, model.Setting{Assignments: []model.Assignment{{Knob: "mss", Value: "big"}}}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,231 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+)
+
+// address is where data connections go.
+type address struct {
+	connector, acceptor *session.Client
+}
+
+// dataAddress decides who connects.
+func (a *attempt) dataAddress() (address, error) {
+	d := address{connector: a.ends[0], acceptor: a.ends[1]}
+	if a.spec.Connector == model.Far {
+		d.connector, d.acceptor = d.acceptor, d.connector
+	}
+	if d.acceptor.DataHost() == "" {
+		return d, fmt.Errorf("the address of %s for data connections is not known: name it, or let the other end accept", d.acceptor.Name())
+	}
+	return d, nil
+}
+
+// end is one end of a run in progress.
+type end struct {
+	client   *session.Client
+	ready    chan struct{} // closed at Ready
+	measured chan struct{} // closed at Measured or Result
+	failed   chan struct{} // closed when err is set
+	done     chan struct{} // closed when report or err is set
+	report   model.EndReport
+	err      error
+}
+
+// measure opens the connections, makes traffic and keeps the reports.
+func (a *attempt) measure(ctx context.Context, d address) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	if err := a.prepare(ctx, d); err != nil {
+		a.dropBoth(ctx)
+		return err
+	}
+	near, far := a.follow(ctx, a.ends[0], &following), a.follow(ctx, a.ends[1], &following)
+	if err := bothReady(ctx, near, far); err != nil {
+		return lostOrInvalid(ctx, err)
+	}
+	first, second := far, near // the receiver, then the sender
+	if a.flow.Direction == model.From {
+		first, second = near, far
+	}
+	for _, e := range []*end{first, second} {
+		if err := e.client.Start(ctx, a.wire); err != nil {
+			return lostOrInvalid(ctx, err)
+		}
+	}
+	if err := a.complete(ctx, first, second); err != nil {
+		return err
+	}
+	a.run.Ends = []model.EndReport{near.report, far.report}
+	return nil
+}
+
+// prepare tells the acceptor, then the connector.
+func (a *attempt) prepare(ctx context.Context, d address) error {
+	p := session.Preparation{Run: a.wire, Flow: a.flow, Token: token()}
+	port, err := d.acceptor.Prepare(ctx, p)
+	if err != nil {
+		return err
+	}
+	if fixed := d.acceptor.DataPort(); fixed != 0 {
+		port = fixed
+	}
+	p.Connect = net.JoinHostPort(d.acceptor.DataHost(), strconv.Itoa(port))
+	if port == 0 {
+		return fmt.Errorf("prepare run on %s: it opened no port for data connections", d.acceptor.Name())
+	}
+	_, err = d.connector.Prepare(ctx, p)
+	return err
+}
+
+// dropBoth lets go of what was prepared on either end.
+func (a *attempt) dropBoth(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	// An end that cannot be told drops it by itself, after its own time.
+	_ = each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) })
+}
+
+// follow reads the events of one end until its result, or ctx ends.
+func (a *attempt) follow(ctx context.Context, c *session.Client, following *sync.WaitGroup) *end {
+	e := &end{client: c, ready: make(chan struct{}), measured: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{})}
+	following.Go(func() {
+		defer close(e.done)
+		var measured sync.Once
+		got := false
+		err := c.Run(ctx, a.wire, func(ev session.Event) {
+			switch ev.Kind {
+			case session.Ready:
+				close(e.ready)
+				for _, w := range ev.Warnings {
+					a.warn("%s: %s", c.Name(), w)
+				}
+			case session.Samples:
+				a.sampled(c.Host(), ev.Samples)
+			case session.Measured:
+				measured.Do(func() { close(e.measured) })
+			case session.Result:
+				e.report, got = ev.Report, true
+				measured.Do(func() { close(e.measured) })
+			}
+		})
+		if !got {
+			e.err = err
+			close(e.failed)
+		}
+	})
+	return e
+}
+
+func (a *attempt) sampled(h model.Host, s []model.Sample) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.emit != nil {
+		a.emit(h, s)
+	}
+}
+
+// bothReady is the barrier.
+func bothReady(ctx context.Context, ends ...*end) error {
+	late := time.NewTimer(2 * openingTime) // an agent has given up long before
+	defer late.Stop()
+	for _, e := range ends {
+		select {
+		case <-e.ready:
+			continue
+		case <-ends[0].done:
+		case <-ends[1].done:
+		case <-late.C:
+			return fmt.Errorf("%s did not get ready", e.client.Name())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return firstError(ctx, ends)
+	}
+	return nil
+}
+
+// firstError returns the errors of ends that failed by now.
+func firstError(ctx context.Context, ends []*end) error {
+	var errs []error
+	for _, e := range ends {
+		select {
+		case <-e.done:
+			if e.err != nil {
+				errs = append(errs, e.err)
+			}
+		default:
+		}
+	}
+	if err := join(errs...); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.New("an end finished before it began")
+}
+
+// complete waits for the measuring ends, stops what still sends and waits for
+// both results. first is the receiver of a single direction.
+func (a *attempt) complete(ctx context.Context, first, second *end) error {
+	ends := []*end{first, second}
+	limit := session.MaxDuration
+	if a.flow.Duration > 0 {
+		limit = a.flow.Omit + a.flow.Duration + overtime
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	waitFor := []<-chan struct{}{first.done}
+	if a.flow.Direction == model.Both {
+		waitFor = []<-chan struct{}{first.measured, second.measured}
+	}
+	for _, ch := range waitFor {
+		select {
+		case <-ch:
+			continue
+		case <-first.failed:
+		case <-second.failed:
+		case <-late.C:
+			a.warn("the run was stopped: it took %v longer than planned", overtime)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		break
+	}
+	if err := each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) }); err != nil {
+		return lostOrInvalid(ctx, err)
+	}
+	grace := time.NewTimer(overtime)
+	defer grace.Stop()
+	for _, e := range ends {
+		select {
+		case <-e.done:
+		case <-grace.C:
+			return invalid("%s did not end the run when it was told to", e.client.Name())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return lostOrInvalid(ctx, join(first.err, second.err))
+}
+
+// lostOrInvalid returns err as it is when contact is lost or the caller gave
+// up, and otherwise as the reason why the run does not count.
+func lostOrInvalid(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) {
+		return err
+	}
+	return invalid("%w", err)
+}

@@ -1,0 +1,299 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/tcpbulk"
+)
+
+// bed is two agents in this process, over the real protocol.
+type bed struct {
+	*runner.Runner
+	near, far *agenttest.Knobs
+	cut       func() // breaks the far connection
+	hang      func() // stops it from moving bytes
+	left      [2]chan struct{}
+}
+
+// cable is a connection that can be cut, or stop moving bytes.
+type cable struct {
+	net.Conn
+	ice, end chan struct{}
+	freeze   sync.Once
+	close    sync.Once
+}
+
+func (c *cable) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.stuck() {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c *cable) Write(b []byte) (int, error) {
+	if c.stuck() {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *cable) stuck() bool {
+	select {
+	case <-c.ice:
+		<-c.end
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *cable) Close() error {
+	c.close.Do(func() { close(c.end) })
+	return c.Conn.Close()
+}
+
+func newBed(t *testing.T) *bed {
+	t.Helper()
+	agenttest.NoLeaks(t)
+	b := &bed{near: agenttest.NewKnobs(model.Near, agenttest.Values()), far: agenttest.NewKnobs(model.Far, agenttest.Values())}
+	open := func(i int, h model.Host, k *agenttest.Knobs) (*session.Client, *cable) {
+		b.left[i] = make(chan struct{})
+		p := pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+			defer close(b.left[i])
+			return agent.Serve(ctx, conn, agenttest.Config(k))
+		})
+		c := &cable{Conn: p.Control, ice: make(chan struct{}), end: make(chan struct{})}
+		p.Control = c
+		return wiretest.Open(t, p, h), c
+	}
+	near, _ := open(0, model.Near, b.near)
+	far, line := open(1, model.Far, b.far)
+	b.cut = func() { _ = line.Close() }
+	b.hang = func() { line.freeze.Do(func() { close(line.ice) }) }
+	b.Runner = runner.New(near, far, time.Now)
+	return b
+}
+
+func setting() model.Setting {
+	return model.Setting{Name: "big", Assignments: []model.Assignment{
+		{Host: model.Near, Knob: "tcp.recv_buffer_max", Value: "9000"},
+		{Host: model.Far, Knob: "link.mtu", Value: "9000"},
+		{Knob: "streams", Value: "3"},
+	}}
+}
+
+func (b *bed) untouched(t *testing.T) {
+	t.Helper()
+	for id, v := range agenttest.Values() {
+		if n, f := b.near.Value(id), b.far.Value(id); n != v || f != v {
+			t.Errorf("%s is %s on near and %s on far, was %s", id, n, f, v)
+		}
+	}
+}
+
+func TestRunAppliesMeasuresAndUndoes(t *testing.T) {
+	b := newBed(t)
+	spec := runner.Spec{Number: 4, Block: 2, Position: 1, Attempt: 1, Setting: setting(), Flow: wiretest.Flow(model.To)}
+	before := time.Now()
+	run, changes, err := b.Run(t.Context(), spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.State != model.RunValid || run.Number != 4 || run.Block != 2 || run.Setting != "big" || run.Flow.Streams != 3 || !run.Ended.After(run.Started) {
+		t.Errorf("%+v", run)
+	}
+	if len(changes) != 2 {
+		t.Errorf("%+v", changes)
+	}
+	for _, c := range changes {
+		if c.State != model.ChangeUndone || c.Run != 4 || c.New != "9000" {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, k := range []*agenttest.Knobs{b.near, b.far} {
+		if got := k.Calls(); !slices.Equal(got, []string{"apply", "verify", "verify", "undo"}) {
+			t.Errorf("%s: %v", k.Host, got)
+		}
+		if d := k.Deadlines()[0].Sub(before); d < 30*time.Second || d > 3*time.Minute {
+			t.Errorf("%s: deadline %v", k.Host, d)
+		}
+	}
+	for _, h := range []model.Host{model.Near, model.Far} {
+		if _, ok := run.Value("", runner.CPUMetric(h)); !ok {
+			t.Errorf("no CPU of %s in %+v", h, run.Values)
+		}
+	}
+	b.untouched(t)
+}
+
+func TestApplyFailsOnOneSide(t *testing.T) {
+	b := newBed(t)
+	b.far.FailApply = errors.New("no such value")
+	run, changes, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
+	if err == nil || errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "host b: no such value") {
+		t.Errorf("error %v", err)
+	}
+	if run.State != model.RunInvalid || run.LostContact || len(run.Ends) != 0 {
+		t.Errorf("%+v", run)
+	}
+	for _, c := range changes {
+		if c.State != model.ChangeUndone {
+			t.Errorf("%+v", c)
+		}
+	}
+	b.untouched(t)
+}
+
+func TestKnobThatDoesNotHold(t *testing.T) {
+	for n, when := range []string{"before the run", "after the run"} {
+		b := newBed(t)
+		b.near.FailVerify = n + 1
+		run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
+		if !errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid || !strings.Contains(run.Reason, when) {
+			t.Errorf("%s: %v, %+v", when, err, run)
+		}
+		if measured := len(run.Ends) == 2; measured != (n == 1) {
+			t.Errorf("%s: %d reports", when, len(run.Ends))
+		}
+		b.untouched(t)
+	}
+}
+
+func TestUnknownFlowKnob(t *testing.T) {
+	b := newBed(t)
+	s := model.Setting{Name: "odd", Assignments: []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}, {Knob: "colour", Value: "1"}}}
+	if _, _, err := b.Run(t.Context(), runner.Spec{Setting: s, Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("error %v", err)
+	}
+	if got := b.far.Calls(); len(got) != 0 {
+		t.Errorf("calls %v", got)
+	}
+}
+
+func TestRunCancelledAtAnyMoment(t *testing.T) {
+	for _, at := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond} {
+		b := newBed(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(at, cancel)
+		flow := wiretest.Flow(model.Both)
+		flow.Duration = time.Hour
+		run, _, err := b.Run(ctx, runner.Spec{Setting: setting(), Flow: flow, Settle: 5 * time.Millisecond}, nil)
+		timer.Stop()
+		cancel()
+		if !errors.Is(err, context.Canceled) || run.State != model.RunInterrupted || run.LostContact {
+			t.Errorf("after %v: %v, %+v", at, err, run)
+		}
+		b.untouched(t)
+		// and the hosts are ready for another one
+		if run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.From)}, nil); err != nil {
+			t.Errorf("after %v, the next run: %v, %+v", at, err, run)
+		}
+	}
+}
+
+func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
+	t.Helper()
+	b := newBed(t)
+	flow := wiretest.Flow(d)
+	flow.Engine = engine
+	flow.Duration = time.Hour
+	var once sync.Once
+	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: flow},
+		func(model.Host, []model.Sample) { once.Do(func() { lose(b) }) })
+	if !errors.Is(err, runner.ErrContact) || !strings.Contains(err.Error(), "host b") || strings.Contains(err.Error(), "on host a: contact") {
+		t.Errorf("error %v", err)
+	}
+	if run.State != model.RunInvalid || !run.LostContact || run.Reason == "" {
+		t.Errorf("%+v", run)
+	}
+	if v := b.near.Value("tcp.recv_buffer_max"); v != "1000" {
+		t.Errorf("near still has %s", v)
+	}
+	select {
+	case <-b.left[1]: // the far agent, left alone, ends by itself
+	case <-time.After(20 * time.Second):
+		t.Fatal("the far agent goes on")
+	}
+	b.untouched(t)
+	if calls := b.far.Calls(); !slices.Contains(calls, "undo") || calls[len(calls)-1] != "close" {
+		t.Errorf("far: %v", calls)
+	}
+}
+
+func TestHostCutOff(t *testing.T) {
+	for _, engine := range []string{agenttest.EngineName, tcpbulk.Name} {
+		for _, d := range []model.Direction{model.To, model.From, model.Both} {
+			t.Run(engine+" "+string(d), func(t *testing.T) { lost(t, func(b *bed) { b.cut() }, engine, d) })
+		}
+	}
+}
+
+func TestHostHangs(t *testing.T) {
+	lost(t, func(b *bed) { b.hang() }, tcpbulk.Name, model.To)
+}
+
+func TestDataPortOutOfReach(t *testing.T) {
+	agenttest.NoLeaks(t)
+	k := agenttest.NewKnobs(model.Far, agenttest.Values())
+	c := agenttest.Config(k)
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	_ = l.Close() // nobody listens there now
+	p := pipe.Start(t.Context(), "host b", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
+	p.DataPort = port
+	far := wiretest.Open(t, p, model.Far)
+	near := wiretest.Near(t, agenttest.Config(nil))
+	run, _, err := runner.New(near, far, time.Now).Run(t.Context(), runner.Spec{
+		Flow: wiretest.Flow(model.To), Setting: model.Setting{Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
+	}, nil)
+	if !errors.Is(err, runner.ErrInvalid) || run.LostContact || !strings.Contains(err.Error(), "open data connection") {
+		t.Errorf("%v, %+v", err, run)
+	}
+	if v := k.Value("tcp.sack"); v != "1" {
+		t.Errorf("knob left at %s", v)
+	}
+}
+
+func TestUnknownDataAddress(t *testing.T) {
+	agenttest.NoLeaks(t)
+	far := wiretest.Open(t, pipe.Start(t.Context(), "host b", "", func(ctx context.Context, conn net.Conn) error {
+		return agent.Serve(ctx, conn, agenttest.Config(nil))
+	}), model.Far)
+	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now)
+	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "host b") {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, nil); err != nil {
+		t.Errorf("the other way round: %v", err)
+	}
+}
+
+func TestEngineThatFails(t *testing.T) {
+	b := newBed(t)
+	flow := wiretest.Flow(model.To)
+	flow.Engine = "refusing"
+	run, _, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: flow}, nil)
+	if err == nil || !strings.Contains(err.Error(), agenttest.ErrRefused.Error()) || run.State != model.RunInvalid {
+		t.Errorf("%v, %+v", err, run)
+	}
+	b.untouched(t)
+}

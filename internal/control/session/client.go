@@ -1,0 +1,305 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// slowCalls is how many times longer than others Apply, Undo and Close may
+// take: a link that renegotiates is down for seconds.
+const slowCalls = 4
+
+// Options say how a session is opened.
+type Options struct {
+	Host     model.Host // the end that the agent is; Near or Far
+	Version  string     // linerate's own
+	Timeouts Timeouts
+}
+
+// Client is the controller's end of a session. It is safe for concurrent use.
+//
+// Its errors name the host. They wrap ErrLost when contact is lost, the context's
+// error when that ended first, and otherwise what the agent's refusal wraps.
+type Client struct {
+	peer     wire.Peer
+	host     model.Host
+	version  string
+	canTune  bool
+	timeouts Timeouts
+	conn     *http.ClientConn
+	api      sessionpbconnect.SessionServiceClient
+	close    sync.Once
+	closeErr error
+	ended    []model.Change
+}
+
+// Open says hello to the agent behind peer, which it owns from then on, also
+// when it fails. It returns an error that wraps ErrVersion, with a sentence on
+// what to do, when the two do not speak the same protocol.
+func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
+	t := o.Timeouts.orDefaults()
+	c := &Client{peer: peer, host: o.Host, timeouts: t}
+	hello, cancel := context.WithTimeout(ctx, t.Hello)
+	defer cancel()
+	conn, err := dialHTTP(hello, peer.Control, t)
+	if err != nil {
+		err = c.failed(ctx, "open session", err)
+		c.shut()
+		return nil, err
+	}
+	c.conn = conn
+	c.api = sessionpbconnect.NewSessionServiceClient(oneClient{conn}, "http://session.linerate.invalid",
+		connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
+		connect.WithAcceptCompression("gzip", nil, nil))
+	if err := c.hello(hello, ctx, o); err != nil {
+		c.shut()
+		return nil, err
+	}
+	return c, nil
+}
+
+// hello is limited by ctx; outer tells whether the caller gave up.
+func (c *Client) hello(ctx, outer context.Context, o Options) error {
+	r, err := c.api.Hello(ctx, &sessionpb.HelloRequest{
+		Protocol: Protocol, Version: clean(o.Version, MaxName), End: encodeEnd(o.Host), Secret: c.peer.Secret,
+	})
+	if err != nil {
+		return c.failed(outer, "open session", err)
+	}
+	var k check
+	c.version = k.text("version", r.GetVersion(), MaxName)
+	if k.err != nil {
+		return c.failed(outer, "open session", k.err)
+	}
+	if r.GetProtocol() != Protocol {
+		return fmt.Errorf("open session with %s: %w", c.peer.Name,
+			mismatch("the controller", o.Version, Protocol, "the agent", c.version, r.GetProtocol()))
+	}
+	c.canTune = r.GetCanTune()
+	return nil
+}
+
+// refusal turns a code of outgoing back into an error; nil for none in particular.
+func refusal(code connect.Code) error {
+	switch code {
+	case connect.CodeInvalidArgument:
+		return ErrInvalid
+	case connect.CodeOutOfRange:
+		return ErrVersion
+	case connect.CodeFailedPrecondition:
+		return ErrState
+	case connect.CodeResourceExhausted:
+		return ErrBusy
+	case connect.CodeUnauthenticated:
+		return ErrRefused
+	case connect.CodeUnimplemented:
+		return errors.ErrUnsupported
+	case connect.CodePermissionDenied:
+		return fs.ErrPermission
+	default:
+		return nil
+	}
+}
+
+// refused is what an agent said, with the kind of refusal for errors.Is.
+type refused struct {
+	text string
+	kind error
+}
+
+// Error is the agent's own sentence.
+func (r *refused) Error() string { return r.text }
+
+// Unwrap returns the kind of refusal, nil for none in particular.
+func (r *refused) Unwrap() error { return r.kind }
+
+// failed says what went wrong with a call.
+func (c *Client) failed(ctx context.Context, op string, err error) error {
+	at := op + " on " + c.peer.Name
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", at, ctx.Err())
+	}
+	if ce, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
+		return fmt.Errorf("%s: %w", at, &refused{text: clean(ce.Message(), MaxText), kind: refusal(ce.Code())})
+	}
+	if errors.Is(err, ErrInvalid) {
+		return fmt.Errorf("%s: the answer breaks the protocol: %w", at, err)
+	}
+	reason := err
+	if errors.Is(err, context.DeadlineExceeded) {
+		reason = errors.New("no answer in time")
+	}
+	if c.peer.Why != nil {
+		if why := c.peer.Why(); why != nil {
+			reason = why
+		}
+	}
+	return fmt.Errorf("%s: %w: %s", at, ErrLost, clean(reason.Error(), MaxText))
+}
+
+// ask does f with times as long as a call may take.
+func ask[P any](ctx context.Context, c *Client, op string, times int, f func(ctx context.Context) (*P, error)) (*P, error) {
+	limited, cancel := context.WithTimeout(ctx, time.Duration(times)*c.timeouts.Call)
+	defer cancel()
+	p, err := f(limited)
+	if err != nil {
+		return nil, c.failed(ctx, op, err)
+	}
+	return p, nil
+}
+
+// checked returns v unless a bound was broken.
+func checked[V any](ctx context.Context, c *Client, op string, k *check, v V) (V, error) {
+	if k.err != nil {
+		var zero V
+		return zero, c.failed(ctx, op, k.err)
+	}
+	return v, nil
+}
+
+// Host is the end that the agent is.
+func (c *Client) Host() model.Host { return c.host }
+
+// Name is the host's name in messages.
+func (c *Client) Name() string { return c.peer.Name }
+
+// Version is the agent's linerate version.
+func (c *Client) Version() string { return c.version }
+
+// CanTune reports whether the agent changes knobs in this session.
+func (c *Client) CanTune() bool { return c.canTune }
+
+// DataHost is the address of the host for data connections, "" when unknown.
+func (c *Client) DataHost() string { return c.peer.DataHost }
+
+// DataPort is the port for data connections where it is always the same, else 0.
+func (c *Client) DataPort() int { return c.peer.DataPort }
+
+// Facts reads the host; peer is the address of the other end's data path, or "".
+func (c *Client) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
+	const op = "read facts"
+	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.FactsResponse, error) {
+		return c.api.Facts(ctx, &sessionpb.FactsRequest{Peer: peer})
+	})
+	if err != nil {
+		return model.HostFacts{}, err
+	}
+	var k check
+	f := decodeFacts(&k, p.GetFacts(), c.host)
+	return checked(ctx, c, op, &k, f)
+}
+
+// ReadKnobs reads the knobs named ids; those that do not exist are left out.
+func (c *Client) ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
+	const op = "read knobs"
+	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.ReadKnobsResponse, error) {
+		r := &sessionpb.ReadKnobsRequest{}
+		for _, id := range ids {
+			r.Ids = append(r.Ids, string(id))
+		}
+		return c.api.ReadKnobs(ctx, r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var k check
+	m := decodeKnobs(&k, p.GetKnobs())
+	return checked(ctx, c, op, &k, m)
+}
+
+// Apply changes knobs, all or none, until Undo or for at most within.
+func (c *Client) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
+	const op = "apply setting"
+	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.ApplyResponse, error) {
+		return c.api.Apply(ctx, &sessionpb.ApplyRequest{Assignments: encodeAssignments(as), DeadlineNs: int64(within)})
+	})
+	return c.changes(ctx, op, p.GetChanges(), err)
+}
+
+func (c *Client) changes(ctx context.Context, op string, list []*sessionpb.Change, err error) ([]model.Change, error) {
+	if err != nil {
+		return nil, err
+	}
+	var k check
+	out := decodeChanges(&k, list, c.host)
+	return checked(ctx, c, op, &k, out)
+}
+
+// Verify fails unless every applied knob reads back as it was set.
+func (c *Client) Verify(ctx context.Context) error {
+	_, err := ask(ctx, c, "verify setting", 1, func(ctx context.Context) (*sessionpb.VerifyResponse, error) {
+		return c.api.Verify(ctx, &sessionpb.VerifyRequest{})
+	})
+	return err
+}
+
+// Extend moves the end of what Apply did to d from now.
+func (c *Client) Extend(ctx context.Context, d time.Duration) error {
+	_, err := ask(ctx, c, "extend deadline", 1, func(ctx context.Context) (*sessionpb.ExtendResponse, error) {
+		return c.api.Extend(ctx, &sessionpb.ExtendRequest{ExtendNs: int64(d)})
+	})
+	return err
+}
+
+// Undo puts back what Apply changed, and says what became of each change.
+func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
+	const op = "undo setting"
+	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.UndoResponse, error) {
+		return c.api.Undo(ctx, &sessionpb.UndoRequest{})
+	})
+	return c.changes(ctx, op, p.GetChanges(), err)
+}
+
+// Recovered tells what the agent's start put back of an earlier session.
+func (c *Client) Recovered(ctx context.Context) ([]model.Change, error) {
+	const op = "read recovery report"
+	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.RecoveredResponse, error) {
+		return c.api.Recovered(ctx, &sessionpb.RecoveredRequest{})
+	})
+	return c.changes(ctx, op, p.GetChanges(), err)
+}
+
+// Close undoes what the session did to the host, ends it and the transport, and
+// waits for them. Without contact it only ends the transport: the agent then
+// undoes by itself. It is idempotent; the changes are those of the first call.
+func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
+	c.close.Do(func() {
+		const op = "close session"
+		p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.CloseResponse, error) {
+			return c.api.Close(ctx, &sessionpb.CloseRequest{})
+		})
+		c.ended, c.closeErr = c.changes(ctx, op, p.GetChanges(), err)
+		if err := c.shut(); c.closeErr == nil {
+			c.closeErr = err
+		}
+	})
+	return c.ended, c.closeErr
+}
+
+// shut ends the connection and the transport.
+func (c *Client) shut() error {
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	_ = c.peer.Control.Close()
+	if c.peer.Close == nil {
+		return nil
+	}
+	if err := c.peer.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", c.peer.Name, err)
+	}
+	return nil
+}

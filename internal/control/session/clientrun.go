@@ -1,0 +1,88 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"connectrpc.com/connect"
+
+	"linerate/internal/control/session/sessionpb"
+)
+
+// Prepare begins to open the connections of a run, and returns the TCP port
+// where the agent accepts them; 0 for none. It does not wait until they stand:
+// the run's Ready event says so.
+func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err error) {
+	const op = "prepare run"
+	r, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.PrepareResponse, error) {
+		return c.api.Prepare(ctx, &sessionpb.PrepareRequest{
+			Run: p.Run, Flow: encodeFlow(p.Flow), Token: p.Token[:], Connect: p.Connect,
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	var k check
+	port = int(k.atMost("port", int64(r.GetPort()), 65535))
+	return checked(ctx, c, op, &k, port)
+}
+
+// Start begins the traffic of a run that is ready.
+func (c *Client) Start(ctx context.Context, run uint64) error {
+	_, err := ask(ctx, c, "start run", 1, func(ctx context.Context) (*sessionpb.StartResponse, error) {
+		return c.api.Start(ctx, &sessionpb.StartRequest{Run: run})
+	})
+	return err
+}
+
+// Stop asks a started run to end, and drops one that was only prepared.
+func (c *Client) Stop(ctx context.Context, run uint64) error {
+	_, err := ask(ctx, c, "stop run", 1, func(ctx context.Context) (*sessionpb.StopResponse, error) {
+		return c.api.Stop(ctx, &sessionpb.StopRequest{Run: run})
+	})
+	return err
+}
+
+// Run follows a prepared run and calls each with its events in order, in this
+// goroutine, until the result, which is the last. It returns an error when
+// there is no result; when ctx ends, the agent closes the run.
+func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
+	const op = "run"
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.api.Run(ctx, &sessionpb.RunRequest{Run: run})
+	if err != nil {
+		return c.failed(ctx, op, err)
+	}
+	defer func() { _ = stream.Close() }()
+	for last := Ready - 1; stream.Receive(); {
+		e, err := c.event(stream, last)
+		if err != nil {
+			return c.failed(ctx, op, err)
+		}
+		last = max(last, e.Kind)
+		each(e)
+		if e.Kind == Result {
+			return nil
+		}
+	}
+	err = stream.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) && c.conn.Err() == nil {
+		err = fmt.Errorf("%w: the run ended without a result", ErrInvalid)
+	}
+	return c.failed(ctx, op, err)
+}
+
+// event decodes the stream's message and checks that it may come now.
+func (c *Client) event(stream *connect.ServerStreamForClient[sessionpb.RunResponse], last EventKind) (Event, error) {
+	var k check
+	e := decodeEvent(&k, stream.Msg(), c.host)
+	k.that(k.err != nil || e.Kind != Ready || last < Ready, "a run is ready twice")
+	k.that(k.err != nil || e.Kind == Ready || last >= Ready, "a run that is not ready tells of traffic")
+	return e, k.err
+}

@@ -1,0 +1,155 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limits of the HTTP/2 connection. A session has few calls at a time, and
+// headers of some hundred bytes.
+const (
+	maxHeaderBytes = 8 << 10
+	maxCalls       = 16
+	receiveWindow  = 1 << 20 // RFC 9113 section 6.9: what may come before it is read
+)
+
+// onlyHTTP2 is HTTP/2 in cleartext with prior knowledge and nothing else.
+func onlyHTTP2() *http.Protocols {
+	var p http.Protocols
+	p.SetUnencryptedHTTP2(true)
+	return &p
+}
+
+func http2Config(t Timeouts) *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams:          maxCalls,
+		MaxReceiveBufferPerConnection: receiveWindow,
+		MaxReceiveBufferPerStream:     receiveWindow,
+		SendPingTimeout:               t.Ping,
+		PingTimeout:                   t.Pong,
+		WriteByteTimeout:              t.Ping + t.Pong,
+	}
+}
+
+// tracked is a connection that tells when it is closed.
+type tracked struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func track(c net.Conn) *tracked { return &tracked{Conn: c, closed: make(chan struct{})} }
+
+// Close closes the connection once.
+func (t *tracked) Close() error {
+	var err error
+	t.once.Do(func() {
+		err = t.Conn.Close()
+		close(t.closed)
+	})
+	return err
+}
+
+// oneConn is a listener that accepts one connection and then waits for its end.
+type oneConn struct {
+	conn  *tracked
+	first chan struct{} // holds one element until Accept took it
+}
+
+// Accept returns the connection, and net.ErrClosed once it was closed.
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case <-l.first:
+		return l.conn, nil
+	default:
+	}
+	<-l.conn.closed
+	return nil, net.ErrClosed
+}
+
+// Close closes the connection.
+func (l *oneConn) Close() error { return l.conn.Close() }
+
+// Addr is the connection's own address.
+func (l *oneConn) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// serveHTTP serves h on conn until conn ends or ctx does, and returns when
+// every call of h has returned.
+func serveHTTP(ctx context.Context, conn *tracked, h http.Handler, t Timeouts) error {
+	var calls sync.WaitGroup
+	var mu sync.Mutex // Add must not race with Wait
+	ended := false
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if ended {
+				mu.Unlock()
+				return
+			}
+			calls.Add(1)
+			mu.Unlock()
+			defer calls.Done()
+			h.ServeHTTP(w, r)
+		}),
+		Protocols:         onlyHTTP2(),
+		HTTP2:             http2Config(t),
+		ReadHeaderTimeout: t.Hello,
+		IdleTimeout:       t.Idle,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(io.Discard, "", 0), // what a peer does wrong is its own affair
+		// The calls of a connection end with it, also while they wait.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	l := &oneConn{conn: conn, first: make(chan struct{}, 1)}
+	l.first <- struct{}{}
+	err := srv.Serve(l)
+	_ = srv.Close()
+	mu.Lock()
+	ended = true
+	mu.Unlock()
+	calls.Wait()
+	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("serve session: %w", err)
+	}
+	return nil
+}
+
+// dialHTTP makes an HTTP/2 client of conn, which it closes when it fails.
+func dialHTTP(ctx context.Context, conn net.Conn, t Timeouts) (*http.ClientConn, error) {
+	transport := &http.Transport{
+		DialContext:            func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		Protocols:              onlyHTTP2(),
+		HTTP2:                  http2Config(t),
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableCompression:     true,
+	}
+	// The preface is written before a deadline is watched, so close by hand.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	cc, err := transport.NewClientConn(ctx, "http", "session.linerate.invalid:80") // RFC 6761: never a real name
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return cc, nil
+}
+
+// oneClient sends requests on the one connection. It follows no redirects.
+type oneClient struct{ conn *http.ClientConn }
+
+// Do sends r.
+func (o oneClient) Do(r *http.Request) (*http.Response, error) { return o.conn.RoundTrip(r) }
+
+// extend gives the next write of a call d to get through.
+func extend(w *http.ResponseController, d time.Duration) error {
+	return w.SetWriteDeadline(time.Now().Add(d))
+}

@@ -1,0 +1,316 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/core/model"
+)
+
+// lingerAfterRefusal is how long a controller that was refused, or that closed
+// its session, may take to read that and to hang up.
+const lingerAfterRefusal = 2 * time.Second
+
+// Serve does for one controller what s can, on conn, which it closes. It
+// returns when the connection has ended, for whatever reason, or ctx has, and
+// when every call of s has returned. s is told of nothing else: the caller puts
+// the host in order after Serve returned. The error is about conn; a controller
+// that hangs up is no error.
+//
+// version is linerate's own, for the other end to see.
+func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Timeouts) error {
+	t = t.orDefaults()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := track(conn)
+	a := &adapter{service: s, version: version, timeouts: t, hangUp: func(d time.Duration) { time.AfterFunc(d, func() { _ = c.Close() }) }}
+	silent := time.AfterFunc(t.Hello, func() {
+		if a.host.Load() == nil {
+			_ = c.Close()
+		}
+	})
+	defer silent.Stop()
+	path, handler := sessionpbconnect.NewSessionServiceHandler(a,
+		connect.WithReadMaxBytes(maxRequest),
+		connect.WithSendMaxBytes(maxResponse),
+		connect.WithCompression("gzip", nil, nil), // nothing to inflate
+		connect.WithRecover(recovered),
+	)
+	mux := http.NewServeMux()
+	mux.Handle(path, withController(handler))
+	return serveHTTP(ctx, c, mux, t)
+}
+
+// recovered turns a panic in an agent into an error for its controller: the
+// edge of a session is the one place where that is done.
+func recovered(_ context.Context, spec connect.Spec, _ http.Header, v any) error {
+	return connect.NewError(connect.CodeInternal,
+		fmt.Errorf("%s: a bug in the agent: %s", spec.Procedure, clean(fmt.Sprintf("%v\n%s", v, debug.Stack()), MaxText-200)))
+}
+
+// controllerKey is the context key of a call's http.ResponseController.
+type controllerKey struct{}
+
+func withController(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), controllerKey{}, http.NewResponseController(w))))
+	})
+}
+
+// adapter is a Service seen as messages.
+type adapter struct {
+	service  Service
+	version  string
+	timeouts Timeouts
+	hangUp   func(after time.Duration)
+	hello    sync.Mutex                 // one Hello at a time
+	host     atomic.Pointer[model.Host] // nil until Hello succeeded
+}
+
+// known returns which end this is, or refuses what comes before Hello.
+func (a *adapter) known() (model.Host, error) {
+	h := a.host.Load()
+	if h == nil {
+		return "", outgoing(fmt.Errorf("%w: hello comes first", ErrState))
+	}
+	return *h, nil
+}
+
+// outgoing gives err the code by which the controller tells kinds apart.
+func outgoing(err error) error {
+	code := connect.CodeUnknown
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrInvalid):
+		code = connect.CodeInvalidArgument
+	case errors.Is(err, ErrVersion):
+		code = connect.CodeOutOfRange
+	case errors.Is(err, ErrState):
+		code = connect.CodeFailedPrecondition
+	case errors.Is(err, ErrBusy):
+		code = connect.CodeResourceExhausted
+	case errors.Is(err, ErrRefused):
+		code = connect.CodeUnauthenticated
+	case errors.Is(err, errors.ErrUnsupported):
+		code = connect.CodeUnimplemented
+	case errors.Is(err, fs.ErrPermission):
+		code = connect.CodePermissionDenied
+	}
+	return connect.NewError(code, errors.New(clean(err.Error(), MaxText)))
+}
+
+// Hello compares versions and asks the service.
+func (a *adapter) Hello(ctx context.Context, p *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
+	a.hello.Lock()
+	defer a.hello.Unlock()
+	w, host, err := a.greet(ctx, p)
+	if err != nil {
+		a.hangUp(lingerAfterRefusal)
+		return nil, outgoing(err)
+	}
+	a.host.Store(&host)
+	return &sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), CanTune: w.CanTune}, nil
+}
+
+func (a *adapter) greet(ctx context.Context, p *sessionpb.HelloRequest) (Welcome, model.Host, error) {
+	if a.host.Load() != nil {
+		return Welcome{}, "", fmt.Errorf("%w: hello was said before", ErrState)
+	}
+	var c check
+	version := c.text("version", p.GetVersion(), MaxName)
+	c.that(len(p.GetSecret()) <= MaxSecret, "the secret is too long")
+	if c.err != nil {
+		return Welcome{}, "", c.err
+	}
+	if p.GetProtocol() != Protocol {
+		return Welcome{}, "", mismatch("the agent", a.version, Protocol, "the controller", version, p.GetProtocol())
+	}
+	host := decodeEnd(&c, p.GetEnd())
+	if c.err != nil {
+		return Welcome{}, "", c.err
+	}
+	w, err := a.service.Hello(ctx, Hello{Version: version, Host: host, Secret: slices.Clone(p.GetSecret())})
+	return w, host, err
+}
+
+// mismatch is the sentence for two ends that do not fit.
+func mismatch(who, version string, speaks uint32, other, otherVersion string, otherSpeaks uint32) error {
+	return fmt.Errorf("%w: %s is linerate %s and speaks session protocol %d, %s is linerate %s and speaks %d: install the same linerate on both hosts",
+		ErrVersion, who, version, speaks, other, otherVersion, otherSpeaks)
+}
+
+// call does f for a controller that has said hello.
+func call[P any](a *adapter, f func(h model.Host) (*P, error)) (*P, error) {
+	h, err := a.known()
+	if err != nil {
+		return nil, err
+	}
+	p, err := f(h)
+	if err != nil {
+		return nil, outgoing(err)
+	}
+	return p, nil
+}
+
+// Facts reads the host.
+func (a *adapter) Facts(ctx context.Context, p *sessionpb.FactsRequest) (*sessionpb.FactsResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.FactsResponse, error) {
+		var c check
+		peer := c.text("peer", p.GetPeer(), MaxAddress)
+		if c.err != nil {
+			return nil, c.err
+		}
+		f, err := a.service.Facts(ctx, peer)
+		return &sessionpb.FactsResponse{Facts: encodeFacts(f)}, err
+	})
+}
+
+// ReadKnobs reads some knobs.
+func (a *adapter) ReadKnobs(ctx context.Context, p *sessionpb.ReadKnobsRequest) (*sessionpb.ReadKnobsResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.ReadKnobsResponse, error) {
+		var c check
+		var ids []model.KnobID
+		c.count("knobs", len(p.GetIds()), MaxKnobs)
+		c.that(len(p.GetIds()) > 0, "no knobs")
+		for _, s := range p.GetIds()[:min(len(p.GetIds()), MaxKnobs)] {
+			ids = append(ids, model.KnobID(c.name("knob", s)))
+		}
+		if c.err != nil {
+			return nil, c.err
+		}
+		slices.Sort(ids)
+		m, err := a.service.ReadKnobs(ctx, slices.Compact(ids))
+		return &sessionpb.ReadKnobsResponse{Knobs: encodeKnobs(m)}, err
+	})
+}
+
+// Apply changes knobs.
+func (a *adapter) Apply(ctx context.Context, p *sessionpb.ApplyRequest) (*sessionpb.ApplyResponse, error) {
+	return call(a, func(h model.Host) (*sessionpb.ApplyResponse, error) {
+		var c check
+		as := decodeAssignments(&c, p.GetAssignments(), h)
+		within := c.duration("deadline", p.GetDeadlineNs(), MinDeadline, MaxDuration)
+		if c.err != nil {
+			return nil, c.err
+		}
+		changes, err := a.service.Apply(ctx, as, within)
+		return &sessionpb.ApplyResponse{Changes: encodeChanges(changes)}, err
+	})
+}
+
+// Verify compares knobs with what was set.
+func (a *adapter) Verify(ctx context.Context, _ *sessionpb.VerifyRequest) (*sessionpb.VerifyResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.VerifyResponse, error) {
+		return &sessionpb.VerifyResponse{}, a.service.Verify(ctx)
+	})
+}
+
+// Extend moves the deadline.
+func (a *adapter) Extend(ctx context.Context, p *sessionpb.ExtendRequest) (*sessionpb.ExtendResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.ExtendResponse, error) {
+		var c check
+		d := c.duration("extension", p.GetExtendNs(), MinDeadline, MaxDuration)
+		if c.err != nil {
+			return nil, c.err
+		}
+		return &sessionpb.ExtendResponse{}, a.service.Extend(ctx, d)
+	})
+}
+
+// Undo puts knobs back.
+func (a *adapter) Undo(ctx context.Context, _ *sessionpb.UndoRequest) (*sessionpb.UndoResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.UndoResponse, error) {
+		changes, err := a.service.Undo(ctx)
+		return &sessionpb.UndoResponse{Changes: encodeChanges(changes)}, err
+	})
+}
+
+// Recovered tells what was put back at the start.
+func (a *adapter) Recovered(ctx context.Context, _ *sessionpb.RecoveredRequest) (*sessionpb.RecoveredResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.RecoveredResponse, error) {
+		changes, err := a.service.Recovered(ctx)
+		return &sessionpb.RecoveredResponse{Changes: encodeChanges(changes)}, err
+	})
+}
+
+// Prepare begins one run.
+func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*sessionpb.PrepareResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.PrepareResponse, error) {
+		var c check
+		prep := Preparation{Run: p.GetRun(), Flow: decodeFlow(&c, p.GetFlow()), Connect: c.hostPort("address to connect to", p.GetConnect())}
+		c.that(prep.Run != 0, "the run has no number")
+		c.that(len(p.GetToken()) == TokenBytes, "the token has %d bytes, not %d", len(p.GetToken()), TokenBytes)
+		copy(prep.Token[:], p.GetToken())
+		if c.err != nil {
+			return nil, c.err
+		}
+		port, err := a.service.Prepare(ctx, prep)
+		return &sessionpb.PrepareResponse{Port: uint32(port)}, err
+	})
+}
+
+// Run follows a run.
+func (a *adapter) Run(ctx context.Context, p *sessionpb.RunRequest, out *connect.ServerStream[sessionpb.RunResponse]) error {
+	if _, err := a.known(); err != nil {
+		return err
+	}
+	w, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
+	send := func(e Event) error {
+		if w != nil {
+			if err := extend(w, a.timeouts.Send); err != nil {
+				return fmt.Errorf("send event: %w", err)
+			}
+		}
+		if e.Kind != Samples {
+			return out.Send(encodeEvent(e))
+		}
+		e.Samples = slices.DeleteFunc(slices.Clone(e.Samples), func(s model.Sample) bool {
+			return math.IsNaN(s.Value) || math.IsInf(s.Value, 0) // unknown, and JSON knows no such number
+		})
+		for batch := range slices.Chunk(e.Samples, MaxSamples) {
+			if err := out.Send(encodeEvent(Event{Kind: Samples, Samples: batch})); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return outgoing(a.service.Run(ctx, p.GetRun(), send))
+}
+
+// Start begins traffic.
+func (a *adapter) Start(ctx context.Context, p *sessionpb.StartRequest) (*sessionpb.StartResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.StartResponse, error) {
+		return &sessionpb.StartResponse{}, a.service.Start(ctx, p.GetRun())
+	})
+}
+
+// Stop ends a run.
+func (a *adapter) Stop(ctx context.Context, p *sessionpb.StopRequest) (*sessionpb.StopResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.StopResponse, error) {
+		return &sessionpb.StopResponse{}, a.service.Stop(ctx, p.GetRun())
+	})
+}
+
+// Close ends the session.
+func (a *adapter) Close(ctx context.Context, _ *sessionpb.CloseRequest) (*sessionpb.CloseResponse, error) {
+	return call(a, func(model.Host) (*sessionpb.CloseResponse, error) {
+		changes, err := a.service.Close(ctx)
+		a.hangUp(lingerAfterRefusal)
+		return &sessionpb.CloseResponse{Changes: encodeChanges(changes)}, err
+	})
+}

@@ -1,0 +1,162 @@
+// Package session is the protocol between a controller and the agent of one
+// host, over any one connection.
+//
+// The messages are documented in proto/linerate/session/v1/session.proto. They
+// travel as connect-go calls over HTTP/2 in cleartext with prior knowledge
+// (RFC 9113 section 3.3), one HTTP/2 connection on one net.Conn, so that a pipe,
+// a child's standard input and output and TLS all carry the same bytes.
+//
+//  1. The agent's end calls Serve with a Service; it returns when the
+//     connection ends and every call has returned.
+//  2. The controller's end calls Open, which compares versions in both
+//     directions, and then the methods of Client.
+//  3. Both ends ask a silent peer for a sign of life, and end the session when
+//     none comes. Nothing that a peer sends is trusted: sizes, counts, ranges
+//     and texts are checked where they arrive, at either end.
+//
+// Values are those of package model; generated types stay inside.
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// Protocol is the version of the protocol that this linerate speaks. It grows
+// when an old peer would misunderstand a new one.
+const Protocol = 1
+
+// TokenBytes is the length of a run's token.
+const TokenBytes = 32
+
+// Kinds of refusal that a Service returns wrapped and a caller of Client may
+// test for, besides errors.ErrUnsupported (this host has no such thing) and
+// fs.ErrPermission (more rights needed).
+var (
+	// ErrInvalid says that a request or an answer breaks the protocol's bounds.
+	ErrInvalid = errors.New("invalid message")
+	// ErrState says that a call does not fit what happened before.
+	ErrState = errors.New("not possible now")
+	// ErrBusy says that the agent has no room for another session.
+	ErrBusy = errors.New("busy")
+	// ErrRefused says that the agent does not allow this to this controller.
+	ErrRefused = errors.New("refused")
+	// ErrLost says that contact with the agent is lost: the connection ended,
+	// or no answer came in time. Only Client returns it.
+	ErrLost = errors.New("contact lost")
+	// ErrVersion says that the two ends speak different protocols.
+	ErrVersion = errors.New("versions do not fit")
+)
+
+// Timeouts bound how long an end waits for the other. The zero value of a
+// field is its default.
+type Timeouts struct {
+	// Hello is how long either end waits for the other's first words, including
+	// the start of a remote agent. Default 10 s.
+	Hello time.Duration
+	// Call is how long the controller waits for the answer to any other call
+	// but Apply and Undo, which get four times as long. Default 30 s.
+	Call time.Duration
+	// Ping is the silence after which a sign of life is asked for, and Pong how
+	// long it may take. Default 10 s each.
+	Ping, Pong time.Duration
+	// Send is how long one event of a run may wait for the controller to read
+	// it. Default 20 s.
+	Send time.Duration
+	// Idle ends a session without any call for so long. 0 is never: a user may
+	// think for as long as he likes.
+	Idle time.Duration
+}
+
+// orDefaults returns t with every zero field but Idle set to its default.
+func (t Timeouts) orDefaults() Timeouts {
+	or := func(d *time.Duration, def time.Duration) {
+		if *d <= 0 {
+			*d = def
+		}
+	}
+	or(&t.Hello, 10*time.Second)
+	or(&t.Call, 30*time.Second)
+	or(&t.Ping, 10*time.Second)
+	or(&t.Pong, 10*time.Second)
+	or(&t.Send, 20*time.Second)
+	return t
+}
+
+// Hello is what a controller says first.
+type Hello struct {
+	Version string     // linerate's, of the controller
+	Host    model.Host // the end that the agent is
+	Secret  []byte     // from the join link, nil where none is needed
+}
+
+// Welcome is an agent's answer to Hello.
+type Welcome struct {
+	CanTune bool // knobs may be changed
+}
+
+// Preparation is what an agent needs to prepare its end of a run.
+type Preparation struct {
+	Run     uint64 // number chosen by the controller, not 0
+	Flow    model.Flow
+	Token   [TokenBytes]byte // random, of this run only
+	Connect string           // host:port for data connections; "" to accept them
+}
+
+// EventKind says what an Event tells.
+type EventKind int
+
+// The kinds of events, in the order in which they first come.
+const (
+	Ready    EventKind = iota + 1 // the connections stand; Warnings
+	Samples                       // Samples, at most MaxSamples
+	Measured                      // the end's measured windows are complete
+	Result                        // Report; the last event
+)
+
+// Event is one thing that an agent tells of a run.
+type Event struct {
+	Kind     EventKind
+	Warnings []string
+	Samples  []model.Sample
+	Report   model.EndReport
+}
+
+// Service is what an agent does for its controller. Arguments are already
+// checked against the bounds of the protocol. Calls may come at the same time;
+// the context of each ends with the connection. Hello was called once, with
+// success, before anything else is.
+type Service interface {
+	// Hello accepts or refuses the controller.
+	Hello(ctx context.Context, h Hello) (Welcome, error)
+	// Facts reads the host. peer is the address of the other end's data path, or "".
+	Facts(ctx context.Context, peer string) (model.HostFacts, error)
+	// ReadKnobs reads the knobs named ids, each once.
+	ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error)
+	// Apply changes knobs, all or none, until Undo or for at most within.
+	Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error)
+	// Verify fails unless every applied knob reads back as it was set.
+	Verify(ctx context.Context) error
+	// Extend moves the end of what Apply did to d from now.
+	Extend(ctx context.Context, d time.Duration) error
+	// Undo puts back what Apply changed; without a change it does nothing.
+	Undo(ctx context.Context) ([]model.Change, error)
+	// Recovered tells what this agent's start put back of an earlier session.
+	Recovered(ctx context.Context) ([]model.Change, error)
+	// Prepare begins to open the connections of a run, and returns the TCP port
+	// where they are accepted, 0 for none.
+	Prepare(ctx context.Context, p Preparation) (port int, err error)
+	// Run follows a prepared run and tells its events through send, which
+	// blocks while the controller does not read.
+	Run(ctx context.Context, run uint64, send func(Event) error) error
+	// Start begins the traffic of a run that is ready.
+	Start(ctx context.Context, run uint64) error
+	// Stop asks a started run to end, and drops one that was only prepared.
+	Stop(ctx context.Context, run uint64) error
+	// Close ends what the session did to the host, and says what became of it.
+	Close(ctx context.Context) ([]model.Change, error)
+}

@@ -1,0 +1,353 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// stub is a Service of which tests replace what they need.
+type stub struct {
+	hello func(Hello) error
+	facts func(ctx context.Context) error
+	run   func(ctx context.Context, send func(Event) error) error
+}
+
+func (s stub) Hello(_ context.Context, h Hello) (Welcome, error) {
+	if s.hello != nil {
+		return Welcome{}, s.hello(h)
+	}
+	return Welcome{}, nil
+}
+
+func (s stub) Facts(ctx context.Context, _ string) (model.HostFacts, error) {
+	if s.facts != nil {
+		return model.HostFacts{}, s.facts(ctx)
+	}
+	return model.HostFacts{Name: "stub"}, nil
+}
+
+func (stub) ReadKnobs(context.Context, []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
+	return nil, nil
+}
+
+func (stub) Apply(context.Context, []model.Assignment, time.Duration) ([]model.Change, error) {
+	return nil, nil
+}
+func (stub) Verify(context.Context) error                      { return nil }
+func (stub) Extend(context.Context, time.Duration) error       { return nil }
+func (stub) Undo(context.Context) ([]model.Change, error)      { return nil, nil }
+func (stub) Recovered(context.Context) ([]model.Change, error) { return nil, nil }
+func (stub) Prepare(context.Context, Preparation) (int, error) { return 1, nil }
+func (stub) Start(context.Context, uint64) error               { return nil }
+func (stub) Stop(context.Context, uint64) error                { return nil }
+func (stub) Close(context.Context) ([]model.Change, error)     { return nil, nil }
+func (s stub) Run(ctx context.Context, _ uint64, send func(Event) error) error {
+	if s.run != nil {
+		return s.run(ctx, send)
+	}
+	return send(Event{Kind: Ready})
+}
+
+func short() Timeouts {
+	return Timeouts{Hello: time.Second, Call: 5 * time.Second, Ping: 100 * time.Millisecond, Pong: 400 * time.Millisecond, Send: 200 * time.Millisecond}
+}
+
+// serving runs Serve on one end of a pipe and returns the other; served is
+// closed when Serve has returned.
+func serving(t *testing.T, s Service, timeouts Timeouts) (conn net.Conn, served <-chan struct{}) {
+	t.Helper()
+	near, far := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = Serve(context.WithoutCancel(t.Context()), far, "v-agent", s, timeouts)
+	}()
+	t.Cleanup(func() {
+		_ = near.Close()
+		soon(t, "the agent to end", done)
+	})
+	return near, done
+}
+
+func soon(t *testing.T, what string, ch <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ch:
+	case <-time.After(15 * time.Second):
+		t.Errorf("waited in vain for %s", what)
+	}
+}
+
+func opened(t *testing.T, conn net.Conn) (*Client, error) {
+	t.Helper()
+	c, err := Open(t.Context(), wire.Peer{Control: conn, Name: "nas"}, Options{Host: model.Far, Version: "v-controller", Timeouts: short()})
+	if err == nil {
+		t.Cleanup(func() { _ = c.shut() })
+	}
+	return c, err
+}
+
+func mustOpen(t *testing.T, conn net.Conn) *Client {
+	t.Helper()
+	c, err := opened(t, conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// raw is a client that says whatever the test wants.
+func raw(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
+	t.Helper()
+	cc, err := dialHTTP(t.Context(), conn, short().orDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	return sessionpbconnect.NewSessionServiceClient(oneClient{cc}, "http://session.linerate.invalid")
+}
+
+// futureAgent answers hello in another protocol.
+type futureAgent struct {
+	sessionpbconnect.UnimplementedSessionServiceHandler
+}
+
+func (futureAgent) Hello(context.Context, *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
+	return &sessionpb.HelloResponse{Protocol: 7, Version: "v-future"}, nil
+}
+
+func TestVersionsMustFitBothWays(t *testing.T) {
+	wants := func(err error, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v does not say %q", err, w)
+			}
+		}
+	}
+	conn, served := serving(t, stub{}, short())
+	_, err := raw(t, conn).Hello(t.Context(), &sessionpb.HelloRequest{Protocol: 7, Version: "v-future", End: sessionpb.End_END_FAR})
+	wants(err, "v-agent", "v-future", "protocol 1", "7", "install the same linerate")
+	soon(t, "the agent to hang up", served)
+
+	near, far := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		mux := http.NewServeMux()
+		mux.Handle(sessionpbconnect.NewSessionServiceHandler(futureAgent{}))
+		_ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults())
+	}()
+	_, err = opened(t, near)
+	if !errors.Is(err, ErrVersion) {
+		t.Errorf("error %v", err)
+	}
+	wants(err, "nas", "v-controller", "v-future", "protocol 1", "7", "install the same linerate")
+	soon(t, "the connection to end", done)
+}
+
+func TestHelloComesFirstAndOnce(t *testing.T) {
+	conn, _ := serving(t, stub{}, short())
+	c := raw(t, conn)
+	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("facts before hello: %v", err)
+	}
+	hello := &sessionpb.HelloRequest{Protocol: Protocol, Version: "v", End: sessionpb.End_END_FAR}
+	if _, err := c.Hello(t.Context(), hello); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); err != nil {
+		t.Errorf("facts after hello: %v", err)
+	}
+	if _, err := c.Hello(t.Context(), hello); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("hello again: %v", err)
+	}
+}
+
+func TestOversizeRequestIsRefused(t *testing.T) {
+	conn, _ := serving(t, stub{}, short())
+	_, err := raw(t, conn).Hello(t.Context(), &sessionpb.HelloRequest{Protocol: Protocol, Secret: make([]byte, maxRequest+1)})
+	if connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestErrorsKeepTheirKind(t *testing.T) {
+	for _, kind := range []error{ErrInvalid, ErrState, ErrBusy, ErrRefused, errors.ErrUnsupported, fs.ErrPermission} {
+		conn, _ := serving(t, stub{facts: func(context.Context) error { return errors.Join(errors.New("so and\x1b[2J so"), kind) }}, short())
+		_, err := mustOpen(t, conn).Facts(t.Context(), "")
+		if !errors.Is(err, kind) || !strings.Contains(err.Error(), "read facts on nas: so and [2J so") {
+			t.Errorf("%v came as %v", kind, err)
+		}
+	}
+}
+
+func TestPanicCostsOneCall(t *testing.T) {
+	conn, _ := serving(t, stub{facts: func(context.Context) error { panic("oh") }}, short())
+	c := mustOpen(t, conn)
+	if _, err := c.Facts(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "a bug in the agent: oh") {
+		t.Errorf("error %v", err)
+	}
+	if err := c.Verify(t.Context()); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+func TestSilentController(t *testing.T) {
+	_, served := serving(t, stub{}, Timeouts{Hello: 100 * time.Millisecond})
+	soon(t, "the agent to give up", served)
+}
+
+// A controller that speaks HTTP/2 and never says hello.
+func TestControllerWithoutHello(t *testing.T) {
+	conn, served := serving(t, stub{}, Timeouts{Hello: 200 * time.Millisecond})
+	raw(t, conn)
+	soon(t, "the agent to give up", served)
+}
+
+func TestSilentAgent(t *testing.T) {
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	if _, err := opened(t, near); !errors.Is(err, ErrLost) { // nobody reads
+		t.Errorf("error %v", err)
+	}
+	near, far = net.Pipe()
+	go func() { _, _ = far.Read(make([]byte, 1<<16)); _, _ = far.Read(make([]byte, 1<<16)) }()
+	if _, err := opened(t, near); !errors.Is(err, ErrLost) { // nobody answers
+		t.Errorf("error %v", err)
+	}
+	_ = far.Close()
+}
+
+func TestCallerGivesUp(t *testing.T) {
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, wire.Peer{Control: near, Name: "nas"}, Options{Host: model.Far}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSessionOutlivesItsFirstTimeouts(t *testing.T) {
+	conn, _ := serving(t, stub{}, Timeouts{Hello: 100 * time.Millisecond, Ping: 50 * time.Millisecond, Pong: 5 * time.Second})
+	c := mustOpen(t, conn)
+	idle, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	<-idle.Done()
+	if _, err := c.Facts(t.Context(), ""); err != nil {
+		t.Errorf("after a pause: %v", err)
+	}
+}
+
+func TestIdleSessionEnds(t *testing.T) {
+	conn, served := serving(t, stub{}, Timeouts{Idle: 100 * time.Millisecond})
+	mustOpen(t, conn)
+	soon(t, "the idle session to end", served)
+}
+
+// A controller that takes part in everything but does not read its stream.
+func TestControllerThatStopsReading(t *testing.T) {
+	sent := make(chan error, 1)
+	conn, _ := serving(t, stub{run: func(_ context.Context, send func(Event) error) error {
+		err := send(Event{Kind: Ready})
+		batch := make([]model.Sample, MaxSamples)
+		for i := range batch {
+			batch[i] = model.Sample{Metric: "m", Value: 1}
+		}
+		for err == nil {
+			err = send(Event{Kind: Samples, Samples: batch})
+		}
+		sent <- err
+		return err
+	}}, short())
+	c := raw(t, conn)
+	if _, err := c.Hello(t.Context(), &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := c.Run(t.Context(), &sessionpb.RunRequest{Run: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	select {
+	case <-sent:
+	case <-time.After(15 * time.Second):
+		t.Fatal("the agent waits for ever")
+	}
+	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); err != nil {
+		t.Errorf("the session did not survive: %v", err)
+	}
+}
+
+func TestAgentThatLies(t *testing.T) {
+	for name, run := range map[string]func(context.Context, func(Event) error) error{
+		"nothing":      func(context.Context, func(Event) error) error { return nil },
+		"only ready":   func(_ context.Context, send func(Event) error) error { return send(Event{Kind: Ready}) },
+		"early result": func(_ context.Context, send func(Event) error) error { return send(Event{Kind: Result}) },
+		"ready twice": func(_ context.Context, send func(Event) error) error {
+			return errors.Join(send(Event{Kind: Ready}), send(Event{Kind: Ready}))
+		},
+		"strange metric": func(_ context.Context, send func(Event) error) error {
+			return errors.Join(send(Event{Kind: Ready}), send(Event{Kind: Samples, Samples: []model.Sample{{Metric: "\x1b[2J"}}}))
+		},
+	} {
+		conn, _ := serving(t, stub{run: run}, short())
+		if err := mustOpen(t, conn).Run(t.Context(), 1, func(Event) {}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// FuzzControlStream sends anything after the preface (RFC 9113 section 3.4). The agent must end with
+// the connection, whatever came.
+func FuzzControlStream(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"))                                     // SETTINGS
+	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00\xff\xff\xff\x01\x25\x00\x00\x00\x01")) // then a huge HEADERS
+	f.Add([]byte("\x00\x00\x08\x06\x00\x00\x00\x00\x00linerate\x00\x00\x08\x07\x00\x00\x00\x00\x00"))
+	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		near, far := net.Pipe()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = Serve(t.Context(), far, "v", stub{}, short())
+		}()
+		go func() { _ = drain(near) }()
+		_ = near.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = near.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), b...))
+		_ = near.Close()
+		select {
+		case <-served:
+		case <-time.After(15 * time.Second):
+			t.Fatal("the agent does not end")
+		}
+	})
+}
+
+func drain(c net.Conn) error {
+	b := make([]byte, 4<<10)
+	for {
+		if _, err := c.Read(b); err != nil {
+			return err
+		}
+	}
+}

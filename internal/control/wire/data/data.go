@@ -1,0 +1,324 @@
+// Package data opens the TCP connections that carry the payload of a run.
+//
+// One end accepts, the other connects; who sends is another matter, so that a
+// host behind NAT can do both. Whoever connects first proves that it belongs to
+// the run. The preamble has a fixed size, all numbers are big-endian:
+//
+//	offset  bytes  meaning
+//	0       8      magic, "lr-data1"
+//	8       32     the run's token, random, used for this run only
+//	40      2      index of the connection in the run, from 0
+//	42      2      zero
+//
+// The acceptor compares the token in constant time with those of all runs that
+// wait. It answers with one byte, 0x06, and from then on both directions are
+// payload. A preamble that is wrong in anything is answered by closing.
+package data
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
+)
+
+// The parts of the preamble.
+const (
+	magic        = "lr-data1"
+	tokenBytes   = 32
+	preambleSize = len(magic) + tokenBytes + 4
+	accepted     = 0x06 // the acceptor's answer: ACK of ASCII
+)
+
+// FirstByte begins every preamble and no TLS record (0x16, RFC 8446 section 5.1).
+const FirstByte = 'l'
+
+// MaxConns is the most connections of one run: 1000 streams in both directions.
+const MaxConns = 2000
+
+// HandshakeTimeout is how long the other end may take for its part of the
+// preamble. It is long enough for three lost segments in sequence with the
+// initial timeout of 1 s (RFC 6298 section 2).
+const HandshakeTimeout = 10 * time.Second
+
+// Token proves that a connection belongs to a run.
+type Token [tokenBytes]byte
+
+// ErrToken says that a connection's preamble fits no waiting run.
+var ErrToken = errors.New("no run waits for this connection")
+
+// Dial connects to an acceptor at addr with the options o, as number index of
+// the run with that token, and returns when the acceptor agreed.
+func Dial(ctx context.Context, addr string, token Token, index int, o engine.SocketOptions) (*net.TCPConn, []string, error) {
+	d := net.Dialer{Timeout: HandshakeTimeout, Control: sockio.Control(o)}
+	d.SetMultipathTCP(false) // its sockets have neither the options nor the counters
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open data connection: %w", err)
+	}
+	conn, ok := c.(*net.TCPConn)
+	if !ok {
+		_ = c.Close()
+		return nil, nil, fmt.Errorf("open data connection: %T is not TCP", c)
+	}
+	warnings, err := offer(ctx, conn, token, index, o)
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, fmt.Errorf("open data connection to %s: %w", addr, err)
+	}
+	return conn, warnings, nil
+}
+
+// offer sends the preamble and waits for the answer.
+func offer(ctx context.Context, conn *net.TCPConn, token Token, index int, o engine.SocketOptions) ([]string, error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	err := shake(conn, token, index)
+	if !stop() {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	return sockio.Apply(conn, o)
+}
+
+func shake(conn *net.TCPConn, token Token, index int) error {
+	if err := conn.SetDeadline(time.Now().Add(HandshakeTimeout)); err != nil {
+		return err
+	}
+	b := append([]byte(magic), token[:]...)
+	b = binary.BigEndian.AppendUint16(b, uint16(index))
+	b = append(b, 0, 0)
+	if _, err := conn.Write(b); err != nil {
+		return err
+	}
+	var answer [1]byte
+	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("the other end closed it: it waits for no such run")
+		}
+		return err
+	}
+	if answer[0] != accepted {
+		return fmt.Errorf("the other end is not linerate: it answered 0x%02x", answer[0])
+	}
+	return nil
+}
+
+// Router gives incoming connections to the runs that wait for them. Its zero
+// value is ready for use. It is safe for concurrent use.
+type Router struct {
+	mu      sync.Mutex
+	waiting []*Expected
+}
+
+// Expected are the connections of one run.
+type Expected struct {
+	token   Token
+	most    int
+	forget  func() error
+	arrived chan struct{} // holds one element when something arrived
+	closed  chan struct{}
+
+	mu    sync.Mutex
+	conns map[int]*net.TCPConn // arrived, not yet taken; nil when taken
+	once  sync.Once
+}
+
+// Expect makes r accept up to most connections for the run with that token,
+// until Close.
+func (r *Router) Expect(token Token, most int) (*Expected, error) {
+	if most < 0 || most > MaxConns {
+		return nil, fmt.Errorf("expect %d data connections: at most %d are possible", most, MaxConns)
+	}
+	e := &Expected{
+		token: token, most: most, conns: map[int]*net.TCPConn{},
+		arrived: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	e.forget = func() error { r.remove(e); return nil }
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.waiting {
+		if subtle.ConstantTimeCompare(w.token[:], token[:]) == 1 {
+			return nil, errors.New("expect data connections: this token is in use")
+		}
+	}
+	r.waiting = append(r.waiting, e)
+	return e, nil
+}
+
+func (r *Router) remove(e *Expected) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = slices.DeleteFunc(r.waiting, func(w *Expected) bool { return w == e })
+}
+
+// find compares with every waiting run, so that the time it takes says nothing.
+func (r *Router) find(token []byte) *Expected {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found *Expected
+	for _, w := range r.waiting {
+		if subtle.ConstantTimeCompare(w.token[:], token) == 1 {
+			found = w
+		}
+	}
+	return found
+}
+
+// Handle reads the preamble of an incoming connection, of which head was read
+// already, and gives it to its run. A connection that fits none is closed
+// without an answer, and the error, which nobody needs but a test or a log,
+// wraps ErrToken.
+func (r *Router) Handle(conn *net.TCPConn, head []byte, timeout time.Duration) error {
+	err := r.handle(conn, head, timeout)
+	if err != nil {
+		_ = conn.Close()
+		return fmt.Errorf("accept data connection: %w", err)
+	}
+	return nil
+}
+
+func (r *Router) handle(conn *net.TCPConn, head []byte, timeout time.Duration) error {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	var b [preambleSize]byte
+	n := copy(b[:], head)
+	if _, err := io.ReadFull(conn, b[n:]); err != nil {
+		return err
+	}
+	token := b[len(magic) : len(magic)+tokenBytes]
+	index := int(binary.BigEndian.Uint16(b[len(magic)+tokenBytes:]))
+	e := r.find(token)
+	if string(b[:len(magic)]) != magic || e == nil || b[preambleSize-2] != 0 || b[preambleSize-1] != 0 {
+		return ErrToken
+	}
+	return e.deliver(conn, index)
+}
+
+// deliver answers and keeps the connection; each index is taken once.
+func (e *Expected) deliver(conn *net.TCPConn, index int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, taken := e.conns[index]; taken || index >= e.most || e.isClosed() {
+		return ErrToken
+	}
+	if _, err := conn.Write([]byte{accepted}); err != nil {
+		return err
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	e.conns[index] = conn
+	select {
+	case e.arrived <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (e *Expected) isClosed() bool {
+	select {
+	case <-e.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Take waits for the connections first…first+n-1 and gives them to the caller,
+// in this order, with the options o applied. Only one call at a time.
+func (e *Expected) Take(ctx context.Context, first, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
+	for {
+		if conns := e.takeAll(first, n); conns != nil {
+			return applyAll(conns, o)
+		}
+		select {
+		case <-e.arrived:
+		case <-e.closed:
+			return nil, nil, fmt.Errorf("accept data connections: %w", net.ErrClosed)
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("accept data connections: %d of %d came: %w", e.count(first, n), n, ctx.Err())
+		}
+	}
+}
+
+func (e *Expected) count(first, n int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	got := 0
+	for i := range n {
+		if e.conns[first+i] != nil {
+			got++
+		}
+	}
+	return got
+}
+
+// takeAll returns the connections if all are there, else nil.
+func (e *Expected) takeAll(first, n int) []*net.TCPConn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]*net.TCPConn, n)
+	for i := range n {
+		if out[i] = e.conns[first+i]; out[i] == nil {
+			return nil
+		}
+	}
+	for i := range n {
+		e.conns[first+i] = nil // the key stays: an index comes once
+	}
+	return out
+}
+
+func applyAll(conns []*net.TCPConn, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
+	var warnings []string
+	for _, c := range conns {
+		w, err := sockio.Apply(c, o)
+		if err != nil {
+			closeAll(conns)
+			return nil, nil, fmt.Errorf("set up data connection: %w", err)
+		}
+		warnings = append(warnings, w...)
+	}
+	return conns, warnings, nil
+}
+
+func closeAll(conns []*net.TCPConn) {
+	for _, c := range conns {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+}
+
+// Close accepts no more and closes what nobody took. It is idempotent.
+func (e *Expected) Close() error {
+	var err error
+	e.once.Do(func() {
+		err = e.forget()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		close(e.closed)
+		for _, c := range e.conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+		e.conns = map[int]*net.TCPConn{}
+	})
+	return err
+}

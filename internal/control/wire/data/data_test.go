@@ -1,0 +1,155 @@
+package data
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"linerate/internal/measure/engine"
+)
+
+func token(t *testing.T) (k Token) {
+	t.Helper()
+	if _, err := rand.Read(k[:]); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func listen(t *testing.T, k Token, o engine.SocketOptions) (Port, string) {
+	t.Helper()
+	p, err := Ephemeral{Host: "127.0.0.1"}.Open(t.Context(), k, 8, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p, net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Number))
+}
+
+func TestConnectionsComeInOrder(t *testing.T) {
+	k := token(t)
+	o := engine.SocketOptions{NoDelay: true, Window: 64 << 10}
+	p, addr := listen(t, k, o)
+	for _, i := range []int{2, 0, 1} {
+		c, warnings, err := Dial(t.Context(), addr, k, i, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(warnings) > 0 {
+			t.Errorf("connection %d: %v", i, warnings)
+		}
+		defer func() { _ = c.Close() }()
+		if _, err := c.Write([]byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conns, _, err := p.Take(t.Context(), 0, 3, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range conns {
+		var b [1]byte
+		if _, err := io.ReadFull(c, b[:]); err != nil || int(b[0]) != i {
+			t.Errorf("connection %d is number %d, %v", i, b[0], err)
+		}
+		_ = c.Close()
+	}
+}
+
+func TestWrongOnesAreClosedUnheard(t *testing.T) {
+	k := token(t)
+	p, addr := listen(t, k, engine.SocketOptions{})
+	other := k
+	other[31] ^= 1
+	good, _, err := Dial(t.Context(), addr, k, 0, engine.SocketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = good.Close() }()
+	for name, dial := range map[string]struct {
+		token Token
+		index int
+	}{"token": {other, 1}, "index": {k, 8}, "index twice": {k, 0}} {
+		if c, _, err := Dial(t.Context(), addr, dial.token, dial.index, engine.SocketOptions{}); err == nil {
+			_ = c.Close()
+			t.Errorf("wrong %s is accepted", name)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := p.Take(ctx, 0, 2, engine.SocketOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("two connections of one: %v", err)
+	}
+}
+
+func TestCloseEndsTakeAndHandshakes(t *testing.T) {
+	p, addr := listen(t, token(t), engine.SocketOptions{})
+	var d net.Dialer
+	half, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = half.Close() }()
+	if _, err := half.Write([]byte("lr")); err != nil {
+		t.Fatal(err)
+	}
+	took := make(chan error, 1)
+	go func() {
+		_, _, err := p.Take(t.Context(), 0, 1, engine.SocketOptions{})
+		took <- err
+	}()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-took; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("take: %v", err)
+	}
+	if _, err := half.Read(make([]byte, 1)); err == nil {
+		t.Error("a half connection is answered")
+	}
+	if _, _, err := Dial(t.Context(), addr, Token{}, 0, engine.SocketOptions{}); err == nil {
+		t.Error("the port is still open")
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts by the kernel, says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := Dial(ctx, l.Addr().String(), Token{}, 0, engine.SocketOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTokenIsUsedOnce(t *testing.T) {
+	var r Router
+	k := token(t)
+	e, err := r.Expect(k, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Expect(k, 1); err == nil {
+		t.Error("two runs have one token")
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	again, err := r.Expect(k, 1)
+	if err != nil {
+		t.Error(err)
+	}
+	_ = again.Close()
+	if _, err := r.Expect(k, MaxConns+1); err == nil {
+		t.Error("any number of connections is accepted")
+	}
+}

@@ -1,0 +1,136 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
+)
+
+// maxHandshakes is how many connections may be in their preamble at a time on
+// an ephemeral port. What comes above waits in the kernel's queue.
+const maxHandshakes = 64
+
+// Port is where an accepting end gets the connections of one run from.
+type Port struct {
+	*Expected
+	Number int // TCP port
+}
+
+// Source opens ports for runs. o are the options of the run's first
+// connections, for ports whose options can be set before the handshake.
+type Source interface {
+	Open(ctx context.Context, token Token, most int, o engine.SocketOptions) (Port, error)
+}
+
+// Ephemeral opens a port of its own for every run, on all addresses, and closes
+// it with the run. Its zero value is ready for use.
+type Ephemeral struct {
+	Host string // address to listen on; "" is all
+}
+
+// Open listens on a free port with o set, so that windows and segment sizes are
+// announced in the SYN of every connection.
+func (s Ephemeral) Open(ctx context.Context, token Token, most int, o engine.SocketOptions) (Port, error) {
+	lc := net.ListenConfig{Control: sockio.Control(o)}
+	lc.SetMultipathTCP(false)
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.Host, "0"))
+	if err != nil {
+		return Port{}, fmt.Errorf("listen for data connections: %w", err)
+	}
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		_ = l.Close()
+		return Port{}, errors.New("listen for data connections: not a TCP address")
+	}
+	var router Router
+	e, err := router.Expect(token, most)
+	if err != nil {
+		_ = l.Close()
+		return Port{}, err
+	}
+	a := acceptor{listener: l, router: &router, open: map[net.Conn]bool{}}
+	a.running.Go(a.accept)
+	forget := e.forget
+	e.forget = func() error {
+		_ = forget()
+		err := l.Close()
+		a.abort()
+		a.running.Wait()
+		return err
+	}
+	return Port{Expected: e, Number: addr.Port}, nil
+}
+
+// acceptor moves connections from a listener to a router.
+type acceptor struct {
+	listener net.Listener
+	router   *Router
+	running  sync.WaitGroup
+
+	mu   sync.Mutex
+	open map[net.Conn]bool // in their preamble
+	over bool
+}
+
+func (a *acceptor) accept() {
+	slots := make(chan struct{}, maxHandshakes)
+	for {
+		slots <- struct{}{}
+		c, err := a.listener.Accept()
+		if err != nil {
+			return
+		}
+		conn, ok := c.(*net.TCPConn)
+		if !ok || !a.begin(conn) {
+			_ = c.Close()
+			<-slots
+			continue
+		}
+		a.running.Go(func() {
+			defer func() { <-slots }()
+			defer a.end(conn)
+			_ = a.router.Handle(conn, nil, HandshakeTimeout) // whoever fits no run is nobody
+		})
+	}
+}
+
+func (a *acceptor) begin(c net.Conn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open[c] = true
+	return !a.over
+}
+
+func (a *acceptor) end(c net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, c)
+}
+
+// abort closes connections that are still in their preamble.
+func (a *acceptor) abort() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = true
+	for c := range a.open {
+		_ = c.Close()
+	}
+}
+
+// Shared opens no port: connections come through a router on a port that others
+// use too, so options are set after the handshake.
+type Shared struct {
+	Router *Router
+	Number int // TCP port that the router's connections come from
+}
+
+// Open expects connections at the router.
+func (s Shared) Open(_ context.Context, token Token, most int, _ engine.SocketOptions) (Port, error) {
+	e, err := s.Router.Expect(token, most)
+	return Port{Expected: e, Number: s.Number}, err
+}

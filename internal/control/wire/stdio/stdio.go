@@ -1,0 +1,180 @@
+// Package stdio carries a session over the standard input and output of a child
+// process: an agent in another network namespace, or behind the user's own ssh.
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"linerate/internal/control/wire"
+)
+
+// Options of a child. The zero value is ready for use.
+type Options struct {
+	Name     string        // of the host in messages; "" is the command's name
+	DataHost string        // address for data connections, "" when unknown
+	Env      []string      // added to this process's environment
+	Grace    time.Duration // for the child to end by itself after Close; 0 is 10 s
+}
+
+const (
+	defaultGrace = 10 * time.Second
+	drainTime    = 2 * time.Second        // for pipes that a grandchild holds open
+	lastWords    = 500 * time.Millisecond // for a child that just hung up to end
+	keptStderr   = 1 << 10                // bytes; what fits into one error
+)
+
+// child is a running process with a session on its standard streams.
+type child struct {
+	name   string
+	cmd    *exec.Cmd
+	grace  time.Duration
+	stdout *os.File
+	stderr tail
+	exited chan struct{} // closed when err is set
+	err    error
+	close  sync.Once
+}
+
+// Start runs argv and returns the peer behind its standard input and output.
+//
+// The child is in a process group of its own, so that Ctrl-C at the terminal
+// reaches only the controller, which then undoes in order. The end of ctx does
+// not kill it for the same reason; Close does: it ends the child's input, waits,
+// and kills the group when the child does not end in time.
+func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
+	if len(argv) == 0 {
+		return wire.Peer{}, errors.New("start agent: no command")
+	}
+	if err := ctx.Err(); err != nil {
+		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	c := &child{name: argv[0], grace: o.Grace, exited: make(chan struct{})}
+	if c.grace <= 0 {
+		c.grace = defaultGrace
+	}
+	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+	c.cmd.SysProcAttr = ownGroup()
+	c.cmd.Stderr = &c.stderr
+	c.cmd.WaitDelay = drainTime
+	c.cmd.Env = append(c.cmd.Environ(), o.Env...)
+	stdin, err := c.cmd.StdinPipe()
+	if err != nil {
+		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	// A pipe of our own: Wait would close exec's before it is read to its end.
+	stdout, theirs, err := os.Pipe()
+	if err != nil {
+		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	c.stdout, c.cmd.Stdout = stdout, theirs
+	err = c.cmd.Start()
+	_ = theirs.Close()
+	if err != nil {
+		_ = stdout.Close()
+		return wire.Peer{}, fmt.Errorf("start agent: %w", err)
+	}
+	conn, drained := wire.Join(stdout, stdin)
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.exited)
+	}()
+	name := o.Name
+	if name == "" {
+		name = argv[0]
+	}
+	return wire.Peer{
+		Control: conn, Name: name, DataHost: o.DataHost, Why: c.why,
+		Close: func() error {
+			c.close.Do(func() {
+				_ = conn.Close()
+				c.end(drained)
+			})
+			return nil
+		},
+	}, nil
+}
+
+// end waits for the child, then kills it, then lets go of its pipes.
+func (c *child) end(drained <-chan struct{}) {
+	if !closedWithin(c.exited, c.grace) {
+		killGroup(c.cmd.Process)
+		<-c.exited
+	}
+	if !closedWithin(drained, drainTime) {
+		_ = c.stdout.Close()
+		<-drained
+		return
+	}
+	_ = c.stdout.Close()
+}
+
+func closedWithin(ch <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ch:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+// why tells how the child ended, with its last words; nil while it runs and has
+// said nothing.
+func (c *child) why() error {
+	ended := closedWithin(c.exited, lastWords)
+	words := c.stderr.String()
+	switch {
+	case !ended && words == "":
+		return nil
+	case !ended:
+		return fmt.Errorf("%s said: %s", c.name, words)
+	case c.err == nil && words == "":
+		return fmt.Errorf("%s ended", c.name)
+	case c.err == nil:
+		return fmt.Errorf("%s ended: %s", c.name, words)
+	case words == "":
+		return fmt.Errorf("%s ended: %w", c.name, c.err)
+	default:
+		return fmt.Errorf("%s ended: %w: %s", c.name, c.err, words)
+	}
+}
+
+// tail keeps the last bytes written to it. It is safe for concurrent use.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+	cut bool
+}
+
+// Write keeps the end of p.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if extra := len(t.buf) - keptStderr; extra > 0 {
+		t.buf, t.cut = append(t.buf[:0], t.buf[extra:]...), true
+	}
+	return len(p), nil
+}
+
+// String returns what was kept in one line, from the start of a line.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.buf
+	if t.cut {
+		if _, rest, ok := bytes.Cut(b, []byte("\n")); ok {
+			b = rest
+		}
+	}
+	return strings.Join(strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}

@@ -1,0 +1,145 @@
+package stdio_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/stdio"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+)
+
+// childMode makes this test binary behave as a child instead.
+const childMode = "LINERATE_STDIO_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childMode) {
+	case "agent":
+		os.Exit(beAgent())
+	case "stubborn":
+		signal.Ignore(os.Interrupt, syscall.SIGTERM)
+		fmt.Fprintln(os.Stderr, "I stay")
+		select {}
+	case "broken":
+		fmt.Fprint(os.Stderr, strings.Repeat("noise\n", 2000)+"no such file\n")
+		os.Exit(7)
+	case "web":
+		fmt.Println("HTTP/1.1 400 Bad Request\r\n\r")
+		_, _ = os.Stdin.Read(make([]byte, 1<<10))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func beAgent() int {
+	conn, done := wire.Join(os.Stdin, os.Stdout)
+	knobs := agenttest.NewKnobs(model.Far, agenttest.Values())
+	err := agent.Serve(context.Background(), conn, agenttest.Config(knobs))
+	<-done
+	if file := os.Getenv("LINERATE_STDIO_TEST_REPORT"); file != "" {
+		_ = os.WriteFile(file, []byte(strings.Join(knobs.Calls(), " ")), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func start(t *testing.T, mode string, o stdio.Options, env ...string) wire.Peer {
+	t.Helper()
+	o.Name, o.DataHost, o.Env = "far", "127.0.0.1", append(env, childMode+"="+mode)
+	p, err := stdio.Start(t.Context(), []string{os.Args[0]}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func TestConformance(t *testing.T) {
+	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
+		return start(t, "agent", stdio.Options{})
+	}})
+}
+
+func open(t *testing.T, p wire.Peer) (*session.Client, error) {
+	t.Helper()
+	return session.Open(t.Context(), p, session.Options{Host: model.Far, Version: "v1", Timeouts: agenttest.Timeouts()})
+}
+
+func TestChildThatEndsTellsItsLastWords(t *testing.T) {
+	agenttest.NoLeaks(t)
+	_, err := open(t, start(t, "broken", stdio.Options{}))
+	if !errors.Is(err, session.ErrLost) || !strings.Contains(err.Error(), "no such file") || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("error %v", err)
+	}
+	if len(err.Error()) > 6<<10 {
+		t.Errorf("%d bytes of error", len(err.Error()))
+	}
+}
+
+func TestChildThatIsNoAgent(t *testing.T) {
+	agenttest.NoLeaks(t)
+	if _, err := open(t, start(t, "web", stdio.Options{Grace: time.Second})); !errors.Is(err, session.ErrLost) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestSilentChildIsGivenUpAndKilled(t *testing.T) {
+	agenttest.NoLeaks(t)
+	p := start(t, "stubborn", stdio.Options{Grace: 50 * time.Millisecond})
+	_, err := open(t, p)
+	if !errors.Is(err, session.ErrLost) || !strings.Contains(err.Error(), "I stay") {
+		t.Errorf("error %v", err)
+	}
+	if err := p.Close(); err != nil { // idempotent, and the child is gone
+		t.Error(err)
+	}
+}
+
+func TestUnknownCommand(t *testing.T) {
+	agenttest.NoLeaks(t)
+	if _, err := stdio.Start(t.Context(), []string{"linerate-no-such-command"}, stdio.Options{}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := stdio.Start(t.Context(), nil, stdio.Options{}); err == nil {
+		t.Error("no error without a command")
+	}
+}
+
+// A controller that dies closes the pipe and says nothing.
+func TestHangUpUndoesInTheChild(t *testing.T) {
+	report := t.TempDir() + "/calls"
+	p := start(t, "agent", stdio.Options{}, "LINERATE_STDIO_TEST_REPORT="+report)
+	c, err := open(t, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.Control.Close()
+	_ = p.Close()
+	got, err := os.ReadFile(report)
+	if err != nil || string(got) != "apply undo close" {
+		t.Errorf("calls %q, %v", got, err)
+	}
+	if _, err := c.Facts(t.Context(), ""); !errors.Is(err, session.ErrLost) {
+		t.Errorf("call after hang-up: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, _ = c.Close(ctx) // ends nothing that is left
+}

@@ -1,0 +1,180 @@
+package tls
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	ctls "crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Files of a state directory.
+const (
+	keyFile    = "serve-key.pem"     // private key (PKCS #8) and certificate
+	secretFile = "serve-measure.txt" // base64url of the secret for measuring
+)
+
+const secretBytes = 32
+
+// Identity is what a server is known by: a key with a self-made certificate, and
+// the secret that its users share. Nobody vouches for the certificate; clients
+// know its pin from the join link.
+type Identity struct {
+	Certificate ctls.Certificate
+	Secret      []byte // 32 random bytes
+}
+
+// LoadIdentity reads the identity in dir, and makes what is missing. Its files
+// are for the owner only.
+func LoadIdentity(dir string) (Identity, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Identity{}, fmt.Errorf("make identity: %w", err)
+	}
+	key, err := loadOrMake(filepath.Join(dir, keyFile), makeKey)
+	if err != nil {
+		return Identity{}, err
+	}
+	cert, err := ctls.X509KeyPair(key, key)
+	if err != nil {
+		return Identity{}, fmt.Errorf("read %s: %w", filepath.Join(dir, keyFile), err)
+	}
+	text, err := loadOrMake(filepath.Join(dir, secretFile), makeSecret)
+	if err != nil {
+		return Identity{}, err
+	}
+	secret, err := base64.RawURLEncoding.DecodeString(string(text))
+	if err != nil || len(secret) != secretBytes {
+		return Identity{}, fmt.Errorf("read %s: not a secret; remove the file for a new one", filepath.Join(dir, secretFile))
+	}
+	return Identity{Certificate: cert, Secret: secret}, nil
+}
+
+// loadOrMake reads path, and first writes it when there is no such file. Of two
+// servers that start at once both use what the first one wrote.
+func loadOrMake(path string, makeIt func() ([]byte, error)) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		if err := os.Chmod(path, 0o600); err != nil {
+			return nil, fmt.Errorf("protect identity: %w", err)
+		}
+		return b, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	if b, err = makeIt(); err != nil {
+		return nil, fmt.Errorf("make identity: %w", err)
+	}
+	if err := writeNew(path, b); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("write identity: %w", err)
+	}
+	if b, err = os.ReadFile(path); err != nil {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	return b, nil
+}
+
+// writeNew makes path appear complete or not at all, and never replaces it.
+func writeNew(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}
+
+func makeSecret() ([]byte, error) {
+	b := make([]byte, secretBytes)
+	if _, err := rand.Read(b); err != nil {
+		return nil, err
+	}
+	return []byte(base64.RawURLEncoding.EncodeToString(b)), nil
+}
+
+// makeKey makes a P-256 key and a certificate without end (RFC 5280 section
+// 4.1.2.5), both as PEM.
+func makeKey() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "linerate serve"},
+		NotBefore:    time.Unix(0, 0),
+		NotAfter:     time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})...), nil
+}
+
+// Pin is the base64url SHA-256 of the certificate's public key
+// (SubjectPublicKeyInfo, as in RFC 7469 section 2.4 but with the URL alphabet).
+func (i Identity) Pin() string { return pin(i.Certificate.Leaf) }
+
+func pin(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// DefaultPort is linerate serve's.
+const DefaultPort = "5299"
+
+// Link is how to join a server: linerate://host:5299/?pin=...&secret=...
+type Link struct {
+	Addr   string // host:port
+	Pin    string // base64url SHA-256 of the server's public key
+	Secret string // base64url; "" where the server is open
+}
+
+// String returns the link with its secret.
+func (l Link) String() string {
+	q := url.Values{"pin": {l.Pin}}
+	if l.Secret != "" {
+		q.Set("secret", l.Secret)
+	}
+	u := url.URL{Scheme: "linerate", Host: l.Addr, Path: "/", RawQuery: q.Encode()}
+	return u.String()
+}
+
+// ParseLink reads what String wrote; without a port DefaultPort is meant.
+func ParseLink(s string) (Link, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "linerate" || u.Hostname() == "" {
+		return Link{}, errors.New("not a join link: one looks like linerate://HOST:5299/?pin=PIN&secret=SECRET")
+	}
+	port := u.Port()
+	if port == "" {
+		port = DefaultPort
+	}
+	q := u.Query()
+	return Link{Addr: net.JoinHostPort(u.Hostname(), port), Pin: q.Get("pin"), Secret: q.Get("secret")}, nil
+}

@@ -1,0 +1,311 @@
+// Package tls carries sessions over TLS 1.3 to a linerate serve: a server with
+// one TCP port for control and data.
+//
+// The first byte of a connection says what it is: 0x16 begins a TLS record
+// (RFC 8446 section 5.1) and so a session, data.FirstByte a data connection of
+// a run that waits for it. Anything else is closed.
+//
+// A client knows the server by the pin of its key, and shows the secret of the
+// join link inside TLS. A stranger costs a connection for as long as a
+// handshake may take, and nothing else.
+package tls
+
+import (
+	"context"
+	ctls "crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/core/units"
+)
+
+// Limits of servers. Those of open ones keep strangers from using a host as a
+// source of traffic.
+const (
+	defaultSessions  = 64
+	openSessions     = 8
+	openPerSource    = 4
+	openTime         = time.Minute
+	openStreams      = 16
+	openBlock        = units.Bytes(1 << 20)
+	defaultPending   = 1024 // connections that have not said what they are
+	pendingPerSource = 512
+	defaultIdle      = 10 * time.Minute
+)
+
+// firstRecord is the content type of a TLS handshake record.
+const firstRecord = 0x16
+
+// Config is what a server serves. Identity and Agent are required.
+type Config struct {
+	Identity Identity
+	// Open lets everybody measure, without a secret but with limits.
+	Open bool
+	// Agent is the agent of every session. Its Knobs, Admit and Data are the
+	// server's own; its Limits may be tighter than the server's, not wider.
+	Agent agent.Config
+	// MaxSessions is how many sessions may be at a time; 0 is 64, or 8 when Open.
+	MaxSessions int
+	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
+	Handshake time.Duration
+	// Ended, where given, is told how each session ended; nil for well.
+	Ended func(from netip.Addr, err error)
+}
+
+// Server is a listening linerate serve.
+type Server struct {
+	config   Config
+	listener net.Listener
+	tls      *ctls.Config
+	router   data.Router
+	guard    *guard
+	port     int
+
+	mu      sync.Mutex
+	pending map[netip.Prefix]int // connections that have not said what they are
+	waiting int                  // their sum
+	running sync.WaitGroup
+}
+
+// Listen opens the server's port at addr, "host:port". The caller calls Serve.
+func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
+	if len(c.Identity.Certificate.Certificate) == 0 || len(c.Identity.Secret) == 0 {
+		return nil, errors.New("listen: the server has no identity")
+	}
+	if c.Handshake <= 0 {
+		c.Handshake = handshakeTimeout
+	}
+	lc := net.ListenConfig{}
+	lc.SetMultipathTCP(false) // data connections have options that it lacks
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		_ = l.Close()
+		return nil, fmt.Errorf("listen on %s: not a TCP address", addr)
+	}
+	s := &Server{
+		config: limited(c), listener: l, port: tcp.Port, pending: map[netip.Prefix]int{},
+		tls: &ctls.Config{
+			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
+			NextProtos: []string{alpn}, SessionTicketsDisabled: true,
+		},
+	}
+	s.guard = &guard{
+		secret: c.Identity.Secret, most: s.config.MaxSessions, perSource: s.config.MaxSessions, now: time.Now,
+		sessions: map[netip.Prefix]int{}, failures: map[netip.Prefix]*failures{},
+	}
+	if c.Open {
+		s.guard.secret, s.guard.perSource = nil, min(openPerSource, s.config.MaxSessions)
+	}
+	return s, nil
+}
+
+// limited returns c with the server's limits in place.
+func limited(c Config) Config {
+	sessions, longest, streams := defaultSessions, session.MaxDuration, session.MaxStreams
+	if c.Open {
+		sessions, longest, streams = openSessions, openTime, openStreams
+	}
+	tighter := func(set, most int) int {
+		if set <= 0 || set > most {
+			return most
+		}
+		return set
+	}
+	if c.MaxSessions <= 0 {
+		c.MaxSessions = sessions
+	}
+	l := &c.Agent.Limits
+	l.MaxStreams = tighter(l.MaxStreams, streams)
+	if c.Open && (l.MaxBlock <= 0 || l.MaxBlock > openBlock) {
+		l.MaxBlock = openBlock
+	}
+	l.MaxTime = time.Duration(tighter(int(l.MaxTime), int(longest)))
+	if c.Agent.Timeouts.Idle <= 0 {
+		c.Agent.Timeouts.Idle = defaultIdle
+	}
+	c.Agent.Knobs = nil
+	if c.Agent.NoKnobs == "" {
+		c.Agent.NoKnobs = "linerate serve only measures: it changes no settings of its host"
+	}
+	return c
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Link is the join link for a server that its users reach as host.
+func (s *Server) Link(host string) Link {
+	l := Link{Addr: net.JoinHostPort(host, fmt.Sprint(s.port)), Pin: s.config.Identity.Pin()}
+	if !s.config.Open {
+		l.Secret = base64.RawURLEncoding.EncodeToString(s.config.Identity.Secret)
+	}
+	return l
+}
+
+// Serve serves until ctx ends, then ends all sessions and waits for them.
+func (s *Server) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.running.Wait()
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = s.listener.Close() })()
+	for backoff := time.Duration(0); ; {
+		c, err := s.listener.Accept()
+		switch {
+		case err == nil:
+			backoff = 0
+			s.accept(ctx, c)
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept: %w", err)
+		}
+		// Out of descriptors or memory: that passes when connections end.
+		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
+		select {
+		case <-time.After(backoff):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Close closes the port of a server that is not serving.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// accept serves c in a goroutine, or closes it when too many others have not
+// said yet what they are.
+func (s *Server) accept(ctx context.Context, c net.Conn) {
+	conn, ok := c.(*net.TCPConn)
+	if !ok {
+		_ = c.Close()
+		return
+	}
+	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	from := source(addr)
+	if !s.begin(from) {
+		_ = conn.Close()
+		return
+	}
+	s.running.Go(func() {
+		var once sync.Once
+		known := func() { once.Do(func() { s.end(from) }) }
+		defer known()
+		s.serve(ctx, conn, addr, known)
+	})
+}
+
+func (s *Server) begin(from netip.Prefix) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting >= defaultPending || s.pending[from] >= pendingPerSource {
+		return false
+	}
+	s.waiting++
+	s.pending[from]++
+	return true
+}
+
+func (s *Server) end(from netip.Prefix) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting--
+	if s.pending[from]--; s.pending[from] == 0 {
+		delete(s.pending, from)
+	}
+}
+
+// serve finds out what a connection is. known is called when it is no stranger
+// any more.
+func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, known func()) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	var first [1]byte
+	_ = conn.SetDeadline(time.Now().Add(s.config.Handshake)) // a connection without deadlines is closed: it fails below
+	if _, err := io.ReadFull(conn, first[:]); err != nil {
+		stop()
+		_ = conn.Close()
+		return
+	}
+	switch first[0] {
+	case data.FirstByte:
+		_ = s.router.Handle(conn, first[:], s.config.Handshake) // closes what is no run's
+		stop()                                                  // the connection is its run's now
+	case firstRecord:
+		s.control(ctx, conn, addr, known)
+		stop()
+	default:
+		stop()
+		_ = conn.Close()
+	}
+}
+
+// control is a session: TLS, then the agent.
+func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, known func()) {
+	defer func() { _ = conn.Close() }()
+	secure := ctls.Server(&prefixed{Conn: conn, head: []byte{firstRecord}}, s.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return // whoever does not speak TLS is told nothing
+	}
+	if secure.ConnectionState().NegotiatedProtocol != alpn {
+		return
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return
+	}
+	c := s.config.Agent
+	c.Data = data.Shared{Router: &s.router, Number: s.port}
+	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
+	release := func() {}
+	c.Admit = func(_ context.Context, h session.Hello) error {
+		free, err := s.guard.admit(source(addr), h.Secret)
+		if err != nil {
+			return err
+		}
+		release = free
+		known()
+		return nil
+	}
+	err := agent.Serve(ctx, secure, c)
+	release()
+	if s.config.Ended != nil {
+		s.config.Ended(addr, err)
+	}
+}
+
+// onlyTo lets a server connect to where its controller is and nowhere else:
+// otherwise it could be used to reach hosts that the controller cannot.
+func onlyTo(controller netip.Addr, to string) error {
+	a, err := netip.ParseAddrPort(to)
+	if err != nil || a.Addr().Unmap() != controller.Unmap() {
+		return fmt.Errorf("%w: this server opens data connections only to %s, where you come from", session.ErrRefused, controller.Unmap())
+	}
+	return nil
+}
+
+// prefixed is a connection of which the first bytes were read already.
+type prefixed struct {
+	net.Conn
+	head []byte
+}
+
+// Read reads what was read already, then the connection.
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.head) > 0 {
+		n := copy(b, p.head)
+		p.head = p.head[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}

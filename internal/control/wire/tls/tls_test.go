@@ -1,0 +1,397 @@
+package tls_test
+
+import (
+	"bytes"
+	"context"
+	ctls "crypto/tls"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+)
+
+// serve starts a server on loopback and returns its link.
+func serve(t *testing.T, c tls.Config) tls.Link {
+	t.Helper()
+	id, err := tls.LoadIdentity(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Identity, c.Agent = id, agenttest.Config(nil)
+	s, err := tls.Listen(t.Context(), "127.0.0.1:0", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the server does not end")
+		}
+	})
+	return s.Link("127.0.0.1")
+}
+
+func dial(t *testing.T, l tls.Link) wire.Peer {
+	t.Helper()
+	p, err := tls.Dial(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func open(t *testing.T, l tls.Link) (*session.Client, error) {
+	t.Helper()
+	return session.Open(t.Context(), dial(t, l), session.Options{Host: model.Far, Version: "v1", Timeouts: agenttest.Timeouts()})
+}
+
+func TestConformance(t *testing.T) {
+	wiretest.Run(t, wiretest.Transport{Dial: func(t *testing.T) wire.Peer { return dial(t, serve(t, tls.Config{})) }})
+}
+
+func TestConformanceOpen(t *testing.T) {
+	wiretest.Run(t, wiretest.Transport{Dial: func(t *testing.T) wire.Peer { return dial(t, serve(t, tls.Config{Open: true})) }})
+}
+
+func TestLinkRoundTrip(t *testing.T) {
+	for _, l := range []tls.Link{{Addr: "nas:5299", Pin: "p", Secret: "s-_"}, {Addr: "[2001:db8::1]:1", Pin: "p"}} {
+		if got, err := tls.ParseLink(l.String()); err != nil || got != l {
+			t.Errorf("%+v became %+v, %v", l, got, err)
+		}
+	}
+	if got, err := tls.ParseLink("linerate://nas/?pin=x"); err != nil || got.Addr != "nas:5299" {
+		t.Errorf("without a port: %+v, %v", got, err)
+	}
+	for _, s := range []string{"", "nas", "http://nas:5299/", "linerate://:5299", "linerate://%"} {
+		if _, err := tls.ParseLink(s); err == nil {
+			t.Errorf("%q is a link", s)
+		}
+	}
+}
+
+func TestIdentityIsKeptAndPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	first, err := tls.LoadIdentity(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := tls.LoadIdentity(dir)
+	if err != nil || first.Pin() != second.Pin() || !bytes.Equal(first.Secret, second.Secret) || len(first.Secret) != 32 {
+		t.Errorf("another identity: %v", err)
+	}
+	other, err := tls.LoadIdentity(t.TempDir())
+	if err != nil || other.Pin() == first.Pin() || bytes.Equal(first.Secret, other.Secret) {
+		t.Errorf("the same identity twice: %v", err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		if i, err := f.Info(); err != nil || runtime.GOOS != "windows" && i.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v, %v", f.Name(), i.Mode(), err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, f.Name()), []byte("damaged"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tls.LoadIdentity(dir); err == nil {
+			t.Errorf("a damaged %s is accepted", f.Name())
+		}
+	}
+}
+
+func TestIdentityMadeTwiceAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	pins := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range pins {
+		all.Go(func() {
+			if id, err := tls.LoadIdentity(dir); err == nil {
+				pins[i] = id.Pin() + string(id.Secret)
+			}
+		})
+	}
+	all.Wait()
+	for _, p := range pins {
+		if p == "" || p != pins[0] {
+			t.Fatal("two servers that started at once differ")
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l := serve(t, tls.Config{})
+	wrongPin, noPin, damaged, wrong, missing := l, l, l, l, l
+	wrongPin.Pin = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	noPin.Pin = ""
+	damaged.Secret += "!"
+	wrong.Secret = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	missing.Secret = ""
+	if _, err := tls.Dial(t.Context(), wrongPin); !errors.Is(err, tls.ErrPin) || !strings.Contains(err.Error(), l.Pin) {
+		t.Errorf("wrong pin: %v", err)
+	}
+	if _, err := tls.Dial(t.Context(), noPin); !errors.Is(err, tls.ErrNoPin) {
+		t.Errorf("no pin: %v", err)
+	}
+	if _, err := tls.Dial(t.Context(), damaged); err == nil {
+		t.Error("a damaged secret is accepted")
+	}
+	if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "secret is wrong") {
+		t.Errorf("wrong secret: %v", err)
+	}
+	if _, err := open(t, missing); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "wants the secret") {
+		t.Errorf("missing secret: %v", err)
+	}
+	for range 3 {
+		if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) {
+			t.Errorf("wrong secret: %v", err)
+		}
+	}
+	if _, err := open(t, l); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "too many wrong secrets") {
+		t.Errorf("after too many wrong secrets: %v", err)
+	}
+}
+
+// A server with the right key and an old TLS is not talked to.
+func TestClientWantsTLS13(t *testing.T) {
+	id, err := tls.LoadIdentity(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, version := range []uint16{ctls.VersionTLS12, ctls.VersionTLS13} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server := ctls.Server(conn, &ctls.Config{
+				Certificates: []ctls.Certificate{id.Certificate}, MaxVersion: version, NextProtos: []string{"linerate/1"},
+			})
+			_ = server.HandshakeContext(t.Context())
+			_ = server.Close()
+		}()
+		p, err := tls.Dial(t.Context(), tls.Link{Addr: l.Addr().String(), Pin: id.Pin()})
+		if (err == nil) != (version == ctls.VersionTLS13) {
+			t.Errorf("%s: %v", ctls.VersionName(version), err)
+		}
+		if err == nil {
+			_ = p.Control.Close()
+		}
+		<-done
+	}
+}
+
+func TestSessionLimit(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l := serve(t, tls.Config{MaxSessions: 2})
+	for range 2 {
+		wiretest.Open(t, dial(t, l), model.Far)
+	}
+	if _, err := open(t, l); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "2 sessions") {
+		t.Errorf("third of two sessions: %v", err)
+	}
+}
+
+func TestSessionEndsMakeRoom(t *testing.T) {
+	l := serve(t, tls.Config{MaxSessions: 1})
+	for range 3 {
+		var c *session.Client
+		agenttest.Eventually(t, "the server has room again", func() bool {
+			var err error
+			c, err = open(t, l)
+			return err == nil
+		})
+		if _, err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOpenLimits(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l := serve(t, tls.Config{Open: true})
+	if l.Secret != "" {
+		t.Error("an open server has a secret in its link")
+	}
+	c := wiretest.Open(t, dial(t, l), model.Far)
+	long, wide, thick := wiretest.Flow(model.To), wiretest.Flow(model.To), wiretest.Flow(model.To)
+	long.Duration = time.Minute
+	wide.Streams = 17
+	thick.Block = 2 << 20
+	for _, f := range []model.Flow{long, wide, thick} {
+		if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f}); !errors.Is(err, session.ErrRefused) {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+	for range 3 {
+		wiretest.Open(t, dial(t, l), model.Far)
+	}
+	if _, err := open(t, l); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "from your address") {
+		t.Errorf("fifth session of one source: %v", err)
+	}
+}
+
+func TestServerConnectsOnlyToItsController(t *testing.T) {
+	c := wiretest.Open(t, dial(t, serve(t, tls.Config{})), model.Far)
+	for _, to := range []string{"192.0.2.1:80", "localhost:80", "127.0.0.2:22"} {
+		if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Connect: to}); !errors.Is(err, session.ErrRefused) {
+			t.Errorf("connect to %s: %v", to, err)
+		}
+	}
+	near := wiretest.Near(t, agenttest.Config(nil)) // and to it, it does
+	run, _, err := runner.New(near, c, time.Now).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.From), Connector: model.Far}, nil)
+	if err != nil || run.State != model.RunValid {
+		t.Errorf("%+v, %v", run, err)
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l := serve(t, tls.Config{Handshake: 300 * time.Millisecond})
+	for name, say := range map[string]string{
+		"web":       "GET / HTTP/1.1\r\n\r\n",
+		"silent":    "",
+		"half TLS":  "\x16\x03\x01\x02\x00\x01",
+		"half data": "lr-data1",
+		"bad token": "lr-data1" + strings.Repeat("x", 36),
+		"bad magic": "lr-data2" + strings.Repeat("x", 36),
+	} {
+		conn := dialTCP(t, l.Addr)
+		if _, err := io.WriteString(conn, say); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		got, err := io.ReadAll(conn) // a reset is as good as an end
+		if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: answered %q, %v", name, got, err)
+		}
+		_ = conn.Close()
+	}
+	noALPN := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true})
+	if err := noALPN.HandshakeContext(t.Context()); err == nil {
+		if n, err := noALPN.Read(make([]byte, 1)); err == nil {
+			t.Errorf("a stranger in TLS is told %d bytes", n)
+		}
+	}
+	_ = noALPN.Close()
+	old := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true, MaxVersion: ctls.VersionTLS12})
+	if err := old.HandshakeContext(t.Context()); err == nil {
+		t.Error("TLS 1.2 is accepted")
+	}
+	_ = old.Close()
+	wiretest.Open(t, dial(t, l), model.Far) // and it still serves
+}
+
+func dialTCP(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestTwoHundredHalfOpen(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l := serve(t, tls.Config{Handshake: 500 * time.Millisecond})
+	conns := make([]net.Conn, 250)
+	for i := range conns {
+		conns[i] = dialTCP(t, l.Addr)
+		if i%2 == 0 {
+			_, _ = conns[i].Write([]byte{0x16})
+		}
+	}
+	wiretest.Open(t, dial(t, l), model.Far) // while they hang
+	for _, c := range conns {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("a silent connection is kept")
+		}
+		_ = c.Close()
+	}
+}
+
+func TestTwoHundredSessionsAtOnce(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l := serve(t, tls.Config{MaxSessions: 20, Handshake: 20 * time.Second})
+	long := agenttest.Timeouts()
+	long.Hello, long.Pong = 20*time.Second, 20*time.Second
+	var mu sync.Mutex
+	var good, busy int
+	var others []error
+	var all sync.WaitGroup
+	hold := make(chan struct{})
+	var counted sync.WaitGroup
+	counted.Add(200)
+	for range 200 {
+		all.Go(func() {
+			p, err := tls.Dial(t.Context(), l)
+			var c *session.Client
+			if err == nil {
+				c, err = session.Open(t.Context(), p, session.Options{Host: model.Far, Version: "v1", Timeouts: long})
+			}
+			mu.Lock()
+			switch {
+			case err == nil:
+				good++
+			case errors.Is(err, session.ErrBusy):
+				busy++
+			default:
+				others = append(others, err)
+			}
+			mu.Unlock()
+			counted.Done()
+			<-hold
+			if c != nil {
+				_, _ = c.Close(t.Context())
+			}
+		})
+	}
+	counted.Wait()
+	close(hold)
+	all.Wait()
+	// The agents' own time for hello may pass on a busy machine; that is a clear end too.
+	if good > 20 || good == 0 || good+busy+len(others) != 200 || len(others) > 20 {
+		t.Errorf("%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
+	}
+}
+
+func TestFirstBytesDiffer(t *testing.T) {
+	if data.FirstByte == 0x16 {
+		t.Error("data connections look like TLS")
+	}
+}
