@@ -1,0 +1,18 @@
+// Package lab runs a virtual network of two hosts and a wire between them on
+// one Linux machine, without root where user namespaces are allowed.
+//
+// Its processes:
+//
+//  1. The controller, which called Start. It holds one socket to each process
+//     below and none of the traffic passes it.
+//  2. The wire process: process 1 of a new PID namespace, in new user, network,
+//     mount and IPC namespaces. It moves frames (package wire).
+//  3. Host a and host b: a process each with its own network, mount and UTS
+//     namespace, which owns the interface eth0 and starts programs on request.
+//  4. Programs in the hosts: agents (Lab.Dial) and others (Lab.Command).
+//
+// Nothing outlives the controller: the wire process is killed by the kernel
+// when the controller's thread ends (PR_SET_PDEATHSIG) and ends by itself when
+// the controller's socket closes; and with process 1 the kernel kills everything
+// in its PID namespace (pid_namespaces(7)).
+package lab

@@ -1,0 +1,141 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+
+	"linerate/internal/core/model"
+	"linerate/internal/lab/wire"
+)
+
+// Config says how a lab runs on this machine.
+type Config struct {
+	// Command runs this program so that it calls Child with the arguments
+	// appended, for example ["/proc/self/exe", "lab-init"]. Required.
+	Command []string
+	// Wire says how frames are exchanged with the kernel. Zero is Auto.
+	Wire wire.Kind
+	// Stderr gets what agents write to their stderr. Nil discards it.
+	Stderr io.Writer
+}
+
+// Stats is the truth about the wire since the lab started.
+type Stats struct {
+	Wire wire.Kind     `json:"wire"` // how frames are exchanged
+	AB   wire.Counters `json:"ab"`   // from host a to host b
+	BA   wire.Counters `json:"ba"`   // and back
+	CPU  float64       `json:"cpu"`  // seconds of CPU of the wire process, part of the receiving hosts' kernel work included
+}
+
+// Lab is a running lab. Its methods may be called concurrently.
+type Lab struct {
+	spec Spec
+	os   *running
+}
+
+// Start builds the lab that spec describes. ctx bounds the start only. It
+// leaves nothing behind when it fails.
+//
+// The error wraps errors.ErrUnsupported on systems other than Linux, and
+// fs.ErrPermission where this user may not create user namespaces; its text
+// then says which setting forbids it.
+func Start(ctx context.Context, spec Spec, cfg Config) (*Lab, error) {
+	r, err := start(ctx, spec, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start lab: %w", err)
+	}
+	return &Lab{spec: spec, os: r}, nil
+}
+
+// Spec returns what the lab was started with.
+func (l *Lab) Spec() Spec { return l.spec }
+
+// Dial starts argv, an agent, in host and returns its stdin and stdout as
+// one stream. ctx bounds the start only. Closing the stream closes both; the
+// agent ends by itself or with the lab. Several agents may run in one host.
+func (l *Lab) Dial(ctx context.Context, host model.Host, argv []string) (net.Conn, error) {
+	c, err := l.os.dial(ctx, host, argv)
+	if err != nil {
+		return nil, fmt.Errorf("dial lab host %s: %w", host, err)
+	}
+	return c, nil
+}
+
+// Command runs a program in host and waits for it. Nil streams are the null
+// device; an *os.File is passed on as it is. The names a and b resolve to the
+// hosts' IPv4 addresses, a6 and b6 to the IPv6 ones, and the environment has
+// them as A_ADDR, B_ADDR, A_ADDR6 and B_ADDR6. When ctx
+// ends, the program's process group gets SIGTERM, and two seconds later SIGKILL.
+//
+// The error is an *ExitError when the program ran and did not end with 0.
+func (l *Lab) Command(ctx context.Context, host model.Host, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	err := l.os.command(ctx, host, argv, stdin, stdout, stderr)
+	if err != nil {
+		return fmt.Errorf("run in lab host %s: %w", host, err)
+	}
+	return nil
+}
+
+// Addr returns the IPv4 address of host, which must be "a" or "b".
+func (l *Lab) Addr(host model.Host) netip.Addr { return plan(host).v4.Addr() }
+
+// Addr6 returns the IPv6 address of host, which must be "a" or "b". It is not
+// configured where the kernel has no IPv6 or the MTU is below 1280.
+func (l *Lab) Addr6(host model.Host) netip.Addr { return plan(host).v6.Addr() }
+
+// Stats returns the counters of the wire so far.
+func (l *Lab) Stats(ctx context.Context) (Stats, error) {
+	st, err := l.os.stats(ctx)
+	if err != nil {
+		return Stats{}, fmt.Errorf("read lab counters: %w", err)
+	}
+	return st, nil
+}
+
+// Done is closed when the lab has ended, by Close or because it broke.
+func (l *Lab) Done() <-chan struct{} { return l.os.done() }
+
+// Close kills everything in the lab, waits until it is gone, and is idempotent.
+func (l *Lab) Close() error { return l.os.close() }
+
+// ExitError says how a program in a host ended.
+type ExitError struct {
+	Program string
+	Code    int // exit code, or 128 and the signal's number as shells have it
+}
+
+// Error names the program and its exit code.
+func (e *ExitError) Error() string { return fmt.Sprintf("%s: exit code %d", e.Program, e.Code) }
+
+// addresses are the fixed addresses of a host's interface eth0.
+type addresses struct {
+	v4, v6 netip.Prefix
+	mac    net.HardwareAddr
+}
+
+// plan returns the addresses of a host. 10.99.0.0/24 is private (RFC 1918),
+// fd00:99::/64 is unique local (RFC 4193), and the hardware addresses are
+// locally administered (IEEE 802-2014 section 8.4).
+func plan(host model.Host) addresses {
+	last := byte(1)
+	if host == model.Far {
+		last = 2
+	}
+	v6 := [16]byte{0: 0xfd, 3: 0x99, 15: last}
+	return addresses{
+		v4:  netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 99, 0, last}), 24),
+		v6:  netip.PrefixFrom(netip.AddrFrom16(v6), 64),
+		mac: net.HardwareAddr{0x02, 0x99, 0, 0, 0, last},
+	}
+}
+
+// other returns the host at the other end of the wire.
+func other(host model.Host) model.Host {
+	if host == model.Near {
+		return model.Far
+	}
+	return model.Near
+}

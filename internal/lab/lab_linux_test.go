@@ -1,0 +1,334 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/lab/wire"
+)
+
+// kinds are the ways of exchanging frames, both of which are tested.
+var kinds = []wire.Kind{wire.Packet, wire.TAP}
+
+// testConfig runs the test binary as the lab's processes and, as agent, as echo.
+func testConfig(kind wire.Kind) Config {
+	return Config{
+		Command: []string{"/proc/self/exe", "lab-init"},
+		Wire:    kind,
+	}
+}
+
+// startLab starts a lab that ends with the test.
+func startLab(t *testing.T, text string, kind wire.Kind) *Lab {
+	t.Helper()
+	if kind == wire.TAP {
+		f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+		if err != nil {
+			t.Skipf("this user may not open TAP devices: %v", err)
+		}
+		f.Close()
+	}
+	spec, err := ParseSpec(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Start(t.Context(), spec, testConfig(kind))
+	if errors.Is(err, fs.ErrPermission) {
+		t.Skipf("virtual hosts need user namespaces or root: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// listen starts a peer in host and returns when it listens. result waits for
+// its end and decodes the JSON that it printed into v.
+func listen(t *testing.T, l *Lab, host model.Host, args ...string) (result func(v any)) {
+	t.Helper()
+	r, w := io.Pipe()
+	var text bytes.Buffer
+	ended := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() {
+		err := l.Command(ctx, host, append([]string{"/proc/self/exe", "peer"}, args...), nil, w, os.Stderr)
+		w.Close()
+		ended <- err
+	}()
+	lines := bufio.NewReader(r)
+	if line, err := lines.ReadString('\n'); err != nil || line != "up\n" {
+		t.Fatalf("peer %q said %q: %v, %v", args, line, err, <-ended)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := text.ReadFrom(lines)
+		read <- err
+	}()
+	return func(v any) {
+		t.Helper()
+		select {
+		case err := <-ended:
+			if err := errors.Join(err, <-read); err != nil {
+				t.Fatalf("peer %q: %v", args, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("peer %q did not end", args)
+		}
+		if err := json.Unmarshal(text.Bytes(), v); err != nil {
+			t.Fatalf("peer %q printed %q: %v", args, text.Bytes(), err)
+		}
+	}
+}
+
+// run runs a peer in host and returns what it printed.
+func run(t *testing.T, l *Lab, host model.Host, args ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := l.Command(t.Context(), host, append([]string{"/proc/self/exe", "peer"}, args...), nil, &out, os.Stderr); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestNamesAndAddresses(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			l := startLab(t, "rtt=0s", kind)
+			for _, host := range []model.Host{model.Near, model.Far} {
+				for _, name := range []model.Host{model.Near, model.Far} {
+					if got := string(run(t, l, host, "resolve", string(name))); !strings.Contains(got, l.Addr(name).String()) {
+						t.Errorf("in host %s, %s is %q, want %s", host, name, got, l.Addr(name))
+					}
+				}
+			}
+			listen(t, l, model.Far, "udp-echo")
+			for _, to := range []string{"b", l.Addr(model.Far).String(), "[" + l.Addr6(model.Far).String() + "]", "b6"} {
+				var p pings
+				if err := json.Unmarshal(run(t, l, model.Near, "udp-ping", to, "3", "64", "0"), &p); err != nil || len(p.Trips) != 3 {
+					t.Errorf("ping %s: %d of 3 answered, %v", to, len(p.Trips), err)
+				}
+			}
+		})
+	}
+}
+
+func TestDial(t *testing.T) {
+	l := startLab(t, "rtt=0s", wire.Auto)
+	for _, host := range []model.Host{model.Near, model.Far, model.Far} {
+		c, err := l.Dial(t.Context(), host, echoPeer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		want := "hello " + string(host)
+		if _, err := io.WriteString(c, want); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
+			t.Errorf("host %s echoed %q, %v", host, got, err)
+		}
+	}
+	if _, err := l.Dial(t.Context(), "c", echoPeer); err == nil {
+		t.Error("dialled host c, which does not exist")
+	}
+}
+
+func TestCommand(t *testing.T) {
+	l := startLab(t, "rtt=0s", wire.Auto)
+	var out, errs bytes.Buffer
+	err := l.Command(t.Context(), model.Near, []string{"sh", "-c", "cat; echo $A_ADDR $B_ADDR; echo oops >&2; exit 3"},
+		strings.NewReader("in\n"), &out, &errs)
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 3 {
+		t.Errorf("error %v, want exit code 3", err)
+	}
+	if got, want := out.String(), "in\n10.99.0.1 10.99.0.2\n"; got != want {
+		t.Errorf("stdout %q, want %q", got, want)
+	}
+	if errs.String() != "oops\n" {
+		t.Errorf("stderr %q", errs.String())
+	}
+	if err := l.Command(t.Context(), model.Near, []string{"no-such-program"}, nil, nil, nil); err == nil || errors.As(err, &exit) {
+		t.Errorf("running a missing program: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	go func() {
+		_, _ = bufio.NewReader(r).ReadString('\n')
+		cancel()
+	}()
+	// A program that ignores SIGTERM, so that SIGKILL has to follow.
+	err = l.Command(ctx, model.Near, []string{"sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"}, nil, w, nil)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled program: %v", err)
+	}
+}
+
+func TestStartMistakes(t *testing.T) {
+	spec, err := ParseSpec("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cfg := range map[string]Config{
+		"no command":      {},
+		"missing program": {Command: []string{"/no/such/program"}},
+		"wrong program":   {Command: []string{"sh", "-c", "echo broken >&2; exit 1"}},
+	} {
+		if l, err := Start(t.Context(), spec, cfg); err == nil {
+			t.Errorf("%s: no error", name)
+			l.Close()
+		} else if name == "wrong program" && !strings.Contains(err.Error(), "broken") {
+			t.Errorf("%s: error %q does not tell what the program said", name, err)
+		}
+	}
+	err = explain(os.NewSyscallError("clone", fs.ErrPermission))
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "run it as root") {
+		t.Errorf("explained as %v", err)
+	}
+	if err := Child(nil); err == nil {
+		t.Error("Child without a role gave no error")
+	}
+	if err := Child([]string{"cook"}); err == nil {
+		t.Error("Child with an unknown role gave no error")
+	}
+}
+
+// marked returns the processes whose environment has the mark.
+func marked(t *testing.T, mark string) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil || e.Name() == strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && bytes.Contains(env, []byte(mark)) {
+			found = append(found, e.Name())
+		}
+	}
+	return found
+}
+
+// waitGone waits until no process has the mark.
+func waitGone(t *testing.T, mark string) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := marked(t, mark)
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("processes %v are left", left)
+		case <-tick.C:
+		}
+	}
+}
+
+// labMark is the variable that marks the processes of one test.
+const labMark = "LINERATE_LAB_TEST"
+
+func TestCloseLeavesNothing(t *testing.T) {
+	value := strconv.FormatInt(time.Now().UnixNano(), 36)
+	t.Setenv(labMark, value)
+	l := startLab(t, "rtt=0s", wire.Auto)
+	if _, err := l.Dial(t.Context(), model.Near, echoPeer); err != nil {
+		t.Fatal(err)
+	}
+	// A daemon that left its parent and its process group.
+	if err := l.Command(t.Context(), model.Far, []string{"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"}, nil, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	mark := labMark + "=" + value
+	if n := len(marked(t, mark)); n < 5 {
+		t.Fatalf("%d processes are marked before the end, want at least 5: the test looks in the wrong place", n)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := marked(t, mark); len(left) > 0 {
+		t.Errorf("processes %v are left after Close", left)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if _, err := l.Stats(t.Context()); err == nil {
+		t.Error("a closed lab gave counters")
+	}
+}
+
+// controller runs a lab until it is killed.
+func controller() error {
+	spec, err := ParseSpec("")
+	if err != nil {
+		return err
+	}
+	l, err := Start(context.Background(), spec, testConfig(wire.Auto))
+	if err != nil {
+		return err
+	}
+	if _, err := l.Dial(context.Background(), model.Far, echoPeer); err != nil {
+		return err
+	}
+	return l.Command(context.Background(), model.Near, []string{"/proc/self/exe", "peer", "hang"}, nil, os.Stdout, os.Stderr)
+}
+
+func TestKilledControllerLeavesNothing(t *testing.T) {
+	startLab(t, "rtt=0s", wire.Auto) // skips where there are no labs
+	value := strconv.FormatInt(time.Now().UnixNano(), 36)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "peer", "controller")
+	cmd.Env = append(os.Environ(), labMark+"="+value)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
+		t.Fatalf("controller said %q, %v", line, err)
+	}
+	if n := len(marked(t, labMark+"="+value)); n < 6 {
+		t.Errorf("%d processes are marked before the kill, want at least 6", n)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	waitGone(t, labMark+"="+value)
+	if err := cmd.Wait(); err == nil {
+		t.Error("the killed controller ended well")
+	}
+}
+
+// echoPeer is an agent that answers what it reads.
+var echoPeer = []string{"/proc/self/exe", "peer", "echo"}

@@ -1,0 +1,277 @@
+package lab
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/lab/wire"
+)
+
+// peer is what the test binary does in a host: peer NAME ARGS.
+func peer(args []string) error {
+	ctx := context.Background()
+	number := func(i int) int {
+		if i >= len(args) {
+			return 0
+		}
+		n, err := strconv.Atoi(args[i])
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	switch args[0] {
+	case "tcp-sink":
+		return tcpSink(ctx, time.Duration(number(1))*time.Millisecond, time.Duration(number(2))*time.Millisecond, number(3))
+	case "tcp-source":
+		return tcpSource(ctx, args[1])
+	case "udp-echo":
+		return udpEcho(ctx)
+	case "udp-ping":
+		return udpPing(ctx, args[1], number(2), number(3), time.Duration(number(4))*time.Microsecond)
+	case "udp-count":
+		return udpCount(ctx)
+	case "udp-burst":
+		return udpBurst(ctx, args[1], number(2), number(3), time.Duration(number(4))*time.Microsecond)
+	case "resolve":
+		found, err := net.DefaultResolver.LookupHost(ctx, args[1])
+		if err != nil {
+			return err
+		}
+		fmt.Println(found)
+		return nil
+	case "echo":
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		return err
+	case "probe":
+		l, err := Start(ctx, Spec{MTU: defaultMTU}, testConfig(wire.Auto))
+		if err != nil {
+			return err
+		}
+		return l.Close()
+	case "controller":
+		return controller()
+	case "hang":
+		fmt.Println("up")
+		select {}
+	}
+	return fmt.Errorf("unknown peer %q", args[0])
+}
+
+// port is where peers listen.
+const port = ":7007"
+
+// tcpSink prints the goodput in bit/s of n windows of one connection, after a
+// first part that does not count.
+func tcpSink(ctx context.Context, omit, window time.Duration, n int) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", port)
+	if err != nil {
+		return err
+	}
+	fmt.Println("up")
+	c, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 256<<10)
+	start := time.Now()
+	var rates []float64
+	var bytes int
+	var from time.Time
+	for len(rates) < n {
+		k, err := c.Read(buf)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		switch {
+		case from.IsZero():
+			if now.Sub(start) >= omit {
+				from = now
+			}
+			continue
+		default:
+			bytes += k
+		}
+		if d := now.Sub(from); d >= window {
+			rates = append(rates, float64(bytes)*8/d.Seconds())
+			bytes, from = 0, now
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(rates)
+}
+
+// tcpSource sends until the sink has enough.
+func tcpSource(ctx context.Context, to string) error {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", to+port)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 128<<10)
+	for {
+		if _, err := c.Write(buf); err != nil {
+			return nil
+		}
+	}
+}
+
+func udpEcho(ctx context.Context) error {
+	c, err := new(net.ListenConfig).ListenPacket(ctx, "udp", port)
+	if err != nil {
+		return err
+	}
+	fmt.Println("up")
+	buf := make([]byte, 65536)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return err
+		}
+		if _, err := c.WriteTo(buf[:n], from); err != nil {
+			return err
+		}
+	}
+}
+
+// pings is what udpPing prints: round trips in seconds, ascending.
+type pings struct {
+	Sent  int
+	Trips []float64
+}
+
+// udpPing sends n datagrams of size payload bytes, each after the answer to
+// the one before or a timeout, with a gap in between.
+func udpPing(ctx context.Context, to string, n, size int, gap time.Duration) error {
+	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
+	if err != nil {
+		return err
+	}
+	out := pings{Sent: n}
+	buf := make([]byte, size)
+	for range n {
+		start := time.Now()
+		if _, err := c.Write(buf); err != nil {
+			return err
+		}
+		if err := c.SetReadDeadline(start.Add(300 * time.Millisecond)); err != nil {
+			return err
+		}
+		_, err := c.Read(buf)
+		switch {
+		case err == nil:
+			out.Trips = append(out.Trips, time.Since(start).Seconds())
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		}
+		<-time.After(gap)
+	}
+	slices.Sort(out.Trips)
+	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+// counted is what udpCount prints of a train of numbered datagrams.
+type counted struct {
+	Received  int     // duplicates included
+	Distinct  int     //
+	Late      int     // arrived after one with a greater number
+	Distance  int     // greatest number of later datagrams that arrived before a late one
+	LongestMs float64 // longest one-way time: both hosts share the machine's clock
+	Rate      float64 // bit/s of payload between first and last
+}
+
+// endMark is the number of datagrams that end a train.
+const endMark = 1 << 62
+
+func udpCount(ctx context.Context) error {
+	c, err := new(net.ListenConfig).ListenPacket(ctx, "udp", port)
+	if err != nil {
+		return err
+	}
+	if err := c.(*net.UDPConn).SetReadBuffer(4 << 20); err != nil {
+		return err
+	}
+	fmt.Println("up")
+	var out counted
+	seen := map[uint64]bool{}
+	var order []uint64
+	buf := make([]byte, 65536)
+	var first, last time.Time
+	bytes := 0
+	for {
+		n, _, err := c.ReadFrom(buf)
+		if err != nil {
+			return err
+		}
+		number := binary.BigEndian.Uint64(buf)
+		if number >= endMark {
+			break
+		}
+		last = time.Now()
+		if first.IsZero() {
+			first = last
+		} else {
+			bytes += n
+		}
+		sent := time.Unix(0, int64(binary.BigEndian.Uint64(buf[8:])))
+		out.LongestMs = max(out.LongestMs, last.Sub(sent).Seconds()*1e3)
+		out.Received++
+		if seen[number] {
+			continue
+		}
+		seen[number] = true
+		order = append(order, number)
+	}
+	out.Distinct = len(order)
+	out.Rate = float64(bytes) * 8 / last.Sub(first).Seconds()
+	for i, number := range order {
+		passed := 0
+		for j := i - 1; j >= 0 && j > i-64; j-- {
+			if order[j] > number {
+				passed++
+			}
+		}
+		if passed > 0 {
+			out.Late++
+			out.Distance = max(out.Distance, passed)
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+// udpBurst sends n numbered datagrams of size payload bytes, gap apart in the
+// mean, then end marks.
+func udpBurst(ctx context.Context, to string, n, size int, gap time.Duration) error {
+	c, err := new(net.Dialer).DialContext(ctx, "udp", to+port)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, size)
+	start := time.Now()
+	for i := range n {
+		if ahead := time.Duration(i)*gap - time.Since(start); ahead > 0 {
+			<-time.After(ahead)
+		}
+		binary.BigEndian.PutUint64(buf, uint64(i))
+		binary.BigEndian.PutUint64(buf[8:], uint64(time.Now().UnixNano()))
+		if _, err := c.Write(buf); err != nil {
+			return err
+		}
+	}
+	for range 20 {
+		<-time.After(20 * time.Millisecond)
+		binary.BigEndian.PutUint64(buf, endMark)
+		if _, err := c.Write(buf[:16]); err != nil {
+			return nil // the other end has heard one before
+		}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/lab/wire"
+)
+
+// Limits of a spec. The least MTU is what every IPv4 host must accept (RFC 791
+// section 3.1); the greatest is what a TAP device takes (drivers/net/tun.c,
+// 65535 less the Ethernet header).
+const (
+	minMTU     = 576
+	maxMTU     = 65521
+	defaultMTU = 1500
+	minQueue   = 256 * 1024
+	maxDelay   = 10 * time.Second
+)
+
+// Spec is a lab on paper.
+type Spec struct {
+	AB         wire.Path          `json:"ab"`                    // the wire from host a to host b
+	BA         wire.Path          `json:"ba"`                    // and back
+	HalfDuplex bool               `json:"half_duplex,omitempty"` // both directions share the medium
+	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
+	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
+	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
+}
+
+// preset returns the keys that a preset's name stands for.
+func preset(name string) (keys string, ok bool) {
+	switch name {
+	case "lan":
+		return "rate=1gbit,rtt=200us", true
+	case "wan":
+		return "rate=100mbit,rtt=40ms", true
+	case "lossy":
+		return "rate=100mbit,rtt=20ms,loss=0.1%", true
+	case "sat":
+		return "ab.rate=5mbit,ba.rate=50mbit,rtt=600ms,loss=0.01%", true
+	}
+	return "", false
+}
+
+// Keys describes every key of a spec in one line each, for help texts.
+func Keys() []string {
+	return []string{
+		"rate=100mbit     rate of the link with all framing; left out: unlimited",
+		"rtt=10ms         round trip time, half of it each way",
+		"delay=5ms        one way",
+		"jitter=1ms       extra delay, uniform from 0 to this, order kept",
+		"loss=0.1%        of frames, independent",
+		"reorder=1%       of frames, each overtaken by the next 3",
+		"dup=1%           of frames, delivered twice",
+		"queue=256KiB     bytes that may wait for the link; left out: rate x rtt, at least 256 KiB",
+		"pathmtu=1400     longer IP packets vanish silently; blackhole= is the same",
+		"mtu=1500         of both interfaces (whole lab only)",
+		"duplex=half      one medium for both directions (whole lab only)",
+		"seed=1           of all random choices (whole lab only)",
+		"ab.KEY, ba.KEY   one direction only: from a to b, from b to a",
+		"a.KNOB, b.KNOB   a setting of host a (near) or b (far)",
+	}
+}
+
+// ParseSpec reads the text of a lab target after "lab:", for example
+// "rate=1gbit,rtt=10ms,loss=0.01%,ab.queue=64KiB,b.tcp.recv_buffer_max=64KiB".
+// The first item may be a preset: lan, wan, lossy or sat; empty text is lan.
+// A key for one direction wins over the same key for both, wherever it stands.
+// All mistakes are reported at once, each with what would be right.
+func ParseSpec(text string) (Spec, error) {
+	p := parser{seen: map[string]bool{}, queue: map[*wire.Path]bool{}}
+	p.spec = Spec{MTU: defaultMTU, Seed: 1}
+	items := strings.Split(strings.TrimSpace(text), ",")
+	if first := strings.TrimSpace(items[0]); !strings.Contains(first, "=") {
+		if first == "" && len(items) == 1 {
+			first = "lan"
+		}
+		keys, ok := preset(first)
+		if !ok {
+			p.fault("%q is neither KEY=VALUE nor a preset: use lan, wan, lossy or sat", first)
+		}
+		items = append(strings.Split(keys, ","), items[1:]...)
+		p.presetItems = len(items) - strings.Count(text, ",")
+	}
+	p.items(items)
+	p.finish()
+	if len(p.faults) > 0 {
+		return Spec{}, fmt.Errorf("lab spec: %w", errors.Join(p.faults...))
+	}
+	return p.spec, nil
+}
+
+type parser struct {
+	spec        Spec
+	faults      []error
+	seen        map[string]bool // keys given by the user
+	queue       map[*wire.Path]bool
+	presetItems int // so many leading items come from a preset
+}
+
+func (p *parser) fault(format string, args ...any) {
+	p.faults = append(p.faults, fmt.Errorf(format, args...))
+}
+
+// items applies keys for both directions first, then those for one.
+func (p *parser) items(items []string) {
+	type item struct{ key, value string }
+	var both, one []item
+	for i, text := range items {
+		key, value, ok := strings.Cut(strings.TrimSpace(text), "=")
+		key = strings.TrimSpace(key)
+		value = strings.TrimSpace(value)
+		switch {
+		case strings.TrimSpace(text) == "" && !ok:
+			if i >= p.presetItems {
+				p.fault("empty item %d: remove a comma", i+1)
+			}
+			continue
+		case !ok || key == "" || value == "":
+			p.fault("%q is not KEY=VALUE", text)
+			continue
+		}
+		if i >= p.presetItems {
+			if p.seen[key] {
+				p.fault("%s is given twice: give it once", key)
+			}
+			p.seen[key] = true
+		}
+		if strings.HasPrefix(key, "ab.") || strings.HasPrefix(key, "ba.") {
+			one = append(one, item{key, value})
+		} else {
+			both = append(both, item{key, value})
+		}
+	}
+	for _, it := range append(both, one...) {
+		p.set(it.key, it.value)
+	}
+	for _, prefix := range []string{"", "ab.", "ba."} {
+		if p.seen[prefix+"rtt"] && p.seen[prefix+"delay"] {
+			p.fault("rtt and delay set the same thing: give one of them")
+		}
+		if p.seen[prefix+"pathmtu"] && p.seen[prefix+"blackhole"] {
+			p.fault("%spathmtu and %sblackhole are the same key: give one of them", prefix, prefix)
+		}
+	}
+}
+
+// set applies one item.
+func (p *parser) set(key, value string) {
+	prefix, rest, dotted := strings.Cut(key, ".")
+	switch {
+	case !dotted:
+		p.setBoth(key, value)
+	case prefix == "a" || prefix == "b":
+		if rest == "" {
+			p.fault("%s=%s names no knob: write %s.KNOB=VALUE", key, value, prefix)
+			return
+		}
+		p.spec.Knobs = append(p.spec.Knobs,
+			model.Assignment{Host: model.Host(prefix), Knob: model.KnobID(rest), Value: value})
+	case prefix == "ab":
+		p.setPath(key, rest, value, &p.spec.AB)
+	case prefix == "ba":
+		p.setPath(key, rest, value, &p.spec.BA)
+	default:
+		p.fault("%s: unknown prefix %q: use ab., ba. (one direction of the wire), a. or b. (a knob of a host)", key, prefix)
+	}
+}
+
+func (p *parser) setBoth(key, value string) {
+	switch key {
+	case "mtu":
+		p.spec.MTU = p.number(key, value, minMTU, maxMTU)
+	case "seed":
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			p.fault("seed=%s: use a whole number from 0", value)
+		}
+		p.spec.Seed = n
+	case "duplex":
+		if value != "half" && value != "full" {
+			p.fault("duplex=%s: use half or full", value)
+		}
+		p.spec.HalfDuplex = value == "half"
+	case "rtt":
+		d := p.duration(key, value) / 2
+		p.spec.AB.Delay, p.spec.BA.Delay = d, d
+	default:
+		p.setPath(key, key, value, &p.spec.AB, &p.spec.BA)
+	}
+}
+
+// setPath applies a key of a direction to paths. key is as the user wrote it.
+func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
+	var v wire.Path
+	switch name {
+	case "rate":
+		v.Rate = p.rate(key, value)
+	case "delay", "jitter":
+		v.Delay = p.duration(key, value)
+	case "loss", "reorder", "dup":
+		v.Loss = p.percent(key, value)
+	case "queue":
+		v.Queue = p.bytes(key, value)
+	case "pathmtu", "blackhole":
+		v.PathMTU = p.number(key, value, 28, maxMTU)
+	default:
+		p.unknown(key, name)
+		return
+	}
+	for _, path := range paths {
+		switch name {
+		case "rate":
+			path.Rate = v.Rate
+		case "delay":
+			path.Delay = v.Delay
+		case "jitter":
+			path.Jitter = v.Delay
+		case "loss":
+			path.Loss = v.Loss
+		case "reorder":
+			path.Reorder = v.Loss
+		case "dup":
+			path.Duplicate = v.Loss
+		case "queue":
+			path.Queue, p.queue[path] = v.Queue, true
+		default:
+			path.PathMTU = v.PathMTU
+		}
+	}
+}
+
+func (p *parser) unknown(key, name string) {
+	switch {
+	case name == "rtt":
+		p.fault("%s: a round trip has no direction: use %s.delay", key, key[:2])
+	case name != key && (name == "mtu" || name == "seed" || name == "duplex"):
+		p.fault("%s: belongs to the whole lab: use %s=", key, name)
+	default:
+		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, pathmtu, mtu, duplex, seed, or a.KNOB and b.KNOB", key)
+	}
+}
+
+func (p *parser) rate(key, value string) units.BitRate {
+	r, err := units.ParseBitRate(value)
+	if err != nil || r < 1000 || r > 1e12 {
+		p.fault("%s=%s: use a rate from 1kbit to 1tbit, for example 100mbit", key, value)
+	}
+	return r
+}
+
+func (p *parser) bytes(key, value string) units.Bytes {
+	b, err := units.ParseBytes(value)
+	if err != nil || b <= 0 {
+		p.fault("%s=%s: use an amount of bytes above 0, for example 256KiB", key, value)
+	}
+	return b
+}
+
+func (p *parser) percent(key, value string) units.Percent {
+	v, err := units.ParsePercent(value)
+	if err != nil || !(v >= 0 && v <= 100) {
+		p.fault("%s=%s: use a share from 0%% to 100%%, for example 0.1%%", key, value)
+	}
+	return v
+}
+
+func (p *parser) duration(key, value string) time.Duration {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 || d > maxDelay {
+		p.fault("%s=%s: use a time from 0s to %s, for example 10ms", key, value, maxDelay)
+	}
+	return d
+}
+
+func (p *parser) number(key, value string, least, most int) int {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < least || n > most {
+		p.fault("%s=%s: use a whole number from %d to %d", key, value, least, most)
+	}
+	return n
+}
+
+// finish fills in what was left out and checks what belongs together.
+func (p *parser) finish() {
+	if len(p.faults) > 0 {
+		return
+	}
+	trip := p.spec.AB.Delay + p.spec.BA.Delay
+	for _, name := range []string{"ab", "ba"} {
+		path := &p.spec.AB
+		if name == "ba" {
+			path = &p.spec.BA
+		}
+		frame := units.Bytes(p.spec.MTU + wire.HeaderBytes)
+		switch {
+		case !p.queue[path]:
+			path.Queue = DefaultQueue(path.Rate, trip)
+		case path.Rate == 0:
+			p.fault("queue in direction %s has no effect without a rate: give rate= as well", name)
+		case path.Queue < frame:
+			p.fault("queue of %d bytes in direction %s holds no frame: use at least %d", path.Queue, name, frame)
+		}
+	}
+	if p.spec.HalfDuplex && p.spec.AB.Rate != p.spec.BA.Rate {
+		p.fault("duplex=half: one medium has one rate: give rate= for both directions")
+	}
+	if p.spec.HalfDuplex && p.spec.AB.Rate == 0 {
+		p.fault("duplex=half has no effect without a rate: give rate= as well")
+	}
+}
+
+// DefaultQueue is the queue of a direction for which none was given: the bytes
+// that rate carries in a round trip, the rule of thumb of Villamizar and Song
+// (High performance TCP in ANSNET, 1994), and at least 256 KiB. It is 0, no
+// limit, for an unlimited rate.
+func DefaultQueue(rate units.BitRate, roundTrip time.Duration) units.Bytes {
+	if rate <= 0 {
+		return 0
+	}
+	return max(minQueue, units.Bytes(float64(rate)/8*roundTrip.Seconds()))
+}
+
+// String returns the spec as text that ParseSpec reads to the same spec.
+func (s Spec) String() string {
+	var items []string
+	add := func(format string, args ...any) { items = append(items, fmt.Sprintf(format, args...)) }
+	for _, d := range []struct {
+		name string
+		path wire.Path
+	}{{"ab", s.AB}, {"ba", s.BA}} {
+		if d.path.Rate > 0 {
+			add("%s.rate=%sbit", d.name, strconv.FormatFloat(float64(d.path.Rate), 'f', -1, 64))
+			add("%s.queue=%d", d.name, d.path.Queue)
+		}
+		for _, v := range []struct {
+			key  string
+			time time.Duration
+		}{{"delay", d.path.Delay}, {"jitter", d.path.Jitter}} {
+			if v.time > 0 {
+				add("%s.%s=%s", d.name, v.key, v.time)
+			}
+		}
+		for _, v := range []struct {
+			key   string
+			share units.Percent
+		}{{"loss", d.path.Loss}, {"reorder", d.path.Reorder}, {"dup", d.path.Duplicate}} {
+			if v.share > 0 {
+				add("%s.%s=%s%%", d.name, v.key, strconv.FormatFloat(float64(v.share), 'f', -1, 64))
+			}
+		}
+		if d.path.PathMTU > 0 {
+			add("%s.pathmtu=%d", d.name, d.path.PathMTU)
+		}
+	}
+	if s.HalfDuplex {
+		add("duplex=half")
+	}
+	add("mtu=%d", s.MTU)
+	add("seed=%d", s.Seed)
+	for _, k := range s.Knobs {
+		add("%s.%s=%s", k.Host, k.Knob, k.Value)
+	}
+	return strings.Join(items, ",")
+}

@@ -1,0 +1,167 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/lab/wire"
+)
+
+func TestParseSpec(t *testing.T) {
+	t.Parallel()
+	lan := wire.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Queue: 256 << 10}
+	tests := map[string]struct {
+		text string
+		want Spec
+	}{
+		"empty is lan": {"", Spec{AB: lan, BA: lan, MTU: 1500, Seed: 1}},
+		"preset":       {"lan", Spec{AB: lan, BA: lan, MTU: 1500, Seed: 1}},
+		"preset and key": {"lan,loss=1%", Spec{
+			AB:  wire.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Queue: 256 << 10, Loss: 1},
+			BA:  wire.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Queue: 256 << 10, Loss: 1},
+			MTU: 1500, Seed: 1,
+		}},
+		"every key": {"rate=100mbit,delay=3ms,jitter=1ms,loss=0.01%,reorder=2%,dup=3%,queue=64KiB,pathmtu=1400,mtu=9000,seed=7,duplex=half", Spec{
+			AB: wire.Path{Rate: 1e8, Delay: 3 * time.Millisecond, Jitter: time.Millisecond, Loss: 0.01,
+				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
+			BA: wire.Path{Rate: 1e8, Delay: 3 * time.Millisecond, Jitter: time.Millisecond, Loss: 0.01,
+				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
+			MTU: 9000, Seed: 7, HalfDuplex: true,
+		}},
+		"one direction wins wherever it stands": {"ab.delay=8ms,rtt=4ms", Spec{
+			AB: wire.Path{Delay: 8 * time.Millisecond}, BA: wire.Path{Delay: 2 * time.Millisecond}, MTU: 1500, Seed: 1,
+		}},
+		"knobs": {"rtt=0s,b.tcp.recv_buffer_max=64KiB,a.x=1", Spec{MTU: 1500, Seed: 1, Knobs: []model.Assignment{
+			{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "64KiB"}, {Host: model.Near, Knob: "x", Value: "1"},
+		}}},
+		"default queue is a round trip": {"rate=1gbit,ab.delay=10ms,ba.delay=30ms", Spec{
+			AB:  wire.Path{Rate: 1e9, Delay: 10 * time.Millisecond, Queue: 5e6},
+			BA:  wire.Path{Rate: 1e9, Delay: 30 * time.Millisecond, Queue: 5e6},
+			MTU: 1500, Seed: 1,
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := ParseSpec(tt.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("ParseSpec(%q) (-want +got):\n%s", tt.text, d)
+			}
+		})
+	}
+}
+
+func TestParseSpecMistakes(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		text string
+		want []string // parts of the error
+	}{
+		"all at once": {"rate=fast,rtt=10,loss=101%,mtu=100", []string{
+			"rate=fast: use a rate", "rtt=10: use a time", "loss=101%: use a share", "mtu=100: use a whole number from 576"}},
+		"unknown preset":       {"moon,rtt=1ms", []string{`"moon"`, "lan, wan, lossy or sat"}},
+		"unknown key":          {"speed=1gbit", []string{"speed: unknown key: use rate"}},
+		"unknown prefix":       {"c.mtu=1", []string{`prefix "c"`}},
+		"round trip one way":   {"ab.rtt=1ms", []string{"use ab.delay"}},
+		"lab key one way":      {"ba.mtu=1400", []string{"use mtu="}},
+		"twice":                {"rtt=1ms,rtt=2ms", []string{"given twice"}},
+		"rtt and delay":        {"rtt=1ms,delay=2ms", []string{"give one of them"}},
+		"same key, two names":  {"pathmtu=1400,blackhole=1300", []string{"same key"}},
+		"no value":             {"rate=", []string{"not KEY=VALUE"}},
+		"empty item":           {"rtt=1ms,,loss=1%", []string{"remove a comma"}},
+		"no knob":              {"a.=1", []string{"names no knob"}},
+		"queue below a frame":  {"rate=1mbit,queue=1000", []string{"holds no frame: use at least 1514"}},
+		"queue without a rate": {"queue=64KiB", []string{"give rate="}},
+		"half duplex":          {"duplex=half,ab.rate=1mbit", []string{"one medium has one rate"}},
+		"duplex word":          {"duplex=both", []string{"use half or full"}},
+		"seed":                 {"seed=-1", []string{"use a whole number from 0"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec, err := ParseSpec(tt.text)
+			if err == nil {
+				t.Fatalf("ParseSpec(%q) = %+v without an error", tt.text, spec)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestSpecStringRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		path := func(name string) wire.Path {
+			share := rapid.Float64Range(0, 100)
+			p := wire.Path{
+				Delay:  time.Duration(rapid.Int64Range(0, int64(maxDelay)).Draw(t, name+"delay")),
+				Jitter: time.Duration(rapid.Int64Range(0, int64(maxDelay)).Draw(t, name+"jitter")),
+				Loss:   units.Percent(share.Draw(t, name+"loss")), Reorder: units.Percent(share.Draw(t, name+"reorder")),
+				Duplicate: units.Percent(share.Draw(t, name+"dup")),
+			}
+			if rapid.Bool().Draw(t, name+"limited") {
+				p.Rate = units.BitRate(rapid.IntRange(1000, 1e12).Draw(t, name+"rate"))
+				p.Queue = units.Bytes(rapid.Int64Range(9014, 1<<40).Draw(t, name+"queue"))
+			}
+			return p
+		}
+		want := Spec{
+			AB: path("ab"), BA: path("ba"), MTU: rapid.IntRange(minMTU, 9000).Draw(t, "mtu"), Seed: rapid.Uint64().Draw(t, "seed"),
+			Knobs: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}},
+		}
+		got, err := ParseSpec(want.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", want, d)
+		}
+	})
+}
+
+func FuzzParseSpec(f *testing.F) {
+	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,a.x=1", "ab.queue=64KiB,rate=1mbit", ",,=,a.=,ab.=1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := ParseSpec(text)
+		if err != nil {
+			return
+		}
+		spec.Knobs = nil // raw text of the user
+		again, err := ParseSpec(spec.String())
+		if err != nil {
+			t.Fatalf("ParseSpec(%q).String() = %q: %v", text, spec, err)
+		}
+		if d := cmp.Diff(spec, again); d != "" {
+			t.Errorf("%q is not %q (-want +got):\n%s", text, spec, d)
+		}
+	})
+}
+
+func TestAddressesDiffer(t *testing.T) {
+	t.Parallel()
+	a, b := plan(model.Near), plan(model.Far)
+	if a.v4 == b.v4 || a.v6 == b.v6 || a.mac.String() == b.mac.String() {
+		t.Errorf("hosts share an address: %v, %v", a, b)
+	}
+	if !a.v4.Contains(b.v4.Addr()) || !a.v6.Contains(b.v6.Addr()) {
+		t.Errorf("hosts are in different networks: %v, %v", a, b)
+	}
+	if got := other(model.Near); got != model.Far {
+		t.Errorf("other(a) = %s", got)
+	}
+}

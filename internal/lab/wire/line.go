@@ -1,0 +1,226 @@
+package wire
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+)
+
+// medium is the shared resource that serialises frames. Each direction of a
+// full duplex wire has its own; both directions of a half duplex wire share one.
+type medium struct {
+	mu   sync.Mutex
+	busy float64 // nanoseconds since the wire's start at which the link is free
+}
+
+// reserve returns when a frame that arrives at now and needs txNanos has left.
+func (m *medium) reserve(now int64, txNanos float64) float64 {
+	m.mu.Lock()
+	m.busy = max(m.busy, float64(now)) + txNanos
+	left := m.busy
+	m.mu.Unlock()
+	return left
+}
+
+// fate is what becomes of a frame after the queue.
+type fate uint8
+
+const (
+	deliver fate = iota
+	vanish       // counted already; only uses the link
+	twice
+	holdBack
+)
+
+// entry is a frame in the line. Moments are nanoseconds since the wire's start.
+type entry struct {
+	left int64 // when its last bit has left the queue
+	due  int64 // when it arrives
+	slot int32
+	size int32
+	fate fate
+}
+
+// held is a frame that later frames are overtaking.
+type held struct {
+	entry
+
+	behind   int // frames that still have to overtake it
+	deadline int64
+}
+
+// line is one direction as arithmetic: frames go in with the moment of their
+// arrival and come out when due. It knows no clock and no file. One goroutine
+// owns it, except for its counters.
+type line struct {
+	path     Path
+	bitNanos float64 // nanoseconds per bit, 0 is unlimited
+	medium   *medium
+	rng      *rand.Rand
+	pool     *pool
+	count    *counters
+
+	ring   []entry // capacity is a power of two
+	head   uint64  // next to come out
+	tail   uint64  // next free
+	queued uint64  // first that has not left the queue yet, head <= tail
+	bytes  int64   // of frames that have not left the queue
+
+	lastDue int64
+	held    []held
+	ready   []entry // held frames that were overtaken, next to come out
+}
+
+func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *line {
+	l := &line{
+		path: p, medium: m, pool: pool, count: c,
+		rng:   rand.New(rand.NewPCG(seed, stream)),
+		ring:  make([]entry, 1024),
+		held:  make([]held, 0, 64),
+		ready: make([]entry, 0, 64),
+	}
+	if p.Rate > 0 {
+		l.bitNanos = 1e9 / float64(p.Rate)
+	}
+	return l
+}
+
+// push offers a frame of size bytes in slot that arrived at now. It returns
+// false if the frame was dropped at once; the slot is then the caller's again.
+// Moments must not go back.
+func (l *line) push(now int64, slot int32, size int) bool {
+	l.count.frames.Add(1)
+	l.count.bytes.Add(uint64(size))
+	l.drain(now)
+	if q := int64(l.path.Queue); q > 0 && l.bytes+int64(size) > q {
+		l.count.queueDrops.Add(1)
+		return false
+	}
+	left := now
+	if l.bitNanos > 0 {
+		left = int64(math.Ceil(l.medium.reserve(now, float64(size+Overhead)*8*l.bitNanos)))
+	}
+	e := entry{left: left, slot: slot, size: int32(size), fate: l.decide(size)}
+	e.due = left + int64(l.path.Delay)
+	if l.path.Jitter > 0 {
+		e.due += l.rng.Int64N(int64(l.path.Jitter) + 1)
+	}
+	e.due = max(e.due, l.lastDue)
+	l.lastDue = e.due
+	if l.tail-l.head == uint64(len(l.ring)) {
+		l.grow()
+	}
+	l.ring[l.tail&uint64(len(l.ring)-1)] = e
+	l.tail++
+	l.bytes += int64(size)
+	return true
+}
+
+// decide draws the fate of a frame and counts it. Every frame draws the same
+// number of random values for a given path, so that a fate depends only on the
+// seed and on the frame's position among the accepted frames.
+func (l *line) decide(size int) fate {
+	lost := l.chance(float64(l.path.Loss))
+	dup := l.chance(float64(l.path.Duplicate))
+	late := l.chance(float64(l.path.Reorder))
+	switch {
+	case l.path.PathMTU > 0 && size-HeaderBytes > l.path.PathMTU:
+		l.count.mtuDrops.Add(1)
+		return vanish
+	case lost:
+		l.count.lost.Add(1)
+		return vanish
+	case late:
+		l.count.reordered.Add(1)
+		return holdBack
+	case dup:
+		l.count.duplicated.Add(1)
+		return twice
+	}
+	return deliver
+}
+
+func (l *line) chance(percent float64) bool {
+	return percent > 0 && l.rng.Float64()*100 < percent
+}
+
+// drain takes frames whose last bit has left by now out of the queue's account.
+func (l *line) drain(now int64) {
+	mask := uint64(len(l.ring) - 1)
+	for l.queued < l.tail && l.ring[l.queued&mask].left <= now {
+		l.bytes -= int64(l.ring[l.queued&mask].size)
+		l.queued++
+	}
+}
+
+func (l *line) grow() {
+	bigger := make([]entry, 2*len(l.ring))
+	for i := l.head; i != l.tail; i++ {
+		bigger[i&uint64(len(bigger)-1)] = l.ring[i&uint64(len(l.ring)-1)]
+	}
+	l.ring = bigger
+}
+
+// pop returns the next frame that is due at now. Frames that vanished are freed
+// on the way. The caller frees the slot of what it gets.
+func (l *line) pop(now int64) (entry, bool) {
+	if n := len(l.ready); n > 0 {
+		e := l.ready[0]
+		copy(l.ready, l.ready[1:])
+		l.ready = l.ready[:n-1]
+		return e, true
+	}
+	for l.head < l.tail {
+		e := l.ring[l.head&uint64(len(l.ring)-1)]
+		if e.due > now {
+			break
+		}
+		l.drain(e.left)
+		l.head++
+		switch e.fate {
+		case vanish:
+			l.pool.put(e.slot)
+		case holdBack:
+			l.held = append(l.held, held{e, ReorderDistance, e.due + int64(ReorderHold)})
+		case deliver, twice:
+			l.overtake()
+			return e, true
+		}
+	}
+	if len(l.held) > 0 && l.held[0].deadline <= now {
+		e := l.held[0].entry
+		l.held = append(l.held[:0], l.held[1:]...)
+		return e, true
+	}
+	return entry{}, false
+}
+
+// overtake tells the held frames that one more frame has passed them. Those
+// that have been passed often enough come out next, oldest first.
+func (l *line) overtake() {
+	keep := l.held[:0]
+	for _, h := range l.held {
+		h.behind--
+		if h.behind == 0 {
+			l.ready = append(l.ready, h.entry)
+			continue
+		}
+		keep = append(keep, h)
+	}
+	l.held = keep
+}
+
+// next returns the moment at which pop will have something, if nothing is pushed.
+func (l *line) next() (int64, bool) {
+	if len(l.ready) > 0 {
+		return l.ready[0].due, true
+	}
+	at, ok := int64(math.MaxInt64), false
+	if l.head < l.tail {
+		at, ok = l.ring[l.head&uint64(len(l.ring)-1)].due, true
+	}
+	if len(l.held) > 0 {
+		at, ok = min(at, l.held[0].deadline), true
+	}
+	return at, ok
+}

@@ -1,0 +1,283 @@
+package wire
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/units"
+)
+
+// testLine returns a line with its own medium.
+func testLine(p Path, seed uint64) *line {
+	return newLine(p, &medium{}, seed, 0, newPool(1518), &counters{})
+}
+
+// offer pushes a frame at now.
+func offer(t interface{ Fatal(...any) }, l *line, now int64, size int) bool {
+	slot, ok := l.pool.get()
+	if !ok {
+		t.Fatal("pool is empty")
+	}
+	accepted := l.push(now, slot, size)
+	if !accepted {
+		l.pool.put(slot)
+	}
+	return accepted
+}
+
+// popped is a frame that came out of a line.
+type popped struct {
+	entry
+
+	at int64
+}
+
+// run takes everything out of l, each frame at the moment that next names.
+func run(l *line) []popped {
+	var out []popped
+	for {
+		at, ok := l.next()
+		if !ok {
+			return out
+		}
+		for {
+			e, ok := l.pop(at)
+			if !ok {
+				break
+			}
+			l.pool.put(e.slot)
+			out = append(out, popped{e, at})
+		}
+	}
+}
+
+func TestLineRate(t *testing.T) {
+	t.Parallel()
+	l := testLine(Path{Rate: 1e9, Delay: time.Millisecond}, 1)
+	const n, size = 10000, 1514
+	for range n {
+		offer(t, l, 0, size)
+	}
+	out := run(l)
+	if len(out) != n {
+		t.Fatalf("%d frames came out, want %d", len(out), n)
+	}
+	for i, p := range out {
+		// 1538 bytes on a gigabit link take 12.304 us.
+		want := float64(i+1)*12304 + 1e6
+		if math.Abs(float64(p.due)-want) > 1 {
+			t.Fatalf("frame %d due at %d ns, want %.0f", i, p.due, want)
+		}
+	}
+}
+
+func TestLineQueue(t *testing.T) {
+	t.Parallel()
+	const size = 1000
+	l := testLine(Path{Rate: 8e6, Queue: 10 * size}, 1) // 1.024 ms a frame
+	accepted := 0
+	for range 20 {
+		if offer(t, l, 0, size) {
+			accepted++
+		}
+	}
+	if got := l.count.read().QueueDrops; accepted != 10 || got != 10 {
+		t.Errorf("accepted %d and dropped %d of 20, want 10 and 10", accepted, got)
+	}
+	if offer(t, l, 1_023_999, size) {
+		t.Error("a frame was accepted before the first one had left")
+	}
+	if !offer(t, l, 1_024_000, size) {
+		t.Error("no frame was accepted when the first one had left")
+	}
+}
+
+func TestLineReorder(t *testing.T) {
+	t.Parallel()
+	l := testLine(Path{Rate: 1e9, Reorder: 5}, 3)
+	const n = 1000
+	for i := range n {
+		offer(t, l, int64(i)*20_000, 200+i)
+	}
+	out := run(l)
+	if len(out) != n {
+		t.Fatalf("%d frames came out, want %d", len(out), n)
+	}
+	late := 0
+	for i, p := range out {
+		passed := 0
+		for _, q := range out[:i] {
+			if q.size > p.size && q.fate != holdBack {
+				passed++
+			}
+		}
+		switch {
+		case p.fate != holdBack && passed > 0:
+			t.Fatalf("frame %d was overtaken by %d without being held", p.size-200, passed)
+		case p.fate == holdBack && passed != ReorderDistance && p.size < 200+n-20:
+			t.Fatalf("held frame %d was overtaken by %d, want %d", p.size-200, passed, ReorderDistance)
+		case p.fate == holdBack:
+			late++
+		}
+	}
+	if got := l.count.read().Reordered; uint64(late) != got || late < 20 || late > 90 {
+		t.Errorf("%d frames came late, %d counted, about 50 expected", late, got)
+	}
+}
+
+func TestLineHoldEnds(t *testing.T) {
+	t.Parallel()
+	l := testLine(Path{Reorder: 100}, 1)
+	offer(t, l, 1000, 100)
+	out := run(l)
+	if len(out) != 1 || out[0].at != 1000+int64(ReorderHold) {
+		t.Errorf("a lone held frame came out as %+v, want it after %s", out, ReorderHold)
+	}
+}
+
+func TestHalfDuplexShares(t *testing.T) {
+	t.Parallel()
+	m := &medium{}
+	there := newLine(Path{Rate: 1e9}, m, 1, 0, newPool(1518), &counters{})
+	back := newLine(Path{Rate: 1e9}, m, 1, 1, newPool(1518), &counters{})
+	for range 100 {
+		offer(t, there, 0, 1514)
+		offer(t, back, 0, 1514)
+	}
+	a, b := run(there), run(back)
+	if got := max(a[99].due, b[99].due); got != 200*12304 {
+		t.Errorf("200 frames on one medium took %d ns, want %d", got, 200*12304)
+	}
+}
+
+func TestPathMTU(t *testing.T) {
+	t.Parallel()
+	l := testLine(Path{PathMTU: 1400}, 1)
+	offer(t, l, 0, 1400+HeaderBytes)
+	offer(t, l, 0, 1401+HeaderBytes)
+	if out := run(l); len(out) != 1 || l.count.read().MTUDrops != 1 {
+		t.Errorf("%d frames came out and %d vanished, want 1 and 1", len(out), l.count.read().MTUDrops)
+	}
+}
+
+// TestLineLaws checks what holds for every path: frames are conserved, none is
+// early, order is kept except by held frames, and all memory comes back.
+func TestLineLaws(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		share := rapid.Float64Range(0, 60)
+		p := Path{
+			Rate:      units.BitRate(rapid.SampledFrom([]int{0, 1e6, 1e8, 1e9}).Draw(t, "rate")),
+			Queue:     units.Bytes(rapid.SampledFrom([]int{0, 1514, 5000, 1 << 20}).Draw(t, "queue")),
+			Delay:     time.Duration(rapid.IntRange(0, 1e7).Draw(t, "delay")),
+			Jitter:    time.Duration(rapid.IntRange(0, 1e7).Draw(t, "jitter")),
+			Loss:      units.Percent(share.Draw(t, "loss")),
+			Reorder:   units.Percent(share.Draw(t, "reorder")),
+			Duplicate: units.Percent(share.Draw(t, "dup")),
+			PathMTU:   rapid.SampledFrom([]int{0, 700}).Draw(t, "mtu"),
+		}
+		l := testLine(p, rapid.Uint64().Draw(t, "seed"))
+		offered := 0
+		now := int64(0)
+		var out []popped
+		for i := range rapid.IntRange(1, 3000).Draw(t, "frames") {
+			now += rapid.Int64Range(0, 100_000).Draw(t, "gap")
+			offered++
+			offer(t, l, now, 60+i%1455)
+			if i%7 == 0 {
+				for e, ok := l.pop(now); ok; e, ok = l.pop(now) {
+					l.pool.put(e.slot)
+					out = append(out, popped{e, now})
+				}
+			}
+		}
+		out = append(out, run(l)...)
+		c := l.count.read()
+		if c.Frames != uint64(offered) || c.Frames != uint64(len(out))+c.Lost+c.MTUDrops+c.QueueDrops {
+			t.Fatalf("%d frames offered, %d came out: %+v", offered, len(out), c)
+		}
+		last := int64(0)
+		for _, o := range out {
+			if o.at < o.due || o.due < o.left+int64(p.Delay) {
+				t.Fatalf("frame came out early: %+v", o)
+			}
+			if o.fate != holdBack && o.due < last {
+				t.Fatalf("frame due at %d came after one due at %d", o.due, last)
+			}
+			if o.fate != holdBack {
+				last = o.due
+			}
+		}
+		if free := len(l.pool.free); free != len(l.pool.chunks)*slotsPerChunk {
+			t.Fatalf("%d of %d slots came back", free, len(l.pool.chunks)*slotsPerChunk)
+		}
+	})
+}
+
+func TestLineRepeats(t *testing.T) {
+	t.Parallel()
+	fates := func(seed uint64) []int32 {
+		l := testLine(Path{Loss: 10, Duplicate: 10, Jitter: time.Millisecond}, seed)
+		for i := range 500 {
+			offer(t, l, int64(i)*1000, 60+i)
+		}
+		var sizes []int32
+		for _, p := range run(l) {
+			sizes = append(sizes, p.size*int32(1+p.fate))
+		}
+		return sizes
+	}
+	one, again, another := fates(1), fates(1), fates(2)
+	same := func(a, b []int32) bool {
+		if len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if a[i] != b[i] {
+				return false
+			}
+		}
+		return true
+	}
+	if !same(one, again) {
+		t.Error("one seed gave two outcomes")
+	}
+	if same(one, another) {
+		t.Error("two seeds gave one outcome")
+	}
+}
+
+func TestLineDoesNotAllocate(t *testing.T) {
+	l := testLine(Path{Rate: 1e9, Delay: time.Millisecond, Loss: 1, Duplicate: 1, Reorder: 1}, 1)
+	now := int64(0)
+	work := func() {
+		for range 100 {
+			now += 20_000
+			offer(t, l, now, 1514)
+			for e, ok := l.pop(now); ok; e, ok = l.pop(now) {
+				l.pool.put(e.slot)
+			}
+		}
+	}
+	for range 100 {
+		work()
+	}
+	if n := testing.AllocsPerRun(100, work); n > 0 {
+		t.Errorf("%.1f allocations in 100 frames, want none", n)
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	l := testLine(Path{Rate: 1e9, Delay: time.Millisecond, Queue: 1 << 20, Loss: 0.01, Jitter: time.Microsecond}, 1)
+	now := int64(0)
+	for b.Loop() {
+		now += 12304
+		offer(b, l, now, 1514)
+		for e, ok := l.pop(now); ok; e, ok = l.pop(now) {
+			l.pool.put(e.slot)
+		}
+	}
+}
