@@ -1,0 +1,210 @@
+package main
+
+import (
+	bits "encoding/binary"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fails runs linerate and demands an exit code and texts on stderr, and nothing
+// on stdout.
+func fails(t *testing.T, code int, args []string, want ...string) result {
+	t.Helper()
+	r := run(t, command(t, args...))
+	if r.code != code {
+		t.Errorf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
+	}
+	if r.out != "" {
+		t.Errorf("linerate %s: on stdout: %s", strings.Join(args, " "), r.out)
+	}
+	for _, w := range want {
+		if !strings.Contains(r.err, w) {
+			t.Errorf("linerate %s: no %q in\n%s", strings.Join(args, " "), w, r.err)
+		}
+	}
+	return r
+}
+
+// write makes a file and returns its path.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tenMistakes is a plan with one mistake on each line that is named in mistakes.
+const tenMistakes = `far: lab:rate=1gbit,rtt=10ms
+titel: receive ceiling
+flow:
+  direction: forth
+  duration: -3s
+  mss: 10
+factors:
+  - knob: b.tcp.recv_buffer_mx
+    levels: [64KiB, 1MiB]
+  - knob: window
+    levels: [64KiB, 64K]
+blocks: 0
+margin: 200%
+confidence: 1.5
+seed: -1
+`
+
+// mistakes are the lines of tenMistakes, with what would be right.
+var mistakes = []struct{ line, right string }{
+	{"2", "did you mean title?"},
+	{"4", "write to (near sends), from (far sends)"},
+	{"5", "write it like 10s, 250ms or 1m30s"},
+	{"6", "want 88 to 32767 bytes, or auto"},
+	{"8", "did you mean tcp.recv_buffer_max?"},
+	{"11", "leave one of them out"},
+	{"12", "write 1 to 10000"},
+	{"13", "write it like 3%"},
+	{"14", "write it like 0.95"},
+	{"15", "write a whole number from 0"},
+}
+
+// TestPlanWithTenMistakes demands every mistake of a plan at once, each with its
+// place and what would be right, and no other.
+func TestPlanWithTenMistakes(t *testing.T) {
+	path := write(t, "plan.yaml", tenMistakes)
+	r := fails(t, 2, []string{"run", path})
+	lines := strings.Split(strings.TrimSpace(r.err), "\n")
+	if len(lines) != len(mistakes) {
+		t.Fatalf("%d mistakes of %d:\n%s", len(lines), len(mistakes), r.err)
+	}
+	for i, m := range mistakes {
+		place := regexp.MustCompile(`^linerate: ` + regexp.QuoteMeta(path) + `:` + m.line + `:\d+: `)
+		if !place.MatchString(lines[i]) || !strings.Contains(lines[i], m.right) {
+			t.Errorf("%q\nwant line %s and %q", lines[i], m.line, m.right)
+		}
+	}
+}
+
+// TestLabSpecWithMistakes demands every mistake of a lab at once.
+func TestLabSpecWithMistakes(t *testing.T) {
+	const spec = "rate=fast,rtt=1h,loss=200%,colour=red,mtu=9,duplex=some,ab.mtu=1500"
+	for _, args := range [][]string{{"test", "lab:" + spec}, {"lab", spec, "--", "true"}} {
+		r := fails(t, 2, args,
+			"rate=fast: use a rate from 1kbit to 1tbit, for example 100mbit",
+			"rtt=1h: use a time from 0s to 10s, for example 10ms",
+			"loss=200%: use a share from 0% to 100%, for example 0.1%",
+			"colour: unknown key: use rate, rtt, delay",
+			"mtu=9: use a whole number from 576 to 65521",
+			"duplex=some: use half or full",
+			"ab.mtu: belongs to the whole lab: use mtu=")
+		if n := strings.Count(r.err, "\n"); n != 7 {
+			t.Errorf("%d lines for 7 mistakes:\n%s", n, r.err)
+		}
+	}
+}
+
+func TestBadExperiments(t *testing.T) {
+	const lab = "lab:rate=100mbit"
+	noFar := write(t, "nofar.yaml", "factors: [{knob: window, levels: [64KiB, 1MiB]}]\n")
+	badFar := write(t, "badfar.yaml", "far: lab:rate=fast\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n")
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"no host":        {[]string{"run", "--factor", "window=64KiB,1MiB"}, []string{"no host named", "linerate run HOST"}},
+		"no far in plan": {[]string{"run", noFar}, []string{"no host named", "far: in the plan file"}},
+		"bad far":        {[]string{"run", badFar}, []string{"rate=fast: use a rate"}},
+		"no plan":        {[]string{"run", "missing.yaml"}, []string{"missing.yaml: no such file or directory"}},
+		"nothing":        {[]string{"run", lab}, []string{"nothing to compare", "linerate run HOST --factor"}},
+		"unknown knob":   {[]string{"run", lab, "--factor", "windwo=64KiB,1MiB"}, []string{`unknown knob "windwo"; did you mean window?`}},
+		"native name":    {[]string{"run", lab, "--factor", "b.net.ipv4.tcp_rmem=64KiB,1MiB"}, []string{"did you mean tcp.recv_buffer_max?"}},
+		"mss":            {[]string{"run", lab, "--factor", "mss=10,1000"}, []string{`value "10" of mss: want 88 to 32767 bytes, or auto`}},
+		"no levels":      {[]string{"run", lab, "--factor", "window"}, []string{`"window" has no levels; write it like`}},
+		"same levels":    {[]string{"run", lab, "--factor", "window=64K,64KiB"}, []string{"leave one of them out"}},
+		"host of flow":   {[]string{"run", lab, "--factor", "b.window=64K,1M"}, []string{"window belongs to the flow"}},
+		"durations": {[]string{"run", lab, "--factor", "window=64K,1M", "-t", "-5s", "--settle", "soon", "--cooldown", "9999h"}, []string{
+			`--time: duration "-5s" is negative`, `--settle: duration "soon" is not a length of time`, "--cooldown: 9999h is longer than 24 h"}},
+		"blocks":    {[]string{"run", lab, "--factor", "window=64K,1M", "--blocks", "0"}, []string{"--blocks: 0 is not a number of blocks"}},
+		"direction": {[]string{"run", lab, "--factor", "window=64K,1M", "--direction", "up"}, []string{`--direction: "up" is none of to, from, each, both`}},
+		"baseline":  {[]string{"run", lab, "--factor", "window=64K,1M", "--baseline", "2M"}, []string{`baseline: "2M" is not a setting of this plan`}},
+		"lab knob":  {[]string{"test", lab + ",b.tcp.recv_bufer_max=64KiB"}, []string{"did you mean tcp.recv_buffer_max"}},
+		"lab value": {[]string{"test", lab + ",b.tcp.recv_buffer_max=1"}, []string{"want a size from 4 KiB"}},
+		"two labs":  {[]string{"test", lab, "--from", lab}, []string{"a lab has both ends of its own", "leave out --from"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := fails(t, 2, c.args, c.want...)
+			if !strings.HasPrefix(r.err, "linerate: ") {
+				t.Errorf("who says this? %s", r.err)
+			}
+		})
+	}
+}
+
+// TestForeignStores demands that a file which is no store of this program, or
+// one of a newer program, is named, and left as it was.
+func TestForeignStores(t *testing.T) {
+	newer := filepath.Join(t.TempDir(), "newer.db")
+	succeed(t, "list", "--db", newer)
+	b, err := os.ReadFile(newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bits.BigEndian.PutUint32(b[60:], 99) // user_version, SQLite file format section 1.3.9
+	for name, c := range map[string]struct{ text, want string }{
+		"newer":   {string(b), "use the linerate that wrote it, or --db FILE for another place"},
+		"no.db":   {"hello, this is no database at all", "not a store of linerate"},
+		"half.db": {string(b[:1000]), "--db FILE for another place"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, name, c.text)
+			for _, args := range [][]string{{"list"}, {"show", "last"}, {"test", "exec:127.0.0.1 false"}} {
+				fails(t, 6, append(args, "--db", path), path, c.want)
+			}
+			if after, err := os.ReadFile(path); err != nil || string(after) != c.text {
+				t.Errorf("the file was changed: %v", err)
+			}
+		})
+	}
+}
+
+// TestShowIsTheReportAgain demands that the stored session alone, also in a
+// copied file, prints what the experiment printed.
+func TestShowIsTheReportAgain(t *testing.T) {
+	dir := t.TempDir()
+	db := filepath.Join(dir, "results.db")
+	env := os.Environ()
+	for key, value := range userEnv(dir) {
+		env = append(env, key+"="+value)
+	}
+	do := func(args ...string) string {
+		t.Helper()
+		cmd := command(t, args...)
+		cmd.Env = env
+		r := run(t, cmd)
+		if r.code != 0 {
+			t.Fatalf("linerate %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+		}
+		return r.out
+	}
+	for _, form := range [][]string{nil, {"--json"}} {
+		printed := do(append([]string{"run", "exec:127.0.0.1 linerate agent", "--factor", "window=16KiB,1MiB",
+			"-t", "100ms", "--omit", "0", "--settle", "0s", "--blocks", "2", "--direction", "each"}, form...)...)
+		if again := do(append([]string{"show", "last"}, form...)...); again != printed {
+			t.Errorf("show last %v prints\n%s\nthe experiment printed\n%s", form, again, printed)
+		}
+		b, err := os.ReadFile(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := write(t, "copy.db", string(b))
+		if again := do(append([]string{"show", "last", "--db", moved}, form...)...); again != printed {
+			t.Errorf("show last %v of a copied file prints\n%s\nthe experiment printed\n%s", form, again, printed)
+		}
+		other := do(append([]string{"test", "exec:127.0.0.1 linerate agent", "--to", "-t", "100ms", "--omit", "0"}, form...)...)
+		if other == printed {
+			t.Error("all reports are the same")
+		}
+	}
+}

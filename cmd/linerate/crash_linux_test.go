@@ -1,0 +1,394 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+)
+
+// What the watchdog of host b does, told by variables of its agent.
+const (
+	crashVar = "LINERATE_CRASH"       // N:WHO: after step N, 1…, kill them, see members
+	ownerVar = "LINERATE_CRASH_DIR"   // which the command lines of all victims name
+	onceVar  = "LINERATE_CRASH_ONCE"  // file that keeps it from happening again
+	stepsVar = "LINERATE_CRASH_STEPS" // file to which the name of every step goes
+)
+
+// crashPoint returns what this process does after each step of a change.
+func crashPoint() func(step string) {
+	number, who, _ := strings.Cut(os.Getenv(crashVar), ":")
+	at, _ := strconv.Atoi(number) // 0, no step, without the variable
+	log := os.Getenv(stepsVar)
+	if at == 0 && log == "" {
+		return nil
+	}
+	n := 0
+	return func(step string) {
+		n++
+		if log != "" {
+			must(addLine(log, step))
+		}
+		if n != at || !first(os.Getenv(onceVar)) {
+			return
+		}
+		owner, controller := os.Getenv(ownerVar), parent(os.Getppid())
+		if !named(controller, owner) {
+			return // somebody else's child by now
+		}
+		for _, pid := range relatives(controller, owner).members(who) {
+			must(syscall.Kill(pid, syscall.SIGKILL))
+			if pid == os.Getpid() {
+				select {} // until it arrives
+			}
+		}
+	}
+}
+
+// first reports whether this is the first call for a file; always without one.
+func first(path string) bool {
+	if path == "" {
+		return true
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600)
+	return err == nil && f.Close() == nil
+}
+
+func addLine(path, line string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, line)
+	return errors.Join(err, f.Close())
+}
+
+// must is for a process that has no test to fail.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// family are the processes of a session; 0 for one that is not there.
+type family struct{ controller, agentA, dogA, agentB, dogB int }
+
+// relatives finds the family of a controller whose hosts keep their state in
+// owner: only processes whose command lines say so are ever killed.
+func relatives(controller int, owner string) family {
+	f := family{controller: controller}
+	all := processes()
+	for pid, of := range all {
+		switch {
+		case of == controller && named(pid, owner+"/a"):
+			f.agentA = pid
+		case of == controller && named(pid, owner+"/b"):
+			f.agentB = pid
+		}
+	}
+	for pid, of := range all {
+		switch {
+		case of > 1 && of == f.agentA && named(pid, owner+"/a"):
+			f.dogA = pid
+		case of > 1 && of == f.agentB && named(pid, owner+"/b"):
+			f.dogB = pid
+		}
+	}
+	return f
+}
+
+// members are those of f that who means, in the order in which they are killed.
+func (f family) members(who string) []int {
+	all := map[string][]int{
+		"controller": {f.controller}, "agent-a": {f.agentA}, "agent-b": {f.agentB}, "agents": {f.agentB, f.agentA},
+		"all-but-watchdogs": {f.controller, f.agentA, f.agentB},
+		"watchdog-b":        {f.dogB},
+		"far-host":          {f.agentB, f.dogB}, // as when its machine restarts
+		"both-hosts":        {f.dogA, f.agentA, f.agentB, f.dogB},
+		"whole-machine":     {f.controller, f.dogA, f.agentA, f.agentB, f.dogB},
+	}[who]
+	return slices.DeleteFunc(all, func(pid int) bool { return pid <= 1 })
+}
+
+// processes are all processes with their parents.
+func processes() map[int]int {
+	all := map[int]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			all[pid] = parent(pid)
+		}
+	}
+	return all
+}
+
+// parent reads the fourth field of /proc/PID/stat (proc_pid_stat(5)), 0 for none:
+//
+//	4711 (linerate) S 4700 4711 4700 0 -1 ...
+func parent(pid int) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	words := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(words) < 2 {
+		return 0
+	}
+	of, _ := strconv.Atoi(words[1])
+	return of
+}
+
+func named(pid int, owner string) bool {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return owner != "" && strings.Contains(string(b), owner)
+}
+
+// crashPlan is one setting of two knobs on both hosts, in two blocks. The
+// window keeps the load on this machine small.
+const crashSetting = "tcp.recv_buffer_max=64KiB tcp.sack=off"
+
+func (n *netns) crashArgs(far string, more ...string) []string {
+	return append([]string{
+		"run", "--from", n.agent("a"), "--far", far, "--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off",
+		"--baseline", crashSetting, "-w", "16KiB", "-t", "0.1s", "-i", "0.1s", "--omit", "0s", "--settle", "0s",
+		"--blocks", "2", "--no-twin",
+	}, more...)
+}
+
+// crashSteps learns the steps of a change from a run without a crash. A block
+// has a run, a run has the same steps.
+func crashSteps(t *testing.T) []string {
+	t.Helper()
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	log := filepath.Join(n.dir, "steps")
+	r := run(t, n.command(t, n.crashArgs(n.agent("b", stepsVar+"="+log))...))
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := strings.Split(strings.TrimSpace(string(text)), "\n")
+	half := len(steps) / 2
+	// 2 knobs: intent, write, read, applied; look, restore, undone; and closed once.
+	if half != 2*7+1 || !slices.Equal(steps[:half], steps[half:]) {
+		t.Fatalf("%d steps: %q", len(steps), steps)
+	}
+	return steps
+}
+
+// TestCrashAfterEveryStep kills processes of a session after every step of the
+// change of its second run. Whatever is killed, both hosts hold their old values
+// again, and what was measured before is kept.
+func TestCrashAfterEveryStep(t *testing.T) {
+	needRoot(t)
+	began := time.Now()
+	steps := crashSteps(t)
+	cases := map[string]func(*testing.T){}
+	for k := len(steps) / 2; k < len(steps); k++ {
+		for _, who := range []string{
+			"controller", "agent-a", "agent-b", "agents", "all-but-watchdogs", "watchdog-b",
+			"far-host", "both-hosts", "whole-machine",
+		} {
+			cases[fmt.Sprintf("%02d %s/%s", k+1, steps[k], who)] = func(t *testing.T) { crashOnce(t, steps, k+1, who) }
+		}
+	}
+	atOnce(t, 4, cases)
+	t.Logf("%d crashes in %v", len(cases), time.Since(began).Round(time.Second))
+}
+
+// crashOnce kills who after step k, once.
+func crashOnce(t *testing.T, steps []string, k int, who string) {
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	once := filepath.Join(n.dir, "once")
+	far := n.agent("b", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir, onceVar+"="+once)
+	r := run(t, n.command(t, n.crashArgs(far)...))
+	if _, err := os.Stat(once); err != nil {
+		t.Fatalf("nothing was killed\n%s%s", r.out, r.err)
+	}
+	switch who {
+	case "controller", "all-but-watchdogs":
+		n.restored(t, before)
+		n.killedSession(t, r)
+	case "whole-machine":
+		n.changedNow(t, before, steps[len(steps)/2:k])
+		n.killedSession(t, r)
+		n.undoBoth(t, k)
+		n.restored(t, before)
+	case "watchdog-b":
+		n.restored(t, before)
+		n.lostWatchdog(t, r)
+	default:
+		// The controller finds new agents, repeats the block and ends well.
+		if r.code != 0 {
+			t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+		}
+		n.restored(t, before)
+		s := n.session(t)
+		if s.State != model.SessionDone || !followed(s) {
+			t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
+		}
+	}
+}
+
+// lostWatchdog demands that a session whose watchdog was killed stops with a
+// sentence, or goes on where nothing was left to do, and can be resumed.
+func (n *netns) lostWatchdog(t *testing.T, r result) {
+	t.Helper()
+	if r.code != 0 {
+		s := n.session(t)
+		if r.code != 1 || !strings.Contains(r.err, "the watchdog is gone") || s.State != model.SessionInterrupted {
+			t.Fatalf("exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
+		}
+		if r := run(t, n.command(t, "run", "--resume", s.ID)); r.code != 0 {
+			t.Fatalf("resume: exit code %d\n%s%s", r.code, r.out, r.err)
+		}
+	}
+	if s := n.session(t); s.State != model.SessionDone || !followed(s) {
+		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
+	}
+}
+
+// killedSession demands that a session whose controller was killed still says
+// that it runs, and has what was measured before.
+func (n *netns) killedSession(t *testing.T, r result) {
+	t.Helper()
+	if r.code != -1 {
+		t.Errorf("exit code %d of a killed controller\n%s%s", r.code, r.out, r.err)
+	}
+	s := n.session(t)
+	if s.State != model.SessionRunning || len(s.Runs) == 0 || s.Runs[0].State != model.RunValid {
+		t.Errorf("session is %s with runs %s", s.State, outline(s))
+	}
+}
+
+// changedNow demands that the killed processes left on host b what the steps
+// say: a crash that leaves nothing proves nothing.
+func (n *netns) changedNow(t *testing.T, before both, steps []string) {
+	t.Helper()
+	now := n.knobs(t, "b")
+	for knob, changed := range map[string]bool{
+		"tcp.recv_buffer_max": now.rmem != before.b.rmem, "tcp.sack": now.sack != before.b.sack,
+	} {
+		want := slices.Contains(steps, "write "+knob) && !slices.Contains(steps, "restore "+knob)
+		if changed != want {
+			t.Errorf("after %q: %s changed: %v, want %v", steps[len(steps)-1], knob, changed, want)
+		}
+	}
+}
+
+// undoBoth is what a user does after a crash of everything: linerate undo in
+// each host, or the same through new agents.
+func (n *netns) undoBoth(t *testing.T, k int) {
+	t.Helper()
+	for _, host := range []string{"a", "b"} {
+		cmd := n.inside(t, host, "undo", "--state", n.state(host))
+		if k%2 == 0 {
+			cmd = n.command(t, "undo", n.agent(host))
+		}
+		if r := run(t, cmd); r.code != 0 {
+			t.Errorf("undo on %s: exit code %d\n%s%s", host, r.code, r.out, r.err)
+		}
+	}
+}
+
+// A host that dies whenever it is told to change something costs a session its
+// runs, never its state.
+func TestCrashInEveryAttempt(t *testing.T) {
+	needRoot(t)
+	steps := crashSteps(t)
+	cases := map[string]func(*testing.T){}
+	for _, who := range []string{"agent-b", "far-host", "both-hosts"} {
+		for _, step := range []string{"write tcp.sack", "applied tcp.recv_buffer_max", "restore tcp.recv_buffer_max"} {
+			cases[who+"/"+step] = func(t *testing.T) { crashAlways(t, 1+slices.Index(steps, step), who) }
+		}
+	}
+	atOnce(t, 4, cases)
+}
+
+func crashAlways(t *testing.T, k int, who string) {
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	far := n.agent("b", fmt.Sprintf("%s=%d:%s", crashVar, k, who), ownerVar+"="+n.dir)
+	r := run(t, n.command(t, n.crashArgs(far)...))
+	n.restored(t, before)
+	s := n.session(t)
+	if r.code != 5 || !strings.Contains(r.err, "nothing was measured, all 6 runs are invalid") || !strings.Contains(r.err, "contact lost") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if s.State != model.SessionDone || !strings.Contains(s.Reason, "2 of 2 blocks were given up") || len(s.Runs) != 6 {
+		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
+	}
+}
+
+// foreign is what somebody else writes to rmem.
+const foreign = "4096\t131072\t7777777"
+
+// TestForeignChangeStays has somebody else change a knob that linerate holds,
+// then ends the session in every way: his value stays, and is reported.
+func TestForeignChangeStays(t *testing.T) {
+	needRoot(t)
+	cases := map[string]func(*testing.T){}
+	for _, who := range []string{"nobody", "controller", "agent-b", "far-host", "whole-machine"} {
+		cases[who] = func(t *testing.T) { foreignStays(t, who) }
+	}
+	atOnce(t, 3, cases)
+}
+
+func foreignStays(t *testing.T, who string) {
+	n := newNetns(t)
+	want := n.bothKnobs(t)
+	args := append(n.crashArgs(n.agent("b")), "-t", "1m")
+	p := start(t, n.command(t, args...))
+	held := func() bool {
+		b := n.knobs(t, "b")
+		return b.rmem != want.b.rmem && b.rmem != foreign && b.sack != want.b.sack && n.knobs(t, "a").sack != want.a.sack
+	}
+	eventually(t, 20*time.Second, "the setting", held)
+	ip(t, "netns", "exec", n.b, "sh", "-c", "echo '"+foreign+"' > "+rmem)
+	want.b.rmem = foreign
+	// Backward: a watchdog must not have the time to undo.
+	for _, pid := range slices.Backward(relatives(p.cmd.Process.Pid, n.dir).members(who)) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch who {
+	case "agent-b", "far-host": // the session goes on, from the foreign value
+		eventually(t, 20*time.Second, "the setting in the next attempt", held)
+		p.signal(t, os.Interrupt)
+	case "nobody":
+		p.signal(t, os.Interrupt)
+	}
+	r := p.wait(t, 20*time.Second)
+	reports := r.out + r.err
+	if who == "whole-machine" {
+		u := run(t, n.inside(t, "b", "undo", "--state", n.state("b")))
+		if u.code != 0 {
+			t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
+		}
+		reports = u.out
+		run(t, n.inside(t, "a", "undo", "--state", n.state("a")))
+	}
+	n.restored(t, want)
+	if who == "controller" { // nobody is there to be told; the journal is
+		records, _, err := journal.Read(n.state("b"))
+		if err != nil || !slices.ContainsFunc(records, func(r journal.Record) bool { return r.Kind == journal.KindForeign }) {
+			t.Errorf("the journal does not tell of it: %+v, %v", records, err)
+		}
+		return
+	}
+	if !strings.Contains(reports, "left alone") || !strings.Contains(reports, "7777777") {
+		t.Errorf("nothing reports the foreign value:\n%s", reports)
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// block is one fenced block of a page.
+type block struct {
+	language string
+	lines    []string
+}
+
+// blocks returns the fenced blocks of a Markdown text.
+func blocks(text string) []block {
+	var all []block
+	inside := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		switch language, fence := strings.CutPrefix(line, "```"); {
+		case fence && !inside:
+			all = append(all, block{language: language})
+			inside = true
+		case fence:
+			inside = false
+		case inside:
+			last := &all[len(all)-1]
+			last.lines = append(last.lines, line)
+		}
+	}
+	return all
+}
+
+// shown is one command that a page shows, and how it ends.
+type shown struct {
+	command string
+	code    int
+}
+
+// expected is the note behind a command that does not end with 0.
+var expected = regexp.MustCompile(`^(.*\S) +# exit (\d+)$`)
+
+// shownIn returns the commands of a page's console blocks.
+func shownIn(text string) []shown {
+	var all []shown
+	for _, b := range blocks(text) {
+		for _, line := range b.lines {
+			command, ok := strings.CutPrefix(line, "$ ")
+			if b.language != "console" || !ok {
+				continue
+			}
+			s := shown{command: command}
+			if m := expected.FindStringSubmatch(command); m != nil {
+				s.command = m[1]
+				s.code, _ = strconv.Atoi(m[2])
+			}
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// withLab knows the commands that make a lab, or show what one before them did.
+var withLab = regexp.MustCompile(` lab[: ]| plan\.yaml| last`)
+
+// files writes the files of a page, blocks whose first line is "# NAME.yaml",
+// into dir.
+func files(t *testing.T, text, dir string) {
+	t.Helper()
+	for _, b := range blocks(text) {
+		if len(b.lines) == 0 {
+			continue
+		}
+		name, ok := strings.CutPrefix(b.lines[0], "# ")
+		if !ok || b.language != "yaml" || filepath.Ext(name) != ".yaml" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDocumentedCommands runs every command that the pages show, those of one
+// page one after the other as a new user would.
+func TestDocumentedCommands(t *testing.T) {
+	root := filepath.Join("..", "..")
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := shownIn(string(text))
+		ran += len(all)
+		if len(all) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel() // nothing that is measured here is judged
+			dir := t.TempDir()
+			files(t, string(text), dir)
+			for _, s := range all {
+				t.Run(s.command, func(t *testing.T) {
+					if withLab.MatchString(s.command) {
+						needLab(t)
+					}
+					documented(t, s, dir, string(makefile))
+				})
+			}
+		})
+	}
+	if ran < 20 {
+		t.Errorf("%d commands found in all pages", ran)
+	}
+}
+
+// documented runs one command of a page.
+func documented(t *testing.T, s shown, dir, makefile string) {
+	if target, ok := strings.CutPrefix(s.command, "make "); ok {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).MatchString(makefile) {
+			t.Errorf("the Makefile has no target %s", target)
+		}
+		return
+	}
+	switch {
+	case !strings.HasPrefix(s.command, "linerate "):
+		t.Fatal("neither linerate nor make: a test cannot know what it does")
+	case s.command == "linerate demo":
+		t.Skip("takes two minutes; make demo is run in CI")
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", s.command)
+	cmd.Dir = dir
+	cmd.Env = os.Environ()
+	for key, value := range userEnv(dir) {
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	r := run(t, cmd)
+	if r.code == 5 && s.code == 0 && strings.HasPrefix(s.command, "linerate run ") {
+		t.Logf("the machine was too restless for a verdict, and the session says so:\n%s", r.err)
+		return
+	}
+	if r.code != s.code {
+		t.Errorf("exit code %d, want %d\n%s%s", r.code, s.code, r.out, r.err)
+	}
+}
+
+// TestShownIn keeps the test above from running nothing.
+func TestShownIn(t *testing.T) {
+	got := shownIn("```sh\n$ linerate no\n```\n\n```console\n$ linerate list\nid\n$ linerate show x   # exit 6\n```\n$ linerate out\n")
+	if len(got) != 2 || got[0] != (shown{"linerate list", 0}) || got[1] != (shown{"linerate show x", 6}) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+	"linerate/internal/store/sqlite"
+)
+
+// compareArgs is an experiment of three settings, twin included, on both hosts.
+func (n *netns) compareArgs(blocks int, more ...string) []string {
+	return append([]string{
+		"run", "--from", n.agent("a"), "--far", n.agent("b"), "--factor", "tcp.recv_buffer_max=8KiB,64KiB",
+		"-l", "16KiB", "--omit", "0s", "--blocks", fmt.Sprint(blocks), "--seed", "7",
+	}, more...)
+}
+
+// short are runs that are over at once.
+func short() []string { return []string{"-t", "0.1s", "-i", "0.1s", "--settle", "0s"} }
+
+// during is a moment to interrupt at.
+type during struct {
+	args  []string
+	until func(*testing.T, *netns, both) bool // the moment has come
+	runs  bool                                // a session was begun
+}
+
+func moments() map[string]during {
+	changed := func(t *testing.T, n *netns, before both) bool {
+		now := n.bothKnobs(t)
+		return now.a != before.a && now.b != before.b
+	}
+	return map[string]during{
+		"before the first run": {short(), func(t *testing.T, n *netns, _ both) bool {
+			return len(netnsPIDs(t.Context(), n.a)) > 0
+		}, false},
+		"settling": {[]string{"-t", "1s", "--settle", "1m"}, changed, true},
+		"running": {[]string{"-t", "1m", "--settle", "0s"}, func(t *testing.T, n *netns, before both) bool {
+			const enough = 100e6 // bytes, far more than the probe before makes
+			return changed(t, n, before) && n.received(t) > enough
+		}, true},
+		"cooling down": {append(short(), "--cooldown", "1m"), func(t *testing.T, n *netns, before both) bool {
+			s, err := n.trySession(t)
+			return err == nil && len(s.Runs) == 1 && n.bothKnobs(t) == before
+		}, true},
+	}
+}
+
+// received is how many bytes host b has got, /proc/net/dev (proc_pid_net(5)):
+//
+//	v0: 1296 16 0 0 0 0 0 0 ...
+func (n *netns) received(t *testing.T) float64 {
+	t.Helper()
+	_, rest, _ := strings.Cut(ip(t, "netns", "exec", n.b, "cat", "/proc/net/dev"), "v0:")
+	var bytes float64
+	if _, err := fmt.Sscan(rest, &bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// TestInterrupt presses Ctrl-C once and twice at every kind of moment: the hosts
+// are as before, nothing is left running, the user is told how to go on.
+func TestInterrupt(t *testing.T) {
+	needRoot(t)
+	cases := map[string]func(*testing.T){}
+	for name, m := range moments() {
+		cases[name+"/once"] = func(t *testing.T) { interrupt(t, m, false) }
+		cases[name+"/twice"] = func(t *testing.T) { interrupt(t, m, true) }
+	}
+	atOnce(t, 4, cases)
+}
+
+func interrupt(t *testing.T, m during, twice bool) {
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	// The first run must be one that changes the hosts: no baseline of the hosts
+	// as they are.
+	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB")...)...))
+	eventually(t, 20*time.Second, "the moment to interrupt", func() bool { return m.until(t, n, before) })
+	p.signal(t, os.Interrupt)
+	if twice {
+		// The second one ends the controller at once, unless the first was faster.
+		_ = p.cmd.Process.Signal(os.Interrupt)
+	}
+	r := p.wait(t, 20*time.Second)
+	n.restored(t, before)
+	bySignal := p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGINT
+	if r.code != 130 && (!twice || !bySignal) {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if !m.runs {
+		if s, err := n.trySession(t); err == nil {
+			t.Errorf("there is a session: %s", outline(s))
+		}
+		return
+	}
+	s := n.session(t)
+	if s.State != model.SessionInterrupted && (r.code != -1 || s.State != model.SessionRunning) {
+		t.Errorf("session is %s", s.State)
+	}
+	if how := "linerate run --resume " + s.ID; r.code == 130 && !strings.Contains(r.err, how) {
+		t.Errorf("%q is not in\n%s", how, r.err)
+	}
+}
+
+// TestSecondInterrupt has a host that does not answer any more: the first Ctrl-C
+// waits for it, the second does not. The host undoes when it can.
+func TestSecondInterrupt(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	p := start(t, n.command(t, n.crashArgs(n.agent("b"), "-t", "1m")...))
+	eventually(t, 20*time.Second, "the setting", func() bool {
+		now := n.bothKnobs(t)
+		return now.a.rmem != before.a.rmem && now.b.rmem != before.b.rmem
+	})
+	agent := relatives(p.cmd.Process.Pid, n.dir).agentB
+	if agent == 0 {
+		t.Fatal("no agent on host b")
+	}
+	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, os.Interrupt)
+	select {
+	case r := <-p.done:
+		t.Fatalf("the first one did not wait for the host: exit code %d\n%s%s", r.code, r.out, r.err)
+	case <-time.After(500 * time.Millisecond):
+	}
+	p.signal(t, os.Interrupt)
+	r := p.wait(t, 5*time.Second)
+	if r.code != -1 || p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if err := syscall.Kill(agent, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	n.restored(t, before)
+}
+
+// TestResume ends the controller in the middle of a block, by Ctrl-C and by
+// kill -9, and goes on: the plan is followed to its end, and the verdicts are
+// those of the same runs without the interruption.
+func TestResume(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 2, map[string]func(*testing.T){
+		"interrupted": func(t *testing.T) { resume(t, os.Interrupt, model.SessionInterrupted) },
+		"killed":      func(t *testing.T) { resume(t, os.Kill, model.SessionRunning) },
+	})
+}
+
+func resume(t *testing.T, sig os.Signal, state model.SessionState) {
+	const blocks = 6
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	p := start(t, n.command(t, n.compareArgs(blocks, short()...)...))
+	inBlock := func(s model.Session) bool { // the second block is half done
+		return len(s.Runs) > len(s.Plan.Order[0]) && len(s.Runs) < 2*len(s.Plan.Order[0])
+	}
+	eventually(t, 20*time.Second, "the second block", func() bool {
+		s, err := n.trySession(t)
+		return err == nil && inBlock(s)
+	})
+	p.signal(t, sig)
+	p.wait(t, 20*time.Second)
+	n.restored(t, before)
+	cut := n.session(t)
+	if cut.State != state || len(cut.Runs) == 0 || len(cut.Runs) >= blocks*len(cut.Plan.Order[0]) {
+		t.Fatalf("session is %s with runs %s", cut.State, outline(cut))
+	}
+
+	r := run(t, n.command(t, "run", "--resume", cut.ID[:len(cut.ID)-1]))
+	n.restored(t, before)
+	s := n.session(t)
+	if r.code != 0 && r.code != 5 || s.State != model.SessionDone { // 5: this machine is noisy
+		t.Fatalf("resume: exit code %d, session is %s (%s)\n%s%s", r.code, s.State, s.Reason, r.out, r.err)
+	}
+	if s.ID != cut.ID || !reflect.DeepEqual(s.Plan, cut.Plan) || !reflect.DeepEqual(s.Runs[:len(cut.Runs)], cut.Runs) {
+		t.Errorf("resuming changed what was there: %s with runs %s, was %s with runs %s", s.ID, outline(s), cut.ID, outline(cut))
+	}
+	if !followed(s) {
+		t.Errorf("order %v, runs %s", s.Plan.Order, outline(s))
+	}
+	clean := counted(s)
+	for i := range clean {
+		clean[i].Number, clean[i].Attempt = i+1, 1
+	}
+	if want := analysis.Analyse(s.Plan, clean).Verdicts; len(want) == 0 || !reflect.DeepEqual(s.Verdicts, want) {
+		t.Errorf("verdicts differ from those of an uninterrupted session:\n%+v\n%+v", s.Verdicts, want)
+	}
+	if r := run(t, n.command(t, "run", "--resume", s.ID)); r.code != 2 || !strings.Contains(r.err, "is done") {
+		t.Errorf("resume of a session that is done: exit code %d\n%s", r.code, r.err)
+	}
+}
+
+// TestInterruptedLabLeavesNothing ends commands that have a lab, by Ctrl-C and
+// by kill -9: all processes of the lab end with them.
+func TestInterruptedLabLeavesNothing(t *testing.T) {
+	needLab(t)
+	cases := map[string]func(*testing.T){}
+	for name, args := range map[string][]string{
+		"test": {"test", "lab:rate=100mbit,rtt=2ms", "-t", "1m"},
+		"demo": {"demo"},
+	} {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+			cases[fmt.Sprintf("%s/%v", name, sig)] = func(t *testing.T) { interruptLab(t, sig, args) }
+		}
+	}
+	atOnce(t, 3, cases)
+}
+
+func interruptLab(t *testing.T, sig syscall.Signal, args []string) {
+	dir := t.TempDir()
+	tmp := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	// All processes of the lab inherit this variable, whatever they are.
+	cmd.Env = append(os.Environ(), "LINERATE_DB="+filepath.Join(dir, "db"), "LINERATE_STATE="+dir, "TMPDIR="+tmp)
+	p := start(t, cmd)
+	t.Cleanup(func() {
+		for _, pid := range withVariable("LINERATE_STATE=" + dir) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	// The session is stored when the lab stands; then traffic begins.
+	eventually(t, 20*time.Second, "a session", func() bool {
+		return sessions(t.Context(), filepath.Join(dir, "db")) > 0
+	})
+	if n := len(withVariable("LINERATE_STATE=" + dir)); n < 4 {
+		t.Errorf("%d processes: this test does not see the lab", n)
+	}
+	p.signal(t, sig)
+	r := p.wait(t, 20*time.Second)
+	if want := map[syscall.Signal]int{syscall.SIGKILL: -1}[sig]; sig != syscall.SIGKILL && r.code != 130 || want == -1 && r.code != -1 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	eventually(t, 10*time.Second, "processes of the lab are left", func() bool {
+		return len(withVariable("LINERATE_STATE="+dir)) == 0
+	})
+	if left, _ := os.ReadDir(tmp); sig != syscall.SIGKILL && len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// sessions counts what a store has.
+func sessions(ctx context.Context, path string) int {
+	if _, err := os.Stat(path); err != nil {
+		return 0
+	}
+	st, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return 0
+	}
+	defer st.Close()
+	if _, err := st.Session(ctx, "last"); err != nil {
+		return 0
+	}
+	return 1
+}
+
+// withVariable are the processes whose environment has a variable.
+func withVariable(text string) []int {
+	var pids []int
+	for pid := range processes() {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // gone, or not ours
+		if slices.Contains(strings.Split(string(b), "\x00"), text) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// counted are the runs of s that count: of each block the one attempt whose
+// runs are all valid and complete.
+func counted(s model.Session) []model.Run {
+	var out []model.Run
+	for b := range s.Plan.Order {
+		for attempt := 1; ; attempt++ {
+			tried := slices.DeleteFunc(slices.Clone(s.Runs), func(r model.Run) bool { return r.Block != b+1 || r.Attempt != attempt })
+			if len(tried) == 0 {
+				break
+			}
+			valid := !slices.ContainsFunc(tried, func(r model.Run) bool { return r.State != model.RunValid })
+			if valid && len(tried) == len(s.Plan.Order[b]) {
+				out = append(out, tried...)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// followed reports whether the runs that count are the plan's, all blocks in
+// the order that was drawn before the first run.
+func followed(s model.Session) bool {
+	var done, planned []string
+	for _, r := range counted(s) {
+		done = append(done, fmt.Sprintf("%d %s", r.Block, r.Setting))
+	}
+	for b, block := range s.Plan.Order {
+		for _, setting := range block {
+			planned = append(planned, fmt.Sprintf("%d %s", b+1, setting))
+		}
+	}
+	return slices.Equal(done, planned)
+}
+
+// outline is the runs of s in one line.
+func outline(s model.Session) string {
+	words := make([]string, len(s.Runs))
+	for i, r := range s.Runs {
+		words[i] = fmt.Sprintf("%d.%d %s %s %q", r.Block, r.Attempt, r.Setting, r.State, r.Reason)
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/ui/cli"
+)
+
+// binary is the program as a user has it, built once for all tests.
+var binary string
+
+// TestMain builds linerate, or is linerate with crash points (crash_linux_test.go)
+// or plays another role (roles_test.go) when a test started this test binary so.
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVar); role != "" {
+		os.Exit(play(role))
+	}
+	if os.Getenv("LINERATE_TEST_MAIN") != "" {
+		env := cli.OS("test")
+		env.AfterStep = crashPoint()
+		os.Exit(cli.Main(context.Background(), env, os.Args[1:]))
+	}
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "linerate-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "linerate")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build linerate: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// result is how a program ended.
+type result struct {
+	out, err string
+	code     int
+}
+
+// command prepares linerate with a store and a journal of the test's own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = append(os.Environ(), "LINERATE_DB="+filepath.Join(t.TempDir(), "results.db"),
+		"LINERATE_STATE="+t.TempDir(), "NO_COLOR=1")
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// run runs cmd to its end.
+func run(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v", strings.Join(cmd.Args, " "), err)
+	}
+	return result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// succeed runs linerate and demands exit code 0.
+func succeed(t *testing.T, args ...string) result {
+	t.Helper()
+	r := run(t, command(t, args...))
+	if r.code != 0 {
+		t.Fatalf("linerate %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)
+	}
+	return r
+}
+
+// decode reads one JSON document.
+func decode[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	return v
+}
+
+// eventually demands that ok becomes true within a time.
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(within)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within %v: %s", within, what)
+		case <-tick.C:
+		}
+	}
+}
+
+// needRoot skips a test that makes network namespaces by name.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for network namespaces by name; the lab's tests run without")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip("needs ip from iproute2")
+	}
+}
+
+// needLab skips a test where no lab can be made.
+func needLab(t *testing.T) {
+	t.Helper()
+	r := run(t, command(t, "lab", "lan", "--", "true"))
+	if r.code == 4 {
+		t.Skip("no lab here: " + r.err)
+	}
+	if r.code != 0 {
+		t.Fatalf("the lab does not start: %s", r.err)
+	}
+}

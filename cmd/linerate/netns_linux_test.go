@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store/sqlite"
+)
+
+// The addresses of the two ends of every pair.
+const (
+	nearAddr = "10.77.0.1"
+	farAddr  = "10.77.0.2"
+)
+
+// netns is two hosts for one test: network namespaces by name, joined by veth.
+type netns struct {
+	dir  string // of this pair alone: its processes have it on their command lines
+	a, b string // names of the namespaces
+}
+
+// newNetns makes a pair of hosts, which end with the test, and with everything
+// in them.
+func newNetns(t *testing.T) *netns {
+	t.Helper()
+	word := strings.ToLower(rand.Text()[:6])
+	n := &netns{dir: t.TempDir(), a: fmt.Sprintf("lr%d-%s-a", os.Getpid(), word), b: fmt.Sprintf("lr%d-%s-b", os.Getpid(), word)}
+	for _, name := range []string{n.a, n.b} {
+		ip(t, "netns", "add", name)
+		t.Cleanup(func() { removeNetns(t, name) })
+	}
+	ip(t, "link", "add", "v0", "netns", n.a, "type", "veth", "peer", "name", "v0", "netns", n.b)
+	for name, addr := range map[string]string{n.a: nearAddr, n.b: farAddr} {
+		ip(t, "-n", name, "addr", "add", addr+"/24", "dev", "v0")
+		ip(t, "-n", name, "link", "set", "lo", "up")
+		ip(t, "-n", name, "link", "set", "v0", "up")
+	}
+	return n
+}
+
+func ip(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// removeNetns ends what is still in a namespace, then the namespace.
+func removeNetns(t *testing.T, name string) {
+	ctx := context.WithoutCancel(t.Context()) // it has ended
+	for _, pid := range netnsPIDs(ctx, name) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if out, err := exec.CommandContext(ctx, "ip", "netns", "del", name).CombinedOutput(); err != nil {
+		t.Errorf("ip netns del %s: %v: %s", name, err, out)
+	}
+}
+
+func netnsPIDs(ctx context.Context, name string) []int {
+	out, err := exec.CommandContext(ctx, "ip", "netns", "pids", name).Output()
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for word := range strings.FieldsSeq(string(out)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// state is the journal's directory of a host.
+func (n *netns) state(host string) string { return filepath.Join(n.dir, host) }
+
+// db is where the pair's results are.
+func (n *netns) db() string { return filepath.Join(n.dir, "results.db") }
+
+// name is the namespace of host "a" or "b".
+func (n *netns) name(host string) string {
+	if host == "a" {
+		return n.a
+	}
+	return n.b
+}
+
+// agent is the target of an agent in a host, with variables of its own. With
+// any, it is the test binary, which knows what to do with them.
+func (n *netns) agent(host string, variables ...string) string {
+	addr, program := nearAddr, binary
+	if host == "b" {
+		addr = farAddr
+	}
+	if len(variables) > 0 {
+		program = os.Args[0]
+		variables = append(variables, "LINERATE_TEST_MAIN=1")
+	}
+	return fmt.Sprintf("exec:%s ip netns exec %s env %s %s agent --state %s", addr, n.name(host),
+		strings.Join(variables, " "), program, n.state(host))
+}
+
+// command prepares linerate outside of both hosts.
+func (n *netns) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return n.prepare(exec.CommandContext(t.Context(), binary, args...))
+}
+
+// inside prepares linerate in a host.
+func (n *netns) inside(t *testing.T, host string, args ...string) *exec.Cmd {
+	t.Helper()
+	argv := append([]string{"netns", "exec", n.name(host), binary}, args...)
+	return n.prepare(exec.CommandContext(t.Context(), "ip", argv...))
+}
+
+func (n *netns) prepare(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Env = append(os.Environ(), "LINERATE_DB="+n.db(), "LINERATE_STATE="+n.dir, "NO_COLOR=1")
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// The knobs that the tests change, as the kernel knows them.
+const (
+	rmem = "/proc/sys/net/ipv4/tcp_rmem"
+	sack = "/proc/sys/net/ipv4/tcp_sack"
+)
+
+// holds are the texts of the knobs of a host.
+type holds struct{ rmem, sack string }
+
+// knobs reads the knobs of a host.
+func (n *netns) knobs(t *testing.T, host string) holds {
+	t.Helper()
+	lines := strings.Split(ip(t, "netns", "exec", n.name(host), "cat", rmem, sack), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("read knobs of %s: %q", host, lines)
+	}
+	return holds{lines[0], lines[1]}
+}
+
+// both are the knobs of the two hosts.
+type both struct{ a, b holds }
+
+func (n *netns) bothKnobs(t *testing.T) both {
+	t.Helper()
+	return both{n.knobs(t, "a"), n.knobs(t, "b")}
+}
+
+// restored demands that the hosts hold what they held before, within seconds,
+// and that no process is left in them.
+func (n *netns) restored(t *testing.T, before both) {
+	t.Helper()
+	eventually(t, 10*time.Second, "an agent or a watchdog is still there", func() bool {
+		return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0
+	})
+	if now := n.bothKnobs(t); now != before {
+		t.Errorf("the knobs hold %+v, before %+v", now, before)
+	}
+}
+
+// session reads a session from the store.
+func (n *netns) session(t *testing.T) model.Session {
+	t.Helper()
+	s, err := n.trySession(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (n *netns) trySession(t *testing.T) (model.Session, error) {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), n.db())
+	if err != nil {
+		return model.Session{}, err
+	}
+	s, err := st.Session(t.Context(), "last")
+	return s, errors.Join(err, st.Close())
+}
+
+// process is a running linerate.
+type process struct {
+	cmd  *exec.Cmd
+	done chan result
+}
+
+// start starts cmd and goes on.
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, done: make(chan result, 1)}
+	var out, stderr lines
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait() // the exit code says it
+		p.done <- result{out.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+	}()
+	return p
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait waits for the end of the process.
+func (p *process) wait(t *testing.T, within time.Duration) result {
+	t.Helper()
+	select {
+	case r := <-p.done:
+		return r
+	case <-time.After(within):
+		_ = p.cmd.Process.Kill()
+		r := <-p.done
+		t.Fatalf("%s: still running after %v\n%s%s", strings.Join(p.cmd.Args, " "), within, r.out, r.err)
+		return r
+	}
+}
+
+// said is what the process has written to stdout so far.
+func (p *process) said() string { return p.cmd.Stdout.(*lines).String() }
+
+// lines is a buffer that can be read while a process writes it.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// atOnce runs named cases some at a time: they mostly wait. Each has hosts of
+// its own.
+func atOnce(t *testing.T, most int, cases map[string]func(*testing.T)) {
+	t.Helper()
+	names := make([]string, 0, len(cases))
+	for name := range cases {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	slots := make(chan struct{}, most)
+	var all sync.WaitGroup
+	for _, name := range names {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			t.Run(name, cases[name])
+		})
+	}
+	all.Wait()
+}

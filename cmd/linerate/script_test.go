@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden texts of the scripts")
+
+// TestScript runs the program as a user does, one behaviour a file.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "script"),
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			for key, value := range userEnv(env.WorkDir) {
+				env.Setenv(key, value)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"document": documentCommand,
+			"plain":    plainCommand,
+			"code":     codeCommand,
+		},
+	})
+}
+
+// userEnv is the environment of a new user whose home is under dir.
+func userEnv(dir string) map[string]string {
+	return map[string]string{
+		"PATH":           filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"HOME":           dir,
+		"LINERATE_DB":    filepath.Join(dir, "results.db"),
+		"LINERATE_STATE": filepath.Join(dir, "state"),
+		"XDG_DATA_HOME":  "",
+		"NO_COLOR":       "",
+		"TERM":           "xterm",
+	}
+}
+
+// codeCommand runs a program and demands its exit code: code 2 linerate ...
+func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N program args...")
+	}
+	var stdout, stderr bytes.Buffer
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[1], args[2:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &stdout, &stderr
+	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM"} {
+		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
+	}
+	cmd.Args[0] = args[1]
+	if args[1] == "linerate" {
+		cmd.Path, cmd.Err = binary, nil
+	}
+	_ = cmd.Run() // the code says it
+	_, _ = ts.Stdout().Write(stdout.Bytes())
+	_, _ = ts.Stderr().Write(stderr.Bytes())
+	ts.Check(os.WriteFile(ts.MkAbs("out"), stdout.Bytes(), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("err"), stderr.Bytes(), 0o600))
+	state := cmd.ProcessState
+	if state == nil {
+		ts.Fatalf("%s did not start", args[1])
+	}
+	if want := args[0]; want != state.String()[len("exit status "):] {
+		ts.Fatalf("%s: want exit code %s\n%s%s", state, want, stdout.String(), stderr.String())
+	}
+}
+
+// documentCommand demands that a file (or stdout) is one JSON document of that
+// schema: document linerate/list/v1 stdout
+func documentCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: document SCHEMA FILE")
+	}
+	if err := validate(args[0], ts.ReadFile(args[1])); err != nil {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
+}
+
+// plainCommand demands that a file (or stdout, stderr) holds no terminal
+// control characters.
+func plainCommand(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		if i := strings.IndexAny(ts.ReadFile(name), "\x1b\r\b"); (i >= 0) != neg {
+			ts.Fatalf("%s: control characters: %v", name, i >= 0)
+		}
+	}
+}
+
+// validate checks that text is exactly one document of the named format, and
+// that it fits the schema published for it.
+func validate(format, text string) error {
+	var doc map[string]any
+	dec := json.NewDecoder(strings.NewReader(text))
+	if err := dec.Decode(&doc); err != nil {
+		return err
+	}
+	var more any
+	if err := dec.Decode(&more); err != io.EOF {
+		return &json.SyntaxError{Offset: dec.InputOffset()}
+	}
+	file := strings.ReplaceAll(strings.TrimPrefix(format, "linerate/"), "/", "-") + ".schema.json"
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "schema", file))
+	if err != nil {
+		return err
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(b, &schema); err != nil {
+		return err
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return err
+	}
+	return resolved.Validate(doc)
+}
+
+// commands lists the commands that the help names.
+func commands(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`).FindAllStringSubmatch(succeed(t, "--help").out, -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 14 || !slices.Contains(names, "test") {
+		t.Fatalf("commands of the help: %q", names)
+	}
+	return names
+}
+
+// TestHelpHasExamples demands an example in the help of every command, and that
+// the program knows every command and flag in it. Given after all others,
+// --help ends a command before it does anything, but not before its flags are
+// understood.
+func TestHelpHasExamples(t *testing.T) {
+	for _, name := range commands(t) {
+		t.Run(name, func(t *testing.T) {
+			help := succeed(t, "help", name).out
+			_, rest, ok := strings.Cut(help, "Examples:\n")
+			if !ok {
+				t.Fatalf("no examples:\n%s", help)
+			}
+			examples, _, _ := strings.Cut(rest, "\n\n")
+			for line := range strings.Lines(examples) {
+				example(t, strings.TrimSpace(line))
+			}
+		})
+	}
+}
+
+func example(t *testing.T, line string) {
+	t.Helper()
+	words, ok := strings.CutPrefix(line, "linerate ")
+	if !ok {
+		t.Errorf("%q does not begin with linerate", line)
+		return
+	}
+	words, _, _ = strings.Cut(words, " > ")
+	before, _, _ := strings.Cut(words, " -- ")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "linerate "+before+" --help")
+	cmd.Env = os.Environ()
+	for key, value := range userEnv(t.TempDir()) {
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	if r := run(t, cmd); r.code != 0 || !strings.Contains(r.out, "Usage:") {
+		t.Errorf("%s: exit code %d\n%s", line, r.code, r.err)
+	}
+}
+
+// TestExampleWithUnknownFlag holds the check above against a lie.
+func TestExampleWithUnknownFlag(t *testing.T) {
+	if r := run(t, command(t, "test", "nas", "--no-such-flag", "--help")); r.code != 2 {
+		t.Errorf("a flag that does not exist, then --help: exit code %d", r.code)
+	}
+}
+
+// TestServeDocument demands that a server with --json prints its link in one
+// document before anybody connects, and ends well when it is asked to.
+func TestServeDocument(t *testing.T) {
+	cmd := command(t, "serve", "--listen", "127.0.0.1:0", "--json")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var doc json.RawMessage
+	if err := json.NewDecoder(out).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := validate("linerate/serve/v1", string(doc)); err != nil {
+		t.Error(err)
+	}
+	if runtime.GOOS == "windows" {
+		_ = cmd.Process.Kill() // there is no other way to ask
+		_ = cmd.Wait()
+		return
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("serve ended with %v", err)
+	}
+}
+
+// TestSchemasRefuse demands that no schema accepts what another one describes,
+// or a field that it does not know.
+func TestSchemasRefuse(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join("..", "..", "docs", "schema", "*.json"))
+	if err != nil || len(paths) < 9 {
+		t.Fatalf("%d schemas, %v", len(paths), err)
+	}
+	version := succeed(t, "version", "--json").out
+	if err := validate("linerate/version/v1", version); err != nil {
+		t.Error(err)
+	}
+	for _, p := range paths {
+		name := strings.TrimSuffix(filepath.Base(p), "-v1.schema.json")
+		if name != "version" && validate("linerate/"+name+"/v1", version) == nil {
+			t.Errorf("the schema of %s accepts a document of version", name)
+		}
+	}
+	more := strings.Replace(version, "{", `{"extra": 1,`, 1)
+	if validate("linerate/version/v1", more) == nil || validate("linerate/version/v1", version+version) == nil {
+		t.Error("an unknown field, or a second document, is accepted")
+	}
+}
+
+// TestExitCodesInManual holds the manual's list against the program's.
+func TestExitCodesInManual(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "manual.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^  (\d+) +(.*)$`).FindAllStringSubmatch(succeed(t, "help", "exit-codes").out, -1)
+	if len(lines) != 9 {
+		t.Fatalf("%d exit codes", len(lines))
+	}
+	for _, l := range lines {
+		if row := "| " + l[1] + " | " + l[2] + " |"; !strings.Contains(string(b), row) {
+			t.Errorf("docs/manual.md has no row %s", row)
+		}
+	}
+}

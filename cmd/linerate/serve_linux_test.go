@@ -1,0 +1,191 @@
+package main
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// serverAddr is where the tests' servers listen.
+const serverAddr = farAddr + ":5299"
+
+// serve starts linerate serve in host b and returns it with its join link.
+func (n *netns) serve(t *testing.T, args ...string) (*process, *url.URL) {
+	t.Helper()
+	p := start(t, n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...))
+	link := regexp.MustCompile(`linerate://[^\s']+`)
+	eventually(t, 10*time.Second, "a join link", func() bool { return link.MatchString(p.said()) })
+	u, err := url.Parse(link.FindString(p.said()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, u
+}
+
+// with returns link with a parameter changed; "" removes it.
+func with(link *url.URL, key, value string) string {
+	u := *link
+	q := u.Query()
+	if q.Del(key); value != "" {
+		q.Set(key, value)
+	}
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// role starts this test binary in a host as somebody else.
+func (n *netns) role(t *testing.T, host, role string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), os.Args[0])
+	cmd.Env = append(os.Environ(), roleVar+"="+role)
+	return cmd
+}
+
+// look is a quick look from host a.
+func (n *netns) look(t *testing.T, link string, more ...string) result {
+	t.Helper()
+	return run(t, n.inside(t, "a", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "-q"}, more...)...))
+}
+
+// sane demands that a look measured both directions of a veth pair.
+func sane(t *testing.T, r result) {
+	t.Helper()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	d := decode[document](t, r.out)
+	if d.Schema != "linerate/session/v1" || d.Session.State != "done" {
+		t.Errorf("document %s, session %s", d.Schema, d.Session.State)
+	}
+	for _, direction := range []string{"to", "from"} {
+		// No veth pair is slower than 50 Mbit/s or faster than 1 Tbit/s.
+		if g := d.goodput(direction); len(g) != 1 || g[0] < 50e6 || g[0] > 1e12 {
+			t.Errorf("goodput %s: %v", direction, g)
+		}
+	}
+}
+
+// TestServe uses a server as its friends do, then as strangers do, then ends it.
+func TestServe(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	server, link := n.serve(t)
+	good := link.String()
+
+	sane(t, n.look(t, good, "--json"))
+
+	r := run(t, n.inside(t, "a", "run", good, "--factor", "window=16KiB,256KiB", "--baseline", "16KiB", "--blocks", "3",
+		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
+	if r.code != 0 {
+		t.Fatalf("run with a window: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if d := decode[document](t, r.out); len(d.Session.Runs) != 6 || len(d.Session.Verdicts) == 0 || len(d.Session.Changes) != 0 {
+		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
+	}
+
+	r = run(t, n.inside(t, "a", "run", good, "--factor", "b.tcp.sack=off", "--blocks", "3", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
+	if r.code != 4 || !strings.Contains(r.err, "measures only") || !strings.Contains(r.err, "exec:ADDRESS COMMAND") {
+		t.Errorf("a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+
+	if out, err := n.role(t, "a", "scan "+serverAddr).CombinedOutput(); err != nil {
+		t.Fatalf("scan: %v\n%s", err, out)
+	}
+	sane(t, n.look(t, good, "--json"))
+
+	// A server that goes takes nobody's session down without a word.
+	p := start(t, n.inside(t, "a", "test", good, "--to", "-t", "1m"))
+	enough := n.received(t) + 100e6
+	eventually(t, 20*time.Second, "traffic", func() bool { return n.received(t) > enough })
+	server.signal(t, syscall.SIGTERM)
+	if r := server.wait(t, 10*time.Second); r.code != 0 {
+		t.Errorf("SIGTERM: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := p.wait(t, 30*time.Second); r.code != 3 || !strings.Contains(r.err, farAddr) {
+		t.Errorf("a session whose server ended: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+	if files, err := filepath.Glob(filepath.Join(n.state("b"), "journal*")); err != nil || len(files) > 0 {
+		t.Errorf("the server wrote a journal: %v, %v", files, err)
+	}
+}
+
+// TestServeRefuses demands a clear sentence for every way not to get in.
+func TestServeRefuses(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	server, link := n.serve(t)
+	q := link.Query()
+	flip := func(s string) string { // another text of the same form
+		if s[0] == 'A' {
+			return "B" + s[1:]
+		}
+		return "A" + s[1:]
+	}
+	elsewhere := func(port string) string { return strings.Replace(link.String(), ":5299", ":"+port, 1) }
+	for port, manner := range map[string]string{"6001": "banner", "6002": "hang up", "6003": "silent"} {
+		p := start(t, n.role(t, "b", manner+" "+farAddr+":"+port))
+		eventually(t, 10*time.Second, manner, func() bool { return p.said() != "" })
+	}
+	cases := map[string]func(*testing.T){}
+	for name, c := range map[string]struct {
+		link string
+		code int
+		says string
+	}{
+		"wrong pin":         {with(link, "pin", flip(q.Get("pin"))), 3, "this is not the server of the link"},
+		"no pin":            {serverAddr, 2, "use the link that it prints"},
+		"wrong secret":      {with(link, "secret", flip(q.Get("secret"))), 3, "the secret is wrong"},
+		"no secret":         {with(link, "secret", ""), 3, "wants the secret of its join link"},
+		"nobody there":      {elsewhere("6000"), 3, "connection refused\n  is linerate serve running there?"},
+		"another server":    {elsewhere("6001"), 3, "what answers there is not linerate serve"},
+		"one that hangs up": {elsewhere("6002"), 3, "what answers there hung up"},
+		"a silent server":   {elsewhere("6003"), 3, "no answer in time"},
+	} {
+		cases[name] = func(t *testing.T) {
+			began := time.Now()
+			r := n.look(t, c.link)
+			if r.code != c.code || !strings.Contains(r.err, c.says) {
+				t.Errorf("exit code %d, want %d and %q\n%s%s", r.code, c.code, c.says, r.out, r.err)
+			}
+			if strings.Contains(r.out+r.err, q.Get("secret")) {
+				t.Errorf("the secret is in the message:\n%s%s", r.out, r.err)
+			}
+			t.Logf("after %v: %s", time.Since(began).Round(time.Millisecond), r.err)
+		}
+	}
+	atOnce(t, 4, cases)
+	server.signal(t, syscall.SIGTERM)
+	server.wait(t, 10*time.Second)
+}
+
+// TestServeOpen lets everybody measure, with limits.
+func TestServeOpen(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	server, link := n.serve(t, "--open")
+	if link.Query().Has("secret") {
+		t.Errorf("the link of an open server has a secret: %s", link)
+	}
+	sane(t, n.look(t, with(link, "secret", ""), "--json"))
+	began := time.Now()
+	r := run(t, n.inside(t, "a", "test", with(link, "secret", ""), "-t", "61s", "--omit", "0s"))
+	if took := time.Since(began); r.code != 3 || !strings.Contains(r.err, "this agent allows 1m0s") || took > 30*time.Second {
+		t.Errorf("61 s: exit code %d after %v\n%s%s", r.code, took, r.out, r.err)
+	}
+	r = run(t, n.inside(t, "a", "test", with(link, "secret", ""), "-t", "1s", "--omit", "0s", "-P", "17"))
+	if r.code != 3 || !strings.Contains(r.err, "17 streams, this agent allows 16") {
+		t.Errorf("17 streams: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	server.signal(t, os.Interrupt)
+	if r := server.wait(t, 10*time.Second); r.code != 0 {
+		t.Errorf("Ctrl-C: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

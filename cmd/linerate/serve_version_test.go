@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/control/wire/stdio"
+)
+
+// mismatched demands the sentence that names both sides and says what to do.
+func mismatched(t *testing.T, text, mine, other string) {
+	t.Helper()
+	for _, want := range []string{
+		"versions do not fit", otherVersion, "install the same linerate on both hosts",
+		fmt.Sprintf("%s is linerate", mine), fmt.Sprintf("speaks session protocol %d", session.Protocol),
+		fmt.Sprintf("%s is linerate %s and speaks %d", other, otherVersion, session.Protocol+1),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+// TestControllerRefusesAnotherProtocol has an agent that speaks a later protocol
+// and would take the controller.
+func TestControllerRefusesAnotherProtocol(t *testing.T) {
+	cmd := command(t, "test", "exec:127.0.0.1 "+os.Args[0]+" agent", "-t", "1s")
+	cmd.Env = append(cmd.Env, roleVar+"=future-agent") // for the agent; linerate itself does not look
+	r := run(t, cmd)
+	if r.code != 3 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	mismatched(t, r.err, "the controller", "the agent")
+}
+
+// TestAgentRefusesAnotherProtocol is the same the other way round: a controller
+// that speaks a later protocol, and the agent as it is installed.
+func TestAgentRefusesAnotherProtocol(t *testing.T) {
+	peer, err := stdio.Start(t.Context(), []string{binary, "agent", "--state", t.TempDir()}, stdio.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{
+		Protocols:   prior(),
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return peer.Control, nil },
+	}
+	api := sessionpbconnect.NewSessionServiceClient(&http.Client{Transport: transport}, "http://agent.invalid")
+	_, err = api.Hello(t.Context(), &sessionpb.HelloRequest{
+		Protocol: session.Protocol + 1, Version: otherVersion, End: sessionpb.End_END_FAR,
+	})
+	if connect.CodeOf(err) != connect.CodeOutOfRange {
+		t.Fatalf("the agent answers %v", err)
+	}
+	mismatched(t, err.Error(), "the agent", "the controller")
+	transport.CloseIdleConnections()
+	if err := peer.Close(); err != nil {
+		t.Error(err)
+	}
+	if why := peer.Why(); why == nil || !strings.HasSuffix(why.Error(), "ended") { // well, and without a word
+		t.Errorf("the agent: %v", why)
+	}
+}

@@ -1,0 +1,166 @@
+// Package archtest holds the test of the import rules in docs/architecture.md:
+// the folder list is the architecture, and imports point toward core.
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers says which layers of this module a layer may import besides itself.
+// A longer prefix wins over a shorter one.
+var layers = []struct {
+	prefix string
+	may    []string
+}{
+	{"internal/core", []string{"internal/core"}},
+	{"internal/measure", []string{"internal/core", "internal/measure"}},
+	{"internal/host", []string{"internal/core", "internal/host"}},
+	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control"}},
+	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab"}},
+	{"internal/store", []string{"internal/core", "internal/store"}},
+	{"internal/report", []string{"internal/core", "internal/report"}},
+	{"internal/ui", []string{"internal"}},
+	{"internal/archtest", nil},
+	{"cmd/linerate", []string{"internal/ui/cli"}},
+	{"bench", []string{"internal"}},
+}
+
+// restricted modules and packages, and the only folders that may import them.
+var restricted = []struct {
+	path string
+	may  []string
+}{
+	{"golang.org/x/sys", []string{"internal/measure/sockio", "internal/measure/tcpinfo", "internal/measure/tcpbulk", "internal/host", "internal/lab"}},
+	{"github.com/vishvananda/netlink", []string{"internal/host", "internal/lab"}},
+	{"os/exec", []string{"internal/control/wire", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/lab", "bench"}},
+	{"database/sql", []string{"internal/store"}},
+	{"github.com/ncruces", []string{"internal/store"}},
+	{"github.com/spf13/cobra", []string{"internal/ui/cli"}},
+	{"github.com/goccy/go-yaml", []string{"internal/ui/config"}},
+	{"connectrpc.com/connect", []string{"internal/control"}},
+	{"google.golang.org/protobuf", []string{"internal/control"}},
+	{"gonum.org/v1/gonum", []string{"internal/core/stats"}},
+}
+
+// impure are the standard packages that package core must not import: it is
+// what can be computed on paper.
+var impure = []string{
+	"bufio", "context", "crypto/rand", "database/sql", "log", "log/slog", "net", "net/http", "os", "os/exec",
+	"os/signal", "path/filepath", "runtime", "sync", "syscall", "testing", "unsafe",
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Doc        string
+	Name       string
+	GoFiles    []string
+}
+
+// list asks the Go tool for every package of the module as built for goos.
+func list(t *testing.T, goos string) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Doc,Name,GoFiles", "linerate/...")
+	cmd.Env = append(cmd.Environ(), "GOOS="+goos, "GOARCH=amd64", "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list for %s: %v\n%s", goos, err, stderr.String())
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = strings.TrimPrefix(p.ImportPath, "linerate/")
+		all = append(all, p)
+	}
+}
+
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+func withinAny(path string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return within(path, f) })
+}
+
+func TestImports(t *testing.T) {
+	for _, goos := range []string{"linux", "freebsd", "darwin", "windows"} {
+		t.Run(goos, func(t *testing.T) {
+			packages := list(t, goos)
+			if len(packages) < 20 {
+				t.Fatalf("only %d packages found: the test looks in the wrong place", len(packages))
+			}
+			for _, p := range packages {
+				checkLayer(t, p)
+				checkRestricted(t, p)
+				checkPure(t, p)
+			}
+		})
+	}
+}
+
+func checkLayer(t *testing.T, p listed) {
+	t.Helper()
+	best, known := -1, false
+	for i, l := range layers {
+		if within(p.ImportPath, l.prefix) && (best < 0 || len(l.prefix) > len(layers[best].prefix)) {
+			best, known = i, true
+		}
+	}
+	if !known {
+		t.Errorf("%s is in no layer: add it to docs/architecture.md and to this test", p.ImportPath)
+		return
+	}
+	for _, imp := range p.Imports {
+		own, ok := strings.CutPrefix(imp, "linerate/")
+		if ok && !withinAny(own, layers[best].may) {
+			t.Errorf("%s imports %s, which %s may not", p.ImportPath, own, layers[best].prefix)
+		}
+	}
+}
+
+func checkRestricted(t *testing.T, p listed) {
+	t.Helper()
+	for _, r := range restricted {
+		for _, imp := range p.Imports {
+			if within(imp, r.path) && !withinAny(p.ImportPath, r.may) {
+				t.Errorf("%s imports %s, which only %s may", p.ImportPath, imp, strings.Join(r.may, ", "))
+			}
+		}
+	}
+}
+
+func checkPure(t *testing.T, p listed) {
+	t.Helper()
+	if !within(p.ImportPath, "internal/core") {
+		return
+	}
+	for _, imp := range p.Imports {
+		if slices.Contains(impure, imp) {
+			t.Errorf("%s imports %s: core does no input or output", p.ImportPath, imp)
+		}
+	}
+}
+
+// TestPackageDocs holds the rule that every package says in one sentence what
+// it owns.
+func TestPackageDocs(t *testing.T) {
+	for _, p := range list(t, "linux") {
+		if generated := strings.Contains(p.ImportPath, "/sessionpb"); len(p.GoFiles) > 0 && p.Doc == "" && !generated {
+			t.Errorf("%s has no package doc", p.ImportPath)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Basis says what the numbers of a classic row are taken over.
+type Basis string
+
+// The bases. Intervals of one run depend on each other: their spread says
+// nothing about how sure an average is.
+const (
+	OverRuns      Basis = "runs"
+	OverIntervals Basis = "intervals"
+)
+
+// Classic is the goodput of one setting and direction the way it used to be
+// tabled. It describes; the verdicts compare.
+type Classic struct {
+	Setting   string          `json:"setting"`
+	Direction model.Direction `json:"direction"`
+	Label     string          `json:"label"` // of the direction
+	Basis     Basis           `json:"basis"`
+	BasisText string          `json:"basis_text"` // "over runs (8)", "over intervals (80; not independent)"
+	N         int             `json:"n"`
+	Average   units.BitRate   `json:"average"`
+	Median    units.BitRate   `json:"median"`
+	Min       units.BitRate   `json:"min"`
+	Max       units.BitRate   `json:"max"`
+}
+
+// classic returns the rows by setting, in the order of the plan, and direction.
+func (b *builder) classic() []Classic {
+	rows := []Classic{}
+	for _, setting := range b.settings() {
+		var runs []model.Run
+		for _, r := range b.counted {
+			if r.Setting == setting {
+				runs = append(runs, r)
+			}
+		}
+		for _, d := range []model.Direction{model.To, model.From} {
+			row := Classic{Setting: setting, Direction: d, Label: b.label(d)}
+			if v := runValues(runs, d, model.Goodput); len(v) > 0 {
+				rows = append(rows, row.over(OverRuns, v))
+			}
+			if v := b.intervalRates(runs, d); len(v) > 0 {
+				rows = append(rows, row.over(OverIntervals, v))
+			}
+		}
+	}
+	return rows
+}
+
+// settings returns the names of the plan's settings, and after them those that
+// only runs have.
+func (b *builder) settings() []string {
+	var names []string
+	for _, s := range b.s.Plan.Settings {
+		names = append(names, s.Name)
+	}
+	for _, r := range b.counted {
+		if !slices.Contains(names, r.Setting) {
+			names = append(names, r.Setting)
+		}
+	}
+	return names
+}
+
+// intervalRates returns the goodput of all intervals of runs in direction d as
+// the receiver saw it, without the warm-up.
+func (b *builder) intervalRates(runs []model.Run, d model.Direction) []float64 {
+	var all []float64
+	for _, r := range runs {
+		for _, x := range b.samples[r.Number] {
+			if x.Metric == model.Goodput && x.Direction == d && x.Host == d.Receiver() && !x.Omitted {
+				all = append(all, x.Value)
+			}
+		}
+	}
+	return all
+}
+
+// over fills in the numbers of values, which are not empty.
+func (c Classic) over(basis Basis, values []float64) Classic {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	c.Basis, c.N = basis, len(values)
+	c.BasisText = fmt.Sprintf("over runs (%d)", c.N)
+	if basis == OverIntervals {
+		c.BasisText = fmt.Sprintf("over intervals (%d; not independent)", c.N)
+	}
+	c.Average = units.BitRate(sum / float64(len(values)))
+	c.Median = units.BitRate(median(values))
+	c.Min, c.Max = units.BitRate(slices.Min(values)), units.BitRate(slices.Max(values))
+	return c
+}

@@ -1,0 +1,218 @@
+package json_test
+
+import (
+	"bytes"
+	stdjson "encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/json"
+	"linerate/internal/report/reporttest"
+)
+
+// schema returns the published schema of that file name.
+func schema(t *testing.T, name string) (*jsonschema.Schema, *jsonschema.Resolved) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "schema", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(jsonschema.Schema)
+	if err := stdjson.Unmarshal(text, s); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, resolved
+}
+
+func render(t *testing.T, c reporttest.Case, o json.Options) map[string]any {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples}), o); err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, b.Bytes())
+}
+
+func parse(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var doc map[string]any
+	if err := stdjson.Unmarshal(text, &doc); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return doc
+}
+
+func TestSessionSchema(t *testing.T) {
+	_, resolved := schema(t, "session-v1.schema.json")
+	for _, c := range reporttest.Cases() {
+		for name, o := range map[string]json.Options{"": {}, " with samples": {Samples: c.Samples}} {
+			t.Run(c.Name+name, func(t *testing.T) {
+				doc := render(t, c, o)
+				if err := resolved.Validate(doc); err != nil {
+					t.Error(err)
+				}
+				if _, ok := doc["samples"]; ok != (len(o.Samples) > 0) {
+					t.Errorf("samples written: %v", ok)
+				}
+			})
+		}
+	}
+}
+
+// TestSchemaRefuses demands that the schema is not one that accepts anything.
+func TestSchemaRefuses(t *testing.T) {
+	_, resolved := schema(t, "session-v1.schema.json")
+	for name, spoil := range map[string]func(doc map[string]any){
+		"version":        func(doc map[string]any) { doc["schema"] = "linerate/session/v2" },
+		"unknown field":  func(doc map[string]any) { doc["session"].(map[string]any)["extra"] = 1.0 },
+		"missing field":  func(doc map[string]any) { delete(doc["session"].(map[string]any), "plan") },
+		"unknown state":  func(doc map[string]any) { doc["session"].(map[string]any)["state"] = "great" },
+		"rate as string": func(doc map[string]any) { doc["session"].(map[string]any)["wire_rate"] = "1 Gbit/s" },
+		"both facts": func(doc map[string]any) {
+			doc["session"].(map[string]any)["wire_rate"] = map[string]any{"value": 1.0, "unknown": "x"}
+		},
+	} {
+		doc := render(t, reporttest.Cases()[0], json.Options{})
+		spoil(doc)
+		if resolved.Validate(doc) == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestSchemaNamesWhatIsWritten demands that every property of the schema's
+// definitions is written by some case, but for those named here.
+func TestSchemaNamesWhatIsWritten(t *testing.T) {
+	s, _ := schema(t, "session-v1.schema.json")
+	seen := map[string]bool{}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, x := range v {
+				seen[k] = true
+				walk(x)
+			}
+		case []any:
+			for _, x := range v {
+				walk(x)
+			}
+		}
+	}
+	for _, c := range reporttest.Cases() {
+		walk(render(t, c, json.Options{Samples: c.Samples}))
+	}
+	rare := map[string]bool{ // optional fields of flows and ends that no case uses
+		"streams": true, "bytes": true, "block": true, "window": true, "mss": true, "nagle": true, "congestion": true, "waiting": true,
+	}
+	for name, def := range s.Defs {
+		for property := range def.Properties {
+			if !seen[property] && !rare[property] {
+				t.Errorf("%s.%s is in the schema and never written", name, property)
+			}
+		}
+	}
+}
+
+// TestReadsBack demands that the session in a document is the session, and
+// that unbounded ends are null.
+func TestReadsBack(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		var b bytes.Buffer
+		if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{}), json.Options{Samples: c.Samples}); err != nil {
+			t.Fatal(err)
+		}
+		var doc struct {
+			Session model.Session `json:"session"`
+			Samples []struct {
+				Run     int            `json:"run"`
+				Samples []model.Sample `json:"samples"`
+			} `json:"samples"`
+		}
+		if err := stdjson.Unmarshal(b.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		want, got := marshal(t, c.Session), marshal(t, doc.Session)
+		if c.Session.Runs != nil && want != got {
+			t.Errorf("%s: wrote %s, read %s", c.Name, want, got)
+		}
+		if len(doc.Samples) != len(c.Samples) {
+			t.Errorf("%s: samples of %d runs, want %d", c.Name, len(doc.Samples), len(c.Samples))
+		}
+		if c.Name == "interrupted" && !math.IsInf(float64(doc.Session.Verdicts[0].Interval.High), 1) {
+			t.Errorf("unbounded end read as %v", doc.Session.Verdicts[0].Interval.High)
+		}
+	}
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	b, err := stdjson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestNumbersOfTheOtherMode(t *testing.T) {
+	p, e := 0.01, 50.0
+	for mode, want := range map[model.Mode][2]bool{model.FixedBlocks: {true, false}, model.Sequential: {false, true}} {
+		s := model.Session{Plan: model.Plan{Mode: mode}, Verdicts: []model.Verdict{{P: &p, Evidence: &e}}}
+		doc := render(t, reporttest.Case{Session: s}, json.Options{})
+		v := doc["session"].(map[string]any)["verdicts"].([]any)[0].(map[string]any)
+		_, hasP := v["p"]
+		_, hasE := v["evidence"]
+		if hasP != want[0] || hasE != want[1] {
+			t.Errorf("%s: p %v, evidence %v", mode, hasP, hasE)
+		}
+		if s.Verdicts[0].P == nil || s.Verdicts[0].Evidence == nil {
+			t.Error("the caller's session was changed")
+		}
+	}
+}
+
+func TestListSchema(t *testing.T) {
+	_, resolved := schema(t, "list-v1.schema.json")
+	l := report.List{Sessions: []report.ListItem{}}
+	for _, c := range append(reporttest.Cases(), reporttest.Case{}) {
+		var b bytes.Buffer
+		if err := json.Envelope(&b, json.ListSchema, l); err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(parse(t, b.Bytes())); err != nil {
+			t.Error(err)
+		}
+		s := c.Session
+		l.Sessions = append(l.Sessions, report.ListItem{ID: s.ID, Kind: s.Kind, Created: s.Created, Ended: s.Ended, State: s.State, Reason: s.Reason})
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	for name, test := range map[string]struct {
+		v    any
+		want string // "" is an error
+	}{
+		"object":       {struct{ A int }{1}, "{\n  \"schema\": \"x/v1\",\n  \"A\": 1\n}\n"},
+		"empty":        {struct{}{}, "{\n  \"schema\": \"x/v1\"\n}\n"},
+		"array":        {[]int{1}, ""},
+		"null":         {nil, ""},
+		"not a number": {struct{ A float64 }{math.NaN()}, ""},
+	} {
+		var b strings.Builder
+		err := json.Envelope(&b, "x/v1", test.v)
+		if (err != nil) != (test.want == "") || b.String() != test.want {
+			t.Errorf("%s: %q, %v; want %q", name, b.String(), err, test.want)
+		}
+	}
+}

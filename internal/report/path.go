@@ -1,0 +1,216 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func (b *builder) header() Header {
+	return Header{
+		Near: b.near, Far: b.far,
+		Link:      b.s.WireRate,
+		NearMTU:   b.facts(model.Near).MTU,
+		FarMTU:    b.facts(model.Far).MTU,
+		RTT:       b.leastRTT(),
+		Ceiling:   b.ceiling(),
+		NearQdisc: b.facts(model.Near).Qdisc,
+		FarQdisc:  b.facts(model.Far).Qdisc,
+	}
+}
+
+// facts returns what host h said of itself; all unknown if it said nothing.
+func (b *builder) facts(h model.Host) model.HostFacts {
+	for _, f := range b.s.Hosts {
+		if f.Host == h {
+			return f
+		}
+	}
+	silent := model.HostFacts{Host: h}
+	silent.MTU = fact.Unknown[int]("the host did not tell")
+	return silent
+}
+
+// ceiling returns the payload that the slowest known link can carry with the
+// smaller of the two MTUs.
+func (b *builder) ceiling() fact.Of[units.BitRate] {
+	rate, known := b.s.WireRate.Get()
+	if !known {
+		return fact.Unknown[units.BitRate]("the rate of the link is unknown: " + cmp.Or(b.s.WireRate.Reason(), "nobody told"))
+	}
+	near, nearKnown := b.facts(model.Near).MTU.Get()
+	far, farKnown := b.facts(model.Far).MTU.Get()
+	if !nearKnown || !farKnown {
+		return fact.Unknown[units.BitRate]("the MTU is unknown at one end")
+	}
+	w := limits.Wire{
+		Rate: rate, MTU: min(near, far), Timestamps: b.timestamps(),
+		IPv6: strings.Contains(b.facts(model.Far).Address, ":"),
+	}
+	goodput, err := w.Goodput()
+	if err != nil {
+		return fact.Unknown[units.BitRate](err.Error())
+	}
+	return fact.Known(goodput, "link rate, MTU and headers")
+}
+
+// timestamps reports whether the connections used RFC 7323 timestamps, and
+// assumes so where no kernel said: Linux asks for them by default (ip-sysctl,
+// tcp_timestamps), and the ceiling without them is 0.8 % higher at MTU 1500,
+// so that the assumption never makes a result look worse than it is.
+func (b *builder) timestamps() bool {
+	for _, sum := range b.summaries("", "") {
+		if on, ok := sum.Timestamps.Get(); ok {
+			return on
+		}
+	}
+	return true
+}
+
+// summaries returns what the senders' kernels said of the counted runs, of
+// one direction and setting unless they are "".
+func (b *builder) summaries(d model.Direction, setting string) []*model.TCPSummary {
+	var all []*model.TCPSummary
+	for _, r := range b.counted {
+		if setting != "" && r.Setting != setting {
+			continue
+		}
+		for _, end := range r.Ends {
+			for _, f := range end.Flows {
+				if f.TCP != nil && (d == "" || f.Direction == d) {
+					all = append(all, f.TCP)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (b *builder) leastRTT() fact.Of[time.Duration] {
+	least := fact.Unknown[time.Duration]("no kernel told it")
+	for _, sum := range b.summaries("", "") {
+		if v, ok := sum.RTTMin.Get(); ok && (!least.IsKnown() || v < least.Or(0)) {
+			least = sum.RTTMin
+		}
+	}
+	return least
+}
+
+func (b *builder) lines(ceiling fact.Of[units.BitRate]) []Line {
+	lines := []Line{}
+	runs := b.baselineRuns()
+	for _, d := range []model.Direction{model.To, model.From} {
+		rates := runValues(runs, d, model.Goodput)
+		if len(rates) == 0 {
+			continue
+		}
+		sums := b.summaries(d, b.s.Plan.Baseline)
+		goodput := median(rates)
+		l := Line{
+			Direction: d, Label: b.label(d), Setting: b.s.Plan.Baseline, Runs: len(rates), Goodput: units.BitRate(goodput),
+			Share:       fact.Unknown[float64](ceiling.Reason()),
+			Congestion:  congestion(sums),
+			Retransmits: retransmits(sums),
+			NearCPU:     cpu(runs, d, model.Near),
+			FarCPU:      cpu(runs, d, model.Far),
+			LoadedRTT:   loadedRTT(sums),
+		}
+		if c, ok := ceiling.Get(); ok && c > 0 {
+			l.Share = fact.Known(goodput/float64(c), "measured rate and ceiling")
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// runValues returns the runs' numbers for one metric and direction.
+func runValues(runs []model.Run, d model.Direction, m model.Metric) []float64 {
+	var all []float64
+	for i := range runs {
+		if v, ok := runs[i].Value(d, m); ok {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// congestion returns the congestion control of the runs, all of them if they
+// differ.
+func congestion(sums []*model.TCPSummary) fact.Of[string] {
+	var names []string
+	source := "no kernel told it"
+	for _, sum := range sums {
+		if name, ok := sum.Congestion.Get(); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+			source = sum.Congestion.Source()
+		}
+	}
+	if len(names) == 0 {
+		return fact.Unknown[string](source)
+	}
+	return fact.Known(strings.Join(names, ", "), source)
+}
+
+// retransmits adds up all segments sent again; unknown if one run's are.
+func retransmits(sums []*model.TCPSummary) fact.Of[int64] {
+	total := fact.Unknown[int64]("no kernel told it")
+	for i, sum := range sums {
+		n, ok := sum.Retransmits.Get()
+		if !ok {
+			return sum.Retransmits
+		}
+		if i == 0 {
+			total = sum.Retransmits
+			continue
+		}
+		total = fact.Known(total.Or(0)+n, sum.Retransmits.Source())
+	}
+	return total
+}
+
+func loadedRTT(sums []*model.TCPSummary) fact.Of[time.Duration] {
+	var all []float64
+	for _, sum := range sums {
+		if v, ok := sum.RTT.Get(); ok {
+			all = append(all, float64(v))
+		}
+	}
+	if len(all) == 0 {
+		return fact.Unknown[time.Duration]("no kernel told it")
+	}
+	return fact.Known(time.Duration(median(all)), "median over runs of the sender's smoothed round trip")
+}
+
+// cpu returns the processor time of the measuring process at host h in the
+// runs of direction d, per second.
+func cpu(runs []model.Run, d model.Direction, h model.Host) fact.Of[float64] {
+	var all []float64
+	for _, r := range runs {
+		if _, ok := r.Value(d, model.Goodput); !ok {
+			continue
+		}
+		for _, end := range r.Ends {
+			if end.Host == h && end.CPUWindow > 0 {
+				all = append(all, float64(end.CPUUser+end.CPUSystem)/float64(end.CPUWindow))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return fact.Unknown[float64]("the host did not tell")
+	}
+	return fact.Known(median(all), "median over runs of the measuring process")
+}
+
+// median returns the middle of values, which are not empty and stay as they
+// are; the mean of the two middle ones of an even count.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

@@ -1,0 +1,236 @@
+// Package report is the report of a session as data: every number, sentence
+// and table that a reader sees, chosen once, so that the formats in its
+// sub-packages differ in looks only.
+//
+// Two words never meet. "No difference larger than the margin" is a finding;
+// "not enough data" is the lack of one (statistics, section 4.4).
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Document is the report of one session. Its JSON form is part of
+// docs/schema/session-v1.schema.json.
+type Document struct {
+	ID            string             `json:"id"`
+	Kind          model.Kind         `json:"kind"`
+	Title         string             `json:"title"`
+	Created       time.Time          `json:"created"`
+	State         model.SessionState `json:"state"`
+	Ending        string             `json:"ending"`                  // how and why it ended, in words
+	Untrustworthy string             `json:"untrustworthy,omitempty"` // why no verdict may be believed; "" normally
+	Header        Header             `json:"header"`
+	Lines         []Line             `json:"lines"`
+	Findings      []Finding          `json:"findings"`
+	Tables        []Table            `json:"tables"`
+	Plateaus      []Plateau          `json:"plateaus"`
+	Classic       []Classic          `json:"classic"`
+	Changes       []Changes          `json:"changes"`
+	Warnings      []string           `json:"warnings"`
+	Next          []Step             `json:"next"`
+}
+
+// Header says what was measured: the two ends and the path between them.
+type Header struct {
+	Near      string                 `json:"near"` // name of the host, or its target where it told none
+	Far       string                 `json:"far"`
+	Link      fact.Of[units.BitRate] `json:"link"`     // slowest link known on the path
+	NearMTU   fact.Of[int]           `json:"near_mtu"` // bytes
+	FarMTU    fact.Of[int]           `json:"far_mtu"`
+	RTT       fact.Of[time.Duration] `json:"rtt_ns"`     // least that a kernel saw in any run
+	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the link can carry at most, per direction
+	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
+	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
+}
+
+// Line is what one direction carried, with the settings as they were (of the
+// baseline, in an experiment): medians over its valid runs.
+type Line struct {
+	Direction   model.Direction        `json:"direction"`
+	Label       string                 `json:"label"` // "to nas"
+	Setting     string                 `json:"setting"`
+	Runs        int                    `json:"runs"`
+	Goodput     units.BitRate          `json:"goodput"`
+	Share       fact.Of[float64]       `json:"share"`       // of the ceiling, 0…1
+	Congestion  fact.Of[string]        `json:"congestion"`  // congestion control of the sender
+	Retransmits fact.Of[int64]         `json:"retransmits"` // segments, of all runs together
+	NearCPU     fact.Of[float64]       `json:"near_cpu"`    // of the measuring process, 1 is one core
+	FarCPU      fact.Of[float64]       `json:"far_cpu"`
+	LoadedRTT   fact.Of[time.Duration] `json:"loaded_rtt_ns"` // smoothed round trip of the flow itself
+}
+
+// Finding is what limits a direction, as a sentence, with the knobs that could
+// help.
+type Finding struct {
+	Rule  string         `json:"rule"`
+	Text  string         `json:"text"`
+	Knobs []model.KnobID `json:"knobs,omitempty"`
+	Host  string         `json:"host,omitempty"` // name of the end to blame
+}
+
+// Step is a command that leads on from here.
+type Step struct {
+	What    string `json:"what"`
+	Command string `json:"command"`
+}
+
+// Options are what Build needs beyond the session. The zero value works.
+type Options struct {
+	// Samples of the runs, by number of run. Without them the classic table
+	// has no rows over intervals.
+	Samples map[int][]model.Sample
+}
+
+// Build makes the report of s. It never fails: what s does not hold is unknown
+// or absent in the report.
+func Build(s model.Session, o Options) Document {
+	b := builder{s: &s, samples: o.Samples, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
+	d := Document{
+		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s),
+		Untrustworthy: b.untrustworthy(),
+		Header:        b.header(),
+		Findings:      b.findings(),
+		Tables:        b.tables(),
+		Plateaus:      b.plateaus(),
+		Classic:       b.classic(),
+		Changes:       b.changes(),
+		Warnings:      append([]string{}, s.Warnings...),
+		Next:          append(b.tries(), Step{"see this again", "linerate show " + s.ID}),
+	}
+	d.Lines = b.lines(d.Header.Ceiling)
+	if s.State == model.SessionInterrupted {
+		d.Next = append([]Step{{"go on at the next block", "linerate run --resume " + s.ID}}, d.Next...)
+	}
+	return d
+}
+
+// builder holds what all parts of a report look at.
+type builder struct {
+	s         *model.Session
+	samples   map[int][]model.Sample
+	near, far string      // names of the ends
+	counted   []model.Run // that descriptions are made from
+}
+
+// hostName returns what the host calls itself, or else its target.
+func hostName(s *model.Session, h model.Host) string {
+	for _, f := range s.Hosts {
+		if f.Host == h && f.Name != "" {
+			return f.Name
+		}
+	}
+	if h == model.Near {
+		return s.Near
+	}
+	return s.Far
+}
+
+func (b *builder) name(h model.Host) string {
+	if h == model.Near {
+		return b.near
+	}
+	return b.far
+}
+
+// label names direction d: "to nas", "from nas".
+func (b *builder) label(d model.Direction) string {
+	switch d {
+	case model.To:
+		return "to " + b.far
+	case model.From:
+		return "from " + b.far
+	case model.Both:
+		return "both ways"
+	}
+	return string(d)
+}
+
+// ending says in words how the session stands.
+func ending(s *model.Session) string {
+	text := map[model.SessionState]string{
+		model.SessionRunning:     "still running, or its controller was killed",
+		model.SessionDone:        "done",
+		model.SessionInterrupted: "interrupted",
+		model.SessionFailed:      "failed",
+	}[s.State]
+	if text == "" {
+		text = string(s.State)
+	}
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	return text
+}
+
+// countedRuns returns the valid runs of those tries of blocks that hold no
+// invalid one: an invalid run takes its whole block with it (statistics,
+// section 1).
+func countedRuns(runs []model.Run) []model.Run {
+	type try struct{ block, attempt int }
+	spoilt := map[try]bool{}
+	for _, r := range runs {
+		if r.State == model.RunInvalid {
+			spoilt[try{r.Block, r.Attempt}] = true
+		}
+	}
+	var counted []model.Run
+	for _, r := range runs {
+		if r.State == model.RunValid && !spoilt[try{r.Block, r.Attempt}] {
+			counted = append(counted, r)
+		}
+	}
+	return counted
+}
+
+// baselineRuns returns the counted runs with the settings as they were.
+func (b *builder) baselineRuns() []model.Run {
+	if b.s.Plan.Baseline == "" {
+		return b.counted
+	}
+	var runs []model.Run
+	for _, r := range b.counted {
+		if r.Setting == b.s.Plan.Baseline {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func (b *builder) findings() []Finding {
+	out := []Finding{}
+	for _, f := range b.s.Findings {
+		g := Finding{Rule: f.Rule, Knobs: f.Knobs}
+		if f.Host != "" {
+			g.Host = b.name(f.Host)
+		}
+		share := ""
+		if v, ok := f.Share.Get(); ok {
+			share = fmt.Sprintf(" (%s of the time)", FormatShare(v))
+		}
+		g.Text = fmt.Sprintf("%s: %s%s", b.label(f.Direction), limitPhrase(f.Limit, g.Host), share)
+		if f.Evidence != "" {
+			g.Text += ": " + f.Evidence
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// limitPhrase names a limit and whose it is; the path's limits are nobody's.
+func limitPhrase(limit, host string) string {
+	switch {
+	case limit == "link":
+		return "at the limit of the link"
+	case limit == "packet loss":
+		return "held back by " + limit
+	case host == "":
+		return "held back by the " + limit
+	}
+	return "held back by the " + limit + " of " + host
+}

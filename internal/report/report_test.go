@@ -1,0 +1,195 @@
+package report_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
+)
+
+// build returns the report of the case of that name.
+func build(t *testing.T, name string) (report.Document, model.Session) {
+	t.Helper()
+	for _, c := range reporttest.Cases() {
+		if c.Name == name {
+			return report.Build(c.Session, report.Options{Samples: c.Samples}), c.Session
+		}
+	}
+	t.Fatalf("no case %q", name)
+	return report.Document{}, model.Session{}
+}
+
+func TestWordsOfEquivalentAndUndecidedAreDisjoint(t *testing.T) {
+	equivalent := strings.Fields(report.Words(model.Verdict{Outcome: model.Equivalent}))
+	undecided := strings.Fields(report.Words(model.Verdict{Outcome: model.Undecided}))
+	if len(equivalent) == 0 || len(undecided) == 0 {
+		t.Fatal("no words")
+	}
+	for _, w := range equivalent {
+		if slices.Contains(undecided, w) {
+			t.Errorf("%q and %q share %q", equivalent, undecided, w)
+		}
+	}
+}
+
+func TestHeaderAndLines(t *testing.T) {
+	d, _ := build(t, "test")
+	// 1e9 × (1500-40-12)/(1500+38): RFC 793, RFC 7323 and IEEE 802.3 headers.
+	if c, ok := d.Header.Ceiling.Get(); !ok || math.Abs(float64(c)-941.482e6) > 1e3 {
+		t.Errorf("ceiling %v, known %v", c, ok)
+	}
+	if rtt := d.Header.RTT.Or(0).String(); rtt != "210µs" {
+		t.Errorf("round trip %s", rtt)
+	}
+	if len(d.Lines) != 2 {
+		t.Fatalf("%d lines", len(d.Lines))
+	}
+	from := d.Lines[1]
+	if from.Label != "from nas" || from.Goodput != 611.2e6 || math.Abs(from.Share.Or(0)-0.6492) > 1e-4 {
+		t.Errorf("%+v", from)
+	}
+	if math.Abs(from.NearCPU.Or(0)-0.09) > 1e-9 || math.Abs(from.FarCPU.Or(0)-0.14) > 1e-9 {
+		t.Errorf("CPU %v and %v", from.NearCPU, from.FarCPU)
+	}
+	want := "from nas: held back by the receive window of desk (71 % of the time): 64 KiB at 0.86 ms allows 610 Mbit/s"
+	if got := d.Findings[1].Text; got != want {
+		t.Errorf("finding %q, want %q", got, want)
+	}
+}
+
+func TestUnknownStaysUnknown(t *testing.T) {
+	d, _ := build(t, "silent")
+	if d.Header.Ceiling.IsKnown() || d.Header.RTT.IsKnown() || d.Header.Ceiling.Reason() == "" {
+		t.Errorf("%+v", d.Header)
+	}
+	if len(d.Lines)+len(d.Tables)+len(d.Classic)+len(d.Changes) != 0 {
+		t.Errorf("made up: %+v", d)
+	}
+	if d.Header.Far != "iperf3://old:5201" || !strings.Contains(d.Ending, "connection refused") {
+		t.Errorf("far %q, ending %q", d.Header.Far, d.Ending)
+	}
+}
+
+// TestNumbersOfTheOtherMode demands that p values and evidence never meet.
+func TestNumbersOfTheOtherMode(t *testing.T) {
+	for _, mode := range []model.Mode{model.FixedBlocks, model.Sequential} {
+		p, e := 0.0123, 45.6
+		s := model.Session{Plan: model.Plan{Mode: mode}, Verdicts: []model.Verdict{{Setting: "x", P: &p, Evidence: &e}}}
+		note := report.Build(s, report.Options{}).Tables[0].Rows[0].Note
+		if strings.Contains(note, "p 0.012") != (mode == model.FixedBlocks) || strings.Contains(note, "evidence 45.6") != (mode == model.Sequential) {
+			t.Errorf("%s: %q", mode, note)
+		}
+	}
+}
+
+func TestChangesOfTheMetric(t *testing.T) {
+	row := func(m model.Metric, estimate, low, high float64) report.Row {
+		s := model.Session{Verdicts: []model.Verdict{{Metric: m, Blocks: 8, Estimate: estimate,
+			Interval: model.Interval{Low: model.Bound(low), High: model.Bound(high)}}}}
+		return report.Build(s, report.Options{}).Tables[0].Rows[0]
+	}
+	inf := math.Inf(1)
+	tests := []struct {
+		name                string
+		metric              model.Metric
+		estimate, low, high float64
+		change, rng         string
+	}{
+		// Reference data V1 of the statistics: +4.49 %, [+2.21 %, +6.90 %].
+		{"higher is better", model.Goodput, 0.043903, 0.021902, 0.066725, "4.5 % higher", "+2.2 % to +6.9 %"},
+		{"less goodput", model.Goodput, -0.105361, -0.2, -0.02, "10 % lower", "-18 % to -2 %"},
+		{"lower is better", model.RTT, 0.693147, 0.510826, 0.916291, "50 % lower", "-60 % to -40 %"},
+		{"half bounded, lower is better", model.RTT, 0.693147, 0.510826, inf, "50 % lower", "below -40 %"},
+		{"counts", model.Retransmits, -12.4, -20.1, -5.2, "12 higher", "5 to 20"},
+		{"unbounded", model.Goodput, 0.05, -inf, inf, "5.1 % higher", "not bounded yet"},
+		{"nothing", model.Goodput, 0, -0.01, 0.01, "0.0 %", "-1.0 % to +1.0 %"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := row(test.metric, test.estimate, test.low, test.high)
+			if r.ChangeText != test.change || r.RangeText != test.rng {
+				t.Errorf("%q, %q; want %q, %q", r.ChangeText, r.RangeText, test.change, test.rng)
+			}
+			if !(r.Low <= r.Change && r.Change <= r.High) {
+				t.Errorf("%v is not within %v to %v", r.Change, r.Low, r.High)
+			}
+		})
+	}
+}
+
+func TestUntrustworthy(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		d := report.Build(c.Session, report.Options{})
+		if got, want := d.Untrustworthy != "", c.Name == "untrustworthy"; got != want {
+			t.Errorf("%s: %q", c.Name, d.Untrustworthy)
+		}
+	}
+}
+
+func TestClassic(t *testing.T) {
+	d, s := build(t, "interrupted")
+	// Block 1 has an invalid run and does not count, nor does the run that was
+	// stopped: two runs of 64K are left and one of 256K.
+	var got []string
+	for _, r := range d.Classic {
+		got = append(got, r.Setting+" "+r.BasisText)
+		if !(r.Min <= r.Median && r.Median <= r.Max && r.Min <= r.Average && r.Average <= r.Max) {
+			t.Errorf("%+v", r)
+		}
+	}
+	want := []string{"64K over runs (2)", "64K over intervals (4; not independent)", "256K over runs (1)", "256K over intervals (2; not independent)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("rows %q, want %q", got, want)
+	}
+	if len(s.Runs) != 6 {
+		t.Errorf("the case has %d runs", len(s.Runs))
+	}
+	if c := d.Classic[2]; float64(c.Average) != s.Runs[3].Values[0].Value {
+		t.Errorf("average %v of one run of %v", c.Average, s.Runs[3].Values[0].Value)
+	}
+}
+
+// TestClassicCountsReceivers demands that only the receiver's intervals count.
+func TestClassicCountsReceivers(t *testing.T) {
+	s := model.Session{Runs: []model.Run{{Number: 1, State: model.RunValid}}}
+	d := report.Build(s, report.Options{Samples: map[int][]model.Sample{1: {
+		{Host: model.Near, Direction: model.To, Metric: model.Goodput, Value: 9},
+		{Host: model.Far, Direction: model.To, Metric: model.Goodput, Value: 5},
+		{Host: model.Far, Direction: model.To, Metric: model.Sent, Value: 7},
+	}}})
+	if len(d.Classic) != 1 || d.Classic[0].N != 1 || d.Classic[0].Average != 5 {
+		t.Errorf("%+v", d.Classic)
+	}
+}
+
+func TestChangesSummary(t *testing.T) {
+	d, _ := build(t, "sequential")
+	if len(d.Changes) != 1 || d.Changes[0].Text != "8 changes on nas, all undone, verified" || len(d.Changes[0].Open) != 0 {
+		t.Errorf("%+v", d.Changes)
+	}
+	d, _ = build(t, "fixed")
+	if got := d.Changes[0].Text; got != "2 changes on desk: 1 undone (verified), 1 left alone" {
+		t.Errorf("near: %q", got)
+	}
+	if got := d.Changes[1].Open; len(got) != 1 || !strings.HasSuffix(got[0], "no such algorithm") {
+		t.Errorf("far: %q", got)
+	}
+}
+
+func TestPlateauAndNext(t *testing.T) {
+	d, _ := build(t, "sequential")
+	if got := d.Plateaus[0].Text; got != "goodput to nas: 256K is the smallest level within 5 % of the best" {
+		t.Errorf("%q", got)
+	}
+	d, s := build(t, "interrupted")
+	if got := d.Plateaus[0].Text; !strings.Contains(got, "not decided, it lies from 64K to 256K") {
+		t.Errorf("%q", got)
+	}
+	if len(d.Next) != 2 || !strings.Contains(d.Next[0].Command, s.ID) {
+		t.Errorf("%+v", d.Next)
+	}
+}

@@ -1,0 +1,323 @@
+// Package term renders reports as plain text for a terminal: aligned, within
+// its width, with colour only where the caller says that the reader has it.
+package term
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+)
+
+// DefaultWidth is the width of a terminal that does not tell its own.
+const DefaultWidth = 80
+
+// Options say what the reader's terminal can do. The zero value is plain
+// Unicode text of 80 columns.
+type Options struct {
+	Width int            // columns; 0 is DefaultWidth, and less than 40 counts as 40
+	Color bool           // escape sequences are welcome: a terminal, and no NO_COLOR (no-color.org)
+	ASCII bool           // nothing beyond ASCII, for terminals that cannot
+	Zone  *time.Location // that times are shown in; nil is UTC
+}
+
+// Render writes d to w. Whatever d holds, nothing but printable text and, with
+// Color, our own escape sequences are written: the names in it may come from a
+// foreign host.
+func Render(w io.Writer, d report.Document, o Options) error {
+	p := newPrinter(o)
+	p.header(d)
+	p.lines(d)
+	for _, f := range d.Findings {
+		p.finding(f)
+	}
+	p.gap()
+	if d.Untrustworthy != "" {
+		p.paragraph(red, "untrustworthy: "+d.Untrustworthy, 2)
+		p.gap()
+	}
+	for _, t := range d.Tables {
+		p.table(t)
+	}
+	for _, l := range d.Plateaus {
+		p.paragraph(plain, l.Text, 2)
+	}
+	p.gap()
+	p.classic(d)
+	p.changes(d.Changes)
+	for _, text := range d.Warnings {
+		p.paragraph(yellow, "warning: "+text, 2)
+	}
+	p.gap()
+	p.ending(d)
+	return p.flush(w)
+}
+
+func (p *printer) header(d report.Document) {
+	h := d.Header
+	ends := clean(h.Near) + " -> " + clean(h.Far)
+	if d.Title != "" && clean(d.Title) != ends {
+		p.paragraph(bold, d.Title, 0)
+	}
+	path := []string{}
+	if v, ok := h.Link.Get(); ok {
+		path = append(path, v.String())
+	} else {
+		path = append(path, "link rate unknown")
+	}
+	path = append(path, mtus(h.NearMTU, h.FarMTU))
+	if v, ok := h.RTT.Get(); ok {
+		path = append(path, "RTT "+units.FormatDuration(v))
+	}
+	carries := ""
+	if v, ok := h.Ceiling.Get(); ok {
+		carries = fmt.Sprintf("the link can carry %s of payload", v)
+	} else if h.Link.IsKnown() {
+		carries = "what the link can carry is unknown: " + h.Ceiling.Reason()
+	}
+	indent := len([]rune(ends)) + 3
+	if indent > p.width/2 {
+		p.line(p.paint(bold, ends))
+		p.paragraph(plain, strings.Join(path, ", "), 2)
+		indent = 2
+	} else {
+		p.hanging(p.paint(bold, ends)+"   ", indent, strings.Join(path, ", "))
+	}
+	if carries != "" {
+		p.paragraph(dim, carries, indent)
+	}
+	if text := algorithms(d); text != "" {
+		p.paragraph(dim, text, indent)
+	}
+	p.gap()
+}
+
+// algorithms says what decides a rate beside the link, and differs from host to
+// host without anybody noticing: congestion control and egress scheduler.
+func algorithms(d report.Document) string {
+	var parts, names, labelled []string
+	for _, l := range d.Lines {
+		if name, ok := l.Congestion.Get(); ok {
+			names = append(names, clean(name))
+			labelled = append(labelled, clean(name)+" "+clean(l.Label))
+		}
+	}
+	switch same := slices.Compact(names); {
+	case len(same) == 1:
+		parts = append(parts, "congestion control "+same[0])
+	case len(same) > 1:
+		parts = append(parts, "congestion control "+strings.Join(labelled, ", "))
+	}
+	near, nearKnown := d.Header.NearQdisc.Get()
+	far, farKnown := d.Header.FarQdisc.Get()
+	switch {
+	case nearKnown && farKnown && near == far:
+		parts = append(parts, "qdisc "+clean(near)+" both ends")
+	case nearKnown && farKnown:
+		parts = append(parts, "qdisc "+clean(near)+" near, "+clean(far)+" far")
+	case nearKnown:
+		parts = append(parts, "qdisc "+clean(near)+" near")
+	case farKnown:
+		parts = append(parts, "qdisc "+clean(far)+" far")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// mtus says what the two ends use.
+func mtus(near, far fact.Of[int]) string {
+	a, aKnown := near.Get()
+	b, bKnown := far.Get()
+	switch {
+	case !aKnown && !bKnown:
+		return "MTU unknown"
+	case aKnown && bKnown && a == b:
+		return fmt.Sprintf("MTU %d both ends", a)
+	}
+	show := func(v int, known bool) string {
+		if !known {
+			return "unknown"
+		}
+		return fmt.Sprint(v)
+	}
+	return fmt.Sprintf("MTU %s near, %s far", show(a, aKnown), show(b, bKnown))
+}
+
+func (p *printer) lines(d report.Document) {
+	var rows [][]cell
+	var loaded []string
+	for _, l := range d.Lines {
+		share, retransmits := "", "retransmits unknown"
+		if v, ok := l.Share.Get(); ok {
+			share = report.FormatShare(v) + " of link"
+		}
+		if v, ok := l.Retransmits.Get(); ok {
+			retransmits = plural(v, "retransmit")
+		}
+		label := l.Label
+		if d.Kind == model.KindRun && l.Setting != "" {
+			label += " (" + l.Setting + ")"
+		}
+		row := []cell{left(label), right(l.Goodput.String()), right(share), right(retransmits), left("CPU " + cpu(l.NearCPU) + " / " + cpu(l.FarCPU))}
+		rows = append(rows, row)
+		if v, ok := l.LoadedRTT.Get(); ok {
+			loaded = append(loaded, units.FormatDuration(v)+" "+clean(l.Label))
+		}
+	}
+	p.grid(rows, nil)
+	if rtt, ok := d.Header.RTT.Get(); ok && len(loaded) > 0 {
+		p.paragraph(plain, "latency "+units.FormatDuration(rtt)+" at best; the flow's own: "+strings.Join(loaded, ", "), 2)
+	}
+	if len(rows) > 0 {
+		p.gap()
+	}
+}
+
+func cpu(v fact.Of[float64]) string {
+	if share, ok := v.Get(); ok {
+		return fmt.Sprintf("%.0f %%", 100*share)
+	}
+	return "unknown"
+}
+
+func (p *printer) finding(f report.Finding) {
+	p.paragraph(plain, f.Text, 2)
+	if len(f.Knobs) > 0 {
+		text := "could help: " + knobs(f.Knobs)
+		if f.Host != "" {
+			text += " on " + f.Host
+		}
+		p.paragraph(dim, text, 4)
+	}
+}
+
+func knobs(ids []model.KnobID) string {
+	var names []string
+	for _, id := range ids {
+		names = append(names, string(id))
+	}
+	return strings.Join(names, ", ")
+}
+
+// classic prints one table for each direction and basis, or, of a session with
+// one setting, one for each basis. A table of single runs would only repeat
+// the lines of the head, and is left out.
+func (p *printer) classic(d report.Document) {
+	type group struct {
+		label string
+		basis report.Basis
+	}
+	var order []group
+	rows := map[group][][]cell{}
+	one := oneSetting(d.Classic)
+	for _, c := range d.Classic {
+		g, first := group{" " + c.Label, c.Basis}, c.Setting
+		if one {
+			g.label, first = "", c.Label
+		}
+		if one && c.Basis == report.OverRuns && c.N == 1 {
+			continue
+		}
+		if rows[g] == nil {
+			order = append(order, g)
+		}
+		rows[g] = append(rows[g], []cell{
+			left(first), right(fmt.Sprint(c.N)), right(c.Average.String()), right(c.Median.String()), right(c.Min.String()), right(c.Max.String()),
+		})
+	}
+	first := "setting"
+	if one {
+		first = "direction"
+	}
+	for _, g := range order {
+		title := "goodput" + g.label + ", over " + string(g.basis)
+		if g.basis == report.OverIntervals {
+			title += " (not independent)"
+		}
+		p.paragraph(bold, title, 2)
+		p.grid(rows[g], []cell{left(first), right("n"), right("average"), right("median"), right("min"), right("max")})
+		p.gap()
+	}
+}
+
+func oneSetting(rows []report.Classic) bool {
+	for _, c := range rows {
+		if c.Setting != rows[0].Setting {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *printer) changes(all []report.Changes) {
+	for _, c := range all {
+		p.paragraph(plain, c.Text, 2)
+		for _, open := range c.Open {
+			p.paragraph(yellow, open, 4)
+		}
+	}
+	if len(all) > 0 {
+		p.gap()
+	}
+}
+
+func (p *printer) ending(d report.Document) {
+	if d.State != model.SessionDone || d.Kind == model.KindRun {
+		p.paragraph(plain, d.Ending, 2)
+	}
+	for _, n := range d.Next {
+		p.command(n)
+	}
+}
+
+// widthForTimes is the least width of a list with a column of times; the ID
+// begins with the time too.
+const widthForTimes = 100
+
+// RenderList writes a list of sessions, one a line.
+func RenderList(w io.Writer, l report.List, o Options) error {
+	p := newPrinter(o)
+	if len(l.Sessions) == 0 {
+		p.line("no sessions yet")
+		return p.flush(w)
+	}
+	header := []cell{left("id"), left("kind"), left("far end"), left("state"), right("runs"), left("title")}
+	started := p.width >= widthForTimes
+	if started {
+		header = append([]cell{header[0], left("started")}, header[1:]...)
+	}
+	var rows [][]cell
+	for _, s := range l.Sessions {
+		row := []cell{whole(s.ID)}
+		if started {
+			row = append(row, whole(s.Created.In(p.zone).Format("2006-01-02 15:04")))
+		}
+		rows = append(rows, append(row, whole(string(s.Kind)), left(s.Far), whole(string(s.State)), right(fmt.Sprint(s.Runs)), left(s.Title)))
+	}
+	p.grid(rows, header)
+	return p.flush(w)
+}
+
+// plural returns n with its noun in the right number.
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// command prints a step. The command is never broken: people copy it.
+func (p *printer) command(n report.Step) {
+	text := clean(n.What) + ": " + clean(n.Command)
+	if columns(text)+2 <= p.width {
+		p.line("  " + p.paint(dim, text))
+		return
+	}
+	p.line("  " + p.paint(dim, clean(n.What)+":"))
+	p.line("    " + p.paint(dim, clean(n.Command)))
+}

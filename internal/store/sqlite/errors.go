@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"linerate/internal/store"
+)
+
+// explain wraps the sentinel that callers test for around what the system or
+// SQLite said of the file at path, and adds what to do. Other errors stay as
+// they are.
+func explain(err error, path string) error {
+	switch {
+	case err == nil, errors.Is(err, store.ErrForeign):
+		return err
+	case isFull(err, path):
+		return fmt.Errorf("%w (free some, or keep results elsewhere: --db PATH): %w", store.ErrFull, err)
+	case isDenied(err):
+		return fmt.Errorf("%w (keep results elsewhere: --db PATH, or for this command only: --db %s): %w",
+			fs.ErrPermission, Memory, err)
+	case errors.Is(err, sqlite3.NOTADB), errors.Is(err, sqlite3.CORRUPT):
+		return fmt.Errorf("%w, or damaged: %w", store.ErrForeign, err)
+	}
+	return err
+}
+
+// isFull knows a full disk, and a used-up quota, from everything else.
+func isFull(err error, path string) bool {
+	switch {
+	case errors.Is(err, sqlite3.FULL), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return true
+	case path == Memory, !errors.Is(err, sqlite3.IOERR):
+		return false
+	}
+	return probe(filepath.Dir(path))
+}
+
+// probeSize is more than what SQLite writes at once: a page and its frame header.
+const probeSize = 64 << 10
+
+// probe reports whether a small file in dir meets a full disk. The SQLite
+// driver loses the system's error on a write to its log ("disk I/O error"), so
+// that asking again is the only way to know.
+func probe(dir string) (full bool) {
+	f, err := os.CreateTemp(dir, ".linerate-probe-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, probeSize))
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// isDenied knows missing rights and file systems mounted read-only.
+func isDenied(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+		errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.PERM)
+}
+
+// isDuplicate knows a row whose key is there already.
+func isDuplicate(err error) bool {
+	return errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) || errors.Is(err, sqlite3.CONSTRAINT_PRIMARYKEY)
+}

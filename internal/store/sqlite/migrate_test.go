@@ -1,0 +1,204 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/store"
+)
+
+// raw runs script in the database at path, past the store.
+func raw(t *testing.T, path, script string) {
+	t.Helper()
+	db, err := driver.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVersion1 reads a file as the first version of the tables wrote it.
+func TestVersion1(t *testing.T) {
+	script, err := os.ReadFile("testdata/version1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "v1.db")
+	raw(t, path, string(script))
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sess, err := s.Session(t.Context(), "20261121")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Date(2026, 11, 21, 1, 32, 9, 500, time.UTC); !sess.Created.Equal(want) {
+		t.Errorf("created %v, want %v", sess.Created, want)
+	}
+	if rate, ok := sess.WireRate.Get(); !ok || rate != 1e9 {
+		t.Errorf("wire rate %v, known %v", rate, ok)
+	}
+	if got := sess.Plan.Margin; got != units.Percent(3) || sess.Plan.Seed != 18446744073709551615 {
+		t.Errorf("plan margin %v, seed %d", got, sess.Plan.Seed)
+	}
+	if len(sess.Runs) != 2 || len(sess.Changes) != 1 || len(sess.Verdicts) != 1 {
+		t.Fatalf("%d runs, %d changes, %d verdicts", len(sess.Runs), len(sess.Changes), len(sess.Verdicts))
+	}
+	if v, ok := sess.Runs[1].Value(model.To, model.Goodput); !ok || v != 941.5e6 || sess.Runs[1].Flow.Duration != 20*time.Second {
+		t.Errorf("run 2: goodput %v, %v; duration %v", v, ok, sess.Runs[1].Flow.Duration)
+	}
+	if v := sess.Verdicts[0]; v.Outcome != model.Better || v.Evidence == nil || *v.Evidence != 138.859354 || v.P != nil {
+		t.Errorf("verdict %+v", v)
+	}
+	samples, err := s.Samples(t.Context(), "last", 2)
+	if err != nil || len(samples) != 2 || !samples[0].Omitted || samples[1].Value != 941.5e6 {
+		t.Errorf("samples %v, %v", samples, err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	ours := func(t *testing.T, path string) {
+		s, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Close(), s.Close()); err != nil { // Close is idempotent
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name string
+		make func(t *testing.T, path string)
+		want error
+		say  string
+	}{
+		{"newer tables", func(t *testing.T, path string) {
+			ours(t, path)
+			raw(t, path, "PRAGMA user_version = 99")
+		}, store.ErrNewer, "its tables have version 99, this linerate knows 1"},
+		{"foreign tables", func(t *testing.T, path string) { raw(t, path, "CREATE TABLE t (x)") }, store.ErrForeign, "not a store of linerate"},
+		{"foreign application", func(t *testing.T, path string) { raw(t, path, "PRAGMA application_id = 1") }, store.ErrForeign, "not a store of linerate"},
+		{"not SQLite", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("time,rate\n", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, store.ErrForeign, "or damaged"},
+		{"folder", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, "results.db"},
+		{"file as folder", func(*testing.T, string) {}, nil, "results.db"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "results.db")
+			test.make(t, path)
+			if test.name == "file as folder" {
+				ours(t, path)
+				path = filepath.Join(path, "inside.db")
+			}
+			s, err := Open(t.Context(), path)
+			if err == nil {
+				t.Fatal(errors.Join(errors.New("opened"), s.Close()))
+			}
+			if test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("%v: does not wrap %v", err, test.want)
+			}
+			if !strings.Contains(err.Error(), test.say) {
+				t.Errorf("%v: does not say %q", err, test.say)
+			}
+		})
+	}
+}
+
+// TestMigrateSteps demands that only missing steps run, in order, and that a
+// step that fails leaves everything as it was.
+func TestMigrateSteps(t *testing.T) {
+	db, err := driver.Open(Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	defer db.Close()
+	files := fstest.MapFS{
+		"0001_a.sql": {Data: []byte("CREATE TABLE log (step INTEGER); INSERT INTO log VALUES (1)")},
+		"0002_b.sql": {Data: []byte("INSERT INTO log VALUES (2)")},
+		"README":     {Data: []byte("not a step")},
+	}
+	check := func(want ...int) {
+		t.Helper()
+		if got := steps(t.Context(), t, db); !slices.Equal(got, want) {
+			t.Errorf("steps %v, want %v", got, want)
+		}
+	}
+	for range 2 {
+		if err := migrate(t.Context(), db, files); err != nil {
+			t.Fatal(err)
+		}
+		check(1, 2)
+	}
+	files["0003_c.sql"] = &fstest.MapFile{Data: []byte("INSERT INTO log VALUES (3)")}
+	files["0004_d.sql"] = &fstest.MapFile{Data: []byte("INSERT INTO log VALUES (4); INSERT INTO nowhere VALUES (4)")}
+	if err := migrate(t.Context(), db, files); err == nil || !strings.Contains(err.Error(), "0004_d.sql") {
+		t.Errorf("error %v does not name the step", err)
+	}
+	check(1, 2)
+	delete(files, "0004_d.sql")
+	if err := migrate(t.Context(), db, files); err != nil {
+		t.Fatal(err)
+	}
+	check(1, 2, 3)
+	delete(files, "0003_c.sql")
+	if err := migrate(t.Context(), db, files); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("older build: %v, want ErrNewer", err)
+	}
+}
+
+func steps(ctx context.Context, t *testing.T, db *sql.DB) []int {
+	t.Helper()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	all, err := queryAll(ctx, tx, func(scan func(...any) error) (n int, err error) {
+		err = scan(&n)
+		return n, err
+	}, "SELECT step FROM log ORDER BY rowid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestMigrationNames demands numbers without gaps, since the count is the version.
+func TestMigrationNames(t *testing.T) {
+	names, err := fs.Glob(migrations(), "*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for i, name := range names {
+		if want := []byte{'0', '0', '0' + byte((i+1)/10), '0' + byte((i+1)%10), '_'}; !strings.HasPrefix(name, string(want)) {
+			t.Errorf("%s: want prefix %s", name, want)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/store/sqlite"
+)
+
+// childEnv tells the test binary to act as one of children instead.
+const childEnv = "LINERATE_STORE_TEST_CHILD"
+
+// samplesPerRun is what a child stores with each run.
+const samplesPerRun = 500
+
+func TestMain(m *testing.M) {
+	job := os.Getenv(childEnv)
+	if job == "" {
+		os.Exit(m.Run())
+	}
+	if err := runChild(context.Background(), job, os.Args[len(os.Args)-1]); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// runChild does job on the store at path.
+func runChild(ctx context.Context, job, path string) error {
+	switch job {
+	case "endless":
+		return writeRuns(ctx, path, job, 1<<30)
+	case "first", "second":
+		return writeRuns(ctx, path, job, 20)
+	}
+	return runLinuxChild(ctx, job, path)
+}
+
+// writeRuns stores a session with so many runs and prints the number of each
+// when it is stored.
+func writeRuns(ctx context.Context, path, id string, runs int) error {
+	s, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	err = s.CreateSession(ctx, model.Session{ID: id, State: model.SessionRunning})
+	for n := 1; err == nil && n <= runs; n++ {
+		if err = addRun(ctx, s, id, n); err == nil {
+			fmt.Println(n)
+		}
+	}
+	return errors.Join(err, s.Close())
+}
+
+func addRun(ctx context.Context, s *sqlite.Store, id string, n int) error {
+	samples := make([]model.Sample, samplesPerRun)
+	for i := range samples {
+		samples[i] = model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: time.Duration(i), Value: float64(n)}
+	}
+	return s.AddRun(ctx, id, model.Run{Number: n, State: model.RunValid}, samples, []model.Change{{Run: n, Knob: "k"}})
+}
+
+// child returns the test binary, ready to do job on the store at path.
+func child(t *testing.T, job, path string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, path)
+	cmd.Env = append(os.Environ(), childEnv+"="+job)
+	return cmd
+}
+
+// TestKilled kills a writer in the middle of its work. What it said was stored
+// must be there, whole; of the run under way, nothing.
+func TestKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.db")
+	cmd := child(t, "endless", path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stored := 0
+	for lines := bufio.NewScanner(out); stored < 5 && lines.Scan(); stored++ {
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the writer ended by itself")
+	}
+	if stored < 5 {
+		t.Fatalf("the writer stored %d runs only", stored)
+	}
+	checkWhole(t, path, "endless", stored)
+}
+
+// checkWhole demands at least so many runs of session id, numbered without
+// gaps, each with all its samples and its change, in a sound file that takes
+// another run.
+func checkWhole(t *testing.T, path, id string, least int) {
+	t.Helper()
+	s := open(t, path)
+	sess, err := s.Session(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sess.Runs) < least || len(sess.Changes) != len(sess.Runs) {
+		t.Errorf("%d runs and %d changes, want at least %d of both", len(sess.Runs), len(sess.Changes), least)
+	}
+	for i, r := range sess.Runs {
+		samples, err := s.Samples(t.Context(), id, r.Number)
+		if err != nil || r.Number != i+1 || len(samples) != samplesPerRun {
+			t.Errorf("run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
+		}
+	}
+	if err := addRun(t.Context(), s, id, len(sess.Runs)+1); err != nil {
+		t.Error(err)
+	}
+	integrity(t, path)
+}
+
+func integrity(t *testing.T, path string) {
+	t.Helper()
+	db, err := driver.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var verdict string
+	if err := db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		t.Errorf("integrity check: %s, %v", verdict, err)
+	}
+	var row sql.NullString
+	if err := db.QueryRowContext(t.Context(), "PRAGMA foreign_key_check").Scan(&row); !errors.Is(err, sql.ErrNoRows) {
+		t.Errorf("foreign keys: %v, %v", row, err)
+	}
+}
+
+// TestTwoProcesses lets two processes make and fill one file at once.
+func TestTwoProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.db")
+	ids := []string{"first", "second"}
+	done := make(chan error, len(ids))
+	for _, id := range ids {
+		cmd := child(t, id, path)
+		go func() {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				done <- fmt.Errorf("%s: %w: %s", id, err, out)
+				return
+			}
+			done <- nil
+		}()
+	}
+	for range ids {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, id := range ids {
+		checkWhole(t, path, id, 20)
+	}
+}
+
+// TestBulk stores one long run and demands that its cost per sample is not
+// that of a transaction each: 10,000 samples must cost less than 100 runs of
+// one sample do.
+func TestBulk(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "results.db"))
+	if err := s.CreateSession(t.Context(), model.Session{ID: "bulk"}); err != nil {
+		t.Fatal(err)
+	}
+	clock := func(f func() error) time.Duration {
+		t.Helper()
+		began := time.Now()
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	one := make([]model.Sample, 1)
+	single := clock(func() error {
+		for n := range 100 {
+			if err := s.AddRun(t.Context(), "bulk", model.Run{Number: n + 1}, one, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	bulk := clock(func() error {
+		return s.AddRun(t.Context(), "bulk", model.Run{Number: 1000}, make([]model.Sample, 10_000), nil)
+	})
+	t.Logf("10,000 samples in one run: %v; 100 runs of one sample: %v", bulk, single)
+	if bulk > 100*single {
+		t.Errorf("10,000 samples took %v, 100 runs %v", bulk, single)
+	}
+	items, err := s.Sessions(t.Context(), store.Filter{})
+	if err != nil || len(items) != 1 {
+		t.Error(items, err)
+	}
+}

@@ -1,0 +1,312 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+)
+
+// Session returns the session that ref names: an ID, the beginning of exactly
+// one ID, "last", or "-1" for the newest, "-2" for the one before. Times are in
+// UTC, and what was empty is nil. The error wraps store.ErrNotFound, or is a
+// *store.AmbiguousError.
+func (s *Store) Session(ctx context.Context, ref string) (model.Session, error) {
+	var sess model.Session
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		pk, err := resolve(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		sess, err = readSession(ctx, tx, pk)
+		if err != nil {
+			return err
+		}
+		if sess.Runs, err = readRuns(ctx, tx, pk); err != nil {
+			return err
+		}
+		if sess.Changes, err = readChanges(ctx, tx, pk); err != nil {
+			return err
+		}
+		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
+		return err
+	})
+	return sess, wrap("read session", ref, err)
+}
+
+// Samples returns the samples of the run of that number of the session that
+// ref names, in the order in which they were stored. The error wraps
+// store.ErrNotFound where there is no such session or run.
+func (s *Store) Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error) {
+	var samples []model.Sample
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		session, err := resolve(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		var run int64
+		err = tx.QueryRowContext(ctx, `SELECT pk FROM runs WHERE session = ? AND number = ?`, session, runNumber).Scan(&run)
+		if errors.Is(err, sql.ErrNoRows) {
+			return store.ErrNotFound
+		} else if err != nil {
+			return err
+		}
+		samples, err = queryAll(ctx, tx, scanSample, `SELECT host, direction, metric, start_ns, length_ns, value, omitted
+			FROM samples WHERE run = ? ORDER BY seq`, run)
+		return err
+	})
+	return samples, wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
+}
+
+// Sessions lists the sessions that f picks, newest first.
+func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, error) {
+	since, limit := "", -1 // LIMIT -1 is none
+	if !f.Since.IsZero() {
+		since = timeText(f.Since)
+	}
+	if f.Limit > 0 {
+		limit = f.Limit
+	}
+	var items []store.Item
+	err := s.read(ctx, func(tx *sql.Tx) (err error) {
+		items, err = queryAll(ctx, tx, scanItem, `SELECT id, kind, title, near, far, created, ended, state, reason, planned_runs,
+			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = ?1)
+			FROM sessions WHERE (?2 = '' OR kind = ?2) AND (?3 = '' OR state = ?3) AND (?4 = '' OR far = ?4)
+			AND created >= ?5 ORDER BY created DESC, id DESC LIMIT ?6`,
+			model.RunValid, f.Kind, f.State, f.Far, since, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	return items, nil
+}
+
+// resolve returns the row of the session that ref names.
+func resolve(ctx context.Context, tx *sql.Tx, ref string) (int64, error) {
+	if n, ok := store.Recent(ref); ok {
+		var pk int64
+		err := tx.QueryRowContext(ctx, `SELECT pk FROM sessions ORDER BY created DESC, id DESC LIMIT 1 OFFSET ?`, n-1).Scan(&pk)
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, store.ErrNotFound
+		}
+		return pk, err
+	}
+	pk, err := sessionKey(ctx, tx, ref)
+	if !errors.Is(err, store.ErrNotFound) || ref == "" {
+		return pk, err
+	}
+	ids, err := queryAll(ctx, tx, func(scan func(...any) error) (id string, err error) {
+		err = scan(&id)
+		return id, err
+	}, `SELECT id FROM sessions WHERE substr(id, 1, length(?1)) = ?1 ORDER BY created DESC, id DESC`, ref)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(ids) == 0:
+		return 0, store.ErrNotFound
+	case len(ids) > 1:
+		return 0, &store.AmbiguousError{Ref: ref, IDs: ids}
+	}
+	return sessionKey(ctx, tx, ids[0])
+}
+
+func readSession(ctx context.Context, tx *sql.Tx, pk int64) (model.Session, error) {
+	var (
+		sess                                              model.Session
+		created                                           string
+		ended                                             sql.NullString
+		wire, command, plan, hosts, found, plats, warning string
+	)
+	err := tx.QueryRowContext(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
+		wire_rate_json, command_json, plan_json, hosts_json, findings_json, plateaus_json, warnings_json
+		FROM sessions WHERE pk = ?`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
+		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &hosts, &found, &plats, &warning)
+	if err != nil {
+		return sess, err
+	}
+	var d decoder
+	sess.Created, sess.Ended = d.time(created), d.time(ended.String)
+	d.json(wire, &sess.WireRate)
+	d.json(command, &sess.Command)
+	d.json(plan, &sess.Plan)
+	d.json(hosts, &sess.Hosts)
+	d.json(found, &sess.Findings)
+	d.json(plats, &sess.Plateaus)
+	d.json(warning, &sess.Warnings)
+	return sess, d.err
+}
+
+// readRuns returns the runs of a session by number, each with its values.
+func readRuns(ctx context.Context, tx *sql.Tx, session int64) ([]model.Run, error) {
+	runs, err := queryAll(ctx, tx, scanRun, `SELECT number, block, attempt, position, setting, started, ended, state,
+		reason, lost_contact, flow_json, ends_json, warnings_json FROM runs WHERE session = ? ORDER BY number`, session)
+	if err != nil {
+		return nil, err
+	}
+	type numbered struct {
+		run   int
+		value model.Value
+	}
+	values, err := queryAll(ctx, tx, func(scan func(...any) error) (v numbered, err error) {
+		var x sql.NullFloat64
+		err = scan(&v.run, &v.value.Direction, &v.value.Metric, &x)
+		v.value.Value = number(x)
+		return v, err
+	}, `SELECT runs.number, v.direction, v.metric, v.value FROM run_values v JOIN runs ON runs.pk = v.run
+		WHERE runs.session = ? ORDER BY runs.number, v.seq`, session)
+	if err != nil {
+		return nil, err
+	}
+	i := 0
+	for _, v := range values {
+		for runs[i].Number != v.run {
+			i++
+		}
+		runs[i].Values = append(runs[i].Values, v.value)
+	}
+	return runs, nil
+}
+
+func scanRun(scan func(...any) error) (r model.Run, err error) {
+	var (
+		started, ended      sql.NullString
+		flow, ends, warning string
+	)
+	err = scan(&r.Number, &r.Block, &r.Attempt, &r.Position, &r.Setting, &started, &ended, &r.State,
+		&r.Reason, &r.LostContact, &flow, &ends, &warning)
+	if err != nil {
+		return r, err
+	}
+	var d decoder
+	r.Started, r.Ended = d.time(started.String), d.time(ended.String)
+	d.json(flow, &r.Flow)
+	d.json(ends, &r.Ends)
+	d.json(warning, &r.Warnings)
+	return r, d.err
+}
+
+func readChanges(ctx context.Context, tx *sql.Tx, session int64) ([]model.Change, error) {
+	return queryAll(ctx, tx, func(scan func(...any) error) (c model.Change, err error) {
+		err = scan(&c.Run, &c.Host, &c.Knob, &c.Native, &c.Old, &c.New, &c.State, &c.Detail)
+		return c, err
+	}, `SELECT run, host, knob, native, old_value, new_value, state, detail FROM changes WHERE session = ? ORDER BY seq`, session)
+}
+
+func readVerdicts(ctx context.Context, tx *sql.Tx, session int64) ([]model.Verdict, error) {
+	return queryAll(ctx, tx, scanVerdict, `SELECT setting, baseline, direction, metric, outcome, size, blocks, estimate,
+		low, high, confidence, method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json
+		FROM verdicts WHERE session = ? ORDER BY seq`, session)
+}
+
+func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
+	var (
+		estimate, low, high sql.NullFloat64
+		p, evidence         sql.Null[float64]
+		family              sql.NullString
+		warning             string
+	)
+	err = scan(&v.Setting, &v.Baseline, &v.Direction, &v.Metric, &v.Outcome, &v.Size, &v.Blocks, &estimate, &low, &high,
+		&v.Interval.Confidence, &v.Interval.Method, &family, &p, &evidence, &v.MoreBlocks, &v.Reason, &v.IsTwin, &warning)
+	if err != nil {
+		return v, err
+	}
+	v.Estimate = number(estimate)
+	v.Interval.Low, v.Interval.High = model.Bound(math.Inf(-1)), model.Bound(math.Inf(1))
+	if low.Valid {
+		v.Interval.Low = model.Bound(low.Float64)
+	}
+	if high.Valid {
+		v.Interval.High = model.Bound(high.Float64)
+	}
+	if p.Valid {
+		v.P = &p.V
+	}
+	if evidence.Valid {
+		v.Evidence = &evidence.V
+	}
+	var d decoder
+	if family.Valid {
+		d.json(family.String, &v.Family)
+	}
+	d.json(warning, &v.Warnings)
+	return v, d.err
+}
+
+func scanSample(scan func(...any) error) (x model.Sample, err error) {
+	var value sql.NullFloat64
+	err = scan(&x.Host, &x.Direction, &x.Metric, &x.Start, &x.Length, &value, &x.Omitted)
+	x.Value = number(value)
+	return x, err
+}
+
+func scanItem(scan func(...any) error) (it store.Item, err error) {
+	var (
+		created string
+		ended   sql.NullString
+	)
+	err = scan(&it.ID, &it.Kind, &it.Title, &it.Near, &it.Far, &created, &ended, &it.State, &it.Reason, &it.MaxRuns, &it.Runs)
+	if err != nil {
+		return it, err
+	}
+	var d decoder
+	it.Created, it.Ended = d.time(created), d.time(ended.String)
+	return it, d.err
+}
+
+// queryAll returns all rows of a query, each made by read.
+func queryAll[T any](ctx context.Context, tx *sql.Tx, read func(scan func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := rows.Close(); err == nil {
+			err = e
+		}
+	}()
+	for rows.Next() {
+		v, err := read(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// decoder reads texts of the store and keeps the first error.
+type decoder struct{ err error }
+
+func (d *decoder) json(text string, into any) {
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(into); err != nil && d.err == nil {
+		d.err = fmt.Errorf("stored JSON: %w", err)
+	}
+}
+
+// time reads a time; "" is the zero time.
+func (d *decoder) time(text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("stored time: %w", err)
+	}
+	return t.UTC()
+}
+
+// number reads a number; NULL is not a number.
+func number(v sql.NullFloat64) float64 {
+	if !v.Valid {
+		return math.NaN()
+	}
+	return v.Float64
+}

@@ -1,0 +1,160 @@
+// Package sqlite is the store that needs no set-up: one SQLite file.
+//
+// It works in this order:
+//
+//  1. Open makes the file, checks that it is ours, and brings its tables up to
+//     date (migrations/, numbered).
+//  2. CreateSession writes a session with its plan before the first run.
+//  3. AddRun writes each run when it ends, with all its samples, in one
+//     transaction: a crash loses the run under way and nothing else.
+//  4. UpdateSession writes what the session says at its end.
+//  5. Session, Sessions and Samples read it all again.
+//
+// Several processes may use one file at once. The tables are meant to be read
+// with SQL too; migrations/0001_sessions.sql describes their columns.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+)
+
+// Memory is the path of a store that lives as long as the process.
+const Memory = ":memory:"
+
+// busyTimeout is how long a writer waits for another process. The longest
+// transaction, one run's samples, takes well below a second.
+const busyTimeout = 30 * time.Second
+
+// retryAfter is the pause before another look at a file that is being made.
+const retryAfter = 10 * time.Millisecond
+
+// Store is an open file of sessions. It is safe for concurrent use.
+type Store struct {
+	db   *sql.DB
+	path string
+}
+
+// Open opens the store at path, or one in memory for Memory, and makes it and
+// its folders (for this user only) where they do not exist. Errors wrap
+// fs.ErrPermission, store.ErrFull, store.ErrNewer or store.ErrForeign where
+// that is the cause.
+func Open(ctx context.Context, path string) (*Store, error) {
+	if path != Memory {
+		abs, err := touch(path)
+		if err != nil {
+			return nil, fmt.Errorf("open results %s: %w", path, explain(err, path))
+		}
+		path = abs
+	}
+	db, err := driver.Open(path, configure)
+	if err != nil {
+		return nil, fmt.Errorf("open results %s: %w", path, explain(err, path))
+	}
+	// One connection: SQLite has one writer anyway, calls are short, and a
+	// second connection to memory would be a second, empty database.
+	db.SetMaxOpenConns(1)
+	db.SetMaxIdleConns(1)
+	s := &Store{db: db, path: path}
+	if err := patiently(ctx, func() error { return migrate(ctx, db, migrations()) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("open results %s: %w", path, explain(err, path)), db.Close())
+	}
+	return s, nil
+}
+
+// Path returns the absolute path of the file, or Memory.
+func (s *Store) Path() string { return s.path }
+
+// Close closes the file. It is idempotent.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close results %s: %w", s.path, explain(err, s.path))
+	}
+	return nil
+}
+
+// touch makes path and its folders and returns its absolute form. It finds
+// out what the system says of the file before SQLite does, because SQLite
+// keeps only a number of it.
+func touch(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(abs), 0o700); err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return abs, f.Close()
+}
+
+// configure sets up a new connection. WAL lets others read while one writes
+// (sqlite.org/wal.html); with synchronous FULL a committed run survives a
+// power cut (sqlite.org/pragma.html#pragma_synchronous).
+func configure(c *sqlite3.Conn) error {
+	if err := c.BusyTimeout(busyTimeout); err != nil {
+		return err
+	}
+	return c.Exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON`)
+}
+
+// patiently repeats f while another process holds the file. SQLite itself does
+// not wait where two connections switch a new file to WAL at once: it fails
+// with BUSY, whatever the timeout (sqlite.org/wal.html section 9).
+func patiently(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, busyTimeout)
+	defer cancel()
+	for {
+		err := f()
+		if !errors.Is(err, sqlite3.BUSY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// write runs f in one transaction that holds the write lock from its start, so
+// that it never has to give up half-way for another writer.
+func (s *Store) write(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		return explain(err, s.path)
+	}
+	if err := f(tx); err != nil {
+		return explain(errors.Join(err, ignoreDone(tx.Rollback())), s.path)
+	}
+	return explain(tx.Commit(), s.path)
+}
+
+// read runs f on one snapshot of the store.
+func (s *Store) read(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return explain(err, s.path)
+	}
+	return explain(errors.Join(f(tx), ignoreDone(tx.Rollback())), s.path)
+}
+
+// ignoreDone drops the error of ending a transaction that has ended: by its
+// context, or by SQLite itself when the disk is full.
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, sqlite3.ERROR) {
+		return nil
+	}
+	return err
+}

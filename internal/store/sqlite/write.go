@@ -1,0 +1,291 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+)
+
+// CreateSession stores sess, its plan, and the runs and changes that it has
+// already (when it comes from elsewhere). The error wraps fs.ErrExist where a
+// session of that ID is there, store.ErrFull where the disk is full.
+func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		pk, err := insertSession(ctx, tx, &sess)
+		if err != nil {
+			return err
+		}
+		for i := range sess.Runs {
+			if err := insertRun(ctx, tx, pk, &sess.Runs[i], nil); err != nil {
+				return err
+			}
+		}
+		if err := insertChanges(ctx, tx, pk, sess.Changes); err != nil {
+			return err
+		}
+		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
+	})
+	return wrap("create session", sess.ID, err)
+}
+
+// UpdateSession replaces what the stored session of that ID says about itself:
+// title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus and
+// warnings. Its plan, runs and changes stay as they are: AddRun and SetChanges
+// write those. The error wraps store.ErrNotFound where there is no such session.
+func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		pk, err := sessionKey(ctx, tx, sess.ID)
+		if err != nil {
+			return err
+		}
+		var j encoder
+		args := []any{
+			sess.Title, nullTime(sess.Ended), sess.State, sess.Reason, wireRate(&sess), j.text(sess.WireRate),
+			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), pk,
+		}
+		if j.err != nil {
+			return j.err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET title = ?, ended = ?, state = ?, reason = ?,
+			wire_rate = ?, wire_rate_json = ?, hosts_json = ?, findings_json = ?, plateaus_json = ?,
+			warnings_json = ? WHERE pk = ?`, args...)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM verdicts WHERE session = ?`, pk); err != nil {
+			return err
+		}
+		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
+	})
+	return wrap("update session", sess.ID, err)
+}
+
+// AddRun stores a run of the session with that ID when it has ended, with all
+// its samples, and appends the changes made for it, in one transaction. The
+// error wraps store.ErrNotFound without such a session, fs.ErrExist where it
+// has a run of that number, store.ErrFull where the disk is full; nothing of
+// the run is stored then.
+func (s *Store) AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID)
+		if err != nil {
+			return err
+		}
+		if err := insertRun(ctx, tx, pk, &run, samples); err != nil {
+			return err
+		}
+		return insertChanges(ctx, tx, pk, changes)
+	})
+	return wrap(fmt.Sprintf("store run %d of session", run.Number), sessionID, err)
+}
+
+// SetChanges replaces all changes of the session with that ID, for what became
+// of them after their runs. The error wraps store.ErrNotFound where there is
+// no such session.
+func (s *Store) SetChanges(ctx context.Context, sessionID string, changes []model.Change) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM changes WHERE session = ?`, pk); err != nil {
+			return err
+		}
+		return insertChanges(ctx, tx, pk, changes)
+	})
+	return wrap("store changes of session", sessionID, err)
+}
+
+// wrap says what was done to which session, and why it went wrong.
+func wrap(operation, id string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isDuplicate(err):
+		return fmt.Errorf("%s %s: %w: %w", operation, id, fs.ErrExist, err)
+	}
+	return fmt.Errorf("%s %s: %w", operation, id, err)
+}
+
+// sessionKey returns the row of the session with exactly that ID.
+func sessionKey(ctx context.Context, tx *sql.Tx, id string) (pk int64, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT pk FROM sessions WHERE id = ?`, id).Scan(&pk)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, store.ErrNotFound
+	}
+	return pk, err
+}
+
+func insertSession(ctx context.Context, tx *sql.Tx, sess *model.Session) (pk int64, err error) {
+	var j encoder
+	args := []any{
+		sess.ID, sess.Kind, sess.Title, sess.Near, sess.Far, sess.Version, timeText(sess.Created),
+		nullTime(sess.Ended), sess.State, sess.Reason, plannedRuns(&sess.Plan), wireRate(sess),
+		j.text(sess.WireRate), j.text(sess.Command), j.text(sess.Plan), j.text(sess.Hosts),
+		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings),
+	}
+	if j.err != nil {
+		return 0, j.err
+	}
+	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
+		ended, state, reason, planned_runs, wire_rate, wire_rate_json, command_json, plan_json, hosts_json,
+		findings_json, plateaus_json, warnings_json)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
+
+func insertRun(ctx context.Context, tx *sql.Tx, session int64, r *model.Run, samples []model.Sample) error {
+	var j encoder
+	args := []any{
+		session, r.Number, r.Block, r.Attempt, r.Position, r.Setting, r.Flow.Engine, r.Flow.Direction,
+		nullTime(r.Started), nullTime(r.Ended), r.State, r.Reason, r.LostContact,
+		j.text(r.Flow), j.text(r.Ends), j.text(r.Warnings),
+	}
+	if j.err != nil {
+		return j.err
+	}
+	result, err := tx.ExecContext(ctx, `INSERT INTO runs (session, number, block, attempt, position, setting,
+		engine, direction, started, ended, state, reason, lost_contact, flow_json, ends_json, warnings_json)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+	if err != nil {
+		return err
+	}
+	pk, err := result.LastInsertId()
+	if err != nil {
+		return err
+	}
+	err = insertAll(ctx, tx, `INSERT INTO run_values VALUES (?, ?, ?, ?, ?)`, r.Values,
+		func(i int, v *model.Value) []any {
+			return []any{pk, i, v.Direction, v.Metric, nullNumber(v.Value)}
+		})
+	if err != nil {
+		return err
+	}
+	return insertAll(ctx, tx, `INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, samples,
+		func(i int, x *model.Sample) []any {
+			return []any{pk, i, x.Host, x.Direction, x.Metric, int64(x.Start), int64(x.Length), nullNumber(x.Value), x.Omitted}
+		})
+}
+
+// insertChanges appends changes to those that the session has.
+func insertChanges(ctx context.Context, tx *sql.Tx, session int64, changes []model.Change) error {
+	var first int
+	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(seq) + 1, 0) FROM changes WHERE session = ?`, session).Scan(&first)
+	if err != nil {
+		return err
+	}
+	return insertAll(ctx, tx, `INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, changes,
+		func(i int, c *model.Change) []any {
+			return []any{session, first + i, c.Run, c.Host, c.Knob, c.Native, c.Old, c.New, c.State, c.Detail}
+		})
+}
+
+func insertVerdicts(ctx context.Context, tx *sql.Tx, session int64, verdicts []model.Verdict) error {
+	var j encoder
+	err := insertAll(ctx, tx, `INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		verdicts, func(i int, v *model.Verdict) []any {
+			var family any
+			if v.Family != nil {
+				family = j.text(v.Family)
+			}
+			return []any{
+				session, i, v.Setting, v.Baseline, v.Direction, v.Metric, v.Outcome, v.Size, v.Blocks,
+				nullNumber(v.Estimate), nullBound(v.Interval.Low), nullBound(v.Interval.High),
+				v.Interval.Confidence, v.Interval.Method, family, v.P, v.Evidence, v.MoreBlocks, v.Reason,
+				v.IsTwin, j.text(v.Warnings),
+			}
+		})
+	if err != nil {
+		return err
+	}
+	return j.err
+}
+
+// insertAll runs one prepared INSERT for each item; args returns its values.
+func insertAll[T any](ctx context.Context, tx *sql.Tx, query string, items []T, args func(i int, item *T) []any) (err error) {
+	if len(items) == 0 {
+		return nil
+	}
+	stmt, err := tx.PrepareContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := stmt.Close(); err == nil {
+			err = e
+		}
+	}()
+	for i := range items {
+		if _, err := stmt.ExecContext(ctx, args(i, &items[i])...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encoder turns values into JSON texts and keeps the first error.
+type encoder struct{ err error }
+
+func (e *encoder) text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil && e.err == nil {
+		e.err = err
+	}
+	return string(b)
+}
+
+// timeLayout is RFC 3339 with all nine decimals, so that texts sort by time.
+const timeLayout = "2006-01-02T15:04:05.000000000Z07:00"
+
+func timeText(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// nullTime returns NULL for the zero time.
+func nullTime(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return timeText(t)
+}
+
+// nullNumber returns NULL for what is not a number, as SQLite would.
+func nullNumber(v float64) any {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return v
+}
+
+// nullBound returns NULL for an end that the data do not bound.
+func nullBound(b model.Bound) any {
+	if v := float64(b); !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return v
+	}
+	return nil
+}
+
+func wireRate(sess *model.Session) any {
+	if r, ok := sess.WireRate.Get(); ok {
+		return float64(r)
+	}
+	return nil
+}
+
+// plannedRuns returns how many runs the order of p holds.
+func plannedRuns(p *model.Plan) int {
+	n := 0
+	for _, block := range p.Order {
+		n += len(block)
+	}
+	return n * max(1, len(p.Directions))
+}

@@ -1,0 +1,93 @@
+// Package store holds the words that every result store shares: what may go
+// wrong, how sessions are picked, what a list of them shows. The stores
+// themselves are its sub-packages; the interfaces belong to their callers.
+//
+// A session is named in full, or by a reference as people type it:
+//
+//	20261121T013209-x7k2   the whole ID
+//	20261121T0132          the beginning of exactly one ID
+//	last, -1               the newest session; -2 the one before
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// What may go wrong in every store. Errors wrap these, so that errors.Is tells
+// them apart; missing rights wrap fs.ErrPermission, a session or run that is
+// there already fs.ErrExist.
+var (
+	// ErrNotFound says that no session or run fits.
+	ErrNotFound = errors.New("not found")
+	// ErrFull says that the disk under the store has no room left. What was
+	// stored before is intact.
+	ErrFull = errors.New("no space left")
+	// ErrNewer says that the store was written by a newer linerate.
+	ErrNewer = errors.New("written by a newer linerate")
+	// ErrForeign says that the file or database holds something else.
+	ErrForeign = errors.New("not a store of linerate")
+)
+
+// AmbiguousError says that a reference fits more than one session.
+type AmbiguousError struct {
+	Ref string   // as given
+	IDs []string // all that fit, newest first
+}
+
+// shownCandidates bounds how many sessions an AmbiguousError names.
+const shownCandidates = 5
+
+// Error names the first candidates and counts the rest.
+func (e *AmbiguousError) Error() string {
+	shown, rest := e.IDs, ""
+	if len(shown) > shownCandidates {
+		rest = fmt.Sprintf(" and %d more", len(shown)-shownCandidates)
+		shown = shown[:shownCandidates]
+	}
+	return fmt.Sprintf("%q fits %d sessions: %s%s", e.Ref, len(e.IDs), strings.Join(shown, ", "), rest)
+}
+
+// Filter picks sessions for a list. The zero value of a field picks all.
+type Filter struct {
+	Kind  model.Kind         // of this kind only
+	State model.SessionState // in this state only
+	Far   string             // with exactly this far target only
+	Since time.Time          // created at this time or later
+	Limit int                // at most so many, the newest; 0 is all
+}
+
+// Item is one line of a list of sessions. Its JSON form is described by
+// docs/schema/list-v1.schema.json.
+type Item struct {
+	ID      string             `json:"id"`
+	Kind    model.Kind         `json:"kind"`
+	Title   string             `json:"title"`
+	Near    string             `json:"near"`
+	Far     string             `json:"far"`
+	Created time.Time          `json:"created"`
+	Ended   time.Time          `json:"ended,omitzero"` // zero while it runs, and when nobody could tell
+	State   model.SessionState `json:"state"`
+	Reason  string             `json:"reason,omitempty"`
+	Runs    int                `json:"runs"`     // valid ones
+	MaxRuns int                `json:"max_runs"` // that the plan allows; 0 where there is no plan
+}
+
+// Recent reports whether ref asks for a session by age, and for which: 1 is
+// the newest ("last", "-1"), 2 the one before ("-2").
+func Recent(ref string) (n int, ok bool) {
+	if ref == "last" {
+		return 1, true
+	}
+	digits, found := strings.CutPrefix(ref, "-")
+	if !found {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 1
+}

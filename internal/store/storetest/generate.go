@@ -1,0 +1,122 @@
+package storetest
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Session generates any session that a store must keep: every field filled or
+// not, infinite interval ends, unknown facts, all of Unicode. Only what the
+// words of package model promise holds: run numbers ascend and times are in UTC.
+func Session(id string) *rapid.Generator[model.Session] {
+	shape := rapid.MakeCustom[model.Session](config())
+	return rapid.Custom(func(t *rapid.T) model.Session {
+		s := shape.Draw(t, "session")
+		s.ID = id
+		for i := range s.Runs {
+			s.Runs[i].Number = 2*i + 1 // gaps are legal
+		}
+		return s
+	})
+}
+
+// Samples generates samples of a run.
+func Samples() *rapid.Generator[[]model.Sample] {
+	return rapid.SliceOfN(rapid.MakeCustom[model.Sample](config()), 0, 20)
+}
+
+// Diff returns how what was stored differs from what was read, "" if nothing
+// does. Nil and empty are the same, and so are all values that are not numbers.
+func Diff(stored, read any) string {
+	return cmp.Diff(stored, read, cmpopts.EquateEmpty(), cmpopts.EquateNaNs(),
+		cmp.Exporter(func(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[fact.Of[int]]().PkgPath() }))
+}
+
+// maxItems bounds generated slices and maps; sessions nest five of them.
+const maxItems = 3
+
+func config() rapid.MakeConfig {
+	types := map[reflect.Type]*rapid.Generator[any]{
+		reflect.TypeFor[time.Time]():      times().AsAny(),
+		reflect.TypeFor[model.Interval](): intervals().AsAny(),
+	}
+	addFact(types, rapid.String())
+	addFact(types, rapid.Int())
+	addFact(types, rapid.Int64())
+	addFact(types, rapid.Bool())
+	addFact(types, rapid.Float64())
+	addFact(types, rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
+	addFact(types, rapid.Map(rapid.Int64(), func(n int64) units.Bytes { return units.Bytes(n) }))
+	addFact(types, rapid.Map(rapid.Float64(), func(v float64) units.BitRate { return units.BitRate(v) }))
+
+	cfg := rapid.MakeConfig{Types: types}
+	addSlice[model.Run](types, cfg)
+	addSlice[model.Value](types, cfg)
+	addSlice[model.FlowReport](types, cfg)
+	addSlice[model.EndReport](types, cfg)
+	addSlice[model.Assignment](types, cfg)
+	addSlice[model.Setting](types, cfg)
+	addSlice[model.Verdict](types, cfg)
+	addSlice[model.Finding](types, cfg)
+	addSlice[model.HostFacts](types, cfg)
+	addSlice[string](types, cfg)
+	return cfg
+}
+
+// addFact adds facts of what value generates: known or unknown, with any source.
+func addFact[T any](types map[reflect.Type]*rapid.Generator[any], value *rapid.Generator[T]) {
+	types[reflect.TypeFor[fact.Of[T]]()] = rapid.Custom(func(t *rapid.T) fact.Of[T] {
+		if rapid.Bool().Draw(t, "known") {
+			return fact.Known(value.Draw(t, "value"), rapid.String().Draw(t, "source"))
+		}
+		return fact.Unknown[T](rapid.String().Draw(t, "reason"))
+	}).AsAny()
+}
+
+// addSlice adds short slices of T.
+func addSlice[T any](types map[reflect.Type]*rapid.Generator[any], cfg rapid.MakeConfig) {
+	element := rapid.Deferred(func() *rapid.Generator[T] { return rapid.MakeCustom[T](cfg) })
+	types[reflect.TypeFor[[]T]()] = rapid.SliceOfN(element, 0, maxItems).AsAny()
+}
+
+// times generates the zero time and times of this and the next century.
+func times() *rapid.Generator[time.Time] {
+	return rapid.Custom(func(t *rapid.T) time.Time {
+		if rapid.Bool().Draw(t, "zero") {
+			return time.Time{}
+		}
+		const century = 100 * 365 * 24 * int64(time.Hour)
+		return time.Unix(1.5e9, rapid.Int64Range(0, century).Draw(t, "time")).UTC()
+	})
+}
+
+// intervals generates intervals with ends that may be unbounded.
+func intervals() *rapid.Generator[model.Interval] {
+	return rapid.Custom(func(t *rapid.T) model.Interval {
+		end := func(unbounded float64, name string) model.Bound {
+			if rapid.Bool().Draw(t, name+" unbounded") {
+				return model.Bound(unbounded)
+			}
+			return model.Bound(rapid.Float64().Draw(t, name))
+		}
+		return model.Interval{
+			Low:        end(math.Inf(-1), "low"),
+			High:       end(math.Inf(1), "high"),
+			Confidence: rapid.Float64Range(0, 1).Draw(t, "confidence"),
+			Method:     rapid.String().Draw(t, "method"),
+		}
+	})
+}
+
+// id returns the n-th ID of a test, as sessions have them.
+func id(n int) string { return fmt.Sprintf("20261121T0132%02d-x%03d", n/10, n) }

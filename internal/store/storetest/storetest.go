@@ -1,0 +1,377 @@
+// Package storetest is what every result store must do, as tests. A store
+// runs them all with Run:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Store { … })
+//	}
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+)
+
+// Store is what the suite needs of a store.
+type Store interface {
+	CreateSession(ctx context.Context, s model.Session) error
+	UpdateSession(ctx context.Context, s model.Session) error
+	AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error
+	SetChanges(ctx context.Context, sessionID string, changes []model.Change) error
+	Session(ctx context.Context, ref string) (model.Session, error)
+	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
+	Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error)
+}
+
+// Run runs the suite. open returns a new empty store and closes it when its
+// test ends.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	tests := []struct {
+		name string
+		test func(*testing.T, Store)
+	}{
+		{"round trip", RoundTrip},
+		{"run by run", RunByRun},
+		{"update", Update},
+		{"changes", Changes},
+		{"references", References},
+		{"list", List},
+		{"missing", Missing},
+		{"duplicates", Duplicates},
+		{"not numbers", NotNumbers},
+		{"cancelled", Cancelled},
+		{"concurrent", Concurrent},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.test(t, open(t)) })
+	}
+}
+
+// RoundTrip demands that any session reads as it was created.
+func RoundTrip(t *testing.T, s Store) {
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		want := Session(fmt.Sprintf("s%d", n)).Draw(r, "session")
+		if err := s.CreateSession(t.Context(), want); err != nil {
+			r.Fatal(err)
+		}
+		got, err := s.Session(t.Context(), want.ID)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if d := Diff(want, got); d != "" {
+			r.Fatalf("stored (-) and read (+) differ:\n%s", d)
+		}
+	})
+}
+
+// RunByRun demands that a session stored as it grows reads as the whole, and
+// that samples stay in their order.
+func RunByRun(t *testing.T, s Store) {
+	n := 0
+	rapid.Check(t, func(r *rapid.T) {
+		n++
+		want := Session(fmt.Sprintf("s%d", n)).Draw(r, "session")
+		start := model.Session{ID: want.ID, Kind: want.Kind, Command: want.Command, Near: want.Near, Far: want.Far,
+			Version: want.Version, Created: want.Created, State: model.SessionRunning, Plan: want.Plan}
+		if err := s.CreateSession(t.Context(), start); err != nil {
+			r.Fatal(err)
+		}
+		for i, run := range want.Runs {
+			samples := Samples().Draw(r, "samples")
+			var changes []model.Change
+			if i == len(want.Runs)-1 {
+				changes = want.Changes
+			}
+			if err := s.AddRun(t.Context(), want.ID, run, samples, changes); err != nil {
+				r.Fatal(err)
+			}
+			got, err := s.Samples(t.Context(), want.ID, run.Number)
+			if err != nil {
+				r.Fatal(err)
+			}
+			if d := Diff(samples, got); d != "" {
+				r.Fatalf("samples stored (-) and read (+) differ:\n%s", d)
+			}
+		}
+		if len(want.Runs) == 0 {
+			want.Changes = nil
+		}
+		if err := s.UpdateSession(t.Context(), want); err != nil {
+			r.Fatal(err)
+		}
+		got, err := s.Session(t.Context(), want.ID)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if d := Diff(want, got); d != "" {
+			r.Fatalf("stored (-) and read (+) differ:\n%s", d)
+		}
+	})
+}
+
+// Update demands that a later update replaces an earlier one and leaves runs,
+// plan and changes alone.
+func Update(t *testing.T, s Store) {
+	want := small(1)
+	create(t, s, want)
+	for _, update := range []model.Session{
+		{ID: want.ID, State: model.SessionInterrupted, Reason: "stopped by the user", Warnings: []string{"one", "two"},
+			Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Undecided}, {Setting: "y", Outcome: model.Worse}}},
+		{ID: want.ID, State: model.SessionDone, Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Better}}},
+	} {
+		if err := s.UpdateSession(t.Context(), update); err != nil {
+			t.Fatal(err)
+		}
+		want.Title, want.State, want.Reason = update.Title, update.State, update.Reason
+		want.Warnings, want.Verdicts = update.Warnings, update.Verdicts
+		if d := Diff(want, read(t, s, want.ID)); d != "" {
+			t.Errorf("stored (-) and read (+) differ:\n%s", d)
+		}
+	}
+}
+
+// Changes demands that changes are appended by runs and replaced as a whole.
+func Changes(t *testing.T, s Store) {
+	sess := small(1)
+	create(t, s, sess)
+	applied := model.Change{Run: 2, Host: model.Far, Knob: "tcp.recv_buffer_max", Old: "4096\t131072\t6291456", New: "1", State: model.ChangeApplied}
+	if err := s.AddRun(t.Context(), sess.ID, model.Run{Number: 2}, nil, []model.Change{applied}); err != nil {
+		t.Fatal(err)
+	}
+	want := append(slices.Clip(sess.Changes), applied)
+	if d := Diff(want, read(t, s, sess.ID).Changes); d != "" {
+		t.Errorf("appended (-) and read (+) differ:\n%s", d)
+	}
+	want[len(want)-1].State = model.ChangeUndone
+	if err := s.SetChanges(t.Context(), sess.ID, want); err != nil {
+		t.Fatal(err)
+	}
+	if d := Diff(want, read(t, s, sess.ID).Changes); d != "" {
+		t.Errorf("replaced (-) and read (+) differ:\n%s", d)
+	}
+}
+
+// References demands that sessions are found by ID, unique prefix and age.
+func References(t *testing.T, s Store) {
+	if _, err := s.Session(t.Context(), "last"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("last of none: %v, want ErrNotFound", err)
+	}
+	first, second, third := small(1), small(2), small(3)
+	first.ID, second.ID, third.ID = "20261120T10-aaaa", "20261121T10-bbbb", "20261121T10-bbbb-2"
+	for _, sess := range []model.Session{second, third, first} { // not in order of age
+		create(t, s, sess)
+	}
+	for ref, want := range map[string]string{
+		first.ID: first.ID, "20261120": first.ID, "2026112": "", second.ID: second.ID, // exact wins over prefix
+		"last": third.ID, "-1": third.ID, "-2": second.ID, "-3": first.ID, "20261121T10-bbbb-": third.ID,
+	} {
+		got, err := s.Session(t.Context(), ref)
+		if want == "" {
+			if ambiguous := new(store.AmbiguousError); !errors.As(err, &ambiguous) || len(ambiguous.IDs) != 3 {
+				t.Errorf("%s: %v, want an ambiguity of all three", ref, err)
+			} else if !strings.Contains(err.Error(), first.ID) || !strings.Contains(err.Error(), third.ID) {
+				t.Errorf("%s: %v does not name the candidates", ref, err)
+			}
+			continue
+		}
+		if err != nil || got.ID != want {
+			t.Errorf("%s: %q, %v; want %q", ref, got.ID, err, want)
+		}
+	}
+	for _, ref := range []string{"", "-4", "-0", "2025", "20261120T1%", "bbbb", "20261120t"} {
+		if got, err := s.Session(t.Context(), ref); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%q: %q, %v; want ErrNotFound", ref, got.ID, err)
+		}
+	}
+}
+
+// List demands that lists are filtered, newest first, and count valid runs.
+func List(t *testing.T, s Store) {
+	for n := range 5 {
+		sess := small(n)
+		if n%2 == 1 {
+			sess.Kind, sess.Far = model.KindTest, "nas"
+		}
+		create(t, s, sess)
+	}
+	for _, test := range []struct {
+		name   string
+		filter store.Filter
+		want   []int
+	}{
+		{"all", store.Filter{}, []int{4, 3, 2, 1, 0}},
+		{"limit", store.Filter{Limit: 2}, []int{4, 3}},
+		{"kind", store.Filter{Kind: model.KindTest}, []int{3, 1}},
+		{"far", store.Filter{Far: "nas", Limit: 1}, []int{3}},
+		{"state", store.Filter{State: model.SessionFailed}, nil},
+		{"since", store.Filter{Since: small(3).Created.In(time.FixedZone("", 7200))}, []int{4, 3}},
+	} {
+		items, err := s.Sessions(t.Context(), test.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []store.Item
+		for _, n := range test.want {
+			sess := small(n)
+			item := store.Item{ID: sess.ID, Kind: sess.Kind, Title: sess.Title, Near: sess.Near, Far: sess.Far,
+				Created: sess.Created, State: sess.State, Reason: sess.Reason, Runs: 1, MaxRuns: 8}
+			if n%2 == 1 {
+				item.Kind, item.Far = model.KindTest, "nas"
+			}
+			want = append(want, item)
+		}
+		if d := Diff(want, items); d != "" {
+			t.Errorf("%s: want (-), listed (+):\n%s", test.name, d)
+		}
+	}
+}
+
+// Missing demands ErrNotFound wherever something does not exist.
+func Missing(t *testing.T, s Store) {
+	create(t, s, small(1))
+	ctx := t.Context()
+	_, sessionErr := s.Session(ctx, "none")
+	_, samplesErr := s.Samples(ctx, small(1).ID, 99)
+	_, samplesOfErr := s.Samples(ctx, "none", 1)
+	for name, err := range map[string]error{
+		"Session": sessionErr, "Samples of no run": samplesErr, "Samples of no session": samplesOfErr,
+		"UpdateSession": s.UpdateSession(ctx, model.Session{ID: "none"}),
+		"AddRun":        s.AddRun(ctx, "none", model.Run{Number: 1}, nil, nil),
+		"AddRun by age": s.AddRun(ctx, "last", model.Run{Number: 1}, nil, nil), // writing needs the ID
+		"SetChanges":    s.SetChanges(ctx, "none", nil),
+	} {
+		if !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v, want ErrNotFound", name, err)
+		}
+	}
+}
+
+// Duplicates demands that nothing is stored twice, nor in part.
+func Duplicates(t *testing.T, s Store) {
+	sess := small(1)
+	create(t, s, sess)
+	if err := s.CreateSession(t.Context(), sess); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("second session: %v, want fs.ErrExist", err)
+	}
+	again := model.Run{Number: 1, Setting: "again", Values: []model.Value{{Metric: model.Goodput, Value: 1}}}
+	err := s.AddRun(t.Context(), sess.ID, again, []model.Sample{{Host: model.Near}}, []model.Change{{Knob: "k"}})
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("second run: %v, want fs.ErrExist", err)
+	}
+	if d := Diff(sess, read(t, s, sess.ID)); d != "" {
+		t.Errorf("stored (-) and read (+) differ:\n%s", d)
+	}
+}
+
+// NotNumbers demands that values which are not numbers come back as such, and
+// infinite ones as infinite.
+func NotNumbers(t *testing.T, s Store) {
+	sess := small(1)
+	create(t, s, sess)
+	run := model.Run{Number: 2}
+	var samples []model.Sample
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0} {
+		run.Values = append(run.Values, model.Value{Metric: model.RTT, Value: v})
+		samples = append(samples, model.Sample{Metric: model.RTT, Value: v})
+	}
+	if err := s.AddRun(t.Context(), sess.ID, run, samples, nil); err != nil {
+		t.Fatal(err)
+	}
+	if d := Diff(run, read(t, s, sess.ID).Runs[1]); d != "" {
+		t.Errorf("stored (-) and read (+) differ:\n%s", d)
+	}
+	got, err := s.Samples(t.Context(), sess.ID, 2)
+	if d := Diff(samples, got); err != nil || d != "" {
+		t.Errorf("%v; samples stored (-) and read (+) differ:\n%s", err, d)
+	}
+}
+
+// Cancelled demands that a call with a cancelled context stores nothing and
+// leaves the store usable.
+func Cancelled(t *testing.T, s Store) {
+	sess := small(1)
+	create(t, s, sess)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.AddRun(ctx, sess.ID, model.Run{Number: 2}, make([]model.Sample, 100), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("AddRun: %v, want context.Canceled", err)
+	}
+	if d := Diff(sess, read(t, s, sess.ID)); d != "" {
+		t.Errorf("stored (-) and read (+) differ:\n%s", d)
+	}
+}
+
+// Concurrent demands that one store serves several goroutines.
+func Concurrent(t *testing.T, s Store) {
+	const writers, runs = 4, 8
+	var wg sync.WaitGroup
+	errs := make(chan error, writers*(2*runs+1))
+	for w := range writers {
+		wg.Go(func() {
+			sess := model.Session{ID: id(w)}
+			errs <- s.CreateSession(t.Context(), sess)
+			for n := range runs {
+				errs <- s.AddRun(t.Context(), sess.ID, model.Run{Number: n + 1}, make([]model.Sample, 10), nil)
+				_, err := s.Sessions(t.Context(), store.Filter{})
+				errs <- err
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for w := range writers {
+		if got := len(read(t, s, id(w)).Runs); got != runs {
+			t.Errorf("writer %d stored %d runs, want %d", w, got, runs)
+		}
+	}
+}
+
+// small returns the n-th of sessions that follow one another, with one run and
+// one change.
+func small(n int) model.Session {
+	return model.Session{
+		ID: id(n), Kind: model.KindRun, Title: fmt.Sprintf("window %d", n), Near: "here", Far: "b",
+		Created: time.Date(2026, 11, 21, 1, 32, n, 500*n, time.UTC), State: model.SessionRunning,
+		Plan: model.Plan{
+			Settings: []model.Setting{{Name: "as-is"}, {Name: "more"}}, Baseline: "as-is", Seed: math.MaxUint64,
+			Directions: []model.Direction{model.To, model.From}, Order: [][]string{{"as-is", "more"}, {"more", "as-is"}},
+		},
+		Runs:    []model.Run{{Number: 1, Block: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 941.5e6}}}},
+		Changes: []model.Change{{Run: 1, Host: model.Near, Knob: "tcp.congestion", Old: "cubic", New: "bbr", State: model.ChangeUndone}},
+	}
+}
+
+func create(t *testing.T, s Store, sess model.Session) {
+	t.Helper()
+	if err := s.CreateSession(t.Context(), sess); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, s Store, ref string) model.Session {
+	t.Helper()
+	sess, err := s.Session(t.Context(), ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sess
+}

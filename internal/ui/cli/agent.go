@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/host/facts"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/purge"
+	"linerate/internal/host/watchdog"
+	"linerate/internal/measure/engines"
+)
+
+func (a *app) agentCommand() *cobra.Command {
+	var o agentOptions
+	c := &cobra.Command{
+		Use: "agent", Short: "measure and change this host for a controller on stdin and stdout",
+		Long: `agent serves one session on its stdin and stdout. It is started by a controller:
+linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'. What it changes is
+undone when the session ends, however it ends; what an agent before it left
+changed when it was killed is undone at the start.`,
+		Example: `  linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'`,
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out, ok := a.Out.(*os.File)
+			if ok && a.OutTerminal {
+				return withHint(usagef("agent speaks a protocol on stdin and stdout, not to people"), "see linerate agent --help")
+			}
+			if !ok {
+				return errors.New("agent needs its own stdout")
+			}
+			in, ok := a.In.(*os.File)
+			if !ok {
+				return errors.New("agent needs its own stdin")
+			}
+			conn, done := wire.Join(in, out)
+			err := a.serveAgent(cmd.Context(), conn, o)
+			_ = conn.Close()
+			_ = in.Close()
+			select {
+			case <-done:
+			case <-time.After(time.Second): // a reader that never reads what we say last
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&o.state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
+	c.Flags().StringVar(&o.link, "interface", "", "interface that link settings act on (default: the one that leads to the other end)")
+	c.Flags().Float64Var(&o.rate, "link-rate", 0, "rate of that link in bit/s, where the system does not know it")
+	return c
+}
+
+// agentOptions are what an agent is told of its host. The zero value leaves
+// everything to be found out.
+type agentOptions struct {
+	state, link string
+	rate        float64 // bit/s
+}
+
+// serveAgent is the agent of this machine on conn.
+func (a *app) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) error {
+	h := a.newHostKnobs(o.state, o.link)
+	if o.rate > 0 {
+		h.rate = fact.Known(units.BitRate(o.rate), "command line")
+	}
+	// What a killed agent left behind goes back before anything else happens.
+	recovered, rerr := h.recover(ctx)
+	if rerr != nil && len(recovered) == 0 {
+		h.broken = rerr
+	}
+	return agent.Serve(ctx, conn, agent.Config{
+		Version: a.Version, Engines: engines.All(), Facts: h.facts, Knobs: h, Recovered: recovered, LinkRate: h.linkRate,
+		Purge: purge.TCPMetrics,
+	})
+}
+
+// hostKnobs joins this machine's knobs to an agent. Reading needs no process;
+// the watchdog is started by the first change.
+type hostKnobs struct {
+	version string
+	command []string
+	state   string
+
+	mu     sync.Mutex
+	link   string // interface of the data path
+	rate   fact.Of[units.BitRate]
+	dog    *watchdog.Client
+	broken error // why nothing can be changed
+}
+
+func (a *app) newHostKnobs(state, link string) *hostKnobs {
+	return &hostKnobs{version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link}
+}
+
+func (h *hostKnobs) config() watchdog.Config {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return watchdog.Config{Dir: h.state, Host: knob.Host{Interface: h.link}, Command: h.command}
+}
+
+// facts reads the host and notes the interface that leads to the peer.
+func (h *hostKnobs) facts(ctx context.Context, peer string) (model.HostFacts, error) {
+	f := facts.Read(ctx, "", peer, h.version)
+	h.mu.Lock()
+	if h.link == "" {
+		h.link = f.Interface.Or("")
+	}
+	if !h.rate.IsKnown() {
+		h.rate = f.LinkRate
+	}
+	host := knob.Host{Interface: h.link}
+	h.mu.Unlock()
+	var ids []model.KnobID
+	for _, k := range knob.Catalogue() {
+		if k.Scope != knob.ScopeFlow {
+			ids = append(ids, k.ID)
+		}
+	}
+	f.Knobs = host.Read(ctx, ids...)
+	return f, nil
+}
+
+// linkRate is what facts found, or what the lab told.
+func (h *hostKnobs) linkRate() fact.Of[units.BitRate] {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rate
+}
+
+// client returns the watchdog, starting it where needed.
+func (h *hostKnobs) client(ctx context.Context) (*watchdog.Client, error) {
+	if h.broken != nil {
+		return nil, h.broken
+	}
+	cfg := h.config()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dog != nil {
+		return h.dog, nil
+	}
+	dog, err := watchdog.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	h.dog = dog
+	return dog, nil
+}
+
+// Apply implements agent.Knobs.
+func (h *hostKnobs) Apply(ctx context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error) {
+	dog, err := h.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dog.Apply(ctx, as, time.Until(deadline))
+}
+
+// Verify implements agent.Knobs.
+func (h *hostKnobs) Verify(ctx context.Context) error {
+	dog, err := h.client(ctx)
+	if err != nil {
+		return err
+	}
+	wrong, err := dog.Verify(ctx)
+	if err != nil || len(wrong) == 0 {
+		return err
+	}
+	m := wrong[0]
+	if m.Reason != "" {
+		return fmt.Errorf("%s (%s) cannot be read back: %s", m.Knob, m.Native, m.Reason)
+	}
+	return fmt.Errorf("%s (%s) reads back as %q instead of %q", m.Knob, m.Native, m.Got, m.Want)
+}
+
+// Extend implements agent.Knobs.
+func (h *hostKnobs) Extend(ctx context.Context, d time.Duration) error {
+	dog, err := h.client(ctx)
+	if err != nil {
+		return err
+	}
+	return dog.Extend(ctx, d)
+}
+
+// Undo implements agent.Knobs. A watchdog that died is replaced by what the
+// journal says.
+func (h *hostKnobs) Undo(ctx context.Context) ([]model.Change, error) {
+	cfg := h.config()
+	h.mu.Lock()
+	dog := h.dog
+	h.mu.Unlock()
+	if dog == nil {
+		return nil, nil
+	}
+	changes, err := dog.Undo(ctx)
+	failed := func(c model.Change) bool { return c.State == model.ChangeFailed }
+	if errors.Is(err, watchdog.ErrExpired) && !slices.ContainsFunc(changes, failed) {
+		return changes, nil // the deadline did what was asked
+	}
+	if !errors.Is(err, watchdog.ErrGone) {
+		return changes, err
+	}
+	left, err := watchdog.Recover(ctx, cfg)
+	if err == nil {
+		h.mu.Lock()
+		h.dog = nil
+		h.mu.Unlock()
+	}
+	return append(changes, left...), err
+}
+
+// Read implements agent.Knobs.
+func (h *hostKnobs) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
+	h.mu.Lock()
+	host := knob.Host{Interface: h.link}
+	h.mu.Unlock()
+	return host.Read(ctx, ids...), nil
+}
+
+// Close implements agent.Knobs.
+func (h *hostKnobs) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dog == nil {
+		return nil
+	}
+	dog := h.dog
+	h.dog = nil
+	return dog.Close()
+}
+
+// watchdogCommand is the process that owns the changes of an agent.
+func (a *app) watchdogCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "watchdog", Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cfg, err := watchdog.ParseArgs(args)
+			if err != nil {
+				return withCode(exitUsage, err)
+			}
+			cfg.After = a.AfterStep
+			// The signals that end other commands are the watchdog's own business.
+			return watchdog.Serve(context.WithoutCancel(cmd.Context()), a.In, a.Out, cfg)
+		},
+	}
+}
+
+// recover undoes what a dead watchdog left.
+func (h *hostKnobs) recover(ctx context.Context) ([]model.Change, error) {
+	return watchdog.Recover(ctx, h.config())
+}

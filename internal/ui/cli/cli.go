@@ -1,0 +1,203 @@
+// Package cli is the command line: it turns arguments into calls, wires the
+// packages together and prints what comes back. One file holds one command.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	reportjson "linerate/internal/report/json"
+)
+
+// Env is the world as the commands see it; tests make their own.
+type Env struct {
+	Version  string
+	Self     []string // the argument vector that starts this program again
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Now      func() time.Time
+	// OutTerminal and ErrTerminal say whether a person watches; Width is the
+	// terminal's, in columns.
+	OutTerminal, ErrTerminal bool
+	Width                    func() int
+	// AfterStep, where tests set it, is called by the watchdog after each step
+	// of a change; see watchdog.Config.After.
+	AfterStep func(step string)
+}
+
+// OS returns the environment of this process.
+func OS(version string) Env {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return Env{
+		Version: version, Self: []string{self},
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now,
+		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		Width: func() int {
+			for _, f := range []*os.File{os.Stdout, os.Stderr} {
+				if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+					return w
+				}
+			}
+			return 80
+		},
+	}
+}
+
+// app is what the commands share.
+type app struct {
+	Env
+	json  bool
+	db    string
+	quiet bool
+	// printed says that stdout holds the one JSON document of this command.
+	printed bool
+}
+
+// Main runs one command and returns its exit code.
+func Main(ctx context.Context, env Env, args []string) int {
+	// The first signal ends the command in good order: hosts are undone, data
+	// kept. After it the handler is gone, so a second one ends the process at
+	// once; the agents then undo by themselves when the connection closes.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	// The flags before a mistake are parsed, those after it are not.
+	a := &app{Env: env, json: wantsJSON(args)}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil && exitCode(err) != exitNotUndone {
+		err = withCode(exitInterrupted, err)
+	}
+	a.printError(err)
+	return exitCode(err)
+}
+
+// printError is the only place that prints an error: what happened, then what
+// to do.
+func (a *app) printError(err error) {
+	if text := err.Error(); text != "" && (exitCode(err) != exitInterrupted || !errors.Is(err, context.Canceled)) {
+		fmt.Fprintf(a.Err, "linerate: %s\n", strings.ReplaceAll(text, "\n", "\nlinerate: "))
+	}
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintf(a.Err, "  %s\n", strings.ReplaceAll(hint, "\n", "\n  "))
+	}
+	if a.json && !a.printed {
+		_ = a.document("linerate/error/v1", errorDoc{err.Error(), hintOf(err), exitCode(err)})
+	}
+}
+
+// errorDoc is linerate/error/v1, printed where a command has no other document.
+type errorDoc struct {
+	Error    string `json:"error"`
+	Hint     string `json:"hint"`
+	ExitCode int    `json:"exit_code"`
+}
+
+// document prints the JSON document of a command.
+func (a *app) document(schema string, v any) error {
+	a.printed = true
+	return reportjson.Envelope(a.Out, schema, v)
+}
+
+// wantsJSON looks for --json without understanding the other flags.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+// root builds the command tree.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "linerate",
+		Short: "find what limits your network, fix it, prove it",
+		Long: `linerate measures the path between two hosts, names what limits it, tries the
+settings that could help on both hosts, keeps only those that provably helped,
+and can always go back.
+
+HOST is one of
+  'linerate://nas:5299/?pin=...&secret=...'        the join link that linerate serve prints
+                                                   there; "$NAS" in the examples
+  lab:rate=1gbit,rtt=10ms                          two virtual hosts and a wire (Linux)
+  'exec:10.0.0.2 ssh root@10.0.0.2 linerate agent' an agent started by any command, the
+                                                   address of its data path first`,
+		Example: `  linerate demo
+  linerate test "$NAS"
+  linerate run --far lab:rate=1gbit,rtt=10ms --factor b.tcp.recv_buffer_max=64KiB,1MiB`,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              knownCommand,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	f := root.PersistentFlags()
+	f.BoolVar(&a.json, "json", a.json, "print one JSON document to stdout")
+	f.StringVar(&a.db, "db", "", "file of the results, or :memory: (default $LINERATE_DB, else the user's data directory)")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return flagFault(cmd, err)
+	})
+	root.AddGroup(
+		&cobra.Group{ID: "measure", Title: "Measure and try:"},
+		&cobra.Group{ID: "results", Title: "Results:"},
+		&cobra.Group{ID: "hosts", Title: "Hosts:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("measure", a.testCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
+	add("results", a.listCommand(), a.showCommand(), a.compareCommand())
+	add("hosts", a.knobsCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
+	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.labInitCommand(), exitCodesTopic())
+	root.SetHelpCommand(helpCommand())
+	return root
+}
+
+// exitCodesTopic is a help text of its own.
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "the closed list of exit codes", Long: "Exit codes:\n" + exitText}
+}
+
+// talk prints a line to stderr unless --quiet.
+func (a *app) talk(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.Err, format+"\n", args...)
+	}
+}
+
+// color says whether stdout may carry colour (https://no-color.org).
+func (a *app) color() bool {
+	return a.OutTerminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
+}

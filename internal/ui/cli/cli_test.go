@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/ui/config"
+)
+
+// world is an environment without a terminal, with variables of the test.
+type world struct {
+	Env
+	out, err bytes.Buffer
+	vars     map[string]string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{vars: map[string]string{"LINERATE_DB": filepath.Join(t.TempDir(), "results.db")}}
+	w.Env = Env{
+		Version: "test", Self: []string{"linerate"}, In: strings.NewReader(""), Out: &w.out, Err: &w.err,
+		Getenv: func(key string) string { return w.vars[key] }, Now: time.Now, Width: func() int { return 80 },
+	}
+	return w
+}
+
+func (w *world) main(t *testing.T, args ...string) int {
+	t.Helper()
+	w.out.Reset()
+	w.err.Reset()
+	return Main(t.Context(), w.Env, args)
+}
+
+func TestExitCode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, exitOK},
+		{errors.New("anything"), exitFailed},
+		{usagef("wrong"), exitUsage},
+		{config.Errors{{Message: "wrong"}}, exitUsage},
+		{session.ErrRefused, exitUnreachable},
+		{session.ErrLost, exitUnreachable},
+		{session.ErrBusy, exitUnreachable},
+		{session.ErrVersion, exitUnreachable},
+		{errors.ErrUnsupported, exitUnsupported},
+		{fs.ErrPermission, exitUnsupported},
+		{store.ErrNotFound, exitStore},
+		{store.ErrFull, exitStore},
+		{store.ErrNewer, exitStore},
+		{store.ErrForeign, exitStore},
+		{context.Canceled, exitInterrupted},
+		{withCode(exitNotUndone, context.Canceled), exitNotUndone},
+	} {
+		if got := exitCode(c.err); got != c.want {
+			t.Errorf("%v: %d, want %d", c.err, got, c.want)
+		}
+		if c.err == nil {
+			continue
+		}
+		if got := exitCode(fmt.Errorf("wrapped: %w", c.err)); got != c.want {
+			t.Errorf("%v, wrapped: %d, want %d", c.err, got, c.want)
+		}
+		hinted := withHint(c.err, "do %s", "this")
+		if exitCode(hinted) != c.want || hintOf(hinted) != "do this" || !errors.Is(hinted, c.err) && c.want != exitUsage {
+			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), hintOf(hinted))
+		}
+	}
+	if withHint(nil, "x") != nil || withCode(1, nil) != nil {
+		t.Error("an error out of nothing")
+	}
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitUnreachable, exitUnsupported, exitUntrusted, exitStore, exitNotUndone, exitInterrupted} {
+		if !strings.Contains(exitText, fmt.Sprintf("\n  %-3d  ", code)) && !strings.HasPrefix(exitText, fmt.Sprintf("  %-3d  ", code)) {
+			t.Errorf("the help does not name exit code %d", code)
+		}
+	}
+}
+
+func TestSessionRef(t *testing.T) {
+	for in, want := range map[string]string{
+		"last": "last", "last~0": "-1", "last~1": "-2", "last~12": "-13", "20261121T0132": "20261121T0132",
+		"last~": "last~", "last~x": "last~x", "last~-1": "last~-1", "-2": "-2",
+	} {
+		if got := sessionRef(in); got != want {
+			t.Errorf("sessionRef(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestOneDocument demands exactly one document on stdout, also of a command
+// that prints its own and then fails.
+func TestOneDocument(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		args   []string
+		code   int
+		schema string
+	}{
+		{[]string{"list", "--json"}, exitOK, "linerate/list/v1"},
+		{[]string{"show", "last", "--json"}, exitStore, "linerate/error/v1"},
+		{[]string{"show", "--no-such", "--json"}, exitUsage, "linerate/error/v1"},
+		{[]string{"--json=true", "nothing"}, exitUsage, "linerate/error/v1"},
+	} {
+		if code := w.main(t, c.args...); code != c.code {
+			t.Errorf("%q: exit code %d, want %d: %s", c.args, code, c.code, w.err.String())
+		}
+		var doc struct {
+			Schema   string `json:"schema"`
+			ExitCode int    `json:"exit_code"`
+		}
+		if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil || doc.Schema != c.schema || doc.ExitCode != c.code {
+			t.Errorf("%q: %v, %+v in %s", c.args, err, doc, w.out.String())
+		}
+	}
+	if code := w.main(t, "lab", "nothing", "--", "echo", "--json"); code != exitUsage || w.out.Len() > 0 {
+		t.Errorf("--json of another program: exit code %d, %s", code, w.out.String())
+	}
+
+	a := &app{Env: w.Env, json: true}
+	w.out.Reset()
+	if err := a.printUndone([]model.Change{{Knob: "tcp.sack", State: model.ChangeFailed}}); exitCode(err) != exitNotUndone {
+		t.Fatalf("a change that is not undone: %v", err)
+	} else {
+		a.printError(err)
+	}
+	if err := json.Unmarshal(w.out.Bytes(), new(map[string]any)); err != nil {
+		t.Errorf("undo and its error: %v in %s", err, w.out.String())
+	}
+}
+
+// TestEveryLineSaysWho demands the program's name before each mistake, and the
+// hint below them.
+func TestEveryLineSaysWho(t *testing.T) {
+	w := newWorld(t)
+	a := &app{Env: w.Env}
+	a.printError(withHint(errors.Join(errors.New("one"), errors.New("two")), "first\nsecond"))
+	if want := "linerate: one\nlinerate: two\n  first\n  second\n"; w.err.String() != want {
+		t.Errorf("%q, want %q", w.err.String(), want)
+	}
+}
+
+func TestColor(t *testing.T) {
+	for _, c := range []struct {
+		terminal      bool
+		noColor, term string
+		want          bool
+	}{
+		{true, "", "xterm", true}, {false, "", "xterm", false}, {true, "1", "xterm", false}, {true, "", "dumb", false}, {true, "", "", true},
+	} {
+		w := newWorld(t)
+		w.OutTerminal, w.vars["NO_COLOR"], w.vars["TERM"] = c.terminal, c.noColor, c.term
+		if got := (&app{Env: w.Env}).color(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestStorePath(t *testing.T) {
+	w := newWorld(t)
+	home := t.TempDir()
+	w.vars = map[string]string{"HOME": home, "LocalAppData": home, "XDG_DATA_HOME": filepath.Join(home, "data"), "LINERATE_DB": "named.db"}
+	a := &app{Env: w.Env, db: "flag.db"}
+	if got := a.storePath(); got != "flag.db" {
+		t.Errorf("with --db: %s", got)
+	}
+	a.db = ""
+	if got := a.storePath(); got != "named.db" {
+		t.Errorf("with LINERATE_DB: %s", got)
+	}
+	delete(w.vars, "LINERATE_DB")
+	if got := a.storePath(); !strings.HasPrefix(got, home) || filepath.Base(got) != "linerate.db" {
+		t.Errorf("by default: %s", got)
+	}
+	if runtime.GOOS == "linux" {
+		if got, want := a.storePath(), filepath.Join(home, "data", "linerate", "linerate.db"); got != want {
+			t.Errorf("with XDG_DATA_HOME: %s, want %s", got, want)
+		}
+		delete(w.vars, "XDG_DATA_HOME")
+		if got, want := a.storePath(), filepath.Join(home, ".local", "share", "linerate", "linerate.db"); got != want {
+			t.Errorf("by default: %s, want %s", got, want)
+		}
+	}
+}

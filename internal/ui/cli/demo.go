@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/lab"
+	"linerate/internal/ui/config"
+)
+
+// The demo's lab: a gigabit wire whose far host was tuned for another century.
+const (
+	demoLab    = "lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB"
+	demoFactor = "b.tcp.recv_buffer_max=64KiB,256KiB,1MiB,4MiB"
+	demoKnob   = model.KnobID("tcp.recv_buffer_max")
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	var loopback bool
+	c := &cobra.Command{
+		Use: "demo", Short: "the main job in the built-in lab: measure, find the limit, try, prove, undo",
+		Long: `demo takes about two minutes and needs no root. On Linux it makes two virtual
+hosts with a gigabit wire between them; the far one has a receive buffer ceiling
+of 64 KiB. On other systems, or where the lab is not allowed, it does the same
+with settings of the flow over loopback.`,
+		Example: "  linerate demo",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.demo(cmd.Context(), loopback)
+		},
+	}
+	c.Flags().BoolVar(&loopback, "loopback", false, "over loopback, without the lab")
+	return c
+}
+
+func (a *app) demo(ctx context.Context, loopback bool) error {
+	if !loopback {
+		err := a.demoInLab(ctx)
+		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
+			return err
+		}
+		a.talk("no lab here: %v", err)
+	}
+	return a.demoOnLoopback(ctx)
+}
+
+// say prints a step of the story.
+func (a *app) say(format string, args ...any) {
+	if !a.json {
+		fmt.Fprintf(a.Out, format+"\n", args...)
+	}
+}
+
+// demoQuestion is the experiment of the demo: short runs, because the effects
+// are large and the hosts are idle.
+func demoQuestion(factor, title string) (question, error) {
+	f, err := config.ParseFactor(factor, knobChecker{})
+	if err != nil {
+		return question{}, err
+	}
+	return question{
+		File: config.File{
+			Title: title, Factors: []config.Factor{f}, Baseline: f.Levels[0].Text, MaxBlocks: 12,
+			Directions: []model.Direction{model.To}, Margin: 3, Tolerance: 5, Settle: 100 * time.Millisecond,
+			Flow: model.Flow{
+				Engine: "tcpbulk", Direction: model.To, Streams: 1,
+				Omit: time.Second, Duration: 2 * time.Second, Interval: 500 * time.Millisecond,
+			},
+		},
+		seed: 1, omitGiven: true,
+	}, nil
+}
+
+func (a *app) demoInLab(ctx context.Context) error {
+	spec, err := lab.ParseSpec(strings.TrimPrefix(demoLab, "lab:"))
+	if err != nil {
+		return err
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	e, err := a.open(ctx, target{}, target{kind: targetLab, text: demoLab, lab: spec})
+	if err != nil {
+		return err
+	}
+	defer e.close()
+
+	ceiling, err := limits.Wire{Rate: spec.AB.Rate, MTU: spec.MTU, Timestamps: true}.Goodput()
+	if err != nil {
+		return err
+	}
+	a.say("1. Two virtual hosts, a and b, and a wire of %s with a round trip of 10 ms.", spec.AB.Rate)
+	a.say("   At an MTU of %d it can carry %s of TCP payload (linerate limits).", spec.MTU, ceiling)
+	a.say("   Host b was given a receive buffer ceiling of 64 KiB.\n")
+	before, _ := e.hosts[1].Knobs[demoKnob].Get()
+
+	a.say("2. What does it carry, and what holds it back? (linerate test)\n")
+	s, err := a.demoTest(ctx, e, st)
+	if err != nil {
+		return a.demoEnd(ctx, st, s, err)
+	}
+	a.say("3. Would a larger ceiling help? Four levels in random blocks, and the baseline")
+	a.say("   once more under another name: it must not differ from itself. (linerate run)\n")
+	q, err := demoQuestion(demoFactor, "demo: the receive ceiling of b")
+	if err != nil {
+		return err
+	}
+	s, err = a.demoRun(ctx, e, st, q)
+	if err != nil {
+		return a.demoEnd(ctx, st, s, err)
+	}
+	return a.demoProof(ctx, e, st, s, before)
+}
+
+// demoTest is linerate test with short runs.
+func (a *app) demoTest(ctx context.Context, e *ends, st results) (model.Session, error) {
+	f := testFlags{flow: flowFlags{duration: "3s", omit: "1s", interval: "1s", streams: 1}, to: true, repeat: 1}
+	p, err := f.plan()
+	if err != nil {
+		return model.Session{}, err
+	}
+	s := a.newSession(model.KindTest, "demo: the quick look", e, p)
+	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	if err == nil && !a.json {
+		err = a.report(ctx, st, s)
+		a.say("")
+	}
+	return s, err
+}
+
+func (a *app) demoRun(ctx context.Context, e *ends, st results, q question) (model.Session, error) {
+	probe, err := e.probe(ctx, q.Flow)
+	if err != nil {
+		return model.Session{}, err
+	}
+	p, err := q.plan(probe.rtt)
+	if err != nil {
+		return model.Session{}, err
+	}
+	s := a.newSession(model.KindRun, q.Title, e, p)
+	a.announce(s)
+	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	if err == nil {
+		err = a.report(ctx, st, s)
+	}
+	return s, err
+}
+
+// demoEnd ends a demo that broke off or was stopped.
+func (a *app) demoEnd(ctx context.Context, st results, s model.Session, err error) error {
+	if s.ID == "" {
+		return err
+	}
+	return a.finish(ctx, st, s, err)
+}
+
+// demoProof reads the knob again: the last word has the host.
+func (a *app) demoProof(ctx context.Context, e *ends, st results, s model.Session, before string) error {
+	now, err := e.far.ReadKnobs(ctx, []model.KnobID{demoKnob})
+	if err != nil {
+		return err
+	}
+	after, ok := now[demoKnob].Get()
+	if !ok || after != before {
+		return &fault{code: exitNotUndone, err: fmt.Errorf("%s on b was %s and is %s", demoKnob, before, after)}
+	}
+	a.say("\n4. Undone: %s on b was %s before and is %s now,", demoKnob,
+		formatKnob(demoKnob, before), formatKnob(demoKnob, after))
+	a.say("   read from the host after %d changes in %d runs.\n", len(s.Changes), len(s.Runs))
+	a.say("5. Kept: every run and sample, in %s.\n   See it again with: linerate show %s", st.Path(), s.ID)
+	return nil
+}
+
+// demoOnLoopback does the same over two agents in this process, with settings
+// that change no host.
+func (a *app) demoOnLoopback(ctx context.Context) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	here := target{kind: targetHere, text: thisMachine}
+	e, err := a.open(ctx, here, here)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	a.say("1. Two agents in this process, over the loopback of this %s machine, without a lab:", runtime.GOOS)
+	a.say("   no link rate is known, and no setting of a host is tried.\n")
+	a.say("2. What does it carry? (linerate test)\n")
+	s, err := a.demoTest(ctx, e, st)
+	if err != nil {
+		return a.demoEnd(ctx, st, s, err)
+	}
+	a.say("3. How large must the socket buffers be? Four sizes of the flow's window. (linerate run)\n")
+	q, err := demoQuestion("window=16KiB,64KiB,256KiB,1MiB", "demo: the window over loopback")
+	if err != nil {
+		return err
+	}
+	q.Flow.Omit, q.Flow.Duration = 300*time.Millisecond, time.Second
+	if s, err = a.demoRun(ctx, e, st, q); err != nil {
+		return a.demoEnd(ctx, st, s, err)
+	}
+	a.say("\n4. Nothing to undo: a window belongs to the connection and ends with it.\n")
+	a.say("5. Kept: every run and sample, in %s.\n   See it again with: linerate show %s", st.Path(), s.ID)
+	return nil
+}
+
+// announce says what is about to happen, and how long it takes.
+func (a *app) announce(s model.Session) {
+	p := s.Plan
+	runs := 0
+	for _, b := range p.Order {
+		runs += len(b) * max(1, len(p.Directions))
+	}
+	often := "at most "
+	if p.Mode == model.FixedBlocks {
+		often = ""
+	}
+	a.talk("session %s: %d settings, %s%s of %s a run, %s%s in all (seed %d)", s.ID, len(p.Settings), often,
+		plural(len(p.Order), "block"), units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often,
+		units.FormatDuration((time.Duration(runs) * p.RunLength()).Round(time.Second)), p.Seed)
+}
+
+// plural counts things: "1 block", "2 blocks".
+func plural(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
+}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/limits"
+	"linerate/internal/core/units"
+	reportjson "linerate/internal/report/json"
+)
+
+// limitsFlags are the quantities that the ceilings are computed from.
+type limitsFlags struct {
+	rate, window, loss, rtt string
+	mtus                    []int
+	vlan                    int
+	ipv6, noTimestamps, udp bool
+}
+
+// limitsDoc is the JSON form: linerate/limits/v1.
+type limitsDoc struct {
+	Rate   units.BitRate `json:"rate"`
+	Links  []linkRow     `json:"links"`
+	Window []windowRow   `json:"windows,omitempty"`
+	Loss   []lossRow     `json:"loss,omitempty"`
+	BDP    *units.Bytes  `json:"bandwidth_delay_product,omitempty"`
+}
+
+type linkRow struct {
+	MTU     int           `json:"mtu"`
+	Options string        `json:"options"`
+	Goodput units.BitRate `json:"goodput"`
+	Share   float64       `json:"share"` // payload over wire
+	PPS     float64       `json:"packets_per_second"`
+}
+
+type windowRow struct {
+	Window units.Bytes   `json:"window"`
+	RTT    time.Duration `json:"rtt_ns"`
+	Rate   units.BitRate `json:"rate"`
+}
+
+type lossRow struct {
+	Loss   float64       `json:"loss"`
+	MSS    int           `json:"mss"`
+	RTT    time.Duration `json:"rtt_ns"`
+	Mathis units.BitRate `json:"mathis"`
+	Cubic  units.BitRate `json:"cubic"`
+}
+
+func (a *app) limitsCommand() *cobra.Command {
+	var f limitsFlags
+	c := &cobra.Command{
+		Use: "limits", Short: "the physics: goodput by MTU and link, rate by window, round trip and loss",
+		Long: `limits computes what the physics allow; nothing is measured.
+
+  goodput = link rate x payload / (MTU + 38 + 4 per VLAN tag)
+  rate by window = window x 8 / round trip
+  rate by loss = the larger of the Mathis and the CUBIC bound`,
+		Example: `  linerate limits
+  linerate limits --rate 10gbit --mtu 1500,9000
+  linerate limits --rate 1gbit --rtt 10ms --window 64KiB
+  linerate limits --rate 1gbit --rtt 100ms --loss 0.001%`,
+		Args: exactArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			doc, err := f.compute()
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document(reportjson.LimitsSchema, doc)
+			}
+			return a.printLimits(doc)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.rate, "rate", "1gbit", "rate of the link")
+	fl.IntSliceVar(&f.mtus, "mtu", []int{1500, 9000}, "MTU of the link in bytes, several with commas")
+	fl.IntVar(&f.vlan, "vlan", 0, "number of VLAN tags")
+	fl.BoolVar(&f.ipv6, "ipv6", false, "IPv6 instead of IPv4")
+	fl.BoolVar(&f.noTimestamps, "no-timestamps", false, "without TCP timestamps")
+	fl.BoolVar(&f.udp, "udp", false, "UDP instead of TCP")
+	fl.StringVar(&f.rtt, "rtt", "", "round-trip time, for windows and loss")
+	fl.StringVar(&f.window, "window", "", "window in bytes, for the rate that it allows")
+	fl.StringVar(&f.loss, "loss", "", "share of packets lost, for the rate that it allows")
+	return c
+}
+
+// compute reads the flags, all mistakes at once, and fills the document.
+func (f limitsFlags) compute() (limitsDoc, error) {
+	var faults []string
+	note := func(flag string, err error) {
+		if err != nil {
+			faults = append(faults, fmt.Sprintf("--%s: %v", flag, err))
+		}
+	}
+	rate, err := units.ParseBitRate(f.rate)
+	if err == nil && rate <= 0 {
+		err = fmt.Errorf("%s carries nothing; write it like 1gbit", f.rate)
+	}
+	note("rate", err)
+	if f.vlan < 0 || f.vlan > 2 {
+		note("vlan", fmt.Errorf("%d tags: a frame carries 0 to 2", f.vlan))
+	}
+	var rtt time.Duration
+	var window units.Bytes
+	var loss units.Percent
+	if f.rtt != "" {
+		rtt, err = units.ParseDuration(f.rtt)
+		note("rtt", err)
+		if err == nil && rtt <= 0 {
+			note("rtt", fmt.Errorf("%s is not a round-trip time", f.rtt))
+		}
+	}
+	if f.window != "" {
+		window, err = units.ParseBytes(f.window)
+		if err == nil && window <= 0 {
+			err = fmt.Errorf("%s lets nothing through; write it like 64KiB", f.window)
+		}
+		note("window", err)
+	}
+	if f.loss != "" {
+		loss, err = units.ParsePercent(f.loss)
+		if err == nil && (loss <= 0 || loss >= 100) {
+			err = fmt.Errorf("%s is not between 0%% and 100%%; write it like 0.01%%", f.loss)
+		}
+		note("loss", err)
+	}
+	if rtt == 0 && f.rtt == "" && (f.window != "" || f.loss != "") {
+		faults = append(faults, "--window and --loss need a round trip, such as --rtt 10ms")
+	}
+	doc := limitsDoc{Rate: rate}
+	if len(faults) == 0 {
+		for _, mtu := range f.mtus {
+			row, err := f.link(rate, mtu)
+			note("mtu", err)
+			doc.Links = append(doc.Links, row)
+		}
+	}
+	if len(faults) > 0 {
+		return limitsDoc{}, usagef("%s", strings.Join(faults, "\n"))
+	}
+	f.paths(&doc, rtt, window, loss)
+	return doc, nil
+}
+
+// link computes one row of the goodput table.
+func (f limitsFlags) link(rate units.BitRate, mtu int) (linkRow, error) {
+	w := limits.Wire{Rate: rate, MTU: mtu, VLANTags: f.vlan, IPv6: f.ipv6, Timestamps: !f.noTimestamps && !f.udp, UDP: f.udp}
+	g, err := w.Goodput()
+	if err != nil {
+		return linkRow{}, err
+	}
+	pps, err := w.PacketsPerSecond()
+	if err != nil {
+		return linkRow{}, err
+	}
+	options := []string{"IPv4", "TCP"}
+	if f.ipv6 {
+		options[0] = "IPv6"
+	}
+	if f.udp {
+		options[1] = "UDP"
+	} else if w.Timestamps {
+		options = append(options, "timestamps")
+	}
+	if f.vlan > 0 {
+		options = append(options, fmt.Sprintf("%d VLAN", f.vlan))
+	}
+	return linkRow{
+		MTU: mtu, Options: strings.Join(options, ", "), Goodput: g,
+		Share: float64(g) / float64(rate), PPS: pps,
+	}, nil
+}
+
+// paths adds what depends on the round trip.
+func (f limitsFlags) paths(doc *limitsDoc, rtt time.Duration, window units.Bytes, loss units.Percent) {
+	if rtt <= 0 {
+		return
+	}
+	bdp := limits.WindowFor(doc.Rate, rtt)
+	doc.BDP = &bdp
+	windows := []units.Bytes{65535, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
+	if window > 0 {
+		windows = []units.Bytes{window}
+	}
+	for _, w := range windows {
+		doc.Window = append(doc.Window, windowRow{w, rtt, limits.WindowBound(w, rtt)})
+	}
+	if loss <= 0 {
+		return
+	}
+	for _, mtu := range f.mtus {
+		mss := mtu - 40
+		if f.ipv6 {
+			mss -= 20
+		}
+		if !f.noTimestamps {
+			mss -= 12
+		}
+		p := float64(loss) / 100
+		doc.Loss = append(doc.Loss, lossRow{
+			p, mss, rtt, limits.Mathis(mss, rtt, p, false), limits.Cubic(mss, rtt, p),
+		})
+	}
+}
+
+func (a *app) printLimits(doc limitsDoc) error {
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "goodput of a link at %s\n", doc.Rate)
+	fmt.Fprintln(w, "  MTU\tgoodput\tshare\tpackets/s\toptions")
+	for _, r := range doc.Links {
+		fmt.Fprintf(w, "  %d\t%s\t%.3f %%\t%.0f\t%s\n", r.MTU, rate2(r.Goodput), 100*r.Share, r.PPS, r.Options)
+	}
+	if doc.BDP != nil {
+		rtt := doc.Window[0].RTT
+		fmt.Fprintf(w, "\nwindow at a round trip of %s; the full link needs %s\n", units.FormatDuration(rtt), doc.BDP.Binary())
+		fmt.Fprintln(w, "  window\tallows")
+		for _, r := range doc.Window {
+			fmt.Fprintf(w, "  %s\t%s\n", r.Window, r.Rate)
+		}
+	}
+	if len(doc.Loss) > 0 {
+		fmt.Fprintf(w, "\nloss of %.4g %%: what one connection reaches with each congestion control\n", 100*doc.Loss[0].Loss)
+		fmt.Fprintln(w, "  MSS\tMathis (Reno)\tCUBIC")
+		for _, r := range doc.Loss {
+			fmt.Fprintf(w, "  %d\t%s\t%s\n", r.MSS, r.Mathis, r.Cubic)
+		}
+	}
+	return w.Flush()
+}
+
+// rate2 prints a ceiling with two decimals, as the tables of the field do.
+func rate2(r units.BitRate) string {
+	switch {
+	case r >= 1e9:
+		return fmt.Sprintf("%.3f Gbit/s", float64(r)/1e9)
+	default:
+		return fmt.Sprintf("%.2f Mbit/s", float64(r)/1e6)
+	}
+}

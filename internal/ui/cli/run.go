@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+	"linerate/internal/ui/config"
+)
+
+// runFlags are the flags of an experiment.
+type runFlags struct {
+	flow                                          flowFlags
+	far, from, direction, baseline, title, resume string
+	factors                                       []string
+	blocks, maxBlocks                             int
+	budget, margin, tolerance, settle, cooldown   string
+	seed                                          uint64
+	noTwin                                        bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run [PLAN.yaml | HOST]",
+		Short: "an experiment: settings in random blocks, with verdicts",
+		Long: `run compares settings. Each block measures every setting once, in random order;
+the difference inside a block is the observation. Without --blocks it goes on
+until every comparison is decided, by evidence that may be looked at any time.
+Every change to a host is on disk before it is made and undone after its run,
+also after Ctrl-C, a crash or a cut connection.
+
+A factor is a knob of the near host (a.KNOB), the far host (b.KNOB), of both
+(KNOB), or of the test flow: window, mss, streams, block, nodelay, congestion.`,
+		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor b.tcp.recv_buffer_max=64KiB,1MiB,4MiB
+  linerate run plan.yaml
+  linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
+  linerate run --resume last`,
+		Args: atMostOne("a plan file or HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runExperiment(cmd.Context(), f, cmd.Flags().Changed, args)
+		},
+	}
+	fl := c.Flags()
+	f.flow.register(fl, "10s", "", " (default: 3s, or 20 round trips where that is longer)")
+	fl.StringVar(&f.far, "far", "", "the far HOST")
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
+	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")
+	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
+	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
+	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks")
+	fl.StringVar(&f.budget, "budget", "", "at most so much time")
+	fl.StringVar(&f.margin, "margin", "3%", "smallest change that matters")
+	fl.StringVar(&f.tolerance, "tolerance", "5%", "how far below the best a level may be and still be good enough")
+	fl.StringVar(&f.settle, "settle", "2s", "wait after applying a setting")
+	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
+	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
+	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session: its ID, the beginning of it, or last")
+	return c
+}
+
+// runExperiment is the command: a new experiment, or one that goes on.
+func (a *app) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
+	if f.resume != "" {
+		return a.resume(ctx, f, args)
+	}
+	file, err := f.file(given, args)
+	if err != nil {
+		return err
+	}
+	near, far, err := f.targets(file)
+	if err != nil {
+		return err
+	}
+	q := question{File: file, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit")}
+	// The plan is made once to find its mistakes before any host is touched, and
+	// again when the round trip is known that the default warm-up depends on.
+	if _, err := q.plan(fact.Unknown[time.Duration]("not measured yet")); err != nil {
+		return err
+	}
+	return a.experiment(ctx, near, far, q)
+}
+
+// question is what an experiment is asked, complete but for what the path says.
+type question struct {
+	config.File
+	seed      uint64
+	omitGiven bool
+}
+
+// experiment opens store and hosts, carries the plan out and reports.
+func (a *app) experiment(ctx context.Context, near, far target, q question) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	probe, err := e.probe(ctx, q.Flow)
+	if err != nil {
+		return err
+	}
+	p, err := q.plan(probe.rtt)
+	if err != nil {
+		return err
+	}
+	if err := a.mayTune(e, p); err != nil {
+		return err
+	}
+	s := a.newSession(model.KindRun, q.Title, e, p)
+	a.announce(s)
+	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	return a.finish(ctx, st, s, err)
+}
+
+// finish prints the report of a session that ended, however it ended.
+func (a *app) finish(ctx context.Context, st results, s model.Session, err error) error {
+	measured := slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid })
+	if measured || a.json && len(s.Runs) > 0 {
+		if rerr := a.report(context.WithoutCancel(ctx), st, s); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+	}
+	if !measured && !a.json {
+		a.tellForeign(s.Changes) // a report would
+	}
+	if s.State == model.SessionInterrupted && (measured || ctx.Err() != nil) {
+		a.talk("%s", a.resumeHint(s))
+	}
+	if err == nil && !measured && len(s.Runs) > 0 {
+		return withHint(withCode(exitUntrusted, fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
+			len(s.Runs), s.Runs[len(s.Runs)-1].Reason)), "find what disturbs the path or the hosts, then repeat")
+	}
+	if err != nil && hintOf(err) == "" && exitCode(err) == exitFailed && strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
+		err = withHint(err, "make room there; a setting is only changed once its undo is on disk")
+	}
+	if err == nil && untrusted(s) {
+		err = &fault{code: exitUntrusted, err: errors.New("the session cannot be trusted: " + s.Reason),
+			hint: "find what disturbs the path or the hosts, then repeat"}
+	}
+	return err
+}
+
+// resume goes on with a stored session.
+func (a *app) resume(ctx context.Context, f runFlags, args []string) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	s, err := find(ctx, st, f.resume)
+	if err != nil {
+		return err
+	}
+	if s.State == model.SessionDone {
+		return withHint(usagef("session %s is done: %s", s.ID, s.Reason), "see it with: linerate show %s", s.ID)
+	}
+	near, far, err := f.resumedPair(s, args)
+	if err != nil {
+		return err
+	}
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		if far.kind == targetServe {
+			err = withHint(err, "secrets are not stored: give the join link again with --far")
+		}
+		return err
+	}
+	defer e.close()
+	if err := a.mayTune(e, s.Plan); err != nil {
+		return err
+	}
+	s.Hosts = e.hosts
+	a.talk("going on with session %s", s.ID)
+	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st, resumed: true})
+	return a.finish(ctx, st, s, err)
+}
+
+// resumedPair parses the two ends of a stored session, or what the user gave
+// in their place. A lab is stored as both ends.
+func (f *runFlags) resumedPair(s model.Session, args []string) (near, far target, err error) {
+	nearText, farText := s.Near, s.Far
+	if f.far != "" {
+		farText = f.far
+	} else if len(args) == 1 {
+		farText = args[0]
+	}
+	if nearText == s.Far {
+		nearText = ""
+	}
+	if f.from != "" {
+		nearText = f.from
+	}
+	return parsePair(nearText, farText)
+}
+
+// file returns the plan file of the command line, with the flags over it.
+func (f *runFlags) file(given func(string) bool, args []string) (config.File, error) {
+	var file config.File
+	var bad faults
+	if len(args) == 1 && isPlanFile(args[0]) {
+		b, err := os.ReadFile(args[0])
+		if err != nil {
+			return file, withCode(exitUsage, err)
+		}
+		if file, err = config.Parse(args[0], b, knobChecker{}); err != nil {
+			return file, err
+		}
+	} else if len(args) == 1 {
+		file.Far = args[0]
+	}
+	if f.far != "" {
+		file.Far = f.far
+	}
+	if f.from != "" {
+		file.Near = f.from
+	}
+	if f.title != "" {
+		file.Title = f.title
+	}
+	f.factorsOver(&file, &bad)
+	f.flow.overlay(&file.Flow, given, file.Has, &bad)
+	f.design(&file, given, &bad)
+	if len(file.Directions) == 0 || given("direction") {
+		d, err := parseDirections(f.direction)
+		bad.add("direction", err)
+		file.Directions = d
+	}
+	if len(file.Directions) > 0 {
+		file.Flow.Direction = file.Directions[0]
+	}
+	if len(file.Factors) == 0 && len(file.Named) == 0 && len(bad) == 0 {
+		return file, withHint(usagef("nothing to compare"), "name a plan file, or a factor:\nlinerate run HOST --factor b.tcp.recv_buffer_max=64KiB,1MiB")
+	}
+	if err := bad.err(); err != nil {
+		return file, err
+	}
+	return file, file.Validate()
+}
+
+func (f *runFlags) factorsOver(file *config.File, bad *faults) {
+	if len(f.factors) > 0 {
+		file.Factors, file.Named = nil, nil
+	}
+	for _, text := range f.factors {
+		factor, err := config.ParseFactor(text, knobChecker{})
+		bad.add("factor", err)
+		file.Factors = append(file.Factors, factor)
+	}
+	if f.baseline != "" {
+		file.Baseline = f.baseline
+	}
+}
+
+// design overlays the flags that say how the experiment goes.
+func (f *runFlags) design(file *config.File, given func(string) bool, bad *faults) {
+	if given("blocks") {
+		if f.blocks < 1 {
+			bad.add("blocks", fmt.Errorf("%d is not a number of blocks", f.blocks))
+		}
+		file.Blocks = f.blocks
+	}
+	if given("max-blocks") || file.MaxBlocks == 0 {
+		if f.maxBlocks < 1 {
+			bad.add("max-blocks", fmt.Errorf("%d is not a number of blocks", f.maxBlocks))
+		}
+		file.MaxBlocks = f.maxBlocks
+	}
+	if given("budget") {
+		file.Budget = bad.duration("budget", f.budget)
+	}
+	percent := func(flag, text string, to *units.Percent) {
+		if given(flag) || *to == 0 {
+			p, err := units.ParsePercent(text)
+			bad.add(flag, err)
+			*to = p
+		}
+	}
+	percent("margin", f.margin, &file.Margin)
+	percent("tolerance", f.tolerance, &file.Tolerance)
+	if given("settle") || !file.Has("settle") {
+		file.Settle = bad.duration("settle", f.settle)
+		if file.Settle == 0 {
+			file.Settle = -1 // none, where plan.Options takes 0 for its default
+		}
+	}
+	if given("cooldown") {
+		file.Cooldown = bad.duration("cooldown", f.cooldown)
+	}
+	if f.noTwin {
+		file.Null = plan.NullNone
+	}
+}
+
+func (f *runFlags) seedOr(file config.File) uint64 {
+	switch {
+	case f.seed != 0:
+	case file.Seed != 0:
+		f.seed = file.Seed
+	default:
+		f.seed = rand.Uint64() >> 11 // JSON numbers hold 53 bits exactly
+	}
+	return f.seed
+}
+
+// targets parses the two ends of a plan.
+func (f *runFlags) targets(file config.File) (near, far target, err error) {
+	if file.Far == "" {
+		return near, far, withHint(usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
+	}
+	return parsePair(file.Near, file.Far)
+}
+
+// plan draws the order of runs.
+func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
+	o := q.Options()
+	if !q.omitGiven && q.Flow.Bytes == 0 {
+		o.Flow.Omit = defaultOmit(rtt)
+	}
+	o.Seed, o.Directions = q.seed, q.Directions
+	p, err := plan.New(o)
+	if err != nil {
+		return p, withCode(exitUsage, err)
+	}
+	return p, nil
+}
+
+func isPlanFile(arg string) bool {
+	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+		return true
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func parseDirections(s string) ([]model.Direction, error) {
+	switch s {
+	case "to", "from", "both":
+		return []model.Direction{model.Direction(s)}, nil
+	case "each":
+		return []model.Direction{model.To, model.From}, nil
+	}
+	return nil, fmt.Errorf("%q is none of to, from, each, both", s)
+}

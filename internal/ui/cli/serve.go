@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/host/journal"
+	"linerate/internal/measure/engines"
+)
+
+// serveFlags are the flags of a server.
+type serveFlags struct {
+	listen, host, state string
+	open                bool
+	sessions            int
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use: "serve", Short: "let other hosts measure to this one",
+		Long: `serve listens on one TCP port for control (TLS 1.3) and data. The first start
+makes a key and a secret; every start prints the join link that holds the key's
+pin and the secret. Those who have the link may measure, nothing else: serve
+changes no settings of this host.
+
+--open lets everybody measure who reaches the port, with limits: 60 s a run, 16
+streams, 8 sessions, 4 from one source.`,
+		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), f)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.listen, "listen", ":"+tls.DefaultPort, "address and port; port 0 takes a free one")
+	fl.StringVar(&f.host, "host", "", "name or address in the join link (default: the address listened on, else this host's name)")
+	fl.StringVar(&f.state, "state", "", "directory of key and secret (default: $LINERATE_STATE, else the system's)")
+	fl.BoolVar(&f.open, "open", false, "without a secret, with limits")
+	fl.IntVar(&f.sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
+	return c
+}
+
+func (a *app) serve(ctx context.Context, f serveFlags) error {
+	dir := f.state
+	if dir == "" {
+		d, err := journal.DefaultDir()
+		if err != nil {
+			return err
+		}
+		dir = d
+	}
+	identity, err := tls.LoadIdentity(filepath.Join(dir, "serve"))
+	if err != nil {
+		return withHint(err, "use --state DIR for a directory of yours")
+	}
+	h := a.newHostKnobs(f.state, "")
+	server, err := tls.Listen(ctx, f.listen, tls.Config{
+		Identity: identity, Open: f.open, MaxSessions: f.sessions,
+		Agent: agent.Config{Version: a.Version, Engines: engines.All(), Facts: h.facts, LinkRate: h.linkRate},
+		Ended: func(from netip.Addr, err error) {
+			if err != nil {
+				a.talk("session from %s ended: %v", from, err)
+			} else {
+				a.talk("session from %s ended", from)
+			}
+		},
+	})
+	if err != nil {
+		if _, ok := errors.AsType[*net.AddrError](err); ok {
+			return withHint(withCode(exitUsage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
+		}
+		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
+	}
+	link := server.Link(linkHost(f.host, server.Addr()))
+	if err := a.printLink(link.String(), server.Addr().String(), f.open); err != nil {
+		_ = server.Close()
+		return err
+	}
+	return server.Serve(ctx)
+}
+
+// linkHost is what goes into the join link: the user's word, the address that
+// is listened on, or this host's name.
+func linkHost(given string, addr net.Addr) string {
+	if given != "" {
+		return given
+	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		return tcp.IP.String()
+	}
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
+}
+
+func (a *app) printLink(link, addr string, open bool) error {
+	if a.json {
+		return a.document("linerate/serve/v1", map[string]any{"link": link, "address": addr, "open": open})
+	}
+	_, err := fmt.Fprintf(a.Out, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
+	return err
+}

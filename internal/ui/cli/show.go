@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/term"
+	"linerate/internal/store"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	var f store.Filter
+	var kind, state string
+	c := &cobra.Command{
+		Use: "list", Short: "stored sessions, newest first", Args: exactArgs(),
+		Example: "  linerate list\n  linerate list --kind run --json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.Kind, f.State = model.Kind(kind), model.SessionState(state)
+			if err := oneOf("kind", kind, "", string(model.KindTest), string(model.KindRun)); err != nil {
+				return err
+			}
+			if err := oneOf("state", state, "", "running", "done", "interrupted", "failed"); err != nil {
+				return err
+			}
+			if f.Limit < 0 {
+				return usagef("--limit: %d is not a number of sessions; 0 is all", f.Limit)
+			}
+			return a.list(cmd.Context(), f)
+		},
+	}
+	c.Flags().StringVar(&kind, "kind", "", "only this kind: test or run")
+	c.Flags().StringVar(&state, "state", "", "only in this state: running, done, interrupted or failed")
+	c.Flags().IntVar(&f.Limit, "limit", 20, "at most so many; 0 is all")
+	return c
+}
+
+func oneOf(flag, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed[1:], ", "))
+}
+
+func (a *app) list(ctx context.Context, f store.Filter) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	items, err := st.Sessions(ctx, f)
+	if err != nil {
+		return err
+	}
+	l := report.List{Sessions: []report.ListItem{}}
+	for _, i := range items {
+		l.Sessions = append(l.Sessions, report.ListItem(i))
+	}
+	if a.json {
+		return a.document(reportjson.ListSchema, l)
+	}
+	if len(items) == 0 {
+		a.talk("no sessions in %s yet; begin with linerate demo or linerate test HOST", st.Path())
+		return nil
+	}
+	return term.RenderList(a.Out, l, a.termOptions())
+}
+
+func (a *app) showCommand() *cobra.Command {
+	var samples bool
+	c := &cobra.Command{
+		Use: "show ID", Short: "the report of a stored session again",
+		Long: `show prints the report of a session from the store alone. ID is a session's name,
+the beginning of it, last for the newest one, or last~1 for the one before.`,
+		Example: "  linerate show last\n  linerate show last --json --samples",
+		Args:    exactArgs("a session's ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			st, err := a.openStore(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			s, err := find(cmd.Context(), st, args[0])
+			if err != nil {
+				return err
+			}
+			return a.reportWith(cmd.Context(), st, s, samples)
+		},
+	}
+	c.Flags().BoolVar(&samples, "samples", false, "with --json: every sample of every run")
+	return c
+}
+
+func (a *app) termOptions() term.Options {
+	return term.Options{Width: a.Width(), Color: a.color()}
+}
+
+// report prints the report of a session.
+func (a *app) report(ctx context.Context, st results, s model.Session) error {
+	return a.reportWith(ctx, st, s, false)
+}
+
+func (a *app) reportWith(ctx context.Context, st results, s model.Session, withSamples bool) error {
+	samples := map[int][]model.Sample{}
+	for _, r := range s.Runs {
+		batch, err := st.Samples(ctx, s.ID, r.Number)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // measured, but the disk was full: its numbers are still at hand
+		}
+		if err != nil {
+			return err
+		}
+		samples[r.Number] = batch
+	}
+	doc := report.Build(s, report.Options{Samples: samples})
+	if st.Path() == inMemory {
+		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.HasSuffix(n.Command, s.ID) })
+	}
+	if !a.json {
+		return term.Render(a.Out, doc, a.termOptions())
+	}
+	o := reportjson.Options{}
+	if withSamples {
+		o.Samples = samples
+	}
+	a.printed = true
+	return reportjson.Render(a.Out, s, doc, o)
+}
+
+// untrusted reports whether the session says that it must not be believed.
+func untrusted(s model.Session) bool {
+	return report.Build(s, report.Options{}).Untrustworthy != ""
+}
+
+// medianRun returns the valid run of the baseline whose goodput in direction d
+// is the median of all of them; the lower one of two.
+func medianRun(s model.Session, d model.Direction) (model.Run, bool) {
+	var runs []model.Run
+	for _, r := range s.Runs {
+		if _, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {
+			runs = append(runs, r)
+		}
+	}
+	if len(runs) == 0 {
+		return model.Run{}, false
+	}
+	slices.SortStableFunc(runs, func(x, y model.Run) int {
+		vx, _ := x.Value(d, model.Goodput)
+		vy, _ := y.Value(d, model.Goodput)
+		return int(math.Copysign(1, vx-vy))
+	})
+	return runs[(len(runs)-1)/2], true
+}
+
+func (a *app) compareCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "compare A B", Short: "two stored sessions side by side",
+		Long: `compare shows the runs of two sessions side by side, setting by setting. It gives
+no verdict: sessions run one after the other, so a drift of the path looks like
+a difference between them. For a verdict, put both settings into one session.`,
+		Example: "  linerate compare last~1 last\n  linerate compare 20261121T0132 last --json",
+		Args:    exactArgs("a session's ID", "another session's ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.compare(cmd.Context(), args[0], args[1])
+		},
+	}
+}
+
+// compareDoc is linerate/compare/v1. It never holds a verdict; Reason says why.
+type compareDoc struct {
+	A       string       `json:"a"` // session IDs
+	B       string       `json:"b"`
+	Rows    []compareRow `json:"rows"`
+	Verdict *struct{}    `json:"verdict"` // always null
+	Reason  string       `json:"reason"`
+}
+
+// route is where a session ran, for people. A lab holds both ends.
+func route(s model.Session) string {
+	if s.Near == s.Far {
+		return s.Far
+	}
+	return s.Near + " -> " + s.Far
+}
+
+// compareRow is one setting and direction of two sessions in
+// linerate/compare/v1.
+type compareRow struct {
+	Setting   string          `json:"setting"`
+	Direction model.Direction `json:"direction"`
+	A         *summary        `json:"a"` // null where the session has none
+	B         *summary        `json:"b"`
+	Ratio     *float64        `json:"ratio"` // of the medians, b over a
+}
+
+// summary describes the valid runs of one setting, in bit/s.
+type summary struct {
+	N      int     `json:"n"`
+	Mean   float64 `json:"average"`
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func (a *app) compare(ctx context.Context, refA, refB string) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	sa, err := find(ctx, st, refA)
+	if err != nil {
+		return err
+	}
+	sb, err := find(ctx, st, refB)
+	if err != nil {
+		return err
+	}
+	rows := compareRows(sa, sb)
+	if a.json {
+		return a.document("linerate/compare/v1", compareDoc{A: sa.ID, B: sb.ID, Rows: rows, Reason: noVerdict})
+	}
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "A  %s  %s\nB  %s  %s\n\n", sa.ID, route(sa), sb.ID, route(sb))
+	fmt.Fprintln(w, "setting\tdirection\tmedian A\truns\tmedian B\truns\tB over A")
+	for _, r := range rows {
+		ratio := "-"
+		if r.Ratio != nil {
+			ratio = fmt.Sprintf("%.3f", *r.Ratio)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Setting, arrow(r.Direction),
+			medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), ratio)
+	}
+	fmt.Fprintf(w, "\nno verdict: %s\n", noVerdict)
+	return w.Flush()
+}
+
+const noVerdict = "the two sessions ran one after the other, so a drift of the path would look the same; " +
+	"put both settings into one linerate run (at least 6 blocks)"
+
+func medianText(d *summary) string {
+	if d == nil {
+		return "-"
+	}
+	return units.BitRate(d.Median).String()
+}
+
+func countText(d *summary) string {
+	if d == nil {
+		return "-"
+	}
+	return fmt.Sprint(d.N)
+}
+
+// compareRows joins what two sessions measured by setting and direction.
+func compareRows(sa, sb model.Session) []compareRow {
+	rows := []compareRow{}
+	seen := map[string]bool{}
+	for _, s := range append(slices.Clone(sa.Plan.Settings), sb.Plan.Settings...) {
+		if seen[s.Name] || s.Name == sa.Plan.Twin || s.Name == sb.Plan.Twin {
+			continue
+		}
+		seen[s.Name] = true
+		for _, d := range []model.Direction{model.To, model.From} {
+			r := compareRow{Setting: s.Name, Direction: d, A: describe(sa, s.Name, d), B: describe(sb, s.Name, d)}
+			if r.A == nil && r.B == nil {
+				continue
+			}
+			if r.A != nil && r.B != nil && r.A.Median > 0 {
+				q := r.B.Median / r.A.Median
+				r.Ratio = &q
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// describe summarises the valid runs of one setting; nil without any.
+func describe(s model.Session, setting string, d model.Direction) *summary {
+	var values []float64
+	for _, r := range s.Runs {
+		if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == setting {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	out := summary(stats.Describe(values))
+	return &out
+}

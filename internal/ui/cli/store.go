@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/store/sqlite"
+)
+
+// results is what the commands need of a result store.
+type results interface {
+	CreateSession(ctx context.Context, s model.Session) error
+	UpdateSession(ctx context.Context, s model.Session) error
+	AddRun(ctx context.Context, sessionID string, r model.Run, s []model.Sample, c []model.Change) error
+	SetChanges(ctx context.Context, sessionID string, c []model.Change) error
+	Session(ctx context.Context, ref string) (model.Session, error)
+	Samples(ctx context.Context, ref string, run int) ([]model.Sample, error)
+	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
+	Path() string
+	Close() error
+}
+
+// inMemory is the path of a store that ends with its command.
+const inMemory = sqlite.Memory
+
+// openStore opens the results' file; the first use makes it.
+func (a *app) openStore(ctx context.Context) (results, error) {
+	path := a.storePath()
+	s, err := sqlite.Open(ctx, path)
+	if err == nil {
+		return s, nil
+	}
+	switch {
+	case errors.Is(err, store.ErrFull), errors.Is(err, fs.ErrPermission): // the store says what to do
+	case errors.Is(err, store.ErrNewer):
+		err = withHint(err, "use the linerate that wrote it, or --db FILE for another place")
+	default:
+		err = withHint(err, "use --db FILE for another place, or --db :memory: to keep nothing")
+	}
+	return nil, withCode(exitStore, err)
+}
+
+// storePath is --db, else $LINERATE_DB, else the user's data directory.
+func (a *app) storePath() string {
+	if a.db != "" {
+		return a.db
+	}
+	if p := a.Getenv("LINERATE_DB"); p != "" {
+		return p
+	}
+	home := a.Getenv("HOME")
+	switch runtime.GOOS {
+	case "windows":
+		return filepath.Join(a.Getenv("LocalAppData"), "linerate", "linerate.db")
+	case "darwin":
+		return filepath.Join(home, "Library", "Application Support", "linerate", "linerate.db")
+	}
+	if data := a.Getenv("XDG_DATA_HOME"); data != "" {
+		return filepath.Join(data, "linerate", "linerate.db")
+	}
+	return filepath.Join(home, ".local", "share", "linerate", "linerate.db")
+}
+
+// find returns the session that a person names by its ID, the beginning of it,
+// last, or last~N.
+func find(ctx context.Context, st results, ref string) (model.Session, error) {
+	s, err := st.Session(ctx, sessionRef(ref))
+	var many *store.AmbiguousError
+	switch {
+	case errors.As(err, &many):
+		err = many
+	case errors.Is(err, store.ErrNotFound):
+		err = fmt.Errorf("session %s: %w", ref, store.ErrNotFound)
+	}
+	return s, withHint(withCode(exitStore, err), "see linerate list")
+}

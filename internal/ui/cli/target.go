@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/lab"
+)
+
+// targetKind is the way to a host.
+type targetKind int
+
+const (
+	targetHere  targetKind = iota // this machine, in process
+	targetServe                   // a linerate serve
+	targetLab                     // both ends are virtual
+	targetExec                    // an agent on the stdio of a command
+)
+
+// target is a parsed HOST.
+type target struct {
+	kind targetKind
+	text string   // as given, secrets removed
+	link tls.Link // targetServe
+	addr string   // targetExec: address of the data path
+	lab  lab.Spec // targetLab
+	argv []string // targetExec
+}
+
+// parseTarget reads a HOST argument.
+func parseTarget(s string) (target, error) {
+	switch {
+	case s == "":
+		return target{}, withHint(usagef("no host named"), "write a join link, lab:... or exec:...; see linerate --help")
+	case strings.HasPrefix(s, "lab:"):
+		spec, err := lab.ParseSpec(strings.TrimPrefix(s, "lab:"))
+		if err != nil {
+			return target{}, withCode(exitUsage, err)
+		}
+		return target{kind: targetLab, text: s, lab: spec}, nil
+	case strings.HasPrefix(s, "exec:"):
+		words := strings.Fields(strings.TrimPrefix(s, "exec:"))
+		if len(words) < 2 {
+			return target{}, withHint(usagef("%q names no command", s),
+				"write the address of the far end and the command that starts its agent:\nexec:10.0.0.2 ip netns exec b linerate agent")
+		}
+		return target{kind: targetExec, text: s, addr: words[0], argv: words[1:]}, nil
+	case strings.HasPrefix(s, "linerate://"):
+		return parseLink(s)
+	case strings.Contains(s, "://"):
+		scheme, _, _ := strings.Cut(s, "://")
+		return target{}, withHint(usagef("no way to reach %s:// hosts in this version", scheme),
+			"start linerate serve on that host and use the link that it prints")
+	case strings.Contains(s, "@"):
+		host := s[strings.LastIndex(s, "@")+1:]
+		return target{}, withHint(usagef("no way to reach %q over ssh in this version", s),
+			"use the user's own ssh as transport: 'exec:%s ssh %s linerate agent',\nor start linerate serve there and use the link that it prints", host, s)
+	default:
+		return parseHostPort(s)
+	}
+}
+
+// parseLink reads a join link as linerate serve prints it.
+func parseLink(s string) (target, error) {
+	link, err := tls.ParseLink(s)
+	if err != nil {
+		return target{}, withCode(exitUsage, fmt.Errorf("%s: %w", redact(s), err))
+	}
+	return target{kind: targetServe, link: link, text: "linerate://" + link.Addr + "/?pin=" + link.Pin}, nil
+}
+
+// parseHostPort knows "host", "host:port" and addresses, to say what is missing.
+func parseHostPort(s string) (target, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = strings.Trim(s, "[]"), tls.DefaultPort
+	}
+	if host == "" || strings.ContainsAny(host, " /,=") {
+		return target{}, withHint(usagef("%q is not a host", s), "write a join link, lab:... or exec:...; see linerate --help")
+	}
+	// A name alone says nothing by which to know the server, and there is no
+	// place yet that remembers pins.
+	return target{}, withHint(usagef("%s: a name is not enough to know that host by", net.JoinHostPort(host, port)),
+		"start linerate serve there and use the link that it prints:\n'linerate://%s/?pin=...&secret=...'", net.JoinHostPort(host, port))
+}
+
+// redact removes the secret of a join link from text that is kept or shown.
+func redact(s string) string {
+	if !strings.HasPrefix(s, "linerate://") {
+		return s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "linerate://..."
+	}
+	q := u.Query()
+	if q.Has("secret") {
+		q.Set("secret", "...")
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}
+
+// redactAll removes secrets from an argument vector.
+func redactAll(argv []string) []string {
+	out := make([]string, len(argv))
+	for i, s := range argv {
+		out[i] = redact(s)
+	}
+	return out
+}
+
+func (t target) String() string {
+	if t.kind == targetHere {
+		return "this machine"
+	}
+	return fmt.Sprint(t.text)
+}

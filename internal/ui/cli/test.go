@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/model"
+)
+
+// testFlags are the flags of a quick look.
+type testFlags struct {
+	flow          flowFlags
+	from          string
+	reverse, both bool
+	to            bool
+	repeat        int
+	cooldown      string
+	title         string
+}
+
+func (a *app) testCommand() *cobra.Command {
+	var f testFlags
+	c := &cobra.Command{
+		Use: "test HOST", Short: "the quick look: both directions, and what limits them",
+		Long: `test measures TCP goodput to HOST and back, compares it with what the link can
+carry, and names what limits it, with evidence. Nothing is changed.`,
+		Example: `  linerate test lab:rate=100mbit,rtt=2ms
+  linerate test lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB -t 3s
+  linerate test "$NAS" -t 10s -P 4 --json
+  linerate test "$NAS" -R`,
+		Args: exactArgs("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.test(cmd.Context(), f, args[0])
+		},
+	}
+	fl := c.Flags()
+	f.flow.register(fl, "5s", "1s", "")
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.BoolVarP(&f.reverse, "reverse", "R", false, "only the direction from HOST")
+	fl.BoolVar(&f.to, "to", false, "only the direction to HOST")
+	fl.BoolVar(&f.both, "bidir", false, "both directions at once")
+	fl.IntVar(&f.repeat, "repeat", 1, "runs per direction; the median is shown")
+	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
+	fl.StringVar(&f.title, "title", "", "a name for the session")
+	return c
+}
+
+// plan is the order of a quick look: every direction once per repeat.
+func (f testFlags) plan() (model.Plan, error) {
+	var bad faults
+	flow := model.Flow{}
+	if f.both && f.reverse || f.both && f.to || f.reverse && f.to {
+		return model.Plan{}, usagef("--to, --reverse and --bidir exclude each other: give one of them, or none for both directions in turn")
+	}
+	yes, no := func(string) bool { return true }, func(string) bool { return false }
+	f.flow.overlay(&flow, yes, no, &bad)
+	directions := []model.Direction{model.To, model.From}
+	switch {
+	case f.both:
+		directions = []model.Direction{model.Both}
+	case f.reverse:
+		directions = []model.Direction{model.From}
+	case f.to:
+		directions = []model.Direction{model.To}
+	}
+	flow.Direction = directions[0]
+	if f.repeat < 1 || f.repeat > 1000 {
+		bad.add("repeat", fmt.Errorf("%d is not between 1 and 1000", f.repeat))
+	}
+	p := model.Plan{
+		Settings: []model.Setting{{Name: currentSetting}}, Baseline: currentSetting, Flow: flow, Directions: directions,
+		Mode: model.FixedBlocks, MaxBlocks: f.repeat, Confidence: 0.95, Cooldown: bad.duration("cooldown", f.cooldown),
+	}
+	for range f.repeat {
+		p.Order = append(p.Order, []string{currentSetting})
+	}
+	return p, bad.err()
+}
+
+// currentSetting is the hosts and the flow as they are.
+const currentSetting = "current"
+
+func (a *app) test(ctx context.Context, f testFlags, host string) error {
+	p, err := f.plan()
+	if err != nil {
+		return err
+	}
+	near, far, err := parsePair(f.from, host)
+	if err != nil {
+		return err
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	s := a.newSession(model.KindTest, f.title, e, p)
+	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	return a.finish(ctx, st, s, err)
+}
+
+// expected is how long a plan takes at most.
+func expected(p model.Plan) time.Duration {
+	runs := 0
+	for _, b := range p.Order {
+		runs += len(b) * max(1, len(p.Directions))
+	}
+	return time.Duration(runs) * p.RunLength()
+}

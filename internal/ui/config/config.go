@@ -1,0 +1,190 @@
+// Package config reads plan files: the YAML text in which a person writes down
+// an experiment. docs/plan-files.md describes the format.
+//
+// All mistakes of a file are reported at once, each with its line, its column
+// and what would be right.
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+)
+
+// Current is the name of the setting that leaves hosts and flow as they are.
+const Current = "current"
+
+// MaxSettings is the largest number of settings of one file, grid or list.
+const MaxSettings = 64
+
+// File is what a plan file says. A zero field was not given, unless Has tells
+// otherwise; defaults are those of plan.Options.
+type File struct {
+	Title string
+	Near  string // target; "" is this machine
+	Far   string // target
+	// Flow is the test traffic before a setting's own flow knobs. Its
+	// Direction is the first of Directions, which are measured one after the
+	// other.
+	Flow       model.Flow
+	Directions []model.Direction
+	Factors    []Factor        // a full grid of levels, or
+	Named      []model.Setting // settings one by one
+	Baseline   string          // name of a setting, as written
+	Blocks     int             // of a fixed plan; 0 is a sequential one
+	MaxBlocks  int             // of a sequential plan
+	Budget     time.Duration
+	Margin     units.Percent
+	Tolerance  units.Percent
+	Confidence float64
+	Settle     time.Duration
+	Cooldown   time.Duration
+	Seed       uint64
+	Null       plan.Null // "twin: true" is NullTwin, "twin: false" is NullNone
+
+	at map[string]position // of every value in the file, by its path
+}
+
+// Factor is one knob with the values that it takes in turn.
+type Factor struct {
+	Host   model.Host // "" sets a host's knob on both hosts
+	Knob   model.KnobID
+	Levels []Level
+}
+
+// Level is one value of a factor.
+type Level struct {
+	Text  string // as the user wrote it
+	Value string // canonical
+}
+
+// Has reports whether the file gives a value at path, for example "settle" or
+// "flow.duration". It tells a given zero from an absent value.
+func (f File) Has(path string) bool {
+	_, ok := f.at[path]
+	return ok
+}
+
+// Settings returns the settings to compare and the name of the baseline among
+// them. Where the file names no baseline it is the setting without
+// assignments, which is added in front under the name Current where needed.
+// The settings of one factor are named like its levels; those of several like
+// "window=64KiB mss=1460".
+func (f File) Settings() (settings []model.Setting, baseline string) {
+	settings = slices.Clone(f.Named)
+	if len(f.Factors) > 0 {
+		settings = f.grid()
+	}
+	if f.Baseline != "" && f.Baseline != Current {
+		if i := f.baselineIndex(settings); i >= 0 {
+			return settings, settings[i].Name
+		}
+		return settings, f.Baseline
+	}
+	for _, s := range settings {
+		if len(s.Assignments) == 0 {
+			return settings, s.Name
+		}
+	}
+	return slices.Insert(settings, 0, model.Setting{Name: Current}), Current
+}
+
+// baselineIndex finds the baseline by name or, where one factor is varied, by
+// value: "64K" is the level "64KiB". It returns -1 where there is none.
+func (f File) baselineIndex(settings []model.Setting) int {
+	if i := slices.IndexFunc(settings, func(s model.Setting) bool { return s.Name == f.Baseline }); i >= 0 {
+		return i
+	}
+	if len(f.Factors) != 1 {
+		return -1
+	}
+	want, err := units.ParseBytes(f.Baseline)
+	if err != nil {
+		return -1
+	}
+	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool {
+		return l.Value == strconv.FormatInt(int64(want), 10)
+	})
+}
+
+// grid returns all combinations of the factors' levels; the last factor
+// varies fastest.
+func (f File) grid() []model.Setting {
+	combinations := []model.Setting{{}}
+	for _, factor := range f.Factors {
+		var next []model.Setting
+		for _, s := range combinations {
+			for _, l := range factor.Levels {
+				name := l.Text
+				if len(f.Factors) > 1 {
+					name = strings.TrimSpace(s.Name + " " + factor.String() + "=" + l.Text)
+				}
+				next = append(next, model.Setting{
+					Name:        name,
+					Assignments: slices.Concat(s.Assignments, assign(factor.Host, factor.Knob, l.Value)),
+				})
+			}
+		}
+		combinations = next
+	}
+	return combinations
+}
+
+// assign returns the assignments that give a knob one value: one for the flow
+// or for a host, two for both hosts.
+func assign(host model.Host, knob model.KnobID, value string) []model.Assignment {
+	if host != "" || isFlowKnob(knob) {
+		return []model.Assignment{{Host: host, Knob: knob, Value: value}}
+	}
+	return []model.Assignment{{Host: model.Near, Knob: knob, Value: value}, {Host: model.Far, Knob: knob, Value: value}}
+}
+
+// String returns the factor's knob as it is written in a plan file:
+// "b.tcp.recv_buffer_max", or "window".
+func (f Factor) String() string {
+	if f.Host == "" {
+		return string(f.Knob)
+	}
+	return string(f.Host) + "." + string(f.Knob)
+}
+
+// numeric reports whether the levels are amounts, so that it makes sense to
+// ask for the smallest that is good enough. Words such as "auto" and the
+// numbers that stand for a choice or a switch, which include 0, are none.
+func (f Factor) numeric() bool {
+	for _, l := range f.Levels {
+		n, err := strconv.ParseInt(l.Value, 10, 64)
+		if err != nil || n <= 0 || !isDigit(l.Text) {
+			return false
+		}
+	}
+	return len(f.Levels) > 1
+}
+
+func isDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
+
+// Options returns the file as the question that plan.New answers. The caller
+// fills in what the file leaves open: engine, direction, length and seed.
+func (f File) Options() plan.Options {
+	o := plan.Options{
+		Flow: f.Flow, Mode: model.Sequential, Blocks: f.MaxBlocks, Budget: f.Budget,
+		Margin: f.Margin, Tolerance: f.Tolerance, Confidence: f.Confidence,
+		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed,
+	}
+	o.Settings, o.Baseline = f.Settings()
+	if f.Blocks > 0 {
+		o.Mode, o.Blocks = model.FixedBlocks, f.Blocks
+	}
+	if f.Settle == 0 && f.Has("settle") {
+		o.Settle = -1 // none, instead of the default
+	}
+	if len(f.Factors) == 1 && f.Factors[0].numeric() {
+		o.Factor = f.Factors[0].Knob
+	}
+	return o
+}

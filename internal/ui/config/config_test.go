@@ -1,0 +1,298 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+	"linerate/internal/host/knob"
+)
+
+// knobs is a checker with some of the real knobs.
+type knobs struct{}
+
+func (knobs) Known() []model.KnobID {
+	return append(flowKnobs(), "tcp.recv_buffer_max", "tcp.send_buffer_max", "tcp.congestion_control", "tcp.timestamps", "link.mtu")
+}
+
+func (knobs) Check(id model.KnobID, value string) (string, error) {
+	switch id {
+	case "congestion", "tcp.congestion_control":
+		if strings.Trim(value, "abcdefghijklmnopqrstuvwxyz_0123456789") != "" || value == "" {
+			return "", fmt.Errorf("value %q of %s: want a name", value, id)
+		}
+		return value, nil
+	case "nodelay":
+		switch value {
+		case "on", "true":
+			return "1", nil
+		case "off", "false":
+			return "0", nil
+		}
+		return "", fmt.Errorf("value %q of %s: want on or off", value, id)
+	case "tcp_rmem":
+		return "", errors.New(`unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`)
+	}
+	if value == "auto" {
+		return "0", nil
+	}
+	b, err := units.ParseBytes(value)
+	least := units.Bytes(0)
+	switch id {
+	case "mss":
+		least = 88
+	case "streams":
+		least = 1
+	}
+	if err != nil || b < least {
+		return "", fmt.Errorf("value %q of %s: want at least %d", value, id, least)
+	}
+	return strconv.FormatInt(int64(b), 10), nil
+}
+
+func parse(t *testing.T, text string) File {
+	t.Helper()
+	f, err := Parse("plan.yaml", []byte(text), knobs{})
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, text)
+	}
+	return f
+}
+
+// examples returns the YAML blocks of the documentation.
+func examples(t testing.TB) []string {
+	t.Helper()
+	b, err := os.ReadFile("../../../docs/plan-files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i, part := range strings.Split(string(b), "```") {
+		if yaml, ok := strings.CutPrefix(part, "yaml\n"); ok && i%2 == 1 {
+			out = append(out, yaml)
+		}
+	}
+	if len(out) != 3 {
+		t.Fatalf("%d examples in the documentation, want 3", len(out))
+	}
+	return out
+}
+
+func TestDocumentedExample(t *testing.T) {
+	got := parse(t, examples(t)[0])
+	want := File{
+		Title: "receive ceiling of the nas", Far: "lab:rate=1gbit,rtt=10ms",
+		Flow: model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Duration: 10 * time.Second,
+			Omit: 3 * time.Second, Interval: time.Second, Block: 128 << 10},
+		Directions: []model.Direction{model.To, model.From},
+		Factors: []Factor{{Host: model.Far, Knob: "tcp.recv_buffer_max",
+			Levels: []Level{{"64KiB", "65536"}, {"256KiB", "262144"}, {"1MiB", "1048576"}}}},
+		Baseline: "current", MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95,
+		Settle: 2 * time.Second, Seed: 42, Null: plan.NullTwin,
+	}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !got.Has("cooldown") || !got.Has("flow.omit") || !got.Has("factors[0].levels[2]") || got.Has("blocks") || got.Has("near") {
+		t.Error("Has does not tell what the file gives")
+	}
+	p, err := plan.New(got.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Baseline != Current || p.Factor != "tcp.recv_buffer_max" || !slices.Equal(p.Levels, []string{"64KiB", "256KiB", "1MiB"}) || p.Twin == "" {
+		t.Errorf("plan %+v", p)
+	}
+}
+
+func TestDocumentedSettings(t *testing.T) {
+	f := parse(t, examples(t)[1])
+	want := []model.Setting{
+		{Name: Current},
+		{Name: "jumbo", Assignments: []model.Assignment{{Host: "a", Knob: "link.mtu", Value: "9000"}, {Host: "b", Knob: "link.mtu", Value: "9000"}}},
+		{Name: "jumbo and window", Assignments: []model.Assignment{{Host: "a", Knob: "link.mtu", Value: "9000"},
+			{Host: "b", Knob: "link.mtu", Value: "9000"}, {Knob: "window", Value: "1048576"}}},
+	}
+	got, baseline := f.Settings()
+	if diff := cmp.Diff(want, got); diff != "" || baseline != Current {
+		t.Errorf("baseline %q (-want +got):\n%s", baseline, diff)
+	}
+	o := f.Options()
+	if o.Mode != model.FixedBlocks || o.Blocks != 12 || o.Factor != "" || o.Settle != 0 {
+		t.Errorf("options %+v", o)
+	}
+}
+
+func TestGrid(t *testing.T) {
+	f := parse(t, `
+factors:
+  - {knob: window, levels: [64KiB, auto]}
+  - {knob: tcp.timestamps, host: a, levels: [0, 1]}
+baseline: window=auto a.tcp.timestamps=1
+`)
+	got, baseline := f.Settings()
+	var names []string
+	for _, s := range got {
+		names = append(names, s.Name)
+	}
+	want := []string{"window=64KiB a.tcp.timestamps=0", "window=64KiB a.tcp.timestamps=1", "window=auto a.tcp.timestamps=0", "window=auto a.tcp.timestamps=1"}
+	if !slices.Equal(names, want) || baseline != want[3] {
+		t.Errorf("settings %q, baseline %q", names, baseline)
+	}
+	// Combinations must not share memory: each has its own values.
+	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "a", Knob: "tcp.timestamps", Value: "1"}) {
+		t.Errorf("second combination sets %+v", a)
+	}
+	if f.Options().Factor != "" {
+		t.Error("a grid of two factors has a plateau")
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	const factor = "factors: [{knob: window, levels: [64KiB, 1MiB]}]\n"
+	for _, c := range []struct {
+		text, baseline string
+		settings       int
+	}{
+		{factor, Current, 3},
+		{factor + "baseline: current\n", Current, 3},
+		{factor + "baseline: 64KiB\n", "64KiB", 2},
+		{factor + "baseline: 64K\n", "64KiB", 2},
+		{factor + "baseline: 65536\n", "64KiB", 2},
+		{"settings: [{name: plain}, {name: big, set: {window: 1MiB}}]\n", "plain", 2},
+		{"settings: [{name: current}, {name: big, set: {window: 1MiB}}]\nbaseline: current\n", Current, 2},
+		{"settings: [{name: small, set: {window: 64K}}, {name: big, set: {window: 1MiB}}]\nbaseline: big\n", "big", 2},
+	} {
+		settings, baseline := parse(t, c.text).Settings()
+		if baseline != c.baseline || len(settings) != c.settings {
+			t.Errorf("%s: baseline %q of %d settings, want %q of %d", c.text, baseline, len(settings), c.baseline, c.settings)
+		}
+		if !slices.ContainsFunc(settings, func(s model.Setting) bool { return s.Name == baseline }) {
+			t.Errorf("%s: baseline %q is not among the settings", c.text, baseline)
+		}
+	}
+}
+
+func TestNumericFactor(t *testing.T) {
+	for levels, want := range map[string]model.KnobID{
+		"window: [64KiB, 1MiB]": "window", "window: [64KiB]": "", "window: [auto, 64KiB]": "",
+		"tcp.timestamps: [0, 1, 2]": "", "congestion: [cubic, reno]": "", "nodelay: [on, off]": "",
+	} {
+		knob, list, _ := strings.Cut(levels, ":")
+		f := parse(t, "factors: [{knob: "+knob+", levels:"+list+"}]\n")
+		if got := f.Options().Factor; got != want {
+			t.Errorf("%s: plateau of %q, want %q", levels, got, want)
+		}
+	}
+}
+
+func TestFlowValues(t *testing.T) {
+	f := parse(t, `
+flow: {direction: both, bytes: 1GiB, streams: 4, window: auto, mss: 1400, nodelay: off, congestion: bbr}
+factors: [{knob: block, levels: [8KiB]}]
+settle: 0s
+confidence: 95%
+twin: false
+`)
+	want := model.Flow{Direction: model.Both, Bytes: 1 << 30, Streams: 4, MSS: 1400, Nagle: true, Congestion: "bbr"}
+	if f.Flow != want {
+		t.Errorf("flow %+v, want %+v", f.Flow, want)
+	}
+	if o := f.Options(); o.Settle >= 0 || o.Confidence != 0.95 || o.Null != plan.NullNone {
+		t.Errorf("a settle of 0 s is not the default: options %+v", o)
+	}
+}
+
+func TestParseFactor(t *testing.T) {
+	got, err := ParseFactor("b.tcp.recv_buffer_max=64KiB, 256KiB,1MiB", knobs{})
+	want := Factor{Host: model.Far, Knob: "tcp.recv_buffer_max", Levels: []Level{{"64KiB", "65536"}, {"256KiB", "262144"}, {"1MiB", "1048576"}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got.String() != "b.tcp.recv_buffer_max" {
+		t.Errorf("String = %q", got)
+	}
+	for in, want := range map[string]string{
+		"window":               `"window" has no levels; write it like b.tcp.recv_buffer_max=64KiB,1MiB`,
+		"window=":              `value "" of window: want at least 0`,
+		"windwo=64K":           `unknown knob "windwo"; did you mean window?`,
+		"b.window=64K":         `window belongs to the flow, not to host b; write window without a host`,
+		"window=64K,64KiB":     `level "64KiB" has the same value as "64K"; leave one of them out`,
+		"mss=10,20":            "value \"10\" of mss: want at least 88\nvalue \"20\" of mss: want at least 88",
+		"tcp_rmem=64K":         `unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`,
+		"far.link.mtu=9000":    `unknown host "far"; write a. (near) or b. (far) before the knob, or nothing for both`,
+		"mtu=1500,9000":        `unknown knob "mtu"; did you mean link.mtu?`,
+		"completely.else=1500": `unknown knob "completely.else"; known are streams, window, mss, block, nodelay, congestion, tcp.recv_buffer_max, tcp.send_buffer_max, tcp.congestion_control, tcp.timestamps, link.mtu`,
+	} {
+		_, err := ParseFactor(in, knobs{})
+		var problems Errors
+		if !errors.As(err, &problems) || err.Error() != want {
+			t.Errorf("ParseFactor(%q): %v, want %s", in, err, want)
+		}
+	}
+}
+
+func TestParseSet(t *testing.T) {
+	for in, want := range map[string][]model.Assignment{
+		"a.link.mtu=9000": {{Host: "a", Knob: "link.mtu", Value: "9000"}},
+		"link.mtu = 9000": {{Host: "a", Knob: "link.mtu", Value: "9000"}, {Host: "b", Knob: "link.mtu", Value: "9000"}},
+		"window=1MiB":     {{Knob: "window", Value: "1048576"}},
+	} {
+		got, err := ParseSet(in, knobs{})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("ParseSet(%q) = %+v, %v, want %+v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "window", "mss=10", "a.nothing=1"} {
+		if got, err := ParseSet(in, knobs{}); err == nil || got != nil {
+			t.Errorf("ParseSet(%q) = %+v, %v", in, got, err)
+		}
+	}
+}
+
+// The flow's knobs are named here, apart from the catalogue that knows their
+// values; both must name the same.
+func TestFlowKnobsAreTheCatalogues(t *testing.T) {
+	var want []model.KnobID
+	for _, k := range knob.Catalogue() {
+		if k.Scope == knob.ScopeFlow {
+			want = append(want, k.ID)
+		}
+	}
+	got := flowKnobs()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("flow knobs %v, the catalogue has %v", got, want)
+	}
+}
+
+// A File made from flags is checked like one from a file.
+func TestValidateFlags(t *testing.T) {
+	window, _ := ParseFactor("window=64KiB,1MiB", knobs{})
+	f := File{Factors: []Factor{window}, Blocks: 8, MaxBlocks: 20}
+	if err := f.Validate(); err != nil {
+		t.Error(err)
+	}
+	f.Factors = append(f.Factors, window)
+	f.Baseline = "2MiB"
+	want := `factors[1]: window is already a factor; leave one of them out
+baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB window=64KiB, window=64KiB window=1MiB, window=1MiB window=64KiB, window=1MiB window=1MiB`
+	if err := f.Validate(); err == nil || err.Error() != want {
+		t.Errorf("%v, want\n%s", err, want)
+	}
+	if err := (File{}).Validate(); err == nil {
+		t.Error("a plan that compares nothing is valid")
+	}
+}

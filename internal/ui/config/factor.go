@@ -1,0 +1,214 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"linerate/internal/core/model"
+)
+
+// KnobChecker knows the knobs that a plan may set.
+type KnobChecker interface {
+	// Check returns the canonical text of a value as a person writes it, or an
+	// error that says what would be right.
+	Check(id model.KnobID, value string) (canonical string, err error)
+	// Known returns the ids of all knobs, of hosts and of the flow.
+	Known() []model.KnobID
+}
+
+// ParseFactor reads the text of a --factor flag, for example
+// "b.tcp.recv_buffer_max=64KiB,256KiB,1MiB". The error is of type Errors.
+func ParseFactor(s string, check KnobChecker) (Factor, error) {
+	r := &reader{check: check}
+	knob, levels, ok := strings.Cut(s, "=")
+	if !ok {
+		r.fault("", "write it like b.tcp.recv_buffer_max=64KiB,1MiB", "%s has no levels", quote(s))
+		return Factor{}, r.problems
+	}
+	f := Factor{}
+	f.Host, f.Knob, ok = r.resolve("", "", strings.TrimSpace(knob))
+	for text := range strings.SplitSeq(levels, ",") {
+		f.Levels = append(f.Levels, r.level("", f.Knob, strings.TrimSpace(text), ok))
+	}
+	r.duplicateLevels("", f)
+	return f, r.problems.sorted()
+}
+
+// ParseSet reads the text of a --set flag, for example "a.link.mtu=9000", which
+// is two assignments where a host's knob names no host. The error is of type
+// Errors.
+func ParseSet(s string, check KnobChecker) ([]model.Assignment, error) {
+	r := &reader{check: check}
+	knob, text, ok := strings.Cut(s, "=")
+	if !ok {
+		r.fault("", "write it like a.link.mtu=9000", "%s has no value", quote(s))
+		return nil, r.problems
+	}
+	return r.assignment("", strings.TrimSpace(knob), strings.TrimSpace(text)), r.problems.sorted()
+}
+
+// factors reads the list of factors.
+func (r *reader) factors(n ast.Node, path string) {
+	for i, item := range r.list(n, path) {
+		r.f.Factors = append(r.f.Factors, r.factor(item, index(path, i)))
+	}
+}
+
+// factor reads {knob: b.x, levels: […]} or {knob: x, host: b, levels: […]}.
+// Levels with mistakes keep their text, so that they are not missed elsewhere.
+func (r *reader) factor(n ast.Node, path string) Factor {
+	var knob, host string
+	var texts, paths []string
+	before := len(r.problems)
+	r.object(n, path, []field{
+		{"knob", value(r, &knob, parseLine)},
+		{"host", value(r, &host, parseLine)},
+		{"levels", func(n ast.Node, path string) {
+			for i, item := range r.list(n, path) {
+				if text, ok := r.text(item, index(path, i)); ok {
+					texts, paths = append(texts, text), append(paths, index(path, i))
+				}
+			}
+		}},
+	})
+	var f Factor
+	known := false
+	switch {
+	case knob != "":
+		f.Host, f.Knob, known = r.resolve(join(path, "knob"), host, knob)
+	case len(r.problems) == before: // otherwise the knob's own mistake, or a misspelled key, is reported
+		r.fault(path, "add one, such as knob: tcp.recv_buffer_max", "the factor has no knob")
+	}
+	for i, text := range texts {
+		f.Levels = append(f.Levels, r.level(paths[i], f.Knob, text, known))
+	}
+	if len(texts) == 0 && len(r.problems) == before {
+		r.fault(path, "add some, such as levels: [64KiB, 1MiB]", "the factor has no levels")
+	}
+	return f
+}
+
+// level checks one value of a factor, where its knob is known.
+func (r *reader) level(path string, id model.KnobID, text string, known bool) Level {
+	l := Level{Text: strings.TrimSpace(text)}
+	if known {
+		l.Value, _ = r.checkValue(path, id, text)
+	}
+	return l
+}
+
+// settings reads the list of named settings.
+func (r *reader) settings(n ast.Node, path string) {
+	for i, item := range r.list(n, path) {
+		at := index(path, i)
+		var s model.Setting
+		before := len(r.problems)
+		r.object(item, at, []field{
+			{"name", value(r, &s.Name, parseLine)},
+			{"set", func(n ast.Node, path string) { s.Assignments = r.set(n, path) }},
+		})
+		if s.Name == "" && len(r.problems) == before {
+			r.fault(at, "add one, such as name: jumbo", "the setting has no name")
+		}
+		r.f.Named = append(r.f.Named, s)
+	}
+}
+
+// set reads {a.link.mtu: 9000, window: 1MiB}.
+func (r *reader) set(n ast.Node, path string) []model.Assignment {
+	entries := r.entries(n, path)
+	var out []model.Assignment
+	for _, e := range entries {
+		at := path + "[" + e.key + "]"
+		if !r.place(at, e) {
+			continue
+		}
+		text, ok := r.text(e.value, at)
+		if !ok {
+			continue
+		}
+		for _, a := range r.assignment(at, e.key, text) {
+			if slices.ContainsFunc(out, func(b model.Assignment) bool { return a.Host == b.Host && a.Knob == b.Knob }) {
+				r.faultAt(e.at, at, "leave one of them out", "%s of host %s is already set", a.Knob, a.Host)
+				break
+			}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// assignment checks one knob with one value.
+func (r *reader) assignment(path, knob, text string) []model.Assignment {
+	host, id, ok := r.resolve(path, "", knob)
+	if !ok {
+		return nil
+	}
+	v, ok := r.checkValue(path, id, text)
+	if !ok {
+		return nil
+	}
+	return assign(host, id, v)
+}
+
+// checkValue returns the canonical text of a value.
+func (r *reader) checkValue(path string, id model.KnobID, text string) (string, bool) {
+	v, err := r.check.Check(id, text)
+	if err != nil {
+		r.badValue(path, err)
+		return "", false
+	}
+	return v, true
+}
+
+// resolve splits "b.link.mtu" into host and knob, and reports whether there is
+// such a thing. host is the value of a host key beside it, "" where there is
+// none. An unknown knob is returned all the same, so that the names of settings
+// are what the user expects in other messages.
+func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, bool) {
+	if host != "" && host != string(model.Near) && host != string(model.Far) {
+		r.fault(path, "write a (near) or b (far), or leave it out for both", "unknown host %s", quote(host))
+		return "", "", false
+	}
+	h, id := model.Host(host), model.KnobID(knob)
+	prefix, rest, dotted := strings.Cut(knob, ".")
+	known := r.check.Known()
+	switch isHost := prefix == string(model.Near) || prefix == string(model.Far); {
+	case dotted && isHost && host != "" && host != prefix:
+		r.fault(path, "leave one of them out", "%s contradicts host %s", quote(knob), host)
+		return "", "", false
+	case dotted && isHost:
+		h, id = model.Host(prefix), model.KnobID(rest)
+	case dotted && !slices.Contains(known, id) && slices.Contains(known, model.KnobID(rest)):
+		r.fault(path, "write a. (near) or b. (far) before the knob, or nothing for both", "unknown host %s", quote(prefix))
+		return "", "", false
+	}
+	if !slices.Contains(known, id) {
+		r.unknownKnob(path, id, known)
+		return h, id, false
+	}
+	if isFlowKnob(id) && h != "" {
+		r.fault(path, "write "+string(id)+" without a host", "%s belongs to the flow, not to host %s", id, h)
+		return "", "", false
+	}
+	return h, id, true
+}
+
+// unknownKnob reports a knob that does not exist. The checker may know what
+// was meant better than the spelling tells, for example by a native name.
+func (r *reader) unknownKnob(path string, id model.KnobID, known []model.KnobID) {
+	words := make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	hint := didYouMean(string(id), words)
+	if !strings.HasPrefix(hint, "did you mean") {
+		if _, err := r.check.Check(id, ""); err != nil && strings.Contains(err.Error(), "did you mean") {
+			r.fault(path, "", "%s", err)
+			return
+		}
+	}
+	r.fault(path, hint, "unknown knob %s", quote(string(id)))
+}

@@ -1,0 +1,245 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Limits of the text, since the YAML parser's time grows with the square of
+// the length and of the nesting: 64 KiB of opening brackets take it seconds.
+// A file with MaxSettings settings needs about a tenth of them.
+const (
+	maxFileBytes = 64 << 10
+	maxBrackets  = 32
+)
+
+// document parses data and returns the node of its one document, nil where
+// there is none. Mistakes are added to the report.
+func (r *reader) document(data []byte) ast.Node {
+	if at, message := unreadable(data); message != "" {
+		r.faultAt(at, "", "", "%s", message)
+		return nil
+	}
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		r.syntax(err)
+		return nil
+	}
+	var body ast.Node
+	for _, doc := range file.Docs {
+		switch doc.Body.(type) {
+		case nil, *ast.CommentGroupNode, *ast.DirectiveNode:
+			continue
+		}
+		if body != nil {
+			r.faultAt(positionOf(doc.Body), "", "put it into a file of its own", "a second document begins here")
+			break
+		}
+		body = doc.Body
+	}
+	if body == nil && len(r.problems) == 0 {
+		r.faultAt(position{1, 1}, "", "start with far: and factors:", "the file is empty")
+	}
+	return body
+}
+
+// syntax adds an error of the YAML parser.
+func (r *reader) syntax(err error) {
+	at := position{1, 1}
+	message := err.Error()
+	if e, ok := errors.AsType[yaml.Error](err); ok {
+		message = e.GetMessage()
+		if t := e.GetToken(); t != nil && t.Position != nil {
+			at = position{t.Position.Line, t.Position.Column}
+		}
+	}
+	line, _, _ := strings.Cut(message, "\n")
+	r.faultAt(at, "", "", "not YAML: %s", line)
+}
+
+// unreadable says why data is not worth parsing, and where.
+func unreadable(data []byte) (position, string) {
+	if len(data) > maxFileBytes {
+		return position{1, 1}, fmt.Sprintf("the file has %d bytes, which is more than %d", len(data), maxFileBytes)
+	}
+	at, depth := position{1, 0}, 0
+	for i := 0; i < len(data); {
+		c, size := utf8.DecodeRune(data[i:])
+		i += size
+		at.column++
+		switch {
+		case c == utf8.RuneError && size == 1:
+			return at, "the file is not UTF-8 text"
+		case c == '\n', c == '\r' && (i == len(data) || data[i] != '\n'): // YAML 1.2.2 section 5.4
+			at = position{at.line + 1, 0}
+		case c == '[' || c == '{':
+			depth++
+		case (c == ']' || c == '}') && depth > 0:
+			depth--
+		}
+		if depth > maxBrackets {
+			return at, fmt.Sprintf("more than %d brackets are open", maxBrackets)
+		}
+	}
+	return position{}, ""
+}
+
+// positionOf returns where n begins.
+func positionOf(n ast.Node) position {
+	t := n.GetToken()
+	switch n := n.(type) {
+	case *ast.MappingNode: // its own token is the first colon
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return positionOf(n.Values[0])
+		}
+	case *ast.MappingValueNode:
+		t = n.Key.GetToken()
+	}
+	if t == nil || t.Position == nil {
+		return position{}
+	}
+	return position{t.Position.Line, t.Position.Column}
+}
+
+// kind names n for people.
+func kind(n ast.Node) string {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a map"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		return "a YAML anchor, alias or tag, which plan files do not have"
+	}
+	return "a single value"
+}
+
+// entry is one line of a map.
+type entry struct {
+	key   string
+	at    position
+	value ast.Node
+}
+
+// entries returns the lines of the map n, without those whose key was given
+// before.
+func (r *reader) entries(n ast.Node, path string) []entry {
+	var values []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	default:
+		r.fault(path, "write keys and values", "is %s, not a map", kind(n))
+		return nil
+	}
+	var out []entry
+	for _, v := range values {
+		at := positionOf(v)
+		key, ok := scalarText(v.Key)
+		if !ok || key == "" {
+			r.faultAt(at, path, "", "a key is %s, not a word", kind(v.Key))
+			continue
+		}
+		if slices.ContainsFunc(out, func(e entry) bool { return e.key == key }) {
+			r.faultAt(at, join(path, key), "leave one of them out", "is given twice")
+			continue
+		}
+		out = append(out, entry{key, at, v.Value})
+	}
+	return out
+}
+
+// field is a key that a map may have, with what reads its value.
+type field struct {
+	key  string
+	read func(n ast.Node, path string)
+}
+
+// object reads the map n, which may have the given fields.
+func (r *reader) object(n ast.Node, path string, fields []field) {
+	entries := r.entries(n, path)
+	for _, e := range entries {
+		at := join(path, e.key)
+		i := slices.IndexFunc(fields, func(f field) bool { return f.key == e.key })
+		if i < 0 {
+			var known []string
+			for _, f := range fields {
+				known = append(known, f.key)
+			}
+			r.faultAt(e.at, path, didYouMean(e.key, known), "unknown key %s", quote(e.key))
+			continue
+		}
+		if r.place(at, e) {
+			fields[i].read(e.value, at)
+		}
+	}
+}
+
+// place notes where the value of e stands. It reports false, and a problem,
+// where there is no value.
+func (r *reader) place(path string, e entry) bool {
+	if _, ok := e.value.(*ast.NullNode); ok || e.value == nil {
+		r.faultAt(e.at, path, "give it one or leave it out", "has no value")
+		return false
+	}
+	r.at[path] = positionOf(e.value)
+	return true
+}
+
+// list returns the items of the list n, at least one, and notes their places.
+func (r *reader) list(n ast.Node, path string) []ast.Node {
+	s, ok := n.(*ast.SequenceNode)
+	switch {
+	case !ok:
+		r.fault(path, "write [ ] around it, or a dash before each item", "is %s, not a list", kind(n))
+		return nil
+	case len(s.Values) == 0:
+		r.fault(path, "", "is an empty list")
+		return nil
+	}
+	for i, v := range s.Values {
+		r.at[index(path, i)] = positionOf(v)
+	}
+	return s.Values
+}
+
+// text returns the single value n as it was written, without quotes.
+func (r *reader) text(n ast.Node, path string) (string, bool) {
+	s, ok := scalarText(n)
+	if !ok {
+		r.fault(path, "", "is %s, not a single value", kind(n))
+	}
+	return s, ok
+}
+
+func scalarText(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

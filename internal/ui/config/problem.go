@@ -1,0 +1,153 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/units"
+	"linerate/internal/core/words"
+)
+
+// Problem is one mistake of a plan file, or of a flag with the same content.
+type Problem struct {
+	File    string // "" for a flag
+	Line    int    // 1…; 0 where it is not in a file
+	Column  int    // 1…
+	Path    string // "factors[0].levels[2]"
+	Message string // what is wrong
+	Hint    string // what would be right; may be empty
+}
+
+// String returns the problem on one line:
+// "plan.yaml:12:3: factors[0].knob: unknown knob "link.mtuu"; did you mean link.mtu?".
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		fmt.Fprintf(&b, "%s:", p.File)
+		if p.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d:", p.Line, p.Column)
+		}
+		b.WriteByte(' ')
+	}
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString("; " + p.Hint)
+	}
+	return b.String()
+}
+
+// Errors are all the mistakes of a plan file, in the order of the text.
+type Errors []Problem
+
+// Error returns one problem a line.
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, p := range e {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted returns e in the order of the text as an error, nil where there is
+// none.
+func (e Errors) sorted() error {
+	if len(e) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(e, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return e
+}
+
+// position is a place in a file.
+type position struct{ line, column int }
+
+// report collects problems and knows where the values of a file stand.
+type report struct {
+	file     string
+	at       map[string]position
+	problems Errors
+}
+
+// fault adds a problem at path, or at the nearest place around it that the
+// file has.
+func (r *report) fault(path, hint, format string, args ...any) {
+	r.faultAt(r.locate(path), path, hint, format, args...)
+}
+
+func (r *report) faultAt(at position, path, hint, format string, args ...any) {
+	r.problems = append(r.problems, Problem{
+		File: r.file, Line: at.line, Column: at.column, Path: path,
+		Message: fmt.Sprintf(format, args...), Hint: hint,
+	})
+}
+
+func (r *report) locate(path string) position {
+	for {
+		if at, ok := r.at[path]; ok {
+			return at
+		}
+		i := strings.LastIndexAny(path, ".[")
+		if i < 0 {
+			return position{}
+		}
+		path = path[:i]
+	}
+}
+
+// valueError is a value that cannot be, with what could.
+type valueError struct{ message, hint string }
+
+func (e *valueError) Error() string { return e.message }
+
+// badValue adds err, which says what is wrong with the value at path.
+func (r *report) badValue(path string, err error) {
+	var value *valueError
+	unit, plain := err.(*units.ParseError) //nolint:errorlint // a wrapped one has more to say than its parts
+	switch {
+	case errors.As(err, &value):
+		r.fault(path, value.hint, "%s", value.message)
+	case plain:
+		r.fault(path, "write it like "+unit.Example, "%s %s %s", unit.Quantity, quote(unit.Input), unit.Problem)
+	default:
+		r.fault(path, "", "%s", err)
+	}
+}
+
+// quote returns s in quotes and shortened to what fits in a message.
+func quote(s string) string {
+	const most = 60
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most]) + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// didYouMean returns a hint with the word that is nearest to unknown, or the
+// whole list where nothing is near and the list is short.
+func didYouMean(unknown string, known []string) string {
+	best, distance := "", max(2, len(unknown)/3)+1
+	for _, w := range known {
+		d := words.Distance(strings.ToLower(unknown), w)
+		if len(unknown) >= 3 && (strings.HasPrefix(w, unknown) || strings.HasSuffix(w, "."+unknown)) {
+			d = min(d, 1)
+		}
+		if d < distance && d < len(w) {
+			best, distance = w, d
+		}
+	}
+	if best != "" {
+		return "did you mean " + best + "?"
+	}
+	if len(known) <= 12 {
+		return "known are " + strings.Join(known, ", ")
+	}
+	return ""
+}

@@ -1,0 +1,275 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+)
+
+// Bounds of values that only a slip of the keyboard exceeds.
+const (
+	maxBlocks   = 10_000
+	maxDuration = 30 * 24 * time.Hour
+	maxText     = 400 // characters of a title or target
+)
+
+// reader fills a File from a document.
+type reader struct {
+	report
+	check KnobChecker
+	f     File
+}
+
+// Parse reads the plan file name with the given content. check says which
+// knobs exist and which values they take; it must not be nil. The error is of
+// type Errors and holds all the mistakes of the file, except that after a
+// mistake of YAML itself nothing else is looked at.
+func Parse(name string, data []byte, check KnobChecker) (File, error) {
+	r := &reader{check: check}
+	r.file, r.at = name, map[string]position{}
+	root := r.document(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) // the byte order mark of Windows editors
+	if root == nil {
+		return File{}, r.problems.sorted()
+	}
+	r.at[""] = positionOf(root)
+	r.object(root, "", r.fields())
+	r.f.at = r.at
+	if _, isMap := root.(ast.MapNode); isMap {
+		r.validate(r.f)
+	}
+	if err := r.problems.sorted(); err != nil {
+		return File{}, err
+	}
+	return r.f, nil
+}
+
+// fields are the keys of a plan file.
+func (r *reader) fields() []field {
+	f := &r.f
+	return []field{
+		{"title", value(r, &f.Title, parseLine)},
+		{"near", value(r, &f.Near, parseLine)},
+		{"far", value(r, &f.Far, parseLine)},
+		{"flow", func(n ast.Node, path string) { r.object(n, path, r.flowFields()) }},
+		{"factors", r.factors},
+		{"settings", r.settings},
+		{"baseline", value(r, &f.Baseline, parseLine)},
+		{"blocks", value(r, &f.Blocks, parseBlocks)},
+		{"max_blocks", value(r, &f.MaxBlocks, parseBlocks)},
+		{"budget", value(r, &f.Budget, parsePositiveDuration)},
+		{"margin", value(r, &f.Margin, parseShare)},
+		{"tolerance", value(r, &f.Tolerance, parseShare)},
+		{"confidence", value(r, &f.Confidence, parseConfidence)},
+		{"settle", value(r, &f.Settle, parseDuration)},
+		{"cooldown", value(r, &f.Cooldown, parseDuration)},
+		{"seed", value(r, &f.Seed, parseSeed)},
+		{"twin", value(r, &f.Null, parseTwin)},
+	}
+}
+
+// flowFields are the keys of flow. The flow's knobs are checked like those of
+// the settings, so that their ranges stand in one place.
+func (r *reader) flowFields() []field {
+	f := &r.f.Flow
+	fields := []field{
+		{"engine", value(r, &f.Engine, parseLine)},
+		{"direction", r.directions},
+		{"duration", value(r, &f.Duration, parsePositiveDuration)},
+		{"bytes", value(r, &f.Bytes, parsePositiveBytes)},
+		{"omit", value(r, &f.Omit, parseDuration)},
+		{"interval", value(r, &f.Interval, parsePositiveDuration)},
+	}
+	for _, id := range flowKnobs() {
+		fields = append(fields, field{string(id), func(n ast.Node, path string) {
+			text, ok := r.text(n, path)
+			if !ok {
+				return
+			}
+			if v, ok := r.checkValue(path, id, text); ok {
+				r.applyFlowKnob(path, id, v)
+			}
+		}})
+	}
+	return fields
+}
+
+// flowKnobs are the knobs of the test flow; they belong to no host.
+func flowKnobs() []model.KnobID {
+	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion"}
+}
+
+func isFlowKnob(id model.KnobID) bool { return slices.Contains(flowKnobs(), id) }
+
+// applyFlowKnob puts a canonical value into the flow.
+func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
+	f := &r.f.Flow
+	if id == "congestion" {
+		f.Congestion = canonical
+		return
+	}
+	n, err := strconv.ParseInt(canonical, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		r.fault(path, "", "%s is not a number that %s can take", quote(canonical), id)
+		return
+	}
+	switch id {
+	case "streams":
+		f.Streams = int(n)
+	case "window":
+		f.Window = units.Bytes(n)
+	case "mss":
+		f.MSS = int(n)
+	case "block":
+		f.Block = units.Bytes(n)
+	case "nodelay":
+		f.Nagle = n == 0
+	}
+}
+
+// directions reads one direction or a list of them.
+func (r *reader) directions(n ast.Node, path string) {
+	var all []model.Direction
+	items, paths := []ast.Node{n}, []string{path}
+	if _, ok := n.(*ast.SequenceNode); ok {
+		items, paths = r.list(n, path), nil
+		for i := range items {
+			paths = append(paths, index(path, i))
+		}
+	}
+	for i, item := range items {
+		var d model.Direction
+		value(r, &d, parseDirection)(item, paths[i])
+		if d == "" {
+			continue
+		}
+		if slices.Contains(all, d) {
+			r.fault(paths[i], "leave one of them out", "direction %s is given twice", d)
+			continue
+		}
+		all = append(all, d)
+	}
+	if len(all) > 0 {
+		r.f.Directions, r.f.Flow.Direction = all, all[0]
+	}
+}
+
+// value returns what reads a single value into to with parse.
+func value[T any](r *reader, to *T, parse func(string) (T, error)) func(ast.Node, string) {
+	return func(n ast.Node, path string) {
+		text, ok := r.text(n, path)
+		if !ok {
+			return
+		}
+		v, err := parse(text)
+		if err != nil {
+			r.badValue(path, err)
+			return
+		}
+		*to = v
+	}
+}
+
+func parseLine(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	switch {
+	case s == "":
+		return "", &valueError{"is empty", "give it a value or leave it out"}
+	case len([]rune(s)) > maxText:
+		return "", &valueError{fmt.Sprintf("has more than %d characters", maxText), ""}
+	case strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return "", &valueError{quote(s) + " has a line break or another control character", "write it on one line"}
+	}
+	return s, nil
+}
+
+func parseBlocks(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxBlocks {
+		return 0, &valueError{quote(s) + " is not a number of blocks", fmt.Sprintf("write 1 to %d", maxBlocks)}
+	}
+	return n, nil
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := units.ParseDuration(s)
+	if err == nil && d > maxDuration {
+		return 0, &valueError{quote(s) + " is longer than 30 days", "write it like 10s, 250ms or 1m30s"}
+	}
+	return d, err
+}
+
+func parsePositiveDuration(s string) (time.Duration, error) {
+	d, err := parseDuration(s)
+	if err == nil && d == 0 {
+		return 0, &valueError{"must be longer than 0", "write it like 10s, 250ms or 1m30s"}
+	}
+	return d, err
+}
+
+func parsePositiveBytes(s string) (units.Bytes, error) {
+	b, err := units.ParseBytes(s)
+	if err == nil && b == 0 {
+		return 0, &valueError{"must be more than 0", "write it like 1GiB"}
+	}
+	return b, err
+}
+
+// parseShare reads a margin or tolerance.
+func parseShare(s string) (units.Percent, error) {
+	p, err := units.ParsePercent(s)
+	if err == nil && (p <= 0 || p >= 100) {
+		return 0, &valueError{quote(s) + " is not between 0 % and 100 %", "write it like 3%"}
+	}
+	return p, err
+}
+
+// parseConfidence reads 0.95 or 95%.
+func parseConfidence(s string) (float64, error) {
+	p, err := units.ParsePercent(s)
+	c := float64(p)
+	if strings.HasSuffix(s, "%") {
+		c /= 100
+	}
+	if err != nil || !(c > 0.5 && c < 1) {
+		return 0, &valueError{quote(s) + " is not a confidence between 0.5 and 1", "write it like 0.95"}
+	}
+	return c, nil
+}
+
+func parseSeed(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, &valueError{quote(s) + " is not a seed", "write a whole number from 0 to 18446744073709551615"}
+	}
+	return n, nil
+}
+
+func parseTwin(s string) (plan.Null, error) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "on":
+		return plan.NullTwin, nil
+	case "false", "no", "off":
+		return plan.NullNone, nil
+	}
+	return "", &valueError{quote(s) + " is neither true nor false", "leave it out for the default"}
+}
+
+func parseDirection(s string) (model.Direction, error) {
+	d := model.Direction(s)
+	if d != model.To && d != model.From && d != model.Both {
+		return "", &valueError{"unknown direction " + quote(s),
+			"write to (near sends), from (far sends), both (at the same time), or [to, from] (one after the other)"}
+	}
+	return d, nil
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+)
+
+// Validate reports every mistake that lies in how the values of f go together,
+// as Errors. Parse calls it; a caller that changes a File, or makes one from
+// flags, calls it again.
+func (f File) Validate() error {
+	r := &report{at: f.at}
+	r.validate(f)
+	return r.problems.sorted()
+}
+
+func (r *report) validate(f File) {
+	r.validateFlow(f)
+	switch {
+	case len(f.Factors) > 0 && len(f.Named) > 0:
+		r.fault("settings", "keep one of the two", "a plan has factors or settings, not both")
+	case len(f.Factors) > 0:
+		r.validateFactors(f)
+	case len(f.Named) > 0:
+		r.validateNamed(f)
+	case !f.Has("factors") && !f.Has("settings"): // otherwise their own mistakes are reported
+		r.fault("", "add factors: or settings:", "the plan compares nothing")
+	}
+	r.validateBaseline(f)
+	if f.Has("blocks") && f.Has("max_blocks") { // not the fields: a caller may have filled in the default of one
+		r.fault("max_blocks", "leave one of them out", "blocks fixes their number, max_blocks is for plans that end when decided")
+	}
+	run := f.Settle + f.Flow.Omit + f.Flow.Duration + f.Cooldown
+	if f.Budget > 0 && f.Budget < run {
+		r.fault("budget", "raise it or shorten the runs", "%s is less than one run, which takes %s",
+			units.FormatDuration(f.Budget), units.FormatDuration(run))
+	}
+}
+
+func (r *report) validateFlow(f File) {
+	if f.Flow.Duration > 0 && f.Flow.Bytes > 0 {
+		r.fault("flow.bytes", "leave one of them out", "a run ends after a duration or after bytes, not both")
+	}
+	if f.Flow.Duration > 0 && f.Flow.Interval > f.Flow.Duration {
+		r.fault("flow.interval", "write it like 1s", "%s is longer than the duration %s",
+			units.FormatDuration(f.Flow.Interval), units.FormatDuration(f.Flow.Duration))
+	}
+}
+
+func (r *report) validateFactors(f File) {
+	count := 1
+	for i, factor := range f.Factors {
+		path := index("factors", i)
+		r.duplicateLevels(join(path, "levels"), factor)
+		count = min(count*max(1, len(factor.Levels)), 1<<20)
+		for _, other := range f.Factors[:i] {
+			if factor.Knob == "" || factor.Knob != other.Knob {
+				continue
+			}
+			if factor.Host == other.Host || factor.Host == "" || other.Host == "" {
+				r.fault(path, "leave one of them out", "%s is already a factor", factor)
+				break
+			}
+		}
+	}
+	if count > MaxSettings {
+		r.fault("factors", "use fewer levels", "the levels make more than %d settings", MaxSettings)
+	}
+}
+
+// duplicateLevels reports levels with the value of an earlier one.
+func (r *report) duplicateLevels(path string, f Factor) {
+	seen := map[string]string{}
+	for i, l := range f.Levels {
+		first, again := seen[l.Value]
+		switch {
+		case l.Value == "": // its own mistake is reported
+		case again:
+			at := path
+			if path != "" {
+				at = index(path, i)
+			}
+			r.fault(at, "leave one of them out", "level %s has the same value as %s", quote(l.Text), quote(first))
+		default:
+			seen[l.Value] = l.Text
+		}
+	}
+}
+
+func (r *report) validateNamed(f File) {
+	if len(f.Named) > MaxSettings {
+		r.fault("settings", "use fewer", "%d settings are more than %d", len(f.Named), MaxSettings)
+		return
+	}
+	for i, s := range f.Named {
+		path := index("settings", i)
+		name := join(path, "name")
+		switch {
+		case s.Name == "":
+			continue // reported where it was read
+		case slices.ContainsFunc(f.Named[:i], func(o model.Setting) bool { return o.Name == s.Name }):
+			r.fault(name, "give it another name", "a setting named %s is already there", quote(s.Name))
+			continue
+		case strings.HasSuffix(s.Name, plan.TwinSuffix):
+			r.fault(name, "give it another name", "%s is what a null twin is called", quote(s.Name))
+		case s.Name == Current && len(s.Assignments) > 0:
+			r.fault(name, "give it another name", "%s is the name of the hosts as they are", quote(s.Name))
+		}
+	}
+}
+
+// validateBaseline looks for the baseline among the settings, where these are
+// complete and few enough to list.
+func (r *report) validateBaseline(f File) {
+	if f.Baseline == "" || f.Baseline == Current || len(f.Factors) == 0 && len(f.Named) == 0 {
+		return
+	}
+	count := len(f.Named) + 1
+	for _, factor := range f.Factors {
+		count = min(count*len(factor.Levels), 1<<20)
+		if factor.Knob == "" {
+			return
+		}
+	}
+	nameless := slices.ContainsFunc(f.Named, func(s model.Setting) bool { return s.Name == "" })
+	if count == 0 || count > MaxSettings+1 || nameless {
+		return
+	}
+	settings, baseline := f.Settings()
+	if slices.ContainsFunc(settings, func(s model.Setting) bool { return s.Name == baseline }) {
+		return
+	}
+	names := []string{Current}
+	for _, s := range settings {
+		names = append(names, s.Name)
+	}
+	r.fault("baseline", didYouMean(baseline, names), "%s is not a setting of this plan", quote(baseline))
+}
