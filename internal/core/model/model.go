@@ -74,107 +74,6 @@ type Setting struct {
 	Assignments []Assignment `json:"assignments,omitempty"`
 }
 
-// Flow describes the test traffic of one run. The zero value of a field means
-// the engine's default, which the engine states in its documentation.
-type Flow struct {
-	Engine     string        `json:"engine"`               // "tcpbulk"
-	Direction  Direction     `json:"direction"`            //
-	Streams    int           `json:"streams,omitempty"`    // parallel connections per direction; 0 is 1
-	Duration   time.Duration `json:"duration_ns"`          // measured time after Omit; 0 only with Bytes
-	Bytes      units.Bytes   `json:"bytes,omitempty"`      // payload per direction instead of Duration
-	Omit       time.Duration `json:"omit_ns"`              // sent and stored, not counted
-	Interval   time.Duration `json:"interval_ns"`          // reporting step; 0 is 1 s
-	Block      units.Bytes   `json:"block,omitempty"`      // bytes per write; 0 is the engine's choice
-	Window     units.Bytes   `json:"window,omitempty"`     // SO_SNDBUF and SO_RCVBUF; 0 leaves autotuning on
-	MSS        int           `json:"mss,omitempty"`        // TCP_MAXSEG in bytes; 0 leaves it to the path
-	Nagle      bool          `json:"nagle,omitempty"`      // true leaves Nagle's algorithm on (TCP_NODELAY off)
-	Congestion string        `json:"congestion,omitempty"` // congestion control of the sender; "" is the system's
-}
-
-// Metric names what a value measures. Its unit belongs to the name.
-type Metric string
-
-// Metrics of samples and runs. Samples carry the value of one interval.
-const (
-	Goodput       Metric = "goodput"        // bit/s of payload, taken at the receiver
-	Sent          Metric = "sent"           // bit/s of payload handed to the kernel by the sender
-	Retransmits   Metric = "retransmits"    // segments retransmitted, count in the interval
-	RTT           Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
-	RTTMin        Metric = "rtt_min"        // least round trip seen by the kernel, seconds
-	Cwnd          Metric = "cwnd"           // congestion window, bytes, sum over streams
-	PeerWindow    Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
-	BusyTime      Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
-	RwndLimited   Metric = "rwnd_limited"   // seconds thereof held back by the receive window
-	SndbufLimited Metric = "sndbuf_limited" // seconds thereof held back by the send buffer
-	CPU           Metric = "cpu"            // seconds of CPU of the measuring process per second
-)
-
-// Sample is the value of one metric over one interval of one run, taken at one
-// end. Start and Length are by that end's monotonic clock, from its own start.
-// Direction is empty for metrics of the host itself, such as CPU.
-type Sample struct {
-	Host      Host          `json:"host"`
-	Direction Direction     `json:"direction,omitempty"`
-	Metric    Metric        `json:"metric"`
-	Start     time.Duration `json:"start_ns"`
-	Length    time.Duration `json:"length_ns"`
-	Value     float64       `json:"value"`
-	Omitted   bool          `json:"omitted,omitempty"` // lies in the warm-up
-}
-
-// TCPSummary is what the sender's kernel says of a direction's connections
-// over the measured window. Sums and means are over streams.
-type TCPSummary struct {
-	Congestion    fact.Of[string]        `json:"congestion"`
-	MSS           fact.Of[int]           `json:"mss"`             // bytes of payload per segment
-	PathMTU       fact.Of[int]           `json:"path_mtu"`        // bytes
-	Timestamps    fact.Of[bool]          `json:"timestamps"`      // RFC 7323 option in use
-	SACK          fact.Of[bool]          `json:"sack"`            //
-	SendScale     fact.Of[int]           `json:"send_scale"`      // window scale announced by the peer; unknown where scaling is off
-	RecvScale     fact.Of[int]           `json:"recv_scale"`      // window scale that we announced
-	Retransmits   fact.Of[int64]         `json:"retransmits"`     // segments
-	SegmentsOut   fact.Of[int64]         `json:"segments_out"`    //
-	Busy          fact.Of[time.Duration] `json:"busy_ns"`         // mean over streams
-	RwndLimited   fact.Of[time.Duration] `json:"rwnd_limited_ns"` // mean over streams, part of Busy
-	SndbufLimited fact.Of[time.Duration] `json:"sndbuf_limited_ns"`
-	RTT           fact.Of[time.Duration] `json:"rtt_ns"`      // median over intervals and streams of the smoothed RTT
-	RTTMin        fact.Of[time.Duration] `json:"rtt_min_ns"`  //
-	Cwnd          fact.Of[units.Bytes]   `json:"cwnd"`        // median over intervals, sum over streams
-	PeerWindow    fact.Of[units.Bytes]   `json:"peer_window"` // median over intervals, sum over streams
-	SendBuffer    fact.Of[units.Bytes]   `json:"send_buffer"` // at the end, sum over streams
-}
-
-// Role is what one end does in one direction.
-type Role string
-
-// The roles.
-const (
-	Sender   Role = "sender"
-	Receiver Role = "receiver"
-)
-
-// FlowReport is what one end says at the end of a run about one direction.
-type FlowReport struct {
-	Direction Direction     `json:"direction"`
-	Role      Role          `json:"role"`
-	Bytes     units.Bytes   `json:"bytes"`             // payload in the measured window
-	Window    time.Duration `json:"window_ns"`         // length of the measured window
-	Streams   []units.Bytes `json:"streams,omitempty"` // Bytes per stream
-	TCP       *TCPSummary   `json:"tcp,omitempty"`     // sender only
-}
-
-// EndReport is what one end says at the end of a run.
-type EndReport struct {
-	Host       Host             `json:"host"`
-	Flows      []FlowReport     `json:"flows"`
-	CPUUser    time.Duration    `json:"cpu_user_ns"` // of the measuring process, in the measured window
-	CPUSystem  time.Duration    `json:"cpu_system_ns"`
-	CPUWindow  time.Duration    `json:"cpu_window_ns"`     // the wall time that the two cover
-	SystemBusy fact.Of[float64] `json:"system_busy"`       // busy cores of the whole machine in the window, 1 is one core
-	Waiting    string           `json:"waiting,omitempty"` // how the data plane waited: "blocking thread", "poller"
-	Warnings   []string         `json:"warnings,omitempty"`
-}
-
 // RunState says how a run stands.
 type RunState string
 
@@ -303,8 +202,10 @@ type Kind string
 
 // The kinds.
 const (
-	KindTest Kind = "test" // linerate test
-	KindRun  Kind = "run"  // an experiment
+	KindTest  Kind = "test"  // linerate test
+	KindRun   Kind = "run"   // an experiment
+	KindSweep Kind = "sweep" // linerate sweep: message sizes
+	KindCopy  Kind = "copy"  // linerate copy: files
 )
 
 // Session is everything of one experiment but its samples.

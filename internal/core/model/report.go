@@ -1,0 +1,110 @@
+package model
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
+	"linerate/internal/core/units"
+)
+
+// TCPSummary is what the sender's kernel says of a direction's connections
+// over the measured window. Sums and means are over streams.
+type TCPSummary struct {
+	Congestion    fact.Of[string]        `json:"congestion"`
+	MSS           fact.Of[int]           `json:"mss"`             // bytes of payload per segment
+	PathMTU       fact.Of[int]           `json:"path_mtu"`        // bytes
+	Timestamps    fact.Of[bool]          `json:"timestamps"`      // RFC 7323 option in use
+	SACK          fact.Of[bool]          `json:"sack"`            //
+	SendScale     fact.Of[int]           `json:"send_scale"`      // window scale announced by the peer; unknown where scaling is off
+	RecvScale     fact.Of[int]           `json:"recv_scale"`      // window scale that we announced
+	Retransmits   fact.Of[int64]         `json:"retransmits"`     // segments
+	SegmentsOut   fact.Of[int64]         `json:"segments_out"`    //
+	Busy          fact.Of[time.Duration] `json:"busy_ns"`         // mean over streams
+	RwndLimited   fact.Of[time.Duration] `json:"rwnd_limited_ns"` // mean over streams, part of Busy
+	SndbufLimited fact.Of[time.Duration] `json:"sndbuf_limited_ns"`
+	RTT           fact.Of[time.Duration] `json:"rtt_ns"`      // median over intervals and streams of the smoothed RTT
+	RTTMin        fact.Of[time.Duration] `json:"rtt_min_ns"`  //
+	Cwnd          fact.Of[units.Bytes]   `json:"cwnd"`        // median over intervals, sum over streams
+	PeerWindow    fact.Of[units.Bytes]   `json:"peer_window"` // median over intervals, sum over streams
+	SendBuffer    fact.Of[units.Bytes]   `json:"send_buffer"` // at the end, sum over streams
+}
+
+// Role is what one end does in one direction.
+type Role string
+
+// The roles.
+const (
+	Sender   Role = "sender"
+	Receiver Role = "receiver"
+)
+
+// FlowReport is what one end says at the end of a run about one direction.
+type FlowReport struct {
+	Direction Direction     `json:"direction"`
+	Role      Role          `json:"role"`
+	Bytes     units.Bytes   `json:"bytes"`             // payload in the measured window
+	Window    time.Duration `json:"window_ns"`         // length of the measured window
+	Streams   []units.Bytes `json:"streams,omitempty"` // Bytes per stream
+	TCP       *TCPSummary   `json:"tcp,omitempty"`     // sender only
+	UDP       *UDPSummary   `json:"udp,omitempty"`     // udpflow
+}
+
+// UDPSummary is what one end counts of a direction's datagrams in the measured
+// window, over all streams. A sender fills in Sent and what follows it.
+type UDPSummary struct {
+	Received   int64                  `json:"received"`            // different datagrams that arrived
+	Lost       int64                  `json:"lost"`                // sent in the window and never seen
+	Duplicates int64                  `json:"duplicates"`          // copies beyond the first
+	Reordered  int64                  `json:"reordered"`           // arrived after one that was sent later (RFC 4737 section 3.3)
+	MaxExtent  int64                  `json:"max_extent"`          // largest reordering extent, datagrams (RFC 4737 section 4.2.1)
+	Jitter     fact.Of[time.Duration] `json:"jitter_ns"`           // interarrival jitter, RFC 3550 section 6.4.1, mean over streams, at the end
+	Variation  *hist.Histogram        `json:"variation,omitempty"` // one-way delay above the least of the run, ns (RFC 5481 section 4.2, PDV)
+	Coalesced  bool                   `json:"coalesced,omitempty"` // the receiver's kernel joined datagrams (UDP_GRO)
+	Sent       int64                  `json:"sent"`                // datagrams handed to the kernel
+	Refused    int64                  `json:"refused"`             // not taken by the kernel: no buffer, no route
+	Pacing     string                 `json:"pacing,omitempty"`    // how it was paced: "kernel: fq", "clock", "none"
+	Segmented  bool                   `json:"segmented,omitempty"` // UDP_SEGMENT was used
+	Gaps       *hist.Histogram        `json:"gaps,omitempty"`      // time between datagrams leaving, ns, as the sender's clock saw them
+}
+
+// Latency is a distribution of times measured by one end.
+type Latency struct {
+	Name      string          `json:"name"`                // "idle udp", "loaded tcp", "request"
+	Direction Direction       `json:"direction,omitempty"` // of the load, where there is one
+	Times     *hist.Histogram `json:"times"`               // ns
+	Sent      int64           `json:"sent"`                // probes or requests
+	Lost      int64           `json:"lost"`                // thereof never answered
+}
+
+// Point is one message size of a sweep.
+type Point struct {
+	Size    units.Bytes     `json:"size"`
+	Rounds  int64           `json:"rounds"`              // exchanges in each trial
+	Trials  []time.Duration `json:"trials_ns,omitempty"` // time of one message one way, one number per trial, in order
+	Stalled bool            `json:"stalled,omitempty"`   // nothing came back within the bound
+	Log     []string        `json:"log,omitempty"`       // kernel messages that appeared meanwhile
+}
+
+// Counter is how far one of the host's counters moved in the measured window.
+type Counter struct {
+	Name  string `json:"name"`         // "udp_receive_buffer_errors"; package watch lists them
+	Of    string `json:"of,omitempty"` // "eth0", "cpu1"
+	Value int64  `json:"value"`
+}
+
+// EndReport is what one end says at the end of a run.
+type EndReport struct {
+	Host       Host             `json:"host"`
+	Flows      []FlowReport     `json:"flows"`
+	CPUUser    time.Duration    `json:"cpu_user_ns"` // of the measuring process, in the measured window
+	CPUSystem  time.Duration    `json:"cpu_system_ns"`
+	CPUWindow  time.Duration    `json:"cpu_window_ns"`     // the wall time that the two cover
+	SystemBusy fact.Of[float64] `json:"system_busy"`       // busy cores of the whole machine in the window, 1 is one core
+	Waiting    string           `json:"waiting,omitempty"` // how the data plane waited: "blocking thread", "poller"
+	Warnings   []string         `json:"warnings,omitempty"`
+	Values     []Value          `json:"values,omitempty"`    // the run's numbers for other metrics than goodput
+	Latencies  []Latency        `json:"latencies,omitempty"` //
+	Points     []Point          `json:"points,omitempty"`    // of a sweep, in the order measured
+	Counters   []Counter        `json:"counters,omitempty"`  // of the host
+}

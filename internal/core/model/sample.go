@@ -1,0 +1,43 @@
+package model
+
+import "time"
+
+// Metric names what a value measures. Its unit belongs to the name.
+type Metric string
+
+// Metrics of samples and runs. Samples carry the value of one interval.
+const (
+	Goodput       Metric = "goodput"        // bit/s of payload, taken at the receiver
+	Sent          Metric = "sent"           // bit/s of payload handed to the kernel by the sender
+	Retransmits   Metric = "retransmits"    // segments retransmitted, count in the interval
+	RTT           Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
+	RTTMin        Metric = "rtt_min"        // least round trip seen by the kernel, seconds
+	Cwnd          Metric = "cwnd"           // congestion window, bytes, sum over streams
+	PeerWindow    Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
+	BusyTime      Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
+	RwndLimited   Metric = "rwnd_limited"   // seconds thereof held back by the receive window
+	SndbufLimited Metric = "sndbuf_limited" // seconds thereof held back by the send buffer
+	CPU           Metric = "cpu"            // seconds of CPU of the measuring process per second
+	Datagrams     Metric = "datagrams"      // datagrams received, count in the interval (receiver)
+	Lost          Metric = "lost"           // datagrams lost, count in the interval (receiver)
+	LossRatio     Metric = "loss_ratio"     // lost of sent, 0…1, of a run
+	Jitter        Metric = "jitter"         // interarrival jitter of RFC 3550 section 6.4.1, seconds
+	LatencyP50    Metric = "latency_p50"    // seconds, there and back unless the engine says otherwise
+	LatencyP99    Metric = "latency_p99"    // seconds
+	RequestRate   Metric = "request_rate"   // answered requests per second
+	ConnectRate   Metric = "connect_rate"   // connections opened, used and closed per second
+)
+
+// Sample is the value of one metric over one interval of one run, taken at one
+// end. Start and Length are by that end's monotonic clock, from its own start.
+// Direction is empty for metrics of the host itself, such as CPU.
+type Sample struct {
+	Host      Host          `json:"host"`
+	Direction Direction     `json:"direction,omitempty"`
+	Metric    Metric        `json:"metric"`
+	Of        string        `json:"of,omitempty"` // the part of the host that it belongs to: "cpu3", "eth0"
+	Start     time.Duration `json:"start_ns"`
+	Length    time.Duration `json:"length_ns"`
+	Value     float64       `json:"value"`
+	Omitted   bool          `json:"omitted,omitempty"` // lies in the warm-up
+}
