@@ -58,6 +58,9 @@ type Env struct {
 	// order at both ends. The options are applied before the handshake where
 	// the transport allows it; Applied says otherwise in a warning.
 	Open func(ctx context.Context, n int, o SocketOptions) (Opened, error)
+	// OpenUDP returns n connected UDP sockets with the peer, in the same order
+	// at both ends; nil where the transport has none.
+	OpenUDP func(ctx context.Context, n int) ([]*net.UDPConn, error)
 	// LinkRate is the rate of the interface that carries the flow, where it is
 	// known. Engines choose their block size by it.
 	LinkRate fact.Of[units.BitRate]
