@@ -29,6 +29,8 @@ const (
 	MaxChanges     = 1024
 	MaxSamples     = 4096 // in one event
 	MaxWarnings    = 64
+	MaxPoints      = 4096 // sizes of a sweep
+	MaxCounters    = 4096
 
 	maxRequest  = 256 << 10 // bytes
 	maxResponse = 1 << 20   // bytes
@@ -36,6 +38,11 @@ const (
 	maxBlock    = 64 << 20  // bytes per write
 	maxCPUs     = 1 << 16
 	maxMSS      = math.MaxUint16
+
+	maxValues    = 256
+	maxLatencies = 16
+	maxTrials    = 1024
+	maxHistogram = 64 << 10 // bytes
 )
 
 // check collects the first fault of a message.
@@ -119,13 +126,45 @@ func (c *check) flow(f model.Flow) {
 	c.duration("duration", int64(f.Duration), 0, MaxDuration)
 	c.duration("omit", int64(f.Omit), 0, MaxDuration)
 	c.atMost("bytes", int64(f.Bytes), maxBytes)
-	c.that(f.Duration > 0 || f.Bytes > 0, "the flow has neither a duration nor a number of bytes")
+	c.that(f.Duration > 0 || f.Bytes > 0 || f.Sweep != nil, "the flow has neither a duration nor a number of bytes nor sizes")
 	if f.Interval != 0 {
 		c.duration("interval", int64(f.Interval), MinInterval, MaxDuration)
 	}
 	c.atMost("block", int64(f.Block), maxBlock)
 	c.atMost("window", int64(f.Window), math.MaxInt32)
 	c.atMost("mss", int64(f.MSS), maxMSS)
+	c.parts(f)
+}
+
+// parts checks what belongs to one engine only.
+func (c *check) parts(f model.Flow) {
+	notNegative := func(field string, v float64) {
+		c.that(c.finite(field, v) >= 0, "%s is negative", field)
+	}
+	if u := f.UDP; u != nil {
+		notNegative("rate", float64(u.Rate))
+		c.text("pacing", u.Pacing, MaxName)
+	}
+	if s := f.Sweep; s != nil {
+		c.count("sizes of a sweep", len(s.Sizes), MaxPoints)
+		c.text("mode", s.Mode, MaxName)
+		for _, n := range s.Sizes {
+			c.atMost("size of a message", int64(n), maxBlock)
+		}
+	}
+	if r := f.Requests; r != nil {
+		notNegative("arrivals", r.Rate)
+		c.atMost("reply", int64(r.Reply), maxBlock)
+	}
+	if l := f.Loaded; l != nil {
+		c.text("engine of the load", l.Engine, MaxName)
+		c.duration("idle", int64(l.Idle), 0, MaxDuration)
+	}
+	if v := f.Copy; v != nil {
+		c.text("mode", v.Mode, MaxName)
+		c.text("source", v.Source, MaxValue)
+		c.text("sink", v.Sink, MaxValue)
+	}
 }
 
 // isControl reports what may not occur in a text: it could steer a terminal.

@@ -1453,19 +1453,25 @@ func (x *RecoveredResponse) GetChanges() []*Change {
 
 // Flow describes the test traffic; 0 and "" mean the engine's default.
 type Flow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Engine        string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`                                           // a name
-	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=linerate.session.v1.Direction" json:"direction,omitempty"` // not unspecified
-	Streams       uint32                 `protobuf:"varint,3,opt,name=streams,proto3" json:"streams,omitempty"`                                        // per direction, at most 1000
-	DurationNs    int64                  `protobuf:"varint,4,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`                // measured time; 0 only with bytes
-	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                            // payload per direction instead of duration; at most 2^60
-	OmitNs        int64                  `protobuf:"varint,6,opt,name=omit_ns,json=omitNs,proto3" json:"omit_ns,omitempty"`                            // warm-up
-	IntervalNs    int64                  `protobuf:"varint,7,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`                // reporting step; 0, or 1 ms to 24 h
-	Block         int64                  `protobuf:"varint,8,opt,name=block,proto3" json:"block,omitempty"`                                            // bytes per write, at most 64 MiB
-	Window        int64                  `protobuf:"varint,9,opt,name=window,proto3" json:"window,omitempty"`                                          // bytes, at most 2^31 - 1
-	Mss           uint32                 `protobuf:"varint,10,opt,name=mss,proto3" json:"mss,omitempty"`                                               // bytes, at most 65535
-	Nagle         bool                   `protobuf:"varint,11,opt,name=nagle,proto3" json:"nagle,omitempty"`                                           // leave Nagle's algorithm on
-	Congestion    string                 `protobuf:"bytes,12,opt,name=congestion,proto3" json:"congestion,omitempty"`                                  // a name
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Engine     string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`                                           // a name
+	Direction  Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=linerate.session.v1.Direction" json:"direction,omitempty"` // not unspecified
+	Streams    uint32                 `protobuf:"varint,3,opt,name=streams,proto3" json:"streams,omitempty"`                                        // per direction, at most 1000
+	DurationNs int64                  `protobuf:"varint,4,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`                // measured time; 0 only with bytes
+	Bytes      int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                            // payload per direction instead of duration; at most 2^60
+	OmitNs     int64                  `protobuf:"varint,6,opt,name=omit_ns,json=omitNs,proto3" json:"omit_ns,omitempty"`                            // warm-up
+	IntervalNs int64                  `protobuf:"varint,7,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`                // reporting step; 0, or 1 ms to 24 h
+	Block      int64                  `protobuf:"varint,8,opt,name=block,proto3" json:"block,omitempty"`                                            // bytes per write, at most 64 MiB
+	Window     int64                  `protobuf:"varint,9,opt,name=window,proto3" json:"window,omitempty"`                                          // bytes, at most 2^31 - 1
+	Mss        uint32                 `protobuf:"varint,10,opt,name=mss,proto3" json:"mss,omitempty"`                                               // bytes, at most 65535
+	Nagle      bool                   `protobuf:"varint,11,opt,name=nagle,proto3" json:"nagle,omitempty"`                                           // leave Nagle's algorithm on
+	Congestion string                 `protobuf:"bytes,12,opt,name=congestion,proto3" json:"congestion,omitempty"`                                  // a name
+	// What belongs to one engine only; absent is that engine's default.
+	Udp           *UDPFlow  `protobuf:"bytes,13,opt,name=udp,proto3" json:"udp,omitempty"`
+	Sweep         *Sweep    `protobuf:"bytes,14,opt,name=sweep,proto3" json:"sweep,omitempty"`
+	Requests      *Requests `protobuf:"bytes,15,opt,name=requests,proto3" json:"requests,omitempty"`
+	Loaded        *Loaded   `protobuf:"bytes,16,opt,name=loaded,proto3" json:"loaded,omitempty"`
+	Copy          *Copy     `protobuf:"bytes,17,opt,name=copy,proto3" json:"copy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1584,6 +1590,378 @@ func (x *Flow) GetCongestion() string {
 	return ""
 }
 
+func (x *Flow) GetUdp() *UDPFlow {
+	if x != nil {
+		return x.Udp
+	}
+	return nil
+}
+
+func (x *Flow) GetSweep() *Sweep {
+	if x != nil {
+		return x.Sweep
+	}
+	return nil
+}
+
+func (x *Flow) GetRequests() *Requests {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Flow) GetLoaded() *Loaded {
+	if x != nil {
+		return x.Loaded
+	}
+	return nil
+}
+
+func (x *Flow) GetCopy() *Copy {
+	if x != nil {
+		return x.Copy
+	}
+	return nil
+}
+
+// UDPFlow are settings of engine udpflow.
+type UDPFlow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rate          float64                `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`   // bit/s of payload per direction; 0 is as fast as possible
+	Pacing        string                 `protobuf:"bytes,2,opt,name=pacing,proto3" json:"pacing,omitempty"` // "", "kernel" or "clock"
+	Plain         bool                   `protobuf:"varint,3,opt,name=plain,proto3" json:"plain,omitempty"`  // no segmentation offload
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UDPFlow) Reset() {
+	*x = UDPFlow{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UDPFlow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UDPFlow) ProtoMessage() {}
+
+func (x *UDPFlow) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UDPFlow.ProtoReflect.Descriptor instead.
+func (*UDPFlow) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *UDPFlow) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *UDPFlow) GetPacing() string {
+	if x != nil {
+		return x.Pacing
+	}
+	return ""
+}
+
+func (x *UDPFlow) GetPlain() bool {
+	if x != nil {
+		return x.Plain
+	}
+	return false
+}
+
+// Sweep are settings of engine pingpong.
+type Sweep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sizes         []int64                `protobuf:"varint,1,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes of the messages in order, at most 4096 of at most 64 MiB
+	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`           // a name or ""
+	Fresh         bool                   `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`        // a new connection for each size
+	Spin          bool                   `protobuf:"varint,4,opt,name=spin,proto3" json:"spin,omitempty"`          // wait by polling
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sweep) Reset() {
+	*x = Sweep{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sweep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sweep) ProtoMessage() {}
+
+func (x *Sweep) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
+func (*Sweep) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Sweep) GetSizes() []int64 {
+	if x != nil {
+		return x.Sizes
+	}
+	return nil
+}
+
+func (x *Sweep) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Sweep) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
+func (x *Sweep) GetSpin() bool {
+	if x != nil {
+		return x.Spin
+	}
+	return false
+}
+
+// Requests are settings of engine reqresp.
+type Requests struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rate          float64                `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`      // arrivals per second; 0 is one after the other
+	Reply         int64                  `protobuf:"varint,2,opt,name=reply,proto3" json:"reply,omitempty"`     // bytes of an answer, at most 64 MiB
+	Connect       bool                   `protobuf:"varint,3,opt,name=connect,proto3" json:"connect,omitempty"` // a new connection for each request
+	Spin          bool                   `protobuf:"varint,4,opt,name=spin,proto3" json:"spin,omitempty"`       // wait by polling
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Requests) Reset() {
+	*x = Requests{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Requests) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Requests) ProtoMessage() {}
+
+func (x *Requests) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Requests.ProtoReflect.Descriptor instead.
+func (*Requests) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Requests) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Requests) GetReply() int64 {
+	if x != nil {
+		return x.Reply
+	}
+	return 0
+}
+
+func (x *Requests) GetConnect() bool {
+	if x != nil {
+		return x.Connect
+	}
+	return false
+}
+
+func (x *Requests) GetSpin() bool {
+	if x != nil {
+		return x.Spin
+	}
+	return false
+}
+
+// Loaded are settings of engine loaded.
+type Loaded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Engine        string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`                // that makes the load, a name or ""
+	IdleNs        int64                  `protobuf:"varint,2,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"` // probing before the load
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loaded) Reset() {
+	*x = Loaded{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loaded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loaded) ProtoMessage() {}
+
+func (x *Loaded) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loaded.ProtoReflect.Descriptor instead.
+func (*Loaded) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Loaded) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *Loaded) GetIdleNs() int64 {
+	if x != nil {
+		return x.IdleNs
+	}
+	return 0
+}
+
+// Copy are settings of engine filecopy.
+type Copy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`      // a name or ""
+	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`  // a value
+	Sink          string                 `protobuf:"bytes,3,opt,name=sink,proto3" json:"sink,omitempty"`      // a value
+	Direct        bool                   `protobuf:"varint,4,opt,name=direct,proto3" json:"direct,omitempty"` // past the page cache
+	Sync          bool                   `protobuf:"varint,5,opt,name=sync,proto3" json:"sync,omitempty"`     // flushing is part of the timed write
+	Plain         bool                   `protobuf:"varint,6,opt,name=plain,proto3" json:"plain,omitempty"`   // no sendfile
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Copy) Reset() {
+	*x = Copy{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Copy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Copy) ProtoMessage() {}
+
+func (x *Copy) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Copy.ProtoReflect.Descriptor instead.
+func (*Copy) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Copy) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Copy) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Copy) GetSink() string {
+	if x != nil {
+		return x.Sink
+	}
+	return ""
+}
+
+func (x *Copy) GetDirect() bool {
+	if x != nil {
+		return x.Direct
+	}
+	return false
+}
+
+func (x *Copy) GetSync() bool {
+	if x != nil {
+		return x.Sync
+	}
+	return false
+}
+
+func (x *Copy) GetPlain() bool {
+	if x != nil {
+		return x.Plain
+	}
+	return false
+}
+
 // PrepareRequest begins one run.
 type PrepareRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1597,7 +1975,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1987,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +2000,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PrepareRequest) GetRun() uint64 {
@@ -1663,7 +2041,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +2053,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +2066,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PrepareResponse) GetPort() uint32 {
@@ -1708,7 +2086,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +2098,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +2111,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunRequest) GetRun() uint64 {
@@ -1761,7 +2139,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +2151,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +2164,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RunResponse) GetEvent() isRunResponse_Event {
@@ -1870,7 +2248,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2260,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2273,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Ready) GetWarnings() []string {
@@ -1915,7 +2293,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2305,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2318,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Samples) GetSamples() []*Sample {
@@ -1959,7 +2337,7 @@ type Measured struct {
 
 func (x *Measured) Reset() {
 	*x = Measured{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +2349,7 @@ func (x *Measured) String() string {
 func (*Measured) ProtoMessage() {}
 
 func (x *Measured) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +2362,7 @@ func (x *Measured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measured.ProtoReflect.Descriptor instead.
 func (*Measured) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 // Sample is the value of one metric over one interval. The end is the agent's.
@@ -1996,13 +2374,14 @@ type Sample struct {
 	LengthNs      int64                  `protobuf:"varint,4,opt,name=length_ns,json=lengthNs,proto3" json:"length_ns,omitempty"`
 	Value         float64                `protobuf:"fixed64,5,opt,name=value,proto3" json:"value,omitempty"`    // finite
 	Omitted       bool                   `protobuf:"varint,6,opt,name=omitted,proto3" json:"omitted,omitempty"` // in the warm-up
+	Of            string                 `protobuf:"bytes,7,opt,name=of,proto3" json:"of,omitempty"`            // the part of the host that it belongs to, a name or ""
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2393,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2406,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Sample) GetDirection() Direction {
@@ -2072,6 +2451,13 @@ func (x *Sample) GetOmitted() bool {
 	return false
 }
 
+func (x *Sample) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
 // EndReport is what this end says at the end of a run.
 type EndReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2082,13 +2468,17 @@ type EndReport struct {
 	SystemBusy    *Fact                  `protobuf:"bytes,5,opt,name=system_busy,json=systemBusy,proto3" json:"system_busy,omitempty"`       // real, busy cores of the whole machine
 	Waiting       string                 `protobuf:"bytes,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                               // how the data plane waited, a name
 	Warnings      []string               `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`                             // sentences, at most 64
+	Values        []*Value               `protobuf:"bytes,8,rep,name=values,proto3" json:"values,omitempty"`                                 // the run's numbers for other metrics than goodput, at most 256
+	Latencies     []*Latency             `protobuf:"bytes,9,rep,name=latencies,proto3" json:"latencies,omitempty"`                           // at most 16
+	Points        []*Point               `protobuf:"bytes,10,rep,name=points,proto3" json:"points,omitempty"`                                // at most 4096
+	Counters      []*Counter             `protobuf:"bytes,11,rep,name=counters,proto3" json:"counters,omitempty"`                            // at most 4096
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndReport) Reset() {
 	*x = EndReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2490,7 @@ func (x *EndReport) String() string {
 func (*EndReport) ProtoMessage() {}
 
 func (x *EndReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2503,7 @@ func (x *EndReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReport.ProtoReflect.Descriptor instead.
 func (*EndReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EndReport) GetFlows() []*FlowReport {
@@ -2165,6 +2555,310 @@ func (x *EndReport) GetWarnings() []string {
 	return nil
 }
 
+func (x *EndReport) GetValues() []*Value {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *EndReport) GetLatencies() []*Latency {
+	if x != nil {
+		return x.Latencies
+	}
+	return nil
+}
+
+func (x *EndReport) GetPoints() []*Point {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *EndReport) GetCounters() []*Counter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+// Value is a run's one number for one metric.
+type Value struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Direction     Direction              `protobuf:"varint,1,opt,name=direction,proto3,enum=linerate.session.v1.Direction" json:"direction,omitempty"` // not both
+	Metric        string                 `protobuf:"bytes,2,opt,name=metric,proto3" json:"metric,omitempty"`                                           // a name
+	Value         float64                `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`                                           // finite
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Value) Reset() {
+	*x = Value{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Value) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Value) ProtoMessage() {}
+
+func (x *Value) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Value.ProtoReflect.Descriptor instead.
+func (*Value) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Value) GetDirection() Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return Direction_DIRECTION_UNSPECIFIED
+}
+
+func (x *Value) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *Value) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+// Latency is a distribution of times.
+type Latency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                               // a name
+	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=linerate.session.v1.Direction" json:"direction,omitempty"` // of the load; unspecified without one
+	Times         []byte                 `protobuf:"bytes,3,opt,name=times,proto3" json:"times,omitempty"`                                             // histogram, format 1 of package hist, at most 64 KiB
+	Sent          int64                  `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`                                              // at most 2^60
+	Lost          int64                  `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`                                              // at most sent
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Latency) Reset() {
+	*x = Latency{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Latency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Latency) ProtoMessage() {}
+
+func (x *Latency) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Latency.ProtoReflect.Descriptor instead.
+func (*Latency) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Latency) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Latency) GetDirection() Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return Direction_DIRECTION_UNSPECIFIED
+}
+
+func (x *Latency) GetTimes() []byte {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+func (x *Latency) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *Latency) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+// Point is one message size of a sweep.
+type Point struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Size          int64                  `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`            // bytes, at most 64 MiB
+	Rounds        int64                  `protobuf:"varint,2,opt,name=rounds,proto3" json:"rounds,omitempty"`        // exchanges in each trial, at most 2^60
+	Trials        []int64                `protobuf:"varint,3,rep,packed,name=trials,proto3" json:"trials,omitempty"` // ns of one message one way, at most 1024
+	Stalled       bool                   `protobuf:"varint,4,opt,name=stalled,proto3" json:"stalled,omitempty"`      // nothing came back
+	Log           []string               `protobuf:"bytes,5,rep,name=log,proto3" json:"log,omitempty"`               // sentences, at most 64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Point) Reset() {
+	*x = Point{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Point) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Point) ProtoMessage() {}
+
+func (x *Point) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Point.ProtoReflect.Descriptor instead.
+func (*Point) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Point) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Point) GetRounds() int64 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
+func (x *Point) GetTrials() []int64 {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
+func (x *Point) GetStalled() bool {
+	if x != nil {
+		return x.Stalled
+	}
+	return false
+}
+
+func (x *Point) GetLog() []string {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// Counter is how far one counter of the host moved.
+type Counter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // a name
+	Of            string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`        // a name or ""
+	Value         int64                  `protobuf:"varint,3,opt,name=value,proto3" json:"value,omitempty"` // at most 2^60
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counter) Reset() {
+	*x = Counter{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counter) ProtoMessage() {}
+
+func (x *Counter) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counter.ProtoReflect.Descriptor instead.
+func (*Counter) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *Counter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Counter) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Counter) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 // FlowReport is one direction, seen by one end.
 type FlowReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2174,13 +2868,14 @@ type FlowReport struct {
 	WindowNs      int64                  `protobuf:"varint,4,opt,name=window_ns,json=windowNs,proto3" json:"window_ns,omitempty"` // length of the measured window
 	Streams       []int64                `protobuf:"varint,5,rep,packed,name=streams,proto3" json:"streams,omitempty"`            // bytes per stream, at most 1000
 	Tcp           *TCPSummary            `protobuf:"bytes,6,opt,name=tcp,proto3" json:"tcp,omitempty"`                            // absent where nothing was read
+	Udp           *UDPSummary            `protobuf:"bytes,7,opt,name=udp,proto3" json:"udp,omitempty"`                            // udpflow only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2887,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2900,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FlowReport) GetDirection() Direction {
@@ -2250,6 +2945,154 @@ func (x *FlowReport) GetTcp() *TCPSummary {
 	return nil
 }
 
+func (x *FlowReport) GetUdp() *UDPSummary {
+	if x != nil {
+		return x.Udp
+	}
+	return nil
+}
+
+// UDPSummary is what one end counts of datagrams. Counts are at most 2^60.
+type UDPSummary struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Received      int64                  `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"`
+	Lost          int64                  `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
+	Duplicates    int64                  `protobuf:"varint,3,opt,name=duplicates,proto3" json:"duplicates,omitempty"`
+	Reordered     int64                  `protobuf:"varint,4,opt,name=reordered,proto3" json:"reordered,omitempty"`
+	MaxExtent     int64                  `protobuf:"varint,5,opt,name=max_extent,json=maxExtent,proto3" json:"max_extent,omitempty"`
+	Jitter        *Fact                  `protobuf:"bytes,6,opt,name=jitter,proto3" json:"jitter,omitempty"`       // number, ns
+	Variation     []byte                 `protobuf:"bytes,7,opt,name=variation,proto3" json:"variation,omitempty"` // histogram, at most 64 KiB; empty for none
+	Coalesced     bool                   `protobuf:"varint,8,opt,name=coalesced,proto3" json:"coalesced,omitempty"`
+	Sent          int64                  `protobuf:"varint,9,opt,name=sent,proto3" json:"sent,omitempty"`
+	Refused       int64                  `protobuf:"varint,10,opt,name=refused,proto3" json:"refused,omitempty"`
+	Pacing        string                 `protobuf:"bytes,11,opt,name=pacing,proto3" json:"pacing,omitempty"` // a name or ""
+	Segmented     bool                   `protobuf:"varint,12,opt,name=segmented,proto3" json:"segmented,omitempty"`
+	Gaps          []byte                 `protobuf:"bytes,13,opt,name=gaps,proto3" json:"gaps,omitempty"` // histogram, at most 64 KiB; empty for none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UDPSummary) Reset() {
+	*x = UDPSummary{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UDPSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UDPSummary) ProtoMessage() {}
+
+func (x *UDPSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UDPSummary.ProtoReflect.Descriptor instead.
+func (*UDPSummary) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *UDPSummary) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetLost() int64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetDuplicates() int64 {
+	if x != nil {
+		return x.Duplicates
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetReordered() int64 {
+	if x != nil {
+		return x.Reordered
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetMaxExtent() int64 {
+	if x != nil {
+		return x.MaxExtent
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetJitter() *Fact {
+	if x != nil {
+		return x.Jitter
+	}
+	return nil
+}
+
+func (x *UDPSummary) GetVariation() []byte {
+	if x != nil {
+		return x.Variation
+	}
+	return nil
+}
+
+func (x *UDPSummary) GetCoalesced() bool {
+	if x != nil {
+		return x.Coalesced
+	}
+	return false
+}
+
+func (x *UDPSummary) GetSent() int64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *UDPSummary) GetPacing() string {
+	if x != nil {
+		return x.Pacing
+	}
+	return ""
+}
+
+func (x *UDPSummary) GetSegmented() bool {
+	if x != nil {
+		return x.Segmented
+	}
+	return false
+}
+
+func (x *UDPSummary) GetGaps() []byte {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
 // TCPSummary is what the sender's kernel says of the connections. Sums and
 // means are over streams.
 type TCPSummary struct {
@@ -2277,7 +3120,7 @@ type TCPSummary struct {
 
 func (x *TCPSummary) Reset() {
 	*x = TCPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +3132,7 @@ func (x *TCPSummary) String() string {
 func (*TCPSummary) ProtoMessage() {}
 
 func (x *TCPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +3145,7 @@ func (x *TCPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPSummary.ProtoReflect.Descriptor instead.
 func (*TCPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TCPSummary) GetCongestion() *Fact {
@@ -2434,7 +3277,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +3289,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +3302,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StartRequest) GetRun() uint64 {
@@ -2478,7 +3321,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +3333,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +3346,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
 }
 
 // StopRequest ends a run.
@@ -2516,7 +3359,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +3371,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +3384,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StopRequest) GetRun() uint64 {
@@ -2560,7 +3403,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +3415,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +3428,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
 }
 
 // CloseRequest ends the session.
@@ -2597,7 +3440,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +3452,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +3465,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
 }
 
 // CloseResponse tells what became of each change.
@@ -2635,7 +3478,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +3490,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +3503,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CloseResponse) GetChanges() []*Change {
@@ -2748,7 +3591,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\x12\n" +
 	"\x10RecoveredRequest\"J\n" +
 	"\x11RecoveredResponse\x125\n" +
-	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\xdd\x02\n" +
+	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\xde\x04\n" +
 	"\x04Flow\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12<\n" +
 	"\tdirection\x18\x02 \x01(\x0e2\x1e.linerate.session.v1.DirectionR\tdirection\x12\x18\n" +
@@ -2766,7 +3609,36 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x05nagle\x18\v \x01(\bR\x05nagle\x12\x1e\n" +
 	"\n" +
 	"congestion\x18\f \x01(\tR\n" +
-	"congestion\"\x81\x01\n" +
+	"congestion\x12.\n" +
+	"\x03udp\x18\r \x01(\v2\x1c.linerate.session.v1.UDPFlowR\x03udp\x120\n" +
+	"\x05sweep\x18\x0e \x01(\v2\x1a.linerate.session.v1.SweepR\x05sweep\x129\n" +
+	"\brequests\x18\x0f \x01(\v2\x1d.linerate.session.v1.RequestsR\brequests\x123\n" +
+	"\x06loaded\x18\x10 \x01(\v2\x1b.linerate.session.v1.LoadedR\x06loaded\x12-\n" +
+	"\x04copy\x18\x11 \x01(\v2\x19.linerate.session.v1.CopyR\x04copy\"K\n" +
+	"\aUDPFlow\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x16\n" +
+	"\x06pacing\x18\x02 \x01(\tR\x06pacing\x12\x14\n" +
+	"\x05plain\x18\x03 \x01(\bR\x05plain\"[\n" +
+	"\x05Sweep\x12\x14\n" +
+	"\x05sizes\x18\x01 \x03(\x03R\x05sizes\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x14\n" +
+	"\x05fresh\x18\x03 \x01(\bR\x05fresh\x12\x12\n" +
+	"\x04spin\x18\x04 \x01(\bR\x04spin\"b\n" +
+	"\bRequests\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05reply\x18\x02 \x01(\x03R\x05reply\x12\x18\n" +
+	"\aconnect\x18\x03 \x01(\bR\aconnect\x12\x12\n" +
+	"\x04spin\x18\x04 \x01(\bR\x04spin\"9\n" +
+	"\x06Loaded\x12\x16\n" +
+	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x17\n" +
+	"\aidle_ns\x18\x02 \x01(\x03R\x06idleNs\"\x88\x01\n" +
+	"\x04Copy\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
+	"\x04sink\x18\x03 \x01(\tR\x04sink\x12\x16\n" +
+	"\x06direct\x18\x04 \x01(\bR\x06direct\x12\x12\n" +
+	"\x04sync\x18\x05 \x01(\bR\x04sync\x12\x14\n" +
+	"\x05plain\x18\x06 \x01(\bR\x05plain\"\x81\x01\n" +
 	"\x0ePrepareRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12-\n" +
 	"\x04flow\x18\x02 \x01(\v2\x19.linerate.session.v1.FlowR\x04flow\x12\x14\n" +
@@ -2788,14 +3660,15 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\aSamples\x125\n" +
 	"\asamples\x18\x01 \x03(\v2\x1b.linerate.session.v1.SampleR\asamples\"\n" +
 	"\n" +
-	"\bMeasured\"\xc6\x01\n" +
+	"\bMeasured\"\xd6\x01\n" +
 	"\x06Sample\x12<\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x1e.linerate.session.v1.DirectionR\tdirection\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x19\n" +
 	"\bstart_ns\x18\x03 \x01(\x03R\astartNs\x12\x1b\n" +
 	"\tlength_ns\x18\x04 \x01(\x03R\blengthNs\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\x01R\x05value\x12\x18\n" +
-	"\aomitted\x18\x06 \x01(\bR\aomitted\"\x9c\x02\n" +
+	"\aomitted\x18\x06 \x01(\bR\aomitted\x12\x0e\n" +
+	"\x02of\x18\a \x01(\tR\x02of\"\xfa\x03\n" +
 	"\tEndReport\x125\n" +
 	"\x05flows\x18\x01 \x03(\v2\x1f.linerate.session.v1.FlowReportR\x05flows\x12\x1e\n" +
 	"\vcpu_user_ns\x18\x02 \x01(\x03R\tcpuUserNs\x12\"\n" +
@@ -2804,7 +3677,32 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\vsystem_busy\x18\x05 \x01(\v2\x19.linerate.session.v1.FactR\n" +
 	"systemBusy\x12\x18\n" +
 	"\awaiting\x18\x06 \x01(\tR\awaiting\x12\x1a\n" +
-	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xf9\x01\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\x122\n" +
+	"\x06values\x18\b \x03(\v2\x1a.linerate.session.v1.ValueR\x06values\x12:\n" +
+	"\tlatencies\x18\t \x03(\v2\x1c.linerate.session.v1.LatencyR\tlatencies\x122\n" +
+	"\x06points\x18\n" +
+	" \x03(\v2\x1a.linerate.session.v1.PointR\x06points\x128\n" +
+	"\bcounters\x18\v \x03(\v2\x1c.linerate.session.v1.CounterR\bcounters\"s\n" +
+	"\x05Value\x12<\n" +
+	"\tdirection\x18\x01 \x01(\x0e2\x1e.linerate.session.v1.DirectionR\tdirection\x12\x16\n" +
+	"\x06metric\x18\x02 \x01(\tR\x06metric\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\x01R\x05value\"\x99\x01\n" +
+	"\aLatency\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12<\n" +
+	"\tdirection\x18\x02 \x01(\x0e2\x1e.linerate.session.v1.DirectionR\tdirection\x12\x14\n" +
+	"\x05times\x18\x03 \x01(\fR\x05times\x12\x12\n" +
+	"\x04sent\x18\x04 \x01(\x03R\x04sent\x12\x12\n" +
+	"\x04lost\x18\x05 \x01(\x03R\x04lost\"w\n" +
+	"\x05Point\x12\x12\n" +
+	"\x04size\x18\x01 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06rounds\x18\x02 \x01(\x03R\x06rounds\x12\x16\n" +
+	"\x06trials\x18\x03 \x03(\x03R\x06trials\x12\x18\n" +
+	"\astalled\x18\x04 \x01(\bR\astalled\x12\x10\n" +
+	"\x03log\x18\x05 \x03(\tR\x03log\"C\n" +
+	"\aCounter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\tR\x02of\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\x03R\x05value\"\xac\x02\n" +
 	"\n" +
 	"FlowReport\x12<\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x1e.linerate.session.v1.DirectionR\tdirection\x12-\n" +
@@ -2812,7 +3710,27 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x1b\n" +
 	"\twindow_ns\x18\x04 \x01(\x03R\bwindowNs\x12\x18\n" +
 	"\astreams\x18\x05 \x03(\x03R\astreams\x121\n" +
-	"\x03tcp\x18\x06 \x01(\v2\x1f.linerate.session.v1.TCPSummaryR\x03tcp\"\xba\a\n" +
+	"\x03tcp\x18\x06 \x01(\v2\x1f.linerate.session.v1.TCPSummaryR\x03tcp\x121\n" +
+	"\x03udp\x18\a \x01(\v2\x1f.linerate.session.v1.UDPSummaryR\x03udp\"\x80\x03\n" +
+	"\n" +
+	"UDPSummary\x12\x1a\n" +
+	"\breceived\x18\x01 \x01(\x03R\breceived\x12\x12\n" +
+	"\x04lost\x18\x02 \x01(\x03R\x04lost\x12\x1e\n" +
+	"\n" +
+	"duplicates\x18\x03 \x01(\x03R\n" +
+	"duplicates\x12\x1c\n" +
+	"\treordered\x18\x04 \x01(\x03R\treordered\x12\x1d\n" +
+	"\n" +
+	"max_extent\x18\x05 \x01(\x03R\tmaxExtent\x121\n" +
+	"\x06jitter\x18\x06 \x01(\v2\x19.linerate.session.v1.FactR\x06jitter\x12\x1c\n" +
+	"\tvariation\x18\a \x01(\fR\tvariation\x12\x1c\n" +
+	"\tcoalesced\x18\b \x01(\bR\tcoalesced\x12\x12\n" +
+	"\x04sent\x18\t \x01(\x03R\x04sent\x12\x18\n" +
+	"\arefused\x18\n" +
+	" \x01(\x03R\arefused\x12\x16\n" +
+	"\x06pacing\x18\v \x01(\tR\x06pacing\x12\x1c\n" +
+	"\tsegmented\x18\f \x01(\bR\tsegmented\x12\x12\n" +
+	"\x04gaps\x18\r \x01(\fR\x04gaps\"\xba\a\n" +
 	"\n" +
 	"TCPSummary\x129\n" +
 	"\n" +
@@ -2897,7 +3815,7 @@ func file_linerate_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_linerate_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_linerate_session_v1_session_proto_goTypes = []any{
 	(End)(0),                  // 0: linerate.session.v1.End
 	(Direction)(0),            // 1: linerate.session.v1.Direction
@@ -2925,23 +3843,33 @@ var file_linerate_session_v1_session_proto_goTypes = []any{
 	(*RecoveredRequest)(nil),  // 23: linerate.session.v1.RecoveredRequest
 	(*RecoveredResponse)(nil), // 24: linerate.session.v1.RecoveredResponse
 	(*Flow)(nil),              // 25: linerate.session.v1.Flow
-	(*PrepareRequest)(nil),    // 26: linerate.session.v1.PrepareRequest
-	(*PrepareResponse)(nil),   // 27: linerate.session.v1.PrepareResponse
-	(*RunRequest)(nil),        // 28: linerate.session.v1.RunRequest
-	(*RunResponse)(nil),       // 29: linerate.session.v1.RunResponse
-	(*Ready)(nil),             // 30: linerate.session.v1.Ready
-	(*Samples)(nil),           // 31: linerate.session.v1.Samples
-	(*Measured)(nil),          // 32: linerate.session.v1.Measured
-	(*Sample)(nil),            // 33: linerate.session.v1.Sample
-	(*EndReport)(nil),         // 34: linerate.session.v1.EndReport
-	(*FlowReport)(nil),        // 35: linerate.session.v1.FlowReport
-	(*TCPSummary)(nil),        // 36: linerate.session.v1.TCPSummary
-	(*StartRequest)(nil),      // 37: linerate.session.v1.StartRequest
-	(*StartResponse)(nil),     // 38: linerate.session.v1.StartResponse
-	(*StopRequest)(nil),       // 39: linerate.session.v1.StopRequest
-	(*StopResponse)(nil),      // 40: linerate.session.v1.StopResponse
-	(*CloseRequest)(nil),      // 41: linerate.session.v1.CloseRequest
-	(*CloseResponse)(nil),     // 42: linerate.session.v1.CloseResponse
+	(*UDPFlow)(nil),           // 26: linerate.session.v1.UDPFlow
+	(*Sweep)(nil),             // 27: linerate.session.v1.Sweep
+	(*Requests)(nil),          // 28: linerate.session.v1.Requests
+	(*Loaded)(nil),            // 29: linerate.session.v1.Loaded
+	(*Copy)(nil),              // 30: linerate.session.v1.Copy
+	(*PrepareRequest)(nil),    // 31: linerate.session.v1.PrepareRequest
+	(*PrepareResponse)(nil),   // 32: linerate.session.v1.PrepareResponse
+	(*RunRequest)(nil),        // 33: linerate.session.v1.RunRequest
+	(*RunResponse)(nil),       // 34: linerate.session.v1.RunResponse
+	(*Ready)(nil),             // 35: linerate.session.v1.Ready
+	(*Samples)(nil),           // 36: linerate.session.v1.Samples
+	(*Measured)(nil),          // 37: linerate.session.v1.Measured
+	(*Sample)(nil),            // 38: linerate.session.v1.Sample
+	(*EndReport)(nil),         // 39: linerate.session.v1.EndReport
+	(*Value)(nil),             // 40: linerate.session.v1.Value
+	(*Latency)(nil),           // 41: linerate.session.v1.Latency
+	(*Point)(nil),             // 42: linerate.session.v1.Point
+	(*Counter)(nil),           // 43: linerate.session.v1.Counter
+	(*FlowReport)(nil),        // 44: linerate.session.v1.FlowReport
+	(*UDPSummary)(nil),        // 45: linerate.session.v1.UDPSummary
+	(*TCPSummary)(nil),        // 46: linerate.session.v1.TCPSummary
+	(*StartRequest)(nil),      // 47: linerate.session.v1.StartRequest
+	(*StartResponse)(nil),     // 48: linerate.session.v1.StartResponse
+	(*StopRequest)(nil),       // 49: linerate.session.v1.StopRequest
+	(*StopResponse)(nil),      // 50: linerate.session.v1.StopResponse
+	(*CloseRequest)(nil),      // 51: linerate.session.v1.CloseRequest
+	(*CloseResponse)(nil),     // 52: linerate.session.v1.CloseResponse
 }
 var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	0,  // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
@@ -2963,67 +3891,80 @@ var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	16, // 16: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
 	16, // 17: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
 	1,  // 18: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
-	25, // 19: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
-	30, // 20: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
-	31, // 21: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
-	32, // 22: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
-	34, // 23: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
-	33, // 24: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
-	1,  // 25: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
-	35, // 26: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
-	8,  // 27: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
-	1,  // 28: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
-	2,  // 29: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
-	36, // 30: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
-	8,  // 31: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
-	8,  // 32: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
-	8,  // 33: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
-	8,  // 34: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
-	8,  // 35: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
-	8,  // 36: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
-	8,  // 37: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
-	8,  // 38: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
-	8,  // 39: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
-	8,  // 40: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
-	8,  // 41: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
-	8,  // 42: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
-	8,  // 43: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
-	8,  // 44: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
-	8,  // 45: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
-	8,  // 46: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
-	8,  // 47: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
-	16, // 48: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	4,  // 49: linerate.session.v1.SessionService.Hello:input_type -> linerate.session.v1.HelloRequest
-	6,  // 50: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	11, // 51: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	14, // 52: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	17, // 53: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	19, // 54: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	21, // 55: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	23, // 56: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	26, // 57: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	28, // 58: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	37, // 59: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	39, // 60: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	41, // 61: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	5,  // 62: linerate.session.v1.SessionService.Hello:output_type -> linerate.session.v1.HelloResponse
-	7,  // 63: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	12, // 64: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	15, // 65: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	18, // 66: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	20, // 67: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	22, // 68: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	24, // 69: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	27, // 70: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	29, // 71: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	38, // 72: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	40, // 73: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	42, // 74: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	62, // [62:75] is the sub-list for method output_type
-	49, // [49:62] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	26, // 19: linerate.session.v1.Flow.udp:type_name -> linerate.session.v1.UDPFlow
+	27, // 20: linerate.session.v1.Flow.sweep:type_name -> linerate.session.v1.Sweep
+	28, // 21: linerate.session.v1.Flow.requests:type_name -> linerate.session.v1.Requests
+	29, // 22: linerate.session.v1.Flow.loaded:type_name -> linerate.session.v1.Loaded
+	30, // 23: linerate.session.v1.Flow.copy:type_name -> linerate.session.v1.Copy
+	25, // 24: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
+	35, // 25: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
+	36, // 26: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
+	37, // 27: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
+	39, // 28: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
+	38, // 29: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
+	1,  // 30: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
+	44, // 31: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
+	8,  // 32: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
+	40, // 33: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
+	41, // 34: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
+	42, // 35: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
+	43, // 36: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
+	1,  // 37: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
+	1,  // 38: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
+	1,  // 39: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
+	2,  // 40: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
+	46, // 41: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
+	45, // 42: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
+	8,  // 43: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
+	8,  // 44: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
+	8,  // 45: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
+	8,  // 46: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
+	8,  // 47: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
+	8,  // 48: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
+	8,  // 49: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
+	8,  // 50: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
+	8,  // 51: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
+	8,  // 52: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
+	8,  // 53: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
+	8,  // 54: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
+	8,  // 55: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
+	8,  // 56: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
+	8,  // 57: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
+	8,  // 58: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
+	8,  // 59: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
+	8,  // 60: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
+	16, // 61: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
+	4,  // 62: linerate.session.v1.SessionService.Hello:input_type -> linerate.session.v1.HelloRequest
+	6,  // 63: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	11, // 64: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	14, // 65: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	17, // 66: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	19, // 67: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	21, // 68: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	23, // 69: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	31, // 70: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	33, // 71: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	47, // 72: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	49, // 73: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	51, // 74: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	5,  // 75: linerate.session.v1.SessionService.Hello:output_type -> linerate.session.v1.HelloResponse
+	7,  // 76: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	12, // 77: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	15, // 78: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	18, // 79: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	20, // 80: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	22, // 81: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	24, // 82: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	32, // 83: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	34, // 84: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	48, // 85: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	50, // 86: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	52, // 87: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	75, // [75:88] is the sub-list for method output_type
+	62, // [62:75] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_session_proto_init() }
@@ -3037,7 +3978,7 @@ func file_linerate_session_v1_session_proto_init() {
 		(*Fact_Real)(nil),
 		(*Fact_Truth)(nil),
 	}
-	file_linerate_session_v1_session_proto_msgTypes[25].OneofWrappers = []any{
+	file_linerate_session_v1_session_proto_msgTypes[30].OneofWrappers = []any{
 		(*RunResponse_Ready)(nil),
 		(*RunResponse_Samples)(nil),
 		(*RunResponse_Measured)(nil),
@@ -3049,7 +3990,7 @@ func file_linerate_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_session_proto_rawDesc), len(file_linerate_session_v1_session_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
