@@ -38,14 +38,6 @@ type Knobs interface {
 	Close() error
 }
 
-// Limits bound what one session may do. The zero value of a field is the
-// protocol's own bound.
-type Limits struct {
-	MaxTime    time.Duration // of one run, warm-up included
-	MaxStreams int           // per direction
-	MaxBlock   units.Bytes   // per write, which costs memory for every stream
-}
-
 // Config is what an agent can do. Version and Engines are required.
 type Config struct {
 	Version string // linerate's
@@ -66,6 +58,9 @@ type Config struct {
 	// runs. It is called before the connections of each run are opened; its
 	// error is a warning of the run, not the end of it.
 	Purge func(ctx context.Context) error
+	// Watch, where given, samples the host's counters beside each run: it emits
+	// until stop is called, which returns how far they moved.
+	Watch func(ctx context.Context, h model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error)
 	// Admit, where given, decides on a controller. Its error is what the
 	// controller reads; it should wrap session.ErrRefused or session.ErrBusy.
 	Admit  func(ctx context.Context, h session.Hello) error

@@ -49,6 +49,41 @@ func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(con
 	}
 }
 
+// udpOpener returns the function by which r's engine opens its UDP sockets, with
+// open for the connection over which both ends agree that they stand.
+func (a *agent) udpOpener(r *run, p session.Preparation, open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int) ([]*net.UDPConn, error) {
+	used := false
+	return func(ctx context.Context, n int) ([]*net.UDPConn, error) {
+		if used || n < 1 || n > data.MaxSockets {
+			return nil, fmt.Errorf("open %d UDP sockets: once in a run, 1 to %d", n, data.MaxSockets)
+		}
+		used = true
+		ctx, cancel := context.WithTimeout(ctx, a.Config.Prepare)
+		defer cancel()
+		var sockets *data.Sockets
+		if p.Connect == "" {
+			var err error
+			if sockets, err = a.Data.OpenUDP(ctx, p.Token, n); err != nil {
+				return nil, err
+			}
+			defer func() { _ = sockets.Close() }() // what was not taken
+		}
+		rendezvous, err := open(ctx, 1, engine.SocketOptions{NoDelay: true})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rendezvous.Conns[0].Close() }()
+		if sockets != nil {
+			return sockets.Take(ctx, rendezvous.Conns[0])
+		}
+		host, _, err := net.SplitHostPort(p.Connect)
+		if err != nil {
+			return nil, fmt.Errorf("open UDP sockets: %w", err)
+		}
+		return data.DialUDP(ctx, rendezvous.Conns[0], host, p.Token, n)
+	}
+}
+
 func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, first, n int, o engine.SocketOptions, ports chan<- int) ([]*net.TCPConn, []string, error) {
 	r.mu.Lock()
 	port := r.port

@@ -20,6 +20,9 @@ const (
 	// runSlack is what a run may take besides its warm-up and measured time:
 	// both ends start and stop one after the other.
 	runSlack = time.Minute
+	// perSize is what one message size of a sweep may take in the mean, so that
+	// a sweep has an end even when nobody ends it.
+	perSize = 30 * time.Second
 	// queued is how many batches of samples wait for a controller that reads
 	// slowly, before the run is given up: some minutes at one a second.
 	queued = 256
@@ -45,8 +48,11 @@ type run struct {
 	followed bool
 	started  bool
 	start    chan struct{} // closed by Start
-	closed   sync.Once
-	gone     chan struct{} // closed when nothing of the run is left
+
+	unwatched []string // why counters are missing; of the goroutine that measures
+
+	closed sync.Once
+	gone   chan struct{} // closed when nothing of the run is left
 }
 
 // errNotStarted ends a run that was prepared for nothing.
@@ -72,14 +78,8 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("no engine %q in linerate %s: %w", f.Engine, a.Version, errors.ErrUnsupported)
 	}
-	if most := a.Limits.MaxStreams; most > 0 && f.Streams > most {
-		return nil, fmt.Errorf("%w: %d streams, this agent allows %d", session.ErrRefused, f.Streams, most)
-	}
-	if most := a.Limits.MaxTime; most > 0 && f.Omit+f.Duration > most {
-		return nil, fmt.Errorf("%w: a run of %v, this agent allows %v", session.ErrRefused, f.Omit+f.Duration, most)
-	}
-	if most := a.Limits.MaxBlock; most > 0 && f.Block > most {
-		return nil, fmt.Errorf("%w: %d bytes per write, this agent allows %d", session.ErrRefused, f.Block, most)
+	if err := a.Limits.check(f); err != nil {
+		return nil, err
 	}
 	if err := a.Engines[i].Validate(f); err != nil {
 		return nil, fmt.Errorf("%w: %w", session.ErrInvalid, err)
@@ -90,11 +90,18 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 // longest is how long a run may take from its preparation on.
 func (a *agent) longest(f model.Flow) time.Duration {
 	measured := f.Omit + f.Duration
-	if f.Duration == 0 { // ended by a number of bytes
+	if f.Loaded != nil {
+		measured += f.Loaded.Idle
+	}
+	switch {
+	case f.Sweep != nil:
+		measured = min(time.Duration(len(f.Sweep.Sizes))*perSize, session.MaxDuration)
+	case f.Duration == 0: // ended by a number of bytes
 		measured = session.MaxDuration
 		if a.Limits.MaxTime > 0 {
 			measured = a.Limits.MaxTime
 		}
+	default:
 	}
 	return a.Config.Prepare + measured + runSlack
 }
@@ -119,6 +126,7 @@ func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error)
 		defer close(r.prepared)
 		a.forget(r)
 		env := engine.Env{Host: a.host, Open: a.opener(r, p, ports)}
+		env.OpenUDP = a.udpOpener(r, p, env.Open)
 		if a.LinkRate != nil {
 			env.LinkRate = a.LinkRate()
 		}
@@ -302,28 +310,32 @@ func (a *agent) Run(ctx context.Context, n uint64, send func(session.Event) erro
 	}
 	select {
 	case <-r.start:
-		return r.measure(send)
+		return a.measure(r, send)
 	case <-r.ctx.Done():
 		return fmt.Errorf("%w: %w", session.ErrState, context.Cause(r.ctx))
 	}
 }
 
-// measure runs the test and sends what it emits.
-func (r *run) measure(send func(session.Event) error) error {
+// measure runs the test beside the host's counters and sends what they emit.
+func (a *agent) measure(r *run, send func(session.Event) error) error {
 	type outcome struct {
 		report model.EndReport
 		err    error
 	}
 	batches := make(chan []model.Sample, queued)
+	emit := func(s []model.Sample) {
+		select {
+		case batches <- slices.Clone(s):
+		default:
+			r.cancel(errors.New("the controller does not read the samples"))
+		}
+	}
 	done := make(chan outcome, 1)
 	go func() {
-		report, err := r.test.Run(r.ctx, func(s []model.Sample) {
-			select {
-			case batches <- slices.Clone(s):
-			default:
-				r.cancel(errors.New("the controller does not read the samples"))
-			}
-		})
+		counters := a.watch(r, emit)
+		report, err := r.test.Run(r.ctx, emit)
+		report.Counters = append(report.Counters, counters()...)
+		report.Warnings = append(report.Warnings, r.unwatched...)
 		close(batches)
 		done <- outcome{report, err}
 	}()
@@ -341,6 +353,23 @@ func (r *run) measure(send func(session.Event) error) error {
 		return fmt.Errorf("measure: %w", out.err)
 	}
 	return send(session.Event{Kind: session.Result, Report: out.report})
+}
+
+// watch begins to sample the host's counters, in steps of at least a second. It
+// returns how to end that, which says how far they moved.
+func (a *agent) watch(r *run, emit func([]model.Sample)) func() []model.Counter {
+	none := func() []model.Counter { return nil }
+	if a.Watch == nil {
+		return none
+	}
+	stop, err := a.Watch(r.ctx, a.host, max(r.flow.Interval, time.Second), emit)
+	if err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			r.unwatched = append(r.unwatched, fmt.Sprintf("the host's counters were not read: %v", err))
+		}
+		return none
+	}
+	return stop
 }
 
 // forward sends samples until there are no more, and that the test has measured

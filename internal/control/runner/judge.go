@@ -23,7 +23,13 @@ func CPUMetric(h model.Host) model.Metric { return model.CPU + "_" + model.Metri
 // error that wraps ErrInvalid where the run does not count.
 func (a *attempt) judge() error {
 	var faults []string
+	for _, e := range a.run.Ends {
+		a.run.Values = append(a.run.Values, e.Values...)
+	}
 	for _, d := range a.flow.Direction.Parts() {
+		if a.flow.Sweep != nil || a.flow.Requests != nil {
+			break // no payload to and fro: what counts is in the values and points
+		}
 		got, ok := a.report(d, model.Receiver)
 		if !ok {
 			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", a.client(d.Receiver()).Name(), d))
@@ -32,9 +38,16 @@ func (a *attempt) judge() error {
 		if fault := a.received(d, got); fault != "" {
 			faults = append(faults, fault)
 		}
-		if sent, ok := a.report(d, model.Sender); ok && sent.TCP != nil {
+		sent, _ := a.report(d, model.Sender)
+		if sent.TCP != nil {
 			a.sent(d, sent.TCP)
 		}
+		if got.UDP != nil {
+			a.datagrams(d, got.UDP)
+		}
+	}
+	if fault := a.answered(); fault != "" {
+		faults = append(faults, fault)
 	}
 	for _, e := range a.run.Ends {
 		if e.CPUWindow > 0 {
@@ -81,6 +94,32 @@ func (a *attempt) received(d model.Direction, f model.FlowReport) string {
 	}
 	if plan := a.flow.Bytes; a.flow.Duration == 0 && float64(f.Bytes) < leastShare*float64(plan) {
 		return fmt.Sprintf("in direction %s %d of %d bytes arrived", d, f.Bytes, plan)
+	}
+	return ""
+}
+
+// datagrams keeps what the receiver counted in direction d.
+func (a *attempt) datagrams(d model.Direction, u *model.UDPSummary) {
+	if all := u.Received + u.Lost; all > 0 {
+		a.value(d, model.LossRatio, float64(u.Lost)/float64(all))
+	}
+	if jitter, known := u.Jitter.Get(); known {
+		a.value(d, model.Jitter, jitter.Seconds())
+	}
+}
+
+// answered says why a run of messages or requests does not count.
+func (a *attempt) answered() string {
+	points, values := 0, 0
+	for _, e := range a.run.Ends {
+		points += len(e.Points)
+		values += len(e.Values)
+	}
+	switch {
+	case a.flow.Sweep != nil && points == 0:
+		return "no message size was measured"
+	case a.flow.Requests != nil && values == 0:
+		return "no request was answered"
 	}
 	return ""
 }

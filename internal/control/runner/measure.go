@@ -184,6 +184,9 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 	limit := session.MaxDuration
 	if a.flow.Duration > 0 {
 		limit = a.flow.Omit + a.flow.Duration + overtime
+		if a.flow.Loaded != nil {
+			limit += a.flow.Loaded.Idle
+		}
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()

@@ -78,6 +78,12 @@ type Copy struct {
 	Plain  bool   `json:"plain,omitempty"`  // read and write through user memory where sendfile could serve
 }
 
+// The ends of a copy that are no paths.
+const (
+	CopyInMemory = "memory" // a file in a RAM disk
+	CopyOnDisk   = "disk"   // a file of linerate's on a disk
+)
+
 // The modes of a copy. The parts alone move nothing over the network; the end
 // that does the work reports as the direction's receiver.
 const (

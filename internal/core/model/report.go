@@ -86,7 +86,8 @@ type Point struct {
 	Log     []string        `json:"log,omitempty"`       // kernel messages that appeared meanwhile
 }
 
-// Counter is how far one of the host's counters moved in the measured window.
+// Counter is how far one of the host's counters moved while the run went on,
+// warm-up included.
 type Counter struct {
 	Name  string `json:"name"`         // "udp_receive_buffer_errors"; package watch lists them
 	Of    string `json:"of,omitempty"` // "eth0", "cpu1"

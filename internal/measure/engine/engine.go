@@ -59,7 +59,8 @@ type Env struct {
 	// the transport allows it; Applied says otherwise in a warning.
 	Open func(ctx context.Context, n int, o SocketOptions) (Opened, error)
 	// OpenUDP returns n connected UDP sockets with the peer, in the same order
-	// at both ends; nil where the transport has none.
+	// at both ends; nil where the transport has none. Datagrams of the opening
+	// may still arrive: what an engine does not know as its own it ignores.
 	OpenUDP func(ctx context.Context, n int) ([]*net.UDPConn, error)
 	// LinkRate is the rate of the interface that carries the flow, where it is
 	// known. Engines choose their block size by it.

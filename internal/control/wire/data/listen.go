@@ -21,10 +21,13 @@ type Port struct {
 	Number int // TCP port
 }
 
-// Source opens ports for runs. o are the options of the run's first
-// connections, for ports whose options can be set before the handshake.
+// Source opens ports for runs.
 type Source interface {
+	// Open accepts TCP connections. o are the options of the run's first ones, for
+	// ports whose options can be set before the handshake.
 	Open(ctx context.Context, token Token, most int, o engine.SocketOptions) (Port, error)
+	// OpenUDP accepts n UDP sockets. The caller calls Take or Close.
+	OpenUDP(ctx context.Context, token Token, n int) (*Sockets, error)
 }
 
 // Ephemeral opens a port of its own for every run, on all addresses, and closes
@@ -64,6 +67,20 @@ func (s Ephemeral) Open(ctx context.Context, token Token, most int, o engine.Soc
 		return err
 	}
 	return Port{Expected: e, Number: addr.Port}, nil
+}
+
+// OpenUDP listens on a free port.
+func (s Ephemeral) OpenUDP(ctx context.Context, token Token, n int) (*Sockets, error) {
+	r, err := ListenUDP(ctx, net.JoinHostPort(s.Host, "0"))
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := r.Expect(token, n)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	sockets.own = true
+	return sockets, nil
 }
 
 // acceptor moves connections from a listener to a router.
@@ -126,11 +143,20 @@ func (a *acceptor) abort() {
 // use too, so options are set after the handshake.
 type Shared struct {
 	Router *Router
-	Number int // TCP port that the router's connections come from
+	Number int        // TCP port that the router's connections come from
+	UDP    *UDPRouter // nil: this server has no UDP
 }
 
 // Open expects connections at the router.
 func (s Shared) Open(_ context.Context, token Token, most int, _ engine.SocketOptions) (Port, error) {
 	e, err := s.Router.Expect(token, most)
 	return Port{Expected: e, Number: s.Number}, err
+}
+
+// OpenUDP expects greetings at the UDP router.
+func (s Shared) OpenUDP(_ context.Context, token Token, n int) (*Sockets, error) {
+	if s.UDP == nil {
+		return nil, fmt.Errorf("accept UDP sockets: this server has no UDP port: %w", errors.ErrUnsupported)
+	}
+	return s.UDP.Expect(token, n)
 }

@@ -1,5 +1,5 @@
 // Package tls carries sessions over TLS 1.3 to a linerate serve: a server with
-// one TCP port for control and data.
+// one port, TCP for control and data, UDP for data.
 //
 // The first byte of a connection says what it is: 0x16 begins a TLS record
 // (RFC 8446 section 5.1) and so a session, data.FirstByte a data connection of
@@ -37,6 +37,8 @@ const (
 	openTime         = time.Minute
 	openStreams      = 16
 	openBlock        = units.Bytes(1 << 20)
+	openUDPRate      = units.BitRate(100e6)
+	openCopy         = units.Bytes(256 << 20)
 	defaultPending   = 1024 // connections that have not said what they are
 	pendingPerSource = 512
 	defaultIdle      = 10 * time.Minute
@@ -67,6 +69,7 @@ type Server struct {
 	listener net.Listener
 	tls      *ctls.Config
 	router   data.Router
+	udp      *data.UDPRouter
 	guard    *guard
 	port     int
 
@@ -102,6 +105,11 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 			NextProtos: []string{alpn}, SessionTicketsDisabled: true,
 		},
 	}
+	// The same number for UDP, so that one rule of a firewall names both.
+	if s.udp, err = data.ListenUDP(ctx, l.Addr().String()); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
 	s.guard = &guard{
 		secret: c.Identity.Secret, most: s.config.MaxSessions, perSource: s.config.MaxSessions, now: time.Now,
 		sessions: map[netip.Prefix]int{}, failures: map[netip.Prefix]*failures{},
@@ -129,8 +137,13 @@ func limited(c Config) Config {
 	}
 	l := &c.Agent.Limits
 	l.MaxStreams = tighter(l.MaxStreams, streams)
-	if c.Open && (l.MaxBlock <= 0 || l.MaxBlock > openBlock) {
-		l.MaxBlock = openBlock
+	l.NoPaths = true // the right to measure is no right to files
+	if c.Open {
+		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(openBlock)))
+		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(openCopy)))
+		if l.MaxRate <= 0 || l.MaxRate > openUDPRate {
+			l.MaxRate = openUDPRate
+		}
 	}
 	l.MaxTime = time.Duration(tighter(int(l.MaxTime), int(longest)))
 	if c.Agent.Timeouts.Idle <= 0 {
@@ -158,6 +171,7 @@ func (s *Server) Link(host string) Link {
 // Serve serves until ctx ends, then ends all sessions and waits for them.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer func() { _ = s.udp.Close() }()
 	defer s.running.Wait()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = s.listener.Close() })()
@@ -183,7 +197,7 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 // Close closes the port of a server that is not serving.
-func (s *Server) Close() error { return s.listener.Close() }
+func (s *Server) Close() error { return errors.Join(s.listener.Close(), s.udp.Close()) }
 
 // accept serves c in a goroutine, or closes it when too many others have not
 // said yet what they are.
@@ -265,7 +279,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		return
 	}
 	c := s.config.Agent
-	c.Data = data.Shared{Router: &s.router, Number: s.port}
+	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp}
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
 	release := func() {}
 	c.Admit = func(_ context.Context, h session.Hello) error {

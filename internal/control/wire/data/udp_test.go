@@ -1,0 +1,184 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/measure/engine"
+)
+
+// rendezvous returns both ends of a data connection of run k.
+func rendezvous(t *testing.T, k Token) (connector, acceptor *net.TCPConn) {
+	t.Helper()
+	p, addr := listen(t, k, engine.SocketOptions{})
+	near, _, err := Dial(t.Context(), addr, k, 0, engine.SocketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, _, err := p.Take(t.Context(), 0, 1, engine.SocketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = near.Close(), far[0].Close() })
+	return near, far[0]
+}
+
+func router(t *testing.T) *UDPRouter {
+	t.Helper()
+	r, err := ListenUDP(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// open opens n sockets at both ends.
+func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
+	t.Helper()
+	connector, acceptor := rendezvous(t, k)
+	errs := make(chan error, 1)
+	go func() {
+		var err error
+		near, err = DialUDP(t.Context(), connector, "127.0.0.1", k, n)
+		errs <- err
+	}()
+	far, err := s.Take(t.Context(), acceptor)
+	if err := errors.Join(err, <-errs); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeUDP(near); closeUDP(far) })
+	return near, far
+}
+
+// exchange sends a word each way and ignores what the opening left.
+func exchange(t *testing.T, from, to *net.UDPConn, word string) {
+	t.Helper()
+	if _, err := from.Write([]byte(word)); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for b := make([]byte, 100); ; {
+		n, err := to.Read(b)
+		if err != nil {
+			t.Fatalf("%q did not arrive: %v", word, err)
+		}
+		if got := string(b[:n]); got == word {
+			return
+		} else if !strings.HasPrefix(got, "lr-udp-") {
+			t.Fatalf("got %q, want %q", got, word)
+		}
+	}
+}
+
+func TestSocketsComeInOrder(t *testing.T) {
+	const n = 20
+	k, r := token(t), router(t)
+	s, err := r.Expect(k, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := open(t, s, k, n)
+	for i := range n {
+		exchange(t, near[i], far[i], fmt.Sprintf("to %d", i))
+		exchange(t, far[i], near[i], fmt.Sprintf("from %d", i))
+	}
+}
+
+// Two runs share the router's port and do not mix.
+func TestRunsShareAPort(t *testing.T) {
+	k1, k2, r := token(t), token(t), router(t)
+	s1, err := r.Expect(k1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near1, far1 := open(t, s1, k1, 2)
+	s2, err := r.Expect(k2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near2, far2 := open(t, s2, k2, 2)
+	for i := range 2 {
+		exchange(t, near1[i], far1[i], "first")
+		exchange(t, near2[i], far2[i], "second")
+		exchange(t, far2[i], near2[i], "second back")
+		exchange(t, far1[i], near1[i], "first back")
+	}
+}
+
+func TestEphemeralSockets(t *testing.T) {
+	k := token(t)
+	s, err := Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := open(t, s, k, 1)
+	exchange(t, near[0], far[0], "hello")
+}
+
+// Greetings of strangers open nothing, and are not answered.
+func TestStrangersAreNotAnswered(t *testing.T) {
+	k, r := token(t), router(t)
+	s, err := r.Expect(k, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := k
+	other[0] ^= 1
+	c, err := net.Dial("udp", fmt.Sprintf("127.0.0.1:%d", r.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	good := greet(k, 0)
+	for _, b := range [][]byte{nil, good[:20], append(good[:len(good):len(good)], 0), greet(other, 0), greet(k, 1), greet(k, 65535)} {
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The run's own greeting comes after them all and is answered first.
+	near, far := open(t, s, k, 1)
+	exchange(t, near[0], far[0], "mine")
+	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 100)); err == nil {
+		t.Errorf("a stranger got %d bytes", n)
+	}
+}
+
+// A path that lets no UDP through ends in a sentence, at both ends.
+func TestNoUDPThrough(t *testing.T) {
+	k := token(t)
+	connector, acceptor := rendezvous(t, k)
+	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	port := silent.LocalAddr().(*net.UDPAddr).Port
+	if _, err := acceptor.Write([]byte{byte(port >> 8), byte(port)}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := DialUDP(ctx, connector, "127.0.0.1", k, 3); err == nil || !strings.Contains(err.Error(), "firewall") {
+		t.Errorf("got %v", err)
+	}
+	s, err := router(t).Expect(k, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = connector.Close()
+	if _, err := s.Take(t.Context(), acceptor); err == nil || errors.Is(err, io.ErrNoProgress) {
+		t.Errorf("got %v", err)
+	}
+}
