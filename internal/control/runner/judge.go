@@ -22,39 +22,52 @@ func CPUMetric(h model.Host) model.Metric { return model.CPU + "_" + model.Metri
 // judge fills in the run's values from the reports of its ends, and returns an
 // error that wraps ErrInvalid where the run does not count.
 func (a *attempt) judge() error {
+	j := judgement{run: &a.run, flow: a.flow, name: func(h model.Host) string { return a.client(h).Name() }, warn: a.warn}
+	return j.do()
+}
+
+// judgement is one run that has been measured.
+type judgement struct {
+	run  *model.Run
+	flow model.Flow
+	name func(model.Host) string // of an end, for people
+	warn func(format string, args ...any)
+}
+
+func (j *judgement) do() error {
 	var faults []string
-	for _, e := range a.run.Ends {
-		a.run.Values = append(a.run.Values, e.Values...)
+	for _, e := range j.run.Ends {
+		j.run.Values = append(j.run.Values, e.Values...)
 	}
-	for _, d := range a.flow.Direction.Parts() {
-		if a.flow.Sweep != nil || a.flow.Requests != nil {
+	for _, d := range j.flow.Direction.Parts() {
+		if j.flow.Sweep != nil || j.flow.Requests != nil {
 			break // no payload to and fro: what counts is in the values and points
 		}
-		got, ok := a.report(d, model.Receiver)
+		got, ok := j.report(d, model.Receiver)
 		if !ok {
-			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", a.client(d.Receiver()).Name(), d))
+			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", j.name(d.Receiver()), d))
 			continue
 		}
-		if fault := a.received(d, got); fault != "" {
+		if fault := j.received(d, got); fault != "" {
 			faults = append(faults, fault)
 		}
-		sent, _ := a.report(d, model.Sender)
+		sent, _ := j.report(d, model.Sender)
 		if sent.TCP != nil {
-			a.sent(d, sent.TCP)
+			j.sent(d, sent.TCP)
 		}
 		if got.UDP != nil {
-			a.datagrams(d, got.UDP)
+			j.datagrams(d, got.UDP)
 		}
 	}
-	if fault := a.answered(); fault != "" {
+	if fault := j.answered(); fault != "" {
 		faults = append(faults, fault)
 	}
-	for _, e := range a.run.Ends {
+	for _, e := range j.run.Ends {
 		if e.CPUWindow > 0 {
-			a.value("", CPUMetric(e.Host), (e.CPUUser+e.CPUSystem).Seconds()/e.CPUWindow.Seconds())
+			j.value("", CPUMetric(e.Host), (e.CPUUser+e.CPUSystem).Seconds()/e.CPUWindow.Seconds())
 		}
 		for _, w := range e.Warnings {
-			a.warn("%s: %s", a.client(e.Host).Name(), w)
+			j.warn("%s: %s", j.name(e.Host), w)
 		}
 	}
 	if len(faults) > 0 {
@@ -64,12 +77,12 @@ func (a *attempt) judge() error {
 }
 
 // report finds what the end with that role said of direction d.
-func (a *attempt) report(d model.Direction, role model.Role) (model.FlowReport, bool) {
+func (j *judgement) report(d model.Direction, role model.Role) (model.FlowReport, bool) {
 	host := d.Receiver()
 	if role == model.Sender {
 		host = d.Sender()
 	}
-	for _, e := range a.run.Ends {
+	for _, e := range j.run.Ends {
 		for _, f := range e.Flows {
 			if e.Host == host && f.Direction == d && f.Role == role {
 				return f, true
@@ -79,58 +92,58 @@ func (a *attempt) report(d model.Direction, role model.Role) (model.FlowReport, 
 	return model.FlowReport{}, false
 }
 
-func (a *attempt) value(d model.Direction, m model.Metric, v float64) {
-	a.run.Values = append(a.run.Values, model.Value{Direction: d, Metric: m, Value: v})
+func (j *judgement) value(d model.Direction, m model.Metric, v float64) {
+	j.run.Values = append(j.run.Values, model.Value{Direction: d, Metric: m, Value: v})
 }
 
 // received keeps the goodput of direction d, and says why it does not count.
-func (a *attempt) received(d model.Direction, f model.FlowReport) string {
+func (j *judgement) received(d model.Direction, f model.FlowReport) string {
 	if f.Bytes == 0 || f.Window <= 0 {
 		return fmt.Sprintf("no bytes arrived in direction %s", d)
 	}
-	a.value(d, model.Goodput, float64(f.Bytes)*8/f.Window.Seconds())
-	if plan := a.flow.Duration; float64(f.Window) < leastShare*float64(plan) {
+	j.value(d, model.Goodput, float64(f.Bytes)*8/f.Window.Seconds())
+	if plan := j.flow.Duration; float64(f.Window) < leastShare*float64(plan) {
 		return fmt.Sprintf("direction %s was measured for %v of %v", d, f.Window.Round(time.Millisecond), plan)
 	}
-	if plan := a.flow.Bytes; a.flow.Duration == 0 && float64(f.Bytes) < leastShare*float64(plan) {
+	if plan := j.flow.Bytes; j.flow.Duration == 0 && float64(f.Bytes) < leastShare*float64(plan) {
 		return fmt.Sprintf("in direction %s %d of %d bytes arrived", d, f.Bytes, plan)
 	}
 	return ""
 }
 
 // datagrams keeps what the receiver counted in direction d.
-func (a *attempt) datagrams(d model.Direction, u *model.UDPSummary) {
+func (j *judgement) datagrams(d model.Direction, u *model.UDPSummary) {
 	if all := u.Received + u.Lost; all > 0 {
-		a.value(d, model.LossRatio, float64(u.Lost)/float64(all))
+		j.value(d, model.LossRatio, float64(u.Lost)/float64(all))
 	}
 	if jitter, known := u.Jitter.Get(); known {
-		a.value(d, model.Jitter, jitter.Seconds())
+		j.value(d, model.Jitter, jitter.Seconds())
 	}
 }
 
 // answered says why a run of messages or requests does not count.
-func (a *attempt) answered() string {
+func (j *judgement) answered() string {
 	points, values := 0, 0
-	for _, e := range a.run.Ends {
+	for _, e := range j.run.Ends {
 		points += len(e.Points)
 		values += len(e.Values)
 	}
 	switch {
-	case a.flow.Sweep != nil && points == 0:
+	case j.flow.Sweep != nil && points == 0:
 		return "no message size was measured"
-	case a.flow.Requests != nil && values == 0:
+	case j.flow.Requests != nil && values == 0:
 		return "no request was answered"
 	}
 	return ""
 }
 
 // sent keeps what the sender's kernel says of direction d.
-func (a *attempt) sent(d model.Direction, t *model.TCPSummary) {
+func (j *judgement) sent(d model.Direction, t *model.TCPSummary) {
 	if n, known := t.Retransmits.Get(); known {
-		a.value(d, model.Retransmits, float64(n))
+		j.value(d, model.Retransmits, float64(n))
 	}
-	if mss, known := t.MSS.Get(); known && a.flow.MSS != 0 && mss > a.flow.MSS {
-		a.warn("%s sends segments of %d bytes where at most %d were asked", a.client(d.Sender()).Name(), mss, a.flow.MSS)
+	if mss, known := t.MSS.Get(); known && j.flow.MSS != 0 && mss > j.flow.MSS {
+		j.warn("%s sends segments of %d bytes where at most %d were asked", j.name(d.Sender()), mss, j.flow.MSS)
 	}
 }
 

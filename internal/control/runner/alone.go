@@ -1,0 +1,76 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// Peer is a program of another kind at the far end, which measures with this
+// host but can be neither asked for facts nor changed.
+type Peer interface {
+	// Run does one flow and returns what both ends say of it, the far one as far
+	// as its protocol tells. emit is called from one goroutine at a time.
+	Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error)
+}
+
+// Alone does runs between this host and a foreign peer, one at a time. Nothing
+// is changed on either: only settings of the flow can be tried.
+type Alone struct {
+	Peer Peer
+	Name string // of the peer, for people
+	Now  func() time.Time
+	busy sync.Mutex
+}
+
+// Run does one run, like Runner.Run.
+func (r *Alone) Run(ctx context.Context, s Spec, emit func(model.Host, []model.Sample)) (model.Run, []model.Change, error) {
+	r.busy.Lock()
+	defer r.busy.Unlock()
+	a := &attempt{run: model.Run{
+		Number: s.Number, Block: s.Block, Position: s.Position, Attempt: s.Attempt,
+		Setting: s.Setting.Name, Flow: s.Flow, Started: r.Now(), State: model.RunPlanned,
+	}}
+	a.Runner = &Runner{now: r.Now}
+	err := r.do(ctx, a, s, emit)
+	a.finish(ctx, err)
+	return a.run, nil, err
+}
+
+func (r *Alone) do(ctx context.Context, a *attempt, s Spec, emit func(model.Host, []model.Sample)) error {
+	if i := slices.IndexFunc(s.Setting.Assignments, func(as model.Assignment) bool { return as.Host != "" }); i >= 0 {
+		return fmt.Errorf("%s cannot be set: %s only measures", s.Setting.Assignments[i].Knob, r.Name)
+	}
+	flow, err := withSetting(s.Flow, s.Setting)
+	if err != nil {
+		return err
+	}
+	a.flow, a.run.Flow = flow, flow
+	if err := wait(ctx, s.Settle); err != nil {
+		return err
+	}
+	near, far, err := r.Peer.Run(ctx, flow, func(list []model.Sample) {
+		if len(list) > 0 {
+			emit(list[0].Host, list)
+		}
+	})
+	near.Host, far.Host = model.Near, model.Far
+	a.run.Ends = []model.EndReport{near, far}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%s: %w", r.Name, err)
+	}
+	j := judgement{run: &a.run, flow: flow, warn: a.warn, name: func(h model.Host) string {
+		if h == model.Far {
+			return r.Name
+		}
+		return "this machine"
+	}}
+	return j.do()
+}
