@@ -58,7 +58,7 @@ func (s *Store) Samples(ctx context.Context, ref string, runNumber int) ([]model
 		} else if err != nil {
 			return err
 		}
-		samples, err = queryAll(ctx, tx, scanSample, `SELECT host, direction, metric, start_ns, length_ns, value, omitted
+		samples, err = queryAll(ctx, tx, scanSample, `SELECT host, direction, metric, start_ns, length_ns, value, omitted, part
 			FROM samples WHERE run = ? ORDER BY seq`, run)
 		return err
 	})
@@ -242,7 +242,7 @@ func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
 
 func scanSample(scan func(...any) error) (x model.Sample, err error) {
 	var value sql.NullFloat64
-	err = scan(&x.Host, &x.Direction, &x.Metric, &x.Start, &x.Length, &value, &x.Omitted)
+	err = scan(&x.Host, &x.Direction, &x.Metric, &x.Start, &x.Length, &value, &x.Omitted, &x.Of)
 	x.Value = number(value)
 	return x, err
 }

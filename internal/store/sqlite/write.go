@@ -172,9 +172,9 @@ func insertRun(ctx context.Context, tx *sql.Tx, session int64, r *model.Run, sam
 	if err != nil {
 		return err
 	}
-	return insertAll(ctx, tx, `INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, samples,
+	return insertAll(ctx, tx, `INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, samples,
 		func(i int, x *model.Sample) []any {
-			return []any{pk, i, x.Host, x.Direction, x.Metric, int64(x.Start), int64(x.Length), nullNumber(x.Value), x.Omitted}
+			return []any{pk, i, x.Host, x.Direction, x.Metric, int64(x.Start), int64(x.Length), nullNumber(x.Value), x.Omitted, x.Of}
 		})
 }
 

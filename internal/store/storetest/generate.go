@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -39,6 +40,7 @@ func Samples() *rapid.Generator[[]model.Sample] {
 // does. Nil and empty are the same, and so are all values that are not numbers.
 func Diff(stored, read any) string {
 	return cmp.Diff(stored, read, cmpopts.EquateEmpty(), cmpopts.EquateNaNs(),
+		cmp.Comparer(func(a, b hist.Histogram) bool { return a == b }),
 		cmp.Exporter(func(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[fact.Of[int]]().PkgPath() }))
 }
 
@@ -49,6 +51,7 @@ func config() rapid.MakeConfig {
 	types := map[reflect.Type]*rapid.Generator[any]{
 		reflect.TypeFor[time.Time]():      times().AsAny(),
 		reflect.TypeFor[model.Interval](): intervals().AsAny(),
+		reflect.TypeFor[hist.Histogram](): histograms().AsAny(),
 	}
 	addFact(types, rapid.String())
 	addFact(types, rapid.Int())
@@ -69,6 +72,9 @@ func config() rapid.MakeConfig {
 	addSlice[model.Verdict](types, cfg)
 	addSlice[model.Finding](types, cfg)
 	addSlice[model.HostFacts](types, cfg)
+	addSlice[model.Latency](types, cfg)
+	addSlice[model.Point](types, cfg)
+	addSlice[model.Counter](types, cfg)
 	addSlice[string](types, cfg)
 	return cfg
 }
@@ -97,6 +103,16 @@ func times() *rapid.Generator[time.Time] {
 		}
 		const century = 100 * 365 * 24 * int64(time.Hour)
 		return time.Unix(1.5e9, rapid.Int64Range(0, century).Draw(t, "time")).UTC()
+	})
+}
+
+// histograms generates distributions of a few times.
+func histograms() *rapid.Generator[hist.Histogram] {
+	return rapid.Custom(func(t *rapid.T) (h hist.Histogram) {
+		for _, ns := range rapid.SliceOfN(rapid.Int64(), 0, maxItems).Draw(t, "times") {
+			h.Record(time.Duration(ns))
+		}
+		return h
 	})
 }
 
