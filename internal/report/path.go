@@ -51,9 +51,12 @@ func (b *builder) ceiling() fact.Of[units.BitRate] {
 	}
 	w := limits.Wire{
 		Rate: rate, MTU: min(near, far), Timestamps: b.timestamps(),
-		IPv6: strings.Contains(b.facts(model.Far).Address, ":"),
+		IPv6: strings.Contains(b.facts(model.Far).Address, ":"), UDP: usesUDP(b.s.Plan.Flow),
 	}
 	goodput, err := w.Goodput()
+	if f := b.s.Plan.Flow; usesUDP(f) && f.Block > 0 {
+		goodput, err = w.DatagramGoodput(int(f.Block))
+	}
 	if err != nil {
 		return fact.Unknown[units.BitRate](err.Error())
 	}
@@ -120,6 +123,7 @@ func (b *builder) lines(ceiling fact.Of[units.BitRate]) []Line {
 			NearCPU:     cpu(runs, d, model.Near),
 			FarCPU:      cpu(runs, d, model.Far),
 			LoadedRTT:   loadedRTT(sums),
+			Datagrams:   datagrams(runs, d),
 		}
 		if c, ok := ceiling.Get(); ok && c > 0 {
 			l.Share = fact.Known(goodput/float64(c), "measured rate and ceiling")

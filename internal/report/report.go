@@ -27,6 +27,7 @@ type Document struct {
 	Untrustworthy string             `json:"untrustworthy,omitempty"` // why no verdict may be believed; "" normally
 	Header        Header             `json:"header"`
 	Lines         []Line             `json:"lines"`
+	Latencies     []Latency          `json:"latencies"`
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
 	Plateaus      []Plateau          `json:"plateaus"`
@@ -62,7 +63,8 @@ type Line struct {
 	Retransmits fact.Of[int64]         `json:"retransmits"` // segments, of all runs together
 	NearCPU     fact.Of[float64]       `json:"near_cpu"`    // of the measuring process, 1 is one core
 	FarCPU      fact.Of[float64]       `json:"far_cpu"`
-	LoadedRTT   fact.Of[time.Duration] `json:"loaded_rtt_ns"` // smoothed round trip of the flow itself
+	LoadedRTT   fact.Of[time.Duration] `json:"loaded_rtt_ns"`       // smoothed round trip of the flow itself
+	Datagrams   *Datagrams             `json:"datagrams,omitempty"` // of UDP
 }
 
 // Finding is what limits a direction, as a sentence, with the knobs that could
@@ -95,6 +97,7 @@ func Build(s model.Session, o Options) Document {
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s),
 		Untrustworthy: b.untrustworthy(),
 		Header:        b.header(),
+		Latencies:     b.latencies(),
 		Findings:      b.findings(),
 		Tables:        b.tables(),
 		Plateaus:      b.plateaus(),

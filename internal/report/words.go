@@ -25,6 +25,16 @@ func metricName(m model.Metric) string {
 		return "congestion window"
 	case model.CPU:
 		return "CPU"
+	case model.LossRatio:
+		return "loss"
+	case model.LatencyP50:
+		return "median latency"
+	case model.LatencyP99:
+		return "99th percentile of latency"
+	case model.RequestRate:
+		return "request rate"
+	case model.ConnectRate:
+		return "connection rate"
 	default:
 		return string(m)
 	}
@@ -33,6 +43,8 @@ func metricName(m model.Metric) string {
 // lowerIsBetter reports whether less of m is good.
 func lowerIsBetter(m model.Metric) bool {
 	switch m {
+	case model.LossRatio, model.Jitter, model.LatencyP50, model.LatencyP99:
+		return true
 	case model.Retransmits, model.RTT, model.RTTMin, model.RwndLimited, model.SndbufLimited, model.CPU:
 		return true
 	default:
@@ -43,7 +55,7 @@ func lowerIsBetter(m model.Metric) bool {
 // isCount reports whether m can be 0, so that its changes are differences and
 // not ratios (statistics, section 3).
 func isCount(m model.Metric) bool {
-	return m == model.Retransmits || m == model.RwndLimited || m == model.SndbufLimited
+	return m == model.Retransmits || m == model.LossRatio || m == model.RwndLimited || m == model.SndbufLimited
 }
 
 // effect turns differences of blocks, where more is good, into changes of the

@@ -21,7 +21,10 @@ type Case struct {
 
 // Cases returns all sessions, fresh ones at each call.
 func Cases() []Case {
-	return []Case{quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent()}
+	return []Case{
+		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(),
+		datagramTest(), sweepTest(), requestTest(), copyTest(),
+	}
 }
 
 // noise is a fixed series of relative deviations, about 1 % wide.

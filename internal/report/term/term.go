@@ -34,6 +34,7 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	p := newPrinter(o)
 	p.header(d)
 	p.lines(d)
+	p.latencies(d)
 	for _, f := range d.Findings {
 		p.finding(f)
 	}
@@ -163,6 +164,9 @@ func (p *printer) lines(d report.Document) {
 		if d.Kind == model.KindRun && l.Setting != "" {
 			label += " (" + l.Setting + ")"
 		}
+		if l.Datagrams != nil {
+			retransmits = report.FormatLoss(l.Datagrams.Loss) + " lost"
+		}
 		row := []cell{left(label), right(l.Goodput.String()), right(share), right(retransmits), left("CPU " + cpu(l.NearCPU) + " / " + cpu(l.FarCPU))}
 		rows = append(rows, row)
 		if v, ok := l.LoadedRTT.Get(); ok {
@@ -170,7 +174,10 @@ func (p *printer) lines(d report.Document) {
 		}
 	}
 	p.grid(rows, nil)
-	if rtt, ok := d.Header.RTT.Get(); ok && len(loaded) > 0 {
+	for _, l := range d.Lines {
+		p.datagrams(l)
+	}
+	if rtt, ok := d.Header.RTT.Get(); ok && len(loaded) > 0 && len(d.Latencies) == 0 {
 		p.paragraph(plain, "latency "+units.FormatDuration(rtt)+" at best; the flow's own: "+strings.Join(loaded, ", "), 2)
 	}
 	if len(rows) > 0 {

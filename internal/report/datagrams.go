@@ -1,0 +1,87 @@
+package report
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Datagrams is what became of a direction's UDP datagrams, of all runs together.
+type Datagrams struct {
+	Offered    fact.Of[units.BitRate] `json:"offered"` // payload rate asked for; unknown where as fast as possible
+	Sent       int64                  `json:"sent"`
+	Received   int64                  `json:"received"` // different ones
+	Lost       int64                  `json:"lost"`
+	Loss       float64                `json:"loss"` // lost of received and lost, 0…1
+	Duplicates int64                  `json:"duplicates"`
+	Reordered  int64                  `json:"reordered"`
+	Jitter     fact.Of[time.Duration] `json:"jitter_ns"` // RFC 3550, median over runs
+	Pacing     string                 `json:"pacing"`
+}
+
+// datagrams adds up the reports of direction d; nil where there are none.
+func datagrams(runs []model.Run, d model.Direction) *Datagrams {
+	var out *Datagrams
+	var jitters []float64
+	for _, r := range runs {
+		for _, end := range r.Ends {
+			for _, f := range end.Flows {
+				if f.Direction != d || f.UDP == nil {
+					continue
+				}
+				if out == nil {
+					out = &Datagrams{Offered: offered(r.Flow)}
+				}
+				if f.Role == model.Sender {
+					out.Sent, out.Pacing = out.Sent+f.UDP.Sent, f.UDP.Pacing
+					continue
+				}
+				out.Received += f.UDP.Received
+				out.Lost += f.UDP.Lost
+				out.Duplicates += f.UDP.Duplicates
+				out.Reordered += f.UDP.Reordered
+				if j, ok := f.UDP.Jitter.Get(); ok {
+					jitters = append(jitters, float64(j))
+				}
+			}
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	if all := out.Received + out.Lost; all > 0 {
+		out.Loss = float64(out.Lost) / float64(all)
+	}
+	out.Jitter = fact.Unknown[time.Duration]("no stream told it")
+	if len(jitters) > 0 {
+		out.Jitter = fact.Known(time.Duration(median(jitters)), "RFC 3550, median over runs")
+	}
+	return out
+}
+
+// offered is the payload rate that a flow asks for.
+func offered(f model.Flow) fact.Of[units.BitRate] {
+	if f.UDP == nil || f.UDP.Rate == 0 {
+		return fact.Unknown[units.BitRate]("as fast as possible")
+	}
+	return fact.Known(f.UDP.Rate, "asked for")
+}
+
+// usesUDP reports whether the payload of f travels in datagrams.
+func usesUDP(f model.Flow) bool {
+	return f.Engine == "udpflow" || f.Loaded != nil && f.Loaded.Engine == "udpflow"
+}
+
+// FormatLoss returns a share of datagrams as people write it, with two digits
+// that count: "0.13 %".
+func FormatLoss(v float64) string {
+	if v <= 0 || v >= 1 {
+		return FormatShare(v)
+	}
+	digits := max(0, 1-int(math.Floor(math.Log10(100*v))))
+	return strconv.FormatFloat(100*v, 'f', digits, 64) + " %"
+}

@@ -1,0 +1,125 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+)
+
+// Latency is one distribution of times, of all counted runs together.
+type Latency struct {
+	Name      string                 `json:"name"`                // as the engine gave it: "idle udp"
+	Label     string                 `json:"label"`               // for people: "idle", "under load to nas"
+	Probe     string                 `json:"probe,omitempty"`     // "udp", "tcp"; "" where it is not a probe
+	Direction model.Direction        `json:"direction,omitempty"` // of the load
+	P50       fact.Of[time.Duration] `json:"p50_ns"`
+	P90       fact.Of[time.Duration] `json:"p90_ns"`
+	P99       fact.Of[time.Duration] `json:"p99_ns"`
+	P999      fact.Of[time.Duration] `json:"p99_9_ns"`
+	Max       fact.Of[time.Duration] `json:"max_ns"`
+	Sent      int64                  `json:"sent"`
+	Lost      int64                  `json:"lost"`
+	Rate      fact.Of[float64]       `json:"rate"`     // answered per second, median over runs; of requests only
+	Added     fact.Of[time.Duration] `json:"added_ns"` // by the load: difference of the medians
+}
+
+// latencies merges what all counted runs of the baseline measured. Each quantile
+// is one of all runs' times together, never a mean of quantiles.
+func (b *builder) latencies() []Latency {
+	type key struct {
+		name string
+		d    model.Direction
+	}
+	merged := map[key]*model.Latency{}
+	var order []key
+	for _, r := range b.baselineRuns() {
+		for _, end := range r.Ends {
+			for _, l := range end.Latencies {
+				k := key{l.Name, l.Direction}
+				if strings.HasPrefix(l.Name, "idle") {
+					k.d = "" // nothing flowed yet
+				}
+				m := merged[k]
+				if m == nil {
+					m = &model.Latency{Name: l.Name, Direction: k.d, Times: new(hist.Histogram)}
+					merged[k] = m
+					order = append(order, k)
+				}
+				m.Sent, m.Lost = m.Sent+l.Sent, m.Lost+l.Lost
+				if l.Times != nil {
+					_ = m.Times.Merge(l.Times) // fails above 2^53 values: the first ones tell enough
+				}
+			}
+		}
+	}
+	out := []Latency{}
+	for _, k := range order {
+		out = append(out, b.latency(merged[k]))
+	}
+	slices.SortStableFunc(out, func(x, y Latency) int { return cmp.Compare(rank(x), rank(y)) })
+	addLoad(out)
+	return out
+}
+
+// rank puts what was idle first.
+func rank(l Latency) int {
+	if l.Direction == "" {
+		return 0
+	}
+	return 1
+}
+
+func (b *builder) latency(m *model.Latency) Latency {
+	l := Latency{
+		Name: m.Name, Label: m.Name, Direction: m.Direction, Sent: m.Sent, Lost: m.Lost,
+		P50: m.Times.Quantile(0.5), P90: m.Times.Quantile(0.9), P99: m.Times.Quantile(0.99), P999: m.Times.Quantile(0.999),
+		Rate: b.requestRate(m),
+		Max:  m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),
+	}
+	if what, probe, ok := strings.Cut(m.Name, " "); ok && (probe == "udp" || probe == "tcp") {
+		l.Probe, l.Label = probe, what
+		if what == "loaded" {
+			l.Label = "under load " + b.label(m.Direction)
+		}
+	}
+	return l
+}
+
+// requestRate is how many requests, or connections, were answered per second.
+func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
+	if m.Name != "request" {
+		return fact.Unknown[float64]("not a series of requests")
+	}
+	for _, metric := range []model.Metric{model.ConnectRate, model.RequestRate} {
+		if v := runValues(b.baselineRuns(), m.Direction, metric); len(v) > 0 {
+			return fact.Known(median(v), "median over runs")
+		}
+	}
+	return fact.Unknown[float64]("no run told it")
+}
+
+// addLoad says by how much the median of each probe under load lies above that
+// of the same probe before it.
+func addLoad(all []Latency) {
+	for i := range all {
+		if all[i].Direction == "" {
+			continue
+		}
+		for _, idle := range all {
+			if idle.Direction != "" || idle.Probe != all[i].Probe {
+				continue
+			}
+			under, ok1 := all[i].P50.Get()
+			before, ok2 := idle.P50.Get()
+			if ok1 && ok2 {
+				all[i].Added = fact.Known(under-before, fmt.Sprintf("medians of %d and %d probes", all[i].Sent, idle.Sent))
+			}
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package reporttest
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// times is a distribution of n times about middle.
+func times(middle time.Duration, n int) *hist.Histogram {
+	h := new(hist.Histogram)
+	for i := range n {
+		h.Record(middle + time.Duration(float64(middle)*noise(i)))
+	}
+	h.Record(4 * middle)
+	return h
+}
+
+// datagramTest is a test with paced UDP that loses some, with probes beside it.
+func datagramTest() Case {
+	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
+		Directions: []model.Direction{model.To}, Margin: 3, Tolerance: 5, Confidence: 0.95, Order: [][]string{{"current"}},
+		Flow: model.Flow{Engine: "loaded", Direction: model.To, Block: 1472, Duration: 20 * time.Second,
+			UDP:    &model.UDPFlow{Rate: 500e6, Pacing: "clock", Plain: true},
+			Loaded: &model.Loaded{Engine: "udpflow", Idle: time.Second}}}
+	c := Case{"datagrams", base("20261121T070000-udp1", model.KindTest, p), map[int][]model.Sample{}}
+	c.add(1, "current", model.To, 499.4e6)
+	r := &c.Session.Runs[0]
+	r.Flow = p.Flow
+	r.Values = append(r.Values, model.Value{Direction: model.To, Metric: model.LossRatio, Value: 0.0012})
+	near, far := &r.Ends[0], &r.Ends[1]
+	near.Flows[0].TCP, far.Flows[0].TCP = nil, nil
+	near.Flows[0].UDP = &model.UDPSummary{Sent: 849_184, Pacing: "clock", Segmented: true, Gaps: times(23*time.Microsecond, 90),
+		Jitter: fact.Unknown[time.Duration]("the receiver tells")}
+	far.Flows[0].UDP = &model.UDPSummary{Received: 848_165, Lost: 1019, Duplicates: 2, Reordered: 7, MaxExtent: 3, Coalesced: true,
+		Jitter: fact.Known(41*time.Microsecond, "RFC 3550"), Variation: times(90*time.Microsecond, 90)}
+	near.Latencies = []model.Latency{
+		{Name: "idle udp", Times: times(210*time.Microsecond, 20), Sent: 21},
+		{Name: "idle tcp", Times: times(230*time.Microsecond, 20), Sent: 21},
+		{Name: "loaded udp", Direction: model.To, Times: times(1400*time.Microsecond, 390), Sent: 400, Lost: 9},
+		{Name: "loaded tcp", Direction: model.To, Times: times(1500*time.Microsecond, 399), Sent: 400},
+	}
+	near.Values = []model.Value{{Direction: model.To, Metric: model.LatencyP50, Value: 0.0014}}
+	far.Counters = []model.Counter{{Name: "udp_receive_buffer_errors", Value: 1019}, {Name: "nic_rx_missed", Of: "eth0", Value: 3}}
+	c.Samples[1] = append(c.Samples[1], model.Sample{Host: model.Far, Metric: "cpu_busy", Of: "cpu1", Length: time.Second, Value: 0.93})
+	return c
+}
+
+// sweepTest is a sweep with a stall.
+func sweepTest() Case {
+	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
+		Directions: []model.Direction{model.To}, Confidence: 0.95, Order: [][]string{{"current"}},
+		Flow: model.Flow{Engine: "pingpong", Direction: model.To, Sweep: &model.Sweep{
+			Sizes: []units.Bytes{1, 1024, 65536}, Mode: model.SweepPingPong, Fresh: true, Spin: true}}}
+	c := Case{"sweep", base("20261121T080000-swp1", model.KindSweep, p), map[int][]model.Sample{}}
+	c.Session.Runs = []model.Run{{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", Flow: p.Flow, Started: began(), Ended: began().Add(time.Minute),
+		State: model.RunValid, Ends: []model.EndReport{{Host: model.Near, Points: []model.Point{
+			{Size: 1, Rounds: 1000, Trials: []time.Duration{21000, 21500, 22000}},
+			{Size: 1024, Rounds: 900, Trials: []time.Duration{31000, 31500, 32000}},
+			{Size: 65536, Stalled: true, Log: []string{"eth0: transmit queue 0 timed out"}},
+		}}, {Host: model.Far}},
+	}}
+	return c
+}
+
+// requestTest is a test of requests on a schedule.
+func requestTest() Case {
+	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
+		Directions: []model.Direction{model.To}, Confidence: 0.95, Order: [][]string{{"current"}},
+		Flow: model.Flow{Engine: "reqresp", Direction: model.To, Duration: time.Second, Block: 64,
+			Requests: &model.Requests{Rate: 1000, Reply: 512, Connect: true, Spin: true}}}
+	c := Case{"requests", base("20261121T090000-req1", model.KindTest, p), map[int][]model.Sample{}}
+	c.Session.Runs = []model.Run{{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", Flow: p.Flow, Started: began(), Ended: began().Add(time.Second),
+		State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.ConnectRate, Value: 1000}}, Ends: []model.EndReport{
+			{Host: model.Near, Latencies: []model.Latency{{Name: "request", Direction: model.To, Times: times(180*time.Microsecond, 999), Sent: 1000}},
+				Values: []model.Value{{Direction: model.To, Metric: model.ConnectRate, Value: 1000}}},
+			{Host: model.Far},
+		},
+	}}
+	return c
+}
+
+// copyTest is a copy of a file.
+func copyTest() Case {
+	p := model.Plan{Settings: []model.Setting{{Name: "disk to disk"}}, Baseline: "disk to disk", Mode: model.FixedBlocks, MaxBlocks: 1,
+		Directions: []model.Direction{model.To}, Confidence: 0.95, Order: [][]string{{"disk to disk"}},
+		Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 1 << 28, Copy: &model.Copy{
+			Mode: model.CopyFiles, Source: model.CopyOnDisk, Sink: "/srv/share", Direct: true, Sync: true, Plain: true}}}
+	c := Case{"copy", base("20261121T100000-cpy1", model.KindCopy, p), map[int][]model.Sample{}}
+	c.add(1, "disk to disk", model.To, 640e6)
+	c.Session.Runs[0].Flow = p.Flow
+	return c
+}

@@ -1,0 +1,107 @@
+package term
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+)
+
+// latencies prints a line for each distribution of times.
+func (p *printer) latencies(d report.Document) {
+	if len(d.Latencies) == 0 {
+		return
+	}
+	var probes, requests []report.Latency
+	for _, l := range d.Latencies {
+		if l.Probe != "" {
+			probes = append(probes, l)
+		} else {
+			requests = append(requests, l)
+		}
+	}
+	p.probes(probes)
+	p.requests(requests)
+}
+
+// probes prints what probes saw before a load and beside it.
+func (p *printer) probes(list []report.Latency) {
+	var rows [][]cell
+	for _, l := range list {
+		added := ""
+		if v, ok := l.Added.Get(); ok {
+			added = "+" + units.FormatDuration(max(0, v))
+		}
+		rows = append(rows, []cell{
+			left(fmt.Sprintf("%s (%s)", l.Label, strings.ToUpper(l.Probe))),
+			right(span(l.P50)), right(added), right(span(l.P99)), right(span(l.Max)), right(lost(l)),
+		})
+	}
+	if len(rows) > 0 {
+		p.grid(rows, []cell{left("latency"), right("median"), right("added"), right("p99"), right("max"), right("lost")})
+		p.gap()
+	}
+}
+
+// requests prints the whole tail.
+func (p *printer) requests(list []report.Latency) {
+	var rows [][]cell
+	for _, l := range list {
+		rate := ""
+		if v, ok := l.Rate.Get(); ok {
+			rate = strconv.FormatFloat(v, 'f', 0, 64)
+		}
+		rows = append(rows, []cell{
+			left(l.Label), right(rate), right(span(l.P50)), right(span(l.P90)), right(span(l.P99)), right(span(l.P999)), right(span(l.Max)), right(lost(l)),
+		})
+	}
+	if len(rows) > 0 {
+		p.grid(rows, []cell{left("latency"), right("per s"), right("median"), right("p90"), right("p99"), right("p99.9"), right("max"), right("lost")})
+		p.gap()
+	}
+}
+
+// lost says how many were never answered.
+func lost(l report.Latency) string {
+	if l.Lost == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d of %d", l.Lost, l.Sent)
+}
+
+// span is a time with three digits, or nothing where it is unknown.
+func span(v fact.Of[time.Duration]) string {
+	d, ok := v.Get()
+	if !ok {
+		return ""
+	}
+	return units.FormatDuration(d)
+}
+
+// datagrams says what became of a direction's datagrams, where there were any.
+func (p *printer) datagrams(l report.Line) {
+	u := l.Datagrams
+	if u == nil {
+		return
+	}
+	parts := []string{fmt.Sprintf("%d of %d lost", u.Lost, u.Received+u.Lost)}
+	if u.Duplicates > 0 {
+		parts = append(parts, fmt.Sprintf("%d came twice", u.Duplicates))
+	}
+	if u.Reordered > 0 {
+		parts = append(parts, fmt.Sprintf("%d out of order", u.Reordered))
+	}
+	if j, ok := u.Jitter.Get(); ok {
+		parts = append(parts, "jitter "+units.FormatDuration(j))
+	}
+	if v, ok := u.Offered.Get(); ok {
+		parts = append(parts, fmt.Sprintf("%s offered, paced by %s", v, u.Pacing))
+	} else {
+		parts = append(parts, "sent as fast as possible")
+	}
+	p.paragraph(plain, l.Label+": "+strings.Join(parts, ", "), 2)
+}
