@@ -45,7 +45,7 @@ func (j *judgement) do() error {
 		}
 		got, ok := j.report(d, model.Receiver)
 		if !ok {
-			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", j.name(d.Receiver()), d))
+			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", j.name(j.measuring(d)), d))
 			continue
 		}
 		if fault := j.received(d, got); fault != "" {
@@ -76,9 +76,18 @@ func (j *judgement) do() error {
 	return nil
 }
 
+// measuring is the end whose window counts in direction d: the receiver, but
+// for the parts of a copy that the sender does alone.
+func (j *judgement) measuring(d model.Direction) model.Host {
+	if c := j.flow.Copy; c != nil && (c.Mode == model.CopyRead || c.Mode == model.CopyMemory) {
+		return d.Sender()
+	}
+	return d.Receiver()
+}
+
 // report finds what the end with that role said of direction d.
 func (j *judgement) report(d model.Direction, role model.Role) (model.FlowReport, bool) {
-	host := d.Receiver()
+	host := j.measuring(d)
 	if role == model.Sender {
 		host = d.Sender()
 	}
@@ -162,8 +171,12 @@ func withSetting(f model.Flow, s model.Setting) (model.Flow, error) {
 
 // assign sets one knob of the flow.
 func assign(f *model.Flow, as model.Assignment) error {
-	if as.Knob == "congestion" {
+	switch as.Knob {
+	case "congestion":
 		f.Congestion = as.Value
+		return nil
+	case "copy.mode", "copy.source", "copy.sink":
+		assignCopy(f, as)
 		return nil
 	}
 	n, err := strconv.ParseInt(as.Value, 10, 64)
@@ -182,7 +195,25 @@ func assign(f *model.Flow, as model.Assignment) error {
 	case "nodelay":
 		f.Nagle = n == 0
 	default:
-		return errors.New("a flow has no such knob; it has window, block, mss, streams, nodelay and congestion")
+		return errors.New("a flow has no such knob; it has window, block, mss, streams, nodelay, congestion, copy.mode, copy.source and copy.sink")
 	}
 	return nil
+}
+
+// assignCopy sets one knob of a copy. What f points to belongs to the plan, and
+// is replaced.
+func assignCopy(f *model.Flow, as model.Assignment) {
+	var c model.Copy
+	if f.Copy != nil {
+		c = *f.Copy
+	}
+	switch as.Knob {
+	case "copy.mode":
+		c.Mode = as.Value
+	case "copy.source":
+		c.Source = as.Value
+	default:
+		c.Sink = as.Value
+	}
+	f.Copy = &c
 }

@@ -100,3 +100,41 @@ func TestFlowKnobs(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestCopyKnobs(t *testing.T) {
+	before := &model.Copy{Mode: model.CopyFiles, Sync: true}
+	s := model.Setting{Assignments: []model.Assignment{
+		{Knob: "copy.mode", Value: "read"}, {Knob: "copy.source", Value: "disk"}, {Knob: "copy.sink", Value: "/srv"},
+	}}
+	got, err := withSetting(model.Flow{Copy: before}, s)
+	if want := (model.Copy{Mode: model.CopyRead, Source: "disk", Sink: "/srv", Sync: true}); err != nil || *got.Copy != want {
+		t.Errorf("%+v, %v", got.Copy, err)
+	}
+	if *before != (model.Copy{Mode: model.CopyFiles, Sync: true}) {
+		t.Errorf("the plan's own flow was changed: %+v", *before)
+	}
+	if got, err = withSetting(model.Flow{}, s); err != nil || got.Copy == nil || got.Copy.Sink != "/srv" {
+		t.Errorf("without a copy before: %+v, %v", got.Copy, err)
+	}
+}
+
+// TestAlone: the end that does a part of a copy alone is the one that measures.
+func TestAlone(t *testing.T) {
+	for mode, host := range map[string]model.Host{
+		model.CopyFiles: model.Far, model.CopyNetwork: model.Far, model.CopyWrite: model.Far,
+		model.CopyRead: model.Near, model.CopyMemory: model.Near,
+	} {
+		for _, said := range []model.Host{model.Near, model.Far} {
+			a := &attempt{
+				Runner: &Runner{ends: [2]*session.Client{{}, {}}},
+				flow:   model.Flow{Direction: model.To, Bytes: 1000, Copy: &model.Copy{Mode: mode}},
+			}
+			a.run.Ends = []model.EndReport{{Host: said, Flows: []model.FlowReport{
+				{Direction: model.To, Role: model.Receiver, Bytes: 1000, Window: time.Second},
+			}}}
+			if err := a.judge(); (err == nil) != (said == host) {
+				t.Errorf("mode %s, reported by %s: %v", mode, said, err)
+			}
+		}
+	}
+}
