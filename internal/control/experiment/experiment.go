@@ -75,7 +75,11 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	}
 	e.out.Runs = slices.Clone(c.Past)
 	e.takeUp()
-	err := e.loop(ctx)
+	loop := e.loop
+	if c.Plan.Search != nil {
+		loop = e.search
+	}
+	err := loop(ctx)
 	e.out.Result = analysis.Analyse(e.Plan, e.out.Runs)
 	switch {
 	case err == nil:

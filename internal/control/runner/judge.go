@@ -179,6 +179,19 @@ func assign(f *model.Flow, as model.Assignment) error {
 		assignCopy(f, as)
 		return nil
 	}
+	if as.Knob == "rate" {
+		rate, err := strconv.ParseFloat(as.Value, 64)
+		if err != nil {
+			return err
+		}
+		var u model.UDPFlow
+		if f.UDP != nil {
+			u = *f.UDP
+		}
+		u.Rate = units.BitRate(rate)
+		f.UDP = &u
+		return nil
+	}
 	n, err := strconv.ParseInt(as.Value, 10, 64)
 	if err != nil {
 		return err

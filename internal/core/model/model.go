@@ -150,6 +150,17 @@ type Plan struct {
 	Seed       uint64        `json:"seed"`             //
 	NullBlocks int           `json:"null_blocks"`      // first so many blocks are baseline pairs (two settings only)
 	Order      [][]string    `json:"order"`            // names of settings, per block; len is NullBlocks + MaxBlocks
+	Search     *RateSearch   `json:"search,omitempty"` // instead of blocks: the highest rate with little loss
+}
+
+// RateSearch asks for the highest rate of paced UDP whose loss stays below a
+// limit; package search answers.
+type RateSearch struct {
+	Low        units.BitRate `json:"low"`        // least rate in question, payload
+	High       units.BitRate `json:"high"`       // greatest rate in question
+	Limit      float64       `json:"limit"`      // of loss, 0…1
+	Resolution float64       `json:"resolution"` // 0.02 is 2 %
+	Repeats    int           `json:"repeats"`    // runs at the rate that was found
 }
 
 // Setting returns the setting named name.

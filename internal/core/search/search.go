@@ -1,0 +1,236 @@
+// Package search finds the highest rate whose loss stays below a limit.
+//
+//  1. The highest rate in question is tried, then the lowest.
+//  2. The range between the highest rate that passed and the lowest that failed
+//     is halved, by ratio, until it is as narrow as the resolution. A loss near
+//     the limit is tried up to three times, and the majority counts.
+//  3. The rate that was found is repeated. When more than a third of its runs
+//     fail, the search goes on below it.
+//
+// The state of a search is the list of its trials, so an interrupted one goes on
+// from what is stored.
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+const (
+	// near is how close to the limit, as a factor, a loss is not believed at
+	// once. Loss comes in bursts, so a short run may be off by as much.
+	near = 2.0
+	// votes is the most trials that decide on one rate near the limit.
+	votes = 3
+	// maxTrials ends a search on a path that answers differently each time.
+	maxTrials = 100
+)
+
+// Trial is one run at one rate.
+type Trial struct {
+	Rate units.BitRate
+	Loss float64 // lost of sent, 0…1
+	// Short says that the sender did not reach Rate, so that the path was not
+	// asked what the trial was to find out; it counts as failed.
+	Short bool
+}
+
+// Validate reports every value of s that makes no search, joined.
+func Validate(s model.RateSearch) error {
+	var errs []error
+	if !(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(float64(s.High), 1) {
+		errs = append(errs, fmt.Errorf("a search from %v to %v: the lower rate must be more than 0, the upper one no less", s.Low, s.High))
+	}
+	if !(s.Limit >= 0) || s.Limit >= 1 {
+		errs = append(errs, fmt.Errorf("loss limit %v is not between 0 and 1", s.Limit))
+	}
+	if !(s.Resolution > 0) {
+		errs = append(errs, fmt.Errorf("resolution %v is not more than 0", s.Resolution))
+	}
+	if s.Repeats < 1 || s.Repeats > maxTrials/2 {
+		errs = append(errs, fmt.Errorf("%d repeats: 1 to %d are possible", s.Repeats, maxTrials/2))
+	}
+	return errors.Join(errs...)
+}
+
+// tally is what the trials say of one rate.
+type tally struct {
+	rate           units.BitRate
+	passed, failed int
+	short          int  // of those that failed
+	close          bool // the first loss was near the limit
+}
+
+// rates returns the tallies by ascending rate.
+func rates(s model.RateSearch, trials []Trial) []tally {
+	var all []tally
+	for _, t := range trials {
+		i, found := slices.BinarySearchFunc(all, t.Rate, func(a tally, r units.BitRate) int {
+			switch {
+			case a.rate < r:
+				return -1
+			case a.rate > r:
+				return 1
+			}
+			return 0
+		})
+		if !found {
+			all = slices.Insert(all, i, tally{rate: t.Rate, close: t.Loss > s.Limit/near && t.Loss < s.Limit*near})
+		}
+		switch {
+		case t.Short:
+			all[i].failed++
+			all[i].short++
+		case t.Loss <= s.Limit:
+			all[i].passed++
+		default:
+			all[i].failed++
+		}
+	}
+	return all
+}
+
+// verdict of a rate.
+type verdict int
+
+const (
+	open verdict = iota // needs another trial
+	pass
+	fail
+)
+
+// of decides on a rate: it fails when more than a third of its runs do. A loss
+// near the limit needs two runs that agree, or three.
+func (t tally) of() verdict {
+	n := t.passed + t.failed
+	switch {
+	case t.close && n < votes && t.passed < 2 && t.failed < 2:
+		return open
+	case votes*t.failed > n:
+		return fail
+	}
+	return pass
+}
+
+// bracket returns the highest rate that passed below the lowest that failed,
+// and that one; 0 and +Inf where there is none.
+func bracket(all []tally) (low, high tally) {
+	high.rate = units.BitRate(math.Inf(1))
+	for _, t := range all {
+		switch t.of() {
+		case fail:
+			if t.rate < high.rate {
+				high = t
+			}
+		case pass, open:
+		}
+	}
+	for _, t := range all {
+		if t.of() == pass && t.rate < high.rate {
+			low = t
+		}
+	}
+	return low, high
+}
+
+// Next returns the rate to try after trials, and false when the search is over.
+func Next(s model.RateSearch, trials []Trial) (units.BitRate, bool) {
+	if len(trials) >= maxTrials {
+		return 0, false
+	}
+	all := rates(s, trials)
+	for _, t := range all {
+		if t.of() == open {
+			return t.rate, true
+		}
+	}
+	low, high := bracket(all)
+	switch {
+	case math.IsInf(float64(high.rate), 1) && low.rate == 0:
+		return s.High, true
+	case low.rate == 0 && high.rate <= s.Low:
+		return 0, false // even the lowest rate loses
+	case low.rate == 0:
+		return s.Low, true
+	case !math.IsInf(float64(high.rate), 1) && float64(high.rate/low.rate) > 1+s.Resolution:
+		return units.BitRate(math.Sqrt(float64(low.rate) * float64(high.rate))), true
+	case low.passed+low.failed < s.Repeats:
+		return low.rate, true
+	}
+	return 0, false
+}
+
+// Result is what a search found out.
+type Result struct {
+	Found  bool          `json:"found"`
+	Rate   units.BitRate `json:"rate"`   // highest that passed
+	Passed int           `json:"passed"` // runs at Rate below the limit
+	Runs   int           `json:"runs"`   // runs at Rate
+	Loss   float64       `json:"loss"`   // mean of those runs
+	Worst  float64       `json:"worst"`  // greatest loss of those runs
+	Above  units.BitRate `json:"above"`  // lowest rate that failed; 0 where none did
+	Failed int           `json:"failed"` // runs at Above over the limit
+	Tried  int           `json:"tried"`  // runs at Above
+	Short  bool          `json:"short"`  // the sender did not reach Above: its own limit, not the path's
+	// Sure is the least share of runs at Rate that stay below the limit, with
+	// 95 % confidence (Clopper and Pearson 1934): 0.05^(1/n) when all n passed.
+	Sure  float64 `json:"sure"`
+	Ended bool    `json:"ended"` // false when it was cut short
+}
+
+// Evaluate says what trials show.
+func Evaluate(s model.RateSearch, trials []Trial) Result {
+	low, high := bracket(rates(s, trials))
+	r := Result{Found: low.rate > 0, Rate: low.rate, Passed: low.passed, Runs: low.passed + low.failed}
+	for _, t := range trials {
+		if t.Rate == low.rate && r.Runs > 0 {
+			r.Loss += t.Loss / float64(r.Runs)
+			r.Worst = max(r.Worst, t.Loss)
+		}
+	}
+	if !math.IsInf(float64(high.rate), 1) {
+		r.Above, r.Failed, r.Tried = high.rate, high.failed, high.passed+high.failed
+		r.Short = high.short == high.failed
+	}
+	if r.Runs > 0 {
+		r.Sure = leastShare(r.Passed, r.Runs)
+	}
+	_, more := Next(s, trials)
+	r.Ended = !more && len(trials) < maxTrials
+	return r
+}
+
+// leastShare is the lower end of the one-sided 95 % interval of Clopper and
+// Pearson for k of n: the p at which k or more of n have probability 0.05.
+func leastShare(k, n int) float64 {
+	if k == 0 {
+		return 0
+	}
+	low, high := 0.0, 1.0
+	for range 60 {
+		p := (low + high) / 2
+		if atLeast(k, n, p) < 0.05 {
+			low = p
+		} else {
+			high = p
+		}
+	}
+	return low
+}
+
+// atLeast is the probability of k or more successes of n with probability p.
+func atLeast(k, n int, p float64) float64 {
+	sum := 0.0
+	for i := k; i <= n; i++ {
+		a, _ := math.Lgamma(float64(n + 1))
+		b, _ := math.Lgamma(float64(i + 1))
+		c, _ := math.Lgamma(float64(n - i + 1))
+		sum += math.Exp(a - b - c + float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
+	}
+	return sum
+}
