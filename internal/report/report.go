@@ -28,6 +28,7 @@ type Document struct {
 	Header        Header             `json:"header"`
 	Lines         []Line             `json:"lines"`
 	Latencies     []Latency          `json:"latencies"`
+	Search        *Search            `json:"search,omitempty"`
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
 	Plateaus      []Plateau          `json:"plateaus"`
@@ -98,6 +99,7 @@ func Build(s model.Session, o Options) Document {
 		Untrustworthy: b.untrustworthy(),
 		Header:        b.header(),
 		Latencies:     b.latencies(),
+		Search:        b.search(),
 		Findings:      b.findings(),
 		Tables:        b.tables(),
 		Plateaus:      b.plateaus(),
@@ -193,12 +195,16 @@ func countedRuns(runs []model.Run) []model.Run {
 
 // baselineRuns returns the counted runs with the settings as they were.
 func (b *builder) baselineRuns() []model.Run {
-	if b.s.Plan.Baseline == "" {
+	baseline := b.s.Plan.Baseline
+	if b.s.Plan.Search != nil {
+		baseline = concluded(b.s)
+	}
+	if baseline == "" {
 		return b.counted
 	}
 	var runs []model.Run
 	for _, r := range b.counted {
-		if r.Setting == b.s.Plan.Baseline {
+		if r.Setting == baseline {
 			runs = append(runs, r)
 		}
 	}

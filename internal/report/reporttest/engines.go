@@ -6,6 +6,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/search"
 	"linerate/internal/core/units"
 )
 
@@ -94,5 +95,27 @@ func copyTest() Case {
 	c := Case{"copy", base("20261121T100000-cpy1", model.KindCopy, p), map[int][]model.Sample{}}
 	c.add(1, "disk to disk", model.To, 640e6)
 	c.Session.Runs[0].Flow = p.Flow
+	return c
+}
+
+// searchTest is a search for a rate that is complete.
+func searchTest() Case {
+	p := model.Plan{Mode: model.FixedBlocks, Directions: []model.Direction{model.To}, Confidence: 0.95,
+		Flow:   model.Flow{Engine: "udpflow", Direction: model.To, Block: 1472, Duration: time.Second},
+		Search: &model.RateSearch{Low: 1e6, High: 900e6, Limit: 0.001, Resolution: 0.02, Repeats: 2}}
+	c := Case{"search", base("20261121T110000-srch", model.KindTest, p), map[int][]model.Sample{}}
+	for i, t := range []search.Trial{{Rate: 900e6, Loss: 0.1}, {Rate: 1e6}, {Rate: 800e6}, {Rate: 810e6, Loss: 0.02}, {Rate: 800e6, Loss: 0.0004}} {
+		c.add(i+1, t.Rate.String(), model.To, float64(t.Rate)*(1-t.Loss))
+		r := &c.Session.Runs[i]
+		r.Flow = p.Flow
+		r.Flow.UDP = &model.UDPFlow{Rate: t.Rate}
+		r.Values = append(r.Values, model.Value{Direction: model.To, Metric: model.LossRatio, Value: t.Loss})
+		for _, end := range r.Ends {
+			for j := range end.Flows {
+				end.Flows[j].TCP = nil
+				end.Flows[j].Bytes = units.Bytes(float64(t.Rate) * end.Flows[j].Window.Seconds() / 8)
+			}
+		}
+	}
 	return c
 }

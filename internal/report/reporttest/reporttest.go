@@ -23,7 +23,7 @@ type Case struct {
 func Cases() []Case {
 	return []Case{
 		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(),
-		datagramTest(), sweepTest(), requestTest(), copyTest(),
+		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(),
 	}
 }
 

@@ -35,6 +35,9 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	p.header(d)
 	p.lines(d)
 	p.latencies(d)
+	if d.Search != nil {
+		p.paragraph(plain, d.Search.Text, 2)
+	}
 	for _, f := range d.Findings {
 		p.finding(f)
 	}
@@ -227,7 +230,7 @@ func (p *printer) classic(d report.Document) {
 		if one {
 			g.label, first = "", c.Label
 		}
-		if one && c.Basis == report.OverRuns && c.N == 1 {
+		if one && c.Basis == report.OverRuns && c.N == 1 || d.Search != nil && c.Basis == report.OverIntervals {
 			continue
 		}
 		if rows[g] == nil {

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/search"
+)
+
+// Search is the answer to the question for the highest rate with little loss.
+type Search struct {
+	search.Result
+	Limit float64 `json:"limit"` // of loss, 0…1
+	Text  string  `json:"text"`
+}
+
+// search evaluates the trials of a session that asks for a rate; nil for others.
+func (b *builder) search() *Search {
+	want := b.s.Plan.Search
+	if want == nil || len(b.s.Plan.Directions) == 0 {
+		return nil
+	}
+	d := b.s.Plan.Directions[0]
+	trials := search.Trials(b.s.Runs, d)
+	r := search.Evaluate(*want, trials)
+	out := &Search{Result: r, Limit: want.Limit}
+	limit := FormatLoss(want.Limit)
+	switch {
+	case len(trials) == 0:
+		out.Text = fmt.Sprintf("%s: no rate was measured", b.label(d))
+	case !r.Found:
+		out.Text = fmt.Sprintf("%s: even %s loses more than %s", b.label(d), want.Low, limit)
+	default:
+		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that loses at most %s: %d of %d runs did (mean %s, worst %s), so at least %s of such runs do, with 95 %% confidence",
+			b.label(d), r.Rate, limit, r.Passed, r.Runs, FormatLoss(r.Loss), FormatLoss(r.Worst), FormatShare(r.Sure))
+		switch {
+		case r.Above == 0:
+			out.Text += "; nothing higher was asked for"
+		case r.Short:
+			out.Text += fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
+		default:
+			out.Text += fmt.Sprintf("; at %s %d of %d lost more", r.Above, r.Failed, r.Tried)
+		}
+	}
+	if !r.Ended {
+		out.Text += "; the search was cut short"
+	}
+	return out
+}
+
+// concluded is the setting that a search ended with, "" for none.
+func concluded(s *model.Session) string {
+	r := search.Evaluate(*s.Plan.Search, search.Trials(s.Runs, s.Plan.Directions[0]))
+	if !r.Found {
+		return ""
+	}
+	return r.Rate.String()
+}
