@@ -1,0 +1,182 @@
+package pingpong
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"linerate/internal/measure/pingpong/link"
+)
+
+// looksPerBatch is how often the clock is read while a batch goes well, so that
+// one which became a thousand times slower ends too. It costs nothing beside
+// the messages between.
+const looksPerBatch = 16
+
+// peer speaks the protocol over one connection.
+type peer struct {
+	link    *link.Link
+	out, in []byte // payload sent, and room for what is received; as long as the largest size
+	scratch [frameBytes]byte
+}
+
+// send sends f.
+func (p *peer) send(f frame) error { return p.link.Send(f.append(p.scratch[:0])) }
+
+// receive returns the next frame.
+func (p *peer) receive() (frame, error) {
+	if err := p.link.Receive(p.scratch[:]); err != nil {
+		return frame{}, err
+	}
+	return decode(p.scratch[:])
+}
+
+// expect receives a frame that must be want, but for the time of done.
+func (p *peer) expect(want frame) (frame, error) {
+	got, err := p.receive()
+	if err != nil {
+		return frame{}, err
+	}
+	want.elapsed = got.elapsed
+	if got != want {
+		return frame{}, fmt.Errorf("%w: %s where %s is due", errFrame, got.kind, want.kind)
+	}
+	return got, nil
+}
+
+// tell sends a frame of kind k without more, and waits for the same.
+func (p *peer) tell(k kind) error {
+	if err := p.send(frame{kind: k}); err != nil {
+		return err
+	}
+	_, err := p.expect(frame{kind: k})
+	return err
+}
+
+// lead runs a batch as the leader. It returns the time of one message one way,
+// and the time of all that went into it.
+func (p *peer) lead(b frame, quiet, total time.Duration) (oneWay, all time.Duration, err error) {
+	p.link.Limit(quiet, total)
+	if err := p.send(b); err != nil {
+		return 0, 0, err
+	}
+	b.kind = ready
+	if _, err := p.expect(b); err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	if err := p.rounds(b, start.Add(total), true); err != nil {
+		return 0, 0, err
+	}
+	all = time.Since(start)
+	messages := b.rounds
+	switch b.mode {
+	case turns:
+		messages *= 2
+	case both:
+	case stream:
+		b.kind = done
+		answer, err := p.expect(b)
+		if err != nil {
+			return 0, 0, err
+		}
+		most := time.Since(start)
+		all = time.Duration(answer.elapsed)
+		if all > most {
+			return 0, 0, fmt.Errorf("%w: a time of %v where no more than %v have passed", errFrame, all, most)
+		}
+		messages--
+	}
+	return max(1, all/time.Duration(messages)), all, nil
+}
+
+// follow answers a batch of the leader.
+func (p *peer) follow(b frame, quiet, total time.Duration) error {
+	p.link.Limit(quiet, total)
+	b.kind = ready
+	if err := p.send(b); err != nil {
+		return err
+	}
+	until := time.Now().Add(total)
+	if b.mode != stream {
+		return p.rounds(b, until, false)
+	}
+	if err := p.link.Receive(p.in[:b.size]); err != nil {
+		return err
+	}
+	start := time.Now()
+	rest := b
+	rest.rounds--
+	if err := p.rounds(rest, until, false); err != nil {
+		return err
+	}
+	b.kind, b.elapsed = done, max(1, int64(time.Since(start)))
+	return p.send(b)
+}
+
+// rounds moves the messages of b.
+func (p *peer) rounds(b frame, until time.Time, leads bool) error {
+	step := max(1, b.rounds/looksPerBatch)
+	for left := b.rounds; left > 0; left -= step {
+		if err := p.some(b, min(step, left), leads); err != nil {
+			return err
+		}
+		if left > step && !time.Now().Before(until) {
+			return link.ErrStalled
+		}
+	}
+	return nil
+}
+
+// some moves the messages of n rounds. This is the measuring loop: it does
+// nothing else.
+func (p *peer) some(b frame, n int, leads bool) error {
+	out, in := p.out[:b.size], p.in[:b.size]
+	switch {
+	case b.mode == both:
+		for range n {
+			if err := p.link.Exchange(out, in); err != nil {
+				return err
+			}
+		}
+	case b.mode == stream && leads:
+		for range n {
+			if err := p.link.Send(out); err != nil {
+				return err
+			}
+		}
+	case b.mode == stream:
+		for range n {
+			if err := p.link.Receive(in); err != nil {
+				return err
+			}
+		}
+	case leads:
+		for range n {
+			if err := p.link.Send(out); err != nil {
+				return err
+			}
+			if err := p.link.Receive(in); err != nil {
+				return err
+			}
+		}
+	default:
+		for range n {
+			if err := p.link.Receive(in); err != nil {
+				return err
+			}
+			if err := p.link.Send(out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// payload returns n pseudo-random bytes, the same in every run.
+func payload(n int) []byte {
+	b := make([]byte, n)
+	// Read of a ChaCha8 never fails.
+	_, _ = rand.NewChaCha8([32]byte{'l', 'i', 'n', 'e', 'r', 'a', 't', 'e'}).Read(b)
+	return b
+}

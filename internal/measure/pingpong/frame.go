@@ -1,0 +1,129 @@
+package pingpong
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"linerate/internal/core/model"
+)
+
+// frameBytes is the size of every frame (docs/wire/pingpong.md, "Frame").
+const frameBytes = 32
+
+const (
+	magic   = "lrpp"
+	version = 1
+)
+
+// Bounds of what a frame may say.
+const (
+	maxSize   = 1 << 30
+	maxRounds = 1 << 20
+)
+
+// kind says what a frame means.
+type kind byte
+
+const (
+	batch kind = iota + 1
+	ready
+	done
+	renew
+	end
+)
+
+func (k kind) String() string {
+	names := [...]string{"", "batch", "ready", "done", "renew", "end"}
+	if int(k) < len(names) && k > 0 {
+		return names[k]
+	}
+	return fmt.Sprintf("kind %d", byte(k))
+}
+
+// mode is a mode of the sweep as the wire has it.
+type mode byte
+
+const (
+	turns  mode = iota + 1 // one message in flight
+	both                   // both ends send at once
+	stream                 // one message after the other
+)
+
+// modeOf returns the wire's mode for that of a flow, false for none.
+func modeOf(name string) (mode, bool) {
+	switch name {
+	case "", model.SweepPingPong:
+		return turns, true
+	case model.SweepBoth:
+		return both, true
+	case model.SweepStream:
+		return stream, true
+	}
+	return 0, false
+}
+
+// frame is everything on the wire that is not payload. Fields that do not
+// belong to its kind are 0.
+type frame struct {
+	kind    kind
+	mode    mode
+	size    int
+	rounds  int
+	elapsed int64 // ns
+}
+
+// errFrame says that the peer sent something that is not a valid frame.
+var errFrame = errors.New("frame")
+
+// append appends f, which is valid, to dst.
+func (f frame) append(dst []byte) []byte {
+	dst = append(dst, magic...)
+	dst = append(dst, version, byte(f.kind), byte(f.mode), 0)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(f.size))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(f.rounds))
+	return binary.BigEndian.AppendUint64(dst, uint64(f.elapsed))
+}
+
+// decode reads the frame in b, which has frameBytes bytes. The error wraps
+// errFrame.
+func decode(b []byte) (frame, error) {
+	if len(b) != frameBytes || string(b[:4]) != magic || b[7] != 0 {
+		return frame{}, fmt.Errorf("%w: the peer is out of step, or no linerate", errFrame)
+	}
+	if b[4] != version {
+		return frame{}, fmt.Errorf("%w: version %d, this is version %d", errFrame, b[4], version)
+	}
+	size, rounds, elapsed := binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b[16:]), binary.BigEndian.Uint64(b[24:])
+	if size > maxSize || rounds > maxRounds || elapsed >= 1<<63 {
+		return frame{}, fmt.Errorf("%w: size %d, rounds %d or time %d out of range", errFrame, size, rounds, elapsed)
+	}
+	f := frame{kind: kind(b[5]), mode: mode(b[6]), size: int(size), rounds: int(rounds), elapsed: int64(elapsed)}
+	if !f.valid() {
+		return frame{}, fmt.Errorf("%w: %s with mode %d, size %d, rounds %d and time %d", errFrame, f.kind, f.mode, f.size, f.rounds, f.elapsed)
+	}
+	return f, nil
+}
+
+// valid reports whether f has the fields that belong to its kind, and no other.
+func (f frame) valid() bool {
+	switch f.kind {
+	case batch, ready, done:
+		if (f.elapsed > 0) != (f.kind == done) || f.kind == done && f.mode != stream {
+			return false
+		}
+		return f.mode >= turns && f.mode <= stream && f.size >= 1 && f.rounds >= leastRounds(f.mode)
+	case renew, end:
+		return f == frame{kind: f.kind}
+	}
+	return false
+}
+
+// leastRounds is how many messages a batch has at least: a stream is timed from
+// the end of one to the end of another.
+func leastRounds(m mode) int {
+	if m == stream {
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,101 @@
+package pingpong
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The layout of docs/wire/pingpong.md, byte by byte.
+func TestFrameOnTheWire(t *testing.T) {
+	for _, c := range []struct {
+		f    frame
+		want string
+	}{
+		{frame{kind: batch, mode: turns, size: 1, rounds: 1000}, "6c72707001010100 0000000000000001 00000000000003e8 0000000000000000"},
+		{frame{kind: ready, mode: both, size: 1 << 30, rounds: 1 << 20}, "6c72707001020200 0000000040000000 0000000000100000 0000000000000000"},
+		{frame{kind: done, mode: stream, size: 3, rounds: 2, elapsed: 258}, "6c72707001030300 0000000000000003 0000000000000002 0000000000000102"},
+		{frame{kind: renew}, "6c72707001040000 0000000000000000 0000000000000000 0000000000000000"},
+		{frame{kind: end}, "6c72707001050000 0000000000000000 0000000000000000 0000000000000000"},
+	} {
+		want, err := hex.DecodeString(strings.ReplaceAll(c.want, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := c.f.append(nil)
+		if !bytes.Equal(b, want) {
+			t.Errorf("%+v is %x, want %x", c.f, b, want)
+		}
+		if got, err := decode(b); got != c.f || err != nil {
+			t.Errorf("%x is %+v, %v", b, got, err)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	good := func() []byte { return frame{kind: batch, mode: stream, size: 8, rounds: 2}.append(nil) }
+	for name, change := range map[string]func(b []byte) []byte{
+		"short":           func(b []byte) []byte { return b[:31] },
+		"magic":           func(b []byte) []byte { b[0] = 'L'; return b },
+		"version":         func(b []byte) []byte { b[4] = 2; return b },
+		"no kind":         func(b []byte) []byte { b[5] = 0; return b },
+		"unknown kind":    func(b []byte) []byte { b[5] = 6; return b },
+		"no mode":         func(b []byte) []byte { b[6] = 0; return b },
+		"unknown mode":    func(b []byte) []byte { b[6] = 4; return b },
+		"reserved":        func(b []byte) []byte { b[7] = 1; return b },
+		"no size":         func(b []byte) []byte { b[15] = 0; return b },
+		"large size":      func(b []byte) []byte { b[11] = 1; return b },
+		"no rounds":       func(b []byte) []byte { b[23] = 0; return b },
+		"one of a stream": func(b []byte) []byte { b[23] = 1; return b },
+		"many rounds":     func(b []byte) []byte { b[20] = 1; return b },
+		"time of a batch": func(b []byte) []byte { b[31] = 1; return b },
+		"no time of done": func(b []byte) []byte { b[5] = byte(done); return b },
+		"negative time":   func(b []byte) []byte { b[5], b[24] = byte(done), 0x80; return b },
+		"done of turns":   func(b []byte) []byte { b[5], b[6], b[31] = byte(done), byte(turns), 1; return b },
+		"end with size":   func(b []byte) []byte { b[5] = byte(end); return b },
+	} {
+		if f, err := decode(change(good())); !errors.Is(err, errFrame) || f != (frame{}) {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
+func TestFramesComeBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := frame{
+			kind: rapid.SampledFrom([]kind{batch, ready, done}).Draw(t, "kind"),
+			mode: rapid.SampledFrom([]mode{turns, both, stream}).Draw(t, "mode"),
+			size: rapid.IntRange(1, maxSize).Draw(t, "size"), rounds: rapid.IntRange(2, maxRounds).Draw(t, "rounds"),
+		}
+		if f.kind == done {
+			f.mode, f.elapsed = stream, rapid.Int64Min(1).Draw(t, "elapsed")
+		}
+		if got, err := decode(f.append(nil)); got != f || err != nil {
+			t.Fatalf("%+v became %+v, %v", f, got, err)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, fr := range []frame{
+		{kind: batch, mode: turns, size: 1, rounds: 1}, {kind: done, mode: stream, size: 1, rounds: 2, elapsed: 1}, {kind: end},
+	} {
+		f.Add(fr.append(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := decode(b)
+		if err != nil {
+			if !errors.Is(err, errFrame) || got != (frame{}) {
+				t.Errorf("%+v beside %v", got, err)
+			}
+			return
+		}
+		if !got.valid() || !bytes.Equal(got.append(nil), b) {
+			t.Errorf("%x is %+v", b, got)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/pingpong/link"
+)
+
+// How the leader divides its time.
+const (
+	// trials of a size. NetPIPE has 3, or 7 in builds for publication.
+	trials = 7
+	// defaultShare is the time for a size where the flow states none.
+	defaultShare = 200 * time.Millisecond
+	// trialsPerShare makes a trial 20 ms by default: long enough for hundreds
+	// of the shortest messages, and seven trials with their calibration fit.
+	trialsPerShare = 10
+	// maxShares is how many shares a size of slow messages may take before its
+	// trials end early.
+	maxShares = 5
+	// growth is the factor between two batches of the calibration.
+	growth = 4
+	// patienceFactor is how many times longer than expected a batch may take.
+	patienceFactor = 10
+	// maxBatch bounds a batch of whatever size.
+	maxBatch = 10 * time.Minute
+	// Stalls after which the sweep ends: the path is gone, or not worth it.
+	stallsInRow = 3
+	stallsInAll = 10
+)
+
+// lead measures all sizes.
+func (r *run) lead(ctx context.Context) error {
+	share := r.engine.share
+	if r.flow.Duration > 0 {
+		share = r.flow.Duration / time.Duration(len(r.flow.Sweep.Sizes))
+	}
+	s := sweep{run: r, share: share, target: max(share/trialsPerShare, time.Millisecond)}
+	why := s.all(ctx)
+	if left := len(r.flow.Sweep.Sizes) - len(r.report.Points); left > 0 {
+		r.warn("%d of %d sizes were not measured: %s", left, len(r.flow.Sweep.Sizes), why)
+		if len(r.report.Points) == 0 {
+			return errors.New("no size was measured: " + why)
+		}
+	}
+	return nil
+}
+
+// errStopped says that Stop was called between two batches.
+var errStopped = errors.New("stopped")
+
+// sweep is one pass of the leader over the sizes.
+type sweep struct {
+	*run
+	share  time.Duration // meant for one size
+	target time.Duration // meant for one trial
+	stalls int           // in all
+	row    int           // the last so many sizes stalled
+}
+
+// all measures the sizes and returns why it ended, "" if all were measured.
+func (s *sweep) all(ctx context.Context) string {
+	for i, size := range s.flow.Sweep.Sizes {
+		if why := s.ending(ctx); why != "" {
+			s.finish()
+			return why
+		}
+		if i > 0 && s.flow.Sweep.Fresh && s.row == 0 {
+			if err := s.renew(ctx); err != nil {
+				return s.whyNot(ctx, err)
+			}
+		}
+		begun := time.Since(s.start)
+		point, err := s.measure(int(size))
+		point.Log = s.logged()
+		if err == nil {
+			s.row = 0
+			s.keep(point, begun)
+			continue
+		}
+		if errors.Is(err, errStopped) {
+			s.finish()
+		}
+		if s.isStopped() || ctx.Err() != nil {
+			return s.whyNot(ctx, err)
+		}
+		if !errors.Is(err, link.ErrStalled) {
+			s.warn("%v: the connection was lost: %v", size, err)
+		}
+		point.Stalled = true
+		s.keep(point, begun)
+		s.stalls++
+		s.row++
+		if err := s.reconnect(ctx); err != nil {
+			return s.whyNot(ctx, err)
+		}
+	}
+	s.finish()
+	return ""
+}
+
+// ending returns why no further size is measured, "" where one is.
+func (s *sweep) ending(ctx context.Context) string {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx).Error()
+	case s.isStopped():
+		return "stopped"
+	case s.row >= stallsInRow:
+		return "three sizes in a row stalled"
+	case s.stalls >= stallsInAll:
+		return "too many sizes stalled"
+	case s.flow.Duration > 0 && time.Since(s.start) >= s.flow.Duration:
+		return "the time is over"
+	}
+	return ""
+}
+
+// whyNot is the reason of an err that may have one behind it.
+func (s *sweep) whyNot(ctx context.Context, err error) string {
+	if why := s.ending(ctx); why != "" {
+		return why
+	}
+	return err.Error()
+}
+
+// finish tells the follower that this was all.
+func (s *sweep) finish() {
+	p := s.peer()
+	p.link.Limit(s.engine.bounds.leader, s.engine.bounds.leader)
+	if err := p.tell(end); err != nil {
+		s.warn("the other end was not told of the end: %v", err)
+	}
+}
+
+// renew agrees on a new connection, and opens it.
+func (s *sweep) renew(ctx context.Context) error {
+	p := s.peer()
+	p.link.Limit(s.engine.bounds.leader, s.engine.bounds.leader)
+	if err := p.tell(renew); err != nil && !s.isStopped() {
+		// It is given up either way; the follower notices.
+		s.warn("renew connection: %v", err)
+	}
+	return s.reconnect(ctx)
+}
+
+// keep adds a point to the report, and shows it.
+func (s *sweep) keep(p model.Point, begun time.Duration) {
+	s.report.Points = append(s.report.Points, p)
+	if len(p.Trials) == 0 {
+		return
+	}
+	s.emit([]model.Sample{{
+		Host: s.env.Host, Direction: s.direction, Metric: model.LatencyP50, Value: middle(p.Trials).Seconds(),
+		Start: begun, Length: time.Since(s.start) - begun,
+	}})
+}
+
+// middle returns the median of d, the upper one of two; d is not changed.
+func middle(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
+
+// measure calibrates and runs the trials of one size. With an error the point
+// holds the trials before it.
+func (s *sweep) measure(size int) (model.Point, error) {
+	point := model.Point{Size: units.Bytes(size)}
+	begun := time.Now()
+	rounds, first, err := s.calibrate(size)
+	if err != nil {
+		return point, err
+	}
+	point.Rounds = int64(rounds)
+	if first > 0 {
+		point.Trials = []time.Duration{first}
+		return point, nil
+	}
+	p := s.peer()
+	for len(point.Trials) < trials && (len(point.Trials) == 0 || time.Since(begun) < maxShares*s.share) {
+		if s.isStopped() {
+			return point, errStopped
+		}
+		oneWay, _, err := p.lead(s.batch(size, rounds), s.engine.bounds.leader, s.limit(size, rounds))
+		if err != nil {
+			return point, err
+		}
+		point.Trials = append(point.Trials, oneWay)
+	}
+	return point, nil
+}
+
+// calibrate warms the connection up and returns the rounds of a trial. Where
+// the first message alone took as long as the whole size may, its time is
+// returned too, and is the only trial.
+func (s *sweep) calibrate(size int) (rounds int, first time.Duration, err error) {
+	p := s.peer()
+	least := leastRounds(s.mode)
+	begun := time.Now()
+	for rounds := least; ; rounds = min(rounds*growth, maxRounds) {
+		oneWay, all, err := p.lead(s.batch(size, rounds), s.engine.bounds.leader, s.limit(size, rounds))
+		if err != nil {
+			return 0, 0, err
+		}
+		spent := time.Since(begun)
+		if rounds == least && all >= maxShares*s.share {
+			return rounds, oneWay, nil
+		}
+		if all >= s.target/growth || spent >= s.share || rounds == maxRounds || s.isStopped() {
+			perRound := max(1, all/time.Duration(rounds))
+			return min(max(int(s.target/perRound), least), maxRounds), 0, nil
+		}
+	}
+}
+
+func (s *sweep) batch(size, rounds int) frame {
+	return frame{kind: batch, mode: s.mode, size: size, rounds: rounds}
+}
+
+// limit is how long a batch may take: much longer than what the sizes measured
+// so far suggest, if each byte costs as much as with the size that was
+// cheapest to scale.
+func (s *sweep) limit(size, rounds int) time.Duration {
+	limit := s.engine.bounds.batch
+	expected := time.Duration(0)
+	for _, p := range s.report.Points {
+		if len(p.Trials) == 0 {
+			continue
+		}
+		t := float64(middle(p.Trials)) * max(1, float64(size)/float64(p.Size)) * 2 * float64(rounds)
+		if d := time.Duration(min(t, float64(maxBatch))); expected == 0 || d < expected {
+			expected = d
+		}
+	}
+	return min(max(limit, patienceFactor*expected), maxBatch)
+}

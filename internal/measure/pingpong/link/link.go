@@ -1,0 +1,97 @@
+// Package link moves whole messages over one TCP connection with the least
+// delay that the system allows, and never waits for ever.
+//
+// On Linux the connection leaves the Go runtime's hands: the calling thread
+// blocks, or polls, in raw system calls. The runtime is not told about them, so
+// the caller locks its thread (runtime.LockOSThread) and makes room for it with
+// Hold. Elsewhere the runtime's poller waits.
+//
+// Two bounds end every wait: a time without progress, and a time in all.
+// Progress is a byte sent, received or, where the kernel tells, acknowledged.
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// ErrStalled says that one of the two bounds of Limit was reached.
+var ErrStalled = errors.New("stalled")
+
+// ErrInterrupted says that Interrupt was called.
+var ErrInterrupted = errors.New("interrupted")
+
+// Link is one TCP connection. Its methods are for one goroutine at a time, but
+// Interrupt for any.
+type Link struct {
+	wire wire
+}
+
+// wire is what differs between systems.
+type wire interface {
+	waiting() string
+	send(b []byte) error
+	receive(b []byte) error
+	exchange(out, in []byte) error
+	limit(quiet, total time.Duration)
+	interrupt()
+	close() error
+}
+
+// New takes c over, which is closed with the link; where it fails the
+// caller closes c. With spin the link polls instead of blocking, which costs a
+// core and saves a wake-up; where that is not possible the link blocks, and
+// Waiting says so.
+func New(c *net.TCPConn, spin bool) (*Link, error) {
+	w, err := newWire(c, spin)
+	if err != nil {
+		return nil, fmt.Errorf("take over connection: %w", err)
+	}
+	l := &Link{wire: w}
+	l.Limit(defaultQuiet, defaultTotal)
+	return l, nil
+}
+
+// NewPoller is New with the Go runtime's poller, which New chooses only where
+// there is nothing better.
+func NewPoller(c *net.TCPConn) *Link {
+	l := &Link{wire: newPoller(c)}
+	l.Limit(defaultQuiet, defaultTotal)
+	return l
+}
+
+// The bounds of a link before Limit is called.
+const (
+	defaultQuiet = 10 * time.Second
+	defaultTotal = time.Minute
+)
+
+// Waiting names how the link waits: "blocking thread", "polling thread" or
+// "poller".
+func (l *Link) Waiting() string { return l.wire.waiting() }
+
+// Limit starts the bounds anew: what follows fails with ErrStalled after quiet
+// without progress, or total from now. The first is checked about every 100 ms,
+// and without Linux may take up to twice as long; the second is checked only
+// while the link waits, so that a loop over many messages also looks at its own
+// clock.
+func (l *Link) Limit(quiet, total time.Duration) { l.wire.limit(quiet, total) }
+
+// Send sends all of b.
+func (l *Link) Send(b []byte) error { return l.wire.send(b) }
+
+// Receive fills b. The error is io.EOF when the peer ended the connection
+// before the first byte, and io.ErrUnexpectedEOF after it.
+func (l *Link) Receive(b []byte) error { return l.wire.receive(b) }
+
+// Exchange sends all of out and fills in at the same time. It cannot deadlock
+// with a peer that does the same, however little the buffers hold.
+func (l *Link) Exchange(out, in []byte) error { return l.wire.exchange(out, in) }
+
+// Interrupt makes present and later calls fail with ErrInterrupted, soon.
+func (l *Link) Interrupt() { l.wire.interrupt() }
+
+// Close closes the connection. It must not run beside another call.
+func (l *Link) Close() error { return l.wire.close() }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package link
+
+import "net"
+
+func newWire(c *net.TCPConn, _ bool) (wire, error) { return newPoller(c), nil }

@@ -1,0 +1,273 @@
+package link
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// soon is the longest that anything here may take before it counts as hanging.
+const soon = 10 * time.Second
+
+// kinds are all ways to wait that this system has, by name.
+func kinds() map[string]func(*net.TCPConn) (*Link, error) {
+	return map[string]func(*net.TCPConn) (*Link, error){
+		"blocking": func(c *net.TCPConn) (*Link, error) { return New(c, false) },
+		"polling":  func(c *net.TCPConn) (*Link, error) { return New(c, true) },
+		"poller":   func(c *net.TCPConn) (*Link, error) { return NewPoller(c), nil },
+	}
+}
+
+// everyKind runs f with a new pair of links of each kind.
+func everyKind(t *testing.T, f func(t *testing.T, a, b *Link)) {
+	var r Runtime
+	defer r.Hold(2)()
+	for name, open := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, open)
+			f(t, a, b)
+		})
+	}
+}
+
+// pair returns the two ends of a connection over loopback with small buffers.
+func pair(t *testing.T, open func(*net.TCPConn) (*Link, error)) (a, b *Link) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dialed, err := net.DialTCP("tcp", nil, l.Addr().(*net.TCPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := []*Link{}
+	for _, c := range []*net.TCPConn{dialed, accepted} {
+		if err := errors.Join(c.SetReadBuffer(16<<10), c.SetWriteBuffer(16<<10)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := l.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		})
+		links = append(links, l)
+	}
+	return links[0], links[1]
+}
+
+// beside runs f in a goroutine and returns where its error comes.
+func beside(f func() error) <-chan error {
+	c := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		c <- f()
+	}()
+	return c
+}
+
+// within returns what comes from c, which must be soon.
+func within(t *testing.T, c <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-c:
+		return err
+	case <-time.After(soon):
+		t.Fatalf("still waiting after %v", soon)
+		return nil
+	}
+}
+
+func random(n int, seed uint64) []byte {
+	b := make([]byte, n)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+func TestMessagesArriveWhole(t *testing.T) {
+	everyKind(t, func(t *testing.T, a, b *Link) {
+		for _, n := range []int{1, 2, 1448, 1 << 20} {
+			want := random(n, uint64(n))
+			sent := beside(func() error { return a.Send(want) })
+			got := make([]byte, n)
+			if err := b.Receive(got); err != nil {
+				t.Fatal(err)
+			}
+			if err := within(t, sent); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%d bytes: error %v, equal %t", n, err, bytes.Equal(got, want))
+			}
+		}
+	})
+}
+
+// TestExchangeNeverDeadlocks sends far more than the buffers hold, both ways.
+func TestExchangeNeverDeadlocks(t *testing.T) {
+	everyKind(t, func(t *testing.T, a, b *Link) {
+		for _, n := range []int{1, 100, 4 << 20} {
+			left, right := random(n, 1), random(n, 2)
+			atA, atB := make([]byte, n), make([]byte, n)
+			other := beside(func() error { return b.Exchange(right, atB) })
+			if err := within(t, beside(func() error { return a.Exchange(left, atA) })); err != nil {
+				t.Fatal(err)
+			}
+			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
+				t.Fatalf("%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
+			}
+		}
+	})
+}
+
+// TestExchangeOfAnySizes lets the two ends send different amounts, as long as
+// they know it.
+func TestExchangeOfAnySizes(t *testing.T) {
+	everyKind(t, func(t *testing.T, a, b *Link) {
+		rapid.Check(t, func(rt *rapid.T) {
+			size := rapid.OneOf(rapid.IntRange(1, 10), rapid.IntRange(1, 200<<10))
+			left, right := random(size.Draw(rt, "there"), 3), random(size.Draw(rt, "back"), 4)
+			atA, atB := make([]byte, len(right)), make([]byte, len(left))
+			other := beside(func() error { return b.Exchange(right, atB) })
+			if err := within(t, beside(func() error { return a.Exchange(left, atA) })); err != nil {
+				rt.Fatal(err)
+			}
+			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
+				rt.Fatalf("error %v", err)
+			}
+		})
+	})
+}
+
+func TestEnds(t *testing.T) {
+	everyKind(t, func(t *testing.T, a, b *Link) {
+		if err := a.Send([]byte("ab")); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Receive(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		a.Interrupt() // on Linux this ends the connection; elsewhere closing does
+		if p, ok := a.wire.(*poller); ok {
+			if err := p.conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Receive(make([]byte, 2)); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("in the middle of a message: %v", err)
+		}
+		if err := b.Receive(make([]byte, 2)); !errors.Is(err, io.EOF) {
+			t.Errorf("between messages: %v", err)
+		}
+		if err := b.Exchange([]byte("x"), make([]byte, 2)); err == nil {
+			t.Error("exchange with an ended connection")
+		}
+	})
+}
+
+func TestBoundWithoutProgress(t *testing.T) {
+	for what, call := range map[string]func(l *Link) error{
+		"receive":  func(l *Link) error { return l.Receive(make([]byte, 1)) },
+		"send":     func(l *Link) error { return l.Send(make([]byte, 16<<20)) },
+		"exchange": func(l *Link) error { return l.Exchange(make([]byte, 16<<20), make([]byte, 1)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			everyKind(t, func(t *testing.T, a, _ *Link) {
+				a.Limit(50*time.Millisecond, time.Hour)
+				if err := within(t, beside(func() error { return call(a) })); !errors.Is(err, ErrStalled) {
+					t.Errorf("error %v, want stalled", err)
+				}
+			})
+		})
+	}
+}
+
+// TestBoundInAll has progress all the time.
+func TestBoundInAll(t *testing.T) {
+	everyKind(t, func(t *testing.T, a, b *Link) {
+		a.Limit(time.Hour, 250*time.Millisecond)
+		stop := make(chan struct{})
+		drip := make(chan struct{})
+		go func() {
+			defer close(drip)
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+					if b.Send([]byte{0}) != nil {
+						return
+					}
+				}
+			}
+		}()
+		err := within(t, beside(func() error { return a.Receive(make([]byte, 1<<20)) }))
+		close(stop)
+		<-drip
+		if !errors.Is(err, ErrStalled) {
+			t.Errorf("error %v, want stalled", err)
+		}
+	})
+}
+
+func TestInterrupt(t *testing.T) {
+	for what, call := range map[string]func(l *Link) error{
+		"receive":  func(l *Link) error { return l.Receive(make([]byte, 1)) },
+		"send":     func(l *Link) error { return l.Send(make([]byte, 16<<20)) },
+		"exchange": func(l *Link) error { return l.Exchange(make([]byte, 16<<20), make([]byte, 1)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			everyKind(t, func(t *testing.T, a, _ *Link) {
+				c := beside(func() error { return call(a) })
+				a.Interrupt()
+				if err := within(t, c); !errors.Is(err, ErrInterrupted) {
+					t.Errorf("error %v, want interrupted", err)
+				}
+				if err := within(t, beside(func() error { return call(a) })); !errors.Is(err, ErrInterrupted) {
+					t.Errorf("a later call: error %v, want interrupted", err)
+				}
+			})
+		})
+	}
+}
+
+func TestHoldsCommute(t *testing.T) {
+	percent := debug.SetGCPercent(-1) // a process that runs without collector
+	defer debug.SetGCPercent(percent)
+	procs := runtime.GOMAXPROCS(0)
+	var r Runtime
+	first := r.Hold(1)
+	second := r.Hold(2)
+	if now := runtime.GOMAXPROCS(0); now != procs+3 {
+		t.Errorf("GOMAXPROCS is %d with two holds, want %d", now, procs+3)
+	}
+	first()
+	first()
+	second()
+	if now := runtime.GOMAXPROCS(0); now != procs {
+		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
+	}
+	if now := debug.SetGCPercent(-1); now != -1 {
+		t.Errorf("the collector's percentage is %d, was -1", now)
+	}
+}

@@ -1,0 +1,211 @@
+//go:build slow
+
+package pingpong
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// roleEnv makes a process of this test one end of a sweep: "lead", or the
+// address of the leader; and whether it polls.
+const roleEnv = "LINERATE_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if v := os.Getenv(roleEnv); v != "" {
+		if err := alone(v); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// alone is one end in a process of its own. The leader prints its address, and
+// then the time of its fastest trial in nanoseconds.
+func alone(v string) error {
+	address, spin, _ := strings.Cut(v, " ")
+	host, w := model.Near, &wire{dial: address}
+	if address == "lead" {
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return err
+		}
+		host, w.listener = model.Far, l
+		fmt.Println(l.Addr())
+	}
+	e := New(nil)
+	e.share = time.Second
+	test, err := e.Prepare(context.Background(), w.env(host), sweepOf(model.From, model.Sweep{Spin: spin == "true"}, 1))
+	if err != nil {
+		return err
+	}
+	defer test.Close()
+	r, err := test.Run(context.Background(), func([]model.Sample) {})
+	if err == nil && address == "lead" {
+		fmt.Println(slices.Min(r.Points[0].Trials).Nanoseconds())
+	}
+	return err
+}
+
+// pinned returns a command that runs on one core.
+func pinned(t *testing.T, core, name string, arguments ...string) *exec.Cmd {
+	t.Helper()
+	return exec.CommandContext(t.Context(), "taskset", append([]string{"-c", core, name}, arguments...)...)
+}
+
+// ours returns the half round trip of one byte, of two processes.
+func ours(t *testing.T, cores [2]string, spin bool) time.Duration {
+	t.Helper()
+	leader := pinned(t, cores[0], os.Args[0])
+	leader.Env = append(os.Environ(), fmt.Sprintf("%s=lead %t", roleEnv, spin))
+	leader.Stderr = os.Stderr
+	pipe, err := leader.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Start(); err != nil {
+		t.Skipf("taskset: %v", err)
+	}
+	said := bufio.NewScanner(pipe)
+	said.Scan()
+	follower := pinned(t, cores[1], os.Args[0])
+	follower.Env = append(os.Environ(), fmt.Sprintf("%s=%s %t", roleEnv, said.Text(), spin))
+	if out, err := follower.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	said.Scan()
+	ns, err := strconv.Atoi(said.Text())
+	if err := errors.Join(err, leader.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ns)
+}
+
+// nptcp returns the half round trip of one byte that NPtcp reports: its best
+// trial of three.
+func nptcp(t *testing.T, cores [2]string) time.Duration {
+	t.Helper()
+	dir := t.TempDir()
+	receiver := pinned(t, cores[1], "NPtcp", "-l", "1", "-u", "1", "-p", "0")
+	receiver.Dir = dir
+	if err := receiver.Start(); err != nil {
+		t.Skipf("NPtcp: %v", err)
+	}
+	defer receiver.Wait()
+	defer receiver.Process.Kill()
+	var out []byte
+	var err error
+	for range 50 { // a receiver that is not up yet ends a transmitter at once
+		transmitter := pinned(t, cores[0], "NPtcp", "-h", "127.0.0.1", "-l", "1", "-u", "1", "-p", "0", "-o", "np.out")
+		transmitter.Dir = dir
+		if out, err = transmitter.CombinedOutput(); err == nil {
+			break
+		}
+	}
+	line, readErr := os.ReadFile(filepath.Join(dir, "np.out"))
+	f := strings.Fields(string(line))
+	if readErr != nil || len(f) != 3 {
+		t.Fatalf("np.out %q, %v; %s", line, err, out)
+	}
+	seconds, err := strconv.ParseFloat(f[2], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(seconds * 1e9)
+}
+
+// sockperf returns the mean half round trip of its ping-pong over TCP, whose
+// least message is 14 bytes.
+func sockperf(t *testing.T, cores [2]string, spin bool) time.Duration {
+	t.Helper()
+	port := freePort(t)
+	arguments := []string{"--tcp", "-i", "127.0.0.1", "-p", port}
+	if spin {
+		arguments = append(arguments, "--nonblocked")
+	}
+	server := pinned(t, cores[1], "sockperf", append([]string{"server"}, arguments...)...)
+	if err := server.Start(); err != nil {
+		t.Skipf("sockperf: %v", err)
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	summary := regexp.MustCompile(`Summary: Latency is ([0-9.]+) usec`)
+	var out []byte
+	for range 20 { // until the server is up
+		out, _ = pinned(t, cores[0], "sockperf", append([]string{"ping-pong", "-m", "14", "-t", "1"}, arguments...)...).CombinedOutput()
+		if found := summary.FindSubmatch(out); found != nil {
+			us, err := strconv.ParseFloat(string(found[1]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(us * 1e3)
+		}
+	}
+	t.Fatalf("sockperf: %s", out)
+	return 0
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestAgainstPeers compares the half round trip of one byte with that of NPtcp
+// and sockperf, in interleaved rounds on loopback, both ends on cores of their
+// own and on one core.
+func TestAgainstPeers(t *testing.T) {
+	for name, cores := range map[string][2]string{"two cores": {"0", "1"}, "one core": {"0", "0"}} {
+		t.Run(name, func(t *testing.T) {
+			// The best of each: what other processes do to it comes on top.
+			best := map[string]time.Duration{}
+			keep := func(what string, d time.Duration) {
+				t.Logf("%s: %v", what, d)
+				if old, known := best[what]; !known || d < old {
+					best[what] = d
+				}
+			}
+			for range 5 {
+				keep("blocking", ours(t, cores, false))
+				keep("NPtcp", nptcp(t, cores))
+				keep("sockperf", sockperf(t, cores, false))
+				if cores[0] == cores[1] {
+					continue // two polling threads on one core wait for its time slices
+				}
+				keep("polling", ours(t, cores, true))
+				keep("sockperf polling", sockperf(t, cores, true))
+			}
+			t.Logf("best: %v", best)
+			if got, peer := best["blocking"], min(best["NPtcp"], best["sockperf"]); float64(got) > 1.15*float64(peer) {
+				t.Errorf("blocking: %v, best peer %v", got, peer)
+			}
+			if got, peer := best["polling"], best["sockperf polling"]; float64(got) > 1.15*float64(peer) {
+				t.Errorf("polling: %v, sockperf %v", got, peer)
+			}
+		})
+	}
+}

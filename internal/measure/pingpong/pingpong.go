@@ -1,0 +1,153 @@
+// Package pingpong measures how long messages of different sizes take: one run
+// is one pass over the sizes of a sweep, in the order given.
+//
+// A run goes like this:
+//
+//  1. One end leads: the near end in directions To and Both, the far end in
+//     From. The other end follows and does what the leader's frames say
+//     (docs/wire/pingpong.md).
+//  2. For each size the leader finds out how many rounds make a trial of about
+//     20 ms, and then runs seven trials. All of them are reported: taking only
+//     the fastest would hide what a sweep looks for (statistics.md section 9).
+//  3. A size at which nothing moves for 5 s is stalled. That is a result: the
+//     ends open a new connection and go on with the next size. After three
+//     stalls in a row, or ten in all, the sweep ends with what there is.
+//  4. What a host's kernel logged meanwhile is kept with the size: a driver that
+//     says "TX underrun" explains the drop beside it.
+//
+// The leader reports the points. The follower reports points only where its
+// kernel logged something; they have neither trials nor rounds.
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/pingpong/link"
+)
+
+// Name is the engine's name in plans and on the wire.
+const Name = "pingpong"
+
+// LogReader tells what the kernel of this host logged.
+type LogReader interface {
+	// Lines returns what was logged since the last call, oldest first.
+	Lines() ([]string, error)
+	Close() error
+}
+
+// Engine is the engine of message-size sweeps. It is safe for concurrent use;
+// one engine per process serves all its tests.
+type Engine struct {
+	runtime link.Runtime
+	openLog func() (LogReader, error)
+	open    opener
+	bounds  bounds
+	share   time.Duration // for one size, where the flow states no duration
+}
+
+// bounds are the times after which a run does not wait any longer.
+type bounds struct {
+	leader   time.Duration // without progress, at the leader
+	follower time.Duration // at the follower: the leader notices first
+	pause    time.Duration // the leader may think so long beside: it reads a log, and shows a sample
+	batch    time.Duration // of a batch in all, at least
+	connect  time.Duration // for a new connection
+	grace    time.Duration // for a batch to end after Stop
+}
+
+// New returns the engine. openLog begins to read the kernel's log at its
+// present end; nil where there is no such log. Where it fails, the report warns
+// and has no log.
+func New(openLog func() (LogReader, error)) *Engine {
+	return &Engine{openLog: openLog, open: link.New, share: defaultShare, bounds: bounds{
+		leader: 5 * time.Second, follower: 15 * time.Second, pause: 5 * time.Second,
+		batch: 30 * time.Second, connect: 15 * time.Second, grace: 500 * time.Millisecond,
+	}}
+}
+
+// Name returns "pingpong".
+func (*Engine) Name() string { return Name }
+
+// Limits of a flow.
+const (
+	// maxSizes is what the session can report; maxFresh is below the most
+	// connections that it opens in a run.
+	maxSizes = 4096
+	maxFresh = 1900
+	// The segment sizes that Linux accepts: TCP_MIN_MSS and MAX_TCP_WINDOW,
+	// include/net/tcp.h.
+	minMSS = 88
+	maxMSS = 32767
+)
+
+// Validate reports every fault of f at once, joined.
+//
+// There are 1 to 4096 sizes (1900 with Fresh) from 1 byte to 1 GiB. Duration,
+// where it is given, is shared by the sizes and bounds the whole pass. A sweep
+// has one stream per direction, no warm-up of its own and no byte count.
+func (*Engine) Validate(f model.Flow) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
+	check(f.Direction == model.To || f.Direction == model.From || f.Direction == model.Both, "direction %q is none of to, from, both", f.Direction)
+	check(f.Streams >= 0 && f.Streams <= 1, "%d streams: a sweep has one", f.Streams)
+	check(f.Duration >= 0, "duration %v is negative", f.Duration)
+	check(f.Omit == 0, "omit %v: each size warms up by itself", f.Omit)
+	check(f.Bytes == 0, "%d bytes: a sweep has sizes instead", f.Bytes)
+	check(f.Block == 0, "block of %d bytes: a sweep has sizes instead", f.Block)
+	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	check(f.MSS == 0 || f.MSS >= minMSS && f.MSS <= maxMSS, "segment size of %d bytes: not between %d and %d", f.MSS, minMSS, maxMSS)
+	if f.Sweep == nil {
+		check(false, "no sizes to sweep")
+		return errors.Join(faults...)
+	}
+	s := f.Sweep
+	_, known := modeOf(s.Mode)
+	check(known, "mode %q is none of %s, %s, %s", s.Mode, model.SweepPingPong, model.SweepBoth, model.SweepStream)
+	check(len(s.Sizes) > 0 && len(s.Sizes) <= maxSizes, "%d sizes: not between 1 and %d", len(s.Sizes), maxSizes)
+	check(!s.Fresh || len(s.Sizes) <= maxFresh, "%d sizes with a new connection for each: at most %d", len(s.Sizes), maxFresh)
+	for _, n := range s.Sizes {
+		if n < 1 || n > maxSize {
+			check(false, "size of %d bytes: not between 1 and %d", n, maxSize)
+			break
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Prepare opens the first connection of f and returns the test.
+func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	if err := e.Validate(f); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	m, _ := modeOf(f.Sweep.Mode)
+	t := &test{
+		engine: e, env: env, flow: f, mode: m,
+		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+	}
+	t.direction = f.Direction
+	if f.Direction == model.Both {
+		t.direction = model.To
+	}
+	t.leads = t.direction.Sender() == env.Host
+	var largest units.Bytes
+	for _, n := range f.Sweep.Sizes {
+		largest = max(largest, n)
+	}
+	t.out, t.in = payload(int(largest)), make([]byte, largest)
+	if err := t.connect(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}

@@ -1,0 +1,255 @@
+package pingpong
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/pingpong/link"
+)
+
+func TestSweep(t *testing.T) {
+	sizes := []units.Bytes{4096, 1, 1 << 20, 4096, 3}
+	for _, d := range []model.Direction{model.To, model.From, model.Both} {
+		for _, m := range []string{"", model.SweepBoth, model.SweepStream} {
+			for _, spin := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%t", d, m, spin), func(t *testing.T) {
+					w := newWire(t)
+					e := New(nil)
+					e.share = 20 * time.Millisecond
+					near, far := prepare(t, e, w, sweepOf(d, model.Sweep{Mode: m, Spin: spin}, sizes...))
+					conduct(t, near, far)
+					leader, follower := near, far
+					if d == model.From {
+						leader, follower = far, near
+					}
+					checkPoints(t, leader.report, sizes)
+					checkSamples(t, leader, d)
+					if len(follower.report.Points) != 0 || len(follower.taken()) != 0 {
+						t.Errorf("the follower reports %+v", follower.report.Points)
+					}
+					for _, e := range []*side{near, far} {
+						if len(e.report.Warnings) != 0 || e.report.CPUWindow <= 0 || e.report.CPUUser+e.report.CPUSystem <= 0 || e.report.Waiting == "" {
+							t.Errorf("report %+v", e.report)
+						}
+					}
+					if w.opened != 1 {
+						t.Errorf("%d connections, want 1", w.opened)
+					}
+				})
+			}
+		}
+	}
+}
+
+// checkPoints demands a complete point for each size.
+func checkPoints(t *testing.T, r model.EndReport, sizes []units.Bytes) {
+	t.Helper()
+	var got []units.Bytes
+	for _, p := range r.Points {
+		got = append(got, p.Size)
+		if p.Rounds < 1 || len(p.Trials) == 0 || len(p.Trials) > trials || p.Stalled || p.Log != nil {
+			t.Errorf("point %+v", p)
+		}
+		for _, trial := range p.Trials {
+			if trial <= 0 || trial > time.Second {
+				t.Errorf("%v: a message took %v", p.Size, trial)
+			}
+		}
+	}
+	if !slices.Equal(got, sizes) {
+		t.Errorf("sizes %v, want %v", got, sizes)
+	}
+}
+
+// checkSamples demands a sample for each point, one after the other.
+func checkSamples(t *testing.T, e *side, d model.Direction) {
+	t.Helper()
+	if d == model.Both {
+		d = model.To
+	}
+	samples, next := e.taken(), time.Duration(0)
+	if len(samples) != len(e.report.Points) {
+		t.Fatalf("%d samples of %d points", len(samples), len(e.report.Points))
+	}
+	for i, s := range samples {
+		if s.Metric != model.LatencyP50 || s.Direction != d || s.Start < next || s.Length <= 0 ||
+			s.Value != middle(e.report.Points[i].Trials).Seconds() {
+			t.Errorf("sample %+v", s)
+		}
+		next = s.Start + s.Length
+	}
+}
+
+func TestFreshConnectionForEachSize(t *testing.T) {
+	sizes := []units.Bytes{1, 100, 1, 5000}
+	w := newWire(t)
+	f := sweepOf(model.To, model.Sweep{Fresh: true}, sizes...)
+	e := New(nil)
+	e.share = 20 * time.Millisecond
+	near, far := prepare(t, e, w, f)
+	conduct(t, near, far)
+	checkPoints(t, near.report, sizes)
+	if w.opened != len(sizes) || len(near.report.Warnings)+len(far.report.Warnings) != 0 {
+		t.Errorf("%d connections of %d sizes, warnings %q %q", w.opened, len(sizes), near.report.Warnings, far.report.Warnings)
+	}
+}
+
+// TestLargeMessagesBothWays sends what no buffer holds, at the same time.
+func TestLargeMessagesBothWays(t *testing.T) {
+	for _, window := range []units.Bytes{0, 64 << 10} {
+		f := sweepOf(model.To, model.Sweep{Mode: model.SweepBoth}, 8<<20)
+		f.Window = window
+		near, far := prepare(t, New(nil), newWire(t), f)
+		conduct(t, near, far)
+		checkPoints(t, near.report, f.Sweep.Sizes)
+	}
+}
+
+// TestLargerTakesLonger holds the times of sizes a factor 1000 apart against
+// each other, in every mode.
+func TestLargerTakesLonger(t *testing.T) {
+	for _, m := range []string{model.SweepPingPong, model.SweepBoth, model.SweepStream} {
+		f := sweepOf(model.To, model.Sweep{Mode: m}, 4<<20, 4<<10)
+		near, far := prepare(t, New(nil), newWire(t), f)
+		conduct(t, near, far)
+		checkPoints(t, near.report, f.Sweep.Sizes)
+		large, small := middle(near.report.Points[0].Trials), middle(near.report.Points[1].Trials)
+		if large < 4*small { // 1024 times the bytes
+			t.Errorf("%s: 4 MiB took %v, 4 KiB took %v", m, large, small)
+		}
+	}
+}
+
+// TestTimeIsUp: the duration bounds the pass, whatever is left.
+func TestTimeIsUp(t *testing.T) {
+	sizes := slices.Repeat([]units.Bytes{1}, 1000)
+	f := sweepOf(model.To, model.Sweep{}, sizes...)
+	f.Duration = 100 * time.Millisecond
+	near, far := prepare(t, New(nil), newWire(t), f)
+	conduct(t, near, far)
+	n := len(near.report.Points)
+	if n == 0 || n == len(sizes) || !strings.Contains(strings.Join(near.report.Warnings, "\n"), "the time is over") {
+		t.Errorf("%d points, warnings %q", n, near.report.Warnings)
+	}
+	if near.report.CPUWindow > 10*f.Duration {
+		t.Errorf("took %v, planned %v", near.report.CPUWindow, f.Duration)
+	}
+}
+
+// TestPoller runs every mode the way that systems other than Linux do.
+func TestPoller(t *testing.T) {
+	e := New(nil)
+	e.share = 20 * time.Millisecond
+	e.open = func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil }
+	for _, m := range []string{model.SweepPingPong, model.SweepBoth, model.SweepStream} {
+		f := sweepOf(model.To, model.Sweep{Mode: m, Spin: true}, 1, 2<<20, 100)
+		near, far := prepare(t, e, newWire(t), f)
+		conduct(t, near, far)
+		checkPoints(t, near.report, f.Sweep.Sizes)
+		if w := near.report.Warnings; near.report.Waiting != "poller" || len(w) != 1 || !strings.Contains(w[0], "polling is not possible") {
+			t.Errorf("waiting %q, warnings %q", near.report.Waiting, w)
+		}
+	}
+}
+
+// kernelLog is a log that has a line for each call but the first.
+type kernelLog struct{ calls int }
+
+func (l *kernelLog) Lines() ([]string, error) {
+	l.calls++
+	if l.calls == 1 {
+		return nil, nil
+	}
+	return []string{fmt.Sprintf("eth0: TX underrun %d", l.calls)}, nil
+}
+
+func (*kernelLog) Close() error { return nil }
+
+func TestKernelLogGoesToItsSize(t *testing.T) {
+	e := New(func() (LogReader, error) { return &kernelLog{}, nil })
+	e.share = 20 * time.Millisecond
+	near, far := prepare(t, e, newWire(t), sweepOf(model.To, model.Sweep{}, 1, 2, 3))
+	conduct(t, near, far)
+	checkLogs(t, near.report.Points, "1:0 2:1 3:1")
+	// The follower has only points with a log. It looks for the first time
+	// before the first size.
+	checkLogs(t, far.report.Points, "1:1 2:1 3:1")
+	for _, p := range far.report.Points {
+		if p.Rounds != 0 || p.Trials != nil {
+			t.Errorf("follower's point %+v", p)
+		}
+	}
+}
+
+func checkLogs(t *testing.T, points []model.Point, want string) {
+	t.Helper()
+	var got []string
+	for _, p := range points {
+		got = append(got, fmt.Sprintf("%d:%d", p.Size, len(p.Log)))
+	}
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("lines of sizes %q, want %q", s, want)
+	}
+}
+
+func TestKernelLogThatCannotBeRead(t *testing.T) {
+	e := New(func() (LogReader, error) { return nil, fmt.Errorf("open log: not allowed") })
+	near, far := prepare(t, e, newWire(t), sweepOf(model.To, model.Sweep{}, 1))
+	conduct(t, near, far)
+	for _, s := range []*side{near, far} {
+		if len(s.report.Warnings) != 1 || !strings.Contains(s.report.Warnings[0], "not allowed") {
+			t.Errorf("warnings %q", s.report.Warnings)
+		}
+	}
+}
+
+func TestValidateNamesEveryFault(t *testing.T) {
+	good := sweepOf(model.Both, model.Sweep{Mode: model.SweepStream, Fresh: true, Spin: true}, 1, maxSize)
+	good.Streams, good.Window, good.MSS = 1, 1<<20, 1448
+	if err := New(nil).Validate(good); err != nil {
+		t.Errorf("a good flow: %v", err)
+	}
+	bad := model.Flow{
+		Engine: "udp", Direction: "up", Streams: 2, Duration: -1, Omit: 1, Bytes: 1, Block: 1, Window: -1, MSS: 1,
+		Sweep: &model.Sweep{Mode: "x", Fresh: true, Sizes: slices.Repeat([]units.Bytes{0}, 5000)},
+	}
+	err := New(nil).Validate(bad)
+	if err == nil {
+		t.Fatal("a bad flow is valid")
+	}
+	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes:", "block", "window", "segment", "mode", "5000 sizes: not", "new connection", "0 bytes"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	for _, f := range []model.Flow{{Direction: model.To}, sweepOf(model.To, model.Sweep{}), sweepOf(model.To, model.Sweep{}, maxSize+1)} {
+		if New(nil).Validate(f) == nil {
+			t.Errorf("valid: %+v", f)
+		}
+	}
+}
+
+func TestLimitFollowsTheSizesBefore(t *testing.T) {
+	s := sweep{run: &run{test: &test{engine: New(nil)}}}
+	if got := s.limit(1<<20, 1); got != 30*time.Second {
+		t.Errorf("without a size before: %v", got)
+	}
+	s.report.Points = []model.Point{
+		{Size: 1, Trials: []time.Duration{10 * time.Millisecond}},
+		{Size: 1000, Trials: []time.Duration{2 * time.Second, time.Second, 3 * time.Second}},
+		{Size: 2000, Stalled: true},
+	}
+	// 1000 bytes in 2 s cost less per byte than 1 byte in 10 ms does.
+	if got, want := s.limit(4000, 1), 10*2*4*2*time.Second; got != want {
+		t.Errorf("4000 bytes: %v, want %v", got, want)
+	}
+	if got := s.limit(1<<30, maxRounds); got != maxBatch {
+		t.Errorf("1 GiB: %v, want %v", got, maxBatch)
+	}
+}

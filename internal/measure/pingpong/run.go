@@ -1,0 +1,297 @@
+package pingpong
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/sockio"
+)
+
+// opener makes a link of a connection.
+type opener func(c *net.TCPConn, spin bool) (*link.Link, error)
+
+// test is one end of one run.
+type test struct {
+	engine    *Engine
+	env       engine.Env
+	flow      model.Flow
+	mode      mode
+	direction model.Direction // in which the leader sends first
+	leads     bool
+	out, in   []byte
+
+	stop     chan struct{} // closed by Stop
+	measured chan struct{}
+	ended    chan struct{} // closed when Run has returned
+
+	mu       sync.Mutex
+	link     *link.Link // nil when there is no connection
+	broken   bool       // every link is to be interrupted
+	stopped  bool
+	started  bool
+	closed   bool
+	warnings []string
+}
+
+// Measured implements engine.Test.
+func (t *test) Measured() <-chan struct{} { return t.measured }
+
+// Stop implements engine.Test. A batch on its way may end first, so that the
+// other end can be told.
+func (t *test) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped = true
+		close(t.stop)
+	}
+}
+
+// Close implements engine.Test. It waits for Run.
+func (t *test) Close() error {
+	t.Stop()
+	t.interrupt()
+	t.mu.Lock()
+	t.closed = true
+	started := t.started
+	t.mu.Unlock()
+	if started {
+		<-t.ended
+	}
+	return t.disconnect()
+}
+
+// interrupt ends whatever waits on the present link and every later one.
+func (t *test) interrupt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.broken = true
+	if t.link != nil {
+		t.link.Interrupt()
+	}
+}
+
+// isStopped reports whether Stop was called.
+func (t *test) isStopped() bool {
+	select {
+	case <-t.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// warn adds a warning to the report, once.
+func (t *test) warn(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(t.warnings, text) {
+		t.warnings = append(t.warnings, text)
+	}
+}
+
+// connect opens the next connection.
+func (t *test) connect(ctx context.Context) error {
+	opened, err := t.env.Open(ctx, 1, engine.SocketOptions{
+		Window: int(t.flow.Window), MSS: t.flow.MSS, NoDelay: !t.flow.Nagle, Congestion: t.congestion(),
+	})
+	if err != nil {
+		return fmt.Errorf("open connection: %w", err)
+	}
+	if len(opened.Conns) != 1 {
+		for _, c := range opened.Conns {
+			err = errors.Join(err, c.Close())
+		}
+		return errors.Join(fmt.Errorf("open connection: got %d", len(opened.Conns)), err)
+	}
+	l, err := t.engine.open(opened.Conns[0], t.flow.Sweep.Spin)
+	if err != nil {
+		return errors.Join(fmt.Errorf("open connection: %w", err), opened.Conns[0].Close())
+	}
+	for _, w := range opened.Warnings {
+		t.warn("%s", w)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.link = l
+	if t.broken {
+		l.Interrupt()
+	}
+	return nil
+}
+
+// congestion is the algorithm of this end, which is a sender in every mode but
+// that of the stream's follower.
+func (t *test) congestion() string {
+	if t.mode == stream && !t.leads {
+		return ""
+	}
+	return t.flow.Congestion
+}
+
+// disconnect closes the present connection, if there is one.
+func (t *test) disconnect() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.link == nil {
+		return nil
+	}
+	l := t.link
+	t.link = nil
+	return l.Close()
+}
+
+// reconnect replaces the present connection by the next one.
+func (t *test) reconnect(ctx context.Context) error {
+	// What a connection says that is given up does not matter.
+	_ = t.disconnect()
+	ctx, cancel := context.WithTimeout(ctx, t.engine.bounds.connect)
+	defer cancel()
+	return t.connect(ctx)
+}
+
+// peer returns the protocol over the present connection.
+func (t *test) peer() *peer { return &peer{link: t.link, out: t.out, in: t.in} }
+
+// Run implements engine.Test. It may be called once.
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	t.mu.Lock()
+	if t.started || t.closed {
+		t.mu.Unlock()
+		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	}
+	t.started = true
+	t.mu.Unlock()
+	defer close(t.ended)
+	defer close(t.measured)
+	ctx, cancel := context.WithCancel(ctx)
+	defer t.watch(ctx)()
+	defer cancel()
+
+	threads := 0
+	if t.link.Waiting() != "poller" {
+		threads = 1
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+	}
+	defer t.engine.runtime.Hold(threads)()
+	r := &run{test: t, emit: emit, report: model.EndReport{Host: t.env.Host, Waiting: t.link.Waiting()}}
+	if t.flow.Sweep.Spin && r.report.Waiting != "polling thread" {
+		t.warn("waiting by polling is not possible on %s: %s", runtime.GOOS, r.report.Waiting)
+	}
+	defer r.openLog()()
+	r.start, r.opened = time.Now(), readCPU()
+	var err error
+	if t.leads {
+		err = r.lead(ctx)
+	} else {
+		err = r.follow(ctx)
+	}
+	r.account()
+	r.report.Warnings = t.warnings
+	return r.report, err
+}
+
+// watch interrupts a run whose ctx ends, or that goes on too long after Stop.
+// The function that it returns waits for it.
+func (t *test) watch(ctx context.Context) (wait func()) {
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+			t.interrupt()
+			return
+		case <-t.stop:
+		}
+		grace := time.NewTimer(t.engine.bounds.grace)
+		defer grace.Stop()
+		select {
+		case <-ctx.Done():
+		case <-grace.C:
+		}
+		t.interrupt()
+	})
+	return watching.Wait
+}
+
+// run is the course of one test.
+type run struct {
+	*test
+	emit   func([]model.Sample)
+	report model.EndReport
+	start  time.Time
+	opened cpuReading
+	log    LogReader // nil without
+}
+
+// openLog begins to read the kernel's log, and returns what ends that.
+func (r *run) openLog() (closeLog func()) {
+	none := func() {}
+	if r.engine.openLog == nil {
+		return none
+	}
+	log, err := r.engine.openLog()
+	if err != nil {
+		r.warn("the kernel's log is not read: %v", err)
+		return none
+	}
+	r.log = log
+	return func() { _ = log.Close() } // it was only read
+}
+
+// logged returns what the kernel logged since the last call.
+func (r *run) logged() []string {
+	if r.log == nil {
+		return nil
+	}
+	lines, err := r.log.Lines()
+	if err != nil {
+		r.warn("read the kernel's log: %v", err)
+	}
+	return lines
+}
+
+// cpuReading is a reading of the processor clocks.
+type cpuReading struct {
+	at      time.Time
+	process sockio.CPUTime
+	busy    fact.Of[time.Duration] // of the whole machine
+}
+
+func readCPU() cpuReading {
+	c := cpuReading{at: time.Now()}
+	// Unsupported nowhere that linerate runs; zero elsewhere.
+	c.process, _ = sockio.ProcessCPU()
+	busy, err := sockio.SystemCPU()
+	if err != nil {
+		c.busy = fact.Unknown[time.Duration](err.Error())
+	} else {
+		c.busy = fact.Known(busy, "/proc/stat")
+	}
+	return c
+}
+
+// account puts the CPU time of the run into the report.
+func (r *run) account() {
+	shut := readCPU()
+	used := shut.process.Sub(r.opened.process)
+	r.report.CPUUser, r.report.CPUSystem, r.report.CPUWindow = used.User, used.System, shut.at.Sub(r.opened.at)
+	before, known := r.opened.busy.Get()
+	after, also := shut.busy.Get()
+	if known && also && r.report.CPUWindow > 0 {
+		r.report.SystemBusy = fact.Known((after-before).Seconds()/r.report.CPUWindow.Seconds(), r.opened.busy.Source())
+	} else {
+		r.report.SystemBusy = fact.Unknown[float64](r.opened.busy.Reason())
+	}
+}
