@@ -1,0 +1,235 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// Place is where a datagram can get lost, in the order of its way.
+type Place string
+
+// The places. PlacePath is what no host counted: cables, switches, radio,
+// routers, and drops that a host does not count.
+const (
+	PlaceSendSocket   Place = "sender's socket"
+	PlaceSendQueue    Place = "sender's queueing discipline"
+	PlaceSendStack    Place = "sender's IP layer"
+	PlaceSendNIC      Place = "sender's interface"
+	PlacePath         Place = "path"
+	PlaceRecvWire     Place = "receiver's interface: broken frames"
+	PlaceRecvRing     Place = "receiver's ring"
+	PlaceRecvBacklog  Place = "receiver's backlog"
+	PlaceRecvDriver   Place = "receiver's driver or stack"
+	PlaceRecvFragment Place = "receiver's reassembly"
+	PlaceRecvStack    Place = "receiver's IP layer"
+	PlaceRecvSocket   Place = "receiver's socket buffer"
+	PlaceRecvMemory   Place = "receiver's UDP memory"
+	PlaceRecvChecksum Place = "receiver's socket: wrong checksums"
+	PlaceRecvPort     Place = "receiver's ports"
+)
+
+// Drops is what was counted at one place.
+type Drops struct {
+	Place Place      `json:"place"`
+	Host  model.Host `json:"host"`
+	// Count is how many packets the host counted there, of all its traffic; 0
+	// where it did not count. It is unknown where nobody looked.
+	Count fact.Of[int64] `json:"count"`
+	// AtLeast says that a train of joined datagrams counts once here, so that
+	// more may be lost than Count.
+	AtLeast bool `json:"at_least,omitempty"`
+	// Outside says that these datagrams are not among the lost: they were never
+	// sent, and the program knows it.
+	Outside bool `json:"outside,omitempty"`
+}
+
+// UDPLoss says where the datagrams of one direction of a run were lost.
+//
+// Counters belong to whole hosts, or to their network namespaces, and so to
+// all traffic: with other traffic a place may have counted drops of others.
+// Explained is therefore what the counts could explain, never more than Lost,
+// and the Path is at least what remains.
+type UDPLoss struct {
+	Direction model.Direction `json:"direction"`
+	Sent      fact.Of[int64]  `json:"sent"` // datagrams, as the sender counted
+	Lost      int64           `json:"lost"` // as the receiver counted
+	Drops     []Drops         `json:"drops"`
+	Counted   int64           `json:"counted"`   // sum over Drops that are not Outside
+	Explained int64           `json:"explained"` // Counted, at most Lost
+	Path      int64           `json:"path"`      // Lost without Explained: the path, or not counted
+}
+
+// place says which counters speak of a place.
+type place struct {
+	where   Place
+	sender  bool
+	group   string     // that must have been read, see package host/watch
+	names   []string   // summed, over all that Of says
+	largest bool       // the names count the same thing, drivers use one of them
+	without []string   // places counted before, whose packets these names count too
+	train   trainCount // whether trains count once
+}
+
+type trainCount int
+
+const (
+	singly    trainCount = iota
+	segmented            // where the sender used UDP_SEGMENT
+	coalesced            // where the receiver's kernel joined datagrams
+)
+
+// places lists where Linux counts, in the order of the way. What a name counts
+// beyond its own place is taken off:
+//   - Ip OutDiscards counts what the queueing discipline refused
+//     (net/ipv4/ip_output.c ip_send_skb);
+//   - rx_dropped counts what the backlog refused (net/core/dev.c
+//     enqueue_to_backlog).
+//
+// UDP SndbufErrors is not used: it counts each try of a program that finds the
+// socket full and tries again (net/ipv4/udp.c udp_sendmsg).
+func places() []place {
+	return []place{
+		{where: PlaceSendQueue, sender: true, group: "qdisc", names: []string{"qdisc_dropped"}, train: segmented},
+		{where: PlaceSendStack, sender: true, group: "ip", names: []string{"ip_out_discards"}, without: []string{"qdisc_dropped"}, train: segmented},
+		{where: PlaceSendNIC, sender: true, group: "nic", names: []string{"nic_tx_dropped", "nic_tx_errors"}, train: segmented},
+		{where: PlaceRecvWire, group: "nic", names: []string{"nic_rx_crc_errors", "nic_rx_frame_errors", "nic_rx_length_errors"}},
+		{where: PlaceRecvRing, group: "nic", names: []string{"nic_rx_missed", "nic_rx_fifo_errors", "nic_rx_over_errors"}, largest: true},
+		{where: PlaceRecvBacklog, group: "softnet", names: []string{"softnet_dropped"}, train: coalesced},
+		{where: PlaceRecvDriver, group: "nic", names: []string{"nic_rx_dropped"}, without: []string{"softnet_dropped"}, train: coalesced},
+		{where: PlaceRecvFragment, group: "ip", names: []string{"ip_reassembly_failures"}},
+		{where: PlaceRecvStack, group: "ip", names: []string{"ip_in_discards"}, train: coalesced},
+		{where: PlaceRecvSocket, group: "udp", names: []string{"udp_receive_buffer_errors"}, train: coalesced},
+		{where: PlaceRecvMemory, group: "udp", names: []string{"udp_memory_errors"}, train: coalesced},
+		{where: PlaceRecvChecksum, group: "udp", names: []string{"udp_checksum_errors"}},
+		{where: PlaceRecvPort, group: "udp", names: []string{"udp_no_port"}},
+	}
+}
+
+// UDPCounters lists the names of the counters that LocateUDP looks at.
+func UDPCounters() []string {
+	out := []string{readCounters}
+	for _, p := range places() {
+		out = append(out, p.names...)
+	}
+	return out
+}
+
+// readCounters is the counter that says which groups of counters were read.
+const readCounters = "counters_read"
+
+// tally is an end's counters, added up over interfaces, cores and families.
+type tally struct {
+	sum    map[string]int64
+	groups map[string]bool // that were read
+}
+
+func newTally(e *model.EndReport) tally {
+	t := tally{sum: map[string]int64{}, groups: map[string]bool{}}
+	if e == nil {
+		return t
+	}
+	for _, c := range e.Counters {
+		if c.Name == readCounters {
+			t.groups[c.Of] = c.Value > 0
+		} else if c.Value > 0 {
+			t.sum[c.Name] += c.Value
+		}
+	}
+	return t
+}
+
+// count returns what was counted at p.
+func (t tally) count(p place) fact.Of[int64] {
+	if !t.groups[p.group] {
+		return fact.Unknown[int64]("counters of " + p.group + " were not read")
+	}
+	var n int64
+	for _, name := range p.names {
+		if p.largest {
+			n = max(n, t.sum[name])
+		} else {
+			n += t.sum[name]
+		}
+	}
+	for _, name := range p.without {
+		n -= t.sum[name]
+	}
+	return fact.Known(max(0, n), strings.Join(p.names, " + "))
+}
+
+// LocateUDP says where the datagrams of direction d of run r were lost. It
+// reports false where the receiver did not count datagrams.
+func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
+	var ends [2]*model.EndReport // sender, receiver
+	var flows [2]*model.UDPSummary
+	for i := range r.Ends {
+		for _, f := range r.Ends[i].Flows {
+			if f.Direction == d && f.UDP != nil {
+				k := 0
+				if f.Role == model.Receiver {
+					k = 1
+				}
+				ends[k], flows[k] = &r.Ends[i], f.UDP
+			}
+		}
+	}
+	from, to := flows[0], flows[1]
+	if to == nil {
+		return UDPLoss{}, false
+	}
+	// An end without a report of its own flow may still have counters.
+	for i := range r.Ends {
+		if r.Ends[i].Host == d.Sender() && ends[0] == nil {
+			ends[0] = &r.Ends[i]
+		}
+	}
+	l := UDPLoss{Direction: d, Lost: max(0, to.Lost), Sent: fact.Unknown[int64]("the sender did not report")}
+	if from != nil {
+		l.Sent = fact.Known(from.Sent, "sender")
+		l.Drops = append(l.Drops, Drops{Place: PlaceSendSocket, Host: d.Sender(), Count: fact.Known(from.Refused, "sender"), Outside: true})
+	}
+	tallies := [2]tally{newTally(ends[0]), newTally(ends[1])}
+	for _, p := range places() {
+		one := Drops{Place: p.where, Host: d.Receiver(), Count: tallies[1].count(p)}
+		if p.sender {
+			one.Host, one.Count = d.Sender(), tallies[0].count(p)
+		}
+		one.AtLeast = (p.train == segmented && from != nil && from.Segmented) || (p.train == coalesced && to.Coalesced)
+		l.Counted += one.Count.Or(0)
+		l.Drops = append(l.Drops, one)
+	}
+	l.Explained = min(l.Counted, l.Lost)
+	l.Path = l.Lost - l.Explained
+	return l, true
+}
+
+// Share returns n as a share of the lost datagrams, at most 1; 0 when none
+// were lost.
+func (l UDPLoss) Share(n int64) float64 {
+	if l.Lost == 0 {
+		return 0
+	}
+	return min(1, float64(n)/float64(l.Lost))
+}
+
+// Unknown returns the places of which nobody knows whether they lost anything.
+func (l UDPLoss) Unknown() []Place {
+	var out []Place
+	for _, d := range l.Drops {
+		if !d.Count.IsKnown() {
+			out = append(out, d.Place)
+		}
+	}
+	return out
+}
+
+// plural returns "1 datagram", "2 datagrams".
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

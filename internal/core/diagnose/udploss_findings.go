@@ -1,0 +1,148 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// lossShare is the least share of the lost datagrams, (p), that makes a place a
+// finding of its own.
+const lossShare = 0.05
+
+// advice is what is said of a place, and what could help there.
+type advice struct {
+	rule     string
+	limit    string
+	sentence string // after "12 of 30 lost datagrams "
+	knobs    []model.KnobID
+}
+
+func adviceFor(p Place) advice {
+	switch p {
+	case PlaceSendQueue:
+		return advice{"udp-send", "sender's queue", "were dropped by the queueing discipline in front of the sender's interface: it was sent more than the interface or its shaper lets out", []model.KnobID{"txqueuelen"}}
+	case PlaceSendStack:
+		return advice{"udp-send", "sender's queue", "were dropped in the sender below its socket, for lack of memory or room", []model.KnobID{"txqueuelen"}}
+	case PlaceSendNIC:
+		return advice{"udp-send", "sender's interface", "were dropped by the sender's interface or its driver", nil}
+	case PlaceRecvWire:
+		return advice{"B04", "broken frames", "reached the receiver's interface broken: cable, optics, duplex or a frame longer than it takes", nil}
+	case PlaceRecvRing:
+		return advice{"B17", "receive ring", "found no free buffer in the receiver's ring: it is too short, or its core too slow", []model.KnobID{"nic.ring.rx", "irq_affinity"}}
+	case PlaceRecvBacklog:
+		return advice{"B17", "receive backlog", "found the receiving core's backlog full", []model.KnobID{"rx.backlog", "irq_affinity"}}
+	case PlaceRecvDriver:
+		return advice{"B17", "receiver's driver", "were dropped by the receiver's driver or before its IP layer", []model.KnobID{"nic.ring.rx"}}
+	case PlaceRecvFragment:
+		return advice{"B17", "fragments", "arrived without all their fragments: losing one fragment loses the datagram", []model.KnobID{"block", "link.mtu"}}
+	case PlaceRecvStack:
+		return advice{"B17", "receiver's memory", "were dropped by the receiver's IP layer for lack of memory", nil}
+	case PlaceRecvSocket:
+		return advice{"B17", "socket buffer", "found the receiving socket's buffer full: the program did not read in time", []model.KnobID{"window", "socket.buffer_max"}}
+	case PlaceRecvMemory:
+		return advice{"B17", "UDP memory", "found the memory of all UDP sockets of the receiver used up", nil}
+	case PlaceRecvChecksum:
+		return advice{"B04", "checksums", "had a wrong checksum", nil}
+	case PlaceRecvPort:
+		return advice{"B32", "closed port", "came for a port where nobody listened any more", nil}
+	case PlacePath:
+		return advice{"B06", "path", "were counted by neither host: the path lost them, or a part of a host that does not count", nil}
+	default:
+		return advice{"udp-send", "sender's socket", "were refused by the sender's kernel", nil}
+	}
+}
+
+// Findings returns what to say of the loss, the largest part first; nothing
+// when nothing was lost or refused.
+func (l UDPLoss) Findings() []model.Finding {
+	type part struct {
+		drops Drops
+		n     int64
+	}
+	var parts []part
+	for _, d := range l.Drops {
+		n := d.Count.Or(0)
+		if n == 0 || (!d.Outside && (l.Lost == 0 || l.Share(n) < lossShare)) {
+			continue
+		}
+		parts = append(parts, part{d, n})
+	}
+	if l.Path > 0 && l.Share(l.Path) >= lossShare {
+		parts = append(parts, part{Drops{Place: PlacePath, Host: l.Direction.Sender()}, l.Path})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int {
+		if a.drops.Outside != b.drops.Outside { // what is not lost comes last
+			if a.drops.Outside {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(b.n, a.n)
+	})
+	var out []model.Finding
+	for _, p := range parts {
+		out = append(out, l.finding(p.drops, p.n))
+	}
+	return out
+}
+
+func (l UDPLoss) finding(d Drops, n int64) model.Finding {
+	a := adviceFor(d.Place)
+	f := model.Finding{Rule: a.rule, Direction: l.Direction, Host: d.Host, Limit: a.limit, Knobs: a.knobs}
+	switch {
+	case d.Outside:
+		f.Share = fact.Unknown[float64]("these datagrams were never sent")
+		f.Evidence = fmt.Sprintf("%s refused by the sender's kernel: no room or no route; not among the lost", plural(n, "datagram"))
+		return f
+	case d.Place == PlacePath:
+		f.Share = fact.Known(l.Share(n), "lost without what the hosts counted")
+	default:
+		f.Share = fact.Known(l.Share(n), d.Count.Source())
+	}
+	f.Evidence = l.amount(d, n) + " " + a.sentence + l.caution(d)
+	return f
+}
+
+// amount says how many, and of how many.
+func (l UDPLoss) amount(d Drops, n int64) string {
+	switch {
+	case d.AtLeast:
+		return fmt.Sprintf("of %s, at least %d (trains count once)", plural(l.Lost, "lost datagram"), min(n, l.Lost))
+	case n > l.Lost:
+		return fmt.Sprintf("%d packets, of which %s may be a part,", n, plural(l.Lost, "lost datagram"))
+	default:
+		return fmt.Sprintf("%d of %s", n, plural(l.Lost, "lost datagram"))
+	}
+}
+
+// caution says what makes the number less sure.
+func (l UDPLoss) caution(d Drops) string {
+	var notes []string
+	if d.Place == PlacePath {
+		if unknown := l.Unknown(); len(unknown) > 0 {
+			notes = append(notes, "nobody looked at "+list(unknown))
+		}
+		if slices.ContainsFunc(l.Drops, func(o Drops) bool { return o.AtLeast && o.Count.Or(0) > 0 }) {
+			notes = append(notes, "trains that count once may hide more at the hosts")
+		}
+	} else if l.Counted > l.Lost {
+		notes = append(notes, fmt.Sprintf("the hosts counted %s, more than were lost, so other traffic was dropped too or a datagram was counted as several fragments", plural(l.Counted, "drop")))
+	}
+	if len(notes) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(notes, "; ")
+}
+
+func list(all []Place) string {
+	words := make([]string, len(all))
+	for i, p := range all {
+		words[i] = "the " + string(p)
+	}
+	return strings.Join(words, ", ")
+}

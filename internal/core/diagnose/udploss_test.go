@@ -1,0 +1,226 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+)
+
+// looked says that an end read its counters of these groups.
+func looked(groups ...string) []model.Counter {
+	var out []model.Counter
+	for _, g := range groups {
+		out = append(out, model.Counter{Name: "counters_read", Of: g, Value: 3})
+	}
+	return out
+}
+
+func everything() []model.Counter { return looked("ip", "udp", "tcp", "nic", "softnet", "qdisc") }
+
+func counted(base []model.Counter, pairs ...any) []model.Counter {
+	for i := 0; i < len(pairs); i += 2 {
+		name, of, _ := strings.Cut(pairs[i].(string), "/")
+		base = append(base, model.Counter{Name: name, Of: of, Value: int64(pairs[i+1].(int))})
+	}
+	return base
+}
+
+// udpRun is a run of direction To.
+func udpRun(sender, receiver model.UDPSummary, from, to []model.Counter) model.Run {
+	return model.Run{Ends: []model.EndReport{
+		{Host: model.Near, Counters: from, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, UDP: &sender}}},
+		{Host: model.Far, Counters: to, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, UDP: &receiver}}},
+	}}
+}
+
+func TestLocateUDP(t *testing.T) {
+	sent := model.UDPSummary{Sent: 1000}
+	lost := model.UDPSummary{Received: 900, Lost: 100}
+	for _, c := range []struct {
+		name      string
+		run       model.Run
+		where     map[Place]int64 // counts that are not 0
+		explained int64
+		unknown   int // places
+		limits    []string
+		says      []string // parts of the findings' sentences
+	}{
+		{
+			name: "socket buffer", run: udpRun(sent, lost, everything(), counted(everything(), "udp_receive_buffer_errors", 60, "udp_receive_buffer_errors/IPv6", 40)),
+			where: map[Place]int64{PlaceRecvSocket: 100}, explained: 100,
+			limits: []string{"socket buffer"}, says: []string{"100 of 100 lost datagrams found the receiving socket's buffer full"},
+		},
+		{
+			name: "nothing counted is the path", run: udpRun(sent, lost, everything(), everything()),
+			limits: []string{"path"}, says: []string{"100 of 100 lost datagrams were counted by neither host"},
+		},
+		{
+			name: "nobody looked", run: udpRun(sent, lost, nil, nil), unknown: len(places()),
+			limits: []string{"path"}, says: []string{"nobody looked at the sender's queueing discipline"},
+		},
+		{
+			name: "only the receiver looked at UDP", run: udpRun(sent, lost, nil, counted(looked("udp"), "udp_receive_buffer_errors", 30)),
+			where: map[Place]int64{PlaceRecvSocket: 30}, explained: 30, unknown: len(places()) - 4,
+			limits: []string{"path", "socket buffer"}, says: []string{"nobody looked at", "30 of 100 lost"},
+		},
+		{
+			name: "counters of groups that were not read are not believed to be zero",
+			run:  udpRun(sent, lost, counted(looked("udp"), "qdisc_dropped/eth0", 100), everything()),
+			// qdisc_dropped without its group cannot come from package watch.
+			unknown: 3, limits: []string{"path"}, says: []string{"nobody looked at the sender's queueing discipline, the sender's IP layer, the sender's interface"},
+		},
+		{
+			name: "queue of the sender, counted three times",
+			run: udpRun(sent, lost, counted(everything(), "qdisc_dropped/eth0", 95, "ip_out_discards", 95, "udp_send_buffer_errors", 95),
+				everything()),
+			where: map[Place]int64{PlaceSendQueue: 95}, explained: 95,
+			limits: []string{"sender's queue", "path"}, says: []string{"95 of 100 lost datagrams were dropped by the queueing discipline", "5 of 100"},
+		},
+		{
+			name:  "without a queueing discipline the IP layer counts",
+			run:   udpRun(sent, lost, counted(looked("ip", "udp"), "ip_out_discards", 40, "ip_out_discards/IPv6", 60), everything()),
+			where: map[Place]int64{PlaceSendStack: 100}, explained: 100, unknown: 2,
+			limits: []string{"sender's queue"}, says: []string{"below its socket"},
+		},
+		{
+			name:  "the backlog shows at the interface too",
+			run:   udpRun(sent, lost, everything(), counted(everything(), "softnet_dropped/cpu0", 30, "softnet_dropped/cpu1", 40, "nic_rx_dropped/eth0", 75)),
+			where: map[Place]int64{PlaceRecvBacklog: 70, PlaceRecvDriver: 5}, explained: 75,
+			limits: []string{"receive backlog", "path", "receiver's driver"},
+		},
+		{
+			name:  "drivers that count a full ring twice",
+			run:   udpRun(sent, lost, everything(), counted(everything(), "nic_rx_missed/eth0", 80, "nic_rx_fifo_errors/eth0", 80)),
+			where: map[Place]int64{PlaceRecvRing: 80}, explained: 80,
+			limits: []string{"receive ring", "path"},
+		},
+		{
+			name:  "everywhere a little",
+			run:   udpRun(sent, lost, counted(everything(), "nic_tx_dropped/eth0", 20), counted(everything(), "nic_rx_missed/eth0", 30, "udp_receive_buffer_errors", 40, "nic_rx_crc_errors/eth0", 1)),
+			where: map[Place]int64{PlaceSendNIC: 20, PlaceRecvRing: 30, PlaceRecvSocket: 40, PlaceRecvWire: 1}, explained: 91,
+			limits: []string{"socket buffer", "receive ring", "sender's interface", "path"},
+		},
+		{
+			name:  "other traffic was dropped too",
+			run:   udpRun(sent, lost, everything(), counted(everything(), "udp_receive_buffer_errors", 500)),
+			where: map[Place]int64{PlaceRecvSocket: 500}, explained: 100,
+			limits: []string{"socket buffer"}, says: []string{"500 packets, of which 100 lost datagrams may be a part", "more than were lost"},
+		},
+		{
+			name: "trains count once",
+			run: udpRun(model.UDPSummary{Sent: 1000, Segmented: true}, model.UDPSummary{Received: 900, Lost: 100, Coalesced: true},
+				everything(), counted(everything(), "udp_receive_buffer_errors", 10)),
+			where: map[Place]int64{PlaceRecvSocket: 10}, explained: 10,
+			limits: []string{"path", "socket buffer"}, says: []string{"trains that count once may hide more", "at least 10 (trains count once)"},
+		},
+		{
+			name:   "refused is not lost",
+			run:    udpRun(model.UDPSummary{Sent: 1000, Refused: 7}, model.UDPSummary{Received: 1000}, everything(), everything()),
+			where:  map[Place]int64{PlaceSendSocket: 7},
+			limits: []string{"sender's socket"}, says: []string{"7 datagrams refused by the sender's kernel"},
+		},
+		{
+			name:  "nothing lost: what others lost is no finding",
+			run:   udpRun(sent, model.UDPSummary{Received: 1000}, everything(), counted(everything(), "udp_receive_buffer_errors", 9)),
+			where: map[Place]int64{PlaceRecvSocket: 9},
+		},
+		{
+			name: "one", run: udpRun(sent, model.UDPSummary{Received: 999, Lost: 1}, everything(), counted(everything(), "udp_no_port", 1)),
+			where: map[Place]int64{PlaceRecvPort: 1}, explained: 1, limits: []string{"closed port"}, says: []string{"1 of 1 lost datagram came for a port"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, ok := LocateUDP(c.run, model.To)
+			if !ok {
+				t.Fatal("not located")
+			}
+			for _, d := range l.Drops {
+				if got := d.Count.Or(0); got != c.where[d.Place] {
+					t.Errorf("%s: %d, want %d", d.Place, got, c.where[d.Place])
+				}
+				if want := strings.HasPrefix(string(d.Place), "sender"); (d.Host == model.Near) != want {
+					t.Errorf("%s is at host %s", d.Place, d.Host)
+				}
+			}
+			if l.Explained != c.explained || l.Explained+l.Path != l.Lost || len(l.Unknown()) != c.unknown {
+				t.Errorf("explained %d, path %d of %d, unknown %v", l.Explained, l.Path, l.Lost, l.Unknown())
+			}
+			var limits []string
+			var text strings.Builder
+			for _, f := range l.Findings() {
+				limits = append(limits, f.Limit)
+				text.WriteString(f.Evidence + "\n")
+			}
+			slices.Sort(limits)
+			slices.Sort(c.limits)
+			if !slices.Equal(limits, c.limits) {
+				t.Errorf("limits %q, want %q\n%s", limits, c.limits, text.String())
+			}
+			for _, part := range c.says {
+				if !strings.Contains(text.String(), part) {
+					t.Errorf("%q is not said in\n%s", part, text.String())
+				}
+			}
+		})
+	}
+}
+
+// TestLocateUDPMainFirst: the largest part is the first finding, whoever is to
+// blame, and the other direction blames the other host.
+func TestLocateUDPMainFirst(t *testing.T) {
+	r := model.Run{Ends: []model.EndReport{
+		{Host: model.Near, Counters: counted(everything(), "udp_receive_buffer_errors", 70), Flows: []model.FlowReport{
+			{Direction: model.From, Role: model.Receiver, UDP: &model.UDPSummary{Lost: 100}},
+		}},
+		{Host: model.Far, Counters: counted(everything(), "qdisc_dropped/eth0", 20)}, // it did not report its flow
+	}}
+	l, ok := LocateUDP(r, model.From)
+	if !ok || l.Sent.IsKnown() {
+		t.Fatalf("%+v, %v", l, ok)
+	}
+	f := l.Findings()
+	if len(f) != 3 || f[0].Limit != "socket buffer" || f[0].Host != model.Near || f[0].Share.Or(0) != 0.7 ||
+		f[1].Limit != "sender's queue" || f[1].Host != model.Far || f[2].Limit != "path" || f[2].Share.Or(0) != 0.1 {
+		t.Errorf("%+v", f)
+	}
+	if _, ok := LocateUDP(r, model.To); ok {
+		t.Error("a direction that nobody measured was located")
+	}
+}
+
+// TestLocateUDPLaws: whatever is counted, the parts add up, and more counting
+// never makes the path lose more.
+func TestLocateUDPLaws(t *testing.T) {
+	names := UDPCounters()[1:]
+	rapid.Check(t, func(t *rapid.T) {
+		lost := rapid.Int64Range(-5, 1000).Draw(t, "lost")
+		var ends [2][]model.Counter
+		for i := range ends {
+			ends[i] = everything()
+			for range rapid.IntRange(0, 8).Draw(t, "n") {
+				ends[i] = append(ends[i], model.Counter{Name: rapid.SampledFrom(names).Draw(t, "name"), Of: rapid.SampledFrom([]string{"", "eth0", "IPv6"}).Draw(t, "of"), Value: rapid.Int64Range(-3, 500).Draw(t, "value")})
+			}
+		}
+		summary := model.UDPSummary{Lost: lost}
+		l, ok := LocateUDP(udpRun(model.UDPSummary{}, summary, ends[0], ends[1]), model.To)
+		if !ok || l.Path < 0 || l.Explained < 0 || l.Explained+l.Path != max(0, lost) || l.Explained > l.Counted {
+			t.Fatalf("%+v", l)
+		}
+		for _, f := range l.Findings() {
+			if s, ok := f.Share.Get(); ok && (s < lossShare || s > 1) {
+				t.Fatalf("share %v of %s", s, f.Limit)
+			}
+			if f.Evidence == "" || f.Rule == "" || f.Limit == "" {
+				t.Fatalf("%+v", f)
+			}
+		}
+		less, _ := LocateUDP(udpRun(model.UDPSummary{}, summary, everything(), everything()), model.To)
+		if less.Path < l.Path {
+			t.Fatalf("counting made the path lose more: %d, %d", less.Path, l.Path)
+		}
+	})
+}
