@@ -1,0 +1,121 @@
+// Package kmsg tells what the kernel logged since a given moment: drivers
+// explain there why a network got slow, or stopped.
+package kmsg
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Limits of what is kept.
+const (
+	maxLines = 20  // of one call of Lines
+	maxText  = 300 // bytes of one line
+)
+
+// Reader reads the kernel's log from the moment when it was opened. It is not
+// safe for concurrent use.
+type Reader struct{ reader }
+
+// Open returns a reader that begins at the present end of the log. The error
+// wraps fs.ErrPermission where this user may not read it (on Linux without
+// CAP_SYSLOG, while kernel.dmesg_restrict is 1), and errors.ErrUnsupported
+// where there is no such log.
+func Open() (*Reader, error) {
+	r, err := open()
+	if err != nil {
+		return nil, fmt.Errorf("open kernel log: %w", err)
+	}
+	return &Reader{r}, nil
+}
+
+// Lines returns what the kernel itself logged since the last call, oldest
+// first, without what is only for debugging: at most 20 lines, and a last one
+// that says how many more there were. It does not wait.
+func (r *Reader) Lines() ([]string, error) { return collect(r.next) }
+
+// collect reads records from next until it returns nil.
+func collect(next func() ([]byte, error)) ([]string, error) {
+	var lines []string
+	more := 0
+	for {
+		b, err := next()
+		if err != nil {
+			return lines, fmt.Errorf("read kernel log: %w", err)
+		}
+		if b == nil {
+			break
+		}
+		rec, err := parse(b)
+		switch {
+		case err != nil:
+			return lines, fmt.Errorf("read kernel log: %w", err)
+		case rec.facility != kernel || rec.level > info || rec.text == "":
+		case len(lines) == maxLines:
+			more++
+		default:
+			lines = append(lines, rec.text)
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("… and %d more lines", more))
+	}
+	return lines, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() error { return r.close() }
+
+// The facility of the kernel and the last level that is not for debugging
+// (include/linux/kern_levels.h; syslog(2)).
+const (
+	kernel = 0
+	info   = 6
+)
+
+// record is one entry of the log.
+type record struct {
+	facility, level int
+	text            string
+}
+
+// parse reads one record as /dev/kmsg returns it, at most one at a time
+// (Documentation/ABI/testing/dev-kmsg):
+//
+//	6,339,5140900,-;NET: Registered protocol family 10
+//	 SUBSYSTEM=net
+//	 DEVICE=n2
+//
+// The first number is facility × 8 + level. Fields may be added before the
+// semicolon. What is not printable is written as \x and two hex digits, and is
+// kept so.
+func parse(b []byte) (record, error) {
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	head, text, found := bytes.Cut(line, []byte(";"))
+	if !found {
+		return record{}, fmt.Errorf("record %q has no text", clip(string(line)))
+	}
+	number, _, _ := bytes.Cut(head, []byte(","))
+	priority, err := strconv.ParseUint(string(number), 10, 31)
+	if err != nil {
+		return record{}, fmt.Errorf("record %q has no priority", clip(string(line)))
+	}
+	return record{facility: int(priority >> 3), level: int(priority & 7), text: clip(string(text))}, nil
+}
+
+// clip returns s printable and short.
+func clip(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}

@@ -1,0 +1,85 @@
+package kmsg
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOpensAtTheEnd reads this machine's log, which began long ago.
+func TestOpensAtTheEnd(t *testing.T) {
+	r, err := Open()
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	first, err := r.Lines()
+	if err != nil || slices.ContainsFunc(first, func(s string) bool { return strings.HasPrefix(s, "Linux version") }) {
+		t.Errorf("%q, %v", first, err)
+	}
+	// From the beginning there is at least what the kernel says of itself.
+	if _, err := unix.Seek(r.fd, 0, unix.SEEK_SET); err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.next()
+	if err != nil || b == nil {
+		t.Fatalf("no record from the beginning: %v", err)
+	}
+	if rec, err := parse(b); err != nil || rec.text == "" {
+		t.Errorf("%q is %+v, %v", b, rec, err)
+	}
+	lines, err := r.Lines()
+	if err != nil || len(lines) < 2 {
+		t.Errorf("%d lines from the beginning, %v", len(lines), err)
+	}
+}
+
+// pipe returns a reader whose records the test writes: a socket keeps their
+// borders and says EAGAIN, as the device does.
+func pipe(t *testing.T) (*Reader, func(record string)) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reader{reader{fd: fds[0], buf: make([]byte, recordBytes)}}
+	t.Cleanup(func() {
+		if err := errors.Join(r.Close(), unix.Close(fds[1])); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, func(record string) {
+		if err := unix.Send(fds[1], []byte(record), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	r, write := pipe(t)
+	if lines, err := r.Lines(); lines != nil || err != nil {
+		t.Errorf("%q, %v", lines, err)
+	}
+	write("4,1,1,-;dc0: TX underrun -- increasing TX threshold\n")
+	write("7,2,1,-;for debugging\n")
+	write("12,3,1,-;a program's\n")
+	write("6,4,1,-;eth0: NIC Link is Down\n SUBSYSTEM=net\n")
+	want := []string{"dc0: TX underrun -- increasing TX threshold", "eth0: NIC Link is Down"}
+	if lines, err := r.Lines(); !slices.Equal(lines, want) || err != nil {
+		t.Errorf("%q, %v; want %q", lines, err, want)
+	}
+	if lines, err := r.Lines(); lines != nil || err != nil {
+		t.Errorf("again: %q, %v", lines, err)
+	}
+	write("nonsense")
+	if lines, err := r.Lines(); err == nil {
+		t.Errorf("nonsense: %q", lines)
+	}
+}

@@ -1,0 +1,72 @@
+package kmsg
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// As /dev/kmsg of Linux 6.18 has them.
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want record
+	}{
+		{"5,0,0,-;Linux version 6.18.44\n", record{0, 5, "Linux version 6.18.44"}},
+		{"6,339,5140900,-,caller=T1;NET: Registered PF_INET6 protocol family\n SUBSYSTEM=net\n DEVICE=n2\n",
+			record{0, 6, "NET: Registered PF_INET6 protocol family"}},
+		{"12,600,123,-;systemd: started; really\n", record{1, 4, "systemd: started; really"}},
+		{"3,1,1,c;NETDEV WATCHDOG: eth0 (8139too): transmit queue 0 timed out", record{0, 3, "NETDEV WATCHDOG: eth0 (8139too): transmit queue 0 timed out"}},
+		{"7,1,1,-;\n", record{0, 7, ""}},
+		{"6,1,1,-;a\\x0ab\n", record{0, 6, `a\x0ab`}},
+		{"6,1,1,-;\x1b[2J\xff\n", record{0, 6, "?[2J?"}},
+	} {
+		got, err := parse([]byte(c.in))
+		if err != nil || got != c.want {
+			t.Errorf("%q is %+v, %v; want %+v", c.in, got, err, c.want)
+		}
+	}
+	for _, in := range []string{"", "6,1,1,-", ";text", "-1,1,1,-;x", "x;y", "99999999999,1;x"} {
+		if got, err := parse([]byte(in)); err == nil || got != (record{}) {
+			t.Errorf("%q is %+v", in, got)
+		}
+	}
+	if got, err := parse([]byte("6,1,1,-;" + strings.Repeat("µ", 1000))); err != nil || len(got.text) > maxText+len("…") || !utf8.ValidString(got.text) {
+		t.Errorf("a long line has %d bytes, %v", len(got.text), err)
+	}
+}
+
+func TestAtMostTwentyLines(t *testing.T) {
+	left := 45
+	lines, err := collect(func() ([]byte, error) {
+		if left == 0 {
+			return nil, nil
+		}
+		left--
+		return fmt.Appendf(nil, "6,1,1,-;line %d", left), nil
+	})
+	if err != nil || len(lines) != maxLines+1 || lines[0] != "line 44" || lines[maxLines] != "… and 25 more lines" {
+		t.Errorf("%q, %v", lines, err)
+	}
+	failure := errors.New("broken")
+	if lines, err := collect(func() ([]byte, error) { return nil, failure }); !errors.Is(err, failure) || lines != nil {
+		t.Errorf("%q, %v", lines, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"6,339,5140900,-;NET\n DEVICE=n2\n", "6,1,1,-", ";x", "6;\xff\x00"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := parse(b)
+		if err != nil && r != (record{}) || len(r.text) > maxText+len("…") || !utf8.ValidString(r.text) || strings.ContainsAny(r.text, "\n\x1b") {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r.facility < 0 || r.level < 0 || r.level > 7 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
