@@ -1,62 +1,236 @@
 package knob
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
+)
 
-	"linerate/internal/core/model"
+// Encoding says how the canonical value sits in the native text.
+type Encoding string
+
+// The encodings. Those of one text that several knobs share keep the rest of
+// it, so that two knobs of one place compose.
+const (
+	Plain  Encoding = ""       // the native text is the canonical value
+	Switch Encoding = "switch" // 0 or 1; any other number reads as 1
+
+	Least   Encoding = "least"   // first of three numbers: least, initial, ceiling
+	Initial Encoding = "initial" // second of them
+	Ceiling Encoding = "ceiling" // third of them
+
+	Inverted  Encoding = "inverted"  // 0 is on, anything else is off
+	ScaleBit  Encoding = "scale"     // of FreeBSD's rfc1323: 0 none, 1 both, 2 scaling, 3 timestamps
+	StampsBit Encoding = "stamps"    // the other half of it
+	NewReno   Encoding = "newreno"   // of macOS: 0 is cubic, 1 is newreno
+	Enabled   Encoding = "enabled"   // words of Windows: Enabled, Disabled
+	TrueFalse Encoding = "truefalse" // words of Windows: True, False
+	Level     Encoding = "level"     // of Windows: an autotuning level as the window that it allows
+	Frame     Encoding = "frame"     // of Windows: Ethernet frame, 14 bytes more than the IP packet
+
+	Group Encoding = "group" // "a=on b=off(fixed)": switches that belong together
+	Parts Encoding = "parts" // "rx-0=3 rx-1=3": one value per queue, vector or processor
+	Kind  Encoding = "kind"  // the first word is the value; a remark follows
+
+	ModeAutoneg   Encoding = "mode-autoneg"   // link modes of Linux, see encode_media.go
+	ModeSpeed     Encoding = "mode-speed"     // Mbit/s
+	ModeDuplex    Encoding = "mode-duplex"    //
+	ModeAdvertise Encoding = "mode-advertise" //
+
+	MediaAutoneg Encoding = "media-autoneg" // media of FreeBSD and macOS: "1000baseT,full-duplex"
+	MediaSpeed   Encoding = "media-speed"   // Mbit/s
+	MediaDuplex  Encoding = "media-duplex"  //
+	MediaRxPause Encoding = "media-rxpause" //
+	MediaTxPause Encoding = "media-txpause" //
+
+	DuplexAutoneg Encoding = "speedduplex-autoneg" // Windows *SpeedDuplex
+	DuplexSpeed   Encoding = "speedduplex-speed"   // Mbit/s
+	DuplexDuplex  Encoding = "speedduplex-duplex"  //
+	FlowRx        Encoding = "flow-rx"             // Windows *FlowControl and FreeBSD dev.X.N.fc: 0 off, 1 tx, 2 rx, 3 both
+	FlowTx        Encoding = "flow-tx"             //
 )
 
 // SameText returns raw with every run of white space as one blank and none at
 // the ends. Two native texts are the same value when their SameText is.
 func SameText(raw string) string { return strings.Join(strings.Fields(raw), " ") }
 
-// Encode returns the native text that gives the knob the canonical value,
-// where raw is the native text now. The rest of a text that holds several
-// knobs is kept, so that two knobs of one place compose.
-func (k Knob) Encode(raw, canonical string) (string, error) {
-	return encode(k.Native[runtime.GOOS].Encoding, raw, canonical)
+// Holds reports whether a place that reads as got holds what was written as
+// want. A native text may end in a remark in parentheses, which the system
+// filled in: a want without a remark is held by any ("fq" by "fq (limit …)").
+func Holds(want, got string) bool {
+	w, g := SameText(want), SameText(got)
+	if w == g {
+		return true
+	}
+	if strings.HasSuffix(w, ")") && strings.Contains(w, " (") {
+		return false
+	}
+	value, _ := splitRemark(g)
+	return value == w
 }
 
-// Decode returns the knob's canonical value in the native text raw.
-func (k Knob) Decode(raw string) (string, error) {
-	return decode(k.Native[runtime.GOOS].Encoding, raw)
+// splitRemark parts a native text from its remark, which is without parentheses.
+func splitRemark(raw string) (value, remark string) {
+	raw = SameText(raw)
+	i := strings.Index(raw, " (")
+	if i < 0 || !strings.HasSuffix(raw, ")") {
+		return raw, ""
+	}
+	return raw[:i], raw[i+2 : len(raw)-1]
+}
+
+// Encode returns the native text that gives the knob the canonical value on
+// this system, where raw is the native text now. The rest of a text that holds
+// several knobs is kept. It wraps errors.ErrUnsupported where the native
+// setting cannot have the value.
+func (k Knob) Encode(raw, canonical string) (string, error) {
+	return k.EncodeOn(runtime.GOOS, raw, canonical)
+}
+
+// EncodeOn is Encode for the native text of system.
+func (k Knob) EncodeOn(system, raw, canonical string) (string, error) {
+	n := k.Native[system]
+	text, err := encode(n.Encoding, registryData(n, raw), canonical)
+	if err == nil && n.Mechanism == WinReg {
+		text = "dword:" + text
+	}
+	return text, err
+}
+
+// Decode returns the knob's canonical value in the native text raw of this
+// system.
+func (k Knob) Decode(raw string) (string, error) { return k.DecodeOn(runtime.GOOS, raw) }
+
+// DecodeOn is Decode for the native text of system.
+func (k Knob) DecodeOn(system, raw string) (string, error) {
+	n := k.Native[system]
+	if n.Mechanism == WinReg && SameText(raw) == absent {
+		if n.Absent == "" {
+			return "", fmt.Errorf("value %s is not set, and its default is not known", n.Name)
+		}
+		return n.Absent, nil
+	}
+	return decode(n.Encoding, registryData(n, raw))
+}
+
+// absent is the text of a registry value that is not there.
+const absent = "absent"
+
+// registryData returns the data of a registry value, without its type.
+func registryData(n Native, raw string) string {
+	if n.Mechanism != WinReg {
+		return raw
+	}
+	if _, data, ok := strings.Cut(raw, ":"); ok {
+		return data
+	}
+	return raw
 }
 
 func encode(e Encoding, raw, canonical string) (string, error) {
-	if e == Plain {
+	switch e {
+	case Plain, Switch, Kind:
+		if e == Switch && canonical != "0" && canonical != "1" {
+			return "", fmt.Errorf("value %s: this system knows on and off only: %w", canonical, errors.ErrUnsupported)
+		}
 		return canonical, nil
+	case Least, Initial, Ceiling:
+		return encodeTriple(e, raw, canonical)
+	case Group:
+		return encodeGroup(raw, canonical)
+	case Parts:
+		return encodeParts(raw, canonical)
+	case ModeAutoneg, ModeSpeed, ModeDuplex, ModeAdvertise:
+		return encodeMode(e, raw, canonical)
+	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause:
+		return encodeMedia(e, raw, canonical)
+	case DuplexAutoneg, DuplexSpeed, DuplexDuplex:
+		return encodeSpeedDuplex(e, raw, canonical)
+	default:
+		return encodeWord(e, raw, canonical)
 	}
+}
+
+func decode(e Encoding, raw string) (string, error) {
+	switch e {
+	case Plain:
+		return SameText(raw), nil
+	case Kind:
+		return decodeKind(raw)
+	case Least, Initial, Ceiling:
+		t, err := parseTriple(raw)
+		if err != nil {
+			return "", err
+		}
+		return strconv.FormatInt(t[field(e)], 10), nil
+	case Group:
+		return decodeGroup(raw)
+	case Parts:
+		return decodeParts(raw)
+	case ModeAutoneg, ModeSpeed, ModeDuplex, ModeAdvertise:
+		return decodeMode(e, raw)
+	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause:
+		return decodeMedia(e, raw)
+	case DuplexAutoneg, DuplexSpeed, DuplexDuplex:
+		return decodeSpeedDuplex(e, raw)
+	default:
+		return decodeWord(e, raw)
+	}
+}
+
+// decodeKind reads the scheduler of an interface. Real input:
+//
+//	default (pfifo_fast)
+//	fq_codel (handle 8001: options 08000100…)
+func decodeKind(raw string) (string, error) {
+	kind, remark := splitRemark(raw)
+	if kind == "default" && remark != "" {
+		kind = remark
+	}
+	if kind == "" {
+		return "", errors.New("no scheduler is named")
+	}
+	return kind, nil
+}
+
+func field(e Encoding) int {
+	switch e {
+	case Least:
+		return 0
+	case Initial:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// encodeTriple sets one of three sizes. A socket starts with the initial size
+// whatever the ceiling says, and the kernel does not order the three itself
+// (Linux 6.1 net/ipv4/tcp.c tcp_init_sock; knobs.md C-05), so a lower ceiling
+// lowers the others. What raises the ceiling is refused before, by C-05.
+func encodeTriple(e Encoding, raw, canonical string) (string, error) {
 	t, err := parseTriple(raw)
 	if err != nil {
 		return "", err
 	}
 	n, err := strconv.ParseInt(canonical, 10, 64)
 	if err != nil || n < 1 {
-		return "", fmt.Errorf("ceiling %q: want a count of bytes", canonical)
+		return "", fmt.Errorf("%s %q: want a count above zero", e, canonical)
 	}
-	// A socket starts with the initial size whatever the ceiling says, and the
-	// kernel does not order the three itself (Linux 6.1 net/ipv4/tcp.c
-	// tcp_init_sock; knobs.md C-05), so a lower ceiling lowers the others.
-	return fmt.Sprintf("%d %d %d", min(t[0], n), min(t[1], n), n), nil
+	f := field(e)
+	t[f] = n
+	for i := range f {
+		t[i] = min(t[i], n)
+	}
+	for i := f + 1; i < len(t); i++ {
+		t[i] = max(t[i], n)
+	}
+	return fmt.Sprintf("%d %d %d", t[0], t[1], t[2]), nil
 }
 
-func decode(e Encoding, raw string) (string, error) {
-	if e == Plain {
-		return SameText(raw), nil
-	}
-	t, err := parseTriple(raw)
-	if err != nil {
-		return "", err
-	}
-	return strconv.FormatInt(t[2], 10), nil
-}
-
-// parseTriple reads the three byte counts of one buffer file. Real input:
+// parseTriple reads the three numbers of one buffer file. Real input:
 //
 //	4096	131072	33554432
 //	4096	16384	4194304
@@ -75,44 +249,4 @@ func parseTriple(raw string) ([3]int64, error) {
 		t[i] = n
 	}
 	return t, nil
-}
-
-// Plan returns changes in the order in which they should be made, where now
-// holds the canonical values of today: what grows first, limits before what
-// they limit; then knobs without a stage; then what shrinks, limits last
-// (knobs.md section 0, rule 3). Within that, the less risky come first, so
-// that a harmless knob that fails is found before a risky one is touched; the
-// caller's order decides the rest. When MTUs change on two hosts, which host
-// goes first is for the caller of both (rule 4).
-func Plan(now map[model.KnobID]string, changes []model.Assignment) []model.Assignment {
-	type ranked struct {
-		model.Assignment
-		phase, stage, risk int
-	}
-	all := make([]ranked, len(changes))
-	for i, c := range changes {
-		k, _ := ByID(c.Knob) // an unknown knob has no stage and no risk
-		r := ranked{Assignment: c, phase: 1, risk: int(k.Risk)}
-		if k.Stage != StageNone {
-			r.phase, r.stage = 0, int(k.Stage)
-			if shrinks(now[c.Knob], c.Value) {
-				r.phase, r.stage = 2, -int(k.Stage)
-			}
-		}
-		all[i] = r
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.stage, b.stage), cmp.Compare(a.risk, b.risk))
-	})
-	ordered := make([]model.Assignment, len(all))
-	for i, r := range all {
-		ordered[i] = r.Assignment
-	}
-	return ordered
-}
-
-func shrinks(from, to string) bool {
-	a, errA := strconv.ParseInt(from, 10, 64)
-	b, errB := strconv.ParseInt(to, 10, 64)
-	return errA == nil && errB == nil && b < a
 }

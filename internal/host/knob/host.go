@@ -18,13 +18,17 @@ import (
 //   - fs.ErrPermission when more rights are needed,
 //   - fs.ErrNotExist when the device or file is gone,
 //   - errors.ErrUnsupported when this system has no such setting or value.
+//
+// A Backend with a method InForce(context.Context) error says there whether
+// what it holds is at work, see Host.InForce.
 type Backend interface {
 	// Read returns the text as the system gives it, without a final newline.
 	Read(ctx context.Context) (raw string, err error)
 	// Check says whether raw could be written, as far as that can be known
 	// without writing. It changes nothing.
 	Check(ctx context.Context, raw string) error
-	// Write sets the text. What Read returned may be written back.
+	// Write sets the text. What Read returned may be written back. A text that
+	// Read returns afterwards is one by which Holds is true.
 	Write(ctx context.Context, raw string) error
 }
 
@@ -32,7 +36,7 @@ type Backend interface {
 type Place struct {
 	Mechanism Mechanism `json:"mechanism"`
 	Native    string    `json:"native"`           // "net.ipv4.tcp_rmem", "mtu"
-	Target    string    `json:"target,omitempty"` // name of the interface, for Link
+	Target    string    `json:"target,omitempty"` // name of the interface, or "DESTINATION dev INTERFACE" of a route
 }
 
 // String returns the place for people: "net.ipv4.tcp_rmem", "mtu of eth0".
@@ -44,7 +48,7 @@ func (p Place) String() string {
 }
 
 // Volatile reports whether a restart of the machine forgets what was written.
-func (p Place) Volatile() bool { return p.Mechanism == Sysctl || p.Mechanism == Link }
+func (p Place) Volatile() bool { return p.Mechanism != WinReg && p.Mechanism != WinTCP }
 
 // Host is a machine as knobs see it. The zero value is this machine without an
 // interface: knobs of links are not available then. It is safe for concurrent
@@ -52,6 +56,7 @@ func (p Place) Volatile() bool { return p.Mechanism == Sysctl || p.Mechanism == 
 type Host struct {
 	ProcSys   string                       // root of the sysctl files; "" is /proc/sys
 	Interface string                       // that knobs of links act on
+	Route     string                       // that knobs of routes act on: "default", or a prefix such as "10.0.0.0/24"; it leaves by Interface
 	Backend   func(Place) (Backend, error) // opens places; nil is the system's own, tests give others
 }
 
@@ -117,14 +122,27 @@ func (h Host) Place(id model.KnobID) (Knob, Place, error) {
 		return refuse("%s has no such setting", runtime.GOOS)
 	case n.Mechanism == NotYet:
 		return refuse("linerate cannot use %s on %s", n.Name, runtime.GOOS)
-	case n.Mechanism == Link && h.Interface == "":
+	case (k.Scope != ScopeHost || strings.Contains(n.Name, "{")) && h.Interface == "":
 		return refuse("the interface of the data path is not known")
+	case k.Scope == ScopeRoute && h.Route == "":
+		return refuse("the route of the data path is not known")
 	}
-	p := Place{Mechanism: n.Mechanism, Native: n.Name}
-	if n.Mechanism == Link {
+	p := Place{Mechanism: n.Mechanism, Native: h.expand(n.Name)}
+	switch {
+	case k.Scope == ScopeRoute:
+		p.Target = h.Route + " dev " + h.Interface
+	case k.Scope == ScopeLink && n.Mechanism != Sysctl:
 		p.Target = h.Interface
 	}
 	return k, p, nil
+}
+
+// expand puts the interface into a native name: {if} is "em0", {dev} is "em.0",
+// as FreeBSD names the device behind it.
+func (h Host) expand(name string) string {
+	unit := strings.TrimLeft(h.Interface, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+	driver := strings.TrimSuffix(h.Interface, unit)
+	return strings.NewReplacer("{if}", h.Interface, "{dev}", driver+"."+unit).Replace(name)
 }
 
 // Open opens a place. It does not ask whether the device exists.
@@ -174,15 +192,52 @@ func (h Host) ReadRaw(ctx context.Context, id model.KnobID, p Place) (string, er
 	return raw, nil
 }
 
-// Check says whether raw could be written to p, as far as that can be known.
-// The error is an *Error about id.
+// Check says whether raw could be written to p, as far as that can be known. A
+// setting that nobody may write, or that is read at boot only, wraps
+// errors.ErrUnsupported. The error is an *Error about id.
 func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) error {
 	b, err := h.Open(p)
+	if err == nil {
+		err = writable(id)
+	}
 	if err == nil {
 		err = b.Check(ctx, raw)
 	}
 	if err != nil {
 		return &Error{Op: "check", Knob: id, Place: p.String(), Err: err}
+	}
+	return nil
+}
+
+// writable says whether the knob can be tried on this system.
+func writable(id model.KnobID) error {
+	k, ok := ByID(id)
+	n := k.Native[runtime.GOOS]
+	switch {
+	case !ok:
+		return UnknownError(id)
+	case k.ReadOnly || n.ReadOnly:
+		return fmt.Errorf("a fact of this machine, not a setting: %w", errors.ErrUnsupported)
+	case k.EffectOn(runtime.GOOS) == EffectBoot:
+		return fmt.Errorf("read at boot only (%s): no trial can show its effect: %w", n.Permanent(runtime.GOOS), errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// InForce says whether what p holds is at work: a wish that the driver did not
+// follow is an error. Most settings are what they hold. The error is an *Error
+// about id.
+func (h Host) InForce(ctx context.Context, id model.KnobID, p Place) error {
+	b, err := h.Open(p)
+	if err != nil {
+		return &Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
+	}
+	f, ok := b.(interface{ InForce(context.Context) error })
+	if !ok {
+		return nil
+	}
+	if err := f.InForce(ctx); err != nil {
+		return &Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
 	}
 	return nil
 }
@@ -215,6 +270,6 @@ func (h Host) Choices(ctx context.Context, id model.KnobID) ([]string, error) {
 	if n.Choices == "" {
 		return nil, fmt.Errorf("list the values of %s: %w", id, errors.ErrUnsupported)
 	}
-	raw, err := h.ReadRaw(ctx, id, Place{Mechanism: p.Mechanism, Native: n.Choices})
+	raw, err := h.ReadRaw(ctx, id, Place{Mechanism: p.Mechanism, Native: n.Choices, Target: p.Target})
 	return strings.Fields(raw), err
 }

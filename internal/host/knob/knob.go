@@ -18,9 +18,10 @@ type Scope string
 
 // The scopes.
 const (
-	ScopeHost Scope = "host" // the network stack of a machine
-	ScopeLink Scope = "link" // one interface of a machine
-	ScopeFlow Scope = "flow" // the test traffic; no host is changed
+	ScopeHost  Scope = "host"  // the network stack of a machine
+	ScopeLink  Scope = "link"  // one interface of a machine
+	ScopeRoute Scope = "route" // one route of a machine
+	ScopeFlow  Scope = "flow"  // the test traffic; no host is changed
 )
 
 // Type says what values a knob takes, and how they are written.
@@ -33,6 +34,7 @@ const (
 	TypeBool  Type = "bool"  // a switch; canonical is 0 or 1
 	TypeEnum  Type = "enum"  // one of Choices; canonical is Choice.Value
 	TypeName  Type = "name"  // a word that the system knows, such as "cubic"
+	TypeWords Type = "words" // words that the system knows, with commas or semicolons between: "0-3;8"
 )
 
 // Effect says when a new value takes effect (knobs.md section 0).
@@ -86,9 +88,12 @@ type Knob struct {
 	Effect    Effect   // the slowest of all systems that have the knob
 	Risk      Risk     // the highest of all systems that have the knob
 	NeedsBoth bool     // useful only when both ends, and what is between them, agree
+	ReadOnly  bool     // a fact about the machine: nothing can be written anywhere
 	Stage     Stage
 	Native    map[string]Native // by GOOS; a system without an entry has no such knob
 	Defaults  []Default
+	When      string // the symptom that calls for it; "" when it is seldom worth a try
+	Avoid     string // when to leave it alone
 	Verify    string // how to see that a new value took effect, beyond reading it back
 	Source    string // where range and meaning come from
 }
@@ -106,12 +111,19 @@ type Default struct {
 	Value  string // "4 MiB", or a rule such as "by memory"
 }
 
-// Native says where a system keeps a knob.
+// Native says where a system keeps a knob, and what is special there.
 type Native struct {
 	Mechanism Mechanism // NotYet where linerate knows the name and cannot use it
-	Name      string    // "net.ipv4.tcp_rmem", "mtu"
+	Name      string    // "net.ipv4.tcp_rmem", "mtu"; {if} and {dev} stand for the interface, see Host.Place
+	Also      []string  // further native names that belong to it and are not set by linerate
 	Encoding  Encoding
 	Choices   string // native name of the list of words that are accepted now, for TypeName
+	Effect    Effect // where it differs from the knob's; EffectBoot cannot be tried
+	ReadOnly  bool   // this system lets nobody write it
+	Min, Max  int64  // the system's own range where it is narrower; both 0: the knob's
+	Absent    string // canonical value that a setting has which is not there, for WinReg
+	Keep      string // permanent form where it differs from the mechanism's, see Permanent
+	Note      string // what else to know; NotYet says why
 }
 
 // Mechanism names the way in which a system is asked: one folder each.
@@ -119,19 +131,47 @@ type Mechanism string
 
 // The mechanisms.
 const (
-	NotYet Mechanism = ""       // known by name only
-	Sysctl Mechanism = "sysctl" // package sysctl: files under /proc/sys
-	Link   Mechanism = "link"   // package link: attributes of an interface over rtnetlink
+	NotYet  Mechanism = ""        // known by name only
+	Sysctl  Mechanism = "sysctl"  // package sysctl: files under /proc/sys, or the system call of FreeBSD and macOS
+	Link    Mechanism = "link"    // package link: attributes of an interface over rtnetlink
+	Ethtool Mechanism = "ethtool" // package ethtool: the driver of an interface
+	Qdisc   Mechanism = "qdisc"   // package qdisc: the egress scheduler of an interface
+	Route   Mechanism = "route"   // package route: metrics of one route
+	IRQ     Mechanism = "irq"     // package irq: files per interrupt, queue or processor
+	IfIoctl Mechanism = "ifioctl" // package ifioctl: interface requests of FreeBSD and macOS
+	WinReg  Mechanism = "winreg"  // package winreg: values of the Windows registry
+	WinTCP  Mechanism = "wintcp"  // package wintcp: cmdlets and netsh of Windows
 )
 
-// Encoding says how the canonical value sits in the native text.
-type Encoding string
+// Mechanisms returns the mechanisms that system (a GOOS) has, or none.
+func Mechanisms(system string) []Mechanism {
+	return map[string][]Mechanism{
+		"linux":   {Sysctl, Link, Ethtool, Qdisc, Route, IRQ},
+		"freebsd": {Sysctl, IfIoctl},
+		"darwin":  {Sysctl, IfIoctl},
+		"windows": {WinReg, WinTCP},
+	}[system]
+}
 
-// The encodings.
-const (
-	Plain   Encoding = ""        // the native text is the canonical value
-	Ceiling Encoding = "ceiling" // third of three numbers: minimum, initial, ceiling
-)
+// Systems returns the systems that the catalogue covers, by GOOS.
+func Systems() []string { return []string{"linux", "freebsd", "darwin", "windows"} }
+
+// Bounds returns the inclusive range of the knob on system, for TypeBytes and
+// TypeInt.
+func (k Knob) Bounds(system string) (low, high int64) {
+	if n := k.Native[system]; n.Min != 0 || n.Max != 0 {
+		return n.Min, n.Max
+	}
+	return k.Min, k.Max
+}
+
+// EffectOn returns when a new value takes effect on system.
+func (k Knob) EffectOn(system string) Effect {
+	if e := k.Native[system].Effect; e != "" {
+		return e
+	}
+	return k.Effect
+}
 
 // ByID returns the catalogue's entry for id.
 func ByID(id model.KnobID) (Knob, bool) {

@@ -16,40 +16,6 @@ import (
 	"linerate/internal/host/knob/knobtest"
 )
 
-func TestCatalogueIsComplete(t *testing.T) {
-	seen := map[model.KnobID]bool{}
-	for _, k := range knob.Catalogue() {
-		if seen[k.ID] {
-			t.Errorf("%s: listed twice", k.ID)
-		}
-		seen[k.ID] = true
-		if k.Summary == "" || k.Source == "" || k.Effect == "" || k.Type == "" || k.Scope == "" {
-			t.Errorf("%s: has no summary, source, effect, type or scope", k.ID)
-		}
-		if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && k.Min >= k.Max {
-			t.Errorf("%s: range %d to %d", k.ID, k.Min, k.Max)
-		}
-		if (k.Type == knob.TypeEnum) != (len(k.Choices) > 0) {
-			t.Errorf("%s: choices are for enumerations, which need them", k.ID)
-		}
-		if k.Scope == knob.ScopeFlow != (len(k.Native) == 0) {
-			t.Errorf("%s: a knob of a host or link has native names, one of a flow has none", k.ID)
-		}
-		if k.Scope != knob.ScopeFlow && (k.Verify == "" || len(k.Defaults) == 0) {
-			t.Errorf("%s: has no way to verify it or no defaults", k.ID)
-		}
-		if k.Scope != knob.ScopeFlow && k.Native["linux"].Mechanism == knob.NotYet {
-			t.Errorf("%s: cannot be used on linux", k.ID)
-		}
-		if got, ok := knob.ByID(k.ID); !ok || got.Summary != k.Summary {
-			t.Errorf("ByID(%s) does not find it", k.ID)
-		}
-	}
-	if _, ok := knob.ByID("no.such"); ok {
-		t.Error("ByID finds a knob that is not there")
-	}
-}
-
 func TestParseAndFormat(t *testing.T) {
 	for _, c := range []struct{ knob, text, canonical, people string }{
 		{"tcp.recv_buffer_max", "64KiB", "65536", "64 KiB"},

@@ -15,8 +15,6 @@ import (
 // TCP_CA_NAME_MAX less the final zero, Linux include/net/tcp.h.
 const maxName = 15
 
-func knobID(s string) model.KnobID { return model.KnobID(s) }
-
 // ValueError says that a text is no value of a knob, and what would be.
 type ValueError struct {
 	Knob model.KnobID
@@ -73,9 +71,17 @@ func (k Knob) Parse(text string) (string, error) {
 		if text != "" && len(text) <= maxName && strings.Trim(text, nameBytes) == "" {
 			return text, nil
 		}
+	case TypeWords:
+		if text != "" && len(text) <= maxWords && strings.Trim(text, nameBytes+",;/.+:") == "" {
+			return text, nil
+		}
 	}
 	return "", &ValueError{Knob: k.ID, Text: text, Want: k.want()}
 }
+
+// maxWords bounds a list of words in bytes, far above the link modes of any
+// card and the processors of any machine.
+const maxWords = 2 << 10
 
 const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
@@ -107,6 +113,8 @@ func (k Knob) want() string {
 		s = strings.Join(all, ", ")
 	case TypeName:
 		s = fmt.Sprintf("a name of 1 to %d letters, digits, - and _, such as cubic", maxName)
+	case TypeWords:
+		s = "words with commas or semicolons between, without blanks, such as 0-3;8"
 	}
 	if k.Zero != "" {
 		s += ", or " + k.Zero

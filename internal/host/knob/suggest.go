@@ -48,6 +48,9 @@ func Suggest(unknown string) []model.KnobID {
 				best = 0
 			}
 		}
+		if text == plainName(string(k.ID)) { // before the native names of others
+			best = -1
+		}
 		if best <= max(2, len(text)/4) {
 			found = append(found, scored{k.ID, best})
 		}

@@ -1,0 +1,74 @@
+package knob
+
+func linkKnobs() []Knob {
+	return []Knob{
+		{
+			// C-07: 576 bytes always, 1280 where IPv6 is in use (RFC 791, RFC 8200
+			// section 5); the device's own range is checked before a change.
+			ID: "link.mtu", Summary: "largest IP packet on the link",
+			Scope: ScopeLink, Type: TypeBytes, Min: 576, Max: 65535, Effect: EffectBounce, Risk: RiskConnection, NeedsBoth: true,
+			Native: map[string]Native{
+				"linux":   {Mechanism: Link, Name: "mtu", Keep: "MTUBytes= of a .link file, or the owner of the interface (netplan mtu:, NetworkManager 802-3-ethernet.mtu, ifupdown mtu)"},
+				"freebsd": {Mechanism: IfIoctl, Name: "mtu", Also: []string{"SIOCSIFMTU"}, Keep: "/etc/rc.conf: ifconfig_{if}=\"... mtu VALUE\"", Note: "the driver's largest shows by trial only"},
+				"darwin":  {Mechanism: IfIoctl, Name: "mtu", Also: []string{"SIOCSIFMTU"}, Keep: "networksetup -setMTU {if} VALUE"},
+				"windows": {Mechanism: WinTCP, Name: "NlMtuBytes", Keep: "netsh interface ipv4 set subinterface \"{if}\" mtu=VALUE store=persistent", Note: "the driver's frame, link.frame_mtu, has to allow it first"},
+			},
+			Defaults: defaults("ethernet", "1500"), Source: "[L6.1 net/core/dev.c dev_validate_mtu; if_ether.h] [B13 if.c] [X] [W]",
+		},
+		{
+			ID: "link.frame_mtu", Summary: "largest IP packet for which the driver has frames; the keyword counts 14 bytes more",
+			Scope: ScopeLink, Type: TypeBytes, Min: 1500, Max: 65521, Effect: EffectBounce, Risk: RiskConnection, NeedsBoth: true, Stage: StageLimit,
+			Native:   map[string]Native{"windows": {Mechanism: WinTCP, Name: "*JumboPacket", Encoding: Frame, Note: "9014 is 9000 and 4088 is 4074, whatever the vendor calls it"}},
+			Defaults: defaults("windows", "1500"), Source: "[W keywords-that-can-be-edited]; the arithmetic is linerate's",
+		},
+		readOnly("link.mtu_min", "smallest MTU that the driver takes", TypeBytes, "", map[string]Native{
+			"linux": {Mechanism: Link, Name: "min_mtu"}, "darwin": {Mechanism: IfIoctl, Name: "mtu_min"},
+		}, "[L6.1 if_link.h IFLA_MIN_MTU] [X sockio.h SIOCGIFDEVMTU]"),
+		readOnly("link.mtu_max", "largest MTU that the driver takes; 0 is that it does not say", TypeBytes, "", map[string]Native{
+			"linux": {Mechanism: Link, Name: "max_mtu"}, "darwin": {Mechanism: IfIoctl, Name: "mtu_max"},
+		}, "[L6.1 if_link.h IFLA_MAX_MTU] [X sockio.h SIOCGIFDEVMTU]"),
+		readOnly("link.up", "the link is up and carries", TypeBool, "", map[string]Native{
+			"linux": {Mechanism: Link, Name: "up"}, "freebsd": {Mechanism: IfIoctl, Name: "up"}, "darwin": {Mechanism: IfIoctl, Name: "up"},
+			"windows": {Mechanism: WinTCP, Name: "MediaConnectionState"},
+		}, "[L6.1 if_link.h IFLA_OPERSTATE, IFLA_CARRIER; RFC 2863] [B13 if_media.h] [W Get-NetAdapter]"),
+		readOnly("link.speed", "rate at which the link runs now", TypeInt, "Mbit/s", map[string]Native{
+			"linux":   {Mechanism: Ethtool, Name: "linkmodes.speed"},
+			"freebsd": {Mechanism: IfIoctl, Name: "active", Encoding: MediaSpeed}, "darwin": {Mechanism: IfIoctl, Name: "active", Encoding: MediaSpeed},
+		}, "[L6.1 ethtool_netlink.h ETHTOOL_A_LINKMODES_SPEED] [B13 if_media.h ifm_active]"),
+		{
+			ID: "txqueuelen", Summary: "packets that may wait in front of the device",
+			Scope: ScopeLink, Type: TypeInt, Unit: "packets", Min: 0, Max: 1_000_000, Effect: EffectNow, Risk: RiskSlow,
+			Native: map[string]Native{
+				"linux":   {Mechanism: Link, Name: "txqlen", Keep: "TransmitQueueLength= of a .link file"},
+				"freebsd": {Mechanism: Sysctl, Name: "net.link.ifqmaxlen", Effect: EffectBoot},
+			},
+			Defaults: defaults("linux", "1000; 0 or 1000 on virtual devices", "freebsd", "50"),
+			Source:   "[L6.1 include/net/pkt_sched.h DEFAULT_TX_QUEUE_LEN] [B13 if.c]; the upper end is linerate's, far above any use",
+		},
+		{
+			ID: "qdisc", Summary: "scheduler of packets that leave the link",
+			Scope: ScopeLink, Type: TypeName, Effect: EffectNow, Risk: RiskSlow,
+			Native: map[string]Native{
+				"linux":   {Mechanism: Qdisc, Name: "root", Encoding: Kind, Keep: "net.core.default_qdisc, or the owner of the interface", Note: "a scheduler with classes or filters is not replaced: it could not be restored exactly"},
+				"freebsd": {Name: "dummynet", Also: []string{"ALTQ"}, Note: "pipes and rules of a firewall, not a setting of the link"},
+				"windows": {Name: "QoS packet scheduler", Note: "policies, not a setting of the link"},
+			},
+			Defaults: defaults("linux", "pfifo_fast in the kernel, fq_codel in most distributions, noqueue on virtual devices"),
+			Source:   "[L6.1 net/sched/sch_api.c, sch_generic.c]",
+		},
+		{
+			ID: "qdisc.default", Summary: "scheduler that new links get", Scope: ScopeHost, Type: TypeName, Effect: EffectNow, Risk: RiskSlow,
+			Native:   sysctls("net.core.default_qdisc", "", ""),
+			Defaults: defaults("linux", "pfifo_fast in the kernel, fq_codel in most distributions"), Verify: "the scheduler of a link that was made afterwards",
+			Source: "[L6.1 net.rst] [K]",
+		},
+	}
+}
+
+// readOnly is a knob that can be read only.
+func readOnly(id, summary string, t Type, unit string, native map[string]Native, source string) Knob {
+	return Knob{
+		ID: knobID(id), Summary: summary, Scope: ScopeLink, Type: t, Unit: unit, Min: 0, Max: 1<<32 - 1,
+		Effect: EffectNow, ReadOnly: true, Native: native, Source: source,
+	}
+}

@@ -1,0 +1,236 @@
+package knob_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+)
+
+// TestCatalogueIsComplete holds what every entry must say.
+func TestCatalogueIsComplete(t *testing.T) {
+	seen := map[model.KnobID]bool{}
+	for _, k := range knob.Catalogue() {
+		if seen[k.ID] {
+			t.Errorf("%s: listed twice", k.ID)
+		}
+		seen[k.ID] = true
+		if k.Summary == "" || k.Source == "" || k.Effect == "" || k.Type == "" || k.Scope == "" {
+			t.Errorf("%s: has no summary, source, effect, type or scope", k.ID)
+		}
+		number := k.Type == knob.TypeBytes || k.Type == knob.TypeInt
+		if number && k.Min >= k.Max {
+			t.Errorf("%s: range %d to %d", k.ID, k.Min, k.Max)
+		}
+		if k.Type == knob.TypeInt && k.Unit == "" {
+			t.Errorf("%s: a number without a unit", k.ID)
+		}
+		if (k.Type == knob.TypeEnum) != (len(k.Choices) > 0) {
+			t.Errorf("%s: choices are for enumerations, which need them", k.ID)
+		}
+		if k.Scope == knob.ScopeFlow != (len(k.Native) == 0) {
+			t.Errorf("%s: a knob of a host or link has native names, one of a flow has none", k.ID)
+		}
+		if k.Scope != knob.ScopeFlow && !k.ReadOnly && (k.Verify == "" || len(k.Defaults) == 0) {
+			t.Errorf("%s: has no way to verify it or no defaults", k.ID)
+		}
+		if strings.ToLower(k.Summary[:1]) != k.Summary[:1] && !strings.HasPrefix(k.Summary, "TCP") && !strings.HasPrefix(k.Summary, "VLAN") {
+			t.Errorf("%s: summary %q does not start in lower case", k.ID, k.Summary)
+		}
+		if got, ok := knob.ByID(k.ID); !ok || got.Summary != k.Summary {
+			t.Errorf("ByID(%s) does not find it", k.ID)
+		}
+	}
+	if len(seen) < 150 {
+		t.Errorf("the catalogue has %d knobs: a part of it is missing", len(seen))
+	}
+	if _, ok := knob.ByID("no.such"); ok {
+		t.Error("ByID finds a knob that is not there")
+	}
+}
+
+// TestNativeSettings holds what every native setting must say, and that no two
+// knobs mean the same part of one.
+func TestNativeSettings(t *testing.T) {
+	type part struct {
+		system    string
+		mechanism knob.Mechanism
+		name      string
+		encoding  knob.Encoding
+	}
+	owner := map[part]model.KnobID{}
+	for _, k := range knob.Catalogue() {
+		for system, n := range k.Native {
+			if !slices.Contains(knob.Systems(), system) {
+				t.Errorf("%s: unknown system %q", k.ID, system)
+			}
+			p := part{system, n.Mechanism, n.Name, n.Encoding}
+			if other, ok := owner[p]; ok {
+				t.Errorf("%s and %s both are %s (%q) on %s", k.ID, other, n.Name, n.Encoding, system)
+			}
+			owner[p] = k.ID
+			checkNative(t, k, system, n)
+		}
+	}
+	// Whole texts and parts of them do not mix: writing one would break the other.
+	for p, id := range owner {
+		if other, ok := owner[part{p.system, p.mechanism, p.name, knob.Plain}]; ok && p.encoding != knob.Plain && id != other && p.encoding != knob.Level {
+			t.Errorf("%s is all of %s on %s, and %s a part of it", other, p.name, p.system, id)
+		}
+	}
+}
+
+func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
+	t.Helper()
+	if n.Name == "" {
+		t.Errorf("%s on %s: has no name", k.ID, system)
+	}
+	if n.Mechanism == knob.NotYet {
+		if n.Note == "" {
+			t.Errorf("%s on %s: does not say why %s cannot be used", k.ID, system, n.Name)
+		}
+		return
+	}
+	if !slices.Contains(knob.Mechanisms(system), n.Mechanism) {
+		t.Errorf("%s: %s has no mechanism %s", k.ID, system, n.Mechanism)
+	}
+	if n.Mechanism == knob.WinReg != (n.Absent != "") {
+		t.Errorf("%s on %s: what an absent value means is for registry values, which need it", k.ID, system)
+	}
+	low, high := k.Bounds(system)
+	if (k.Type == knob.TypeBytes || k.Type == knob.TypeInt) && (low < k.Min || high > k.Max || low >= high) {
+		t.Errorf("%s on %s: range %d to %d is not within %d to %d", k.ID, system, low, high, k.Min, k.Max)
+	}
+	if k.EffectOn(system) == knob.EffectBoot && n.Permanent(system) == "" {
+		t.Errorf("%s on %s: is read at boot and has no permanent form", k.ID, system)
+	}
+	if !k.ReadOnly && !n.ReadOnly && n.Mechanism != knob.Qdisc && n.Permanent(system) == "" {
+		t.Errorf("%s on %s: has no permanent form", k.ID, system)
+	}
+	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
+		if got, err := k.DecodeOn(system, "absent"); got != n.Absent || err != nil {
+			t.Errorf("%s on %s: absent reads as %q, %v", k.ID, system, got, err)
+		}
+	}
+}
+
+// TestDeadNames: every replacement exists and lives on that system, and no dead
+// name is alive there under the same name.
+func TestDeadNames(t *testing.T) {
+	for _, d := range knob.DeadNames() {
+		if len(d.Names) == 0 || d.Was == "" || d.Now == "" || d.Lived == "" || d.Source == "" {
+			t.Errorf("%v: an answer is missing", d.Names)
+		}
+		if len(d.Instead) == 0 && d.Advice == "" {
+			t.Errorf("%v: nothing is said about what to do instead", d.Names)
+		}
+		for _, id := range d.Instead {
+			k, ok := knob.ByID(id)
+			if !ok {
+				t.Errorf("%v: replaced by %s, which is no knob", d.Names, id)
+			} else if _, here := k.Native[d.System]; !here {
+				t.Errorf("%v: replaced by %s, which %s has not", d.Names, id, d.System)
+			}
+		}
+		for _, name := range d.Names {
+			e, ok := knob.Explain(name)
+			if !ok || len(e.Dead) == 0 {
+				t.Errorf("Explain(%q) does not know that it is dead", name)
+			}
+			for _, u := range e.Uses {
+				n := u.Native
+				if u.System == d.System && strings.EqualFold(n.Name, name) && n.Mechanism != knob.NotYet && !n.ReadOnly {
+					t.Errorf("%s is dead on %s, and %s uses it", name, d.System, u.Knob.ID)
+				}
+			}
+		}
+	}
+}
+
+func TestConstraintsNameKnobs(t *testing.T) {
+	for _, c := range knob.Constraints() {
+		if c.ID == "" || c.Rule == "" || c.Source == "" || len(c.Knobs) == 0 {
+			t.Errorf("%s: rule, source or knobs are missing", c.ID)
+		}
+		for _, id := range c.Knobs {
+			if _, ok := knob.ByID(id); !ok {
+				t.Errorf("%s: looks at %s, which is no knob", c.ID, id)
+			}
+		}
+		if how := c.Breaks(knob.Values{}, knob.Values{}); how != "" {
+			t.Errorf("%s: unknown values break it: %s", c.ID, how)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for name, want := range map[string][]string{
+		"tcp.recv_buffer_max":                {"on linux: net.ipv4.tcp_rmem", "on freebsd: net.inet.tcp.recvbuf_max", "on windows: AutoTuningLevelLocal"},
+		"net.ipv4.tcp_rmem":                  {"tcp.recv_buffer_max", "tcp.recv_buffer_initial", "tcp.recv_buffer_min"},
+		"sysctl -w net.ipv4.tcp_rmem='4096'": {"tcp.recv_buffer_max"},
+		"/proc/sys/net/ipv4/tcp_sack":        {"tcp.sack"},
+		"tcp_rmem":                           {"tcp.recv_buffer_max"},
+		"net.inet.tcp.inflight_enable":       {"FreeBSD 4.7 to 8", "instead: tcp.congestion_control"},
+		"net.inet.tcp.inflight.stab":         {"instead: tcp.congestion_control"},
+		"kern.polling.enable=1":              {"instead: polling"},
+		"net.isr.enable":                     {"instead: netisr.dispatch"},
+		"net.isr.direct_force":               {"instead: netisr.dispatch"},
+		"GlobalMaxTcpWindowSize":             {"not read since Vista", "tcp.autotune_level"},
+		"TcpWindowSize":                      {"ignored since Vista"},
+		"Tcp1323Opts":                        {"bit 0 window scaling", "tcp.timestamps"},
+		"net.ipv4.tcp_tw_recycle":            {"removed in 4.12", "nothing"},
+		"tcp_tw_recycle":                     {"removed in 4.12"},
+		"net.ipv4.tcp_low_latency":           {"no effect", "busy_poll"},
+		"net.ipv4.tcp_vegas_cong_avoid":      {"tcp.congestion_control"},
+		"net.inet.tcp.rfc1323":               {"on freebsd is tcp.window_scaling", "on freebsd is tcp.timestamps", "on darwin: window scaling"},
+		"kern.ipc.nmbclusters":               {"on freebsd is mbuf.clusters", "boot argument ncl"},
+		"net.inet.tcp.recvbuf_inc":           {"absent in 13"},
+		"JumboPacket":                        {"link.frame_mtu", "9014 is 9000"},
+		"*jumbopacket":                       {"link.frame_mtu"},
+		"dev.em.0.iflib.override_nrxds":      {"nic.ring.rx", "at boot only: /boot/loader.conf"},
+		"EnablePMTUDiscovery":                {"tcp.pmtud"},
+		"kern.ipc.somaxconn":                 {"on darwin is tcp.listen_queue", "on freebsd: length of the listen queue"},
+		"net.inet.tcp.path_mtu_discovery":    {"tcp.pmtud"},
+		"net.core.netdev_max_backlog":        {"rx.backlog"},
+		"NMBCLUSTERS":                        {"mbuf.clusters"},
+		"net.link.ifqmaxlen":                 {"txqueuelen", "at boot only"},
+		"nic.media.speed":                    {"or auto", "leave it when"},
+	} {
+		e, ok := knob.Explain(name)
+		if !ok {
+			t.Errorf("Explain(%q) knows nothing", name)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(e.String(), w) {
+				t.Errorf("Explain(%q) does not say %q:\n%s", name, w, e)
+			}
+		}
+	}
+	for _, name := range []string{"", "=", "tcp", "net.ipv4", "completely.different", "max", "enable"} {
+		if e, ok := knob.Explain(name); ok {
+			t.Errorf("Explain(%q) knows something:\n%s", name, e)
+		}
+	}
+	if e, _ := knob.Explain("kern.polling.enable"); !slices.Contains(e.Replaced(), "polling") {
+		t.Errorf("Replaced = %v", e.Replaced())
+	}
+}
+
+// TestEveryNativeNameIsExplained: what the catalogue calls a setting is
+// understood, and leads back to the knob.
+func TestEveryNativeNameIsExplained(t *testing.T) {
+	for _, k := range knob.Catalogue() {
+		if e, ok := knob.Explain(string(k.ID)); !ok || e.Knob == nil || e.String() == "" {
+			t.Errorf("Explain(%s) knows nothing", k.ID)
+		}
+		for system, n := range k.Native {
+			e, _ := knob.Explain(n.Name)
+			if !slices.ContainsFunc(e.Uses, func(u knob.Use) bool { return u.System == system && u.Knob.ID == k.ID }) {
+				t.Errorf("Explain(%q) does not lead to %s on %s", n.Name, k.ID, system)
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package knob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+func linkConstraints() []Constraint {
+	linux := []string{"linux"}
+	return []Constraint{
+		{
+			ID: "C-07", Knobs: ids("link.mtu", "link.mtu_min", "link.mtu_max"), Source: "[L6.1 net/core/dev.c dev_validate_mtu] [X sockio.h]",
+			Rule: "the MTU lies in the driver's range",
+			Breaks: func(_, after Values) string {
+				n, ok := after.Int("link.mtu")
+				low, okLow := after.Int("link.mtu_min")
+				high, okHigh := after.Int("link.mtu_max")
+				switch {
+				case ok && okLow && n < low:
+					return fmt.Sprintf("link.mtu %d is below the driver's least, %d", n, low)
+				case ok && okHigh && high > 0 && n > high: // 0: the driver does not say
+					return fmt.Sprintf("link.mtu %d is above the driver's most, %d", n, high)
+				}
+				return ""
+			},
+		},
+		atMost("C-08", []string{"windows"}, "link.mtu", "link.frame_mtu",
+			"the driver's frame holds the packet: *JumboPacket is the MTU plus 14, 9014 for 9000", "[W keywords-that-can-be-edited]"),
+		atMost("C-12", linux, "nic.ring.rx", "nic.ring.rx_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
+		atMost("C-12", linux, "nic.ring.tx", "nic.ring.tx_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
+		atMost("C-12", linux, "nic.queues.rx", "nic.queues.rx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
+		atMost("C-12", linux, "nic.queues.tx", "nic.queues.tx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
+		atMost("C-12", linux, "nic.queues.combined", "nic.queues.combined_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
+		atMost("C-12", linux, "nic.gso_max_size", "nic.tso_max_size", "no larger segment than the driver can cut", "[L6.1 net/core/rtnetlink.c]"),
+		powerOfTwo("nic.ring.rx"), powerOfTwo("nic.ring.tx"), copperNegotiates(),
+		{
+			ID: "C-14", Systems: linux, Knobs: ids("nic.coalesce.adaptive_rx", "nic.coalesce.rx_usecs", "nic.coalesce.rx_frames"), Source: "[L6.1 net/ethtool/coalesce.c]",
+			Rule: "a fixed delay has no effect while the driver finds it itself",
+			Breaks: func(before, after Values) string {
+				for _, id := range ids("nic.coalesce.rx_usecs", "nic.coalesce.rx_frames") {
+					if after["nic.coalesce.adaptive_rx"] == "1" && after[id] != before[id] {
+						return fmt.Sprintf("%s is set while nic.coalesce.adaptive_rx is on", id)
+					}
+				}
+				return ""
+			},
+		},
+	}
+}
+
+// powerOfTwo is FreeBSD's rule for rings (C-12, [B12 iflib]).
+func powerOfTwo(name string) Constraint {
+	list := ids(name)
+	return Constraint{
+		ID: "C-12", Systems: []string{"freebsd"}, Knobs: list, Rule: "a ring has a power of two of descriptors", Source: "[B12 iflib]",
+		Breaks: func(_, after Values) string {
+			if n, ok := after.Int(list[0]); ok && n&(n-1) != 0 {
+				return fmt.Sprintf("%s %d is no power of two", list[0], n)
+			}
+			return ""
+		},
+	}
+}
+
+// copperNegotiates is C-13: twisted pair from 1000BASE-T on agrees on who is
+// master while it negotiates, and has no link without (IEEE 802.3 clause 40.5).
+// Drivers of FreeBSD and Windows negotiate with the one mode that they are told
+// ([B12 em]); Linux does what it is told.
+func copperNegotiates() Constraint {
+	return Constraint{
+		ID: "C-13", Systems: []string{"linux"}, Knobs: ids("nic.media.speed", "nic.media.autoneg", "nic.media.port", "link.speed"), Source: "IEEE 802.3 clauses 28D.5 and 40.5",
+		Rule: "copper at 1000 Mbit/s and above has to negotiate: offer one mode with nic.media.advertise instead",
+		Breaks: func(before, after Values) string {
+			speed, ok := after.Int("nic.media.speed")
+			if after["nic.media.speed"] == before["nic.media.speed"] && after["nic.media.autoneg"] == "0" {
+				speed, ok = after.Int("link.speed")
+			}
+			fibre := slices.Contains([]string{"fibre", "da", "none", "other"}, strings.ToLower(after["nic.media.port"]))
+			forced := after["nic.media.speed"] != before["nic.media.speed"] || after["nic.media.autoneg"] != before["nic.media.autoneg"]
+			if !ok || !forced || speed < 1000 || fibre {
+				return ""
+			}
+			if after["nic.media.speed"] == before["nic.media.speed"] && after["nic.media.autoneg"] == "1" {
+				return ""
+			}
+			return fmt.Sprintf("the link would be fixed at %d Mbit/s", speed)
+		},
+	}
+}

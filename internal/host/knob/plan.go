@@ -1,0 +1,49 @@
+package knob
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"linerate/internal/core/model"
+)
+
+// Plan returns changes in the order in which they should be made, where now
+// holds the canonical values of today: what grows first, limits before what
+// they limit; then knobs without a stage; then what shrinks, limits last
+// (knobs.md section 0, rule 3). Within that, the less risky come first, so
+// that a harmless knob that fails is found before a risky one is touched; the
+// caller's order decides the rest. When MTUs change on two hosts, which host
+// goes first is for the caller of both (rule 4).
+func Plan(now map[model.KnobID]string, changes []model.Assignment) []model.Assignment {
+	type ranked struct {
+		model.Assignment
+		phase, stage, risk int
+	}
+	all := make([]ranked, len(changes))
+	for i, c := range changes {
+		k, _ := ByID(c.Knob) // an unknown knob has no stage and no risk
+		r := ranked{Assignment: c, phase: 1, risk: int(k.Risk)}
+		if k.Stage != StageNone {
+			r.phase, r.stage = 0, int(k.Stage)
+			if shrinks(now[c.Knob], c.Value) {
+				r.phase, r.stage = 2, -int(k.Stage)
+			}
+		}
+		all[i] = r
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.stage, b.stage), cmp.Compare(a.risk, b.risk))
+	})
+	ordered := make([]model.Assignment, len(all))
+	for i, r := range all {
+		ordered[i] = r.Assignment
+	}
+	return ordered
+}
+
+func shrinks(from, to string) bool {
+	a, errA := strconv.ParseInt(from, 10, 64)
+	b, errB := strconv.ParseInt(to, 10, 64)
+	return errA == nil && errB == nil && b < a
+}
