@@ -1,0 +1,304 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/tcpbulk"
+)
+
+// Client tests against a foreign iperf3 server. The zero value works. It is
+// safe for concurrent use.
+type Client struct {
+	// Login is for a server that asks for a name; nil is none.
+	Login *Login
+	// Rate limits TCP streams: payload in bit/s per direction, over all
+	// streams; 0 is no limit. Where this end sends it needs a kernel that paces
+	// TCP (Linux); elsewhere Run wraps errors.ErrUnsupported. UDP has
+	// model.UDPFlow.Rate.
+	Rate units.BitRate
+	// ServerOutput, where it is not nil, asks the server for its own report and
+	// gets it: text, or for a server that writes JSON a document. At most one
+	// of the two is not empty. It is called before Run returns.
+	ServerOutput func(text string, document json.RawMessage)
+	// LinkRate is the rate of the interface that carries the test, where it is
+	// known. The block size of a flow that states none goes by it.
+	LinkRate fact.Of[units.BitRate]
+	// Bulk moves TCP payload; nil is a tcpbulk engine of Run's own. A process
+	// that runs several tests at once gives the same to all.
+	Bulk engine.Engine
+
+	limits limits
+	look   func([]*lane) // for tests, before Run returns
+}
+
+// Login is who asks. It proves itself to the server and protects nothing else
+// (docs/wire/iperf3.md section 10).
+type Login struct {
+	User, Password string
+	Key            *rsa.PublicKey // the server's
+	Padding        iperf3.Padding // iperf3.OAEP for servers since 3.17
+}
+
+// limits are the bounds of waiting, which tests shorten. The zero value is
+// those of the package.
+type limits struct {
+	patience, between time.Duration
+}
+
+func (l limits) wait() time.Duration  { return cmp.Or(l.patience, patience) }
+func (l limits) again() time.Duration { return cmp.Or(l.between, betweenTests) }
+
+// Run runs one test of f against the server at addr, a host with or without
+// ":port", and returns what this end and the server say of it. Engine is
+// "tcpbulk" or "udpflow"; zero fields mean what they mean to that engine, and
+// a datagram without Block has the 1448 bytes that fill an Ethernet frame with
+// room to spare. Omit and the server's guard are in whole seconds; Run rounds
+// up and says so. emit gets samples of this end as intervals end, from one
+// goroutine at a time.
+//
+// A report's window is what its end measured. Where the server sends, its count
+// also covers what was still in flight when the test ended.
+//
+// The error wraps ErrBusy for a server that runs another test,
+// iperf3.ErrRefused where the login was not accepted, *iperf3.ServerError for
+// what the server said, and the cause of ctx.
+func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
+	if c.Bulk == nil {
+		c.Bulk = tcpbulk.New()
+	}
+	f, warnings := wholeSeconds(f)
+	p, err := c.params(f)
+	if err != nil {
+		return near, far, fmt.Errorf("flow: %w", err)
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		addr = net.JoinHostPort(addr, strconv.Itoa(iperf3.DefaultPort))
+	}
+	begun, lost := time.Now(), 0
+	for {
+		t := &clientTest{Client: c, flow: f, params: p, warnings: warnings}
+		near, far, err = t.run(ctx, addr, emit)
+		switch {
+		case errors.Is(err, errGreetingLost) && lost < greetingTries:
+			// It must not be sent again (section 9): only a new test can bring
+			// another.
+			lost++
+			warnings = append(warnings, "a greeting over UDP was lost: the test was begun again")
+			begun = time.Now()
+		case turnedAway(err) && time.Since(begun) < c.limits.again():
+		default:
+			if err != nil {
+				err = fmt.Errorf("iperf3 test with %s: %w", addr, err)
+			}
+			return near, far, err
+		}
+		pause(ctx.Done(), 50*time.Millisecond)
+	}
+}
+
+// turnedAway reports whether err may be that of a server between two tests: it
+// is busy with the end of one, or has closed its listener to open another.
+func turnedAway(err error) bool {
+	return errors.Is(err, ErrBusy) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// wholeSeconds rounds f.Omit up to what the parameters can say.
+func wholeSeconds(f model.Flow) (model.Flow, []string) {
+	whole := time.Duration(seconds(f.Omit)) * time.Second
+	if whole == f.Omit {
+		return f, nil
+	}
+	w := fmt.Sprintf("omitting %v instead of %v: iperf3 counts whole seconds", whole, f.Omit)
+	f.Omit = whole
+	return f, []string{w}
+}
+
+// params translates f, and reports every fault of it at once.
+func (c Client) params(f model.Flow) (iperf3.Params, error) {
+	p := iperf3.DefaultParams()
+	p.Parallel = int64(max(f.Streams, 1))
+	p.Seconds, p.OmitSeconds = seconds(f.Duration), seconds(f.Omit)
+	p.Bytes = int64(f.Bytes)
+	p.Window, p.MSS = int64(f.Window), int64(f.MSS)
+	p.Congestion = f.Congestion
+	p.ServerOutput = c.ServerOutput != nil
+	p.ClientVersion = version
+	switch f.Direction {
+	case model.From:
+		p.Direction = iperf3.Reverse
+	case model.Both:
+		p.Direction = iperf3.Bidirectional
+	default:
+	}
+	var err error
+	if f.Engine == udpFlow {
+		err = validateUDP(f)
+		paramsUDP(&p, f)
+	} else {
+		err = c.Bulk.Validate(f)
+		p.Length = int64(cmp.Or(f.Block, min(tcpbulk.Block(engine.Env{LinkRate: c.LinkRate}), 1<<20)))
+		p.BitsPerSecond = perStream(c.Rate, f.Streams)
+		// A server that is told so opens its listener anew: only where it helps.
+		p.NoDelay = !f.Nagle && p.Direction != iperf3.Forward
+	}
+	err = errors.Join(err, p.Validate())
+	if c.Login != nil && err == nil {
+		who := iperf3.Credentials{User: c.Login.User, Password: c.Login.Password, Time: time.Now()}
+		p.AuthToken, err = who.Token(c.Login.Key, c.Login.Padding)
+	}
+	return p, err
+}
+
+// clientTest is one test at the client's end.
+type clientTest struct {
+	Client
+	flow     model.Flow
+	params   iperf3.Params
+	warnings []string
+
+	cookie iperf3.Cookie
+	ctl    control
+	lanes  []*lane
+	idle   time.Duration // between the last byte's arrival and the end of the test
+}
+
+// run is the whole test.
+func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sample)) (near, far model.EndReport, err error) {
+	if t.cookie, err = iperf3.NewCookie(rand.Reader); err != nil {
+		return near, far, err
+	}
+	d := net.Dialer{Timeout: t.limits.wait()}
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return near, far, err
+	}
+	defer conn.Close()
+	t.ctl = control{conn, t.limits.wait()}
+	defer t.ctl.bind(ctx)()
+	defer func() {
+		for _, l := range t.lanes {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if err := t.agree(); err != nil {
+		return near, far, because(ctx, err)
+	}
+	if err := t.open(ctx); err != nil {
+		return near, far, t.leave(ctx, err)
+	}
+	next, err := t.ctl.follow()
+	if err != nil {
+		return near, far, err
+	}
+	if err := t.move(ctx, emit, next); err != nil {
+		return near, far, t.leave(ctx, err)
+	}
+	near, err = merge(model.Near, t.lanes)
+	near.Warnings = append(t.warnings, near.Warnings...)
+	if err != nil {
+		return near, far, t.leave(ctx, err)
+	}
+	theirs, err := t.exchange(near)
+	if err != nil {
+		return near, far, because(ctx, err)
+	}
+	if t.look != nil {
+		t.look(t.lanes)
+	}
+	far, err = farReport(model.Far, theirs, t.lanes, t.idle)
+	return near, far, err
+}
+
+// leave tells the server that the test is off, where it can, and returns err.
+func (t *clientTest) leave(ctx context.Context, err error) error {
+	bye := control{t.ctl.conn, time.Second}
+	// Best effort: the connection may be what failed.
+	_ = bye.state(iperf3.ClientTerminate)
+	return because(ctx, err)
+}
+
+// agree sends cookie and parameters and waits for the server to accept them.
+func (t *clientTest) agree() error {
+	if err := t.ctl.say(t.cookie[:]); err != nil {
+		return t.perhapsBusy(fmt.Errorf("send cookie: %w", err))
+	}
+	s, err := t.ctl.next()
+	if err != nil {
+		return t.perhapsBusy(err)
+	}
+	if s != iperf3.ParamExchange {
+		return t.refusal(s, iperf3.ParamExchange)
+	}
+	body, err := t.params.Marshal()
+	if err != nil {
+		return err
+	}
+	if err := t.ctl.message(body); err != nil {
+		return fmt.Errorf("send parameters: %w", err)
+	}
+	s, err = t.ctl.next()
+	switch {
+	case err != nil && t.Login != nil && !isTimeout(err):
+		// 3.21 refuses a token without a word (section 10).
+		return fmt.Errorf("%w: the server closed after the login, which says wrong name or password, "+
+			"another padding (OAEP since 3.17, PKCS #1 before) or clocks more than 10 s apart", iperf3.ErrRefused)
+	case err != nil:
+		return fmt.Errorf("wait for the server's answer to the parameters: %w", err)
+	case s != iperf3.CreateStreams:
+		return t.refusal(s, iperf3.CreateStreams)
+	}
+	return nil
+}
+
+// perhapsBusy is err before the server's first word: a busy one closes without
+// reading, and the reset that follows can overtake what it wrote (section 7).
+func (t *clientTest) perhapsBusy(err error) error {
+	if isTimeout(err) {
+		return fmt.Errorf("the server accepted and said nothing, as one does whose queue is full: %w: %w", ErrBusy, err)
+	}
+	return fmt.Errorf("the server closed before its first word: perhaps %w: %w", ErrBusy, err)
+}
+
+// refusal is the error for a state that is not the one due.
+func (t *clientTest) refusal(s, due iperf3.State) error {
+	switch s {
+	case iperf3.AccessDenied:
+		return ErrBusy
+	case iperf3.ServerTerminate:
+		return &iperf3.ServerError{Code: iperf3.CodeServerTerminated}
+	case iperf3.ServerFailed:
+		if err := t.ctl.listen(); err != nil {
+			return err
+		}
+		said, err := iperf3.ReadServerError(t.ctl.conn)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the server gave up: %w", err)
+		case said.Code == iperf3.CodeAuthentication:
+			return fmt.Errorf("%w: %w", iperf3.ErrRefused, said)
+		}
+		return said
+	default:
+		return unexpected(s, due.String())
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,232 @@
+package peer
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf3"
+)
+
+// near01 reports whether two totals agree within 0.1 %.
+func near01(a, b int64) bool { return math.Abs(float64(a-b)) <= 0.001*float64(max(a, b)) }
+
+// TestClient runs our client against the real server. Both ends must count the
+// same. Where the server sends, it also counts what was in flight when our
+// window closed: that, and no more, is the difference.
+func TestClient(t *testing.T) {
+	const short = 300 * time.Millisecond
+	for name, f := range map[string]model.Flow{
+		"forward":                   {Direction: model.To, Duration: short},
+		"forward, 3 streams":        {Direction: model.To, Duration: short, Streams: 3},
+		"forward, bytes":            {Direction: model.To, Bytes: 20e6, Streams: 3},
+		"forward, little":           {Direction: model.To, Bytes: 1000},
+		"forward, many small":       {Direction: model.To, Duration: short, Block: 512, Streams: 16},
+		"forward, window":           {Direction: model.To, Duration: short, Window: 128 << 10},
+		"forward, segments, nagle":  {Direction: model.To, Duration: short, MSS: 1000, Nagle: true},
+		"forward, algorithm":        {Direction: model.To, Duration: short, Congestion: "reno"},
+		"forward, warm-up":          {Direction: model.To, Duration: short, Omit: 500 * time.Millisecond},
+		"reverse":                   {Direction: model.From, Duration: short},
+		"reverse, 3 streams":        {Direction: model.From, Duration: short, Streams: 3},
+		"reverse, bytes":            {Direction: model.From, Bytes: 20e6, Streams: 3},
+		"reverse, window, segments": {Direction: model.From, Duration: short, Window: 128 << 10, MSS: 1000},
+		"reverse, algorithm":        {Direction: model.From, Duration: short, Congestion: "reno"},
+		"reverse, warm-up":          {Direction: model.From, Duration: short, Omit: 500 * time.Millisecond},
+		"both":                      {Direction: model.Both, Duration: short},
+		"both, 2 streams":           {Direction: model.Both, Duration: short, Streams: 2},
+		"both, bytes":               {Direction: model.Both, Bytes: 20e6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := foreignServer(t)
+			checkClient(t, addr, f, Client{})
+		})
+	}
+}
+
+// checkClient runs f and holds the two ends' reports against each other.
+func checkClient(t *testing.T, addr string, f model.Flow, c Client) {
+	t.Helper()
+	if f.Interval == 0 {
+		f.Interval = 100 * time.Millisecond
+	}
+	// What came at all, window or not, of which only the kernel knows.
+	all := map[model.Direction]int64{}
+	c.look = func(lanes []*lane) {
+		for _, l := range lanes {
+			if n, err := l.received(); err == nil && l.role == model.Receiver {
+				all[l.direction] = n
+			}
+		}
+	}
+	samples := map[model.Direction]int{}
+	near, far, err := c.Run(t.Context(), addr, f, func(s []model.Sample) {
+		for _, s := range s {
+			if s.Host != model.Near {
+				t.Errorf("sample of host %q", s.Host)
+			}
+			samples[s.Direction]++
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := f.Direction.Parts()
+	if len(near.Flows) != len(parts) || len(far.Flows) != len(parts) || far.Host != model.Far {
+		t.Fatalf("near %+v, far %+v", near, far)
+	}
+	for i, d := range parts {
+		ours, theirs := near.Flows[i], far.Flows[i]
+		if ours.Direction != d || theirs.Direction != d || ours.Role == theirs.Role {
+			t.Errorf("near %+v, far %+v", ours, theirs)
+		}
+		if n := max(f.Streams, 1); len(ours.Streams) != n || len(theirs.Streams) != n {
+			t.Errorf("streams: near %v, far %v", ours.Streams, theirs.Streams)
+		}
+		if f.Duration > 0 && samples[d] == 0 {
+			t.Errorf("no sample %s", d)
+		}
+		got, want := int64(ours.Bytes), int64(theirs.Bytes)
+		if n := all[d]; f.Omit == 0 && !near01(cmp.Or(n, got), want) {
+			t.Errorf("%s: near %d bytes, %d with those past the window, far %d", d, got, n, want)
+		}
+		// Each end begins to count after its own second.
+		if f.Omit > 0 && math.Abs(float64(got-want)) > 0.3*float64(want) {
+			t.Errorf("%s: near %d bytes after the warm-up, far %d", d, got, want)
+		}
+		if f.Bytes > 0 && d == model.To && (ours.Bytes != f.Bytes || theirs.Bytes != f.Bytes) {
+			t.Errorf("%d bytes asked, near %d, far %d", f.Bytes, ours.Bytes, theirs.Bytes)
+		}
+		if f.Bytes > 0 && d == model.From && ours.Bytes < f.Bytes {
+			t.Errorf("%d bytes asked, near %d", f.Bytes, ours.Bytes)
+		}
+		if f.Duration > 0 && (ours.Window < f.Duration*9/10 || theirs.Window < f.Duration*9/10 || theirs.Window > f.Duration+5*time.Second) {
+			t.Errorf("windows near %v, far %v", ours.Window, theirs.Window)
+		}
+		sender := ours
+		if d == model.From {
+			sender = theirs
+		}
+		if f.Congestion != "" && (sender.TCP == nil || sender.TCP.Congestion.Or("") != f.Congestion) {
+			t.Errorf("congestion control of %+v", sender)
+		}
+		if sender.TCP == nil || !sender.TCP.Retransmits.IsKnown() {
+			t.Errorf("retransmissions of %+v", sender)
+		}
+	}
+	if f.Duration > 0 && (far.CPUWindow <= 0 || far.CPUUser+far.CPUSystem <= 0 || near.CPUWindow <= 0) {
+		t.Errorf("processor time: near %+v, far %+v", near, far)
+	}
+}
+
+// TestClientRate holds the rate of TCP in both directions.
+func TestClientRate(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From, model.Both} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			addr := foreignServer(t)
+			f := model.Flow{Direction: d, Duration: time.Second, Streams: 2, Block: 32 << 10, Interval: 100 * time.Millisecond}
+			near, far, err := Client{Rate: 80e6}.Run(t.Context(), addr, f, func([]model.Sample) {})
+			if errors.Is(err, errors.ErrUnsupported) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range near.Flows {
+				for _, r := range []model.FlowReport{near.Flows[i], far.Flows[i]} {
+					rate := float64(r.Bytes) * 8 / r.Window.Seconds()
+					if rate < 60e6 || rate > 90e6 {
+						t.Errorf("%s %s: %v of 80 Mbit/s", r.Direction, r.Role, units.BitRate(rate))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestClientServerOutput(t *testing.T) {
+	addr := foreignServer(t)
+	var got string
+	c := Client{ServerOutput: func(text string, _ json.RawMessage) { got = text }}
+	checkClient(t, addr, model.Flow{Direction: model.To, Duration: 200 * time.Millisecond}, c)
+	if !strings.Contains(got, "Bitrate") || !strings.Contains(got, "receiver") {
+		t.Errorf("the server's output is %q", got)
+	}
+}
+
+// TestClientBackToBack holds that a test may begin right after another, while
+// the real server still closes one listener to open the next.
+func TestClientBackToBack(t *testing.T) {
+	addr := foreignServer(t)
+	for range 5 {
+		f := model.Flow{Direction: model.To, Bytes: 1 << 20}
+		if _, _, err := (Client{}).Run(t.Context(), addr, f, func([]model.Sample) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestClientBusy(t *testing.T) {
+	addr := foreignServer(t)
+	running := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		begun := false
+		f := model.Flow{Direction: model.To, Duration: 2 * time.Second, Interval: 50 * time.Millisecond}
+		_, _, err := Client{Rate: 1e6}.Run(t.Context(), addr, f, func([]model.Sample) {
+			if !begun {
+				begun = true
+				close(running)
+			}
+		})
+		done <- err
+	}()
+	<-running
+	c := Client{limits: limits{between: time.Nanosecond}}
+	_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Duration: time.Second}, func([]model.Sample) {})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("second client: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("first client: %v", err)
+	}
+}
+
+// TestClientRefused holds that a refusal of the server is told: by its code
+// where it sends one; 3.12 closes without a word when a rate is above its limit.
+func TestClientRefused(t *testing.T) {
+	addr := foreignServer(t, "--server-bitrate-limit", "1M")
+	f := model.Flow{Direction: model.To, Duration: time.Second}
+	if _, _, err := (Client{Rate: 10e6}).Run(t.Context(), addr, f, func([]model.Sample) {}); err == nil {
+		t.Error("ran above the rate limit")
+	}
+	addr = foreignServer(t)
+	f.Window = 512 << 20
+	_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
+	if said := new(iperf3.ServerError); !errors.As(err, &said) || said.Code != iperf3.CodeBufferTooSmall {
+		t.Errorf("a window that the server's system does not give: %v", err)
+	}
+}
+
+func TestClientFlowFaults(t *testing.T) {
+	for name, f := range map[string]model.Flow{
+		"no direction":           {Duration: time.Second},
+		"too many streams":       {Direction: model.To, Duration: time.Second, Streams: 129},
+		"block too large":        {Direction: model.To, Duration: time.Second, Block: 2 << 20},
+		"too long":               {Direction: model.To, Duration: 25 * time.Hour},
+		"window too large":       {Direction: model.To, Duration: time.Second, Window: 1 << 30},
+		"neither time nor bytes": {Direction: model.To},
+	} {
+		_, _, err := Client{}.Run(t.Context(), "127.0.0.1:1", f, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "flow: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// program returns the path of the real iperf3.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("iperf3")
+	if err != nil {
+		t.Skip("the real iperf3 is not installed")
+	}
+	return path
+}
+
+// freePort returns a port that nobody listens on, TCP and UDP.
+func freePort(t *testing.T) int {
+	t.Helper()
+	var lc net.ListenConfig
+	for range 50 {
+		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		u, err := lc.ListenPacket(t.Context(), "udp", fmt.Sprintf("127.0.0.1:%d", port))
+		_ = l.Close()
+		if err == nil {
+			_ = u.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free for TCP and UDP")
+	return 0
+}
+
+// output gathers what a program writes.
+type output struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	want string
+	seen chan struct{}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := strings.Contains(o.buf.String(), o.want)
+	n, err := o.buf.Write(p)
+	if !before && strings.Contains(o.buf.String(), o.want) {
+		close(o.seen)
+	}
+	return n, err
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// foreignServer starts the real server and returns its address.
+func foreignServer(t *testing.T, args ...string) string {
+	t.Helper()
+	path := program(t)
+	port := freePort(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-p", fmt.Sprint(port), "--forceflush"}, args...)...)
+	out := &output{want: "Server listening", seen: make(chan struct{})}
+	if strings.Contains(strings.Join(args, " "), "-J") {
+		t.Fatal("a server that writes JSON does not say when it listens")
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("server said:\n%s", out)
+		}
+	})
+	select {
+	case <-out.seen:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the real server does not start")
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// serveHere runs our server and returns its address.
+func serveHere(t *testing.T, c ServerConfig) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, c) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}

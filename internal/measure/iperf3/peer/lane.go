@@ -1,0 +1,148 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/iperf3"
+)
+
+// lane is one direction of a test at one end. The directions of a
+// bidirectional test end at different times, so each is an engine's test of
+// its own.
+type lane struct {
+	direction model.Direction
+	role      model.Role
+	spec      model.Flow
+	streams   []iperf3.Stream
+	test      engine.Test
+	warnings  []string                     // of the opening
+	account   func() []iperf3.StreamResult // per stream, once over is closed, before close
+	kept      []*kept                      // of a TCP lane
+	udp       *struct{}
+
+	mu    sync.Mutex
+	moved float64   // payload bytes of which samples told
+	last  time.Time // when they last told of any
+
+	over    chan struct{} // closed when report and err are there
+	report  model.EndReport
+	err     error
+	results []iperf3.StreamResult // once stopped
+}
+
+// start runs the lane until it is complete or asked to stop.
+func (l *lane) start(ctx context.Context, emit func([]model.Sample)) {
+	l.over = make(chan struct{})
+	l.last = time.Now()
+	go func() {
+		defer close(l.over)
+		l.report, l.err = l.test.Run(ctx, func(s []model.Sample) {
+			l.watch(s)
+			emit(s)
+		})
+	}()
+}
+
+// watch notes how much moved.
+func (l *lane) watch(samples []model.Sample) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range samples {
+		if (s.Metric == model.Sent || s.Metric == model.Goodput) && s.Value > 0 {
+			l.moved += s.Value * s.Length.Seconds() / 8
+			l.last = time.Now()
+		}
+	}
+}
+
+// told returns how many bytes the samples so far told of, and when they last
+// told of any.
+func (l *lane) told() (bytes float64, last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.moved, l.last
+}
+
+// stop ends the lane and counts its streams. It returns whether the lane had
+// not ended by itself. It may be called again.
+func (l *lane) stop() bool {
+	running := !closed(l.over)
+	l.test.Stop()
+	<-l.over
+	if l.results == nil {
+		l.results = l.account()
+	}
+	return running
+}
+
+// close frees the connections. It is idempotent.
+func (l *lane) close() error {
+	err := l.test.Close()
+	for _, k := range l.kept {
+		// A second handle that is the first one has been closed by the test.
+		_ = k.conn.Close()
+	}
+	return err
+}
+
+// flow returns what this end says of the direction; false where the run gave
+// nothing.
+func (l *lane) flow() (model.FlowReport, bool) {
+	i := slices.IndexFunc(l.report.Flows, func(f model.FlowReport) bool { return f.Direction == l.direction })
+	if i < 0 {
+		return model.FlowReport{}, false
+	}
+	return l.report.Flows[i], true
+}
+
+// merge puts the lanes' reports together. The processor clocks are the whole
+// process's in each, so one is taken: a receiver's, where there is one.
+func merge(host model.Host, lanes []*lane) (model.EndReport, error) {
+	main := lanes[0]
+	for _, l := range lanes {
+		if l.role == model.Receiver {
+			main = l
+		}
+	}
+	out := main.report
+	out.Host, out.Flows, out.Warnings, out.Values = host, nil, nil, nil
+	var errs []error
+	for _, l := range lanes {
+		out.Flows = append(out.Flows, l.report.Flows...)
+		out.Values = append(out.Values, l.report.Values...)
+		for _, w := range slices.Concat(l.warnings, l.report.Warnings) {
+			if !slices.Contains(out.Warnings, w) {
+				out.Warnings = append(out.Warnings, w)
+			}
+		}
+		errs = append(errs, l.err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// onlyOnce returns emit for each of the lanes, safe for all at the same time,
+// of which one passes on the samples of the process.
+func onlyOnce(emit func([]model.Sample), lanes int) []func([]model.Sample) {
+	var mu sync.Mutex
+	out := make([]func([]model.Sample), lanes)
+	for i := range out {
+		out[i] = func(s []model.Sample) {
+			if i > 0 {
+				s = slices.DeleteFunc(s, func(s model.Sample) bool { return s.Direction == "" })
+			}
+			if len(s) == 0 {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			emit(s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package peer
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf3"
+)
+
+// exchange tells the server our results, and returns its own.
+func (t *clientTest) exchange(near model.EndReport) (iperf3.Results, error) {
+	body, err := ownResults(near, t.lanes).Marshal()
+	if err != nil {
+		return iperf3.Results{}, err
+	}
+	if err := t.ctl.message(body); err != nil {
+		return iperf3.Results{}, fmt.Errorf("send results: %w", err)
+	}
+	answer, err := t.ctl.read(iperf3.MaxResults)
+	if err != nil {
+		return iperf3.Results{}, fmt.Errorf("wait for the server's results: %w", err)
+	}
+	theirs, err := iperf3.ParseResults(answer)
+	if err != nil {
+		return theirs, err
+	}
+	s, err := t.ctl.next()
+	if err != nil {
+		return theirs, fmt.Errorf("wait for the server's end: %w", err)
+	}
+	if s != iperf3.DisplayResults {
+		return theirs, t.refusal(s, iperf3.DisplayResults)
+	}
+	if t.ServerOutput != nil {
+		t.ServerOutput(theirs.ServerText, theirs.ServerJSON)
+	}
+	// The server has told everything: whether it hears our last word, and
+	// whatever it says after it, changes nothing (section 7).
+	_ = t.ctl.state(iperf3.Done)
+	t.ctl.farewell()
+	return theirs, nil
+}
+
+// farewell waits for the other end to close, ignoring what it says, so that it
+// is ready for the next test when this one returns.
+func (c control) farewell() {
+	if err := c.conn.SetReadDeadline(time.Now().Add(farewell)); err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.conn, maxFarewell))
+}
+
+// maxFarewell is more than any version says after the end.
+const maxFarewell = 4096
+
+// ownResults is what this end says of the test.
+func ownResults(own model.EndReport, lanes []*lane) iperf3.Results {
+	r := iperf3.Results{SenderHasRetransmits: -1}
+	if own.CPUWindow > 0 {
+		percent := func(d time.Duration) float64 { return 100 * d.Seconds() / own.CPUWindow.Seconds() }
+		r.CPUUser, r.CPUSystem = percent(own.CPUUser), percent(own.CPUSystem)
+		r.CPUTotal = r.CPUUser + r.CPUSystem
+	}
+	for _, l := range lanes {
+		f, _ := l.flow()
+		if l.role == model.Sender {
+			r.SenderHasRetransmits = max(r.SenderHasRetransmits, 0)
+		}
+		if f.TCP != nil && f.TCP.Congestion.IsKnown() {
+			r.CongestionUsed = f.TCP.Congestion.Or("")
+		}
+		for _, s := range l.results {
+			if s.Retransmits.IsKnown() {
+				r.SenderHasRetransmits = 1
+			}
+			s.EndSeconds = fact.Known(f.Window.Seconds(), "clock")
+			r.Streams = append(r.Streams, s)
+		}
+	}
+	return r
+}
+
+// fromPeer is the source of what the other end told.
+const fromPeer = "iperf3 peer"
+
+// farReport is what the other end, which is host, says of the test whose lanes
+// at this end are given. Its receivers were idle for so long at the end of the
+// time that it tells, because this end had sent all.
+func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Duration) (model.EndReport, error) {
+	var all []iperf3.Stream
+	for _, l := range lanes {
+		all = append(all, l.streams...)
+	}
+	streams, err := r.Match(all)
+	if err != nil {
+		return model.EndReport{}, err
+	}
+	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not tell")}
+	for _, l := range lanes {
+		theirs := streams[:len(l.streams)]
+		streams = streams[len(l.streams):]
+		own, _ := l.flow()
+		f := model.FlowReport{Direction: l.direction, Role: model.Receiver, Window: own.Window}
+		if l.role == model.Receiver {
+			f.Role = model.Sender
+		}
+		for _, s := range theirs {
+			f.Bytes += units.Bytes(max(s.Bytes, 0))
+			f.Streams = append(f.Streams, units.Bytes(max(s.Bytes, 0)))
+			if end, known := s.EndSeconds.Get(); known && end > 0 && end < maxEndSeconds {
+				f.Window = time.Duration(end * float64(time.Second))
+			}
+		}
+		if f.Role == model.Receiver && f.Window > idle {
+			f.Window -= idle
+		}
+		if l.udp != nil {
+			f.UDP = farUDP(theirs, f.Role)
+		} else if f.Role == model.Sender {
+			f.TCP = farTCP(r, theirs)
+		}
+		out.Flows = append(out.Flows, f)
+		out.CPUWindow = max(out.CPUWindow, f.Window)
+	}
+	share := func(percent float64) time.Duration {
+		return time.Duration(min(max(percent, 0), maxPercent) / 100 * float64(out.CPUWindow))
+	}
+	out.CPUUser, out.CPUSystem = share(r.CPUUser), share(r.CPUSystem)
+	return out, nil
+}
+
+// Bounds of what is believed of a peer: ten days of test, 10,000 busy cores.
+const (
+	maxEndSeconds = 864000
+	maxPercent    = 1e6
+)
+
+// farTCP is the little that the other end tells of the connections on which it
+// sends.
+func farTCP(r iperf3.Results, streams []iperf3.StreamResult) *model.TCPSummary {
+	out := &model.TCPSummary{
+		Congestion:  fact.Unknown[string]("the iperf3 peer does not tell"),
+		Retransmits: fact.Known[int64](0, fromPeer),
+	}
+	if r.CongestionUsed != "" {
+		out.Congestion = fact.Known(r.CongestionUsed, fromPeer)
+	}
+	for _, s := range streams {
+		n, known := s.Retransmits.Get()
+		if !known {
+			out.Retransmits = s.Retransmits
+			break
+		}
+		out.Retransmits = fact.Known(out.Retransmits.Or(0)+n, fromPeer)
+	}
+	return out
+}

@@ -1,0 +1,176 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf3"
+)
+
+// idleLimit is how long a direction may stand still, as a real server's.
+const idleLimit = 120 * time.Second
+
+// move runs the lanes until the client ends the test, and lets it know. It
+// returns how long the receivers' windows were open.
+func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, error) {
+	begun := time.Now()
+	omit := time.Duration(t.params.OmitSeconds) * time.Second
+	emits := onlyOnce(func([]model.Sample) {}, len(t.lanes))
+	for i, l := range t.lanes {
+		l.start(ctx, emits[i])
+		if l.role == model.Sender && omit > 0 {
+			defer time.AfterFunc(omit, l.rebase).Stop()
+		}
+	}
+	err := t.watch(ctx, next, begun)
+	if err != nil {
+		for _, l := range t.lanes {
+			l.stop()
+		}
+		return 0, err
+	}
+	window := time.Since(begun) - omit
+	for _, l := range t.lanes {
+		if l.role == model.Sender {
+			if l.stop() && l.spec.Bytes == 0 {
+				l.report.Warnings = nil // of the flow's length, which is a guard
+			}
+			// A client that receives in the thread that also listens waits for
+			// this, and nothing else, to look up.
+			if err := l.close(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return max(window, 0), t.ctl.state(iperf3.ExchangeResults)
+}
+
+// watch waits for the client's end, and returns nil, or for what ends the test
+// before.
+func (t *session) watch(ctx context.Context, next <-chan heard, begun time.Time) error {
+	guard := time.NewTimer(t.guard())
+	defer guard.Stop()
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case h := <-next:
+			if h.err == nil && h.state == iperf3.TestEnd {
+				return nil
+			}
+			return t.early(h)
+		case <-guard.C:
+			return refuse(iperf3.CodeTimeLimit, "the test did not end within %v", t.guard())
+		case <-look.C:
+			if err := t.check(begun); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// check returns an error when a direction stands still, or all together move
+// more than they may.
+func (t *session) check(begun time.Time) error {
+	var moved float64
+	for _, l := range t.lanes {
+		bytes, last := l.told()
+		moved += bytes
+		if time.Since(last) > idleLimit {
+			return refuse(iperf3.CodeNoMessage, "%s: nothing moved for %v", l.direction, idleLimit)
+		}
+	}
+	lasted := time.Since(begun)
+	// Samples come once a second, and rates settle in a few.
+	if rate := units.BitRate(moved * 8 / lasted.Seconds()); t.Rate > 0 && lasted > 3*time.Second && rate > t.Rate*105/100 {
+		return refuse(iperf3.CodeTotalRate, "%v in all, at most %v", rate, t.Rate)
+	}
+	return nil
+}
+
+// exchange reads the client's results, then reads on until what it sent has
+// come, and answers.
+func (t *session) exchange(ctx context.Context, window time.Duration) (own, theirs model.EndReport, err error) {
+	body, err := t.ctl.read(iperf3.MaxResults)
+	if err != nil {
+		return own, theirs, fmt.Errorf("read the client's results: %w", err)
+	}
+	results, err := iperf3.ParseResults(body)
+	if err != nil {
+		return own, theirs, refuse(iperf3.CodeReceiveResults, "%w", err)
+	}
+	if theirs, err = farReport(model.Near, results, t.lanes, 0); err != nil {
+		return own, theirs, refuse(iperf3.CodeStreamID, "%w", err)
+	}
+	ended := time.Now()
+	for i, l := range t.lanes {
+		if l.role != model.Receiver {
+			continue
+		}
+		want := int64(0)
+		if t.params.OmitSeconds == 0 {
+			want = int64(theirs.Flows[i].Bytes)
+		}
+		// Bytes that came late belong to a time that lasted until they came.
+		window += max(0, l.late(ctx, want, lateLimit).Sub(ended))
+		l.stop()
+		l.adopt(window, want)
+	}
+	own, failed := merge(model.Far, t.lanes)
+	if failed != nil {
+		// The client gets what there is; it can see that it is nothing.
+		own.Warnings = append(own.Warnings, failed.Error())
+	}
+	r := ownResults(own, t.lanes)
+	if t.params.ServerOutput {
+		r.ServerText = text(own, t.params)
+	}
+	answer, err := r.Marshal()
+	if err == nil {
+		err = t.ctl.message(answer, iperf3.DisplayResults.Byte())
+	}
+	if err != nil {
+		return own, theirs, fmt.Errorf("send results: %w", err)
+	}
+	// The client has everything: its last word changes nothing.
+	t.ctl.farewell()
+	return own, theirs, nil
+}
+
+// adopt makes the receiver's report say what the test was: its flow says only
+// for how long it may run, and the client ends it. window is how long it was
+// open, and want what should have come; 0 is not known.
+func (l *lane) adopt(window time.Duration, want int64) {
+	l.report.Warnings = nil
+	for i := range l.report.Flows {
+		l.report.Flows[i].Window = window
+	}
+	f, known := l.flow()
+	if l.udp == nil && known && int64(f.Bytes) < want {
+		l.report.Warnings = []string{fmt.Sprintf("%s: %d of %d bytes came that the client says it sent",
+			l.direction, f.Bytes, want)}
+	}
+}
+
+// text is the report for a client that asked for the server's.
+func text(own model.EndReport, p iperf3.Params) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %v, %d streams each way\n", version, p.Direction, p.Parallel)
+	for _, f := range own.Flows {
+		fmt.Fprintf(&b, "%s: %v in %v", f.Role, f.Bytes, f.Window.Round(time.Millisecond))
+		if s := f.Window.Seconds(); s > 0 {
+			fmt.Fprintf(&b, " = %v", units.BitRate(float64(f.Bytes)*8/s))
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, w := range own.Warnings {
+		fmt.Fprintln(&b, "warning:", w)
+	}
+	return b.String()
+}

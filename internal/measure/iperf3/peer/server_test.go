@@ -1,0 +1,255 @@
+package peer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// summary is the part of the real client's JSON report that says who counted
+// how much.
+type summary struct {
+	Error string `json:"error"`
+	End   struct {
+		Sent            total `json:"sum_sent"`
+		Received        total `json:"sum_received"`
+		SentReverse     total `json:"sum_sent_bidir_reverse"`
+		ReceivedReverse total `json:"sum_received_bidir_reverse"`
+		Sum             total `json:"sum"`
+	} `json:"end"`
+	Output string `json:"server_output_text"`
+}
+
+type total struct {
+	Bytes       int64   `json:"bytes"`
+	Rate        float64 `json:"bits_per_second"`
+	Retransmits *int64  `json:"retransmits"`
+	Packets     int64   `json:"packets"`
+	LostPackets int64   `json:"lost_packets"`
+	Jitter      float64 `json:"jitter_ms"`
+}
+
+// foreignClient runs the real client against addr and returns what it reports.
+func foreignClient(t *testing.T, addr, args string, env ...string) summary {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program(t), append([]string{"-J", "-c", host, "-p", port}, strings.Fields(args)...)...)
+	cmd.Env = append(cmd.Environ(), env...)
+	// It ends with an error where its report has one.
+	out, runErr := cmd.Output()
+	var s summary
+	if err := json.Unmarshal(out, &s); err != nil {
+		t.Fatalf("iperf3 %s: %v, %v\n%s", args, runErr, err, out)
+	}
+	return s
+}
+
+// events gathers what a server tells.
+type events struct {
+	mu   sync.Mutex
+	all  []Event
+	more chan struct{}
+}
+
+func newEvents() *events { return &events{more: make(chan struct{}, 1000)} }
+
+func (e *events) add(one Event) {
+	e.mu.Lock()
+	e.all = append(e.all, one)
+	e.mu.Unlock()
+	e.more <- struct{}{}
+}
+
+// ended waits for the end of the first test, and returns it.
+func (e *events) ended(t *testing.T) Event {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		e.mu.Lock()
+		i := slices.IndexFunc(e.all, func(one Event) bool { return !one.Begun })
+		if i >= 0 {
+			defer e.mu.Unlock()
+			return e.all[i]
+		}
+		e.mu.Unlock()
+		select {
+		case <-e.more:
+		case <-timeout:
+			t.Fatal("the server did not tell the end of a test")
+		}
+	}
+}
+
+// TestServer runs the real client against our server. Where the client sends,
+// both must count the same, because the server reads on after the end. Where
+// the server sends for a time, 3.12 stops counting when its time is over, and
+// the rest is what was in flight.
+func TestServer(t *testing.T) {
+	for args, inFlight := range map[string]bool{
+		"-t 1":                       false,
+		"-t 1 -P 3":                  false,
+		"-n 20M":                     false,
+		"-n 20M -P 3":                false,
+		"-n 1K":                      false,
+		"-k 100":                     false,
+		"-n 20M -w 128K -M 1000 -N":  false,
+		"-n 20M -C reno":             false,
+		"-n 20M -l 1000":             false,
+		"-n 20M -Z":                  false,
+		"-n 20M -R -Z":               false,
+		"-n 20M -S 0x10 --title x":   false,
+		"-t 1 -b 50M":                false,
+		"-n 20M -R":                  false,
+		"-n 20M -R -P 3":             false,
+		"-k 100 -R -l 10000":         false,
+		"-n 20M -R -w 128K -M 1000":  false,
+		"-n 20M -R -C reno -N":       false,
+		"-t 1 -R":                    true,
+		"-t 1 -R -P 3":               true,
+		"-t 1 -R -b 50M -l 1000":     true,
+		"-t 1 --bidir":               true,
+		"-t 1 --bidir -P 2 -b 50M":   true,
+		"-t 1 -O 1":                  true,
+		"-t 1 -O 1 -R":               true,
+		"-n 20M --repeating-payload": false,
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			e := newEvents()
+			addr := serveHere(t, ServerConfig{Event: e.add})
+			s := foreignClient(t, addr, args)
+			if s.Error != "" {
+				t.Fatal(s.Error)
+			}
+			end := e.ended(t)
+			if end.Err != nil {
+				t.Fatalf("the server says: %v", end.Err)
+			}
+			tolerance := 0.001
+			if inFlight {
+				tolerance = 0.1
+			}
+			pairs := [][2]total{{s.End.Sent, s.End.Received}}
+			if strings.Contains(args, "--bidir") {
+				pairs = append(pairs, [2]total{s.End.SentReverse, s.End.ReceivedReverse})
+			}
+			for _, p := range pairs {
+				sent, got := p[0].Bytes, p[1].Bytes
+				if got == 0 || math.Abs(float64(sent-got)) > tolerance*float64(sent) {
+					t.Errorf("sent %d, received %d", sent, got)
+				}
+				if p[0].Retransmits == nil {
+					t.Error("retransmissions are not known")
+				}
+				if rate := p[0].Rate; strings.Contains(args, "-b 50M") && (rate < 40e6 || rate > 150e6) {
+					t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
+				}
+			}
+			checkEvent(t, end, s)
+		})
+	}
+}
+
+// checkEvent holds what the server tells of a test against what the client
+// reports.
+func checkEvent(t *testing.T, e Event, s summary) {
+	t.Helper()
+	var own, theirs int64
+	for i := range e.Own.Flows {
+		own += int64(e.Own.Flows[i].Bytes)
+		theirs += int64(e.Theirs.Flows[i].Bytes)
+		if e.Own.Flows[i].Window <= 0 {
+			t.Errorf("window of %+v", e.Own.Flows[i])
+		}
+	}
+	both := s.End.Sent.Bytes + s.End.Received.Bytes + s.End.SentReverse.Bytes + s.End.ReceivedReverse.Bytes
+	if own+theirs != both {
+		t.Errorf("the server tells of %d and %d bytes, the client of %d", own, theirs, both)
+	}
+	if len(e.Own.Warnings) > 0 {
+		t.Errorf("warnings %q", e.Own.Warnings)
+	}
+	if e.Own.Host != model.Far || e.Theirs.Host != model.Near || e.Own.CPUWindow <= 0 {
+		t.Errorf("own %+v, theirs %+v", e.Own, e.Theirs)
+	}
+}
+
+func TestServerOutput(t *testing.T) {
+	addr := serveHere(t, ServerConfig{})
+	if s := foreignClient(t, addr, "-n 1M --get-server-output"); !strings.Contains(s.Output, "receiver: ") {
+		t.Errorf("output %q, error %q", s.Output, s.Error)
+	}
+}
+
+// TestServerRefuses holds that a client learns why it is refused.
+func TestServerRefuses(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+		config     ServerConfig
+	}{
+		{"-t 5", "37", ServerConfig{Duration: 2 * time.Second}},
+		{"-n 1M -P 3", "number of parallel streams", ServerConfig{Streams: 2}},
+		{"-n 1M -l 64K", "block size", ServerConfig{Block: 1000}},
+		{"-t 1 -b 10M", "total required bandwidth", ServerConfig{Rate: 5e6}},
+		{"-n 1M --sctp", "", ServerConfig{}},
+		{"-n 1M", "authorization", ServerConfig{Access: &Access{Key: testKey(t), Users: map[string]string{}}}},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			e := newEvents()
+			c.config.Event = e.add
+			s := foreignClient(t, serveHere(t, c.config), c.args)
+			if s.Error == "" || e.ended(t).Err == nil {
+				t.Errorf("client %q, server %v", s.Error, e.ended(t).Err)
+			}
+			if !strings.Contains(s.Error, c.want) {
+				t.Errorf("the client says %q", s.Error)
+			}
+		})
+	}
+}
+
+// TestServerEndsRate holds that a test without a rate is ended where it takes
+// more than the server gives.
+func TestServerEndsRate(t *testing.T) {
+	e := newEvents()
+	s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Rate: 5e6}), "-t 10")
+	if s.Error == "" {
+		t.Error("the client ran to its end")
+	}
+	if err := e.ended(t).Err; err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("the server says: %v", err)
+	}
+}
+
+// TestServerParallel holds that several tests run at once where they may, and
+// that one more is refused at once.
+func TestServerParallel(t *testing.T) {
+	e := newEvents()
+	addr := serveHere(t, ServerConfig{Event: e.add, Tests: 2})
+	var all sync.WaitGroup
+	for i := range 2 {
+		all.Go(func() {
+			if s := foreignClient(t, addr, fmt.Sprintf("-t 2 -b 10M -P %d --bidir", i+1)); s.Error != "" {
+				t.Error(s.Error)
+			}
+		})
+	}
+	<-e.more
+	<-e.more
+	if s := foreignClient(t, addr, "-n 1M"); !strings.Contains(s.Error, "server is busy") {
+		t.Errorf("a third client: %q", s.Error)
+	}
+	all.Wait()
+}

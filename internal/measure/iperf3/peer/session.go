@@ -1,0 +1,335 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
+)
+
+// arrival is a stream's connection, with its place in the order of accepting.
+type arrival struct {
+	order uint64
+	conn  *net.TCPConn
+}
+
+// session is one test at the server's end.
+type session struct {
+	*server
+	cookie iperf3.Cookie
+	ctl    control
+	params iperf3.Params
+	lanes  []*lane
+
+	arrivals chan arrival
+	mu       sync.Mutex
+	wanted   int // connections that may still come
+}
+
+// refusal is an error with the code by which the client is told.
+type refusal struct {
+	code iperf3.Code
+	err  error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+func refuse(code iperf3.Code, format string, args ...any) error {
+	return &refusal{code, fmt.Errorf(format, args...)}
+}
+
+// errLeft says that the client ended the test before its end.
+var errLeft = errors.New("the client left")
+
+// serve runs the test from the parameters to the end, and tells its outcome.
+func (t *session) serve(ctx context.Context) {
+	defer t.ctl.conn.Close()
+	defer t.ctl.bind(ctx)()
+	e := Event{Remote: t.ctl.conn.RemoteAddr().String()}
+	var err error
+	e.Own, e.Theirs, err = t.test(ctx, e.Remote)
+	e.Params = t.params
+	t.take(arrival{}) // nothing more is wanted; frees what came too late
+	for _, l := range t.lanes {
+		err = errors.Join(err, l.close())
+	}
+	if err != nil {
+		e.Err = because(ctx, err)
+		t.excuse(ctx, err)
+	}
+	t.tell(e)
+}
+
+// excuse tells the client why the test is over. It writes over a deadline that
+// the end of ctx may have set.
+func (t *session) excuse(ctx context.Context, err error) {
+	ctl := control{t.ctl.conn, time.Second}
+	var why *refusal
+	switch {
+	case ctx.Err() != nil:
+		_ = ctl.state(iperf3.ServerTerminate)
+	case errors.As(err, &why):
+		_ = ctl.say((&iperf3.ServerError{Code: why.code, HasErrno: true}).Append(nil))
+	case errors.Is(err, errLeft):
+	default:
+		_ = ctl.say((&iperf3.ServerError{Code: iperf3.CodeNoMessage, HasErrno: true}).Append(nil))
+	}
+	// What the client still writes would turn the close into a reset, which
+	// could overtake the word.
+	_ = t.ctl.conn.(*net.TCPConn).CloseWrite()
+	_ = t.ctl.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	_, _ = io.Copy(io.Discard, io.LimitReader(t.ctl.conn, iperf3.MaxParams))
+}
+
+// test is the whole test.
+func (t *session) test(ctx context.Context, remote string) (own, theirs model.EndReport, err error) {
+	if err := t.agree(); err != nil {
+		return own, theirs, err
+	}
+	next, err := t.open(ctx)
+	if err != nil {
+		return own, theirs, err
+	}
+	t.tell(Event{Remote: remote, Params: t.params, Begun: true})
+	window, err := t.move(ctx, next)
+	if err != nil {
+		return own, theirs, err
+	}
+	return t.exchange(ctx, window)
+}
+
+// agree asks for the parameters and judges them.
+func (t *session) agree() error {
+	if err := t.ctl.state(iperf3.ParamExchange); err != nil {
+		return err
+	}
+	body, err := t.ctl.read(iperf3.MaxParams)
+	switch {
+	case errors.Is(err, iperf3.ErrTooLong):
+		return refuse(iperf3.CodeReceiveParams, "parameters: %w", err)
+	case err != nil:
+		return fmt.Errorf("read parameters: %w", err)
+	}
+	if t.params, err = iperf3.ParseParams(body); err != nil {
+		return refuse(iperf3.CodeReceiveParams, "%w", err)
+	}
+	if t.Access != nil {
+		if err := t.Access.check(t.params.AuthToken, time.Now()); err != nil {
+			return refuse(iperf3.CodeAuthentication, "login: %w", err)
+		}
+	}
+	return t.judge()
+}
+
+// judge holds the parameters against what any server takes, and this one.
+func (t *session) judge() error {
+	p := t.params
+	if err := p.Validate(); err != nil {
+		code := iperf3.CodeReceiveParams
+		if first, ok := errors.AsType[*iperf3.RangeError](err); ok {
+			code = first.Code
+		}
+		return refuse(code, "parameters: %w", err)
+	}
+	longest := int64(t.Duration / time.Second)
+	switch {
+	case p.Protocol == iperf3.SCTP:
+		return refuse(iperf3.CodeReceiveParams, "SCTP: %w", errors.ErrUnsupported)
+	case p.Protocol == iperf3.UDP && t.udp == nil:
+		return refuse(iperf3.CodeStreamListen, "UDP: %w", errors.ErrUnsupported)
+	case p.Parallel > int64(t.Streams):
+		return refuse(iperf3.CodeStreams, "%d streams, at most %d", p.Parallel, t.Streams)
+	case p.Length > int64(cmp.Or(t.Block, 1<<20)):
+		return refuse(iperf3.CodeBlockSize, "blocks of %d bytes, at most %d", p.Length, t.Block)
+	case p.Seconds+p.OmitSeconds > longest:
+		return refuse(iperf3.CodeMaxDuration, "a test of %d s, at most %d", p.Seconds+p.OmitSeconds, longest)
+	case t.Rate > 0 && float64(p.TotalBitsPerSecond()) > float64(t.Rate):
+		return refuse(iperf3.CodeTotalRate, "%v in all, at most %v", units.BitRate(p.TotalBitsPerSecond()), t.Rate)
+	}
+	return nil
+}
+
+// take accepts a stream's connection where the test waits for one. The zero
+// arrival says that it waits no more, and closes those that nobody took.
+func (t *session) take(a arrival) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.conn == nil {
+		t.wanted = 0
+		for {
+			select {
+			case late := <-t.arrivals:
+				_ = late.conn.Close()
+			default:
+				return false
+			}
+		}
+	}
+	if t.wanted == 0 {
+		return false
+	}
+	t.wanted--
+	t.arrivals <- a
+	return true
+}
+
+// open lets the client open its streams and prepares the lanes.
+func (t *session) open(ctx context.Context) (<-chan heard, error) {
+	all := iperf3.Streams(t.params.Direction, int(t.params.Parallel))
+	t.mu.Lock()
+	if t.params.Protocol == iperf3.TCP {
+		t.wanted = len(all)
+	}
+	t.mu.Unlock()
+	next, err := t.ctl.follow()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.limits.wait())
+	defer cancel()
+	var opened []arrival
+	if t.params.Protocol == iperf3.UDP {
+		err = t.openUDP(ctx, all, next)
+	} else if err = t.ctl.state(iperf3.CreateStreams); err == nil {
+		opened, err = t.gather(ctx, len(all), next)
+		if err == nil {
+			err = t.openTCP(ctx, all, opened)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return next, t.ctl.say([]byte{iperf3.TestStart.Byte(), iperf3.TestRunning.Byte()})
+}
+
+// gather waits for n connections and puts them in the order of accepting, which
+// is all that tells them apart.
+func (t *session) gather(ctx context.Context, n int, next <-chan heard) ([]arrival, error) {
+	var all []arrival
+	for len(all) < n {
+		err := error(nil)
+		select {
+		case a := <-t.arrivals:
+			all = append(all, a)
+			continue
+		case h := <-next:
+			err = t.early(h)
+		case <-ctx.Done():
+			err = refuse(iperf3.CodeStreamAccept, "%d of %d streams came: %w", len(all), n, context.Cause(ctx))
+		}
+		for _, a := range all {
+			_ = a.conn.Close()
+		}
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.order, b.order) })
+	return all, nil
+}
+
+// early is the error for what the client says where only its end could come.
+func (t *session) early(h heard) error {
+	switch {
+	case h.err != nil:
+		return fmt.Errorf("%w: %w", errLeft, h.err)
+	case h.state == iperf3.ClientTerminate:
+		return fmt.Errorf("%w: it was stopped", errLeft)
+	default:
+		return refuse(iperf3.CodeMessage, "%w", unexpected(h.state, iperf3.TestEnd.String()))
+	}
+}
+
+// openTCP makes lanes of the connections.
+func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arrival) error {
+	take := func(_ context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error) {
+		conn := opened[0].conn
+		opened = opened[1:]
+		if err := conn.SetDeadline(time.Time{}); err != nil {
+			return nil, nil, errors.Join(err, conn.Close())
+		}
+		// The segment size is agreed by the handshake, in which the client
+		// stated its own; an algorithm or a buffer that this system does not
+		// give is the client's loss, as with a real server.
+		o.MSS = 0
+		warnings, err := sockio.Apply(conn, o)
+		if err != nil {
+			warnings = append(warnings, err.Error())
+		}
+		return conn, warnings, nil
+	}
+	for _, d := range directions(t.params.Direction).Parts() {
+		l := t.newLane(d, all)
+		err := l.openTCP(ctx, t.Bulk, engine.Env{Host: model.Far, LinkRate: t.LinkRate}, t.rate(), take)
+		if err != nil {
+			for _, a := range opened {
+				_ = a.conn.Close()
+			}
+			return refuse(iperf3.CodeStreamAccept, "open streams %s: %w", d, err)
+		}
+		t.lanes = append(t.lanes, l)
+	}
+	return nil
+}
+
+// rate is what each stream may send in bit/s, 0 for no limit.
+func (t *session) rate() int64 {
+	rate := t.params.BitsPerSecond
+	if fq := t.params.FQRate; fq > 0 && (rate == 0 || fq < rate) {
+		rate = fq
+	}
+	return rate
+}
+
+// newLane is the lane of direction d as the parameters describe it.
+func (t *session) newLane(d model.Direction, all []iperf3.Stream) *lane {
+	p := t.params
+	l := &lane{direction: d, role: model.Receiver, streams: part(all, iperf3.Client)}
+	if d == model.From {
+		l.role, l.streams = model.Sender, part(all, iperf3.Server)
+	}
+	l.spec = model.Flow{
+		Direction: d, Streams: int(p.Parallel), Block: units.Bytes(p.Length), Window: units.Bytes(p.Window),
+		Nagle: !p.NoDelay, Congestion: p.Congestion, Omit: time.Duration(p.OmitSeconds) * time.Second,
+		Duration: t.guard(),
+	}
+	// A sender sends until the client's end, or as many bytes as were asked
+	// for: then both ends count the same.
+	if l.role == model.Sender && p.OmitSeconds == 0 && p.Protocol == iperf3.TCP {
+		l.spec.Bytes = units.Bytes(p.Bytes)
+		if p.Blocks > 0 && p.Blocks <= maxTotal/p.Length {
+			l.spec.Bytes = units.Bytes(p.Blocks * p.Length)
+		}
+		if l.spec.Bytes >= units.Bytes(p.Parallel) && l.spec.Bytes > 0 {
+			l.spec.Duration = 0
+		} else {
+			l.spec.Bytes = 0
+		}
+	}
+	return l
+}
+
+// maxTotal bounds a byte count that is made of a block count.
+const maxTotal = 1 << 60
+
+// guard is how long data may flow: what was asked for, with the grace of a
+// real server, or the server's own limit for a test without a duration.
+func (t *session) guard() time.Duration {
+	if t.params.Seconds == 0 {
+		return t.Duration
+	}
+	return time.Duration(t.params.Seconds+t.params.OmitSeconds)*time.Second + grace
+}
+
+// grace is what a real server adds: ten exchanges at a round trip of 4 s.
+const grace = 40 * time.Second

@@ -1,0 +1,297 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/tcpinfo"
+)
+
+// kept is a second handle of a stream's connection, for what the engine that
+// has the first one does not tell.
+type kept struct {
+	conn        *net.TCPConn
+	before      int64          // bytes received before the first one of payload
+	retransmits fact.Of[int64] // before the measured window; under lane.mu
+}
+
+// opener opens or takes over the next stream. It applies the options as early
+// as it can.
+type opener func(ctx context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error)
+
+// openTCP opens l's streams and prepares its test. rate limits what this end
+// sends, in bit/s of payload per stream; 0 is no limit.
+func (l *lane) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, rate int64, open opener) error {
+	l.account = l.accountTCP
+	env.Open = func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
+		var out engine.Opened
+		for range n {
+			c, warnings, err := open(ctx, o)
+			if err != nil {
+				return engine.Opened{}, errors.Join(err, l.drop(out.Conns))
+			}
+			out.Conns = append(out.Conns, c)
+			l.warnings = append(l.warnings, warnings...)
+			if err := l.hold(c, rate); err != nil {
+				return engine.Opened{}, errors.Join(err, l.drop(out.Conns))
+			}
+		}
+		return out, nil
+	}
+	test, err := bulk.Prepare(ctx, env, l.spec)
+	if err != nil {
+		return errors.Join(err, l.drop(nil))
+	}
+	l.test = test
+	return nil
+}
+
+// drop frees what was opened before the opening failed.
+func (l *lane) drop(conns []*net.TCPConn) error {
+	var errs []error
+	for _, c := range conns {
+		errs = append(errs, c.Close())
+	}
+	for _, k := range l.kept {
+		_ = k.conn.Close() // it may be one of conns
+	}
+	l.kept = nil
+	return errors.Join(errs...)
+}
+
+// hold takes a second handle of c.
+func (l *lane) hold(c *net.TCPConn, rate int64) error {
+	if rate > 0 && l.role == model.Sender {
+		if err := pace(c, max(1, uint64(rate)/8)); err != nil {
+			return fmt.Errorf("limit a TCP stream to %d bit/s: %w", rate, err)
+		}
+	}
+	again, err := keep(c)
+	if err != nil {
+		return err
+	}
+	k := &kept{conn: again}
+	// A count that the system does not tell is not used either.
+	k.before, _ = received(again)
+	l.kept = append(l.kept, k)
+	return nil
+}
+
+// rebase notes what was retransmitted before the measured window.
+func (l *lane) rebase() {
+	for _, k := range l.kept {
+		info, err := tcpinfo.Read(k.conn)
+		if err != nil {
+			continue
+		}
+		l.mu.Lock()
+		k.retransmits = info.Retransmits
+		l.mu.Unlock()
+	}
+}
+
+// accountTCP is what this end says of each stream.
+func (l *lane) accountTCP() []iperf3.StreamResult {
+	out := make([]iperf3.StreamResult, len(l.streams))
+	f, _ := l.flow()
+	for i, s := range l.streams {
+		out[i].ID = int64(s.ID)
+		if i < len(f.Streams) {
+			out[i].Bytes = int64(f.Streams[i])
+		}
+		if l.role == model.Receiver || i >= len(l.kept) {
+			continue
+		}
+		info, err := tcpinfo.Read(l.kept[i].conn)
+		if total, known := info.Retransmits.Get(); known && err == nil {
+			l.mu.Lock()
+			out[i].Retransmits = fact.Known(total-l.kept[i].retransmits.Or(0), "TCP_INFO")
+			l.mu.Unlock()
+		}
+	}
+	return out
+}
+
+// complete reports whether a lane with a byte count has moved it all: a sender
+// until it is acknowledged, a receiver until it has come.
+func (l *lane) complete() bool {
+	bytes, last := l.told()
+	// Samples tell rates, so that their sum is a little off.
+	told := bytes >= float64(l.spec.Bytes)-1
+	if l.role == model.Receiver {
+		n, err := l.received()
+		waiting, known := l.unread()
+		if err != nil || !known {
+			return told
+		}
+		return n-int64(waiting) >= int64(l.spec.Bytes)
+	}
+	done, err := l.delivered()
+	switch {
+	case err != nil:
+		return told && time.Since(last) >= lateQuiet
+	case deliveryIsFinal:
+		return done
+	default:
+		return done && told
+	}
+}
+
+// received is how much payload has come, read or not.
+func (l *lane) received() (int64, error) {
+	var sum int64
+	for _, k := range l.kept {
+		n, err := received(k.conn)
+		if err != nil {
+			return 0, err
+		}
+		sum += n - k.before
+	}
+	return sum, nil
+}
+
+// delivered reports whether all that was sent has been acknowledged.
+func (l *lane) delivered() (bool, error) {
+	for _, k := range l.kept {
+		done, err := delivered(k.conn)
+		if !done || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// drain waits until all that a stopped sender had in its queue is
+// acknowledged, and warns when that takes too long.
+func (l *lane) drain(ctx context.Context, limit time.Duration) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	begun := time.Now()
+	for {
+		done, err := l.delivered()
+		switch {
+		case done, err != nil && time.Since(begun) >= lateQuiet:
+			return
+		case time.Since(begun) >= limit:
+			l.warnings = append(l.warnings, fmt.Sprintf(
+				"%s: not all that was sent has been acknowledged after %v more: the far end counts less", l.direction, limit))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// discard reads on, without counting, on the connections of a receiver whose
+// window is over, until stop: a far end that sends from the thread that also
+// listens would otherwise wait for us for ever. The function that it returns
+// waits for that.
+func (l *lane) discard(stop <-chan struct{}) (wait func()) {
+	var all sync.WaitGroup
+	for _, k := range l.kept {
+		all.Go(func() {
+			buf := make([]byte, 64<<10)
+			for !closed(stop) {
+				// A closed connection says so when it is read.
+				_ = k.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+				_, err := k.conn.Read(buf)
+				var timeout net.Error
+				switch {
+				case err == nil, errors.As(err, &timeout) && timeout.Timeout():
+				case errors.Is(err, io.EOF) && !k.over():
+					// The engine has shut the reading side down, so that an
+					// empty queue looks like the end.
+					pause(stop, 2*tick)
+				default:
+					return
+				}
+			}
+		})
+	}
+	return all.Wait
+}
+
+// over reports whether the peer has ended its direction, where an end of the
+// reading says nothing because this end may have made it.
+func (k *kept) over() bool {
+	done, err := ended(k.conn)
+	return done || err != nil
+}
+
+// late reads on, at a server, after the client's end: until everything that
+// the client says it sent has come, or, where some of it was sent in the
+// omitted time, until nothing more comes; never longer than limit. want is 0
+// where it cannot be known. It returns when the last byte came, as far as
+// the kernel tells, and otherwise now.
+func (l *lane) late(ctx context.Context, want int64, limit time.Duration) time.Time {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	begun := time.Now()
+	last, before := begun, int64(-1)
+	for {
+		now := time.Now()
+		n, err := l.received()
+		waiting, known := l.unread()
+		if waiting > 0 || err == nil && n != before {
+			last, before = now, n
+		}
+		all := err == nil && want > 0 && n >= want
+		quiet := now.Sub(last) >= lateQuiet
+		if all && known && waiting == 0 || quiet || now.Sub(begun) >= limit {
+			return last
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-l.over:
+			return last
+		case <-ticker.C:
+		}
+	}
+}
+
+// unread is how much has come that the engine has not read yet, and whether
+// the system tells.
+func (l *lane) unread() (int, bool) {
+	sum := 0
+	for _, k := range l.kept {
+		n, err := unread(k.conn)
+		if err != nil {
+			return 0, false
+		}
+		sum += n
+	}
+	return sum, true
+}
+
+// closed reports whether c is.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits for d, or until stop is closed.
+func pause(stop <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-stop:
+	case <-t.C:
+	}
+}
