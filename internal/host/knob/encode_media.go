@@ -89,7 +89,7 @@ func encodeMode(e Encoding, raw, canonical string) (string, error) {
 	case e == ModeAdvertise:
 		negotiate()
 		m.advertise = canonical
-		for _, mode := range strings.SplitSeq(canonical, ",") {
+		for mode := range strings.SplitSeq(canonical, ",") {
 			if !slices.Contains(strings.Split(m.supported, ","), mode) {
 				return "", fmt.Errorf("mode %q: the device supports %s: %w", mode, m.supported, errors.ErrUnsupported)
 			}
@@ -180,6 +180,8 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 		set("rxpause", canonical == "1")
 	case MediaTxPause:
 		set("txpause", canonical == "1")
+	default:
+		return "", fmt.Errorf("encoding %q: not one of media", e)
 	}
 	slices.Sort(words[1:])
 	return strings.Join(words, ","), nil

@@ -68,6 +68,7 @@ func encodeWord(e Encoding, raw, canonical string) (string, error) {
 				return l.word, nil
 			}
 		}
+	default:
 	}
 	return "", fmt.Errorf("value %q cannot be said to this system: %w", canonical, errors.ErrUnsupported)
 }
