@@ -37,7 +37,7 @@ var restricted = []struct {
 	path string
 	may  []string
 }{
-	{"golang.org/x/sys", []string{"internal/measure/sockio", "internal/measure/tcpinfo", "internal/measure/tcpbulk", "internal/measure/iperf3/peer", "internal/measure/datagram", "internal/measure/udpflow", "internal/measure/filecopy", "internal/measure/pingpong", "internal/host", "internal/lab"}},
+	{"golang.org/x/sys", []string{"internal/measure/sockio", "internal/measure/tcpinfo", "internal/measure/tcpbulk", "internal/measure/iperf3/peer", "internal/measure/datagram", "internal/measure/udpflow", "internal/measure/reqresp", "internal/measure/filecopy", "internal/measure/pingpong", "internal/host", "internal/lab"}},
 	{"github.com/vishvananda/netlink", []string{"internal/host", "internal/lab"}},
 	{"os/exec", []string{"internal/control/wire", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/lab", "bench"}},
 	{"database/sql", []string{"internal/store"}},

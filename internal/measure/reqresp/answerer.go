@@ -1,0 +1,210 @@
+package reqresp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// answerer is the answering end of one direction.
+type answerer struct {
+	direction model.Direction
+	spec      model.Flow
+	plane     plane
+	channel   *channel
+	door      *door // for a connection per request
+
+	desks   []*desk
+	stop    atomic.Bool
+	marks   chan mark // from the asking end; closed when it ended
+	broken  error     // why marks was closed; nil where the asking end just ended
+	running sync.WaitGroup
+	closed  sync.Once
+	failure error // of close
+}
+
+// desk answers on one connection.
+type desk struct {
+	*answerer
+	line     line
+	request  []byte
+	reply    []byte
+	_        [128]byte // each worker counts in a cache line of its own
+	inWindow int64     // requests of the window
+	_        [128]byte
+	reason   error // why it ended before its time
+}
+
+func newAnswerer(d model.Direction, spec model.Flow, p plane, c *channel) *answerer {
+	return &answerer{direction: d, spec: spec, plane: p, channel: c, marks: make(chan mark, 2)}
+}
+
+// add makes a desk for the line that attach returns.
+func (a *answerer) add(attach func(*atomic.Bool) (line, error)) error {
+	l, err := attach(&a.stop)
+	if err != nil {
+		return err
+	}
+	a.desks = append(a.desks, &desk{
+		answerer: a, line: l,
+		request: make([]byte, a.spec.Block), reply: payload(int(a.spec.Requests.Reply)),
+	})
+	return nil
+}
+
+// greet says hello, with a port where fresh connections are wanted.
+func (a *answerer) greet(ctx context.Context) error {
+	var h hello
+	if a.spec.Requests.Connect {
+		// Read of crypto/rand never fails.
+		_, _ = rand.Read(h.cookie[:])
+		var err error
+		if a.door, err = openDoor(ctx, a, h.cookie); err != nil {
+			return err
+		}
+		h.port = a.door.port()
+	}
+	err := a.channel.bounded(ctx, writePatience, func() error {
+		_, err := a.channel.conn.Write(h.encode())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("greet the asking end %s: %w", a.direction, err)
+	}
+	return nil
+}
+
+// begin starts to answer, says so, and reads what the asking end says.
+func (a *answerer) begin() error {
+	for _, d := range a.desks {
+		a.running.Go(func() { a.plane.work(func() { d.reason = d.serve() }) })
+	}
+	if a.door != nil {
+		a.running.Go(a.door.serve)
+	}
+	a.running.Go(a.listen)
+	if err := a.channel.write(mark{kind: markReady}); err != nil {
+		return fmt.Errorf("greet the asking end %s: %w", a.direction, err)
+	}
+	return nil
+}
+
+// listen passes on the marks of the asking end.
+func (a *answerer) listen() {
+	defer close(a.marks)
+	// An asking end says two things: that the window opened, and that it is over.
+	for range cap(a.marks) {
+		m, err := a.channel.readMark(a.spec.Duration)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				a.broken = err
+			}
+			return
+		}
+		a.marks <- m
+		if m.kind == markClose {
+			return
+		}
+	}
+}
+
+// serve answers until the peer ends or somebody stops it.
+func (d *desk) serve() error {
+	for {
+		if err := d.line.receive(d.request); err != nil {
+			return d.ending(err)
+		}
+		measured, err := counted(d.request[0])
+		if err != nil {
+			return err
+		}
+		if measured {
+			d.inWindow++
+		}
+		if err := d.line.send(d.reply); err != nil {
+			return d.ending(err)
+		}
+	}
+}
+
+// counted reports whether a request with that first byte is of the window.
+func counted(first byte) (bool, error) {
+	switch first {
+	case asideByte:
+		return false, nil
+	case windowByte:
+		return true, nil
+	}
+	return false, fmt.Errorf("a request begins with %q, which the protocol does not know", first)
+}
+
+// ending returns err, or nil where it is how a connection should end.
+func (d *desk) ending(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
+}
+
+// halt makes everybody end, and waits for it.
+func (a *answerer) halt() {
+	a.stop.Store(true)
+	a.channel.interrupt()
+	for _, d := range a.desks {
+		d.line.interrupt()
+	}
+	if a.door != nil {
+		a.door.shut()
+	}
+	a.running.Wait()
+}
+
+// flow is what this end says of the direction: the requests of the window,
+// whose length the asking end tells.
+func (a *answerer) flow(m mark) model.FlowReport {
+	r := model.FlowReport{Direction: a.direction, Role: model.Receiver, Window: m.window}
+	for _, d := range a.desks {
+		r.Streams = append(r.Streams, units.Bytes(d.inWindow)*a.spec.Block)
+	}
+	if a.door != nil {
+		// Which of the asking end's workers a connection belongs to is not told.
+		r.Streams = []units.Bytes{units.Bytes(a.door.inWindow.Load()) * a.spec.Block}
+	}
+	for _, n := range r.Streams {
+		r.Bytes += n
+	}
+	return r
+}
+
+// faults are the reasons why connections ended that should not have.
+func (a *answerer) faults() []error {
+	var all []error
+	for _, d := range a.desks {
+		if d.reason != nil {
+			all = append(all, d.reason)
+		}
+	}
+	return all
+}
+
+// close frees the connections; nobody answers any more.
+func (a *answerer) close() error {
+	a.closed.Do(func() {
+		errs := []error{a.channel.close()}
+		for _, d := range a.desks {
+			errs = append(errs, d.line.close())
+		}
+		if a.door != nil {
+			a.door.shut()
+		}
+		a.failure = errors.Join(errs...)
+	})
+	return a.failure
+}

@@ -1,0 +1,313 @@
+package reqresp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// What the first byte of a request says.
+const (
+	asideByte  = 'w' // warm-up: not counted
+	windowByte = 'm' // of the measured window
+)
+
+// asker is the asking end of one direction.
+type asker struct {
+	direction model.Direction
+	spec      model.Flow
+	plane     plane
+	channel   *channel
+	fresh     *fresh // with a connection per request
+
+	workers []*worker
+	meters  []*meter
+	epoch   atomic.Uint32
+	stop    atomic.Bool
+	expired atomic.Bool   // stopped because the answers took too long
+	start   time.Time     // set before release is closed
+	release chan struct{} // closed to start
+	running sync.WaitGroup
+	closed  sync.Once
+	failure error // of close
+}
+
+// worker asks over one connection at a time.
+type worker struct {
+	*asker
+	meter
+	index   int
+	line    line // nil with a connection per request
+	request []byte
+	head    int // bytes before the request proper: the cookie of a fresh connection
+	reply   []byte
+	open    time.Duration // the window, since the start
+	shut    time.Duration
+	free    time.Duration // when the last answer was there
+	reason  error         // why it ended before its time
+	misses  misses
+}
+
+func newAsker(d model.Direction, spec model.Flow, p plane, c *channel) *asker {
+	a := &asker{direction: d, spec: spec, plane: p, channel: c, release: make(chan struct{})}
+	if spec.Requests.Connect {
+		a.fresh = &fresh{asker: a}
+		for range spec.Streams {
+			a.employ(nil)
+		}
+	}
+	return a
+}
+
+// employ makes the worker for the next stream.
+func (a *asker) employ(l line) {
+	w := &worker{
+		asker: a, index: len(a.workers), line: l,
+		request: payload(int(a.spec.Block)), reply: make([]byte, a.spec.Requests.Reply),
+		open: a.spec.Omit, shut: a.spec.Omit + a.spec.Duration,
+	}
+	w.meter.epoch = &a.epoch
+	a.workers = append(a.workers, w)
+	a.meters = append(a.meters, &w.meter)
+}
+
+// add makes a worker for the line that attach returns.
+func (a *asker) add(attach func(*atomic.Bool) (line, error)) error {
+	l, err := attach(&a.stop)
+	if err == nil {
+		a.employ(l)
+	}
+	return err
+}
+
+// meet reads the answering end's hello, and tries its port where it has one.
+func (a *asker) meet(ctx context.Context, limit time.Duration) error {
+	var b [helloSize]byte
+	err := a.channel.bounded(ctx, limit, func() error {
+		_, err := io.ReadFull(a.channel.conn, b[:])
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the answering end %s: %w", a.direction, err)
+	}
+	h, err := parseHello(b[:])
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.direction, err)
+	}
+	if a.fresh == nil {
+		return nil
+	}
+	return a.fresh.meet(ctx, h, limit)
+}
+
+// begin starts the workers; they wait for release.
+func (a *asker) begin() {
+	var ready sync.WaitGroup
+	for _, w := range a.workers {
+		ready.Add(1)
+		a.running.Go(func() {
+			a.plane.work(func() {
+				ready.Done()
+				<-a.release
+				w.reason = w.ask()
+			})
+		})
+	}
+	ready.Wait()
+}
+
+// now is the time since the start.
+func (a *asker) now() time.Duration { return time.Since(a.start) }
+
+// arrival is when request i is due, since the start.
+func arrival(i int64, rate float64) time.Duration {
+	return time.Duration(math.Round(float64(i) / rate * float64(time.Second)))
+}
+
+// arrivals is how many requests are due before t.
+func arrivals(t time.Duration, rate float64) int64 {
+	n := int64(math.Ceil(t.Seconds() * rate))
+	// Rounding may have put it one off, either way.
+	for n > 0 && arrival(n-1, rate) >= t {
+		n--
+	}
+	for arrival(n, rate) < t {
+		n++
+	}
+	return n
+}
+
+// ask sends requests until the window has closed. Request n of this worker is
+// request index + n × streams of the run.
+func (w *worker) ask() error {
+	rate, step := w.spec.Requests.Rate, int64(w.spec.Streams)
+	for i := int64(w.index); ; i += step {
+		now := w.now()
+		due := now
+		if rate > 0 {
+			due = arrival(i, rate)
+		}
+		if due >= w.shut {
+			return nil
+		}
+		inWindow := due >= w.open
+		if now < due {
+			if !w.until(due) {
+				return errStopped
+			}
+			now = w.now()
+		}
+		if inWindow && rate > 0 {
+			w.slips.Record(max(1, now-max(due, w.free)))
+		}
+		if err := w.once(inWindow, now, due); err != nil {
+			return err
+		}
+	}
+}
+
+// once asks once, at time now, and notes what came of it. The error ends the
+// worker.
+func (w *worker) once(inWindow bool, now, due time.Duration) error {
+	w.request[w.head] = asideByte
+	if inWindow {
+		w.request[w.head] = windowByte
+		w.issued++
+	}
+	done, err := w.exchange()
+	if err != nil {
+		if inWindow && errors.Is(err, errStopped) && !w.expired.Load() {
+			w.issued-- // not lost: nobody waited for the answer
+		}
+		return w.missed(err)
+	}
+	w.misses.row = 0
+	w.free = done
+	w.answer(done - due)
+	if inWindow {
+		w.answered++
+		w.latency.Record(done - due)
+		if w.spec.Requests.Rate > 0 {
+			w.service.Record(done - now)
+		}
+	}
+	if done >= w.open && done < w.shut {
+		w.completed++
+	}
+	return nil
+}
+
+// exchange sends the request and returns when the answer was there.
+func (w *worker) exchange() (time.Duration, error) {
+	if w.line == nil {
+		return w.fresh.exchange(w)
+	}
+	if err := w.line.send(w.request); err != nil {
+		return 0, err
+	}
+	if err := w.line.receive(w.reply); err != nil {
+		return 0, err
+	}
+	return w.now(), nil
+}
+
+// until waits for the time due, and reports whether it came before a stop.
+func (w *worker) until(due time.Duration) bool {
+	margin := w.plane.margin()
+	for !w.stop.Load() {
+		left := due - w.now()
+		if left <= 0 {
+			return true
+		}
+		if left > margin {
+			w.plane.nap(min(left-margin, longestNap))
+		}
+	}
+	return false
+}
+
+// halt makes the workers end.
+func (a *asker) halt() {
+	a.stop.Store(true)
+	for _, w := range a.workers {
+		if w.line != nil {
+			w.line.interrupt()
+		}
+	}
+	if a.fresh != nil {
+		a.fresh.interrupt()
+	}
+}
+
+// ending says why all workers ended before they should have; it is empty where
+// one did not.
+func (a *asker) ending() string {
+	why := "the answering end went away"
+	for _, w := range a.workers {
+		switch {
+		case w.reason == nil:
+			return ""
+		case !errors.Is(w.reason, io.EOF):
+			why = w.reason.Error()
+		}
+	}
+	return why
+}
+
+// tally is what all workers of a direction noted.
+type tally struct {
+	issued, answered, completed int64
+	latency, service, slips     *hist.Histogram
+}
+
+// count puts the meters together. The workers have ended.
+func (a *asker) count() tally {
+	t := tally{latency: new(hist.Histogram), service: new(hist.Histogram), slips: new(hist.Histogram)}
+	for _, m := range a.meters {
+		t.issued += m.issued
+		t.answered += m.answered
+		t.completed += m.completed
+		// A histogram holds 2^53 values, and a run has fewer.
+		_ = t.latency.Merge(&m.latency)
+		_ = t.service.Merge(&m.service)
+		_ = t.slips.Merge(&m.slips)
+	}
+	return t
+}
+
+// flow is what this end says of the direction: the requests of the window.
+func (a *asker) flow(window time.Duration) model.FlowReport {
+	r := model.FlowReport{Direction: a.direction, Role: model.Sender, Window: window}
+	for _, w := range a.workers {
+		n := units.Bytes(w.issued) * a.spec.Block
+		r.Streams = append(r.Streams, n)
+		r.Bytes += n
+	}
+	return r
+}
+
+// close frees the connections; the workers have ended.
+func (a *asker) close() error {
+	a.closed.Do(func() {
+		errs := []error{a.channel.close()}
+		if a.fresh != nil {
+			a.fresh.interrupt()
+		}
+		for _, w := range a.workers {
+			if w.line != nil {
+				errs = append(errs, w.line.close())
+			}
+		}
+		a.failure = errors.Join(errs...)
+	})
+	return a.failure
+}

@@ -1,0 +1,116 @@
+package reqresp
+
+import (
+	"bytes"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/hist"
+)
+
+func FuzzHello(f *testing.F) {
+	f.Add(hello{}.encode())
+	f.Add(hello{port: 5299, cookie: [cookieSize]byte{1, 2, 3}}.encode())
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n12345"))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := parseHello(b)
+		if err == nil && !bytes.Equal(h.encode(), b) {
+			t.Errorf("%x is read as %+v, which is %x", b, h, h.encode())
+		}
+	})
+}
+
+func FuzzMark(f *testing.F) {
+	f.Add(mark{kind: markReady}.encode())
+	f.Add(mark{kind: markOpen}.encode())
+	f.Add(mark{kind: markClose, window: time.Second}.encode())
+	f.Add(mark{kind: markClose, window: time.Hour}.encode())
+	f.Add([]byte("?12345678"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parseMark(b, time.Minute)
+		switch {
+		case err != nil:
+		case m.window < 0 || m.window > time.Minute:
+			t.Errorf("window of %v, at most a minute is possible", m.window)
+		case !bytes.Equal(m.encode(), b):
+			t.Errorf("%x is read as %+v, which is %x", b, m, m.encode())
+		}
+	})
+}
+
+// arrivals counts exactly those that arrival says are due before.
+func TestArrivals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.OneOf(rapid.Float64Range(0.001, maxRate), rapid.Just(3.0), rapid.Just(1000.0)).Draw(t, "rate")
+		at := time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "time"))
+		n := arrivals(at, rate)
+		if n > 0 && arrival(n-1, rate) >= at {
+			t.Fatalf("request %d is due at %v, not before %v", n-1, arrival(n-1, rate), at)
+		}
+		if arrival(n, rate) < at {
+			t.Fatalf("request %d is due at %v, before %v", n, arrival(n, rate), at)
+		}
+	})
+}
+
+// What workers note while the sampler turns the epoch is neither lost nor
+// counted twice.
+func TestTurn(t *testing.T) {
+	const each = 100_000
+	var epoch atomic.Uint32
+	meters := []*meter{{epoch: &epoch}, {epoch: &epoch}}
+	left := make(chan struct{})
+	for _, m := range meters {
+		go func() {
+			for i := range each {
+				m.answer(time.Duration(1 + i%100))
+			}
+			left <- struct{}{}
+		}()
+	}
+	var sum hist.Histogram
+	turns := 0
+	for running := len(meters); running > 0; turns++ {
+		select {
+		case <-left:
+			running--
+		default:
+		}
+		if err := sum.Merge(turn(&epoch, meters)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := sum.Merge(turn(&epoch, meters)); err != nil {
+		t.Fatal(err)
+	}
+	if got := sum.Count(); got != 2*each || turns < 2 {
+		t.Errorf("%d of %d in %d turns", got, 2*each, turns)
+	}
+}
+
+func TestQuantileCountsTheLost(t *testing.T) {
+	var h hist.Histogram
+	for i := range 90 {
+		h.Record(time.Duration(i+1) * time.Millisecond)
+	}
+	for _, c := range []struct {
+		q    float64
+		sent int64
+		want time.Duration // 0 is unknown
+	}{
+		{0.5, 90, 45 * time.Millisecond}, {0.5, 100, 50 * time.Millisecond}, {0.9, 100, 90 * time.Millisecond},
+		{0.99, 100, 0}, {0.99, 90, 90 * time.Millisecond},
+	} {
+		got := quantile(&h, c.q, c.sent).Or(0)
+		if got < c.want*99/100 || got > c.want*101/100 {
+			t.Errorf("quantile %v of 90 answered of %d is %v, want %v", c.q, c.sent, got, c.want)
+		}
+	}
+	if v := quantile(new(hist.Histogram), 0.5, 3); v.IsKnown() {
+		t.Errorf("quantile of nothing is %v", v)
+	}
+}

@@ -1,0 +1,147 @@
+package reqresp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/measure/sockio"
+)
+
+// fresh makes a connection for each request of an asking end.
+type fresh struct {
+	asker  *asker
+	target string             // where to
+	cookie [cookieSize]byte   // what each connection begins with
+	ctx    context.Context    // of all that is dialed, kept because a worker has no call to pass it through
+	cancel context.CancelFunc // of ctx
+	dialer net.Dialer
+}
+
+// maxMisses is how many requests of a worker may fail one after the other
+// before it gives up.
+const maxMisses = 100
+
+// missPause keeps a worker whose connections are refused from spinning.
+const missPause = time.Millisecond
+
+// misses are the connections that failed.
+type misses struct {
+	row   int   // at present, one after the other
+	all   int64 //
+	first error
+}
+
+// meet notes where fresh connections go, and tries to make one.
+func (f *fresh) meet(ctx context.Context, h hello, limit time.Duration) error {
+	d := f.asker.direction
+	if h.port == 0 {
+		return fmt.Errorf("%s: the answering end opened no port for fresh connections", d)
+	}
+	peer, ok := f.asker.channel.conn.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return fmt.Errorf("%s: the address of the answering end is not known", d)
+	}
+	host := peer.IP.String()
+	if peer.Zone != "" {
+		host += "%" + peer.Zone
+	}
+	f.target = net.JoinHostPort(host, strconv.Itoa(int(h.port)))
+	f.cookie = h.cookie
+	f.dialer = net.Dialer{KeepAlive: -1, Control: sockio.Control(options(f.asker.spec))}
+	f.ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for _, w := range f.asker.workers {
+		w.request = slices.Concat(f.cookie[:], w.request)
+		w.head = cookieSize
+	}
+	trying, end := context.WithTimeout(ctx, limit)
+	defer end()
+	c, err := f.dialer.DialContext(trying, "tcp", f.target)
+	if err != nil {
+		return fmt.Errorf("%s: open a fresh connection to %s, a port that only this run has "+
+			"(does a firewall, or an address translation, stand before it?): %w", d, f.target, err)
+	}
+	return c.Close()
+}
+
+// exchange opens a connection, asks, and waits until the peer has closed it.
+// It returns when the answer was there.
+func (f *fresh) exchange(w *worker) (time.Duration, error) {
+	c, err := f.dialer.DialContext(f.ctx, "tcp", f.target)
+	if err != nil {
+		return 0, f.said(err)
+	}
+	defer context.AfterFunc(f.ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
+	done, err := f.converse(w, c)
+	// The peer closes first, so that the address pairs that must rest (TIME_WAIT,
+	// RFC 9293 section 3.6.1) do so at its end, where they hold up nobody.
+	return done, f.said(errors.Join(err, c.Close()))
+}
+
+func (f *fresh) converse(w *worker, c net.Conn) (time.Duration, error) {
+	if t, ok := c.(*net.TCPConn); ok && f.asker.spec.Nagle {
+		if err := t.SetNoDelay(false); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := c.Write(w.request); err != nil {
+		return 0, err
+	}
+	if _, err := io.ReadFull(c, w.reply); err != nil {
+		return 0, err
+	}
+	done := w.now()
+	var one [1]byte
+	if n, err := c.Read(one[:]); n != 0 || !errors.Is(err, io.EOF) {
+		return 0, fmt.Errorf("wait for the answering end to close: %d bytes more, %w", n, err)
+	}
+	return done, nil
+}
+
+// said returns err, or errStopped for the error of an interrupted call.
+func (f *fresh) said(err error) error {
+	if err != nil && f.asker.stop.Load() {
+		return errStopped
+	}
+	return err
+}
+
+func (f *fresh) interrupt() {
+	if f.cancel != nil {
+		f.cancel()
+	}
+}
+
+// missed decides what an error means for the worker: the end of its line, or
+// one fresh connection that failed.
+func (w *worker) missed(err error) error {
+	if w.line != nil || errors.Is(err, errStopped) {
+		return err
+	}
+	m := &w.misses
+	if m.all++; m.first == nil {
+		m.first = err
+	}
+	if m.row++; m.row >= maxMisses {
+		return fmt.Errorf("%d fresh connections failed one after the other: %w", m.row, err)
+	}
+	w.plane.nap(missPause)
+	return nil
+}
+
+// failures sums up the connections that failed; the first reason with them.
+func (a *asker) failures() misses {
+	var sum misses
+	for _, w := range a.workers {
+		sum.all += w.misses.all
+		if sum.first == nil {
+			sum.first = w.misses.first
+		}
+	}
+	return sum
+}

@@ -1,0 +1,52 @@
+package reqresp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// take opens n connections through env.
+func (t *test) take(ctx context.Context, env engine.Env, d model.Direction, n int, o engine.SocketOptions) ([]*net.TCPConn, error) {
+	opened, err := env.Open(ctx, n, o)
+	if err != nil {
+		return nil, fmt.Errorf("open %d connections %s: %w", n, d, err)
+	}
+	if len(opened.Conns) != n {
+		err := fmt.Errorf("open connections %s: got %d of %d", d, len(opened.Conns), n)
+		for _, c := range opened.Conns {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, err
+	}
+	t.warnings = append(t.warnings, opened.Warnings...)
+	return opened.Conns, nil
+}
+
+// lines opens n connections and hands each to the plane, then to add, which
+// also names the mark that ends its calls.
+func (t *test) lines(ctx context.Context, env engine.Env, d model.Direction, n int, add func(func(*atomic.Bool) (line, error)) error) error {
+	if n == 0 {
+		return nil
+	}
+	conns, err := t.take(ctx, env, d, n, options(t.spec))
+	if err != nil {
+		return err
+	}
+	for i, c := range conns {
+		err := add(func(stop *atomic.Bool) (line, error) { return t.plane.attach(c, stop) })
+		if err != nil {
+			err = fmt.Errorf("take over connection %d %s: %w", i+1, d, err)
+			for _, rest := range conns[i:] {
+				err = errors.Join(err, rest.Close())
+			}
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package reqresp
+
+import (
+	"runtime"
+	"time"
+)
+
+// choosePlane returns the plane for so many streams, and a warning where it is
+// not as asked.
+func choosePlane(_ int, spin bool) (plane, string) {
+	if spin {
+		return poller{}, "waiting by polling is not possible on " + runtime.GOOS
+	}
+	return poller{}, ""
+}
+
+// nap waits for d, and about a millisecond longer: the grain of the runtime's
+// clock.
+func nap(d time.Duration) { time.Sleep(d) }

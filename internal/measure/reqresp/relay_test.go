@@ -1,0 +1,88 @@
+package reqresp
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// relay stands between the near and the far end. Each way it holds what it
+// passes on for delay, and once, before the n-th piece of all, everything for
+// stall.
+type relay struct {
+	delay  time.Duration
+	stall  time.Duration
+	n      int64
+	pieces atomic.Int64
+	gate   sync.RWMutex
+}
+
+// start makes w's near end dial the relay.
+func (r *relay) start(t *testing.T, w *wire) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := w.target
+	w.target = l.Addr().String()
+	var open sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		open.Wait()
+	})
+	open.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			next, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", target)
+			if err != nil {
+				c.Close()
+				return
+			}
+			open.Go(func() { r.pass(c, next) })
+			open.Go(func() { r.pass(next, c) })
+		}
+	})
+}
+
+type piece struct {
+	bytes []byte
+	due   time.Time
+}
+
+func (r *relay) pass(from, to net.Conn) {
+	pieces := make(chan piece, 1024)
+	go func() {
+		defer close(pieces)
+		for {
+			b := make([]byte, 64<<10)
+			n, err := from.Read(b)
+			if err != nil {
+				return
+			}
+			if r.pieces.Add(1) == r.n {
+				r.gate.Lock()
+				<-time.After(r.stall)
+				r.gate.Unlock()
+			}
+			pieces <- piece{b[:n], time.Now().Add(r.delay)}
+		}
+	}()
+	defer to.Close()
+	for p := range pieces {
+		if left := time.Until(p.due); left > 0 {
+			<-time.After(left)
+		}
+		r.gate.RLock()
+		_, err := to.Write(p.bytes)
+		r.gate.RUnlock()
+		if err != nil {
+			from.Close()
+		}
+	}
+}

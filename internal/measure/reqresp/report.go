@@ -1,0 +1,239 @@
+package reqresp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
+)
+
+// cpuReading is a reading of the processor clocks.
+type cpuReading struct {
+	at      time.Duration
+	process sockio.CPUTime
+	busy    fact.Of[time.Duration] // of the whole machine
+}
+
+// readCPU reads the processor clocks; those of the machine only for an edge.
+func (r *run) readCPU(edge bool) cpuReading {
+	c := cpuReading{at: time.Since(r.start)}
+	// Unsupported nowhere that linerate runs; zero elsewhere.
+	c.process, _ = sockio.ProcessCPU()
+	if !edge {
+		return c
+	}
+	busy, err := sockio.SystemCPU()
+	if err != nil {
+		c.busy = fact.Unknown[time.Duration](err.Error())
+	} else {
+		c.busy = fact.Known(busy, "the system's clock of busy processors")
+	}
+	return c
+}
+
+// sample ends the present interval and emits its samples. Slivers at an edge
+// say nothing about rates.
+func (r *run) sample(at time.Duration) {
+	start, length := r.prev, at-r.prev
+	r.prev = at
+	var out []model.Sample
+	emit := func(d model.Direction, m model.Metric, v float64) {
+		out = append(out, model.Sample{
+			Host: r.host, Direction: d, Metric: m, Value: v,
+			Start: start, Length: length, Omitted: start < r.spec.Omit,
+		})
+	}
+	whole := length >= r.spec.Interval/10
+	if r.phase < draining {
+		h := turn(&r.asking.epoch, r.asking.meters)
+		if whole {
+			r.interval(h, length, emit)
+		}
+	}
+	cpu := r.readCPU(false)
+	if whole {
+		emit("", model.CPU, cpu.process.Sub(r.cpuPrev.process).Total().Seconds()/(cpu.at-r.cpuPrev.at).Seconds())
+	}
+	r.cpuPrev = cpu
+	if len(out) > 0 {
+		r.emit(out)
+	}
+}
+
+// interval emits what an interval says of the requests answered in it.
+func (r *run) interval(h *hist.Histogram, length time.Duration, emit func(model.Direction, model.Metric, float64)) {
+	d := r.asking.direction
+	emit(d, r.rateMetric(), float64(h.Count())/length.Seconds())
+	if v, known := h.Quantile(0.5).Get(); known {
+		emit(d, model.LatencyP50, v.Seconds())
+	}
+	if v, known := h.Quantile(0.99).Get(); known {
+		emit(d, model.LatencyP99, v.Seconds())
+	}
+}
+
+// rateMetric is what a rate of requests counts.
+func (r *run) rateMetric() model.Metric {
+	if r.spec.Requests.Connect {
+		return model.ConnectRate
+	}
+	return model.RequestRate
+}
+
+// report puts together what this end says, or why there is no result.
+func (r *run) report() (model.EndReport, error) {
+	used := r.cpuShut.process.Sub(r.cpuOpen.process)
+	out := model.EndReport{
+		Host: r.host, CPUUser: used.User, CPUSystem: used.System, CPUWindow: r.cpuShut.at - r.cpuOpen.at,
+		Waiting: r.plane.waiting(), Warnings: r.warnings,
+	}
+	before, known := r.cpuOpen.busy.Get()
+	after, also := r.cpuShut.busy.Get()
+	if known && also && out.CPUWindow > 0 {
+		out.SystemBusy = fact.Known((after-before).Seconds()/out.CPUWindow.Seconds(), r.cpuOpen.busy.Source())
+	} else {
+		out.SystemBusy = fact.Unknown[float64](r.cpuOpen.busy.Reason())
+	}
+	var faults []error
+	if r.asking != nil {
+		faults = append(faults, r.reportAsking(&out))
+	}
+	if r.answering != nil {
+		faults = append(faults, r.reportAnswering(&out))
+	}
+	return out, errors.Join(faults...)
+}
+
+// warnf adds a warning about direction d.
+func warnf(out *model.EndReport, d model.Direction, format string, args ...any) {
+	out.Warnings = append(out.Warnings, fmt.Sprintf("%s: ", d)+fmt.Sprintf(format, args...))
+}
+
+// reportAsking adds what was asked.
+func (r *run) reportAsking(out *model.EndReport) error {
+	a, d := r.asking, r.asking.direction
+	t := a.count()
+	sent := r.due(t)
+	if r.window == 0 {
+		return fmt.Errorf("%s: %s before the measured window", d, r.cut)
+	}
+	if t.answered == 0 {
+		why := r.cut
+		if f := a.failures(); why == "" && f.first != nil {
+			why = f.first.Error()
+		}
+		return fmt.Errorf("%s: none of %d requests was answered: %s", d, sent, orElse(why, "the answering end is silent"))
+	}
+	out.Flows = append(out.Flows, a.flow(r.window))
+	rate := float64(t.completed) / r.window.Seconds()
+	out.Values = append(out.Values, model.Value{Direction: d, Metric: r.rateMetric(), Value: rate})
+	for _, q := range []struct {
+		metric model.Metric
+		q      float64
+	}{{model.LatencyP50, 0.5}, {model.LatencyP99, 0.99}} {
+		v := quantile(t.latency, q.q, sent)
+		if seconds, known := v.Get(); known {
+			out.Values = append(out.Values, model.Value{Direction: d, Metric: q.metric, Value: seconds.Seconds()})
+		} else {
+			warnf(out, d, "no %s: %s", q.metric, v.Reason())
+		}
+	}
+	lost := sent - t.answered
+	out.Latencies = append(out.Latencies, model.Latency{Name: "request", Direction: d, Times: t.latency, Sent: sent, Lost: lost})
+	if r.spec.Requests.Rate > 0 {
+		out.Latencies = append(out.Latencies, model.Latency{
+			Name: "request (service)", Direction: d, Times: t.service, Sent: t.issued, Lost: t.issued - t.answered,
+		})
+	}
+	r.complain(out, t, lost, rate)
+	return nil
+}
+
+// orElse returns s, or what stands for an empty one.
+func orElse(s, empty string) string {
+	if s == "" {
+		return empty
+	}
+	return s
+}
+
+// due is how many requests belong to the window. Those of a schedule count
+// although they were never sent, unless the run was cut short.
+func (r *run) due(t tally) int64 {
+	rate := r.spec.Requests.Rate
+	if rate == 0 || r.cut != "" {
+		return t.issued
+	}
+	return max(t.issued, arrivals(r.shut(), rate)-arrivals(r.spec.Omit, rate))
+}
+
+// leastKept is the part of the planned window, or rate, below which a run says
+// so (statistics.md section 1 rule 5).
+const leastKept = 0.9
+
+// complain warns of what did not go as planned.
+func (r *run) complain(out *model.EndReport, t tally, lost int64, rate float64) {
+	a, d := r.asking, r.asking.direction
+	if r.cut != "" {
+		warnf(out, d, "%s after %v of %v", r.cut, r.window.Round(time.Millisecond), r.spec.Duration)
+	} else {
+		ended := 0
+		var reason error
+		for _, w := range a.workers {
+			if w.reason != nil && !errors.Is(w.reason, errStopped) {
+				ended, reason = ended+1, w.reason
+			}
+		}
+		if ended > 0 {
+			warnf(out, d, "%d of %d connections ended early: %v", ended, len(a.workers), reason)
+		}
+	}
+	if f := a.failures(); f.all > 0 {
+		warnf(out, d, "%d fresh connections failed, the first: %v", f.all, f.first)
+	}
+	if lost > 0 {
+		warnf(out, d, "%d requests were not answered within %v of the end", lost, r.engine.patience)
+	}
+	asked := r.spec.Requests.Rate
+	if asked == 0 {
+		return
+	}
+	if rate < leastKept*asked && r.cut == "" {
+		warnf(out, d, "%.0f of %.0f requests per second were answered: the schedule was not kept, and latencies grow with the length of the run", rate, asked)
+	}
+	slip, known := t.slips.Quantile(0.99).Get()
+	slow, also := t.service.Quantile(0.99).Get()
+	if known && also && slip > slow {
+		warnf(out, d, "the asking end kept its own schedule to within %v only (p99), which is part of the latencies", slip.Round(time.Microsecond))
+	}
+	// What it sent late for so long are more than 1 % of all: it is in p99.
+	if held := t.slips.Max().Or(0); held > r.window/100 {
+		warnf(out, d, "the asking end itself was held up for %v, which is part of the latencies", held.Round(time.Millisecond))
+	}
+}
+
+// reportAnswering adds what was answered.
+func (r *run) reportAnswering(out *model.EndReport) error {
+	a, d := r.answering, r.answering.direction
+	f := a.flow(r.closing)
+	switch {
+	case r.lost != "" && f.Bytes == 0:
+		return fmt.Errorf("%s: %s before a request of the window came", d, r.lost)
+	case r.lost != "":
+		warnf(out, d, "%s before the asking end was done", r.lost)
+	case r.closing.window == 0:
+		return fmt.Errorf("%s: the asking end stopped before the measured window", d)
+	case r.closing.window < r.spec.Duration:
+		warnf(out, d, "the asking end stopped after %v of %v", r.closing.window.Round(time.Millisecond), r.spec.Duration)
+	}
+	for _, err := range a.faults() {
+		warnf(out, d, "a connection ended early: %v", err)
+		break // they fail together
+	}
+	out.Flows = append(out.Flows, f)
+	return nil
+}

@@ -1,0 +1,196 @@
+// Package reqresp measures how long requests over TCP take to be answered, and
+// how many are answered or how many connections are made in a second.
+//
+// The near end asks in direction To, the far end in direction From. The asking
+// end measures: its window opens Omit after its start and lasts Duration.
+//
+// With a rate, request i of the run is due at start + i/rate, whatever became
+// of those before it, and its latency counts from then: requests that had to
+// wait because an earlier one was stuck are as slow as their users would have
+// found them (Tene, "How NOT to measure latency", 2013, calls the opposite
+// coordinated omission). Each connection carries one request at a time. The
+// time from the actual sending is kept apart, as the service time. Without a
+// rate each connection asks again as soon as it has its answer.
+//
+// A request belongs to the window in which it is due, or sent where there is
+// no rate. What is unanswered at the end of the window is waited for some time,
+// and is lost after that. Quantiles are over all that were due: one that falls
+// among the lost is unknown.
+//
+// The receiver of the direction answers. It counts the requests of the window,
+// which are marked, and ends when the asking end says so. docs/wire/reqresp.md
+// describes the bytes.
+package reqresp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// Name is the engine's name in plans and on the wire.
+const Name = "reqresp"
+
+// Limits of a flow.
+const (
+	maxStreams  = 512
+	maxBlock    = 64 << 20
+	maxRate     = 10e6 // arrivals per second: each is at least a system call of 0.1 µs
+	minInterval = 10 * time.Millisecond
+	// The segment sizes that Linux accepts: TCP_MIN_MSS and MAX_TCP_WINDOW,
+	// include/net/tcp.h.
+	minMSS = 88
+	maxMSS = 32767
+)
+
+// Engine is the request engine. It is safe for concurrent use.
+type Engine struct {
+	quiet    quiet
+	planes   func(streams int, spin bool) (plane, string)
+	patience time.Duration // how long after its window unanswered requests are waited for
+	grace    time.Duration // how long one end waits for a word of the other
+}
+
+// New returns the engine. Requests that are unanswered 2 s after the window are
+// lost, and an end that hears nothing from the other within 10 s of when it
+// should gives up.
+func New() *Engine {
+	return &Engine{planes: choosePlane, patience: 2 * time.Second, grace: 10 * time.Second}
+}
+
+// Name returns "reqresp".
+func (*Engine) Name() string { return Name }
+
+// Validate reports every fault of f at once, joined.
+//
+// The flow ends by Duration, not by Bytes. Block and Requests.Reply are at most
+// 64 MiB, Requests.Rate at most 10 million per second, MSS between 88 and 32767
+// bytes, Interval at least 10 ms, and there are at most 512 streams per
+// direction.
+func (*Engine) Validate(f model.Flow) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
+	switch f.Direction {
+	case model.To, model.From, model.Both:
+	default:
+		check(false, "direction %q is none of to, from, both", f.Direction)
+	}
+	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
+	check(f.Duration > 0, "duration %v is not positive", f.Duration)
+	check(f.Omit >= 0, "omit %v is negative", f.Omit)
+	check(f.Bytes == 0, "%d bytes: requests end by duration alone", f.Bytes)
+	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	check(f.Block >= 0 && f.Block <= maxBlock, "request of %d bytes: not between 1 and %d", f.Block, maxBlock)
+	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	check(f.MSS == 0 || f.MSS >= minMSS && f.MSS <= maxMSS, "segment size of %d bytes: not between %d and %d", f.MSS, minMSS, maxMSS)
+	if q := f.Requests; q != nil {
+		check(q.Rate >= 0 && q.Rate <= maxRate, "%v arrivals per second: not between 0 and %.0f", q.Rate, maxRate)
+		check(q.Reply >= 0 && q.Reply <= maxBlock, "answer of %d bytes: not between 1 and %d", q.Reply, maxBlock)
+	}
+	return errors.Join(faults...)
+}
+
+// complete fills in what f leaves to the engine: one stream, an interval of
+// 1 s, requests of 1 byte, and answers as long as requests.
+func complete(f model.Flow) model.Flow {
+	f.Streams = max(f.Streams, 1)
+	f.Block = max(f.Block, 1)
+	if f.Interval == 0 {
+		f.Interval = time.Second
+	}
+	var q model.Requests
+	if f.Requests != nil {
+		q = *f.Requests
+	}
+	if q.Reply == 0 {
+		q.Reply = f.Block
+	}
+	f.Requests = &q
+	return f
+}
+
+// Prepare opens for each direction of f, first To, then From, one connection
+// that steers and one for each stream, and returns the test. Zero fields of f
+// mean: one stream, an interval of 1 s, requests of 1 byte, answers as long as
+// requests, one request after the other.
+//
+// With Requests.Connect there are no connections for streams: the answering end
+// opens a port that only this run has, and the asking end tries it once. Where
+// something between the ends does not allow that, the error says so.
+func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	if err := e.Validate(f); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	f = complete(f)
+	t := &test{
+		engine: e, host: env.Host, spec: f,
+		stop: make(chan struct{}), measured: make(chan struct{}), returned: make(chan struct{}),
+	}
+	var warning string
+	if f.Requests.Connect {
+		t.plane = poller{}
+		if f.Requests.Spin {
+			warning = "waiting by polling is not possible with a connection per request"
+		}
+	} else {
+		t.plane, warning = e.planes(f.Streams*len(f.Direction.Parts()), f.Requests.Spin)
+	}
+	if warning != "" {
+		t.warnings = append(t.warnings, warning)
+	}
+	if err := t.open(ctx, env); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// options are those of the connections that carry requests.
+func options(f model.Flow) engine.SocketOptions {
+	return engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle, Congestion: f.Congestion}
+}
+
+// open opens everything, then lets the ends greet each other: what answers
+// speaks first.
+func (t *test) open(ctx context.Context, env engine.Env) error {
+	for _, d := range t.spec.Direction.Parts() {
+		steer, err := t.take(ctx, env, d, 1, engine.SocketOptions{NoDelay: true})
+		if err != nil {
+			return err
+		}
+		n := t.spec.Streams
+		if t.spec.Requests.Connect {
+			n = 0
+		}
+		c := &channel{conn: steer[0]}
+		// From here on t.Close frees what fails to open.
+		if d.Sender() == env.Host {
+			t.asking = newAsker(d, t.spec, t.plane, c)
+			err = t.lines(ctx, env, d, n, t.asking.add)
+		} else {
+			t.answering = newAnswerer(d, t.spec, t.plane, c)
+			err = t.lines(ctx, env, d, n, t.answering.add)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.answering != nil {
+		if err := t.answering.greet(ctx); err != nil {
+			return err
+		}
+	}
+	if t.asking != nil {
+		return t.asking.meet(ctx, t.engine.grace)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package reqresp
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// brief is a short flow.
+func brief(d model.Direction, streams int) model.Flow {
+	return model.Flow{
+		Engine: Name, Direction: d, Streams: streams,
+		Omit: 50 * time.Millisecond, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond,
+	}
+}
+
+// everyPlane returns an engine for each way of waiting.
+func everyPlane() map[string]*Engine {
+	all := map[string]*Engine{"chosen": New(), "poller": New()}
+	all["poller"].planes = func(int, bool) (plane, string) { return poller{}, "" }
+	return all
+}
+
+// check holds the reports of both ends of direction d against each other.
+func check(t *testing.T, near, far *end, f model.Flow, d model.Direction) {
+	t.Helper()
+	asking, answering := roles(near, far, d)
+	l := asking.latency(t, d, "request")
+	if got := int64(l.Times.Count()); got == 0 || got != l.Sent-l.Lost || l.Lost != 0 {
+		t.Errorf("%s: %d latencies of %d sent and %d lost", d, got, l.Sent, l.Lost)
+	}
+	sent, got := asking.flow(t, d), answering.flow(t, d)
+	if sent.Role != model.Sender || got.Role != model.Receiver {
+		t.Errorf("%s: roles %s and %s", d, sent.Role, got.Role)
+	}
+	if sent.Bytes != got.Bytes || int64(sent.Bytes) != l.Sent*int64(max(1, f.Block)) {
+		t.Errorf("%s: %d bytes asked, %d answered, %d requests of %d bytes", d, sent.Bytes, got.Bytes, l.Sent, max(1, f.Block))
+	}
+	if sent.Window != f.Duration || got.Window != f.Duration {
+		t.Errorf("%s: windows %v and %v, want %v", d, sent.Window, got.Window, f.Duration)
+	}
+	p50, p99 := asking.value(t, d, model.LatencyP50), asking.value(t, d, model.LatencyP99)
+	if p50 <= 0 || p99 < p50 || p50 != at(t, l.Times, 0.5).Seconds() {
+		t.Errorf("%s: p50 %v s, p99 %v s; histogram %v", d, p50, p99, at(t, l.Times, 0.5))
+	}
+}
+
+func TestOneAfterTheOther(t *testing.T) {
+	for name, e := range everyPlane() {
+		for _, d := range []model.Direction{model.To, model.From, model.Both} {
+			t.Run(name+"/"+string(d), func(t *testing.T) {
+				f := brief(d, 2)
+				near, far := prepare(t, e, newWire(t), f)
+				session(t, near, far, d)
+				for _, part := range d.Parts() {
+					check(t, near, far, f, part)
+					asking, _ := roles(near, far, part)
+					rate := asking.value(t, part, model.RequestRate)
+					want := float64(asking.latency(t, part, "request").Sent) / f.Duration.Seconds()
+					if rate < 0.9*want || rate > 1.1*want {
+						t.Errorf("%v requests per second, %v were sent", rate, want)
+					}
+				}
+				if len(near.report.Warnings)+len(far.report.Warnings) > 0 {
+					t.Errorf("warnings %q %q", near.report.Warnings, far.report.Warnings)
+				}
+			})
+		}
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	for name, e := range everyPlane() {
+		t.Run(name, func(t *testing.T) {
+			f := brief(model.To, 3)
+			f.Block = 100
+			f.Requests = &model.Requests{Rate: 500, Reply: 3000}
+			near, far := prepare(t, e, newWire(t), f)
+			session(t, near, far, f.Direction)
+			check(t, near, far, f, f.Direction)
+			// Requests 25 to 174 are due from 50 to 350 ms.
+			if got := near.latency(t, model.To, "request").Sent; got != 150 {
+				t.Errorf("%d requests, the schedule has 150", got)
+			}
+			if got := near.latency(t, model.To, "request (service)").Times.Count(); got != 150 {
+				t.Errorf("%d service times, want 150", got)
+			}
+		})
+	}
+}
+
+func TestSamples(t *testing.T) {
+	f := brief(model.To, 1)
+	near, far := prepare(t, New(), newWire(t), f)
+	session(t, near, far, f.Direction)
+	seen := map[model.Metric]int{}
+	var requests float64
+	for _, s := range near.taken() {
+		if s.Host != model.Near || s.Length <= 0 || s.Start < 0 {
+			t.Errorf("sample %+v", s)
+		}
+		if (s.Start < f.Omit) != s.Omitted {
+			t.Errorf("sample at %v: omitted is %t", s.Start, s.Omitted)
+		}
+		if !s.Omitted {
+			seen[s.Metric]++
+			if s.Metric == model.RequestRate {
+				requests += s.Value * s.Length.Seconds()
+			}
+		}
+	}
+	for _, m := range []model.Metric{model.RequestRate, model.LatencyP50, model.LatencyP99, model.CPU} {
+		if seen[m] < 2 {
+			t.Errorf("%d samples of %s", seen[m], m)
+		}
+	}
+	if sent := float64(near.latency(t, model.To, "request").Sent); requests < 0.9*sent || requests > 1.1*sent {
+		t.Errorf("the samples tell of %v requests, the report of %v", requests, sent)
+	}
+}
+
+// TestStallIsSeen is about coordinated omission. A path that stands still for
+// 300 ms in 2 s makes 15 % of the requests of a schedule wait, 100 ms and more
+// for every tenth; only one of them was on its way.
+func TestStallIsSeen(t *testing.T) {
+	const stall = 300 * time.Millisecond
+	for name, e := range everyPlane() {
+		t.Run(name, func(t *testing.T) {
+			f := brief(model.To, 1)
+			f.Omit, f.Duration = 0, 2*time.Second
+			f.Requests = &model.Requests{Rate: 200}
+			w := newWire(t)
+			// Each exchange passes the relay in two pieces, the hello and the
+			// marks in one or two.
+			(&relay{stall: stall, n: 300}).start(t, w)
+			near, far := prepare(t, e, w, f)
+			session(t, near, far, f.Direction)
+			due := near.latency(t, model.To, "request")
+			p99, service := at(t, due.Times, 0.99), at(t, near.latency(t, model.To, "request (service)").Times, 0.99)
+			if due.Sent != 400 || due.Lost != 0 {
+				t.Errorf("%d sent and %d lost of 400", due.Sent, due.Lost)
+			}
+			if p99 < stall/2 {
+				t.Errorf("p99 is %v after a stall of %v", p99, stall)
+			}
+			if service > p99/2 {
+				t.Errorf("p99 of the service is %v, with %v since due: the stall hit one request only", service, p99)
+			}
+			if most := due.Times.Max().Or(0); most < stall {
+				t.Errorf("the slowest took %v", most)
+			}
+		})
+	}
+}
+
+// TestDelayIsSeen holds the histogram against a path whose delay is known.
+func TestDelayIsSeen(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	f := brief(model.From, 2)
+	f.Duration = time.Second
+	for range 3 { // a busy machine may delay everything
+		w := newWire(t)
+		(&relay{delay: delay}).start(t, w)
+		near, far := prepare(t, New(), w, f)
+		session(t, near, far, f.Direction)
+		h := far.latency(t, model.From, "request").Times
+		least, median := h.Min().Or(0), at(t, h, 0.5)
+		if least < 2*delay {
+			t.Fatalf("least latency %v on a path of %v", least, 2*delay)
+		}
+		if median < 3*delay {
+			return
+		}
+		t.Logf("median %v", median)
+	}
+	t.Errorf("the median was never near %v", 2*delay)
+}
+
+func TestMoreThanCanBeAnswered(t *testing.T) {
+	f := brief(model.To, 1)
+	f.Requests = &model.Requests{Rate: 200}
+	w := newWire(t)
+	(&relay{delay: 10 * time.Millisecond}).start(t, w) // at most 50 per second
+	e := New()
+	e.patience = 20 * time.Millisecond
+	near, far := prepare(t, e, w, f)
+	session(t, near, far, f.Direction)
+	l := near.latency(t, model.To, "request")
+	if l.Sent != 60 || l.Lost < 20 || int64(l.Times.Count()) != l.Sent-l.Lost {
+		t.Errorf("%d sent, %d lost, %d answered; 60 were due, some 15 can be answered", l.Sent, l.Lost, l.Times.Count())
+	}
+	all := strings.Join(near.report.Warnings, "\n")
+	for _, want := range []string{"schedule was not kept", "were not answered", "no latency_p99"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("warnings %q do not say %q", all, want)
+		}
+	}
+	if rate := near.value(t, model.To, model.RequestRate); rate > 60 {
+		t.Errorf("%v requests per second", rate)
+	}
+}
+
+func TestConnect(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		t.Run(string(d), func(t *testing.T) {
+			f := brief(d, 2)
+			f.Block = 10
+			f.Requests = &model.Requests{Connect: true, Spin: true}
+			near, far := prepare(t, New(), newWire(t), f)
+			session(t, near, far, d)
+			check(t, near, far, f, d)
+			asking, answering := roles(near, far, d)
+			if rate := asking.value(t, d, model.ConnectRate); rate < 10 {
+				t.Errorf("%v connections per second", rate)
+			}
+			if w := asking.report.Warnings; len(w) != 1 || !strings.Contains(w[0], "polling") {
+				t.Errorf("warnings %q", w)
+			}
+			if asking.report.Waiting != "poller" || len(answering.flow(t, d).Streams) != 1 {
+				t.Errorf("waiting %q, streams %v", asking.report.Waiting, answering.flow(t, d).Streams)
+			}
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	if err := New().Validate(brief(model.Both, 0)); err != nil {
+		t.Error(err)
+	}
+	bad := model.Flow{
+		Engine: "x", Direction: "up", Streams: maxStreams + 1, Omit: -1, Bytes: 1, Interval: 1, Block: maxBlock + 1,
+		Window: -1, MSS: 1, Requests: &model.Requests{Rate: -1, Reply: -1},
+	}
+	err := New().Validate(bad)
+	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes", "interval", "request of", "window", "segment", "arrivals", "answer"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}

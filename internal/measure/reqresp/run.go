@@ -1,0 +1,321 @@
+package reqresp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// test is one end of one run.
+type test struct {
+	engine    *Engine
+	plane     plane
+	host      model.Host
+	spec      model.Flow // zero fields filled in
+	asking    *asker     // nil where this end does not ask
+	answering *answerer  // nil where it does not answer
+	warnings  []string
+
+	stop     chan struct{} // closed by Stop
+	measured chan struct{}
+	returned chan struct{} // closed when Run has returned
+
+	mu      sync.Mutex
+	stopped bool
+	started bool
+	closed  bool
+}
+
+// Measured implements engine.Test. It is closed when this end has asked and
+// answered everything, and on an early end.
+func (t *test) Measured() <-chan struct{} { return t.measured }
+
+// Stop implements engine.Test.
+func (t *test) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped = true
+		close(t.stop)
+	}
+}
+
+// Close implements engine.Test. It waits for Run.
+func (t *test) Close() error {
+	t.Stop()
+	t.mu.Lock()
+	t.closed = true
+	started := t.started
+	t.mu.Unlock()
+	if started {
+		<-t.returned
+	}
+	var errs []error
+	if t.asking != nil {
+		errs = append(errs, t.asking.close())
+	}
+	if t.answering != nil {
+		errs = append(errs, t.answering.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run implements engine.Test. It may be called once.
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	t.mu.Lock()
+	if t.started || t.closed {
+		t.mu.Unlock()
+		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	}
+	t.started = true
+	t.mu.Unlock()
+	defer close(t.returned)
+	defer close(t.measured)
+	ends := 0
+	for _, there := range []bool{t.asking != nil, t.answering != nil} {
+		if there {
+			ends++
+		}
+	}
+	r := &run{test: t, emit: emit}
+	// The runtime's own connections are made of garbage: it must be collected.
+	r.quiet = t.engine.quiet.begin(t.plane.threads(ends*t.spec.Streams), t.spec.Requests.Connect)
+	defer r.quiet.end()
+	if err := r.launch(ctx); err != nil {
+		r.halt()
+		return model.EndReport{}, err
+	}
+	r.loop(ctx)
+	return r.report()
+}
+
+// run is the sampler of one test.
+type run struct {
+	*test
+	emit  func([]model.Sample)
+	quiet *hold
+	start time.Time
+
+	phase  phase           // of the asking
+	window time.Duration   // that it has measured
+	ended  <-chan struct{} // closed when the workers have ended
+	asked  <-chan struct{} // ended, until that has been noticed; nil where nobody asks
+	cut    string          // why the asking ended before its time
+
+	marks    <-chan mark // of the asking peer; nil where this end does not answer, or no more
+	closing  mark        // what it said last
+	answered bool        // nothing more is to be answered
+	lost     string      // why the peer's asking ended before its time
+	limit    time.Duration
+
+	prev                      time.Duration // end of the last interval
+	cpuPrev, cpuOpen, cpuShut cpuReading
+}
+
+// phase says where an asking end is in its run.
+type phase int
+
+const (
+	warming   phase = iota // the omitted time
+	measuring              // the window is open
+	draining               // what is unanswered is waited for
+	over
+)
+
+// launch starts to answer, waits until the peer does, and starts to ask.
+func (r *run) launch(ctx context.Context) error {
+	r.start = time.Now()
+	r.phase, r.answered = over, true
+	if a := r.answering; a != nil {
+		if err := a.begin(); err != nil {
+			return err
+		}
+		r.marks, r.answered = a.marks, false
+	}
+	if a := r.asking; a != nil {
+		if err := r.await(ctx); err != nil {
+			// The peer may have begun, and would wait for the end.
+			_ = a.channel.write(mark{kind: markClose})
+			return fmt.Errorf("wait for the answering end %s: %w", a.direction, err)
+		}
+		a.begin()
+		r.start = time.Now()
+		a.start = r.start
+		ended := make(chan struct{})
+		r.ended, r.asked, r.phase = ended, ended, warming
+		r.cpuPrev = r.readCPU(true)
+		r.cpuOpen = r.cpuPrev
+		close(a.release)
+		go func() {
+			a.running.Wait()
+			close(ended)
+		}()
+	} else {
+		r.cpuPrev = r.readCPU(true)
+		r.cpuOpen = r.cpuPrev
+	}
+	// The peer's clock began up to a grace later, and it may wait for answers.
+	r.limit = r.spec.Omit + r.spec.Duration + r.engine.patience + 2*r.engine.grace
+	return nil
+}
+
+// await waits for the answering end to say that it is ready.
+func (r *run) await(ctx context.Context) error {
+	c := r.asking.channel
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-r.stop:
+			cancel(errStopped)
+		case <-done:
+		}
+	}()
+	return c.bounded(ctx, r.engine.grace, func() error {
+		m, err := c.readMark(r.spec.Duration)
+		if err == nil && m.kind != markReady {
+			err = fmt.Errorf("mark %q instead", byte(m.kind))
+		}
+		return err
+	})
+}
+
+// loop samples until both halves are over.
+func (r *run) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for r.phase != over || !r.answered {
+		timer.Reset(time.Until(r.start.Add(r.next())))
+		select {
+		case <-timer.C:
+			r.tick()
+		case <-r.asked:
+			r.asked = nil
+			// After the last of a schedule the window is still open for a while.
+			if why := r.asking.ending(); why != "" || r.phase == draining {
+				r.finishAsking(why)
+			}
+		case m, more := <-r.marks:
+			r.hear(m, more)
+		case <-r.stop:
+			r.finish(errStopped.Error())
+		case <-ctx.Done():
+			r.finish(context.Cause(ctx).Error())
+		}
+	}
+}
+
+// next is when the sampler has to wake up.
+func (r *run) next() time.Duration {
+	next := r.prev + r.spec.Interval
+	switch r.phase {
+	case warming:
+		next = min(next, r.spec.Omit)
+	case measuring:
+		next = min(next, r.shut())
+	case draining:
+		next = min(next, r.shut()+r.engine.patience)
+	case over:
+	}
+	return next
+}
+
+// shut is when the window closes.
+func (r *run) shut() time.Duration { return r.spec.Omit + r.spec.Duration }
+
+// tick ends an interval, or a phase, or what took too long.
+func (r *run) tick() {
+	at := time.Since(r.start)
+	if at >= r.next() {
+		r.sample(at)
+	}
+	switch {
+	case r.phase == warming && at >= r.spec.Omit:
+		r.phase = measuring
+		r.cpuOpen = r.readCPU(true)
+		// A peer that is gone is noticed by who asks.
+		_ = r.asking.channel.write(mark{kind: markOpen})
+	case r.phase == measuring && at >= r.shut():
+		r.phase, r.window = draining, r.spec.Duration
+		r.cpuShut = r.readCPU(true)
+		if r.asked == nil {
+			r.finishAsking("")
+		}
+	case r.phase == draining && at >= r.shut()+r.engine.patience:
+		r.asking.expired.Store(true)
+		r.asking.halt()
+		r.finishAsking("")
+	}
+	if !r.answered && at > r.limit {
+		r.finishAnswering(fmt.Sprintf("no word of the asking end within %v", r.limit))
+	}
+	if r.quiet.check() {
+		r.warnings = append(r.warnings,
+			fmt.Sprintf("garbage collection allowed during the run: the heap grew by %d MiB", maxGrowth>>20))
+	}
+}
+
+// finishAsking ends the asking half: its workers have ended or been halted. why
+// says what cut it short.
+func (r *run) finishAsking(why string) {
+	<-r.ended
+	r.asked = nil
+	if r.phase < draining {
+		at := time.Since(r.start)
+		r.cut = why
+		r.sample(at)
+		r.window = max(0, at-r.spec.Omit)
+		r.cpuShut = r.readCPU(true)
+	}
+	r.phase = over
+	// Where it fails the answering end is gone, and needs no word.
+	_ = r.asking.channel.write(mark{kind: markClose, window: min(r.window, r.spec.Duration)})
+}
+
+// hear takes a mark of the asking peer.
+func (r *run) hear(m mark, more bool) {
+	switch {
+	case !more && r.answering.broken != nil:
+		r.finishAnswering(r.answering.broken.Error())
+	case !more:
+		r.finishAnswering("the asking end went away")
+	case m.kind == markOpen && r.asking == nil:
+		r.cpuOpen = r.readCPU(true)
+	case m.kind == markClose:
+		r.closing = m
+		r.finishAnswering("")
+	}
+}
+
+// finishAnswering ends the answering half; why says what cut it short.
+func (r *run) finishAnswering(why string) {
+	r.answering.halt()
+	r.marks, r.answered, r.lost = nil, true, why
+	if r.asking == nil {
+		r.cpuShut = r.readCPU(true)
+	}
+}
+
+// finish ends both halves for the reason why.
+func (r *run) finish(why string) {
+	if r.phase != over {
+		r.asking.halt()
+		r.finishAsking(why)
+	}
+	if !r.answered {
+		r.finishAnswering(why)
+	}
+}
+
+// halt ends what launch began before it failed.
+func (r *run) halt() {
+	if r.answering != nil {
+		r.answering.halt()
+	}
+}

@@ -1,0 +1,47 @@
+package reqresp
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// TestSpin waits by polling where there are cores for it, and says so where not.
+func TestSpin(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("needs a core for each end")
+	}
+	f := brief(model.To, 1)
+	f.Requests = &model.Requests{Spin: true}
+	var used, window time.Duration
+	// Other work on the machine may take the processor away.
+	for try := 0; try < 3 && used <= window/2; try++ {
+		near, far := prepare(t, New(), newWire(t), f)
+		near.run(t.Context())
+		far.run(t.Context())
+		await(t, near.done, "asking end")
+		await(t, far.done, "answering end")
+		if near.err != nil {
+			t.Log(near.err)
+			continue
+		}
+		check(t, near, far, f, f.Direction)
+		if near.report.Waiting != "spinning thread" || far.report.Waiting != "spinning thread" {
+			t.Errorf("waited as %q and %q", near.report.Waiting, far.report.Waiting)
+		}
+		// Who polls is never idle.
+		used, window = near.report.CPUUser+near.report.CPUSystem, near.report.CPUWindow
+	}
+	if window == 0 || used <= window/2 {
+		t.Errorf("polling took %v of CPU in %v", used, window)
+	}
+	for streams, waiting := range map[int]string{runtime.NumCPU(): "blocking thread", 64 * runtime.NumCPU(): "poller"} {
+		p, warning := choosePlane(streams, true)
+		if p.waiting() != waiting || !strings.Contains(warning, "not possible") {
+			t.Errorf("%d streams wait as %q with warning %q", streams, p.waiting(), warning)
+		}
+	}
+}
