@@ -1,0 +1,253 @@
+package watch
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// Bounds of what one interval may yield, whatever the machine.
+const (
+	manyCores  = 64 // above it, only the busiest are listed one by one
+	listed     = 16 // so many
+	mostDriver = 32 // counters of the driver, those that moved most
+)
+
+// others is Of for what the cores that are not listed add up to.
+const others = "other cpus"
+
+// move is how far one name moved between two snapshots.
+type move struct {
+	name, of string
+	n        int64
+}
+
+// Delta returns how far the host's counters moved from a to b, only those that
+// did, in a fixed order, and how many were watched (counters_read). Counters
+// that began anew meanwhile are left out; those of 32 bits may run over once.
+func Delta(a, b Snapshot) []model.Counter {
+	var out []model.Counter
+	add := func(name, of string, n int64) {
+		if n != 0 {
+			out = append(out, model.Counter{Name: name, Of: of, Value: n})
+		}
+	}
+	spent, sum := coreMoves(a, b)
+	add(cpuBusyTime, "", sum.busy().Milliseconds())
+	add(cpuSoftIRQTime, "", sum.softirq.Milliseconds())
+	add(cpuStealTime, "", sum.steal.Milliseconds())
+	for _, c := range busiest(spent) {
+		add(cpuBusyTime, cpuName(c.id), c.busy().Milliseconds())
+		add(cpuSoftIRQTime, cpuName(c.id), c.softirq.Milliseconds())
+		add(cpuStealTime, cpuName(c.id), c.steal.Milliseconds())
+	}
+	for _, m := range moves(a, b) {
+		add(m.name, m.of, m.n)
+	}
+	for _, g := range read(a, b) {
+		add(countersRead, string(g.group), int64(g.n))
+	}
+	return out
+}
+
+// Samples returns what happened on host between a and b as samples of the
+// interval that starts at start and is length long: cpu_busy of every core,
+// what else a core did where it did, and all other counters that moved. On
+// machines with more than 64 cores only the 16 busiest are listed; the sum
+// over all cores has an empty Of. Length must not be 0.
+func Samples(host model.Host, a, b Snapshot, start, length time.Duration) []model.Sample {
+	var out []model.Sample
+	add := func(name, of string, v float64) {
+		out = append(out, model.Sample{Host: host, Metric: model.Metric(name), Of: of, Start: start, Length: length, Value: v})
+	}
+	if length <= 0 {
+		return nil
+	}
+	share := func(name, of string, d time.Duration, always bool) {
+		if always || d != 0 {
+			add(name, of, d.Seconds()/length.Seconds())
+		}
+	}
+	spent, sum := coreMoves(a, b)
+	if len(spent) > 0 {
+		share(cpuBusy, "", sum.busy(), true)
+		share(cpuUser, "", sum.user, b.parts.user)
+		share(cpuSystem, "", sum.system, b.parts.system)
+		share(cpuIRQ, "", sum.irq, false)
+		share(cpuSoftIRQ, "", sum.softirq, b.parts.softirq)
+		share(cpuSteal, "", sum.steal, b.parts.steal)
+	}
+	for _, c := range busiest(spent) {
+		share(cpuBusy, cpuName(c.id), c.busy(), true)
+		share(cpuSoftIRQ, cpuName(c.id), c.softirq, false)
+		share(cpuSteal, cpuName(c.id), c.steal, false)
+	}
+	for _, m := range moves(a, b) {
+		if m.n != 0 {
+			add(m.name, m.of, float64(m.n))
+		}
+	}
+	if b.qdisc.known && b.qdisc.backlog > 0 {
+		add(qdiscBacklog, b.device, float64(b.qdisc.backlog))
+	}
+	return out
+}
+
+func cpuName(i int) string { return "cpu" + strconv.Itoa(i) }
+
+// coreMoves returns what each core did between two snapshots, and all of them
+// together. Cores that came, went or ran backwards are left out.
+func coreMoves(a, b Snapshot) (each []core, sum core) {
+	each = make([]core, 0, len(b.cores))
+	i := 0
+	for _, y := range b.cores {
+		for i < len(a.cores) && a.cores[i].id < y.id {
+			i++
+		}
+		if i == len(a.cores) || a.cores[i].id != y.id {
+			continue
+		}
+		x := a.cores[i]
+		d := core{
+			id: y.id, user: y.user - x.user, system: y.system - x.system, irq: y.irq - x.irq,
+			softirq: y.softirq - x.softirq, steal: y.steal - x.steal,
+		}
+		if min(d.user, d.system, d.irq, d.softirq, d.steal) < 0 {
+			continue
+		}
+		each = append(each, d)
+		sum.user += d.user
+		sum.system += d.system
+		sum.irq += d.irq
+		sum.softirq += d.softirq
+		sum.steal += d.steal
+	}
+	return each, sum
+}
+
+// busiest returns the cores to list one by one, ascending.
+func busiest(all []core) []core {
+	if len(all) <= manyCores {
+		return all
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(x, y core) int { return cmp.Compare(y.busy(), x.busy()) })
+	all = all[:listed]
+	slices.SortFunc(all, func(x, y core) int { return cmp.Compare(x.id, y.id) })
+	return all
+}
+
+// moves returns everything that was known in both snapshots but the cores'
+// time, zeros included.
+func moves(a, b Snapshot) []move {
+	out := queueMoves(a, b)
+	for _, c := range counters() {
+		if c.group == GroupQdisc && !a.qdisc.same(b.qdisc) {
+			continue
+		}
+		of := c.of
+		if c.group == GroupNIC || c.group == GroupQdisc {
+			of = b.device
+		}
+		if n, ok := moved(a.values[c.id], b.values[c.id]); ok {
+			out = append(out, move{c.name, of, n})
+		}
+	}
+	return append(out, driverMoves(a, b)...)
+}
+
+// queueMoves returns the receive path's counters per core. The parts of cores
+// that are not listed are added up, so that the sum over Of is always right.
+func queueMoves(a, b Snapshot) []move {
+	var out []move
+	for _, part := range []struct {
+		name string
+		of   func(queue) (uint32, bool)
+	}{
+		{softnetProcessed, func(q queue) (uint32, bool) { return q.processed, true }},
+		{softnetDropped, func(q queue) (uint32, bool) { return q.dropped, true }},
+		{softnetSqueezed, func(q queue) (uint32, bool) { return q.squeezed, true }},
+		{softnetLimited, func(q queue) (uint32, bool) { return q.limited, q.hasLimited }},
+	} {
+		var each []move
+		i := 0
+		for _, y := range b.queues {
+			for i < len(a.queues) && a.queues[i].id < y.id {
+				i++
+			}
+			if i == len(a.queues) || a.queues[i].id != y.id {
+				continue
+			}
+			from, ok1 := part.of(a.queues[i])
+			to, ok2 := part.of(y)
+			if n, ok := moved32(from, to); ok && ok1 && ok2 {
+				each = append(each, move{part.name, cpuName(y.id), n})
+			}
+		}
+		out = append(out, bounded(each, part.name)...)
+	}
+	return out
+}
+
+// bounded keeps the largest moves of many cores and adds the others up.
+func bounded(each []move, name string) []move {
+	if len(each) <= manyCores {
+		return each
+	}
+	slices.SortStableFunc(each, func(x, y move) int { return cmp.Compare(y.n, x.n) })
+	rest := move{name: name, of: others}
+	for _, m := range each[listed:] {
+		rest.n += m.n
+	}
+	return append(each[:listed:listed], rest)
+}
+
+// driverMoves returns the counters of the driver that moved, the largest
+// first, and at most mostDriver of them.
+func driverMoves(a, b Snapshot) []move {
+	if len(a.driver.values) != len(b.driver.values) || len(b.driver.values) != len(b.driver.names) {
+		return nil
+	}
+	var out []move
+	for i, name := range b.driver.names {
+		if n, ok := moved(value{n: a.driver.values[i], known: true}, value{n: b.driver.values[i], known: true}); ok && n > 0 {
+			out = append(out, move{nicDriver, b.device + " " + name, n})
+		}
+	}
+	slices.SortStableFunc(out, func(x, y move) int { return cmp.Compare(y.n, x.n) })
+	return out[:min(len(out), mostDriver)]
+}
+
+type known struct {
+	group Group
+	n     int
+}
+
+// read says how many counters of each group were known at both ends.
+func read(a, b Snapshot) []known {
+	count := map[Group]int{}
+	if spent, _ := coreMoves(a, b); len(spent) > 0 {
+		count[GroupCPU] = b.parts.count()
+	}
+	for _, c := range counters() {
+		if _, ok := moved(a.values[c.id], b.values[c.id]); ok && (c.group != GroupQdisc || a.qdisc.same(b.qdisc)) {
+			count[c.group]++
+		}
+	}
+	softnet := map[string]bool{}
+	for _, m := range queueMoves(a, b) {
+		softnet[m.name] = true
+	}
+	count[GroupSoftnet] = len(softnet)
+	if len(a.driver.values) == len(b.driver.values) {
+		count[GroupDriver] = len(b.driver.values)
+	}
+	var out []known
+	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupQdisc} {
+		out = append(out, known{g, count[g]})
+	}
+	return out
+}

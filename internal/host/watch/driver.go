@@ -1,0 +1,57 @@
+package watch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// Sizes of ethtool (Linux include/uapi/linux/ethtool.h).
+const (
+	ethName      = 32      // ETH_GSTRING_LEN
+	ethStatsHead = 8       // struct ethtool_stats: cmd, n_stats; struct ethtool_gstrings has one word more
+	mostStats    = 1 << 14 // more than this a driver does not have
+)
+
+// telling are the parts of a driver's names that speak of loss, errors or
+// pauses. Drivers name their counters freely.
+func telling() []string {
+	return []string{
+		"miss", "drop", "err", "discard", "pause", "xoff", "xon", "no_buf", "nobuf", "no_buff", "fifo", "no_dma", "no_desc", "oversize",
+		"collision", "timeout", "overrun", "underrun", "underflow", "out_of_buffer", "out_of_range", "buffer_full", "full", "jabber", "crc", "restart", "reset",
+	}
+}
+
+// pick returns the indexes of the names in n entries of b that are worth
+// watching, and those names.
+func pick(b []byte, n int) (indexes []int, names []string) {
+	words := telling()
+	for i := range min(n, len(b)/ethName) {
+		name, _, _ := bytes.Cut(b[i*ethName:(i+1)*ethName], []byte{0})
+		low := strings.ToLower(string(name))
+		for _, w := range words {
+			if strings.Contains(low, w) {
+				indexes, names = append(indexes, i), append(names, strings.TrimSpace(string(name)))
+				break
+			}
+		}
+	}
+	return indexes, names
+}
+
+// decodeDriver returns the values at indexes of struct ethtool_stats, which
+// must hold want values: a driver that has made queues meanwhile has others.
+func decodeDriver(b []byte, want int, indexes []int) ([]uint64, error) {
+	if len(b) < ethStatsHead || int64(binary.NativeEndian.Uint32(b[4:])) != int64(want) || len(b) < ethStatsHead+8*want {
+		return nil, fmt.Errorf("ethtool: the counters are not those asked for: %w", errShape)
+	}
+	out := make([]uint64, len(indexes))
+	for k, i := range indexes {
+		if i < 0 || i >= want {
+			return nil, fmt.Errorf("ethtool: counter %d of %d: %w", i, want, errShape)
+		}
+		out[k] = binary.NativeEndian.Uint64(b[ethStatsHead+8*i:])
+	}
+	return out, nil
+}

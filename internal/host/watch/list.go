@@ -1,0 +1,213 @@
+package watch
+
+import (
+	"slices"
+	"sync"
+)
+
+// Group says which interface of the system a counter is read from, and so
+// which ones are known or unknown together.
+type Group string
+
+// The groups.
+const (
+	GroupCPU     Group = "cpu"     // of the machine
+	GroupSoftnet Group = "softnet" // of the machine: queues between driver and stack
+	GroupIP      Group = "ip"      // of the network namespace
+	GroupUDP     Group = "udp"     // of the network namespace
+	GroupTCP     Group = "tcp"     // of the network namespace
+	GroupNIC     Group = "nic"     // of the watched interface
+	GroupDriver  Group = "driver"  // of the watched interface, in the words of its driver
+	GroupQdisc   Group = "qdisc"   // of the watched interface
+	GroupSelf    Group = "self"    // of the watching itself
+)
+
+// Kind says what the number of a counter is.
+type Kind string
+
+// The kinds.
+const (
+	Count Kind = "count" // how far it moved: a sample has that of its interval, a counter that of the window
+	Level Kind = "level" // what stands at the end of the interval; samples only
+	Share Kind = "share" // seconds per second; samples only
+	Time  Kind = "time"  // milliseconds; counters only
+)
+
+// Definition explains one name that samples or counters of package watch have.
+type Definition struct {
+	Name    string // of the metric and of the counter
+	Group   Group
+	Kind    Kind
+	Unit    string
+	Meaning string
+	Source  string // where the system counts it; Linux 6.x unless it says otherwise
+}
+
+// Names that are no plain counter.
+const (
+	cpuBusy    = "cpu_busy"
+	cpuUser    = "cpu_user"
+	cpuSystem  = "cpu_system"
+	cpuIRQ     = "cpu_irq"
+	cpuSoftIRQ = "cpu_softirq"
+	cpuSteal   = "cpu_steal"
+
+	cpuBusyTime    = "cpu_busy_ms"
+	cpuSoftIRQTime = "cpu_softirq_ms"
+	cpuStealTime   = "cpu_steal_ms"
+
+	softnetProcessed = "softnet_processed"
+	softnetDropped   = "softnet_dropped"
+	softnetSqueezed  = "softnet_squeezed"
+	softnetLimited   = "softnet_flow_limited"
+
+	nicDriver    = "nic_driver"
+	qdiscBacklog = "qdisc_backlog"
+	countersRead = "counters_read"
+)
+
+// Definitions is the closed list of names, in the order of docs/counters.md.
+func Definitions() []Definition {
+	const stat, softnet = "fs/proc/stat.c", "net/core/dev.c, net/core/net-procfs.c"
+	all := []Definition{
+		{cpuBusy, GroupCPU, Share, "s/s", "time in which the core did anything: user, system, interrupts; not steal, not waiting for disks", stat},
+		{cpuUser, GroupCPU, Share, "s/s", "programs, nice ones too; whole machine only", stat},
+		{cpuSystem, GroupCPU, Share, "s/s", "the kernel on behalf of programs; whole machine only", stat},
+		{cpuIRQ, GroupCPU, Share, "s/s", "interrupt handlers; whole machine only", stat},
+		{cpuSoftIRQ, GroupCPU, Share, "s/s", "deferred interrupt work, most of the receive path; DPCs on Windows", stat},
+		{cpuSteal, GroupCPU, Share, "s/s", "the hypervisor ran somebody else while this core had work", stat},
+		{cpuBusyTime, GroupCPU, Time, "ms", "cpu_busy over the window", stat},
+		{cpuSoftIRQTime, GroupCPU, Time, "ms", "cpu_softirq over the window", stat},
+		{cpuStealTime, GroupCPU, Time, "ms", "cpu_steal over the window", stat},
+		{softnetProcessed, GroupSoftnet, Count, "packets", "taken from drivers or from another core's queue; a joined train counts once", softnet},
+		{softnetDropped, GroupSoftnet, Count, "packets", "dropped because a core's backlog was full (net.core.netdev_max_backlog)", softnet},
+		{softnetSqueezed, GroupSoftnet, Count, "times", "receive work stopped with packets left: budget or time was used up (net.core.netdev_budget)", softnet},
+		{softnetLimited, GroupSoftnet, Count, "packets", "of softnet_dropped, those of a flow that took more than its part of the backlog (net.core.flow_limit_cpu_bitmap)", softnet},
+	}
+	seen := map[string]bool{}
+	for _, c := range counters() {
+		if !seen[c.name] {
+			seen[c.name] = true
+			all = append(all, Definition{c.name, c.group, Count, c.unit, c.meaning, c.source})
+		}
+	}
+	return append(all,
+		Definition{qdiscBacklog, GroupQdisc, Level, "bytes", "waiting in front of the interface", "net/core/gen_stats.c"},
+		Definition{nicDriver, GroupDriver, Count, "count", "a counter of the driver whose name speaks of loss, errors or pauses; its name is in Of", "ethtool -S: ethtool_ops.get_ethtool_stats"},
+		Definition{countersRead, GroupSelf, Count, "count", "how many counters of the group in Of were known at both ends of the window: a counter of a group that was read and is not listed did not move", "internal/host/watch"},
+	)
+}
+
+// id is the index of a plain counter in a snapshot. The order is that of
+// counters.
+type id int
+
+const (
+	ipInDiscards id = iota
+	ipOutDiscards
+	ipReassembly
+	ipFragment
+	ipNoRoute
+	ip6InDiscards
+	ip6OutDiscards
+	ip6Reassembly
+	ip6Fragment
+	ip6NoRoute
+	udpIn
+	udpOut
+	udpNoPort
+	udpInErrors
+	udpReceiveBuffer
+	udpSendBuffer
+	udpChecksum
+	udpMemory
+	udp6In
+	udp6Out
+	udp6NoPort
+	udp6InErrors
+	udp6ReceiveBuffer
+	udp6SendBuffer
+	udp6Checksum
+	udp6Memory
+	tcpIn
+	tcpOut
+	tcpRetransmitted
+	tcpInErrors
+	tcpListenOverflows
+	tcpListenDrops
+	tcpLostRetransmits
+	tcpTimeouts
+	tcpFastRetransmits
+	tcpSlowStartRetransmits
+	tcpSynRetransmits
+	tcpTailProbes
+	tcpSpuriousTimeouts
+	tcpCollapsed
+	tcpPruneCalled
+	tcpPruned
+	tcpOrderPruned
+	tcpBacklogDropped
+	tcpQueueDropped
+	tcpZeroWindowDropped
+	tcpZeroWindowWanted
+	tcpZeroWindowAnnounced
+	tcpMemoryPressures
+	tcpMemoryAborts
+	tcpOutOfOrder
+	tcpOutOfOrderDropped
+	tcpReordering
+	tcpDuplicateSACK
+	nicRxPackets
+	nicTxPackets
+	nicRxBytes
+	nicTxBytes
+	nicRxErrors
+	nicTxErrors
+	nicRxDropped
+	nicTxDropped
+	nicCollisions
+	nicRxLength
+	nicRxOver
+	nicRxCRC
+	nicRxFrame
+	nicRxFIFO
+	nicRxMissed
+	nicTxCarrier
+	nicTxFIFO
+	nicRxUnhandled
+	qdiscDropped
+	qdiscOverlimits
+	qdiscRequeues
+	counterCount // how many there are
+)
+
+// ipv6 marks, in Of, counters that Linux keeps apart for IPv6. Other systems
+// count both together, with Of empty.
+const ipv6 = "IPv6"
+
+// counter describes a plain counter.
+type counter struct {
+	id      id
+	name    string
+	of      string // "" or ipv6; counters of an interface get its name
+	group   Group
+	key     string // where Linux shows it: "Udp.InDatagrams" of snmp and netstat, "Udp6InDatagrams" of snmp6
+	unit    string
+	meaning string
+	source  string
+}
+
+// counters lists the plain counters by id. It is not to be written to.
+var counters = sync.OnceValue(func() []counter {
+	all := slices.Concat(ipCounters(), udpCounters(), tcpCounters(), nicCounters())
+	slices.SortFunc(all, func(a, b counter) int { return int(a.id - b.id) })
+	return all
+})
+
+// pair appends a counter of snmp and its twin of snmp6.
+func pair(all []counter, four, six id, c counter, key6 string) []counter {
+	c.id = four
+	all = append(all, c)
+	c.id, c.of, c.key = six, ipv6, key6
+	return append(all, c)
+}

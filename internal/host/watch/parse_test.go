@@ -1,0 +1,255 @@
+package watch
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The texts of linux-6.18 are a capture. Those of linux-6.1 and linux-5.4 have
+// the columns of these kernels, with numbers that all differ.
+var kernels = []string{"linux-5.4", "linux-6.1", "linux-6.18"}
+
+func fixture(t testing.TB, kernel, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", kernel, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// slowPairs reads pairs of lines in the plainest way.
+func slowPairs(t *testing.T, text string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := 0; i+1 < len(lines); i += 2 {
+		names, numbers := strings.Fields(lines[i]), strings.Fields(lines[i+1])
+		if len(names) != len(numbers) || names[0] != numbers[0] {
+			t.Fatalf("fixture: lines %d", i)
+		}
+		for k := 1; k < len(names); k++ {
+			out[strings.TrimSuffix(names[0], ":")+"."+names[k]] = numbers[k]
+		}
+	}
+	return out
+}
+
+// TestTables holds every counter of the list against a plain reading of the
+// texts of three kernels.
+func TestTables(t *testing.T) {
+	for _, kernel := range kernels {
+		t.Run(kernel, func(t *testing.T) {
+			var v values
+			want := map[string]string{}
+			for _, file := range []string{"snmp", "netstat"} {
+				b := fixture(t, kernel, file)
+				table := newTable()
+				for range 2 { // the second time the columns are known
+					if err := table.parse(b, &v); err != nil {
+						t.Fatalf("%s: %v", file, err)
+					}
+				}
+				maps.Copy(want, slowPairs(t, string(b)))
+			}
+			six := fixture(t, kernel, "snmp6")
+			if err := parseSNMP6(six, wanted6(), &v); err != nil {
+				t.Fatal(err)
+			}
+			for l := range strings.Lines(string(six)) {
+				f := strings.Fields(l)
+				want[f[0]] = f[1]
+			}
+			absent := 0
+			for _, c := range counters() {
+				n, ok := want[c.key]
+				if !ok || c.key == "" {
+					if v[c.id].known {
+						t.Errorf("%s %s is known as %d, and the kernel does not show it", c.name, c.of, v[c.id].n)
+					}
+					absent++
+					continue
+				}
+				if got := strconv.FormatUint(v[c.id].n, 10); !v[c.id].known || got != n {
+					t.Errorf("%s %s = %s, want %s of %s", c.name, c.of, got, n, c.key)
+				}
+			}
+			interfaceOnly := int(counterCount) - int(nicRxPackets)
+			if most := interfaceOnly + 2; absent < interfaceOnly || absent > most {
+				t.Errorf("%d counters are absent, of which %d belong to interfaces", absent, interfaceOnly)
+			}
+		})
+	}
+}
+
+// TestTableLearnsNewColumns: the same table reads what another kernel shows.
+func TestTableLearnsNewColumns(t *testing.T) {
+	table := newTable()
+	for _, c := range []struct {
+		text string
+		want uint64
+	}{
+		{"Udp: InDatagrams RcvbufErrors\nUdp: 1 2\n", 2},
+		{"Udp: RcvbufErrors InDatagrams\nUdp: 3 4\n", 3},
+		{"Ip: Forwarding\nIp: 1\nUdp: InDatagrams RcvbufErrors\nUdp: 5 6\n", 6},
+	} {
+		var v values
+		if err := table.parse([]byte(c.text), &v); err != nil || v[udpReceiveBuffer].n != c.want {
+			t.Errorf("%q: %d, %v", c.text, v[udpReceiveBuffer].n, err)
+		}
+	}
+	var v values
+	if err := table.parse([]byte("Udp: RcvbufErrors InDatagrams\nUdp: -1 7\n"), &v); err != nil || v[udpReceiveBuffer].known || v[udpIn].n != 7 {
+		t.Errorf("a negative number: %+v, %v", v[udpReceiveBuffer], err)
+	}
+}
+
+func TestTableRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"one line":         "Udp: InDatagrams\n",
+		"other prefix":     "Udp: InDatagrams\nTcp: 1\n",
+		"no prefix":        "InDatagrams\n1\n",
+		"too few numbers":  "Udp: InDatagrams NoPorts\nUdp: 1\n",
+		"empty line first": "\n\n",
+	} {
+		if err := newTable().parse([]byte(text), new(values)); !errors.Is(err, errShape) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := parseSNMP6([]byte("Udp6InDatagrams x\n"), wanted6(), new(values)); !errors.Is(err, errShape) {
+		t.Errorf("snmp6 without a number: %v", err)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	cores, err := parseStat(fixture(t, "linux-6.1", "stat"), nil)
+	if err != nil || len(cores) != 2 {
+		t.Fatal(cores, err)
+	}
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	want := core{id: 0, user: ms(138800), system: ms(22230), irq: ms(40), softirq: ms(280), steal: ms(710)}
+	if cores[0] != want {
+		t.Errorf("cpu0 = %+v, want %+v", cores[0], want)
+	}
+	if got := cores[1].busy(); got != ms(151990+26740+50+560) {
+		t.Errorf("cpu1 was busy for %v: idle, waiting and steal do not count", got)
+	}
+	// Of four cores, two are switched off.
+	cores, err = parseStat([]byte("cpu  1 1 1 1 1 1 1 1\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu3 2 0 0 0 0 0 0 0\nintr 1\n"), nil)
+	if err != nil || len(cores) != 2 || cores[1].id != 3 {
+		t.Errorf("%+v, %v", cores, err)
+	}
+	for name, text := range map[string]string{
+		"empty": "", "no core": "cpu 1 1 1 1 1 1 1 1\nintr 0\n", "short": "cpu0 1 2 3\n", "word": "cpu0 1 2 3 4 x 6 7 8\n",
+		"twice": "cpu0 1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1 1\n", "huge": "cpu0 99999999999999999999 1 1 1 1 1 1 1\n",
+	} {
+		if c, err := parseStat([]byte(text), nil); !errors.Is(err, errShape) {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+}
+
+// TestParseSoftnet: 11 columns in 5.4, 13 in 6.1, 15 in 6.18.
+func TestParseSoftnet(t *testing.T) {
+	four := func(ids ...int) []queue {
+		var out []queue
+		for i, id := range ids {
+			out = append(out, queue{id: id, processed: 0x12c000 + uint32(i), dropped: 0xa0 + uint32(i), squeezed: 0x10 + uint32(i), limited: 3 + uint32(i), hasLimited: true})
+		}
+		return out
+	}
+	for _, c := range []struct {
+		kernel string
+		want   []queue
+	}{
+		{"linux-5.4", four(0, 1, 2, 3)},
+		{"linux-6.1", four(0, 1, 4, 5)}, // the lines themselves say whose they are
+		{"linux-6.18", nil},
+	} {
+		got, err := parseSoftnet(fixture(t, c.kernel, "softnet_stat"), nil)
+		if err != nil {
+			t.Fatal(c.kernel, err)
+		}
+		if c.want == nil {
+			if len(got) != 2 || got[0].id != 0 || got[1].id != 1 || got[1].processed <= got[0].processed || !got[0].hasLimited {
+				t.Errorf("%s: %+v", c.kernel, got)
+			}
+			continue
+		}
+		if len(got) != len(c.want) {
+			t.Fatalf("%s: %+v", c.kernel, got)
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s line %d: %+v, want %+v", c.kernel, i, got[i], c.want[i])
+			}
+		}
+	}
+	for name, text := range map[string]string{
+		"empty": "", "short": "00000001 00000002\n", "not hex": "0000000g 00000000 00000000\n", "too wide": "100000000 00000000 00000000\n",
+	} {
+		if q, err := parseSoftnet([]byte(text), nil); !errors.Is(err, errShape) {
+			t.Errorf("%s: %+v, %v", name, q, err)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	for _, k := range kernels {
+		f.Add(fixture(f, k, "stat"))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		cores, err := parseStat(b, nil)
+		if err != nil {
+			return
+		}
+		for i, c := range cores {
+			if c.busy() < 0 || c.steal < 0 || (i > 0 && c.id <= cores[i-1].id) {
+				t.Errorf("%+v", cores)
+			}
+		}
+	})
+}
+
+func FuzzParseSoftnet(f *testing.F) {
+	for _, k := range kernels {
+		f.Add(fixture(f, k, "softnet_stat"))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		queues, err := parseSoftnet(b, nil)
+		for i := 1; err == nil && i < len(queues); i++ {
+			if queues[i].id <= queues[i-1].id {
+				t.Errorf("%+v", queues)
+			}
+		}
+	})
+}
+
+func FuzzTable(f *testing.F) {
+	for _, k := range kernels {
+		f.Add(fixture(f, k, "snmp"), fixture(f, k, "netstat"))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		used, fresh := newTable(), newTable()
+		var a, b values
+		_ = used.parse(first, new(values))
+		errUsed, errFresh := used.parse(second, &a), fresh.parse(second, &b)
+		if (errUsed == nil) != (errFresh == nil) || (errUsed == nil && a != b) {
+			t.Errorf("what was read before changes what is read: %v, %v", errUsed, errFresh)
+		}
+	})
+}
+
+func FuzzParseSNMP6(f *testing.F) {
+	for _, k := range kernels {
+		f.Add(fixture(f, k, "snmp6"))
+	}
+	want := wanted6()
+	f.Fuzz(func(_ *testing.T, b []byte) { _ = parseSNMP6(b, want, new(values)) })
+}
