@@ -1,0 +1,163 @@
+// Package filecopy measures copies of files between two hosts, and each part
+// of such a copy alone, so that a disk is not taken for a network.
+//
+// A run goes like this:
+//
+//  1. Prepare opens one connection. Everything else happens in Run, since
+//     making a large file takes longer than a session waits for Prepare.
+//  2. The sender offers a size and makes its source, the receiver makes its
+//     sink, both after having looked whether there is room. Pages that are on
+//     disk are dropped from the page cache where the system can do that.
+//  3. The receiver says go, and its clock starts: a copy lasts from the first
+//     byte wanted to the last byte stored, with Sync to the last byte flushed.
+//  4. Outside of that time the receiver flushes its sink, reads it back and
+//     compares its SHA-256 with the source's. A difference is an error of the
+//     run at both ends.
+//  5. What linerate made is removed, when the run ends, by Close, or by Clean
+//     in the next process where this one was killed.
+//
+// In the modes that measure a part alone one end does that work and reports as
+// the direction's receiver, and the other one waits for it. Copies go one way
+// at a time, over one connection.
+//
+// Reading and sending, and receiving and writing, overlap only as far as the
+// kernel reads ahead and writes behind. Past the page cache (Direct) it does
+// neither, so that the two take turns.
+package filecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// Name is the engine's name in plans and on the wire.
+const Name = "filecopy"
+
+// Limits of a flow.
+const (
+	minInterval  = 10 * time.Millisecond
+	maxBlock     = 64 << 20
+	maxBytes     = 1 << 50
+	maxPath      = 4096
+	defaultBlock = 1 << 20 // larger ones spare no more system calls worth counting
+)
+
+// Options say what others may do with an end. The zero value is safe where
+// strangers may ask for runs.
+type Options struct {
+	// NamedPaths allows sources and sinks that are paths. Who may name them can
+	// read every file, and fill every folder, that this process can.
+	NamedPaths bool
+	// MaxBytes is the most that one run may move here; 0 is no limit.
+	MaxBytes units.Bytes
+}
+
+// Engine is the copying engine. It is safe for concurrent use.
+type Engine struct {
+	stateDir string
+	options  Options
+	files    atomic.Uint64 // made so far; the seed of the next one's data
+	stall    time.Duration // how long a copy may stand still
+}
+
+// New returns the engine. It keeps the ledger of the files that it makes in
+// stateDir, which is linerate's own and may be shared by many processes. An
+// end gives up when no byte moved for 30 s.
+func New(stateDir string, o Options) *Engine {
+	return &Engine{stateDir: stateDir, options: o, stall: 30 * time.Second}
+}
+
+// Name returns "filecopy".
+func (*Engine) Name() string { return Name }
+
+// Validate reports every fault of f at once, joined.
+//
+// A copy is ended by Bytes, so Duration and Omit must be 0. Bytes of 0 means
+// the size of the source where that is a file, and otherwise DefaultBytes or
+// what there is room for. There is one stream and one direction. Block is at
+// most 64 MiB and, with Direct, a multiple of 4096.
+func (*Engine) Validate(f model.Flow) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	c := settings(f)
+	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
+	check(f.Direction == model.To || f.Direction == model.From, "direction %q is neither to nor from: a file goes one way", f.Direction)
+	check(f.Streams == 0 || f.Streams == 1, "%d streams: a file is copied over one connection", f.Streams)
+	check(f.Duration == 0 && f.Omit == 0, "a copy is ended by its bytes: it has neither a duration nor a warm-up")
+	check(f.Bytes >= 0 && f.Bytes <= maxBytes, "%d bytes: not between 1 and %d", f.Bytes, int64(maxBytes))
+	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	check(f.Block >= 0 && f.Block <= maxBlock, "block of %d bytes: not between 1 and %d", f.Block, maxBlock)
+	check(!c.Direct || f.Block%alignment == 0, "block of %d bytes: past the page cache only multiples of %d can be moved", f.Block, alignment)
+	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	switch c.Mode {
+	case model.CopyFiles, model.CopyNetwork, model.CopyRead, model.CopyWrite, model.CopyMemory:
+	default:
+		check(false, "copy mode %q is none of copy, network, read, write, memory", c.Mode)
+	}
+	check(len(c.Source) <= maxPath, "the path of the source has %d bytes, more than %d", len(c.Source), maxPath)
+	check(len(c.Sink) <= maxPath, "the path of the sink has %d bytes, more than %d", len(c.Sink), maxPath)
+	return errors.Join(faults...)
+}
+
+// settings returns what belongs to this engine, defaults filled in.
+func settings(f model.Flow) model.Copy {
+	var c model.Copy
+	if f.Copy != nil {
+		c = *f.Copy
+	}
+	if c.Mode == "" {
+		c.Mode = model.CopyFiles
+	}
+	return c
+}
+
+// Prepare opens the connection and returns the test. Zero fields of f mean: an
+// interval of 1 s and blocks of 1 MiB. It wraps fs.ErrPermission where this end
+// does not allow what f asks of it.
+func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	if err := e.Validate(f); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	if most := e.options.MaxBytes; most > 0 && f.Bytes > most {
+		return nil, fmt.Errorf("copy %s where this end allows %s: %w", f.Bytes, most, fs.ErrPermission)
+	}
+	if f.Interval == 0 {
+		f.Interval = time.Second
+	}
+	if f.Block == 0 {
+		f.Block = defaultBlock
+	}
+	o := engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle}
+	if f.Direction.Sender() == env.Host {
+		o.Congestion = f.Congestion
+	}
+	opened, err := env.Open(ctx, 1, o)
+	if err != nil {
+		return nil, fmt.Errorf("open connection %s: %w", f.Direction, err)
+	}
+	if len(opened.Conns) != 1 {
+		return nil, fmt.Errorf("open connection %s: got %d", f.Direction, len(opened.Conns))
+	}
+	return newTest(e, env.Host, f, opened), nil
+}
+
+// limit says why size bytes may not be moved here, or nil.
+func (e *Engine) limit(size int64) error {
+	if most := e.options.MaxBytes; most > 0 && units.Bytes(size) > most {
+		return fmt.Errorf("%s are more than the %s that this end allows: %w", units.Bytes(size), most, fs.ErrPermission)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package filecopy
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// odd is a size that no block divides.
+const odd units.Bytes = 3<<20 + 777
+
+func flow(c model.Copy) model.Flow {
+	return model.Flow{Direction: model.To, Bytes: odd, Interval: minInterval, Copy: &c}
+}
+
+func TestModes(t *testing.T) {
+	for name, c := range map[string]model.Copy{
+		"memory":             {},
+		"memory, plain":      {Plain: true},
+		"memory, direct":     {Direct: true},
+		"from disk":          {Source: "disk"},
+		"to disk":            {Sink: "disk"},
+		"disk":               {Source: "disk", Sink: "disk"},
+		"disk, plain":        {Source: "disk", Sink: "disk", Plain: true},
+		"disk, sync":         {Source: "disk", Sink: "disk", Sync: true},
+		"disk, direct":       {Source: "disk", Sink: "disk", Direct: true, Sync: true},
+		"folders":            {Source: "FOLDER", Sink: "FOLDER"},
+		"new file":           {Sink: "FOLDER/new file"},
+		"network":            {Mode: model.CopyNetwork},
+		"read memory":        {Mode: model.CopyRead},
+		"read disk":          {Mode: model.CopyRead, Source: "disk"},
+		"read disk, direct":  {Mode: model.CopyRead, Source: "disk", Direct: true},
+		"write memory":       {Mode: model.CopyWrite},
+		"write disk":         {Mode: model.CopyWrite, Sink: "disk", Sync: true},
+		"write disk, direct": {Mode: model.CopyWrite, Sink: "disk", Direct: true},
+		"memory alone":       {Mode: model.CopyMemory},
+	} {
+		for _, d := range []model.Direction{model.To, model.From} {
+			t.Run(name+" "+string(d), func(t *testing.T) {
+				h := newHome(t)
+				c := c
+				c.Source, c.Sink = h.path(c.Source), h.path(c.Sink)
+				f := flow(c)
+				f.Direction = d
+				a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
+				conduct(t, a, b, d)
+				checkRun(t, a, b, f)
+				h.checkEmpty(t)
+			})
+		}
+	}
+}
+
+// path puts the home's folder in the place of FOLDER.
+func (h home) path(s string) string { return strings.Replace(s, "FOLDER", h.folder, 1) }
+
+// checkRun demands a complete report from the end that measures.
+func checkRun(t *testing.T, a, b *end, f model.Flow) {
+	t.Helper()
+	if a.err != nil || b.err != nil {
+		t.Fatalf("near %v, far %v", a.err, b.err)
+	}
+	sender, receiver := a, b
+	if f.Direction == model.From {
+		sender, receiver = b, a
+	}
+	measuring, other := receiver, sender
+	mode := settings(f).Mode
+	if mode == model.CopyRead || mode == model.CopyMemory {
+		measuring, other = sender, receiver
+	}
+	if len(measuring.report.Flows) != 1 {
+		t.Fatalf("flows %+v", measuring.report.Flows)
+	}
+	got := measuring.report.Flows[0]
+	if got.Role != model.Receiver || got.Direction != f.Direction || got.Bytes != f.Bytes || got.Window <= 0 {
+		t.Errorf("report %+v", got)
+	}
+	if moves := mode == model.CopyFiles || mode == model.CopyNetwork; moves != (len(other.report.Flows) == 1) {
+		t.Errorf("the other end reports %+v", other.report.Flows)
+	}
+	if len(measuring.samples) < 2 || measuring.samples[0].Metric != model.Goodput {
+		t.Errorf("samples %+v", measuring.samples)
+	}
+	var moved float64
+	for _, s := range measuring.samples {
+		if s.Metric == model.Goodput {
+			moved += s.Value * s.Length.Seconds() / 8
+		}
+	}
+	// All but a sliver at the end are in samples.
+	if moved > 1.001*float64(f.Bytes) {
+		t.Errorf("samples hold %.0f of %d bytes", moved, f.Bytes)
+	}
+	if measuring.report.Waiting == "" || measuring.report.CPUWindow != got.Window {
+		t.Errorf("report %+v", measuring.report)
+	}
+	for _, w := range append(a.report.Warnings, b.report.Warnings...) {
+		if !expected(w) {
+			t.Errorf("warning %q", w)
+		}
+	}
+}
+
+// expected reports whether w says what a system cannot do.
+func expected(w string) bool {
+	return strings.Contains(w, noMemoryDisk) || strings.Contains(w, "page cache")
+}
+
+func TestHow(t *testing.T) {
+	h := newHome(t)
+	a, b := prepare(t, h.Engine, h.Engine, newWire(t), flow(model.Copy{Source: h.folder, Sink: h.folder, Sync: true}))
+	conduct(t, a, b, model.To)
+	checkRun(t, a, b, flow(model.Copy{}))
+	v, err := ReadVolume(h.folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ how, want string }{
+		{a.report.Waiting, h.folder}, {b.report.Waiting, h.folder}, {b.report.Waiting, v.Type},
+		{a.report.Waiting, "sendfile"}, {b.report.Waiting, "flushed within the time"},
+	} {
+		if v.Memory && strings.Contains(c.want, "flushed") {
+			continue
+		}
+		if !strings.Contains(c.how, c.want) {
+			t.Errorf("%q does not say %q", c.how, c.want)
+		}
+	}
+	if s := a.report.Flows[0].TCP; s == nil || s.MSS.IsKnown() != s.Retransmits.IsKnown() {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+func TestDefaultSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("moves 256 MiB")
+	}
+	h := newHome(t)
+	f := flow(model.Copy{Mode: model.CopyMemory})
+	f.Bytes = 0
+	a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
+	conduct(t, a, b, model.To)
+	if a.err != nil || b.err != nil {
+		t.Fatal(a.err, b.err)
+	}
+	if n := a.report.Flows[0].Bytes; n < leastDefault || n > DefaultBytes {
+		t.Errorf("%d bytes by default", n)
+	}
+}
+
+// TestExistingSource copies a file of the user's, which stays as it is.
+func TestExistingSource(t *testing.T) {
+	for name, asked := range map[string]units.Bytes{"whole": 0, "first bytes": 100_001, "too many": 1 << 30} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			path := filepath.Join(h.folder, "mine")
+			content := make([]byte, 2<<20+5)
+			_, _ = newData(7).Read(content)
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f := flow(model.Copy{Source: path})
+			f.Bytes = asked
+			a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
+			conduct(t, a, b, model.To)
+			if asked > units.Bytes(len(content)) {
+				if a.err == nil || !strings.Contains(a.err.Error(), "where 1073741824 were asked") || b.err == nil {
+					t.Errorf("near %v, far %v", a.err, b.err)
+				}
+			} else {
+				if f.Bytes == 0 {
+					f.Bytes = units.Bytes(len(content))
+				}
+				checkRun(t, a, b, f)
+			}
+			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, content) {
+				t.Errorf("the user's file was touched: %v", err)
+			}
+			if files := left(t, h.folder); len(files) != 1 {
+				t.Errorf("files %q", files)
+			}
+		})
+	}
+}
+
+// TestChangedSource: a source that changes while it is copied is noticed, since
+// its digest is taken after the copy. It is larger than what sockets hold.
+func TestChangedSource(t *testing.T) {
+	h := newHome(t)
+	path := filepath.Join(h.folder, "mine")
+	if err := os.WriteFile(path, make([]byte, 16<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t)
+	w.to = relay(t, w.to, 32<<10, func([]byte) {
+		if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 16<<20), 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	f := flow(model.Copy{Source: path})
+	f.Bytes = 0
+	a, b := prepare(t, h.Engine, h.Engine, w, f)
+	conduct(t, a, b, model.To)
+	if b.err == nil || !strings.Contains(b.err.Error(), "differs") {
+		t.Errorf("near %v, far %v", a.err, b.err)
+	}
+}
+
+func TestRefusesOverwrite(t *testing.T) {
+	h := newHome(t)
+	path := filepath.Join(h.folder, "precious")
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(h.folder, "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		link = path // no rights to make links
+	}
+	for _, c := range []model.Copy{{Sink: path}, {Sink: link}, {Mode: model.CopyWrite, Sink: path}} {
+		a, b := prepare(t, h.Engine, h.Engine, newWire(t), flow(c))
+		conduct(t, a, b, model.To)
+		if !errors.Is(b.err, fs.ErrExist) || !strings.Contains(b.err.Error(), "not overwritten") {
+			t.Errorf("%+v: far %v", c, b.err)
+		}
+		var said *errPeer
+		if !errors.As(a.err, &said) || !strings.Contains(said.text, "not overwritten") {
+			t.Errorf("%+v: near %v", c, a.err)
+		}
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != "mine" {
+		t.Errorf("overwritten: %q, %v", now, err)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	h := newHome(t)
+	strange := New(h.state, Options{MaxBytes: 4 << 20})
+	for name, c := range map[string]struct {
+		copy  model.Copy
+		bytes units.Bytes
+		bad   string // text of the far end's error; "" is none
+	}{
+		"own places":    {model.Copy{}, odd, ""},
+		"path":          {model.Copy{Sink: h.folder}, odd, "no paths"},
+		"path of other": {model.Copy{Source: h.folder}, odd, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := flow(c.copy)
+			f.Bytes = c.bytes
+			a, b := prepare(t, h.Engine, strange, newWire(t), f)
+			conduct(t, a, b, model.To)
+			if (b.err == nil) != (c.bad == "") || b.err != nil && (!errors.Is(b.err, fs.ErrPermission) || !strings.Contains(b.err.Error(), c.bad)) {
+				t.Errorf("far %v", b.err)
+			}
+		})
+	}
+	f := flow(model.Copy{})
+	f.Bytes = 4<<20 + 1
+	if _, err := strange.Prepare(t.Context(), newWire(t).env(model.Far), f); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("too much: %v", err)
+	}
+	f.Bytes = 0
+	p := script(t, strange, f)
+	p.say(t, message{Kind: kindOffer, Bytes: 5 << 20})
+	if err := p.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	if !errors.Is(p.err, fs.ErrPermission) {
+		t.Errorf("too much by the sender's choice: %v", p.err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, f := range map[string]model.Flow{
+		"engine":    {Engine: "tcpbulk", Direction: model.To},
+		"direction": {Direction: model.Both},
+		"streams":   {Direction: model.To, Streams: 2},
+		"duration":  {Direction: model.To, Duration: time.Second},
+		"omit":      {Direction: model.To, Omit: time.Second},
+		"bytes":     {Direction: model.To, Bytes: -1},
+		"interval":  {Direction: model.To, Interval: 1},
+		"block":     {Direction: model.To, Block: 1 << 30},
+		"direct":    {Direction: model.To, Block: 1000, Copy: &model.Copy{Direct: true}},
+		"mode":      {Direction: model.To, Copy: &model.Copy{Mode: "teleport"}},
+		"path":      {Direction: model.To, Copy: &model.Copy{Sink: strings.Repeat("x", maxPath+1)}},
+	} {
+		if New("", Options{}).Validate(f) == nil {
+			t.Errorf("%s: no fault", name)
+		}
+	}
+	if err := New("", Options{}).Validate(model.Flow{Engine: Name, Direction: model.From, Bytes: 1, Copy: &model.Copy{Mode: model.CopyRead}}); err != nil {
+		t.Error(err)
+	}
+}

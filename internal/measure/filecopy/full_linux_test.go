@@ -1,0 +1,94 @@
+package filecopy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/model"
+)
+
+// fullTask makes the test binary the child of TestFull, with mounts of its own.
+const fullTask = "LINERATE_FILECOPY_FULL"
+
+// TestFull runs TestFullChild where it may mount a small file system that
+// nobody else sees.
+func TestFull(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullChild$", "-test.v")
+	cmd.Env = append(os.Environ(), fullTask+"="+t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Skipf("no user namespaces here: %v", err)
+	}
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: TestFullChild")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestFullChild fills a file system up in the middle of a copy.
+func TestFullChild(t *testing.T) {
+	dir, ok := os.LookupEnv(fullTask)
+	if !ok {
+		t.Skip("no child of TestFull")
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=80m"); err != nil {
+		t.Fatalf("mount: %v", err)
+	}
+	defer func() { _ = unix.Unmount(dir, 0) }()
+	h := newHome(t)
+	t.Run("from the start", func(t *testing.T) {
+		f := flow(model.Copy{Sink: dir})
+		f.Bytes = 32 << 20
+		a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
+		conduct(t, a, b, model.To)
+		if b.err == nil || !strings.Contains(b.err.Error(), "do not fit") || a.err == nil {
+			t.Errorf("near %v, far %v", a.err, b.err)
+		}
+	})
+	t.Run("in the middle", func(t *testing.T) {
+		f := flow(model.Copy{Sink: dir})
+		f.Bytes = 8 << 20
+		p := script(t, h.Engine, f)
+		p.begin(t, int64(f.Bytes))
+		fillUp(t, dir)
+		go func() { _, _ = io.CopyN(p.TCPConn, newData(1), int64(f.Bytes)) }()
+		var said *errPeer
+		if _, err := readMessage(p.TCPConn, kindDone); !errors.As(err, &said) || !strings.Contains(said.text, "no space left") {
+			t.Errorf("the sender is told %v", err)
+		}
+		p.TCPConn.Close()
+		await(t, p.done, "receiver")
+		if !errors.Is(p.err, syscall.ENOSPC) || !strings.Contains(p.err.Error(), "free") {
+			t.Errorf("error %v", p.err)
+		}
+		if files := left(t, dir); len(files) != 1 {
+			t.Errorf("files %q", files)
+		}
+	})
+}
+
+// fillUp leaves no room in dir.
+func fillUp(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if n, err := io.Copy(f, newData(2)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filled with %d bytes: %v", n, err)
+	}
+}

@@ -1,0 +1,222 @@
+package filecopy
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// TestKilled: what a killed process left is removed by the next one, and
+// nothing else is.
+func TestKilled(t *testing.T) {
+	for name, sink := range map[string]string{"memory": "memory", "disk": "disk", "folder": "FOLDER", "new file": "FOLDER/new"} {
+		t.Run(name, func(t *testing.T) {
+			if p := findMemory(int64(odd)); name == "memory" && p.anonymous {
+				t.Skip(p.warning)
+			}
+			h := newHome(t)
+			stranger := filepath.Join(h.folder, filePrefix+"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+			if err := os.WriteFile(stranger, []byte("not linerate's"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			child := inTheMiddle(t, task{h.state, model.Copy{Sink: h.path(sink)}})
+			removed, err := Clean(h.state)
+			if len(removed) > 0 || err != nil {
+				t.Fatalf("removed %q of a process that lives, %v", removed, err)
+			}
+			kill(t, child)
+			removed, err = Clean(h.state)
+			if len(removed) != 1 || err != nil {
+				t.Fatalf("removed %q, %v", removed, err)
+			}
+			if _, err := os.Stat(removed[0]); err == nil {
+				t.Errorf("%s is still there", removed[0])
+			}
+			if _, err := os.Stat(stranger); err != nil {
+				t.Error(err)
+			}
+			if files := left(t, h.state); len(files) > 0 {
+				t.Errorf("the ledger still holds %q", files)
+			}
+			if removed, err = Clean(h.state); len(removed) > 0 || err != nil {
+				t.Errorf("a second time: %q, %v", removed, err)
+			}
+		})
+	}
+}
+
+// TestReplaced: a file that somebody else put in the place of ours stays.
+func TestReplaced(t *testing.T) {
+	h := newHome(t)
+	path := filepath.Join(h.folder, "new")
+	kill(t, inTheMiddle(t, task{h.state, model.Copy{Sink: path}}))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	// Where the inode is given out again, only the birth tells them apart.
+	if err := os.WriteFile(path, []byte("somebody else's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Clean(h.state); len(removed) > 0 || err != nil {
+		t.Fatalf("removed %q, %v", removed, err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "somebody else's" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if files := left(t, h.state); len(files) > 0 {
+		t.Errorf("the ledger still holds %q", files)
+	}
+}
+
+// TestReplacedWhileRunning: the same for the end of a run.
+func TestReplacedWhileRunning(t *testing.T) {
+	h := newHome(t)
+	c, err := makeFile(h.state, h.folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(c.Name()); err != nil {
+		t.Skipf("this system removes no open file: %v", err)
+	}
+	if err := os.WriteFile(c.Name(), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(c.Name()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCleanEntries settles entries as kills at odd moments leave them.
+func TestCleanEntries(t *testing.T) {
+	h := newHome(t)
+	random := filepath.Join(h.folder, filePrefix+"RANDOM")
+	named := filepath.Join(h.folder, "named")
+	line := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b) + "\n"
+	}
+	for name, c := range map[string]struct {
+		text    string
+		content string // of the file; "-" is no file
+		path    string
+		removed bool
+		kept    bool // the entry
+	}{
+		"empty":               {"", "-", random, false, true},
+		"half a line":         {`{"v":1,"pa`, "-", random, false, true},
+		"no file":             {line(promise{Version: 1, Path: random}), "-", random, false, false},
+		"made, not written":   {line(promise{Version: 1, Path: random}), "", random, true, false},
+		"named, not written":  {line(promise{Version: 1, Path: named, Named: true}), "", named, false, false},
+		"other's content":     {line(promise{Version: 1, Path: random}), "x", random, false, false},
+		"other inode":         {line(promise{Version: 1, Path: random}) + line(identity{1, 2, 3}), "x", random, false, false},
+		"name of no copy":     {line(promise{Version: 1, Path: named}), "", named, false, true},
+		"other version":       {line(promise{Version: 9, Path: random}), "", random, false, true},
+		"relative":            {line(promise{Version: 1, Path: filePrefix + "X"}), "-", random, false, true},
+		"second line is torn": {line(promise{Version: 1, Path: random}) + `{"inode":1`, "", random, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.MkdirAll(h.state, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			entry := filepath.Join(h.state, entryPrefix+"X"+entrySuffix)
+			if err := os.WriteFile(entry, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.content != "-" {
+				if err := os.WriteFile(c.path, []byte(c.content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			removed, err := Clean(h.state)
+			if err != nil || slices.Contains(removed, c.path) != c.removed || len(removed) > 1 {
+				t.Errorf("removed %q, %v", removed, err)
+			}
+			if _, err := os.Stat(c.path); (err == nil) != (c.content != "-" && !c.removed) {
+				t.Errorf("the file: %v", err)
+			}
+			if _, err := os.Stat(entry); (err == nil) != c.kept {
+				t.Errorf("the entry: %v", err)
+			}
+			// What is unreadable and old was never finished.
+			old := time.Now().Add(-2 * abandoned)
+			if c.kept {
+				if err := os.Chtimes(entry, old, old); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := Clean(h.state); err != nil {
+					t.Error(err)
+				}
+				if _, err := os.Stat(entry); err == nil {
+					t.Error("an old entry of nothing is kept")
+				}
+			}
+			_ = os.Remove(c.path)
+		})
+	}
+	if removed, err := Clean(filepath.Join(h.folder, "nowhere")); removed != nil || err != nil {
+		t.Errorf("no ledger: %q, %v", removed, err)
+	}
+}
+
+// TestLedgerFirst: a file that cannot be noted is not made.
+func TestLedgerFirst(t *testing.T) {
+	h := newHome(t)
+	state := filepath.Join(h.folder, "state")
+	if err := os.WriteFile(state, nil, 0o600); err != nil { // no folder can be there
+		t.Fatal(err)
+	}
+	if _, err := makeFile(state, h.folder, 0); err == nil {
+		t.Error("made without a ledger")
+	}
+	if files := left(t, h.folder); len(files) != 1 {
+		t.Errorf("files %q", files)
+	}
+	if _, err := register(h.state, state, true, 0); err == nil {
+		t.Error("overwritten")
+	}
+	if files := left(t, h.state); len(files) > 0 {
+		t.Errorf("an entry of nothing: %q", files)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	for _, c := range []struct {
+		a, b identity
+		same bool
+	}{
+		{identity{1, 2, 3}, identity{1, 2, 3}, true},
+		{identity{1, 2, 3}, identity{9, 2, 3}, true}, // after a restart
+		{identity{1, 2, 3}, identity{1, 2, 4}, false},
+		{identity{1, 2, 3}, identity{1, 7, 3}, false},
+		{identity{1, 2, 0}, identity{1, 2, 3}, true},
+		{identity{1, 2, 0}, identity{9, 2, 0}, false},
+	} {
+		if got := c.a.same(c.b); got != c.same {
+			t.Errorf("%v %v: %v", c.a, c.b, got)
+		}
+	}
+}
+
+func FuzzEntry(f *testing.F) {
+	f.Add([]byte(`{"v":1,"path":"/dev/shm/linerate-copy-X"}` + "\n" + `{"device":24,"inode":17,"birth":17}` + "\n"))
+	f.Add([]byte(`{"v":1,"path":"/a","named":true}` + "\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, _, ok := parseEntry(b)
+		if ok && !filepath.IsAbs(p.Path) {
+			t.Errorf("%q is accepted", p.Path)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package filecopy
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"linerate/internal/core/model"
+)
+
+// maker makes the stores of one run.
+type maker struct {
+	engine *Engine
+	copy   model.Copy
+	bytes  int64 // that were asked for; 0 is what suits
+	buf    []byte
+	halted func() bool
+}
+
+// source finds what is read from, and how much of it.
+func (m *maker) source(name string) (place, int64, error) {
+	p, err := m.engine.find(name, m.need(), false)
+	if err != nil {
+		return place{}, 0, fmt.Errorf("source: %w", err)
+	}
+	size, err := m.size(p)
+	if err != nil {
+		return place{}, 0, fmt.Errorf("source: %w", err)
+	}
+	return p, size, nil
+}
+
+// openSource makes what is read from, filled and out of the page cache.
+func (m *maker) openSource(p place, size int64) (*store, error) {
+	if p.path != "" {
+		return m.existing(p, size)
+	}
+	s, err := m.make(p, size)
+	if err != nil {
+		return nil, fmt.Errorf("make source, %s: %w", p.where(), err)
+	}
+	if err = s.fill(m.engine.files.Add(1), m.buf, m.halted); err == nil {
+		err = s.settle()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make source, %s: %w", p.where(), err), s.close())
+	}
+	s.chill()
+	return s, nil
+}
+
+// need is how much has to fit.
+func (m *maker) need() int64 {
+	if m.bytes == 0 {
+		return int64(leastDefault) * defaultShare
+	}
+	return m.bytes
+}
+
+// size is how much is copied from p.
+func (m *maker) size(p place) (int64, error) {
+	size := m.bytes
+	switch {
+	case p.path != "" && size == 0:
+		size = p.bytes
+	case p.path != "" && size > p.bytes:
+		return 0, fmt.Errorf("%s has %d bytes where %d were asked for", p.path, p.bytes, size)
+	case size == 0:
+		var err error
+		if size, err = p.suggest(); err != nil {
+			return 0, err
+		}
+	}
+	if err := m.engine.limit(size); err != nil {
+		return 0, err
+	}
+	if p.path != "" {
+		return size, nil
+	}
+	return size, p.fits(size)
+}
+
+// existing opens a file of the user's, to read only.
+func (m *maker) existing(p place, size int64) (*store, error) {
+	s := &store{size: size, where: p.where(), volume: p.volume}
+	flags := os.O_RDONLY
+	if s.direct = m.copy.Direct && !p.volume.Memory; s.direct {
+		flags |= directFlag
+	}
+	f, err := os.OpenFile(p.path, flags, 0)
+	if err != nil {
+		return nil, fmt.Errorf("source: %w", err)
+	}
+	s.file = f
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() < size {
+		return nil, errors.Join(fmt.Errorf("source: %s is not the file that it was just before", p.path), err, s.close())
+	}
+	if s.direct {
+		if err := past(f); err != nil {
+			return nil, errors.Join(fmt.Errorf("source: %w", err), s.close())
+		}
+	}
+	s.chill()
+	return s, nil
+}
+
+// sink makes what is written to, empty.
+func (m *maker) sink(name string, size int64) (*store, error) {
+	p, err := m.engine.find(name, size, true)
+	if err != nil {
+		return nil, fmt.Errorf("sink: %w", err)
+	}
+	if err := errors.Join(m.engine.limit(size), p.fits(size)); err != nil {
+		return nil, fmt.Errorf("sink: %w", err)
+	}
+	s, err := m.make(p, size)
+	if err != nil {
+		return nil, fmt.Errorf("make sink, %s: %w", p.where(), err)
+	}
+	if s.onDisk() && s.direct {
+		s.note("past the page cache")
+	}
+	return s, nil
+}
+
+// sinkSize is how much is written by an end that writes alone.
+func (m *maker) sinkSize(name string) (int64, error) {
+	p, err := m.engine.find(name, m.need(), true)
+	if err != nil {
+		return 0, fmt.Errorf("sink: %w", err)
+	}
+	if m.bytes != 0 {
+		return m.bytes, nil
+	}
+	return p.suggest()
+}
+
+// make makes the store of a place: linerate's own, or a new file where the user
+// wants it.
+func (m *maker) make(p place, size int64) (*store, error) {
+	if p.anonymous {
+		s, err := inMemory(size, m.halted)
+		if err == nil {
+			s.warned = append(s.warned, p.warning)
+		}
+		return s, err
+	}
+	s := &store{size: size, where: p.where(), volume: p.volume}
+	flags := 0
+	if s.direct = m.copy.Direct && !p.volume.Memory; s.direct {
+		flags = directFlag
+	} else if m.copy.Direct {
+		s.note("in memory, where no cache is in between")
+	}
+	var err error
+	if p.path != "" {
+		s.claim, err = register(m.engine.stateDir, p.path, true, flags)
+	} else {
+		s.claim, err = makeFile(m.engine.stateDir, p.folder, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.file = s.claim.File
+	if s.direct {
+		if err := past(s.file); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	return s, nil
+}
+
+// plain makes memory of the process of size bytes.
+func (m *maker) plain(size int64, filled bool) (*store, error) {
+	if err := m.engine.limit(size); err != nil {
+		return nil, err
+	}
+	s, err := inMemory(size, m.halted)
+	if err != nil || !filled {
+		return s, err
+	}
+	if err := s.fill(m.engine.files.Add(1), nil, m.halted); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// plainSize is how much memory of the process is used.
+func (m *maker) plainSize() (int64, error) {
+	if m.bytes != 0 {
+		return m.bytes, nil
+	}
+	free := availableMemory().Or(2*defaultShare*DefaultBytes + memoryReserve)
+	size := min(DefaultBytes, (free-memoryReserve)/(2*defaultShare))
+	if size < leastDefault {
+		return 0, fmt.Errorf("no room for %s in memory, of which %s are available", leastDefault, free)
+	}
+	return int64(size) &^ (1<<20 - 1), nil
+}

@@ -1,0 +1,254 @@
+package filecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// test is one end of one run.
+type test struct {
+	engine   *Engine
+	host     model.Host
+	spec     model.Flow // zero fields filled in
+	copy     model.Copy
+	conn     *net.TCPConn
+	warnings []string
+
+	stop     chan struct{} // closed by Stop
+	measured chan struct{}
+	ended    chan struct{} // closed when Run has returned
+	once     sync.Once     // of measured
+
+	mu      sync.Mutex
+	stopped bool
+	started bool
+	closed  bool
+	closing sync.Once
+	failure error // of Close
+}
+
+func newTest(e *Engine, host model.Host, f model.Flow, opened engine.Opened) *test {
+	return &test{
+		engine: e, host: host, spec: f, copy: settings(f), conn: opened.Conns[0], warnings: opened.Warnings,
+		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+// Measured implements engine.Test.
+func (t *test) Measured() <-chan struct{} { return t.measured }
+
+// Stop implements engine.Test.
+func (t *test) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped = true
+		close(t.stop)
+	}
+}
+
+// Close implements engine.Test. It waits for Run, which removes the files.
+func (t *test) Close() error {
+	t.Stop()
+	t.mu.Lock()
+	t.closed = true
+	started := t.started
+	t.mu.Unlock()
+	t.closing.Do(func() {
+		if err := t.conn.Close(); !errors.Is(err, net.ErrClosed) {
+			t.failure = err
+		}
+	})
+	if started {
+		<-t.ended
+	}
+	return t.failure
+}
+
+// Run implements engine.Test. It may be called once. What it made is removed
+// when it returns.
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	t.mu.Lock()
+	if t.started || t.closed {
+		t.mu.Unlock()
+		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	}
+	t.started = true
+	t.mu.Unlock()
+	defer close(t.ended)
+	defer t.once.Do(func() { close(t.measured) })
+	if !t.measures() {
+		t.once.Do(func() { close(t.measured) })
+	}
+	r := &run{test: t, emit: emit, over: make(chan struct{})}
+	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted}
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(ctx) })
+	err := r.work()
+	close(r.over)
+	watching.Wait()
+	for _, s := range r.stores {
+		if failed := s.close(); failed != nil {
+			err = errors.Join(err, fmt.Errorf("clean up: %w", failed))
+		}
+	}
+	if err != nil {
+		return model.EndReport{}, fmt.Errorf("%s %s: %w", t.copy.Mode, t.spec.Direction, err)
+	}
+	return r.report(), nil
+}
+
+// sends reports whether this is the direction's sender.
+func (t *test) sends() bool { return t.spec.Direction.Sender() == t.host }
+
+// measures reports whether this end's window is the run's.
+func (t *test) measures() bool {
+	if t.copy.Mode == model.CopyRead || t.copy.Mode == model.CopyMemory {
+		return t.sends()
+	}
+	return !t.sends()
+}
+
+// run is a test while it runs.
+type run struct {
+	*test
+	maker  maker
+	emit   func([]model.Sample)
+	stores []*store
+	meter  *meter // nil before the clock started
+	flows  []model.FlowReport
+	how    []string
+	over   chan struct{} // closed when the work is done
+
+	sending bool // bytes of the file may be on their way
+
+	halt     atomic.Bool  // the work shall end
+	finished atomic.Bool  // all that is left is the peer's last word
+	cause    atomic.Value // why, a string
+}
+
+// lastWord is how long an end that was stopped still waits for the peer's last
+// word.
+const lastWord = 2 * time.Second
+
+func (r *run) halted() bool { return r.halt.Load() }
+
+// watch ends the work when the run is stopped.
+func (r *run) watch(ctx context.Context) {
+	select {
+	case <-r.over:
+		return
+	case <-r.stop:
+		r.interrupt("stopped")
+	case <-ctx.Done():
+		r.interrupt(context.Cause(ctx).Error())
+	}
+}
+
+// interrupt ends the work for the reason why, unless it is done but for the
+// peer's last word.
+func (r *run) interrupt(why string) {
+	r.cause.CompareAndSwap(nil, why)
+	if r.finished.Load() {
+		_ = r.conn.SetDeadline(time.Now().Add(lastWord))
+		return
+	}
+	r.halt.Store(true)
+	// It fails only on a closed connection, which nobody waits for.
+	_ = r.conn.SetDeadline(time.Unix(1, 0))
+}
+
+// why replaces an error that is only the consequence of an interruption.
+func (r *run) why(err error) error {
+	if text, ok := r.cause.Load().(string); ok && r.halted() {
+		return fmt.Errorf("%w: %s", errHalted, text)
+	}
+	return err
+}
+
+// keep makes the run remove s when it ends.
+func (r *run) keep(s *store, err error) (*store, error) {
+	if s != nil {
+		r.stores = append(r.stores, s)
+	}
+	return s, err
+}
+
+// work does this end's part.
+func (r *run) work() error {
+	buf, free, err := allocate(max(int64(r.spec.Block), alignment))
+	if err != nil {
+		return err
+	}
+	r.maker.buf = buf[:r.spec.Block]
+	r.stores = append(r.stores, &store{where: "buffer", free: free})
+	switch {
+	case r.copy.Mode == model.CopyFiles || r.copy.Mode == model.CopyNetwork:
+		if r.sends() {
+			err = r.send()
+		} else {
+			err = r.receive()
+		}
+	case r.measures():
+		err = r.alone()
+	default:
+		err = r.wait()
+	}
+	if err == nil {
+		return nil
+	}
+	err = r.why(err)
+	r.tell(err)
+	var said *errPeer
+	if r.flows != nil && errors.Is(err, errHalted) && !errors.As(err, &said) {
+		r.warnings = append(r.warnings, err.Error()+": not compared, not complete")
+		return nil
+	}
+	return err
+}
+
+// tell says to the peer why it is over, as far as it still listens.
+func (r *run) tell(err error) {
+	// Whatever happens, the peer sees the end of the connection.
+	defer func() { _ = r.conn.CloseWrite() }()
+	var said *errPeer
+	if errors.As(err, &said) || r.finished.Load() || r.sending {
+		return // it knows; or no message could be told from the file
+	}
+	_ = r.conn.SetDeadline(time.Now().Add(lastWord))
+	if writeMessage(r.conn, message{Kind: kindFail, Text: err.Error()}) != nil {
+		return
+	}
+	// To close now would reset the connection while data is on its way here,
+	// and the message would be lost: wait for the peer's end.
+	_ = r.conn.CloseWrite()
+	for {
+		n, err := r.conn.Read(r.maker.buf)
+		if n == 0 || err != nil {
+			return
+		}
+	}
+}
+
+// report puts together what this end says.
+func (r *run) report() model.EndReport {
+	out := model.EndReport{Host: r.host, Flows: r.flows, Warnings: r.warnings}
+	for _, s := range r.stores {
+		out.Warnings = append(out.Warnings, s.warned...)
+	}
+	out.Waiting = joinHow(r.how)
+	if r.meter != nil {
+		r.meter.fill(&out)
+	} else {
+		out.SystemBusy = idle()
+	}
+	return out
+}
