@@ -18,6 +18,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 )
 
@@ -192,6 +193,7 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 	for i, s := range runs {
 		flow := e.Plan.Flow
 		flow.Direction = s.direction
+		flow.Sweep = inOrder(flow.Sweep, e.Plan.Seed, block)
 		run, err := e.run(ctx, runner.Spec{
 			Number: len(e.out.Runs) + 1, Block: block, Attempt: e.attempts[block], Position: i + 1,
 			Setting: s.setting, Flow: flow, Settle: e.Plan.Settle,
@@ -207,6 +209,17 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 		}
 	}
 	return true, nil
+}
+
+// inOrder returns the sweep of a block: the sizes in the order that belongs to
+// it.
+func inOrder(s *model.Sweep, seed uint64, block int) *model.Sweep {
+	if s == nil {
+		return nil
+	}
+	shuffled := *s
+	shuffled.Sizes = plan.SweepOrder(s.Sizes, seed, block)
+	return &shuffled
 }
 
 // run does one run and records it, also when it was cut short.

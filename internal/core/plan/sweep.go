@@ -106,3 +106,14 @@ func SweepSizes(smallest, largest units.Bytes) []units.Bytes {
 	slices.Sort(sizes)
 	return slices.Compact(sizes)
 }
+
+// SweepOrder returns the sizes in the order of sweep number n, 1…: the same as
+// NewSweep's with this seed.
+func SweepOrder(sizes []units.Bytes, seed uint64, n int) []units.Bytes {
+	rng := rand.New(rand.NewPCG(seed, sweepStream))
+	var order []units.Bytes
+	for range n {
+		order = shuffled(slices.Clone(sizes), rng)
+	}
+	return order
+}

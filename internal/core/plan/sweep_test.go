@@ -166,3 +166,17 @@ func TestSweepFaults(t *testing.T) {
 		})
 	}
 }
+
+func TestSweepOrderIsThePlans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := SweepOptions{Sweeps: rapid.IntRange(LeastSweeps, 12).Draw(t, "sweeps"), Seed: rapid.Uint64().Draw(t, "seed")}
+		s, err := NewSweep(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := rapid.IntRange(1, o.Sweeps).Draw(t, "n")
+		if got := SweepOrder(s.Sizes, o.Seed, n); !slices.Equal(got, s.Order[n-1]) {
+			t.Fatalf("sweep %d: %v, want %v", n, got, s.Order[n-1])
+		}
+	})
+}
