@@ -1,0 +1,101 @@
+package watch
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// steps are the intervals that samples arrived for.
+type steps struct {
+	mu     sync.Mutex
+	starts []time.Duration
+	length []time.Duration
+}
+
+func (s *steps) take(all []model.Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starts = append(s.starts, all[0].Start)
+	s.length = append(s.length, all[0].Length)
+}
+
+func (s *steps) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.starts)
+}
+
+// TestRun: one step per interval, the rest when half an interval is over, and
+// the counters of the whole.
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  time.Duration
+		want int
+		last time.Duration // length of the last step
+	}{
+		{"whole seconds and little", 3200 * time.Millisecond, 3, time.Second},
+		{"most of a second is not lost", 3600 * time.Millisecond, 4, 600 * time.Millisecond},
+		{"no interval at all", 100 * time.Millisecond, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := watching(t, "lo")
+				start := time.Now().Add(-5 * time.Second) // the run began before the watching
+				var s steps
+				stop := w.Run(t.Context(), model.Near, 0, start, s.take)
+				time.Sleep(c.run) // of the bubble's clock
+				counters := stop()
+				if len(s.starts) != c.want {
+					t.Fatalf("%d steps, want %d: %v", len(s.starts), c.want, s.starts)
+				}
+				for i := range s.starts {
+					if s.starts[i] != time.Duration(5+i)*time.Second || (i < c.want-1 && s.length[i] != time.Second) {
+						t.Errorf("step %d from %v for %v", i, s.starts[i], s.length[i])
+					}
+				}
+				if c.want > 0 && s.length[c.want-1] != c.last {
+					t.Errorf("the last step is %v long, want %v", s.length[c.want-1], c.last)
+				}
+				if find(counters, countersRead, "udp") == 0 {
+					t.Errorf("%+v", counters)
+				}
+				if again := stop(); len(again) != len(counters) || len(s.starts) != c.want {
+					t.Errorf("stopped twice: %+v", again)
+				}
+			})
+		})
+	}
+}
+
+// TestRunEnds: with its context, and with a watcher that was closed.
+func TestRunEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watching(t, "")
+		ctx, cancel := context.WithCancel(t.Context())
+		var s steps
+		stop := w.Run(ctx, model.Near, time.Second, time.Now(), s.take)
+		time.Sleep(2500 * time.Millisecond)
+		cancel()
+		time.Sleep(10 * time.Second)
+		if n := s.count(); n != 2 {
+			t.Errorf("%d steps after the context ended", n)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := stop(); find(got, countersRead, "cpu") == 0 {
+			t.Errorf("the readings up to the end: %+v", got)
+		}
+		stop = w.Run(t.Context(), model.Near, time.Second, time.Now(), s.take)
+		time.Sleep(2500 * time.Millisecond)
+		if got := stop(); got != nil || s.count() != 2 {
+			t.Errorf("a closed watcher: %+v", got)
+		}
+	})
+}
