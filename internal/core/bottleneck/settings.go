@@ -1,0 +1,124 @@
+package bottleneck
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+)
+
+// The names of the settings of a copy session: four copies, and their parts
+// alone. Disk stands for whatever the user chose at that end.
+const (
+	MemoryToMemory = "memory to memory"
+	MemoryToDisk   = "memory to disk"
+	DiskToMemory   = "disk to memory"
+	DiskToDisk     = "disk to disk"
+	Network        = "network alone"
+	Read           = "read alone"
+	Write          = "write alone"
+	Memory         = "memory alone"
+)
+
+// Knobs of a copy that a setting assigns; they belong to the flow.
+const (
+	modeKnob   model.KnobID = "copy.mode"
+	sourceKnob model.KnobID = "copy.source"
+	sinkKnob   model.KnobID = "copy.sink"
+)
+
+// inMemory reports whether a source or sink is no disk.
+func inMemory(place string) bool { return place == "" || place == "memory" }
+
+// Settings returns the settings that tell what limits copies from source at the
+// sender to sink at the receiver, which are what model.Copy takes: all eight
+// where both are disks, and fewer where an end has only memory to offer.
+func Settings(source, sink string) []model.Setting {
+	set := func(name, mode, from, to string) model.Setting {
+		return model.Setting{Name: name, Assignments: []model.Assignment{
+			{Knob: modeKnob, Value: mode}, {Knob: sourceKnob, Value: from}, {Knob: sinkKnob, Value: to},
+		}}
+	}
+	const memory = "memory"
+	out := []model.Setting{set(MemoryToMemory, model.CopyFiles, memory, memory)}
+	if !inMemory(sink) {
+		out = append(out, set(MemoryToDisk, model.CopyFiles, memory, sink))
+	}
+	if !inMemory(source) {
+		out = append(out, set(DiskToMemory, model.CopyFiles, source, memory))
+	}
+	if !inMemory(source) && !inMemory(sink) {
+		out = append(out, set(DiskToDisk, model.CopyFiles, source, sink))
+	}
+	out = append(out, set(Network, model.CopyNetwork, memory, memory))
+	if !inMemory(source) {
+		out = append(out, set(Read, model.CopyRead, source, memory))
+	}
+	if !inMemory(sink) {
+		out = append(out, set(Write, model.CopyWrite, memory, sink))
+	}
+	return append(out, set(Memory, model.CopyMemory, memory, memory))
+}
+
+// DefaultBlocks is how often everything is measured where nobody said: the
+// least from which an interval is of use (statistics.md section 4.3).
+const DefaultBlocks = 3
+
+// PlanOptions are what the user of a copy session decides.
+type PlanOptions struct {
+	Source, Sink string     // as in model.Copy
+	Flow         model.Flow // Engine, Direction, Bytes, and in Copy what is the same for all
+	Blocks       int        // 0 is DefaultBlocks
+	Directions   []model.Direction
+	Budget       time.Duration // most time for the whole; 0 is no limit
+	Cooldown     time.Duration // after each run
+	Seed         uint64
+}
+
+// orderStream is the PCG stream of the order, apart from other uses of a seed.
+const orderStream = 0x636f7079 // "copy"
+
+// Plan returns the plan of a copy session: complete blocks in which every
+// setting occurs once, in random order, so that a copy and its parts are
+// compared inside each block. There is no twin and no baseline to beat.
+func Plan(o PlanOptions) (model.Plan, error) {
+	if o.Blocks == 0 {
+		o.Blocks = DefaultBlocks
+	}
+	if len(o.Directions) == 0 {
+		o.Directions = []model.Direction{o.Flow.Direction}
+	}
+	var faults []error
+	if o.Blocks < 1 {
+		faults = append(faults, fmt.Errorf("%d blocks: not at least 1", o.Blocks))
+	}
+	for i, d := range o.Directions {
+		if d != model.To && d != model.From || slices.Contains(o.Directions[:i], d) {
+			faults = append(faults, fmt.Errorf("direction %q: a copy goes to or from, each once", d))
+		}
+	}
+	if o.Flow.Engine == "" {
+		faults = append(faults, errors.New("the flow names no engine"))
+	}
+	if len(faults) > 0 {
+		return model.Plan{}, errors.Join(faults...)
+	}
+	p := model.Plan{
+		Settings: Settings(o.Source, o.Sink), Baseline: MemoryToMemory, Flow: o.Flow, Directions: slices.Clone(o.Directions),
+		Mode: model.FixedBlocks, MaxBlocks: o.Blocks, Budget: o.Budget, Cooldown: o.Cooldown, Seed: o.Seed,
+		Margin: stats.DefaultMargin, Tolerance: stats.DefaultTolerance, Confidence: stats.DefaultConfidence,
+	}
+	rng := rand.New(rand.NewPCG(o.Seed, orderStream))
+	for range o.Blocks {
+		block := make([]string, len(p.Settings))
+		for i, j := range rng.Perm(len(block)) {
+			block[i] = p.Settings[j].Name
+		}
+		p.Order = append(p.Order, block)
+	}
+	return p, nil
+}
