@@ -1,0 +1,170 @@
+package datagram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// everyWay are the ways of talking to the kernel; on some systems they are the
+// same.
+var everyWay = map[string]Options{
+	"native": {}, "plain": {Plain: true}, "portable": {Portable: true}, "portable plain": {Portable: true, Plain: true},
+}
+
+// TestEveryWayCountsTheSame sends the same through each way.
+func TestEveryWayCountsTheSame(t *testing.T) {
+	for name, o := range everyWay {
+		for _, network := range []string{"udp4", "udp6"} {
+			for _, size := range []int{16, 1000, 1473, 65507} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, network, size), func(t *testing.T) {
+					if size == 65507 && network == "udp6" {
+						size = 65487 // IPv6 headers are longer, and count
+					}
+					// No more than any receive buffer holds.
+					n := min(500, 1<<20/int64(size))
+					a, b := loopback(t, network)
+					f := newFlow(t, a, b, o, SenderOptions{Size: size}, limits{count: n})
+					f.run()
+					if f.sendErr != nil || f.recvErr != nil {
+						t.Fatalf("send: %v, receive: %v", f.sendErr, f.recvErr)
+					}
+					if f.tally.Received != n || f.bytes != n*int64(size) || f.odd != 0 || f.send.Sent.Load() != n {
+						t.Errorf("sent %d of %d, received %d in %d bytes, %d odd ones",
+							f.send.Sent.Load(), n, f.tally.Received, f.bytes, f.odd)
+					}
+					if f.tally.Reordered+f.tally.Duplicates != 0 {
+						t.Errorf("%d reordered, %d duplicates", f.tally.Reordered, f.tally.Duplicates)
+					}
+					if o.Plain || o.Portable {
+						if f.send.Segmented() || f.receive.Coalesced() {
+							t.Errorf("segmented %t, coalesced %t", f.send.Segmented(), f.receive.Coalesced())
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestQuietLoops holds that sending and receiving allocate nothing.
+func TestQuietLoops(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		a, b := loopback(t, "udp4")
+		const n = 20_000
+		f := newFlow(t, a, b, Options{Plain: plain}, SenderOptions{Size: 100}, limits{count: n})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f.run()
+		runtime.ReadMemStats(&after)
+		if got := after.Mallocs - before.Mallocs; got > n/100 {
+			t.Errorf("plain %t: %d allocations for %d datagrams", plain, got, n)
+		}
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	a, b := loopback(t, "udp4")
+	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 100, Gap: 1e6}, limits{})
+	if err := f.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	f.send.Start(time.Now())
+	go func() { done <- f.send.Run() }()
+	select {
+	case err := <-done:
+		if runtime.GOOS == "linux" && !errors.Is(err, ErrNobodyListens) {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		f.send.Stop()
+		t.Error("the sender goes on")
+	}
+}
+
+func TestStopWaiting(t *testing.T) {
+	for name, o := range everyWay {
+		t.Run(name, func(t *testing.T) {
+			a, b := loopback(t, "udp4")
+			f := newFlow(t, a, b, o, SenderOptions{Size: 100, Gap: 1e9}, limits{})
+			f.send.Start(time.Now())
+			f.receive.Start(time.Now())
+			ends := make(chan struct{}, 2)
+			go func() { f.sendErr = f.send.Run(); ends <- struct{}{} }()
+			go func() { f.recvErr = f.receive.Run(); ends <- struct{}{} }()
+			f.send.Stop()
+			f.receive.Stop()
+			for range 2 {
+				select {
+				case <-ends:
+				case <-time.After(10 * time.Second):
+					t.Fatal("a loop goes on")
+				}
+			}
+			if f.sendErr != nil || f.recvErr != nil {
+				t.Errorf("send: %v, receive: %v", f.sendErr, f.recvErr)
+			}
+		})
+	}
+}
+
+// TestWriteAndPoll exchanges datagrams beside the loops.
+func TestWriteAndPoll(t *testing.T) {
+	for name, o := range everyWay {
+		t.Run(name, func(t *testing.T) {
+			a, b := loopback(t, "udp4")
+			f := newFlow(t, a, b, o, SenderOptions{Size: 100}, limits{})
+			buf := make([]byte, 100)
+			if n, err := f.b.Poll(buf); n != 0 || err != nil {
+				t.Errorf("polled %d, %v where nothing was sent", n, err)
+			}
+			if err := f.a.Write([]byte("hello")); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for limit := time.Now().Add(5 * time.Second); n == 0 && time.Now().Before(limit); {
+				var err error
+				if n, err = f.b.Poll(buf); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if string(buf[:n]) != "hello" {
+				t.Errorf("got %q", buf[:n])
+			}
+			if err := errors.Join(f.a.Close(), f.a.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAttachUnconnected(t *testing.T) {
+	c, err := (&net.ListenConfig{}).ListenPacket(context.Background(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Attach(c.(*net.UDPConn), Options{}); err == nil {
+		t.Error("attached")
+	}
+	if err := c.Close(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("it was left open: %v", err)
+	}
+}
+
+func TestSizeLimits(t *testing.T) {
+	a, b := loopback(t, "udp4")
+	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 100}, limits{})
+	for _, size := range []int{0, MaxPayload + 1} {
+		if _, err := NewSender(f.a, SenderOptions{Size: size}); err == nil {
+			t.Errorf("a sender of %d bytes", size)
+		}
+		if _, err := NewReceiver(f.a, ReceiverOptions{Size: size}); err == nil {
+			t.Errorf("a receiver of %d bytes", size)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package datagram
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+// native is a socket that the Go runtime does not know: a descriptor of its
+// own, blocking, which no event loop watches. A time limit makes its calls
+// interruptible as well: with one the kernel returns EINTR on a signal instead
+// of starting again (signal(7)), so that the Go runtime can stop the thread
+// although it does not know that the thread is in the kernel.
+type native struct {
+	fd       int
+	v6       bool // of the socket; its peer may still be reached over IPv4
+	overhead int  // bytes of headers around the payload
+}
+
+// newNative takes c over, whose datagrams have so many bytes of headers.
+func newNative(c *net.UDPConn, o Options, overhead int) (socket, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	s := &native{fd: -1, overhead: overhead}
+	var failed error
+	err = raw.Control(func(fd uintptr) { s.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, failed, c.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("duplicate socket: %w", err), s.close())
+	}
+	if err := s.setUp(o); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *native) setUp(o Options) error {
+	domain, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return os.NewSyscallError("getsockopt SO_DOMAIN", err)
+	}
+	s.v6 = domain == unix.AF_INET6
+	limit := unix.NsecToTimeval(int64(patience))
+	err = errors.Join(
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
+		unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
+		unix.SetNonblock(s.fd, false))
+	if err != nil {
+		return fmt.Errorf("make socket blocking: %w", err)
+	}
+	if err := s.setBuffer(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, int(o.RecvBuffer)); err != nil {
+		return fmt.Errorf("set receive buffer: %w", err)
+	}
+	if o.SendBuffer != 0 {
+		if err := s.setBuffer(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, int(o.SendBuffer)); err != nil {
+			return fmt.Errorf("set send buffer: %w", err)
+		}
+	}
+	return nil
+}
+
+// setBuffer asks for size bytes, past the system's bound where allowed.
+func (s *native) setBuffer(force, plain, size int) error {
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, size) == nil {
+		return nil
+	}
+	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, size)
+}
+
+func (*native) threads() int    { return 1 }
+func (*native) waiting() string { return "blocking thread" }
+
+// interrupt wakes a receiver that waits.
+func (s *native) interrupt() { _ = unix.Shutdown(s.fd, unix.SHUT_RD) }
+
+func (s *native) close() error {
+	if s.fd < 0 {
+		return nil
+	}
+	fd := s.fd
+	s.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
+}
+
+func (s *native) write(b []byte) error {
+	for {
+		err := unix.Send(s.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("send", err)
+		}
+	}
+}
+
+func (s *native) poll(b []byte) (int, error) {
+	// With IP_RECVERR what came back for earlier datagrams waits in a queue
+	// that takes room from the receive buffer.
+	for {
+		var one [1]byte
+		if _, _, _, _, err := unix.Recvmsg(s.fd, one[:], nil, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != nil {
+			break
+		}
+	}
+	n, _, err := unix.Recvfrom(s.fd, b, unix.MSG_DONTWAIT)
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, unix.EBADF), errors.Is(err, unix.ENOTSOCK):
+		return 0, os.NewSyscallError("recv", err)
+	}
+	// Nothing there, or what an earlier datagram has caused.
+	return 0, nil
+}
+
+func (s *native) pathMTU() fact.Of[int] {
+	level, option := unix.IPPROTO_IP, unix.IP_MTU
+	if s.v6 {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu, err := unix.GetsockoptInt(s.fd, level, option)
+	if err != nil {
+		return fact.Unknown[int](os.NewSyscallError("getsockopt IP_MTU", err).Error())
+	}
+	return fact.Known(mtu, "IP_MTU")
+}
+
+func (s *native) recvBuffer() fact.Of[units.Bytes] {
+	n, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err != nil {
+		return fact.Unknown[units.Bytes](os.NewSyscallError("getsockopt SO_RCVBUF", err).Error())
+	}
+	return fact.Known(units.Bytes(n), "SO_RCVBUF")
+}
+
+// dropped reads the ninth counter of SO_MEMINFO, SK_MEMINFO_DROPS
+// (include/uapi/linux/sock_diag.h, since 4.12).
+func (s *native) dropped() fact.Of[int64] {
+	const drops = 8
+	var info [drops + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(s.fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	switch {
+	case errno != 0:
+		return fact.Unknown[int64](os.NewSyscallError("getsockopt SO_MEMINFO", errno).Error())
+	case uintptr(size) < unsafe.Sizeof(info):
+		return fact.Unknown[int64]("SO_MEMINFO does not count drops")
+	}
+	return fact.Known(int64(info[drops]), "SO_MEMINFO")
+}
+
+func readRecvBuffer(c *net.UDPConn) fact.Of[units.Bytes] {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fact.Unknown[units.Bytes](err.Error())
+	}
+	var out fact.Of[units.Bytes]
+	if err := raw.Control(func(fd uintptr) { out = (&native{fd: int(fd)}).recvBuffer() }); err != nil {
+		return fact.Unknown[units.Bytes](err.Error())
+	}
+	return out
+}
+
+// sleep sleeps for d or a little longer, less where a signal comes. The
+// scheduler is not told: the thread keeps its processor.
+//
+//go:noinline
+func sleep(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+}
+
+// sharpen makes the thread's sleeps end on time instead of up to 50 us late
+// (PR_SET_TIMERSLACK, prctl(2)); blunt undoes that.
+func sharpen() { syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, 1, 0) }
+func blunt()   { syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, 0, 0) }
+
+// kernelClock reads the monotonic clock by which the kernel paces, ns.
+func kernelClock() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		panic("datagram: no monotonic clock: " + err.Error())
+	}
+	return ts.Nano()
+}

@@ -1,0 +1,157 @@
+package datagram
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// loopback returns two sockets that are connected with each other.
+func loopback(t testing.TB, network string) (a, b *net.UDPConn) {
+	t.Helper()
+	host := "127.0.0.1"
+	if network == "udp6" {
+		host = "::1"
+	}
+	return connected(t, network, host, nil, nil)
+}
+
+// connected returns two sockets that are connected with each other. near and
+// far run what makes a socket, where it is to be made elsewhere.
+func connected(t testing.TB, network, farHost string, near, far func(func() error) error) (a, b *net.UDPConn) {
+	t.Helper()
+	here := func(f func() error) error { return f() }
+	if near == nil {
+		near, far = here, here
+	}
+	var lc net.ListenConfig
+	var first net.PacketConn
+	err := far(func() (err error) {
+		first, err = lc.ListenPacket(context.Background(), network, net.JoinHostPort(farHost, "0"))
+		return err
+	})
+	if err != nil {
+		t.Skipf("no %s here: %v", network, err)
+	}
+	far0 := first.LocalAddr().(*net.UDPAddr)
+	err = near(func() error {
+		c, err := (&net.Dialer{}).DialContext(context.Background(), network, far0.String())
+		if err == nil {
+			a = c.(*net.UDPConn)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = far(func() error {
+		d := net.Dialer{LocalAddr: far0}
+		c, err := d.DialContext(context.Background(), network, a.LocalAddr().String())
+		if err == nil {
+			b = c.(*net.UDPConn)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// flow sends from a to b with a header of sequence number and time.
+type flow struct {
+	send    *Sender
+	receive *Receiver
+	a, b    *Conn
+	tally   *Tally
+	bytes   int64
+	odd     int64 // datagrams of another size than sent
+	sendErr error
+	recvErr error
+}
+
+// limits of a test's flow.
+type limits struct {
+	count int64         // datagrams, or
+	time  time.Duration // for how long
+}
+
+func newFlow(t testing.TB, ca, cb *net.UDPConn, o Options, so SenderOptions, l limits) *flow {
+	t.Helper()
+	f := &flow{tally: NewTally(0, 1<<20)}
+	var err error
+	if f.a, err = Attach(ca, o); err != nil {
+		t.Fatal(err)
+	}
+	if f.b, err = Attach(cb, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.a.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := f.b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	so.Stamp = func(b []byte, seq int64, at time.Duration) {
+		binary.BigEndian.PutUint64(b, uint64(seq))
+		binary.BigEndian.PutUint64(b[8:], uint64(at))
+	}
+	so.Before = func(at time.Duration, next int64) (time.Duration, bool) {
+		return 0, (l.count == 0 || next < l.count) && (l.time == 0 || at < l.time)
+	}
+	if l.count > 0 {
+		so.Most = func(next int64) int64 { return l.count - next }
+	}
+	if f.send, err = NewSender(f.a, so); err != nil {
+		t.Fatal(err)
+	}
+	f.receive, err = NewReceiver(f.b, ReceiverOptions{
+		Size: so.Size, Spin: 50 * time.Microsecond,
+		Handle: func(b []byte, at time.Duration, follows bool) {
+			if len(b) != so.Size {
+				f.odd++
+				return
+			}
+			f.bytes += int64(len(b))
+			f.tally.Add(Arrival{
+				Seq: int64(binary.BigEndian.Uint64(b)), Sent: time.Duration(binary.BigEndian.Uint64(b[8:])),
+				At: at, Follows: follows, Counted: true,
+			})
+		},
+		After: func(time.Duration) bool { return l.count == 0 || f.tally.Total < l.count },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// run sends and receives until all is sent and received, or nothing came for
+// some time after.
+func (f *flow) run() time.Duration {
+	start := time.Now()
+	f.send.Start(start)
+	f.receive.Start(start)
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
+	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - 2) }()
+	sent, received := make(chan struct{}), make(chan struct{})
+	go func() { f.recvErr = f.receive.Run(); close(received) }()
+	go func() { f.sendErr = f.send.Run(); close(sent) }()
+	<-sent
+	took := time.Since(start)
+	select {
+	case <-received:
+	case <-time.After(200 * time.Millisecond):
+		f.receive.Stop()
+		<-received
+	}
+	return took
+}

@@ -1,0 +1,117 @@
+package datagram
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"linerate/internal/core/hist"
+)
+
+// spread counts transit times, receiver's clock minus sender's, whose least is
+// only known at the end. A histogram whose buckets widen with the value cannot
+// be moved afterwards; so equally wide buckets hold what lies near the first
+// transit, and buckets that widen with the distance from it, both ways, the
+// rest. Moving these by a distance smaller than their own keeps their precision.
+type spread struct {
+	begun bool
+	base  int64 // the first transit, ns
+	least int64 // ns
+	fine  []uint64
+	far   [2][]uint64 // below, above the fine ones, by distance
+}
+
+const (
+	fineShift   = 7 // buckets of 128 ns
+	fineBuckets = 1 << 15
+	fineReach   = fineBuckets / 2 << fineShift // 2.1 ms both ways
+
+	farBits    = 5 // 32 buckets per factor of two
+	farBuckets = (63 - farBits + 1) << farBits
+)
+
+func newSpread() *spread {
+	s := &spread{fine: make([]uint64, fineBuckets)}
+	for i := range s.far {
+		s.far[i] = make([]uint64, farBuckets)
+	}
+	return s
+}
+
+// add counts one transit, ns.
+func (s *spread) add(transit int64) {
+	if !s.begun {
+		s.begun, s.base, s.least = true, transit, transit
+	}
+	s.least = min(s.least, transit)
+	x := transit - s.base
+	if x >= -fineReach && x < fineReach {
+		s.fine[(x+fineReach)>>fineShift]++
+		return
+	}
+	if x < 0 {
+		s.far[0][farBucket(-x)]++
+		return
+	}
+	s.far[1][farBucket(x)]++
+}
+
+// farBucket returns the bucket of a distance, which is at least fineReach.
+func farBucket(x int64) int {
+	v := uint64(min(max(x, fineReach), math.MaxInt64))
+	shift := bits.Len64(v) - farBits - 1
+	return shift<<farBits + int(v>>shift)&(1<<farBits-1)
+}
+
+// farMiddle returns the middle of a bucket.
+func farMiddle(i int) int64 {
+	shift := i >> farBits
+	return (int64(i&(1<<farBits-1))|1<<farBits)<<shift + (int64(1)<<shift)/2
+}
+
+// histogram returns the transits above the least one.
+func (s *spread) histogram() *hist.Histogram {
+	h := new(hist.Histogram)
+	if !s.begun {
+		return h
+	}
+	offset := s.base - s.least // at least 0
+	put := func(x int64, n uint64) {
+		if n > 0 {
+			// The least one is in the same bucket as itself: not below 1 ns,
+			// which has no bucket in h.
+			recordMany(h, time.Duration(max(1, x+offset)), n)
+		}
+	}
+	for i, n := range s.far[0] {
+		put(-farMiddle(i), n)
+	}
+	for i, n := range s.fine {
+		put(int64(i)<<fineShift+1<<(fineShift-1)-fineReach, n)
+	}
+	for i, n := range s.far[1] {
+		put(farMiddle(i), n)
+	}
+	return h
+}
+
+// recordMany records d n times. A large n is put together from doubles, since
+// merging costs about as much as a thousand records.
+func recordMany(h *hist.Histogram, d time.Duration, n uint64) {
+	const worth = 50_000
+	if n < worth {
+		for range n {
+			h.Record(d)
+		}
+		return
+	}
+	var power hist.Histogram
+	power.Record(d)
+	for ; n > 0; n >>= 1 {
+		if n&1 != 0 {
+			// Fewer than MaxCount: they were counted one by one.
+			_ = h.Merge(&power)
+		}
+		_ = power.Merge(&power)
+	}
+}

@@ -1,0 +1,214 @@
+package udpflow
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/datagram"
+)
+
+// state says where a direction is in its run, as this end's sampler sees it.
+type state int
+
+const (
+	warming   state = iota // the omitted time
+	measuring              // the window is open
+	winding                // it is closed: ends and late datagrams are on their way
+	closed                 // nothing more comes
+)
+
+// flow is one direction at one end: its streams, and what the sampler knows.
+// Only the sampler's goroutine uses it.
+type flow struct {
+	direction model.Direction
+	role      model.Role
+	spec      model.Flow
+	bounds    bounds
+	conns     []*datagram.Conn
+	out       []*outbound // of a sender
+	in        []*inbound  // of a receiver
+	size      int         // payload of a datagram, at the sender
+	running   sync.WaitGroup
+	answering atomic.Bool // the receiver's window is over
+
+	state      state
+	open, shut reading // edges of the measured window
+	prev, cur  reading // edges of the present interval
+	shown      int64   // losses told in samples
+	halted     bool
+	fault      error // why there is no result
+	warnings   []string
+	dropped    int64 // by the receiver's socket before the run
+	countDrops bool
+}
+
+// reading is a reading of clock and counters together.
+type reading struct {
+	at      time.Duration // since the start
+	bytes   int64         // payload over all streams
+	each    []int64       // per stream
+	count   int64         // different datagrams
+	missing int64
+}
+
+func newReading(n int) reading { return reading{each: make([]int64, n)} }
+
+func (r *reading) copyFrom(o *reading) {
+	r.at, r.bytes, r.count, r.missing = o.at, o.bytes, o.count, o.missing
+	copy(r.each, o.each)
+}
+
+// prepare makes the streams ready.
+func (f *flow) prepare() error {
+	n := len(f.conns)
+	f.open, f.shut, f.prev, f.cur = newReading(n), newReading(n), newReading(n), newReading(n)
+	for i, c := range f.conns {
+		var err error
+		if f.role == model.Sender {
+			err = f.prepareOut(i, c)
+		} else {
+			err = f.prepareIn(i, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *flow) prepareOut(i int, c *datagram.Conn) error {
+	u := settings(f.spec)
+	n := len(f.conns)
+	if f.size = int(f.spec.Block); f.size == 0 {
+		f.size = block(c)
+	}
+	s := &outbound{
+		conn: c, number: uint16(i), size: f.size, omit: f.spec.Omit, length: f.spec.Duration, bounds: f.bounds,
+		quota: share(f.spec, f.size, i),
+	}
+	o := datagram.SenderOptions{
+		Size: f.size, Gap: gap(u.Rate, n, f.size), Stamp: s.stamp, Before: s.step,
+	}
+	// The streams take turns.
+	o.Offset = time.Duration(o.Gap * float64(i) / float64(n))
+	if u.Pacing == pacedByKernel {
+		o.Pacing = datagram.ByKernel
+	}
+	if s.quota > 0 {
+		o.Most = s.most
+	}
+	if u.Rate > 0 && o.Pacing == datagram.ByClock {
+		s.gaps = new(hist.Histogram)
+		o.Gaps = s.gaps
+	}
+	var err error
+	if s.sender, err = datagram.NewSender(c, o); err != nil {
+		return err
+	}
+	f.out = append(f.out, s)
+	return nil
+}
+
+// share returns how many datagrams stream i sends: 0, without bound, where no
+// number of bytes was asked for; else an equal part of as many as it takes, the
+// first streams one more where that does not divide. Every stream sends one.
+func share(spec model.Flow, size, i int) int64 {
+	if spec.Bytes == 0 {
+		return 0
+	}
+	n, streams := (int64(spec.Bytes)+int64(size)-1)/int64(size), int64(spec.Streams)
+	part := n / streams
+	if int64(i) < n%streams {
+		part++
+	}
+	return max(1, part)
+}
+
+// hot is how long a receiver polls before it sleeps: waking it costs the
+// sender, too, where both share a machine, and costs time where they do not.
+const hot = 50 * time.Microsecond
+
+func (f *flow) prepareIn(i int, c *datagram.Conn) error {
+	s := newInbound(c, i, len(f.conns), &f.answering)
+	size := int(f.spec.Block)
+	if size == 0 {
+		size = ethernetMTU
+	}
+	var err error
+	s.receiver, err = datagram.NewReceiver(c, datagram.ReceiverOptions{
+		Size: max(size, endLen), Handle: s.handle, After: s.publish, Spin: hot,
+	})
+	if err != nil {
+		return err
+	}
+	f.in = append(f.in, s)
+	return nil
+}
+
+// launch starts the threads.
+func (f *flow) launch(start time.Time) {
+	f.dropped, f.countDrops = f.drops()
+	for _, s := range f.out {
+		f.running.Go(func() { s.run(start) })
+	}
+	for _, s := range f.in {
+		f.running.Go(func() { s.run(start) })
+	}
+}
+
+// halt ends the threads and waits for them.
+func (f *flow) halt() {
+	if f.halted {
+		return
+	}
+	f.halted = true
+	for _, s := range f.out {
+		s.sender.Stop()
+	}
+	for _, s := range f.in {
+		s.receiver.Stop()
+	}
+	f.running.Wait()
+}
+
+// drops returns how many datagrams the sockets have thrown away.
+func (f *flow) drops() (n int64, known bool) {
+	for _, c := range f.conns {
+		d, ok := c.Dropped().Get()
+		if !ok {
+			return 0, false
+		}
+		n += d
+	}
+	return n, true
+}
+
+// read takes a reading at time at into f.cur.
+func (f *flow) read(at time.Duration) {
+	f.cur.at, f.cur.bytes, f.cur.count, f.cur.missing = at, 0, 0, 0
+	for i, s := range f.out {
+		n := s.sender.Sent.Load()
+		f.cur.each[i] = n * int64(f.size)
+		f.cur.bytes += f.cur.each[i]
+		f.cur.count += n
+	}
+	for i, s := range f.in {
+		f.cur.each[i] = s.bytes.Load()
+		f.cur.bytes += f.cur.each[i]
+		f.cur.count += s.count.Load()
+		f.cur.missing += s.missing.Load()
+	}
+}
+
+// close frees the sockets.
+func (f *flow) close() error {
+	var errs []error
+	for _, c := range f.conns {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

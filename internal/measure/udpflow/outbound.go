@@ -1,0 +1,165 @@
+package udpflow
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/measure/datagram"
+)
+
+// phase says where a sender is in its stream.
+type phase int
+
+const (
+	before phase = iota // the omitted time
+	within              // the window
+	after               // over: the receiver is being told
+)
+
+const (
+	// endEvery is the time between two ends. With 90 % of all datagrams lost,
+	// one of them arrives within 0.4 s with a chance of 88 %.
+	endEvery = 20 * time.Millisecond
+	// lastEnds is how many a sender sends that has no time to wait.
+	lastEnds = 3
+)
+
+// outbound is a stream at its sender. Only its own thread uses it while it
+// runs, but for the sender's counters.
+type outbound struct {
+	conn   *datagram.Conn
+	sender *datagram.Sender
+	number uint16
+	size   int
+	omit   time.Duration
+	length time.Duration // of the window; 0 with a quota
+	quota  int64         // datagrams to send; 0 is without bound
+	bounds bounds
+	gaps   *hist.Histogram // nil where they are not seen
+
+	phase     phase
+	kind      kind // of what is sent now
+	opened    time.Duration
+	shut      time.Duration
+	counts    counts
+	refused   int64 // in the window; before it closes: until it opened
+	inWindow  hist.Histogram
+	endDue    time.Duration
+	endings   int
+	answered  bool
+	end, back [endLen]byte
+
+	over   atomic.Bool // the thread has ended; reason is set
+	ended  atomic.Int64
+	reason error
+}
+
+// stamp writes the header of a datagram.
+func (s *outbound) stamp(b []byte, seq int64, at time.Duration) {
+	header{kind: s.kind, stream: s.number, seq: seq, sent: at}.put(b)
+}
+
+// most is how many datagrams may still be sent.
+func (s *outbound) most(next int64) int64 { return s.quota - next }
+
+// step is called before each batch: it moves from phase to phase, and tells
+// the receiver when all is over.
+func (s *outbound) step(at time.Duration, next int64) (rest time.Duration, more bool) {
+	if s.phase == before && at >= s.omit {
+		s.open(at, next)
+	}
+	if s.phase == within && (s.length > 0 && at >= s.opened+s.length || s.quota > 0 && next >= s.quota) {
+		s.shutWindow(at, next, false)
+	}
+	if s.phase != after {
+		return 0, true
+	}
+	silent := s.quota > 0 || at >= s.shut+s.bounds.tail
+	if at >= s.endDue || silent {
+		s.listen()
+	}
+	if s.answered || at >= s.shut+s.bounds.grace {
+		return 0, false
+	}
+	if at >= s.endDue {
+		s.sendEnd(at, next)
+		s.endDue = at + endEvery
+	}
+	if silent {
+		return s.endDue - at, true
+	}
+	return 0, true
+}
+
+func (s *outbound) open(at time.Duration, next int64) {
+	s.phase, s.kind, s.opened = within, inside, at
+	s.counts.first = next
+	s.refused = s.sender.Refused.Load()
+	if s.gaps != nil {
+		*s.gaps = hist.Histogram{}
+	}
+}
+
+func (s *outbound) shutWindow(at time.Duration, next int64, early bool) {
+	if s.phase == before {
+		s.open(at, next)
+	}
+	s.phase, s.kind, s.shut, s.endDue = after, outside, at, at
+	s.counts.behind, s.counts.early = next, early
+	s.refused = s.sender.Refused.Load() - s.refused
+	if s.gaps != nil {
+		s.inWindow = *s.gaps
+	}
+}
+
+// sendEnd tells the receiver the counts. Nothing is done about one that fails:
+// more will follow.
+func (s *outbound) sendEnd(at time.Duration, next int64) {
+	header{kind: ending, stream: s.number, seq: next, sent: at}.put(s.end[:])
+	s.counts.put(s.end[:])
+	_ = s.conn.Write(s.end[:])
+	s.endings++
+}
+
+// listen looks for the receiver's answer.
+func (s *outbound) listen() {
+	for {
+		n, err := s.conn.Poll(s.back[:])
+		if n == 0 || err != nil {
+			return
+		}
+		h, ok := parseHeader(s.back[:n])
+		if ok && h.kind == ack && h.stream == s.number && s.endings > 0 {
+			s.answered = true
+		}
+	}
+}
+
+// run is the stream's thread.
+func (s *outbound) run(start time.Time) {
+	s.sender.Start(start)
+	err := s.sender.Run()
+	at, next := time.Since(start), s.sender.Next()
+	if s.phase == after && errors.Is(err, datagram.ErrNobodyListens) {
+		err = nil // it has what it wants
+	}
+	if s.phase != after {
+		s.shutWindow(at, next, !s.nearly(at))
+	}
+	for range lastEnds {
+		if !s.answered && err == nil {
+			s.sendEnd(at, next)
+		}
+	}
+	s.reason = err
+	s.ended.Store(int64(at))
+	s.over.Store(true)
+}
+
+// nearly reports whether the plan is as good as fulfilled at time at: a sender
+// may be stopped a little early, because its start is not the receiver's.
+func (s *outbound) nearly(at time.Duration) bool {
+	return s.length > 0 && s.phase == within && at-s.opened >= s.length*9/10
+}

@@ -1,0 +1,295 @@
+package udpflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
+)
+
+// test is one end of one run.
+type test struct {
+	engine *Engine
+	host   model.Host
+	spec   model.Flow // zero fields filled in, but for Block
+	flows  []*flow
+
+	stop     chan struct{} // closed by Stop
+	measured chan struct{}
+	ended    chan struct{} // closed when Run has returned
+
+	mu      sync.Mutex
+	stopped bool
+	started bool
+	closed  bool
+	once    sync.Once // of Close
+	failure error     // of Close
+}
+
+// Measured implements engine.Test.
+func (t *test) Measured() <-chan struct{} { return t.measured }
+
+// Stop implements engine.Test.
+func (t *test) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped = true
+		close(t.stop)
+	}
+}
+
+// Close implements engine.Test. It waits for Run.
+func (t *test) Close() error {
+	t.Stop()
+	t.mu.Lock()
+	t.closed = true
+	started := t.started
+	t.mu.Unlock()
+	if started {
+		<-t.ended
+	}
+	t.once.Do(func() {
+		var errs []error
+		for _, f := range t.flows {
+			errs = append(errs, f.close())
+		}
+		t.failure = errors.Join(errs...)
+	})
+	return t.failure
+}
+
+// Run implements engine.Test. It may be called once.
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	t.mu.Lock()
+	if t.started || t.closed {
+		t.mu.Unlock()
+		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	}
+	t.started = true
+	t.mu.Unlock()
+	defer close(t.ended)
+	threads := 0
+	for _, f := range t.flows {
+		for _, c := range f.conns {
+			threads += c.Threads()
+		}
+	}
+	r := &run{test: t, emit: emit, quiet: t.engine.quiet.begin(threads)}
+	defer r.quiet.end()
+	r.launch()
+	r.loop(ctx)
+	for _, f := range r.flows {
+		f.halt()
+	}
+	return r.report()
+}
+
+// run is the sampler of one test.
+type run struct {
+	*test
+	emit     func([]model.Sample)
+	quiet    *hold
+	start    time.Time
+	reported bool // measured is closed
+	samples  []model.Sample
+	warnings []string
+
+	cpuPrev, cpuOpen, cpuShut cpuReading
+}
+
+// cpuReading is a reading of the processor clocks.
+type cpuReading struct {
+	at      time.Duration
+	process sockio.CPUTime
+	busy    fact.Of[time.Duration] // of the whole machine
+}
+
+// launch starts clock and threads.
+func (r *run) launch() {
+	r.start = time.Now()
+	for _, f := range r.flows {
+		f.begin()
+	}
+	r.cpuPrev = r.readCPU(true)
+	r.cpuOpen = r.cpuPrev
+	for _, f := range r.flows {
+		f.launch(r.start)
+	}
+	r.settle()
+}
+
+// loop samples until every flow is complete, or something ends the run. In
+// between it looks whether something ended that was not due.
+func (r *run) loop(ctx context.Context) {
+	planned := r.next(0)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for !r.complete() {
+		timer.Reset(min(r.look(), time.Until(r.start.Add(planned))))
+		select {
+		case <-timer.C:
+			if at := time.Since(r.start); at >= planned {
+				r.step()
+				planned = r.next(planned)
+			} else {
+				r.watch(at)
+			}
+			r.guard()
+		case <-r.stop:
+			r.finish("stopped")
+		case <-ctx.Done():
+			r.finish(context.Cause(ctx).Error())
+		}
+		r.settle()
+	}
+}
+
+// look is how long the sampler may sleep.
+func (r *run) look() time.Duration {
+	for _, f := range r.flows {
+		if f.state < winding {
+			return lookThen
+		}
+	}
+	return lookNow
+}
+
+// next is when the present interval ends. Intervals that passed unseen, on a
+// machine that was busy elsewhere, are part of the present one.
+func (r *run) next(planned time.Duration) time.Duration {
+	planned = max(planned, time.Since(r.start))
+	next := planned + r.spec.Interval
+	for _, f := range r.flows {
+		if f.state < winding {
+			next = min(next, f.next(planned))
+		}
+	}
+	return next
+}
+
+// step ends the present interval of all flows and emits its samples.
+func (r *run) step() {
+	at := time.Since(r.start)
+	r.samples = r.samples[:0]
+	working := false
+	for _, f := range r.flows {
+		working = working || f.state < winding
+		r.samples = f.step(at, r.host, r.samples)
+	}
+	cpu := r.readCPU(false)
+	if length := cpu.at - r.cpuPrev.at; working && length >= r.spec.Interval/10 {
+		used := cpu.process.Sub(r.cpuPrev.process).Total()
+		r.samples = append(r.samples, model.Sample{
+			Host: r.host, Metric: model.CPU, Value: used.Seconds() / length.Seconds(),
+			Start: r.cpuPrev.at, Length: length, Omitted: r.cpuPrev.at < r.spec.Omit,
+		})
+		r.cpuPrev = cpu
+	}
+	if len(r.samples) > 0 {
+		r.emit(append([]model.Sample(nil), r.samples...))
+	}
+}
+
+// watch ends the interval where a flow's streams ended before their time.
+func (r *run) watch(at time.Duration) {
+	for _, f := range r.flows {
+		if f.state < winding && (f.threadsOver() || f.told(at)) {
+			r.step()
+			return
+		}
+	}
+	for _, f := range r.flows {
+		f.progress(at)
+	}
+}
+
+// settle notes what the last step completed.
+func (r *run) settle() {
+	main := r.main()
+	// The first reading is of the start, where nothing is omitted.
+	if main.state != warming && r.cpuOpen.at < main.open.at {
+		r.cpuOpen = r.readCPU(true)
+	}
+	if r.cpuShut.at == 0 && main.state >= winding {
+		r.cpuShut = r.readCPU(true)
+	}
+	for _, f := range r.flows {
+		if f.done() && f.role == model.Receiver {
+			f.halt()
+		}
+	}
+	if r.reported {
+		return
+	}
+	for _, f := range r.flows {
+		if f.role == model.Receiver && !f.done() {
+			return
+		}
+	}
+	r.reported = true
+	close(r.measured)
+}
+
+// main is the flow whose window is that of the CPU figures: the one received,
+// where there is one.
+func (r *run) main() *flow {
+	for _, f := range r.flows {
+		if f.role == model.Receiver {
+			return f
+		}
+	}
+	return r.flows[0]
+}
+
+// complete reports whether all flows are.
+func (r *run) complete() bool {
+	for _, f := range r.flows {
+		if !f.done() {
+			return false
+		}
+	}
+	return true
+}
+
+// finish ends all flows for the reason why. The threads end first: what they
+// had in their hands is counted then.
+func (r *run) finish(why string) {
+	for _, f := range r.flows {
+		f.halt()
+	}
+	r.step()
+	for _, f := range r.flows {
+		f.finish(why)
+	}
+}
+
+// guard looks after the heap.
+func (r *run) guard() {
+	if r.quiet.check() {
+		r.warnings = append(r.warnings,
+			fmt.Sprintf("garbage collection allowed during the run: the heap grew by %d MiB", maxGrowth>>20))
+	}
+}
+
+// readCPU reads the processor clocks; those of the machine only for an edge.
+func (r *run) readCPU(edge bool) cpuReading {
+	c := cpuReading{at: time.Since(r.start)}
+	// Unsupported nowhere that linerate runs; zero elsewhere.
+	c.process, _ = sockio.ProcessCPU()
+	if !edge {
+		return c
+	}
+	busy, err := sockio.SystemCPU()
+	if err != nil {
+		c.busy = fact.Unknown[time.Duration](err.Error())
+	} else {
+		c.busy = fact.Known(busy, "/proc/stat")
+	}
+	return c
+}

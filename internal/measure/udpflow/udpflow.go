@@ -1,0 +1,219 @@
+// Package udpflow measures what becomes of UDP datagrams on a path: how many
+// arrive at a given rate, or as fast as they can be sent, and how evenly.
+//
+// A run goes like this:
+//
+//  1. Prepare opens a pair of sockets for each stream of each direction.
+//  2. Run starts a thread per stream, which does nothing but move datagrams
+//     and count in memory of its own (package datagram). Garbage collections
+//     are held off while the clock runs.
+//  3. The sender marks the datagrams that leave in its measured window, and
+//     says at the end which numbers those were, so that each one is either
+//     received or lost. Goodput is counted in the receiver's window, by its own
+//     clock (docs/wire/udpflow.md).
+//  4. A sampler reads clock and counters at the end of each interval.
+//
+// Copies of a datagram count once. With a rate, datagrams leave one by one at
+// times of a fixed schedule, unless they follow each other closer than a system
+// call can; without, in trains that the kernel cuts, where that is possible and
+// Plain is not asked for.
+package udpflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/engine"
+)
+
+// Name is the engine's name in plans and on the wire.
+const Name = "udpflow"
+
+// Limits of a flow.
+const (
+	maxStreams  = 128 // each takes a thread
+	minBlock    = headerLen
+	maxBlock    = datagram.MaxPayload
+	minInterval = 10 * time.Millisecond
+	maxTime     = 48 * time.Hour // send times count modulo 78 h
+)
+
+// The ways of pacing, in model.UDPFlow.
+const (
+	pacedByKernel = "kernel"
+	pacedByClock  = "clock"
+)
+
+// Engine is the datagram engine. It is safe for concurrent use; one engine per
+// process serves all its tests.
+type Engine struct {
+	quiet    quiet
+	portable bool
+	bounds   bounds
+}
+
+// bounds are how long things may take that a peer may never do.
+type bounds struct {
+	tail    time.Duration // for which a sender goes on after its window
+	drain   time.Duration // for which a receiver waits for late datagrams
+	linger  time.Duration // for which it waits for the sender's counts
+	grace   time.Duration // for which a sender waits to be answered or stopped
+	silence time.Duration // after which a receiver takes the sender for gone
+}
+
+// New returns the engine. A receiver gives up 3 s after its window when the
+// sender's counts do not come, or when nothing came for 30 s; a sender when
+// nobody has answered or stopped it 10 s after its window.
+func New() *Engine {
+	return &Engine{bounds: bounds{
+		tail: time.Second, drain: 100 * time.Millisecond, linger: 3 * time.Second,
+		grace: 10 * time.Second, silence: 30 * time.Second,
+	}}
+}
+
+// Name returns "udpflow".
+func (*Engine) Name() string { return Name }
+
+// Validate reports every fault of f at once, joined.
+//
+// Block is 16 to 65507 bytes; there are at most 128 streams per direction, of
+// each at least one datagram a minute; Bytes take the place of Duration and
+// Omit; Interval is at least 10 ms. Window sets both socket buffers. MSS, Nagle
+// and Congestion do not exist for UDP.
+func (*Engine) Validate(f model.Flow) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
+	switch f.Direction {
+	case model.To, model.From, model.Both:
+	default:
+		check(false, "direction %q is none of to, from, both", f.Direction)
+	}
+	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
+	check(f.Duration >= 0 && f.Duration <= maxTime, "duration %v: not between 0 and %v", f.Duration, maxTime)
+	check(f.Omit >= 0 && f.Omit <= maxTime, "omit %v: not between 0 and %v", f.Omit, maxTime)
+	check(f.Bytes >= 0, "%d bytes: negative", f.Bytes)
+	check(f.Duration != 0 || f.Bytes != 0, "neither duration nor bytes given")
+	check(f.Duration == 0 || f.Bytes == 0, "duration and bytes exclude each other")
+	check(f.Omit == 0 || f.Bytes == 0, "omit and bytes exclude each other: every byte is counted")
+	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	check(f.Block == 0 || f.Block >= minBlock && f.Block <= maxBlock,
+		"datagrams of %d bytes: not between %d and %d", f.Block, minBlock, maxBlock)
+	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	check(f.MSS == 0, "a segment size has no meaning for datagrams")
+	check(!f.Nagle, "nagle's algorithm does not exist for datagrams")
+	check(f.Congestion == "", "congestion control %q does not exist for datagrams", f.Congestion)
+	u := settings(f)
+	check(u.Rate >= 0 && !math.IsInf(float64(u.Rate), 0) && !math.IsNaN(float64(u.Rate)), "rate %v is none", float64(u.Rate))
+	check(u.Rate <= 0 || gap(u.Rate, max(f.Streams, 1), cmp.Or(int(f.Block), ethernetMTU)) <= float64(longestGap),
+		"%v is less than a datagram a minute for each stream", u.Rate)
+	check(u.Pacing == "" || u.Pacing == pacedByKernel || u.Pacing == pacedByClock,
+		"pacing %q is neither %q nor %q", u.Pacing, pacedByKernel, pacedByClock)
+	return errors.Join(faults...)
+}
+
+// longestGap bounds how slow a stream may be.
+const longestGap = time.Minute
+
+// settings returns what f says of UDP.
+func settings(f model.Flow) model.UDPFlow {
+	if f.UDP == nil {
+		return model.UDPFlow{}
+	}
+	return *f.UDP
+}
+
+// gap is the time between two datagrams of a stream, ns; 0 without a rate.
+func gap(rate units.BitRate, streams, block int) float64 {
+	if rate == 0 {
+		return 0
+	}
+	return float64(block) * 8 * float64(streams) / float64(rate) * 1e9
+}
+
+// Prepare opens the sockets of each direction of f, first To, then From, and
+// returns the test. It wraps errors.ErrUnsupported where the transport carries
+// no datagrams, or the kernel shall pace and cannot.
+//
+// Zero fields of f mean: one stream, an interval of 1 s, and datagrams of 1472
+// bytes over IPv4 and 1452 over IPv6, which fill a packet of 1500 bytes, or of
+// what fits the path where that is less. Pacing is by the clock of the sending
+// thread unless the kernel's is asked for: only the clock sees how even the
+// departures were.
+func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	if err := e.Validate(f); err != nil {
+		return nil, fmt.Errorf("flow: %w", err)
+	}
+	if env.OpenUDP == nil {
+		return nil, fmt.Errorf("open udp sockets: %w: the way to the peer carries none", errors.ErrUnsupported)
+	}
+	f.Streams = max(f.Streams, 1)
+	if f.Interval == 0 {
+		f.Interval = time.Second
+	}
+	t := &test{
+		engine: e, host: env.Host, spec: f,
+		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+	}
+	for _, d := range f.Direction.Parts() {
+		fl, err := e.openFlow(ctx, env, f, d)
+		if err != nil {
+			return nil, errors.Join(err, t.Close())
+		}
+		t.flows = append(t.flows, fl)
+	}
+	return t, nil
+}
+
+// openFlow opens the sockets of direction d.
+func (e *Engine) openFlow(ctx context.Context, env engine.Env, spec model.Flow, d model.Direction) (*flow, error) {
+	sockets, err := env.OpenUDP(ctx, spec.Streams)
+	if err != nil {
+		return nil, fmt.Errorf("open %d udp sockets %s: %w", spec.Streams, d, err)
+	}
+	fl := &flow{direction: d, role: model.Receiver, spec: spec, bounds: e.bounds}
+	if d.Sender() == env.Host {
+		fl.role = model.Sender
+	}
+	o := datagram.Options{
+		Plain: settings(spec).Plain, Portable: e.portable, SendBuffer: spec.Window, RecvBuffer: spec.Window,
+	}
+	for i, s := range sockets {
+		c, err := datagram.Attach(s, o)
+		if err == nil {
+			fl.conns = append(fl.conns, c)
+			continue
+		}
+		for _, rest := range sockets[i+1:] {
+			err = errors.Join(err, rest.Close())
+		}
+		return nil, errors.Join(fmt.Errorf("take over socket %d %s: %w", i+1, d, err), fl.close())
+	}
+	if len(fl.conns) != spec.Streams {
+		return nil, errors.Join(
+			fmt.Errorf("open udp sockets %s: got %d of %d", d, len(fl.conns), spec.Streams), fl.close())
+	}
+	if err := fl.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare %s: %w", d, err), fl.close())
+	}
+	return fl, nil
+}
+
+// ethernetMTU is what the default datagrams fill.
+const ethernetMTU = 1500
+
+// block returns the payload of a datagram where the flow states none.
+func block(c *datagram.Conn) int {
+	return max(minBlock, min(ethernetMTU, c.PathMTU().Or(ethernetMTU))-c.Headers())
+}

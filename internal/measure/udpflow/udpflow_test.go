@@ -1,0 +1,235 @@
+package udpflow
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+)
+
+// checkBooks holds what must be true of any complete run: each datagram of the
+// sender's window is received or lost.
+func checkBooks(t *testing.T, send, receive model.FlowReport) {
+	t.Helper()
+	s, r := send.UDP, receive.UDP
+	if s.Sent == 0 || s.Sent != r.Received+r.Lost {
+		t.Errorf("sent %d, received %d, lost %d", s.Sent, r.Received, r.Lost)
+	}
+	if got := int64(r.Variation.Count()); got > r.Received || got == 0 {
+		t.Errorf("%d delays of %d datagrams", got, r.Received)
+	}
+}
+
+func ends(d model.Direction, near, far *end) (sender, receiver *end) {
+	if d == model.To {
+		return near, far
+	}
+	return far, near
+}
+
+func TestDirections(t *testing.T) {
+	for name, e := range everyWay() {
+		for _, d := range []model.Direction{model.To, model.From, model.Both} {
+			t.Run(name+"/"+string(d), func(t *testing.T) {
+				f := timed(d)
+				f.Streams = 3
+				near, far := prepare(t, e, newWire(t), f)
+				conduct(t, near, far)
+				for _, part := range d.Parts() {
+					s, r := ends(part, near, far)
+					send, receive := s.flow(t, part), r.flow(t, part)
+					checkBooks(t, send, receive)
+					checkFigures(t, send, receive)
+				}
+				for _, w := range append(near.report.Warnings, far.report.Warnings...) {
+					if !strings.Contains(w, "could not keep up") {
+						t.Errorf("warning %q", w)
+					}
+				}
+			})
+		}
+	}
+}
+
+// checkFigures checks the reports of timed with three streams.
+func checkFigures(t *testing.T, send, receive model.FlowReport) {
+	t.Helper()
+	// 20 Mbit/s for 0.3 s in datagrams of 1472 bytes; this machine may be busy.
+	want := 20e6 * 0.3 / 8 / 1472
+	// It makes good at most 0.1 s for which it was kept from sending.
+	if n := float64(send.UDP.Sent); n > want*4/3+3 || n < want/2 {
+		t.Errorf("%v datagrams sent, want %v", n, want)
+	}
+	if send.Bytes != units.Bytes(send.UDP.Sent*1472) || len(send.Streams) != 3 {
+		t.Errorf("%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
+	}
+	if receive.Bytes == 0 || receive.Bytes%1472 != 0 || receive.Window < 300*time.Millisecond {
+		t.Errorf("received %d bytes in %v", receive.Bytes, receive.Window)
+	}
+	if send.UDP.Pacing != "clock" || send.UDP.Segmented || send.UDP.Gaps.Count() == 0 {
+		t.Errorf("paced by %q, segmented %t, %d gaps", send.UDP.Pacing, send.UDP.Segmented, send.UDP.Gaps.Count())
+	}
+	if !receive.UDP.Jitter.IsKnown() || send.UDP.Jitter.IsKnown() {
+		t.Errorf("jitter %v at the receiver, %v at the sender", receive.UDP.Jitter, send.UDP.Jitter)
+	}
+}
+
+func TestSamples(t *testing.T) {
+	near, far := prepare(t, New(), newWire(t), timed(model.To))
+	conduct(t, near, far)
+	sum := map[model.Metric]float64{}
+	for _, s := range append(near.taken(), far.taken()...) {
+		if s.Length <= 0 || s.Omitted != (s.Start < 50*time.Millisecond) {
+			t.Errorf("%+v", s)
+		}
+		if !s.Omitted {
+			sum[s.Metric] += s.Value * s.Length.Seconds()
+			sum[s.Metric+"#"] += s.Value
+		}
+	}
+	r := far.flow(t, model.To)
+	if got := sum[model.Goodput] / 8; math.Abs(got-float64(r.Bytes)) > 1 {
+		t.Errorf("samples of goodput hold %v bytes, the report %d", got, r.Bytes)
+	}
+	if got := sum["datagrams#"] * 1472; math.Abs(got-float64(r.Bytes)) > 1 {
+		t.Errorf("samples of datagrams hold %v bytes, the report %d", got, r.Bytes)
+	}
+	for _, m := range []model.Metric{model.Sent, model.Jitter, model.CPU} {
+		if sum[m] <= 0 {
+			t.Errorf("%s adds up to %v", m, sum[m])
+		}
+	}
+	if far.report.Values[0].Metric != model.LossRatio || !near.report.SystemBusy.IsKnown() && near.report.SystemBusy.Reason() == "" {
+		t.Errorf("values %+v, busy %+v", far.report.Values, near.report.SystemBusy)
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for name, e := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			f := model.Flow{
+				Direction: model.From, Streams: 2, Bytes: 300_000, Interval: 10 * time.Millisecond,
+				UDP: &model.UDPFlow{Rate: 50e6},
+			}
+			near, far := prepare(t, e, newWire(t), f)
+			conduct(t, near, far)
+			send, receive := far.flow(t, model.From), near.flow(t, model.From)
+			checkBooks(t, send, receive)
+			// As many datagrams as it takes: 204 of 1472 bytes.
+			if send.UDP.Sent != 204 || receive.UDP.Received != 204 || receive.Bytes != 204*1472 {
+				t.Errorf("sent %d, received %d in %d bytes", send.UDP.Sent, receive.UDP.Received, receive.Bytes)
+			}
+			// The last leaves 203 gaps of half the streams' 0.47 ms after the first.
+			if w := receive.Window; w < 40*time.Millisecond || w > 5*time.Second {
+				t.Errorf("window %v", w)
+			}
+		})
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for name, e := range everyWay() {
+		for _, size := range []units.Bytes{16, 1473, 65507} {
+			for _, plain := range []bool{true, false} {
+				t.Run(name+"/"+size.String(), func(t *testing.T) {
+					f := timed(model.To)
+					f.Block, f.UDP = size, &model.UDPFlow{Plain: plain, Rate: units.BitRate(size) * 8 * 2000}
+					near, far := prepare(t, e, newWire(t), f)
+					conduct(t, near, far)
+					send, receive := near.flow(t, model.To), far.flow(t, model.To)
+					checkBooks(t, send, receive)
+					if receive.Bytes%size != 0 || receive.Bytes == 0 {
+						t.Errorf("%d bytes received", receive.Bytes)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestFast sends as fast as it goes, where nobody can say how much arrives.
+func TestFast(t *testing.T) {
+	for name, e := range everyWay() {
+		for _, plain := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				f := timed(model.To)
+				f.UDP = &model.UDPFlow{Plain: plain}
+				near, far := prepare(t, e, newWire(t), f)
+				conduct(t, near, far)
+				send, receive := near.flow(t, model.To), far.flow(t, model.To)
+				checkBooks(t, send, receive)
+				if send.UDP.Segmented != receive.UDP.Coalesced || plain && send.UDP.Segmented {
+					t.Errorf("segmented %t, coalesced %t", send.UDP.Segmented, receive.UDP.Coalesced)
+				}
+				if send.UDP.Pacing != "none" || send.UDP.Gaps != nil {
+					t.Errorf("pacing %q with gaps %v", send.UDP.Pacing, send.UDP.Gaps)
+				}
+				t.Logf("%s: sent %d, lost %d in 0.3 s, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
+			})
+		}
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	w := newWire(t)
+	w.host = "::1"
+	near, far := prepare(t, New(), w, timed(model.To))
+	conduct(t, near, far)
+	checkBooks(t, near.flow(t, model.To), far.flow(t, model.To))
+	if got := near.flow(t, model.To); got.Bytes != units.Bytes(1452*got.UDP.Sent) {
+		t.Errorf("%d bytes in %d datagrams", got.Bytes, got.UDP.Sent)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := timed(model.Both)
+	if err := New().Validate(good); err != nil {
+		t.Fatal(err)
+	}
+	nan := math.NaN()
+	for name, change := range map[string]func(*model.Flow){
+		"engine":     func(f *model.Flow) { f.Engine = "tcpbulk" },
+		"direction":  func(f *model.Flow) { f.Direction = "up" },
+		"streams":    func(f *model.Flow) { f.Streams = 129 },
+		"negative":   func(f *model.Flow) { f.Duration = -1 },
+		"too long":   func(f *model.Flow) { f.Duration = 100 * time.Hour },
+		"omit":       func(f *model.Flow) { f.Omit = -1 },
+		"no end":     func(f *model.Flow) { f.Duration = 0 },
+		"two ends":   func(f *model.Flow) { f.Bytes = 1 },
+		"all bytes":  func(f *model.Flow) { f.Duration, f.Bytes = 0, 1 },
+		"interval":   func(f *model.Flow) { f.Interval = time.Millisecond },
+		"small":      func(f *model.Flow) { f.Block = 15 },
+		"large":      func(f *model.Flow) { f.Block = 65508 },
+		"window":     func(f *model.Flow) { f.Window = -1 },
+		"mss":        func(f *model.Flow) { f.MSS = 1000 },
+		"nagle":      func(f *model.Flow) { f.Nagle = true },
+		"congestion": func(f *model.Flow) { f.Congestion = "cubic" },
+		"rate":       func(f *model.Flow) { f.UDP = &model.UDPFlow{Rate: -1} },
+		"rate nan":   func(f *model.Flow) { f.UDP = &model.UDPFlow{Rate: units.BitRate(nan)} },
+		"slow":       func(f *model.Flow) { f.UDP = &model.UDPFlow{Rate: 1} },
+		"pacing":     func(f *model.Flow) { f.UDP = &model.UDPFlow{Pacing: "hope"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := good
+			change(&f)
+			if err := New().Validate(f); err == nil {
+				t.Error("no fault found")
+			}
+			if _, err := New().Prepare(t.Context(), engine.Env{}, f); err == nil {
+				t.Error("prepared")
+			}
+		})
+	}
+}
+
+func TestNoUDP(t *testing.T) {
+	_, err := New().Prepare(t.Context(), engine.Env{Host: model.Near}, timed(model.To))
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("error %v", err)
+	}
+}
