@@ -84,7 +84,7 @@ func buildWire(control *link) (*wireSide, error) {
 	}
 	spec := m.Setup.Spec
 	w.wire, err = wire.Start(wire.Config{
-		AB: spec.AB, BA: spec.BA, HalfDuplex: spec.HalfDuplex, Seed: spec.Seed,
+		AB: spec.AB, BA: spec.BA, HalfDuplex: spec.HalfDuplex, Bus: spec.Bus, Seed: spec.Seed,
 		FrameBytes: spec.MTU + wire.HeaderBytes + vlanTag,
 	}, ports[0], ports[1])
 	if err != nil {

@@ -28,6 +28,7 @@ type Spec struct {
 	AB         wire.Path          `json:"ab"`                    // the wire from host a to host b
 	BA         wire.Path          `json:"ba"`                    // and back
 	HalfDuplex bool               `json:"half_duplex,omitempty"` // both directions share the medium
+	Bus        units.BitRate      `json:"bus,omitempty"`         // of frames of both directions together, before the link; 0 is no limit
 	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
 	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
@@ -62,6 +63,7 @@ func Keys() []string {
 		"pathmtu=1400     longer IP packets vanish silently; blackhole= is the same",
 		"mtu=1500         of both interfaces (whole lab only)",
 		"duplex=half      one medium for both directions (whole lab only)",
+		"bus=1gbit        frames of both directions share a bus of this rate (whole lab only)",
 		"seed=1           of all random choices (whole lab only)",
 		"ab.KEY, ba.KEY   one direction only: from a to b, from b to a",
 		"a.KNOB, b.KNOB   a setting of host a (near) or b (far)",
@@ -183,6 +185,8 @@ func (p *parser) setBoth(key, value string) {
 			p.fault("seed=%s: use a whole number from 0", value)
 		}
 		p.spec.Seed = n
+	case "bus":
+		p.spec.Bus = p.rate(key, value)
 	case "duplex":
 		if value != "half" && value != "full" {
 			p.fault("duplex=%s: use half or full", value)
@@ -240,10 +244,10 @@ func (p *parser) unknown(key, name string) {
 	switch {
 	case name == "rtt":
 		p.fault("%s: a round trip has no direction: use %s.delay", key, key[:2])
-	case name != key && (name == "mtu" || name == "seed" || name == "duplex"):
+	case name != key && (name == "mtu" || name == "seed" || name == "duplex" || name == "bus"):
 		p.fault("%s: belongs to the whole lab: use %s=", key, name)
 	default:
-		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, pathmtu, mtu, duplex, seed, or a.KNOB and b.KNOB", key)
+		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, pathmtu, mtu, duplex, bus, seed, or a.KNOB and b.KNOB", key)
 	}
 }
 
@@ -301,8 +305,8 @@ func (p *parser) finish() {
 		frame := units.Bytes(p.spec.MTU + wire.HeaderBytes)
 		switch {
 		case !p.queue[path]:
-			path.Queue = DefaultQueue(path.Rate, trip)
-		case path.Rate == 0:
+			path.Queue = DefaultQueue(p.spec.slower(path.Rate), trip)
+		case path.Rate == 0 && p.spec.Bus == 0:
 			p.fault("queue in direction %s has no effect without a rate: give rate= as well", name)
 		case path.Queue < frame:
 			p.fault("queue of %d bytes in direction %s holds no frame: use at least %d", path.Queue, name, frame)
@@ -314,6 +318,14 @@ func (p *parser) finish() {
 	if p.spec.HalfDuplex && p.spec.AB.Rate == 0 {
 		p.fault("duplex=half has no effect without a rate: give rate= as well")
 	}
+}
+
+// slower is the slower one of the link and the bus, 0 for neither.
+func (s Spec) slower(link units.BitRate) units.BitRate {
+	if link == 0 || s.Bus > 0 && s.Bus < link {
+		return s.Bus
+	}
+	return link
 }
 
 // DefaultQueue is the queue of a direction for which none was given: the bytes
@@ -337,6 +349,8 @@ func (s Spec) String() string {
 	}{{"ab", s.AB}, {"ba", s.BA}} {
 		if d.path.Rate > 0 {
 			add("%s.rate=%sbit", d.name, strconv.FormatFloat(float64(d.path.Rate), 'f', -1, 64))
+		}
+		if d.path.Queue > 0 {
 			add("%s.queue=%d", d.name, d.path.Queue)
 		}
 		for _, v := range []struct {
@@ -361,6 +375,9 @@ func (s Spec) String() string {
 	}
 	if s.HalfDuplex {
 		add("duplex=half")
+	}
+	if s.Bus > 0 {
+		add("bus=%sbit", strconv.FormatFloat(float64(s.Bus), 'f', -1, 64))
 	}
 	add("mtu=%d", s.MTU)
 	add("seed=%d", s.Seed)

@@ -27,12 +27,12 @@ func TestParseSpec(t *testing.T) {
 			BA:  wire.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Queue: 256 << 10, Loss: 1},
 			MTU: 1500, Seed: 1,
 		}},
-		"every key": {"rate=100mbit,delay=3ms,jitter=1ms,loss=0.01%,reorder=2%,dup=3%,queue=64KiB,pathmtu=1400,mtu=9000,seed=7,duplex=half", Spec{
+		"every key": {"rate=100mbit,delay=3ms,jitter=1ms,loss=0.01%,reorder=2%,dup=3%,queue=64KiB,pathmtu=1400,mtu=9000,seed=7,duplex=half,bus=80mbit", Spec{
 			AB: wire.Path{Rate: 1e8, Delay: 3 * time.Millisecond, Jitter: time.Millisecond, Loss: 0.01,
 				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
 			BA: wire.Path{Rate: 1e8, Delay: 3 * time.Millisecond, Jitter: time.Millisecond, Loss: 0.01,
 				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
-			MTU: 9000, Seed: 7, HalfDuplex: true,
+			MTU: 9000, Seed: 7, HalfDuplex: true, Bus: 8e7,
 		}},
 		"one direction wins wherever it stands": {"ab.delay=8ms,rtt=4ms", Spec{
 			AB: wire.Path{Delay: 8 * time.Millisecond}, BA: wire.Path{Delay: 2 * time.Millisecond}, MTU: 1500, Seed: 1,

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+
+	"linerate/internal/core/units"
 )
 
 // medium is the shared resource that serialises frames. Each direction of a
@@ -56,6 +58,8 @@ type line struct {
 	path     Path
 	bitNanos float64 // nanoseconds per bit, 0 is unlimited
 	medium   *medium
+	busNanos float64 // nanoseconds per bit on the bus, 0 is no bus
+	bus      *medium // before the link, shared by both directions
 	rng      *rand.Rand
 	pool     *pool
 	count    *counters
@@ -85,6 +89,13 @@ func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *l
 	return l
 }
 
+// behind puts a bus of that rate before the link; 0 is none.
+func (l *line) behind(bus *medium, rate units.BitRate) {
+	if rate > 0 {
+		l.bus, l.busNanos = bus, 1e9/float64(rate)
+	}
+}
+
 // push offers a frame of size bytes in slot that arrived at now. It returns
 // false if the frame was dropped at once; the slot is then the caller's again.
 // Moments must not go back.
@@ -97,8 +108,11 @@ func (l *line) push(now int64, slot int32, size int) bool {
 		return false
 	}
 	left := now
+	if l.busNanos > 0 { // it carries frames, not what is between them on a link
+		left = int64(math.Ceil(l.bus.reserve(left, float64(size)*8*l.busNanos)))
+	}
 	if l.bitNanos > 0 {
-		left = int64(math.Ceil(l.medium.reserve(now, float64(size+Overhead)*8*l.bitNanos)))
+		left = int64(math.Ceil(l.medium.reserve(left, float64(size+Overhead)*8*l.bitNanos)))
 	}
 	e := entry{left: left, slot: slot, size: int32(size), fate: l.decide(size)}
 	e.due = left + int64(l.path.Delay)

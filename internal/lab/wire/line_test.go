@@ -281,3 +281,23 @@ func BenchmarkLine(b *testing.B) {
 		}
 	}
 }
+
+// A bus delays frames of both directions together; the link behind it is free in
+// between.
+func TestBusShares(t *testing.T) {
+	t.Parallel()
+	bus := &medium{}
+	there := newLine(Path{Rate: 10e9}, &medium{}, 1, 0, newPool(1518), &counters{})
+	back := newLine(Path{Rate: 10e9}, &medium{}, 1, 1, newPool(1518), &counters{})
+	there.behind(bus, 1e9)
+	back.behind(bus, 1e9)
+	for range 100 {
+		offer(t, there, 0, 1514)
+		offer(t, back, 0, 1514)
+	}
+	a, b := run(there), run(back)
+	want := int64(200*1514*8 + 1231) // 200 frames on the bus, the last one on the link: 1538 bytes
+	if got := max(a[99].due, b[99].due); got != want {
+		t.Errorf("200 frames on one bus took %d ns, want %d", got, want)
+	}
+}

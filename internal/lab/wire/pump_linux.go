@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/units"
 )
 
 const (
@@ -41,10 +43,11 @@ const (
 
 // Config is a wire between two hosts.
 type Config struct {
-	AB, BA     Path   // from host a to host b, and back
-	HalfDuplex bool   // both directions share one medium
-	Seed       uint64 // of loss, jitter, reordering and duplication
-	FrameBytes int    // of the largest frame, header included
+	AB, BA     Path          // from host a to host b, and back
+	HalfDuplex bool          // both directions share one medium
+	Bus        units.BitRate // of a bus that both directions share before the link; 0 is none
+	Seed       uint64        // of loss, jitter, reordering and duplication
+	FrameBytes int           // of the largest frame, header included
 }
 
 // Wire moves frames between two ports.
@@ -73,6 +76,9 @@ func Start(cfg Config, a, b Port) (*Wire, error) {
 		ab:   newPump(cfg, cfg.AB, there, 0, a, b, stop, start),
 		ba:   newPump(cfg, cfg.BA, back, 1, b, a, stop, start),
 	}
+	bus := &medium{}
+	w.ab.line.behind(bus, cfg.Bus)
+	w.ba.line.behind(bus, cfg.Bus)
 	w.wg.Go(w.ab.run)
 	w.wg.Go(w.ba.run)
 	return w, nil

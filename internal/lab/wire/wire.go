@@ -6,15 +6,17 @@
 //
 //  1. A frame arrives from the sending host. If the bytes that wait for the
 //     link, with this frame, exceed Queue, it is dropped (drop-tail).
-//  2. It is serialised at Rate after all frames before it. It occupies the
+//  2. Where there is a bus, it passes that, after all frames of either direction
+//     before it: what a host adapter does whose bus is slower than its link.
+//  3. It is serialised at Rate after all frames before it. It occupies the
 //     link for its own bytes and 24 more: preamble and start delimiter 8,
 //     frame check sequence 4, gap between packets 12 (IEEE 802.3-2022 clauses
 //     3.1.1 and 4.4.2).
-//  3. On the way it may be lost, or vanish because it is above PathMTU. It has
+//  4. On the way it may be lost, or vanish because it is above PathMTU. It has
 //     used the link by then.
-//  4. It arrives Delay plus a random part of Jitter later, never before a
+//  5. It arrives Delay plus a random part of Jitter later, never before a
 //     frame that left earlier unless Reorder held that one back.
-//  5. It is handed to the receiving host, twice if duplicated.
+//  6. It is handed to the receiving host, twice if duplicated.
 //
 // Time is virtual: the moments are computed from arrival times, not from
 // when a thread happened to run, so a late thread delays frames and does not
