@@ -78,8 +78,23 @@ type trainCount int
 const (
 	singly    trainCount = iota
 	segmented            // where the sender used UDP_SEGMENT
-	coalesced            // where the receiver's kernel joined datagrams
+	coalesced            // where the receiver's kernel joined datagrams for the program
+	either               // below the socket, which both reach on links that carry whole trains, such as veth
 )
+
+// hides reports whether a count may stand for more datagrams.
+func (c trainCount) hides(sent, joined bool) bool {
+	switch c {
+	case segmented:
+		return sent
+	case coalesced:
+		return joined
+	case either:
+		return sent || joined
+	default:
+		return false
+	}
+}
 
 // places lists where Linux counts, in the order of the way. What a name counts
 // beyond its own place is taken off:
@@ -97,10 +112,10 @@ func places() []place {
 		{where: PlaceSendNIC, sender: true, group: "nic", names: []string{"nic_tx_dropped", "nic_tx_errors"}, train: segmented},
 		{where: PlaceRecvWire, group: "nic", names: []string{"nic_rx_crc_errors", "nic_rx_frame_errors", "nic_rx_length_errors"}},
 		{where: PlaceRecvRing, group: "nic", names: []string{"nic_rx_missed", "nic_rx_fifo_errors", "nic_rx_over_errors"}, largest: true},
-		{where: PlaceRecvBacklog, group: "softnet", names: []string{"softnet_dropped"}, train: coalesced},
-		{where: PlaceRecvDriver, group: "nic", names: []string{"nic_rx_dropped"}, without: []string{"softnet_dropped"}, train: coalesced},
+		{where: PlaceRecvBacklog, group: "softnet", names: []string{"softnet_dropped"}, train: either},
+		{where: PlaceRecvDriver, group: "nic", names: []string{"nic_rx_dropped"}, without: []string{"softnet_dropped"}, train: either},
 		{where: PlaceRecvFragment, group: "ip", names: []string{"ip_reassembly_failures"}},
-		{where: PlaceRecvStack, group: "ip", names: []string{"ip_in_discards"}, train: coalesced},
+		{where: PlaceRecvStack, group: "ip", names: []string{"ip_in_discards"}, train: either},
 		{where: PlaceRecvSocket, group: "udp", names: []string{"udp_receive_buffer_errors"}, train: coalesced},
 		{where: PlaceRecvMemory, group: "udp", names: []string{"udp_memory_errors"}, train: coalesced},
 		{where: PlaceRecvChecksum, group: "udp", names: []string{"udp_checksum_errors"}},
@@ -163,28 +178,10 @@ func (t tally) count(p place) fact.Of[int64] {
 // LocateUDP says where the datagrams of direction d of run r were lost. It
 // reports false where the receiver did not count datagrams.
 func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
-	var ends [2]*model.EndReport // sender, receiver
-	var flows [2]*model.UDPSummary
-	for i := range r.Ends {
-		for _, f := range r.Ends[i].Flows {
-			if f.Direction == d && f.UDP != nil {
-				k := 0
-				if f.Role == model.Receiver {
-					k = 1
-				}
-				ends[k], flows[k] = &r.Ends[i], f.UDP
-			}
-		}
-	}
+	ends, flows := sides(r, d)
 	from, to := flows[0], flows[1]
 	if to == nil {
 		return UDPLoss{}, false
-	}
-	// An end without a report of its own flow may still have counters.
-	for i := range r.Ends {
-		if r.Ends[i].Host == d.Sender() && ends[0] == nil {
-			ends[0] = &r.Ends[i]
-		}
 	}
 	l := UDPLoss{Direction: d, Lost: max(0, to.Lost), Sent: fact.Unknown[int64]("the sender did not report")}
 	if from != nil {
@@ -197,13 +194,36 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 		if p.sender {
 			one.Host, one.Count = d.Sender(), tallies[0].count(p)
 		}
-		one.AtLeast = (p.train == segmented && from != nil && from.Segmented) || (p.train == coalesced && to.Coalesced)
+		one.AtLeast = p.train.hides(from != nil && from.Segmented, to.Coalesced)
 		l.Counted += one.Count.Or(0)
 		l.Drops = append(l.Drops, one)
 	}
 	l.Explained = min(l.Counted, l.Lost)
 	l.Path = l.Lost - l.Explained
 	return l, true
+}
+
+// sides returns what sender and receiver of direction d reported; nil for what
+// they did not.
+func sides(r model.Run, d model.Direction) (ends [2]*model.EndReport, flows [2]*model.UDPSummary) {
+	for i := range r.Ends {
+		for _, f := range r.Ends[i].Flows {
+			if f.Direction == d && f.UDP != nil {
+				k := 0
+				if f.Role == model.Receiver {
+					k = 1
+				}
+				ends[k], flows[k] = &r.Ends[i], f.UDP
+			}
+		}
+	}
+	// An end without a report of its own flow may still have counters.
+	for i := range r.Ends {
+		if r.Ends[i].Host == d.Sender() && ends[0] == nil {
+			ends[0] = &r.Ends[i]
+		}
+	}
+	return ends, flows
 }
 
 // Share returns n as a share of the lost datagrams, at most 1; 0 when none

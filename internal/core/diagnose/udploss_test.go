@@ -118,6 +118,13 @@ func TestLocateUDP(t *testing.T) {
 			limits: []string{"path", "socket buffer"}, says: []string{"trains that count once may hide more", "at least 10 (trains count once)"},
 		},
 		{
+			name: "whole trains reach the backlog, but not a socket that does not ask for them",
+			run: udpRun(model.UDPSummary{Sent: 1000, Segmented: true}, lost, everything(),
+				counted(everything(), "softnet_dropped/cpu0", 10, "udp_receive_buffer_errors", 20)),
+			where: map[Place]int64{PlaceRecvBacklog: 10, PlaceRecvSocket: 20}, explained: 30,
+			limits: []string{"path", "socket buffer", "receive backlog"}, says: []string{"at least 10 (trains count once) found the receiving core's backlog", "20 of 100 lost datagrams found"},
+		},
+		{
 			name:   "refused is not lost",
 			run:    udpRun(model.UDPSummary{Sent: 1000, Refused: 7}, model.UDPSummary{Received: 1000}, everything(), everything()),
 			where:  map[Place]int64{PlaceSendSocket: 7},

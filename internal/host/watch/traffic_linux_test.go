@@ -1,0 +1,297 @@
+package watch
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/diagnose"
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// watching opens a watcher that is closed with the test.
+func watching(t *testing.T, device string) *Watcher {
+	t.Helper()
+	w, err := Open(device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func reading(t *testing.T, w *Watcher) Snapshot {
+	t.Helper()
+	s, err := w.Read(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// up sets an interface up.
+func up(t *testing.T, name string) netlink.Link {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(l); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// send sends n datagrams of size bytes to a without waiting and returns how
+// many the kernel took.
+func send(t *testing.T, a netip.AddrPort, n, size int) int {
+	t.Helper()
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	taken := 0
+	for range n {
+		if _, err := c.Write(make([]byte, size)); err == nil {
+			taken++
+		} else if !errors.Is(err, unix.ENOBUFS) {
+			t.Fatal(err)
+		}
+	}
+	return taken
+}
+
+// loss makes the report of a run whose receiver lost so many datagrams.
+func loss(t *testing.T, lost int64, from, to []model.Counter) []model.Finding {
+	t.Helper()
+	l, ok := diagnose.LocateUDP(model.Run{Ends: []model.EndReport{
+		{Host: model.Near, Counters: from, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, UDP: &model.UDPSummary{}}}},
+		{Host: model.Far, Counters: to, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, UDP: &model.UDPSummary{Lost: lost}}}},
+	}}, model.To)
+	if !ok {
+		t.Fatal("not located")
+	}
+	return l.Findings()
+}
+
+// TestSlowReceiver: what a socket that nobody reads drops is counted exactly,
+// and the diagnosis finds it.
+func TestSlowReceiver(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	up(t, "lo")
+	for _, c := range []struct {
+		address string
+		of      string
+	}{{"127.0.0.1:0", ""}, {"[::1]:0", ipv6}} {
+		r, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(c.address)))
+		if err != nil {
+			t.Logf("%s: %v", c.address, err)
+			continue
+		}
+		if err := r.SetReadBuffer(20000); err != nil {
+			t.Fatal(err)
+		}
+		w := watching(t, "lo")
+		before := reading(t, w)
+		const n = 500
+		if taken := send(t, r.LocalAddr().(*net.UDPAddr).AddrPort(), n, 1000); taken != n {
+			t.Fatalf("%d of %d sent", taken, n)
+		}
+		after := reading(t, w)
+		kept := drain(t, r)
+		moved := Delta(before, after)
+		if got := find(moved, "udp_receive_buffer_errors", c.of); got != int64(n-kept) || kept == 0 || kept == n {
+			t.Errorf("%s: %d dropped at the socket, and %d of %d were kept", c.address, got, kept, n)
+		}
+		if got := find(moved, "udp_out_datagrams", c.of); got != n {
+			t.Errorf("%s: %d datagrams sent, want %d", c.address, got, n)
+		}
+		if got := find(moved, "nic_rx_packets", "lo"); got < n {
+			t.Errorf("%s: lo received %d packets, want at least %d", c.address, got, n)
+		}
+		if f := loss(t, int64(n-kept), moved, moved); len(f) != 1 || f[0].Limit != "socket buffer" || f[0].Host != model.Far {
+			t.Errorf("%s: %+v", c.address, f)
+		}
+	}
+}
+
+// TestTrainsCountOnce holds what the diagnosis says of joined datagrams against
+// the kernel: a train that a socket drops whole is one drop.
+func TestTrainsCountOnce(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	up(t, "lo")
+	const trains, each, size = 40, 40, 1000
+	for _, joined := range []bool{false, true} {
+		r, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := net.DialUDP("udp", nil, r.LocalAddr().(*net.UDPAddr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(r.SetReadBuffer(200000), option(s, unix.UDP_SEGMENT, size)); err != nil {
+			t.Skipf("this kernel has no trains: %v", err)
+		}
+		if joined {
+			if err := option(r, unix.UDP_GRO, 1); err != nil {
+				t.Skipf("this kernel joins nothing: %v", err)
+			}
+		}
+		w := watching(t, "lo")
+		before := reading(t, w)
+		for range trains {
+			if _, err := s.Write(make([]byte, each*size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		moved := Delta(before, reading(t, w))
+		kept := drain(t, r) // datagrams, or trains
+		want := int64(trains*each - kept)
+		if joined {
+			want = int64(trains - kept)
+		}
+		if got := find(moved, "udp_receive_buffer_errors", ""); got != want || got == 0 {
+			t.Errorf("joined %v: %d drops counted, want %d", joined, got, want)
+		}
+		if got := find(moved, "udp_out_datagrams", ""); got != trains {
+			t.Errorf("joined %v: %d sent, want %d trains", joined, got, trains)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// option sets an option of UDP.
+func option(c *net.UDPConn, name, value int) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = unix.SetsockoptInt(int(fd), unix.SOL_UDP, name, value) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// drain reads what is there and returns how many datagrams it was.
+func drain(t *testing.T, r *net.UDPConn) int {
+	t.Helper()
+	raw, err := r.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	if err := raw.Control(func(fd uintptr) {
+		buf := make([]byte, 1<<16)
+		for {
+			if _, _, err := unix.Recvfrom(int(fd), buf, unix.MSG_DONTWAIT); err != nil {
+				return
+			}
+			kept++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// wire makes a veth pair whose near end has 192.0.2.1 and knows the neighbour
+// 192.0.2.2, and nothing else to say.
+func wire(t *testing.T) netlink.Link {
+	t.Helper()
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "wa", MTU: 1500, TxQLen: 1000}, PeerName: "wb"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"wa", "wb"} {
+		// No neighbour discovery between the lines. Without IPv6 there is none.
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Log(err)
+		}
+	}
+	up(t, "wb")
+	near := up(t, "wa")
+	a, err := netlink.ParseAddr("192.0.2.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.AddrAdd(near, a); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.NeighAdd(&netlink.Neigh{
+		LinkIndex: near.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IPv4(192, 0, 2, 2), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return near
+}
+
+// TestFullQueue: what the queueing discipline drops is counted exactly, the IP
+// layer counts the same packets once more, and the diagnosis counts them once.
+func TestFullQueue(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	near := wire(t)
+	const tick = 64 * time.Nanosecond // of the kernel's packet scheduler (include/net/pkt_sched.h PSCHED_SHIFT)
+	bucket := &netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       1000, Limit: 6000, // bytes: a second for a datagram, and some may wait
+		Buffer: 3 * uint32(time.Second/tick),
+	}
+	if err := netlink.QdiscAdd(bucket); errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skipf("this kernel has no tbf: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	w := watching(t, "wa")
+	before := reading(t, w)
+	const n, size, frame = 100, 958, 1000
+	send(t, netip.MustParseAddrPort("192.0.2.2:9"), n, size)
+	after := reading(t, w)
+	moved := Delta(before, after)
+	dropped, sent := find(moved, "qdisc_dropped", "wa"), find(moved, "nic_tx_packets", "wa")
+	waiting := int64(after.qdisc.backlog) / frame
+	if dropped+sent+waiting != n || dropped < n/2 || waiting == 0 {
+		t.Errorf("of %d, %d were dropped, %d sent, %d wait", n, dropped, sent, waiting)
+	}
+	if got := find(moved, "ip_out_discards", ""); got != dropped {
+		t.Errorf("the IP layer counts %d, the queue %d", got, dropped)
+	}
+	if f := loss(t, dropped, moved, nil); len(f) != 1 || f[0].Limit != "sender's queue" || f[0].Share.Or(0) != 1 {
+		t.Errorf("%+v", f)
+	}
+	if v, ok := sample(Samples(model.Near, before, after, 0, time.Second), qdiscBacklog, "wa"); !ok || v != float64(after.qdisc.backlog) {
+		t.Errorf("backlog %v, %v", v, ok)
+	}
+	// Another one in its place begins at 0.
+	if err := netlink.QdiscReplace(&netlink.GenericQdisc{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: near.Attrs().Index, Handle: netlink.MakeHandle(2, 0), Parent: netlink.HANDLE_ROOT}, QdiscType: "pfifo",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if moved := Delta(before, reading(t, w)); find(moved, "qdisc_dropped", "wa") != 0 || find(moved, countersRead, "qdisc") != 0 {
+		t.Errorf("two disciplines were compared: %+v", moved)
+	}
+}
