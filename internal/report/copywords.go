@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"linerate/internal/core/bottleneck"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// copyLabel names a setting by where the bytes come from and go to.
+func copyLabel(set model.Setting) string {
+	from, to := knobOf(set, "copy.source", "memory"), knobOf(set, "copy.sink", "memory")
+	switch knobOf(set, "copy.mode", model.CopyFiles) {
+	case model.CopyFiles:
+		return from + " -> " + to
+	case model.CopyNetwork:
+		return "network alone"
+	case model.CopyRead:
+		return "reading " + from + " alone"
+	case model.CopyWrite:
+		return "writing " + to + " alone"
+	case model.CopyMemory:
+		return "memory alone"
+	default:
+		return set.Name
+	}
+}
+
+// partText names a part of a copy as what takes time.
+func (c CopyDirection) partText(name string) string {
+	switch name {
+	case bottleneck.Network:
+		return "the network"
+	case bottleneck.Read:
+		return "reading at " + c.Sender
+	case bottleneck.Write:
+		return "writing at " + c.Receiver
+	case bottleneck.Memory:
+		return "copying in memory"
+	default:
+		return name
+	}
+}
+
+// limitText says what holds a copy back, with the evidence.
+func (b *builder) limitText(c CopyDirection, l bottleneck.Limit) string {
+	text := b.verdictText(c, l)
+	if l.FullCore != "" && l.Verdict != bottleneck.NotMeasured {
+		text += fmt.Sprintf("; %s used a whole core, which can be the limit itself", b.name(l.FullCore))
+	}
+	return text
+}
+
+func (b *builder) verdictText(c CopyDirection, l bottleneck.Limit) string {
+	switch l.Verdict {
+	case bottleneck.NotMeasured:
+		return "not known, without a measurement of " + joinAnd(c.partTexts(l.Missing)) + " alone"
+	case bottleneck.OnePart:
+		return "limited by " + c.partText(l.Parts[0].Name) + ", " + alone(l.Parts[0]) + linkText(l)
+	case bottleneck.SeveralOf:
+		names := append([]string{l.Parts[0].Name}, l.Tied...)
+		return "limited by " + joinAnd(c.partTexts(names)) + ", which cannot be told apart: " + alone(l.Parts[0])
+	case bottleneck.Turns:
+		return fmt.Sprintf("%s, as if its parts took turns (%s predicted): they share something, a bus, a controller or a processor, or wait for each other; most of the time goes into %s (%s)",
+			below(l), l.InTurn, c.partText(l.Parts[0].Name), FormatShare(l.Parts[0].Share))
+	case bottleneck.Partly:
+		return fmt.Sprintf("%s: its parts overlap only in part; most of the time goes into %s", below(l), c.partText(l.Parts[0].Name))
+	case bottleneck.Unexplained:
+		return fmt.Sprintf("%s, and less than the %s of parts that take turns: something else holds it back, that no part alone shows", below(l), l.InTurn)
+	case bottleneck.Faster:
+		return fmt.Sprintf("faster than %s alone (%s): a cache took part, so that this says nothing of the disk",
+			c.partText(l.Parts[0].Name), l.Parts[0].Rate)
+	default:
+		return cannotTell(c, l)
+	}
+}
+
+// cannotTell says why nothing can be said.
+func cannotTell(c CopyDirection, l bottleneck.Limit) string {
+	switch l.Blocks {
+	case 0:
+		return "cannot tell: no block holds the copy and all its parts"
+	case 1:
+		return fmt.Sprintf("cannot tell from one run of each; slowest alone was %s with %s", c.partText(l.Parts[0].Name), l.Parts[0].Rate)
+	}
+	return fmt.Sprintf("cannot tell: the runs vary too much. It reached %s to %s of its slowest part, %s",
+		FormatShare(l.Low), FormatShare(l.High), c.partText(l.Parts[0].Name))
+}
+
+// alone gives the rate of a part.
+func alone(p bottleneck.Part) string { return "which alone does " + p.Rate.String() }
+
+// below says how far a copy stays behind its slowest part.
+func below(l bottleneck.Limit) string {
+	return fmt.Sprintf("reaches %s of its slowest part", FormatShare(float64(l.Rate)/float64(max(l.Overlap, units.BitRate(1)))))
+}
+
+// linkText tells how much of the link a network has used that limits.
+func linkText(l bottleneck.Limit) string {
+	share, known := l.Link.Get()
+	switch {
+	case l.Parts[0].Name != bottleneck.Network || !known:
+		return ""
+	case share >= nearLink:
+		return fmt.Sprintf(": %s of what the link can carry", FormatShare(share))
+	}
+	return fmt.Sprintf(": only %s of what the link can carry, so that not the link but a host, a card, a bus or a setting is what limits the network", FormatShare(share))
+}
+
+func (c CopyDirection) partTexts(names []string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, c.partText(n))
+	}
+	return out
+}
+
+// joinAnd joins words: "a", "a and b", "a, b and c".
+func joinAnd(words []string) string {
+	n := len(words)
+	if n < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+}

@@ -1,0 +1,51 @@
+package term_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"linerate/internal/core/bottleneck"
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
+	"linerate/internal/report/term"
+)
+
+func renderCopy(t *testing.T, s model.Session, o term.Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := term.RenderCopy(&b, report.BuildCopy(s), o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestCopyGolden(t *testing.T) {
+	s := reporttest.CopySession(4, map[string]float64{
+		bottleneck.MemoryToMemory: 933e6, bottleneck.MemoryToDisk: 398e6, bottleneck.DiskToMemory: 610e6, bottleneck.DiskToDisk: 192e6,
+		bottleneck.Network: 935e6, bottleneck.Read: 614e6, bottleneck.Write: 400e6, bottleneck.Memory: 41e9,
+	})
+	s.Runs[0].Warnings = []string{"nas: memory is memory of the process and no file"}
+	for suffix, o := range map[string]term.Options{"": {}, "-wide": {Width: 120}, "-color": {Color: true}} {
+		t.Run("parts"+suffix, func(t *testing.T) { golden(t, "copyparts"+suffix, renderCopy(t, s, o)) })
+	}
+}
+
+// TestCopyLooks: whatever the hosts call themselves, nothing steers the
+// terminal, and plain text fits.
+func TestCopyLooks(t *testing.T) {
+	s := reporttest.CopySession(2, map[string]float64{bottleneck.MemoryToMemory: 1e9, bottleneck.Network: 1e9, bottleneck.Memory: 1e10})
+	s.Hosts[1].Name = "n\x1b[2Jas"
+	s.Runs[0].Ends[0].Waiting = "\x07bell"
+	text := renderCopy(t, s, term.Options{ASCII: true})
+	for line := range strings.Lines(text) {
+		if strings.ContainsAny(line, "\x1b\x07") {
+			t.Errorf("line %q steers", line)
+		}
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > term.DefaultWidth {
+			t.Errorf("line %q is too long", line)
+		}
+	}
+}
