@@ -86,6 +86,7 @@ func TestSenderEndsEarly(t *testing.T) {
 			}
 			await(t, far.done, "receiver")
 			await(t, far.Measured(), "measured")
+			await(t, near.done, "sender")
 			if far.err != nil || !warned(far, "the peer ended it") {
 				t.Errorf("error %v, warnings %q", far.err, far.report.Warnings)
 			}

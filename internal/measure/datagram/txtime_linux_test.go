@@ -1,0 +1,159 @@
+package datagram
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func TestEgressAndQueues(t *testing.T) {
+	home := netip.MustParseAddr("127.0.0.1")
+	link, err := egress(home, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Skip("no interface called lo")
+	}
+	if int(link) != lo.Index {
+		t.Errorf("127.0.0.1 is reached through %d, want %d", link, lo.Index)
+	}
+	queues, err := queuesOf(link)
+	if err != nil || len(queues) == 0 || queues[0].kind == "" {
+		t.Errorf("queues %+v, %v", queues, err)
+	}
+}
+
+// TestKernelPacing asks for it through queues that cannot and, where this
+// kernel has one, through fq.
+func TestKernelPacing(t *testing.T) {
+	near, far := veth(t)
+	attempt := func() (*Sender, error) {
+		a, b := connected(t, "udp4", "10.78.0.2", near.do, far.do)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Attach(a, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		var s *Sender
+		err = near.do(func() (err error) {
+			s, err = NewSender(c, SenderOptions{Size: 1000, Gap: 1e6, Pacing: ByKernel})
+			return err
+		})
+		return s, err
+	}
+	if _, err := attempt(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "noqueue") {
+		t.Errorf("without a queue: %v", err)
+	}
+	err := near.do(func() error {
+		l, err := netlink.LinkByName("v0")
+		if err != nil {
+			return err
+		}
+		return netlink.QdiscReplace(&netlink.Fq{QdiscAttrs: netlink.QdiscAttrs{
+			LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT,
+		}})
+	})
+	if err != nil {
+		t.Skipf("this kernel has no fq: %v", err)
+	}
+	s, err := attempt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Pacing() != "kernel: fq" {
+		t.Errorf("pacing %q", s.Pacing())
+	}
+}
+
+// TestDepartures sends with departure times over loopback, which has no queue
+// that would look at them: the kernel takes them, and the rate is right because
+// they are handed over little ahead.
+func TestDepartures(t *testing.T) {
+	a, b := loopback(t, "udp4")
+	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 1000, Gap: 100_000}, limits{time: 300 * time.Millisecond})
+	if err := f.a.socket.(*native).takeDepartures(); err != nil {
+		t.Skip(err)
+	}
+	f.send.times = make([]int64, f.send.slots)
+	f.run()
+	sent := f.send.Sent.Load()
+	// 3000 in 0.3 s, and those of the lead.
+	if f.sendErr != nil || f.tally.Received != sent || sent > 3000+leadSlots || sent < 1500 {
+		t.Errorf("sent %d, received %d, %v", sent, f.tally.Received, f.sendErr)
+	}
+	if f.send.Refused.Load() != 0 {
+		t.Errorf("%d refused", f.send.Refused.Load())
+	}
+}
+
+func TestLeaf(t *testing.T) {
+	for name, c := range map[string]struct {
+		queues []queue
+		want   string
+	}{
+		"none":     {nil, "none"},
+		"root":     {[]queue{{kind: "fq", parent: rootParent}}, "fq"},
+		"mq":       {[]queue{{kind: "mq", handle: 1 << 16, parent: rootParent}, {kind: "fq", parent: 1<<16 | 1}, {kind: "fq", parent: 1<<16 | 2}}, "fq"},
+		"mixed":    {[]queue{{kind: "mq", parent: rootParent}, {kind: "fq", parent: 1}, {kind: "pfifo", parent: 2}}, "mixed"},
+		"ingress":  {[]queue{{kind: "ingress", parent: 0xfffffff1}, {kind: "fq", parent: rootParent}}, "fq"},
+		"classful": {[]queue{{kind: "htb", handle: 1 << 16, parent: rootParent}, {kind: "fq", parent: 1<<16 | 1}}, "htb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := leaf(c.queues); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// qdiscMessage is a message about a queue as the kernel sends it.
+func qdiscMessage(q queue) []byte {
+	b := make([]byte, queueHeader)
+	binary.NativeEndian.PutUint32(b[4:], uint32(q.link))
+	binary.NativeEndian.PutUint32(b[8:], q.handle)
+	binary.NativeEndian.PutUint32(b[12:], q.parent)
+	b = appendAttribute(b, attributeKind, append([]byte(q.kind), 0))
+	m := make([]byte, messageHeader)
+	binary.NativeEndian.PutUint32(m, uint32(messageHeader+len(b)))
+	binary.NativeEndian.PutUint16(m[4:], unix.RTM_NEWQDISC)
+	return append(m, b...)
+}
+
+func FuzzNetlink(f *testing.F) {
+	want := queue{link: 2, handle: 1 << 16, parent: rootParent, kind: "fq_codel"}
+	f.Add(qdiscMessage(want))
+	f.Add(append(qdiscMessage(want), qdiscMessage(want)...))
+	f.Add([]byte{16, 0, 0, 0, unix.NLMSG_DONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{20, 0, 0, 0, unix.NLMSG_ERROR, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		_, _ = eachMessage(b, func(_ uint16, body []byte) {
+			parseRoute(body)
+			parseQueue(body)
+		})
+	})
+}
+
+func TestParseQueue(t *testing.T) {
+	want := queue{link: 2, handle: 1 << 16, parent: rootParent, kind: "fq_codel"}
+	var got []queue
+	more, err := eachMessage(append(qdiscMessage(want), qdiscMessage(want)...), func(_ uint16, b []byte) {
+		if q, ok := parseQueue(b); ok {
+			got = append(got, q)
+		}
+	})
+	if err != nil || !more || len(got) != 2 || got[0] != want {
+		t.Errorf("got %+v, %t, %v", got, more, err)
+	}
+}
