@@ -52,18 +52,19 @@ func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(con
 // udpOpener returns the function by which r's engine opens its UDP sockets, with
 // open for the connection over which both ends agree that they stand.
 func (a *agent) udpOpener(r *run, p session.Preparation, open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int) ([]*net.UDPConn, error) {
-	used := false
+	next := 0 // index of the first socket of the next call
 	return func(ctx context.Context, n int) ([]*net.UDPConn, error) {
-		if used || n < 1 || n > data.MaxSockets {
-			return nil, fmt.Errorf("open %d UDP sockets: once in a run, 1 to %d", n, data.MaxSockets)
+		if n < 1 || next+n > data.MaxSockets {
+			return nil, fmt.Errorf("open %d UDP sockets: 1 to %d in a run", n, data.MaxSockets)
 		}
-		used = true
+		first := next
+		next += n
 		ctx, cancel := context.WithTimeout(ctx, a.Config.Prepare)
 		defer cancel()
 		var sockets *data.Sockets
 		if p.Connect == "" {
 			var err error
-			if sockets, err = a.Data.OpenUDP(ctx, p.Token, n); err != nil {
+			if sockets, err = a.Data.OpenUDP(ctx, p.Token, first, n); err != nil {
 				return nil, err
 			}
 			defer func() { _ = sockets.Close() }() // what was not taken
@@ -80,7 +81,7 @@ func (a *agent) udpOpener(r *run, p session.Preparation, open func(context.Conte
 		if err != nil {
 			return nil, fmt.Errorf("open UDP sockets: %w", err)
 		}
-		return data.DialUDP(ctx, rendezvous.Conns[0], host, p.Token, n)
+		return data.DialUDP(ctx, rendezvous.Conns[0], host, p.Token, first, n)
 	}
 }
 

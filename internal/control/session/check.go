@@ -126,7 +126,7 @@ func (c *check) flow(f model.Flow) {
 	c.duration("duration", int64(f.Duration), 0, MaxDuration)
 	c.duration("omit", int64(f.Omit), 0, MaxDuration)
 	c.atMost("bytes", int64(f.Bytes), maxBytes)
-	c.that(f.Duration > 0 || f.Bytes > 0 || f.Sweep != nil, "the flow has neither a duration nor a number of bytes nor sizes")
+	c.that(f.Duration > 0 || f.Bytes > 0 || f.Sweep != nil || f.Copy != nil, "the flow has neither a duration nor a number of bytes nor sizes")
 	if f.Interval != 0 {
 		c.duration("interval", int64(f.Interval), MinInterval, MaxDuration)
 	}

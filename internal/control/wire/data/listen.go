@@ -26,8 +26,9 @@ type Source interface {
 	// Open accepts TCP connections. o are the options of the run's first ones, for
 	// ports whose options can be set before the handshake.
 	Open(ctx context.Context, token Token, most int, o engine.SocketOptions) (Port, error)
-	// OpenUDP accepts n UDP sockets. The caller calls Take or Close.
-	OpenUDP(ctx context.Context, token Token, n int) (*Sockets, error)
+	// OpenUDP accepts the run's UDP sockets first…first+n-1. The caller calls Take
+	// or Close.
+	OpenUDP(ctx context.Context, token Token, first, n int) (*Sockets, error)
 }
 
 // Ephemeral opens a port of its own for every run, on all addresses, and closes
@@ -70,12 +71,12 @@ func (s Ephemeral) Open(ctx context.Context, token Token, most int, o engine.Soc
 }
 
 // OpenUDP listens on a free port.
-func (s Ephemeral) OpenUDP(ctx context.Context, token Token, n int) (*Sockets, error) {
+func (s Ephemeral) OpenUDP(ctx context.Context, token Token, first, n int) (*Sockets, error) {
 	r, err := ListenUDP(ctx, net.JoinHostPort(s.Host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	sockets, err := r.Expect(token, n)
+	sockets, err := r.Expect(token, first, n)
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -154,9 +155,9 @@ func (s Shared) Open(_ context.Context, token Token, most int, _ engine.SocketOp
 }
 
 // OpenUDP expects greetings at the UDP router.
-func (s Shared) OpenUDP(_ context.Context, token Token, n int) (*Sockets, error) {
+func (s Shared) OpenUDP(_ context.Context, token Token, first, n int) (*Sockets, error) {
 	if s.UDP == nil {
 		return nil, fmt.Errorf("accept UDP sockets: this server has no UDP port: %w", errors.ErrUnsupported)
 	}
-	return s.UDP.Expect(token, n)
+	return s.UDP.Expect(token, first, n)
 }

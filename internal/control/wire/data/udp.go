@@ -63,9 +63,9 @@ func answer(token Token, index int) []byte {
 	return append([]byte(answering), sum[:]...)
 }
 
-// DialUDP opens n connected UDP sockets with the acceptor at host, whose part is
-// Sockets.Take, over the rendezvous.
-func DialUDP(ctx context.Context, rendezvous *net.TCPConn, host string, token Token, n int) ([]*net.UDPConn, error) {
+// DialUDP opens the run's UDP sockets first…first+n-1, connected with the acceptor
+// at host, whose part is Sockets.Take, over the rendezvous.
+func DialUDP(ctx context.Context, rendezvous *net.TCPConn, host string, token Token, first, n int) ([]*net.UDPConn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { _ = rendezvous.SetDeadline(time.Unix(1, 0)) })()
@@ -82,7 +82,7 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, host string, token To
 	var all sync.WaitGroup
 	for i := range conns {
 		all.Go(func() {
-			c, err := dialOne(ctx, to, token, i)
+			c, err := dialOne(ctx, to, token, first+i)
 			if err != nil {
 				cancel(err) // the first error is the one that counts
 			}
@@ -237,6 +237,7 @@ type Sockets struct {
 	router  *UDPRouter
 	own     bool // the router serves this run only
 	token   Token
+	first   int // index of conns[0]
 	running sync.WaitGroup
 	ended   sync.Once
 
@@ -245,13 +246,13 @@ type Sockets struct {
 	over  bool
 }
 
-// Expect makes r answer n sockets of the run with that token, until Take
-// returned or Close.
-func (r *UDPRouter) Expect(token Token, n int) (*Sockets, error) {
-	if n < 1 || n > MaxSockets {
+// Expect makes r answer the sockets first…first+n-1 of the run with that token,
+// until Take returned or Close.
+func (r *UDPRouter) Expect(token Token, first, n int) (*Sockets, error) {
+	if n < 1 || first < 0 || first+n > MaxSockets {
 		return nil, fmt.Errorf("expect %d UDP sockets: 1 to %d are possible", n, MaxSockets)
 	}
-	s := &Sockets{router: r, token: token, conns: make([]*net.UDPConn, n)}
+	s := &Sockets{router: r, token: token, first: first, conns: make([]*net.UDPConn, n)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting = append(r.waiting, s)
@@ -262,14 +263,15 @@ func (r *UDPRouter) Expect(token Token, n int) (*Sockets, error) {
 func (s *Sockets) greeted(index int, from netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || index >= len(s.conns) || s.conns[index] != nil {
+	i := index - s.first
+	if s.over || i < 0 || i >= len(s.conns) || s.conns[i] != nil {
 		return
 	}
 	c, err := s.router.connect(from)
 	if err != nil {
 		return // the connector greets again, and gives up in the end
 	}
-	s.conns[index] = c
+	s.conns[i] = c
 	s.running.Go(func() { s.answerAll(c, index) })
 }
 

@@ -46,7 +46,7 @@ func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
 	errs := make(chan error, 1)
 	go func() {
 		var err error
-		near, err = DialUDP(t.Context(), connector, "127.0.0.1", k, n)
+		near, err = DialUDP(t.Context(), connector, "127.0.0.1", k, 3, n)
 		errs <- err
 	}()
 	far, err := s.Take(t.Context(), acceptor)
@@ -82,7 +82,7 @@ func exchange(t *testing.T, from, to *net.UDPConn, word string) {
 func TestSocketsComeInOrder(t *testing.T) {
 	const n = 20
 	k, r := token(t), router(t)
-	s, err := r.Expect(k, n)
+	s, err := r.Expect(k, 3, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +96,12 @@ func TestSocketsComeInOrder(t *testing.T) {
 // Two runs share the router's port and do not mix.
 func TestRunsShareAPort(t *testing.T) {
 	k1, k2, r := token(t), token(t), router(t)
-	s1, err := r.Expect(k1, 2)
+	s1, err := r.Expect(k1, 3, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	near1, far1 := open(t, s1, k1, 2)
-	s2, err := r.Expect(k2, 2)
+	s2, err := r.Expect(k2, 3, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestRunsShareAPort(t *testing.T) {
 
 func TestEphemeralSockets(t *testing.T) {
 	k := token(t)
-	s, err := Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 1)
+	s, err := Ephemeral{Host: "127.0.0.1"}.OpenUDP(t.Context(), k, 3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestEphemeralSockets(t *testing.T) {
 // Greetings of strangers open nothing, and are not answered.
 func TestStrangersAreNotAnswered(t *testing.T) {
 	k, r := token(t), router(t)
-	s, err := r.Expect(k, 1)
+	s, err := r.Expect(k, 3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	good := greet(k, 0)
-	for _, b := range [][]byte{nil, good[:20], append(good[:len(good):len(good)], 0), greet(other, 0), greet(k, 1), greet(k, 65535)} {
+	good := greet(k, 3)
+	for _, b := range [][]byte{nil, good[:20], append(good[:len(good):len(good)], 0), greet(other, 3), greet(k, 2), greet(k, 4), greet(k, 65535)} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -170,10 +170,10 @@ func TestNoUDPThrough(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := DialUDP(ctx, connector, "127.0.0.1", k, 3); err == nil || !strings.Contains(err.Error(), "firewall") {
+	if _, err := DialUDP(ctx, connector, "127.0.0.1", k, 3, 3); err == nil || !strings.Contains(err.Error(), "firewall") {
 		t.Errorf("got %v", err)
 	}
-	s, err := router(t).Expect(k, 1)
+	s, err := router(t).Expect(k, 3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
