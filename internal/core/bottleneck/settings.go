@@ -32,7 +32,7 @@ const (
 )
 
 // inMemory reports whether a source or sink is no disk.
-func inMemory(place string) bool { return place == "" || place == "memory" }
+func inMemory(place string) bool { return place == "" || place == model.CopyInMemory }
 
 // Settings returns the settings that tell what limits copies from source at the
 // sender to sink at the receiver, which are what model.Copy takes: all eight
@@ -43,7 +43,7 @@ func Settings(source, sink string) []model.Setting {
 			{Knob: modeKnob, Value: mode}, {Knob: sourceKnob, Value: from}, {Knob: sinkKnob, Value: to},
 		}}
 	}
-	const memory = "memory"
+	const memory = model.CopyInMemory
 	out := []model.Setting{set(MemoryToMemory, model.CopyFiles, memory, memory)}
 	if !inMemory(sink) {
 		out = append(out, set(MemoryToDisk, model.CopyFiles, memory, sink))

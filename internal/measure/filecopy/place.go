@@ -9,13 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-)
-
-// The names of places that are no paths.
-const (
-	memoryPlace = "memory"
-	diskPlace   = "disk"
 )
 
 const (
@@ -94,9 +89,9 @@ func (p place) suggest() (int64, error) {
 // to fit where there is a choice, sink says that it will be written.
 func (e *Engine) find(name string, need int64, sink bool) (place, error) {
 	switch name {
-	case memoryPlace, "":
+	case model.CopyInMemory, "":
 		return findMemory(need), nil
-	case diskPlace:
+	case model.CopyOnDisk:
 		return e.findDisk(need)
 	}
 	if !e.options.NamedPaths {
