@@ -222,6 +222,11 @@ func (b *builder) findings() []Finding {
 		if v, ok := f.Share.Get(); ok {
 			share = fmt.Sprintf(" (%s of the time)", FormatShare(v))
 		}
+		if f.Loss {
+			g.Text = fmt.Sprintf("%s: %s", b.label(f.Direction), f.Evidence)
+			out = append(out, g)
+			continue
+		}
 		g.Text = fmt.Sprintf("%s: %s%s", b.label(f.Direction), limitPhrase(f.Limit, g.Host), share)
 		if f.Evidence != "" {
 			g.Text += ": " + f.Evidence

@@ -93,7 +93,7 @@ func (l UDPLoss) Findings() []model.Finding {
 
 func (l UDPLoss) finding(d Drops, n int64) model.Finding {
 	a := adviceFor(d.Place)
-	f := model.Finding{Rule: a.rule, Direction: l.Direction, Host: d.Host, Limit: a.limit, Knobs: a.knobs}
+	f := model.Finding{Rule: a.rule, Direction: l.Direction, Host: d.Host, Limit: a.limit, Knobs: a.knobs, Loss: true}
 	switch {
 	case d.Outside:
 		f.Share = fact.Unknown[float64]("these datagrams were never sent")

@@ -276,6 +276,7 @@ type Finding struct {
 	Share     fact.Of[float64]       `json:"share"`           // of busy time, 0…1
 	Implied   fact.Of[units.BitRate] `json:"implied"`         // the rate that the limit allows
 	Knobs     []KnobID               `json:"knobs,omitempty"` // that could help
+	Loss      bool                   `json:"loss,omitempty"`  // about lost datagrams: Share is of these, and Evidence the whole sentence
 }
 
 // Outcome is a verdict's word. Only package analysis chooses one.

@@ -45,6 +45,9 @@ func datagramTest() Case {
 		{Name: "loaded tcp", Direction: model.To, Times: times(1500*time.Microsecond, 399), Sent: 400},
 	}
 	near.Values = []model.Value{{Direction: model.To, Metric: model.LatencyP50, Value: 0.0014}}
+	c.Session.Findings = []model.Finding{{Rule: "B17", Direction: model.To, Host: model.Far, Limit: "socket buffer", Loss: true,
+		Share: fact.Known(1.0, "snmp"), Knobs: []model.KnobID{"window"},
+		Evidence: "1019 of 1019 lost datagrams found the receiving socket's buffer full: the program did not read in time"}}
 	far.Counters = []model.Counter{{Name: "udp_receive_buffer_errors", Value: 1019}, {Name: "nic_rx_missed", Of: "eth0", Value: 3}}
 	c.Samples[1] = append(c.Samples[1], model.Sample{Host: model.Far, Metric: "cpu_busy", Of: "cpu1", Length: time.Second, Value: 0.93})
 	return c
