@@ -1,0 +1,295 @@
+package loaded
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+)
+
+// step says where the near end is in its run.
+type step int
+
+const (
+	quietly    step = iota // probing without load
+	announced              // the far end was told to begin the load
+	warm                   // the load warms up
+	window                 // the measured window
+	collecting             // nothing more is probed, but answers may come
+	done
+)
+
+// collectStep is how often it is looked whether all answers are there.
+const collectStep = 10 * time.Millisecond
+
+// nearRun is the run of the end that probes.
+type nearRun struct {
+	*run
+	probes *prober
+	step   step
+	opened time.Duration // edges of the measured window
+	shut   time.Duration
+	prev   time.Duration // end of the last interval
+	cut    string        // why the probing ended before its time
+}
+
+// near is the run of the end that probes.
+func (r *run) near(ctx context.Context) (model.EndReport, error) {
+	if err := r.awaitReady(ctx); err != nil {
+		return model.EndReport{}, fmt.Errorf("wait for the far end: %w", err)
+	}
+	n := &nearRun{run: r, probes: newProber(r.test)}
+	n.probes.begin()
+	r.start = n.probes.start
+	if idle(r.spec) == 0 {
+		n.announce(ctx)
+	}
+	n.follow(ctx)
+	n.drain()
+	n.probes.end()
+	return n.report()
+}
+
+// awaitReady waits until the far end sends back.
+func (r *run) awaitReady(ctx context.Context) error {
+	if err := r.tcp.SetReadDeadline(time.Now().Add(r.engine.grace)); err != nil {
+		return err
+	}
+	read := make(chan error, 1)
+	var b [1]byte
+	go func() {
+		_, err := io.ReadFull(r.tcp, b[:])
+		read <- err
+	}()
+	var why error
+	select {
+	case err := <-read:
+		if err == nil && b[0] != letterReady {
+			err = fmt.Errorf("it says %q instead", b[0])
+		}
+		if err != nil {
+			return err
+		}
+		return r.tcp.SetReadDeadline(time.Time{})
+	case <-r.stop:
+		why = errStopped
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	}
+	r.wake()
+	<-read
+	return why
+}
+
+// receives reports whether this end receives load.
+func (n *nearRun) receives() bool {
+	for _, d := range n.spec.Direction.Parts() {
+		if d.Receiver() == n.host {
+			return true
+		}
+	}
+	return false
+}
+
+// announce tells the far end to begin the load. Who receives begins first: at
+// once here, or there before its answer.
+func (n *nearRun) announce(ctx context.Context) {
+	n.step = announced
+	n.probes.enter(aside)
+	if n.receives() {
+		n.enterLoad(ctx)
+	}
+	if err := n.probes.say(letterLoad); err != nil {
+		n.abort("tell the far end to begin the load: " + err.Error())
+	}
+}
+
+// enterLoad begins the load at this end, where the window's clock starts.
+func (n *nearRun) enterLoad(ctx context.Context) {
+	n.begin(ctx)
+	n.step = warm
+	n.opened = n.began + n.spec.Omit
+}
+
+// next is when something is due, besides what the load does.
+func (n *nearRun) next() time.Duration {
+	next := n.prev + n.spec.Interval
+	switch n.step {
+	case quietly:
+		next = min(next, idle(n.spec))
+	case announced:
+		next = min(next, idle(n.spec)+n.engine.grace)
+	case warm:
+		next = min(next, n.opened)
+	case window:
+		if n.spec.Duration > 0 {
+			next = min(next, n.opened+n.spec.Duration)
+		}
+	case collecting:
+		next = min(next, n.probes.now()+collectStep)
+	case done:
+	}
+	return next
+}
+
+// follow goes through the steps until the load is over too.
+func (n *nearRun) follow(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	ack, gone, stop := n.probes.loadAck, n.probes.gone, n.stop
+	var measured bool
+	for n.step != done || n.outcome != nil && !n.finished {
+		timer.Reset(n.next() - n.probes.now())
+		if measured && n.probed {
+			n.release()
+		}
+		loadMeasured := n.loadMeasured()
+		if measured {
+			loadMeasured = nil
+		}
+		select {
+		case <-timer.C:
+			n.tick(ctx)
+		case <-ack:
+			ack = nil
+			if n.step == announced {
+				n.enterLoad(ctx)
+			}
+		case s, more := <-n.samples:
+			if n.pass(s, more); n.finished {
+				n.loadEnded()
+			}
+		case <-loadMeasured:
+			measured = true
+		case <-gone:
+			gone = nil
+			n.lose()
+		case <-stop:
+			stop = nil
+			n.abort(errStopped.Error())
+		case <-ctx.Done():
+			n.abort(context.Cause(ctx).Error())
+			n.drain()
+		}
+	}
+}
+
+// tick does what is due.
+func (n *nearRun) tick(ctx context.Context) {
+	at := n.probes.now()
+	if at >= n.prev+n.spec.Interval {
+		n.sample(at)
+	}
+	switch {
+	case n.step == quietly && at >= idle(n.spec):
+		n.sample(at)
+		n.announce(ctx)
+	case n.step == announced && at >= idle(n.spec)+n.engine.grace:
+		n.abort("the far end did not begin the load")
+	case n.step == warm && at >= n.opened:
+		n.sample(at)
+		n.probes.enter(loading)
+		n.step = window
+	case n.step == window && n.spec.Duration > 0 && at >= n.opened+n.spec.Duration:
+		n.close(at)
+	case n.step == collecting && !n.probes.waiting():
+		n.finishProbing()
+	}
+}
+
+// close ends the measured window.
+func (n *nearRun) close(at time.Duration) {
+	n.sample(at)
+	n.shut = at
+	n.probes.silence()
+	n.step = collecting
+}
+
+// loadEnded ends the window of a load that ends by itself: with its bytes, or
+// too early.
+func (n *nearRun) loadEnded() {
+	switch {
+	case n.step == window:
+		n.close(n.probes.now())
+	case n.step < window:
+		n.abort("the load ended early")
+	}
+}
+
+// finishProbing tells the far end that everything was probed.
+func (n *nearRun) finishProbing() {
+	// Where it fails the far end is gone, and needs no word.
+	_ = n.probes.say(letterEnd)
+	n.step, n.probed = done, true
+}
+
+// lose notes that the far end's connection ended.
+func (n *nearRun) lose() {
+	if n.step == done {
+		return
+	}
+	n.abort(fmt.Sprintf("%v: %v", errGone, n.probes.reason))
+}
+
+// abort ends the probing, and the load, for the reason why.
+func (n *nearRun) abort(why string) {
+	if n.step < collecting {
+		n.cut = why
+		if n.step == window {
+			n.shut = n.probes.now()
+		}
+		n.sample(n.probes.now())
+	}
+	n.probes.silence()
+	if n.step != done {
+		n.finishProbing()
+	}
+	if n.outcome != nil {
+		n.load.Stop()
+	}
+}
+
+// direction is that of the load, empty where it goes both ways.
+func (n *nearRun) direction() model.Direction {
+	if n.spec.Direction == model.Both {
+		return ""
+	}
+	return n.spec.Direction
+}
+
+// sample ends the present interval and emits its samples: of datagrams where
+// they are answered, else of TCP. Slivers at an edge say little.
+func (n *nearRun) sample(at time.Duration) {
+	start, length := n.prev, at-n.prev
+	n.prev = at
+	udp, tcp := n.probes.udps.turn(), n.probes.tcps.turn()
+	h := tcp
+	if udp.Count() > 0 {
+		h = udp
+	}
+	if length < n.spec.Interval/10 || h.Count() == 0 {
+		return
+	}
+	n.emit(n.quantiles(h, start, length))
+}
+
+// quantiles are the samples of one interval.
+func (n *nearRun) quantiles(h *hist.Histogram, start, length time.Duration) []model.Sample {
+	metrics := [2]model.Metric{model.LatencyP50, model.LatencyP99}
+	if n.step < warm {
+		metrics = [2]model.Metric{model.IdleP50, model.IdleP99}
+	}
+	var out []model.Sample
+	for i, q := range []float64{0.5, 0.99} {
+		if v, known := h.Quantile(q).Get(); known {
+			out = append(out, model.Sample{
+				Host: n.host, Direction: n.direction(), Metric: metrics[i], Value: v.Seconds(),
+				Start: start, Length: length, Omitted: n.step == warm,
+			})
+		}
+	}
+	return out
+}

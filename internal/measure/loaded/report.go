@@ -1,0 +1,111 @@
+package loaded
+
+import (
+	"errors"
+	"fmt"
+
+	"linerate/internal/core/model"
+)
+
+// kind is one kind of probes and what became of them.
+type kind struct {
+	name   string
+	idle   series
+	loaded series
+}
+
+// report puts together what the near end says, or why there is no result.
+func (n *nearRun) report() (model.EndReport, error) {
+	if n.outcome == nil {
+		return model.EndReport{}, fmt.Errorf("probe without load: %s", n.cut)
+	}
+	out := n.result.report
+	warnings := append([]string(nil), n.warnings...)
+	kinds := []kind{
+		{name: "udp", idle: n.probes.udps.of(idling), loaded: n.probes.udps.of(loading)},
+		{name: "tcp", idle: n.probes.tcps.of(idling), loaded: n.probes.tcps.of(loading)},
+	}
+	out.Latencies = append(out.Latencies, n.latencies(kinds)...)
+	chosen := kinds[0]
+	if !chosen.usable() {
+		if n.udp != nil {
+			warnings = append(warnings, "most UDP probes were not answered: latencies are those of TCP's")
+		}
+		chosen = kinds[1]
+	}
+	out.Values = append(out.Values, n.values(chosen)...)
+	if n.cut != "" {
+		warnings = append(warnings, "probing ended early: "+n.cut)
+	}
+	skipped := n.probes.skipped.Load()
+	if sent := n.sent(kinds); skipped*20 > sent {
+		warnings = append(warnings, fmt.Sprintf("this end was held up: %d probes were not sent, %d were", skipped, sent))
+	}
+	out.Warnings = append(warnings, out.Warnings...)
+	if chosen.loaded.times.Count() == 0 && n.result.err == nil {
+		why := n.cut
+		if why == "" {
+			why = "the far end does not send them back"
+		}
+		return out, errors.New("no probe was answered under load: " + why)
+	}
+	return out, n.result.err
+}
+
+// latencies lists the distributions of all probes that were sent.
+func (n *nearRun) latencies(kinds []kind) []model.Latency {
+	var out []model.Latency
+	add := func(name string, s series) {
+		if s.sent == 0 {
+			return
+		}
+		h := s.times
+		out = append(out, model.Latency{
+			Name: name, Direction: n.spec.Direction, Times: &h, Sent: s.sent, Lost: s.sent - int64(h.Count()),
+		})
+	}
+	for _, k := range kinds {
+		add("idle "+k.name, k.idle)
+	}
+	for _, k := range kinds {
+		add("loaded "+k.name, k.loaded)
+	}
+	return out
+}
+
+// usable reports whether at least half of the probes of each phase came back.
+func (k kind) usable() bool {
+	for _, s := range []series{k.idle, k.loaded} {
+		if int64(s.times.Count())*2 < s.sent {
+			return false
+		}
+	}
+	return k.loaded.sent > 0
+}
+
+// values are the run's numbers, over the probes that came back.
+func (n *nearRun) values(k kind) []model.Value {
+	var out []model.Value
+	for _, v := range []struct {
+		metric model.Metric
+		of     series
+		q      float64
+	}{
+		{model.LatencyP50, k.loaded, 0.5}, {model.LatencyP99, k.loaded, 0.99},
+		{model.IdleP50, k.idle, 0.5}, {model.IdleP99, k.idle, 0.99},
+	} {
+		if t, known := v.of.times.Quantile(v.q).Get(); known {
+			out = append(out, model.Value{Direction: n.direction(), Metric: v.metric, Value: t.Seconds()})
+		}
+	}
+	return out
+}
+
+// sent is how many probes were sent in the phases that count.
+func (n *nearRun) sent(kinds []kind) int64 {
+	var sum int64
+	for _, k := range kinds {
+		sum += k.idle.sent + k.loaded.sent
+	}
+	return sum
+}

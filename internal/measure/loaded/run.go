@@ -1,0 +1,276 @@
+package loaded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// test is one end of one run.
+type test struct {
+	engine   *Engine
+	host     model.Host
+	spec     model.Flow
+	pace     time.Duration // between two probes of a kind
+	cookie   [cookieSize]byte
+	tcp      *net.TCPConn
+	udp      *net.UDPConn // nil where there is none
+	load     engine.Test
+	warnings []string
+
+	over     atomic.Bool   // nobody reads or writes any more
+	stop     chan struct{} // closed by Stop
+	measured chan struct{}
+	returned chan struct{} // closed when Run has returned
+
+	mu      sync.Mutex
+	stopped bool
+	started bool
+	closed  bool
+}
+
+func newTest(e *Engine, h model.Host, f model.Flow, pace time.Duration) *test {
+	return &test{
+		engine: e, host: h, spec: f, pace: pace,
+		stop: make(chan struct{}), measured: make(chan struct{}), returned: make(chan struct{}),
+	}
+}
+
+// Measured implements engine.Test. It is closed when this end of the load has
+// measured and the near end has all its answers.
+func (t *test) Measured() <-chan struct{} { return t.measured }
+
+// Stop implements engine.Test.
+func (t *test) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.stopped {
+		t.stopped = true
+		close(t.stop)
+	}
+}
+
+// Close implements engine.Test. It waits for Run.
+func (t *test) Close() error {
+	t.Stop()
+	t.mu.Lock()
+	t.closed = true
+	started := t.started
+	t.mu.Unlock()
+	if started {
+		<-t.returned
+	}
+	var errs []error
+	if t.tcp != nil {
+		errs = append(errs, closed(t.tcp.Close()))
+	}
+	if t.udp != nil {
+		errs = append(errs, closed(t.udp.Close()))
+	}
+	if t.load != nil {
+		errs = append(errs, t.load.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// wake ends the calls on the probes' connections.
+func (t *test) wake() {
+	// They fail only on closed connections, which nobody waits for.
+	_ = t.tcp.SetDeadline(past)
+	if t.udp != nil {
+		_ = t.udp.SetDeadline(past)
+	}
+}
+
+// Run implements engine.Test. It may be called once.
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
+	t.mu.Lock()
+	if t.started || t.closed {
+		t.mu.Unlock()
+		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	}
+	t.started = true
+	t.mu.Unlock()
+	defer close(t.returned)
+	r := &run{test: t, emit: emit}
+	defer r.release()
+	if t.host == model.Near {
+		return r.near(ctx)
+	}
+	return r.far(ctx)
+}
+
+// run is what an end knows of its run.
+type run struct {
+	*test
+	emit     func([]model.Sample)
+	start    time.Time
+	samples  chan []model.Sample // of the load; nil before and after it
+	outcome  chan outcome        // of the load; nil before it
+	began    time.Duration       // when the load did
+	finished bool                // the load has
+	result   outcome
+	probed   bool // the near end has its answers
+	reported bool // measured is closed
+}
+
+// outcome is what the load's Run returned.
+type outcome struct {
+	report model.EndReport
+	err    error
+}
+
+// loadMeasured is closed when the load has measured; nil before it began.
+func (r *run) loadMeasured() <-chan struct{} {
+	if r.outcome == nil || r.reported {
+		return nil
+	}
+	return r.load.Measured()
+}
+
+// release closes measured.
+func (r *run) release() {
+	if !r.reported {
+		r.reported = true
+		close(r.measured)
+	}
+}
+
+// begin starts the load.
+func (r *run) begin(ctx context.Context) {
+	r.began = time.Since(r.start)
+	// Some batches wait, so that the load need not.
+	samples, done := make(chan []model.Sample, 16), make(chan outcome, 1)
+	r.samples, r.outcome = samples, done
+	go func() {
+		report, err := r.load.Run(ctx, func(s []model.Sample) {
+			samples <- append([]model.Sample(nil), s...)
+		})
+		close(samples)
+		done <- outcome{report, err}
+	}()
+}
+
+// pass emits samples of the load by this engine's clock. A closed channel is
+// the load's end.
+func (r *run) pass(s []model.Sample, more bool) {
+	if !more {
+		r.samples = nil
+		r.result = <-r.outcome
+		r.finished = true
+		return
+	}
+	for i := range s {
+		s[i].Start += r.began
+	}
+	r.emit(s)
+}
+
+// drain waits for the end of a load that was stopped.
+func (r *run) drain() {
+	for r.samples != nil {
+		s, more := <-r.samples
+		r.pass(s, more)
+	}
+}
+
+// far is the run of the end that sends the probes back.
+func (r *run) far(ctx context.Context) (model.EndReport, error) {
+	r.start = time.Now()
+	e := newEcho(r.test)
+	if err := e.begin(); err != nil {
+		return model.EndReport{}, err
+	}
+	defer e.finish()
+	if err := r.awaitLoad(ctx, e); err != nil {
+		return model.EndReport{}, err
+	}
+	r.begin(ctx)
+	r.followFar(ctx, e)
+	r.drain()
+	out := r.result.report
+	out.Warnings = append(append([]string(nil), r.warnings...), out.Warnings...)
+	return out, r.result.err
+}
+
+// awaitLoad waits until the near end wants the load.
+func (r *run) awaitLoad(ctx context.Context, e *echo) error {
+	limit := time.NewTimer(idle(r.spec) + r.engine.grace)
+	defer limit.Stop()
+	var err error
+	select {
+	case <-e.load:
+		return nil
+	case <-e.end:
+		err = errors.New("the near end wants no load")
+	case <-e.gone:
+		err = fmt.Errorf("%w: %w", errGone, e.reason)
+	case <-limit.C:
+		err = errors.New("no word of the near end")
+	case <-r.stop:
+		err = errStopped
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("probe without load: %w", err)
+}
+
+// errStopped says that the run was stopped before it had a result.
+var errStopped = errors.New("stopped")
+
+// followFar passes on the load until it is over and the near end has its
+// answers.
+func (r *run) followFar(ctx context.Context, e *echo) {
+	end, gone, stop := e.end, e.gone, r.stop
+	late := time.NewTimer(0)
+	defer late.Stop()
+	<-late.C
+	measured := false
+	for !r.finished || !r.probed {
+		if measured && r.probed {
+			r.release()
+		}
+		loadMeasured := r.loadMeasured()
+		if measured {
+			loadMeasured = nil
+		}
+		select {
+		case s, more := <-r.samples:
+			if r.pass(s, more); r.finished {
+				late.Reset(r.engine.patience + r.engine.grace)
+			}
+		case <-loadMeasured:
+			measured = true
+		case <-end:
+			end, r.probed = nil, true
+		case <-gone:
+			gone = nil
+			select {
+			case <-e.end: // both: the end came first
+				r.probed = true
+			default:
+			}
+			if !r.probed {
+				r.probed = true
+				r.warnings = append(r.warnings, fmt.Sprintf("the near end went away before it had probed everything: %v", e.reason))
+				r.load.Stop()
+			}
+		case <-late.C:
+			r.probed = true
+			r.warnings = append(r.warnings, "the near end did not say that it had probed everything")
+		case <-stop:
+			stop, r.probed = nil, true
+			r.load.Stop()
+		case <-ctx.Done(): // the load ends by itself
+			r.probed = true
+			r.drain()
+		}
+	}
+}
