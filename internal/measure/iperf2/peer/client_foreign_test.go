@@ -1,0 +1,128 @@
+package peer
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// taken gathers samples.
+type taken struct {
+	mu   sync.Mutex
+	list []model.Sample
+}
+
+func (s *taken) emit(list []model.Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, list...)
+}
+
+// count returns how many samples of m in direction d there are.
+func (s *taken) count(d model.Direction, m model.Metric) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, one := range s.list {
+		if one.Direction == d && one.Metric == m {
+			n++
+		}
+	}
+	return n
+}
+
+const short = 400 * time.Millisecond
+
+// clientModes are the modes of a TCP client.
+var clientModes = []struct {
+	name   string
+	client Client
+	d      model.Direction
+}{
+	{"forward", Client{}, model.To},
+	{"forward 2.0.5", Client{Legacy: true}, model.To},
+	{"reverse", Client{}, model.From},
+	{"trade-off", Client{ConnectBack: true}, model.From},
+	{"trade-off 2.0.5", Client{ConnectBack: true, Legacy: true}, model.From},
+	{"full duplex", Client{}, model.Both},
+	{"dual", Client{ConnectBack: true}, model.Both},
+	{"dual 2.0.5", Client{ConnectBack: true, Legacy: true}, model.Both},
+}
+
+func TestClientWithForeignServer(t *testing.T) {
+	program(t)
+	for _, m := range clientModes {
+		for _, f := range []model.Flow{
+			{Duration: short, Interval: short / 4, Streams: 1},
+			{Duration: short, Interval: short / 4, Streams: 3, Block: 64 << 10, Window: 256 << 10, MSS: 1000},
+			{Bytes: 30_000_001, Streams: 2},
+		} {
+			if f.Streams > 1 && m.client.ConnectBack && (m.client.Legacy || m.d == model.From) {
+				continue // iperf 2.1.8 hangs or crashes: see Client.Validate and Client.header
+			}
+			t.Run(fmt.Sprintf("%s/%d streams, %d bytes", m.name, f.Streams, f.Bytes), func(t *testing.T) {
+				f.Direction = m.d
+				checkWithForeignServer(t, m.client, f)
+			})
+		}
+	}
+}
+
+func checkWithForeignServer(t *testing.T, c Client, f model.Flow) {
+	addr, out := foreignServer(t)
+	var s taken
+	near, far, err := c.Run(t.Context(), addr, f, s.emit)
+	if err != nil {
+		t.Fatalf("%v\nnear %+v\nserver:\n%s", err, near, out)
+	}
+	for _, w := range near.Warnings {
+		if !strings.Contains(w, "buffer is") && !(c.Legacy || strings.Contains(w, "2.1")) {
+			t.Errorf("warning %q", w)
+		}
+	}
+	for _, d := range f.Direction.Parts() {
+		checkDirection(t, d, f, near, far, out, c.mode(f).ConnectsBack() || f.Direction == model.Both)
+		metric := model.Goodput
+		if d == model.To {
+			metric = model.Sent
+		}
+		if f.Duration > 0 && s.count(d, metric) < 2 {
+			t.Errorf("%s: %d samples of %s", d, s.count(d, metric), metric)
+		}
+	}
+}
+
+// checkDirection compares this end's figure with the server's lines, where the
+// way back is marked with a star, except on the connection of a reverse test.
+func checkDirection(t *testing.T, d model.Direction, f model.Flow, near, far model.EndReport, out *output, stars bool) {
+	t.Helper()
+	role, back := model.Sender, false
+	if d == model.From {
+		role, back = model.Receiver, stars
+	}
+	ours := find(t, near, d, role)
+	if f.Bytes > 0 && d == model.To && ours.Bytes != f.Bytes {
+		t.Errorf("%s: %d of %d bytes", d, ours.Bytes, f.Bytes)
+	}
+	if len(ours.Streams) != f.Streams {
+		t.Errorf("%s: %d streams", d, len(ours.Streams))
+	}
+	if f.Duration > 0 && (ours.Window < f.Duration*9/10 || ours.Window > f.Duration*5) {
+		t.Errorf("%s: window %v", d, ours.Window)
+	}
+	if d == model.To {
+		got := find(t, far, d, model.Receiver)
+		if got.Bytes != ours.Bytes || got.Window <= 0 {
+			t.Errorf("far %+v, near %+v", got, ours)
+		}
+	}
+	theirs := func(s string) units.Bytes {
+		return total(transfers(t, s), func(x transfer) bool { return x.back == back })
+	}
+	out.await(t, fmt.Sprintf("agreement on the %d bytes %s", ours.Bytes, d), func(s string) bool { return agree(theirs(s), ours.Bytes) })
+}

@@ -1,0 +1,230 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// program returns the path of the foreign program.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("iperf")
+	if err != nil {
+		t.Skip("iperf 2 is not installed")
+	}
+	out, _ := exec.CommandContext(t.Context(), path, "--version").CombinedOutput() // it exits with 1
+	if !bytes.Contains(out, []byte("iperf version 2.1")) {
+		t.Skipf("this is no iperf 2.1: %s", out)
+	}
+	return path
+}
+
+// output gathers what a program prints.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{} // gets a token after each write
+}
+
+func newOutput() *output { return &output{more: make(chan struct{}, 1)} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(b)
+	select {
+	case o.more <- struct{}{}:
+	default:
+	}
+	return len(b), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// await waits until the text satisfies ok.
+func (o *output) await(t *testing.T, what string, ok func(string) bool) {
+	t.Helper()
+	limit := time.After(15 * time.Second)
+	for !ok(o.String()) {
+		select {
+		case <-o.more:
+		case <-limit:
+			t.Fatalf("no %s:\n%s", what, o)
+		}
+	}
+}
+
+// foreignServer starts the program as a server and returns its address and what
+// it prints.
+func foreignServer(t *testing.T, args ...string) (string, *output) {
+	t.Helper()
+	path := program(t)
+	port := freePort(t)
+	out := newOutput()
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-f", "b", "-p", strconv.Itoa(port)}, args...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+	out.await(t, "listening server", func(s string) bool { return strings.Contains(s, "Server listening") })
+	awaitSocket(t, port)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), out
+}
+
+// awaitSocket waits until port is in use: the program says that it listens a
+// little before it does. The kernel tells without a connection, which the
+// program would count.
+func awaitSocket(t *testing.T, port int) {
+	t.Helper()
+	// Linux, Documentation/networking/proc_net_tcp.rst: local address, remote
+	// address, state; 0A is listening, 07 an unconnected UDP socket.
+	marks := map[string]string{
+		"/proc/net/tcp": fmt.Sprintf(":%04X 00000000:0000 0A", port),
+		"/proc/net/udp": fmt.Sprintf(":%04X 00000000:0000 07", port),
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(5 * time.Second); ; {
+		for path, mark := range marks {
+			b, err := os.ReadFile(path)
+			if err != nil || bytes.Contains(b, []byte(mark)) {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("nobody listens on port %d", port)
+		}
+	}
+}
+
+// freePort returns a port that is free for TCP and UDP.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 20 {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
+		if err == nil {
+			u.Close()
+		}
+		l.Close()
+		if err == nil {
+			return l.Addr().(*net.TCPAddr).Port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// foreignClient runs the program as a client until it ends.
+func foreignClient(t *testing.T, addr string, args ...string) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+	}
+	return string(out)
+}
+
+// A line of a report: "[ *2] 0.0000-1.0023 sec  125829120 Bytes  1004 bits/sec".
+var reportLine = regexp.MustCompile(`(?m)^\[ *(\*?)(\d+|SUM)\](\[[^\]]*\])? +(\d+\.\d+)- *(\d+\.\d+) sec +([0-9.]+) Bytes`)
+
+// transfer is a line of the program's report.
+type transfer struct {
+	id      string // "SUM" too
+	back    bool   // marked as the return of a test
+	length  float64
+	bytes   float64
+	started float64
+}
+
+func transfers(t *testing.T, text string) []transfer {
+	t.Helper()
+	var out []transfer
+	for _, m := range reportLine.FindAllStringSubmatch(text, -1) {
+		from, err1 := strconv.ParseFloat(m[4], 64)
+		to, err2 := strconv.ParseFloat(m[5], 64)
+		n, err3 := strconv.ParseFloat(m[6], 64)
+		if err1 != nil || err2 != nil || err3 != nil {
+			t.Fatalf("line %q", m[0])
+		}
+		out = append(out, transfer{id: m[2], back: m[1] != "", started: from, length: to - from, bytes: n})
+	}
+	return out
+}
+
+// total sums the last line of each connection that pick chooses.
+func total(list []transfer, pick func(transfer) bool) units.Bytes {
+	last := map[string]float64{}
+	for _, x := range list {
+		if x.id != "SUM" && pick(x) {
+			last[fmt.Sprint(x.back, x.id)] = x.bytes
+		}
+	}
+	sum := 0.0
+	for _, n := range last {
+		sum += n
+	}
+	return units.Bytes(sum)
+}
+
+// connections counts those that have a line.
+func connections(list []transfer) int {
+	ids := map[string]bool{}
+	for _, x := range list {
+		if x.id != "SUM" {
+			ids[x.id] = true
+		}
+	}
+	return len(ids)
+}
+
+// near reports whether two totals agree within 0.1 %.
+func agree(a, b units.Bytes) bool {
+	return a > 0 && math.Abs(float64(a)/float64(b)-1) < 0.001
+}
+
+func find(t *testing.T, r model.EndReport, d model.Direction, role model.Role) model.FlowReport {
+	t.Helper()
+	for _, f := range r.Flows {
+		if f.Direction == d && f.Role == role {
+			return f
+		}
+	}
+	t.Fatalf("no %s %s in %+v", d, role, r)
+	return model.FlowReport{}
+}

@@ -1,0 +1,180 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/tcpbulk"
+)
+
+// half is one direction of a TCP test at this end.
+type half struct {
+	direction model.Direction
+	role      model.Role
+	conns     []*net.TCPConn // run closes them, of shared ones only those that tcpbulk got
+	flow      model.Flow
+	rate      units.BitRate // at most, over all connections; 0 is no limit
+	shared    bool          // the connections carry the other half too
+	twinned   bool          // conns are twins, or have some
+	since     time.Time     // when the time of a sender began; zero is when run does
+	lead      int64         // bytes that each connection has moved before, and that count
+	idle      time.Duration // how long no byte may move; 0 is for ever
+	limit     time.Duration // how long it may take at all; 0 is for ever
+}
+
+// untilEnd is more than any peer sends: tcpbulk then counts from the first byte
+// to the last, and answers the peer's end with its own.
+const untilEnd units.Bytes = math.MaxInt64
+
+// forever is longer than any test.
+const forever = 1000 * 24 * time.Hour
+
+// run moves the payload and hands report and samples to s.
+func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndReport {
+	emit, end := s.begin()
+	defer end()
+	if h.flow.Interval == 0 {
+		h.flow.Interval = time.Second
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if h.limit > 0 {
+		t := time.AfterFunc(h.limit, func() { cancel(errOverrun) })
+		defer t.Stop()
+	}
+	if h.idle > 0 {
+		t := time.AfterFunc(h.idle, func() { cancel(errIdle) })
+		defer t.Stop()
+		emit = h.watch(t, emit)
+	}
+	move := h.bulk
+	if h.rate > 0 || h.shared && (h.role == model.Sender || !h.twinned) {
+		move = h.pace // tcpbulk's sender ends both directions of its connection
+	}
+	began := time.Now()
+	report, err := move(ctx, bulk, s.host, emit)
+	for i := range report.Flows {
+		f := &report.Flows[i]
+		for k := range f.Streams {
+			f.Streams[k] += units.Bytes(h.lead)
+			f.Bytes += units.Bytes(h.lead)
+		}
+	}
+	report.Warnings = append(h.expected(report.Warnings), h.judge(ctx, report, time.Since(began))...)
+	s.add(report, err)
+	return report
+}
+
+// watch returns emit, and puts t off whenever something has moved.
+func (h half) watch(t *time.Timer, emit func([]model.Sample)) func([]model.Sample) {
+	return func(list []model.Sample) {
+		for _, one := range list {
+			if (one.Metric == model.Goodput || one.Metric == model.Sent) && one.Value > 0 {
+				t.Reset(h.idle)
+			}
+		}
+		emit(list)
+	}
+}
+
+// bulk lets tcpbulk move the payload.
+func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, emit func([]model.Sample)) (model.EndReport, error) {
+	env := engine.Env{Host: host, Open: func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
+		return engine.Opened{Conns: h.conns}, nil
+	}}
+	f := h.bulkFlow()
+	test, err := bulk.Prepare(ctx, env, f)
+	if err != nil {
+		closeAll(h.conns)
+		return model.EndReport{}, fmt.Errorf("prepare %s: %w", h.direction, err)
+	}
+	if h.role == model.Sender && f.Duration > 0 {
+		t := time.AfterFunc(f.Omit+f.Duration, test.Stop)
+		defer t.Stop()
+	}
+	report, err := test.Run(ctx, emit)
+	if failed := test.Close(); failed != nil {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("close connections: %v", failed))
+	}
+	return report, err
+}
+
+// bulkFlow is the flow as tcpbulk gets it. A receiver's end is the peer's end.
+func (h half) bulkFlow() model.Flow {
+	f := model.Flow{
+		Direction: h.direction, Streams: len(h.conns), Interval: h.flow.Interval,
+		Block: h.flow.Block, Nagle: h.flow.Nagle,
+	}
+	switch {
+	case h.role == model.Sender:
+		f.Duration, f.Omit, f.Bytes = h.flow.Duration, h.flow.Omit, h.flow.Bytes
+	case h.shared, h.flow.Omit > 0:
+		// Counting bytes excludes omitting some, and the answer to the peer's
+		// end would end the other half.
+		f.Duration, f.Omit = forever, h.flow.Omit
+	default:
+		f.Bytes = untilEnd
+	}
+	return f
+}
+
+// expected returns the warnings without those about a receiver's flow that
+// ended before its plan, because bulkFlow plans for more than will come: judge
+// compares with what was asked for.
+func (h half) expected(warnings []string) []string {
+	if h.role == model.Sender {
+		return warnings
+	}
+	var out []string
+	mark := fmt.Sprintf("%s %s: ", h.direction, h.role)
+	for _, w := range warnings {
+		if s, ok := strings.CutPrefix(w, mark); ok &&
+			(strings.Contains(s, " after ") || strings.Contains(s, "streams ended early: EOF")) {
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// enough is the share of a test below which it is worth a word.
+const enough = 0.9
+
+// judge returns warnings where a half did not do what was asked.
+func (h half) judge(ctx context.Context, r model.EndReport, took time.Duration) []string {
+	var out []string
+	warn := func(format string, args ...any) {
+		out = append(out, fmt.Sprintf("%s %s: ", h.direction, h.role)+fmt.Sprintf(format, args...))
+	}
+	if ctx.Err() != nil {
+		warn("given up after %v: %v", took.Round(time.Millisecond), context.Cause(ctx))
+	}
+	if h.role == model.Sender || len(r.Flows) == 0 {
+		return out // tcpbulk has judged the sender
+	}
+	f := r.Flows[0]
+	switch {
+	case h.flow.Duration > 0 && float64(f.Window) < enough*float64(h.flow.Duration):
+		warn("the peer sent for %v of %v", f.Window.Round(time.Millisecond), h.flow.Duration)
+	case h.flow.Bytes > 0 && f.Bytes < h.flow.Bytes:
+		warn("the peer sent %d of %d bytes", f.Bytes, h.flow.Bytes)
+	}
+	return out
+}
+
+// share returns the part of total that stream i of n sends: equal parts, the
+// first streams one more where it does not divide.
+func share(total units.Bytes, n, i int) int64 {
+	part := int64(total) / int64(n)
+	if int64(i) < int64(total)%int64(n) {
+		part++
+	}
+	return part
+}

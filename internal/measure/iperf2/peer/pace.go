@@ -1,0 +1,321 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/measure/tcpinfo"
+)
+
+const (
+	fullBlock = 128 << 10            // bytes per call where the flow states none, as iperf 2 has it
+	paceStep  = 5 * time.Millisecond // what one call moves at most, at a rate
+	leastStep = 1448                 // bytes: less than a segment per call gains nothing
+)
+
+// pacer is a half that package peer moves itself.
+type pacer struct {
+	half
+	start  time.Time
+	end    time.Time // of a sender with a duration; else zero
+	counts []atomic.Int64
+	first  atomic.Int64 // when the first byte moved, since start; 0 is not yet
+	last   atomic.Int64
+	errs   []error
+	prev   edge
+	open   edge
+}
+
+// edge is a reading of clock and counters together.
+type edge struct {
+	at    time.Duration
+	total int64
+	bytes []units.Bytes
+	cpu   sockio.CPUTime
+}
+
+// pace moves the payload at h.rate, or on connections that are shared.
+func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit func([]model.Sample)) (model.EndReport, error) {
+	p := &pacer{half: h, start: time.Now(), counts: make([]atomic.Int64, len(h.conns)), errs: make([]error, len(h.conns))}
+	if h.role == model.Sender && h.flow.Duration > 0 {
+		// The peer's time runs since then, and it may reset what comes later.
+		p.end = earlier(p.start, h.since).Add(h.flow.Omit + h.flow.Duration)
+	}
+	p.prev = p.read()
+	p.open = p.prev
+	var running sync.WaitGroup
+	for i, c := range h.conns {
+		running.Go(func() { p.errs[i] = p.move(ctx, c, i) })
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		running.Wait()
+	}()
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range h.conns {
+			_ = c.SetDeadline(time.Unix(1, 0)) // fails only where the connection is closed
+		}
+	})
+	defer stop()
+	p.sample(done, host, emit)
+	report := p.report()
+	if !h.shared {
+		settle(h.conns, settleTime)
+	}
+	return p.failure(report)
+}
+
+// move moves one connection's part, and ends it.
+func (p *pacer) move(ctx context.Context, c *net.TCPConn, i int) error {
+	buf, rate := p.buffer()
+	op := c.Write
+	quota := int64(untilEnd)
+	if p.role == model.Receiver {
+		op = c.Read
+	} else if p.flow.Bytes > 0 {
+		quota = share(p.flow.Bytes, len(p.conns), i)
+	}
+	var (
+		moved int64
+		due   = p.start
+		timer = time.NewTimer(0)
+	)
+	defer timer.Stop()
+	for moved < quota && p.more(ctx) {
+		if wait := time.Until(due); wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if err := p.arm(c); err != nil {
+			return err
+		}
+		n, err := op(buf[:min(int64(len(buf)), quota-moved)])
+		p.count(i, n)
+		moved += int64(n)
+		if rate > 0 {
+			// Time that the path took longer is not made up for by a burst.
+			due = later(due.Add(time.Duration(float64(n)*8/rate*1e9)), time.Now().Add(-paceStep))
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && p.more(ctx) {
+			continue
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return p.over(c, err)
+		}
+	}
+	return p.over(c, nil)
+}
+
+// buffer returns what one call moves, and the rate of one connection, bit/s.
+func (p *pacer) buffer() ([]byte, float64) {
+	size := int(p.flow.Block)
+	if size == 0 {
+		size = fullBlock
+	}
+	rate := float64(p.rate) / float64(len(p.conns))
+	if rate > 0 {
+		size = min(size, max(int(rate/8*paceStep.Seconds()), leastStep))
+	}
+	return digits(size), rate
+}
+
+// more reports whether there is time left.
+func (p *pacer) more(ctx context.Context) bool {
+	return ctx.Err() == nil && (p.end.IsZero() || time.Now().Before(p.end))
+}
+
+// arm bounds the next call, so that it cannot miss the end.
+func (p *pacer) arm(c *net.TCPConn) error {
+	if p.role == model.Receiver {
+		return c.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	until := time.Now().Add(time.Second)
+	if !p.end.IsZero() && p.end.Before(until) {
+		until = p.end
+	}
+	return c.SetWriteDeadline(until)
+}
+
+// over ends this end's half of c. The peer's end is none of the errors.
+func (p *pacer) over(c *net.TCPConn, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if p.role == model.Receiver && p.shared {
+		return err
+	}
+	if failed := c.CloseWrite(); err == nil {
+		err = failed
+	}
+	if !p.end.IsZero() && time.Until(p.end) < time.Duration((1-enough)*float64(p.flow.Duration)) {
+		return nil // a peer that has done its own part may close
+	}
+	return err
+}
+
+func (p *pacer) count(i, n int) {
+	if n == 0 {
+		return
+	}
+	p.counts[i].Add(int64(n))
+	now := max(int64(time.Since(p.start)), 1)
+	p.first.CompareAndSwap(0, now)
+	p.last.Store(now)
+}
+
+func (p *pacer) read() edge {
+	e := edge{at: time.Since(p.start), bytes: make([]units.Bytes, len(p.counts))}
+	for i := range p.counts {
+		n := p.counts[i].Load()
+		e.bytes[i] = units.Bytes(n)
+		e.total += n
+	}
+	e.cpu, _ = sockio.ProcessCPU() // unsupported nowhere that linerate runs
+	return e
+}
+
+// sample emits the samples of each interval until done is closed.
+func (p *pacer) sample(done <-chan struct{}, host model.Host, emit func([]model.Sample)) {
+	metric := model.Sent
+	if p.role == model.Receiver {
+		metric = model.Goodput
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ended, opened := false, p.flow.Omit == 0; !ended; {
+		next := p.prev.at + p.flow.Interval
+		if !opened {
+			next = min(next, p.flow.Omit)
+		}
+		timer.Reset(time.Until(p.start.Add(next)))
+		select {
+		case <-timer.C:
+		case <-done:
+			ended = true
+		}
+		cur := p.read()
+		if length := cur.at - p.prev.at; length >= p.flow.Interval/10 {
+			emit([]model.Sample{{
+				Host: host, Direction: p.direction, Metric: metric, Start: p.prev.at, Length: length,
+				Value: float64(cur.total-p.prev.total) * 8 / length.Seconds(), Omitted: !opened,
+			}, {
+				Host: host, Metric: model.CPU, Start: p.prev.at, Length: length,
+				Value: cur.cpu.Sub(p.prev.cpu).Total().Seconds() / length.Seconds(), Omitted: !opened,
+			}})
+		}
+		p.prev = cur
+		if !opened && cur.at >= p.flow.Omit {
+			opened = true
+			p.open = cur
+		}
+	}
+}
+
+// report is what this end says of the direction.
+func (p *pacer) report() model.EndReport {
+	shut := p.prev
+	used := shut.cpu.Sub(p.open.cpu)
+	window := shut.at - p.open.at
+	if p.role == model.Receiver && p.flow.Omit == 0 {
+		window = time.Duration(p.last.Load() - p.first.Load())
+	}
+	f := model.FlowReport{Direction: p.direction, Role: p.role, Window: window}
+	for i := range shut.bytes {
+		n := shut.bytes[i] - p.open.bytes[i]
+		f.Streams = append(f.Streams, n)
+		f.Bytes += n
+	}
+	if p.role == model.Sender {
+		f.TCP = p.summary()
+	}
+	return model.EndReport{
+		Flows: []model.FlowReport{f}, CPUUser: used.User, CPUSystem: used.System, CPUWindow: shut.at - p.open.at,
+		SystemBusy: fact.Unknown[float64]("not read beside a paced or shared connection"), Waiting: "poller",
+	}
+}
+
+// summary is what the kernel says at the end of the first connection, and of
+// retransmissions on all of them since their start.
+func (p *pacer) summary() *model.TCPSummary {
+	const source = "TCP_INFO"
+	first, err := tcpinfo.Read(p.conns[0])
+	if err != nil {
+		return nil
+	}
+	out := &model.TCPSummary{
+		MSS: first.MSS, PathMTU: first.PathMTU, Timestamps: first.Timestamps, SACK: first.SACK,
+		SendScale: first.SendScale, RecvScale: first.RecvScale, RTT: first.RTT, RTTMin: first.RTTMin,
+	}
+	var resent int64
+	for _, c := range p.conns {
+		info, err := tcpinfo.Read(c)
+		n, known := info.Retransmits.Get()
+		if err != nil || !known {
+			return out
+		}
+		resent += n
+	}
+	out.Retransmits = fact.Known(resent, source)
+	if name, err := tcpinfo.Congestion(p.conns[0]); err == nil {
+		out.Congestion = fact.Known(name, "TCP_CONGESTION")
+	}
+	return out
+}
+
+// failure returns r with what went wrong as a warning, or as an error where
+// nothing moved.
+func (p *pacer) failure(r model.EndReport) (model.EndReport, error) {
+	err := errors.Join(p.errs...)
+	switch {
+	case p.prev.total == 0 && err == nil:
+		err = io.ErrUnexpectedEOF
+		fallthrough
+	case p.prev.total == 0:
+		return model.EndReport{}, fmt.Errorf("%s %s: no byte moved: %w", p.direction, p.role, err)
+	case err != nil:
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s %s: %v", p.direction, p.role, err))
+	}
+	return r, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// earlier returns the earlier of a and b, a where b is zero.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// digits returns the payload of iperf 2: its first byte is never taken for a
+// header (section 4).
+func digits(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = '0' + byte(i%10)
+	}
+	return b
+}

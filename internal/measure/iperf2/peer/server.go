@@ -1,0 +1,206 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/tcpbulk"
+)
+
+// ServerConfig bounds what clients of a server may do. The zero value of a
+// field is the default named with it.
+type ServerConfig struct {
+	// Sessions is how many TCP connections and UDP flows are served at once, 64.
+	Sessions int
+	// PerClient is how many thereof may come from one address, 32.
+	PerClient int
+	// Time is how long one test may last, an hour. It is then ended.
+	Time time.Duration
+	// Block is how many bytes one call moves at most, 1 MiB; also the largest
+	// bounce-back message.
+	Block units.Bytes
+	// Rate is the payload rate of one TCP connection in either direction, and
+	// of one UDP flow to a client; 0 is no limit for TCP, and for UDP
+	// 1 Gbit/s.
+	Rate units.BitRate
+	// Idle is how long a session may move nothing before it is ended, 10 s.
+	Idle time.Duration
+	// Opening is how long a client may take to send its header, 10 s.
+	Opening time.Duration
+	// UDPTo says whether UDP payload may be sent to an address. The sender of a
+	// datagram can be forged, and with it a server be made to flood somebody
+	// else. Nil allows addresses of this host, and private and link-local ones.
+	UDPTo func(netip.Addr) bool
+	// Log gets a line on each client that was refused or failed, for people. It
+	// must be safe for concurrent use.
+	Log func(line string)
+	// Done gets the outcome of each session. It must be safe for concurrent use.
+	Done func(Result)
+}
+
+// Result is the outcome of one TCP connection with what belongs to it, or of
+// one UDP flow.
+type Result struct {
+	Peer    netip.AddrPort
+	Mode    iperf2.Mode
+	UDP     bool
+	Bounce  bool            // a bounce-back test, which has no mode
+	Threads int             // as many connections or flows belong to the client's test; 0 is not told
+	Report  model.EndReport // of the server, model.Far
+}
+
+// withDefaults fills in what is zero.
+func (c ServerConfig) withDefaults() ServerConfig {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	defTime := func(v *time.Duration, d time.Duration) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&c.Sessions, 64)
+	def(&c.PerClient, 32)
+	defTime(&c.Time, time.Hour)
+	defTime(&c.Idle, 10*time.Second)
+	defTime(&c.Opening, 10*time.Second)
+	if c.Block <= 0 {
+		c.Block = 1 << 20
+	}
+	if c.UDPTo == nil {
+		c.UDPTo = nearby
+	}
+	if c.Log == nil {
+		c.Log = func(string) {}
+	}
+	if c.Done == nil {
+		c.Done = func(Result) {}
+	}
+	return c
+}
+
+// nearby reports whether a is an address that strangers do not share.
+func nearby(a netip.Addr) bool { return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() }
+
+// Serve answers clients of iperf 2 on l, whose connections must be TCP, and on
+// pc, until ctx ends, which is no error, or accepting fails. Either may be nil.
+// It closes both, and waits for the sessions, which end with ctx.
+func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New(), clients: map[netip.Addr]int{}}
+	stop := context.AfterFunc(ctx, func() {
+		if l != nil {
+			_ = l.Close() // it only has to end
+		}
+		if pc != nil {
+			_ = pc.Close()
+		}
+	})
+	defer s.running.Wait()
+	defer stop()
+	defer cancel()
+	failed := make(chan error, 2)
+	serving := 0
+	if l != nil {
+		serving++
+		go func() { failed <- s.serveTCP(ctx, l) }()
+	}
+	if pc != nil {
+		serving++
+		go func() { failed <- s.serveUDP(ctx, pc) }()
+	}
+	var err error
+	for ; serving > 0; serving-- {
+		if e := <-failed; e != nil && ctx.Err() == nil {
+			err = e
+			cancel()
+		}
+	}
+	return err
+}
+
+// server is one call of Serve.
+type server struct {
+	ServerConfig
+	bulk    *tcpbulk.Engine
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	total   int
+	clients map[netip.Addr]int
+}
+
+func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
+
+// admit takes a place for a client, which release gives back.
+func (s *server) admit(a netip.Addr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.total >= s.Sessions:
+		return fmt.Errorf("all %d sessions are taken", s.Sessions)
+	case s.clients[a] >= s.PerClient:
+		return fmt.Errorf("the client has %d sessions already", s.PerClient)
+	}
+	s.total++
+	s.clients[a]++
+	return nil
+}
+
+func (s *server) release(a netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total--
+	if s.clients[a]--; s.clients[a] == 0 {
+		delete(s.clients, a)
+	}
+}
+
+// acceptPause is how long accepting rests after a failure that may pass, such
+// as too many open files.
+const acceptPause = 50 * time.Millisecond
+
+func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			s.logf("accept: %v", err)
+			select {
+			case <-time.After(acceptPause):
+				continue
+			case <-ctx.Done():
+				return err
+			}
+		}
+		tcp, ok := c.(*net.TCPConn)
+		if !ok {
+			_ = c.Close()
+			return fmt.Errorf("accept %T: %w: only TCP carries iperf 2", c, errors.ErrUnsupported)
+		}
+		from := tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
+		if err := s.admit(from.Addr()); err != nil {
+			s.logf("refused %v: %v", from, err)
+			_ = tcp.Close()
+			continue
+		}
+		s.running.Go(func() {
+			defer s.release(from.Addr())
+			if err := s.handle(ctx, tcp, from); err != nil {
+				s.logf("client %v: %v", from, err)
+			}
+		})
+	}
+}

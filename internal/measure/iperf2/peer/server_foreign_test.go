@@ -1,0 +1,199 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf2"
+)
+
+// ownServer is a server of this package on loopback.
+type ownServer struct {
+	addr  string
+	ended chan error
+
+	mu      sync.Mutex
+	results []Result
+	log     []string
+	more    chan struct{}
+}
+
+func startServer(t *testing.T, cfg ServerConfig) *ownServer {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &ownServer{addr: l.Addr().String(), more: make(chan struct{}, 1), ended: make(chan error, 1)}
+	signal := func() {
+		select {
+		case s.more <- struct{}{}:
+		default:
+		}
+	}
+	cfg.Done = func(r Result) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.results = append(s.results, r)
+		signal()
+	}
+	cfg.Log = func(line string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.log = append(s.log, line)
+		signal()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { s.ended <- Serve(ctx, l, pc, cfg) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-s.ended:
+			if err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the server did not end")
+		}
+	})
+	return s
+}
+
+// await waits until what has been reported satisfies ok, and returns it.
+func (s *ownServer) await(t *testing.T, what string, ok func(results []Result, log []string) bool) ([]Result, []string) {
+	t.Helper()
+	limit := time.After(15 * time.Second)
+	for {
+		s.mu.Lock()
+		results, log := append([]Result(nil), s.results...), append([]string(nil), s.log...)
+		s.mu.Unlock()
+		if ok(results, log) {
+			return results, log
+		}
+		select {
+		case <-s.more:
+		case <-limit:
+			t.Fatalf("no %s: results %+v\nlog %q", what, results, log)
+		}
+	}
+}
+
+// sum adds up a direction of results.
+func sum(results []Result, d model.Direction) units.Bytes {
+	var n units.Bytes
+	for _, r := range results {
+		for _, f := range r.Report.Flows {
+			if f.Direction == d {
+				n += f.Bytes
+			}
+		}
+	}
+	return n
+}
+
+func TestServerWithForeignClient(t *testing.T) {
+	program(t)
+	for _, m := range []struct {
+		mode  iperf2.Mode
+		args  []string
+		stars bool
+	}{
+		{iperf2.Forward, nil, false},
+		{iperf2.Forward, []string{"-X"}, false},
+		{iperf2.Forward, []string{"-C"}, false},
+		{iperf2.Forward, []string{"-e", "--trip-times"}, false},
+		{iperf2.Reverse, []string{"-R"}, false},
+		{iperf2.FullDuplex, []string{"--full-duplex"}, true},
+		{iperf2.Dual, []string{"-d"}, false},
+		{iperf2.TradeOff, []string{"-r"}, false},
+	} {
+		for _, amount := range [][]string{{"-t", "0.5", "-i", "0.5"}, {"-n", "20000000"}, {"-t", "0.5", "-P", "3"}} {
+			args := append(append([]string(nil), m.args...), amount...)
+			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
+				checkWithForeignClient(t, m.mode, m.stars, args)
+			})
+		}
+	}
+}
+
+func checkWithForeignClient(t *testing.T, mode iperf2.Mode, stars bool, args []string) {
+	n, s := 1, startServer(t, ServerConfig{})
+	if strings.Contains(strings.Join(args, " "), "-P 3") {
+		n = 3
+	}
+	if mode.ConnectsBack() {
+		args = append(args, "-L", fmt.Sprint(portAbove(t, s.addr)))
+	}
+	text := foreignClient(t, s.addr, args...)
+	list := transfers(t, text)
+	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == n })
+	if len(log) > 0 {
+		t.Errorf("log %q", log)
+	}
+	for _, r := range results {
+		if r.Mode != mode || len(r.Report.Warnings) > 0 {
+			t.Errorf("result %+v", r)
+		}
+	}
+	to, from := sum(results, model.To), sum(results, model.From)
+	switch {
+	case mode == iperf2.Reverse:
+		if got := total(list, func(transfer) bool { return true }); !agree(from, got) {
+			t.Errorf("server sent %d, client got %d:\n%s", from, got, text)
+		}
+	case stars:
+		for back, ours := range map[bool]units.Bytes{false: to, true: from} {
+			if got := total(list, func(x transfer) bool { return x.back == back }); !agree(ours, got) {
+				t.Errorf("server has %d, client %d:\n%s", ours, got, text)
+			}
+		}
+	default:
+		if got := total(list, func(transfer) bool { return true }); !agree(to+from, got) {
+			t.Errorf("server has %d and %d, client %d:\n%s", to, from, got, text)
+		}
+	}
+	if want := 2 * n; mode != iperf2.Forward && mode != iperf2.Reverse && connections(list) < want/2 {
+		t.Errorf("%d connections in:\n%s", connections(list), text)
+	}
+}
+
+// portAbove returns a free port above that of addr: the program takes a lower
+// one for the first of a range, and listens on all of it.
+func portAbove(t *testing.T, addr string) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if p := freePort(t); fmt.Sprintf("%05d", p) > fmt.Sprintf("%05s", port) {
+			return p
+		}
+	}
+	t.Skip("no free port above that of the server")
+	return 0
+}
+
+func TestServerBounces(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	text := foreignClient(t, s.addr, "--bounceback", "-t", "1", "-l", "200", "--bounceback-hold", "3")
+	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+	// Ten messages of 200 bytes a second, each held for 3 ms.
+	if r := results[0]; !r.Bounce || sum(results, model.To) < 10*200 || sum(results, model.To)%200 != 0 {
+		t.Errorf("result %+v", r)
+	}
+	if !strings.Contains(text, "10=3.") && !strings.Contains(text, "10=4.") && !strings.Contains(text, "10=5.") {
+		t.Errorf("the client does not show ten bounces of a little more than 3 ms:\n%s", text)
+	}
+}

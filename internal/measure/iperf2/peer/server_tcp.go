@@ -1,0 +1,264 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf2"
+)
+
+// tcpSession is one connection from a client.
+type tcpSession struct {
+	*server
+	conn   *net.TCPConn
+	from   netip.AddrPort
+	header iperf2.Header
+	lead   int64     // bytes read of what counts as payload
+	got    time.Time // when the header came
+	sink   *sink
+}
+
+// handle serves one connection and closes it.
+func (s *server) handle(ctx context.Context, c *net.TCPConn, from netip.AddrPort) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Time, errOverrun)
+	defer cancel()
+	t := &tcpSession{server: s, conn: c, from: from, sink: newSink(model.Far, nil)}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	opening, err := t.open()
+	stop()
+	if err != nil || opening == iperf2.OpeningBounceBack {
+		defer c.Close()
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil // somebody looked whether the port is open
+	case err != nil:
+		return err
+	case opening == iperf2.OpeningBounceBack:
+		return t.bounce(ctx)
+	}
+	mode := t.header.Mode()
+	switch mode {
+	case iperf2.Forward:
+		t.receive(ctx)
+	case iperf2.Reverse:
+		err = t.sendOn(ctx, []*net.TCPConn{c}, 0)
+	case iperf2.FullDuplex:
+		err = t.fullDuplex(ctx)
+	case iperf2.Dual, iperf2.TradeOff:
+		err = t.withReturn(ctx, mode)
+	}
+	report, fault := t.sink.result()
+	s.Done(Result{Peer: from, Mode: mode, Threads: int(t.header.Threads), Report: report})
+	return errors.Join(err, fault)
+}
+
+// open reads the header and answers it. Deadlines are gone afterwards.
+func (t *tcpSession) open() (iperf2.Opening, error) {
+	if err := t.conn.SetDeadline(time.Now().Add(t.Opening)); err != nil {
+		return 0, fmt.Errorf("read header: %w", err)
+	}
+	var b [256]byte
+	if _, err := io.ReadFull(t.conn, b[:4]); err != nil {
+		return 0, fmt.Errorf("read header: %w", err)
+	}
+	t.got = time.Now()
+	opening, n, err := iperf2.Peek([4]byte(b[:4]))
+	if err != nil {
+		return 0, err
+	}
+	t.lead = int64(max(n, 4))
+	if opening == iperf2.OpeningBounceBack {
+		return opening, nil // its header comes with every message
+	}
+	if n > 0 {
+		if _, err := io.ReadFull(t.conn, b[4:n]); err != nil {
+			return 0, fmt.Errorf("read header of %d bytes: %w", n, noEOF(err))
+		}
+		if t.header, err = iperf2.ParseHeader(b[:n], 0); err != nil {
+			return 0, err
+		}
+	}
+	if t.header.Flags.AckDue() {
+		if _, err := t.conn.Write(ackOf(t.header, t.got).Append(nil)); err != nil {
+			return 0, fmt.Errorf("ack header: %w", err)
+		}
+	}
+	if err := t.conn.SetDeadline(time.Time{}); err != nil {
+		return 0, fmt.Errorf("begin: %w", err)
+	}
+	return opening, nil
+}
+
+// noEOF is err, as an error also where a header is cut off between two reads.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// ackOf is the ack of a header that was read at time got.
+func ackOf(h iperf2.Header, got time.Time) iperf2.Ack {
+	a := iperf2.Ack{VersionUpper: iperf2.VersionUpper, VersionLower: iperf2.VersionLower}
+	if h.Extension.Upper&iperf2.TripTime != 0 {
+		a.HasTrip, a.ClientSent, a.ServerGot, a.ServerAcked = true, h.Start.At, stampOf(got), stampOf(time.Now())
+	}
+	return a
+}
+
+func stampOf(t time.Time) iperf2.Stamp {
+	return iperf2.Stamp{Seconds: uint32(t.Unix()), Microseconds: uint32(t.Nanosecond() / 1000)}
+}
+
+// half returns what the server does in direction d.
+func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
+	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle}
+	if n := units.Bytes(t.header.BufferLen); n > 0 {
+		h.flow.Block = min(n, t.Block)
+	} else {
+		h.flow.Block = min(fullBlock, t.Block)
+	}
+	if d == model.From {
+		h.role = model.Sender
+	}
+	return h
+}
+
+// receive receives until the client's end.
+func (t *tcpSession) receive(ctx context.Context) {
+	h := t.half(model.To, []*net.TCPConn{t.conn})
+	h.lead = t.lead
+	h.run(ctx, t.bulk, t.sink)
+}
+
+// defaultTime is how long a server sends that was not told, as iperf 2 has it.
+const defaultTime = 10 * time.Second
+
+// sender returns the half that sends what the header asks for on conns, which
+// have carried lead bytes of it each.
+func (t *tcpSession) sender(conns []*net.TCPConn, lead int64) (half, error) {
+	h := t.half(model.From, conns)
+	h.lead = lead
+	d, timed := t.header.Amount.Time()
+	n, counted := t.header.Amount.Bytes()
+	switch {
+	case timed:
+		h.flow.Duration = min(d, t.Time)
+	case counted && n <= lead:
+		return half{}, fmt.Errorf("return test of %d bytes: too short to measure", n)
+	case counted:
+		h.flow.Bytes = units.Bytes(n - lead)
+	default:
+		h.flow.Duration = min(defaultTime, t.Time)
+	}
+	return h, nil
+}
+
+// sendOn sends what the header asks for, and waits until it has arrived.
+func (t *tcpSession) sendOn(ctx context.Context, conns []*net.TCPConn, lead int64) error {
+	h, err := t.sender(conns, lead)
+	if err != nil {
+		closeAll(conns)
+		return err
+	}
+	held := twins(conns)
+	h.run(ctx, t.bulk, t.sink)
+	if ctx.Err() != nil {
+		closeAll(held)
+		return nil // the reason is a warning of the half
+	}
+	settle(held, min(settleTime, t.Idle))
+	return nil
+}
+
+func (t *tcpSession) fullDuplex(ctx context.Context) error {
+	conns := []*net.TCPConn{t.conn}
+	held := twins(conns)
+	defer closeAll(held)
+	out, err := t.sender(held, 0)
+	if err != nil {
+		return errors.Join(err, t.conn.Close())
+	}
+	in := t.half(model.To, conns)
+	in.lead, out.since = t.lead, t.got
+	in.shared, out.shared = true, true
+	in.twinned = held[0] != conns[0]
+	together(
+		func() { in.run(ctx, t.bulk, t.sink) },
+		func() { out.run(ctx, t.bulk, t.sink) })
+	if ctx.Err() == nil {
+		settle(held, min(settleTime, t.Idle))
+	}
+	return nil
+}
+
+// backTries is how long a client gets to listen: 2.1 does so only after its own
+// half, and 2.0 does not wait for it before it sends its header.
+const backTries = 3 * time.Second
+
+// withReturn receives, and sends on a connection back to the client: at the
+// same time, or afterwards.
+func (t *tcpSession) withReturn(ctx context.Context, mode iperf2.Mode) error {
+	if p := t.header.Port; p < 1 || p > math.MaxUint16 {
+		return errors.Join(fmt.Errorf("%s test: the client listens on port %d: not between 1 and %d", mode, p, math.MaxUint16),
+			t.conn.Close())
+	}
+	local := hostOf(t.conn.LocalAddr())
+	if mode == iperf2.TradeOff {
+		t.receive(ctx)
+		return t.sendBack(ctx, local)
+	}
+	var err error
+	together(func() { t.receive(ctx) }, func() { err = t.sendBack(ctx, local) })
+	return err
+}
+
+// sendBack connects to the client, to no other address than the one it came
+// from, and sends.
+func (t *tcpSession) sendBack(ctx context.Context, local net.IP) error {
+	to := netip.AddrPortFrom(t.from.Addr(), uint16(t.header.Port)).String()
+	o := options(model.Flow{})
+	var (
+		conns []*net.TCPConn
+		err   error
+	)
+	for limit, pause := time.Now().Add(backTries), 10*time.Millisecond; ; pause *= 2 {
+		conns, _, err = dial(ctx, to, local, 1, o)
+		if err == nil || !time.Now().Add(pause).Before(limit) || ctx.Err() != nil {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("return test: %w", err)
+	}
+	// tcpbulk's payload may begin with any byte, and the client's listener looks
+	// at the first ones (section 4).
+	first := digits(safeLead)
+	if err := conns[0].SetDeadline(time.Now().Add(t.Opening)); err != nil {
+		return errors.Join(fmt.Errorf("return test: %w", err), conns[0].Close())
+	}
+	if _, err := conns[0].Write(first); err != nil {
+		return errors.Join(fmt.Errorf("return test: %w", err), conns[0].Close())
+	}
+	if err := conns[0].SetDeadline(time.Time{}); err != nil {
+		return errors.Join(fmt.Errorf("return test: %w", err), conns[0].Close())
+	}
+	return t.sendOn(ctx, conns, safeLead)
+}
+
+// safeLead is how many digits a return test begins with: as long as the header
+// that 2.0.5 reads first.
+const safeLead = 24
