@@ -58,7 +58,7 @@ func (b *builder) verdictText(c CopyDirection, l bottleneck.Limit) string {
 	case bottleneck.NotMeasured:
 		return "not known, without a measurement of " + joinAnd(c.partTexts(l.Missing)) + " alone"
 	case bottleneck.OnePart:
-		return "limited by " + c.partText(l.Parts[0].Name) + ", " + alone(l.Parts[0]) + linkText(l)
+		return "limited by " + c.partText(l.Parts[0].Name) + ", " + alone(l.Parts[0]) + reach(l) + linkText(l)
 	case bottleneck.SeveralOf:
 		names := append([]string{l.Parts[0].Name}, l.Tied...)
 		return "limited by " + joinAnd(c.partTexts(names)) + ", which cannot be told apart: " + alone(l.Parts[0])
@@ -91,6 +91,18 @@ func cannotTell(c CopyDirection, l bottleneck.Limit) string {
 
 // alone gives the rate of a part.
 func alone(p bottleneck.Part) string { return "which alone does " + p.Rate.String() }
+
+// reach gives the range of a copy's rate over its slowest part's, where the runs
+// vary enough to matter.
+func reach(l bottleneck.Limit) string {
+	if l.Low >= certain && l.High <= 1/certain {
+		return ""
+	}
+	return fmt.Sprintf(" (it reaches %s to %s of that)", FormatShare(l.Low), FormatShare(l.High))
+}
+
+// certain is how near to 1 the range of a ratio is that needs no words.
+const certain = 0.9
 
 // below says how far a copy stays behind its slowest part.
 func below(l bottleneck.Limit) string {

@@ -29,6 +29,7 @@ type Document struct {
 	Lines         []Line             `json:"lines"`
 	Latencies     []Latency          `json:"latencies"`
 	Search        *Search            `json:"search,omitempty"`
+	Copy          *CopyDocument      `json:"copy,omitempty"` // of a session of copies
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
 	Plateaus      []Plateau          `json:"plateaus"`
@@ -109,6 +110,10 @@ func Build(s model.Session, o Options) Document {
 		Next:          append(b.tries(), Step{"see this again", "linerate show " + s.ID}),
 	}
 	d.Lines = b.lines(d.Header.Ceiling)
+	if s.Kind == model.KindCopy {
+		copies := BuildCopy(s)
+		d.Copy = &copies
+	}
 	if s.State == model.SessionInterrupted {
 		d.Next = append([]Step{{"go on at the next block", "linerate run --resume " + s.ID}}, d.Next...)
 	}

@@ -6,19 +6,38 @@ import (
 	"strings"
 
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/filecopy"
+	"linerate/internal/measure/loaded"
+	"linerate/internal/measure/pingpong"
+	"linerate/internal/measure/reqresp"
 	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/measure/udpflow"
 )
 
-// All returns every engine, new.
-func All() []engine.Engine {
-	return []engine.Engine{tcpbulk.New()}
+// Options are what engines need of their host. The zero value works.
+type Options struct {
+	// State is the directory in which filecopy notes what it made; "" makes it
+	// refuse to make files.
+	State string
+	// Files bounds what filecopy may do.
+	Files filecopy.Options
+	// KernelLog, where given, opens the kernel's messages for pingpong.
+	KernelLog func() (pingpong.LogReader, error)
 }
 
-// ByName returns the engine that is called name, new. The error names those
+// All returns every engine, new.
+func All(o Options) []engine.Engine {
+	bulk, datagrams := tcpbulk.New(), udpflow.New()
+	return []engine.Engine{
+		bulk, datagrams, pingpong.New(o.KernelLog), reqresp.New(), loaded.New(bulk, datagrams), filecopy.New(o.State, o.Files),
+	}
+}
+
+// ByName returns the engine of list that is called name. The error names those
 // that there are.
-func ByName(name string) (engine.Engine, error) {
+func ByName(list []engine.Engine, name string) (engine.Engine, error) {
 	var known []string
-	for _, e := range All() {
+	for _, e := range list {
 		if e.Name() == name {
 			return e, nil
 		}

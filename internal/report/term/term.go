@@ -31,6 +31,9 @@ type Options struct {
 // Color, our own escape sequences are written: the names in it may come from a
 // foreign host.
 func Render(w io.Writer, d report.Document, o Options) error {
+	if d.Copy != nil {
+		return RenderCopy(w, *d.Copy, o)
+	}
 	p := newPrinter(o)
 	p.header(d)
 	p.lines(d)

@@ -20,8 +20,8 @@ import (
 	"linerate/internal/host/facts"
 	"linerate/internal/host/knob"
 	"linerate/internal/host/purge"
+	"linerate/internal/host/watch"
 	"linerate/internal/host/watchdog"
-	"linerate/internal/measure/engines"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -81,9 +81,10 @@ func (a *app) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) err
 	if rerr != nil && len(recovered) == 0 {
 		h.broken = rerr
 	}
+	a.sweepUp(o.state)
 	return agent.Serve(ctx, conn, agent.Config{
-		Version: a.Version, Engines: engines.All(), Facts: h.facts, Knobs: h, Recovered: recovered, LinkRate: h.linkRate,
-		Purge: purge.TCPMetrics,
+		Version: a.Version, Engines: a.instruments(o.state, true), Facts: h.facts, Knobs: h, Recovered: recovered, LinkRate: h.linkRate,
+		Purge: purge.TCPMetrics, Watch: h.watch,
 	})
 }
 
@@ -131,6 +132,23 @@ func (h *hostKnobs) facts(ctx context.Context, peer string) (model.HostFacts, er
 	}
 	f.Knobs = host.Read(ctx, ids...)
 	return f, nil
+}
+
+// watch samples the host's counters until stop is called.
+func (h *hostKnobs) watch(ctx context.Context, host model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error) {
+	h.mu.Lock()
+	link := h.link
+	h.mu.Unlock()
+	w, err := watch.Open(link)
+	if err != nil {
+		return nil, err
+	}
+	end := w.Run(ctx, host, interval, time.Now(), emit)
+	return func() []model.Counter {
+		counters := end()
+		_ = w.Close()
+		return counters
+	}, nil
 }
 
 // linkRate is what facts found, or what the lab told.

@@ -180,6 +180,9 @@ func findings(s model.Session) []model.Finding {
 		if e, ok := diagnose.FromRun(run, d, ceiling); ok {
 			out = append(out, diagnose.Find(e)...)
 		}
+		if loss, ok := diagnose.LocateUDP(run, d); ok {
+			out = append(out, loss.Findings()...)
+		}
 	}
 	return out
 }

@@ -127,7 +127,7 @@ func (a *app) demoInLab(ctx context.Context) error {
 // demoTest is linerate test with short runs.
 func (a *app) demoTest(ctx context.Context, e *ends, st results) (model.Session, error) {
 	f := testFlags{flow: flowFlags{duration: "3s", omit: "1s", interval: "1s", streams: 1}, to: true, repeat: 1}
-	p, err := f.plan()
+	p, err := f.plan(noneGiven)
 	if err != nil {
 		return model.Session{}, err
 	}

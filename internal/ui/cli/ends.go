@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/control/experiment"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
@@ -27,12 +28,13 @@ import (
 type ends struct {
 	app               *app
 	nearText, farText string
-	near, far         *session.Client
-	runner            *runner.Runner
+	near, far         *session.Client // far is nil for a foreign peer
+	runner            experiment.Runner
 	hosts             []model.HostFacts
 	wireRate          fact.Of[units.BitRate]
 	warnings          []string
 	lab               *lab.Lab
+	foreign           *target // the far end, where it is no agent
 
 	dial  func(context.Context, model.Host) (wire.Peer, error)
 	after []func() // in reverse order, after the sessions have ended
@@ -55,6 +57,9 @@ func parsePair(nearText, farText string) (near, far target, err error) {
 	if near.kind == targetLab {
 		return near, far, usagef("a lab is written as the far HOST alone")
 	}
+	if near.kind == targetForeign || far.kind == targetForeign {
+		return near, far, withHint(usagef("%s has no agent to be steered from elsewhere", far), "leave out --from, or start linerate on that host")
+	}
 	return near, far, nil
 }
 
@@ -64,12 +69,16 @@ const thisMachine = "this machine"
 // open opens both ends and reads their facts.
 func (a *app) open(ctx context.Context, near, far target) (*ends, error) {
 	e := &ends{app: a, nearText: near.text, farText: far.text}
-	if far.kind == targetLab {
+	switch far.kind {
+	case targetLab:
 		if err := e.startLab(ctx, far.lab); err != nil {
 			return nil, err
 		}
 		e.nearText = far.text
-	} else {
+	case targetForeign:
+		e.foreign = &far
+		e.dial = func(ctx context.Context, _ model.Host) (wire.Peer, error) { return a.dialTarget(ctx, near) }
+	default:
 		e.dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
 			if h == model.Near {
 				return a.dialTarget(ctx, near)
@@ -133,7 +142,7 @@ func (a *app) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 			return p, withHint(err, "is linerate serve running there? use the join link that it prints")
 		}
 		return p, nil
-	case targetLab:
+	case targetLab, targetForeign:
 	}
 	return wire.Peer{}, fmt.Errorf("no way to %s", t)
 }
@@ -153,7 +162,11 @@ func plainDial(addr string, err error) error {
 
 // connect opens the sessions and reads the facts.
 func (e *ends) connect(ctx context.Context) error {
-	for _, h := range []model.Host{model.Near, model.Far} {
+	hosts := []model.Host{model.Near, model.Far}
+	if e.foreign != nil {
+		hosts = hosts[:1]
+	}
+	for _, h := range hosts {
 		peer, err := e.dial(ctx, h)
 		if err != nil {
 			return err
@@ -167,6 +180,9 @@ func (e *ends) connect(ctx context.Context) error {
 		} else {
 			e.far = c
 		}
+	}
+	if e.foreign != nil {
+		return e.meetForeign(ctx)
 	}
 	e.hosts = nil
 	for _, c := range []*session.Client{e.near, e.far} {
@@ -187,6 +203,32 @@ func (e *ends) connect(ctx context.Context) error {
 		e.wireRate = hostRates(e.hosts)
 	}
 	e.runner = runner.New(e.near, e.far, e.app.Now)
+	return nil
+}
+
+// meetForeign reads the facts of this end; the other one tells none.
+func (e *ends) meetForeign(ctx context.Context) error {
+	host, _, err := net.SplitHostPort(e.foreign.addr)
+	if err != nil {
+		return err
+	}
+	facts, err := e.near.Facts(ctx, host)
+	if err != nil {
+		return err
+	}
+	silent := "an " + e.foreign.foreign.program + " does not tell"
+	e.hosts = []model.HostFacts{facts, {
+		Host: model.Far, Name: host, Address: host,
+		Kernel: fact.Unknown[string](silent), Interface: fact.Unknown[string](silent), MTU: fact.Unknown[int](silent),
+		LinkRate: fact.Unknown[units.BitRate](silent), Congestion: fact.Unknown[string](silent), Qdisc: fact.Unknown[string](silent),
+	}}
+	e.tellRecovered(ctx, e.near)
+	e.wireRate = hostRates(e.hosts)
+	peer, err := e.app.foreignPeer(*e.foreign, e.foreign.traffic, facts.LinkRate)
+	if err != nil {
+		return err
+	}
+	e.runner = &runner.Alone{Peer: peer, Name: e.foreign.text, Now: e.app.Now}
 	return nil
 }
 
@@ -243,6 +285,19 @@ func (e *ends) close() {
 	e.after = nil
 }
 
+// fit completes a plan with what is known of the path by now.
+func (e *ends) fit(p *model.Plan, given func(string) bool) {
+	s := p.Search
+	if s == nil || given("rate") {
+		return
+	}
+	if rate, ok := e.wireRate.Get(); ok {
+		search := *s // payload can only be less than the link's rate
+		search.High = max(search.Low, rate)
+		p.Search = &search
+	}
+}
+
 // probed is what a short run says of the path before anything is planned.
 type probed struct {
 	rtt fact.Of[time.Duration]
@@ -280,6 +335,10 @@ func (a *app) mayTune(e *ends, p model.Plan) error {
 			c := e.near
 			if as.Host == model.Far {
 				c = e.far
+			}
+			if as.Host != "" && e.foreign != nil {
+				return withHint(withCode(exitUnsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.foreign)),
+					"start linerate serve or a linerate agent on that host")
 			}
 			if as.Host == "" || c.CanTune() {
 				continue

@@ -102,7 +102,7 @@ func TestTestPlanDirections(t *testing.T) {
 		{testFlags{flow: flow, repeat: 1, reverse: true}, []model.Direction{model.From}},
 		{testFlags{flow: flow, repeat: 1, both: true}, []model.Direction{model.Both}},
 	} {
-		p, err := c.f.plan()
+		p, err := c.f.plan(noneGiven)
 		if err != nil || !cmp.Equal(p.Directions, c.want) || len(p.Order) != c.f.repeat || p.Flow.Direction != c.want[0] {
 			t.Errorf("%+v: %v, %v", c.f, p.Directions, err)
 		}
@@ -111,7 +111,7 @@ func TestTestPlanDirections(t *testing.T) {
 		{flow: flow, repeat: 1, to: true, reverse: true}, {flow: flow, repeat: 1, both: true, to: true},
 		{flow: flow, repeat: 0}, {flow: flow, repeat: 1001}, {flow: flowFlags{duration: "x", streams: 1}, repeat: 1},
 	} {
-		if _, err := f.plan(); exitCode(err) != exitUsage {
+		if _, err := f.plan(noneGiven); exitCode(err) != exitUsage {
 			t.Errorf("%+v: %v", f, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -14,13 +15,13 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/host/journal"
-	"linerate/internal/measure/engines"
 )
 
 // serveFlags are the flags of a server.
 type serveFlags struct {
 	listen, host, state string
 	open                bool
+	foreign             listenFlags
 	sessions            int
 }
 
@@ -28,14 +29,18 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "let other hosts measure to this one",
-		Long: `serve listens on one TCP port for control (TLS 1.3) and data. The first start
+		Long: `serve listens on one port, TCP for control (TLS 1.3) and data, UDP for data. The first start
 makes a key and a secret; every start prints the join link that holds the key's
 pin and the secret. Those who have the link may measure, nothing else: serve
 changes no settings of this host.
 
 --open lets everybody measure who reaches the port, with limits: 60 s a run, 16
-streams, 8 sessions, 4 from one source.`,
-		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open",
+streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s.
+
+--iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
+They know no secret, so the same limits hold for them; iperf3 can ask for a name
+and a password.`,
+		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.serve(cmd.Context(), f)
@@ -46,6 +51,7 @@ streams, 8 sessions, 4 from one source.`,
 	fl.StringVar(&f.host, "host", "", "name or address in the join link (default: the address listened on, else this host's name)")
 	fl.StringVar(&f.state, "state", "", "directory of key and secret (default: $LINERATE_STATE, else the system's)")
 	fl.BoolVar(&f.open, "open", false, "without a secret, with limits")
+	f.foreign.register(fl)
 	fl.IntVar(&f.sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
 	return c
 }
@@ -63,10 +69,11 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return withHint(err, "use --state DIR for a directory of yours")
 	}
+	a.sweepUp(f.state)
 	h := a.newHostKnobs(f.state, "")
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
 		Identity: identity, Open: f.open, MaxSessions: f.sessions,
-		Agent: agent.Config{Version: a.Version, Engines: engines.All(), Facts: h.facts, LinkRate: h.linkRate},
+		Agent: agent.Config{Version: a.Version, Engines: a.instruments(f.state, false), Facts: h.facts, LinkRate: h.linkRate, Watch: h.watch},
 		Ended: func(from netip.Addr, err error) {
 			if err != nil {
 				a.talk("session from %s ended: %v", from, err)
@@ -81,12 +88,24 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	link := server.Link(linkHost(f.host, server.Addr()))
-	if err := a.printLink(link.String(), server.Addr().String(), f.open); err != nil {
+	foreign, err := a.listenForeign(ctx, f.foreign, h.linkRate)
+	if err != nil {
 		_ = server.Close()
 		return err
 	}
-	return server.Serve(ctx)
+	link := server.Link(linkHost(f.host, server.Addr()))
+	if err := a.printLink(link.String(), server.Addr().String(), f.open, foreign); err != nil {
+		_ = server.Close()
+		for _, s := range foreign {
+			s.close()
+		}
+		return err
+	}
+	servers := []func(context.Context) error{server.Serve}
+	for _, s := range foreign {
+		servers = append(servers, s.serve)
+	}
+	return serveAll(ctx, servers)
 }
 
 // linkHost is what goes into the join link: the user's word, the address that
@@ -104,10 +123,18 @@ func linkHost(given string, addr net.Addr) string {
 	return "localhost"
 }
 
-func (a *app) printLink(link, addr string, open bool) error {
+func (a *app) printLink(link, addr string, open bool, foreign []foreignServer) error {
 	if a.json {
-		return a.document("linerate/serve/v1", map[string]any{"link": link, "address": addr, "open": open})
+		also := map[string]string{}
+		for _, s := range foreign {
+			also[s.name] = s.addr.String()
+		}
+		return a.document("linerate/serve/v1", map[string]any{"link": link, "address": addr, "open": open, "foreign": also})
 	}
-	_, err := fmt.Fprintf(a.Out, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
+	text := fmt.Sprintf("listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
+	for _, s := range foreign {
+		text += fmt.Sprintf("answering %s clients on %s\n", s.name, s.addr)
+	}
+	_, err := io.WriteString(a.Out, text)
 	return err
 }

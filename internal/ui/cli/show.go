@@ -28,7 +28,7 @@ func (a *app) listCommand() *cobra.Command {
 		Example: "  linerate list\n  linerate list --kind run --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.Kind, f.State = model.Kind(kind), model.SessionState(state)
-			if err := oneOf("kind", kind, "", string(model.KindTest), string(model.KindRun)); err != nil {
+			if err := oneOf("kind", kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy)); err != nil {
 				return err
 			}
 			if err := oneOf("state", state, "", "running", "done", "interrupted", "failed"); err != nil {
@@ -40,7 +40,7 @@ func (a *app) listCommand() *cobra.Command {
 			return a.list(cmd.Context(), f)
 		},
 	}
-	c.Flags().StringVar(&kind, "kind", "", "only this kind: test or run")
+	c.Flags().StringVar(&kind, "kind", "", "only this kind: test, run, sweep or copy")
 	c.Flags().StringVar(&state, "state", "", "only in this state: running, done, interrupted or failed")
 	c.Flags().IntVar(&f.Limit, "limit", 20, "at most so many; 0 is all")
 	return c

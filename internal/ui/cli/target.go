@@ -14,10 +14,11 @@ import (
 type targetKind int
 
 const (
-	targetHere  targetKind = iota // this machine, in process
-	targetServe                   // a linerate serve
-	targetLab                     // both ends are virtual
-	targetExec                    // an agent on the stdio of a command
+	targetHere    targetKind = iota // this machine, in process
+	targetServe                     // a linerate serve
+	targetLab                       // both ends are virtual
+	targetExec                      // an agent on the stdio of a command
+	targetForeign                   // a program of another kind that measures
 )
 
 // target is a parsed HOST.
@@ -28,6 +29,9 @@ type target struct {
 	addr string   // targetExec: address of the data path
 	lab  lab.Spec // targetLab
 	argv []string // targetExec
+
+	foreign foreignKind  // targetForeign, whose address is addr
+	traffic trafficFlags // targetForeign: what its protocol is told beside the flow
 }
 
 // parseTarget reads a HOST argument.
@@ -48,6 +52,8 @@ func parseTarget(s string) (target, error) {
 				"write the address of the far end and the command that starts its agent:\nexec:10.0.0.2 ip netns exec b linerate agent")
 		}
 		return target{kind: targetExec, text: s, addr: words[0], argv: words[1:]}, nil
+	case isForeign(s):
+		return parseForeign(s)
 	case strings.HasPrefix(s, "linerate://"):
 		return parseLink(s)
 	case strings.Contains(s, "://"):

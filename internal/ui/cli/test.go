@@ -13,6 +13,7 @@ import (
 // testFlags are the flags of a quick look.
 type testFlags struct {
 	flow          flowFlags
+	traffic       trafficFlags
 	from          string
 	reverse, both bool
 	to            bool
@@ -26,18 +27,32 @@ func (a *app) testCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "test HOST", Short: "the quick look: both directions, and what limits them",
 		Long: `test measures TCP goodput to HOST and back, compares it with what the link can
-carry, and names what limits it, with evidence. Nothing is changed.`,
+carry, and names what limits it, with evidence. Probes beside the load show what
+it does to the latency. Nothing is changed.
+
+With --udp it sends paced datagrams and tells loss, duplicates, reordering and
+jitter; --search finds the highest rate that arrives. With --requests it asks and
+answers on a fixed schedule, so that an answer that comes late delays no other
+question.
+
+iperf3://HOST and iperf2://HOST are servers of those programs, or of linerate
+serve --iperf3 --iperf2: they measure, but tell little of themselves.`,
 		Example: `  linerate test lab:rate=100mbit,rtt=2ms
   linerate test lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB -t 3s
   linerate test "$NAS" -t 10s -P 4 --json
-  linerate test "$NAS" -R`,
+  linerate test "$NAS" -R
+  linerate test "$NAS" --udp -b 500M
+  linerate test "$NAS" --search --loss 0.1%
+  linerate test "$NAS" --requests 1000 -l 64 --reply 4KiB
+  linerate test iperf3://nas -P 4`,
 		Args: exactArgs("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.test(cmd.Context(), f, args[0])
+			return a.test(cmd.Context(), f, cmd.Flags().Changed, args[0])
 		},
 	}
 	fl := c.Flags()
 	f.flow.register(fl, "5s", "1s", "")
+	f.traffic.register(fl)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "only the direction from HOST")
 	fl.BoolVar(&f.to, "to", false, "only the direction to HOST")
@@ -49,7 +64,7 @@ carry, and names what limits it, with evidence. Nothing is changed.`,
 }
 
 // plan is the order of a quick look: every direction once per repeat.
-func (f testFlags) plan() (model.Plan, error) {
+func (f testFlags) plan(given func(string) bool) (model.Plan, error) {
 	var bad faults
 	flow := model.Flow{}
 	if f.both && f.reverse || f.both && f.to || f.reverse && f.to {
@@ -57,6 +72,7 @@ func (f testFlags) plan() (model.Plan, error) {
 	}
 	yes, no := func(string) bool { return true }, func(string) bool { return false }
 	f.flow.overlay(&flow, yes, no, &bad)
+	f.traffic.apply(&flow, given, &bad)
 	directions := []model.Direction{model.To, model.From}
 	switch {
 	case f.both:
@@ -77,19 +93,45 @@ func (f testFlags) plan() (model.Plan, error) {
 	for range f.repeat {
 		p.Order = append(p.Order, []string{currentSetting})
 	}
+	f.traffic.plan(&p, given, &bad)
 	return p, bad.err()
+}
+
+// suit fits the plan to what the far end understands.
+func (f testFlags) suit(far *target, p *model.Plan, given func(string) bool) error {
+	only := f.traffic.foreignOnly(given)
+	if far.kind != targetForeign {
+		if len(only) > 0 {
+			return usagef("--%s: only programs of another kind know that; %s is linerate's own", only[0], far)
+		}
+		if given("rate") && !f.traffic.udp && !f.traffic.search {
+			return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
+		}
+		return nil
+	}
+	if p.Flow.Requests != nil {
+		return usagef("--requests: %s measures no requests", far)
+	}
+	if p.Flow.Loaded != nil { // it answers no probes
+		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
+	}
+	far.traffic = f.traffic
+	return nil
 }
 
 // currentSetting is the hosts and the flow as they are.
 const currentSetting = "current"
 
-func (a *app) test(ctx context.Context, f testFlags, host string) error {
-	p, err := f.plan()
+func (a *app) test(ctx context.Context, f testFlags, given func(string) bool, host string) error {
+	p, err := f.plan(given)
 	if err != nil {
 		return err
 	}
 	near, far, err := parsePair(f.from, host)
 	if err != nil {
+		return err
+	}
+	if err := f.suit(&far, &p, given); err != nil {
 		return err
 	}
 	st, err := a.openStore(ctx)
@@ -102,6 +144,7 @@ func (a *app) test(ctx context.Context, f testFlags, host string) error {
 		return err
 	}
 	defer e.close()
+	e.fit(&p, given)
 	s := a.newSession(model.KindTest, f.title, e, p)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
 	return a.finish(ctx, st, s, err)
@@ -115,3 +158,6 @@ func expected(p model.Plan) time.Duration {
 	}
 	return time.Duration(runs) * p.RunLength()
 }
+
+// noneGiven says of every flag that the user did not set it.
+func noneGiven(string) bool { return false }

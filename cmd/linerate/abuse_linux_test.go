@@ -1,0 +1,287 @@
+//go:build slow
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	endian "encoding/binary"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// abuseVar is how long a server is abused, if not for a minute.
+const abuseVar = "LINERATE_ABUSE"
+
+// What a server may have more at the end than after the first part.
+const (
+	moreDescriptors = 4
+	moreMemory      = 24 << 20 // bytes: Go returns memory late
+	mostGoroutines  = 60
+)
+
+// victim is a server with every listener.
+type victim struct {
+	*process
+	link     string
+	control  string
+	protocol map[string]string // addresses
+}
+
+// startVictim starts linerate serve on free ports of loopback.
+func startVictim(t *testing.T) victim {
+	t.Helper()
+	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
+		"--netpipe=127.0.0.1:0", "--state", t.TempDir()))
+	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	d := decode[struct {
+		Link    string            `json:"link"`
+		Address string            `json:"address"`
+		Foreign map[string]string `json:"foreign"`
+	}](t, p.said())
+	return victim{p, d.Link, d.Address, d.Foreign}
+}
+
+// addresses are all TCP ports; each is a UDP port too.
+func (v victim) addresses() []string {
+	all := []string{v.control}
+	for _, a := range v.protocol {
+		all = append(all, a)
+	}
+	return all
+}
+
+// weight is what the server holds.
+type weight struct{ descriptors, memory int }
+
+func (v victim) weigh(t *testing.T) weight {
+	t.Helper()
+	dir := filepath.Join("/proc", strconv.Itoa(v.cmd.Process.Pid))
+	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
+	kib, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return weight{len(fds), kib << 10}
+}
+
+// settled waits until everything that has a deadline has passed it.
+func (v victim) settled(t *testing.T, most int) weight {
+	t.Helper()
+	eventually(t, 90*time.Second, "descriptors to be closed", func() bool { return v.weigh(t).descriptors <= most })
+	return v.weigh(t)
+}
+
+// openings are the first bytes that a real client of each protocol sends, as far
+// as they can be sent without it.
+func openings() map[string][]byte {
+	cookie := []byte("abcdefghijklmnopqrstuvwxyz0123456789\x00")
+	params := `{"tcp":true,"omit":0,"time":10,"num":0,"blockcount":0,"parallel":1,"len":131072,"pacing_timer":1000,"client_version":"3.12"}`
+	return map[string][]byte{
+		"iperf3":  append(cookie, append(endian.BigEndian.AppendUint32(nil, uint32(len(params))), params...)...),
+		"iperf2":  append([]byte{0x80, 0, 0, 0, 0, 0, 0, 1}, make([]byte, 60)...),
+		"netpipe": []byte("SyncMe"),
+	}
+}
+
+// abuse is a crowd of bad clients, until ctx ends. It counts what they did.
+func (v victim) abuse(ctx context.Context, done *atomic.Int64) {
+	var crowd sync.WaitGroup
+	for _, addr := range v.addresses() {
+		crowd.Go(func() { repeat(ctx, done, func() { noise(ctx, "tcp", addr) }) })
+		crowd.Go(func() { repeat(ctx, done, func() { noise(ctx, "udp", addr) }) })
+		crowd.Go(func() { silent(ctx, addr, 40) })
+		crowd.Go(func() {
+			all := openings()
+			names := []string{"iperf3", "iperf2", "netpipe"}
+			repeat(ctx, done, func() { vanish(ctx, addr, all[names[mathrand.IntN(len(names))]]) })
+		})
+	}
+	for name, opening := range openings() {
+		crowd.Go(func() { repeat(ctx, done, func() { vanish(ctx, v.protocol[name], opening) }) })
+		crowd.Go(func() { slowReader(ctx, v.protocol[name], opening) })
+	}
+	for _, argv := range [][]string{
+		{"iperf3", "-c", "127.0.0.1", "-p", port(v.protocol["iperf3"]), "-t", "30"},
+		{"iperf3", "-c", "127.0.0.1", "-p", port(v.protocol["iperf3"]), "-t", "30", "-R", "-P", "4"},
+		{"iperf", "-c", "127.0.0.1", "-p", port(v.protocol["iperf2"]), "-t", "30"},
+		{"NPtcp", "-h", "127.0.0.1", "-P", port(v.protocol["netpipe"]), "-o", os.DevNull},
+	} {
+		if _, err := exec.LookPath(argv[0]); err == nil {
+			crowd.Go(func() { repeat(ctx, done, func() { killed(ctx, argv) }) })
+		}
+	}
+	crowd.Wait()
+}
+
+func port(addr string) string {
+	_, p, _ := net.SplitHostPort(addr)
+	return p
+}
+
+// repeat does f again and again, with a breath between so that the machine
+// serves the server as well.
+func repeat(ctx context.Context, done *atomic.Int64, f func()) {
+	for ctx.Err() == nil {
+		f()
+		done.Add(1)
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// noise sends random bytes and hangs up.
+func noise(ctx context.Context, network, addr string) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	b := make([]byte, mathrand.IntN(2000))
+	_, _ = rand.Read(b)
+	_ = c.SetDeadline(time.Now().Add(200 * time.Millisecond))
+	_, _ = c.Write(b)
+	if network == "tcp" {
+		_, _ = io.CopyN(io.Discard, c, 64)
+	}
+}
+
+// silent opens connections, says nothing, and holds them.
+func silent(ctx context.Context, addr string, n int) {
+	var held []net.Conn
+	for range n {
+		if c, err := new(net.Dialer).DialContext(ctx, "tcp", addr); err == nil {
+			held = append(held, c)
+		}
+	}
+	<-ctx.Done()
+	for _, c := range held {
+		_ = c.Close()
+	}
+}
+
+// vanish begins like a client and resets the connection.
+func vanish(ctx context.Context, addr string, opening []byte) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return
+	}
+	_, _ = c.Write(opening[:mathrand.IntN(len(opening)+1)])
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}
+
+// slowReader begins like a client, asks for what there is and reads a byte now
+// and then.
+func slowReader(ctx context.Context, addr string, opening []byte) {
+	for ctx.Err() == nil {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			continue
+		}
+		_ = c.(*net.TCPConn).SetReadBuffer(1 << 10)
+		_, _ = c.Write(opening)
+		for ctx.Err() == nil {
+			_ = c.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := c.Read(make([]byte, 1)); err != nil && !os.IsTimeout(err) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		_ = c.Close()
+	}
+}
+
+// killed is a real client that dies in the middle.
+func killed(ctx context.Context, argv []string) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(100+mathrand.IntN(900))*time.Millisecond)
+	defer cancel()
+	_ = exec.CommandContext(ctx, argv[0], argv[1:]...).Run() // it ends by SIGKILL
+}
+
+// TestAbuse abuses a server with every listener, and demands that it is as light
+// as before, and still does its work.
+func TestAbuse(t *testing.T) {
+	length := time.Minute
+	if text := os.Getenv(abuseVar); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		length = d
+	}
+	v := startVictim(t)
+	idle := v.weigh(t).descriptors
+	var done atomic.Int64
+	part := func(d time.Duration) weight {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		defer cancel()
+		v.abuse(ctx, &done)
+		return v.settled(t, idle+moreDescriptors)
+	}
+	before := part(length / 4)
+	after := part(length * 3 / 4)
+	t.Logf("%d bad clients in %v; descriptors %d, then %d; memory %d MiB, then %d MiB", done.Load(), length,
+		before.descriptors, after.descriptors, before.memory>>20, after.memory>>20)
+	if done.Load() < 500 {
+		t.Errorf("only %d clients came", done.Load())
+	}
+	if after.memory > before.memory+moreMemory {
+		t.Errorf("memory grew from %d to %d MiB", before.memory>>20, after.memory>>20)
+	}
+	v.stillWorks(t)
+	v.settled(t, idle+moreDescriptors)
+	v.signal(t, syscall.SIGQUIT) // Go prints every goroutine
+	r := v.wait(t, 10*time.Second)
+	if n := strings.Count(r.err, "\ngoroutine "); n > mostGoroutines {
+		t.Errorf("%d goroutines are left:\n%s", n, r.err[:min(len(r.err), 20000)])
+	}
+}
+
+// stillWorks does an ordinary test of each kind.
+func (v victim) stillWorks(t *testing.T) {
+	t.Helper()
+	r := run(t, command(t, "test", v.link, "-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--json", "-q", "--db", ":memory:"))
+	sane(t, r)
+	for name, argv := range map[string][]string{
+		"iperf3":  {"iperf3", "-c", "127.0.0.1", "-p", port(v.protocol["iperf3"]), "-t", "1"},
+		"iperf2":  {"iperf", "-c", "127.0.0.1", "-p", port(v.protocol["iperf2"]), "-t", "1"},
+		"netpipe": {"NPtcp", "-h", "127.0.0.1", "-P", port(v.protocol["netpipe"]), "-u", "64", "-o", os.DevNull},
+	} {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			t.Logf("skipped: no %s on this machine", argv[0])
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		cancel()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}

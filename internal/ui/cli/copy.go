@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/bottleneck"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/filecopy"
+)
+
+// copyFlags are the flags of file copies.
+type copyFlags struct {
+	from, path          string
+	source, sink        string
+	size                string
+	blocks              int
+	reverse, both       bool
+	direct, sync, plain bool
+	cooldown, title     string
+	state               string
+	seed                uint64
+}
+
+func (a *app) copyCommand() *cobra.Command {
+	var f copyFlags
+	c := &cobra.Command{
+		Use: "copy HOST", Short: "file copies: memory or disk at each end, and the network apart from both",
+		Long: `copy copies a file to HOST from memory and from disk, to memory and to disk, and
+measures each part alone: reading the disk, writing the disk, the network, and
+copying in memory. So it can say which of them holds a copy back.
+
+Files are made by linerate, with data that nothing can compress, and removed
+afterwards, also those of a copy that was killed, at the next start. Memory is a
+RAM disk where the system has one. A path in place of disk names a file to read,
+a folder to make a file in, or a new file; nothing that was there is overwritten.
+What arrived is compared with what was sent, outside the timed part.
+
+With --path DIR the folder itself is measured, written through and read back, as
+it is mounted here: NFS, SMB, AFP or a disk.`,
+		Example: `  linerate copy lab:rate=1gbit,rtt=1ms --size 16MiB --blocks 1
+  linerate copy "$NAS"
+  linerate copy "$NAS" --sink disk --size 1GiB --sync
+  linerate copy --path /tmp --size 16MiB`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.path != "" {
+				return exactArgs()(cmd, args)
+			}
+			return exactArgs("HOST")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.path != "" {
+				return a.copyPath(cmd.Context(), f, cmd.Flags().Changed)
+			}
+			return a.copy(cmd.Context(), f, args[0])
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringVar(&f.path, "path", "", "measure this folder instead, as it is mounted here")
+	fl.StringVar(&f.source, "source", model.CopyOnDisk, "disk, memory or a PATH at the sender")
+	fl.StringVar(&f.sink, "sink", model.CopyOnDisk, "disk, memory or a PATH at the receiver")
+	fl.StringVarP(&f.size, "size", "s", "256MiB", "bytes of a file")
+	fl.IntVar(&f.blocks, "blocks", bottleneck.DefaultBlocks, "how often each is measured")
+	fl.BoolVarP(&f.reverse, "reverse", "R", false, "copy from HOST")
+	fl.BoolVar(&f.both, "both", false, "copy to HOST and from it, in turn")
+	fl.BoolVar(&f.direct, "direct", false, "past the page cache (O_DIRECT)")
+	fl.BoolVar(&f.sync, "sync", false, "flushing to the disk is part of the timed write")
+	fl.BoolVar(&f.plain, "plain", false, "read and write through user memory where sendfile could serve")
+	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
+	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.StringVar(&f.state, "state", "", "with --path: directory of the list of made files (default: $LINERATE_STATE, else the system's)")
+	fl.Uint64Var(&f.seed, "seed", 0, "of the order (default: a new one)")
+	return c
+}
+
+func (f *copyFlags) plan() (model.Plan, error) {
+	var bad faults
+	o := bottleneck.PlanOptions{
+		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: f.seed, Cooldown: bad.duration("cooldown", f.cooldown),
+		Directions: []model.Direction{model.To},
+		Flow: model.Flow{
+			Engine: filecopy.Name, Bytes: bad.bytes("size", f.size), Interval: time.Second,
+			Copy: &model.Copy{Direct: f.direct, Sync: f.sync, Plain: f.plain},
+		},
+	}
+	if f.both && f.reverse {
+		return model.Plan{}, usagef("--both and --reverse exclude each other")
+	}
+	if f.reverse {
+		o.Directions = []model.Direction{model.From}
+	}
+	if f.both {
+		o.Directions = []model.Direction{model.To, model.From}
+	}
+	if f.direct {
+		o.Flow.Block = 1 << 20
+	}
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	if f.blocks < 1 || f.blocks > 1000 {
+		bad.add("blocks", fmt.Errorf("%d is not between 1 and 1000", f.blocks))
+	}
+	if err := bad.err(); err != nil {
+		return model.Plan{}, err
+	}
+	o.Flow.Direction = o.Directions[0]
+	return bottleneck.Plan(o)
+}
+
+func (a *app) copy(ctx context.Context, f copyFlags, host string) error {
+	p, err := f.plan()
+	if err != nil {
+		return err
+	}
+	near, far, err := parsePair(f.from, host)
+	if err != nil {
+		return err
+	}
+	if far.kind == targetForeign {
+		return withHint(usagef("%s copies no files", far), "start linerate serve on that host")
+	}
+	return a.session(ctx, near, far, model.KindCopy, f.title, p)
+}
+
+// session opens store and hosts, carries p out and reports.
+func (a *app) session(ctx context.Context, near, far target, kind model.Kind, title string, p model.Plan) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	s := a.newSession(kind, title, e, p)
+	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	return a.finish(ctx, st, s, err)
+}
+
+// pathDoc is linerate/path/v1.
+type pathDoc struct {
+	filecopy.PathResult
+	Complete bool `json:"complete"`
+}
+
+// copyPath measures a folder. Its result is printed and not stored: no host, no
+// path and no setting of linerate's took part.
+func (a *app) copyPath(ctx context.Context, f copyFlags, given func(string) bool) error {
+	for _, flag := range []string{"from", "source", "sink", "reverse", "both", "sync", "plain", "cooldown", "title"} {
+		if given(flag) {
+			return usagef("--%s: belongs to copies between hosts, not to --path", flag)
+		}
+	}
+	var bad faults
+	size := bad.bytes("size", f.size)
+	if err := bad.err(); err != nil {
+		return err
+	}
+	dir, err := stateDir(f.state)
+	if err != nil {
+		return err
+	}
+	a.sweepUp(f.state)
+	o := filecopy.PathOptions{
+		StateDir: filepath.Join(dir, copiesDir), Sizes: []units.Bytes{size}, Repeats: f.blocks, Direct: f.direct, Seed: f.seed,
+	}
+	if err := o.Validate(); err != nil {
+		return withCode(exitUsage, err)
+	}
+	show := a.pathProgress(o)
+	result, err := filecopy.Path(ctx, f.path, o, show)
+	a.clearLine()
+	if len(result.Trials) > 0 || a.json && err == nil {
+		if perr := a.printPath(pathDoc{result, err == nil}); perr != nil {
+			err = errors.Join(err, perr)
+		}
+	}
+	return err
+}
+
+// pathProgress draws one line: what is done, how far, and about how long it
+// takes still.
+func (a *app) pathProgress(o filecopy.PathOptions) func(filecopy.PathProgress) {
+	if a.quiet || !a.ErrTerminal {
+		return nil
+	}
+	total := float64(2*o.Repeats) * float64(o.Sizes[0])
+	done := 0.0
+	return func(p filecopy.PathProgress) {
+		moved := done + float64(p.Moved)
+		if p.Trial != nil {
+			done += float64(p.Size)
+			moved = done
+		}
+		left := ""
+		if moved > 0 {
+			left = ", about " + units.FormatDuration(time.Duration(float64(p.Elapsed)*(total/moved-1)).Round(time.Second)) + " more"
+		}
+		fmt.Fprintf(a.Err, "\r\x1b[K%s %d/%d  %.0f %%%s", p.Operation, p.Repeat, o.Repeats, 100*moved/total, left)
+	}
+}
+
+// clearLine ends a line that was drawn over.
+func (a *app) clearLine() {
+	if !a.quiet && a.ErrTerminal {
+		fmt.Fprint(a.Err, "\r\x1b[K")
+	}
+}
+
+func (a *app) printPath(d pathDoc) error {
+	if a.json {
+		return a.document("linerate/path/v1", d)
+	}
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s on %s\n\n", d.Folder, d.Volume)
+	fmt.Fprintln(w, "operation\tsize\trate\ttook\tthereof flushing\tpage cache")
+	for _, t := range d.Trials {
+		flush := "-"
+		if t.Flush > 0 {
+			flush = units.FormatDuration(t.Flush)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Operation, t.Size, t.Rate, units.FormatDuration(t.Took), flush, t.How)
+	}
+	for _, text := range d.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", text)
+	}
+	return w.Flush()
+}

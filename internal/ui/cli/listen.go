@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf2/peer"
+	"linerate/internal/measure/iperf3"
+	iperf3peer "linerate/internal/measure/iperf3/peer"
+)
+
+// listenFlags ask for servers of other protocols.
+type listenFlags struct {
+	iperf3, iperf2, netpipe string // addresses; "" is off
+	users, key              string
+}
+
+func (f *listenFlags) register(fl *pflag.FlagSet) {
+	for _, l := range []struct {
+		text *string
+		name string
+		port string
+	}{{&f.iperf3, "iperf3", ":5201"}, {&f.iperf2, "iperf2", ":5001"}, {&f.netpipe, "netpipe", ":5002"}} {
+		fl.StringVar(l.text, l.name, "", "answer "+l.name+" clients too, on "+l.port+" or --"+l.name+"=ADDRESS:PORT")
+		fl.Lookup(l.name).NoOptDefVal = l.port
+	}
+	fl.StringVar(&f.users, "iperf3-users", "", "file of iperf3 users, name,hash a line (iperf3 --authorized-users-path)")
+	fl.StringVar(&f.key, "iperf3-key", "", "file with the RSA private key that their passwords are encrypted for (PEM)")
+}
+
+// Limits of servers that ask for no secret, as those of serve --open.
+const (
+	foreignTime     = time.Minute
+	foreignStreams  = 16
+	foreignBlock    = units.Bytes(1 << 20)
+	foreignSessions = 16
+	foreignSource   = 8
+)
+
+// foreignServer is one listener of another protocol.
+type foreignServer struct {
+	name  string
+	addr  net.Addr
+	serve func(ctx context.Context) error
+	close func()
+}
+
+// listenForeign opens the ports that were asked for. Nothing is answered before
+// serve is called.
+func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate]) (servers []foreignServer, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range servers {
+				s.close()
+			}
+		}
+	}()
+	if (f.users == "") != (f.key == "") {
+		return nil, usagef("--iperf3-users and --iperf3-key belong together")
+	}
+	for _, p := range []struct {
+		name, addr string
+		make       func(ctx context.Context, l net.Listener) (func(context.Context) error, error)
+	}{
+		{"iperf3", f.iperf3, func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
+			return a.iperf3Server(l, f, link)
+		}},
+		{"iperf2", f.iperf2, a.iperf2Server},
+	} {
+		if p.addr == "" {
+			continue
+		}
+		lc := net.ListenConfig{}
+		lc.SetMultipathTCP(false)
+		l, err := lc.Listen(ctx, "tcp", p.addr)
+		if err != nil {
+			return servers, withHint(fmt.Errorf("--%s: %w", p.name, err), "use --%s=ADDRESS:PORT for another port", p.name)
+		}
+		s := foreignServer{name: p.name, addr: l.Addr(), close: func() { _ = l.Close() }}
+		if s.serve, err = p.make(ctx, l); err != nil {
+			_ = l.Close()
+			return servers, fmt.Errorf("--%s: %w", p.name, err)
+		}
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate]) (func(context.Context) error, error) {
+	c := iperf3peer.ServerConfig{
+		Streams: foreignStreams, Duration: foreignTime, Block: foreignBlock, LinkRate: link(),
+		Event: func(e iperf3peer.Event) {
+			switch {
+			case e.Err != nil:
+				a.talk("iperf3: %s: %v", e.Remote, e.Err)
+			case e.Begun:
+				a.talk("iperf3: %s begins", e.Remote)
+			default:
+				a.talk("iperf3: %s done", e.Remote)
+			}
+		},
+	}
+	if f.users != "" {
+		access, err := loadAccess(f.users, f.key)
+		if err != nil {
+			return nil, withCode(exitUsage, err)
+		}
+		c.Access, c.Streams, c.Duration = access, 0, 0 // who has a password is no stranger
+	}
+	return func(ctx context.Context) error { return iperf3peer.Serve(ctx, l, c) }, nil
+}
+
+// loadAccess reads the users of an iperf3 server and its key.
+func loadAccess(users, key string) (*iperf3peer.Access, error) {
+	file, err := os.Open(users)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	known, err := iperf3.ParseUsers(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", users, err)
+	}
+	text, err := os.ReadFile(key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := privateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return &iperf3peer.Access{Key: private, Users: known}, nil
+}
+
+// privateKey reads an RSA key as openssl genrsa or genpkey writes it.
+func privateKey(text []byte) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("holds no PEM block")
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if private, ok := key.(*rsa.PrivateKey); ok {
+		return private, nil
+	}
+	return nil, fmt.Errorf("holds a %T, not an RSA key", key)
+}
+
+func (a *app) iperf2Server(ctx context.Context, l net.Listener) (func(context.Context) error, error) {
+	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	c := peer.ServerConfig{
+		Sessions: foreignSessions, PerClient: foreignSource, Time: foreignTime, Block: foreignBlock,
+		Log: func(line string) { a.talk("iperf2: %s", line) },
+		Done: func(r peer.Result) {
+			a.talk("iperf2: %s done", r.Peer)
+		},
+	}
+	return func(ctx context.Context) error { return peer.Serve(ctx, l, pc, c) }, nil
+}
+
+// serveAll runs every server until ctx ends or one of them fails.
+func serveAll(ctx context.Context, servers []func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	for _, serve := range servers {
+		all.Go(func() {
+			if err := serve(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	cancel(nil)
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/search"
+	"linerate/internal/core/units"
+)
+
+// trafficFlags choose the kind of traffic of a quick look.
+type trafficFlags struct {
+	udp, plain       bool
+	rate, pacing     string
+	search           bool
+	lossLimit        string
+	idle             string
+	requests         string
+	replyBytes       string
+	connect, spin    bool
+	serverOutput     bool
+	user, keyFile    string
+	pkcs1, dualPorts bool
+}
+
+// defaultIdle is how long probes run without a load before it: 20 probes or so,
+// enough for a median.
+const defaultIdle = "1s"
+
+func (f *trafficFlags) register(fl *pflag.FlagSet) {
+	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
+	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default with -u: 1 Mbit/s; 0: as fast as possible)")
+	fl.StringVar(&f.pacing, "pacing", "", "how UDP is paced: kernel or clock (default: the better one that works)")
+	fl.BoolVar(&f.plain, "plain", false, "UDP without segmentation offload: the kernel sees each datagram by itself")
+	fl.BoolVar(&f.search, "search", false, "find the highest UDP rate whose loss stays below --loss")
+	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
+	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency so long before the load, and beside it; 0s: do not probe")
+	fl.StringVar(&f.requests, "requests", "", "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other")
+	fl.StringVar(&f.replyBytes, "reply", "", "with --requests: bytes of an answer (default: as the request, -l)")
+	fl.BoolVar(&f.connect, "connect", false, "with --requests: a new connection for each")
+	fl.BoolVar(&f.spin, "spin", false, "with --requests: wait by polling, which costs a core and saves a wake-up")
+	fl.StringVar(&f.user, "username", "", "user of an iperf3 server that asks for one; the password is in $IPERF3_PASSWORD")
+	fl.StringVar(&f.keyFile, "rsa-public-key", "", "file with that server's public key (PEM)")
+	fl.BoolVar(&f.pkcs1, "use-pkcs1-padding", false, "encrypt for iperf3 servers older than 3.17")
+	fl.BoolVar(&f.serverOutput, "get-server-output", false, "show what an iperf3 server printed")
+	fl.BoolVar(&f.dualPorts, "connect-back", false, "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r")
+}
+
+// defaultUDPRate is what iperf2 and iperf3 send without -b, too.
+const defaultUDPRate = units.BitRate(1e6)
+
+// apply writes the flags over flow. given says which ones the user set.
+func (f *trafficFlags) apply(flow *model.Flow, given func(string) bool, bad *faults) {
+	udpOnly := []string{"pacing", "plain"}
+	requestsOnly := []string{"reply", "connect", "spin"}
+	asks := given("requests") || f.connect
+	switch {
+	case f.search && asks, f.udp && asks:
+		bad.add("requests", errors.New("requests travel over TCP, one kind of traffic at a time: leave out --udp and --search"))
+	case f.search || f.udp:
+		f.datagrams(flow, given, bad)
+	case asks:
+		f.ask(flow, given, bad)
+	default:
+		for _, flag := range udpOnly {
+			if given(flag) {
+				bad.add(flag, errors.New("belongs to UDP: add --udp"))
+			}
+		}
+	}
+	if !asks {
+		for _, flag := range requestsOnly {
+			if given(flag) {
+				bad.add(flag, errors.New("belongs to --requests"))
+			}
+		}
+	}
+	if given("loss") && !f.search {
+		bad.add("loss", errors.New("belongs to --search"))
+	}
+	if idle := bad.duration("idle", f.idle); idle > 0 && flow.Requests == nil && flow.Bytes == 0 {
+		flow.Loaded = &model.Loaded{Engine: flow.Engine, Idle: idle}
+		flow.Engine = "loaded"
+	}
+}
+
+func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad *faults) {
+	flow.Engine = "udpflow"
+	u := model.UDPFlow{Rate: defaultUDPRate, Pacing: f.pacing, Plain: f.plain}
+	if f.pacing != "" && f.pacing != "kernel" && f.pacing != "clock" {
+		bad.add("pacing", fmt.Errorf("%q is neither kernel nor clock", f.pacing))
+	}
+	if f.rate != "" {
+		rate, err := units.ParseBitRate(f.rate)
+		bad.add("rate", err)
+		u.Rate = rate
+	}
+	if flow.Block > maxDatagram {
+		bad.add("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, maxDatagram))
+	}
+	for _, flag := range []string{"set-mss", "congestion", "nagle"} {
+		if given(flag) {
+			bad.add(flag, errors.New("belongs to TCP: leave out --udp"))
+		}
+	}
+	flow.UDP = &u
+}
+
+// maxDatagram is the most payload of a UDP datagram over IPv4 (RFC 768, RFC 791).
+const maxDatagram = 65507
+
+func (f *trafficFlags) ask(flow *model.Flow, given func(string) bool, bad *faults) {
+	r := model.Requests{Connect: f.connect, Spin: f.spin}
+	if f.requests != "" {
+		v, err := strconv.ParseFloat(strings.TrimSuffix(f.requests, "/s"), 64)
+		if err == nil && (v < 0 || math.IsNaN(v) || math.IsInf(v, 0)) {
+			err = fmt.Errorf("%s is not a number of requests per second", f.requests)
+		}
+		bad.add("requests", err)
+		r.Rate = v
+	}
+	if f.replyBytes != "" {
+		r.Reply = bad.bytes("reply", f.replyBytes)
+	}
+	if flow.Bytes > 0 {
+		bad.add("bytes", errors.New("requests end by time: use --time"))
+	}
+	flow.Engine, flow.Requests = "reqresp", &r
+	if !given("length") {
+		flow.Block = 0
+	}
+}
+
+// Defaults of a search.
+const (
+	searchLow        = units.BitRate(64e3) // a rate that every path carries
+	searchHigh       = units.BitRate(100e9)
+	searchResolution = 0.02
+	searchRepeats    = 5
+	searchTime       = 2 * time.Second
+)
+
+// plan makes a search of a quick look's plan: one direction, rates in place of
+// blocks.
+func (f *trafficFlags) plan(p *model.Plan, given func(string) bool, bad *faults) {
+	if !f.search {
+		return
+	}
+	if len(p.Directions) != 1 || p.Directions[0] == model.Both {
+		p.Directions = []model.Direction{model.To}
+		if given("bidir") {
+			bad.add("search", errors.New("a search is for one direction: use --to or --reverse"))
+		}
+	}
+	p.Flow.Direction = p.Directions[0]
+	limit, err := units.ParsePercent(f.lossLimit)
+	if err == nil && (limit < 0 || limit >= 100) {
+		err = fmt.Errorf("%s is not a share of loss between 0%% and 100%%", f.lossLimit)
+	}
+	bad.add("loss", err)
+	s := model.RateSearch{Low: searchLow, High: searchHigh, Limit: float64(limit) / 100, Resolution: searchResolution, Repeats: searchRepeats}
+	if f.rate != "" {
+		s.High = p.Flow.UDP.Rate
+	}
+	if given("repeat") {
+		s.Repeats = p.MaxBlocks
+	}
+	if !given("time") && p.Flow.Bytes == 0 {
+		p.Flow.Duration = searchTime
+	}
+	if p.Flow.Loaded != nil { // a search wants many short runs, and one question
+		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
+	}
+	if len(*bad) == 0 {
+		bad.add("search", search.Validate(s))
+	}
+	p.Search, p.Order, p.MaxBlocks, p.Baseline, p.Settings = &s, nil, 0, "", nil
+	p.Flow.Interval = min(p.Flow.Interval, max(p.Flow.Duration, time.Millisecond))
+}
+
+// foreignOnly are the flags that only foreign peers understand.
+func (f *trafficFlags) foreignOnly(given func(string) bool) []string {
+	return slices.DeleteFunc([]string{"username", "rsa-public-key", "use-pkcs1-padding", "get-server-output", "connect-back"},
+		func(flag string) bool { return !given(flag) })
+}
