@@ -45,6 +45,11 @@ const (
 // section 2.5 calls a disk the limit below 0.9 of the network's rate.
 const agreement = 0.9
 
+// explained is the least share of a copy's time that its slowest part must
+// explain, whatever the runs' spread leaves open, to be named as its limit
+// (proposed: what remains is then too little for anything else to be the limit).
+const explained = 0.75
+
 // fullCore is the share of one core from which a process that copies in one
 // thread is held back by it (proposed; diagnosis.md section 2.5 has 95 %).
 const fullCore = 0.95
@@ -221,14 +226,15 @@ func (l *Limit) decide(rows []row, order []int, confidence float64) {
 			l.Tied = append(l.Tied, l.Parts[k+1].Name)
 		}
 	}
-	near := -math.Log(agreement)
+	near, wide := -math.Log(agreement), -math.Log(explained)
 	switch {
 	case ratio.Low > near:
 		l.Verdict = Faster
-	case ratio.Low >= -near && ratio.High <= near && len(l.Tied) > 0:
-		l.Verdict = SeveralOf
-	case ratio.Low >= -near && ratio.High <= near:
+	case ratio.High >= -near && ratio.Low >= -wide && ratio.High <= wide:
 		l.Verdict = OnePart
+		if len(l.Tied) > 0 {
+			l.Verdict = SeveralOf
+		}
 	case ratio.High < -near:
 		l.Verdict = slower(interval(rows, confidence, func(r row) float64 { return r.copy - r.inTurn() }), near)
 	default:

@@ -47,7 +47,7 @@ func TestVerdicts(t *testing.T) {
 		"disk write":        {MemoryToDisk, 298e6, spread, 4, OnePart, Write, nil},
 		"disk read":         {DiskToMemory, 595e6, spread, 4, OnePart, Read, nil},
 		"all three":         {DiskToDisk, 297e6, spread, 4, OnePart, Write, nil},
-		"two blocks suffer": {DiskToDisk, 297e6, 0.1, 2, CannotTell, Write, nil},
+		"two blocks suffer": {DiskToDisk, 297e6, 0.3, 2, CannotTell, Write, nil},
 		"one block":         {DiskToDisk, 297e6, spread, 1, CannotTell, Write, nil},
 		"in turn":           {DiskToDisk, turns(network, read, write), spread, 4, Turns, Write, nil},
 		"shared bus":        {DiskToMemory, turns(network, read), spread, 4, Turns, Read, nil},

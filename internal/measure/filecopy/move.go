@@ -121,6 +121,8 @@ func moveAll(from, to *store, m *meter, buf []byte, halted func() bool) error {
 			return err
 		}
 		switch {
+		case to == nil && from.mem != nil:
+			copy(buf, b) // a file would have been copied into buf as well
 		case to == nil:
 		case to.mem != nil:
 			copy(to.mem[at:], b)

@@ -1,0 +1,85 @@
+package runner_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/bottleneck"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/filecopy"
+)
+
+// TestCopies runs every setting of a copy session over the real protocol, both
+// ways, also those parts that the sender does alone.
+func TestCopies(t *testing.T) {
+	agenttest.NoLeaks(t)
+	folder, state := t.TempDir(), t.TempDir()
+	open := func(h model.Host) *session.Client {
+		k := agenttest.NewKnobs(h, agenttest.Values())
+		c := agenttest.Config(k)
+		c.Engines = []engine.Engine{filecopy.New(state, filecopy.Options{NamedPaths: true})}
+		return wiretest.Open(t, pipe.Start(t.Context(), "host "+string(h), "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+			return agent.Serve(ctx, conn, c)
+		}), h)
+	}
+	r := runner.New(open(model.Near), open(model.Far), time.Now)
+	p, err := bottleneck.Plan(bottleneck.PlanOptions{
+		Source: folder, Sink: folder, Blocks: 2, Directions: []model.Direction{model.To, model.From},
+		Flow: model.Flow{Engine: filecopy.Name, Direction: model.To, Bytes: 2 << 20, Copy: &model.Copy{Sync: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range p.Directions {
+		in := bottleneck.Input{Rates: map[string]bottleneck.Rates{}}
+		for b, order := range p.Order {
+			for i, name := range order {
+				set, _ := p.Setting(name)
+				flow := p.Flow
+				flow.Direction = d
+				run, _, err := r.Run(t.Context(), runner.Spec{Number: 1, Block: b + 1, Position: i + 1, Attempt: 1, Setting: set, Flow: flow}, nil)
+				if err != nil || run.State != model.RunValid {
+					t.Fatalf("%s %s: %v, %+v", name, d, err, run)
+				}
+				rate, ok := run.Value(d, model.Goodput)
+				if !ok || rate <= 0 {
+					t.Errorf("%s %s: no goodput in %+v", name, d, run.Values)
+				}
+				if in.Rates[name] == nil {
+					in.Rates[name] = bottleneck.Rates{}
+				}
+				in.Rates[name][b+1] = rate
+				for _, w := range run.Warnings {
+					if strings.Contains(w, "stopped") {
+						t.Errorf("%s %s: %s", name, d, w)
+					}
+				}
+			}
+		}
+		limits := bottleneck.Limits(in)
+		if len(limits) != 4 {
+			t.Errorf("%s: %+v", d, limits)
+		}
+		for _, l := range limits {
+			if l.Verdict == bottleneck.NotMeasured || l.Blocks != 2 {
+				t.Errorf("%s: %+v", d, l)
+			}
+		}
+	}
+	for _, dir := range []string{folder, state} {
+		if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	}
+}
