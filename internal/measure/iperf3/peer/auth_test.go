@@ -68,6 +68,7 @@ func TestClientLogin(t *testing.T) {
 
 // TestServerLogin logs the real client in, and our own in either padding.
 func TestServerLogin(t *testing.T) {
+	t.Parallel()
 	key := testKey(t)
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {

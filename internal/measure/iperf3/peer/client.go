@@ -57,10 +57,13 @@ type Login struct {
 // limits are the bounds of waiting, which tests shorten. The zero value is
 // those of the package.
 type limits struct {
-	patience, between time.Duration
+	patience, between, greeting time.Duration // of a client
+	spare, idle                 time.Duration // of a server
 }
 
 func (l limits) wait() time.Duration  { return cmp.Or(l.patience, patience) }
+func (l limits) grace() time.Duration { return cmp.Or(l.spare, grace) }
+func (l limits) still() time.Duration { return cmp.Or(l.idle, idleLimit) }
 func (l limits) again() time.Duration { return cmp.Or(l.between, betweenTests) }
 
 // Run runs one test of f against the server at addr, a host with or without

@@ -22,7 +22,7 @@ func near01(a, b int64) bool { return math.Abs(float64(a-b)) <= 0.001*float64(ma
 // window closed: that, and no more, is the difference.
 func TestClient(t *testing.T) {
 	const short = 300 * time.Millisecond
-	for name, f := range map[string]model.Flow{
+	together(t, 4, map[string]model.Flow{
 		"forward":                   {Direction: model.To, Duration: short},
 		"forward, 3 streams":        {Direction: model.To, Duration: short, Streams: 3},
 		"forward, bytes":            {Direction: model.To, Bytes: 20e6, Streams: 3},
@@ -41,13 +41,7 @@ func TestClient(t *testing.T) {
 		"both":                      {Direction: model.Both, Duration: short},
 		"both, 2 streams":           {Direction: model.Both, Duration: short, Streams: 2},
 		"both, bytes":               {Direction: model.Both, Bytes: 20e6},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr := foreignServer(t)
-			checkClient(t, addr, f, Client{})
-		})
-	}
+	}, func(t *testing.T, f model.Flow) { checkClient(t, foreignServer(t), f, Client{}) })
 }
 
 // checkClient runs f and holds the two ends' reports against each other.
@@ -164,6 +158,7 @@ func TestClientServerOutput(t *testing.T) {
 // TestClientBackToBack holds that a test may begin right after another, while
 // the real server still closes one listener to open the next.
 func TestClientBackToBack(t *testing.T) {
+	t.Parallel()
 	addr := foreignServer(t)
 	for range 5 {
 		f := model.Flow{Direction: model.To, Bytes: 1 << 20}
@@ -174,6 +169,7 @@ func TestClientBackToBack(t *testing.T) {
 }
 
 func TestClientBusy(t *testing.T) {
+	t.Parallel()
 	addr := foreignServer(t)
 	running := make(chan struct{})
 	done := make(chan error, 1)

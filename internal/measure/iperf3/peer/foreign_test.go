@@ -72,30 +72,64 @@ func (o *output) String() string {
 func foreignServer(t *testing.T, args ...string) string {
 	t.Helper()
 	path := program(t)
-	port := freePort(t)
+	// Somebody else may take the port first.
+	for range 5 {
+		port := freePort(t)
+		if startServer(t, path, port, args) {
+			return fmt.Sprintf("127.0.0.1:%d", port)
+		}
+	}
+	t.Fatal("the real server does not start")
+	return ""
+}
+
+// startServer returns false where the server ended at once.
+func startServer(t *testing.T, path string, port int, args []string) bool {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-p", fmt.Sprint(port), "--forceflush"}, args...)...)
 	out := &output{want: "Server listening", seen: make(chan struct{})}
-	if strings.Contains(strings.Join(args, " "), "-J") {
-		t.Fatal("a server that writes JSON does not say when it listens")
-	}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // it is killed in the end
+	}()
 	t.Cleanup(func() {
 		cancel()
-		_ = cmd.Wait()
+		<-exited
 		if t.Failed() {
-			t.Logf("server said:\n%s", out)
+			t.Logf("the server said:\n%s", out)
 		}
 	})
 	select {
 	case <-out.seen:
+		return true
+	case <-exited:
+		return false
 	case <-time.After(10 * time.Second):
 		t.Fatal("the real server does not start")
+		return false
 	}
-	return fmt.Sprintf("127.0.0.1:%d", port)
+}
+
+// together runs the cases of a test at the same time, most of them at once:
+// they mostly wait, and more of them than t.Parallel would allow on few cores.
+func together[C any](t *testing.T, most int, cases map[string]C, run func(t *testing.T, c C)) {
+	t.Helper()
+	var all sync.WaitGroup
+	turn := make(chan struct{}, most)
+	for name, c := range cases {
+		turn <- struct{}{}
+		all.Go(func() {
+			t.Run(name, func(t *testing.T) { run(t, c) })
+			<-turn
+		})
+	}
+	all.Wait()
 }
 
 // serveHere runs our server and returns its address.

@@ -24,7 +24,7 @@ type lane struct {
 	warnings  []string                     // of the opening
 	account   func() []iperf3.StreamResult // per stream, once over is closed, before close
 	kept      []*kept                      // of a TCP lane
-	udp       *struct{}
+	udp       *udpTest                     // of a UDP lane
 
 	mu    sync.Mutex
 	moved float64   // payload bytes of which samples told
@@ -34,6 +34,7 @@ type lane struct {
 	report  model.EndReport
 	err     error
 	results []iperf3.StreamResult // once stopped
+	theirs  []iperf3.StreamResult // what the other end says of the streams, once it has
 }
 
 // start runs the lane until it is complete or asked to stop.

@@ -102,6 +102,7 @@ func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Durat
 	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not tell")}
 	for _, l := range lanes {
 		theirs := streams[:len(l.streams)]
+		l.theirs = theirs
 		streams = streams[len(l.streams):]
 		own, _ := l.flow()
 		f := model.FlowReport{Direction: l.direction, Role: model.Receiver, Window: own.Window}
@@ -119,7 +120,12 @@ func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Durat
 			f.Window -= idle
 		}
 		if l.udp != nil {
-			f.UDP = farUDP(theirs, f.Role)
+			f.UDP = farUDP(theirs, f.Role, l.spec.Block)
+			// Its own count misses what was lost at the end. A server sends until it
+			// hears of the end, so that not all of that was lost.
+			if host == model.Far && f.Role == model.Receiver && l.spec.Omit == 0 && own.UDP != nil {
+				f.UDP.Lost = max(0, own.UDP.Sent-f.UDP.Received)
+			}
 		} else if f.Role == model.Sender {
 			f.TCP = farTCP(r, theirs)
 		}

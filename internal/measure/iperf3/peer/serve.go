@@ -82,8 +82,8 @@ func (t *session) check(begun time.Time) error {
 	for _, l := range t.lanes {
 		bytes, last := l.told()
 		moved += bytes
-		if time.Since(last) > idleLimit {
-			return refuse(iperf3.CodeNoMessage, "%s: nothing moved for %v", l.direction, idleLimit)
+		if limit := t.limits.still(); time.Since(last) > limit {
+			return refuse(iperf3.CodeNoMessage, "%s: nothing moved for %v", l.direction, limit)
 		}
 	}
 	lasted := time.Since(begun)
@@ -108,7 +108,6 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 	if theirs, err = farReport(model.Near, results, t.lanes, 0); err != nil {
 		return own, theirs, refuse(iperf3.CodeStreamID, "%w", err)
 	}
-	ended := time.Now()
 	for i, l := range t.lanes {
 		if l.role != model.Receiver {
 			continue
@@ -117,8 +116,14 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 		if t.params.OmitSeconds == 0 {
 			want = int64(theirs.Flows[i].Bytes)
 		}
+		var last time.Duration
+		if l.udp != nil {
+			last = l.udp.late(ctx, l.theirs, lateLimit)
+		} else {
+			last = l.late(ctx, want, lateLimit)
+		}
 		// Bytes that came late belong to a time that lasted until they came.
-		window += max(0, l.late(ctx, want, lateLimit).Sub(ended))
+		window += last
 		l.stop()
 		l.adopt(window, want)
 	}
@@ -138,8 +143,10 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 	if err != nil {
 		return own, theirs, fmt.Errorf("send results: %w", err)
 	}
-	// The client has everything: its last word changes nothing.
-	t.ctl.farewell()
+	// The client has everything: its last word changes nothing, and is waited
+	// for only so that the client closes first.
+	last := control{t.ctl.conn, farewell}
+	_, _ = last.next()
 	return own, theirs, nil
 }
 

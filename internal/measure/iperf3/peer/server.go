@@ -21,10 +21,6 @@ import (
 // ServerConfig are the limits and rights of a server. The zero value serves
 // one test at a time, to anybody, for up to an hour.
 type ServerConfig struct {
-	// Packet is the socket for UDP tests on the listener's port; nil lets Serve
-	// open one. Serve closes it. One that was not opened with
-	// sockio.ReusePort serves datagrams through one socket, more slowly.
-	Packet net.PacketConn
 	// Access, where it is not nil, asks every client for a login.
 	Access *Access
 
@@ -114,7 +110,9 @@ type server struct {
 }
 
 // Serve answers clients on l until ctx ends, and then ends all tests and
-// returns nil. It closes l. The error is that of the listener.
+// returns nil. It closes l. UDP tests use the same port; they are refused where
+// the system does not let several sockets share one (Windows). The error is that
+// of a listener.
 func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	if c.Bulk == nil {
 		c.Bulk = tcpbulk.New()

@@ -97,6 +97,7 @@ func (e *events) ended(t *testing.T) Event {
 // the server sends for a time, 3.12 stops counting when its time is over, and
 // the rest is what was in flight.
 func TestServer(t *testing.T) {
+	cases := map[string]serverCase{}
 	for args, inFlight := range map[string]bool{
 		"-t 1":                       false,
 		"-t 1 -P 3":                  false,
@@ -113,7 +114,7 @@ func TestServer(t *testing.T) {
 		"-t 1 -b 50M":                false,
 		"-n 20M -R":                  false,
 		"-n 20M -R -P 3":             false,
-		"-k 100 -R -l 10000":         false,
+		"-k 100 -R -l 10000":         true, // 3.12 counts a read that got less as a block
 		"-n 20M -R -w 128K -M 1000":  false,
 		"-n 20M -R -C reno -N":       false,
 		"-t 1 -R":                    true,
@@ -125,40 +126,52 @@ func TestServer(t *testing.T) {
 		"-t 1 -O 1 -R":               true,
 		"-n 20M --repeating-payload": false,
 	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			e := newEvents()
-			addr := serveHere(t, ServerConfig{Event: e.add})
-			s := foreignClient(t, addr, args)
-			if s.Error != "" {
-				t.Fatal(s.Error)
-			}
-			end := e.ended(t)
-			if end.Err != nil {
-				t.Fatalf("the server says: %v", end.Err)
-			}
-			tolerance := 0.001
-			if inFlight {
-				tolerance = 0.1
-			}
-			pairs := [][2]total{{s.End.Sent, s.End.Received}}
-			if strings.Contains(args, "--bidir") {
-				pairs = append(pairs, [2]total{s.End.SentReverse, s.End.ReceivedReverse})
-			}
-			for _, p := range pairs {
-				sent, got := p[0].Bytes, p[1].Bytes
-				if got == 0 || math.Abs(float64(sent-got)) > tolerance*float64(sent) {
-					t.Errorf("sent %d, received %d", sent, got)
-				}
-				if p[0].Retransmits == nil {
-					t.Error("retransmissions are not known")
-				}
-				if rate := p[0].Rate; strings.Contains(args, "-b 50M") && (rate < 40e6 || rate > 150e6) {
-					t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
-				}
-			}
-			checkEvent(t, end, s)
-		})
+		cases[args] = serverCase{args, inFlight}
+	}
+	together(t, 6, cases, func(t *testing.T, c serverCase) {
+		e := newEvents()
+		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add}), c.args)
+		if s.Error != "" {
+			t.Fatal(s.Error)
+		}
+		end := e.ended(t)
+		if end.Err != nil {
+			t.Fatalf("the server says: %v", end.Err)
+		}
+		checkSums(t, c, s)
+		checkEvent(t, end, s)
+	})
+}
+
+// serverCase are arguments of the real client, and whether what is in flight
+// when its time is over is counted by the server only.
+type serverCase struct {
+	args     string
+	inFlight bool
+}
+
+// checkSums holds the two ends' sums in the client's report against each other.
+func checkSums(t *testing.T, c serverCase, s summary) {
+	t.Helper()
+	tolerance := 0.001
+	if c.inFlight {
+		tolerance = 0.5 // the kernels' buffers are large for a test of a second
+	}
+	pairs := [][2]total{{s.End.Sent, s.End.Received}}
+	if strings.Contains(c.args, "--bidir") {
+		pairs = append(pairs, [2]total{s.End.SentReverse, s.End.ReceivedReverse})
+	}
+	for _, p := range pairs {
+		sent, got := p[0].Bytes, p[1].Bytes
+		if got == 0 || math.Abs(float64(sent-got)) > tolerance*float64(sent) {
+			t.Errorf("sent %d, received %d", sent, got)
+		}
+		if p[0].Retransmits == nil {
+			t.Error("retransmissions are not known")
+		}
+		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 40e6 || rate > 150e6) {
+			t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
+		}
 	}
 }
 
@@ -223,6 +236,7 @@ func TestServerRefuses(t *testing.T) {
 // TestServerEndsRate holds that a test without a rate is ended where it takes
 // more than the server gives.
 func TestServerEndsRate(t *testing.T) {
+	t.Parallel()
 	e := newEvents()
 	s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Rate: 5e6}), "-t 10")
 	if s.Error == "" {
@@ -236,6 +250,7 @@ func TestServerEndsRate(t *testing.T) {
 // TestServerParallel holds that several tests run at once where they may, and
 // that one more is refused at once.
 func TestServerParallel(t *testing.T) {
+	t.Parallel()
 	e := newEvents()
 	addr := serveHere(t, ServerConfig{Event: e.add, Tests: 2})
 	var all sync.WaitGroup

@@ -328,7 +328,7 @@ func (t *session) guard() time.Duration {
 	if t.params.Seconds == 0 {
 		return t.Duration
 	}
-	return time.Duration(t.params.Seconds+t.params.OmitSeconds)*time.Second + grace
+	return time.Duration(t.params.Seconds+t.params.OmitSeconds)*time.Second + t.limits.grace()
 }
 
 // grace is what a real server adds: ten exchanges at a round trip of 4 s.

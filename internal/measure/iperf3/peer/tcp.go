@@ -124,6 +124,9 @@ func (l *lane) accountTCP() []iperf3.StreamResult {
 // complete reports whether a lane with a byte count has moved it all: a sender
 // until it is acknowledged, a receiver until it has come.
 func (l *lane) complete() bool {
+	if l.udp != nil {
+		return l.role == model.Receiver && l.udp.read().bytes >= int64(l.spec.Bytes)
+	}
 	bytes, last := l.told()
 	// Samples tell rates, so that their sum is a little off.
 	told := bytes >= float64(l.spec.Bytes)-1
@@ -233,23 +236,22 @@ func (k *kept) over() bool {
 // late reads on, at a server, after the client's end: until everything that
 // the client says it sent has come, or, where some of it was sent in the
 // omitted time, until nothing more comes; never longer than limit. want is 0
-// where it cannot be known. It returns when the last byte came, as far as
-// the kernel tells, and otherwise now.
-func (l *lane) late(ctx context.Context, want int64, limit time.Duration) time.Time {
+// where it cannot be known. It returns for how long something still came, as
+// far as the kernel tells.
+func (l *lane) late(ctx context.Context, want int64, limit time.Duration) time.Duration {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	begun := time.Now()
-	last, before := begun, int64(-1)
-	for {
-		now := time.Now()
-		n, err := l.received()
+	before, err := l.received()
+	for last := time.Duration(0); ; {
+		now := time.Since(begun)
+		n, again := l.received()
 		waiting, known := l.unread()
-		if waiting > 0 || err == nil && n != before {
+		if waiting > 0 || n != before {
 			last, before = now, n
 		}
-		all := err == nil && want > 0 && n >= want
-		quiet := now.Sub(last) >= lateQuiet
-		if all && known && waiting == 0 || quiet || now.Sub(begun) >= limit {
+		all := err == nil && again == nil && want > 0 && n >= want
+		if all && known && waiting == 0 || now-last >= lateQuiet || now >= limit {
 			return last
 		}
 		select {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
@@ -43,12 +44,12 @@ func (t *clientTest) open(ctx context.Context) error {
 }
 
 func (t *clientTest) openLane(ctx context.Context, l *lane) error {
-	env := engine.Env{Host: model.Near, LinkRate: t.LinkRate}
+	// What the server is told is what this end does.
+	l.spec.Block = units.Bytes(t.params.Length)
 	if t.params.Protocol == iperf3.UDP {
 		return t.openUDP(ctx, l)
 	}
-	// What the server is told is what this end does.
-	l.spec.Block = blockOf(t.params)
+	env := engine.Env{Host: model.Near, LinkRate: t.LinkRate}
 	return l.openTCP(ctx, t.Bulk, env, t.params.BitsPerSecond, t.dial)
 }
 
@@ -178,7 +179,7 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 				continue
 			}
 			for i, l := range t.lanes {
-				if l.role == model.Sender {
+				if l.role == model.Sender && l.udp == nil {
 					done(i)
 				}
 			}
@@ -189,7 +190,7 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 				continue
 			}
 			switch {
-			case closed(l.over) && (l.err != nil || l.role == model.Sender):
+			case closed(l.over) && (l.err != nil || l.role == model.Sender && l.udp == nil):
 				return t.broken(l, next)
 			case closed(l.over), t.flow.Bytes != 0 && l.complete():
 				done(i)

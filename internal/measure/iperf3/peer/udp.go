@@ -1,32 +1,169 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"time"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf3"
 )
 
+// udpFlow is the engine whose flows become UDP tests.
 const udpFlow = "udpflow"
 
-const greetingTries = 3
+// defaultDatagram fits an Ethernet frame of 1500 bytes with IPv6, or with
+// IPv4 and options: what a real client finds out for itself there.
+const defaultDatagram = 1448
 
-var errGreetingLost = errors.New("no answer to the greeting over UDP")
+const (
+	// greetingPatience is how long the answer to a greeting may take, and
+	// greetingTries how often a test is begun again for one.
+	greetingPatience = 2 * time.Second
+	greetingTries    = 3
+	// greetingNoise is how many other datagrams may come before it: some of a
+	// stream that sends already.
+	greetingNoise = 1000
+)
 
-func validateUDP(model.Flow) error                               { return errors.ErrUnsupported }
-func paramsUDP(*iperf3.Params, model.Flow)                       {}
-func blockOf(p iperf3.Params) units.Bytes                        { return units.Bytes(p.Length) }
-func farUDP([]iperf3.StreamResult, model.Role) *model.UDPSummary { return nil }
+// errGreetingLost says that the server did not answer over UDP.
+var errGreetingLost = errors.New("the server does not answer over UDP: it is blocked on the way, or a datagram was lost")
 
-func (t *clientTest) openUDP(context.Context, *lane) error { return errors.ErrUnsupported }
+// validateUDP reports what is wrong with a flow of udpflow.
+func validateUDP(f model.Flow) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(len(f.Direction.Parts()) > 0, "direction %q is none of to, from, both", f.Direction)
+	check(f.Duration > 0 || f.Bytes > 0, "neither duration nor bytes given")
+	check(f.Duration == 0 || f.Bytes == 0, "duration and bytes exclude each other")
+	check(f.Omit == 0 || f.Bytes == 0, "omit and bytes exclude each other: every byte is counted")
+	check(f.Duration >= 0 && f.Omit >= 0 && f.Bytes >= 0 && f.Streams >= 0, "a negative duration, count or number of streams")
+	check(f.Interval == 0 || f.Interval >= 10*time.Millisecond, "interval %v is shorter than 10ms", f.Interval)
+	if f.UDP != nil {
+		check(f.UDP.Rate >= 0, "rate %v is negative", f.UDP.Rate)
+		switch f.UDP.Pacing {
+		case "", "clock", "kernel":
+		default:
+			check(false, "pacing %q is none of clock, kernel", f.UDP.Pacing)
+		}
+	}
+	return errors.Join(faults...)
+}
 
-type greeter struct{}
+// paramsUDP fills in what is UDP's own.
+func paramsUDP(p *iperf3.Params, f model.Flow) {
+	p.Protocol = iperf3.UDP
+	p.Length = int64(cmp.Or(f.Block, defaultDatagram))
+	p.WideCounters = true // fast tests outnumber 32 bits
+	p.MSS, p.Congestion = 0, ""
+	if f.UDP != nil {
+		p.BitsPerSecond = perStream(f.UDP.Rate, f.Streams)
+	}
+}
 
-func (s *server) listenUDP(context.Context, net.Listener) error { return nil }
+// openUDP opens l's streams at the client: a socket each, greeted once.
+func (t *clientTest) openUDP(ctx context.Context, l *lane) error {
+	var conns []*net.UDPConn
+	var err error
+	for range l.streams {
+		var c *net.UDPConn
+		if c, err = t.greet(ctx); err != nil {
+			break
+		}
+		conns = append(conns, c)
+	}
+	if err != nil {
+		for _, c := range conns {
+			err = errors.Join(err, c.Close())
+		}
+		return err
+	}
+	return l.useUDP(model.Near, conns, t.params, false)
+}
 
-func (t *session) openUDP(context.Context, []iperf3.Stream, <-chan heard) error {
-	return errors.ErrUnsupported
+// useUDP makes l's test of the sockets.
+func (l *lane) useUDP(host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) error {
+	test, err := prepareUDP(l, host, conns, p, open)
+	if err != nil {
+		return err
+	}
+	l.test, l.udp, l.account = test, test, test.account
+	return nil
+}
+
+// greet opens one UDP stream.
+func (t *clientTest) greet(ctx context.Context) (*net.UDPConn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", t.ctl.conn.RemoteAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UDPConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("dialled a %T", c), c.Close())
+	}
+	if err := t.exchangeGreeting(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func (t *clientTest) exchangeGreeting(ctx context.Context, conn *net.UDPConn) error {
+	if err := conn.SetDeadline(time.Now().Add(cmp.Or(t.limits.greeting, greetingPatience))); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := conn.Write(iperf3.Hello()); err != nil {
+		return fmt.Errorf("greet over UDP: %w", err)
+	}
+	b := make([]byte, iperf3.MaxDatagram)
+	for range greetingNoise {
+		n, err := conn.Read(b)
+		switch {
+		case err != nil && isTimeout(err):
+			return errGreetingLost
+		case err != nil:
+			return fmt.Errorf("wait for the greeting over UDP: %w", err)
+		case iperf3.IsReply(b[:n]):
+			return conn.SetDeadline(time.Time{})
+		}
+	}
+	return errGreetingLost
+}
+
+// farUDP is what the other end, in role, says of a UDP direction with datagrams
+// of size bytes.
+func farUDP(theirs []iperf3.StreamResult, role model.Role, size units.Bytes) *model.UDPSummary {
+	out := &model.UDPSummary{}
+	var jitter float64
+	for _, s := range theirs {
+		// Before 3.14 the counts of datagrams cover the warm-up too; bytes never do.
+		n := max(s.Bytes, 0) / int64(max(size, 1))
+		if role == model.Sender {
+			out.Sent += n
+			continue
+		}
+		out.Received += n
+		out.Lost += max(0, s.Errors-s.Omitted.Or(iperf3.Omitted{}).Errors)
+		jitter += s.Jitter
+	}
+	if role == model.Sender {
+		return out
+	}
+	// Versions before 3.8 have told of centuries.
+	if mean := jitter / float64(max(len(theirs), 1)); mean >= 0 && mean < 3600 {
+		out.Jitter = fact.Known(time.Duration(mean*float64(time.Second)), fromPeer)
+	} else {
+		out.Jitter = fact.Unknown[time.Duration]("the iperf3 peer tells of an impossible one")
+	}
+	return out
 }

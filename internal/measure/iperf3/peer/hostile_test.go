@@ -1,0 +1,375 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf3"
+)
+
+// quick are limits under which a silent peer is soon given up.
+var quick = limits{patience: 300 * time.Millisecond, spare: 300 * time.Millisecond, greeting: 100 * time.Millisecond,
+	between: time.Nanosecond, idle: 2 * time.Second}
+
+const oneSecond = `{"tcp":true,"time":1,"parallel":2,"len":1000}`
+
+// TestServerHostile lets clients do wrong at every step. Each costs itself
+// only: the server, which has room for one test, then serves the next client.
+func TestServerHostile(t *testing.T) {
+	t.Parallel()
+	zeros := make([]byte, iperf3.CookieLen)
+	together(t, 100, map[string]func(r *raw){
+		"silence":                 func(*raw) {},
+		"vanishes":                func(r *raw) { _ = r.ctl.Close() },
+		"empty cookie":            func(r *raw) { r.send(r.ctl, zeros...) },
+		"cookie without end":      func(r *raw) { r.send(r.ctl, []byte(strings.Repeat("x", 37))...) },
+		"half a cookie":           func(r *raw) { r.send(r.ctl, r.cookie[:20]...) },
+		"half a cookie, vanishes": func(r *raw) { r.send(r.ctl, r.cookie[:20]...); _ = r.ctl.Close() },
+		"no parameters":           func(r *raw) { r.send(r.ctl, r.cookie...); r.expect(iperf3.ParamExchange) },
+		"vanishes before parameters": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			_ = r.ctl.Close()
+		},
+		"huge parameters": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.message(0xffffffff, "{}")
+			r.expect(iperf3.ServerFailed)
+		},
+		"parameters that never end": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.message(8000, `{"tcp":true`)
+		},
+		"no JSON": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.json("GET / HTTP/1.1\r\n\r\n")
+			r.expect(iperf3.ServerFailed)
+		},
+		"out of range": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.json(`{"tcp":true,"parallel":1000000000}`)
+			r.expect(iperf3.ServerFailed)
+		},
+		"no streams": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.json(oneSecond)
+			r.expect(iperf3.CreateStreams)
+		},
+		"one stream of two": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.json(oneSecond)
+			r.expect(iperf3.CreateStreams)
+			r.connect(1)
+		},
+		"vanishes with one stream of two": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.json(oneSecond)
+			r.expect(iperf3.CreateStreams)
+			r.connect(1)
+			_ = r.ctl.Close()
+		},
+		"no greeting": func(r *raw) {
+			r.send(r.ctl, r.cookie...)
+			r.expect(iperf3.ParamExchange)
+			r.json(`{"udp":true,"time":1,"parallel":1,"len":1000}`)
+			r.expect(iperf3.CreateStreams)
+		},
+		"says nothing more":         func(r *raw) { r.begin(oneSecond, 2) },
+		"vanishes while data flows": func(r *raw) { r.begin(oneSecond, 2); _ = r.ctl.Close() },
+		"unknown state":             func(r *raw) { r.begin(oneSecond, 2); r.send(r.ctl, 99) },
+		"is stopped":                func(r *raw) { r.begin(oneSecond, 2); r.send(r.ctl, iperf3.ClientTerminate.Byte()) },
+		"reads nothing":             func(r *raw) { r.begin(`{"tcp":true,"time":1,"reverse":true,"len":1000}`, 1) },
+		"closes its streams":        func(r *raw) { r.begin(oneSecond, 2); _ = r.streams[0].Close(); _ = r.streams[1].Close() },
+		"no results": func(r *raw) {
+			r.begin(oneSecond, 2)
+			r.send(r.ctl, iperf3.TestEnd.Byte())
+			r.expect(iperf3.ExchangeResults)
+		},
+		"vanishes instead of results": func(r *raw) { r.begin(oneSecond, 2); r.send(r.ctl, iperf3.TestEnd.Byte()); _ = r.ctl.Close() },
+		"huge results":                func(r *raw) { r.begin(oneSecond, 2); r.send(r.ctl, iperf3.TestEnd.Byte()); r.message(0xfffffff0, "{}") },
+		"results of strangers": func(r *raw) {
+			r.begin(oneSecond, 2)
+			r.send(r.ctl, iperf3.TestEnd.Byte())
+			r.json(resultsOf(stream(1, "0"), stream(2, "0")))
+		},
+		"results beyond all numbers": func(r *raw) {
+			r.begin(oneSecond, 2)
+			r.send(r.ctl, iperf3.TestEnd.Byte())
+			r.json(resultsOf(stream(1, "9e99"), stream(3, "0")))
+		},
+		"results without a last word": func(r *raw) {
+			r.begin(oneSecond, 2)
+			r.send(r.ctl, iperf3.TestEnd.Byte())
+			r.json(resultsOf(stream(1, "0"), stream(3, "0")))
+		},
+		"claims bytes that never came": func(r *raw) {
+			r.begin(oneSecond, 2)
+			r.send(r.ctl, iperf3.TestEnd.Byte())
+			r.json(resultsOf(stream(1, "1000000"), stream(3, "0")))
+		},
+	}, func(t *testing.T, do func(r *raw)) {
+		e := newEvents()
+		addr := serveHere(t, ServerConfig{Event: e.add, limits: quick})
+		r := newRaw(t, addr)
+		do(r)
+		r.over()
+		e.ended(t)
+		// The next client may come while the server still ends the last.
+		c := Client{limits: limits{patience: rawPatience}}
+		f := model.Flow{Direction: model.To, Bytes: 1 << 16}
+		if _, _, err := c.Run(t.Context(), addr, f, func([]model.Sample) {}); err != nil {
+			t.Errorf("the next client: %v", err)
+		}
+	})
+}
+
+// TestServerBesideHostile holds that many silent and noisy connections do not
+// keep a real client out.
+func TestServerBesideHostile(t *testing.T) {
+	t.Parallel()
+	addr := serveHere(t, ServerConfig{})
+	for i := range 50 {
+		r := newRaw(t, addr)
+		if i%2 == 0 {
+			r.send(r.ctl, 1, 2, 3)
+		}
+	}
+	f := model.Flow{Direction: model.Both, Bytes: 1 << 16, Streams: 2}
+	if _, _, err := (Client{}).Run(t.Context(), addr, f, func([]model.Sample) {}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServerStrangeStream holds that a stranger's connection takes no stream's
+// place: its cookie names no test, and there is no room for another.
+func TestServerStrangeStream(t *testing.T) {
+	addr := serveHere(t, ServerConfig{})
+	r := newRaw(t, addr)
+	r.send(r.ctl, r.cookie...)
+	r.expect(iperf3.ParamExchange)
+	r.json(oneSecond)
+	r.expect(iperf3.CreateStreams)
+	stranger := newRaw(t, addr)
+	stranger.cookie[0] = 'b'
+	stranger.send(stranger.ctl, stranger.cookie...)
+	stranger.expect(iperf3.AccessDenied)
+	r.connect(2)
+	r.expect(iperf3.TestStart, iperf3.TestRunning)
+	// One stream too many.
+	late := r.dial()
+	r.send(late, r.cookie...)
+	if s, err := iperf3.ReadState(late); err != nil || s != iperf3.AccessDenied {
+		t.Errorf("a third stream got %v, %v", s, err)
+	}
+}
+
+// TestServerStops holds that a server that is stopped tells its clients.
+func TestServerStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, ServerConfig{}) }()
+	r := newRaw(t, l.Addr().String())
+	r.begin(oneSecond, 2)
+	cancel()
+	r.expect(iperf3.ServerTerminate)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// script is a server that goes through the steps of a test, and after so many
+// of them does something else.
+type script struct {
+	listener net.Listener
+	steps    int
+	then     func(c net.Conn)
+}
+
+// frame is text as a message.
+func frame(text string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
+
+// serve plays the script to one client.
+func (s *script) serve() {
+	ctl, err := s.listener.Accept()
+	if err != nil {
+		return
+	}
+	defer ctl.Close()
+	var data net.Conn
+	word := func(b ...byte) func() { return func() { _, _ = ctl.Write(b) } }
+	read := func() { _, _ = iperf3.ReadFrame(ctl, iperf3.MaxResults) }
+	steps := []func(){
+		func() { _, _ = iperf3.ReadCookie(ctl) },
+		word(iperf3.ParamExchange.Byte()),
+		read,
+		word(iperf3.CreateStreams.Byte()),
+		func() {
+			if data, err = s.listener.Accept(); err == nil {
+				_, _ = iperf3.ReadCookie(data)
+				go func() { _, _ = io.Copy(io.Discard, data) }()
+			}
+		},
+		word(iperf3.TestStart.Byte()),
+		word(iperf3.TestRunning.Byte()),
+		func() { _, _ = iperf3.ReadState(ctl) },
+		word(iperf3.ExchangeResults.Byte()),
+		read,
+		word(frame(resultsOf(stream(1, "1000")))...),
+		word(iperf3.DisplayResults.Byte()),
+	}
+	for _, step := range steps[:min(s.steps, len(steps))] {
+		step()
+	}
+	s.then(ctl)
+	if data != nil {
+		_ = data.Close()
+	}
+}
+
+// scriptSteps is how many steps a whole test has.
+const scriptSteps = 12
+
+// TestClientHostile lets a server go wrong after every step: the client ends
+// with an error, and soon.
+func TestClientHostile(t *testing.T) {
+	t.Parallel()
+	garbage := make([]byte, 5000)
+	// Read of crypto/rand never fails.
+	_, _ = rand.Read(garbage)
+	wait := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+	cases := map[string]script{}
+	for name, then := range map[string]func(net.Conn){
+		"vanishes":  func(net.Conn) {},
+		"silence":   wait,
+		"garbage":   func(c net.Conn) { _, _ = c.Write(garbage); wait(c) },
+		"no length": func(c net.Conn) { _, _ = c.Write([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}); wait(c) },
+		"fails":     func(c net.Conn) { _, _ = c.Write((&iperf3.ServerError{Code: iperf3.CodeStreamID}).Append(nil)) },
+		"stops":     func(c net.Conn) { _, _ = c.Write([]byte{iperf3.ServerTerminate.Byte()}) },
+	} {
+		for steps := range scriptSteps {
+			cases[fmt.Sprintf("%s after %d", name, steps)] = script{steps: steps, then: then}
+		}
+	}
+	together(t, 100, cases, func(t *testing.T, s script) {
+		s.listener = listenHere(t)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			s.serve()
+		}()
+		f := model.Flow{Direction: model.To, Duration: 100 * time.Millisecond}
+		ctx, cancel := context.WithTimeout(t.Context(), rawPatience)
+		defer cancel()
+		_, _, err := Client{limits: quick}.Run(ctx, s.listener.Addr().String(), f, func([]model.Sample) {})
+		if err == nil || ctx.Err() != nil {
+			t.Error(err)
+		}
+		_ = s.listener.Close()
+		<-over
+	})
+}
+
+// listenHere listens on a port of its own until the test ends.
+func listenHere(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// TestClientScript holds that the script is a right server when it does nothing
+// wrong, so that the faults above are what the client complains of.
+func TestClientScript(t *testing.T) {
+	l := listenHere(t)
+	// What comes after the end is ignored (section 7).
+	s := &script{l, scriptSteps, func(c net.Conn) { _, _ = c.Write([]byte{0xfe, 0, 0, 0, 205, 0, 0, 0, 0}) }}
+	go s.serve()
+	f := model.Flow{Direction: model.To, Duration: 100 * time.Millisecond}
+	_, far, err := Client{limits: quick}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
+	if err != nil || far.Flows[0].Bytes != 1000 {
+		t.Errorf("%+v, %v", far, err)
+	}
+}
+
+// TestClientCancelled holds that a client that is stopped says so.
+func TestClientCancelled(t *testing.T) {
+	e := newEvents()
+	addr := serveHere(t, ServerConfig{Event: e.add})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f := model.Flow{Direction: model.Both, Duration: time.Minute, Interval: 20 * time.Millisecond}
+	_, _, err := Client{}.Run(ctx, addr, f, func([]model.Sample) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if end := e.ended(t); !errors.Is(end.Err, errLeft) {
+		t.Errorf("the server says: %v", end.Err)
+	}
+}
+
+// TestClientUDPSilence holds that a greeting that nobody answers is told after
+// some tests, each with one greeting a stream.
+func TestClientUDPSilence(t *testing.T) {
+	t.Parallel()
+	l := listenHere(t)
+	u, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
+	if err != nil {
+		t.Skip(err)
+	}
+	defer u.Close()
+	go func() {
+		for range greetingTries + 1 {
+			s := &script{l, 4, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }}
+			s.serve()
+		}
+	}()
+	f := model.Flow{Engine: udpFlow, Direction: model.To, Duration: 100 * time.Millisecond}
+	_, _, err = Client{limits: quick}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
+	if !errors.Is(err, errGreetingLost) {
+		t.Error(err)
+	}
+	greetings := 0
+	b := make([]byte, 100)
+	for {
+		if err := u.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, _, err := u.ReadFrom(b)
+		if err != nil {
+			break
+		}
+		if !iperf3.IsHello(b[:n]) {
+			t.Errorf("% x came", b[:n])
+		}
+		greetings++
+	}
+	if greetings != greetingTries+1 {
+		t.Errorf("%d greetings in %d tests", greetings, greetingTries+1)
+	}
+}

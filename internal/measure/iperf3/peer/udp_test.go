@@ -1,0 +1,157 @@
+package peer
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// TestClientUDP runs our client against the real server over UDP.
+func TestClientUDP(t *testing.T) {
+	const time300 = 300 * time.Millisecond
+	slow := &model.UDPFlow{Rate: 4e6}
+	together(t, 6, map[string]model.Flow{
+		"forward":            {Direction: model.To, Duration: time300, UDP: slow},
+		"forward, 3 streams": {Direction: model.To, Duration: time300, UDP: slow, Streams: 3},
+		"forward, bytes":     {Direction: model.To, Bytes: 2e5, UDP: slow, Streams: 2},
+		"forward, small":     {Direction: model.To, Duration: time300, Block: 16, UDP: &model.UDPFlow{Rate: 1e5}},
+		"forward, large":     {Direction: model.To, Duration: time300, Block: 20000, UDP: slow},
+		"forward, warm-up":   {Direction: model.To, Duration: time300, UDP: slow, Omit: time.Second},
+		"reverse":            {Direction: model.From, Duration: time300, UDP: slow},
+		"reverse, 3 streams": {Direction: model.From, Duration: time300, UDP: slow, Streams: 3},
+		"reverse, bytes":     {Direction: model.From, Bytes: 2e5, UDP: slow},
+		"reverse, warm-up":   {Direction: model.From, Duration: time300, UDP: slow, Omit: time.Second},
+		"both":               {Direction: model.Both, Duration: time300, UDP: slow, Streams: 2},
+	}, func(t *testing.T, f model.Flow) {
+		f.Engine, f.Interval = udpFlow, 100*time.Millisecond
+		samples := map[model.Metric]int{}
+		near, far, err := Client{}.Run(t.Context(), foreignServer(t), f, func(s []model.Sample) {
+			for _, s := range s {
+				samples[s.Metric]++
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, d := range f.Direction.Parts() {
+			checkUDP(t, f, near.Flows[i], far.Flows[i])
+			want := model.Sent
+			if d == model.From {
+				want = model.Goodput
+			}
+			if samples[want] == 0 {
+				t.Errorf("no samples of %s: %v", want, samples)
+			}
+		}
+	})
+}
+
+// checkUDP holds two reports of one direction against each other. Nothing is
+// lost on a loopback at such a rate.
+func checkUDP(t *testing.T, f model.Flow, near, far model.FlowReport) {
+	t.Helper()
+	if near.UDP == nil || far.UDP == nil {
+		t.Fatal("no account of the datagrams")
+	}
+	sent, got := near, far
+	if near.Role == model.Receiver {
+		sent, got = far, near
+	}
+	if sent.UDP.Sent == 0 || got.UDP.Received == 0 || got.UDP.Lost != 0 || got.UDP.Duplicates != 0 || got.UDP.Reordered != 0 {
+		t.Errorf("sent %+v, received %+v", sent.UDP, got.UDP)
+	}
+	share := float64(got.Bytes) / float64(sent.Bytes)
+	switch {
+	case f.Omit > 0 && (share < 0.2 || share > 5): // each end by its own clock
+		t.Errorf("sent %d bytes after the warm-up, received %d", sent.Bytes, got.Bytes)
+	case f.Omit > 0:
+	case near.Role == model.Receiver && share > 1: // a server sends until it hears the end
+		t.Errorf("the server sent %d bytes, this end received %d", sent.Bytes, got.Bytes)
+	case near.Role == model.Sender && (sent.Bytes != got.Bytes || sent.UDP.Sent != got.UDP.Received):
+		t.Errorf("sent %d bytes in %d datagrams, received %d in %d", sent.Bytes, sent.UDP.Sent, got.Bytes, got.UDP.Received)
+	}
+	if f.Bytes > 0 && got.Bytes < f.Bytes {
+		t.Errorf("%d bytes of %d", got.Bytes, f.Bytes)
+	}
+	// A machine that is busy elsewhere sends less.
+	if rate := float64(near.Bytes) * 8 / near.Window.Seconds(); f.Duration > 0 && rate > 1.5*float64(f.UDP.Rate) {
+		t.Errorf("%v where %v were asked", units.BitRate(rate), f.UDP.Rate)
+	}
+	if j, known := got.UDP.Jitter.Get(); !known || j < 0 || j > 100*time.Millisecond {
+		t.Errorf("jitter %v", got.UDP.Jitter)
+	}
+}
+
+// TestClientUDPRate holds the rate that was asked for, once in three tries.
+func TestClientUDPRate(t *testing.T) {
+	addr := foreignServer(t)
+	f := model.Flow{Engine: udpFlow, Direction: model.Both, Duration: 500 * time.Millisecond, Streams: 2, UDP: &model.UDPFlow{Rate: 4e6}}
+	var said string
+	for range 3 {
+		near, far, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := true
+		said = ""
+		for _, r := range append(near.Flows, far.Flows...) {
+			rate := float64(r.Bytes) * 8 / r.Window.Seconds()
+			said += fmt.Sprintf("%s %s %v, ", r.Direction, r.Role, units.BitRate(rate))
+			good = good && math.Abs(rate-4e6) < 0.1*4e6
+		}
+		if good {
+			return
+		}
+	}
+	t.Errorf("%s where 4 Mbit/s were asked", said)
+}
+
+// TestServerUDP runs the real client against our server over UDP.
+func TestServerUDP(t *testing.T) {
+	together(t, 6, named("-u -t 1", "-u -n 200K -b 4M -l 1000", "-u -n 200K -b 4M -l 1000 -P 3", "-u -k 100 -b 100K -l 16",
+		"-u -n 200K -b 4M -l 1000 --udp-counters-64bit", "-u -n 200K -b 4M -l 1000 -R", "-u -n 200K -b 2M -l 1000 -R -P 3",
+		"-u -t 1 -b 2M -l 1000 --bidir -P 2", "-u -t 1 -O 1 -b 4M -l 1000", "-u -t 1 -O 1 -b 4M -l 1000 -R",
+		"-u -n 200K -b 4M -w 256K -l 20000", flood), func(t *testing.T, args string) {
+		e := newEvents()
+		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add}), args)
+		if s.Error != "" {
+			t.Fatal(s.Error)
+		}
+		end := e.ended(t)
+		if end.Err != nil {
+			t.Fatalf("the server says: %v", end.Err)
+		}
+		if s.End.Sum.Packets == 0 || s.End.Sum.Bytes == 0 {
+			t.Errorf("client: %+v", s.End)
+		}
+		for i, own := range end.Own.Flows {
+			theirs := end.Theirs.Flows[i]
+			got := own
+			if own.Role == model.Sender {
+				got = theirs
+			}
+			if got.UDP.Received == 0 || args != flood && got.UDP.Lost != 0 {
+				t.Errorf("own %+v, theirs %+v", own.UDP, theirs.UDP)
+			}
+		}
+		if args != flood && s.End.Sum.LostPackets != 0 {
+			t.Errorf("the client tells of %d lost of %d", s.End.Sum.LostPackets, s.End.Sum.Packets)
+		}
+	})
+}
+
+// flood are the arguments of a test that may lose datagrams.
+const flood = "-u -n 100M -b 0"
+
+// named makes cases of their own names.
+func named(names ...string) map[string]string {
+	out := map[string]string{}
+	for _, n := range names {
+		out[n] = n
+	}
+	return out
+}

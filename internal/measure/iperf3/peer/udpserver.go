@@ -1,0 +1,188 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
+)
+
+// greeter answers no greeting by itself: it gives the sender's address to the
+// one test that opens UDP streams at the time, as greetings name no test.
+type greeter struct {
+	conn  net.PacketConn
+	turn  chan struct{}       // held by that test
+	found chan netip.AddrPort // what has come
+}
+
+// openingPatience is how long a client may take to open its UDP streams, while
+// other tests wait to open theirs.
+const openingPatience = 10 * time.Second
+
+// listenUDP opens the socket for greetings on l's port, where the system lets
+// streams share it.
+func (s *server) listenUDP(ctx context.Context, l net.Listener) error {
+	lc := net.ListenConfig{Control: sockio.ReusePort}
+	conn, err := lc.ListenPacket(ctx, "udp", l.Addr().String())
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil // UDP tests are refused
+	}
+	if err != nil {
+		return fmt.Errorf("listen on UDP: %w", err)
+	}
+	s.udp = &greeter{conn: conn, turn: make(chan struct{}, 1), found: make(chan netip.AddrPort, iperf3.MaxStreams)}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	s.wait.Go(func() { s.udp.listen(ctx) })
+	return nil
+}
+
+// listen passes greetings on until the socket is closed. What does not fit is
+// dropped, as on the wire.
+func (g *greeter) listen(ctx context.Context) {
+	b := make([]byte, 64)
+	for ctx.Err() == nil {
+		n, from, err := g.conn.ReadFrom(b)
+		if err != nil {
+			// Perhaps an answer to something that was sent to a client that is gone.
+			pause(ctx.Done(), tick)
+			continue
+		}
+		if a, ok := from.(*net.UDPAddr); ok && iperf3.IsHello(b[:n]) {
+			select {
+			case g.found <- a.AddrPort():
+			default:
+			}
+		}
+	}
+}
+
+// openUDP opens the streams of a UDP test: each client's greeting makes a socket
+// of its own, connected to it, which answers.
+func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan heard) error {
+	select {
+	case t.udp.turn <- struct{}{}:
+	case h := <-next:
+		return t.early(h)
+	case <-ctx.Done():
+		return refuse(iperf3.CodeStreamAccept, "wait for another test to open its UDP streams: %w", context.Cause(ctx))
+	}
+	defer func() { <-t.udp.turn }()
+	t.udp.forget()
+	if err := t.ctl.state(iperf3.CreateStreams); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, openingPatience)
+	defer cancel()
+	var conns []*net.UDPConn
+	for len(conns) < len(all) {
+		c, err := t.greeted(ctx, next)
+		if err != nil {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			return fmt.Errorf("stream %d of %d: %w", len(conns)+1, len(all), err)
+		}
+		conns = append(conns, c)
+	}
+	for _, d := range directions(t.params.Direction).Parts() {
+		l := t.newLane(d, all)
+		own := conns[:len(l.streams)]
+		conns = conns[len(l.streams):]
+		if err := l.useUDP(model.Far, own, t.params, true); err != nil {
+			for _, c := range conns {
+				_ = c.Close()
+			}
+			return refuse(iperf3.CodeStreamAccept, "open streams %s: %w", d, err)
+		}
+		t.lanes = append(t.lanes, l)
+	}
+	return nil
+}
+
+// forget drops greetings that came for nobody.
+func (g *greeter) forget() {
+	for {
+		select {
+		case <-g.found:
+		default:
+			return
+		}
+	}
+}
+
+// greeted waits for the client's next greeting and answers it.
+func (t *session) greeted(ctx context.Context, next <-chan heard) (*net.UDPConn, error) {
+	client := t.ctl.conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	for {
+		select {
+		case a := <-t.udp.found:
+			// Nobody else may take a place in this test.
+			if a.Addr().Unmap().WithZone("") != client.WithZone("") {
+				continue
+			}
+			return t.answer(ctx, a)
+		case h := <-next:
+			return nil, t.early(h)
+		case <-ctx.Done():
+			return nil, refuse(iperf3.CodeStreamAccept, "no greeting came over UDP: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// answer connects a socket on the server's port to the client at a. It is bound
+// to the address that the client knows, since it takes answers from no other.
+func (t *session) answer(ctx context.Context, a netip.AddrPort) (*net.UDPConn, error) {
+	local := t.ctl.conn.LocalAddr().(*net.TCPAddr).AddrPort()
+	local = netip.AddrPortFrom(local.Addr().Unmap(), local.Port())
+	d := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(local), Control: sockio.ReusePort}
+	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(a.Addr().Unmap(), a.Port()).String())
+	if err != nil {
+		return nil, refuse(iperf3.CodeStreamConnect, "answer %v over UDP: %w", a, err)
+	}
+	conn, ok := c.(*net.UDPConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("dialled a %T", c), c.Close())
+	}
+	if _, err := conn.Write(iperf3.Reply()); err != nil {
+		return nil, errors.Join(refuse(iperf3.CodeStreamWrite, "answer %v over UDP: %w", a, err), conn.Close())
+	}
+	return conn, nil
+}
+
+// late waits, at a server, for the datagrams that the client's end overtook:
+// until the highest number of each stream is what the client says it sent, or
+// nothing more comes. It returns for how long something still came.
+func (t *udpTest) late(ctx context.Context, theirs []iperf3.StreamResult, limit time.Duration) time.Duration {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	begun := time.Now()
+	before := int64(-1)
+	for last := time.Duration(0); ; {
+		now := time.Since(begun)
+		all, sum := true, int64(0)
+		for i, s := range t.streams {
+			sum += s.came.Load()
+			all = all && s.top.Load() >= theirs[i].Packets
+		}
+		if sum != before && before >= 0 {
+			last = now
+		}
+		before = sum
+		if all || now-last >= lateQuiet || now >= limit {
+			return last
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-t.over:
+			return last
+		case <-ticker.C:
+		}
+	}
+}
