@@ -1,5 +1,5 @@
-// Package netpipe holds the protocol of NetPIPE 3.x over TCP, the program
-// NPtcp, as far as it can be computed on paper.
+// Package netpipe speaks the protocol of NetPIPE 3.x over TCP with the program
+// NPtcp, at either end.
 //
 //  1. Settings are what both ends must have been started with; Validate and
 //     Agree find what would end in a hang.
@@ -7,6 +7,7 @@
 //  3. Repeats, OneWay and Fastest turn times into the next count and result.
 //  4. Control, repeat count and time are the only bytes besides the payload.
 //  5. A Line is one result as the file np.out holds it.
+//  6. A Peer stands in the place of an NPtcp, and waits for nothing without end.
 //
 // Nothing in NetPIPE is negotiated and a message has neither length nor type, so
 // both ends must compute exactly the same. docs/wire/netpipe.md describes the
@@ -20,7 +21,7 @@ import (
 	"strconv"
 )
 
-// Port is the TCP port on which NPtcp listens; no option changes it.
+// Port is the TCP port on which NPtcp listens unless -P says otherwise.
 const Port = 5002
 
 // What NPtcp does without options.

@@ -45,7 +45,6 @@ type LogReader interface {
 // Engine is the engine of message-size sweeps. It is safe for concurrent use;
 // one engine per process serves all its tests.
 type Engine struct {
-	runtime link.Runtime
 	openLog func() (LogReader, error)
 	open    opener
 	bounds  bounds

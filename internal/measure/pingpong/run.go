@@ -179,13 +179,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 	defer t.watch(ctx)()
 	defer cancel()
 
-	threads := 0
-	if t.link.Waiting() != "poller" {
-		threads = 1
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-	}
-	defer t.engine.runtime.Hold(threads)()
+	defer link.Thread(t.link)()
 	r := &run{test: t, emit: emit, report: model.EndReport{Host: t.env.Host, Waiting: t.link.Waiting()}}
 	if t.flow.Sweep.Spin && r.report.Waiting != "polling thread" {
 		t.warn("waiting by polling is not possible on %s: %s", runtime.GOOS, r.report.Waiting)

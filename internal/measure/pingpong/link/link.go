@@ -3,8 +3,7 @@
 //
 // On Linux the connection leaves the Go runtime's hands: the calling thread
 // blocks, or polls, in raw system calls. The runtime is not told about them, so
-// the caller locks its thread (runtime.LockOSThread) and makes room for it with
-// Hold. Elsewhere the runtime's poller waits.
+// the caller prepares its goroutine with Thread. Elsewhere the runtime's poller waits.
 //
 // Two bounds end every wait: a time without progress, and a time in all.
 // Progress is a byte sent, received or, where the kernel tells, acknowledged.
@@ -36,6 +35,7 @@ type wire interface {
 	receive(b []byte) error
 	exchange(out, in []byte) error
 	limit(quiet, total time.Duration)
+	received() int64
 	interrupt()
 	close() error
 }
@@ -89,6 +89,9 @@ func (l *Link) Receive(b []byte) error { return l.wire.receive(b) }
 // Exchange sends all of out and fills in at the same time. It cannot deadlock
 // with a peer that does the same, however little the buffers hold.
 func (l *Link) Exchange(out, in []byte) error { return l.wire.exchange(out, in) }
+
+// Received returns how many bytes have been received so far.
+func (l *Link) Received() int64 { return l.wire.received() }
 
 // Interrupt makes present and later calls fail with ErrInterrupted, soon.
 func (l *Link) Interrupt() { l.wire.interrupt() }

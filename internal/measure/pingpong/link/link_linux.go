@@ -34,6 +34,7 @@ type socket struct {
 	flags       uintptr // of each call: MSG_DONTWAIT when polling
 	polls       int
 	moved       int64 // bytes sent and received
+	got         int64 // bytes received
 	interrupted atomic.Bool
 
 	quiet    time.Duration
@@ -83,6 +84,8 @@ func (s *socket) waiting() string {
 	}
 	return "blocking thread"
 }
+
+func (s *socket) received() int64 { return s.got }
 
 func (s *socket) limit(quiet, total time.Duration) {
 	now := time.Now()
@@ -167,6 +170,7 @@ func (s *socket) receiveRest(b []byte, whole int) error {
 			return s.end(whole - len(b))
 		}
 		s.moved += int64(n)
+		s.got += int64(n)
 		b = b[n:]
 	}
 	return nil
@@ -208,6 +212,7 @@ func (s *socket) exchange(out, in []byte) error {
 			in = in[got:]
 		}
 		s.moved += int64(n + got)
+		s.got += int64(got)
 		if n+got == 0 {
 			if err := s.ready(len(in) > 0); err != nil {
 				return err

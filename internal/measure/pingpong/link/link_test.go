@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,8 +29,7 @@ func kinds() map[string]func(*net.TCPConn) (*Link, error) {
 
 // everyKind runs f with a new pair of links of each kind.
 func everyKind(t *testing.T, f func(t *testing.T, a, b *Link)) {
-	var r Runtime
-	defer r.Hold(2)()
+	defer Hold(2)()
 	for name, open := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, open)
@@ -134,6 +134,9 @@ func TestExchangeNeverDeadlocks(t *testing.T) {
 			if err := within(t, other); err != nil || !bytes.Equal(atA, right) || !bytes.Equal(atB, left) {
 				t.Fatalf("%d bytes: error %v, equal %t %t", n, err, bytes.Equal(atA, right), bytes.Equal(atB, left))
 			}
+		}
+		if got, want := a.Received(), int64(1+100+(4<<20)); got != want {
+			t.Errorf("%d bytes received, want %d", got, want)
 		}
 	})
 }
@@ -255,19 +258,40 @@ func TestHoldsCommute(t *testing.T) {
 	percent := debug.SetGCPercent(-1) // a process that runs without collector
 	defer debug.SetGCPercent(percent)
 	procs := runtime.GOMAXPROCS(0)
-	var r Runtime
-	first := r.Hold(1)
-	second := r.Hold(2)
+	first := Hold(1)
+	second := Hold(2)
 	if now := runtime.GOMAXPROCS(0); now != procs+3 {
 		t.Errorf("GOMAXPROCS is %d with two holds, want %d", now, procs+3)
 	}
 	first()
 	first()
 	second()
+	checkRuntime(t, procs, -1)
+}
+
+// TestHoldsAtOnce: none is lost, although a process has nothing to lock.
+func TestHoldsAtOnce(t *testing.T) {
+	percent := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(percent)
+	procs := runtime.GOMAXPROCS(0)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				Hold(1)()
+			}
+		})
+	}
+	all.Wait()
+	checkRuntime(t, procs, 100)
+}
+
+func checkRuntime(t *testing.T, procs, percent int) {
+	t.Helper()
 	if now := runtime.GOMAXPROCS(0); now != procs {
 		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
 	}
-	if now := debug.SetGCPercent(-1); now != -1 {
-		t.Errorf("the collector's percentage is %d, was -1", now)
+	if now := debug.SetGCPercent(percent); now != percent {
+		t.Errorf("the collector's percentage is %d, was %d", now, percent)
 	}
 }

@@ -13,6 +13,7 @@ import (
 type poller struct {
 	conn        *net.TCPConn
 	moved       atomic.Int64 // bytes sent and received
+	got         int64        // bytes received
 	interrupted atomic.Bool
 	quiet       time.Duration
 	until       time.Time // end of the total bound
@@ -24,6 +25,8 @@ type poller struct {
 func newPoller(c *net.TCPConn) *poller { return &poller{conn: c} }
 
 func (*poller) waiting() string { return "poller" }
+
+func (p *poller) received() int64 { return p.got }
 
 // limit sets the deadline of the first look at the progress.
 func (p *poller) limit(quiet, total time.Duration) {
@@ -81,6 +84,7 @@ func (p *poller) receive(b []byte) error {
 		before := p.moved.Load()
 		n, err := p.conn.Read(b)
 		p.moved.Add(int64(n))
+		p.got += int64(n)
 		b = b[n:]
 		switch {
 		case err == nil:

@@ -1,0 +1,331 @@
+package netpipe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// quick returns a peer that gives up soon.
+func quick() *Peer {
+	p := New()
+	p.bounds = bounds{
+		quiet: 300 * time.Millisecond, trial: 2 * time.Second, connect: 500 * time.Millisecond,
+		retry: time.Millisecond, ending: 100 * time.Millisecond,
+	}
+	return p
+}
+
+// tiny is a test of two sizes.
+func tiny() Settings { return Settings{Start: 1, Upper: 2} }
+
+// dial connects and returns the bare connection.
+func dial(t *testing.T, port string) net.Conn {
+	t.Helper()
+	c, err := new(net.Dialer).DialContext(t.Context(), "tcp4", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// transmit runs a whole test as the transmitter.
+func transmit(t *testing.T, port string, s Settings) {
+	t.Helper()
+	points, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 5}, func(model.Point) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPoints(t, s, points)
+}
+
+// awaitLog returns the log when it has n lines.
+func awaitLog(t *testing.T, n int, log func() []string) []string {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(soon)
+	for {
+		if lines := log(); len(lines) >= n {
+			return lines
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("log %q, want %d lines", log(), n)
+		}
+	}
+}
+
+// TestBadTransmittersCostTheirTurnOnly: whatever one does, the next is served.
+func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		say  string
+		stay bool // and keep the connection
+		log  string
+	}{
+		"silent":             {"", true, "stalled"},
+		"gone":               {"", false, "EOF"},
+		"half a sync":        {"Syn", true, "stalled"},
+		"payload":            {"aaaaaaaa", true, "payload"},
+		"web":                {"GET / HTTP/1.1\r\n\r\n", true, "NPtcp 3.x"},
+		"quits at once":      {"QUIT\x00", true, "quit"},
+		"gone after opening": {"SyncMe" + strings.Repeat("a", 100) + "SyncMe", false, "0 sizes, then"},
+		"no repeats":         {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x00", true, "repeat count 0"},
+		"endless repeats":    {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\xff\xff\xff\xff", true, "repeat count 4294967295"},
+		"quits in a size":    {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x01SyncMeaQUIT\x00", true, "in the middle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port, log := serve(t, quick(), tiny(), Limits{})
+			bad := dial(t, port)
+			if _, err := bad.Write([]byte(c.say)); err != nil {
+				t.Fatal(err)
+			}
+			if !c.stay {
+				if err := bad.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], c.log) || !strings.Contains(lines[0], "127.0.0.1") {
+				t.Errorf("log %q, want %q", lines, c.log)
+			}
+			transmit(t, port, tiny())
+			if lines := awaitLog(t, 2, log); !strings.Contains(lines[1], "2 sizes, complete") {
+				t.Errorf("log %q", lines)
+			}
+		})
+	}
+}
+
+// TestTransmittersWaitForTheirTurn lets several come at once, with resets, so
+// that each connects many times. Each has an address of its own: two that
+// connect from one address in the same moment cannot be told apart.
+func TestTransmittersWaitForTheirTurn(t *testing.T) {
+	s := tiny()
+	s.Reset = true
+	port, log := serve(t, New(), s, Limits{})
+	var all sync.WaitGroup
+	for i := range 5 {
+		local := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(10+i))}}
+		first, err := local.DialContext(t.Context(), "tcp4", "127.0.0.1:"+port)
+		if err != nil {
+			t.Skipf("this system has one loopback address: %v", err)
+		}
+		from := func(ctx context.Context) (*net.TCPConn, error) {
+			c := first
+			if first = nil; c != nil {
+				return c.(*net.TCPConn), nil
+			}
+			c, err := local.DialContext(ctx, "tcp4", "127.0.0.1:"+port)
+			if err != nil {
+				return nil, err
+			}
+			return c.(*net.TCPConn), nil
+		}
+		all.Go(func() {
+			// Its turn may come late.
+			points, err := New().Transmit(t.Context(), from, Options{Settings: s, Repeats: 3}, func(model.Point) {})
+			if err != nil || len(points) != 2 {
+				t.Errorf("%d points, %v", len(points), err)
+			}
+		})
+	}
+	all.Wait()
+	for _, line := range awaitLog(t, 5, log) {
+		if !strings.Contains(line, "2 sizes, complete") {
+			t.Errorf("log %q", line)
+		}
+	}
+}
+
+// TestQueueIsBounded: who comes when too many wait is closed at once.
+func TestQueueIsBounded(t *testing.T) {
+	port, _ := serve(t, New(), tiny(), Limits{Waiting: 1})
+	active := dial(t, port)
+	if _, err := active.Write([]byte("SyncMe")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, SyncBytes)
+	if _, err := active.Read(answer); err != nil { // it has its turn
+		t.Fatal(err)
+	}
+	// One waits, and one may be the reconnection of who has its turn.
+	var last net.Conn
+	for range 3 {
+		last = dial(t, port)
+	}
+	if err := last.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	var timeout net.Error
+	if _, err := last.Read(answer); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		t.Errorf("the third that waits: %v, want its end", err)
+	}
+}
+
+func TestLimitsOfATransmitter(t *testing.T) {
+	s := Settings{Start: 1, Upper: 1 << 20}
+	for name, l := range map[string]Limits{"message": {Largest: 100}, "time": {Time: time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			port, log := serve(t, quick(), s.withUpper(64), l)
+			_, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 3}, func(model.Point) {})
+			if err == nil {
+				t.Error("no limit")
+			}
+			if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "largest message") && !strings.Contains(lines[0], "longer than 1ms") {
+				t.Errorf("log %q", lines)
+			}
+		})
+	}
+}
+
+func (s Settings) withUpper(n int) Settings { s.Upper = n; return s }
+
+// TestReceiverNeedNotKnowTheBound: -u is the transmitter's.
+func TestReceiverNeedNotKnowTheBound(t *testing.T) {
+	port, _ := serve(t, quick(), tiny(), Limits{})
+	transmit(t, port, Settings{Start: 1, Upper: 100, Perturbation: 0})
+}
+
+// badReceiver accepts one connection and does what f says.
+func badReceiver(t *testing.T, f func(c net.Conn)) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		f(c)
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func TestReceiversThatAreNone(t *testing.T) {
+	hang := func(c net.Conn) {
+		for b := make([]byte, 100); ; {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		do   func(c net.Conn)
+		want string
+	}{
+		"silent":   {hang, "stalled"},
+		"closing":  {func(net.Conn) {}, "ended the test first"},
+		"greeting": {func(c net.Conn) { _, _ = c.Write([]byte("220 ready\r\n")); hang(c) }, "NPtcp 3.x"},
+		"quitting": {func(c net.Conn) { _, _ = c.Write([]byte("QUIT\x00")); hang(c) }, "ended the test first"},
+		"only syncs": {func(c net.Conn) {
+			_, _ = c.Write([]byte("SyncMe"))
+			hang(c)
+		}, "first messages: stalled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			points, err := quick().Transmit(t.Context(), dialer(badReceiver(t, c.do)), Options{Settings: tiny()}, func(model.Point) {})
+			if err == nil || !strings.Contains(err.Error(), c.want) || len(points) != 0 {
+				t.Errorf("%d points, %v; want %q", len(points), err, c.want)
+			}
+		})
+	}
+}
+
+// TestListenerThatGoesAwayDuringAReset: the transmitter gives up.
+func TestListenerThatGoesAwayDuringAReset(t *testing.T) {
+	s := tiny()
+	s.Reset = true
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = quick().Serve(ctx, listener, s, Limits{}, func(string) {})
+	}()
+	points, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 3}, func(model.Point) {
+		cancel() // after the first size
+		<-done
+	})
+	if err == nil || len(points) != 1 {
+		t.Errorf("%d points, %v", len(points), err)
+	}
+}
+
+func TestCancelEndsTransmit(t *testing.T) {
+	cause := errors.New("user pressed ^C")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	port, _ := serve(t, New(), tiny().withUpper(1<<20), Limits{})
+	points, err := New().Transmit(ctx, dialer(port), Options{Settings: tiny().withUpper(1 << 20), Repeats: 3}, func(model.Point) { cancel(cause) })
+	if !errors.Is(err, cause) || len(points) != 1 {
+		t.Errorf("%d points, %v", len(points), err)
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	s := tiny()
+	s.Reset = true
+	port, log := serve(t, New(), s, Limits{}) // its clean-up cancels and waits
+	c := dial(t, port)
+	if _, err := c.Write([]byte("SyncMe")); err != nil {
+		t.Fatal(err)
+	}
+	if len(log()) != 0 {
+		t.Errorf("log %q", log())
+	}
+}
+
+func TestOptionsNameEveryFault(t *testing.T) {
+	err := Options{Settings: Settings{Start: 0, Upper: 1}, Window: -1, Repeats: -1}.Validate()
+	if err == nil {
+		t.Fatal("bad options are valid")
+	}
+	for _, want := range []string{"-l", "-b", "-n"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	if points, err := New().Transmit(t.Context(), dialer("1"), Options{}, func(model.Point) {}); err == nil || points != nil {
+		t.Error("transmit with bad options")
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Settings{{}, {Start: 1000, Upper: 1000}} {
+		if err := New().Serve(t.Context(), l, s, Limits{Largest: 10}, func(string) {}); err == nil {
+			t.Errorf("serve %+v", s)
+		}
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is left open: %v", err)
+	}
+}

@@ -1,0 +1,203 @@
+package netpipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/measure/sockio"
+)
+
+// Peer stands at either end of a test with a real NPtcp: Transmit in the place
+// of one with -h, Serve in the place of one without. It is safe for concurrent use.
+type Peer struct {
+	bounds bounds
+}
+
+// bounds are the times after which a test does not wait any longer. NetPIPE
+// itself waits for ever.
+type bounds struct {
+	quiet   time.Duration // without progress
+	trial   time.Duration // of one trial, or of the opening exchanges
+	connect time.Duration // until a receiver listens again after a reset
+	retry   time.Duration // between two attempts of that
+	ending  time.Duration // for the end of a connection
+}
+
+// New returns a peer. It gives up after 15 s without progress, or 5 min in one
+// trial, which is meant to last 0.1 s.
+func New() *Peer {
+	return &Peer{bounds: bounds{
+		quiet: 15 * time.Second, trial: 5 * time.Minute, connect: 10 * time.Second,
+		retry: 5 * time.Millisecond, ending: 2 * time.Second,
+	}}
+}
+
+// ErrEnded says that the other end ended the test before its schedule was
+// complete here: it was started with another -u, or a message took about 1 s
+// and it decided so by its own clock.
+var ErrEnded = errors.New("the other end ended the test first")
+
+// looks is how often the clock is read in a trial that goes well.
+const looks = 16
+
+// talk is a test with a foreign end over one connection after the other. It
+// belongs to one goroutine, which is locked to its thread.
+type talk struct {
+	settings Settings
+	bounds   bounds
+	link     *link.Link
+	out, in  []byte // as long as the present message
+	next     func(ctx context.Context) (*link.Link, error)
+}
+
+// limit starts the bounds anew.
+func (t *talk) limit() { t.link.Limit(t.bounds.quiet, t.bounds.trial) }
+
+// control receives a control message. What is none shows at its first byte that
+// differs, so that an end out of step does not wait for more.
+func (t *talk) control() (Control, error) {
+	var b [SyncBytes]byte
+	for _, part := range [][2]int{{0, 1}, {1, QuitBytes}, {QuitBytes, SyncBytes}} {
+		if err := t.link.Receive(b[part[0]:part[1]]); err != nil {
+			return 0, fmt.Errorf("wait for sync: %w", err)
+		}
+		c, _, err := DecodeControl(b[:part[1]])
+		if !errors.Is(err, ErrShort) {
+			return c, err
+		}
+	}
+	return 0, ErrShort // every control message is at most that long
+}
+
+// prepare makes the buffers n bytes long, with the payload of this test.
+func (t *talk) prepare(n int) {
+	if cap(t.out) < n {
+		t.out, t.in = make([]byte, n), make([]byte, n)
+	}
+	t.out, t.in = t.out[:n], t.in[:n]
+	if t.settings.Integrity {
+		FillIntegrity(t.out)
+		return
+	}
+	FillPayload(t.out)
+}
+
+// bounce is one ping-pong of the present message.
+func (t *talk) bounce(first bool) error {
+	if first {
+		if err := t.link.Send(t.out); err != nil {
+			return err
+		}
+		return t.link.Receive(t.in)
+	}
+	if err := t.link.Receive(t.in); err != nil {
+		return err
+	}
+	return t.link.Send(t.out)
+}
+
+// opening is the 100 ping-pongs before the first point. It returns the first
+// one-way time in seconds.
+func (t *talk) opening(first bool) (float64, error) {
+	t.prepare(t.settings.Start)
+	start := time.Now()
+	for range OpeningExchanges {
+		if err := t.bounce(first); err != nil {
+			return 0, fmt.Errorf("exchange the first messages: %w", err)
+		}
+	}
+	return time.Since(start).Seconds() / (2 * OpeningExchanges), nil
+}
+
+// messages moves those of one trial and returns the one-way time in seconds.
+func (t *talk) messages(repeats int, first bool) (float64, error) {
+	t.limit()
+	step := max(1, repeats/looks)
+	start := time.Now()
+	for left := repeats; left > 0; left -= step {
+		if err := t.some(min(step, left), first); err != nil {
+			return 0, fmt.Errorf("exchange messages of %d bytes: %w", len(t.out), err)
+		}
+		if left > step && time.Since(start) > t.bounds.trial {
+			return 0, fmt.Errorf("exchange messages of %d bytes: %w", len(t.out), link.ErrStalled)
+		}
+	}
+	return t.settings.OneWay(time.Since(start).Seconds(), repeats), nil
+}
+
+// some moves n messages. Except for an integrity check it does nothing else.
+func (t *talk) some(n int, first bool) error {
+	var one func() error
+	switch {
+	case t.settings.Bidirectional:
+		one = func() error { return t.link.Exchange(t.out, t.in) }
+	case t.settings.Streaming && first:
+		one = func() error { return t.link.Send(t.out) }
+	case t.settings.Streaming:
+		one = func() error { return t.link.Receive(t.in) }
+	default:
+		one = func() error { return t.bounce(first) }
+	}
+	for range n {
+		if err := one(); err != nil {
+			return err
+		}
+		if t.settings.Integrity && (!t.settings.Streaming || !first) {
+			if err := CheckIntegrity(t.in); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take replaces the connection by the next one.
+func (t *talk) take(ctx context.Context) error {
+	// What a connection says that has ended does not matter.
+	_ = t.link.Close()
+	t.link = nil
+	next, err := t.next(ctx)
+	if err != nil {
+		return err
+	}
+	t.link = next
+	return nil
+}
+
+// adopt makes a link of c, which it closes where that fails.
+func adopt(c *net.TCPConn) (*link.Link, error) {
+	if err := c.SetNoDelay(true); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up connection: %w", err), c.Close())
+	}
+	l, err := link.New(c, false)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return l, nil
+}
+
+// buffers returns what this system gives a socket before it is connected, with
+// -b window, or 0 for none: NPtcp bounds a test with -2 by that.
+func buffers(ctx context.Context, window int) (send, receive int, err error) {
+	l, err := (&net.ListenConfig{Control: sockio.Control(engine.SocketOptions{Window: window, NoDelay: true})}).Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, fmt.Errorf("read socket buffers: %w", err)
+	}
+	defer l.Close()
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return 0, 0, fmt.Errorf("read socket buffers: %w", err)
+	}
+	var g sockio.Granted
+	var failed error
+	err = raw.Control(func(fd uintptr) { g, failed = sockio.ReadFD(fd) })
+	if err := errors.Join(err, failed); err != nil {
+		return 0, 0, fmt.Errorf("read socket buffers: %w", err)
+	}
+	return int(g.SendBuffer.Or(0)), int(g.RecvBuffer.Or(0)), nil
+}

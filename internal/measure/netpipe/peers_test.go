@@ -1,0 +1,325 @@
+package netpipe
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// soon is the longest that a test against a real peer may take.
+const soon = 30 * time.Second
+
+// flags are the tests that both ends must get right, each short.
+func flags() map[string]Settings {
+	short := Settings{Start: 1, Upper: 64, Perturbation: 3}
+	with := func(change func(*Settings)) Settings {
+		s := short
+		change(&s)
+		return s
+	}
+	return map[string]Settings{
+		"plain":           short,
+		"large":           {Start: 200_000, Upper: 300_000, Perturbation: 0},
+		"no perturbation": with(func(s *Settings) { s.Perturbation = 0 }),
+		"reset":           with(func(s *Settings) { s.Reset = true; s.Upper = 24 }),
+		"stream":          with(func(s *Settings) { s.Streaming = true; s.Upper = 24 }),
+		"both ways":       with(func(s *Settings) { s.Bidirectional = true }),
+		"both and reset":  with(func(s *Settings) { s.Bidirectional, s.Reset = true, true; s.Upper = 12 }),
+		"integrity":       Settings{Upper: 64}.WithIntegrity(),
+		"integrity reset": func() Settings { s := Settings{Upper: 20}.WithIntegrity(); s.Reset = true; return s }(),
+	}
+}
+
+// bounded is s with the upper bound that -2 brings on this machine.
+func bounded(t *testing.T, s Settings) Settings {
+	t.Helper()
+	if !s.Bidirectional {
+		return s
+	}
+	send, receive, err := buffers(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = s.Bounded(send, receive); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// constant is -n of the tests that are not about its calibration.
+const constant = 20
+
+// nptcp returns a command that runs the real program in a folder of its own.
+func nptcp(ctx context.Context, t *testing.T, port string, s Settings, more ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath("NPtcp")
+	if err != nil {
+		t.Skipf("NPtcp is not installed: %v", err)
+	}
+	cmd := exec.CommandContext(ctx, path, slices.Concat([]string{"-P", port}, s.Arguments(), more)...)
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// checkPoints demands the points of the whole schedule of s.
+func checkPoints(t *testing.T, s Settings, points []model.Point) {
+	t.Helper()
+	want, err := Sizes(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, p := range points {
+		got = append(got, int(p.Size))
+		trials := s.Trials()
+		switch {
+		case s.Integrity:
+			trials = 0
+		case s.Streaming:
+			trials = 1 // the receiver tells its fastest
+		}
+		if len(p.Trials) != trials || p.Rounds < 3 {
+			t.Errorf("point %+v", p)
+		}
+		for _, d := range p.Trials {
+			if d <= 0 || d > time.Second {
+				t.Errorf("%d bytes: a message took %v", p.Size, d)
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("sizes %v, want %v", got, want)
+	}
+}
+
+// TestTransmitToNPtcp takes the place of NPtcp -h.
+func TestTransmitToNPtcp(t *testing.T) {
+	for name, s := range flags() {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			port := freePort(t)
+			foreign := nptcp(ctx, t, port, s)
+			var said strings.Builder
+			foreign.Stdout, foreign.Stderr = &said, &said
+			if err := foreign.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var shown []model.Point
+			points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
+			if err != nil {
+				t.Fatalf("%v; NPtcp says %s", err, said.String())
+			}
+			if err := foreign.Wait(); err != nil {
+				t.Errorf("NPtcp: %v: %s", err, said.String())
+			}
+			checkPoints(t, bounded(t, s), points)
+			if len(shown) != len(points) {
+				t.Errorf("%d points shown, %d returned", len(shown), len(points))
+			}
+		})
+	}
+}
+
+// serve runs a receiver and returns its port and what it logs.
+func serve(t *testing.T, p *Peer, s Settings, l Limits) (port string, log func() []string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var lines []string
+	done := make(chan error, 1)
+	go func() {
+		done <- p.Serve(ctx, listener, s, l, func(line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, line)
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		case <-time.After(soon):
+			t.Error("serve did not end")
+		}
+	})
+	_, port, err = net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(lines)
+	}
+}
+
+// TestServeNPtcp takes the place of NPtcp without -h.
+func TestServeNPtcp(t *testing.T) {
+	for name, s := range flags() {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
+			defer cancel()
+			port, log := serve(t, New(), s, Limits{})
+			foreign := nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out", "-n", strconv.Itoa(constant))
+			out, err := foreign.CombinedOutput()
+			if err != nil {
+				t.Fatalf("NPtcp: %v: %s; log %q", err, out, log())
+			}
+			checkFile(t, bounded(t, s), filepath.Join(foreign.Dir, "np.out"))
+		})
+	}
+}
+
+// readFile returns the lines of an np.out.
+func readFile(t *testing.T, path string) []Line {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines, err := Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// checkFile demands the whole schedule of s in the np.out that NPtcp wrote.
+func checkFile(t *testing.T, s Settings, path string) {
+	t.Helper()
+	want, err := Sizes(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factor := 1
+	if s.Bidirectional {
+		factor = 2
+	}
+	var got []int
+	for _, l := range readFile(t, path) {
+		got = append(got, l.Bytes/factor)
+		if !s.Integrity && (l.Seconds <= 0 || l.Seconds > 1) {
+			t.Errorf("line %q", l)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("sizes %v, want %v", got, want)
+	}
+}
+
+// TestLikeNPtcp holds our np.out against that of NPtcp on the same path: the
+// same sizes, and times within a factor, for a transmitter and for a receiver.
+func TestLikeNPtcp(t *testing.T) {
+	s := Settings{Start: 2000, Upper: 10_000, Perturbation: 0}
+	var ratio float64
+	for range 3 { // other work on the machine can slow either of them down
+		real, ours := bothWays(t, s)
+		if len(real) != len(ours) {
+			t.Fatalf("%d lines, NPtcp has %d", len(ours), len(real))
+		}
+		var ratios []float64
+		for i := range real {
+			if real[i].Bytes != ours[i].Bytes {
+				t.Fatalf("line %d: %v, NPtcp has %v", i, ours[i], real[i])
+			}
+			ratios = append(ratios, ours[i].Seconds/real[i].Seconds)
+		}
+		slices.Sort(ratios)
+		ratio = ratios[len(ratios)/2]
+		t.Logf("our times over NPtcp's: %.2f to %.2f, median %.2f", ratios[0], ratios[len(ratios)-1], ratio)
+		if ratio > 0.4 && ratio < 2.5 {
+			return
+		}
+	}
+	t.Errorf("our times are %.2f of NPtcp's", ratio)
+}
+
+// bothWays returns the lines of NPtcp with NPtcp, and of our transmitter with
+// our receiver.
+func bothWays(t *testing.T, s Settings) (real, ours []Line) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	port := freePort(t)
+	receiver := nptcp(ctx, t, port, s)
+	if err := receiver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var transmitter *exec.Cmd
+	for { // until the receiver is up
+		transmitter = nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out")
+		if out, err := transmitter.CombinedOutput(); err == nil {
+			break
+		} else if ctx.Err() != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if err := receiver.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	real = readFile(t, filepath.Join(transmitter.Dir, "np.out"))
+	port, _ = serve(t, New(), s, Limits{})
+	points, err := New().Transmit(ctx, dialer(port), Options{Settings: s}, func(model.Point) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range points {
+		ours = append(ours, NewLine(s, Point{Bytes: int(p.Size)}, slices.Min(p.Trials).Seconds(), int(p.Rounds)))
+	}
+	return real, ours
+}
+
+// patient is dialer for a receiver that may not be up yet.
+func patient(port string) func(context.Context) (*net.TCPConn, error) {
+	return func(ctx context.Context) (*net.TCPConn, error) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			c, err := dialer(port)(ctx)
+			if err == nil || ctx.Err() != nil {
+				return c, err
+			}
+			<-tick.C
+		}
+	}
+}
+
+func dialer(port string) func(context.Context) (*net.TCPConn, error) {
+	return func(ctx context.Context) (*net.TCPConn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp4", "127.0.0.1:"+port)
+		if err != nil {
+			return nil, err
+		}
+		return c.(*net.TCPConn), nil
+	}
+}
+
+// freePort returns a port that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
