@@ -68,10 +68,10 @@ func mediaKnobs() []Knob {
 	all = append(all,
 		readOnly("nic.media.port", "connector of the link: tp, aui, mii, fibre, bnc, da, none, other", TypeName, "",
 			only("linux", Native{Mechanism: Ethtool, Name: "linkinfo.port"}), "[L6.1 ethtool.h PORT_TP]"),
-		Knob{ID: "nic.wol", Summary: "what wakes the machine: phy, unicast, multicast, broadcast, arp, magic, secure, filter; or none",
+		Knob{ID: "nic.wol", Summary: "what wakes the machine: phy, ucast, mcast, bcast, arp, magic, magicsecure, filter; or none",
 			Scope: ScopeLink, Type: TypeWords, Effect: EffectNow, Risk: RiskWaste, Native: map[string]Native{
 				"linux":   {Mechanism: Ethtool, Name: "wol.modes", Keep: "WakeOnLan= of a .link file"},
-				"freebsd": {Mechanism: IfIoctl, Name: "wol", Note: "unicast, multicast and magic; some drivers go down and up"},
+				"freebsd": {Mechanism: IfIoctl, Name: "wol", Note: "ucast, mcast and magic; some drivers go down and up"},
 				"windows": {Mechanism: WinTCP, Name: "*WakeOnMagicPacket", Also: []string{"*WakeOnPattern"}, Encoding: Plain, ReadOnly: true, Note: "shown as 0 or 1; power management cmdlets set it"},
 			}, Defaults: defaults("linux", "by driver"), Source: "[L6.1 ethtool.h WAKE_PHY] [B13 if.h IFCAP_WOL_MAGIC] [K]"},
 	)

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"linerate/internal/host/knob/ethtool"
+	"linerate/internal/host/knob/irq"
 	"linerate/internal/host/knob/link"
+	"linerate/internal/host/knob/qdisc"
+	"linerate/internal/host/knob/route"
 	"linerate/internal/host/knob/sysctl"
 )
 
@@ -15,6 +19,14 @@ func open(h Host, p Place) (Backend, error) {
 		return sysctl.Open(h.ProcSys, p.Native)
 	case Link:
 		return link.Open(p.Target, p.Native)
+	case Ethtool:
+		return ethtool.Open(p.Target, p.Native)
+	case Qdisc:
+		return qdisc.Open(p.Target, p.Native)
+	case Route:
+		return route.Open(p.Target, p.Native)
+	case IRQ:
+		return irq.Open("", p.Target, p.Native)
 	default:
 		return nil, fmt.Errorf("mechanism %q on linux: %w", p.Mechanism, errors.ErrUnsupported)
 	}

@@ -14,8 +14,16 @@ type Attribute struct {
 
 // The attributes, by native name.
 const (
-	MTU    = "mtu"    // IFLA_MTU, bytes
-	TxQLen = "txqlen" // IFLA_TXQLEN, packets
+	MTU    = "mtu"          // IFLA_MTU, bytes
+	TxQLen = "txqlen"       // IFLA_TXQLEN, packets
+	GSOMax = "gso_max_size" // IFLA_GSO_MAX_SIZE, bytes
+	GROMax = "gro_max_size" // IFLA_GRO_MAX_SIZE, bytes
+
+	// MinMTU and those below are facts, which cannot be written.
+	MinMTU = "min_mtu"      // IFLA_MIN_MTU, bytes
+	MaxMTU = "max_mtu"      // IFLA_MAX_MTU, bytes; 0 is that the driver does not say
+	TSOMax = "tso_max_size" // IFLA_TSO_MAX_SIZE, bytes
+	Up     = "up"           // 1 when the interface is up and carries (RFC 2863 operational status)
 )
 
 // Open returns the attribute name of the interface called device. It asks

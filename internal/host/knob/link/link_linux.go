@@ -1,12 +1,14 @@
 package link
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +18,9 @@ import (
 const minIPv6 = 1280
 
 func open(device, name string) (*Attribute, error) {
-	if name != MTU && name != TxQLen {
+	switch name {
+	case MTU, TxQLen, GSOMax, GROMax, MinMTU, MaxMTU, TSOMax, Up:
+	default:
 		return nil, fmt.Errorf("attribute %q of an interface: %w", name, errors.ErrUnsupported)
 	}
 	if device == "" || len(device) >= unix.IFNAMSIZ {
@@ -30,11 +34,52 @@ func (a *Attribute) read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n := l.Attrs().MTU
-	if a.name == TxQLen {
-		n = l.Attrs().TxQLen
+	n := 0
+	switch at := l.Attrs(); a.name {
+	case MTU:
+		n = at.MTU
+	case TxQLen:
+		n = at.TxQLen
+	case GSOMax:
+		n = int(at.GSOMaxSize)
+	case GROMax:
+		n = int(at.GROMaxSize)
+	case TSOMax:
+		n = int(at.TSOMaxSize)
+	case Up: // a tunnel says unknown while it works
+		if s := at.OperState; s == netlink.OperUp || s == netlink.OperUnknown && at.RawFlags&unix.IFF_RUNNING != 0 {
+			n = 1
+		}
+	case MinMTU:
+		return a.raw(l, unix.IFLA_MIN_MTU)
+	case MaxMTU:
+		return a.raw(l, unix.IFLA_MAX_MTU)
 	}
 	return strconv.Itoa(n), nil
+}
+
+// raw asks for an attribute of 32 bits that the netlink package does not read.
+func (a *Attribute) raw(l netlink.Link, id uint16) (string, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
+	info := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	info.Index = int32(l.Attrs().Index)
+	req.AddData(info)
+	answers, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil {
+		return "", a.classify(err)
+	}
+	for _, m := range answers {
+		attributes, err := nl.ParseRouteAttr(m[min(len(m), unix.SizeofIfInfomsg):])
+		if err != nil {
+			return "", a.classify(err)
+		}
+		for _, at := range attributes {
+			if at.Attr.Type == id && len(at.Value) >= 4 {
+				return strconv.FormatUint(uint64(binary.NativeEndian.Uint32(at.Value)), 10), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s of %s: this kernel does not tell: %w", a.name, a.device, errors.ErrUnsupported)
 }
 
 func (a *Attribute) check(raw string) error {
@@ -43,8 +88,15 @@ func (a *Attribute) check(raw string) error {
 		return err
 	}
 	l, err := a.link()
-	if err != nil || a.name != MTU || n >= minIPv6 {
+	switch {
+	case err != nil:
 		return err
+	case a.isFact():
+		return fmt.Errorf("%s of %s is a fact and no setting: %w", a.name, a.device, errors.ErrUnsupported)
+	case (a.name == GSOMax || a.name == GROMax) && n < minGSO:
+		return fmt.Errorf("%s %d: below %d nothing is joined", a.name, n, minGSO)
+	case a.name != MTU || n >= minIPv6:
+		return nil
 	}
 	addresses, err := netlink.AddrList(l, netlink.FAMILY_V6)
 	if err != nil {
@@ -65,10 +117,17 @@ func (a *Attribute) write(raw string) error {
 	if err != nil {
 		return err
 	}
-	if a.name == MTU {
+	switch a.name {
+	case MTU:
 		err = netlink.LinkSetMTU(l, n)
-	} else {
+	case TxQLen:
 		err = netlink.LinkSetTxQLen(l, n)
+	case GSOMax:
+		err = netlink.LinkSetGSOMaxSize(l, n)
+	case GROMax:
+		err = netlink.LinkSetGROMaxSize(l, n)
+	default:
+		err = a.check(raw)
 	}
 	if err != nil {
 		return a.classify(err)
@@ -99,6 +158,14 @@ func (a *Attribute) classify(err error) error {
 		return fmt.Errorf("interface %s: its driver refuses this %s", a.device, a.name)
 	}
 	return fmt.Errorf("interface %s: %s", a.device, err.Error())
+}
+
+// minGSO is the least that linerate sets, one full Ethernet packet: the kernel
+// checks the upper end only (Linux net/core/rtnetlink.c do_setlink).
+const minGSO = 1500
+
+func (a *Attribute) isFact() bool {
+	return a.name == MinMTU || a.name == MaxMTU || a.name == TSOMax || a.name == Up
 }
 
 // number reads what the kernel keeps in an unsigned 32-bit attribute; the

@@ -2,8 +2,10 @@ package link_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -20,12 +22,12 @@ func open(t *testing.T, device, name string) *link.Attribute {
 	return a
 }
 
-// dummy makes an interface in the test's own namespace.
-func dummy(t *testing.T, name string) netlink.Link {
+// dummy makes the interface kt0 in the test's own namespace.
+func dummy(t *testing.T) netlink.Link {
 	t.Helper()
-	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1500, TxQLen: 1000}, PeerName: name + "p"}
+	l := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "kt0", MTU: 1500, TxQLen: 1000}, PeerName: "kt0p"}
 	if err := netlink.LinkAdd(l); err != nil {
-		t.Fatalf("make interface %s: %v", name, err)
+		t.Fatalf("make interface: %v", err)
 	}
 	return l
 }
@@ -34,7 +36,7 @@ func TestConformanceInNamespace(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	dummy(t, "kt0")
+	dummy(t)
 	t.Run("mtu", func(t *testing.T) {
 		knobtest.Run(t, knobtest.Case{
 			Backend: open(t, "kt0", link.MTU), Other: "9000",
@@ -49,11 +51,57 @@ func TestConformanceInNamespace(t *testing.T) {
 	})
 }
 
+func TestSegmentSizesInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	dummy(t)
+	for name, other := range map[string]string{link.GSOMax: "32768", link.GROMax: "16384"} {
+		t.Run(name, func(t *testing.T) {
+			knobtest.Run(t, knobtest.Case{
+				Backend: open(t, "kt0", name), Other: other, Bad: []string{"", "x", "-1", "1"}, Absent: open(t, "kt9", name),
+			})
+		})
+	}
+}
+
+func TestFacts(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	l := dummy(t)
+	// veth: ETH_MIN_MTU to ETH_MAX_MTU (Linux drivers/net/veth.c veth_setup).
+	for name, want := range map[string]string{link.MinMTU: "68", link.MaxMTU: "65535", link.Up: "0"} {
+		if got, err := open(t, "kt0", name).Read(t.Context()); got != want || err != nil {
+			t.Errorf("%s = %q, %v, want %q", name, got, err, want)
+		}
+		if err := open(t, "kt0", name).Check(t.Context(), "1"); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Check of the fact %s = %v", name, err)
+		}
+	}
+	peer, err := netlink.LinkByName("kt0p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []netlink.Link{l, peer} {
+		if err := netlink.LinkSetUp(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for late := time.Now().Add(5 * time.Second); time.Now().Before(late); { // the kernel tells of the carrier in its own time
+		if got, err := open(t, "kt0", link.Up).Read(t.Context()); got == "1" && err == nil {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Error("a link that is up on both ends does not read as up")
+}
+
 func TestMTUThatEndsIPv6IsRefused(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	l := dummy(t, "kt0")
+	l := dummy(t)
 	address, err := netlink.ParseAddr("2001:db8::1/64")
 	if err != nil {
 		t.Fatal(err)

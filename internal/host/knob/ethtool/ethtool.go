@@ -1,0 +1,187 @@
+// Package ethtool reads and writes what the driver of a network interface
+// does: rings, queues, interrupt delays, flow control, offloads and link modes
+// (Linux).
+//
+// The kernel is asked over the generic netlink family "ethtool" (since 5.6),
+// and by the older SIOCETHTOOL request where it has none. The forms of both are
+// pure functions of this package.
+package ethtool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// Setting is one setting of one interface's driver. It is safe for concurrent
+// use.
+type Setting struct {
+	device string
+	name   string // "rings.rx"
+	group  group
+	field  string // "rx"
+	open   func() (transport, error)
+}
+
+// transport asks the kernel about one interface.
+type transport interface {
+	// get returns what the kernel says about a group.
+	get(device string, g group) (fields, error)
+	// set changes what is in f, and nothing else of the group.
+	set(device string, g group, f fields) error
+}
+
+// Open returns the setting called name of the interface called device, such as
+// rings.rx, channels.combined, coalesce.adaptive-rx, pause.tx, eee.enabled,
+// wol.modes, linkmodes.mode, features.tso or features.NAME for any feature of
+// "ethtool -k". Nothing is asked of the system. It wraps errors.ErrUnsupported
+// for other names.
+func Open(device, name string) (*Setting, error) {
+	if device == "" || len(device) > maxDevice {
+		return nil, fmt.Errorf("interface %q: not a name", device)
+	}
+	of, field, ok := strings.Cut(name, ".")
+	g, known := groupByName(of)
+	if !ok || !known || of != features && of != linkmodes && !g.has(field) || field == "" {
+		return nil, fmt.Errorf("setting %q of a driver: %w", name, errors.ErrUnsupported)
+	}
+	return &Setting{device: device, name: name, group: g, field: field, open: open}, nil
+}
+
+// maxDevice is the longest name of an interface, IFNAMSIZ less the final zero.
+const maxDevice = 15
+
+// Read returns the setting: a number in decimal, 0 or 1 for a switch, words
+// with commas, "name=on" pairs for features, and the form that package knob
+// describes for link modes. It wraps fs.ErrNotExist when there is no such
+// interface, and errors.ErrUnsupported when its driver has no such setting.
+func (s *Setting) Read(ctx context.Context) (string, error) {
+	f, err := s.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := s.text(f)
+	if err != nil {
+		return "", fmt.Errorf("%s of %s: %w", s.name, s.device, err)
+	}
+	return text, nil
+}
+
+// Check reports whether raw could be written: well-formed, within what the
+// driver says, and such that the way back is known.
+func (s *Setting) Check(ctx context.Context, raw string) error {
+	f, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = s.changes(f, raw)
+	return err
+}
+
+// Write sets the setting. A value that the driver refuses is an error with the
+// driver's reason. It wraps fs.ErrPermission without the rights to configure
+// the interface.
+func (s *Setting) Write(ctx context.Context, raw string) error {
+	f, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := s.changes(f, raw)
+	if err != nil {
+		return err
+	}
+	t, err := s.open()
+	if err != nil {
+		return err
+	}
+	if err := t.set(s.device, s.group, changes); err != nil {
+		return fmt.Errorf("%s of %s: %w", s.name, s.device, err)
+	}
+	return nil
+}
+
+// InForce reports whether the driver does what the setting asks for: a feature
+// that is wanted and not active is an error.
+func (s *Setting) InForce(ctx context.Context) error {
+	if s.group.name != features {
+		return nil
+	}
+	f, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	return inForce(f, s.field)
+}
+
+func (s *Setting) get(ctx context.Context) (fields, error) {
+	if err := ctx.Err(); err != nil {
+		return fields{}, err
+	}
+	t, err := s.open()
+	if err != nil {
+		return fields{}, err
+	}
+	f, err := t.get(s.device, s.group)
+	if err != nil {
+		return fields{}, fmt.Errorf("%s of %s: %w", s.name, s.device, err)
+	}
+	return f, nil
+}
+
+// text is what Read returns of what the kernel said.
+func (s *Setting) text(f fields) (string, error) {
+	switch {
+	case s.group.name == features:
+		return featureText(f, s.field)
+	case s.name == "linkmodes.mode":
+		return modeText(f), nil
+	case s.name == "wol.modes":
+		return wolText(f)
+	}
+	n, ok := f.numbers[s.field]
+	switch {
+	case !ok:
+		return "", fmt.Errorf("the driver does not tell: %w", errors.ErrUnsupported)
+	case s.name == "linkmodes.speed" && (n == 0 || n == unknownSpeed):
+		return "", errors.New("the link has no speed")
+	case s.name == "linkinfo.port":
+		return portName(n), nil
+	}
+	return strconv.FormatUint(uint64(n), 10), nil
+}
+
+// changes is what has to be set, where f is what the kernel says now.
+func (s *Setting) changes(f fields, raw string) (fields, error) {
+	switch {
+	case s.group.set == 0 || strings.HasSuffix(s.field, maxSuffix) || s.name == "linkmodes.speed":
+		return fields{}, fmt.Errorf("%s is a fact and no setting: %w", s.name, errors.ErrUnsupported)
+	case s.group.name == features:
+		return featureChanges(f, s.field, raw)
+	case s.name == "linkmodes.mode":
+		return modeChanges(f, raw)
+	case s.name == "wol.modes":
+		return wolChanges(f, raw)
+	}
+	if _, ok := f.numbers[s.field]; !ok {
+		return fields{}, fmt.Errorf("%s: the driver of %s has no such setting: %w", s.name, s.device, errors.ErrUnsupported)
+	}
+	n, err := strconv.ParseUint(raw, 10, 32)
+	if err != nil {
+		return fields{}, fmt.Errorf("%s %q: want a number", s.name, raw)
+	}
+	if s.group.kindOf(s.field) == kindU8 && n > 1 {
+		return fields{}, fmt.Errorf("%s %q: want 0 or 1", s.name, raw)
+	}
+	if most, ok := f.numbers[s.field+maxSuffix]; ok && most > 0 && n > uint64(most) {
+		return fields{}, fmt.Errorf("%s %d: the driver of %s takes %d at most", s.name, n, s.device, most)
+	}
+	return fields{numbers: map[string]uint32{s.field: uint32(n)}}, nil
+}
+
+const maxSuffix = "-max"
+
+// absent is the error of an interface that is not there.
+func absent(device string) error { return fmt.Errorf("interface %s: %w", device, fs.ErrNotExist) }

@@ -1,0 +1,184 @@
+package ethtool_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/host/knob/ethtool"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// devices makes a veth pair, a tap and a bridge in the test's own namespace.
+func devices(t *testing.T) {
+	t.Helper()
+	attrs := func(name string) netlink.LinkAttrs {
+		a := netlink.NewLinkAttrs()
+		a.Name = name
+		return a
+	}
+	veth := attrs("kt0")
+	veth.NumTxQueues, veth.NumRxQueues = 2, 2
+	for _, l := range []netlink.Link{
+		&netlink.Veth{LinkAttrs: veth, PeerName: "kt1"},
+		&netlink.Tuntap{LinkAttrs: attrs("kt2"), Mode: netlink.TUNTAP_MODE_TAP},
+		&netlink.Bridge{LinkAttrs: attrs("kt3")},
+	} {
+		if err := netlink.LinkAdd(l); err != nil {
+			t.Logf("no %s here: %v", l.Type(), err)
+		}
+	}
+}
+
+func exists(name string) bool {
+	_, err := netlink.LinkByName(name)
+	return err == nil
+}
+
+// openOn opens a setting over generic netlink, or over the older request.
+func openOn(t *testing.T, device, name string, older bool) *ethtool.Setting {
+	t.Helper()
+	s, err := ethtool.Open(device, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if older {
+		s.UseRequest()
+	}
+	return s
+}
+
+func cases() []struct {
+	device, setting, other string
+	bad                    []string
+} {
+	return []struct {
+		device, setting, other string
+		bad                    []string
+	}{
+		{"kt0", "features.tso", "tx-tcp-segmentation=off tx-tcp6-segmentation=on", []string{"", "x", "rx-gro=on", "tx-tcp-segmentation=maybe"}},
+		{"kt0", "features.gro", "rx-gro=on", []string{"", "rx-gro=2"}},
+		{"kt0", "features.tx-checksum", "tx-checksum-ip-generic=off", []string{"tx-checksum-ipv4=on"}},
+		{"kt3", "features.gso", "tx-generic-segmentation=off", []string{""}},
+		{"kt0", "channels.tx", "1", []string{"", "x", "3", "-1"}},
+		{"kt2", "coalesce.rx-frames", "16", []string{"", "x", "4294967296"}},
+	}
+}
+
+// TestConformanceInNamespace runs every setting that a virtual interface of
+// this kernel has over both transports.
+func TestConformanceInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	devices(t)
+	for name, older := range map[string]bool{"generic": false, "request": true} {
+		for _, c := range cases() {
+			if !exists(c.device) {
+				continue
+			}
+			t.Run(name+" "+c.setting+" of "+c.device, func(t *testing.T) {
+				knobtest.Run(t, knobtest.Case{
+					Backend: openOn(t, c.device, c.setting, older), Other: wanted(t, c.device, c.setting, c.other, older),
+					Bad: c.bad, Absent: openOn(t, "kt9", c.setting, older),
+				})
+			})
+		}
+	}
+}
+
+// wanted completes a partial text of a feature with what is fixed.
+func wanted(t *testing.T, device, name, other string, older bool) string {
+	t.Helper()
+	if name != "features.tx-checksum" {
+		return other
+	}
+	now, err := openOn(t, device, name, older).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now != "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=on tx-checksum-ipv6=off(fixed)" {
+		t.Skipf("another veth than that of this test: %s", now)
+	}
+	return "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=off tx-checksum-ipv6=off(fixed)"
+}
+
+// TestLinkModesInNamespace sets speed and duplex of a tap, the one virtual
+// interface that takes them (Linux drivers/net/tun.c tun_set_link_ksettings).
+func TestLinkModesInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	devices(t)
+	if !exists("kt2") {
+		t.Skip("no tap here")
+	}
+	knobtest.Run(t, knobtest.Case{
+		Backend: openOn(t, "kt2", "linkmodes.mode", false), Other: "autoneg=off speed=100 duplex=half",
+		Bad: []string{"", "autoneg=off", "autoneg=on", "autoneg=on advertise=100baseT/Full"}, Absent: openOn(t, "kt9", "linkmodes.mode", false),
+	})
+}
+
+// TestTransportsAgree: the older request tells of an interface what generic
+// netlink does.
+func TestTransportsAgree(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	devices(t)
+	compared := 0
+	for _, device := range []string{"kt0", "kt2", "kt3"} {
+		for _, name := range []string{"features", "channels", "coalesce"} {
+			a, errA := ethtool.Told(device, name, false)
+			b, errB := ethtool.Told(device, name, true)
+			if (errA == nil) != (errB == nil) {
+				t.Errorf("%s of %s: %v, and by request %v", name, device, errA, errB)
+			}
+			if errA != nil {
+				continue
+			}
+			compared++
+			for field, n := range a.Numbers { // the request fills in zeros where the driver says nothing
+				if b.Numbers[field] != n {
+					t.Errorf("%s.%s of %s: %d, and by request %d", name, field, device, n, b.Numbers[field])
+				}
+			}
+			if diff := cmp.Diff(a.On, b.On); diff != "" {
+				t.Errorf("%s of %s differ:\n%s", name, device, diff)
+			}
+		}
+	}
+	if compared < 3 {
+		t.Errorf("only %d groups were compared", compared)
+	}
+}
+
+// TestADraggedFeatureIsTold: checksums off take segmentation with them, and the
+// wish for segmentation is then not at work.
+func TestADraggedFeatureIsTold(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	devices(t)
+	checksum, tso := openOn(t, "kt0", "features.tx-checksum", false), openOn(t, "kt0", "features.tso", false)
+	before, err := tso.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checksum.Write(t.Context(), "tx-checksum-ip-generic=off"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tso.InForce(t.Context()); err == nil {
+		t.Error("segmentation without checksums is at work")
+	}
+	if now, err := tso.Read(t.Context()); now != before || err != nil {
+		t.Errorf("the wish was %q, is %q, %v", before, now, err)
+	}
+	if err := checksum.Write(t.Context(), "tx-checksum-ip-generic=on"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tso.InForce(t.Context()); err != nil {
+		t.Errorf("InForce = %v", err)
+	}
+}

@@ -1,0 +1,103 @@
+package ethtool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// members are the kernel's features that a short name stands for (Linux
+// net/ethtool/common.c netdev_features_strings). A name that is not listed is
+// one feature of its own.
+func members(name string) []string {
+	switch name {
+	case "rx-checksum":
+		return []string{"rx-checksum"}
+	case "tx-checksum":
+		return []string{"tx-checksum-ipv4", "tx-checksum-ip-generic", "tx-checksum-ipv6"}
+	case "tso":
+		return []string{"tx-tcp-segmentation", "tx-tcp6-segmentation"}
+	case "gso":
+		return []string{"tx-generic-segmentation"}
+	case "gro":
+		return []string{"rx-gro"}
+	case "gro-hw":
+		return []string{"rx-gro-hw"}
+	case "lro":
+		return []string{"rx-lro"}
+	case "rx-vlan":
+		return []string{"rx-vlan-hw-parse"}
+	case "tx-vlan":
+		return []string{"tx-vlan-hw-insert"}
+	}
+	return []string{name}
+}
+
+const fixed = "(fixed)"
+
+// featureText lists the members with what is wanted of them. What the driver
+// holds fixed is marked, with what it is. The set "hw" carries the names
+// of all features of the kernel.
+func featureText(f fields, name string) (string, error) {
+	var words []string
+	for _, m := range members(name) {
+		switch {
+		case !f.sets["hw"].has(m):
+		case changeable(f, m):
+			words = append(words, m+"="+onOff(f.sets["wanted"].is(m)))
+		default:
+			words = append(words, m+"="+onOff(f.sets["active"].is(m))+fixed)
+		}
+	}
+	if len(words) == 0 {
+		return "", fmt.Errorf("this kernel has no feature %s: %w", name, errors.ErrUnsupported)
+	}
+	return strings.Join(words, " "), nil
+}
+
+func changeable(f fields, feature string) bool {
+	return f.sets["hw"].is(feature) && !f.sets["nochange"].is(feature)
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// featureChanges reads what featureText writes.
+func featureChanges(f fields, name, raw string) (fields, error) {
+	var want bitset
+	for word := range strings.FieldsSeq(raw) {
+		feature, value, ok := strings.Cut(word, "=")
+		state, isFixed := strings.CutSuffix(value, fixed)
+		if !ok || state != "on" && state != "off" || !slices.Contains(members(name), feature) {
+			return fields{}, fmt.Errorf("features %q: want %s=on or off", raw, strings.Join(members(name), "=on or off, "))
+		}
+		switch {
+		case isFixed && f.sets["active"].is(feature) != (state == "on"):
+			return fields{}, fmt.Errorf("feature %s: the driver holds it fixed: %w", feature, errors.ErrUnsupported)
+		case isFixed:
+		case !changeable(f, feature):
+			return fields{}, fmt.Errorf("feature %s: the driver holds it fixed: %w", feature, errors.ErrUnsupported)
+		default:
+			want = append(want, bit{name: feature, on: state == "on"})
+		}
+	}
+	if raw == "" {
+		return fields{}, errors.New("features: nothing is named")
+	}
+	return fields{sets: map[string]bitset{"wanted": want}}, nil
+}
+
+// inForce compares what is wanted with what is active.
+func inForce(f fields, name string) error {
+	for _, m := range members(name) {
+		if want := f.sets["wanted"].is(m); changeable(f, m) && want != f.sets["active"].is(m) {
+			return fmt.Errorf("feature %s was set to %s and stays %s: another feature that it needs, or the driver, holds it", m, onOff(want), onOff(!want))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,310 @@
+package ethtool
+
+import (
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// recorded reads an answer of a real kernel: the body of the generic netlink
+// message in hexadecimal. Lines with # say where it is from.
+func recorded(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "linux-6.18", name+".hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digits strings.Builder
+	for line := range strings.Lines(string(b)) {
+		if !strings.HasPrefix(line, "#") {
+			digits.WriteString(strings.TrimSpace(line))
+		}
+	}
+	body, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func reply(t testing.TB, name, of string) fields {
+	t.Helper()
+	g, ok := groupByName(of)
+	if !ok {
+		t.Fatalf("no group %s", of)
+	}
+	f, err := decodeReply(g, recorded(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// setting is a Setting without a kernel.
+func setting(t *testing.T, name string) *Setting {
+	t.Helper()
+	s, err := Open("eth0", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestRecordedAnswers(t *testing.T) {
+	for _, c := range []struct{ file, setting, want string }{
+		{"virtio-rings", "rings.rx", "256"},
+		{"virtio-rings", "rings.tx-max", "256"},
+		{"virtio-channels", "channels.combined", "1"},
+		{"virtio-channels", "channels.combined-max", "1"},
+		{"virtio-coalesce", "coalesce.rx-frames", "1"},
+		{"virtio-coalesce", "coalesce.adaptive-rx", "0"},
+		{"virtio-features", "features.tso", "tx-tcp-segmentation=on tx-tcp6-segmentation=on"},
+		{"virtio-features", "features.lro", "rx-lro=off(fixed)"},
+		{"virtio-features", "features.rx-checksum", "rx-checksum=on(fixed)"},
+		{"virtio-features", "features.tx-checksum", "tx-checksum-ipv4=off(fixed) tx-checksum-ip-generic=on tx-checksum-ipv6=off(fixed)"},
+		{"virtio-linkmodes", "linkmodes.mode", "autoneg=off"},
+		{"tap-linkmodes", "linkmodes.mode", "autoneg=off speed=10000 duplex=full"},
+		{"tap-linkmodes", "linkmodes.speed", "10000"},
+		{"tap-linkinfo", "linkinfo.port", "tp"},
+		{"veth-channels", "channels.rx", "1"},
+		{"veth-channels", "channels.rx-max", "2"},
+		{"veth-features", "features.gro", "rx-gro=off"},
+		{"veth-features", "features.tx-nocache-copy", "tx-nocache-copy=off"},
+	} {
+		of, _, _ := strings.Cut(c.setting, ".")
+		s := setting(t, c.setting)
+		if got, err := s.text(reply(t, c.file, of)); got != c.want || err != nil {
+			t.Errorf("%s in %s = %q, %v, want %q", c.setting, c.file, got, err, c.want)
+		}
+	}
+	if _, err := setting(t, "linkmodes.speed").text(reply(t, "virtio-linkmodes", "linkmodes")); err == nil {
+		t.Error("a link of unknown speed has a speed")
+	}
+	if _, err := setting(t, "features.no-such").text(reply(t, "veth-features", "features")); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an unknown feature = %v", err)
+	}
+	if _, err := setting(t, "rings.rx-mini").text(reply(t, "virtio-rings", "rings")); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a ring that the driver has not = %v", err)
+	}
+}
+
+// TestRequestsAreWhatTheKernelTook compares our messages with recorded ones,
+// which the kernel accepted from this code and from ethtool(8) alike.
+func TestRequestsAreWhatTheKernelTook(t *testing.T) {
+	f := reply(t, "veth-features", "features")
+	changes, err := setting(t, "features.tso").changes(f, "tx-tcp-segmentation=off tx-tcp6-segmentation=on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _ := groupByName("features")
+	want := "0c010000" + // FEATURES_SET, version 1
+		"18000180" + "09000200" + "65746830" + "00000000" + "08000300" + "02000000" + // header: eth0, no answer
+		"48000380" + "44000380" + // wanted, bits
+		"1c000180" + "18000200" + hex.EncodeToString([]byte("tx-tcp-segmentation\x00")) + // off: no value
+		"24000180" + "19000200" + hex.EncodeToString([]byte("tx-tcp6-segmentation\x00")) + "000000" + "04000300" // on
+	if got := hex.EncodeToString(encodeRequest(g.set, "eth0", g, changes)); got != want {
+		t.Errorf("FEATURES_SET =\n%s, want\n%s", got, want)
+	}
+	g, _ = groupByName("coalesce")
+	got := encodeRequest(g.set, "eth0", g, fields{numbers: map[string]uint32{"rx-usecs": 50, "adaptive-rx": 0}})
+	want = "14010000" + "18000180" + "09000200" + "65746830" + "00000000" + "08000300" + "02000000" + "08000200" + "32000000" + "05000b00" + "00000000"
+	if hex.EncodeToString(got) != want {
+		t.Errorf("COALESCE_SET =\n%x, want\n%s", got, want)
+	}
+}
+
+// modesOf is a negotiating card, put together from the kernel's UAPI: no
+// virtual device has one.
+func modesOf(autoneg uint32, on ...string) fields {
+	all := []string{"10baseT/Half", "10baseT/Full", "100baseT/Half", "100baseT/Full", "1000baseT/Full", "Autoneg", "TP", "MII", "Pause"}
+	var ours bitset
+	for i, name := range all {
+		ours = append(ours, bit{name: name, index: uint32(i), on: slices.Contains(on, name)})
+	}
+	return fields{numbers: map[string]uint32{"autoneg": autoneg, "speed": 1000, "duplex": 1}, sets: map[string]bitset{"ours": ours}}
+}
+
+func TestLinkModesOfANegotiatingCard(t *testing.T) {
+	s := setting(t, "linkmodes.mode")
+	supported := "(supported=10baseT/Half,10baseT/Full,100baseT/Half,100baseT/Full,1000baseT/Full)"
+	f := modesOf(1, "100baseT/Full", "1000baseT/Full", "Autoneg", "TP", "Pause")
+	raw, err := s.text(f)
+	if want := "autoneg=on advertise=100baseT/Full,1000baseT/Full " + supported; raw != want || err != nil {
+		t.Errorf("text = %q, %v, want %q", raw, err, want)
+	}
+	back, err := s.changes(f, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range back.sets["ours"] {
+		if want := one.name == "100baseT/Full" || one.name == "1000baseT/Full"; one.on != want {
+			t.Errorf("written back, %s is %v", one.name, one.on)
+		}
+		if !isMode(one.name) {
+			t.Errorf("%s is no mode and would be changed", one.name)
+		}
+	}
+	forced, err := s.changes(f, "autoneg=off speed=100 duplex=half")
+	if diff := cmp.Diff(map[string]uint32{"autoneg": 0, "speed": 100, "duplex": 0}, forced.numbers); diff != "" || err != nil {
+		t.Errorf("forced: %v\n%s", err, diff)
+	}
+	for _, bad := range []string{"", "autoneg=on", "autoneg=maybe", "autoneg=off", "autoneg=off speed=100", "autoneg=off speed=0 duplex=full", "autoneg=on advertise=TP", "nonsense"} {
+		if _, err := s.changes(f, bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+	if _, err := s.changes(f, "autoneg=on advertise=10000baseT/Full"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a mode that the card has not = %v", err)
+	}
+	if _, err := s.changes(reply(t, "virtio-linkmodes", "linkmodes"), "autoneg=off speed=1000 duplex=full"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a change of an unknown mode = %v, want it refused: it could not be put back", err)
+	}
+}
+
+// TestWake uses a set of a card put together from the kernel's UAPI.
+func TestWake(t *testing.T) {
+	s := setting(t, "wol.modes")
+	f := fields{sets: map[string]bitset{"modes": {{name: "phy"}, {name: "ucast"}, {name: "magic", on: true}}}}
+	if got, err := s.text(f); got != "magic" || err != nil {
+		t.Errorf("text = %q, %v", got, err)
+	}
+	c, err := s.changes(f, "phy,ucast")
+	if want := (bitset{{name: "phy", on: true}, {name: "ucast", on: true}, {name: "magic"}}); !slices.Equal(c.sets["modes"], want) || err != nil {
+		t.Errorf("changes = %v, %v", c.sets["modes"], err)
+	}
+	c, err = s.changes(f, "none")
+	if err != nil || c.sets["modes"].is("magic") {
+		t.Errorf("none = %v, %v", c, err)
+	}
+	if _, err := s.changes(f, "arp"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an event that the device has not = %v", err)
+	}
+	if _, err := s.text(fields{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("no events = %v", err)
+	}
+}
+
+func TestNumbersAreBounded(t *testing.T) {
+	rings := reply(t, "virtio-rings", "rings")
+	for raw, ok := range map[string]bool{"128": true, "256": true, "257": false, "-1": false, "x": false, "": false, "4294967296": false} {
+		if _, err := setting(t, "rings.rx").changes(rings, raw); (err == nil) != ok {
+			t.Errorf("rings.rx %q: %v", raw, err)
+		}
+	}
+	if _, err := setting(t, "rings.rx-max").changes(rings, "1"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a maximum was accepted: %v", err)
+	}
+	if _, err := setting(t, "coalesce.adaptive-rx").changes(reply(t, "virtio-coalesce", "coalesce"), "2"); err == nil {
+		t.Error("a switch took 2")
+	}
+	if _, err := setting(t, "features.lro").changes(reply(t, "veth-features", "features"), "rx-lro=on"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a fixed feature = %v", err)
+	}
+	for _, name := range []string{"", "rings", "rings.", "rings.colour", "colour.rx", "features."} {
+		if _, err := Open("eth0", name); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Open(%q) = %v", name, err)
+		}
+	}
+	if _, err := Open("a-name-that-is-too-long", "rings.rx"); err == nil {
+		t.Error("a name longer than the kernel's was accepted")
+	}
+}
+
+// TestInForce: a feature that is wanted and not active is told.
+func TestInForce(t *testing.T) {
+	f := reply(t, "veth-features", "features")
+	if err := inForce(f, "tso"); err != nil {
+		t.Errorf("inForce = %v", err)
+	}
+	f.sets["active"] = slices.DeleteFunc(f.sets["active"], func(b bit) bool { return b.name == "tx-tcp-segmentation" })
+	if err := inForce(f, "tso"); err == nil || !strings.Contains(err.Error(), "tx-tcp-segmentation was set to on and stays off") {
+		t.Errorf("inForce = %v", err)
+	}
+}
+
+// TestWordsRoundTrip: what the older request encodes it decodes.
+func TestWordsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.SampledFrom(groups()).Filter(func(g group) bool { return g.ioctlGet != 0 }).Draw(t, "group")
+		f := fields{numbers: map[string]uint32{}}
+		for _, w := range g.words {
+			if w != "" {
+				f.numbers[w] = rapid.Uint32().Draw(t, w)
+			}
+		}
+		b := encodeWords(g, g.ioctlSet, nil, f)
+		back, err := decodeWords(g, b)
+		if err != nil || !cmp.Equal(back.numbers, f.numbers) {
+			t.Fatalf("%v became %v, %v", f.numbers, back.numbers, err)
+		}
+		if _, err := decodeWords(g, b[:len(b)-1]); err == nil {
+			t.Fatal("a short struct was read")
+		}
+	})
+}
+
+// TestMessagesRoundTrip: what is encoded as a request decodes as an answer of
+// the same group, which has the same form.
+func TestMessagesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.SampledFrom(groups()).Draw(t, "group")
+		f := fields{numbers: map[string]uint32{}, sets: map[string]bitset{}}
+		for _, a := range g.attributes {
+			switch a.kind {
+			case kindU8:
+				f.numbers[a.name] = uint32(rapid.Byte().Draw(t, a.name))
+			case kindU32:
+				f.numbers[a.name] = rapid.Uint32().Draw(t, a.name)
+			case kindBitset:
+				set := bitset{}
+				for range rapid.IntRange(0, 5).Draw(t, "bits") {
+					set = append(set, bit{name: rapid.StringMatching(`[a-z0-9-]{1,30}`).Draw(t, "name"), on: rapid.Bool().Draw(t, "on")})
+				}
+				f.sets[a.name] = set
+			}
+		}
+		back, err := decodeReply(g, encodeRequest(g.get, "eth0", g, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(f, back, cmp.AllowUnexported(fields{}, bit{})); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func FuzzDecodeReply(f *testing.F) {
+	for _, name := range []string{"virtio-rings", "veth-features", "tap-linkmodes", "virtio-coalesce"} {
+		f.Add(recorded(f, name))
+	}
+	f.Fuzz(func(_ *testing.T, b []byte) {
+		for _, g := range groups() {
+			got, err := decodeReply(g, b)
+			if err == nil && g.name == features {
+				_, _ = featureText(got, "tso")
+			}
+			if err == nil {
+				_ = modeText(got)
+			}
+			_, _ = decodeWords(g, b)
+		}
+	})
+}
+
+func FuzzDecodeFeatures(f *testing.F) {
+	f.Add(make([]byte, 8+16), make([]byte, 12+64))
+	f.Fuzz(func(_ *testing.T, b, s []byte) {
+		names, err := decodeStrings(s)
+		if err != nil {
+			names = []string{"a", "b"}
+		}
+		_, _ = decodeFeatures(b, names)
+	})
+}

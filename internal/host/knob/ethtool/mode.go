@@ -1,0 +1,139 @@
+package ethtool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// unknownSpeed is SPEED_UNKNOWN of Linux include/uapi/linux/ethtool.h.
+const unknownSpeed = 1<<32 - 1
+
+// isMode tells link modes from the other bits of a link's set, such as TP,
+// Pause and Autoneg.
+func isMode(name string) bool { return strings.Contains(name, "base") }
+
+// modeNames are the link modes among the bits of s, those that are on or all.
+func modeNames(s bitset, all bool) string {
+	var names []string
+	for _, one := range s {
+		if isMode(one.name) && (one.on || all) {
+			names = append(names, one.name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// modeText is the link mode as package knob describes it. While modes are
+// negotiated, speed and duplex are an outcome and left out.
+func modeText(f fields) string {
+	words := []string{"autoneg=" + onOff(f.numbers["autoneg"] == 1)}
+	if f.numbers["autoneg"] == 1 {
+		if ours := modeNames(f.sets["ours"], false); ours != "" {
+			words = append(words, "advertise="+ours)
+		}
+	} else {
+		if n := f.numbers["speed"]; n != 0 && n != unknownSpeed {
+			words = append(words, "speed="+strconv.FormatUint(uint64(n), 10))
+		}
+		if d, ok := map[uint32]string{0: "half", 1: "full"}[f.numbers["duplex"]]; ok {
+			words = append(words, "duplex="+d)
+		}
+	}
+	if supported := modeNames(f.sets["ours"], true); supported != "" {
+		words = append(words, "(supported="+supported+")")
+	}
+	return strings.Join(words, " ")
+}
+
+// modeChanges reads what modeText writes. A link whose mode now is not known
+// is not changed: there would be no way back.
+func modeChanges(f fields, raw string) (fields, error) {
+	value, _, _ := strings.Cut(raw, " (")
+	words := map[string]string{}
+	for word := range strings.FieldsSeq(value) {
+		key, v, ok := strings.Cut(word, "=")
+		if !ok {
+			return fields{}, fmt.Errorf("link mode %q: want pairs like autoneg=on", raw)
+		}
+		words[key] = v
+	}
+	now := modeText(f)
+	if f.numbers["autoneg"] == 0 && !strings.Contains(now, "speed=") {
+		return fields{}, fmt.Errorf("the link mode is not known (%s), so that it could not be put back: %w", now, errors.ErrUnsupported)
+	}
+	switch words["autoneg"] {
+	case "on":
+		ours, err := advertised(f.sets["ours"], words["advertise"])
+		if err != nil {
+			return fields{}, err
+		}
+		return fields{numbers: map[string]uint32{"autoneg": 1}, sets: map[string]bitset{"ours": ours}}, nil
+	case "off":
+		speed, err := strconv.ParseUint(words["speed"], 10, 31)
+		duplex, ok := map[string]uint32{"half": 0, "full": 1}[words["duplex"]]
+		if err != nil || speed == 0 || !ok {
+			return fields{}, fmt.Errorf("link mode %q: without negotiation it needs speed and duplex", raw)
+		}
+		return fields{numbers: map[string]uint32{"autoneg": 0, "speed": uint32(speed), "duplex": duplex}}, nil
+	}
+	return fields{}, fmt.Errorf("link mode %q: want autoneg=on or autoneg=off", raw)
+}
+
+// advertised sets every supported mode on or off as the list says.
+func advertised(supported bitset, list string) (bitset, error) {
+	want := strings.Split(list, ",")
+	for _, name := range want {
+		if !isMode(name) || !supported.has(name) {
+			return nil, fmt.Errorf("mode %q: the device supports %s: %w", name, modeNames(supported, true), errors.ErrUnsupported)
+		}
+	}
+	var set bitset
+	for _, one := range supported {
+		if isMode(one.name) {
+			set = append(set, bit{name: one.name, index: one.index, on: slices.Contains(want, one.name)})
+		}
+	}
+	return set, nil
+}
+
+// wolText lists what wakes the machine, or none.
+func wolText(f fields) (string, error) {
+	set, ok := f.sets["modes"]
+	if !ok || len(set) == 0 {
+		return "", fmt.Errorf("the device cannot wake the machine: %w", errors.ErrUnsupported)
+	}
+	var on []string
+	for _, one := range set {
+		if one.on {
+			on = append(on, one.name)
+		}
+	}
+	if len(on) == 0 {
+		return "none", nil
+	}
+	return strings.Join(on, ","), nil
+}
+
+// wolChanges reads what wolText writes.
+func wolChanges(f fields, raw string) (fields, error) {
+	var want []string
+	if raw != "none" {
+		want = strings.Split(raw, ",")
+	}
+	set := slices.Clone(f.sets["modes"])
+	for _, name := range want {
+		if !set.has(name) {
+			return fields{}, fmt.Errorf("wake on %q: the device has no such event: %w", name, errors.ErrUnsupported)
+		}
+	}
+	if len(set) == 0 {
+		return fields{}, fmt.Errorf("the device cannot wake the machine: %w", errors.ErrUnsupported)
+	}
+	for i := range set {
+		set[i].on = slices.Contains(want, set[i].name)
+	}
+	return fields{sets: map[string]bitset{"modes": set}}, nil
+}

@@ -1,0 +1,52 @@
+package ethtool
+
+import (
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// record writes the answers of this kernel about an interface to testdata:
+//
+//	go test -run TestRecord -record eth0 -as virtio
+var (
+	record   = flag.String("record", "", "interface whose answers are recorded")
+	recordAs = flag.String("as", "", "first part of the names of the recordings")
+)
+
+func TestRecord(t *testing.T) {
+	if *record == "" {
+		t.Skip("nothing is to be recorded")
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	release, _, _ := strings.Cut(unix.ByteSliceToString(u.Release[:]), "-")
+	transport, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range groups() {
+		answers, err := transport.(generic).do(encodeRequest(g.get, *record, g, fields{}), 0)
+		if err != nil || len(answers) != 1 {
+			t.Logf("%s: %v", g.name, err)
+			continue
+		}
+		text := fmt.Sprintf("# %s of a %s interface, Linux %s\n", g.name, *recordAs, release)
+		for digits := hex.EncodeToString(answers[0]); digits != ""; {
+			n := min(len(digits), 96)
+			text, digits = text+digits[:n]+"\n", digits[n:]
+		}
+		path := filepath.Join("testdata", "linux-6.18", *recordAs+"-"+g.name+".hex")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package ethtool
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The commands of the older request that need more than a table, of Linux
+// include/uapi/linux/ethtool.h.
+const (
+	cmdGetStrings  = 0x1b // ETHTOOL_GSTRINGS
+	cmdGetSetInfo  = 0x37 // ETHTOOL_GSSET_INFO
+	cmdGetFeatures = 0x3a // ETHTOOL_GFEATURES
+	cmdSetFeatures = 0x3b // ETHTOOL_SFEATURES
+	stringFeatures = 4    // ETH_SS_FEATURES
+	stringLen      = 32   // ETH_GSTRING_LEN
+	maxStrings     = 1024 // far above the features of any kernel
+)
+
+// encodeWords makes the struct of a command: the command and its words. base
+// is an answer to the get command whose other words are kept, nil for none.
+func encodeWords(g group, command uint32, base []byte, f fields) []byte {
+	b := make([]byte, 4*(1+len(g.words)))
+	copy(b, base)
+	binary.NativeEndian.PutUint32(b, command)
+	for i, name := range g.words {
+		if n, ok := f.numbers[name]; ok && name != "" {
+			binary.NativeEndian.PutUint32(b[4*(1+i):], n)
+		}
+	}
+	return b
+}
+
+// decodeWords reads the struct of a get command.
+func decodeWords(g group, b []byte) (fields, error) {
+	if len(b) < 4*(1+len(g.words)) {
+		return fields{}, errMessage
+	}
+	f := fields{numbers: map[string]uint32{}}
+	for i, name := range g.words {
+		if name != "" {
+			f.numbers[name] = binary.NativeEndian.Uint32(b[4*(1+i):])
+		}
+	}
+	return f, nil
+}
+
+// decodeFeatures reads struct ethtool_gfeatures: a count of blocks, and blocks
+// of 32 features with four masks: available, requested, active, never changed.
+func decodeFeatures(b []byte, names []string) (fields, error) {
+	if len(b) < 8 {
+		return fields{}, errMessage
+	}
+	blocks := int(binary.NativeEndian.Uint32(b[4:]))
+	if blocks < 0 || len(b) < 8+16*blocks {
+		return fields{}, errMessage
+	}
+	f := fields{sets: map[string]bitset{"hw": {}, "wanted": {}, "active": {}, "nochange": {}}}
+	for i, name := range names {
+		if i/32 >= blocks || name == "" {
+			continue
+		}
+		for word, set := range []string{"hw", "wanted", "active", "nochange"} {
+			mask := binary.NativeEndian.Uint32(b[8+16*(i/32)+4*word:])
+			one := bit{name: name, index: uint32(i), on: mask&(1<<(i%32)) != 0}
+			if one.on || set == "hw" { // as the newer family says it
+				f.sets[set] = append(f.sets[set], one)
+			}
+		}
+	}
+	return f, nil
+}
+
+// encodeFeatures makes struct ethtool_sfeatures: blocks of two masks, which
+// features change and what they become.
+func encodeFeatures(names []string, want bitset) ([]byte, error) {
+	blocks := (len(names) + 31) / 32
+	b := make([]byte, 8+8*blocks)
+	binary.NativeEndian.PutUint32(b, cmdSetFeatures)
+	binary.NativeEndian.PutUint32(b[4:], uint32(blocks))
+	for _, one := range want {
+		i := indexOf(names, one.name)
+		if i < 0 {
+			return nil, fmt.Errorf("feature %s: unknown to this kernel", one.name)
+		}
+		at := 8 + 8*(i/32)
+		valid, requested := binary.NativeEndian.Uint32(b[at:]), binary.NativeEndian.Uint32(b[at+4:])
+		valid |= 1 << (i % 32)
+		if one.on {
+			requested |= 1 << (i % 32)
+		}
+		binary.NativeEndian.PutUint32(b[at:], valid)
+		binary.NativeEndian.PutUint32(b[at+4:], requested)
+	}
+	return b, nil
+}
+
+func indexOf(names []string, name string) int {
+	for i, n := range names {
+		if n == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// decodeStrings reads the names of struct ethtool_gstrings.
+func decodeStrings(b []byte) ([]string, error) {
+	const head = 12
+	if len(b) < head {
+		return nil, errMessage
+	}
+	n := int(binary.NativeEndian.Uint32(b[8:]))
+	if n < 0 || n > maxStrings || len(b) < head+n*stringLen {
+		return nil, errMessage
+	}
+	names := make([]string, n)
+	for i := range names {
+		names[i] = text(b[head+i*stringLen : head+(i+1)*stringLen])
+	}
+	return names, nil
+}

@@ -1,0 +1,49 @@
+package irq
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestMasksAndLists: a list is a mask is the list.
+func TestMasksAndLists(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := rapid.MapOf(rapid.IntRange(0, 200), rapid.Just(true)).Draw(t, "processors")
+		var list []int
+		for n := range 201 {
+			if set[n] {
+				list = append(list, n)
+			}
+		}
+		text := formatList(list)
+		back, err := parseList(text)
+		if err != nil || formatList(back) != text {
+			t.Fatalf("%v is %q is %v, %v", list, text, back, err)
+		}
+		if got, err := listOfMask(maskOf(list)); got != text || err != nil {
+			t.Fatalf("%q is mask %s is %q, %v", text, maskOf(list), got, err)
+		}
+	})
+	for _, bad := range []string{"", "3-1", "1,1", "x", "-1", "1-", "99999", "0-16384", "2,1"} {
+		if list, err := parseList(bad); err == nil {
+			t.Errorf("parseList(%q) = %v", bad, list)
+		}
+	}
+}
+
+func FuzzLists(f *testing.F) {
+	f.Add("0-3,8")
+	f.Add("ff,00000001")
+	f.Fuzz(func(t *testing.T, s string) {
+		if list, err := parseList(s); err == nil {
+			if again, err := parseList(formatList(list)); err != nil || len(again) != len(list) {
+				t.Errorf("%q is %v, then %v, %v", s, list, again, err)
+			}
+		}
+		if text, err := listOfMask(s); err == nil && strings.Contains(text, "--") {
+			t.Errorf("mask %q is %q", s, text)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package qdisc_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/qdisc"
+)
+
+func open(t *testing.T, device string) *qdisc.Discipline {
+	t.Helper()
+	d, err := qdisc.Open(device, qdisc.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// device makes an interface that is up: a tap has a queue, a veth has none.
+func device(t *testing.T, name string, queue bool) {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	var l netlink.Link = &netlink.Veth{LinkAttrs: attrs, PeerName: name + "p"}
+	if queue {
+		l = &netlink.Ifb{LinkAttrs: attrs}
+	}
+	if err := netlink.LinkAdd(l); err != nil {
+		t.Skipf("this kernel has no such interface: %v", err)
+	}
+	if err := netlink.LinkSetUp(l); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tc(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "tc", args...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("tc is not installed")
+	}
+	if err != nil {
+		t.Fatalf("tc %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func TestConformanceInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	device(t, "kt0", true)
+	device(t, "kt1", false)
+	for _, name := range []string{"kt0", "kt1"} {
+		t.Run(name, func(t *testing.T) {
+			knobtest.Run(t, knobtest.Case{
+				Backend: open(t, name), Other: "pfifo", Bad: []string{"", "no such", "htb (handle 1: with filters)", "nosuchkind"}, Absent: open(t, "kt9"),
+			})
+		})
+	}
+}
+
+// TestWhatOthersMadeIsPutBack: schedulers that somebody made with tc come back
+// with every option, whatever was in between.
+func TestWhatOthersMadeIsPutBack(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	device(t, "kt0", true)
+	d := open(t, "kt0")
+	for _, args := range []string{
+		"pfifo limit 77", "bfifo limit 12345", "tbf rate 100mbit burst 20k latency 30ms", "tbf rate 1gbit burst 64k limit 1m peakrate 2gbit mtu 9000",
+		"pfifo_fast", "handle 7: pfifo limit 3", "noqueue", "fq limit 50 maxrate 1gbit", "fq_codel limit 99 target 3ms noecn", "cake bandwidth 1gbit",
+	} {
+		all := append([]string{"qdisc", "replace", "dev", "kt0", "root"}, strings.Fields(args)...)
+		if out, err := exec.CommandContext(t.Context(), "tc", all...).CombinedOutput(); err != nil {
+			if strings.Contains(string(out), "unknown") { // a kind that this kernel is built without
+				t.Logf("%s: %s", args, out)
+				continue
+			}
+			t.Fatalf("tc %s: %v\n%s", args, err, out)
+		}
+		before, shown := read(t, d), tc(t, "-d", "qdisc", "show", "dev", "kt0")
+		for _, other := range []string{"pfifo", "default", "bfifo"} {
+			if err := d.Check(t.Context(), other); err != nil {
+				t.Errorf("%s: Check(%s) = %v", args, other, err)
+			}
+			if err := d.Write(t.Context(), other); err != nil {
+				t.Errorf("%s: Write(%s) = %v", args, other, err)
+			}
+			if got := read(t, d); !knob.Holds(other, got) {
+				t.Errorf("%s: wrote %s, it holds %s", args, other, got)
+			}
+		}
+		if err := d.Write(t.Context(), before); err != nil {
+			t.Errorf("%s: Write(%s) = %v", args, before, err)
+		}
+		if after, now := read(t, d), tc(t, "-d", "qdisc", "show", "dev", "kt0"); after != before || now != shown {
+			t.Errorf("%s: was %q, is %q\n%s%s", args, before, after, shown, now)
+		}
+		t.Logf("%s: %s", args, before)
+	}
+}
+
+// TestWhatCannotBePutBackIsRefused: nothing is written over it.
+func TestWhatCannotBePutBackIsRefused(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	device(t, "kt0", true)
+	d := open(t, "kt0")
+	for name, setup := range map[string][]string{
+		"classes": {"qdisc replace dev kt0 root handle 1: htb default 10", "class add dev kt0 parent 1: classid 1:10 htb rate 10mbit"},
+		"child":   {"qdisc replace dev kt0 root handle 1: tbf rate 10mbit burst 10k latency 10ms", "qdisc replace dev kt0 parent 1:1 handle 2: bfifo limit 4444"},
+	} {
+		for _, one := range setup {
+			tc(t, strings.Fields(one)...)
+		}
+		before := tc(t, "qdisc", "show", "dev", "kt0")
+		if err := d.Check(t.Context(), "pfifo"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "could not be put back") {
+			t.Errorf("%s: Check = %v", name, err)
+		}
+		if err := d.Write(t.Context(), "pfifo"); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: Write = %v", name, err)
+		}
+		if after := tc(t, "qdisc", "show", "dev", "kt0"); after != before {
+			t.Errorf("%s: was\n%sis\n%s", name, before, after)
+		}
+		tc(t, "qdisc", "del", "dev", "kt0", "root")
+	}
+}
+
+func read(t *testing.T, d *qdisc.Discipline) string {
+	t.Helper()
+	raw, err := d.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}

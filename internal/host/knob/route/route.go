@@ -1,0 +1,249 @@
+// Package route reads and writes the metrics of one route: what TCP and IP do
+// differently for the destinations behind it (Linux).
+package route
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Metric is one metric of one route. It is safe for concurrent use.
+type Metric struct {
+	name        string
+	id          uint16
+	destination netip.Prefix // the zero value is the default route
+	device      string
+}
+
+// Open returns the metric called name of the route that target names, as in
+// "default dev eth0" and "10.0.0.0/24 dev eth0", in the main table. A default
+// route is that of IPv4, or the one to ::/0. Nothing is asked of the system. It
+// wraps errors.ErrUnsupported for other names, and in every call on systems
+// other than Linux.
+func Open(target, name string) (*Metric, error) {
+	id, ok := metrics()[name]
+	if !ok {
+		return nil, fmt.Errorf("metric %q of a route: %w", name, errors.ErrUnsupported)
+	}
+	words := strings.Fields(target)
+	if len(words) != 3 || words[1] != "dev" || len(words[2]) > maxDevice {
+		return nil, fmt.Errorf("route %q: want DESTINATION dev INTERFACE", target)
+	}
+	m := &Metric{name: name, id: id, device: words[2]}
+	if words[0] == "default" {
+		m.destination = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		return m, nil
+	}
+	p, err := netip.ParsePrefix(words[0])
+	if err != nil || p != p.Masked() {
+		return nil, fmt.Errorf("route %q: want a prefix such as 10.0.0.0/24, or default", target)
+	}
+	m.destination = p
+	return m, nil
+}
+
+// maxDevice is the longest name of an interface, IFNAMSIZ less the final zero.
+const maxDevice = 15
+
+// unset is the number of a metric that a route does not have.
+const unset = 0
+
+// metrics are RTAX_* of Linux include/uapi/linux/rtnetlink.h.
+func metrics() map[string]uint16 {
+	return map[string]uint16{
+		"mtu": 2, "window": 3, "rtt": 4, "rttvar": 5, "ssthresh": 6, "cwnd": 7, "advmss": 8, "reordering": 9, "hoplimit": 10,
+		"initcwnd": 11, "rto_min": 13, "initrwnd": 14, "quickack": 15,
+	}
+}
+
+// Read returns the metric in decimal, 0 where the route has none. It wraps
+// fs.ErrNotExist when there is no such route.
+func (m *Metric) Read(ctx context.Context) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	msg, err := m.find()
+	if err != nil {
+		return "", err
+	}
+	n, err := readMetric(msg, m.id)
+	return strconv.FormatUint(uint64(n), 10), err
+}
+
+// Check reports whether raw could be written: a number, on a route that exists
+// once.
+func (m *Metric) Check(ctx context.Context, raw string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := m.number(raw); err != nil {
+		return err
+	}
+	_, err := m.find()
+	return err
+}
+
+// Write sets the metric; 0 takes it away. Everything else of the route stays as
+// the kernel tells it. It wraps fs.ErrPermission without the rights to change
+// routes.
+func (m *Metric) Write(ctx context.Context, raw string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	n, err := m.number(raw)
+	if err != nil {
+		return err
+	}
+	msg, err := m.find()
+	if err != nil {
+		return err
+	}
+	changed, err := withMetric(msg, m.id, n)
+	if err != nil {
+		return err
+	}
+	return m.replace(changed)
+}
+
+func (m *Metric) number(raw string) (uint32, error) {
+	n, err := strconv.ParseUint(raw, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("%s %q: want a number", m.name, raw)
+	}
+	if m.name == "hoplimit" && n > 255 || m.name == "quickack" && n > 1 {
+		return 0, fmt.Errorf("%s %d: too large", m.name, n)
+	}
+	return uint32(n), nil
+}
+
+// A route message is struct rtmsg of 12 bytes and attributes; the metrics are
+// an attribute of attributes (Linux include/uapi/linux/rtnetlink.h).
+const (
+	rtmsgSize     = 12
+	flagsAt       = 8 // rtm_flags in struct rtmsg
+	attrMetrics   = 8
+	attrCacheInfo = 12
+	typeMask      = 0x3fff
+	// carried are the flags that a request may have: the others are state of the
+	// kernel (RTNH_F_DEAD, RTNH_F_LINKDOWN, RTM_F_CLONED and more). Kept are
+	// RTNH_F_PERVASIVE 2 and RTNH_F_ONLINK 4.
+	carried = 2 | 4
+)
+
+var errMessage = errors.New("the kernel's answer is cut short or malformed")
+
+// attributes splits b into attributes, each with its header and padding.
+func attributes(b []byte) ([][]byte, error) {
+	var all [][]byte
+	for len(b) > 0 {
+		if len(b) < 4 {
+			return nil, errMessage
+		}
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < 4 || size > len(b) {
+			return nil, errMessage
+		}
+		end := min(len(b), (size+3)&^3)
+		all = append(all, b[:end])
+		b = b[end:]
+	}
+	return all, nil
+}
+
+func idOf(attribute []byte) uint16 { return binary.NativeEndian.Uint16(attribute[2:]) & typeMask }
+
+func valueOf(attribute []byte) []byte { return attribute[4:binary.NativeEndian.Uint16(attribute)] }
+
+// attribute returns the value of an attribute in a route message, nil for none.
+func attribute(msg []byte, id uint16) ([]byte, error) {
+	if len(msg) < rtmsgSize {
+		return nil, errMessage
+	}
+	all, err := attributes(msg[rtmsgSize:])
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if idOf(a) == id {
+			return valueOf(a), nil
+		}
+	}
+	return nil, nil
+}
+
+// readMetric returns a metric of a route message, 0 for none.
+func readMetric(msg []byte, id uint16) (uint32, error) {
+	nested, err := attribute(msg, attrMetrics)
+	if err != nil {
+		return 0, err
+	}
+	all, err := attributes(nested)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range all {
+		if v := valueOf(a); idOf(a) == id && len(v) == 4 {
+			return binary.NativeEndian.Uint32(v), nil
+		}
+	}
+	return unset, nil
+}
+
+// withMetric returns the route message with one metric changed, ready to be
+// sent back: what only the kernel may say is left out.
+func withMetric(msg []byte, id uint16, n uint32) ([]byte, error) {
+	if len(msg) < rtmsgSize {
+		return nil, errMessage
+	}
+	all, err := attributes(msg[rtmsgSize:])
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte{}, msg[:rtmsgSize]...)
+	binary.NativeEndian.PutUint32(out[flagsAt:], binary.NativeEndian.Uint32(out[flagsAt:])&carried)
+	var kept []byte
+	for _, a := range all {
+		switch idOf(a) {
+		case attrMetrics:
+			nested, err := attributes(valueOf(a))
+			if err != nil {
+				return nil, err
+			}
+			for _, one := range nested {
+				if idOf(one) != id {
+					kept = append(kept, padded(one)...)
+				}
+			}
+		case attrCacheInfo:
+		default:
+			out = append(out, padded(a)...)
+		}
+	}
+	if n != unset {
+		value := binary.NativeEndian.AppendUint32(nil, n)
+		kept = append(kept, header(id, value)...)
+	}
+	if len(kept) > 0 {
+		out = append(out, header(attrMetrics, kept)...)
+	}
+	return out, nil
+}
+
+func header(id uint16, value []byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
+	b = binary.NativeEndian.AppendUint16(b, id)
+	return padded(append(b, value...))
+}
+
+func padded(a []byte) []byte {
+	for len(a)%4 != 0 {
+		a = append(slices.Clip(a), 0)
+	}
+	return a
+}

@@ -1,0 +1,144 @@
+package route_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/route"
+)
+
+func open(t *testing.T, target, name string) *route.Metric {
+	t.Helper()
+	m, err := route.Open(target, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// network makes a link with an address of each family and default routes.
+func network(t *testing.T) {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "kt0"
+	l := &netlink.Veth{LinkAttrs: attrs, PeerName: "kt1"}
+	if err := netlink.LinkAdd(l); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []string{"10.7.0.1/24", "2001:db8:7::1/64"} {
+		address, err := netlink.ParseAddr(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		address.Flags = 0x02 // IFA_F_NODAD
+		if err := netlink.AddrAdd(l, address); err != nil {
+			t.Skipf("this kernel takes no address %s: %v", a, err)
+		}
+	}
+	for _, name := range []string{"kt0", "kt1"} {
+		one, err := netlink.LinkByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, gateway := range []string{"10.7.0.2", "2001:db8:7::2"} {
+		one, _ := netlink.LinkByName("kt0")
+		if err := netlink.RouteAdd(&netlink.Route{LinkIndex: one.Attrs().Index, Gw: netip.MustParseAddr(gateway).AsSlice(), MTU: 1450}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestConformanceInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	network(t)
+	for _, c := range []struct{ target, metric, other string }{
+		{"10.7.0.0/24 dev kt0", "initcwnd", "20"}, {"10.7.0.0/24 dev kt0", "window", "65536"}, {"default dev kt0", "mtu", "1400"},
+		{"default dev kt0", "advmss", "1200"}, {"2001:db8:7::/64 dev kt0", "initrwnd", "30"}, {"::/0 dev kt0", "mtu", "1300"},
+		{"default dev kt0", "quickack", "1"}, {"default dev kt0", "rto_min", "40"},
+	} {
+		t.Run(c.metric+" of "+c.target, func(t *testing.T) {
+			knobtest.Run(t, knobtest.Case{
+				Backend: open(t, c.target, c.metric), Other: c.other, Bad: []string{"", "x", "-1", "4294967296"}, Absent: open(t, "10.9.0.0/24 dev kt0", c.metric),
+			})
+		})
+	}
+	if _, err := open(t, "default dev kt9", "mtu").Read(t.Context()); err == nil {
+		t.Error("a metric of an interface that is not there was read")
+	}
+}
+
+// TestTheRestOfTheRouteStays: what ip(8) shows of a route is the same after a
+// metric went there and back.
+func TestTheRestOfTheRouteStays(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	network(t)
+	ip(t, "route add 10.8.0.0/16 via 10.7.0.9 dev kt0 src 10.7.0.1 metric 77 proto 99 window 5000 advmss 1000 congctl cubic realm 5")
+	ip(t, "route add 10.8.0.0/16 dev kt1 metric 78") // another interface
+	ip(t, "route add 2001:db8:9::/48 via 2001:db8:7::9 dev kt0 metric 55 initcwnd 12 pref high")
+	before := ip(t, "-d route show table main") + ip(t, "-6 -d route show table main")
+	for _, target := range []string{"10.8.0.0/16 dev kt0", "2001:db8:9::/48 dev kt0", "default dev kt0", "10.7.0.0/24 dev kt0"} {
+		for _, metric := range []string{"initcwnd", "mtu", "window"} {
+			m := open(t, target, metric)
+			old, err := m.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range []string{"1298", old} {
+				if err := m.Write(t.Context(), v); err != nil {
+					t.Fatalf("%s of %s: %v", metric, target, err)
+				}
+				if v != old && !strings.Contains(ip(t, "-d route show table main")+ip(t, "-6 -d route show table main"), metric+" 1298") {
+					t.Errorf("ip does not see %s 1298 of %s", metric, target)
+				}
+			}
+		}
+	}
+	if after := ip(t, "-d route show table main") + ip(t, "-6 -d route show table main"); sorted(after) != sorted(before) {
+		t.Errorf("was\n%sis\n%s", before, after)
+	}
+	ip(t, "route add 10.7.0.0/24 dev kt0 metric 5")
+	if _, err := open(t, "10.7.0.0/24 dev kt0", "mtu").Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("one of two routes to the same place = %v, want it refused", err)
+	}
+}
+
+// sorted puts the routes in order: the kernel moves a replaced one within its
+// equals.
+func sorted(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		for j := i + 1; j < len(lines); j++ {
+			if lines[j] < lines[i] {
+				lines[i], lines[j] = lines[j], lines[i]
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func ip(t *testing.T, args string) string {
+	t.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "ip", strings.Fields(args)...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("ip is not installed")
+	}
+	if err != nil {
+		t.Fatalf("ip %s: %v\n%s", args, err, out)
+	}
+	return string(out)
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package route
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+func (m *Metric) unsupported() error {
+	return fmt.Errorf("metric %s of a route on %s: %w", m.name, runtime.GOOS, errors.ErrUnsupported)
+}
+
+func (m *Metric) find() ([]byte, error) { return nil, m.unsupported() }
+
+func (m *Metric) replace([]byte) error { return m.unsupported() }

@@ -1,0 +1,90 @@
+package route
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestTargets(t *testing.T) {
+	for _, ok := range []string{"default dev eth0", "10.0.0.0/24 dev eth0", "::/0 dev eth0", "2001:db8::/32 dev eth0.1"} {
+		if _, err := Open(ok, "mtu"); err != nil {
+			t.Errorf("Open(%q) = %v", ok, err)
+		}
+	}
+	for _, bad := range []string{"", "default", "default eth0", "10.0.0.1/24 dev eth0", "10.0.0.1 dev eth0", "default dev a-name-that-is-too-long", "x dev eth0"} {
+		if _, err := Open(bad, "mtu"); err == nil {
+			t.Errorf("Open(%q) succeeded", bad)
+		}
+	}
+	if _, err := Open("default dev eth0", "colour"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an unknown metric = %v", err)
+	}
+}
+
+// message is a route message with random attributes, as the kernel could tell it.
+func message(t *rapid.T) []byte {
+	msg := rapid.SliceOfN(rapid.Byte(), rtmsgSize, rtmsgSize).Draw(t, "rtmsg")
+	value := rapid.SliceOfN(rapid.Byte(), 0, 9)
+	for range rapid.IntRange(0, 4).Draw(t, "attributes") {
+		id := rapid.SampledFrom([]uint16{1, 4, 5, 6, 15, 16}).Draw(t, "id")
+		msg = append(msg, header(id, value.Draw(t, "value"))...)
+	}
+	var metrics []byte
+	for id := range uint16(12) {
+		if rapid.Bool().Draw(t, "has") {
+			metrics = append(metrics, header(id+1, binary.NativeEndian.AppendUint32(nil, rapid.Uint32Min(1).Draw(t, "metric")))...)
+		}
+	}
+	if len(metrics) > 0 {
+		msg = append(msg, header(attrMetrics, metrics)...)
+	}
+	return msg
+}
+
+// TestOneMetricChanges: the metric that is set reads back, every other stays,
+// and the rest of the message too.
+func TestOneMetricChanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		msg := message(t)
+		id, n := rapid.Uint16Range(1, 12).Draw(t, "changed"), rapid.Uint32().Draw(t, "to")
+		out, err := withMetric(msg, id, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for other := range uint16(12) {
+			want, err := readMetric(msg, other+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other+1 == id {
+				want = n
+			}
+			if got, err := readMetric(out, other+1); got != want || err != nil {
+				t.Fatalf("metric %d = %d, %v, want %d", other+1, got, err, want)
+			}
+		}
+		for _, id := range []uint16{1, 4, 5, 6, 15, 16} {
+			before, _ := attribute(msg, id)
+			after, err := attribute(out, id)
+			if string(before) != string(after) || err != nil {
+				t.Fatalf("attribute %d was %x, is %x, %v", id, before, after, err)
+			}
+		}
+	})
+}
+
+func FuzzWithMetric(f *testing.F) {
+	f.Add(append(make([]byte, rtmsgSize), header(attrMetrics, header(2, []byte{1, 2, 3, 4}))...), uint16(2))
+	f.Fuzz(func(t *testing.T, msg []byte, id uint16) {
+		out, err := withMetric(msg, id&typeMask, 7)
+		if err != nil {
+			return
+		}
+		if got, err := readMetric(out, id&typeMask); err != nil || got != 7 {
+			t.Errorf("metric = %d, %v", got, err)
+		}
+	})
+}
