@@ -101,6 +101,9 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if err := t.m.host.CheckChanges(ctx, wanted); err != nil {
+		return nil, err
+	}
 	var steps []step
 	for _, c := range knob.Plan(now, wanted) {
 		s, err := t.planOne(ctx, c)
@@ -127,7 +130,7 @@ func (t *transaction) hold(ctx context.Context, id model.KnobID) (knob.Knob, *he
 		if h.place != p {
 			continue
 		}
-		if knob.SameText(raw) != knob.SameText(h.now) {
+		if !knob.Holds(h.now, raw) {
 			return k, nil, fmt.Errorf("%s (%s): linerate wrote %q, it holds %q: %w", id, p, h.now, raw, ErrForeign)
 		}
 		return k, h, nil
@@ -205,7 +208,10 @@ func (t *transaction) make(ctx context.Context, s step) error {
 	if err := m.record(r, "applied "+string(s.Knob)); err != nil {
 		return err
 	}
-	return m.confirm(ctx, s.Knob, p, s.new)
+	if err := m.confirm(ctx, s.Knob, p, s.new); err != nil {
+		return err
+	}
+	return m.host.InForce(ctx, s.Knob, p)
 }
 
 // verify compares what the places hold with what was written.
@@ -218,7 +224,7 @@ func (t *transaction) verify(ctx context.Context) []Mismatch {
 			if err != nil {
 				mis.Reason = err.Error()
 			}
-			if err != nil || knob.SameText(got) != knob.SameText(h.now) {
+			if err != nil || !knob.Holds(h.now, got) {
 				all = append(all, mis)
 			}
 		}
