@@ -25,6 +25,9 @@ func (t *clientTest) exchange(near model.EndReport) (iperf3.Results, error) {
 		return iperf3.Results{}, fmt.Errorf("wait for the server's results: %w", err)
 	}
 	theirs, err := iperf3.ParseResults(answer)
+	if err == nil {
+		err = assign(theirs, t.lanes)
+	}
 	if err != nil {
 		return theirs, err
 	}
@@ -87,23 +90,30 @@ func ownResults(own model.EndReport, lanes []*lane) iperf3.Results {
 // fromPeer is the source of what the other end told.
 const fromPeer = "iperf3 peer"
 
-// farReport is what the other end, which is host, says of the test whose lanes
-// at this end are given. Its receivers were idle for so long at the end of the
-// time that it tells, because this end had sent all.
-func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Duration) (model.EndReport, error) {
+// assign gives each lane what the other end says of its streams.
+func assign(r iperf3.Results, lanes []*lane) error {
 	var all []iperf3.Stream
 	for _, l := range lanes {
 		all = append(all, l.streams...)
 	}
 	streams, err := r.Match(all)
 	if err != nil {
-		return model.EndReport{}, err
+		return err
 	}
+	for _, l := range lanes {
+		l.theirs = streams[:len(l.streams)]
+		streams = streams[len(l.streams):]
+	}
+	return nil
+}
+
+// farReport is what the other end, which is host, says of the test whose lanes
+// at this end are over. Its receivers were idle for so long at the end of the
+// time that it tells, because this end had sent all.
+func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Duration) model.EndReport {
 	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not tell")}
 	for _, l := range lanes {
-		theirs := streams[:len(l.streams)]
-		l.theirs = theirs
-		streams = streams[len(l.streams):]
+		theirs := l.theirs
 		own, _ := l.flow()
 		f := model.FlowReport{Direction: l.direction, Role: model.Receiver, Window: own.Window}
 		if l.role == model.Receiver {
@@ -136,7 +146,7 @@ func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Durat
 		return time.Duration(min(max(percent, 0), maxPercent) / 100 * float64(out.CPUWindow))
 	}
 	out.CPUUser, out.CPUSystem = share(r.CPUUser), share(r.CPUSystem)
-	return out, nil
+	return out
 }
 
 // Bounds of what is believed of a peer: ten days of test, 10,000 busy cores.

@@ -105,16 +105,18 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 	if err != nil {
 		return own, theirs, refuse(iperf3.CodeReceiveResults, "%w", err)
 	}
-	if theirs, err = farReport(model.Near, results, t.lanes, 0); err != nil {
+	if err := assign(results, t.lanes); err != nil {
 		return own, theirs, refuse(iperf3.CodeStreamID, "%w", err)
 	}
-	for i, l := range t.lanes {
+	for _, l := range t.lanes {
 		if l.role != model.Receiver {
 			continue
 		}
 		want := int64(0)
-		if t.params.OmitSeconds == 0 {
-			want = int64(theirs.Flows[i].Bytes)
+		for _, s := range l.theirs {
+			if t.params.OmitSeconds == 0 {
+				want += max(0, s.Bytes)
+			}
 		}
 		var last time.Duration
 		if l.udp != nil {
@@ -127,6 +129,7 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 		l.stop()
 		l.adopt(window, want)
 	}
+	theirs = farReport(model.Near, results, t.lanes, 0)
 	own, failed := merge(model.Far, t.lanes)
 	if failed != nil {
 		// The client gets what there is; it can see that it is nothing.

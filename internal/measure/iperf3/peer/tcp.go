@@ -125,7 +125,7 @@ func (l *lane) accountTCP() []iperf3.StreamResult {
 // until it is acknowledged, a receiver until it has come.
 func (l *lane) complete() bool {
 	if l.udp != nil {
-		return l.role == model.Receiver && l.udp.read().bytes >= int64(l.spec.Bytes)
+		return l.role == model.Receiver && l.udp.received() >= int64(l.spec.Bytes)
 	}
 	bytes, last := l.told()
 	// Samples tell rates, so that their sum is a little off.

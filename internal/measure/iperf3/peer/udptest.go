@@ -266,6 +266,15 @@ func (t *udpTest) next(at, step, end time.Duration) time.Duration {
 	return min(end, omit+((at-omit+step/10)/step+1)*step)
 }
 
+// received is how many bytes have come.
+func (t *udpTest) received() int64 {
+	var sum int64
+	for _, s := range t.streams {
+		sum += s.total.Load()
+	}
+	return sum
+}
+
 // read takes a snapshot.
 func (t *udpTest) read() udpSnapshot {
 	out := udpSnapshot{at: time.Since(t.start)}
