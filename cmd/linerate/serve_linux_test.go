@@ -50,7 +50,7 @@ func (n *netns) role(t *testing.T, host, role string) *exec.Cmd {
 // look is a quick look from host a.
 func (n *netns) look(t *testing.T, link string, more ...string) result {
 	t.Helper()
-	return run(t, n.inside(t, "a", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "-q"}, more...)...))
+	return run(t, n.inside(t, "a", append([]string{"test", link, "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q"}, more...)...))
 }
 
 // sane demands that a look measured both directions of a veth pair.
