@@ -25,6 +25,7 @@ import (
 type listenFlags struct {
 	iperf3, iperf2, netpipe string // addresses; "" is off
 	users, key              string
+	netpipeOptions          string
 }
 
 func (f *listenFlags) register(fl *pflag.FlagSet) {
@@ -36,6 +37,7 @@ func (f *listenFlags) register(fl *pflag.FlagSet) {
 		fl.StringVar(l.text, l.name, "", "answer "+l.name+" clients too, on "+l.port+" or --"+l.name+"=ADDRESS:PORT")
 		fl.Lookup(l.name).NoOptDefVal = l.port
 	}
+	fl.StringVar(&f.netpipeOptions, "netpipe-options", "", "options of the NPtcp clients that both ends must share: -r, -s, -2, -i")
 	fl.StringVar(&f.users, "iperf3-users", "", "file of iperf3 users, name,hash a line (iperf3 --authorized-users-path)")
 	fl.StringVar(&f.key, "iperf3-key", "", "file with the RSA private key that their passwords are encrypted for (PEM)")
 }
@@ -78,6 +80,9 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 			return a.iperf3Server(l, f, link)
 		}},
 		{"iperf2", f.iperf2, a.iperf2Server},
+		{"netpipe", f.netpipe, func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
+			return a.netpipeServer(l, f.netpipeOptions)
+		}},
 	} {
 		if p.addr == "" {
 			continue
