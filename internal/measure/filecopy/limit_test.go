@@ -53,20 +53,28 @@ func throttle(t *testing.T, address string) string {
 }
 
 // TestPlantedNetwork copies over a network that is much slower than the disk
-// and the memory: it is named as what limits every copy.
+// and the memory. Nothing else may ever be named as what limits, also where
+// other work on the machine makes the runs vary; and on the way to three tries
+// the network is named.
 func TestPlantedNetwork(t *testing.T) {
-	var got []bottleneck.Limit
-	for range 3 { // other work on the machine can take a disk's time away
-		got = bottleneck.Limits(measured(t))
-		good := len(got) == 4
+	for range 3 {
+		got := bottleneck.Limits(measured(t))
+		named := 0
 		for _, l := range got {
-			good = good && l.Verdict == bottleneck.OnePart && l.Parts[0].Name == bottleneck.Network
+			switch {
+			case l.Parts[0].Name != bottleneck.Network:
+				t.Errorf("blamed %s: %+v", l.Parts[0].Name, l)
+			case l.Verdict == bottleneck.OnePart, l.Verdict == bottleneck.SeveralOf:
+				named++
+			case l.Verdict != bottleneck.CannotTell:
+				t.Logf("%s: %+v", l.Verdict, l)
+			}
 		}
-		if good {
+		if len(got) == 4 && named > 0 {
 			return
 		}
 	}
-	t.Errorf("%+v", got)
+	t.Error("the network was never named")
 }
 
 // measured runs all settings of a copy session in blocks.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"linerate/internal/core/model"
 )
@@ -89,7 +90,7 @@ func (m *maker) existing(p place, size int64) (*store, error) {
 	}
 	f, err := os.OpenFile(p.path, flags, 0)
 	if err != nil {
-		return nil, fmt.Errorf("source: %w", err)
+		return nil, fmt.Errorf("source: %w", s.refused(err))
 	}
 	s.file = f
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() < size {
@@ -159,7 +160,7 @@ func (m *maker) make(p place, size int64) (*store, error) {
 		s.claim, err = makeFile(m.engine.stateDir, p.folder, flags)
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.refused(err)
 	}
 	s.file = s.claim.File
 	if s.direct {
@@ -168,6 +169,14 @@ func (m *maker) make(p place, size int64) (*store, error) {
 		}
 	}
 	return s, nil
+}
+
+// refused explains why a file could not be opened past the page cache.
+func (s *store) refused(err error) error {
+	if s.direct && errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("%s has no files past the page cache: %w (%w)", s.volume, err, errors.ErrUnsupported)
+	}
+	return err
 }
 
 // plain makes memory of the process of size bytes.

@@ -128,7 +128,9 @@ func (s *store) explain(err error) error {
 const scarce units.Bytes = 1 << 20
 
 // settle brings what was written to the disk: only then can the page cache let
-// go of it, and only then does it not disturb what is measured next.
+// go of it, and only then does it not disturb what is measured next. Sync of
+// package os is fsync(2), FlushFileBuffers, and on macOS F_FULLFSYNC, which
+// empties the cache of the disk too.
 func (s *store) settle() error {
 	if !s.onDisk() || s.claim == nil {
 		return nil

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
@@ -48,4 +50,25 @@ func TestCopyLooks(t *testing.T) {
 			t.Errorf("line %q is too long", line)
 		}
 	}
+}
+
+func TestPathGolden(t *testing.T) {
+	var trials []report.PathTrial
+	for _, rate := range []units.BitRate{400e6, 410e6, 405e6} {
+		for _, size := range []units.Bytes{256 << 20, 1 << 20} {
+			took := time.Duration(float64(size) * 8 / float64(rate) * 1e9)
+			trials = append(trials,
+				report.PathTrial{Operation: "write", Size: size, Took: took, Flush: took / 4, Rate: rate, How: "flushed and closed within the time"},
+				report.PathTrial{Operation: "read", Size: size, Took: took / 2, Rate: 2 * rate, How: "page cache emptied before"})
+		}
+	}
+	d := report.BuildPath("/mnt/nas", "nfs4 from nas:/export", trials, []string{"what the server still has in its own memory cannot be seen from here"})
+	if len(d.Rows) != 4 || d.Rows[0].Size != 1<<20 || d.Rows[0].Files != 3 || d.Rows[0].Rate != 405e6 {
+		t.Fatalf("%+v", d)
+	}
+	var b bytes.Buffer
+	if err := term.RenderPath(&b, d, term.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "copypath", b.String())
 }
