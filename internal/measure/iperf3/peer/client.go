@@ -58,7 +58,7 @@ type Login struct {
 // those of the package.
 type limits struct {
 	patience, between, greeting time.Duration // of a client
-	spare, idle                 time.Duration // of a server
+	spare, idle, opening        time.Duration // of a server
 }
 
 func (l limits) wait() time.Duration  { return cmp.Or(l.patience, patience) }

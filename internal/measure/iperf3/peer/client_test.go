@@ -76,48 +76,54 @@ func checkClient(t *testing.T, addr string, f model.Flow, c Client) {
 		t.Fatalf("near %+v, far %+v", near, far)
 	}
 	for i, d := range parts {
-		ours, theirs := near.Flows[i], far.Flows[i]
-		if ours.Direction != d || theirs.Direction != d || ours.Role == theirs.Role {
-			t.Errorf("near %+v, far %+v", ours, theirs)
-		}
-		if n := max(f.Streams, 1); len(ours.Streams) != n || len(theirs.Streams) != n {
-			t.Errorf("streams: near %v, far %v", ours.Streams, theirs.Streams)
-		}
 		if f.Duration > 0 && samples[d] == 0 {
 			t.Errorf("no sample %s", d)
 		}
-		got, want := int64(ours.Bytes), int64(theirs.Bytes)
-		if n := all[d]; f.Omit == 0 && !near01(cmp.Or(n, got), want) {
-			t.Errorf("%s: near %d bytes, %d with those past the window, far %d", d, got, n, want)
-		}
-		// Each end begins to count after its own second: the rates agree, as far
-		// as they are steady on a machine that is busy elsewhere.
-		ratio := float64(got) / float64(want) * theirs.Window.Seconds() / ours.Window.Seconds()
-		if f.Omit > 0 && (ratio < 0.25 || ratio > 4) {
-			t.Errorf("%s: near %d bytes in %v after the warm-up, far %d in %v", d, got, ours.Window, want, theirs.Window)
-		}
-		if f.Bytes > 0 && d == model.To && (ours.Bytes != f.Bytes || theirs.Bytes != f.Bytes) {
-			t.Errorf("%d bytes asked, near %d, far %d", f.Bytes, ours.Bytes, theirs.Bytes)
-		}
-		if f.Bytes > 0 && d == model.From && ours.Bytes < f.Bytes {
-			t.Errorf("%d bytes asked, near %d", f.Bytes, ours.Bytes)
-		}
-		if f.Duration > 0 && (ours.Window < f.Duration*9/10 || theirs.Window < f.Duration*9/10 || theirs.Window > f.Duration+5*time.Second) {
-			t.Errorf("windows near %v, far %v", ours.Window, theirs.Window)
-		}
-		sender := ours
-		if d == model.From {
-			sender = theirs
-		}
-		if f.Congestion != "" && (sender.TCP == nil || sender.TCP.Congestion.Or("") != f.Congestion) {
-			t.Errorf("congestion control of %+v", sender)
-		}
-		if sender.TCP == nil || !sender.TCP.Retransmits.IsKnown() {
-			t.Errorf("retransmissions of %+v", sender)
-		}
+		checkFlow(t, f, d, near.Flows[i], far.Flows[i], all[d])
 	}
 	if f.Duration > 0 && (far.CPUWindow <= 0 || far.CPUUser+far.CPUSystem <= 0 || near.CPUWindow <= 0) {
 		t.Errorf("processor time: near %+v, far %+v", near, far)
+	}
+}
+
+// checkFlow holds what the ends say of direction d against each other. all is
+// what came at this end at any time.
+func checkFlow(t *testing.T, f model.Flow, d model.Direction, ours, theirs model.FlowReport, all int64) {
+	t.Helper()
+	if ours.Direction != d || theirs.Direction != d || ours.Role == theirs.Role {
+		t.Errorf("near %+v, far %+v", ours, theirs)
+	}
+	if n := max(f.Streams, 1); len(ours.Streams) != n || len(theirs.Streams) != n {
+		t.Errorf("streams: near %v, far %v", ours.Streams, theirs.Streams)
+	}
+	got, want := int64(ours.Bytes), int64(theirs.Bytes)
+	if f.Omit == 0 && !near01(cmp.Or(all, got), want) {
+		t.Errorf("%s: near %d bytes, %d with those past the window, far %d", d, got, all, want)
+	}
+	// Each end begins to count after its own second: the rates agree, as far
+	// as they are steady on a machine that is busy elsewhere.
+	ratio := float64(got) / float64(want) * theirs.Window.Seconds() / ours.Window.Seconds()
+	if f.Omit > 0 && (ratio < 0.25 || ratio > 4) {
+		t.Errorf("%s: near %d bytes in %v after the warm-up, far %d in %v", d, got, ours.Window, want, theirs.Window)
+	}
+	if f.Bytes > 0 && d == model.To && (ours.Bytes != f.Bytes || theirs.Bytes != f.Bytes) {
+		t.Errorf("%d bytes asked, near %d, far %d", f.Bytes, ours.Bytes, theirs.Bytes)
+	}
+	if f.Bytes > 0 && d == model.From && ours.Bytes < f.Bytes {
+		t.Errorf("%d bytes asked, near %d", f.Bytes, ours.Bytes)
+	}
+	if f.Duration > 0 && (ours.Window < f.Duration*9/10 || theirs.Window < f.Duration*9/10 || theirs.Window > f.Duration+5*time.Second) {
+		t.Errorf("windows near %v, far %v", ours.Window, theirs.Window)
+	}
+	sender := ours
+	if d == model.From {
+		sender = theirs
+	}
+	if f.Congestion != "" && (sender.TCP == nil || sender.TCP.Congestion.Or("") != f.Congestion) {
+		t.Errorf("congestion control of %+v", sender)
+	}
+	if sender.TCP == nil || !sender.TCP.Retransmits.IsKnown() {
+		t.Errorf("retransmissions of %+v", sender)
 	}
 }
 
@@ -138,7 +144,9 @@ func TestClientRate(t *testing.T) {
 			for i := range near.Flows {
 				for _, r := range []model.FlowReport{near.Flows[i], far.Flows[i]} {
 					rate := float64(r.Bytes) * 8 / r.Window.Seconds()
-					if rate < 60e6 || rate > 90e6 {
+					// The kernel lets ten segments of each stream go unpaced,
+					// which on a loopback are 0.65 MB.
+					if rate < 50e6 || rate > 100e6 {
 						t.Errorf("%s %s: %v of 80 Mbit/s", r.Direction, r.Role, units.BitRate(rate))
 					}
 				}
@@ -177,7 +185,7 @@ func TestClientBusy(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		begun := false
-		f := model.Flow{Direction: model.To, Duration: 2 * time.Second, Interval: 50 * time.Millisecond}
+		f := model.Flow{Direction: model.To, Duration: time.Second, Interval: 50 * time.Millisecond}
 		_, _, err := Client{Rate: 1e6}.Run(t.Context(), addr, f, func([]model.Sample) {
 			if !begun {
 				begun = true

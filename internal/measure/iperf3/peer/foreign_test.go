@@ -135,11 +135,20 @@ func together[C any](t *testing.T, most int, cases map[string]C, run func(t *tes
 // serveHere runs our server and returns its address.
 func serveHere(t *testing.T, c ServerConfig) string {
 	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	// A port that is free for UDP too, unless somebody takes it meanwhile.
+	for range 5 {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", freePort(t)))
+		if err == nil {
+			return serveOn(t, l, c)
+		}
 	}
+	t.Fatal("no port can be listened on")
+	return ""
+}
+
+// serveOn runs our server on l.
+func serveOn(t *testing.T, l net.Listener, c ServerConfig) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, l, c) }()

@@ -33,9 +33,13 @@ var ErrBusy = errors.New("the iperf3 server is busy")
 
 // Times that neither end may exceed.
 const (
-	// patience bounds each wait for the other end's next word. Real servers
-	// give up after 10 s of silence since 3.15.
-	patience = 30 * time.Second
+	// patience bounds each wait of a client for the server's next word, which
+	// may have other work, and serverPatience each wait of a server, as of real
+	// ones since 3.15: a silent client keeps others out for so long. Opening all
+	// streams, one after the other, may take a client openingTime.
+	patience       = 30 * time.Second
+	serverPatience = 10 * time.Second
+	openingTime    = 30 * time.Second
 	// drainLimit is how long a client waits until its last bytes are
 	// acknowledged, and lateLimit how long a server reads on after the end.
 	drainLimit = 10 * time.Second

@@ -110,13 +110,16 @@ type server struct {
 }
 
 // Serve answers clients on l until ctx ends, and then ends all tests and
-// returns nil. It closes l. UDP tests use the same port; they are refused where
+// returns nil. It closes l. What a client asks for beyond traffic is ignored: the
+// CPU to run on, zero copy, the type of service, a flow label, MPTCP. UDP tests use the same port; they are refused where
 // the system does not let several sockets share one (Windows). The error is that
 // of a listener.
 func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	if c.Bulk == nil {
 		c.Bulk = tcpbulk.New()
 	}
+	c.limits.opening = cmp.Or(c.limits.patience, openingTime)
+	c.limits.patience = cmp.Or(c.limits.patience, serverPatience)
 	c.Tests = cmp.Or(c.Tests, 1)
 	c.Streams = min(cmp.Or(c.Streams, iperf3.MaxParallel), iperf3.MaxParallel)
 	c.Duration = cmp.Or(c.Duration, time.Hour)

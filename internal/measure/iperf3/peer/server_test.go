@@ -268,3 +268,34 @@ func TestServerParallel(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestServerAddresses holds that a server of all addresses answers UDP from the
+// one that the client knows, in both families.
+func TestServerAddresses(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serveOn(t, l, ServerConfig{})
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "127.0.0.2", "::1"} {
+		addr := net.JoinHostPort(host, port)
+		probe, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+		if err != nil {
+			continue // the system has no such address
+		}
+		_ = probe.Close()
+		for _, f := range []model.Flow{
+			{Direction: model.Both, Bytes: 1 << 20, Streams: 2},
+			{Engine: udpFlow, Direction: model.Both, Duration: 100 * time.Millisecond, Streams: 2, UDP: &model.UDPFlow{Rate: 1e6}},
+		} {
+			near, far, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
+			if err != nil || near.Flows[1].Bytes == 0 || far.Flows[0].Bytes == 0 {
+				t.Errorf("%s: %+v, %+v, %v", host, near.Flows, far.Flows, err)
+			}
+		}
+	}
+}

@@ -197,7 +197,7 @@ func (t *session) open(ctx context.Context) (<-chan heard, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.limits.wait())
+	ctx, cancel := context.WithTimeout(ctx, t.limits.opening)
 	defer cancel()
 	var opened []arrival
 	if t.params.Protocol == iperf3.UDP {
