@@ -75,10 +75,12 @@ type Sender struct {
 const (
 	plainBatch = 64        // datagrams per call
 	batchBytes = 256 << 10 // bytes per call: what stays in the cache
-	// leastPlainGap is the gap below which a paced sender may send trains: it
-	// is about what a datagram by itself costs the kernel.
-	leastPlainGap = 4000.0
 )
+
+// LeastPlainGap is the gap in ns below which a paced sender may send trains: it
+// is about what a datagram by itself costs the kernel. Trains hide when each of
+// their datagrams came, so a receiver of slower flows had better be Plain.
+const LeastPlainGap = 4000.0
 
 // NewSender makes a loop ready that sends over c. It wraps
 // errors.ErrUnsupported where the kernel shall pace and cannot.
@@ -87,7 +89,7 @@ func NewSender(c *Conn, o SenderOptions) (*Sender, error) {
 		return nil, fmt.Errorf("datagrams of %d bytes: not between 1 and %d", o.Size, MaxPayload)
 	}
 	s := &Sender{conn: c, o: o, next: o.First, how: "none", plan: schedule{gap: o.Gap, offset: o.Offset}}
-	s.cut = !c.plain && c.socket.cuts(o.Size) && (o.Gap == 0 || o.Gap < leastPlainGap)
+	s.cut = !c.plain && c.socket.cuts(o.Size) && (o.Gap == 0 || o.Gap < LeastPlainGap)
 	s.slots = max(1, min(plainBatch, batchBytes/o.Size))
 	if s.cut {
 		s.slots = min(plainBatch, trainLimit/o.Size)

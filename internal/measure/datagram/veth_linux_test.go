@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -63,6 +64,19 @@ func assign(name, cidr string) error {
 	return errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l))
 }
 
+// awaitLink returns when the interface carries traffic.
+func awaitLink() error {
+	for limit := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		l, err := netlink.LinkByName("v0")
+		if err != nil || l.Attrs().OperState == netlink.OperUp {
+			return err
+		}
+		if time.Now().After(limit) {
+			return errors.New("v0 does not come up")
+		}
+	}
+}
+
 // veth returns two namespaces joined by a pair of interfaces.
 func veth(t testing.TB) (near, far *space) {
 	near, far = newSpace(t), newSpace(t)
@@ -78,6 +92,13 @@ func veth(t testing.TB) (near, far *space) {
 	}
 	if err := far.do(func() error { return assign("v0", "10.78.0.2/24") }); err != nil {
 		t.Fatal(err)
+	}
+	// The kernel takes up to a second to notice that the other end is up, and
+	// throws everything away until then (net/core/link_watch.c).
+	for _, s := range []*space{near, far} {
+		if err := s.do(awaitLink); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return near, far
 }

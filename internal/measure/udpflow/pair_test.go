@@ -171,7 +171,7 @@ func everyWay() map[string]*Engine {
 // timed is a short flow at a rate that any machine carries.
 func timed(d model.Direction) model.Flow {
 	return model.Flow{
-		Direction: d, Duration: 300 * time.Millisecond, Omit: 50 * time.Millisecond, Interval: 50 * time.Millisecond,
+		Direction: d, Duration: 200 * time.Millisecond, Omit: 50 * time.Millisecond, Interval: 50 * time.Millisecond,
 		UDP: &model.UDPFlow{Rate: 20e6},
 	}
 }

@@ -221,7 +221,7 @@ func TestEndsLost(t *testing.T) {
 // TestCutWithinTheWindow loses everything from the middle on, but for the ends.
 func TestCutWithinTheWindow(t *testing.T) {
 	r := &relay{fate: func(i int) (int, int) {
-		if i < 300 {
+		if i < 200 {
 			return 1, 0
 		}
 		return 0, 0

@@ -187,7 +187,7 @@ func (e *Engine) openFlow(ctx context.Context, env engine.Env, spec model.Flow, 
 		fl.role = model.Sender
 	}
 	o := datagram.Options{
-		Plain: settings(spec).Plain, Portable: e.portable, SendBuffer: spec.Window, RecvBuffer: spec.Window,
+		Plain: plain(spec), Portable: e.portable, SendBuffer: spec.Window, RecvBuffer: spec.Window,
 	}
 	for i, s := range sockets {
 		c, err := datagram.Attach(s, o)
@@ -208,6 +208,14 @@ func (e *Engine) openFlow(ctx context.Context, env engine.Env, spec model.Flow, 
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", d, err), fl.close())
 	}
 	return fl, nil
+}
+
+// plain reports whether the kernel shall see each datagram by itself: where that
+// is asked for, and where the rate leaves time for it. Then the receiver also
+// sees when each of them came.
+func plain(spec model.Flow) bool {
+	u := settings(spec)
+	return u.Plain || gap(u.Rate, spec.Streams, cmp.Or(int(spec.Block), ethernetMTU)) >= datagram.LeastPlainGap
 }
 
 // ethernetMTU is what the default datagrams fill.

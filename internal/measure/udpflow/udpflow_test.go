@@ -59,16 +59,16 @@ func TestDirections(t *testing.T) {
 // checkFigures checks the reports of timed with three streams.
 func checkFigures(t *testing.T, send, receive model.FlowReport) {
 	t.Helper()
-	// 20 Mbit/s for 0.3 s in datagrams of 1472 bytes; this machine may be busy.
-	want := 20e6 * 0.3 / 8 / 1472
+	// 20 Mbit/s for 0.2 s in datagrams of 1472 bytes; this machine may be busy.
+	want := 20e6 * 0.2 / 8 / 1472
 	// It makes good at most 0.1 s for which it was kept from sending.
-	if n := float64(send.UDP.Sent); n > want*4/3+3 || n < want/2 {
+	if n := float64(send.UDP.Sent); n > want*3/2+3 || n < want/2 {
 		t.Errorf("%v datagrams sent, want %v", n, want)
 	}
 	if send.Bytes != units.Bytes(send.UDP.Sent*1472) || len(send.Streams) != 3 {
 		t.Errorf("%d bytes in %d streams for %d datagrams", send.Bytes, len(send.Streams), send.UDP.Sent)
 	}
-	if receive.Bytes == 0 || receive.Bytes%1472 != 0 || receive.Window < 300*time.Millisecond {
+	if receive.Bytes == 0 || receive.Bytes%1472 != 0 || receive.Window < 200*time.Millisecond {
 		t.Errorf("received %d bytes in %v", receive.Bytes, receive.Window)
 	}
 	if send.UDP.Pacing != "clock" || send.UDP.Segmented || send.UDP.Gaps.Count() == 0 {
@@ -169,7 +169,7 @@ func TestFast(t *testing.T) {
 				if send.UDP.Pacing != "none" || send.UDP.Gaps != nil {
 					t.Errorf("pacing %q with gaps %v", send.UDP.Pacing, send.UDP.Gaps)
 				}
-				t.Logf("%s: sent %d, lost %d in 0.3 s, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
+				t.Logf("%s: sent %d, lost %d in 0.2 s, segmented %t", name, send.UDP.Sent, receive.UDP.Lost, send.UDP.Segmented)
 			})
 		}
 	}
