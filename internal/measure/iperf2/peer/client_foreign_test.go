@@ -36,7 +36,7 @@ func (s *taken) count(d model.Direction, m model.Metric) int {
 	return n
 }
 
-const short = 400 * time.Millisecond
+const short = 300 * time.Millisecond
 
 // clientModes are the modes of a TCP client.
 var clientModes = []struct {
@@ -62,6 +62,9 @@ func TestClientWithForeignServer(t *testing.T) {
 			{Duration: short, Interval: short / 4, Streams: 3, Block: 64 << 10, Window: 256 << 10, MSS: 1000},
 			{Bytes: 30_000_001, Streams: 2},
 		} {
+			if f.Streams == 3 && !thorough && m.d != model.To {
+				continue
+			}
 			if f.Streams > 1 && m.client.ConnectBack && (m.client.Legacy || m.d == model.From) {
 				continue // iperf 2.1.8 hangs or crashes: see Client.Validate and Client.header
 			}

@@ -25,6 +25,7 @@ type half struct {
 	twinned   bool          // conns are twins, or have some
 	since     time.Time     // when the time of a sender began; zero is when run does
 	lead      int64         // bytes that each connection has moved before, and that count
+	empty     bool          // nothing at all is no error
 	idle      time.Duration // how long no byte may move; 0 is for ever
 	limit     time.Duration // how long it may take at all; 0 is for ever
 }
@@ -66,6 +67,9 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 			f.Streams[k] += units.Bytes(h.lead)
 			f.Bytes += units.Bytes(h.lead)
 		}
+	}
+	if h.empty && len(report.Flows) == 0 {
+		err = nil
 	}
 	report.Warnings = append(h.expected(report.Warnings), h.judge(ctx, report, time.Since(began))...)
 	s.add(report, err)

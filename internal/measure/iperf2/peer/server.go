@@ -18,9 +18,10 @@ import (
 // ServerConfig bounds what clients of a server may do. The zero value of a
 // field is the default named with it.
 type ServerConfig struct {
-	// Sessions is how many TCP connections and UDP flows are served at once, 64.
+	// Sessions is how many TCP connections are served at once, and how many UDP
+	// flows, 64 each.
 	Sessions int
-	// PerClient is how many thereof may come from one address, 32.
+	// PerClient is how many thereof may come from one address, 32 each.
 	PerClient int
 	// Time is how long one test may last, an hour. It is then ended.
 	Time time.Duration
@@ -31,6 +32,9 @@ type ServerConfig struct {
 	// of one UDP flow to a client; 0 is no limit for TCP, and for UDP
 	// 1 Gbit/s.
 	Rate units.BitRate
+	// UDPTime is how long payload is sent over UDP, a minute: nothing tells
+	// whether the client still wants it.
+	UDPTime time.Duration
 	// Idle is how long a session may move nothing before it is ended, 10 s.
 	Idle time.Duration
 	// Opening is how long a client may take to send its header, 10 s.
@@ -72,6 +76,7 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	def(&c.Sessions, 64)
 	def(&c.PerClient, 32)
 	defTime(&c.Time, time.Hour)
+	defTime(&c.UDPTime, time.Minute)
 	defTime(&c.Idle, 10*time.Second)
 	defTime(&c.Opening, 10*time.Second)
 	if c.Block <= 0 {
@@ -97,7 +102,8 @@ func nearby(a netip.Addr) bool { return a.IsLoopback() || a.IsPrivate() || a.IsL
 // It closes both, and waits for the sessions, which end with ctx.
 func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New(), clients: map[netip.Addr]int{}}
+	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New()}
+	s.tcp, s.udp = newPlaces(s.ServerConfig), newPlaces(s.ServerConfig)
 	stop := context.AfterFunc(ctx, func() {
 		if l != nil {
 			_ = l.Close() // it only has to end
@@ -134,35 +140,46 @@ type server struct {
 	ServerConfig
 	bulk    *tcpbulk.Engine
 	running sync.WaitGroup
+	// Forged datagrams can take all places of UDP, so TCP has its own.
+	tcp, udp *places
+}
+
+func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
+
+// places are what clients may take up. They are safe for concurrent use.
+type places struct {
+	most, perClient int
 
 	mu      sync.Mutex
 	total   int
 	clients map[netip.Addr]int
 }
 
-func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
+func newPlaces(c ServerConfig) *places {
+	return &places{most: c.Sessions, perClient: c.PerClient, clients: map[netip.Addr]int{}}
+}
 
 // admit takes a place for a client, which release gives back.
-func (s *server) admit(a netip.Addr) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (p *places) admit(a netip.Addr) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
-	case s.total >= s.Sessions:
-		return fmt.Errorf("all %d sessions are taken", s.Sessions)
-	case s.clients[a] >= s.PerClient:
-		return fmt.Errorf("the client has %d sessions already", s.PerClient)
+	case p.total >= p.most:
+		return fmt.Errorf("all %d sessions are taken", p.most)
+	case p.clients[a] >= p.perClient:
+		return fmt.Errorf("the client has %d sessions already", p.perClient)
 	}
-	s.total++
-	s.clients[a]++
+	p.total++
+	p.clients[a]++
 	return nil
 }
 
-func (s *server) release(a netip.Addr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total--
-	if s.clients[a]--; s.clients[a] == 0 {
-		delete(s.clients, a)
+func (p *places) release(a netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total--
+	if p.clients[a]--; p.clients[a] == 0 {
+		delete(p.clients, a)
 	}
 }
 
@@ -191,13 +208,13 @@ func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
 			return fmt.Errorf("accept %T: %w: only TCP carries iperf 2", c, errors.ErrUnsupported)
 		}
 		from := tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
-		if err := s.admit(from.Addr()); err != nil {
+		if err := s.tcp.admit(from.Addr()); err != nil {
 			s.logf("refused %v: %v", from, err)
 			_ = tcp.Close()
 			continue
 		}
 		s.running.Go(func() {
-			defer s.release(from.Addr())
+			defer s.tcp.release(from.Addr())
 			if err := s.handle(ctx, tcp, from); err != nil {
 				s.logf("client %v: %v", from, err)
 			}

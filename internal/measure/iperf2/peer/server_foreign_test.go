@@ -118,7 +118,10 @@ func TestServerWithForeignClient(t *testing.T) {
 		{iperf2.Dual, []string{"-d"}, false},
 		{iperf2.TradeOff, []string{"-r"}, false},
 	} {
-		for _, amount := range [][]string{{"-t", "0.5", "-i", "0.5"}, {"-n", "20000000"}, {"-t", "0.5", "-P", "3"}} {
+		for _, amount := range [][]string{{"-t", "0.4"}, {"-n", "20000000"}, {"-t", "0.4", "-P", "3"}} {
+			if len(amount) > 2 && !thorough && m.mode == iperf2.Forward && m.args != nil {
+				continue
+			}
 			args := append(append([]string(nil), m.args...), amount...)
 			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
 				checkWithForeignClient(t, m.mode, m.stars, args)

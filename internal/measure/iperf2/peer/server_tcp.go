@@ -122,6 +122,8 @@ func stampOf(t time.Time) iperf2.Stamp {
 // half returns what the server does in direction d.
 func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
 	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle}
+	// The samples tell whether anything moves.
+	h.flow.Interval = min(max(t.Idle/4, 10*time.Millisecond), time.Second)
 	if n := units.Bytes(t.header.BufferLen); n > 0 {
 		h.flow.Block = min(n, t.Block)
 	} else {
@@ -137,6 +139,7 @@ func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
 func (t *tcpSession) receive(ctx context.Context) {
 	h := t.half(model.To, []*net.TCPConn{t.conn})
 	h.lead = t.lead
+	h.empty = t.header.Mode() == iperf2.TradeOff // its client may want the return test only
 	h.run(ctx, t.bulk, t.sink)
 }
 

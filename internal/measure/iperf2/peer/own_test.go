@@ -1,0 +1,142 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
+)
+
+// TestOwnEnds runs the client against the server in every mode and form.
+func TestOwnEnds(t *testing.T) {
+	for _, m := range clientModes {
+		for _, f := range []model.Flow{
+			{Duration: short, Interval: short / 3, Streams: 2},
+			{Bytes: 3_000_000, Streams: 1},
+			{Duration: short, Streams: 2, Block: 600, UDP: &model.UDPFlow{Rate: gentle}},
+			{Bytes: 60_000, Streams: 1, UDP: &model.UDPFlow{Rate: gentle}},
+		} {
+			if f.UDP != nil && f.Bytes > 0 && m.d == model.From && !thorough {
+				continue
+			}
+			f.Direction = m.d
+			if m.client.mode(f) == iperf2.TradeOff && !m.client.Legacy {
+				f.Streams = 1
+			}
+			t.Run(fmt.Sprintf("%s/udp %t, %d streams, %d bytes", m.name, f.UDP != nil, f.Streams, f.Bytes), func(t *testing.T) {
+				t.Parallel()
+				checkOwnEnds(t, m.client, f)
+			})
+		}
+	}
+}
+
+func checkOwnEnds(t *testing.T, c Client, f model.Flow) {
+	s := startServer(t, ServerConfig{})
+	near, far, err := c.Run(t.Context(), s.addr, f, nil)
+	if err != nil || len(near.Warnings) > 0 {
+		t.Fatalf("%v, warnings %q", err, near.Warnings)
+	}
+	results, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == f.Streams })
+	if len(log) > 0 {
+		t.Errorf("log %q", log)
+	}
+	for _, r := range results {
+		if len(r.Report.Warnings) > 0 || r.Mode != c.mode(f) {
+			t.Errorf("result %+v", r)
+		}
+	}
+	for _, d := range f.Direction.Parts() {
+		role := model.Sender
+		if d == model.From {
+			role = model.Receiver
+		}
+		ours := find(t, near, d, role)
+		if theirs := sum(results, d); !agree(ours.Bytes, theirs) {
+			t.Errorf("%s: client has %d bytes, server %d", d, ours.Bytes, theirs)
+		}
+		if f.UDP != nil && d == model.From && ours.UDP.Lost > 0 {
+			t.Errorf("from: %+v", ours.UDP)
+		}
+		if d == model.To && (f.UDP == nil || f.Direction == model.To) {
+			if got := find(t, far, d, model.Receiver); got.Bytes != ours.Bytes {
+				t.Errorf("to: sent %d bytes, the server told of %d", ours.Bytes, got.Bytes)
+			}
+		}
+	}
+}
+
+func TestOmitAndRate(t *testing.T) {
+	const rate = 80e6
+	for _, d := range []model.Direction{model.To, model.From, model.Both} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, ServerConfig{Rate: rate})
+			f := model.Flow{Direction: d, Duration: short, Omit: short, Interval: short / 3}
+			var got taken
+			near, _, err := Client{Rate: rate}.Run(t.Context(), s.addr, f, got.emit)
+			if err != nil || len(near.Warnings) > 0 {
+				t.Fatalf("%v, %q", err, near.Warnings)
+			}
+			for _, r := range near.Flows {
+				bits := float64(r.Bytes) * 8 / r.Window.Seconds()
+				if r.Window < short*9/10 || r.Window > short*3 || bits < rate*0.5 || bits > rate*1.3 {
+					t.Errorf("%s: window %v, %.0f bit/s", r.Direction, r.Window, bits)
+				}
+			}
+			got.mu.Lock()
+			defer got.mu.Unlock()
+			omitted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return s.Omitted })
+			counted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return !s.Omitted })
+			if !omitted || !counted {
+				t.Errorf("samples of the warm-up %t, of the window %t", omitted, counted)
+			}
+		})
+	}
+}
+
+func TestClientValidates(t *testing.T) {
+	ok := model.Flow{Direction: model.To, Duration: time.Second}
+	for name, c := range map[string]struct {
+		client Client
+		change func(f *model.Flow)
+		want   string
+	}{
+		"legacy reverse":        {Client{Legacy: true}, func(f *model.Flow) { f.Direction = model.From }, "2.0.5"},
+		"port":                  {Client{ListenPort: 70000}, func(*model.Flow) {}, "port 70000"},
+		"streams back":          {Client{ConnectBack: true}, func(f *model.Flow) { f.Direction, f.Streams = model.From, 2 }, "2 streams"},
+		"small datagrams":       {Client{}, func(f *model.Flow) { f.UDP, f.Block = &model.UDPFlow{}, 10 }, "datagrams of 10 bytes"},
+		"sweep":                 {Client{}, func(f *model.Flow) { f.Sweep = &model.Sweep{} }, "only streams"},
+		"amount":                {Client{}, func(f *model.Flow) { f.Direction, f.Duration, f.Bytes = model.From, 0, 1<<33 }, "amount"},
+		"neither time nor size": {Client{}, func(f *model.Flow) { f.Duration = 0 }, "neither"},
+		"negative rate":         {Client{Rate: -1}, func(*model.Flow) {}, "rate"},
+	} {
+		f := ok
+		c.change(&f)
+		// Nothing may be dialled: the address is none.
+		_, _, err := c.client.Run(t.Context(), "", f, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if err := (Client{}).Validate(ok); err != nil {
+		t.Error(err)
+	}
+	if err := (Client{Legacy: true}).Validate(model.Flow{Direction: model.From, Duration: 1}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v is not ErrUnsupported", err)
+	}
+}
+
+func TestServeEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Serve(ctx, nil, nil, ServerConfig{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,115 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// udpMost is the rate at which a server sends at most where nobody says.
+const udpMost units.BitRate = 1e9
+
+// udpSender sends one flow from a server's shared socket, or to a client's
+// listener, at a rate. Package datagram sends faster, but only over sockets
+// that are connected, and a client expects these from the server's own port.
+type udpSender struct {
+	stamp  stamper
+	size   int
+	rate   units.BitRate
+	length time.Duration // after which it ends
+	quota  int64         // datagrams after which it ends; 0 is without bound
+	write  func(b []byte) error
+	await  func(b []byte) bool // waits finalEvery for a report; nil where none comes
+	sent   int64
+	failed int // writes, one after the other
+	err    error
+}
+
+const (
+	// writeBurst is how many datagrams leave between two looks at the clock.
+	writeBurst = 32
+	// paceBehind is how much time is made good at most.
+	paceBehind = 100 * time.Millisecond
+	// mostFailed is after how many failures in a row a sender gives up.
+	mostFailed = 1000
+)
+
+// run sends until its end, and says what this end did.
+func (p *udpSender) run(ctx context.Context) model.FlowReport {
+	start := time.Now()
+	p.stamp.wall = start
+	b := digits(p.size)
+	first := firstNumber(p.stamp.layout)
+	gap := gapOf(p.rate, p.size)
+	due := 0.0 // ns since start
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil && p.err == nil {
+		at := time.Since(start)
+		if at >= p.length || p.quota > 0 && p.sent >= p.quota {
+			break
+		}
+		due = max(due, float64(at-paceBehind))
+		if wait := time.Duration(due) - at; wait > 0 {
+			timer.Reset(min(wait, p.length-at))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		for n := 0; n < writeBurst && due <= float64(at) && (p.quota == 0 || p.sent < p.quota); n++ {
+			p.stamp.stamp(b, first+p.sent, at)
+			p.send(b)
+			due += gap
+		}
+	}
+	window := time.Since(start)
+	p.finish(ctx, b, first+p.sent)
+	n := units.Bytes(p.sent) * units.Bytes(p.size)
+	return model.FlowReport{
+		Direction: model.From, Role: model.Sender, Bytes: n, Window: window, Streams: []units.Bytes{n},
+		UDP: &model.UDPSummary{Sent: p.sent, Pacing: "clock"},
+	}
+}
+
+// send sends b and counts it.
+func (p *udpSender) send(b []byte) {
+	err := p.write(b)
+	if err == nil {
+		p.sent++
+		p.failed = 0
+		return
+	}
+	if p.failed++; p.failed >= mostFailed || errors.Is(err, net.ErrClosed) {
+		p.err = fmt.Errorf("send datagrams: %w", err)
+	}
+}
+
+// finish sends the final datagram, which counts as one more, once where no
+// report comes, and otherwise until one does.
+func (p *udpSender) finish(ctx context.Context, b []byte, next int64) {
+	tries := int64(1)
+	if p.await != nil {
+		tries = finalTries
+	}
+	in := make([]byte, maxDatagram)
+	for try := range tries {
+		if ctx.Err() != nil || p.err != nil {
+			return
+		}
+		p.stamp.stamp(b, -(next + try), time.Since(p.stamp.wall))
+		before := p.sent
+		if p.send(b); try > 0 {
+			p.sent = before
+		}
+		if p.await != nil && p.await(in) {
+			return
+		}
+	}
+}

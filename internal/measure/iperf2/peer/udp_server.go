@@ -1,0 +1,299 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/iperf2"
+)
+
+// udpServer serves the flows of one socket. Its loop owns them.
+type udpServer struct {
+	*server
+	conn  *net.UDPConn
+	began time.Time
+	flows map[netip.AddrPort]*udpFlow
+	swept time.Duration // when flows were looked through last
+	told  time.Duration // when a refusal was logged last
+}
+
+// udpFlow is what one client address sends, and gets.
+type udpFlow struct {
+	in      *arrivals
+	from    netip.AddrPort
+	header  iperf2.Header
+	mode    iperf2.Mode
+	seen    time.Duration // the last datagram
+	acks    int
+	over    bool // reported as ended
+	refused bool // only there to be silent to
+
+	sending sync.WaitGroup
+	sent    udpSent
+	back    bool // sending has begun
+}
+
+// udpSent is what a flow's sender did. It is read after sending.
+type udpSent struct {
+	flow  model.FlowReport
+	warns []string
+}
+
+const (
+	sweepEvery = 100 * time.Millisecond
+	tellEvery  = time.Second // between two log lines about refused datagrams
+	// refusedFor is how long a refused address stays known.
+	refusedFor = 2 * time.Second
+	// mostRefused bounds the refused addresses kept.
+	mostRefused = 1024
+)
+
+func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
+	conn, ok := pc.(*net.UDPConn)
+	if !ok {
+		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
+	}
+	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
+	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}}
+	defer u.endAll()
+	buf := make([]byte, maxDatagram+1)
+	for {
+		if err := conn.SetReadDeadline(time.Now().Add(sweepEvery)); err != nil {
+			return err
+		}
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		at := time.Since(u.began)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return err
+		case err == nil:
+			u.take(ctx, buf[:n], from, at)
+		}
+		if at-u.swept >= sweepEvery {
+			u.sweep(ctx, at)
+		}
+	}
+}
+
+// take deals with one datagram.
+func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at time.Duration) {
+	f, known := u.flows[from]
+	if !known {
+		if f = u.begin(ctx, b, from, at); f == nil {
+			return
+		}
+	}
+	f.seen = at
+	if f.refused || f.over {
+		return
+	}
+	final := f.in.take(b, at, false)
+	if final && f.mode != iperf2.Reverse && f.mode != iperf2.FullDuplex && f.acks < mostAcks {
+		f.acks++
+		out, err := reportFor(f.in, b)
+		if err == nil {
+			_, err = u.conn.WriteToUDPAddrPort(out, from)
+		}
+		if err != nil {
+			u.logf("client %v: report: %v", from, err)
+		}
+	}
+}
+
+// begin makes the flow that a first datagram announces; nil where it is none.
+func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at time.Duration) *udpFlow {
+	layout, sure := iperf2.DetectLayout(b)
+	if !sure {
+		layout = iperf2.Layout12 // its first datagram got lost: 2.1 has its flags in each
+	}
+	d, err := iperf2.ParseDatagram(b, layout)
+	if err != nil || d.Final() {
+		return nil // not a beginning; answering would make this server a mirror
+	}
+	h, err := iperf2.ParseHeader(b[layout.HeaderOffset():], layout.HeaderOffset())
+	f := &udpFlow{from: from, header: h, mode: h.Mode(), seen: at}
+	if err == nil {
+		err = u.permit(f)
+	}
+	if err == nil {
+		err = u.udp.admit(from.Addr())
+	}
+	if err != nil {
+		if at-u.told >= tellEvery || u.told == 0 {
+			u.told = at
+			u.logf("refused datagrams from %v: %v", from, err)
+		}
+		if len(u.flows) >= mostRefused {
+			return nil
+		}
+		f.refused = true
+	} else {
+		f.in = newArrivals(layout, 0)
+	}
+	u.flows[from] = f
+	if !f.refused && f.mode != iperf2.Forward && f.mode != iperf2.TradeOff {
+		u.reply(ctx, f)
+	}
+	return f
+}
+
+// permit reports why a flow may not be served.
+func (u *udpServer) permit(f *udpFlow) error {
+	switch {
+	case f.mode == iperf2.Forward:
+		return nil
+	case !u.UDPTo(f.from.Addr().Unmap()):
+		return fmt.Errorf("%s test: payload over UDP goes to near addresses only, because senders can be forged", f.mode)
+	case f.mode.ConnectsBack() && (f.header.Port < 1 || f.header.Port > math.MaxUint16):
+		return fmt.Errorf("%s test: the client listens on port %d: not between 1 and %d", f.mode, f.header.Port, math.MaxUint16)
+	}
+	return nil
+}
+
+// sweep ends the flows that have ended.
+func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
+	u.swept = at
+	for key, f := range u.flows {
+		quiet := at - f.seen
+		switch {
+		case f.refused:
+			if quiet > refusedFor {
+				delete(u.flows, key)
+			}
+			continue
+		case f.mode == iperf2.Reverse:
+			// The client is silent: the sender knows the end.
+		case f.in.final.Load():
+			if quiet <= afterFinal {
+				continue
+			}
+		case quiet <= u.Idle && at-f.in.first <= u.Time:
+			continue
+		}
+		if !f.over {
+			f.over = true
+			if f.mode == iperf2.TradeOff && f.in.final.Load() {
+				u.reply(ctx, f)
+			}
+			u.running.Go(func() { u.end(f) })
+		}
+		// Its client may go on, which does not make it a new flow.
+		if quiet > u.Idle || f.in.final.Load() && quiet > afterFinal {
+			delete(u.flows, key)
+		}
+	}
+}
+
+// endAll ends what is left when the server ends.
+func (u *udpServer) endAll() {
+	for _, f := range u.flows {
+		if !f.refused && !f.over {
+			u.running.Go(func() { u.end(f) })
+		}
+	}
+}
+
+// end waits for the flow's sender and reports it.
+func (u *udpServer) end(f *udpFlow) {
+	f.sending.Wait()
+	u.udp.release(f.from.Addr())
+	r := model.EndReport{Host: model.Far, Warnings: f.sent.warns}
+	if f.mode != iperf2.Reverse {
+		in := summarise(model.To, []*arrivals{f.in})
+		r.Flows = append(r.Flows, in)
+		if !f.in.final.Load() {
+			r.Warnings = append(r.Warnings, "to receiver: the client vanished: what was lost at the end is not counted")
+		}
+	}
+	if f.back {
+		r.Flows = append(r.Flows, f.sent.flow)
+	}
+	u.Done(Result{Peer: f.from, Mode: f.mode, UDP: true, Threads: int(f.header.Threads), Report: r})
+}
+
+// reply begins to send what the header asks for: from the server's own socket,
+// or to the port where the client listens.
+func (u *udpServer) reply(ctx context.Context, f *udpFlow) {
+	f.back = true
+	u.running.Add(1)
+	f.sending.Add(1)
+	go func() {
+		defer u.running.Done()
+		defer f.sending.Done()
+		if err := u.sendTo(ctx, f); err != nil {
+			f.sent.warns = append(f.sent.warns, fmt.Sprintf("from sender: %v", err))
+		}
+	}()
+}
+
+func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
+	p := u.plan(f)
+	if !f.mode.ConnectsBack() {
+		p.write = func(b []byte) error {
+			_, err := u.conn.WriteToUDPAddrPort(b, f.from)
+			return err
+		}
+		f.sent.flow = p.run(ctx)
+		return p.err
+	}
+	to := netip.AddrPortFrom(f.from.Addr(), uint16(f.header.Port))
+	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
+	if err != nil {
+		return fmt.Errorf("reach client at %v: %w", to, err)
+	}
+	defer c.Close()
+	p.write = func(b []byte) error {
+		_, err := c.Write(b)
+		return err
+	}
+	p.await = func(b []byte) bool {
+		_ = c.SetReadDeadline(time.Now().Add(finalEvery))
+		n, err := c.Read(b)
+		if err != nil {
+			return false
+		}
+		_, _, err = iperf2.ParseReport(b[:n])
+		return err == nil
+	}
+	f.sent.flow = p.run(ctx)
+	return p.err
+}
+
+// plan is what the header asks for, within the server's limits.
+func (u *udpServer) plan(f *udpFlow) *udpSender {
+	p := &udpSender{stamp: stamper{layout: f.in.layout}, size: size4}
+	if a := f.from.Addr(); !a.Is4() && !a.Is4In6() {
+		p.size = size6
+	}
+	if n := f.header.BufferLen; n > 0 {
+		p.size = int(min(max(n, minDatagram), maxDatagram))
+	}
+	asked := units.BitRate(f.header.Extension.BitsPerSecond)
+	if f.in.layout == iperf2.Layout12 {
+		asked = units.BitRate(max(f.header.WinBand, 0))
+	}
+	most := u.Rate
+	if most == 0 {
+		most = udpMost
+	}
+	if p.rate = asked; asked <= 0 || asked > most {
+		p.rate = most
+	}
+	p.length = min(defaultTime, u.UDPTime)
+	if d, ok := f.header.Amount.Time(); ok {
+		p.length = min(d, u.UDPTime)
+	} else if n, ok := f.header.Amount.Bytes(); ok {
+		p.length = u.UDPTime
+		p.quota = (n + int64(p.size) - 1) / int64(p.size)
+	}
+	return p
+}
