@@ -12,8 +12,9 @@ import (
 
 // Limits of what is kept.
 const (
-	maxLines = 20  // of one call of Lines
-	maxText  = 300 // bytes of one line
+	maxLines   = 20     // of one call of Lines
+	maxText    = 300    // bytes of one line
+	maxRecords = 10_000 // looked at in one call
 )
 
 // Reader reads the kernel's log from the moment when it was opened. It is not
@@ -41,7 +42,7 @@ func (r *Reader) Lines() ([]string, error) { return collect(r.next) }
 func collect(next func() ([]byte, error)) ([]string, error) {
 	var lines []string
 	more := 0
-	for {
+	for range maxRecords { // a kernel may log faster than anybody reads
 		b, err := next()
 		if err != nil {
 			return lines, fmt.Errorf("read kernel log: %w", err)

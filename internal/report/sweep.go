@@ -1,0 +1,150 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/sweep"
+	"linerate/internal/core/units"
+)
+
+// SweepDocument is the report of a session of kind sweep.
+type SweepDocument struct {
+	ID         string             `json:"id"`
+	Kind       model.Kind         `json:"kind"`
+	Title      string             `json:"title"`
+	Created    time.Time          `json:"created"`
+	State      model.SessionState `json:"state"`
+	Ending     string             `json:"ending"`
+	Header     Header             `json:"header"`
+	Mode       string             `json:"mode"` // model.SweepPingPong and its like
+	How        []string           `json:"how"`  // what was done, in words
+	Directions []SweepDirection   `json:"directions"`
+	Warnings   []string           `json:"warnings"`
+	Next       []Step             `json:"next"`
+}
+
+// SweepDirection is the curve of the messages that one end began with.
+type SweepDirection struct {
+	Direction model.Direction `json:"direction"`
+	Label     string          `json:"label"` // "to nas"
+	Curve     sweep.Curve     `json:"curve"`
+	Rows      []SweepRow      `json:"rows"`     // some of the sizes, evenly spread, and all that are odd
+	Smallest  *sweep.Size     `json:"smallest"` // smallest message that has a time; nil for none
+	Largest   *sweep.Size     `json:"largest"`  // with the greatest goodput
+	Half      units.Bytes     `json:"half"`     // message that reaches half of it; 0 where unknown
+	Findings  []SweepFinding  `json:"findings"`
+}
+
+// SweepRow is one line of the table of a curve.
+type SweepRow struct {
+	sweep.Size
+	Label string `json:"label"` // of the size: "1 MiB + 3 B"
+	// Mark says in words what is odd about the size; "" for nothing.
+	Mark string `json:"mark,omitempty"`
+}
+
+// SweepFinding is a feature of the curve as a sentence.
+type SweepFinding struct {
+	State sweep.State `json:"state"`
+	Text  string      `json:"text"`
+	Log   []string    `json:"log,omitempty"` // "nas: dc0: TX underrun"
+}
+
+// BuildSweep makes the report of a session of kind sweep. It never fails: what s
+// does not hold is unknown or absent in the report.
+func BuildSweep(s model.Session) SweepDocument {
+	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
+	d := SweepDocument{
+		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
+		Mode: model.SweepPingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.copyWarnings(),
+		Next: []Step{{"see this again", "linerate show " + s.ID}},
+	}
+	if f := s.Plan.Flow.Sweep; f != nil {
+		d.Mode = cmp.Or(f.Mode, d.Mode)
+	}
+	for _, way := range []model.Direction{model.To, model.From, model.Both} {
+		survey, confirm := sweep.Passes(b.counted, way)
+		if len(survey) > 0 {
+			d.Directions = append(d.Directions, b.sweepDirection(way, d.Mode, survey, confirm))
+		}
+	}
+	return d
+}
+
+// sweepRows is about how many lines the table of a curve has.
+const sweepRows = 24
+
+func (b *builder) sweepDirection(way model.Direction, mode string, survey, confirm []sweep.Pass) SweepDirection {
+	c := sweep.Pool(survey)
+	c.Features = sweep.Confirmed(c.Features, confirm)
+	d := SweepDirection{Direction: way, Label: b.label(way), Curve: c, Rows: []SweepRow{}, Half: c.Half, Findings: []SweepFinding{}}
+	for i, s := range c.Sizes {
+		if s.Trials > 0 && d.Smallest == nil {
+			d.Smallest = &c.Sizes[i]
+		}
+		if s.Size == c.Best && c.Best > 0 {
+			d.Largest = &c.Sizes[i]
+		}
+	}
+	shown := thinned(c, sweepRows)
+	for _, s := range c.Sizes {
+		if slices.Contains(shown, s.Size) {
+			d.Rows = append(d.Rows, SweepRow{Size: s, Label: SizeText(s.Size), Mark: sweepMark(c, s)})
+		}
+	}
+	for _, f := range c.Features {
+		finding := SweepFinding{State: f.State, Text: sweepText(f, mode)}
+		for _, l := range f.Logs {
+			for _, line := range l.Lines {
+				finding.Log = append(finding.Log, b.name(l.Host)+": "+line)
+			}
+		}
+		d.Findings = append(d.Findings, finding)
+	}
+	return d
+}
+
+// thinned returns about most sizes of c, ascending: those at the borders of each
+// feature, the fastest, and others evenly spread by ratio. These are round ones
+// where there are enough: their neighbours say the same.
+func thinned(c sweep.Curve, most int) []units.Bytes {
+	var all, round []units.Bytes
+	for _, s := range c.Sizes {
+		all = append(all, s.Size)
+		if isRound(s.Size) {
+			round = append(round, s.Size)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	if len(round) < min(most, len(all))/2 {
+		round = all
+	}
+	shown := []units.Bytes{c.Best}
+	for _, f := range c.Features {
+		shown = append(shown, f.Reference, f.From, f.To)
+	}
+	first, last := round[0], round[len(round)-1]
+	ratio := float64(last) / float64(first)
+	for i := range most {
+		want := float64(first) * math.Pow(ratio, float64(i)/float64(most-1))
+		shown = append(shown, slices.MinFunc(round, func(a, b units.Bytes) int {
+			return cmp.Compare(math.Abs(math.Log(float64(a)/want)), math.Abs(math.Log(float64(b)/want)))
+		}))
+	}
+	slices.Sort(shown)
+	return slices.Compact(shown)
+}
+
+// isRound reports whether n is a power of two, or one and a half of it.
+func isRound(n units.Bytes) bool {
+	if n%3 == 0 {
+		n /= 3
+	}
+	return n > 0 && n&(n-1) == 0
+}

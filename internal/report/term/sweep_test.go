@@ -1,0 +1,80 @@
+package term_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
+	"linerate/internal/report/term"
+)
+
+func renderSweep(t *testing.T, s model.Session, o term.Options) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := term.RenderSweep(&b, report.BuildSweep(s), o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// gigabit is 20 µs and 1 Gbit/s.
+func gigabit(n units.Bytes) time.Duration {
+	return 20*time.Microsecond + 8*time.Duration(n)*time.Nanosecond
+}
+
+// collapse is the card that collapses beyond a message size, and stalls beyond
+// another (seed 004: 3c905B and 82559 at 100 Mbit/s in the ALi board).
+func collapse(n units.Bytes) time.Duration {
+	switch {
+	case n > 1<<20:
+		return -1
+	case n > 24580:
+		return 4 * gigabit(n)
+	}
+	return gigabit(n)
+}
+
+func TestSweepGolden(t *testing.T) {
+	healthy := reporttest.SweepSession(5, 0, 8<<20, gigabit)
+	found := reporttest.SweepSession(5, 0, 2<<20, collapse)
+	found.Runs[2].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
+	confirmed := reporttest.SweepSession(5, 12, 2<<20, collapse)
+	thin := reporttest.SweepSession(2, 0, 4096, gigabit)
+	thin.State, thin.Reason = model.SessionInterrupted, "stopped by the user"
+	for name, s := range map[string]model.Session{"healthy": healthy, "found": found, "confirmed": confirmed, "thin": thin} {
+		for suffix, o := range map[string]term.Options{"": {}, "-color": {Color: true}} {
+			t.Run(name+suffix, func(t *testing.T) { golden(t, "sweep-"+name+suffix, renderSweep(t, s, o)) })
+		}
+	}
+}
+
+// TestSweepLooks: whatever hosts and kernels say, nothing steers the terminal,
+// and plain text fits.
+func TestSweepLooks(t *testing.T) {
+	s := reporttest.SweepSession(5, 12, 2<<20, collapse)
+	s.Hosts[1].Name = "n\x1b[2Jas"
+	s.Runs[0].Ends[0].Waiting = "\x07bell"
+	s.Runs[0].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"\x1b[31mred " + strings.Repeat("and long ", 30)}}}
+	for _, width := range []int{40, 60, 80} {
+		for line := range strings.Lines(renderSweep(t, s, term.Options{ASCII: true, Width: width})) {
+			if strings.ContainsAny(line, "\x1b\x07") {
+				t.Errorf("line %q steers", line)
+			}
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > width && !strings.HasPrefix(line, "    linerate ") {
+				t.Errorf("width %d: line %q is too long", width, line)
+			}
+		}
+	}
+}
+
+func TestSweepWriteErrorIsReturned(t *testing.T) {
+	if err := term.RenderSweep(brokenWriter{}, report.SweepDocument{}, term.Options{}); err == nil {
+		t.Error("no error")
+	}
+}
