@@ -116,13 +116,14 @@ func processorTimes(t *testing.T) (v [8]float64) {
 	return v
 }
 
-// idleShare returns the share of the machine's time that nobody used.
+// idleShare returns the share of the machine's time that nobody needed: what is
+// nice gives way to everybody else.
 func idleShare(before, after [8]float64) float64 {
 	total := 0.0
 	for i := range after {
 		total += after[i] - before[i]
 	}
-	return (after[3] - before[3]) / total
+	return (after[3] - before[3] + after[1] - before[1]) / total
 }
 
 // TestReceiveWindowIsNamed plants a small receive ceiling and demands that it is

@@ -39,7 +39,7 @@ func (b *builder) search() *Search {
 		case r.Short:
 			out.Text += fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
 		default:
-			out.Text += fmt.Sprintf("; at %s %d of %d lost more", r.Above, r.Failed, r.Tried)
+			out.Text += fmt.Sprintf("; at %s %d of %d lost more, or filled a queue", r.Above, r.Failed, r.Tried)
 		}
 	}
 	if !r.Ended {

@@ -55,7 +55,7 @@ func (j *judgement) do() error {
 		if sent.TCP != nil {
 			j.sent(d, sent.TCP)
 		}
-		if got.UDP != nil {
+		if _, told := j.run.Value(d, model.LossRatio); got.UDP != nil && !told {
 			j.datagrams(d, got.UDP)
 		}
 	}

@@ -5,6 +5,19 @@ import "linerate/internal/core/model"
 // reached is the share of the rate asked for that a sender must make.
 const reached = 0.98
 
+// drained is the share of what was sent and not lost that must arrive in the
+// same time: without it a search with short runs finds the rate at which the
+// queues of the path fill within a run, and not the rate of the path.
+const drained = 0.995
+
+// edges is the payload of the two datagrams that may fall just outside a window.
+func edges(f model.FlowReport) float64 {
+	if f.UDP == nil || f.UDP.Sent == 0 {
+		return 0
+	}
+	return 2 * float64(f.Bytes) / float64(f.UDP.Sent)
+}
+
 // Trials returns what the valid runs of a session say, in their order.
 func Trials(runs []model.Run, d model.Direction) []Trial {
 	var out []Trial
@@ -17,7 +30,11 @@ func Trials(runs []model.Run, d model.Direction) []Trial {
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
 				if f.Direction == d && f.Role == model.Sender && f.Window > 0 {
-					t.Short = float64(f.Bytes)*8/f.Window.Seconds() < reached*float64(t.Rate)
+					sent := (float64(f.Bytes) + edges(f)) * 8 / f.Window.Seconds()
+					got, _ := r.Value(d, model.Goodput)
+					got += edges(f) * 8 / f.Window.Seconds()
+					t.Short = sent < reached*float64(t.Rate)
+					t.Filling = got < drained*(1-loss)*min(sent, float64(t.Rate))
 				}
 			}
 		}

@@ -3,7 +3,7 @@
 //  1. The highest rate in question is tried, then the lowest.
 //  2. The range between the highest rate that passed and the lowest that failed
 //     is halved, by ratio, until it is as narrow as the resolution. A loss near
-//     the limit is tried up to three times, and the majority counts.
+//     the limit, or above it, is tried again: the majority of three counts.
 //  3. The rate that was found is repeated. When more than a third of its runs
 //     fail, the search goes on below it.
 //
@@ -38,6 +38,9 @@ type Trial struct {
 	// Short says that the sender did not reach Rate, so that the path was not
 	// asked what the trial was to find out; it counts as failed.
 	Short bool
+	// Filling says that less arrived in the window than was sent and not lost:
+	// a queue was filling, and the loss would have come later. It fails too.
+	Filling bool
 }
 
 // Validate reports every value of s that makes no search, joined.
@@ -86,7 +89,7 @@ func rates(s model.RateSearch, trials []Trial) []tally {
 		case t.Short:
 			all[i].failed++
 			all[i].short++
-		case t.Loss <= s.Limit:
+		case t.Loss <= s.Limit && !t.Filling:
 			all[i].passed++
 		default:
 			all[i].failed++
@@ -104,12 +107,13 @@ const (
 	fail
 )
 
-// of decides on a rate: it fails when more than a third of its runs do. A loss
-// near the limit needs two runs that agree, or three.
+// of decides on a rate: it fails when more than a third of its runs do. One run
+// that failed may have met a hiccup, and a loss near the limit says little:
+// then two runs must agree.
 func (t tally) of() verdict {
 	n := t.passed + t.failed
 	switch {
-	case t.close && n < votes && t.passed < 2 && t.failed < 2:
+	case (t.close || t.failed > 0) && t.passed < 2 && t.failed < 2:
 		return open
 	case votes*t.failed > n:
 		return fail

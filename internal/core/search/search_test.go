@@ -43,7 +43,7 @@ func TestFindsTheEdge(t *testing.T) {
 		if got.Runs < s.Repeats || got.Passed != got.Runs || got.Failed == 0 || got.Above <= got.Rate {
 			t.Fatalf("%+v", got)
 		}
-		if len(trials) > 30 {
+		if len(trials) > 40 {
 			t.Fatalf("%d trials", len(trials))
 		}
 	})
@@ -59,7 +59,7 @@ func TestEnds(t *testing.T) {
 		t.Errorf("5 of 5 passed: at least %v", all.Sure)
 	}
 	none := drive(s, func(units.BitRate) float64 { return 0.5 })
-	if got := Evaluate(s, none); got.Found || !got.Ended || len(none) != 2 {
+	if got := Evaluate(s, none); got.Found || !got.Ended || len(none) != 4 {
 		t.Errorf("a path that loses half: %+v after %d trials", got, len(none))
 	}
 	if got := Evaluate(s, nil); got.Found || got.Ended {
@@ -156,15 +156,19 @@ func TestSenderIsTooSlow(t *testing.T) {
 }
 
 func TestTrialsOfRuns(t *testing.T) {
-	run := func(state model.RunState, sent units.Bytes) model.Run {
+	run := func(state model.RunState, sent units.Bytes, got float64) model.Run {
 		return model.Run{
 			State: state, Flow: model.Flow{UDP: &model.UDPFlow{Rate: 8e6}},
-			Values: []model.Value{{Direction: model.To, Metric: model.LossRatio, Value: 0.25}},
-			Ends:   []model.EndReport{{Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Bytes: sent, Window: time.Second}}}},
+			Values: []model.Value{
+				{Direction: model.To, Metric: model.LossRatio, Value: 0.25}, {Direction: model.To, Metric: model.Goodput, Value: got},
+			},
+			Ends: []model.EndReport{{Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Bytes: sent, Window: time.Second}}}},
 		}
 	}
-	got := Trials([]model.Run{run(model.RunValid, 1e6), run(model.RunInvalid, 1e6), run(model.RunValid, 5e5)}, model.To)
-	want := []Trial{{Rate: 8e6, Loss: 0.25}, {Rate: 8e6, Loss: 0.25, Short: true}}
+	got := Trials([]model.Run{
+		run(model.RunValid, 1e6, 6e6), run(model.RunInvalid, 1e6, 6e6), run(model.RunValid, 5e5, 3e6), run(model.RunValid, 1e6, 5.9e6),
+	}, model.To)
+	want := []Trial{{Rate: 8e6, Loss: 0.25}, {Rate: 8e6, Loss: 0.25, Short: true}, {Rate: 8e6, Loss: 0.25, Filling: true}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -107,7 +107,10 @@ func searchTest() Case {
 		Flow:   model.Flow{Engine: "udpflow", Direction: model.To, Block: 1472, Duration: time.Second},
 		Search: &model.RateSearch{Low: 1e6, High: 900e6, Limit: 0.001, Resolution: 0.02, Repeats: 2}}
 	c := Case{"search", base("20261121T110000-srch", model.KindTest, p), map[int][]model.Sample{}}
-	for i, t := range []search.Trial{{Rate: 900e6, Loss: 0.1}, {Rate: 1e6}, {Rate: 800e6}, {Rate: 810e6, Loss: 0.02}, {Rate: 800e6, Loss: 0.0004}} {
+	for i, t := range []search.Trial{
+		{Rate: 900e6, Loss: 0.1}, {Rate: 900e6, Loss: 0.1}, {Rate: 1e6}, {Rate: 800e6}, {Rate: 810e6, Loss: 0.02}, {Rate: 810e6, Loss: 0.02},
+		{Rate: 800e6, Loss: 0.0004},
+	} {
 		c.add(i+1, t.Rate.String(), model.To, float64(t.Rate)*(1-t.Loss))
 		r := &c.Session.Runs[i]
 		r.Flow = p.Flow

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,8 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/filecopy"
+	"linerate/internal/report"
+	"linerate/internal/report/term"
 )
 
 // copyFlags are the flags of file copies.
@@ -48,7 +49,7 @@ With --path DIR the folder itself is measured, written through and read back, as
 it is mounted here: NFS, SMB, AFP or a disk.`,
 		Example: `  linerate copy lab:rate=1gbit,rtt=1ms --size 16MiB --blocks 1
   linerate copy "$NAS"
-  linerate copy "$NAS" --sink disk --size 1GiB --sync
+  linerate copy "$NAS" --sink disk --size 1GiB --direct
   linerate copy --path /tmp --size 16MiB`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.path != "" {
@@ -73,7 +74,7 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "copy from HOST")
 	fl.BoolVar(&f.both, "both", false, "copy to HOST and from it, in turn")
 	fl.BoolVar(&f.direct, "direct", false, "past the page cache (O_DIRECT)")
-	fl.BoolVar(&f.sync, "sync", false, "flushing to the disk is part of the timed write")
+	fl.BoolVar(&f.sync, "sync", true, "flushing to the disk is part of the timed write; --sync=false measures the page cache")
 	fl.BoolVar(&f.plain, "plain", false, "read and write through user memory where sendfile could serve")
 	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
@@ -152,7 +153,8 @@ func (a *app) session(ctx context.Context, near, far target, kind model.Kind, ti
 // pathDoc is linerate/path/v1.
 type pathDoc struct {
 	filecopy.PathResult
-	Complete bool `json:"complete"`
+	Complete bool                `json:"complete"`
+	Report   report.PathDocument `json:"report"`
 }
 
 // copyPath measures a folder. Its result is printed and not stored: no host, no
@@ -183,7 +185,7 @@ func (a *app) copyPath(ctx context.Context, f copyFlags, given func(string) bool
 	result, err := filecopy.Path(ctx, f.path, o, show)
 	a.clearLine()
 	if len(result.Trials) > 0 || a.json && err == nil {
-		if perr := a.printPath(pathDoc{result, err == nil}); perr != nil {
+		if perr := a.printPath(pathDoc{PathResult: result, Complete: err == nil}); perr != nil {
 			err = errors.Join(err, perr)
 		}
 	}
@@ -220,21 +222,15 @@ func (a *app) clearLine() {
 }
 
 func (a *app) printPath(d pathDoc) error {
+	var trials []report.PathTrial
+	for _, t := range d.Trials {
+		trials = append(trials, report.PathTrial{
+			Operation: string(t.Operation), Size: t.Size, Took: t.Took, Flush: t.Flush, Rate: t.Rate, How: t.How,
+		})
+	}
+	d.Report = report.BuildPath(d.Folder, d.Volume.String(), trials, d.Warnings)
 	if a.json {
 		return a.document("linerate/path/v1", d)
 	}
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s on %s\n\n", d.Folder, d.Volume)
-	fmt.Fprintln(w, "operation\tsize\trate\ttook\tthereof flushing\tpage cache")
-	for _, t := range d.Trials {
-		flush := "-"
-		if t.Flush > 0 {
-			flush = units.FormatDuration(t.Flush)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", t.Operation, t.Size, t.Rate, units.FormatDuration(t.Took), flush, t.How)
-	}
-	for _, text := range d.Warnings {
-		fmt.Fprintf(w, "warning: %s\n", text)
-	}
-	return w.Flush()
+	return term.RenderPath(a.Out, d.Report, a.termOptions())
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -141,11 +142,12 @@ func (f *trafficFlags) ask(flow *model.Flow, given func(string) bool, bad *fault
 
 // Defaults of a search.
 const (
-	searchLow        = units.BitRate(64e3) // a rate that every path carries
+	searchLow        = 50 // datagrams in a run: fewer tell nothing of a loss
 	searchHigh       = units.BitRate(100e9)
 	searchResolution = 0.02
 	searchRepeats    = 5
 	searchTime       = 2 * time.Second
+	usualDatagram    = 1472.0 // bytes of payload that fill MTU 1500
 )
 
 // plan makes a search of a quick look's plan: one direction, rates in place of
@@ -166,15 +168,17 @@ func (f *trafficFlags) plan(p *model.Plan, given func(string) bool, bad *faults)
 		err = fmt.Errorf("%s is not a share of loss between 0%% and 100%%", f.lossLimit)
 	}
 	bad.add("loss", err)
-	s := model.RateSearch{Low: searchLow, High: searchHigh, Limit: float64(limit) / 100, Resolution: searchResolution, Repeats: searchRepeats}
+	if !given("time") && p.Flow.Bytes == 0 {
+		p.Flow.Duration = searchTime
+	}
+	size := cmp.Or(float64(p.Flow.Block), usualDatagram)
+	low := units.BitRate(searchLow * 8 * size / max(p.Flow.Duration.Seconds(), 0.001))
+	s := model.RateSearch{Low: low, High: searchHigh, Limit: float64(limit) / 100, Resolution: searchResolution, Repeats: searchRepeats}
 	if f.rate != "" {
 		s.High = p.Flow.UDP.Rate
 	}
 	if given("repeat") {
 		s.Repeats = p.MaxBlocks
-	}
-	if !given("time") && p.Flow.Bytes == 0 {
-		p.Flow.Duration = searchTime
 	}
 	if p.Flow.Loaded != nil { // a search wants many short runs, and one question
 		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
