@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ type Client struct {
 	// Rate is the payload that this end sends at most over TCP, over all
 	// streams (-b); 0 is no limit. That of UDP stands in the flow.
 	Rate units.BitRate
+
+	settling time.Duration // 0 is settleTime; for tests
 }
 
 // Run does one flow with the server at addr (host:port), over UDP where f.UDP
@@ -307,7 +310,7 @@ func (t *clientTest) send(ctx context.Context, conns []*net.TCPConn) {
 	held := twins(conns)
 	began := time.Now()
 	r := t.half(model.To, conns).run(ctx, t.bulk, t.sink)
-	delivered := ctx.Err() == nil && settle(held, settleTime)
+	delivered := settle(ctx, held, cmp.Or(t.settling, settleTime))
 	t.infer(r, delivered, time.Since(began))
 }
 
@@ -346,6 +349,6 @@ func (t *clientTest) fullDuplex(ctx context.Context, conns []*net.TCPConn) {
 	together(
 		func() { in.run(ctx, t.bulk, t.sink) },
 		func() { sent = out.run(ctx, t.bulk, t.sink) })
-	settle(held, settleTime)
+	settle(ctx, held, cmp.Or(t.settling, settleTime))
 	t.infer(sent, false, 0) // the time above is that of both directions
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"linerate/internal/core/model"
@@ -99,15 +100,34 @@ func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, e
 		closeAll(h.conns)
 		return model.EndReport{}, fmt.Errorf("prepare %s: %w", h.direction, err)
 	}
+	over := make(chan struct{})
+	var timer sync.WaitGroup
 	if h.role == model.Sender && f.Duration > 0 {
-		t := time.AfterFunc(f.Omit+f.Duration, test.Stop)
-		defer t.Stop()
+		timer.Go(func() { stopAfter(test, f.Omit+f.Duration, over) })
 	}
 	report, err := test.Run(ctx, emit)
+	close(over)
+	timer.Wait()
 	if failed := test.Close(); failed != nil {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("close connections: %v", failed))
 	}
 	return report, err
+}
+
+// stopAfter stops a sender once it has sent for d, unless it is over before.
+func stopAfter(test engine.Test, d time.Duration, over <-chan struct{}) {
+	select {
+	case <-test.Measured(): // a sender's has begun then
+	case <-over:
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		test.Stop()
+	case <-over:
+	}
 }
 
 // bulkFlow is the flow as tcpbulk gets it. A receiver's end is the peer's end.

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,16 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf2"
 )
+
+// TestMain lets more tests run at once than there are processors: most of them
+// wait for limits to pass.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // TestOwnEnds runs the client against the server in every mode and form.
 func TestOwnEnds(t *testing.T) {
@@ -30,7 +41,9 @@ func TestOwnEnds(t *testing.T) {
 				f.Streams = 1
 			}
 			t.Run(fmt.Sprintf("%s/udp %t, %d streams, %d bytes", m.name, f.UDP != nil, f.Streams, f.Bytes), func(t *testing.T) {
-				t.Parallel()
+				if f.UDP != nil {
+					t.Parallel() // the others take all the processors
+				}
 				checkOwnEnds(t, m.client, f)
 			})
 		}

@@ -73,7 +73,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 	p.sample(done, host, emit)
 	report := p.report()
 	if !h.shared {
-		settle(h.conns, settleTime)
+		settle(ctx, h.conns, settleTime)
 	}
 	return p.failure(report)
 }

@@ -105,8 +105,13 @@ func twins(conns []*net.TCPConn) []*net.TCPConn {
 }
 
 // settle ends conns, on which this end has sent all it had, closes them, and
-// reports whether the peer acknowledged everything within limit.
-func settle(conns []*net.TCPConn, limit time.Duration) bool {
+// reports whether the peer acknowledged everything within limit. Once ctx has
+// ended it closes them at once.
+func settle(ctx context.Context, conns []*net.TCPConn, limit time.Duration) bool {
+	if ctx.Err() != nil {
+		closeAll(conns)
+		return false
+	}
 	all := make([]bool, len(conns))
 	var running sync.WaitGroup
 	for i, c := range conns {

@@ -175,20 +175,16 @@ func (t *tcpSession) sendOn(ctx context.Context, conns []*net.TCPConn, lead int6
 	}
 	held := twins(conns)
 	h.run(ctx, t.bulk, t.sink)
-	if ctx.Err() != nil {
-		closeAll(held)
-		return nil // the reason is a warning of the half
-	}
-	settle(held, min(settleTime, t.Idle))
+	settle(ctx, held, min(settleTime, t.Idle))
 	return nil
 }
 
 func (t *tcpSession) fullDuplex(ctx context.Context) error {
 	conns := []*net.TCPConn{t.conn}
 	held := twins(conns)
-	defer closeAll(held)
 	out, err := t.sender(held, 0)
 	if err != nil {
+		closeAll(held)
 		return errors.Join(err, t.conn.Close())
 	}
 	in := t.half(model.To, conns)
@@ -198,9 +194,7 @@ func (t *tcpSession) fullDuplex(ctx context.Context) error {
 	together(
 		func() { in.run(ctx, t.bulk, t.sink) },
 		func() { out.run(ctx, t.bulk, t.sink) })
-	if ctx.Err() == nil {
-		settle(held, min(settleTime, t.Idle))
-	}
+	settle(ctx, held, min(settleTime, t.Idle))
 	return nil
 }
 

@@ -22,9 +22,12 @@ const (
 const (
 	finalEvery = 50 * time.Millisecond // between two final datagrams
 	finalTries = 40
-	mostAcks   = 10                     // reports that one flow gets
-	afterFinal = 400 * time.Millisecond // for which a receiver answers further ones
-	silence    = 2 * time.Second        // after its time, from which a flow without final datagram has ended
+	// mostRefusals is how many datagrams may fail before nobody seems to
+	// listen: the host of a peer that is gone says so.
+	mostRefusals = 10
+	mostAcks     = 10                     // reports that one flow gets
+	afterFinal   = 400 * time.Millisecond // for which a receiver answers further ones
+	silence      = 2 * time.Second        // after its time, from which a flow without final datagram has ended
 )
 
 // stamper writes the header of each datagram of a flow.

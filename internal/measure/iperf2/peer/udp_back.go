@@ -78,7 +78,7 @@ func (u *udpClient) stateReceived(flows []*arrivals) {
 // receiveOne receives one stream until its final datagram, or it is silent.
 func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Time, ask bool) error {
 	hello := digits(u.size)
-	tries, asked := 0, -helloEvery
+	tries, failed, asked := 0, 0, -helloEvery
 	last := time.Duration(0)
 	r, err := datagram.NewReceiver(s.conn, datagram.ReceiverOptions{
 		Start: began, Size: maxDatagram,
@@ -90,10 +90,12 @@ func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Tim
 			if ask && !s.in.begun && tries < helloTries && at-asked >= helloEvery {
 				s.stamp.wall = time.Now()
 				s.stamp.stamp(hello, firstNumber(u.layout), 0)
-				_ = s.conn.Write(hello) // what is not sent is sent again
+				if err := s.conn.Write(hello); err != nil {
+					failed++ // it is sent again
+				}
 				tries, asked = tries+1, at
 			}
-			return !s.in.final.Load() && ctx.Err() == nil && !u.quiet(at, last)
+			return failed < mostRefusals && !s.in.final.Load() && ctx.Err() == nil && !u.quiet(at, last)
 		},
 	})
 	if err != nil {

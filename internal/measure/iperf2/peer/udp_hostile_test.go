@@ -1,0 +1,256 @@
+package peer
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
+)
+
+func mustAddr(t *testing.T, s string) netip.Addr {
+	t.Helper()
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func dialUDP(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// datagramOf returns a datagram of a test in that mode.
+func datagramOf(m iperf2.Mode, number int64) []byte {
+	h := iperf2.NewHeader(m, true)
+	h.Amount = -20
+	s := stamper{layout: iperf2.Layout16, header: h.Append(nil, iperf2.DatagramLead), wall: time.Now()}
+	b := digits(200)
+	s.stamp(b, number, 0)
+	return b
+}
+
+// answered returns what comes back within a while.
+func answered(t *testing.T, c net.Conn) []byte {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, maxDatagram)
+	n, err := c.Read(b)
+	if err != nil {
+		return nil
+	}
+	return b[:n]
+}
+
+func (s *ownServer) aliveUDP(t *testing.T) {
+	t.Helper()
+	f := model.Flow{Direction: model.To, Bytes: 20_000, UDP: &model.UDPFlow{Rate: gentle}}
+	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
+	if err != nil || len(near.Warnings) > 0 || len(far.Flows) != 1 || far.Flows[0].UDP.Lost != 0 {
+		t.Errorf("the server serves no more: %v, %q, %+v", err, near.Warnings, far)
+	}
+}
+
+func TestHostileDatagrams(t *testing.T) {
+	s := startServer(t, ServerConfig{Idle: 300 * time.Millisecond, Sessions: 8, PerClient: 8})
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		b := make([]byte, random.IntN(200))
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		if _, err := dialUDP(t, s.addr).Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.await(t, "refusal", func(_ []Result, log []string) bool { return len(log) > 0 })
+	// The random flows end by themselves, and their places come back.
+	for limit := time.Now().Add(10 * time.Second); ; {
+		f := model.Flow{Direction: model.To, Bytes: 10_000, UDP: &model.UDPFlow{Rate: gentle}}
+		if _, far, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && len(far.Flows) == 1 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("no place came back")
+		}
+	}
+	s.aliveUDP(t)
+}
+
+// TestNoMirror: a server that answered to a first datagram could be aimed at
+// others by forging its sender.
+func TestNoMirror(t *testing.T) {
+	far := func(netip.Addr) bool { return false }
+	s := startServer(t, ServerConfig{Idle: 300 * time.Millisecond, UDPTo: far})
+	for name, b := range map[string][]byte{
+		"final first": datagramOf(iperf2.Forward, -5),
+		"forward":     datagramOf(iperf2.Forward, 1),
+		"reverse":     datagramOf(iperf2.Reverse, 1),
+		"full duplex": datagramOf(iperf2.FullDuplex, 1),
+		"dual":        datagramOf(iperf2.Dual, 1),
+		"short":       datagramOf(iperf2.Reverse, 1)[:30],
+	} {
+		c := dialUDP(t, s.addr)
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if got := answered(t, c); got != nil {
+			t.Errorf("%s: %d bytes came back", name, len(got))
+		}
+	}
+	s.aliveUDP(t)
+}
+
+func TestReportsAreBounded(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialUDP(t, s.addr)
+	if _, err := c.Write(datagramOf(iperf2.Forward, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3 * mostAcks) {
+		if _, err := c.Write(datagramOf(iperf2.Forward, -2-i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	for b := answered(t, c); b != nil; b = answered(t, c) {
+		r, l, err := iperf2.ParseReport(b)
+		if err != nil || l != iperf2.Layout16 || r.Datagrams != 2 || r.Lost != 0 || r.Bytes != 400 {
+			t.Fatalf("report %+v, %v, %v", r, l, err)
+		}
+		n++
+	}
+	if n != mostAcks {
+		t.Errorf("%d reports, want %d", n, mostAcks)
+	}
+}
+
+// TestVanishedFlow: a flow without end is reported, and one with a number that
+// nobody reaches does no harm.
+func TestVanishedFlow(t *testing.T) {
+	s := startServer(t, ServerConfig{Idle: 300 * time.Millisecond})
+	c := dialUDP(t, s.addr)
+	for _, n := range []int64{1, 2, 5, 1<<63 - 1, 4} {
+		if _, err := c.Write(datagramOf(iperf2.Forward, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+	r := results[0].Report
+	u := r.Flows[0].UDP
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "vanished") || u.Received != 4 || u.Lost != 1 || u.Reordered != 1 {
+		t.Errorf("%q, %+v", r.Warnings, u)
+	}
+}
+
+// TestOldClient replays the datagrams of 2.0.5 (section 5).
+func TestOldClient(t *testing.T) {
+	s := startServer(t, ServerConfig{})
+	c := dialUDP(t, s.addr)
+	old := func(id int32) []byte {
+		b := digits(1470)
+		copy(b, words(uint32(id), 1_700_000_000, 5, 0, 1, 5001, 0, 1_000_000, 0xffffff9c))
+		return b
+	}
+	for _, id := range []int32{0, 1, 2, 4, -5} {
+		if _, err := c.Write(old(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := answered(t, c)
+	r, l, err := iperf2.ParseReport(b)
+	if err != nil || l != iperf2.Layout12 || len(b) != 1470 || int32(binary.BigEndian.Uint32(b)) != -5 {
+		t.Fatalf("answer of %d bytes, %v, %v", len(b), l, err)
+	}
+	if r.Datagrams != 6 || r.Lost != 1 || r.Bytes != 5*1470 {
+		t.Errorf("report %+v", r)
+	}
+}
+
+// TestLyingServer answers the client's final datagram with nonsense first.
+func TestLyingServer(t *testing.T) {
+	pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pc.Close()
+	go func() {
+		b := make([]byte, 2048)
+		for {
+			n, from, err := pc.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			if int32(binary.BigEndian.Uint32(b[:n])) >= 0 {
+				continue
+			}
+			// Garbage, then the layout of 2.0.5 taken for 2.1: far too much.
+			_, _ = pc.WriteTo([]byte("no report"), from)
+			_, _ = pc.WriteTo(append(words(0, 0, 0, 0, 0x88000000, 1<<31, 0, 1<<31), make([]byte, 96)...), from)
+		}
+	}()
+	f := model.Flow{Direction: model.To, Bytes: 10_000, UDP: &model.UDPFlow{Rate: gentle}}
+	near, far, err := Client{}.Run(t.Context(), pc.LocalAddr().String(), f, nil)
+	if err != nil || len(far.Flows) != 0 || len(near.Warnings) != 1 || !strings.Contains(near.Warnings[0], "makes no sense") {
+		t.Errorf("%v %q %+v", err, near.Warnings, far)
+	}
+}
+
+// TestUDPNobody: no server at all.
+func TestUDPNobody(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr := pc.LocalAddr().String()
+			pc.Close()
+			f := model.Flow{Direction: d, Duration: short, UDP: &model.UDPFlow{Rate: gentle}}
+			near, far, err := Client{}.Run(t.Context(), addr, f, nil)
+			if d == model.From && err == nil || d == model.To && (len(near.Warnings) == 0 || len(far.Flows) > 0) {
+				t.Errorf("%v %+v %+v", err, near, far)
+			}
+		})
+	}
+}
+
+func FuzzArrivals(f *testing.F) {
+	f.Add(datagramOf(iperf2.Forward, 1), datagramOf(iperf2.Forward, -2), false)
+	f.Add([]byte{}, make([]byte, 12), true)
+	f.Add(words(1<<31, 0, 0, 1<<31), words(0xffffffff, 0, 0, 0x7fffffff), false)
+	f.Fuzz(func(t *testing.T, first, second []byte, old bool) {
+		l := iperf2.Layout16
+		if old {
+			l = iperf2.Layout12
+		}
+		a := newArrivals(l, 0)
+		for i, b := range [][]byte{first, second, first} {
+			a.take(b, time.Duration(i), false)
+		}
+		r := a.report()
+		if got := int64(r.Datagrams) - r.Lost; r.Lost < 0 || got < 0 || got > 3 || r.Bytes > uint64(2*len(first)+len(second)) {
+			t.Errorf("%+v", r)
+		}
+		if out, err := reportFor(a, second); err == nil {
+			if _, _, err := iperf2.ParseReport(out); err != nil {
+				t.Errorf("own report: %v", err)
+			}
+		}
+	})
+}
