@@ -10,6 +10,7 @@ import (
 
 // States of enum in include/net/tcp_states.h.
 const (
+	stateFinWait1  = 4
 	stateFinWait2  = 5
 	stateTimeWait  = 6
 	stateClose     = 7
@@ -34,6 +35,9 @@ func info(c *net.TCPConn) (*unix.TCPInfo, error) {
 	return out, nil
 }
 
+// kernelDelivered does not wait for the end itself to be acknowledged: the
+// peer's kernel may put that off by 40 ms (TCP_DELACK_MIN), where what its
+// program reads is acknowledged at once.
 func kernelDelivered(c *net.TCPConn) (bool, error) {
 	i, err := info(c)
 	if err != nil {
@@ -42,8 +46,24 @@ func kernelDelivered(c *net.TCPConn) (bool, error) {
 	switch i.State {
 	case stateFinWait2, stateTimeWait, stateClose:
 		return true, nil
+	case stateFinWait1, stateClosing, stateLastAck:
+		// The end takes one number of the sequence.
+		n, err := queued(c)
+		return err == nil && n <= 1, err
 	}
 	return false, nil
+}
+
+// queued is how much of the sequence has not been acknowledged.
+func queued(c *net.TCPConn) (n int, err error) {
+	err = reach(c, func(fd uintptr) (err error) {
+		n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read send queue: %w", err)
+	}
+	return n, nil
 }
 
 func kernelEnded(c *net.TCPConn) (bool, error) {
