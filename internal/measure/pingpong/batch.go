@@ -53,19 +53,38 @@ func (p *peer) tell(k kind) error {
 	return err
 }
 
+// limits bound a batch at the leader.
+type limits struct {
+	answer time.Duration // until the follower is ready
+	quiet  time.Duration // without progress from then on
+	total  time.Duration // in all
+}
+
 // lead runs a batch as the leader. It returns the time of one message one way,
 // and the time of all that went into it.
-func (p *peer) lead(b frame, quiet, total time.Duration) (oneWay, all time.Duration, err error) {
-	p.link.Limit(quiet, total)
+func (p *peer) lead(b frame, l limits) (oneWay, all time.Duration, err error) {
+	p.link.Limit(l.answer, l.answer)
 	if err := p.send(b); err != nil {
 		return 0, 0, err
 	}
-	b.kind = ready
-	if _, err := p.expect(b); err != nil {
+	answer := b
+	answer.kind = ready
+	if _, err := p.expect(answer); err != nil {
 		return 0, 0, err
 	}
+	p.link.Limit(l.quiet, l.total)
 	start := time.Now()
-	if err := p.rounds(b, start.Add(total), true); err != nil {
+	until, rest := start.Add(l.total), b
+	if b.mode == both {
+		// The follower's first message is under way before this end begins: the
+		// time counts from the end of the first round.
+		if err := p.some(b, 1, true); err != nil {
+			return 0, 0, err
+		}
+		start = time.Now()
+		rest.rounds--
+	}
+	if err := p.rounds(rest, until, true); err != nil {
 		return 0, 0, err
 	}
 	all = time.Since(start)
@@ -74,9 +93,10 @@ func (p *peer) lead(b frame, quiet, total time.Duration) (oneWay, all time.Durat
 	case turns:
 		messages *= 2
 	case both:
+		messages--
 	case stream:
-		b.kind = done
-		answer, err := p.expect(b)
+		answer.kind = done
+		answer, err := p.expect(answer)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -18,8 +18,9 @@ import (
 )
 
 // hole is a path between the two ends that swallows what goes to the far end
-// beyond so many bytes of a connection.
-func (w *wire) hole(t *testing.T, beyond int64) {
+// beyond so many bytes of a connection. A deaf one swallows the end of the
+// connection too.
+func (w *wire) hole(t *testing.T, beyond int64, deaf bool) {
 	t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -27,6 +28,7 @@ func (w *wire) hole(t *testing.T, beyond int64) {
 	}
 	target := w.dial
 	w.dial = l.Addr().String()
+	over := make(chan struct{})
 	var relays sync.WaitGroup
 	relays.Go(func() {
 		for {
@@ -44,14 +46,18 @@ func (w *wire) hole(t *testing.T, beyond int64) {
 				near.Close()
 			})
 			relays.Go(func() {
-				_, _ = io.CopyN(far, near, beyond)
+				_, err := io.CopyN(far, near, beyond)
 				_, _ = io.Copy(io.Discard, near)
+				if deaf && err == nil {
+					<-over
+				}
 				far.Close()
 			})
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
+		close(over)
 		relays.Wait()
 	})
 }
@@ -60,12 +66,13 @@ func (w *wire) hole(t *testing.T, beyond int64) {
 // and the sweep goes on.
 func TestStalledSizes(t *testing.T) {
 	for name, open := range map[string]opener{
-		"system": link.New,
-		"poller": func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil },
+		"system":    link.New,
+		"deaf path": link.New,
+		"poller":    func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWire(t)
-			w.hole(t, 4<<20)
+			w.hole(t, 4<<20, name == "deaf path")
 			e := quick()
 			e.open, e.share = open, 5*time.Millisecond
 			near, far := prepare(t, e, w, sweepOf(model.To, model.Sweep{Fresh: true}, 1, 8<<20, 2, 8<<20, 8<<20, 3))
@@ -99,7 +106,7 @@ func checkStalls(t *testing.T, points []model.Point, want string) {
 
 func TestStallsInARowEndTheSweep(t *testing.T) {
 	w := newWire(t)
-	w.hole(t, 1<<20)
+	w.hole(t, 1<<20, false)
 	e := quick()
 	e.share = 5 * time.Millisecond
 	near, far := prepare(t, e, w, sweepOf(model.To, model.Sweep{}, 1, 8<<20, 8<<20, 8<<20, 2))
@@ -201,7 +208,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 		"closing":      {func(p *peer) error { return p.link.Close() }, false, "went away"},
 		"garbage":      {func(p *peer) error { return p.link.Send(make([]byte, frameBytes)) }, true, "out of step"},
 		"foreign size": {func(p *peer) error { return p.send(frame{kind: batch, mode: turns, size: 1 << 30, rounds: 1}) }, true, "does not have"},
-		"foreign mode": {func(p *peer) error { return p.send(frame{kind: batch, mode: both, size: 1, rounds: 1}) }, true, "does not have"},
+		"foreign mode": {func(p *peer) error { return p.send(frame{kind: batch, mode: both, size: 1, rounds: 2}) }, true, "does not have"},
 		"answers":      {func(p *peer) error { return p.send(frame{kind: ready, mode: turns, size: 1, rounds: 1}) }, true, "ready where"},
 		"half a batch": {func(p *peer) error {
 			return errors.Join(p.send(frame{kind: batch, mode: turns, size: 1, rounds: 5}), p.link.Send([]byte{1}))

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/pingpong/link"
 )
 
 // follow does what the leader says until it says end.
@@ -29,7 +30,11 @@ func (r *run) follow(ctx context.Context) error {
 			_ = r.disconnect()
 			return fmt.Errorf("follow the leading end: %w", err)
 		}
-		if err := r.reconnect(ctx); err != nil {
+		how := (*link.Link).Abort
+		if errors.Is(err, errRenew) {
+			how = (*link.Link).Close
+		}
+		if err := r.reconnect(ctx, how); err != nil {
 			switch {
 			case r.isStopped():
 				r.warn("stopped before the leading end was done")

@@ -119,11 +119,11 @@ func (f frame) valid() bool {
 	return false
 }
 
-// leastRounds is how many messages a batch has at least: a stream is timed from
-// the end of one to the end of another.
+// leastRounds is how many rounds a batch has at least: where both ends send, and
+// in a stream, the time counts from the end of the first one.
 func leastRounds(m mode) int {
-	if m == stream {
-		return 2
+	if m == turns {
+		return 1
 	}
-	return 1
+	return 2
 }

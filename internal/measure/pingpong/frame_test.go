@@ -50,6 +50,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no size":         func(b []byte) []byte { b[15] = 0; return b },
 		"large size":      func(b []byte) []byte { b[11] = 1; return b },
 		"no rounds":       func(b []byte) []byte { b[23] = 0; return b },
+		"one of both":     func(b []byte) []byte { b[6], b[23] = byte(both), 1; return b },
 		"one of a stream": func(b []byte) []byte { b[23] = 1; return b },
 		"many rounds":     func(b []byte) []byte { b[20] = 1; return b },
 		"time of a batch": func(b []byte) []byte { b[31] = 1; return b },

@@ -61,6 +61,7 @@ type sweep struct {
 	target time.Duration // meant for one trial
 	stalls int           // in all
 	row    int           // the last so many sizes stalled
+	late   bool          // the follower may still wait on the connection before
 }
 
 // all measures the sizes and returns why it ended, "" if all were measured.
@@ -96,9 +97,10 @@ func (s *sweep) all(ctx context.Context) string {
 		s.keep(point, begun)
 		s.stalls++
 		s.row++
-		if err := s.reconnect(ctx); err != nil {
+		if err := s.reconnect(ctx, (*link.Link).Abort); err != nil {
 			return s.whyNot(ctx, err)
 		}
+		s.late = true
 	}
 	s.finish()
 	return ""
@@ -132,7 +134,8 @@ func (s *sweep) whyNot(ctx context.Context, err error) string {
 // finish tells the follower that this was all.
 func (s *sweep) finish() {
 	p := s.peer()
-	p.link.Limit(s.engine.bounds.leader, s.engine.bounds.leader)
+	wait := s.wait()
+	p.link.Limit(wait, wait)
 	if err := p.tell(end); err != nil {
 		s.warn("the other end was not told of the end: %v", err)
 	}
@@ -146,7 +149,7 @@ func (s *sweep) renew(ctx context.Context) error {
 		// It is given up either way; the follower notices.
 		s.warn("renew connection: %v", err)
 	}
-	return s.reconnect(ctx)
+	return s.reconnect(ctx, (*link.Link).Close)
 }
 
 // keep adds a point to the report, and shows it.
@@ -183,7 +186,7 @@ func (s *sweep) measure(size int) (model.Point, error) {
 		if s.isStopped() {
 			return point, errStopped
 		}
-		oneWay, _, err := p.lead(s.batch(size, rounds), s.engine.bounds.leader, s.limit(size, rounds))
+		oneWay, _, err := p.lead(s.batch(size, rounds), s.bounds(size, rounds))
 		if err != nil {
 			return point, err
 		}
@@ -193,26 +196,47 @@ func (s *sweep) measure(size int) (model.Point, error) {
 }
 
 // calibrate warms the connection up and returns the rounds of a trial. Where
-// the first message alone took as long as the whole size may, its time is
+// the first messages alone took as long as the whole size may, their time is
 // returned too, and is the only trial.
 func (s *sweep) calibrate(size int) (rounds int, first time.Duration, err error) {
 	p := s.peer()
 	least := leastRounds(s.mode)
-	begun := time.Now()
-	for rounds := least; ; rounds = min(rounds*growth, maxRounds) {
-		oneWay, all, err := p.lead(s.batch(size, rounds), s.engine.bounds.leader, s.limit(size, rounds))
+	begun, again := time.Now(), false
+	for rounds := least; ; {
+		oneWay, all, err := p.lead(s.batch(size, rounds), s.bounds(size, rounds))
 		if err != nil {
 			return 0, 0, err
 		}
+		s.late = false
 		spent := time.Since(begun)
-		if rounds == least && all >= maxShares*s.share {
+		if rounds == least && !again && all >= maxShares*s.share {
 			return rounds, oneWay, nil
 		}
-		if all >= s.target/growth || spent >= s.share || rounds == maxRounds || s.isStopped() {
+		long := all >= s.target/growth
+		if long && rounds == least && !again && !s.isStopped() {
+			// Large, or only late: the first messages of a connection often are.
+			again = true
+			continue
+		}
+		if long || spent >= maxShares*s.share || rounds == maxRounds || s.isStopped() {
 			perRound := max(1, all/time.Duration(rounds))
 			return min(max(int(s.target/perRound), least), maxRounds), 0, nil
 		}
+		rounds = min(rounds*growth, maxRounds)
 	}
+}
+
+// wait is how long the follower may take to answer: after a stall it notices by
+// its own bound, if the path carries no reset either.
+func (s *sweep) wait() time.Duration {
+	if s.late {
+		return s.engine.bounds.follower + s.engine.bounds.leader
+	}
+	return s.engine.bounds.leader
+}
+
+func (s *sweep) bounds(size, rounds int) limits {
+	return limits{answer: s.wait(), quiet: s.engine.bounds.leader, total: s.limit(size, rounds)}
 }
 
 func (s *sweep) batch(size, rounds int) frame {

@@ -141,7 +141,10 @@ func (t *test) congestion() string {
 }
 
 // disconnect closes the present connection, if there is one.
-func (t *test) disconnect() error {
+func (t *test) disconnect() error { return t.drop((*link.Link).Close) }
+
+// drop ends the present connection, if there is one, by how.
+func (t *test) drop(how func(*link.Link) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.link == nil {
@@ -149,13 +152,14 @@ func (t *test) disconnect() error {
 	}
 	l := t.link
 	t.link = nil
-	return l.Close()
+	return how(l)
 }
 
-// reconnect replaces the present connection by the next one.
-func (t *test) reconnect(ctx context.Context) error {
+// reconnect replaces the present connection, which is ended by how, by the next
+// one.
+func (t *test) reconnect(ctx context.Context, how func(*link.Link) error) error {
 	// What a connection says that is given up does not matter.
-	_ = t.disconnect()
+	_ = t.drop(how)
 	ctx, cancel := context.WithTimeout(ctx, t.engine.bounds.connect)
 	defer cancel()
 	return t.connect(ctx)

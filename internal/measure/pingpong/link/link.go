@@ -37,6 +37,7 @@ type wire interface {
 	limit(quiet, total time.Duration)
 	received() int64
 	interrupt()
+	linger(seconds int)
 	close() error
 }
 
@@ -95,6 +96,14 @@ func (l *Link) Received() int64 { return l.wire.received() }
 
 // Interrupt makes present and later calls fail with ErrInterrupted, soon.
 func (l *Link) Interrupt() { l.wire.interrupt() }
+
+// Abort is Close without a word to a peer that takes no more: it resets the
+// connection, where Close would leave the end of it behind payload that never
+// arrives.
+func (l *Link) Abort() error {
+	l.wire.linger(0)
+	return l.wire.close()
+}
 
 // Close closes the connection. It must not run beside another call.
 func (l *Link) Close() error { return l.wire.close() }

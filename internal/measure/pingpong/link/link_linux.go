@@ -247,6 +247,11 @@ func (s *socket) interrupt() {
 	_ = unix.Shutdown(s.fd, unix.SHUT_RDWR)
 }
 
+func (s *socket) linger(seconds int) {
+	// It fails only on what is no socket.
+	_ = unix.SetsockoptLinger(s.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: int32(seconds)})
+}
+
 func (s *socket) close() error { return unix.Close(s.fd) }
 
 // send, receive and poll are raw: the scheduler is not told and hands the

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -250,6 +251,34 @@ func TestInterrupt(t *testing.T) {
 		})
 	}
 }
+
+// TestAbort: the peer notices although it has not read what was sent before.
+func TestAbort(t *testing.T) {
+	for name, open := range kinds() {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, open)
+			a.Limit(50*time.Millisecond, time.Hour)
+			release := Hold(2)
+			defer release()
+			if err := within(t, beside(func() error { return a.Send(make([]byte, 16<<20)) })); !errors.Is(err, ErrStalled) {
+				t.Fatalf("send: %v", err)
+			}
+			if err := a.Abort(); err != nil {
+				t.Error(err)
+			}
+			err := within(t, beside(func() error { return b.Receive(make([]byte, 32<<20)) }))
+			if !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("receive: %v, want a reset", err)
+			}
+			a.wire = closed{}
+		})
+	}
+}
+
+// closed stands in for the wire of a link that is closed.
+type closed struct{ wire }
+
+func (closed) close() error { return nil }
 
 func TestHoldsCommute(t *testing.T) {
 	percent := debug.SetGCPercent(-1) // a process that runs without collector

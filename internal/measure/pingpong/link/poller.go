@@ -136,6 +136,11 @@ func (p *poller) interrupt() {
 	_ = p.conn.SetDeadline(time.Unix(1, 0))
 }
 
+func (p *poller) linger(seconds int) {
+	// It fails only on a connection that is closed already.
+	_ = p.conn.SetLinger(seconds)
+}
+
 func (p *poller) close() error {
 	if p.jobs != nil {
 		close(p.jobs)
