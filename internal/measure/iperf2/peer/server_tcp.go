@@ -200,7 +200,7 @@ func (t *tcpSession) fullDuplex(ctx context.Context) error {
 
 // backTries is how long a client gets to listen: 2.1 does so only after its own
 // half, and 2.0 does not wait for it before it sends its header.
-const backTries = 3 * time.Second
+const backTries = 2 * time.Second
 
 // withReturn receives, and sends on a connection back to the client: at the
 // same time, or afterwards.
