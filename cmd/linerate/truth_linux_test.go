@@ -232,3 +232,42 @@ func TestSearchFindsTheWire(t *testing.T) {
 		return ""
 	})
 }
+
+// TestBlackHoleStalls makes packets above 1590 bytes vanish on a path of 9000:
+// messages of 1539 bytes, 1591 with their headers, never arrive. The sweep says
+// so, confirms it, and ends.
+func TestBlackHoleStalls(t *testing.T) {
+	needLab(t)
+	r := succeed(t, "sweep", "lab:rate=1gbit,rtt=1ms,mtu=9000,ab.blackhole=1590", "--min", "1KiB", "--max", "1536", "-t", "0.6s", "--json", "-q")
+	d := decode[struct {
+		Report struct {
+			Sweep struct {
+				Directions []struct {
+					Curve struct {
+						Sizes []struct {
+							Size    int `json:"size"`
+							Trials  int `json:"trials"`
+							Stalled int `json:"stalled"`
+						} `json:"sizes"`
+					} `json:"curve"`
+					Findings []struct {
+						State string `json:"state"`
+						Text  string `json:"text"`
+					} `json:"findings"`
+				} `json:"directions"`
+			} `json:"sweep"`
+		} `json:"report"`
+	}](t, r.out)
+	if len(d.Report.Sweep.Directions) != 1 {
+		t.Fatalf("%d directions in %s", len(d.Report.Sweep.Directions), r.out)
+	}
+	way := d.Report.Sweep.Directions[0]
+	for _, s := range way.Curve.Sizes {
+		if stalls := s.Size > 1538; (s.Stalled > 0) != stalls || (s.Trials > 0) == stalls {
+			t.Errorf("%d bytes: stalled in %d passes, %d trials", s.Size, s.Stalled, s.Trials)
+		}
+	}
+	if len(way.Findings) != 1 || way.Findings[0].State != "confirmed" {
+		t.Errorf("findings %+v", way.Findings)
+	}
+}

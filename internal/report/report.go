@@ -29,7 +29,8 @@ type Document struct {
 	Lines         []Line             `json:"lines"`
 	Latencies     []Latency          `json:"latencies"`
 	Search        *Search            `json:"search,omitempty"`
-	Copy          *CopyDocument      `json:"copy,omitempty"` // of a session of copies
+	Copy          *CopyDocument      `json:"copy,omitempty"`  // of a session of copies
+	Sweep         *SweepDocument     `json:"sweep,omitempty"` // of a session over message sizes
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
 	Plateaus      []Plateau          `json:"plateaus"`
@@ -110,9 +111,14 @@ func Build(s model.Session, o Options) Document {
 		Next:          append(b.tries(), Step{"see this again", "linerate show " + s.ID}),
 	}
 	d.Lines = b.lines(d.Header.Ceiling)
-	if s.Kind == model.KindCopy {
+	switch s.Kind {
+	case model.KindCopy:
 		copies := BuildCopy(s)
 		d.Copy = &copies
+	case model.KindSweep:
+		sizes := BuildSweep(s)
+		d.Sweep = &sizes
+	case model.KindTest, model.KindRun:
 	}
 	if s.State == model.SessionInterrupted {
 		d.Next = append([]Step{{"go on at the next block", "linerate run --resume " + s.ID}}, d.Next...)

@@ -81,6 +81,9 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		loop = e.search
 	}
 	err := loop(ctx)
+	if err == nil && c.Plan.Flow.Sweep != nil {
+		err = e.confirm(ctx)
+	}
 	e.out.Result = analysis.Analyse(e.Plan, e.out.Runs)
 	switch {
 	case err == nil:

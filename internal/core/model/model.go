@@ -176,8 +176,18 @@ func (p *Plan) Setting(name string) (Setting, bool) {
 // RunLength returns how long one run of the plan takes at least, with settling
 // and cool-down; 0 for the measured part when a byte count ends it.
 func (p *Plan) RunLength() time.Duration {
-	return p.Settle + p.Flow.Omit + p.Flow.Duration + p.Cooldown
+	measured := p.Flow.Omit + p.Flow.Duration
+	if p.Flow.Loaded != nil {
+		measured += p.Flow.Loaded.Idle
+	}
+	if p.Flow.Sweep != nil && p.Flow.Duration == 0 {
+		measured = time.Duration(len(p.Flow.Sweep.Sizes)) * sizeTime
+	}
+	return p.Settle + measured + p.Cooldown
 }
+
+// sizeTime is about what a message size of a sweep takes; only a forecast.
+const sizeTime = 200 * time.Millisecond
 
 // HostFacts is what an agent says of its host at the start of a session.
 type HostFacts struct {

@@ -34,6 +34,9 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	if d.Copy != nil {
 		return RenderCopy(w, *d.Copy, o)
 	}
+	if d.Sweep != nil {
+		return RenderSweep(w, *d.Sweep, o)
+	}
 	p := newPrinter(o)
 	p.header(d)
 	p.lines(d)

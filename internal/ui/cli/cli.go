@@ -177,7 +177,7 @@ HOST is one of
 			root.AddCommand(c)
 		}
 	}
-	add("measure", a.testCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
+	add("measure", a.testCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
 	add("results", a.listCommand(), a.showCommand(), a.compareCommand())
 	add("hosts", a.knobsCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
 	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.labInitCommand(), exitCodesTopic())

@@ -130,24 +130,26 @@ func (a *app) copy(ctx context.Context, f copyFlags, host string) error {
 	if far.kind == targetForeign {
 		return withHint(usagef("%s copies no files", far), "start linerate serve on that host")
 	}
-	return a.session(ctx, near, far, model.KindCopy, f.title, p)
+	_, err = a.session(ctx, near, far, model.KindCopy, f.title, p)
+	return err
 }
 
-// session opens store and hosts, carries p out and reports.
-func (a *app) session(ctx context.Context, near, far target, kind model.Kind, title string, p model.Plan) error {
+// session opens store and hosts, carries p out and reports; the session it
+// returns holds what was measured, also beside an error.
+func (a *app) session(ctx context.Context, near, far target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
-		return err
+		return model.Session{}, err
 	}
 	defer st.Close()
 	e, err := a.open(ctx, near, far)
 	if err != nil {
-		return err
+		return model.Session{}, err
 	}
 	defer e.close()
 	s := a.newSession(kind, title, e, p)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
-	return a.finish(ctx, st, s, err)
+	return s, a.finish(ctx, st, s, err)
 }
 
 // pathDoc is linerate/path/v1.

@@ -224,7 +224,13 @@ func (e *ends) meetForeign(ctx context.Context) error {
 	}}
 	e.tellRecovered(ctx, e.near)
 	e.wireRate = hostRates(e.hosts)
-	peer, err := e.app.foreignPeer(*e.foreign, e.foreign.traffic, facts.LinkRate)
+	newPeer := e.foreign.peer
+	if newPeer == nil {
+		newPeer = func(link fact.Of[units.BitRate]) (runner.Peer, error) {
+			return e.app.foreignPeer(*e.foreign, trafficFlags{}, link)
+		}
+	}
+	peer, err := newPeer(facts.LinkRate)
 	if err != nil {
 		return err
 	}

@@ -104,6 +104,9 @@ func (l *live) observe(ev experiment.Event) {
 func (l *live) sample(ev experiment.Event) {
 	rate, found := 0.0, false
 	for _, m := range ev.Samples {
+		if l.kind == model.KindSweep && m.Metric == model.LatencyP50 {
+			l.state.Phase = "measuring"
+		}
 		if m.Metric == model.Goodput {
 			rate, found = m.Value, true
 			l.state.Phase = "measuring"

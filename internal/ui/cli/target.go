@@ -6,7 +6,10 @@ import (
 	"net/url"
 	"strings"
 
+	"linerate/internal/control/runner"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
 	"linerate/internal/lab"
 )
 
@@ -30,8 +33,9 @@ type target struct {
 	lab  lab.Spec // targetLab
 	argv []string // targetExec
 
-	foreign foreignKind  // targetForeign, whose address is addr
-	traffic trafficFlags // targetForeign: what its protocol is told beside the flow
+	foreign foreignKind // targetForeign, whose address is addr
+	// peer makes the client of a foreign target; nil is one without options.
+	peer func(link fact.Of[units.BitRate]) (runner.Peer, error)
 }
 
 // parseTarget reads a HOST argument.

@@ -7,7 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/control/runner"
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // testFlags are the flags of a quick look.
@@ -98,7 +101,7 @@ func (f testFlags) plan(given func(string) bool) (model.Plan, error) {
 }
 
 // suit fits the plan to what the far end understands.
-func (f testFlags) suit(far *target, p *model.Plan, given func(string) bool) error {
+func (f testFlags) suit(far target, p *model.Plan, given func(string) bool) error {
 	only := f.traffic.foreignOnly(given)
 	if far.kind != targetForeign {
 		if len(only) > 0 {
@@ -115,7 +118,6 @@ func (f testFlags) suit(far *target, p *model.Plan, given func(string) bool) err
 	if p.Flow.Loaded != nil { // it answers no probes
 		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
 	}
-	far.traffic = f.traffic
 	return nil
 }
 
@@ -131,8 +133,12 @@ func (a *app) test(ctx context.Context, f testFlags, given func(string) bool, ho
 	if err != nil {
 		return err
 	}
-	if err := f.suit(&far, &p, given); err != nil {
+	if err := f.suit(far, &p, given); err != nil {
 		return err
+	}
+	if far.kind == targetForeign {
+		foreign := far
+		far.peer = func(link fact.Of[units.BitRate]) (runner.Peer, error) { return a.foreignPeer(foreign, f.traffic, link) }
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/control/runner"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/netpipe"
+	"linerate/internal/measure/pingpong"
+	"linerate/internal/report"
+)
+
+// sweepFlags are the flags of a message-size sweep, with NetPIPE's letters where
+// it has one.
+type sweepFlags struct {
+	from              string
+	smallest, largest string
+	sweeps            int
+	both, stream      bool
+	fresh, spin       bool
+	window, duration  string
+	reverse, nagle    bool
+	cooldown, title   string
+	output            string
+	seed              uint64
+}
+
+func (a *app) sweepCommand() *cobra.Command {
+	var f sweepFlags
+	c := &cobra.Command{
+		Use: "sweep HOST", Short: "latency and throughput by message size, 1 B to 8 MiB, with what is odd confirmed",
+		Long: `sweep exchanges messages of each size with HOST and shows the time and the rate of
+one message one way. Sizes come in random order, several times over, so that a
+drift of the path does not look like an effect of the size; beside each power of
+two the sizes 3 bytes around it show the edges of buffers. Where the rate drops,
+or nothing comes back, those sizes are measured again before that is believed.
+
+netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe.`,
+		Example: `  linerate sweep lab:rate=1gbit,rtt=1ms --max 64KiB -t 3s
+  linerate sweep "$NAS"
+  linerate sweep "$NAS" -2 --output np.out
+  linerate sweep netpipe://nas`,
+		Args: exactArgs("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.sweep(cmd.Context(), f, cmd.Flags().Changed, args[0])
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringVarP(&f.smallest, "min", "l", plan.DefaultSmallest.String(), "smallest message")
+	fl.StringVarP(&f.largest, "max", "u", plan.DefaultLargest.String(), "largest message")
+	fl.IntVar(&f.sweeps, "sweeps", plan.LeastSweeps, "passes over all sizes")
+	fl.BoolVarP(&f.both, "both", "2", false, "both ends send at the same time")
+	fl.BoolVarP(&f.stream, "stream", "s", false, "one message after the other, answered once at the end")
+	fl.BoolVarP(&f.fresh, "fresh", "r", false, "a new connection for each size")
+	fl.BoolVar(&f.spin, "spin", false, "wait by polling, which costs a core and saves a wake-up")
+	fl.StringVarP(&f.window, "window", "b", "", "socket buffers; turns autotuning off (default: autotuning)")
+	fl.StringVarP(&f.duration, "time", "t", "", "time of a pass, shared by its sizes (default: what each size needs)")
+	fl.BoolVarP(&f.reverse, "reverse", "R", false, "HOST sends first")
+	fl.BoolVar(&f.nagle, "nagle", false, "leave Nagle's algorithm on (no TCP_NODELAY)")
+	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each pass")
+	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.StringVarP(&f.output, "output", "o", "", "write the fastest trials to this new file as NPtcp writes its np.out")
+	fl.Uint64Var(&f.seed, "seed", 0, "of the order of sizes (default: a new one)")
+	return c
+}
+
+// plan is the order of a sweep: one pass is a block.
+func (f sweepFlags) plan() (model.Plan, error) {
+	var bad faults
+	flow := model.Flow{Engine: pingpong.Name, Direction: model.To, Nagle: f.nagle, Sweep: &model.Sweep{Fresh: f.fresh, Spin: f.spin}}
+	switch {
+	case f.both && f.stream:
+		bad.add("both", errors.New("excludes --stream, which has one direction"))
+	case f.both:
+		flow.Sweep.Mode = model.SweepBoth
+	case f.stream:
+		flow.Sweep.Mode = model.SweepStream
+	}
+	if f.reverse {
+		flow.Direction = model.From
+	}
+	if f.window != "" {
+		flow.Window = bad.bytes("window", f.window)
+	}
+	flow.Duration = bad.duration("time", f.duration)
+	seed := f.seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	s, err := plan.NewSweep(plan.SweepOptions{
+		Smallest: bad.bytes("min", f.smallest), Largest: bad.bytes("max", f.largest), Sweeps: f.sweeps, Seed: seed,
+	})
+	if err != nil && len(bad) == 0 {
+		bad = append(bad, err.Error())
+	}
+	flow.Sweep.Sizes = s.Sizes
+	p := model.Plan{
+		Settings: []model.Setting{{Name: currentSetting}}, Baseline: currentSetting, Flow: flow, Directions: []model.Direction{flow.Direction},
+		Mode: model.FixedBlocks, MaxBlocks: f.sweeps, Confidence: 0.95, Cooldown: bad.duration("cooldown", f.cooldown), Seed: seed,
+	}
+	for range f.sweeps {
+		p.Order = append(p.Order, []string{currentSetting})
+	}
+	return p, bad.err()
+}
+
+func (a *app) sweep(ctx context.Context, f sweepFlags, given func(string) bool, host string) error {
+	p, err := f.plan()
+	if err != nil {
+		return err
+	}
+	near, far, err := parsePair(f.from, host)
+	if err != nil {
+		return err
+	}
+	if far.kind == targetForeign {
+		peer, err := f.foreign(far, &p, given)
+		if err != nil {
+			return err
+		}
+		far.peer = func(fact.Of[units.BitRate]) (runner.Peer, error) { return peer, nil }
+	}
+	if f.output == "" {
+		_, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
+		return err
+	}
+	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return withHint(withCode(exitUsage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
+	}
+	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
+	for _, d := range report.BuildSweep(s).Directions {
+		err = errors.Join(err, report.WriteNetPIPE(file, d, p.Flow.Sweep.Mode))
+	}
+	return errors.Join(err, file.Close())
+}
+
+// foreign fits a sweep to an NPtcp receiver, which follows a schedule of its own.
+func (f sweepFlags) foreign(far target, p *model.Plan, given func(string) bool) (runner.Peer, error) {
+	if !far.foreign.sweeps {
+		return nil, withHint(usagef("%s measures no message sizes", far), "use linerate test %s", far)
+	}
+	for _, flag := range []string{"reverse", "nagle", "spin", "time"} {
+		if given(flag) {
+			return nil, usagef("--%s: an %s does not have it", flag, far.foreign.program)
+		}
+	}
+	if !given("sweeps") {
+		p.MaxBlocks, p.Order = 1, p.Order[:1] // NPtcp ends after one
+	}
+	s := netpipe.Default()
+	sizes := p.Flow.Sweep.Sizes
+	if given("min") {
+		s.Start = int(sizes[0])
+	}
+	if given("max") {
+		largest, err := units.ParseBytes(f.largest)
+		if err != nil {
+			return nil, err
+		}
+		s.Upper = int(largest)
+	}
+	s.Bidirectional, s.Streaming, s.Reset = f.both, f.stream, f.fresh
+	o := netpipe.Options{Settings: s, Window: p.Flow.Window}
+	if err := o.Validate(); err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	p.Flow.Engine, p.Flow.Sweep.Sizes = "netpipe", nil
+	return netpipePeer{far.addr, o}, nil
+}
