@@ -151,9 +151,20 @@ type iperf3Peer struct {
 	addr   string
 }
 
+// unreachable says of a server that nobody could connect to what to do; other
+// errors stay as they are.
+func unreachable(err error, start string) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Op != "dial" {
+		return err
+	}
+	return withHint(withCode(exitUnreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err))), "is it running there? start it with: %s", start)
+}
+
 // Run implements runner.Peer.
 func (p iperf3Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
+	err = unreachable(err, "iperf3 -s")
 	switch {
 	case errors.Is(err, iperf3peer.ErrBusy):
 		err = withHint(withCode(exitUnreachable, err), "wait for that test to end, or ask for one server of your own: iperf3 -s -p PORT")
@@ -170,5 +181,6 @@ type iperf2Peer struct {
 
 // Run implements runner.Peer.
 func (p iperf2Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
-	return p.client.Run(ctx, p.addr, f, emit)
+	near, far, err = p.client.Run(ctx, p.addr, f, emit)
+	return near, far, unreachable(err, "iperf -s, or iperf -s -u for UDP")
 }

@@ -86,5 +86,5 @@ func (p netpipePeer) Run(ctx context.Context, _ model.Flow, emit func([]model.Sa
 		near.Warnings = append(near.Warnings, fmt.Sprintf("the sweep ended early: %v", err))
 		err = nil
 	}
-	return near, far, err
+	return near, far, unreachable(err, "NPtcp")
 }
