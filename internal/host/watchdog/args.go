@@ -10,7 +10,7 @@ import (
 // far as it can be told in words: not Command, After and Host.Backend.
 func (c Config) Args() []string {
 	return []string{
-		"--dir", c.Dir, "--proc-sys", c.Host.ProcSys, "--interface", c.Host.Interface, "--cap", c.Cap.String(),
+		"--dir", c.Dir, "--proc-sys", c.Host.ProcSys, "--interface", c.Host.Interface, "--route", c.Host.Route, "--cap", c.Cap.String(),
 		"--patience", c.Patience.String(),
 	}
 }
@@ -23,6 +23,7 @@ func ParseArgs(args []string) (Config, error) {
 	f.StringVar(&c.Dir, "dir", "", "directory of the journal")
 	f.StringVar(&c.Host.ProcSys, "proc-sys", "", "root of the sysctl files")
 	f.StringVar(&c.Host.Interface, "interface", "", "that knobs of links act on")
+	f.StringVar(&c.Host.Route, "route", "", "that knobs of routes act on")
 	f.DurationVar(&c.Cap, "cap", 0, "longest deadline that is accepted")
 	f.DurationVar(&c.Patience, "patience", 0, "wait for another watchdog to end")
 	if err := f.Parse(args); err != nil {

@@ -168,10 +168,19 @@ func (m *machine) confirm(ctx context.Context, id model.KnobID, p knob.Place, wa
 	return nil
 }
 
-// wrote reports whether now is what the intents of group wrote. Where a crash
-// came before the reading back, what the system adds to a text is not known.
+// wrote reports whether now is what the intents of group wrote last: the last
+// one that is known to have been written, or one after it, which a crash may
+// have cut off before its record. What was written before those is gone, and
+// who has it there again is somebody else. Where a crash came before the reading
+// back, what the system adds to a text is not known.
 func wrote(group []journal.Unfinished, now string) bool {
-	return slices.ContainsFunc(group, func(o journal.Unfinished) bool {
+	last := 0
+	for i, o := range group {
+		if len(o.Wrote) > 1 { // also read back
+			last = i
+		}
+	}
+	return slices.ContainsFunc(group[last:], func(o journal.Unfinished) bool {
 		if len(o.Wrote) == 1 {
 			return knob.Holds(o.Wrote[0], now)
 		}
