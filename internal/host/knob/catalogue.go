@@ -2,7 +2,6 @@ package knob
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -20,24 +19,46 @@ import (
 // [G] constants of golang.org/x/sys, [E18] an experiment on Linux 6.18, [K]
 // general knowledge that nobody confirmed yet.
 func Catalogue() []Knob {
-	all := slices.Concat(
-		bufferKnobs(), tcpKnobs(), tcpDetailKnobs(), pathKnobs(), linkKnobs(), mediaKnobs(), nicKnobs(), offloadKnobs(),
-		receiveKnobs(), steeringKnobs(), memoryKnobs(), powerKnobs(), windowsKnobs(), routeKnobs(), flowKnobs(),
-	)
+	var all []Knob
+	for _, theme := range themes() {
+		all = append(all, theme()...)
+	}
+	table := adviceTable()
 	for i := range all {
-		advise(&all[i])
+		advise(&all[i], table)
 	}
 	return all
 }
 
+// themes are the parts of the catalogue in order.
+func themes() []func() []Knob {
+	return []func() []Knob{
+		bufferKnobs, tcpKnobs, tcpDetailKnobs, pathKnobs, linkKnobs, mediaKnobs, nicKnobs, offloadKnobs,
+		receiveKnobs, steeringKnobs, memoryKnobs, powerKnobs, windowsKnobs, routeKnobs, flowKnobs,
+	}
+}
+
+// ByID returns the catalogue's entry for id.
+func ByID(id model.KnobID) (Knob, bool) {
+	for _, theme := range themes() {
+		for _, k := range theme() {
+			if k.ID == id {
+				advise(&k, adviceTable())
+				return k, true
+			}
+		}
+	}
+	return Knob{}, false
+}
+
 // advise fills in what the symptom table says of a whole family of knobs, where
 // the entry does not say it itself.
-func advise(k *Knob) {
+func advise(k *Knob, table []advice) {
 	if k.Scope == ScopeFlow {
 		return
 	}
 	best := advice{}
-	for _, a := range adviceTable() {
+	for _, a := range table {
 		if strings.HasPrefix(string(k.ID), a.prefix) && len(a.prefix) >= len(best.prefix) {
 			best = a
 		}

@@ -47,13 +47,12 @@ func mediaKnobs() []Knob {
 		link(Knob{ID: "nic.pause.rx", Summary: "stop sending when the other end asks (IEEE 802.3 annex 31B)", Type: TypeBool, Native: map[string]Native{
 			"linux":   {Mechanism: Ethtool, Name: "pause.rx", Keep: "RxFlowControl= of a .link file"},
 			"freebsd": {Mechanism: IfIoctl, Name: "media", Encoding: MediaRxPause, Note: "some drivers have dev.X.N.fc instead"},
-			"darwin":  {Mechanism: IfIoctl, Name: "media", Encoding: MediaRxPause},
+			"darwin":  {Mechanism: IfIoctl, Name: "media", Encoding: MediaFlow, Note: "both directions together"},
 			"windows": {Mechanism: WinTCP, Name: "*FlowControl", Encoding: FlowRx},
 		}, Source: "[L6.1 net/ethtool/pause.c] [B13 if_media.h IFM_ETH_RXPAUSE] [W]"}),
 		link(Knob{ID: "nic.pause.tx", Summary: "ask the other end to stop when this one is full", Type: TypeBool, Native: map[string]Native{
 			"linux":   {Mechanism: Ethtool, Name: "pause.tx", Keep: "TxFlowControl= of a .link file"},
 			"freebsd": {Mechanism: IfIoctl, Name: "media", Encoding: MediaTxPause},
-			"darwin":  {Mechanism: IfIoctl, Name: "media", Encoding: MediaTxPause},
 			"windows": {Mechanism: WinTCP, Name: "*FlowControl", Encoding: FlowTx},
 		}, Source: "[L6.1 net/ethtool/pause.c] [B13 if_media.h IFM_ETH_TXPAUSE] [W]"}),
 		link(Knob{ID: "nic.pause.autoneg", Summary: "both ends agree on flow control", Type: TypeBool, Native: only("linux",
@@ -62,6 +61,7 @@ func mediaKnobs() []Knob {
 		link(Knob{ID: "nic.eee", Summary: "the link sleeps between packets (IEEE 802.3az)", Type: TypeBool, Native: map[string]Native{
 			"linux":   {Mechanism: Ethtool, Name: "eee.enabled"},
 			"freebsd": {Name: "hw.{driver}.eee_setting", Note: "another name in every driver, and at boot only"},
+			"darwin":  {Mechanism: IfIoctl, Name: "media", Encoding: MediaEEE},
 			"windows": {Mechanism: WinTCP, Name: "*EEE"},
 		}, Defaults: defaults("ethernet", "by driver"), Source: "[L6.1 net/ethtool/eee.c] [B12 em] [W]"}),
 	}

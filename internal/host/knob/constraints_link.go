@@ -33,7 +33,7 @@ func linkConstraints() []Constraint {
 		atMost("C-12", linux, "nic.queues.tx", "nic.queues.tx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
 		atMost("C-12", linux, "nic.queues.combined", "nic.queues.combined_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
 		atMost("C-12", linux, "nic.gso_max_size", "nic.tso_max_size", "no larger segment than the driver can cut", "[L6.1 net/core/rtnetlink.c]"),
-		powerOfTwo("nic.ring.rx"), powerOfTwo("nic.ring.tx"), copperNegotiates(),
+		powerOfTwo("nic.ring.rx"), powerOfTwo("nic.ring.tx"), copperNegotiates(), queuesKeepSteering("nic.queues.rx"), queuesKeepSteering("nic.queues.combined"),
 		{
 			ID: "C-14", Systems: linux, Knobs: ids("nic.coalesce.adaptive_rx", "nic.coalesce.rx_usecs", "nic.coalesce.rx_frames"), Source: "[L6.1 net/ethtool/coalesce.c]",
 			Rule: "a fixed delay has no effect while the driver finds it itself",
@@ -57,6 +57,30 @@ func powerOfTwo(name string) Constraint {
 		Breaks: func(_, after Values) string {
 			if n, ok := after.Int(list[0]); ok && n&(n-1) != 0 {
 				return fmt.Sprintf("%s %d is no power of two", list[0], n)
+			}
+			return ""
+		},
+	}
+}
+
+// queuesKeepSteering: a receive queue that is taken away loses the processors
+// and flows that were set for it (Linux net/core/net-sysfs.c rx_queue_release),
+// and no undo of the queues brings them back.
+func queuesKeepSteering(name string) Constraint {
+	list := append(ids(name), "rps", "rfs.flows")
+	return Constraint{
+		ID: "Q-01", Systems: []string{"linux"}, Knobs: list, Source: "[L6.1 net/core/net-sysfs.c rx_queue_release]; found by the property test of undo",
+		Rule: "queues are not taken away while rps or rfs.flows is set for them: it could not be put back",
+		Breaks: func(before, after Values) string {
+			was, okWas := before.Int(list[0])
+			n, ok := after.Int(list[0])
+			if !ok || !okWas || n >= was {
+				return ""
+			}
+			for _, id := range list[1:] {
+				if v := before[id]; v != "" && v != "none" && v != "0" {
+					return fmt.Sprintf("%s is %s while %s falls from %d to %d", id, v, list[0], was, n)
+				}
 			}
 			return ""
 		},

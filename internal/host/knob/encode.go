@@ -44,6 +44,8 @@ const (
 	MediaDuplex  Encoding = "media-duplex"  //
 	MediaRxPause Encoding = "media-rxpause" //
 	MediaTxPause Encoding = "media-txpause" //
+	MediaFlow    Encoding = "media-flow"    // flow-control
+	MediaEEE     Encoding = "media-eee"     // energy-efficient-ethernet
 
 	DuplexAutoneg Encoding = "speedduplex-autoneg" // Windows *SpeedDuplex
 	DuplexSpeed   Encoding = "speedduplex-speed"   // Mbit/s
@@ -144,7 +146,7 @@ func encode(e Encoding, raw, canonical string) (string, error) {
 		return encodeParts(raw, canonical)
 	case ModeAutoneg, ModeSpeed, ModeDuplex, ModeAdvertise:
 		return encodeMode(e, raw, canonical)
-	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause:
+	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
 		return encodeMedia(e, raw, canonical)
 	case DuplexAutoneg, DuplexSpeed, DuplexDuplex:
 		return encodeSpeedDuplex(e, raw, canonical)
@@ -171,7 +173,7 @@ func decode(e Encoding, raw string) (string, error) {
 		return decodeParts(raw)
 	case ModeAutoneg, ModeSpeed, ModeDuplex, ModeAdvertise:
 		return decodeMode(e, raw)
-	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause:
+	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
 		return decodeMedia(e, raw)
 	case DuplexAutoneg, DuplexSpeed, DuplexDuplex:
 		return decodeSpeedDuplex(e, raw)

@@ -176,15 +176,20 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 	case MediaDuplex:
 		set("full-duplex", canonical == duplexFull)
 		set("half-duplex", canonical == duplexHalf)
-	case MediaRxPause:
-		set("rxpause", canonical == "1")
-	case MediaTxPause:
-		set("txpause", canonical == "1")
+	case MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
+		set(mediaOption(e), canonical == "1")
 	default:
 		return "", fmt.Errorf("encoding %q: not one of media", e)
 	}
 	slices.Sort(words[1:])
 	return strings.Join(words, ","), nil
+}
+
+// mediaOption is the option that an encoding switches, "" for none.
+func mediaOption(e Encoding) string {
+	return map[Encoding]string{
+		MediaRxPause: "rxpause", MediaTxPause: "txpause", MediaFlow: "flow-control", MediaEEE: "energy-efficient-ethernet",
+	}[e]
 }
 
 func decodeMedia(e Encoding, raw string) (string, error) {
@@ -208,10 +213,8 @@ func decodeMedia(e Encoding, raw string) (string, error) {
 		return "0", nil
 	case e == MediaSpeed:
 		return mediaSpeed(words[0])
-	case e == MediaRxPause:
-		return has("rxpause")
-	case e == MediaTxPause:
-		return has("txpause")
+	case mediaOption(e) != "":
+		return has(mediaOption(e))
 	}
 	for _, d := range []string{duplexFull, duplexHalf} {
 		if slices.Contains(words, d+"-duplex") {

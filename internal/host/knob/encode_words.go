@@ -211,7 +211,8 @@ func encodeGroup(raw, canonical string) (string, error) {
 	return formatPairs(all), nil
 }
 
-// decodeGroup is on when a member is on.
+// decodeGroup is on when a member that can be switched is on, or where none
+// can, any.
 func decodeGroup(raw string) (string, error) {
 	all, err := parsePairs(raw)
 	if err != nil {
@@ -219,6 +220,10 @@ func decodeGroup(raw string) (string, error) {
 	}
 	if len(all) == 0 {
 		return "", errors.New("this device has no such feature")
+	}
+	isFixed := func(p pair) bool { return strings.HasSuffix(p.value, fixed) }
+	if switches := slices.DeleteFunc(slices.Clone(all), isFixed); len(switches) > 0 {
+		all = switches
 	}
 	if slices.ContainsFunc(all, func(p pair) bool { return strings.TrimSuffix(p.value, fixed) == "on" }) {
 		return "1", nil

@@ -115,3 +115,60 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		}
 	})
 }
+
+// TestEveryPlaceOpens: what the catalogue names on this system its mechanism
+// knows.
+func TestEveryPlaceOpens(t *testing.T) {
+	h := knob.Host{Interface: "lo", Route: "default"}
+	for _, k := range knob.Catalogue() {
+		_, p, err := h.Place(k.ID)
+		if err != nil {
+			if _, here := k.Native["linux"]; here && k.Native["linux"].Mechanism != knob.NotYet {
+				t.Errorf("%s: %v", k.ID, err)
+			}
+			continue
+		}
+		if _, err := h.Open(p); err != nil {
+			t.Errorf("%s: %v", k.ID, err)
+		}
+	}
+}
+
+// TestReadsThisMachine reads every knob of a running kernel: what is there
+// decodes, and what is not says why.
+func TestReadsThisMachine(t *testing.T) {
+	h := knob.Host{Interface: "lo", Route: "default"}
+	var ids []model.KnobID
+	for _, k := range knob.Catalogue() {
+		ids = append(ids, k.ID)
+	}
+	known := 0
+	for id, v := range h.Read(t.Context(), ids...) {
+		if text, ok := v.Get(); ok {
+			known++
+			if k, _ := knob.ByID(id); text == "" || k.Format(text) == "" {
+				t.Errorf("%s reads as nothing", id)
+			}
+		} else if v.Reason() == "" {
+			t.Errorf("%s is unknown without a reason", id)
+		}
+	}
+	if known < 40 {
+		t.Errorf("only %d of %d knobs are known here", known, len(ids))
+	}
+	t.Logf("%d of %d knobs are known here", known, len(ids))
+}
+
+// TestFactsAndBootSettingsAreRefused before anything is written.
+func TestFactsAndBootSettingsAreRefused(t *testing.T) {
+	h := knob.Host{Interface: "lo"}
+	for _, id := range []model.KnobID{"link.mtu_max", "link.up", "nic.ring.rx_max"} {
+		_, p, err := h.Place(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Check(t.Context(), id, p, "1"); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Check of %s = %v", id, err)
+		}
+	}
+}

@@ -172,13 +172,3 @@ func (k Knob) EffectOn(system string) Effect {
 	}
 	return k.Effect
 }
-
-// ByID returns the catalogue's entry for id.
-func ByID(id model.KnobID) (Knob, bool) {
-	for _, k := range Catalogue() {
-		if k.ID == id {
-			return k, true
-		}
-	}
-	return Knob{}, false
-}

@@ -1,121 +1,74 @@
-// Package sysctl reads and writes kernel settings that Linux shows as files
-// below /proc/sys.
+// Package sysctl reads and writes kernel settings: the files that Linux shows
+// below /proc/sys, and the typed tree of FreeBSD and macOS.
 package sysctl
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 )
-
-// defaultRoot is where Linux shows its settings, proc_sys(5). What is below
-// net belongs to the network namespace of the thread that opens the file.
-const defaultRoot = "/proc/sys"
-
-// maxText is far above any setting of ours and bounds what is read: the kernel
-// itself shows at most a page for most files.
-const maxText = 64 << 10
 
 // Key is one setting. It is safe for concurrent use.
 type Key struct {
-	name string
-	path string
+	name  string
+	store store
 }
 
-// Open returns the setting name below root, where "" is /proc/sys. The name is
-// in the notation of sysctl(8): dots between the parts, and a slash for a dot
+// store is where a setting is.
+type store interface {
+	read() (string, error)
+	check(raw string) error
+	write(raw string) error
+}
+
+// Open returns the setting name. Where root is not "" it is the directory of a
+// tree of files as Linux has it; else the system is asked. The name is in the
+// notation of sysctl(8): dots between the parts, and on Linux a slash for a dot
 // inside a part ("net.ipv4.conf.eth0/1.mtu"). A name that would leave the root
-// is an error. The file is not touched.
+// is an error. The setting is not touched.
 func Open(root, name string) (*Key, error) {
-	if root == "" {
-		root = defaultRoot
+	if root != "" {
+		s, err := openFile(root, name)
+		return &Key{name, s}, err
 	}
-	swap := strings.NewReplacer(".", "/", "/", ".")
-	path := swap.Replace(name)
-	if !fs.ValidPath(path) || path == "." {
-		return nil, fmt.Errorf("sysctl %q: not a name", name)
+	s, err := openSystem(name)
+	if err != nil {
+		return nil, err
 	}
-	return &Key{name: name, path: filepath.Join(root, filepath.FromSlash(path))}, nil
+	return &Key{name, s}, nil
 }
 
 // Read returns the text of the setting without its final newline. It wraps
 // errors.ErrUnsupported and fs.ErrNotExist where the kernel or this network
 // namespace has no such setting, and fs.ErrPermission.
 func (k *Key) Read(ctx context.Context) (string, error) {
-	f, err := k.open(ctx, os.O_RDONLY)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	defer f.Close() // nothing was written
-	b, err := io.ReadAll(io.LimitReader(f, maxText))
-	if err != nil {
-		return "", k.classify(err)
-	}
-	return strings.TrimSuffix(string(b), "\n"), nil
+	return k.store.read()
 }
 
-// Check reports whether the setting may be opened for writing and raw is one
-// line. Whether the kernel likes the value shows only when it is written.
+// Check reports whether raw could be written, as far as that shows without
+// writing: its form, and that the setting may be written at all. Whether the
+// kernel likes the value shows only when it is written.
 func (k *Key) Check(ctx context.Context, raw string) error {
-	if strings.TrimSpace(raw) == "" || strings.ContainsAny(raw, "\n\x00") {
-		return fmt.Errorf("value %q: want one line of text", raw)
-	}
-	f, err := k.open(ctx, os.O_WRONLY)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return f.Close()
+	return k.store.check(raw)
 }
 
-// Write sets the setting in one write, as the kernel requires: it looks only at
-// the first (Linux Documentation/admin-guide/sysctl/kernel.rst,
-// sysctl_writes_strict). A word that the kernel does not know wraps
+// Write sets the setting. A word that the kernel does not know wraps
 // errors.ErrUnsupported.
 func (k *Key) Write(ctx context.Context, raw string) error {
-	f, err := k.open(ctx, os.O_WRONLY|os.O_TRUNC)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err = f.WriteString(raw)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // of a congestion control or queueing discipline, not of the file
-		return fmt.Errorf("the kernel has no %q: %w", raw, errors.ErrUnsupported)
-	case err != nil:
-		return k.classify(err)
-	}
-	return nil
+	return k.store.write(raw)
 }
 
-func (k *Key) open(ctx context.Context, flag int) (*os.File, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(k.path, flag, 0)
-	if err != nil {
-		return nil, k.classify(err)
-	}
-	return f, nil
-}
-
-// classify keeps the sentinels and the text of an error of the system, and
-// leaves its number behind.
-func (k *Key) classify(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("this kernel or network namespace has no %s: %w (%w)", k.name, errors.ErrUnsupported, fs.ErrNotExist)
-	case errors.Is(err, fs.ErrPermission):
-		return fs.ErrPermission
-	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		err = p.Err
-	}
-	return errors.New(err.Error())
+// missing is the error of a setting that is not there.
+func missing(name string) error {
+	return fmt.Errorf("this kernel or network namespace has no %s: %w (%w)", name, errors.ErrUnsupported, fs.ErrNotExist)
 }

@@ -1,0 +1,47 @@
+//go:build freebsd || darwin
+
+package ifioctl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket asks the running kernel.
+type socket struct{}
+
+func (socket) do(request uint, b []byte) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return classify(err)
+	}
+	defer unix.Close(fd)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(unsafe.Pointer(&b[0])))
+	runtime.KeepAlive(b)
+	if errno != 0 {
+		return classify(errno)
+	}
+	return nil
+}
+
+// classify keeps the sentinels and the text of an error of the system, and
+// leaves its number behind. A medium that the driver has not is ENXIO on
+// FreeBSD, which says the same of an interface that is not there.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fs.ErrPermission
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOTTY):
+		return fmt.Errorf("the driver has no such setting: %w", errors.ErrUnsupported)
+	case errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("the driver refuses: %s", err.Error())
+	case errors.Is(err, unix.ENXIO):
+		return fmt.Errorf("%s: %w", err.Error(), fs.ErrNotExist)
+	}
+	return errors.New(err.Error())
+}

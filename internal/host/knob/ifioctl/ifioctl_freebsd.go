@@ -1,0 +1,3 @@
+package ifioctl
+
+func system() (abi, kernel, error) { return freebsd(), socket{}, nil }

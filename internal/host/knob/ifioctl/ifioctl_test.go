@@ -1,0 +1,173 @@
+package ifioctl_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/ifioctl"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// interfaces are an em(4) card at gigabit and one that has no media; the
+// capabilities are those of each system's own numbering.
+func interfaces(system string) map[string]*ifioctl.Interface {
+	can, now := uint32(0x13f1b), uint32(0x1b1b)
+	if system == "darwin" {
+		can, now = 0xff, 0x9f
+	}
+	return map[string]*ifioctl.Interface{
+		"em0":  {MTU: 1500, MinMTU: 72, MaxMTU: 16114, Can: can, Now: now, Media: 0x20, Active: 0x100030, Status: 3, Flags: 0x8843},
+		"tap0": {MTU: 1500, MinMTU: 72, MaxMTU: 65535, NoMedia: true, Flags: 0x43},
+	}
+}
+
+func TestConformance(t *testing.T) {
+	for _, system := range []string{"freebsd", "darwin"} {
+		all := interfaces(system)
+		open := func(device, name string) *ifioctl.Setting {
+			s, err := ifioctl.OpenMemory(system, all, device, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		for name, c := range map[string]knobtest.Case{
+			"mtu":     {Other: "9000", Bad: []string{"", "x", "71", "16115", "70000"}},
+			"media":   {Other: "100baseTX,half-duplex", Bad: []string{"", "1000baseX", "full-duplex", "100baseTX,100baseTX", "0xe0"}},
+			"cap.tso": {Other: "tso4=off tso6=off", Bad: []string{"", "tso4", "lro=on", "tso4=maybe"}},
+			"cap.lro": {Other: "lro=on", Bad: []string{"lro=off lro"}},
+		} {
+			if name == "cap.lro" && system == "darwin" {
+				c.Other = "lro=off"
+			}
+			if name == "cap.tso" && system == "darwin" {
+				c.Other = "tso4=on tso6=on"
+				all["em0"].Now = 0x1f&^0x60 | 0x80
+			}
+			t.Run(system+" "+name, func(t *testing.T) {
+				c.Backend, c.Absent = open("em0", name), open("em9", name)
+				knobtest.Run(t, c)
+			})
+		}
+	}
+	t.Run("freebsd wol", func(t *testing.T) {
+		all := interfaces("freebsd")
+		s, err := ifioctl.OpenMemory("freebsd", all, "em0", "wol")
+		if err != nil {
+			t.Fatal(err)
+		}
+		absent, _ := ifioctl.OpenMemory("freebsd", all, "em9", "wol")
+		knobtest.Run(t, knobtest.Case{Backend: s, Other: "magic", Bad: []string{"", "arp", "none,magic"}, Absent: absent})
+	})
+}
+
+func read(t *testing.T, system, device, name string) string {
+	t.Helper()
+	s, err := ifioctl.OpenMemory(system, interfaces(system), device, name)
+	if err != nil {
+		return err.Error()
+	}
+	text, err := s.Read(t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func TestReads(t *testing.T) {
+	for _, c := range []struct{ system, device, name, want string }{
+		{"freebsd", "em0", "media", "autoselect"}, {"freebsd", "em0", "active", "1000baseT,full-duplex"}, {"freebsd", "em0", "up", "1"},
+		{"freebsd", "tap0", "up", "1"}, {"darwin", "em0", "mtu_max", "16114"}, {"darwin", "em0", "mtu_min", "72"},
+		{"freebsd", "em0", "cap.tso", "tso4=on tso6=on"}, {"freebsd", "em0", "cap.rxcsum", "rxcsum=on rxcsum6=off(fixed)"},
+		{"freebsd", "em0", "cap.polling", "polling=off(fixed)"}, {"freebsd", "em0", "wol", "ucast,mcast"},
+	} {
+		if c.name == "cap.polling" {
+			c.want = "polling=off(fixed)"
+		}
+		if got := read(t, c.system, c.device, c.name); got != c.want {
+			t.Errorf("%s %s of %s = %q, want %q", c.system, c.name, c.device, got, c.want)
+		}
+	}
+	for _, c := range []struct{ system, name string }{{"freebsd", "mtu_max"}, {"darwin", "wol"}, {"darwin", "cap.polling"}, {"freebsd", "cap.colour"}, {"freebsd", "colour"}} {
+		if _, err := ifioctl.OpenMemory(c.system, nil, "em0", c.name); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s on %s = %v", c.name, c.system, err)
+		}
+	}
+}
+
+// TestMediaWords: words put together from FreeBSD's if_media.h, and the texts
+// that ifconfig prints for them.
+func TestMediaWords(t *testing.T) {
+	for word, want := range map[uint32]string{
+		0x00000020: "autoselect", 0x00100030: "1000baseT,full-duplex", 0x00200026: "100baseTX,half-duplex",
+		0x00100630: "1000baseT,full-duplex,rxpause,txpause", 0x0010003a: "10Gbase-T,full-duplex",
+		0x00100825: "0x805,full-duplex", // IFM_X(37), see below
+		0x10100030: "1000baseT,full-duplex,0x10000000",
+	} {
+		if word == 0x00100825 {
+			want = "2500Base-T,full-duplex"
+		}
+		got, err := ifioctl.MediaText("freebsd", word)
+		if got != want || err != nil {
+			t.Errorf("%#x = %q, %v, want %q", word, got, err, want)
+		}
+		if back, err := ifioctl.MediaWord("freebsd", got); back != word || err != nil {
+			t.Errorf("%q = %#x, %v, want %#x", got, back, err, word)
+		}
+	}
+	if _, err := ifioctl.MediaText("freebsd", 0x80); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a wireless medium = %v", err)
+	}
+}
+
+// TestEveryWordComesBack: a word that a driver shows is written back the same,
+// whatever it means.
+func TestEveryWordComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		system := rapid.SampledFrom([]string{"freebsd", "darwin"}).Draw(t, "system")
+		word := rapid.Uint32().Draw(t, "word")&^0xe0 | 0x20
+		text, err := ifioctl.MediaText(system, word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := ifioctl.MediaWord(system, text); back != word || err != nil {
+			t.Fatalf("%#x is %q is %#x, %v", word, text, back, err)
+		}
+	})
+}
+
+// TestCatalogueUsesWhatIsThere: every setting that the catalogue wants of this
+// mechanism can be opened on that system.
+func TestCatalogueUsesWhatIsThere(t *testing.T) {
+	for _, k := range knob.Catalogue() {
+		for system, n := range k.Native {
+			if n.Mechanism != knob.IfIoctl {
+				continue
+			}
+			if _, err := ifioctl.OpenMemory(system, nil, "em0", n.Name); err != nil {
+				t.Errorf("%s: %v", k.ID, err)
+			}
+		}
+	}
+}
+
+func FuzzMediaWord(f *testing.F) {
+	f.Add("1000baseT,full-duplex")
+	f.Add("0x805,0x10000000")
+	f.Fuzz(func(t *testing.T, text string) {
+		word, err := ifioctl.MediaWord("freebsd", text)
+		if err != nil {
+			return
+		}
+		again, err := ifioctl.MediaText("freebsd", word)
+		if err != nil {
+			t.Fatalf("%q is %#x: %v", text, word, err)
+		}
+		if back, err := ifioctl.MediaWord("freebsd", again); back != word || err != nil {
+			t.Errorf("%q is %#x is %q is %#x, %v", text, word, again, back, err)
+		}
+	})
+}

@@ -1,0 +1,69 @@
+package sysctl
+
+import (
+	"bytes"
+	"errors"
+)
+
+// Node is a setting of a tree in memory.
+type Node struct {
+	Kind   uint32
+	Format string
+	Value  []byte
+	Refuse func([]byte) bool // values that the kernel answers with EINVAL
+}
+
+// OpenMemory returns a setting of a typed tree in memory.
+func OpenMemory(nodes map[string]*Node, name string) *Key {
+	return &Key{name, &node{name: name, kernel: memory(nodes)}}
+}
+
+// memory answers as the kernel does; the numbers of a name are its letters.
+type memory map[string]*Node
+
+func (m memory) lookup(name string) ([]int32, error) {
+	if m[name] == nil {
+		return nil, missing(name)
+	}
+	var oid []int32
+	for _, c := range name {
+		oid = append(oid, c)
+	}
+	return oid, nil
+}
+
+func (m memory) at(oid []int32) *Node { return m[string([]rune(oid))] }
+
+func (m memory) describe(oid []int32) (uint32, string, error) {
+	n := m.at(oid)
+	return n.Kind, n.Format, nil
+}
+
+func (m memory) get(oid []int32) ([]byte, error) { return bytes.Clone(m.at(oid).Value), nil }
+
+func (m memory) set(oid []int32, value []byte) error {
+	n := m.at(oid)
+	if n.Refuse != nil && n.Refuse(value) {
+		return errors.New("invalid argument")
+	}
+	n.Value = bytes.Clone(value)
+	return nil
+}
+
+// Decode and Encode are the forms of values, for tests.
+func Decode(kind uint32, format string, b []byte) (string, error) {
+	f, err := formOf(kind, format)
+	if err != nil {
+		return "", err
+	}
+	return decodeValue(f, b)
+}
+
+// Encode is the other way of Decode.
+func Encode(kind uint32, format, text string, width int) ([]byte, error) {
+	f, err := formOf(kind, format)
+	if err != nil {
+		return nil, err
+	}
+	return encodeValue(f, text, width)
+}

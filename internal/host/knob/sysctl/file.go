@@ -1,0 +1,100 @@
+package sysctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxText is far above any setting of ours and bounds what is read: the kernel
+// itself shows at most a page for most files.
+const maxText = 64 << 10
+
+// file is a setting that Linux shows as a file.
+type file struct {
+	name string
+	path string
+}
+
+func openFile(root, name string) (*file, error) {
+	swap := strings.NewReplacer(".", "/", "/", ".")
+	path := swap.Replace(name)
+	if !fs.ValidPath(path) || path == "." {
+		return nil, fmt.Errorf("sysctl %q: not a name", name)
+	}
+	return &file{name: name, path: filepath.Join(root, filepath.FromSlash(path))}, nil
+}
+
+func (k *file) read() (string, error) {
+	f, err := k.open(os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // nothing was written
+	b, err := io.ReadAll(io.LimitReader(f, maxText))
+	if err != nil {
+		return "", k.classify(err)
+	}
+	return strings.TrimSuffix(string(b), "\n"), nil
+}
+
+// check opens the file for writing, and asks for one line.
+func (k *file) check(raw string) error {
+	if strings.TrimSpace(raw) == "" || strings.ContainsAny(raw, "\n\x00") {
+		return fmt.Errorf("value %q: want one line of text", raw)
+	}
+	f, err := k.open(os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// write sets the setting in one write, as the kernel requires: it looks only at
+// the first (Linux Documentation/admin-guide/sysctl/kernel.rst,
+// sysctl_writes_strict). A word that the kernel does not know wraps
+// errors.ErrUnsupported.
+func (k *file) write(raw string) error {
+	f, err := k.open(os.O_WRONLY | os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(raw)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // of a congestion control or queueing discipline, not of the file
+		return fmt.Errorf("the kernel has no %q: %w", raw, errors.ErrUnsupported)
+	case err != nil:
+		return k.classify(err)
+	}
+	return nil
+}
+
+func (k *file) open(flag int) (*os.File, error) {
+	f, err := os.OpenFile(k.path, flag, 0)
+	if err != nil {
+		return nil, k.classify(err)
+	}
+	return f, nil
+}
+
+// classify keeps the sentinels and the text of an error of the system, and
+// leaves its number behind.
+func (k *file) classify(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing(k.name)
+	case errors.Is(err, fs.ErrPermission):
+		return fs.ErrPermission
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return errors.New(err.Error())
+}

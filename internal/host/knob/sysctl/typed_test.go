@@ -1,0 +1,114 @@
+package sysctl_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/sysctl"
+)
+
+const writable = 0x40000000
+
+func number(width int, n uint64) []byte {
+	b := binary.NativeEndian.AppendUint64(nil, n)
+	if width == 4 {
+		b = binary.NativeEndian.AppendUint32(nil, uint32(n))
+	}
+	return b
+}
+
+// nodes is a tree with the kinds that the catalogue needs: FreeBSD's are from
+// the SYSCTL_ declarations of its source, those of macOS from xnu's.
+func nodes() map[string]*sysctl.Node {
+	return map[string]*sysctl.Node{
+		"kern.ipc.maxsockbuf":        {Kind: writable | 8, Format: "LU", Value: number(8, 2097152)},   // SYSCTL_ULONG
+		"net.inet.tcp.recvspace":     {Kind: writable | 2, Format: "I", Value: number(4, 65536)},      // SYSCTL_INT
+		"net.inet.tcp.sendbuf_max":   {Kind: writable | 2, Format: "I", Value: number(4, 2097152)},    //
+		"net.inet.tcp.cc.algorithm":  {Kind: writable | 3, Format: "A", Value: []byte("newreno\x00")}, // SYSCTL_PROC, string
+		"net.inet.tcp.autorcvbufmax": {Kind: writable | 2, Format: "IU", Value: number(4, 4194304)},   // macOS: unsigned by format
+		"kern.ipc.nmbclusters":       {Kind: writable | 2, Format: "I", Value: number(4, 100000), Refuse: shrinks(100000)},
+		"net.isr.maxthreads":         {Kind: 2, Format: "I", Value: number(4, 1)}, // CTLFLAG_RDTUN
+		"kern.msgbuf":                {Kind: 5, Format: "S,x", Value: make([]byte, 99)},
+	}
+}
+
+// shrinks is the rule of a pool that may only grow.
+func shrinks(least uint32) func([]byte) bool {
+	return func(b []byte) bool { return binary.NativeEndian.Uint32(b) < least }
+}
+
+func TestConformanceOnTypedTree(t *testing.T) {
+	all := nodes()
+	absent := sysctl.OpenMemory(all, "net.inet.tcp.nothing")
+	for name, c := range map[string]knobtest.Case{
+		"kern.ipc.maxsockbuf":        {Other: "16777216", Bad: []string{"", "x", "-1", "18446744073709551616"}},
+		"net.inet.tcp.recvspace":     {Other: "131072", Bad: []string{"", "2147483648", "1 2", "0x10"}},
+		"net.inet.tcp.cc.algorithm":  {Other: "cubic", Bad: []string{"", "a\nb"}},
+		"net.inet.tcp.autorcvbufmax": {Other: "4294967295", Bad: []string{"-1", "4294967296"}},
+		"kern.ipc.nmbclusters":       {Other: "200000", Bad: []string{"99999"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Backend, c.Absent = sysctl.OpenMemory(all, name), absent
+			knobtest.Run(t, c)
+		})
+	}
+	if err := sysctl.OpenMemory(all, "net.isr.maxthreads").Check(t.Context(), "4"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Check of a boot-time setting = %v", err)
+	}
+	if got, err := sysctl.OpenMemory(all, "net.isr.maxthreads").Read(t.Context()); got != "1" || err != nil {
+		t.Errorf("Read of a boot-time setting = %q, %v", got, err)
+	}
+	if _, err := sysctl.OpenMemory(all, "kern.msgbuf").Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Read of an opaque setting = %v", err)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct {
+		kind   uint32
+		format string
+		raw    []byte
+		want   string
+	}{
+		{2, "I", []byte{0xff, 0xff, 0xff, 0xff}, "-1"}, {2, "IU", []byte{0xff, 0xff, 0xff, 0xff}, "4294967295"}, {6, "IU", number(4, 7), "7"},
+		{8, "LU", number(8, 1<<63), "9223372036854775808"}, {7, "L", number(8, 1<<64-2), "-2"}, {4, "Q", number(8, 5), "5"}, {4, "QU", number(8, 1<<64-1), "18446744073709551615"},
+		{0xa, "CU", []byte{200}, "200"}, {0xc, "C", []byte{200}, "-56"}, {0xd, "S", []byte{0xfe, 0xff}, "-2"}, {3, "A", []byte("cubic\x00rest"), "cubic"},
+	} {
+		if got, err := sysctl.Decode(c.kind, c.format, c.raw); got != c.want || err != nil {
+			t.Errorf("kind %d %s %x = %q, %v, want %q", c.kind, c.format, c.raw, got, err, c.want)
+		}
+	}
+	for _, width := range []int{0, 3, 12} {
+		if _, err := sysctl.Decode(2, "I", make([]byte, width)); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a number of %d bytes = %v", width, err)
+		}
+	}
+}
+
+// TestNumbersRoundTrip: every number of every width is its own text.
+func TestNumbersRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "width")
+		kind := rapid.SampledFrom([]uint32{2, 6, 7, 8, 9, 0xe, 0xf}).Draw(t, "kind")
+		raw := rapid.SliceOfN(rapid.Byte(), width, width).Draw(t, "raw")
+		text, err := sysctl.Decode(kind, "", raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := sysctl.Encode(kind, "", text, width); !bytes.Equal(back, raw) || err != nil {
+			t.Fatalf("%x is %s is %x, %v", raw, text, back, err)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(uint32(2), "I", []byte{1, 2, 3, 4})
+	f.Fuzz(func(_ *testing.T, kind uint32, format string, b []byte) {
+		_, _ = sysctl.Decode(kind, format, b)
+	})
+}

@@ -1,0 +1,299 @@
+package knob_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/watchdog"
+)
+
+// TestMain lets this program be the watchdog of its own tests.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "watchdog" {
+		cfg, err := watchdog.ParseArgs(os.Args[2:])
+		if err == nil {
+			err = watchdog.Serve(context.Background(), os.Stdin, os.Stdout, cfg)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// world is a network namespace with one interface, its watchdog, and what is
+// known of every place.
+type world struct {
+	host   knob.Host
+	client *watchdog.Client
+	knobs  map[model.KnobID][]string // canonical values to choose from
+	held   map[knob.Place]*holding
+}
+
+// holding is a place that our side has set.
+type holding struct{ base, ours string }
+
+// TestUndoIsIdentity: whatever we set, and whatever somebody else sets
+// meanwhile, in any order and number, undo leaves the running kernel as it was,
+// except for what somebody else wrote after us.
+func TestUndoIsIdentity(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	if err := flag.Set("rapid.checks", storyChecks); err != nil { // each is a walk through the watchdog's journal
+		t.Fatal(err)
+	}
+	mountSysfs(t)
+	for name, make := range map[string]func(*testing.T) map[model.KnobID][]string{
+		"veth": vethWorld, "rps": steeringWorld, "tap": tapWorld, "br": bridgeWorld,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{host: knob.Host{Interface: "k" + name, Route: "10.7.0.0/24"}, knobs: make(t)}
+			client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: w.host, Command: []string{os.Args[0], "watchdog"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.client = client
+			w.onlyUsable(t)
+			changes := 0
+			rapid.Check(t, func(rt *rapid.T) { changes += w.story(t.Context(), rt) })
+			if err := client.Close(); err != nil {
+				t.Error(err)
+			}
+			if changes < 10 {
+				t.Errorf("only %d changes were made: nothing was tested", changes)
+			}
+			t.Logf("%d knobs, %d changes", len(w.knobs), changes)
+		})
+	}
+}
+
+// mountSysfs shows the files of this namespace at the usual place.
+func mountSysfs(t *testing.T) {
+	t.Helper()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Logf("no files of queues: %v", err)
+	} else if err := unix.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		t.Logf("no files of queues: %v", err)
+	}
+}
+
+// addLink makes an interface that is up and has an address, and so a route.
+func addLink(t *testing.T, l netlink.Link) {
+	t.Helper()
+	if err := netlink.LinkAdd(l); err != nil {
+		t.Skipf("no %s here: %v", l.Type(), err)
+	}
+	address, err := netlink.ParseAddr("10.7.0.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.AddrAdd(l, address); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(l); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = netlink.LinkDel(l) })
+}
+
+func vethWorld(t *testing.T) map[model.KnobID][]string {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = "kveth", 2, 2
+	addLink(t, &netlink.Veth{LinkAttrs: attrs, PeerName: "kpeer"})
+	return map[model.KnobID][]string{
+		"link.mtu": {"1280", "1500", "9000"}, "txqueuelen": {"0", "10", "1000"}, "qdisc": {"pfifo", "bfifo", "pfifo_fast", "noqueue"},
+		"nic.gso_max_size": {"16384", "65536"}, "nic.gro_max_size": {"16384", "65536"}, "nic.queues.tx": {"1", "2"}, "nic.queues.rx": {"1", "2"},
+		"nic.offload.tso": {"0", "1"}, "nic.offload.gro": {"0", "1"}, "nic.offload.gso": {"0", "1"}, "nic.offload.vlan_tx": {"0", "1"},
+		"route.initcwnd": {"0", "10", "40"}, "route.mtu": {"0", "1300"}, "route.window": {"0", "65535"},
+	}
+}
+
+// steeringWorld keeps the number of queues: a queue that is taken away loses
+// what was set for it.
+func steeringWorld(t *testing.T) map[model.KnobID][]string {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.NumTxQueues, attrs.NumRxQueues = "krps", 2, 2
+	addLink(t, &netlink.Veth{LinkAttrs: attrs, PeerName: "kpeer"})
+	return map[model.KnobID][]string{
+		"rps": {"0", "none", "0-1", "0;1"}, "rfs.flows": {"0", "256"}, "rx.gro_flush_timeout": {"0", "20000"}, "rx.napi_defer_hard_irqs": {"0", "3"},
+		"xps": {"0", "none", "0;1"}, "txqueuelen": {"10", "1000"}, "link.mtu": {"1400", "1500"}, "route.advmss": {"0", "1000"}, "route.rto_min": {"0", "40"},
+	}
+}
+
+func bridgeWorld(t *testing.T) map[model.KnobID][]string {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "kbr"
+	addLink(t, &netlink.Bridge{LinkAttrs: attrs})
+	return map[model.KnobID][]string{
+		"link.mtu": {"1280", "1500", "9000"}, "txqueuelen": {"10", "1000"}, "qdisc": {"pfifo", "bfifo"}, "nic.gso_max_size": {"16384", "65536"},
+		"nic.offload.tso": {"0", "1"}, "nic.offload.gro": {"0", "1"}, "nic.offload.gso": {"0", "1"}, "nic.offload.vlan_tx": {"0", "1"}, "route.initcwnd": {"0", "10"},
+	}
+}
+
+func tapWorld(t *testing.T) map[model.KnobID][]string {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "ktap"
+	addLink(t, &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TAP})
+	return map[model.KnobID][]string{
+		"link.mtu": {"1280", "1500", "9000"}, "qdisc": {"pfifo", "bfifo", "pfifo_fast"}, "nic.coalesce.rx_frames": {"0", "8", "64"},
+		"nic.media.speed": {"10", "100"}, "nic.media.duplex": {"half", "full"}, "nic.offload.gso": {"0", "1"},
+		"tcp.recv_buffer_max": {"65536", "8388608"}, "tcp.recv_buffer_initial": {"16384", "65536"}, "tcp.recv_buffer_min": {"2048", "4096"},
+		"tcp.send_buffer_max": {"65536", "8388608"}, "tcp.sack": {"0", "1"}, "tcp.metrics_cache": {"0", "1"}, "tcp.timestamps": {"0", "1", "2"},
+		"tcp.congestion_control": {"reno", "cubic", "bbr"}, "tcp.ecn": {"0", "1", "2"}, "tcp.pmtud": {"0", "1"}, "tcp.notsent_lowat": {"16384", "4294967295"},
+	}
+}
+
+// onlyUsable leaves out what this kernel has not, and values that it refuses.
+func (w *world) onlyUsable(t *testing.T) {
+	t.Helper()
+	for id, values := range w.knobs {
+		usable := slices.DeleteFunc(slices.Clone(values), func(v string) bool {
+			_, err := w.client.Apply(t.Context(), []model.Assignment{{Knob: id, Value: v}}, time.Minute)
+			if err != nil {
+				t.Logf("not tried: %s=%s: %v", id, v, err)
+				return true
+			}
+			_, err = w.client.Undo(t.Context())
+			return err != nil
+		})
+		w.knobs[id] = usable
+		if len(usable) == 0 {
+			delete(w.knobs, id)
+		}
+	}
+	if len(w.knobs) < 8 {
+		t.Fatalf("only %d knobs can be tried here", len(w.knobs))
+	}
+}
+
+func (w *world) ids() []model.KnobID {
+	var ids []model.KnobID
+	for id := range w.knobs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// raws reads every place.
+func (w *world) raws(ctx context.Context, t *rapid.T) map[knob.Place]string {
+	all := make(map[knob.Place]string)
+	for _, id := range w.ids() {
+		_, p, err := w.host.Place(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := w.host.ReadRaw(ctx, id, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[p] = raw
+	}
+	return all
+}
+
+// story is one random sequence of changes with an undo at its end. It returns
+// how many were made.
+func (w *world) story(ctx context.Context, t *rapid.T) int {
+	w.held = make(map[knob.Place]*holding)
+	made := 0
+	for range rapid.IntRange(1, 5).Draw(t, "steps") {
+		if rapid.IntRange(0, 3).Draw(t, "who") == 0 {
+			w.somebodyElse(ctx, t)
+			continue
+		}
+		made += w.we(ctx, t)
+	}
+	before := w.raws(ctx, t)
+	changes, err := w.client.Undo(ctx)
+	if err != nil {
+		t.Fatalf("undo: %v\n%v", err, changes)
+	}
+	w.expectUndone(ctx, t, before)
+	return made
+}
+
+// we set one knob or several in one go.
+func (w *world) we(ctx context.Context, t *rapid.T) int {
+	var as []model.Assignment
+	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(w.ids()), 1, 3, rapid.ID[model.KnobID]).Draw(t, "knobs") {
+		as = append(as, model.Assignment{Knob: id, Value: rapid.SampledFrom(w.knobs[id]).Draw(t, "value")})
+	}
+	before := w.raws(ctx, t)
+	if _, err := w.client.Apply(ctx, as, time.Minute); err != nil {
+		t.Logf("%v: %v", as, err) // refused as a whole: everything is undone
+		w.expectUndone(ctx, t, before)
+		return 0
+	}
+	after := w.raws(ctx, t)
+	for _, a := range as {
+		k, p, _ := w.host.Place(a.Knob)
+		if w.held[p] == nil {
+			w.held[p] = &holding{base: before[p]}
+		}
+		w.held[p].ours = after[p]
+		if got, err := k.Decode(after[p]); err != nil || !sameValue(a.Value, got) {
+			t.Fatalf("%s was set to %s and is %s, %v (%s)", a.Knob, a.Value, got, err, after[p])
+		}
+	}
+	return len(as)
+}
+
+// sameValue compares a canonical value with what the place holds: a list with
+// one value per queue is as good as its first.
+func sameValue(want, got string) bool {
+	return got == want || strings.HasPrefix(want, got+";") || strings.HasPrefix(got, want+";")
+}
+
+// somebodyElse writes one place behind our back.
+func (w *world) somebodyElse(ctx context.Context, t *rapid.T) {
+	id := rapid.SampledFrom(w.ids()).Draw(t, "foreign")
+	k, p, _ := w.host.Place(id)
+	raw, err := w.host.ReadRaw(ctx, id, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := rapid.SampledFrom(w.knobs[id]).Draw(t, "foreign value")
+	text, err := k.Encode(raw, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.host.CheckChanges(ctx, []model.Assignment{{Knob: id, Value: value}}) != nil {
+		return
+	}
+	if err := w.host.WriteRaw(ctx, id, p, text); err != nil {
+		t.Fatalf("somebody else sets %s: %v", id, err)
+	}
+}
+
+// expectUndone compares every place with what undo has to leave, where before
+// is what was there when it began.
+func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[knob.Place]string) {
+	after := w.raws(ctx, t)
+	for p, was := range before {
+		want := was // not ours, or somebody else's by now
+		if h := w.held[p]; h != nil && knob.SameText(was) == knob.SameText(h.ours) {
+			want = h.base
+		}
+		if knob.SameText(after[p]) != knob.SameText(want) {
+			t.Fatalf("%s: was %q before undo (%+v), is %q, want %q", p, was, w.held[p], after[p], want)
+		}
+	}
+	w.held = make(map[knob.Place]*holding)
+}

@@ -1,0 +1,108 @@
+package winreg_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/winreg"
+)
+
+const tcpip = `SYSTEM\CurrentControlSet\Services\Tcpip\Parameters`
+
+func memory() winreg.Memory {
+	return winreg.Memory{tcpip: {"EnablePMTUDiscovery": "dword:1", "Hostname": "sz:desk", "DataBasePath": `expand:%SystemRoot%\System32\drivers\etc`}}
+}
+
+func open(t *testing.T, m winreg.Memory, path string) *winreg.Value {
+	t.Helper()
+	v, err := m.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestConformance(t *testing.T) {
+	m := memory()
+	bad := []string{"", "1", "dword:x", "dword:-1", "dword:4294967296", "binary:00", "sz"}
+	for name, c := range map[string]knobtest.Case{
+		"EnablePMTUDiscovery": {Other: "dword:0", Bad: append(bad, "sz:1", "qword:1")},
+		"EnablePMTUBHDetect":  {Other: "dword:1", Bad: bad}, // not there before
+		"Hostname":            {Other: "sz:other", Bad: append(bad, "dword:1")},
+		"DataBasePath":        {Other: `expand:C:\etc`, Bad: append(bad, "sz:x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Backend, c.Absent = open(t, m, `HKLM\`+tcpip+`\`+name), open(t, m, `HKLM\SYSTEM\Nothing\`+name)
+			knobtest.Run(t, c)
+		})
+	}
+	t.Run("removed", func(t *testing.T) {
+		knobtest.Run(t, knobtest.Case{
+			Backend: open(t, m, `HKLM\`+tcpip+`\Hostname`), Other: winreg.Absent, Bad: bad, Absent: open(t, m, `HKLM\SYSTEM\Nothing\Hostname`),
+		})
+	})
+}
+
+// TestAbsentComesBack: a value that was not there is not there after undo, and
+// one that was has its type.
+func TestAbsentComesBack(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := winreg.Memory{tcpip: {}}
+		before := map[string]string{}
+		for _, name := range []string{"a", "b"} {
+			if rapid.Bool().Draw(rt, "there") {
+				before[name] = rapid.SampledFrom([]string{"dword:0", "dword:1", "sz:9014", "expand:%x%", "qword:5"}).Draw(rt, "value")
+				m[tcpip][name] = before[name]
+			}
+		}
+		for range rapid.IntRange(1, 5).Draw(rt, "changes") {
+			name := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "name")
+			v := open(t, m, `HKLM\`+tcpip+`\`+name)
+			old, err := v.Read(t.Context())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			_ = v.Write(t.Context(), rapid.SampledFrom([]string{"dword:7", "sz:x", winreg.Absent}).Draw(rt, "new")) // another type is refused
+			if err := v.Write(t.Context(), old); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		for _, name := range []string{"a", "b"} {
+			if m[tcpip][name] != before[name] || len(m[tcpip]) != len(before) {
+				rt.Fatalf("was %v, is %v", before, m[tcpip])
+			}
+		}
+	})
+}
+
+func TestPaths(t *testing.T) {
+	for _, bad := range []string{"", "HKLM", `HKLM\x`, `HKLM\x\`, `HKCU\Software\x`, "HKLM\\a\\b\x00"} {
+		if _, err := memory().Open(bad); err == nil {
+			t.Errorf("Open(%q) succeeded", bad)
+		}
+	}
+}
+
+// TestCatalogueUsesWhatIsThere: the catalogue's values are well-formed, and
+// what it reads of an absent one is what it says.
+func TestCatalogueUsesWhatIsThere(t *testing.T) {
+	for _, k := range knob.Catalogue() {
+		n, ok := k.Native["windows"]
+		if !ok || n.Mechanism != knob.WinReg {
+			continue
+		}
+		if _, err := memory().Open(n.Name); err != nil {
+			t.Errorf("%s: %v", k.ID, err)
+		}
+		raw, err := k.EncodeOn("windows", winreg.Absent, "1")
+		if raw != "dword:1" || err != nil {
+			t.Errorf("%s: 1 is %q, %v", k.ID, raw, err)
+		}
+		if v, err := k.DecodeOn("windows", "dword:0"); v != "0" || err != nil {
+			t.Errorf("%s: dword:0 is %q, %v", k.ID, v, err)
+		}
+	}
+}

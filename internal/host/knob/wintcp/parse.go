@@ -1,0 +1,125 @@
+package wintcp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxOutput is far above what these cmdlets print and bounds what is read.
+const maxOutput = 256 << 10
+
+// parseList reads what Format-List prints: one block of "Name : value" lines
+// per object, blocks apart by an empty line. A long value goes on in indented
+// lines. Real input:
+//
+//	SettingName                     : Internet
+//	MinRto(ms)                      : 300
+//	AutoTuningLevelLocal            : Normal
+//
+// Names are made those of the parameters: MinRto(ms) is MinRtoMs, and
+// InitialCongestionWindow(MSS) is InitialCongestionWindowMss.
+func parseList(output string) ([]map[string]string, error) {
+	if len(output) > maxOutput {
+		return nil, errors.New("the answer is too long")
+	}
+	var all []map[string]string
+	var block map[string]string
+	last := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\r\n \t")
+		name, value, ok := strings.Cut(line, ":")
+		switch {
+		case line == "":
+			block, last = nil, ""
+		case strings.HasPrefix(line, " ") && last != "":
+			block[last] += strings.TrimSpace(line)
+		case ok && strings.TrimSpace(name) != "":
+			if block == nil {
+				block = make(map[string]string)
+				all = append(all, block)
+			}
+			last = parameter(strings.TrimSpace(name))
+			block[last] = strings.TrimSpace(value)
+		default:
+			return nil, fmt.Errorf("line %q: want NAME : VALUE", line)
+		}
+	}
+	return all, nil
+}
+
+// parameter is the name of a parameter for a label of the default view.
+func parameter(label string) string {
+	name, unit, ok := strings.Cut(label, "(")
+	if !ok {
+		return label
+	}
+	unit = strings.ToLower(strings.TrimSuffix(unit, ")"))
+	if unit == "" {
+		return name
+	}
+	return name + strings.ToUpper(unit[:1]) + unit[1:]
+}
+
+// list reads a value in braces: "{1514, 4088, 9014}".
+func list(value string) []string {
+	inner := strings.TrimSuffix(strings.TrimPrefix(value, "{"), "}")
+	var all []string
+	for one := range strings.SplitSeq(inner, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// parse reads the answer to get.
+func (s source) parse(output string) (answer, error) {
+	blocks, err := parseList(output)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(blocks) != 1 {
+		return answer{}, fmt.Errorf("want one object in the answer, got %d", len(blocks))
+	}
+	b := blocks[0]
+	a := answer{policy: s.name == "AutoTuningLevelLocal" && b["AutoTuningLevelEffective"] == "GroupPolicy"}
+	label := map[string]string{"NlMtuBytes": "NlMtu", "MediaConnectionState": "MediaConnectionState"}[s.name]
+	if label == "" {
+		label = s.name
+	}
+	a.value = b[label]
+	if s.group == ofKeyword {
+		return s.parseKeyword(b)
+	}
+	if s.name == "MediaConnectionState" {
+		a.value = map[string]string{"Connected": "1", "1": "1", "Disconnected": "0", "2": "0"}[a.value]
+	}
+	if s.group == ofCongestion { // CUBIC here, cubic to netsh and on every other system
+		a.value = strings.ToLower(a.value)
+	}
+	if a.value == "" {
+		return a, fmt.Errorf("this Windows does not tell: %w", errors.ErrUnsupported)
+	}
+	return a, nil
+}
+
+// parseKeyword reads an adapter's keyword with its legal values or range.
+// Keywords are texts in the registry even where they are numbers.
+func (s source) parseKeyword(b map[string]string) (answer, error) {
+	a := answer{valueIsAKeyword: true, values: list(b["ValidRegistryValues"])}
+	now := list(b["RegistryValue"])
+	if len(now) != 1 {
+		return a, fmt.Errorf("the driver does not tell: %w", errors.ErrUnsupported)
+	}
+	a.value = now[0]
+	for name, field := range map[string]*int64{
+		"NumericParameterMinValue": &a.least, "NumericParameterMaxValue": &a.most, "NumericParameterStepValue": &a.step,
+	} {
+		if n, err := strconv.ParseInt(b[name], 10, 64); err == nil {
+			*field = n
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,65 @@
+package wintcp
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestParseCapture reads a part of a public capture of Get-NetTCPSetting on
+// Windows 10 (esnet/iperf issue 1069): the first template whole, and of the
+// second what is shown there.
+func TestParseCapture(t *testing.T) {
+	b, err := os.ReadFile("testdata/windows-10/get-nettcpsetting.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := parseList(string(b))
+	if err != nil || len(blocks) != 2 {
+		t.Fatalf("parseList = %d blocks, %v", len(blocks), err)
+	}
+	for name, want := range map[string]string{
+		"SettingName": "InternetCustom", "MinRtoMs": "300", "InitialCongestionWindowMss": "10", "CongestionProvider": "CUBIC", "DelayedAckTimeoutMs": "40", "AutoTuningLevelLocal": "Normal",
+	} {
+		if got := blocks[1][name]; got != want {
+			t.Errorf("%s = %q, want %q", name, got, want)
+		}
+	}
+	if v, ok := blocks[0]["Timestamps"]; !ok || v != "" {
+		t.Errorf("Timestamps of a template that has none = %q, %v", v, ok)
+	}
+	s, _ := sourceOf("Timestamps")
+	if _, err := s.parse("SettingName : Automatic\nTimestamps :\n"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an empty value = %v", err)
+	}
+	if _, err := s.parse(string(b)); err == nil {
+		t.Error("two templates were taken for one")
+	}
+}
+
+func TestParseKeyword(t *testing.T) {
+	s, _ := sourceOf("*JumboPacket")
+	a, err := s.parse("RegistryValue : {1514}\r\nValidRegistryValues : {1514, 4088,\r\n                      9014}\r\nNumericParameterMinValue :\r\n")
+	if err != nil || a.value != "1514" || !slices.Equal(a.values, []string{"1514", "4088", "9014"}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := s.parse("RegistryValue : {}\n"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("no value = %v", err)
+	}
+	up, _ := sourceOf("MediaConnectionState")
+	if a, err := up.parse("MediaConnectionState : Disconnected\n"); a.value != "0" || err != nil {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func FuzzParseList(f *testing.F) {
+	f.Add("SettingName : Internet\r\nMinRto(ms) : 300\r\n\r\n")
+	f.Add("a : {1,\n   2}\n")
+	f.Fuzz(func(_ *testing.T, output string) {
+		for _, name := range []string{"Timestamps", "*JumboPacket", "NlMtuBytes"} {
+			s, _ := sourceOf(name)
+			_, _ = s.parse(output)
+		}
+	})
+}

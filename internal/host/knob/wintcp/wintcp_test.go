@@ -1,0 +1,307 @@
+package wintcp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/wintcp"
+)
+
+// machine is a Windows in memory. It understands the commands that linerate
+// builds and no others, and prints as the cmdlets do: the labels of
+// Get-NetTCPSetting are those of a public capture from Windows 10 (esnet/iperf
+// issue 1069), those of the other cmdlets are the properties of their classes
+// in Microsoft's documentation.
+type machine struct {
+	adapters map[string]map[string]string // keywords of each, and NlMtu and EcnMarking
+	tcp      map[string]string
+	offload  map[string]string
+	fail     string   // printed instead of every change
+	commands []string // that were run
+}
+
+func newMachine() *machine {
+	return &machine{
+		adapters: map[string]map[string]string{"Ethernet 2": {
+			"*JumboPacket": "1514", "*SpeedDuplex": "0", "*ReceiveBuffers": "512", "*FlowControl": "3", "*LsoV2IPv4": "1", "NlMtu": "1500", "EcnMarking": "AppDecide",
+		}},
+		tcp: map[string]string{
+			"MinRto(ms)": "300", "InitialCongestionWindow(MSS)": "10", "CongestionProvider": "CUBIC", "CwndRestart": "False", "DelayedAckTimeout(ms)": "40",
+			"DelayedAckFrequency": "2", "MemoryPressureProtection": "Disabled", "AutoTuningLevelLocal": "Normal", "AutoTuningLevelEffective": "Local",
+			"EcnCapability": "Disabled", "Timestamps": "Disabled", "InitialRto(ms)": "1000", "ScalingHeuristics": "Disabled",
+			"NonSackRttResiliency": "Disabled", "ForceWS": "Enabled", "MaxSynRetransmissions": "4",
+		},
+		offload: map[string]string{
+			"ReceiveSideScaling": "Enabled", "ReceiveSegmentCoalescing": "Enabled", "Chimney": "Disabled", "TaskOffload": "Enabled", "PacketCoalescingFilter": "Enabled",
+		},
+	}
+}
+
+func label(parameter string) string {
+	return map[string]string{
+		"MinRtoMs": "MinRto(ms)", "InitialRtoMs": "InitialRto(ms)", "DelayedAckTimeoutMs": "DelayedAckTimeout(ms)", "InitialCongestionWindowMss": "InitialCongestionWindow(MSS)", "NlMtuBytes": "NlMtu",
+	}[parameter]
+}
+
+func printed(m map[string]string) string {
+	var b strings.Builder
+	b.WriteString("\r\n\r\n")
+	for name, value := range m {
+		fmt.Fprintf(&b, "%-32s: %s\r\n", name, value)
+	}
+	b.WriteString("\r\n")
+	return b.String()
+}
+
+// forms are the commands with what they do.
+func (m *machine) forms() map[string]func(a []string) (string, error) {
+	none := errors.New("CmdletizationQuery_NotFound_Name,Get-NetAdapterAdvancedProperty No matching object")
+	return map[string]func(a []string) (string, error){
+		`Get-NetTCPSetting -SettingName Internet \| Format-List \| Out-String -Width 4096`: func([]string) (string, error) {
+			if m.tcp == nil {
+				return "", none
+			}
+			return printed(m.tcp), nil
+		},
+		`Set-NetTCPSetting -SettingName Internet -(\w+) (\w+)`: func(a []string) (string, error) {
+			name := a[1]
+			if l := label(name); l != "" {
+				name = l
+			}
+			m.tcp[name] = a[2]
+			return "", nil
+		},
+		`Get-NetOffloadGlobalSetting \| Format-List \| Out-String -Width 4096`: func([]string) (string, error) { return printed(m.offload), nil },
+		`Set-NetOffloadGlobalSetting -(\w+) (\w+)`: func(a []string) (string, error) {
+			m.offload[a[1]] = a[2]
+			return "", nil
+		},
+		`Get-NetIPInterface -InterfaceAlias '(.+)' -AddressFamily IPv4 \| Format-List -Property \* \| Out-String -Width 4096`: func(a []string) (string, error) {
+			k, ok := m.adapters[a[1]]
+			if !ok {
+				return "", none
+			}
+			return printed(map[string]string{"NlMtu": k["NlMtu"], "EcnMarking": k["EcnMarking"], "InterfaceAlias": a[1]}), nil
+		},
+		`Set-NetIPInterface -InterfaceAlias '(.+)' -AddressFamily IPv4 -(\w+) (\w+) -PolicyStore ActiveStore`: func(a []string) (string, error) {
+			name := a[2]
+			if l := label(name); l != "" {
+				name = l
+			}
+			m.adapters[a[1]][name] = a[3]
+			return "", nil
+		},
+		`Get-NetAdapterAdvancedProperty -Name '(.+)' -RegistryKeyword '(.+)' -AllProperties \| Format-List -Property \* \| Out-String -Width 4096`: func(a []string) (string, error) {
+			k, ok := m.adapters[a[1]][a[2]]
+			if !ok {
+				return "", none
+			}
+			return printed(map[string]string{"RegistryKeyword": a[2], "RegistryValue": "{" + k + "}", "ValidRegistryValues": valid(a[2]), "NumericParameterMinValue": least(a[2]),
+				"NumericParameterMaxValue": most(a[2]), "NumericParameterStepValue": step(a[2]), "CimClass": "ROOT/StandardCimv2:MSFT_NetAdapterAdvancedPropertySettingData"}), nil
+		},
+		`Set-NetAdapterAdvancedProperty -Name '(.+)' -RegistryKeyword '(.+)' -RegistryValue (\w+)`: func(a []string) (string, error) {
+			m.adapters[a[1]][a[2]] = a[3]
+			return "", nil
+		},
+		`netsh.exe interface tcp set supplemental template=internet congestionprovider=(\w+)`: func(a []string) (string, error) {
+			m.tcp["CongestionProvider"] = strings.ToUpper(a[1])
+			return "Ok.", nil
+		},
+	}
+}
+
+func valid(keyword string) string {
+	return map[string]string{"*JumboPacket": "{1514, 4088, 9014}", "*SpeedDuplex": "{0, 1, 2, 3, 4, 6}", "*FlowControl": "{0, 1, 2, 3, 4}", "*LsoV2IPv4": "{0, 1}"}[keyword]
+}
+
+func least(keyword string) string { return map[string]string{"*ReceiveBuffers": "80"}[keyword] }
+func most(keyword string) string  { return map[string]string{"*ReceiveBuffers": "2048"}[keyword] }
+func step(keyword string) string  { return map[string]string{"*ReceiveBuffers": "8"}[keyword] }
+
+var frame = regexp.MustCompile(`^powershell.exe -NoLogo -NoProfile -NonInteractive -Command \$ErrorActionPreference='Stop'; \$FormatEnumerationLimit=-1; try \{ (.*) \} catch \{ .* \}$`)
+
+func (m *machine) run(ctx context.Context, argv []string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	line := strings.Join(argv, " ")
+	if inner := frame.FindStringSubmatch(line); inner != nil {
+		line = inner[1]
+	}
+	m.commands = append(m.commands, line)
+	for form, do := range m.forms() {
+		a := regexp.MustCompile("^" + form + "$").FindStringSubmatch(line)
+		if a == nil {
+			continue
+		}
+		if m.fail != "" && !strings.HasPrefix(line, "Get-") {
+			return "", errors.New(m.fail)
+		}
+		return do(a)
+	}
+	return "", fmt.Errorf("CommandNotFoundException: no such command: %s", line)
+}
+
+func open(t *testing.T, m *machine, adapter, name string) *wintcp.Setting {
+	t.Helper()
+	s, err := wintcp.OpenWith(m.run, adapter, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	m := newMachine()
+	without := &machine{adapters: map[string]map[string]string{}}
+	for name, c := range map[string]knobtest.Case{
+		"AutoTuningLevelLocal":       {Other: "Restricted", Bad: []string{"", "Fast", "normal; calc"}},
+		"Timestamps":                 {Other: "Enabled", Bad: []string{"1", "Maybe"}},
+		"CwndRestart":                {Other: "True", Bad: []string{"Enabled"}},
+		"MinRtoMs":                   {Other: "20", Bad: []string{"25", "x", "-10"}},
+		"InitialCongestionWindowMss": {Other: "32", Bad: []string{"11"}},
+		"CongestionProvider":         {Other: "newreno", Bad: []string{"", "a b", "x=y"}},
+		"*JumboPacket":               {Other: "9014", Bad: []string{"9000", "", "x"}},
+		"*ReceiveBuffers":            {Other: "1024", Bad: []string{"72", "2056", "81", "x"}},
+		"*SpeedDuplex":               {Other: "6", Bad: []string{"5", "auto"}},
+		"NlMtuBytes":                 {Other: "1400", Bad: []string{"", "big"}},
+		"EcnMarking":                 {Other: "UseEct0", Bad: []string{"Enabled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Backend, c.Absent = open(t, m, "Ethernet 2", name), open(t, without, "Wi-Fi", name)
+			knobtest.Run(t, c)
+		})
+	}
+	t.Run("ReceiveSideScaling", func(t *testing.T) {
+		knobtest.Run(t, knobtest.Case{
+			Backend: open(t, m, "", "ReceiveSideScaling"), Other: "Disabled", Bad: []string{"off"}, Absent: open(t, without, "Wi-Fi", "*RSS"),
+		})
+	})
+}
+
+// TestWindowsUndoIsIdentity goes through the catalogue's encodings: what is set
+// and undone is the machine as it was.
+func TestWindowsUndoIsIdentity(t *testing.T) {
+	values := map[string][]string{
+		"link.frame_mtu": {"1500", "4074", "9000"}, "nic.media.speed": {"0", "10", "100"}, "nic.media.duplex": {"half", "full"}, "nic.pause.rx": {"0", "1"}, "nic.pause.tx": {"0", "1"},
+		"nic.offload.tso": {"0", "1"}, "tcp.recv_buffer_max": {"65536", "1048576", "16776960"}, "tcp.timestamps": {"0", "1"}, "tcp.ecn": {"0", "1"}, "tcp.slow_start_after_idle": {"0", "1"},
+		"nic.ring.rx": {"256", "1024"}, "link.mtu": {"1400", "1500"}, "tcp.congestion_control": {"cubic", "newreno"},
+	}
+	var ids []string
+	for id := range values {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newMachine()
+		before := fmt.Sprint(m.adapters, m.tcp, m.offload)
+		var undo []func() error
+		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
+			id := rapid.SampledFrom(ids).Draw(rt, "knob")
+			k, _ := knob.ByID(model.KnobID(id))
+			b := open(t, m, "Ethernet 2", k.Native["windows"].Name)
+			old, err := b.Read(t.Context())
+			if err != nil {
+				rt.Fatal(err)
+			}
+			raw, err := k.EncodeOn("windows", old, rapid.SampledFrom(values[id]).Draw(rt, "value"))
+			if errors.Is(err, errors.ErrUnsupported) {
+				continue // a duplex without a speed
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if err := b.Write(t.Context(), raw); err != nil {
+				rt.Fatalf("%s=%s: %v", id, raw, err)
+			}
+			if got, err := b.Read(t.Context()); got != raw || err != nil {
+				rt.Fatalf("%s: wrote %s, it holds %s, %v", id, raw, got, err)
+			}
+			undo = append(undo, func() error { return b.Write(t.Context(), old) })
+		}
+		for _, u := range slices.Backward(undo) {
+			if err := u(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if after := fmt.Sprint(m.adapters, m.tcp, m.offload); after != before {
+			rt.Fatalf("was\n%s\nis\n%s", before, after)
+		}
+	})
+}
+
+func TestErrorsByTheirIds(t *testing.T) {
+	for text, want := range map[string]error{
+		"Windows System Error 5,Set-NetTCPSetting Access is denied.":                                 fs.ErrPermission,
+		"The requested operation requires elevation (Run as administrator).":                         fs.ErrPermission,
+		"Windows System Error 87,Set-NetTCPSetting Property CongestionProvider is read-only":         errors.ErrUnsupported,
+		"NamedParameterNotFound,Set-NetTCPSetting A parameter cannot be found":                       errors.ErrUnsupported,
+		"CmdletizationQuery_NotFound_Name,Get-NetAdapterAdvancedProperty No MSFT_NetAdapter objects": fs.ErrNotExist,
+	} {
+		m := newMachine()
+		m.fail = text
+		if err := open(t, m, "", "Timestamps").Write(t.Context(), "Enabled"); !errors.Is(err, want) {
+			t.Errorf("%q = %v, want it to wrap %v", text, err, want)
+		}
+	}
+	m := newMachine()
+	m.fail = "something else"
+	if err := open(t, m, "", "Timestamps").Write(t.Context(), "Enabled"); err == nil || errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("another error = %v", err)
+	}
+}
+
+// TestPolicyWins: what group policy sets is not written over.
+func TestPolicyWins(t *testing.T) {
+	m := newMachine()
+	m.tcp["AutoTuningLevelEffective"] = "GroupPolicy"
+	if err := open(t, m, "", "AutoTuningLevelLocal").Write(t.Context(), "Restricted"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "group policy") {
+		t.Errorf("Write = %v", err)
+	}
+	if m.tcp["AutoTuningLevelLocal"] != "Normal" {
+		t.Error("it was written all the same")
+	}
+}
+
+// TestNamesAreQuoted: a name of an adapter is data, whatever it holds.
+func TestNamesAreQuoted(t *testing.T) {
+	m := newMachine()
+	evil := "x'; Remove-Item C:\\; '"
+	_, err := open(t, m, evil, "*JumboPacket").Read(t.Context())
+	if err == nil || !strings.Contains(m.commands[0], "-Name 'x''; Remove-Item C:\\; '''") {
+		t.Errorf("%v: %q", err, m.commands)
+	}
+	if _, err := wintcp.OpenWith(m.run, "a\nb", "*JumboPacket"); err == nil {
+		t.Error("a name with a line feed was accepted")
+	}
+	for _, name := range []string{"", "*", "*a b", "Nonsense"} {
+		if _, err := wintcp.OpenWith(m.run, "Ethernet", name); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Open(%q) = %v", name, err)
+		}
+	}
+}
+
+// TestCatalogueUsesWhatIsThere: every setting that the catalogue wants of this
+// mechanism can be opened.
+func TestCatalogueUsesWhatIsThere(t *testing.T) {
+	for _, k := range knob.Catalogue() {
+		n, ok := k.Native["windows"]
+		if !ok || n.Mechanism != knob.WinTCP {
+			continue
+		}
+		if _, err := wintcp.OpenWith(newMachine().run, "Ethernet", n.Name); err != nil {
+			t.Errorf("%s: %v", k.ID, err)
+		}
+	}
+}

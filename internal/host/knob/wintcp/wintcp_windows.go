@@ -1,0 +1,27 @@
+package wintcp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+)
+
+func system() (Run, error) { return start, nil }
+
+// start runs a command of the system.
+func start(ctx context.Context, argv []string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out, problem bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problem
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); ok { // netsh tells what is wrong on its output
+		text := strings.TrimSpace(problem.String() + out.String())
+		return "", errors.New(text)
+	}
+	return out.String(), err
+}
