@@ -1,10 +1,7 @@
 package knob_test
 
 import (
-	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,28 +172,5 @@ func TestNoStepOnTheWayBreaksARule(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestCheckChangesReadsTheRest: what is not changed is read from the machine.
-func TestCheckChangesReadsTheRest(t *testing.T) {
-	h := knob.Host{ProcSys: fakeTree(t)}
-	if _, _, err := h.Place("tcp.recv_buffer_initial"); err != nil {
-		t.Skip("files of sysctls are for Linux")
-	}
-	if err := h.CheckChanges(t.Context(), assignments("tcp.recv_buffer_initial=67108864")); !errors.Is(err, knob.ErrConstraint) || !strings.Contains(err.Error(), "33554432") {
-		t.Errorf("CheckChanges = %v, want it refused by the ceiling that the machine has", err)
-	}
-	if err := h.CheckChanges(t.Context(), assignments("tcp.recv_buffer_initial=65536 tcp.sack=0")); err != nil {
-		t.Errorf("CheckChanges = %v", err)
-	}
-	if err := h.CheckChanges(t.Context(), assignments("tcp.recv_buffer_max=9999999999")); err == nil {
-		t.Error("a value above INT_MAX (C-18) was accepted")
-	}
-	if err := os.WriteFile(filepath.Join(h.ProcSys, "net", "ipv4", "tcp_window_scaling"), []byte("0\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if advice := h.Advise(context.Background(), assignments("tcp.recv_buffer_max=67108864")); len(advice) == 0 || !strings.Contains(advice[0], "window scaling") && !strings.Contains(advice[0], "window_scaling") {
-		t.Errorf("Advise = %q", advice)
 	}
 }

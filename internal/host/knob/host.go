@@ -157,6 +157,7 @@ func (h Host) Open(p Place) (Backend, error) {
 // reason. No process of its own and no rights beyond reading are needed.
 func (h Host) Read(ctx context.Context, ids ...model.KnobID) map[model.KnobID]fact.Of[string] {
 	values := make(map[model.KnobID]fact.Of[string], len(ids))
+	h = together(h)
 	for _, id := range ids {
 		values[id] = h.readOne(ctx, id)
 	}

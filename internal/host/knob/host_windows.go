@@ -19,3 +19,20 @@ func open(_ Host, p Place) (Backend, error) {
 		return nil, fmt.Errorf("mechanism %q on windows: %w", p.Mechanism, errors.ErrUnsupported)
 	}
 }
+
+// together returns a host that is read many times at one moment: it starts each
+// command once.
+func together(h Host) Host {
+	run, err := wintcp.System()
+	if h.Backend != nil || err != nil {
+		return h
+	}
+	run = wintcp.Remember(run)
+	h.Backend = func(p Place) (Backend, error) {
+		if p.Mechanism == WinTCP {
+			return wintcp.OpenWith(run, p.Target, p.Native)
+		}
+		return open(h, p)
+	}
+	return h
+}

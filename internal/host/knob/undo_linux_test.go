@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -253,12 +252,6 @@ func (w *world) we(ctx context.Context, t *rapid.T) int {
 		}
 	}
 	return len(as)
-}
-
-// sameValue compares a canonical value with what the place holds: a list with
-// one value per queue is as good as its first.
-func sameValue(want, got string) bool {
-	return got == want || strings.HasPrefix(want, got+";") || strings.HasPrefix(got, want+";")
 }
 
 // somebodyElse writes one place behind our back.

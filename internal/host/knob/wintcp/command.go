@@ -113,8 +113,8 @@ func (s source) get(adapter string) []string {
 		return powershell("Get-NetAdapter -Name " + name + list)
 	case ofHardware:
 		return powershell("Get-NetAdapterHardwareInfo -Name " + name + list)
-	default:
-		return powershell("Get-NetAdapterAdvancedProperty -Name " + name + " -RegistryKeyword " + quote(s.name) + " -AllProperties" + list)
+	default: // all keywords at once: starting a command costs more than reading them
+		return powershell("Get-NetAdapterAdvancedProperty -Name " + name + " -AllProperties" + list)
 	}
 }
 

@@ -3,6 +3,7 @@ package wintcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -80,6 +81,13 @@ func (s source) parse(output string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if s.group == ofKeyword {
+		i := slices.IndexFunc(blocks, func(b map[string]string) bool { return strings.EqualFold(b["RegistryKeyword"], s.name) })
+		if i < 0 {
+			return answer{}, fmt.Errorf("the driver has no such keyword: %w", errors.ErrUnsupported)
+		}
+		return s.parseKeyword(blocks[i])
+	}
 	if len(blocks) != 1 {
 		return answer{}, fmt.Errorf("want one object in the answer, got %d", len(blocks))
 	}
@@ -90,9 +98,6 @@ func (s source) parse(output string) (answer, error) {
 		label = s.name
 	}
 	a.value = b[label]
-	if s.group == ofKeyword {
-		return s.parseKeyword(b)
-	}
 	if s.name == "MediaConnectionState" {
 		a.value = map[string]string{"Connected": "1", "1": "1", "Disconnected": "0", "2": "0"}[a.value]
 	}

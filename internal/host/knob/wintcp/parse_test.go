@@ -40,11 +40,11 @@ func TestParseCapture(t *testing.T) {
 
 func TestParseKeyword(t *testing.T) {
 	s, _ := sourceOf("*JumboPacket")
-	a, err := s.parse("RegistryValue : {1514}\r\nValidRegistryValues : {1514, 4088,\r\n                      9014}\r\nNumericParameterMinValue :\r\n")
+	a, err := s.parse("RegistryKeyword : *Other\r\n\r\nRegistryKeyword : *JumboPacket\r\nRegistryValue : {1514}\r\nValidRegistryValues : {1514, 4088,\r\n                      9014}\r\nNumericParameterMinValue :\r\n")
 	if err != nil || a.value != "1514" || !slices.Equal(a.values, []string{"1514", "4088", "9014"}) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if _, err := s.parse("RegistryValue : {}\n"); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := s.parse("RegistryKeyword : *JumboPacket\nRegistryValue : {}\n"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("no value = %v", err)
 	}
 	up, _ := sourceOf("MediaConnectionState")

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Setting is one setting of the machine or of one adapter. It is safe for
@@ -51,6 +52,33 @@ func OpenWith(run Run, adapter, name string) (*Setting, error) {
 		return nil, fmt.Errorf("adapter %q: not a name", adapter)
 	}
 	return &Setting{source: s, adapter: adapter, run: run}, nil
+}
+
+// System returns the way in which this system starts commands. It wraps
+// errors.ErrUnsupported on systems other than Windows.
+func System() (Run, error) { return system() }
+
+// Remember returns a Run that starts each command once and gives its answer
+// again: for reading many settings, as a command takes half a second to start
+// and tells of many at once. It is for reads of one moment, never for writes.
+func Remember(run Run) Run {
+	type told struct {
+		output string
+		err    error
+	}
+	var mu sync.Mutex
+	answers := make(map[string]told)
+	return func(ctx context.Context, argv []string) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := strings.Join(argv, "\x00")
+		a, ok := answers[key]
+		if !ok {
+			a.output, a.err = run(ctx, argv)
+			answers[key] = a
+		}
+		return a.output, a.err
+	}
 }
 
 // maxAdapter is the longest name of an interface in characters, IF_MAX_STRING_SIZE

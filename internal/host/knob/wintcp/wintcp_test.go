@@ -102,13 +102,20 @@ func (m *machine) forms() map[string]func(a []string) (string, error) {
 			m.adapters[a[1]][name] = a[3]
 			return "", nil
 		},
-		`Get-NetAdapterAdvancedProperty -Name '(.+)' -RegistryKeyword '(.+)' -AllProperties \| Format-List -Property \* \| Out-String -Width 4096`: func(a []string) (string, error) {
-			k, ok := m.adapters[a[1]][a[2]]
-			if !ok {
+		`Get-NetAdapterAdvancedProperty -Name '(.+)' -AllProperties \| Format-List -Property \* \| Out-String -Width 4096`: func(a []string) (string, error) {
+			if m.adapters[a[1]] == nil {
 				return "", none
 			}
-			return printed(map[string]string{"RegistryKeyword": a[2], "RegistryValue": "{" + k + "}", "ValidRegistryValues": valid(a[2]), "NumericParameterMinValue": least(a[2]),
-				"NumericParameterMaxValue": most(a[2]), "NumericParameterStepValue": step(a[2]), "CimClass": "ROOT/StandardCimv2:MSFT_NetAdapterAdvancedPropertySettingData"}), nil
+			var all strings.Builder
+			for keyword, value := range m.adapters[a[1]] {
+				if !strings.HasPrefix(keyword, "*") {
+					continue
+				}
+				all.WriteString(printed(map[string]string{"RegistryKeyword": keyword, "RegistryValue": "{" + value + "}", "ValidRegistryValues": valid(keyword),
+					"NumericParameterMinValue": least(keyword), "NumericParameterMaxValue": most(keyword), "NumericParameterStepValue": step(keyword),
+					"CimClass": "ROOT/StandardCimv2:MSFT_NetAdapterAdvancedPropertySettingData"}))
+			}
+			return all.String(), nil
 		},
 		`Set-NetAdapterAdvancedProperty -Name '(.+)' -RegistryKeyword '(.+)' -RegistryValue (\w+)`: func(a []string) (string, error) {
 			m.adapters[a[1]][a[2]] = a[3]
@@ -289,6 +296,28 @@ func TestNamesAreQuoted(t *testing.T) {
 		if _, err := wintcp.OpenWith(m.run, "Ethernet", name); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Open(%q) = %v", name, err)
 		}
+	}
+}
+
+// TestRemember: many settings are read with a few commands.
+func TestRemember(t *testing.T) {
+	m := newMachine()
+	run := wintcp.Remember(m.run)
+	for _, name := range []string{"Timestamps", "EcnCapability", "*JumboPacket", "*SpeedDuplex", "NlMtuBytes", "EcnMarking", "TaskOffload", "ReceiveSideScaling"} {
+		s, err := wintcp.OpenWith(run, "Ethernet 2", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := s.Read(t.Context()); v == "" || err != nil {
+			t.Errorf("%s = %q, %v", name, v, err)
+		}
+	}
+	if len(m.commands) != 4 {
+		t.Errorf("%d commands were started: %q", len(m.commands), m.commands)
+	}
+	s, _ := wintcp.OpenWith(run, "Ethernet 2", "*RSS")
+	if _, err := s.Read(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a keyword that the driver has not = %v", err)
 	}
 }
 
