@@ -28,5 +28,9 @@ func flowKnobs() []Knob {
 		flow("congestion", "congestion control of the test's connections (TCP_CONGESTION)", Knob{
 			Type: TypeName, Source: "[L6.1 net/ipv4/tcp_cong.c tcp_set_congestion_control]",
 		}),
+		flow("rate", "payload per second of UDP in each direction, over all streams", Knob{
+			Type: TypeRate, Min: 1_000, Max: 1_000_000_000_000, Zero: "unlimited",
+			Source: "the range is linerate's: from less than a call takes to more than one host sends",
+		}),
 	}
 }

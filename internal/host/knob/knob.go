@@ -31,6 +31,7 @@ type Type string
 const (
 	TypeBytes Type = "bytes" // an amount of data; canonical is a decimal count of bytes
 	TypeInt   Type = "int"   // a whole number of Unit; canonical is decimal
+	TypeRate  Type = "rate"  // data per time; canonical is a decimal count of bit/s
 	TypeBool  Type = "bool"  // a switch; canonical is 0 or 1
 	TypeEnum  Type = "enum"  // one of Choices; canonical is Choice.Value
 	TypeName  Type = "name"  // a word that the system knows, such as "cubic"
@@ -82,7 +83,7 @@ type Knob struct {
 	Scope     Scope
 	Type      Type
 	Unit      string   // of TypeInt: "packets"; "" where the type says it
-	Min, Max  int64    // inclusive range of TypeBytes and TypeInt
+	Min, Max  int64    // inclusive range of TypeBytes, TypeInt and TypeRate
 	Zero      string   // what people call the value 0 outside the range: "auto"; "" when 0 is nothing special
 	Choices   []Choice // of TypeEnum
 	Effect    Effect   // the slowest of all systems that have the knob

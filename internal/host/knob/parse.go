@@ -3,6 +3,7 @@ package knob
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ func (k Knob) Parse(text string) (string, error) {
 			err = errors.Unwrap(err)
 		}
 		return k.inRange(text, n, err)
+	case TypeRate:
+		r, err := units.ParseBitRate(text)
+		return k.inRange(text, int64(math.Round(float64(r))), err)
 	case TypeBool:
 		switch strings.ToLower(text) {
 		case "1", "on", "yes", "true", "enabled":
@@ -103,6 +107,8 @@ func (k Knob) want() string {
 		}
 	case TypeInt:
 		s = fmt.Sprintf("%d to %d %s", k.Min, k.Max, k.Unit)
+	case TypeRate:
+		s = fmt.Sprintf("a rate from %s to %s, such as 100M", units.BitRate(k.Min), units.BitRate(k.Max))
 	case TypeBool:
 		s = "on or off"
 	case TypeEnum:
@@ -136,6 +142,8 @@ func (k Knob) Format(canonical string) string {
 		return units.Bytes(n).String()
 	case k.Type == TypeInt && err == nil && k.Unit != "":
 		return canonical + " " + k.Unit
+	case k.Type == TypeRate && err == nil:
+		return units.BitRate(n).String()
 	case k.Type == TypeBool && canonical == "1":
 		return "on"
 	case k.Type == TypeBool && canonical == "0":
@@ -189,6 +197,13 @@ func applyFlow(f *model.Flow, a model.Assignment) error {
 		f.Nagle = n == 0
 	case "congestion":
 		f.Congestion = v
+	case "rate": // what UDP points to belongs to whoever made f
+		var u model.UDPFlow
+		if f.UDP != nil {
+			u = *f.UDP
+		}
+		u.Rate = units.BitRate(n)
+		f.UDP = &u
 	default:
 		return fmt.Errorf("knob %s: %w by this version's flows", k.ID, errors.ErrUnsupported)
 	}

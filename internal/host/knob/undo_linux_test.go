@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -289,4 +290,54 @@ func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[knob.Pl
 		}
 	}
 	w.held = make(map[knob.Place]*holding)
+}
+
+// TestTheWatchdogRefusesWhatCannotBe: constraints before anything is written,
+// and afterwards what the driver did not follow.
+func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	vethWorld(t)
+	h := knob.Host{Interface: "kveth"}
+	client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: h, Command: []string{os.Args[0], "watchdog"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ set, want string }{
+		{"tcp.recv_buffer_initial=1073741824", "C-05"},
+		{"link.mtu=65535 tcp.recv_buffer_max=2147483647", "C-11"},
+		{"link.mtu_max=9000", "a fact of this machine"},
+		{"nic.offload.lro=1", "holds it fixed"},
+		{"nic.offload.tx_csum=0 nic.offload.tso=1", "tx-tcp-segmentation was set to on and stays off"},
+		{"qdisc=nosuchkind", "no scheduler nosuchkind"},
+		{"route.mtu=1400", "route of the data path is not known"},
+	} {
+		before := snapshot(t, h)
+		if _, err := client.Apply(t.Context(), assignments(c.set), time.Minute); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want it refused with %q", c.set, err, c.want)
+		}
+		if after := snapshot(t, h); after != before {
+			t.Errorf("%s: was\n%s\nis\n%s", c.set, before, after)
+		}
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// snapshot reads every knob of the machine into one text.
+func snapshot(t *testing.T, h knob.Host) string {
+	t.Helper()
+	var b strings.Builder
+	for _, k := range knob.Catalogue() {
+		_, p, err := h.Place(k.ID)
+		if err != nil {
+			continue
+		}
+		if raw, err := h.ReadRaw(t.Context(), k.ID, p); err == nil {
+			fmt.Fprintf(&b, "%s=%s\n", k.ID, raw)
+		}
+	}
+	return b.String()
 }
