@@ -20,7 +20,7 @@ func TestCatalogueIsComplete(t *testing.T) {
 		if k.Summary == "" || k.Source == "" || k.Effect == "" || k.Type == "" || k.Scope == "" {
 			t.Errorf("%s: has no summary, source, effect, type or scope", k.ID)
 		}
-		number := k.Type == knob.TypeBytes || k.Type == knob.TypeInt
+		number := k.Type == knob.TypeBytes || k.Type == knob.TypeInt || k.Type == knob.TypeRate
 		if number && k.Min >= k.Max {
 			t.Errorf("%s: range %d to %d", k.ID, k.Min, k.Max)
 		}

@@ -30,6 +30,9 @@ func TestParseAndFormat(t *testing.T) {
 		{"window", "auto", "0", "auto"},
 		{"window", "1M", "1048576", "1 MiB"},
 		{"streams", "4", "4", "4 streams"},
+		{"rate", "100M", "100000000", "100 Mbit/s"},
+		{"rate", "2.5 gbit/s", "2500000000", "2.5 Gbit/s"},
+		{"rate", "0", "0", "unlimited"},
 	} {
 		k, ok := knob.ByID(model.KnobID(c.knob))
 		if !ok {
@@ -56,6 +59,8 @@ func TestParseSaysWhatWouldBeRight(t *testing.T) {
 		{"link.mtu", "500", "576 to 65535 bytes"},
 		{"streams", "0", "1 to 128 streams"},
 		{"window", "-1", "or auto"},
+		{"rate", "100MB", "such as 100M, or unlimited: bit rate"},
+		{"rate", "10", "a rate from 1 kbit/s to 1 Tbit/s"},
 	} {
 		k, _ := knob.ByID(model.KnobID(c.knob))
 		_, err := k.Parse(c.text)
@@ -112,6 +117,11 @@ func TestApplyFlow(t *testing.T) {
 	want := model.Flow{Engine: "tcpbulk", Window: 65536, MSS: 1400, Streams: 4, Block: 131072, Congestion: "bbr"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("ApplyFlow: %v\n%s", err, diff)
+	}
+	datagrams := model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Pacing: "clock"}}
+	got, err = knob.ApplyFlow(datagrams, []model.Assignment{{Knob: "rate", Value: "100M"}})
+	if want := (model.UDPFlow{Rate: 100e6, Pacing: "clock"}); err != nil || *got.UDP != want || datagrams.UDP.Rate != 0 {
+		t.Errorf("ApplyFlow of a rate: %+v, %v; the flow before holds %+v", got.UDP, err, datagrams.UDP)
 	}
 	_, err = knob.ApplyFlow(base, []model.Assignment{
 		{Knob: "tcp.sack", Value: "1"}, {Host: model.Near, Knob: "mss", Value: "1400"}, {Knob: "widnow", Value: "1"}, {Knob: "mss", Value: "big"},
