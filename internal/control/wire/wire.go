@@ -26,6 +26,8 @@ type Peer struct {
 	DataPort int
 	// Secret is presented to the agent; nil where none is needed.
 	Secret []byte
+	// Warnings are what the user should know of this way, one sentence each.
+	Warnings []string
 	// Why, where given, says what the transport knows of how Control ended, for
 	// example the last words of a child process; nil for nothing. It may wait a
 	// moment for them.

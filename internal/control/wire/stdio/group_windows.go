@@ -7,7 +7,7 @@ import (
 
 // ownGroup puts a child into a process group of its own, which Ctrl-C at the
 // console does not reach (CREATE_NEW_PROCESS_GROUP of CreateProcess).
-func ownGroup() *syscall.SysProcAttr {
+func ownGroup(*os.File) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 

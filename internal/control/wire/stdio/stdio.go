@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,6 +23,13 @@ type Options struct {
 	DataHost string        // address for data connections, "" when unknown
 	Env      []string      // added to this process's environment
 	Grace    time.Duration // for the child to end by itself after Close; 0 is 10 s
+	// Abort, once closed, makes Close kill the child without waiting.
+	Abort  <-chan struct{}
+	Stderr io.Writer // gets what the child says besides; nil for nobody
+	// Terminal is where the child may ask its user: its group becomes the
+	// foreground one there (not on Windows, which has none). The caller ignores
+	// SIGTTOU meanwhile, and takes the terminal back. nil for no terminal.
+	Terminal *os.File
 }
 
 const (
@@ -36,6 +44,7 @@ type child struct {
 	name   string
 	cmd    *exec.Cmd
 	grace  time.Duration
+	abort  <-chan struct{}
 	stdout *os.File
 	stderr tail
 	exited chan struct{} // closed when err is set
@@ -56,13 +65,16 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	if err := ctx.Err(); err != nil {
 		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	c := &child{name: argv[0], grace: o.Grace, exited: make(chan struct{})}
+	c := &child{name: argv[0], grace: o.Grace, abort: o.Abort, exited: make(chan struct{})}
 	if c.grace <= 0 {
 		c.grace = defaultGrace
 	}
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
-	c.cmd.SysProcAttr = ownGroup()
+	c.cmd.SysProcAttr = ownGroup(o.Terminal)
 	c.cmd.Stderr = &c.stderr
+	if o.Stderr != nil {
+		c.cmd.Stderr = io.MultiWriter(&c.stderr, o.Stderr)
+	}
 	c.cmd.WaitDelay = drainTime
 	c.cmd.Env = append(c.cmd.Environ(), o.Env...)
 	stdin, err := c.cmd.StdinPipe()
@@ -104,7 +116,13 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 
 // end waits for the child, then kills it, then lets go of its pipes.
 func (c *child) end(drained <-chan struct{}) {
-	if !closedWithin(c.exited, c.grace) {
+	grace := c.grace
+	select {
+	case <-c.abort:
+		grace = 0
+	default:
+	}
+	if !closedWithin(c.exited, grace) {
 		killGroup(c.cmd.Process)
 		<-c.exited
 	}

@@ -1,0 +1,220 @@
+// Package deploy starts an agent on a far host that has only a shell.
+//
+//  1. It asks the host for its system and CPU, and finds a linerate for them:
+//     this very program, one beside it, or one in the cache folder.
+//  2. It copies that into a private directory there over the shell's own
+//     connection, and has the host tell the SHA-256 of what arrived.
+//  3. It starts the agent, as root by sudo where asked for. Two remove the
+//     directory: the shell when the agent has ended, also by force, and the
+//     agent itself, in case the shell was ended first.
+package deploy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/ssh"
+)
+
+// Options of Agent. The zero value copies this program and runs it as the user
+// that ssh leads to.
+type Options struct {
+	// Self is the file of this program; "" is what the system says it is.
+	Self string
+	// Version of this program: the cache folder has one directory for each.
+	Version string
+	// Cache is linerate's cache folder here; "" is the user's.
+	Cache string
+	// Sudo runs the agent as root.
+	Sudo bool
+	// Password asks for the password of sudo on a host; nil for nobody to ask.
+	Password func(host string) ([]byte, error)
+	// Keep leaves the program in the cache folder there, for the next time.
+	Keep bool
+	// Copying, where given, is told before the program is copied.
+	Copying func(bytes int)
+}
+
+// Problem is a failure that the user can do something about.
+type Problem struct {
+	Hint string // what to do
+	text string
+	err  error
+}
+
+// Error is one sentence.
+func (p *Problem) Error() string { return p.text }
+
+// Unwrap returns the reason; nil for none.
+func (p *Problem) Unwrap() error { return p.err }
+
+// far is what is known of the far host.
+type far struct {
+	system    system
+	root      bool
+	tools     map[string]bool // programs that it has
+	installed string          // a linerate in its PATH, "" for none
+}
+
+// Agent starts an agent behind shell, which it owns from then on, also when it
+// fails. The error is a *Problem where the user can help, which wraps
+// errors.ErrUnsupported for a system that linerate does not run on.
+func Agent(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
+	peer, err := start(ctx, shell, o)
+	if err != nil {
+		_ = shell.Close()
+		return wire.Peer{}, err
+	}
+	return peer, nil
+}
+
+func start(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
+	if shell.Kind == ssh.PowerShell {
+		return startWindows(ctx, shell, o)
+	}
+	d := &deployment{shell: shell, o: o, host: shell.Target().Host}
+	f, err := d.look(ctx)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	d.far = f
+	if o.Sudo && !f.root && !f.tools["sudo"] {
+		return wire.Peer{}, &Problem{text: fmt.Sprintf("--sudo: %s has no sudo", d.host), Hint: "log in there as root, or leave out --sudo"}
+	}
+	file, err := d.provide(ctx)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	if o.Sudo && !f.root {
+		return d.startBySudo(ctx, file)
+	}
+	a, b := shell.Mark()
+	return shell.Start(ctx, fmt.Sprintf(`printf '%%s%%s 0\n' %s %s; %s agent %s; exit $?`, a, b, quote(file.path), file.removal()), nil)
+}
+
+// deployment is one start of an agent by a POSIX shell.
+type deployment struct {
+	shell *ssh.Shell
+	o     Options
+	host  string
+	far   far
+}
+
+// remote is the program on the far host.
+type remote struct {
+	path string
+	dir  string // to be removed; "" for one that stays
+}
+
+// removal is the flag of the agent that makes it leave nothing behind.
+func (r remote) removal() string {
+	if r.dir == "" {
+		return ""
+	}
+	return "--remove " + quote(r.dir)
+}
+
+// provide brings the program to the far host, or finds it there.
+func (d *deployment) provide(ctx context.Context) (remote, error) {
+	path, err := find(d.far.system, d.o)
+	if err != nil {
+		if d.far.installed != "" {
+			return remote{path: d.far.installed}, nil // the session says whether it fits
+		}
+		return remote{}, err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
+	}
+	want := fingerprint{size: len(program), sum: sum(program), check: cksum(program)}
+	kept := ""
+	if d.o.Keep {
+		kept = "agent-" + want.sum[:16]
+	}
+	for _, there := range []string{d.far.installed, kept} {
+		if there == "" {
+			continue
+		}
+		if there == kept {
+			there, err = d.keptPath(ctx, kept)
+			if err != nil {
+				return remote{}, err
+			}
+		}
+		if d.verify(ctx, there, want) == nil {
+			return remote{path: there}, nil
+		}
+	}
+	return d.copy(ctx, program, want, kept)
+}
+
+// copy sends the program and checks what arrived.
+func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint, kept string) (remote, error) {
+	dir, err := d.makeDir(ctx, kept != "")
+	if err != nil {
+		return remote{}, err
+	}
+	r := remote{path: dir + "/" + d.far.system.file(), dir: dir}
+	data, receive := program, "cat"
+	if d.far.tools["gzip"] {
+		if data, err = compress(program); err != nil {
+			return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
+		}
+		receive = "gzip -dc"
+	}
+	if d.o.Copying != nil {
+		d.o.Copying(len(data))
+	}
+	result, err := d.shell.Run(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, quote(r.path), quote(r.path)), data)
+	if err != nil {
+		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
+	}
+	if result.Status != 0 {
+		return remote{}, d.refused("copy linerate to", result)
+	}
+	if err := d.verify(ctx, r.path, want); err != nil {
+		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
+	}
+	if kept == "" {
+		return r, nil
+	}
+	return d.keep(ctx, r, kept)
+}
+
+// refused says what the far host said to a command.
+func (d *deployment) refused(what string, r ssh.Result) error {
+	words := firstLine(r.Output)
+	if words == "" {
+		words = fmt.Sprintf("exit status %d", r.Status)
+	}
+	return fmt.Errorf("%s %s: %s", what, d.host, words)
+}
+
+// compress makes the copy about a third as long. The fastest level: on one core
+// it is level with a link of some 400 Mbit/s, and slower links are the ones on
+// which anybody waits.
+func compress(program []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(program)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func sum(program []byte) string {
+	h := sha256.Sum256(program)
+	return hex.EncodeToString(h[:])
+}

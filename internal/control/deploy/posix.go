@@ -1,0 +1,192 @@
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// wanted are the programs that decide how things are done on the far host.
+const wanted = "gzip head sha256sum shasum sha256 openssl sudo"
+
+// look asks a POSIX shell what it is on.
+func (d *deployment) look(ctx context.Context) (far, error) {
+	// No ssh of a script may ask for input here: there is nothing to read.
+	r, err := d.shell.Run(ctx, `echo "system=$(uname -s)"; echo "machine=$(uname -m)"; echo "uid=$(id -u)"; `+
+		`echo "installed=$(command -v linerate)"; for t in `+wanted+`; do command -v $t >/dev/null 2>&1 && echo "tool=$t"; done; :`, nil)
+	if err != nil {
+		return far{}, fmt.Errorf("look at %s: %w", d.host, err)
+	}
+	f := far{tools: map[string]bool{}}
+	var name, machine string
+	for line := range strings.Lines(r.Output) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "system":
+			name = value
+		case "machine":
+			machine = value
+		case "uid":
+			f.root = value == "0"
+		case "installed":
+			if strings.HasPrefix(value, "/") { // neither alias nor function
+				f.installed = value
+			}
+		case "tool":
+			f.tools[value] = true
+		}
+	}
+	if f.system = parseSystem(name, machine); f.system.os == "" {
+		return far{}, d.refused("find out what system is on", r)
+	}
+	return f, nil
+}
+
+// makeDir makes a directory that only its owner may use, where programs may be
+// started. The shell removes it when it ends, however it ends.
+//
+// mkdir fails on what exists, and nobody can guess the name: that is all that
+// mktemp could do.
+func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
+	places := `"${TMPDIR:-/tmp}" /tmp /var/tmp "$HOME"`
+	if cached {
+		places = `"` + cacheDir + `"`
+	}
+	r, err := d.shell.Run(ctx, `umask 077; d=; trap 'rm -rf "$d"' 0; trap 'exit 1' HUP INT TERM PIPE; `+
+		`for p in `+places+`; do d="$p/linerate-`+strings.ToLower(rand.Text())+`"; `+
+		`if { mkdir -p "$p" && mkdir -m 700 "$d" && printf '#!/bin/sh\nexit 0\n' >"$d/try" && chmod 700 "$d/try" && "$d/try"; } `+
+		`then rm "$d/try"; break; fi; rm -rf "$d"; d=; done; [ -n "$d" ] && echo "dir=$d"`, nil)
+	if err != nil {
+		return "", fmt.Errorf("make a directory on %s: %w", d.host, err)
+	}
+	if r.Status != 0 {
+		return "", d.refused("make a directory for programs on", r)
+	}
+	for line := range strings.Lines(r.Output) {
+		if dir, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "dir="); ok && strings.HasPrefix(dir, "/") {
+			return dir, nil
+		}
+	}
+	return "", d.refused("make a directory on", r)
+}
+
+// cacheDir is where kept programs are, as the far shell says it.
+const cacheDir = `${XDG_CACHE_HOME:-$HOME/.cache}/linerate`
+
+// keptPath is the path of a kept program on the far host.
+func (d *deployment) keptPath(ctx context.Context, kept string) (string, error) {
+	r, err := d.shell.Run(ctx, `echo "dir=`+cacheDir+`"`, nil)
+	if err != nil {
+		return "", fmt.Errorf("look for a kept linerate on %s: %w", d.host, err)
+	}
+	_, dir, _ := strings.Cut(strings.TrimSpace(r.Output), "dir=")
+	if !strings.HasPrefix(dir, "/") {
+		return "", d.refused("find the cache folder of", r)
+	}
+	return dir + "/" + kept, nil
+}
+
+// keep moves a program that was copied to where the next start looks for it.
+func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, error) {
+	result, err := d.shell.Run(ctx, fmt.Sprintf(`k="%s/%s" && mv -f %s "$k" && echo "dir=$k"`, cacheDir, kept, quote(r.path)), nil)
+	if err != nil {
+		return remote{}, fmt.Errorf("keep linerate on %s: %w", d.host, err)
+	}
+	_, path, ok := strings.Cut(strings.TrimSpace(result.Output), "dir=")
+	if result.Status != 0 || !ok {
+		return remote{}, d.refused("keep linerate on", result)
+	}
+	return remote{path: path}, nil
+}
+
+// fingerprint is what tells one program from another.
+type fingerprint struct {
+	size  int
+	sum   string // SHA-256, lower-case hexadecimal
+	check uint32 // of POSIX cksum
+}
+
+var sha256Words = regexp.MustCompile(`\b[0-9a-fA-F]{64}\b`)
+
+// verify fails unless a file on the far host is the program of want. A host that
+// has nothing for SHA-256 tells CRC and length (cksum, which POSIX demands).
+func (d *deployment) verify(ctx context.Context, path string, want fingerprint) error {
+	tool, strong := d.hashTool()
+	r, err := d.shell.Run(ctx, tool+" "+quote(path), nil)
+	if err != nil {
+		return fmt.Errorf("check what arrived: %w", err)
+	}
+	if r.Status != 0 {
+		return d.refused("check the copy on", r)
+	}
+	if strong {
+		if got := sha256Words.FindString(r.Output); !strings.EqualFold(got, want.sum) {
+			return fmt.Errorf("what arrived is not what was sent: SHA-256 is %q instead of %q", got, want.sum)
+		}
+		return nil
+	}
+	words := strings.Fields(r.Output)
+	if len(words) < 2 || words[0] != strconv.FormatUint(uint64(want.check), 10) || words[1] != strconv.Itoa(want.size) {
+		return errors.New("what arrived is not what was sent: " + firstLine(r.Output))
+	}
+	return nil
+}
+
+// hashTool is the command that prints the SHA-256 of a file; without strong,
+// only its cksum.
+func (d *deployment) hashTool() (command string, strong bool) {
+	for _, t := range []struct{ program, command string }{
+		{"sha256sum", "sha256sum"}, {"shasum", "shasum -a 256"}, {"sha256", "sha256 -q"}, {"openssl", "openssl dgst -sha256"},
+	} {
+		if d.far.tools[t.program] {
+			return t.command, true
+		}
+	}
+	return "cksum", false
+}
+
+// cksum is the checksum of POSIX cksum: CRC-32 of ISO/IEC 8802-3, most
+// significant bit first, over the data and then their length.
+func cksum(data []byte) uint32 {
+	var table [256]uint32
+	for i := range table {
+		c := uint32(i) << 24
+		for range 8 {
+			if c&(1<<31) != 0 {
+				c = c<<1 ^ 0x04C11DB7
+			} else {
+				c <<= 1
+			}
+		}
+		table[i] = c
+	}
+	var crc uint32
+	for _, b := range data {
+		crc = crc<<8 ^ table[byte(crc>>24)^b]
+	}
+	for n := len(data); n > 0; n >>= 8 {
+		crc = crc<<8 ^ table[byte(crc>>24)^byte(n)]
+	}
+	return ^crc
+}
+
+// quote makes one word of s for a POSIX shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// firstLine is what a program says first, of a length that fits into an error.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if r := []rune(line); len(r) > 300 {
+		line = string(r[:300]) + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, line)
+}

@@ -1,0 +1,91 @@
+package deploy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/ssh"
+)
+
+// startWindows does what start does, in the language of PowerShell 5. The
+// program ends with its standard input; PowerShell waits for it and removes the
+// directory. sshd for Windows ends the processes of a connection that drops, so
+// the directory, in the user's temporary folder, may stay then.
+func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) {
+	host := shell.Target().Host
+	if o.Sudo {
+		return wire.Peer{}, &Problem{text: fmt.Sprintf("--sudo: %s is a Windows host", host), Hint: "log in there as an administrator, and leave out --sudo"}
+	}
+	run := func(what, command string, input []byte) (string, error) {
+		r, err := shell.Run(ctx, command, input)
+		if err != nil {
+			return "", fmt.Errorf("%s %s: %w", what, host, err)
+		}
+		if r.Status != 0 {
+			return "", fmt.Errorf("%s %s: %s", what, host, firstLine(r.Output))
+		}
+		return strings.TrimSpace(r.Output), nil
+	}
+	arch, err := run("look at", `if($env:PROCESSOR_ARCHITEW6432){$env:PROCESSOR_ARCHITEW6432}else{$env:PROCESSOR_ARCHITECTURE}`, nil)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	path, err := find(parseSystem("windows", arch), o)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return wire.Peer{}, fmt.Errorf("copy linerate to %s: %w", host, err)
+	}
+	data, err := compress(program)
+	if err != nil {
+		return wire.Peer{}, fmt.Errorf("copy linerate to %s: %w", host, err)
+	}
+	if _, err := run("make a directory on", windowsDir(rand.Text()), nil); err != nil {
+		return wire.Peer{}, err
+	}
+	if o.Copying != nil {
+		o.Copying(len(data))
+	}
+	got, err := run("copy linerate to", windowsReceive(len(data)), data)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	if !strings.EqualFold(got, sum(program)) {
+		return wire.Peer{}, errors.New("copy linerate to " + host + ": what arrived is not what was sent")
+	}
+	a, b := shell.Mark()
+	return shell.Start(ctx, windowsStart(a, b), nil)
+}
+
+// windowsDir makes the directory $d, in the temporary folder of the user, that
+// others may not read.
+func windowsDir(name string) string {
+	return `$d=Join-Path ([IO.Path]::GetTempPath()) 'linerate-` + name + `';[void][IO.Directory]::CreateDirectory($d);$f=Join-Path $d 'linerate.exe'`
+}
+
+// windowsReceive reads n bytes into the file $f, unpacks them and prints the
+// SHA-256.
+func windowsReceive(n int) string {
+	return fmt.Sprintf(`$b=New-Object byte[] %d;$p=0;`+
+		`while($p -lt $b.Length){$g=$in.Read($b,$p,$b.Length-$p);if($g -le 0){exit};$p+=$g};`+
+		`$z=New-Object IO.Compression.GZipStream((New-Object IO.MemoryStream(,$b)),[IO.Compression.CompressionMode]::Decompress);`+
+		`$w=[IO.File]::Create($f);try{$z.CopyTo($w)}finally{$w.Close()};`+
+		`$h=[Security.Cryptography.SHA256]::Create();$w=[IO.File]::OpenRead($f);`+
+		`try{[BitConverter]::ToString($h.ComputeHash($w)).Replace('-','')}finally{$w.Close()}`, n)
+}
+
+// windowsStart starts $f on the very handles of PowerShell, which would make
+// lines of text of the output of a command of its own.
+func windowsStart(a, b string) string {
+	return `$i=New-Object Diagnostics.ProcessStartInfo($f,'agent');$i.UseShellExecute=$false;` +
+		`[Console]::Out.Write('` + a + `'+'` + b + ` 0'+[char]10);[Console]::Out.Flush();` +
+		`$c=[Diagnostics.Process]::Start($i);$c.WaitForExit();` +
+		`Remove-Item -Recurse -Force $d;exit $c.ExitCode`
+}

@@ -1,0 +1,85 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// configTime bounds how long ssh may take to read its configuration, which can
+// run commands of the user's (Match exec).
+const configTime = 20 * time.Second
+
+// config is what ssh's configuration says of a host.
+type config struct {
+	hostName      string // where ssh connects to, or would without a way around
+	jump          string // ProxyJump, "" for none
+	proxy         bool   // there is a ProxyCommand
+	remoteCommand bool   // there is a RemoteCommand
+}
+
+// readConfig asks ssh itself (ssh -G). A client that cannot tell leaves the
+// name as it is.
+func readConfig(ctx context.Context, command []string, t Target) (config, error) {
+	limited, cancel := context.WithTimeout(ctx, configTime)
+	defer cancel()
+	argv := slices.Concat(command, []string{"-G"}, t.arguments())
+	cmd := exec.CommandContext(limited, argv[0], argv[1:]...)
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return config{}, fmt.Errorf("reach %s over ssh: %w", t, ctx.Err())
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == sshFailed {
+		return config{}, explain(t, stderr.String())
+	}
+	c := parseConfig(string(out))
+	if c.hostName == "" {
+		c.hostName = t.Host
+	}
+	return c, nil
+}
+
+// parseConfig reads the output of ssh -G, lines like
+//
+//	hostname 192.0.2.7
+//	proxyjump gate.example
+//	port 22
+func parseConfig(text string) config {
+	var c config
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		given := value != "" && value != "none"
+		switch strings.ToLower(key) {
+		case "hostname":
+			c.hostName = value
+		case "proxyjump":
+			if given {
+				c.jump = value
+			}
+		case "proxycommand":
+			c.proxy = given
+		case "remotecommand":
+			c.remoteCommand = given
+		}
+	}
+	return c
+}
+
+// indirect names what stands between, "" for nothing.
+func (c config) indirect() string {
+	switch {
+	case c.jump != "":
+		return c.jump + " (ProxyJump)"
+	case c.proxy:
+		return "a ProxyCommand"
+	}
+	return ""
+}

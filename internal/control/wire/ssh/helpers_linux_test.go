@@ -1,0 +1,29 @@
+package ssh_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func bannerFile(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "banner")
+	if err := os.WriteFile(file, []byte("*** Authorized use only ***\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// overwrite replaces words of a file, which must be there.
+func overwrite(t *testing.T, file, old, with string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(b), old) {
+		t.Fatalf("no %q in %s: %v", old, file, err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(b), old, with, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,159 @@
+// Package ssh leads to a command interpreter on a far host through the system's
+// own ssh client.
+//
+//  1. Dial starts ssh as the user has it configured: ssh_config, keys, agent,
+//     jump hosts, known_hosts and shared connections are its own business. One
+//     command line starts sh or PowerShell there, whatever the login shell is.
+//  2. A marker of random letters says where the noise of login scripts ends.
+//     From then on Shell.Run runs one command after the other, and the terminal
+//     belongs to linerate again.
+//  3. Shell.Start turns the interpreter into the program that speaks on the
+//     connection from then on.
+//
+// Everything goes over one connection, so the user proves once who he is.
+package ssh
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/stdio"
+)
+
+// helloTime is for the connection, a person who types a password, and the login
+// scripts. Linux gives up a TCP connection after 127 s (tcp_syn_retries of
+// tcp(7)), sshd a login after 120 s (LoginGraceTime of sshd_config(5)).
+const helloTime = 4 * time.Minute
+
+// Options of Dial. The zero value is ready for use.
+type Options struct {
+	// Command starts ssh, with arguments of the user's own; nil is "ssh".
+	Command []string
+	// Hello is how long the far shell may take to answer; 0 is four minutes.
+	Hello time.Duration
+}
+
+// Dial starts ssh and returns the interpreter on the far host. While it runs, ssh
+// may ask on the terminal of this process for passwords and whether a new host
+// key is right; without a terminal it asks nothing (BatchMode). The error is a
+// *Failure when ssh, or what it found there, was the reason. It wraps
+// context.Canceled when the user stopped it.
+func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
+	command := o.Command
+	if len(command) == 0 {
+		command = []string{"ssh"}
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return nil, &Failure{
+			text: fmt.Sprintf("reach %s over ssh: %v", t, err),
+			Hint: "install the OpenSSH client, or name another one in LINERATE_SSH", err: err,
+		}
+	}
+	conf, err := readConfig(ctx, command, t)
+	if err != nil {
+		return nil, err
+	}
+	abort := make(chan struct{})
+	s := &Shell{target: t, mark: rand.Text(), stderr: &tail{}}
+	terminal := openTerminal()
+	argv := slices.Concat(command, arguments(t, conf, terminal.asks()), []string{launch(s.mark)})
+	peer, err := stdio.Start(ctx, argv, stdio.Options{
+		Name: t.Host, DataHost: conf.hostName, Stderr: s.stderr, Terminal: terminal.file(), Abort: abort,
+	})
+	if err != nil {
+		terminal.takeBack()
+		return nil, fmt.Errorf("reach %s over ssh: %w", t, err)
+	}
+	if way := conf.indirect(); way != "" {
+		peer.Warnings = append(peer.Warnings,
+			fmt.Sprintf("%s is reached over ssh through %s: the data connections do not go there but straight to %s", t.Host, way, conf.hostName))
+	}
+	s.attach(peer)
+	err = s.hello(ctx, cmp.Or(o.Hello, helloTime))
+	terminal.takeBack()
+	if err != nil {
+		close(abort) // there is nothing on the other side that could end in order
+		_ = s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// arguments are what ssh is told beside its configuration and the command.
+//
+// Nothing is forwarded (ClearAllForwardings, -a, -x), as scp has it: a forwarding
+// that another connection holds already would end this one. Keepalives are left
+// to the configuration: the session over this connection has its own, at both
+// ends. Host keys are checked as configured.
+func arguments(t Target, c config, asks bool) []string {
+	args := []string{"-T", "-a", "-x", "-o", "ClearAllForwardings=yes", "-o", "PermitLocalCommand=no"}
+	if c.remoteCommand { // ssh before 7.6 does not know the option
+		args = append(args, "-o", "RemoteCommand=none")
+	}
+	if !asks {
+		args = append(args, "-o", "BatchMode=yes")
+	}
+	return append(args, t.arguments()...)
+}
+
+// arguments name the host. What follows "--" is no option, whatever it is.
+func (t Target) arguments() []string {
+	var args []string
+	if t.Port > 0 {
+		args = append(args, "-p", strconv.Itoa(t.Port))
+	}
+	return append(args, "--", t.destination())
+}
+
+// Failure says why there is no way to a host.
+type Failure struct {
+	// Hint says what to do, "" for nothing in particular.
+	Hint string
+	text string
+	err  error
+}
+
+// Error is one sentence.
+func (f *Failure) Error() string { return f.text }
+
+// Unwrap returns what the failure was made of; nil for words of ssh alone.
+func (f *Failure) Unwrap() error { return f.err }
+
+// attach makes s the owner of peer.
+func (s *Shell) attach(p wire.Peer) {
+	s.peer = p
+	s.in = newReader(p.Control)
+}
+
+// hello waits for the marker.
+func (s *Shell) hello(ctx context.Context, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	noise, rest, err := s.until(limited, noiseLimit)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return fmt.Errorf("reach %s over ssh: %w", s.target, ctx.Err())
+	case errors.Is(err, errNoEnd), limited.Err() != nil:
+		return s.strange(noise)
+	default:
+		return s.failed(noise)
+	}
+	switch rest {
+	case " sh":
+		s.Kind = Sh
+	case " powershell":
+		s.Kind = PowerShell
+	default:
+		return s.strange(noise)
+	}
+	return nil
+}

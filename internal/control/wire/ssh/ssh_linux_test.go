@@ -1,0 +1,231 @@
+package ssh_test
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/wire/ssh"
+	"linerate/internal/control/wire/ssh/sshtest"
+)
+
+func dial(t *testing.T, s *sshtest.Server, user string) (*ssh.Shell, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	shell, err := ssh.Dial(ctx, ssh.Target{User: user, Host: "far"}, ssh.Options{Command: s.Command(), Hello: 15 * time.Second})
+	if err == nil {
+		t.Cleanup(func() { _ = shell.Close() })
+	}
+	return shell, err
+}
+
+// TestEveryLoginShell demands that the one command line leads to a shell, past
+// what login scripts say, and that what is sent is taken as it is.
+func TestEveryLoginShell(t *testing.T) {
+	agenttest.NoLeaks(t)
+	noise := "echo welcome; echo \"it's 5 o'clock\"; printf 'no newline'\n"
+	users := map[string]sshtest.User{
+		"dash": {Shell: "/bin/dash", Files: map[string]string{".profile": noise}},
+		"bash": {Shell: "/bin/bash", Files: map[string]string{".bashrc": noise}},
+		"csh":  {Shell: "/bin/csh", Files: map[string]string{".cshrc": "echo welcome; echo 'a mark!'\n"}},
+		"tcsh": {Shell: "/bin/tcsh", Files: map[string]string{".tcshrc": "echo welcome\nset echo\n"}},
+		"fish": {Shell: "/usr/bin/fish", Files: map[string]string{".config/fish/config.fish": "echo welcome\n"}},
+		"zsh":  {Shell: "/bin/zsh", Files: map[string]string{".zshenv": noise + "setopt histexpand\n"}},
+	}
+	s := sshtest.Start(t, sshtest.Options{Users: users, Sshd: "Banner " + bannerFile(t)})
+	for name, u := range users {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(u.Shell); err != nil {
+				t.Skipf("%s is not installed", u.Shell)
+			}
+			shell, err := dial(t, s, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			talk(t, shell)
+		})
+	}
+}
+
+// talk uses a shell in every way.
+func talk(t *testing.T, shell *ssh.Shell) {
+	t.Helper()
+	if shell.Kind != ssh.Sh {
+		t.Fatalf("kind %v", shell.Kind)
+	}
+	r, err := shell.Run(t.Context(), `printf 'a'"'"'b\n$!'; echo no >&2; (exit 3)`, nil)
+	if err != nil || r.Status != 3 || r.Output != "a'b\n$!no\n" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	data := []byte(strings.Repeat("exit\n\x00\xff", 50_000))
+	r, err = shell.Run(t.Context(), "head -c 350000 | cksum", data)
+	if err != nil || r.Status != 0 || !strings.HasSuffix(strings.TrimSpace(r.Output), " 350000") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	a, b := shell.Mark()
+	p, err := shell.Start(t.Context(), `printf '%s%s 0\n' `+a+" "+b+"; exec cat", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Control.Write(data[:7000]); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 7000)
+	for n := 0; n < len(got); {
+		m, err := p.Control.Read(got[n:])
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", n, err)
+		}
+		n += m
+	}
+	if string(got) != string(data[:7000]) || p.Name != "far" || p.DataHost != "127.0.0.1" || len(p.Warnings) > 0 {
+		t.Errorf("name %q, data host %q, warnings %q", p.Name, p.DataHost, p.Warnings)
+	}
+}
+
+// TestFailedInputIsNoCommand demands that nothing of a copy that broke off is run.
+func TestFailedInputIsNoCommand(t *testing.T) {
+	agenttest.NoLeaks(t)
+	s := sshtest.Start(t, sshtest.Options{})
+	shell, err := dial(t, s, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trap := s.Dir + "/ran"
+	r, err := shell.Run(t.Context(), "head -c 10 >/dev/null; false", []byte(strings.Repeat("touch "+trap+"\n", 10_000)))
+	if err != nil || r.Status != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_ = shell.Close()
+	if exec.CommandContext(t.Context(), "test", "-e", trap).Run() == nil {
+		t.Error("input was run as a command")
+	}
+}
+
+// TestRefusals demands the reason in words and a hint.
+func TestRefusals(t *testing.T) {
+	agenttest.NoLeaks(t)
+	check := func(t *testing.T, s *sshtest.Server, user string, want ...string) {
+		t.Helper()
+		_, err := dial(t, s, user)
+		failure, ok := errors.AsType[*ssh.Failure](err)
+		if !ok {
+			t.Fatalf("error %v", err)
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error()+"\n"+failure.Hint, w) {
+				t.Errorf("no %q in %q, hint %q", w, err, failure.Hint)
+			}
+		}
+		if strings.Contains(err.Error(), "@@") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("raw words: %q", err)
+		}
+	}
+	t.Run("changed host key", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{})
+		s.Forget(t)
+		check(t, s, "root", "not the one that is known", "ssh-keygen -R far")
+	})
+	t.Run("unknown host key", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Client: "UserKnownHostsFile /dev/null\n"})
+		s.Known = "/dev/null"
+		overwrite(t, s.Config, "UserKnownHostsFile "+s.Dir+"/known_hosts\n", "")
+		check(t, s, "root", "does not know its host key", "ssh root@far true")
+	})
+	t.Run("no key", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Sshd: "PasswordAuthentication yes\n"})
+		overwrite(t, s.Dir+"/authorized_keys", "ssh-ed25519", "#")
+		check(t, s, "root", "does not let this user in", "Permission denied", "ssh-copy-id root@far")
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Client: "HostName 127.0.0.1\nPort 1\n"})
+		overwrite(t, s.Config, "HostKeyAlias", "Port 1\nHostKeyAlias")
+		check(t, s, "root", "no ssh server answers", "ssh://far:PORT")
+	})
+	t.Run("no such host", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{})
+		overwrite(t, s.Config, "HostName 127.0.0.1", "HostName no-such-host.invalid")
+		check(t, s, "root", "name is not known")
+	})
+	t.Run("no shell", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Users: map[string]sshtest.User{"x": {Shell: "/usr/sbin/nologin"}}})
+		check(t, s, "x", "no shell answered", "account is currently not available")
+	})
+	t.Run("another command", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo \"$SSH_ORIGINAL_COMMAND\"; echo backup only\n"})
+		check(t, s, "root", "no shell answered", "backup only")
+	})
+	t.Run("endless talk", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand yes endless\n"})
+		check(t, s, "root", "no shell answered", "endless")
+	})
+	t.Run("broken configuration", func(t *testing.T) {
+		s := sshtest.Start(t, sshtest.Options{Client: "NoSuchOption yes\n"})
+		check(t, s, "root", "does not understand its configuration", "nosuchoption")
+	})
+}
+
+// TestHintNoClient is for a machine without ssh.
+func TestNoClient(t *testing.T) {
+	_, err := ssh.Dial(t.Context(), ssh.Target{Host: "far"}, ssh.Options{Command: []string{"linerate-no-such-ssh"}})
+	if failure, ok := errors.AsType[*ssh.Failure](err); !ok || !strings.Contains(failure.Hint, "LINERATE_SSH") || !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestCancelled demands that the user's wish ends the wait.
+func TestCancelled(t *testing.T) {
+	agenttest.NoLeaks(t)
+	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo wait; exec sleep 60\n"})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	_, err := ssh.Dial(ctx, ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command()})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestSilence demands that a host that never answers is given up.
+func TestSilence(t *testing.T) {
+	agenttest.NoLeaks(t)
+	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo who are you; exec sleep 60\n"})
+	_, err := ssh.Dial(t.Context(), ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command(), Hello: 2 * time.Second})
+	if err == nil || !strings.Contains(err.Error(), "no shell answered") || !strings.Contains(err.Error(), "who are you") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestConfiguration demands that ssh's own configuration is honoured where it
+// helps and does not hurt where it would.
+func TestConfiguration(t *testing.T) {
+	agenttest.NoLeaks(t)
+	s := sshtest.Start(t, sshtest.Options{Client: "RemoteCommand echo another\nLocalForward 1 localhost:1\nExitOnForwardFailure yes\nRequestTTY force\n"})
+	shell, err := dial(t, s, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk(t, shell)
+	shared := sshtest.Start(t, sshtest.Options{Client: "ControlMaster auto\nControlPersist 5\nControlPath " + s.Dir + "/mux\n"})
+	t.Cleanup(func() {
+		_ = exec.CommandContext(context.WithoutCancel(t.Context()), "ssh", "-F", shared.Config, "-O", "exit", "far").Run()
+	})
+	start := time.Now()
+	for range 2 {
+		shell, err := dial(t, shared, "root")
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk(t, shell)
+		_ = shell.Close()
+	}
+	if n := len(shared.PIDs()); n != 1 {
+		t.Errorf("%d connections for two sessions that share one", n)
+	}
+	t.Logf("two sessions in %v", time.Since(start))
+}

@@ -1,0 +1,90 @@
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// ErrTarget says that a text names no host for ssh.
+var ErrTarget = errors.New("not a host for ssh")
+
+// Target is a host as ssh is told of it.
+type Target struct {
+	User string // "" is what ssh's configuration says
+	Host string // a name, an alias of the configuration, or an address without brackets
+	Port int    // 0 is what ssh's configuration says
+}
+
+// ParseTarget reads user@host or ssh://[user@]host[:port]. The error wraps
+// ErrTarget, and does not repeat a password.
+func ParseTarget(s string) (Target, error) {
+	var t Target
+	if strings.HasPrefix(s, "ssh://") {
+		u, err := url.Parse(s)
+		if err != nil {
+			return Target{}, fmt.Errorf("%w: no URL", ErrTarget)
+		}
+		if _, has := u.User.Password(); has {
+			return Target{}, fmt.Errorf("%w: passwords are for ssh to ask, not for a command line", ErrTarget)
+		}
+		if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+			return Target{}, fmt.Errorf("%q: %w: nothing may follow the port", s, ErrTarget)
+		}
+		t = Target{User: u.User.Username(), Host: u.Hostname()}
+		if p := u.Port(); p != "" {
+			if t.Port, err = strconv.Atoi(p); err != nil || t.Port < 1 || t.Port > 65535 {
+				return Target{}, fmt.Errorf("%q: %w: %s is no port", s, ErrTarget, p)
+			}
+		}
+	} else {
+		at := strings.LastIndexByte(s, '@')
+		if at < 1 {
+			return Target{}, fmt.Errorf("%q: %w: no user", s, ErrTarget)
+		}
+		t = Target{User: s[:at], Host: s[at+1:]}
+		if strings.HasPrefix(t.Host, "[") && strings.HasSuffix(t.Host, "]") {
+			t.Host = t.Host[1 : len(t.Host)-1]
+		}
+		if host, port, err := net.SplitHostPort(s[at+1:]); err == nil {
+			return Target{}, fmt.Errorf("%q: %w: a port is written ssh://%s@%s", s, ErrTarget, t.User, net.JoinHostPort(host, port))
+		}
+	}
+	if t.Host == "" || !plain(t.Host) || t.User != "" && !plain(t.User) {
+		return Target{}, fmt.Errorf("%q: %w", s, ErrTarget)
+	}
+	return t, nil
+}
+
+// plain reports whether a name is safe on a command line and in a message: ssh
+// would take one that begins with a dash for an option, and its configuration
+// may hand names to a shell (%h and %r of ProxyCommand).
+func plain(s string) bool {
+	return !strings.HasPrefix(s, "-") && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;&<>|(){}!*?/,", r)
+	})
+}
+
+// destination is the host as an argument of ssh.
+func (t Target) destination() string {
+	if t.User == "" {
+		return t.Host
+	}
+	return t.User + "@" + t.Host
+}
+
+// String is the target as a user would write it.
+func (t Target) String() string {
+	if t.Port == 0 {
+		return t.destination()
+	}
+	host := net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
+	if t.User != "" {
+		host = t.User + "@" + host
+	}
+	return "ssh://" + host
+}
