@@ -4,8 +4,8 @@
 // It knows no header: a Sender is given a function that stamps the header of
 // each datagram into it, a Receiver one that reads it. Every engine and foreign
 // protocol that speaks UDP builds on that. Each of them needs a thread of its
-// own while it runs, so that the caller gives the Go runtime room (GOMAXPROCS)
-// for as many threads as Threads says.
+// own while it runs, so that the caller has package quiet make room for as many
+// threads as Threads says.
 //
 // On Linux many datagrams cross into the kernel by one call, in trains that the
 // kernel or the card cuts (UDP_SEGMENT, UDP_GRO) unless that is refused, and

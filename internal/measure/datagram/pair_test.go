@@ -4,9 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
-	"runtime"
 	"testing"
 	"time"
+
+	"linerate/internal/measure/quiet"
 )
 
 // loopback returns two sockets that are connected with each other.
@@ -140,8 +141,7 @@ func (f *flow) run() time.Duration {
 	start := time.Now()
 	f.send.Start(start)
 	f.receive.Start(start)
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
-	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - 2) }()
+	defer quiet.Begin(2).End()
 	sent, received := make(chan struct{}), make(chan struct{})
 	go func() { f.recvErr = f.receive.Run(); close(received) }()
 	go func() { f.sendErr = f.send.Run(); close(sent) }()

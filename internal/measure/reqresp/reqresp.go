@@ -50,7 +50,6 @@ const (
 
 // Engine is the request engine. It is safe for concurrent use.
 type Engine struct {
-	quiet    quiet
 	planes   func(streams int, spin bool) (plane, string)
 	patience time.Duration // how long after its window unanswered requests are waited for
 	grace    time.Duration // how long one end waits for a word of the other

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/quiet"
 )
 
 // test is one end of one run.
@@ -82,9 +83,12 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 		}
 	}
 	r := &run{test: t, emit: emit}
-	// The runtime's own connections are made of garbage: it must be collected.
-	r.quiet = t.engine.quiet.begin(t.plane.threads(ends*t.spec.Streams), t.spec.Requests.Connect)
-	defer r.quiet.end()
+	begin := quiet.Begin
+	if t.spec.Requests.Connect {
+		begin = quiet.Room // the runtime's own connections are made of garbage
+	}
+	r.hold = begin(t.plane.threads(ends * t.spec.Streams))
+	defer r.hold.End()
 	if err := r.launch(ctx); err != nil {
 		r.halt()
 		return model.EndReport{}, err
@@ -97,7 +101,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 type run struct {
 	*test
 	emit  func([]model.Sample)
-	quiet *hold
+	hold  *quiet.Hold
 	start time.Time
 
 	phase  phase           // of the asking
@@ -255,9 +259,9 @@ func (r *run) tick() {
 	if !r.answered && at > r.limit {
 		r.finishAnswering(fmt.Sprintf("no word of the asking end within %v", r.limit))
 	}
-	if r.quiet.check() {
+	if r.hold.Check() {
 		r.warnings = append(r.warnings,
-			fmt.Sprintf("garbage collection allowed during the run: the heap grew by %d MiB", maxGrowth>>20))
+			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
 	}
 }
 

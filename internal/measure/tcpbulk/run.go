@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/sockio"
 )
 
@@ -82,10 +83,10 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 	}
 	r := &run{
 		test: t, emit: emit,
-		quiet: t.engine.quiet.begin(t.plane.threads(streams)),
+		hold:  quiet.Begin(t.plane.threads(streams)),
 		ended: make(chan *flow, len(t.flows)),
 	}
-	defer r.quiet.end()
+	defer r.hold.End()
 	defer r.release()
 	if err := r.launch(); err != nil {
 		return model.EndReport{}, err
@@ -99,7 +100,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 type run struct {
 	*test
 	emit     func([]model.Sample)
-	quiet    *hold
+	hold     *quiet.Hold
 	start    time.Time
 	ended    chan *flow // flows whose workers have all ended
 	reported bool       // measured is closed
@@ -290,9 +291,9 @@ func (r *run) guard() {
 		}
 		r.finish("gave up")
 	}
-	if r.quiet.check() {
+	if r.hold.Check() {
 		r.warnings = append(r.warnings,
-			fmt.Sprintf("garbage collection allowed during the run: the heap grew by %d MiB", maxGrowth>>20))
+			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
 	}
 }
 

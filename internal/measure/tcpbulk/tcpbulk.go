@@ -49,7 +49,6 @@ const (
 // Engine is the bulk engine. It is safe for concurrent use; one engine per
 // process serves all its tests.
 type Engine struct {
-	quiet  quiet
 	planes func(streams int) plane
 	grace  time.Duration // how long after the receiver's window a sender waits to be stopped
 	stall  time.Duration // how long a flow with a byte count may stand still

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/sockio"
 )
 
@@ -80,8 +81,8 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 			threads += c.Threads()
 		}
 	}
-	r := &run{test: t, emit: emit, quiet: t.engine.quiet.begin(threads)}
-	defer r.quiet.end()
+	r := &run{test: t, emit: emit, hold: quiet.Begin(threads)}
+	defer r.hold.End()
 	r.launch()
 	r.loop(ctx)
 	for _, f := range r.flows {
@@ -94,7 +95,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 type run struct {
 	*test
 	emit     func([]model.Sample)
-	quiet    *hold
+	hold     *quiet.Hold
 	start    time.Time
 	reported bool // measured is closed
 	samples  []model.Sample
@@ -271,9 +272,9 @@ func (r *run) finish(why string) {
 
 // guard looks after the heap.
 func (r *run) guard() {
-	if r.quiet.check() {
+	if r.hold.Check() {
 		r.warnings = append(r.warnings,
-			fmt.Sprintf("garbage collection allowed during the run: the heap grew by %d MiB", maxGrowth>>20))
+			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
 	}
 }
 

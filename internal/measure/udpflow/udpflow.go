@@ -54,7 +54,6 @@ const (
 // Engine is the datagram engine. It is safe for concurrent use; one engine per
 // process serves all its tests.
 type Engine struct {
-	quiet    quiet
 	portable bool
 	bounds   bounds
 }

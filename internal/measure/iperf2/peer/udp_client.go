@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/quiet"
 )
 
 // udpClient is the UDP part of a client's run.
@@ -52,8 +52,7 @@ func (t *clientTest) runUDP(ctx context.Context) error {
 	for _, s := range u.streams {
 		threads += 2 * s.conn.Threads()
 	}
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + threads)
-	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - threads) }()
+	defer quiet.Begin(threads).End()
 	switch t.mode {
 	case iperf2.Forward:
 		u.send(ctx)

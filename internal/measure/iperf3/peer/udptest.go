@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/sockio"
 )
 
@@ -168,9 +169,7 @@ func (t *udpTest) Run(ctx context.Context, emit func([]model.Sample)) (model.End
 	for _, s := range t.streams {
 		threads += s.conn.Threads()
 	}
-	// Like those of the engines, tests that overlap only add and subtract.
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + threads)
-	defer func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) - threads) }()
+	defer quiet.Begin(threads).End()
 	ended := t.launch()
 	t.sample(ctx, emit, ended)
 	for _, s := range t.streams {

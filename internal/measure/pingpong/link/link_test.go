@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
-	"runtime/debug"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"linerate/internal/measure/quiet"
 )
 
 // soon is the longest that anything here may take before it counts as hanging.
@@ -30,7 +30,7 @@ func kinds() map[string]func(*net.TCPConn) (*Link, error) {
 
 // everyKind runs f with a new pair of links of each kind.
 func everyKind(t *testing.T, f func(t *testing.T, a, b *Link)) {
-	defer Hold(2)()
+	defer quiet.Begin(2).End()
 	for name, open := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, open)
@@ -258,8 +258,8 @@ func TestAbort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t, open)
 			a.Limit(50*time.Millisecond, time.Hour)
-			release := Hold(2)
-			defer release()
+			hold := quiet.Begin(2)
+			defer hold.End()
 			if err := within(t, beside(func() error { return a.Send(make([]byte, 16<<20)) })); !errors.Is(err, ErrStalled) {
 				t.Fatalf("send: %v", err)
 			}
@@ -279,45 +279,3 @@ func TestAbort(t *testing.T) {
 type closed struct{ wire }
 
 func (closed) close() error { return nil }
-
-func TestHoldsCommute(t *testing.T) {
-	percent := debug.SetGCPercent(-1) // a process that runs without collector
-	defer debug.SetGCPercent(percent)
-	procs := runtime.GOMAXPROCS(0)
-	first := Hold(1)
-	second := Hold(2)
-	if now := runtime.GOMAXPROCS(0); now != procs+3 {
-		t.Errorf("GOMAXPROCS is %d with two holds, want %d", now, procs+3)
-	}
-	first()
-	first()
-	second()
-	checkRuntime(t, procs, -1)
-}
-
-// TestHoldsAtOnce: none is lost, although a process has nothing to lock.
-func TestHoldsAtOnce(t *testing.T) {
-	percent := debug.SetGCPercent(100)
-	defer debug.SetGCPercent(percent)
-	procs := runtime.GOMAXPROCS(0)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 50 {
-				Hold(1)()
-			}
-		})
-	}
-	all.Wait()
-	checkRuntime(t, procs, 100)
-}
-
-func checkRuntime(t *testing.T, procs, percent int) {
-	t.Helper()
-	if now := runtime.GOMAXPROCS(0); now != procs {
-		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
-	}
-	if now := debug.SetGCPercent(percent); now != percent {
-		t.Errorf("the collector's percentage is %d, was %d", now, percent)
-	}
-}

@@ -1,0 +1,283 @@
+package quiet
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// percent reads the collector's percentage without setting it.
+func percent() int {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	return int(int32(s[0].Value.Uint64())) // as the runtime keeps it: off is negative
+}
+
+// setPercent sets the collector's percentage for the test.
+func setPercent(t *testing.T, p int) {
+	t.Helper()
+	before := debug.SetGCPercent(p)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+}
+
+func check(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, procs, gc int) {
+	t.Helper()
+	if now := runtime.GOMAXPROCS(0); now != procs {
+		t.Errorf("GOMAXPROCS is %d, want %d", now, procs)
+	}
+	if now := percent(); now != gc {
+		t.Errorf("the collector's percentage is %d, want %d", now, gc)
+	}
+}
+
+// TestAnyOrder begins and ends holds in any order: at every moment the process
+// has room for all that are there, and is what it was when none is.
+func TestAnyOrder(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	rapid.Check(t, func(t *rapid.T) {
+		initial := rapid.SampledFrom([]int{off, 0, 50, 100, 1000}).Draw(t, "percentage")
+		defer debug.SetGCPercent(debug.SetGCPercent(initial))
+		type begun struct {
+			*Hold
+			threads int
+			collect bool
+		}
+		var holds []begun
+		var ended []*Hold
+		verify := func() {
+			t.Helper()
+			sum, want := procs, initial
+			for _, h := range holds {
+				sum += h.threads
+				if !h.collect {
+					want = off
+				}
+			}
+			check(t, sum, want)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"begin": func(t *rapid.T) {
+				h := begun{threads: rapid.IntRange(0, 9).Draw(t, "threads"), collect: rapid.Bool().Draw(t, "collect")}
+				if h.collect {
+					h.Hold = Room(h.threads)
+				} else {
+					h.Hold = Begin(h.threads)
+				}
+				holds = append(holds, h)
+			},
+			"end": func(t *rapid.T) {
+				if len(holds) == 0 {
+					t.Skip("there is none")
+				}
+				i := rapid.IntRange(0, len(holds)-1).Draw(t, "which")
+				holds[i].End()
+				ended = append(ended, holds[i].Hold)
+				holds = append(holds[:i], holds[i+1:]...)
+			},
+			"end again": func(t *rapid.T) {
+				if len(ended) == 0 {
+					t.Skip("there is none")
+				}
+				rapid.SampledFrom(ended).Draw(t, "which").End()
+			},
+			"": func(*rapid.T) { verify() },
+		})
+		for _, h := range holds {
+			h.End()
+		}
+		holds = nil
+		verify()
+	})
+}
+
+// TestAtOnce begins and ends holds from many goroutines, as engines, servers
+// and clients of one process do: each finds the room that it asked for, and
+// nothing is lost in the end.
+func TestAtOnce(t *testing.T) {
+	setPercent(t, 100)
+	procs := runtime.GOMAXPROCS(0)
+	var all sync.WaitGroup
+	for g := range 16 {
+		rng := rand.New(rand.NewPCG(1, uint64(g)))
+		all.Go(func() {
+			for range 60 {
+				a, b := rng.IntN(3), rng.IntN(3)
+				begin := Begin
+				if rng.IntN(2) == 0 {
+					begin = Room
+				}
+				first, second := begin(a), Begin(b)
+				if now := runtime.GOMAXPROCS(0); now < procs+a+b {
+					t.Errorf("GOMAXPROCS is %d while holds of %d and %d are there, and was %d", now, a, b, procs)
+				}
+				if now := percent(); now != off {
+					t.Errorf("the collector's percentage is %d while a hold is there", now)
+				}
+				first.Check()
+				first.End()
+				all.Go(second.End) // elsewhere, and at the same time as the next
+				second.End()
+			}
+		})
+	}
+	all.Wait()
+	check(t, procs, 100)
+}
+
+// limit has collections made after a growth that a test can afford.
+func limit(t *testing.T, growth uint64) {
+	t.Helper()
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	before, every := process.growth, process.every
+	process.growth, process.every = growth, time.Millisecond
+	t.Cleanup(func() {
+		process.mu.Lock()
+		defer process.mu.Unlock()
+		process.growth, process.every = before, every
+	})
+}
+
+const (
+	growth = 16 << 20
+	chunk  = 256 << 10
+)
+
+// litter makes garbage until the heap would be ten times what is allowed, or
+// until done, and returns the largest growth seen. It goes no faster than looks
+// can be made, on whatever machine.
+func litter(done func() bool) (most uint64) {
+	tick := time.NewTicker(100 * time.Microsecond)
+	defer tick.Stop()
+	for made := 0; made < 10*growth && !done(); made += chunk {
+		<-tick.C
+		runtime.KeepAlive(make([]byte, chunk))
+		most = max(most, grown())
+	}
+	return most
+}
+
+func never() bool { return false }
+
+func TestGrowthIsBounded(t *testing.T) {
+	for name, hold := range map[string]func() (end func()){
+		"one that is never ended": func() func() { return Begin(0).End },
+		"always some": func() func() { // each ends after the next one began
+			return churn(func(previous *Hold) *Hold {
+				next := Begin(1)
+				if previous != nil {
+					previous.End()
+				}
+				return next
+			})
+		},
+		"begun as soon as ended": func() func() {
+			return churn(func(previous *Hold) *Hold {
+				if previous != nil {
+					previous.End()
+				}
+				return Begin(0)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setPercent(t, 100)
+			limit(t, growth)
+			procs := runtime.GOMAXPROCS(0)
+			end := hold()
+			// Most of this is for what is made before a look, and during a collection.
+			if most := litter(never); most > 5*growth {
+				t.Errorf("the heap grew by %d MiB, of which %d are allowed", most>>20, growth>>20)
+			}
+			end()
+			check(t, procs, 100)
+		})
+	}
+}
+
+// churn replaces a hold by the next one until it is stopped.
+func churn(replace func(*Hold) *Hold) (stop func()) {
+	quit := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		var h *Hold
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			h = replace(h)
+			select {
+			case <-quit:
+				h.End()
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		running.Wait()
+	}
+}
+
+func TestCheck(t *testing.T) {
+	setPercent(t, 100)
+	limit(t, growth)
+	first, second, room := Begin(0), Begin(0), Room(0)
+	for _, h := range []*Hold{first, second, room} {
+		defer h.End()
+		if h.Check() {
+			t.Error("told of a collection before there was one")
+		}
+	}
+	litter(first.Check)
+	if !second.Check() {
+		t.Error("one hold was told of a collection, another was not")
+	}
+	third := Begin(0)
+	defer third.End()
+	for name, h := range map[string]*Hold{"first": first, "second": second, "third": third, "room": room} {
+		if h.Check() {
+			t.Errorf("%s is told of a collection twice, or of one before it, or although it lets them run", name)
+		}
+	}
+	litter(third.Check)
+	if first.Check() {
+		t.Error("told twice")
+	}
+	if n := testing.AllocsPerRun(100, func() { first.Check() }); n != 0 {
+		t.Errorf("Check allocates %v times", n)
+	}
+}
+
+// TestRoomCollects holds that a measurement which makes garbage itself has it
+// collected by the runtime.
+func TestRoomCollects(t *testing.T) {
+	setPercent(t, 100)
+	defer Room(3).End()
+	check(t, runtime.GOMAXPROCS(0), 100)
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	if process.off != 0 || process.next != nil {
+		t.Error("collections are held off")
+	}
+}
+
+// TestOffStaysOff: who runs a process without collections gets none.
+func TestOffStaysOff(t *testing.T) {
+	setPercent(t, off)
+	limit(t, 1<<20)
+	h := Begin(0)
+	defer h.End()
+	if most := litter(func() bool { return grown() > 2*growth }); most < growth || h.Check() {
+		t.Error("garbage was collected in a process that wants none of that")
+	}
+}
