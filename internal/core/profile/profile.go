@@ -1,0 +1,242 @@
+// Package profile holds settings that were tried on one pair of hosts, in the
+// form in which they travel to others: with the evidence for them.
+//
+// A profile is text for people and programs; package ui/config reads it, [Text]
+// writes it, docs/manual.md describes it.
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Version is the format that this package writes and reads.
+const Version = 1
+
+// Bounds of a profile, far above any use.
+const (
+	MaxText     = 400     // characters of a title or another line of text
+	MaxValue    = 2 << 10 // bytes of a value or a native text
+	MaxSettings = 200     // of one host
+	MaxVerdicts = 64
+)
+
+// Role says which host of a pair the settings are for.
+type Role string
+
+// The roles. Sender and receiver are those of the one direction that was
+// measured; where both were, the ends keep their names, and settings that are
+// the same at both ends are for either.
+const (
+	Both     Role = "both" // either end
+	Near     Role = "near"
+	Far      Role = "far"
+	Sender   Role = "sender"
+	Receiver Role = "receiver"
+)
+
+// Roles returns all roles.
+func Roles() []Role { return []Role{Both, Near, Far, Sender, Receiver} }
+
+// Profile is what a profile file says.
+type Profile struct {
+	Title    string
+	Hosts    []Host    // one for each role, at least one
+	Evidence *Evidence // nil: nobody measured
+}
+
+// Host is what one role gets, and where it was tried.
+type Host struct {
+	Role     Role
+	System   string        // GOOS of the host where it was tried; "" is unknown
+	Kernel   string        // of that host; "" is unknown
+	LinkRate units.BitRate // of that host's link; 0 is unknown
+	MTU      int           // of that host's link in bytes; 0 is unknown
+	Settings []Setting     // in the order of the file, each knob once
+	// Before holds native texts as they were on that host before the trial, by
+	// native name. Where several knobs share one native setting, it tells what
+	// the others of them were: "net.ipv4.tcp_rmem" is "4096 131072 33554432".
+	Before map[string]string
+}
+
+// Setting is one knob with its value.
+type Setting struct {
+	Knob  model.KnobID
+	Value string // canonical, see model.Assignment
+}
+
+// Evidence says how the settings are known to be good, or not to be.
+type Evidence struct {
+	Session  string // ID
+	Setting  string // its name in the session
+	Baseline string // name of the setting that it was compared with
+	Date     time.Time
+	Verdicts []Verdict
+}
+
+// Verdict is a model.Verdict without what belongs to its session. Estimate and
+// interval are log ratios, positive is good; differences for metrics that can
+// be 0. Unbounded ends are infinite.
+type Verdict struct {
+	Direction  model.Direction
+	Metric     model.Metric
+	Outcome    model.Outcome
+	Blocks     int
+	Estimate   float64
+	Low, High  float64
+	Confidence float64 // 0…1
+}
+
+// ErrInvalid says that a profile breaks the rules of its format.
+var ErrInvalid = errors.New("not a valid profile")
+
+// Validate reports every fault of p, joined; each wraps ErrInvalid. Whether the
+// knobs exist and take these values is for the catalogue to say.
+func (p Profile) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format+": %w", append(args, ErrInvalid)...))
+	}
+	line := func(what, s string) {
+		if utf8.RuneCountInString(s) > MaxText || !printable(s) {
+			fault("%s is longer than %d characters or not plain text", what, MaxText)
+		}
+	}
+	line("title", p.Title)
+	if len(p.Hosts) == 0 {
+		fault("no host")
+	}
+	seen := map[Role]bool{}
+	for _, h := range p.Hosts {
+		if !slices.Contains(Roles(), h.Role) || seen[h.Role] {
+			fault("role %q is unknown or there twice", h.Role)
+		}
+		seen[h.Role] = true
+		h.validate(fault, line)
+	}
+	if (seen[Near] || seen[Far]) && (seen[Sender] || seen[Receiver]) {
+		fault("near and far do not mix with sender and receiver")
+	}
+	if p.Evidence != nil {
+		p.Evidence.validate(fault, line)
+	}
+	return errors.Join(faults...)
+}
+
+func (h Host) validate(fault func(string, ...any), line func(what, s string)) {
+	line("system", h.System)
+	line("kernel", h.Kernel)
+	if h.LinkRate < 0 || h.MTU < 0 {
+		fault("a rate or MTU below zero")
+	}
+	if len(h.Settings) == 0 || len(h.Settings) > MaxSettings || len(h.Before) > MaxSettings {
+		fault("%d settings of the %s: want 1 to %d", len(h.Settings), h.Role, MaxSettings)
+	}
+	seen := map[model.KnobID]bool{}
+	for _, s := range h.Settings {
+		if seen[s.Knob] {
+			fault("%s of the %s is there twice", s.Knob, h.Role)
+		}
+		seen[s.Knob] = true
+		if s.Knob == "" || strings.Trim(string(s.Knob), "abcdefghijklmnopqrstuvwxyz0123456789._") != "" {
+			fault("knob %q", s.Knob)
+		}
+		if s.Value == "" || len(s.Value) > MaxValue || !printable(s.Value) {
+			fault("value of %s is empty, too long or not plain text", s.Knob)
+		}
+	}
+	for name, text := range h.Before {
+		if name == "" || len(name) > MaxText || len(text) > MaxValue || !printable(name) || !printable(text) {
+			fault("native text of %q is too long or not plain text", name)
+		}
+	}
+}
+
+func (e Evidence) validate(fault func(string, ...any), line func(what, s string)) {
+	line("session", e.Session)
+	line("setting", e.Setting)
+	line("baseline", e.Baseline)
+	if len(e.Verdicts) > MaxVerdicts {
+		fault("%d verdicts: at most %d", len(e.Verdicts), MaxVerdicts)
+	}
+	for _, v := range e.Verdicts {
+		switch v.Outcome {
+		case model.Better, model.Worse, model.Equivalent, model.Undecided:
+		default:
+			fault("outcome %q", v.Outcome)
+		}
+		line("direction", string(v.Direction))
+		line("metric", string(v.Metric))
+		if !(v.Confidence >= 0 && v.Confidence <= 1) || v.Blocks < 0 || math.IsNaN(v.Estimate) || math.IsInf(v.Estimate, 0) ||
+			math.IsNaN(v.Low) || math.IsNaN(v.High) || v.Low > v.High {
+			fault("verdict on %s has a confidence, a number of blocks or an interval that cannot be", v.Metric)
+		}
+	}
+}
+
+// printable reports whether s is one line of text without control characters.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// Host returns the settings of one role: those of the role itself, after those
+// for either end. It reports false where p has neither.
+func (p Profile) Host(role Role) (Host, bool) {
+	var out Host
+	found := false
+	for _, want := range []Role{Both, role} {
+		for _, h := range p.Hosts {
+			if h.Role != want || found && want == Both {
+				continue
+			}
+			if !found {
+				out, found = h, true
+				continue
+			}
+			out = out.join(h)
+		}
+		if role == Both {
+			break
+		}
+	}
+	return out, found
+}
+
+// join returns h with more on top of it: a knob that both have takes the value
+// of more.
+func (h Host) join(more Host) Host {
+	settings := slices.Clone(h.Settings)
+	for _, s := range more.Settings {
+		if i := slices.IndexFunc(settings, func(o Setting) bool { return o.Knob == s.Knob }); i >= 0 {
+			settings[i] = s
+			continue
+		}
+		settings = append(settings, s)
+	}
+	before := map[string]string{}
+	maps.Copy(before, h.Before)
+	maps.Copy(before, more.Before)
+	more.Settings, more.Before = settings, before
+	return more
+}
+
+// RoleNames returns the roles of p that are not for either end.
+func (p Profile) RoleNames() []Role {
+	var all []Role
+	for _, h := range p.Hosts {
+		if h.Role != Both {
+			all = append(all, h.Role)
+		}
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package profile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"linerate/internal/core/model"
+)
+
+// FromSession returns the setting called name of session s as a profile. The
+// settings of the test traffic belong to no host and are returned apart. The
+// error says that s has no such setting, or that it changes no host.
+func FromSession(s model.Session, name string) (p Profile, flow []model.Assignment, err error) {
+	setting, ok := s.Plan.Setting(name)
+	if !ok {
+		return p, nil, fmt.Errorf("session %s has no setting %q", s.ID, name)
+	}
+	hosts := map[model.Host]*Host{}
+	for _, a := range setting.Assignments {
+		if a.Host == "" {
+			flow = append(flow, a)
+			continue
+		}
+		h := hosts[a.Host]
+		if h == nil {
+			h = newHost(s, a.Host)
+			hosts[a.Host] = h
+		}
+		h.Settings = append(h.Settings, Setting{a.Knob, a.Value})
+	}
+	if len(hosts) == 0 {
+		return p, flow, fmt.Errorf("setting %q of session %s changes no host", name, s.ID)
+	}
+	p.Title = plain(s.Title)
+	p.Hosts = roles(s, hosts[model.Near], hosts[model.Far])
+	p.Evidence = evidence(s, name)
+	return p, flow, p.Validate()
+}
+
+func newHost(s model.Session, host model.Host) *Host {
+	h := &Host{Before: map[string]string{}}
+	for _, f := range s.Hosts {
+		if f.Host == host {
+			h.System, h.Kernel = plain(f.OS), plain(f.Kernel.Or(""))
+			h.LinkRate, h.MTU = f.LinkRate.Or(0), f.MTU.Or(0)
+		}
+	}
+	for _, c := range s.Changes {
+		native, _, _ := strings.Cut(c.Native, " of ") // "mtu of eth0": the interface is that host's own
+		if _, ok := h.Before[native]; c.Host == host && !ok && native != "" {
+			h.Before[native] = strings.Join(strings.Fields(c.Old), " ")
+		}
+	}
+	return h
+}
+
+// roles names the hosts by what they did in the session; a is near, b is far,
+// nil where nothing is changed there.
+func roles(s model.Session, a, b *Host) []Host {
+	if a != nil && b != nil && a.System == b.System && sameSettings(a.Settings, b.Settings) {
+		a.Role = Both
+		for name, text := range a.Before { // what differs is known of neither
+			if b.Before[name] != text {
+				delete(a.Before, name)
+			}
+		}
+		return []Host{*a}
+	}
+	near, far := Near, Far
+	if d := s.Plan.Directions; len(d) == 1 && d[0] != model.Both {
+		near, far = Sender, Receiver
+		if d[0] == model.From {
+			near, far = Receiver, Sender
+		}
+	}
+	var all []Host
+	if a != nil {
+		a.Role = near
+		all = append(all, *a)
+	}
+	if b != nil {
+		b.Role = far
+		all = append(all, *b)
+	}
+	return all
+}
+
+func sameSettings(a, b []Setting) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(s Setting) bool { return !slices.Contains(b, s) })
+}
+
+func evidence(s model.Session, name string) *Evidence {
+	e := &Evidence{Session: s.ID, Setting: plain(name), Baseline: plain(s.Plan.Baseline), Date: s.Ended.UTC()}
+	if s.Ended.IsZero() {
+		e.Date = s.Created.UTC()
+	}
+	for _, v := range s.Verdicts {
+		if v.Setting != name || v.IsTwin || len(e.Verdicts) == MaxVerdicts || math.IsNaN(v.Estimate) || math.IsInf(v.Estimate, 0) {
+			continue
+		}
+		e.Verdicts = append(e.Verdicts, Verdict{
+			Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
+			Low: float64(v.Interval.Low), High: float64(v.Interval.High), Confidence: v.Interval.Confidence,
+		})
+	}
+	return e
+}
+
+// Candidates returns the names of the settings of s that change a host and that
+// a verdict calls better, and none worse.
+func Candidates(s model.Session) []string {
+	var names []string
+	for _, setting := range s.Plan.Settings {
+		better, worse := false, false
+		for _, v := range s.Verdicts {
+			if v.Setting == setting.Name && !v.IsTwin {
+				better = better || v.Outcome == model.Better
+				worse = worse || v.Outcome == model.Worse
+			}
+		}
+		changes := slices.ContainsFunc(setting.Assignments, func(a model.Assignment) bool { return a.Host != "" })
+		if better && !worse && changes {
+			names = append(names, setting.Name)
+		}
+	}
+	return names
+}
+
+// plain makes s one line of printable text that a profile may hold.
+func plain(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
+	if r := []rune(s); len(r) > MaxText {
+		s = string(r[:MaxText])
+	}
+	return strings.TrimSpace(s)
+}

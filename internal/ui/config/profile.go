@@ -1,0 +1,214 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+	"linerate/internal/core/units"
+)
+
+// ParseProfile reads the profile file name with the given content. check says
+// which knobs exist and which values they take; it must not be nil. Values are
+// canonical afterwards. The error is of type Errors and holds all the mistakes
+// of the file, as Parse does.
+func ParseProfile(name string, data []byte, check KnobChecker) (profile.Profile, error) {
+	r := &profileReader{reader: reader{check: check}}
+	r.file, r.at = name, map[string]position{}
+	root := r.document(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	if root == nil {
+		return profile.Profile{}, r.problems.sorted()
+	}
+	r.at[""] = positionOf(root)
+	version := 0
+	r.object(root, "", []field{
+		{"profile", value(&r.reader, &version, parseVersion)},
+		{"title", value(&r.reader, &r.p.Title, parseLine)},
+		{"hosts", r.hosts},
+		{"evidence", r.evidence},
+	})
+	if _, isMap := root.(ast.MapNode); isMap && version == 0 && len(r.problems) == 0 {
+		r.fault("", fmt.Sprintf("begin with profile: %d", profile.Version), "this is not a profile")
+	}
+	if err := r.problems.sorted(); err != nil {
+		return profile.Profile{}, err
+	}
+	if err := r.p.Validate(); err != nil {
+		r.fault("", "", "%v", err)
+		return profile.Profile{}, r.problems.sorted()
+	}
+	return r.p, nil
+}
+
+// profileReader fills a profile from a document.
+type profileReader struct {
+	reader
+	p profile.Profile
+}
+
+func parseVersion(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	switch {
+	case err != nil || n < 1:
+		return 0, &valueError{quote(s) + " is not a version", fmt.Sprintf("write %d", profile.Version)}
+	case n > profile.Version:
+		return 0, &valueError{fmt.Sprintf("version %d is newer than this linerate", n), "use the linerate that wrote it"}
+	}
+	return n, nil
+}
+
+func (r *profileReader) hosts(n ast.Node, path string) {
+	for i, item := range r.list(n, path) {
+		r.p.Hosts = append(r.p.Hosts, r.host(item, index(path, i)))
+	}
+}
+
+func (r *profileReader) host(n ast.Node, path string) profile.Host {
+	h := profile.Host{}
+	r.object(n, path, []field{
+		{"role", value(&r.reader, &h.Role, parseRole)},
+		{"system", value(&r.reader, &h.System, parseLine)},
+		{"kernel", value(&r.reader, &h.Kernel, parseLine)},
+		{"link_rate", value(&r.reader, &h.LinkRate, parseRate)},
+		{"mtu", value(&r.reader, &h.MTU, parseCount)},
+		{"knobs", func(n ast.Node, path string) { h.Settings = r.knobs(n, path) }},
+		{"before", func(n ast.Node, path string) { h.Before = r.before(n, path) }},
+	})
+	if h.Role == "" && !r.faultBelow(path) {
+		r.fault(path, "write role: both, near, far, sender or receiver", "has no role")
+	}
+	if len(h.Settings) == 0 && !r.faultBelow(path) {
+		r.fault(path, "write knobs: and below it KNOB: VALUE", "has no knobs")
+	}
+	return h
+}
+
+// faultBelow reports whether something at path or below it was wrong already.
+func (r *profileReader) faultBelow(path string) bool {
+	return slices.ContainsFunc(r.problems, func(p Problem) bool {
+		return len(p.Path) >= len(path) && p.Path[:len(path)] == path
+	})
+}
+
+func (r *profileReader) knobs(n ast.Node, path string) []profile.Setting {
+	var all []profile.Setting
+	for _, e := range r.entries(n, path) {
+		at := join(path, e.key)
+		if !r.place(at, e) {
+			continue
+		}
+		id := model.KnobID(e.key)
+		switch {
+		case isFlowKnob(id):
+			r.faultAt(e.at, at, "leave it out", "belongs to the test traffic, not to a host")
+			continue
+		case !slices.Contains(r.check.Known(), id):
+			var known []string
+			for _, k := range r.check.Known() {
+				known = append(known, string(k))
+			}
+			r.faultAt(e.at, path, didYouMean(e.key, known), "unknown knob %s", quote(e.key))
+			continue
+		}
+		if text, ok := r.text(e.value, at); ok {
+			if v, ok := r.checkValue(at, id, text); ok {
+				all = append(all, profile.Setting{Knob: id, Value: v})
+			}
+		}
+	}
+	return all
+}
+
+func (r *profileReader) before(n ast.Node, path string) map[string]string {
+	all := map[string]string{}
+	for _, e := range r.entries(n, path) {
+		at := join(path, e.key)
+		if !r.place(at, e) {
+			continue
+		}
+		if text, ok := r.text(e.value, at); ok {
+			all[e.key] = text
+		}
+	}
+	return all
+}
+
+func (r *profileReader) evidence(n ast.Node, path string) {
+	e := &profile.Evidence{}
+	r.object(n, path, []field{
+		{"session", value(&r.reader, &e.Session, parseLine)},
+		{"setting", value(&r.reader, &e.Setting, parseLine)},
+		{"baseline", value(&r.reader, &e.Baseline, parseLine)},
+		{"date", value(&r.reader, &e.Date, parseDate)},
+		{"verdicts", func(n ast.Node, path string) {
+			for i, item := range r.list(n, path) {
+				e.Verdicts = append(e.Verdicts, r.verdict(item, index(path, i)))
+			}
+		}},
+	})
+	r.p.Evidence = e
+}
+
+func (r *profileReader) verdict(n ast.Node, path string) profile.Verdict {
+	v := profile.Verdict{Low: math.Inf(-1), High: math.Inf(1)}
+	var outcome, metric, direction string
+	r.object(n, path, []field{
+		{"outcome", value(&r.reader, &outcome, parseLine)},
+		{"direction", value(&r.reader, &direction, parseLine)},
+		{"metric", value(&r.reader, &metric, parseLine)},
+		{"blocks", value(&r.reader, &v.Blocks, parseCount)},
+		{"estimate", value(&r.reader, &v.Estimate, parseNumber)},
+		{"low", value(&r.reader, &v.Low, parseNumber)},
+		{"high", value(&r.reader, &v.High, parseNumber)},
+		{"confidence", value(&r.reader, &v.Confidence, parseNumber)},
+	})
+	v.Outcome, v.Metric, v.Direction = model.Outcome(outcome), model.Metric(metric), model.Direction(direction)
+	return v
+}
+
+func parseRole(s string) (profile.Role, error) {
+	if role := profile.Role(s); slices.Contains(profile.Roles(), role) {
+		return role, nil
+	}
+	return "", &valueError{"unknown role " + quote(s), "write both, near, far, sender or receiver"}
+}
+
+func parseCount(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return 0, &valueError{quote(s) + " is not a count", ""}
+	}
+	return n, nil
+}
+
+func parseRate(s string) (units.BitRate, error) {
+	f, err := parseNumber(s)
+	if err != nil || f <= 0 {
+		return 0, &valueError{quote(s) + " is not a rate", "write it in bit/s, like 1000000000"}
+	}
+	return units.BitRate(f), nil
+}
+
+func parseNumber(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, &valueError{quote(s) + " is not a number", ""}
+	}
+	return f, nil
+}
+
+func parseDate(s string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, &valueError{quote(s) + " is not a date", "write it like 2026-11-21 or 2026-11-21T13:00:00Z"}
+}

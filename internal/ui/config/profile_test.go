@@ -1,0 +1,163 @@
+package config
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+	"linerate/internal/core/units"
+)
+
+// line draws one line of text as a profile may hold it, hostile ones among it.
+func line(allowEmpty bool) *rapid.Generator[string] {
+	least := 1
+	if allowEmpty {
+		least = 0
+	}
+	return rapid.Custom(func(t *rapid.T) string {
+		r := rapid.OneOf(rapid.SampledFrom([]rune(`"'\:#{}[]&*!|>%@,-?`+"`$(){{}}<>=~ ü\u00adß世🜁")), rapid.RuneFrom(nil, unicode.L, unicode.N, unicode.P, unicode.S))
+		s := strings.TrimSpace(strings.Map(func(r rune) rune {
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return '_'
+		}, rapid.StringOfN(r, least, 40, -1).Draw(t, "text")))
+		if s == "" && !allowEmpty {
+			s = "x"
+		}
+		return s
+	})
+}
+
+func profiles() *rapid.Generator[profile.Profile] {
+	return rapid.Custom(func(t *rapid.T) profile.Profile {
+		p := profile.Profile{Title: line(true).Draw(t, "title")}
+		roles := rapid.SampledFrom([][]profile.Role{
+			{profile.Both}, {profile.Near, profile.Far}, {profile.Both, profile.Sender}, {profile.Receiver},
+		}).Draw(t, "roles")
+		for _, role := range roles {
+			h := profile.Host{
+				Role: role, System: line(true).Draw(t, "system"), Kernel: line(true).Draw(t, "kernel"),
+				LinkRate: units.BitRate(rapid.Uint32().Draw(t, "rate")), MTU: rapid.IntRange(0, 65535).Draw(t, "mtu"),
+				Settings: []profile.Setting{{Knob: "tcp.recv_buffer_max", Value: "65536"}, {Knob: "tcp.congestion_control", Value: "bbr"}},
+			}
+			for name, text := range rapid.MapOfN(line(false), line(false), 0, 3).Draw(t, "before") {
+				if h.Before == nil {
+					h.Before = map[string]string{}
+				}
+				h.Before[name] = text
+			}
+			p.Hosts = append(p.Hosts, h)
+		}
+		if rapid.Bool().Draw(t, "measured") {
+			p.Evidence = evidence(t)
+		}
+		return p
+	})
+}
+
+func evidence(t *rapid.T) *profile.Evidence {
+	e := &profile.Evidence{
+		Session: line(true).Draw(t, "session"), Setting: line(true).Draw(t, "setting"), Baseline: line(true).Draw(t, "baseline"),
+		Date: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "date"), 0).UTC(),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "verdicts") {
+		low, high := rapid.Float64Range(-3, 0).Draw(t, "low"), rapid.Float64Range(0, 3).Draw(t, "high")
+		if rapid.Bool().Draw(t, "unbounded") {
+			high = math.Inf(1)
+		}
+		e.Verdicts = append(e.Verdicts, profile.Verdict{
+			Direction: model.To, Metric: model.Goodput, Outcome: rapid.SampledFrom([]model.Outcome{model.Better, model.Worse, model.Equivalent, model.Undecided}).Draw(t, "outcome"),
+			Blocks: rapid.IntRange(0, 1000).Draw(t, "blocks"), Estimate: rapid.Float64Range(-3, 3).Draw(t, "estimate"),
+			Low: low, High: high, Confidence: rapid.Float64Range(0, 1).Draw(t, "confidence"),
+		})
+	}
+	return e
+}
+
+// TestProfileRoundTrip: what Text writes reads back the same, whatever the
+// texts are, and comments for people change nothing.
+func TestProfileRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := profiles().Draw(t, "profile")
+		if err := p.Validate(); err != nil {
+			t.Fatalf("not valid: %v", err)
+		}
+		comment := line(true).Draw(t, "comment")
+		text := p.Text(func(model.KnobID, string) string { return comment + "\nprofile: 2" })
+		got, err := ParseProfile("p.yaml", text, knobs{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if diff := cmp.Diff(p, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("%s\n%s", diff, text)
+		}
+	})
+}
+
+func TestParseProfileMistakes(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "p.yaml:1:1: the file is empty"},
+		{"a plan", "far: nas\n", `unknown key "far"`},
+		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 1"},
+		{"newer", "profile: 2\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 2 is newer than this linerate"},
+		{"role", "profile: 1\nhosts: [{role: boss, knobs: {link.mtu: 9000}}]", `unknown role "boss"`},
+		{"no role", "profile: 1\nhosts: [{knobs: {link.mtu: 9000}}]", "hosts[0]: has no role"},
+		{"no knobs", "profile: 1\nhosts: [{role: both}]", "hosts[0]: has no knobs"},
+		{"knob", "profile: 1\nhosts:\n  - role: both\n    knobs:\n      link.mtuu: 9000", `p.yaml:5:7: hosts[0].knobs: unknown knob "link.mtuu"; did you mean link.mtu?`},
+		{"flow knob", "profile: 1\nhosts: [{role: both, knobs: {window: 64KiB}}]", "belongs to the test traffic"},
+		{"value", "profile: 1\nhosts: [{role: both, knobs: {link.mtu: many}}]", `value "many" of link.mtu`},
+		{"twice", "profile: 1\nhosts: [{role: both, knobs: {link.mtu: 9000, link.mtu: 1500}}]", "is given twice"},
+		{"roles", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}, {role: sender, knobs: {link.mtu: 9000}}]", "near and far do not mix with sender and receiver"},
+		{"outcome", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {verdicts: [{outcome: great}]}", `outcome "great"`},
+		{"number", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {verdicts: [{outcome: better, estimate: .inf}]}", "is not a number"},
+		{"date", "profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {date: yesterday}", "is not a date"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ParseProfile("p.yaml", []byte(c.text), knobs{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// TestParseProfileByHand: what a person writes is made canonical.
+func TestParseProfileByHand(t *testing.T) {
+	p, err := ParseProfile("p.yaml", []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {tcp.recv_buffer_max: 4MiB}}\nevidence: {date: 2026-11-21}\n"), knobs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Hosts[0].Settings[0]; got != (profile.Setting{Knob: "tcp.recv_buffer_max", Value: "4194304"}) {
+		t.Errorf("%+v", got)
+	}
+	if p.Evidence.Date.Format(time.DateOnly) != "2026-11-21" {
+		t.Errorf("%v", p.Evidence.Date)
+	}
+}
+
+func FuzzParseProfile(f *testing.F) {
+	f.Add([]byte("profile: 1\ntitle: x\nhosts:\n  - role: both\n    system: linux\n    knobs:\n      link.mtu: 9000\n    before:\n      \"mtu\": \"1500\"\n"))
+	f.Add([]byte("profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {session: s, verdicts: [{outcome: better, low: 0.1, blocks: 3}]}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := ParseProfile("p.yaml", data, knobs{})
+		if err != nil {
+			return
+		}
+		again, err := ParseProfile("p.yaml", p.Text(nil), knobs{})
+		if err != nil {
+			t.Fatalf("what was read cannot be read again: %v\n%s", err, p.Text(nil))
+		}
+		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
