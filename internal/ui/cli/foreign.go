@@ -151,27 +151,33 @@ type iperf3Peer struct {
 	addr   string
 }
 
-// unreachable says of a server that nobody could connect to what to do; other
-// errors stay as they are.
-func unreachable(err error, start string) error {
+// unreachable says of a server that nobody could connect to, or that speaks of
+// something else, what to do.
+func unreachable(ctx context.Context, err error, kind, start string) error {
 	op, ok := errors.AsType[*net.OpError](err)
-	if !ok || op.Op != "dial" {
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return err
+	case ok && op.Op == "dial" && op.Addr == nil: // its name was not found
+		return withHint(withCode(exitUnreachable, cmp.Or(op.Err, err)), "is the name right?")
+	case ok && op.Op == "dial":
+		return withHint(withCode(exitUnreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err))), "is it running there? start it with: %s", start)
+	case hintOf(err) == "" && exitCode(err) == exitFailed:
+		return withHint(err, "is what answers there an %s? start one with: %s", kind, start)
 	}
-	return withHint(withCode(exitUnreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err))), "is it running there? start it with: %s", start)
+	return err
 }
 
 // Run implements runner.Peer.
 func (p iperf3Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
-	err = unreachable(err, "iperf3 -s")
 	switch {
 	case errors.Is(err, iperf3peer.ErrBusy):
 		err = withHint(withCode(exitUnreachable, err), "wait for that test to end, or ask for one server of your own: iperf3 -s -p PORT")
 	case errors.Is(err, iperf3.ErrRefused):
 		err = withHint(err, "is the name known there, and is $IPERF3_PASSWORD its password? servers older than 3.17 need --use-pkcs1-padding")
 	}
-	return near, far, err
+	return near, far, unreachable(ctx, err, "iperf3 server", "iperf3 -s")
 }
 
 type iperf2Peer struct {
@@ -182,5 +188,5 @@ type iperf2Peer struct {
 // Run implements runner.Peer.
 func (p iperf2Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
-	return near, far, unreachable(err, "iperf -s, or iperf -s -u for UDP")
+	return near, far, unreachable(ctx, err, "iperf 2 server", "iperf -s, or iperf -s -u for UDP")
 }

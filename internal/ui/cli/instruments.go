@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
+	"slices"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/kmsg"
+	"linerate/internal/host/knob"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/engines"
 	"linerate/internal/measure/filecopy"
@@ -54,4 +58,31 @@ func (a *app) sweepUp(state string) {
 	if err != nil {
 		a.talk("linerate: files of killed copies: %v", err)
 	}
+}
+
+// engineTakes reports what the engine of a plan does not take, of the flow or of
+// a setting of it, so that it is said before any host is asked.
+func engineTakes(p model.Plan) error {
+	e, err := engines.ByName(engines.All(engines.Options{}), p.Flow.Engine)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	for _, d := range p.Directions {
+		flow := p.Flow
+		flow.Direction = d
+		if err := e.Validate(flow); err != nil {
+			return withCode(exitUsage, err)
+		}
+		for _, s := range p.Settings {
+			of := slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool { return a.Host != "" })
+			set, err := knob.ApplyFlow(flow, of)
+			if err == nil {
+				err = e.Validate(set)
+			}
+			if err != nil {
+				return withCode(exitUsage, fmt.Errorf("setting %s: %w", s.Name, err))
+			}
+		}
+	}
+	return nil
 }

@@ -16,7 +16,7 @@ import (
 // netpipeSettings reads the options of NPtcp that both ends must share.
 func netpipeSettings(options string) (netpipe.Settings, error) {
 	s := netpipe.Default()
-	for _, word := range strings.Fields(options) {
+	for _, word := range strings.FieldsSeq(options) {
 		switch word {
 		case "-r":
 			s.Reset = true
@@ -73,18 +73,18 @@ func (p netpipePeer) Run(ctx context.Context, _ model.Flow, emit func([]model.Sa
 	near.Points, err = netpipe.New().Transmit(ctx, dial, p.options, func(point model.Point) {
 		if len(point.Trials) > 0 {
 			emit([]model.Sample{{
-				Host: model.Near, Direction: model.To, Metric: model.LatencyP50, Start: time.Now().Sub(started),
+				Host: model.Near, Direction: model.To, Metric: model.LatencyP50, Start: time.Since(started),
 				Value: slices.Min(point.Trials).Seconds(),
 			}})
 		}
 	})
 	if after, aerr := sockio.ProcessCPU(); cpuErr == nil && aerr == nil {
 		spent := after.Sub(before)
-		near.CPUUser, near.CPUSystem, near.CPUWindow = spent.User, spent.System, time.Now().Sub(started)
+		near.CPUUser, near.CPUSystem, near.CPUWindow = spent.User, spent.System, time.Since(started)
 	}
 	if len(near.Points) > 0 && err != nil {
 		near.Warnings = append(near.Warnings, fmt.Sprintf("the sweep ended early: %v", err))
 		err = nil
 	}
-	return near, far, unreachable(err, "NPtcp")
+	return near, far, unreachable(ctx, err, "NPtcp receiver", "NPtcp")
 }

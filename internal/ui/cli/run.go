@@ -28,7 +28,8 @@ type runFlags struct {
 	blocks, maxBlocks                             int
 	budget, margin, tolerance, settle, cooldown   string
 	seed                                          uint64
-	noTwin                                        bool
+	noTwin, udp                                   bool
+	rate                                          string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -43,10 +44,12 @@ Every change to a host is on disk before it is made and undone after its run,
 also after Ctrl-C, a crash or a cut connection.
 
 A factor is a knob of the near host (a.KNOB), the far host (b.KNOB), of both
-(KNOB), or of the test flow: window, mss, streams, block, nodelay, congestion.`,
+(KNOB), or of the test flow: window, streams, block; of TCP also mss, nodelay,
+congestion; of UDP also rate. Verdicts are on goodput.`,
 		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor b.tcp.recv_buffer_max=64KiB,1MiB,4MiB
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
+  linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run --resume last`,
 		Args: atMostOne("a plan file or HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,6 +61,8 @@ A factor is a knob of the near host (a.KNOB), the far host (b.KNOB), of both
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
+	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
+	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
 	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
@@ -90,7 +95,11 @@ func (a *app) runExperiment(ctx context.Context, f runFlags, given func(string) 
 	q := question{File: file, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit")}
 	// The plan is made once to find its mistakes before any host is touched, and
 	// again when the round trip is known that the default warm-up depends on.
-	if _, err := q.plan(fact.Unknown[time.Duration]("not measured yet")); err != nil {
+	p, err := q.plan(fact.Unknown[time.Duration]("not measured yet"))
+	if err != nil {
+		return err
+	}
+	if err := engineTakes(p); err != nil {
 		return err
 	}
 	return a.experiment(ctx, near, far, q)
@@ -239,6 +248,7 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 	}
 	f.factorsOver(&file, &bad)
 	f.flow.overlay(&file.Flow, given, file.Has, &bad)
+	f.datagrams(&file.Flow, &bad)
 	f.design(&file, given, &bad)
 	if len(file.Directions) == 0 || given("direction") {
 		d, err := parseDirections(f.direction)
@@ -268,6 +278,31 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 	}
 	if f.baseline != "" {
 		file.Baseline = f.baseline
+	}
+}
+
+// datagrams makes the traffic UDP, or the load where there are probes beside it.
+func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
+	if f.udp && flow.Loaded != nil {
+		loaded := *flow.Loaded
+		loaded.Engine = "udpflow"
+		flow.Loaded = &loaded
+	} else if f.udp {
+		flow.Engine = "udpflow"
+	}
+	udp := flow.Engine == "udpflow" || flow.Loaded != nil && flow.Loaded.Engine == "udpflow"
+	switch {
+	case !udp && f.rate != "":
+		bad.add("rate", errors.New("belongs to UDP: add --udp"))
+	case udp && flow.UDP == nil:
+		flow.UDP = &model.UDPFlow{Rate: config.DefaultRate}
+	}
+	if udp && f.rate != "" {
+		rate, err := units.ParseBitRate(f.rate)
+		bad.add("rate", err)
+		u := *flow.UDP
+		u.Rate = rate
+		flow.UDP = &u
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +30,10 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "let other hosts measure to this one",
-		Long: `serve listens on one port, TCP for control (TLS 1.3) and data, UDP for data. The first start
-makes a key and a secret; every start prints the join link that holds the key's
-pin and the secret. Those who have the link may measure, nothing else: serve
-changes no settings of this host.
+		Long: `serve listens on one port, TCP for control (TLS 1.3) and data, UDP for data. The
+first start makes a key and a secret; every start prints the join link that holds
+the key's pin and the secret. Those who have the link may measure, nothing else:
+serve changes no settings of this host.
 
 --open lets everybody measure who reaches the port, with limits: 60 s a run, 16
 streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s.
@@ -131,10 +132,11 @@ func (a *app) printLink(link, addr string, open bool, foreign []foreignServer) e
 		}
 		return a.document("linerate/serve/v1", map[string]any{"link": link, "address": addr, "open": open, "foreign": also})
 	}
-	text := fmt.Sprintf("listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
+	var text strings.Builder
+	fmt.Fprintf(&text, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
 	for _, s := range foreign {
-		text += fmt.Sprintf("answering %s clients on %s\n", s.name, s.addr)
+		fmt.Fprintf(&text, "answering %s clients on %s\n", s.name, s.addr)
 	}
-	_, err := io.WriteString(a.Out, text)
+	_, err := io.WriteString(a.Out, text.String())
 	return err
 }

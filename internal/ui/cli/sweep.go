@@ -92,6 +92,9 @@ func (f sweepFlags) plan() (model.Plan, error) {
 	if f.window != "" {
 		flow.Window = bad.bytes("window", f.window)
 	}
+	if f.sweeps == 0 { // which the planner takes for its default
+		bad.add("sweeps", errors.New("0 passes measure nothing"))
+	}
 	flow.Duration = bad.duration("time", f.duration)
 	seed := f.seed
 	if seed == 0 {
@@ -129,6 +132,8 @@ func (a *app) sweep(ctx context.Context, f sweepFlags, given func(string) bool, 
 			return err
 		}
 		far.peer = func(fact.Of[units.BitRate]) (runner.Peer, error) { return peer, nil }
+	} else if err := engineTakes(p); err != nil {
+		return err
 	}
 	if f.output == "" {
 		_, err := a.session(ctx, near, far, model.KindSweep, f.title, p)

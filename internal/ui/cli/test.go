@@ -110,10 +110,10 @@ func (f testFlags) suit(far target, p *model.Plan, given func(string) bool) erro
 		if given("rate") && !f.traffic.udp && !f.traffic.search {
 			return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 		}
-		return nil
+		return engineTakes(*p)
 	}
 	if p.Flow.Requests != nil {
-		return usagef("--requests: %s measures no requests", far)
+		return withHint(usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
 	}
 	if p.Flow.Loaded != nil { // it answers no probes
 		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil

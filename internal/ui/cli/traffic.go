@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
 	"linerate/internal/core/units"
+	"linerate/internal/ui/config"
 )
 
 // trafficFlags choose the kind of traffic of a quick look.
@@ -55,9 +56,6 @@ func (f *trafficFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.dualPorts, "connect-back", false, "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r")
 }
 
-// defaultUDPRate is what iperf2 and iperf3 send without -b, too.
-const defaultUDPRate = units.BitRate(1e6)
-
 // apply writes the flags over flow. given says which ones the user set.
 func (f *trafficFlags) apply(flow *model.Flow, given func(string) bool, bad *faults) {
 	udpOnly := []string{"pacing", "plain"}
@@ -95,7 +93,7 @@ func (f *trafficFlags) apply(flow *model.Flow, given func(string) bool, bad *fau
 
 func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad *faults) {
 	flow.Engine = "udpflow"
-	u := model.UDPFlow{Rate: defaultUDPRate, Pacing: f.pacing, Plain: f.plain}
+	u := model.UDPFlow{Rate: config.DefaultRate, Pacing: f.pacing, Plain: f.plain}
 	if f.pacing != "" && f.pacing != "kernel" && f.pacing != "clock" {
 		bad.add("pacing", fmt.Errorf("%q is neither kernel nor clock", f.pacing))
 	}

@@ -6,6 +6,7 @@
 package config
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,13 +104,21 @@ func (f File) baselineIndex(settings []model.Setting) int {
 	if len(f.Factors) != 1 {
 		return -1
 	}
-	want, err := units.ParseBytes(f.Baseline)
-	if err != nil {
-		return -1
+	var want int64
+	if f.Factors[0].Knob == "rate" {
+		rate, err := units.ParseBitRate(f.Baseline)
+		if err != nil {
+			return -1
+		}
+		want = int64(math.Round(float64(rate)))
+	} else {
+		size, err := units.ParseBytes(f.Baseline)
+		if err != nil {
+			return -1
+		}
+		want = int64(size)
 	}
-	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool {
-		return l.Value == strconv.FormatInt(int64(want), 10)
-	})
+	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool { return l.Value == strconv.FormatInt(want, 10) })
 }
 
 // grid returns all combinations of the factors' levels; the last factor

@@ -44,6 +44,10 @@ func (knobs) Check(id model.KnobID, value string) (string, error) {
 	case "tcp_rmem":
 		return "", errors.New(`unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`)
 	}
+	if id == "rate" {
+		k, _ := knob.ByID(id)
+		return k.Parse(value)
+	}
 	if value == "auto" {
 		return "0", nil
 	}
@@ -170,6 +174,7 @@ func TestBaseline(t *testing.T) {
 		{factor + "baseline: 64KiB\n", "64KiB", 2},
 		{factor + "baseline: 64K\n", "64KiB", 2},
 		{factor + "baseline: 65536\n", "64KiB", 2},
+		{"flow: {engine: udpflow}\nfactors: [{knob: rate, levels: [100M, 1G]}]\nbaseline: 1 Gbit/s\n", "1G", 2},
 		{"settings: [{name: plain}, {name: big, set: {window: 1MiB}}]\n", "plain", 2},
 		{"settings: [{name: current}, {name: big, set: {window: 1MiB}}]\nbaseline: current\n", Current, 2},
 		{"settings: [{name: small, set: {window: 64K}}, {name: big, set: {window: 1MiB}}]\nbaseline: big\n", "big", 2},
@@ -233,7 +238,7 @@ func TestParseFactor(t *testing.T) {
 		"tcp_rmem=64K":         `unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`,
 		"far.link.mtu=9000":    `unknown host "far"; write a. (near) or b. (far) before the knob, or nothing for both`,
 		"mtu=1500,9000":        `unknown knob "mtu"; did you mean link.mtu?`,
-		"completely.else=1500": `unknown knob "completely.else"; known are streams, window, mss, block, nodelay, congestion, tcp.recv_buffer_max, tcp.send_buffer_max, tcp.congestion_control, tcp.timestamps, link.mtu`,
+		"completely.else=1500": `unknown knob "completely.else"; known are streams, window, mss, block, nodelay, congestion, rate, tcp.recv_buffer_max, tcp.send_buffer_max, tcp.congestion_control, tcp.timestamps, link.mtu`,
 	} {
 		_, err := ParseFactor(in, knobs{})
 		var problems Errors

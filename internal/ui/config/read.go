@@ -27,8 +27,9 @@ const (
 // reader fills a File from a document.
 type reader struct {
 	report
-	check KnobChecker
-	f     File
+	check   KnobChecker
+	f       File
+	traffic traffic
 }
 
 // Parse reads the plan file name with the given content. check says which
@@ -45,6 +46,7 @@ func Parse(name string, data []byte, check KnobChecker) (File, error) {
 	r.at[""] = positionOf(root)
 	r.object(root, "", r.fields())
 	r.f.at = r.at
+	r.engine()
 	if _, isMap := root.(ast.MapNode); isMap {
 		r.validate(r.f)
 	}
@@ -83,13 +85,14 @@ func (r *reader) fields() []field {
 func (r *reader) flowFields() []field {
 	f := &r.f.Flow
 	fields := []field{
-		{"engine", value(r, &f.Engine, parseLine)},
+		{"engine", value(r, &f.Engine, parseEngine)},
 		{"direction", r.directions},
 		{"duration", value(r, &f.Duration, parsePositiveDuration)},
 		{"bytes", value(r, &f.Bytes, parsePositiveBytes)},
 		{"omit", value(r, &f.Omit, parseDuration)},
 		{"interval", value(r, &f.Interval, parsePositiveDuration)},
 	}
+	fields = append(fields, r.trafficFields()...)
 	for _, id := range flowKnobs() {
 		fields = append(fields, field{string(id), func(n ast.Node, path string) {
 			text, ok := r.text(n, path)
@@ -106,7 +109,7 @@ func (r *reader) flowFields() []field {
 
 // flowKnobs are the knobs of the test flow; they belong to no host.
 func flowKnobs() []model.KnobID {
-	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion"}
+	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion", "rate"}
 }
 
 func isFlowKnob(id model.KnobID) bool { return slices.Contains(flowKnobs(), id) }
@@ -119,7 +122,11 @@ func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
 		return
 	}
 	n, err := strconv.ParseInt(canonical, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt32 {
+	most := int64(math.MaxInt32)
+	if id == "rate" {
+		most = math.MaxInt64
+	}
+	if err != nil || n < 0 || n > most {
 		r.fault(path, "", "%s is not a number that %s can take", quote(canonical), id)
 		return
 	}
@@ -134,6 +141,8 @@ func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
 		f.Block = units.Bytes(n)
 	case "nodelay":
 		f.Nagle = n == 0
+	case "rate":
+		r.traffic.udp.Rate = units.BitRate(n)
 	}
 }
 

@@ -20,6 +20,7 @@ func (f File) Validate() error {
 
 func (r *report) validate(f File) {
 	r.validateFlow(f)
+	r.validateEngine(f)
 	switch {
 	case len(f.Factors) > 0 && len(f.Named) > 0:
 		r.fault("settings", "keep one of the two", "a plan has factors or settings, not both")
@@ -34,8 +35,7 @@ func (r *report) validate(f File) {
 	if f.Has("blocks") && f.Has("max_blocks") { // not the fields: a caller may have filled in the default of one
 		r.fault("max_blocks", "leave one of them out", "blocks fixes their number, max_blocks is for plans that end when decided")
 	}
-	run := f.Settle + f.Flow.Omit + f.Flow.Duration + f.Cooldown
-	if f.Budget > 0 && f.Budget < run {
+	if run := runLength(f); f.Budget > 0 && f.Budget < run {
 		r.fault("budget", "raise it or shorten the runs", "%s is less than one run, which takes %s",
 			units.FormatDuration(f.Budget), units.FormatDuration(run))
 	}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// A flow holds what belongs to its engine, and nothing of the others.
+func TestEngines(t *testing.T) {
+	const window = "factors: [{knob: window, levels: [64KiB, 1MiB]}]\n"
+	for name, c := range map[string]struct {
+		text string
+		want model.Flow
+	}{
+		"bulk":             {"engine: tcpbulk", model.Flow{Engine: "tcpbulk"}},
+		"UDP":              {"engine: udpflow, rate: 2.5 gbit/s, pacing: clock, plain: yes", model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: 2.5e9, Pacing: "clock", Plain: true}}},
+		"UDP, no rate":     {"engine: udpflow", model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: DefaultRate}}},
+		"UDP, any rate":    {"engine: udpflow, rate: unlimited", model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{}}},
+		"loaded":           {"engine: loaded, idle: 2s", model.Flow{Engine: "loaded", Loaded: &model.Loaded{Engine: "tcpbulk", Idle: 2 * time.Second}}},
+		"loaded with UDP":  {"engine: loaded, load: udpflow, rate: 10M", model.Flow{Engine: "loaded", Loaded: &model.Loaded{Engine: "udpflow"}, UDP: &model.UDPFlow{Rate: 10e6}}},
+		"requests":         {"engine: reqresp, requests: 500/s, reply: 4KiB, connect: on, spin: off, block: 64", model.Flow{Engine: "reqresp", Block: 64, Requests: &model.Requests{Rate: 500, Reply: 4096, Connect: true}}},
+		"requests in turn": {"engine: reqresp", model.Flow{Engine: "reqresp", Requests: &model.Requests{}}},
+	} {
+		if diff := cmp.Diff(c.want, parse(t, window+"flow: {"+c.text+"}\n").Flow); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A rate as a factor is one of the flow: it has no host, and a plateau.
+func TestRateFactor(t *testing.T) {
+	f := parse(t, "flow: {engine: udpflow, direction: to, duration: 1s}\nfactors: [{knob: rate, levels: [100M, 0.5 Gbit/s]}]\n")
+	settings, _ := f.Settings()
+	want := []model.Setting{
+		{Name: Current}, {Name: "100M", Assignments: []model.Assignment{{Knob: "rate", Value: "100000000"}}},
+		{Name: "0.5 Gbit/s", Assignments: []model.Assignment{{Knob: "rate", Value: "500000000"}}},
+	}
+	if diff := cmp.Diff(want, settings); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	p, err := plan.New(f.Options())
+	if err != nil || p.Factor != "rate" || len(p.Levels) != 2 {
+		t.Errorf("plan of factor %q with levels %q: %v", p.Factor, p.Levels, err)
+	}
+}
+
+// Flags make a file, too: they get the hint that fits them.
+func TestRateOfFlags(t *testing.T) {
+	factor, err := ParseFactor("rate=100M,500M", knobs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := File{Factors: []Factor{factor}, Flow: model.Flow{Engine: "tcpbulk"}}
+	if err := f.Validate(); err == nil || err.Error() != "factors[0]: rate belongs to UDP, which is not used; add --udp" {
+		t.Errorf("TCP: %v", err)
+	}
+	f.Flow = model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: 1e6}}
+	if err := f.Validate(); err != nil {
+		t.Errorf("UDP: %v", err)
+	}
+}
