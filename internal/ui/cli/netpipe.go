@@ -16,7 +16,7 @@ import (
 // netpipeSettings reads the options of NPtcp that both ends must share.
 func netpipeSettings(options string) (netpipe.Settings, error) {
 	s := netpipe.Default()
-	for _, word := range strings.FieldsSeq(options) {
+	for word := range strings.FieldsSeq(options) {
 		switch word {
 		case "-r":
 			s.Reset = true
