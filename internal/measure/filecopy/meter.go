@@ -9,7 +9,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/usage"
 )
 
 // meter counts what moves between its start and its end, and emits samples
@@ -24,39 +24,20 @@ type meter struct {
 	start    time.Time
 	length   time.Duration // once it has ended
 	flushing atomic.Bool   // no byte moves, and that is right
-	from, to cpuReading
+	from, to usage.Reading
 	quit     chan struct{}
 	ended    sync.WaitGroup
-	prev     time.Duration // the present interval's start
+	prev     usage.Reading // when the present interval began
 	before   int64         // bytes until then
-	used     time.Duration // CPU until then
-}
-
-type cpuReading struct {
-	process sockio.CPUTime
-	busy    fact.Of[time.Duration] // of the whole machine
-}
-
-func readCPU() cpuReading {
-	var c cpuReading
-	// Unsupported nowhere that linerate runs; zero elsewhere.
-	c.process, _ = sockio.ProcessCPU()
-	busy, err := sockio.SystemCPU()
-	if err != nil {
-		c.busy = fact.Unknown[time.Duration](err.Error())
-	} else {
-		c.busy = fact.Known(busy, "/proc/stat")
-	}
-	return c
 }
 
 // startMeter starts the clock.
 func (r *run) startMeter() *meter {
-	m := &meter{run: r, metric: model.Goodput, quit: make(chan struct{}), from: readCPU()}
+	m := &meter{run: r, metric: model.Goodput, quit: make(chan struct{}), from: usage.ReadEdge(0)}
 	if !r.measures() {
 		m.metric = model.Sent
 	}
-	m.used = m.from.process.Total()
+	m.prev = m.from
 	m.start = time.Now()
 	r.meter = m
 	m.ended.Go(m.sample)
@@ -86,19 +67,18 @@ func (m *meter) sample() {
 
 // step ends the present interval at time at.
 func (m *meter) step(at time.Duration) {
-	length := at - m.prev
+	length := at - m.prev.At
 	if length <= 0 {
 		return
 	}
 	n := m.moved.Load()
-	cpu, _ := sockio.ProcessCPU()
+	cpu := usage.Read(at)
 	m.run.emit([]model.Sample{
-		{Host: m.run.host, Direction: m.run.spec.Direction, Metric: m.metric, Start: m.prev, Length: length,
+		{Host: m.run.host, Direction: m.run.spec.Direction, Metric: m.metric, Start: m.prev.At, Length: length,
 			Value: float64(n-m.before) * 8 / length.Seconds()},
-		{Host: m.run.host, Metric: model.CPU, Start: m.prev, Length: length,
-			Value: (cpu.Total() - m.used).Seconds() / length.Seconds()},
+		cpu.Sample(m.prev, m.run.host, 0),
 	})
-	m.prev, m.before, m.used = at, n, cpu.Total()
+	m.prev, m.before = cpu, n
 }
 
 // end stops the clock. It is idempotent.
@@ -107,11 +87,11 @@ func (m *meter) end() {
 		return
 	}
 	m.length = max(1, time.Since(m.start))
-	m.to = readCPU()
+	m.to = usage.ReadEdge(m.length)
 	close(m.quit)
 	m.ended.Wait()
 	// A sliver says nothing of rates.
-	if m.length-m.prev >= m.run.spec.Interval/10 || m.prev == 0 {
+	if m.length-m.prev.At >= m.run.spec.Interval/10 || m.prev.At == 0 {
 		m.step(m.length)
 	}
 }
@@ -123,17 +103,7 @@ func (m *meter) flow(role model.Role) model.FlowReport {
 }
 
 // fill adds the processor times to out.
-func (m *meter) fill(out *model.EndReport) {
-	used := m.to.process.Sub(m.from.process)
-	out.CPUUser, out.CPUSystem, out.CPUWindow = used.User, used.System, m.length
-	before, known := m.from.busy.Get()
-	after, also := m.to.busy.Get()
-	if known && also && m.length > 0 {
-		out.SystemBusy = fact.Known((after-before).Seconds()/m.length.Seconds(), m.to.busy.Source())
-		return
-	}
-	out.SystemBusy = fact.Unknown[float64](m.from.busy.Reason())
-}
+func (m *meter) fill(out *model.EndReport) { usage.Fill(out, m.from, m.to) }
 
 // idle is the busy time of an end that only waited.
 func idle() fact.Of[float64] { return fact.Unknown[float64]("this end had nothing to do") }

@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/pingpong/link"
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/usage"
 )
 
 // opener makes a link of a connection.
@@ -189,14 +188,14 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 		t.warn("waiting by polling is not possible on %s: %s", runtime.GOOS, r.report.Waiting)
 	}
 	defer r.openLog()()
-	r.start, r.opened = time.Now(), readCPU()
+	r.start, r.opened = time.Now(), usage.ReadEdge(0)
 	var err error
 	if t.leads {
 		err = r.lead(ctx)
 	} else {
 		err = r.follow(ctx)
 	}
-	r.account()
+	usage.Fill(&r.report, r.opened, usage.ReadEdge(time.Since(r.start)))
 	r.report.Warnings = t.warnings
 	return r.report, err
 }
@@ -229,7 +228,7 @@ type run struct {
 	emit   func([]model.Sample)
 	report model.EndReport
 	start  time.Time
-	opened cpuReading
+	opened usage.Reading
 	log    LogReader // nil without
 }
 
@@ -258,38 +257,4 @@ func (r *run) logged() []string {
 		r.warn("read the kernel's log: %v", err)
 	}
 	return lines
-}
-
-// cpuReading is a reading of the processor clocks.
-type cpuReading struct {
-	at      time.Time
-	process sockio.CPUTime
-	busy    fact.Of[time.Duration] // of the whole machine
-}
-
-func readCPU() cpuReading {
-	c := cpuReading{at: time.Now()}
-	// Unsupported nowhere that linerate runs; zero elsewhere.
-	c.process, _ = sockio.ProcessCPU()
-	busy, err := sockio.SystemCPU()
-	if err != nil {
-		c.busy = fact.Unknown[time.Duration](err.Error())
-	} else {
-		c.busy = fact.Known(busy, "/proc/stat")
-	}
-	return c
-}
-
-// account puts the CPU time of the run into the report.
-func (r *run) account() {
-	shut := readCPU()
-	used := shut.process.Sub(r.opened.process)
-	r.report.CPUUser, r.report.CPUSystem, r.report.CPUWindow = used.User, used.System, shut.at.Sub(r.opened.at)
-	before, known := r.opened.busy.Get()
-	after, also := shut.busy.Get()
-	if known && also && r.report.CPUWindow > 0 {
-		r.report.SystemBusy = fact.Known((after-before).Seconds()/r.report.CPUWindow.Seconds(), r.opened.busy.Source())
-	} else {
-		r.report.SystemBusy = fact.Unknown[float64](r.opened.busy.Reason())
-	}
 }

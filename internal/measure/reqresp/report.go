@@ -5,35 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/usage"
 )
-
-// cpuReading is a reading of the processor clocks.
-type cpuReading struct {
-	at      time.Duration
-	process sockio.CPUTime
-	busy    fact.Of[time.Duration] // of the whole machine
-}
-
-// readCPU reads the processor clocks; those of the machine only for an edge.
-func (r *run) readCPU(edge bool) cpuReading {
-	c := cpuReading{at: time.Since(r.start)}
-	// Unsupported nowhere that linerate runs; zero elsewhere.
-	c.process, _ = sockio.ProcessCPU()
-	if !edge {
-		return c
-	}
-	busy, err := sockio.SystemCPU()
-	if err != nil {
-		c.busy = fact.Unknown[time.Duration](err.Error())
-	} else {
-		c.busy = fact.Known(busy, "the system's clock of busy processors")
-	}
-	return c
-}
 
 // sample ends the present interval and emits its samples. Slivers at an edge
 // say nothing about rates.
@@ -54,9 +29,9 @@ func (r *run) sample(at time.Duration) {
 			r.interval(h, length, emit)
 		}
 	}
-	cpu := r.readCPU(false)
+	cpu := usage.Read(time.Since(r.start))
 	if whole {
-		emit("", model.CPU, cpu.process.Sub(r.cpuPrev.process).Total().Seconds()/(cpu.at-r.cpuPrev.at).Seconds())
+		out = append(out, cpu.Sample(r.cpuPrev, r.host, r.spec.Omit))
 	}
 	r.cpuPrev = cpu
 	if len(out) > 0 {
@@ -86,18 +61,8 @@ func (r *run) rateMetric() model.Metric {
 
 // report puts together what this end says, or why there is no result.
 func (r *run) report() (model.EndReport, error) {
-	used := r.cpuShut.process.Sub(r.cpuOpen.process)
-	out := model.EndReport{
-		Host: r.host, CPUUser: used.User, CPUSystem: used.System, CPUWindow: r.cpuShut.at - r.cpuOpen.at,
-		Waiting: r.plane.waiting(), Warnings: r.warnings,
-	}
-	before, known := r.cpuOpen.busy.Get()
-	after, also := r.cpuShut.busy.Get()
-	if known && also && out.CPUWindow > 0 {
-		out.SystemBusy = fact.Known((after-before).Seconds()/out.CPUWindow.Seconds(), r.cpuOpen.busy.Source())
-	} else {
-		out.SystemBusy = fact.Unknown[float64](r.cpuOpen.busy.Reason())
-	}
+	out := model.EndReport{Host: r.host, Waiting: r.plane.waiting(), Warnings: r.warnings}
+	usage.Fill(&out, r.cpuOpen, r.cpuShut)
 	var faults []error
 	if r.asking != nil {
 		faults = append(faults, r.reportAsking(&out))

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/usage"
 )
 
 // test is one end of one run.
@@ -117,7 +118,7 @@ type run struct {
 	limit    time.Duration
 
 	prev                      time.Duration // end of the last interval
-	cpuPrev, cpuOpen, cpuShut cpuReading
+	cpuPrev, cpuOpen, cpuShut usage.Reading
 }
 
 // phase says where an asking end is in its run.
@@ -151,7 +152,7 @@ func (r *run) launch(ctx context.Context) error {
 		a.start = r.start
 		ended := make(chan struct{})
 		r.ended, r.asked, r.phase = ended, ended, warming
-		r.cpuPrev = r.readCPU(true)
+		r.cpuPrev = usage.ReadEdge(time.Since(r.start))
 		r.cpuOpen = r.cpuPrev
 		close(a.release)
 		go func() {
@@ -159,7 +160,7 @@ func (r *run) launch(ctx context.Context) error {
 			close(ended)
 		}()
 	} else {
-		r.cpuPrev = r.readCPU(true)
+		r.cpuPrev = usage.ReadEdge(time.Since(r.start))
 		r.cpuOpen = r.cpuPrev
 	}
 	// The peer's clock began up to a grace later, and it may wait for answers.
@@ -242,12 +243,12 @@ func (r *run) tick() {
 	switch {
 	case r.phase == warming && at >= r.spec.Omit:
 		r.phase = measuring
-		r.cpuOpen = r.readCPU(true)
+		r.cpuOpen = usage.ReadEdge(time.Since(r.start))
 		// A peer that is gone is noticed by who asks.
 		_ = r.asking.channel.write(mark{kind: markOpen})
 	case r.phase == measuring && at >= r.shut():
 		r.phase, r.window = draining, r.spec.Duration
-		r.cpuShut = r.readCPU(true)
+		r.cpuShut = usage.ReadEdge(time.Since(r.start))
 		if r.asked == nil {
 			r.finishAsking("")
 		}
@@ -275,7 +276,7 @@ func (r *run) finishAsking(why string) {
 		r.cut = why
 		r.sample(at)
 		r.window = max(0, at-r.spec.Omit)
-		r.cpuShut = r.readCPU(true)
+		r.cpuShut = usage.ReadEdge(time.Since(r.start))
 	}
 	r.phase = over
 	// Where it fails the answering end is gone, and needs no word.
@@ -290,7 +291,7 @@ func (r *run) hear(m mark, more bool) {
 	case !more:
 		r.finishAnswering("the asking end went away")
 	case m.kind == markOpen && r.asking == nil:
-		r.cpuOpen = r.readCPU(true)
+		r.cpuOpen = usage.ReadEdge(time.Since(r.start))
 	case m.kind == markClose:
 		r.closing = m
 		r.finishAnswering("")
@@ -302,7 +303,7 @@ func (r *run) finishAnswering(why string) {
 	r.answering.halt()
 	r.marks, r.answered, r.lost = nil, true, why
 	if r.asking == nil {
-		r.cpuShut = r.readCPU(true)
+		r.cpuShut = usage.ReadEdge(time.Since(r.start))
 	}
 }
 

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/quiet"
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/usage"
 )
 
 // test is one end of one run.
@@ -106,17 +105,10 @@ type run struct {
 	reported bool       // measured is closed
 	samples  []model.Sample
 
-	cpuPrev, cpuOpen, cpuShut cpuReading
+	cpuPrev, cpuOpen, cpuShut usage.Reading
 	progress                  time.Duration // when payload moved last
 	moved                     int64         // how much until then
 	cap                       time.Duration // when a sender gives up waiting for Stop
-}
-
-// cpuReading is a reading of the processor clocks.
-type cpuReading struct {
-	at      time.Duration
-	process sockio.CPUTime
-	busy    fact.Of[time.Duration] // of the whole machine
 }
 
 // launch starts the workers, then the clock.
@@ -140,7 +132,7 @@ func (r *run) launch() error {
 		f.begin()
 		f.work.start = r.start
 	}
-	r.cpuPrev = r.readCPU(true)
+	r.cpuPrev = usage.ReadEdge(time.Since(r.start))
 	r.cpuOpen = r.cpuPrev
 	for _, f := range r.flows {
 		close(f.work.release)
@@ -202,13 +194,9 @@ func (r *run) step() {
 	if moved != r.moved {
 		r.moved, r.progress = moved, at
 	}
-	cpu := r.readCPU(false)
-	if length := cpu.at - r.cpuPrev.at; length >= r.spec.Interval/10 {
-		used := cpu.process.Sub(r.cpuPrev.process).Total()
-		r.samples = append(r.samples, model.Sample{
-			Host: r.host, Metric: model.CPU, Value: used.Seconds() / length.Seconds(),
-			Start: r.cpuPrev.at, Length: length, Omitted: r.cpuPrev.at < r.spec.Omit,
-		})
+	cpu := usage.Read(time.Since(r.start))
+	if cpu.At-r.cpuPrev.At >= r.spec.Interval/10 {
+		r.samples = append(r.samples, cpu.Sample(r.cpuPrev, r.host, r.spec.Omit))
 		r.cpuPrev = cpu
 	}
 	if len(r.samples) > 0 {
@@ -220,11 +208,11 @@ func (r *run) step() {
 func (r *run) settle() {
 	main := r.main()
 	// The first reading is of the start, where nothing is omitted.
-	if main.state != warming && r.cpuOpen.at < main.open.at {
-		r.cpuOpen = r.readCPU(true)
+	if main.state != warming && r.cpuOpen.At < main.open.at {
+		r.cpuOpen = usage.ReadEdge(time.Since(r.start))
 	}
-	if r.cpuShut.at == 0 && main.done() {
-		r.cpuShut = r.readCPU(true)
+	if r.cpuShut.At == 0 && main.done() {
+		r.cpuShut = usage.ReadEdge(time.Since(r.start))
 	}
 	r.release()
 }
@@ -312,30 +300,10 @@ func (r *run) halt() {
 	}
 }
 
-// readCPU reads the processor clocks; those of the machine only for an edge.
-func (r *run) readCPU(edge bool) cpuReading {
-	c := cpuReading{at: time.Since(r.start)}
-	// Unsupported nowhere that linerate runs; zero elsewhere.
-	c.process, _ = sockio.ProcessCPU()
-	if !edge {
-		return c
-	}
-	busy, err := sockio.SystemCPU()
-	if err != nil {
-		c.busy = fact.Unknown[time.Duration](err.Error())
-	} else {
-		c.busy = fact.Known(busy, "/proc/stat")
-	}
-	return c
-}
-
 // report puts together what this end says, or why there is no result.
 func (r *run) report() (model.EndReport, error) {
-	used := r.cpuShut.process.Sub(r.cpuOpen.process)
-	out := model.EndReport{
-		Host: r.host, CPUUser: used.User, CPUSystem: used.System, CPUWindow: r.cpuShut.at - r.cpuOpen.at,
-		Waiting: r.plane.waiting(), Warnings: r.warnings,
-	}
+	out := model.EndReport{Host: r.host, Waiting: r.plane.waiting(), Warnings: r.warnings}
+	usage.Fill(&out, r.cpuOpen, r.cpuShut)
 	var faults []error
 	for _, f := range r.flows {
 		f.losses()
@@ -345,14 +313,6 @@ func (r *run) report() (model.EndReport, error) {
 			continue
 		}
 		out.Flows = append(out.Flows, f.report())
-	}
-	before, known := r.cpuOpen.busy.Get()
-	after, also := r.cpuShut.busy.Get()
-	switch {
-	case known && also && out.CPUWindow > 0:
-		out.SystemBusy = fact.Known((after-before).Seconds()/out.CPUWindow.Seconds(), r.cpuOpen.busy.Source())
-	default:
-		out.SystemBusy = fact.Unknown[float64](r.cpuOpen.busy.Reason())
 	}
 	return out, errors.Join(faults...)
 }

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/usage"
 )
 
 // samples adds the values of the interval from f.prev to f.cur to out.
@@ -168,11 +169,8 @@ func (f *flow) warnDrops() {
 
 // report puts together what this end says, or why there is no result.
 func (r *run) report() (model.EndReport, error) {
-	used := r.cpuShut.process.Sub(r.cpuOpen.process)
-	out := model.EndReport{
-		Host: r.host, CPUUser: used.User, CPUSystem: used.System, CPUWindow: r.cpuShut.at - r.cpuOpen.at,
-		Waiting: r.flows[0].conns[0].Waiting(), Warnings: r.warnings,
-	}
+	out := model.EndReport{Host: r.host, Waiting: r.flows[0].conns[0].Waiting(), Warnings: r.warnings}
+	usage.Fill(&out, r.cpuOpen, r.cpuShut)
 	var faults []error
 	for _, f := range r.flows {
 		if f.fault != nil {
@@ -185,14 +183,6 @@ func (r *run) report() (model.EndReport, error) {
 		if f.role == model.Receiver {
 			out.Values = append(out.Values, values(flow)...)
 		}
-	}
-	before, known := r.cpuOpen.busy.Get()
-	after, also := r.cpuShut.busy.Get()
-	switch {
-	case known && also && out.CPUWindow > 0:
-		out.SystemBusy = fact.Known((after-before).Seconds()/out.CPUWindow.Seconds(), r.cpuOpen.busy.Source())
-	default:
-		out.SystemBusy = fact.Unknown[float64](r.cpuOpen.busy.Reason())
 	}
 	return out, errors.Join(faults...)
 }

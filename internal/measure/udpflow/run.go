@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/quiet"
-	"linerate/internal/measure/sockio"
+	"linerate/internal/measure/usage"
 )
 
 // test is one end of one run.
@@ -101,14 +100,7 @@ type run struct {
 	samples  []model.Sample
 	warnings []string
 
-	cpuPrev, cpuOpen, cpuShut cpuReading
-}
-
-// cpuReading is a reading of the processor clocks.
-type cpuReading struct {
-	at      time.Duration
-	process sockio.CPUTime
-	busy    fact.Of[time.Duration] // of the whole machine
+	cpuPrev, cpuOpen, cpuShut usage.Reading
 }
 
 // launch starts clock and threads.
@@ -117,7 +109,7 @@ func (r *run) launch() {
 	for _, f := range r.flows {
 		f.begin()
 	}
-	r.cpuPrev = r.readCPU(true)
+	r.cpuPrev = usage.ReadEdge(time.Since(r.start))
 	r.cpuOpen = r.cpuPrev
 	for _, f := range r.flows {
 		f.launch(r.start)
@@ -183,13 +175,9 @@ func (r *run) step() {
 		working = working || f.state < winding
 		r.samples = f.step(at, r.host, r.samples)
 	}
-	cpu := r.readCPU(false)
-	if length := cpu.at - r.cpuPrev.at; working && length >= r.spec.Interval/10 {
-		used := cpu.process.Sub(r.cpuPrev.process).Total()
-		r.samples = append(r.samples, model.Sample{
-			Host: r.host, Metric: model.CPU, Value: used.Seconds() / length.Seconds(),
-			Start: r.cpuPrev.at, Length: length, Omitted: r.cpuPrev.at < r.spec.Omit,
-		})
+	cpu := usage.Read(time.Since(r.start))
+	if working && cpu.At-r.cpuPrev.At >= r.spec.Interval/10 {
+		r.samples = append(r.samples, cpu.Sample(r.cpuPrev, r.host, r.spec.Omit))
 		r.cpuPrev = cpu
 	}
 	if len(r.samples) > 0 {
@@ -214,11 +202,11 @@ func (r *run) watch(at time.Duration) {
 func (r *run) settle() {
 	main := r.main()
 	// The first reading is of the start, where nothing is omitted.
-	if main.state != warming && r.cpuOpen.at < main.open.at {
-		r.cpuOpen = r.readCPU(true)
+	if main.state != warming && r.cpuOpen.At < main.open.at {
+		r.cpuOpen = usage.ReadEdge(time.Since(r.start))
 	}
-	if r.cpuShut.at == 0 && main.state >= winding {
-		r.cpuShut = r.readCPU(true)
+	if r.cpuShut.At == 0 && main.state >= winding {
+		r.cpuShut = usage.ReadEdge(time.Since(r.start))
 	}
 	for _, f := range r.flows {
 		if f.done() && f.role == model.Receiver {
@@ -276,21 +264,4 @@ func (r *run) guard() {
 		r.warnings = append(r.warnings,
 			fmt.Sprintf("garbage was collected during the run: the heap grew by %d MiB", quiet.MaxGrowth>>20))
 	}
-}
-
-// readCPU reads the processor clocks; those of the machine only for an edge.
-func (r *run) readCPU(edge bool) cpuReading {
-	c := cpuReading{at: time.Since(r.start)}
-	// Unsupported nowhere that linerate runs; zero elsewhere.
-	c.process, _ = sockio.ProcessCPU()
-	if !edge {
-		return c
-	}
-	busy, err := sockio.SystemCPU()
-	if err != nil {
-		c.busy = fact.Unknown[time.Duration](err.Error())
-	} else {
-		c.busy = fact.Known(busy, "/proc/stat")
-	}
-	return c
 }

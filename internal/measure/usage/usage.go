@@ -1,0 +1,68 @@
+// Package usage tells how much processor time a run took.
+package usage
+
+import (
+	"cmp"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
+)
+
+// source is where the busy time of the machine comes from: see
+// sockio.SystemCPU.
+const source = "the system's clock of busy processors"
+
+// Reading is a reading of the processor clocks. The zero value is of a process
+// that has just begun.
+type Reading struct {
+	At      time.Duration // since the run's start, by the caller's clock
+	process sockio.CPUTime
+	busy    fact.Of[time.Duration] // of the whole machine; read at edges only
+}
+
+// Read reads the clock of the process, which takes some microseconds.
+func Read(at time.Duration) Reading {
+	r := Reading{At: at}
+	// Unsupported nowhere that linerate runs; zero elsewhere.
+	r.process, _ = sockio.ProcessCPU()
+	return r
+}
+
+// ReadEdge reads the clocks of the process and of the whole machine, for the
+// edge of a window.
+func ReadEdge(at time.Duration) Reading {
+	r := Read(at)
+	busy, err := sockio.SystemCPU()
+	if err != nil {
+		r.busy = fact.Unknown[time.Duration](err.Error())
+	} else {
+		r.busy = fact.Known(busy, source)
+	}
+	return r
+}
+
+// Sample is the sample of the interval from prev to r, at the end host of a run
+// whose window opens at omit. The interval is longer than nothing.
+func (r Reading) Sample(prev Reading, host model.Host, omit time.Duration) model.Sample {
+	length := r.At - prev.At
+	return model.Sample{
+		Host: host, Metric: model.CPU, Value: r.process.Sub(prev.process).Total().Seconds() / length.Seconds(),
+		Start: prev.At, Length: length, Omitted: prev.At < omit,
+	}
+}
+
+// Fill puts what was used in the window into out. Both readings are edges; the
+// busy time is unknown where one is not, or where the system does not tell.
+func Fill(out *model.EndReport, open, shut Reading) {
+	used := shut.process.Sub(open.process)
+	out.CPUUser, out.CPUSystem, out.CPUWindow = used.User, used.System, shut.At-open.At
+	before, known := open.busy.Get()
+	after, also := shut.busy.Get()
+	if known && also && out.CPUWindow > 0 {
+		out.SystemBusy = fact.Known((after-before).Seconds()/out.CPUWindow.Seconds(), source)
+		return
+	}
+	out.SystemBusy = fact.Unknown[float64](cmp.Or(open.busy.Reason(), shut.busy.Reason(), "there was no window"))
+}

@@ -1,0 +1,88 @@
+package usage
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
+)
+
+func edge(at, user, system, busy time.Duration) Reading {
+	return Reading{At: at, process: sockio.CPUTime{User: user, System: system}, busy: fact.Known(busy, source)}
+}
+
+func TestFill(t *testing.T) {
+	out := model.EndReport{Host: model.Far, Waiting: "poller"}
+	Fill(&out, edge(2*time.Second, time.Second, 3*time.Second, 10*time.Second),
+		edge(6*time.Second, 2*time.Second, 6*time.Second, 16*time.Second))
+	if out.CPUUser != time.Second || out.CPUSystem != 3*time.Second || out.CPUWindow != 4*time.Second {
+		t.Errorf("used %v and %v in %v", out.CPUUser, out.CPUSystem, out.CPUWindow)
+	}
+	if busy, known := out.SystemBusy.Get(); !known || math.Abs(busy-1.5) > 1e-12 {
+		t.Errorf("%v cores were busy, want 1.5", out.SystemBusy)
+	}
+	if out.Host != model.Far || out.Waiting != "poller" {
+		t.Errorf("changed what it does not own: %+v", out)
+	}
+}
+
+// TestFillSaysWhy: busy time that is not known has a reason, whichever reading
+// it is missing from.
+func TestFillSaysWhy(t *testing.T) {
+	whole := edge(time.Second, 0, 0, time.Second)
+	blind := Reading{At: 2 * time.Second, busy: fact.Unknown[time.Duration]("no such clock")}
+	for name, c := range map[string]struct {
+		open, shut Reading
+		reason     string
+	}{
+		"open":      {blind, whole, "no such clock"},
+		"shut":      {whole, blind, "no such clock"},
+		"no window": {whole, whole, "there was no window"},
+	} {
+		var out model.EndReport
+		Fill(&out, c.open, c.shut)
+		if out.SystemBusy.IsKnown() || out.SystemBusy.Reason() != c.reason {
+			t.Errorf("%s: %v cores were busy because %q, want unknown because %q",
+				name, out.SystemBusy, out.SystemBusy.Reason(), c.reason)
+		}
+	}
+}
+
+func TestSample(t *testing.T) {
+	prev, now := edge(time.Second, time.Second, 0, 0), edge(3*time.Second, 2*time.Second, 4*time.Second, 0)
+	got := now.Sample(prev, model.Near, 2*time.Second)
+	want := model.Sample{Host: model.Near, Metric: model.CPU, Value: 2.5, Start: time.Second, Length: 2 * time.Second, Omitted: true}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if now.Sample(prev, model.Near, time.Second).Omitted {
+		t.Error("the first interval of the window is omitted")
+	}
+}
+
+// TestRead reads the real clocks: work between two readings is between them.
+func TestRead(t *testing.T) {
+	if _, err := sockio.ProcessCPU(); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	start := time.Now()
+	open := ReadEdge(time.Since(start))
+	for x := 1.0; Read(0).process.Total()-open.process.Total() < 20*time.Millisecond; {
+		x = math.Sqrt(x + 1)
+		if time.Since(start) > time.Minute {
+			t.Fatal("a minute of work is less than 20 ms of processor time")
+		}
+	}
+	var out model.EndReport
+	Fill(&out, open, ReadEdge(time.Since(start)))
+	if used := out.CPUUser + out.CPUSystem; used < 20*time.Millisecond || out.CPUWindow <= 0 {
+		t.Errorf("used %v in %v", used, out.CPUWindow)
+	}
+	if !out.SystemBusy.IsKnown() && out.SystemBusy.Reason() == "" {
+		t.Error("busy cores are unknown for no reason")
+	}
+}
