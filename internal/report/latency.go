@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // Latency is one distribution of times, of all counted runs together.
@@ -122,4 +124,27 @@ func addLoad(all []Latency) {
 			}
 		}
 	}
+}
+
+// busyStreams is the share of its time that a connection may be in use before
+// requests begin to wait for it (p).
+const busyStreams = 0.9
+
+// overdue warns where more requests were due than the connections can answer,
+// each one at a time: what waits then is the asker's queue, not the network.
+func (b *builder) overdue() []string {
+	r := b.s.Plan.Flow.Requests
+	if r == nil || r.Rate == 0 {
+		return nil
+	}
+	for _, l := range b.latencies() {
+		service, known := l.P50.Get()
+		streams := float64(max(1, b.s.Plan.Flow.Streams))
+		if busy := service.Seconds() * r.Rate / streams; l.Name == "request (service)" && known && busy > busyStreams {
+			need := math.Ceil(service.Seconds() * r.Rate / busyStreams)
+			return []string{fmt.Sprintf("an answer takes %s, so that %.0f connection(s) can ask %.0f times a second at most, and %.0f were due: the rest waited; use at least -P %.0f",
+				units.FormatDuration(service), streams, streams/service.Seconds(), r.Rate, need)}
+		}
+	}
+	return nil
 }

@@ -107,7 +107,7 @@ func Build(s model.Session, o Options) Document {
 		Plateaus:      b.plateaus(),
 		Classic:       b.classic(),
 		Changes:       b.changes(),
-		Warnings:      append([]string{}, s.Warnings...),
+		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
 		Next:          append(b.tries(), Step{"see this again", "linerate show " + s.ID}),
 	}
 	d.Lines = b.lines(d.Header.Ceiling)
