@@ -45,6 +45,8 @@ type Options struct {
 	Client string // lines of ssh_config for every host
 	// Mount are files of the test that lie over others, by path.
 	Mount map[string]string
+	// Setup are lines of sh that run in the mount namespace before sshd.
+	Setup string
 	// Namespace is a network namespace by name for the server; "" is the test's.
 	Namespace string
 	// Proxy makes ssh start the server itself by a ProxyCommand, to reach
@@ -146,8 +148,12 @@ func (s *Server) server(t testing.TB, o Options) []string {
 	s.write(t, "passwd", lines(passwd), 0o644)
 	config := []string{fmt.Sprintf("HostKey %s/host_key\nAuthorizedKeysFile %s/authorized_keys\nStrictModes no\nUsePAM no\n"+
 		"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nPidFile none\n%s", s.Dir, s.Dir, o.Sshd)}
-	for key, value := range o.Env {
-		config = append(config, fmt.Sprintf("SetEnv %s=%s", key, value))
+	if len(o.Env) > 0 { // one line: of several, sshd obeys the first
+		var env []string
+		for key, value := range o.Env {
+			env = append(env, key+"="+value)
+		}
+		config = append(config, "SetEnv "+strings.Join(env, " "))
 	}
 	s.write(t, "sshd_config", lines(config), 0o600)
 	setup := []string{"set -e", "mount --make-rprivate /", "mount -t tmpfs none /run", "mkdir /run/sshd", "mount --bind " + s.Dir + "/passwd /etc/passwd"}
@@ -156,7 +162,7 @@ func (s *Server) server(t testing.TB, o Options) []string {
 		s.write(t, file, o.Mount[path], 0o440)
 		setup = append(setup, fmt.Sprintf("mount --bind %s/%s %s", s.Dir, file, path))
 	}
-	setup = append(setup, fmt.Sprintf("exec %s -i -f %s/sshd_config -E %s/sshd.log", program, s.Dir, s.Dir))
+	setup = append(setup, o.Setup, fmt.Sprintf("exec %s -i -f %s/sshd_config -E %s/sshd.log", program, s.Dir, s.Dir))
 	s.write(t, "start", lines(setup), 0o700)
 	argv := []string{"unshare", "-m", "sh", s.Dir + "/start"}
 	if o.Namespace != "" {
