@@ -1,0 +1,490 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/deploy"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/ssh"
+	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+)
+
+// host is a far host whose temporary folder is the test's own.
+type host struct {
+	*sshtest.Server
+	user   string
+	copied int // how often the program was copied
+}
+
+func newHost(t *testing.T, o sshtest.Options) *host {
+	t.Helper()
+	h := &host{user: "root"}
+	for name := range o.Users {
+		h.user = name
+	}
+	tmp := filepath.Join(t.TempDir(), "tmp")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{tmp, filepath.Dir(tmp), filepath.Dir(filepath.Dir(tmp))} {
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.Env == nil {
+		o.Env = map[string]string{}
+	}
+	if o.Env["TMPDIR"] == "" {
+		o.Env["TMPDIR"] = tmp
+	}
+	h.Server = sshtest.Start(t, o)
+	return h
+}
+
+// tmp is what is in the far host's temporary folder.
+func (h *host) tmp(t *testing.T) []string {
+	t.Helper()
+	config, err := os.ReadFile(h.Dir + "/sshd_config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(config), "TMPDIR=")
+	dir, _, _ := strings.Cut(rest, "\n")
+	found, err := filepath.Glob(dir + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
+	t.Helper()
+	shell, err := ssh.Dial(t.Context(), ssh.Target{User: h.user, Host: "far"}, ssh.Options{Command: h.Command(), Hello: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Copying = func(int) { h.copied++ }
+	return deploy.Agent(t.Context(), shell, o)
+}
+
+// session opens a session with a deployed agent.
+func (h *host) session(t *testing.T, o deploy.Options) *session.Client {
+	t.Helper()
+	p, err := h.agent(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wiretest.Open(t, p, model.Far)
+}
+
+func closeSession(t *testing.T, c *session.Client) {
+	t.Helper()
+	if _, err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func (h *host) calls(t *testing.T) string {
+	t.Helper()
+	var b []byte
+	agenttest.Eventually(t, "the agent's last words", func() bool {
+		var err error
+		b, err = os.ReadFile(h.Home(h.user) + "/calls")
+		return err == nil && len(b) > 0
+	})
+	return string(b)
+}
+
+func TestConformance(t *testing.T) {
+	h := newHost(t, sshtest.Options{})
+	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
+		p, err := h.agent(t, deploy.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}})
+	agenttest.Eventually(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
+}
+
+// TestLeavesNothing demands that the far host is as before, for every login shell.
+func TestLeavesNothing(t *testing.T) {
+	agenttest.NoLeaks(t)
+	for _, shell := range []string{"/bin/sh", "/bin/csh", "/usr/bin/fish"} {
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not installed", shell)
+			continue
+		}
+		h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242, Shell: shell}}})
+		c := h.session(t, deploy.Options{})
+		dirs := h.tmp(t)
+		if len(dirs) != 1 {
+			t.Fatalf("during the session: %q", dirs)
+		}
+		if s, err := os.Stat(dirs[0]); err != nil || s.Mode().Perm() != 0o700 || s.Sys().(*syscall.Stat_t).Uid != 4242 {
+			t.Errorf("the directory: %v, %v", s, err)
+		}
+		closeSession(t, c)
+		if left := h.tmp(t); len(left) > 0 || h.copied != 1 {
+			t.Errorf("%s: left behind: %q; copied %d times", shell, left, h.copied)
+		}
+		if got := h.calls(t); !strings.HasPrefix(got, "uid 4242: ") {
+			t.Errorf("%s: %s", shell, got)
+		}
+		home, err := os.ReadDir(h.Home("someone"))
+		if err != nil || slices.ContainsFunc(home, func(e os.DirEntry) bool {
+			return e.Name() != "calls" && e.Name() != ".config" && e.Name() != ".local" && e.Name() != ".cache" // fish's own
+		}) {
+			t.Errorf("%s: home holds %v, %v", shell, home, err)
+		}
+	}
+}
+
+// TestFaults demands that whatever is killed, the far host is put in order and
+// the directory goes.
+func TestFaults(t *testing.T) {
+	agenttest.NoLeaks(t)
+	for name, victim := range map[string]func(t *testing.T, h *host) int{
+		"ssh":   func(t *testing.T, h *host) int { return find(t, os.Getpid(), "ssh -F "+h.Config) },
+		"sshd":  func(t *testing.T, h *host) int { return find(t, h.PIDs()[0], "sshd: root@notty") },
+		"shell": func(t *testing.T, h *host) int { return find(t, h.PIDs()[0], "sh -c echo") },
+		"agent": func(t *testing.T, h *host) int { return find(t, h.PIDs()[0], "linerate agent --remove") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, sshtest.Options{})
+			c := h.session(t, deploy.Options{})
+			if _, err := c.Apply(t.Context(), []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if len(h.tmp(t)) != 1 {
+				t.Fatalf("during the session: %q", h.tmp(t))
+			}
+			if err := syscall.Kill(victim(t, h), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if name == "shell" { // the agent lives, and does not know yet
+				_, _ = c.Close(t.Context())
+			}
+			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
+			if name == "agent" {
+				return // its knobs died with it; a watchdog's do not
+			}
+			if got := h.calls(t); !strings.Contains(got, "apply undo") {
+				t.Errorf("calls %q", got)
+			}
+		})
+	}
+}
+
+// find returns the one process below pid whose command line holds words.
+func find(t *testing.T, pid int, words string) int {
+	t.Helper()
+	var found []int
+	for _, p := range sshtest.Children(pid) {
+		line, _ := os.ReadFile("/proc/" + itoa(p) + "/cmdline")
+		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(text, words) && !strings.Contains(text, "sshd -i") {
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("no process %q", words)
+	}
+	return found[len(found)-1]
+}
+
+// TestKeep demands that a copy that is wanted to stay is used again, but only
+// while it is what it should be.
+func TestKeep(t *testing.T) {
+	agenttest.NoLeaks(t)
+	h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242}}})
+	once := func(want int) string {
+		t.Helper()
+		start := time.Now()
+		c := h.session(t, deploy.Options{Keep: true})
+		t.Logf("ready after %v", time.Since(start).Round(time.Millisecond))
+		closeSession(t, c)
+		kept, err := filepath.Glob(h.Home("someone") + "/.cache/linerate/*")
+		if h.copied != want || err != nil || len(kept) != 1 || len(h.tmp(t)) > 0 {
+			t.Fatalf("copied %d times, want %d; kept %q, %v; left %q", h.copied, want, kept, err, h.tmp(t))
+		}
+		return kept[0]
+	}
+	once(1)
+	kept := once(1)
+	f, err := os.OpenFile(kept, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.WriteAt([]byte("X"), 100_000)
+	_ = f.Close()
+	once(2)
+}
+
+// TestInstalled demands that the same program in the far PATH is not copied.
+func TestInstalled(t *testing.T) {
+	agenttest.NoLeaks(t)
+	bin := openDir(t)
+	if err := os.Symlink(os.Args[0], bin+"/linerate"); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}})
+	closeSession(t, h.session(t, deploy.Options{}))
+	if h.copied != 0 || len(h.tmp(t)) > 0 {
+		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
+	}
+}
+
+// TestOldHosts demands that the copy works, and is checked, with whatever
+// programs a host has.
+func TestOldHosts(t *testing.T) {
+	agenttest.NoLeaks(t)
+	basic := []string{"sh", "uname", "id", "head", "cat", "mkdir", "chmod", "rm", "cksum", "gzip"}
+	for name, tools := range map[string][]string{
+		"sha256sum": append([]string{"sha256sum"}, basic...),
+		"shasum":    append([]string{"shasum", "perl"}, basic...),
+		"openssl":   append([]string{"openssl"}, basic...),
+		"nothing":   basic,
+		"no gzip":   append([]string{"sha256sum"}, basic[:len(basic)-1]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bin := openDir(t)
+			for _, tool := range tools {
+				path, err := exec.LookPath(tool)
+				if err != nil {
+					t.Skipf("%s is not installed", tool)
+				}
+				if err := os.Symlink(path, bin+"/"+tool); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin}})
+			closeSession(t, h.session(t, deploy.Options{}))
+			if left := h.tmp(t); len(left) > 0 {
+				t.Errorf("left %q", left)
+			}
+			// A copy that loses a byte on the way must not be started.
+			script(t, bin+"/chmod", `/bin/chmod "$@"; case "$2" in */linerate) /usr/bin/truncate -s -1 "$2";; esac`)
+			_, err := h.agent(t, deploy.Options{})
+			if err == nil || !strings.Contains(err.Error(), "what arrived is not what was sent") {
+				t.Errorf("broken copy: %v", err)
+			}
+			agenttest.Eventually(t, "the directory is gone", func() bool { return len(h.tmp(t)) == 0 })
+		})
+	}
+}
+
+// openDir is a directory that all users may read.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func script(t *testing.T, file, text string) {
+	t.Helper()
+	_ = os.Remove(file) // never through a link
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDirectories demands that a folder where programs may not be started is
+// passed over, and a full one is named as the reason.
+func TestDirectories(t *testing.T) {
+	agenttest.NoLeaks(t)
+	tmp := openDir(t)
+	h := newHost(t, sshtest.Options{Env: map[string]string{"TMPDIR": tmp}, Setup: "mount -t tmpfs -o noexec none " + tmp})
+	c := h.session(t, deploy.Options{})
+	if pid := find(t, h.PIDs()[0], "linerate agent --remove"); strings.Contains(program(t, pid), tmp) {
+		t.Errorf("%s runs where nothing may", program(t, pid))
+	}
+	closeSession(t, c)
+	full := openDir(t)
+	f := newHost(t, sshtest.Options{Env: map[string]string{"TMPDIR": full}, Setup: "mount -t tmpfs -o size=1m none " + full})
+	_, err := f.agent(t, deploy.Options{})
+	if err == nil || !strings.Contains(strings.ToLower(err.Error()), "no space left") {
+		t.Errorf("full: %v", err)
+	}
+}
+
+// program is the file that a process runs.
+func program(t *testing.T, pid int) string {
+	t.Helper()
+	file, err := os.Readlink("/proc/" + itoa(pid) + "/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestOtherSystems demands a sentence on what is missing.
+func TestOtherSystems(t *testing.T) {
+	agenttest.NoLeaks(t)
+	bin := openDir(t)
+	as := func(system, machine string) {
+		script(t, bin+"/uname", `[ "$1" = -s ] && echo `+system+` || echo `+machine)
+	}
+	h := newHost(t, sshtest.Options{Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}})
+	here := t.TempDir()
+	o := deploy.Options{Self: here + "/linerate", Cache: here + "/cache", Version: "v9"}
+	for _, c := range []struct{ system, machine, says, hint string }{
+		{"FreeBSD", "arm64", "freebsd/arm64, and there is no linerate for that here", here + "/cache/dist/v9/linerate-freebsd-arm64"},
+		{"MINGW64_NT-10.0-22631", "x86_64", "windows/amd64", "linerate-windows-amd64.exe"},
+		{"Linux", "armv7l", "linux/arm", "linerate is built for"},
+		{"SunOS", "sun4v", "sunos/sun4v", "linerate is built for"},
+		{`"x/../y"`, "z", "unknown kind", "linerate serve"},
+	} {
+		as(c.system, c.machine)
+		_, err := h.agent(t, o)
+		p, ok := errors.AsType[*deploy.Problem](err)
+		if !ok || !strings.Contains(err.Error(), c.says) || !strings.Contains(p.Hint, c.hint) {
+			t.Errorf("%s %s: %v, hint %q", c.system, c.machine, err, p.Hint)
+		}
+	}
+	// A file of the right name for another system is not sent.
+	as("FreeBSD", "arm64")
+	text, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(here+"/linerate-freebsd-arm64", text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.agent(t, o); err == nil || !strings.Contains(err.Error(), "linerate-freebsd-arm64 is for linux/") {
+		t.Errorf("wrong file: %v", err)
+	}
+	if h.copied != 0 || len(h.tmp(t)) > 0 {
+		t.Errorf("copied %d times, left %q", h.copied, h.tmp(t))
+	}
+	// What is installed there will do.
+	if err := os.Symlink(os.Args[0], bin+"/linerate"); err != nil {
+		t.Fatal(err)
+	}
+	as("FreeBSD", "riscv64")
+	closeSession(t, h.session(t, o))
+}
+
+// sudoers makes the user someone with the password "open sesame", by files that
+// lie over the machine's own.
+func sudoers(t *testing.T, line string) sshtest.Options {
+	t.Helper()
+	if _, err := exec.LookPath("sudo"); err != nil {
+		t.Skip("needs sudo (Debian package sudo)")
+	}
+	out, err := exec.CommandContext(t.Context(), "openssl", "passwd", "-6", "open sesame").Output()
+	if err != nil {
+		t.Skipf("needs openssl to hash a password: %v", err)
+	}
+	shadow := "root:*:20000:0:99999:7:::\nsomeone:" + strings.TrimSpace(string(out)) + ":20000:0:99999:7:::\n"
+	return sshtest.Options{
+		Users: map[string]sshtest.User{"someone": {UID: 4242}},
+		Mount: map[string]string{"/etc/sudoers": line + "\nroot ALL=(ALL) ALL\n", "/etc/shadow": shadow},
+	}
+}
+
+// TestSudo runs the agent as root by the real sudo.
+func TestSudo(t *testing.T) {
+	agenttest.NoLeaks(t)
+	rootHome := func(t *testing.T, h *host) {
+		t.Helper()
+		c := h.session(t, deploy.Options{Sudo: true, Password: typed(t, h, "wrong", "open sesame")})
+		pid := find(t, h.PIDs()[0], "linerate agent --remove")
+		if s, err := os.Stat("/proc/" + itoa(pid)); err != nil || s.Sys().(*syscall.Stat_t).Uid != 0 {
+			t.Errorf("the agent's user: %v, %v", s, err)
+		}
+		closeSession(t, c)
+		if left := h.tmp(t); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
+	}
+	defaults := "Defaults env_keep+=HOME,!always_set_home,!set_home,lecture=never\n" // the agent of the test writes there
+	t.Run("without a password", func(t *testing.T) {
+		t.Parallel()
+		rootHome(t, newHost(t, sudoers(t, defaults+"someone ALL=(ALL) NOPASSWD: ALL")))
+	})
+	t.Run("with a password", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, sudoers(t, defaults+"someone ALL=(ALL) ALL"))
+		rootHome(t, h)
+	})
+	t.Run("wrong passwords", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, sudoers(t, "Defaults lecture=never\nDefaults passwd_tries=3\nsomeone ALL=(ALL) ALL"))
+		_, err := h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "a", "b", "c")})
+		if _, ok := errors.AsType[*deploy.Problem](err); !ok {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("nobody to ask", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, sudoers(t, "someone ALL=(ALL) ALL"))
+		_, err := h.agent(t, deploy.Options{Sudo: true})
+		if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(p.Hint, "NOPASSWD") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("not allowed", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, sudoers(t, "Defaults lecture=never"))
+		_, err := h.agent(t, deploy.Options{Sudo: true, Password: typed(t, h, "open sesame", "open sesame", "open sesame")})
+		if err == nil || !strings.Contains(err.Error(), "sudo") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("root already", func(t *testing.T) {
+		t.Parallel()
+		h := newHost(t, sshtest.Options{})
+		closeSession(t, h.session(t, deploy.Options{Sudo: true}))
+	})
+}
+
+// typed are passwords, one for each time that somebody asks, which must never be
+// seen on a command line.
+func typed(t *testing.T, h *host, passwords ...string) func(string) ([]byte, error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for ctx.Err() == nil && len(h.PIDs()) == 0 {
+			waitTick(ctx)
+		}
+		for ctx.Err() == nil {
+			for _, pid := range sshtest.Children(h.PIDs()[0]) {
+				if line, _ := os.ReadFile("/proc/" + itoa(pid) + "/cmdline"); strings.Contains(string(line), "sesame") {
+					t.Errorf("on a command line: %q", line)
+					return
+				}
+			}
+			waitTick(ctx)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-seen })
+	return func(string) ([]byte, error) {
+		if len(passwords) == 0 {
+			t.Error("asked once too often")
+			return nil, errors.New("no more")
+		}
+		p := passwords[0]
+		passwords = passwords[1:]
+		return []byte(p), nil
+	}
+}

@@ -1,0 +1,18 @@
+package deploy_test
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func waitTick(ctx context.Context) {
+	t := time.NewTimer(time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
