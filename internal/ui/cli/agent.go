@@ -47,6 +47,7 @@ changed when it was killed is undone at the start.`,
 				return errors.New("agent needs its own stdin")
 			}
 			conn, done := wire.Join(in, out)
+			defer a.removeSelf(o.remove)
 			err := a.serveAgent(cmd.Context(), conn, o)
 			_ = conn.Close()
 			_ = in.Close()
@@ -60,6 +61,7 @@ changed when it was killed is undone at the start.`,
 	c.Flags().StringVar(&o.state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
 	c.Flags().StringVar(&o.link, "interface", "", "interface that link settings act on (default: the one that leads to the other end)")
 	c.Flags().Float64Var(&o.rate, "link-rate", 0, "rate of that link in bit/s, where the system does not know it")
+	c.Flags().StringVar(&o.remove, "remove", "", "at the end, remove this program with its directory DIR")
 	return c
 }
 
@@ -68,6 +70,7 @@ changed when it was killed is undone at the start.`,
 type agentOptions struct {
 	state, link string
 	rate        float64 // bit/s
+	remove      string  // directory of this program, which goes with it
 }
 
 // serveAgent is the agent of this machine on conn.

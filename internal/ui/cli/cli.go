@@ -65,6 +65,7 @@ type app struct {
 	json  bool
 	db    string
 	quiet bool
+	ssh   sshFlags
 	// printed says that stdout holds the one JSON document of this command.
 	printed bool
 }
@@ -163,6 +164,7 @@ HOST is one of
 	f.BoolVar(&a.json, "json", a.json, "print one JSON document to stdout")
 	f.StringVar(&a.db, "db", "", "file of the results, or :memory: (default $LINERATE_DB, else the user's data directory)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	a.ssh.bind(f)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagFault(cmd, err)
 	})

@@ -68,6 +68,9 @@ const thisMachine = "this machine"
 
 // open opens both ends and reads their facts.
 func (a *app) open(ctx context.Context, near, far target) (*ends, error) {
+	if err := a.sshFlagsFit(near, far); err != nil {
+		return nil, err
+	}
 	e := &ends{app: a, nearText: near.text, farText: far.text}
 	switch far.kind {
 	case targetLab:
@@ -132,6 +135,8 @@ func (a *app) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 		}), nil
 	case targetExec:
 		return stdio.Start(ctx, t.argv, stdio.Options{Name: t.addr, DataHost: t.addr})
+	case targetSSH:
+		return a.dialSSH(ctx, t)
 	case targetServe:
 		p, err := tls.Dial(ctx, t.link)
 		if err != nil {
@@ -171,6 +176,7 @@ func (e *ends) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		e.warn(peer.Warnings)
 		c, err := session.Open(ctx, peer, session.Options{Host: h, Version: e.app.Version})
 		if err != nil {
 			return withCode(exitUnreachable, err)

@@ -222,7 +222,7 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 			"run linerate undo on that host, or reach it with exec:ADDRESS COMMAND...")
 	case targetLab:
 		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
-	case targetHere, targetExec:
+	case targetHere, targetExec, targetSSH:
 	}
 	peer, err := a.dialTarget(ctx, t)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"linerate/internal/control/runner"
+	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
@@ -21,6 +22,7 @@ const (
 	targetServe                     // a linerate serve
 	targetLab                       // both ends are virtual
 	targetExec                      // an agent on the stdio of a command
+	targetSSH                       // an agent brought there over the user's ssh
 	targetForeign                   // a program of another kind that measures
 )
 
@@ -32,6 +34,7 @@ type target struct {
 	addr string   // targetExec: address of the data path
 	lab  lab.Spec // targetLab
 	argv []string // targetExec
+	ssh  ssh.Target
 
 	foreign foreignKind // targetForeign, whose address is addr
 	// peer makes the client of a foreign target; nil is one without options.
@@ -42,7 +45,7 @@ type target struct {
 func parseTarget(s string) (target, error) {
 	switch {
 	case s == "":
-		return target{}, withHint(usagef("no host named"), "write a join link, lab:... or exec:...; see linerate --help")
+		return target{}, withHint(usagef("no host named"), "write user@host, a join link, lab:... or exec:...; see linerate --help")
 	case strings.HasPrefix(s, "lab:"):
 		spec, err := lab.ParseSpec(strings.TrimPrefix(s, "lab:"))
 		if err != nil {
@@ -60,14 +63,12 @@ func parseTarget(s string) (target, error) {
 		return parseForeign(s)
 	case strings.HasPrefix(s, "linerate://"):
 		return parseLink(s)
+	case strings.HasPrefix(s, "ssh://"), strings.Contains(s, "@") && !strings.Contains(s, "://"):
+		return parseSSH(s)
 	case strings.Contains(s, "://"):
 		scheme, _, _ := strings.Cut(s, "://")
-		return target{}, withHint(usagef("no way to reach %s:// hosts in this version", scheme),
+		return target{}, withHint(usagef("no way to reach %s:// hosts", scheme),
 			"start linerate serve on that host and use the link that it prints")
-	case strings.Contains(s, "@"):
-		host := s[strings.LastIndex(s, "@")+1:]
-		return target{}, withHint(usagef("no way to reach %q over ssh in this version", s),
-			"use the user's own ssh as transport: 'exec:%s ssh %s linerate agent',\nor start linerate serve there and use the link that it prints", host, s)
 	default:
 		return parseHostPort(s)
 	}
@@ -89,12 +90,12 @@ func parseHostPort(s string) (target, error) {
 		host, port = strings.Trim(s, "[]"), tls.DefaultPort
 	}
 	if host == "" || strings.ContainsAny(host, " /,=") {
-		return target{}, withHint(usagef("%q is not a host", s), "write a join link, lab:... or exec:...; see linerate --help")
+		return target{}, withHint(usagef("%q is not a host", s), "write user@host, a join link, lab:... or exec:...; see linerate --help")
 	}
 	// A name alone says nothing by which to know the server, and there is no
 	// place yet that remembers pins.
 	return target{}, withHint(usagef("%s: a name is not enough to know that host by", net.JoinHostPort(host, port)),
-		"start linerate serve there and use the link that it prints:\n'linerate://%s/?pin=...&secret=...'", net.JoinHostPort(host, port))
+		"start linerate serve there and use the link that it prints:\n'linerate://%s/?pin=...&secret=...'\nor reach it over ssh: ssh://%s", net.JoinHostPort(host, port), host)
 }
 
 // redact removes the secret of a join link from text that is kept or shown.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/control/wire/ssh"
 	"linerate/internal/core/model"
 )
 
@@ -29,8 +30,15 @@ func TestParseTarget(t *testing.T) {
 	if err != nil || got.kind != targetLab || got.lab.AB.Rate != 1e9 || len(got.lab.Knobs) != 1 {
 		t.Errorf("lab: %+v, %v", got, err)
 	}
+	for in, want := range map[string]ssh.Target{
+		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
+	} {
+		if got, err := parseTarget(in); err != nil || got.kind != targetSSH || got.ssh != want || got.text != in {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
 	for _, in := range []string{
-		"", "nas", "nas:5299", "10.0.0.2", "[fe80::1]:1", "a b", "someone@nas", "ssh://nas", "exec:", "exec:10.0.0.2",
+		"", "nas", "nas:5299", "10.0.0.2", "[fe80::1]:1", "a b", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
 		"lab:rate=fast",
 	} {
 		if got, err := parseTarget(in); exitCode(err) != exitUsage {
