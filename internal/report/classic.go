@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -57,13 +58,17 @@ func (b *builder) classic() []Classic {
 }
 
 // settings returns the names of the plan's settings, and after them those that
-// only runs have.
+// only runs have, which are the rates of a search: the lowest first.
 func (b *builder) settings() []string {
 	var names []string
 	for _, s := range b.s.Plan.Settings {
 		names = append(names, s.Name)
 	}
-	for _, r := range b.counted {
+	runs := slices.Clone(b.counted)
+	slices.SortStableFunc(runs, func(x, y model.Run) int {
+		return cmp.Compare(offered(x.Flow).Or(0), offered(y.Flow).Or(0))
+	})
+	for _, r := range runs {
 		if !slices.Contains(names, r.Setting) {
 			names = append(names, r.Setting)
 		}

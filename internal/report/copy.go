@@ -57,7 +57,7 @@ func BuildCopy(s model.Session) CopyDocument {
 	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
 	d := CopyDocument{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
-		Directions: []CopyDirection{}, Warnings: b.copyWarnings(), Next: []Step{{"see this again", "linerate show " + s.ID}},
+		Directions: []CopyDirection{}, Warnings: b.warnings(s.Runs), Next: []Step{{"see this again", "linerate show " + s.ID}},
 	}
 	d.Size = b.copySize()
 	for _, way := range []model.Direction{model.To, model.From} {
@@ -173,10 +173,10 @@ func (b *builder) copyCPU(way model.Direction, setting string) map[model.Host]fl
 	return out
 }
 
-// copyWarnings are the session's, and those of its runs, each once.
-func (b *builder) copyWarnings() []string {
+// warnings are the session's, and those of runs, each once.
+func (b *builder) warnings(runs []model.Run) []string {
 	out := append([]string{}, b.s.Warnings...)
-	for _, r := range b.s.Runs {
+	for _, r := range runs {
 		for _, w := range r.Warnings {
 			if !slices.Contains(out, w) {
 				out = append(out, w)

@@ -17,7 +17,7 @@ import (
 // Latency is one distribution of times, of all counted runs together.
 type Latency struct {
 	Name      string                 `json:"name"`                // as the engine gave it: "idle udp"
-	Label     string                 `json:"label"`               // for people: "idle", "under load to nas"
+	Label     string                 `json:"label"`               // for people: "idle", "under load to nas", "to nas"
 	Probe     string                 `json:"probe,omitempty"`     // "udp", "tcp"; "" where it is not a probe
 	Direction model.Direction        `json:"direction,omitempty"` // of the load
 	P50       fact.Of[time.Duration] `json:"p50_ns"`
@@ -69,12 +69,9 @@ func (b *builder) latencies() []Latency {
 	return out
 }
 
-// rank puts what was idle first.
+// rank puts what was idle first, and then the directions as the lines have them.
 func rank(l Latency) int {
-	if l.Direction == "" {
-		return 0
-	}
-	return 1
+	return slices.Index([]model.Direction{"", model.To, model.From, model.Both}, l.Direction)
 }
 
 func (b *builder) latency(m *model.Latency) Latency {
@@ -83,6 +80,9 @@ func (b *builder) latency(m *model.Latency) Latency {
 		P50: m.Times.Quantile(0.5), P90: m.Times.Quantile(0.9), P99: m.Times.Quantile(0.99), P999: m.Times.Quantile(0.999),
 		Rate: b.requestRate(m),
 		Max:  m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),
+	}
+	if m.Name == requestName || m.Name == ServedName {
+		l.Label = b.label(m.Direction)
 	}
 	if what, probe, ok := strings.Cut(m.Name, " "); ok && (probe == "udp" || probe == "tcp") {
 		l.Probe, l.Label = probe, what
@@ -93,9 +93,16 @@ func (b *builder) latency(m *model.Latency) Latency {
 	return l
 }
 
+// What engine reqresp calls the times of requests: from when they were due, and
+// from when they were sent.
+const (
+	requestName = "request"
+	ServedName  = "request (service)"
+)
+
 // requestRate is how many requests, or connections, were answered per second.
 func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
-	if m.Name != "request" {
+	if m.Name != requestName {
 		return fact.Unknown[float64]("not a series of requests")
 	}
 	for _, metric := range []model.Metric{model.ConnectRate, model.RequestRate} {

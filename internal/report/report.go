@@ -112,13 +112,15 @@ func Build(s model.Session, o Options) Document {
 	}
 	d.Lines = b.lines(d.Header.Ceiling)
 	switch s.Kind {
+	case model.KindTest:
+		d.Warnings = b.warnings(b.baselineRuns())
 	case model.KindCopy:
 		copies := BuildCopy(s)
 		d.Copy = &copies
 	case model.KindSweep:
 		sizes := BuildSweep(s)
 		d.Sweep = &sizes
-	case model.KindTest, model.KindRun:
+	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}
 	if s.State == model.SessionInterrupted {
 		d.Next = append([]Step{{"go on at the next block", "linerate run --resume " + s.ID}}, d.Next...)

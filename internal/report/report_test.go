@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 )
@@ -191,5 +193,51 @@ func TestPlateauAndNext(t *testing.T) {
 	}
 	if len(d.Next) != 2 || !strings.Contains(d.Next[0].Command, s.ID) {
 		t.Errorf("%+v", d.Next)
+	}
+}
+
+// Both directions of requests are told apart, and what was served from what was due.
+func TestRequestLabels(t *testing.T) {
+	p := model.Plan{Baseline: "current", Flow: model.Flow{Engine: "reqresp", Requests: &model.Requests{Rate: 10}}}
+	s := model.Session{Kind: model.KindTest, Far: "nas", Plan: p}
+	for i, d := range []model.Direction{model.From, model.To} {
+		var all []model.Latency
+		for _, name := range []string{"request", "request (service)"} {
+			all = append(all, model.Latency{Name: name, Direction: d, Times: new(hist.Histogram), Sent: 1})
+		}
+		s.Runs = append(s.Runs, model.Run{Number: i + 1, Block: 1, Setting: "current", State: model.RunValid, Flow: p.Flow,
+			Ends: []model.EndReport{{Host: d.Sender(), Latencies: all}}, Warnings: []string{"held up", "of " + string(d)}})
+	}
+	d := report.Build(s, report.Options{})
+	var got []string
+	for _, l := range d.Latencies {
+		got = append(got, l.Label+" "+l.Name)
+	}
+	want := []string{"to nas request", "to nas request (service)", "from nas request", "from nas request (service)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("latencies %q, want %q", got, want)
+	}
+	if want := []string{"held up", "of from", "of to"}; !slices.Equal(d.Warnings, want) {
+		t.Errorf("warnings %q, want %q", d.Warnings, want)
+	}
+}
+
+// The rates of a search are tabled from the lowest on, whatever the order in
+// which they were tried.
+func TestSearchTableAscends(t *testing.T) {
+	d, _ := build(t, "search")
+	var rates []units.BitRate
+	for _, row := range d.Classic {
+		if row.Basis != report.OverRuns {
+			continue
+		}
+		r, err := units.ParseBitRate(row.Setting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rates = append(rates, r)
+	}
+	if len(rates) < 3 || !slices.IsSorted(rates) {
+		t.Errorf("rates %v", rates)
 	}
 }

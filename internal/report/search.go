@@ -31,7 +31,7 @@ func (b *builder) search() *Search {
 	case !r.Found:
 		out.Text = fmt.Sprintf("%s: even %s loses more than %s", b.label(d), want.Low, limit)
 	default:
-		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that loses at most %s: %d of %d runs did (mean %s, worst %s), so at least %s of such runs do, with 95 %% confidence",
+		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling: %d of %d runs did (loss %s in the mean, %s at worst), so at least %s of such runs do, with 95 %% confidence",
 			b.label(d), r.Rate, limit, r.Passed, r.Runs, FormatLoss(r.Loss), FormatLoss(r.Worst), FormatShare(r.Sure))
 		switch {
 		case r.Above == 0:
@@ -39,7 +39,7 @@ func (b *builder) search() *Search {
 		case r.Short:
 			out.Text += fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
 		default:
-			out.Text += fmt.Sprintf("; at %s %d of %d lost more, or filled a queue", r.Above, r.Failed, r.Tried)
+			out.Text += fmt.Sprintf("; at %s %d of %d failed", r.Above, r.Failed, r.Tried)
 		}
 	}
 	if !r.Ended {

@@ -60,7 +60,7 @@ func BuildSweep(s model.Session) SweepDocument {
 	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
 	d := SweepDocument{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
-		Mode: model.SweepPingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.copyWarnings(),
+		Mode: model.SweepPingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.warnings(s.Runs),
 		Next: []Step{{"see this again", "linerate show " + s.ID}},
 	}
 	if f := s.Plan.Flow.Sweep; f != nil {

@@ -81,10 +81,11 @@ func requestTest() Case {
 	c.Session.Runs = []model.Run{{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", Flow: p.Flow, Started: began(), Ended: began().Add(time.Second),
 		State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.ConnectRate, Value: 1000}}, Ends: []model.EndReport{
-			{Host: model.Near, Latencies: []model.Latency{{Name: "request", Direction: model.To, Times: times(180*time.Microsecond, 999), Sent: 1000}},
+			{Host: model.Near, Latencies: []model.Latency{{Name: "request", Direction: model.To, Times: times(180*time.Microsecond, 999), Sent: 1000},
+				{Name: "request (service)", Direction: model.To, Times: times(120*time.Microsecond, 999), Sent: 1000}},
 				Values: []model.Value{{Direction: model.To, Metric: model.ConnectRate, Value: 1000}}},
 			{Host: model.Far},
-		},
+		}, Warnings: []string{"desk: to: the asking end itself was held up for 12ms, which is part of the latencies"},
 	}}
 	return c
 }

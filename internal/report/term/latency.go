@@ -47,20 +47,28 @@ func (p *printer) probes(list []report.Latency) {
 	}
 }
 
-// requests prints the whole tail.
+// requests prints the whole tail, from when requests were due and, below that,
+// from when they were sent.
 func (p *printer) requests(list []report.Latency) {
 	var rows [][]cell
+	note := ""
 	for _, l := range list {
+		label := l.Label
+		if l.Name == report.ServedName {
+			label = "  served"
+			note = "times are from when a request was due; served: from when it was sent"
+		}
 		rate := ""
 		if v, ok := l.Rate.Get(); ok {
 			rate = strconv.FormatFloat(v, 'f', 0, 64)
 		}
 		rows = append(rows, []cell{
-			left(l.Label), right(rate), right(span(l.P50)), right(span(l.P90)), right(span(l.P99)), right(span(l.P999)), right(span(l.Max)), right(lost(l)),
+			left(label), right(rate), right(span(l.P50)), right(span(l.P90)), right(span(l.P99)), right(span(l.P999)), right(span(l.Max)), right(lost(l)),
 		})
 	}
 	if len(rows) > 0 {
-		p.grid(rows, []cell{left("latency"), right("per s"), right("median"), right("p90"), right("p99"), right("p99.9"), right("max"), right("lost")})
+		p.grid(rows, []cell{left("requests"), right("per s"), right("median"), right("p90"), right("p99"), right("p99.9"), right("max"), right("lost")})
+		p.paragraph(dim, note, 2)
 		p.gap()
 	}
 }
@@ -99,7 +107,10 @@ func (p *printer) datagrams(l report.Line) {
 		parts = append(parts, "jitter "+units.FormatDuration(j))
 	}
 	if v, ok := u.Offered.Get(); ok {
-		parts = append(parts, fmt.Sprintf("%s offered, paced by %s", v, u.Pacing))
+		parts = append(parts, v.String()+" offered")
+		if u.Pacing != "" { // foreign senders do not tell
+			parts = append(parts, "paced by "+u.Pacing)
+		}
 	} else {
 		parts = append(parts, "sent as fast as possible")
 	}

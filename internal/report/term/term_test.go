@@ -225,3 +225,25 @@ func TestProgress(t *testing.T) {
 		}
 	})
 }
+
+// A sender that does not tell how it paces leaves no loose end.
+func TestDatagramsOfASilentSender(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "datagrams" {
+			continue
+		}
+		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		for i := range d.Lines {
+			d.Lines[i].Datagrams.Pacing = ""
+		}
+		var b bytes.Buffer
+		if err := term.Render(&b, d, term.Options{Width: 200}); err != nil {
+			t.Fatal(err)
+		}
+		if text := b.String(); !strings.Contains(text, "500 Mbit/s offered\n") || strings.Contains(text, "paced by") {
+			t.Errorf("got\n%s", text)
+		}
+		return
+	}
+	t.Fatal("no case of datagrams")
+}
