@@ -1,0 +1,186 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/wire/ssh/sshtest"
+)
+
+// overSSH makes host b reachable as root@far, by an sshd in its namespace.
+func (n *netns) overSSH(t *testing.T) *sshtest.Server {
+	t.Helper()
+	if err := os.Mkdir(n.sshTemp(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return sshtest.Start(t, sshtest.Options{
+		Namespace: n.b, Proxy: true, HostName: farAddr,
+		Env: map[string]string{"LINERATE_STATE": n.state("b"), "TMPDIR": n.sshTemp()},
+	})
+}
+
+// sshTemp is the temporary folder of host b.
+func (n *netns) sshTemp() string { return filepath.Join(n.dir, "tmp") }
+
+// copies are the directories that linerate made there.
+func (n *netns) copies(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(n.sshTemp() + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func withSSH(cmd *exec.Cmd, s *sshtest.Server) *exec.Cmd {
+	cmd.Env = append(cmd.Env, "LINERATE_SSH="+strings.Join(s.Command(), " "))
+	return cmd
+}
+
+// compareOverSSH is compareArgs with host b behind ssh.
+func (n *netns) compareOverSSH(blocks int, more ...string) []string {
+	args := n.compareArgs(blocks, more...)
+	args[slices.Index(args, "--far")+1] = "root@far"
+	return args
+}
+
+// TestSSH measures to a host that has nothing but an ssh server, and demands that
+// it has no more afterwards.
+func TestSSH(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	s := n.overSSH(t)
+	before := n.bothKnobs(t)
+	r := run(t, withSSH(n.inside(t, "a", "test", "root@far", "-t", "0.5s", "--omit", "0s", "--idle", "0s", "--json"), s))
+	if r.code != 0 || !strings.Contains(r.out, "the data connections do not go there but straight to "+farAddr) {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if got := n.session(t); got.Far != "root@far" || len(got.Runs) == 0 {
+		t.Errorf("stored: %s, %d runs", got.Far, len(got.Runs))
+	}
+	n.restored(t, before)
+	home, err := os.ReadDir(s.Home("root"))
+	if left := n.copies(t); len(left)+len(home) > 0 || err != nil {
+		t.Errorf("left: %q, home %v, %v", left, home, err)
+	}
+	if _, err := os.Stat(n.state("b")); err == nil {
+		t.Error("a journal where nothing was changed")
+	}
+	r = run(t, withSSH(n.command(t, "undo", "root@far"), s))
+	if r.code != 0 || r.out != "nothing to undo\n" {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// TestSSHDrops kills ssh, and the sshd of the connection, while host b is
+// changed: its settings go back, its directory goes, and the session goes on over
+// a new connection.
+func TestSSHDrops(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 2, map[string]func(*testing.T){
+		"ssh":  func(t *testing.T) { sshDrops(t, "ssh -F") },
+		"sshd": func(t *testing.T) { sshDrops(t, "sshd: root@notty") },
+	})
+}
+
+func sshDrops(t *testing.T, victim string) {
+	n := newNetns(t)
+	s := n.overSSH(t)
+	before := n.bothKnobs(t)
+	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB")...), s))
+	eventually(t, 30*time.Second, "host b is changed", func() bool { return n.knobs(t, "b") != before.b })
+	first := n.copies(t)
+	if len(first) != 1 {
+		t.Fatalf("during the session: %q", first)
+	}
+	for _, pid := range sshtest.Children(p.cmd.Process.Pid) {
+		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		text := strings.ReplaceAll(string(line), "\x00", " ")
+		if strings.HasPrefix(text, victim) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	eventually(t, 10*time.Second, "the directory of the first connection is gone", func() bool {
+		return !slices.Contains(n.copies(t), first[0])
+	})
+	r := p.wait(t, 90*time.Second)
+	if r.code != 0 && r.code != 5 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+	if left := n.copies(t); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestSSHTerminal types the passphrase of a key into ssh's own question on a
+// terminal, and presses Ctrl-C there while host b is changed: ssh must outlive
+// it, since b is put in order over it.
+func TestSSHTerminal(t *testing.T) {
+	needRoot(t)
+	for _, program := range []string{"script", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs %s (Debian packages bsdutils, openssh-client)", program)
+		}
+	}
+	n := newNetns(t)
+	s := n.overSSH(t)
+	before := n.bothKnobs(t)
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-p", "-N", "open sesame", "-f", s.Key).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	words := append([]string{binary}, n.compareOverSSH(2, "-t", "1m", "--settle", "0s", "--baseline", "8KiB")...)
+	for i, w := range words {
+		words[i] = "'" + w + "'"
+	}
+	cmd := withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", strings.Join(words, " "), "/dev/null")), s)
+	keys, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	press := func(text string) {
+		if _, err := io.WriteString(keys, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := func(times int) func() bool {
+		return func() bool { return strings.Count(p.said(), "Enter passphrase for key") >= times }
+	}
+	eventually(t, 20*time.Second, "the question for the passphrase", asked(1))
+	press("\x1a") // Ctrl-Z: ssh alone would stop, and nobody could wake it up
+	eventually(t, 20*time.Second, "the question again", asked(2))
+	press("open sesame\n")
+	eventually(t, 30*time.Second, "host b is changed\n"+p.said(), func() bool { return n.knobs(t, "b") != before.b })
+	press("\x03")
+	r := p.wait(t, 30*time.Second)
+	if r.code != 130 || strings.Contains(r.out, "contact lost") {
+		t.Errorf("exit code %d\n%s", r.code, r.out)
+	}
+	n.restored(t, before)
+	if left := n.copies(t); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	// Ctrl-C into ssh's question ends the command.
+	cmd = withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", binary+" undo root@far", "/dev/null")), s)
+	if keys, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, cmd)
+	eventually(t, 20*time.Second, "the question for the passphrase", asked(1))
+	press("\x03")
+	if r := p.wait(t, 20*time.Second); r.code != 130 {
+		t.Errorf("exit code %d\n%s", r.code, r.out)
+	}
+}
