@@ -129,7 +129,7 @@ func (r *run) receive() error {
 		r.flows = append(r.flows, m.flow(model.Receiver))
 	}
 	r.how = append(r.how, "sink: "+sink.how())
-	r.once.Do(func() { close(r.measured) })
+	r.Complete()
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (r *run) alone() error {
 			r.how = append(r.how, s.name+s.how())
 		}
 	}
-	r.once.Do(func() { close(r.measured) })
+	r.Complete()
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 // test is one end of one run.
 type test struct {
+	*engine.Life
 	engine   *Engine
 	host     model.Host
 	spec     model.Flow // zero fields filled in
@@ -22,77 +23,43 @@ type test struct {
 	conn     *net.TCPConn
 	warnings []string
 
-	stop     chan struct{} // closed by Stop
-	measured chan struct{}
-	ended    chan struct{} // closed when Run has returned
-	once     sync.Once     // of measured
-
-	mu      sync.Mutex
-	stopped bool
-	started bool
-	closed  bool
 	closing sync.Once
-	failure error // of Close
+	failure error // of closing
 }
 
 func newTest(e *Engine, host model.Host, f model.Flow, opened engine.Opened) *test {
 	return &test{
-		engine: e, host: host, spec: f, copy: settings(f), conn: opened.Conns[0], warnings: opened.Warnings,
-		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
-	}
-}
-
-// Measured implements engine.Test.
-func (t *test) Measured() <-chan struct{} { return t.measured }
-
-// Stop implements engine.Test.
-func (t *test) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.stopped = true
-		close(t.stop)
+		Life: engine.NewLife(), engine: e, host: host, spec: f, copy: settings(f), conn: opened.Conns[0], warnings: opened.Warnings,
 	}
 }
 
 // Close implements engine.Test. It waits for Run, which removes the files.
 func (t *test) Close() error {
 	t.Stop()
-	t.mu.Lock()
-	t.closed = true
-	started := t.started
-	t.mu.Unlock()
-	t.closing.Do(func() {
+	t.closing.Do(func() { // which also ends what Run waits for
 		if err := t.conn.Close(); !errors.Is(err, net.ErrClosed) {
 			t.failure = err
 		}
 	})
-	if started {
-		<-t.ended
-	}
-	return t.failure
+	return t.End(func() error { return t.failure })
 }
 
 // Run implements engine.Test. It may be called once. What it made is removed
 // when it returns.
 func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	t.mu.Lock()
-	if t.started || t.closed {
-		t.mu.Unlock()
-		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	end, err := t.Begin()
+	if err != nil {
+		return model.EndReport{}, err
 	}
-	t.started = true
-	t.mu.Unlock()
-	defer close(t.ended)
-	defer t.once.Do(func() { close(t.measured) })
+	defer end()
 	if !t.measures() {
-		t.once.Do(func() { close(t.measured) })
+		t.Complete()
 	}
 	r := &run{test: t, emit: emit, over: make(chan struct{})}
 	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted}
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx) })
-	err := r.work()
+	err = r.work()
 	close(r.over)
 	watching.Wait()
 	for _, s := range r.stores {
@@ -146,7 +113,7 @@ func (r *run) watch(ctx context.Context) {
 	select {
 	case <-r.over:
 		return
-	case <-r.stop:
+	case <-r.Stopping():
 		r.interrupt("stopped")
 	case <-ctx.Done():
 		r.interrupt(context.Cause(ctx).Error())

@@ -74,7 +74,7 @@ func (r *run) awaitReady(ctx context.Context) error {
 			return err
 		}
 		return r.tcp.SetReadDeadline(time.Time{})
-	case <-r.stop:
+	case <-r.Stopping():
 		why = errStopped
 	case <-ctx.Done():
 		why = context.Cause(ctx)
@@ -139,7 +139,7 @@ func (n *nearRun) next() time.Duration {
 func (n *nearRun) follow(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	ack, gone, stop := n.probes.loadAck, n.probes.gone, n.stop
+	ack, gone, stop := n.probes.loadAck, n.probes.gone, n.Stopping()
 	var measured bool
 	for n.step != done || n.outcome != nil && !n.finished {
 		timer.Reset(n.next() - n.probes.now())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +12,10 @@ import (
 	"linerate/internal/measure/engine"
 )
 
-// test is one end of one run.
+// test is one end of one run. It is measured when this end of the load has
+// measured and the near end has all its answers.
 type test struct {
+	*engine.Life
 	engine   *Engine
 	host     model.Host
 	spec     model.Flow
@@ -25,59 +26,30 @@ type test struct {
 	load     engine.Test
 	warnings []string
 
-	over     atomic.Bool   // nobody reads or writes any more
-	stop     chan struct{} // closed by Stop
-	measured chan struct{}
-	returned chan struct{} // closed when Run has returned
-
-	mu      sync.Mutex
-	stopped bool
-	started bool
-	closed  bool
+	over atomic.Bool // nobody reads or writes any more
 }
 
 func newTest(e *Engine, h model.Host, f model.Flow, pace time.Duration) *test {
 	return &test{
-		engine: e, host: h, spec: f, pace: pace,
-		stop: make(chan struct{}), measured: make(chan struct{}), returned: make(chan struct{}),
-	}
-}
-
-// Measured implements engine.Test. It is closed when this end of the load has
-// measured and the near end has all its answers.
-func (t *test) Measured() <-chan struct{} { return t.measured }
-
-// Stop implements engine.Test.
-func (t *test) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.stopped = true
-		close(t.stop)
+		Life: engine.NewLife(), engine: e, host: h, spec: f, pace: pace,
 	}
 }
 
 // Close implements engine.Test. It waits for Run.
 func (t *test) Close() error {
-	t.Stop()
-	t.mu.Lock()
-	t.closed = true
-	started := t.started
-	t.mu.Unlock()
-	if started {
-		<-t.returned
-	}
-	var errs []error
-	if t.tcp != nil {
-		errs = append(errs, closed(t.tcp.Close()))
-	}
-	if t.udp != nil {
-		errs = append(errs, closed(t.udp.Close()))
-	}
-	if t.load != nil {
-		errs = append(errs, t.load.Close())
-	}
-	return errors.Join(errs...)
+	return t.End(func() error {
+		var errs []error
+		if t.tcp != nil {
+			errs = append(errs, closed(t.tcp.Close()))
+		}
+		if t.udp != nil {
+			errs = append(errs, closed(t.udp.Close()))
+		}
+		if t.load != nil {
+			errs = append(errs, t.load.Close())
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // wake ends the calls on the probes' connections.
@@ -91,14 +63,11 @@ func (t *test) wake() {
 
 // Run implements engine.Test. It may be called once.
 func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	t.mu.Lock()
-	if t.started || t.closed {
-		t.mu.Unlock()
-		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	end, err := t.Begin()
+	if err != nil {
+		return model.EndReport{}, err
 	}
-	t.started = true
-	t.mu.Unlock()
-	defer close(t.returned)
+	defer end()
 	r := &run{test: t, emit: emit}
 	defer r.release()
 	if t.host == model.Near {
@@ -139,7 +108,7 @@ func (r *run) loadMeasured() <-chan struct{} {
 func (r *run) release() {
 	if !r.reported {
 		r.reported = true
-		close(r.measured)
+		r.Complete()
 	}
 }
 
@@ -214,7 +183,7 @@ func (r *run) awaitLoad(ctx context.Context, e *echo) error {
 		err = fmt.Errorf("%w: %w", errGone, e.reason)
 	case <-limit.C:
 		err = errors.New("no word of the near end")
-	case <-r.stop:
+	case <-r.Stopping():
 		err = errStopped
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -228,7 +197,7 @@ var errStopped = errors.New("stopped")
 // followFar passes on the load until it is over and the near end has its
 // answers.
 func (r *run) followFar(ctx context.Context, e *echo) {
-	end, gone, stop := e.end, e.gone, r.stop
+	end, gone, stop := e.end, e.gone, r.Stopping()
 	late := time.NewTimer(0)
 	defer late.Stop()
 	<-late.C

@@ -132,8 +132,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	}
 	m, _ := modeOf(f.Sweep.Mode)
 	t := &test{
-		engine: e, env: env, flow: f, mode: m,
-		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+		Life: engine.NewLife(), engine: e, env: env, flow: f, mode: m,
 	}
 	t.direction = f.Direction
 	if f.Direction == model.Both {

@@ -19,8 +19,10 @@ import (
 // opener makes a link of a connection.
 type opener func(c *net.TCPConn, spin bool) (*link.Link, error)
 
-// test is one end of one run.
+// test is one end of one run. When it is stopped, a batch on its way may end
+// first, so that the other end can be told.
 type test struct {
+	*engine.Life
 	engine    *Engine
 	env       engine.Env
 	flow      model.Flow
@@ -29,45 +31,17 @@ type test struct {
 	leads     bool
 	out, in   []byte
 
-	stop     chan struct{} // closed by Stop
-	measured chan struct{}
-	ended    chan struct{} // closed when Run has returned
-
 	mu       sync.Mutex
 	link     *link.Link // nil when there is no connection
 	broken   bool       // every link is to be interrupted
-	stopped  bool
-	started  bool
-	closed   bool
 	warnings []string
-}
-
-// Measured implements engine.Test.
-func (t *test) Measured() <-chan struct{} { return t.measured }
-
-// Stop implements engine.Test. A batch on its way may end first, so that the
-// other end can be told.
-func (t *test) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.stopped = true
-		close(t.stop)
-	}
 }
 
 // Close implements engine.Test. It waits for Run.
 func (t *test) Close() error {
 	t.Stop()
 	t.interrupt()
-	t.mu.Lock()
-	t.closed = true
-	started := t.started
-	t.mu.Unlock()
-	if started {
-		<-t.ended
-	}
-	return t.disconnect()
+	return t.End(t.disconnect)
 }
 
 // interrupt ends whatever waits on the present link and every later one.
@@ -83,7 +57,7 @@ func (t *test) interrupt() {
 // isStopped reports whether Stop was called.
 func (t *test) isStopped() bool {
 	select {
-	case <-t.stop:
+	case <-t.Stopping():
 		return true
 	default:
 		return false
@@ -169,15 +143,11 @@ func (t *test) peer() *peer { return &peer{link: t.link, out: t.out, in: t.in} }
 
 // Run implements engine.Test. It may be called once.
 func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	t.mu.Lock()
-	if t.started || t.closed {
-		t.mu.Unlock()
-		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	end, err := t.Begin()
+	if err != nil {
+		return model.EndReport{}, err
 	}
-	t.started = true
-	t.mu.Unlock()
-	defer close(t.ended)
-	defer close(t.measured)
+	defer end()
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.watch(ctx)()
 	defer cancel()
@@ -189,7 +159,6 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 	}
 	defer r.openLog()()
 	r.start, r.opened = time.Now(), usage.ReadEdge(0)
-	var err error
 	if t.leads {
 		err = r.lead(ctx)
 	} else {
@@ -209,7 +178,7 @@ func (t *test) watch(ctx context.Context) (wait func()) {
 		case <-ctx.Done():
 			t.interrupt()
 			return
-		case <-t.stop:
+		case <-t.Stopping():
 		}
 		grace := time.NewTimer(t.engine.bounds.grace)
 		defer grace.Stop()

@@ -132,8 +132,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	}
 	f = complete(f)
 	t := &test{
-		engine: e, host: env.Host, spec: f,
-		stop: make(chan struct{}), measured: make(chan struct{}), returned: make(chan struct{}),
+		Life: engine.NewLife(), engine: e, host: env.Host, spec: f,
 	}
 	var warning string
 	if f.Requests.Connect {

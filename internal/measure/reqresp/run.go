@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/usage"
 )
 
-// test is one end of one run.
+// test is one end of one run. It is measured when this end has asked and
+// answered everything, and on an early end.
 type test struct {
+	*engine.Life
 	engine    *Engine
 	plane     plane
 	host      model.Host
@@ -21,62 +23,29 @@ type test struct {
 	asking    *asker     // nil where this end does not ask
 	answering *answerer  // nil where it does not answer
 	warnings  []string
-
-	stop     chan struct{} // closed by Stop
-	measured chan struct{}
-	returned chan struct{} // closed when Run has returned
-
-	mu      sync.Mutex
-	stopped bool
-	started bool
-	closed  bool
-}
-
-// Measured implements engine.Test. It is closed when this end has asked and
-// answered everything, and on an early end.
-func (t *test) Measured() <-chan struct{} { return t.measured }
-
-// Stop implements engine.Test.
-func (t *test) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.stopped = true
-		close(t.stop)
-	}
 }
 
 // Close implements engine.Test. It waits for Run.
 func (t *test) Close() error {
-	t.Stop()
-	t.mu.Lock()
-	t.closed = true
-	started := t.started
-	t.mu.Unlock()
-	if started {
-		<-t.returned
-	}
-	var errs []error
-	if t.asking != nil {
-		errs = append(errs, t.asking.close())
-	}
-	if t.answering != nil {
-		errs = append(errs, t.answering.close())
-	}
-	return errors.Join(errs...)
+	return t.End(func() error {
+		var errs []error
+		if t.asking != nil {
+			errs = append(errs, t.asking.close())
+		}
+		if t.answering != nil {
+			errs = append(errs, t.answering.close())
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // Run implements engine.Test. It may be called once.
 func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	t.mu.Lock()
-	if t.started || t.closed {
-		t.mu.Unlock()
-		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	end, err := t.Begin()
+	if err != nil {
+		return model.EndReport{}, err
 	}
-	t.started = true
-	t.mu.Unlock()
-	defer close(t.returned)
-	defer close(t.measured)
+	defer end()
 	ends := 0
 	for _, there := range []bool{t.asking != nil, t.answering != nil} {
 		if there {
@@ -177,7 +146,7 @@ func (r *run) await(ctx context.Context) error {
 	defer close(done)
 	go func() {
 		select {
-		case <-r.stop:
+		case <-r.Stopping():
 			cancel(errStopped)
 		case <-done:
 		}
@@ -208,7 +177,7 @@ func (r *run) loop(ctx context.Context) {
 			}
 		case m, more := <-r.marks:
 			r.hear(m, more)
-		case <-r.stop:
+		case <-r.Stopping():
 			r.finish(errStopped.Error())
 		case <-ctx.Done():
 			r.finish(context.Cause(ctx).Error())

@@ -4,78 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
 	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/usage"
 )
 
 // test is one end of one run.
 type test struct {
+	*engine.Life
 	engine   *Engine
 	plane    plane
 	host     model.Host
 	spec     model.Flow // zero fields filled in
 	flows    []*flow
 	warnings []string
-
-	stop     chan struct{} // closed by Stop
-	measured chan struct{}
-	ended    chan struct{} // closed when Run has returned
-
-	mu      sync.Mutex
-	stopped bool
-	started bool
-	closed  bool
-	once    sync.Once // of Close
-	failure error     // of Close
-}
-
-// Measured implements engine.Test.
-func (t *test) Measured() <-chan struct{} { return t.measured }
-
-// Stop implements engine.Test.
-func (t *test) Stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.stopped {
-		t.stopped = true
-		close(t.stop)
-	}
 }
 
 // Close implements engine.Test. It waits for Run.
 func (t *test) Close() error {
-	t.Stop()
-	t.mu.Lock()
-	t.closed = true
-	started := t.started
-	t.mu.Unlock()
-	if started {
-		<-t.ended
-	}
-	t.once.Do(func() {
+	return t.End(func() error {
 		var errs []error
 		for _, f := range t.flows {
 			errs = append(errs, f.close())
 		}
-		t.failure = errors.Join(errs...)
+		return errors.Join(errs...)
 	})
-	return t.failure
 }
 
 // Run implements engine.Test. It may be called once.
 func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	t.mu.Lock()
-	if t.started || t.closed {
-		t.mu.Unlock()
-		return model.EndReport{}, errors.New("run test: it has been run or closed before")
+	end, err := t.Begin()
+	if err != nil {
+		return model.EndReport{}, err
 	}
-	t.started = true
-	t.mu.Unlock()
-	defer close(t.ended)
+	defer end()
 	streams := 0
 	for _, f := range t.flows {
 		streams += len(f.streams)
@@ -160,7 +125,7 @@ func (r *run) loop(ctx context.Context) {
 		case f := <-r.ended:
 			r.step()
 			f.finish(f.ending())
-		case <-r.stop:
+		case <-r.Stopping():
 			r.finish("stopped")
 		case <-ctx.Done():
 			r.finish(context.Cause(ctx).Error())
@@ -242,7 +207,7 @@ func (r *run) release() {
 		}
 	}
 	r.reported = true
-	close(r.measured)
+	r.Complete()
 }
 
 // complete reports whether all flows are.

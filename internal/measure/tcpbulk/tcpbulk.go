@@ -115,8 +115,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		f.Block = Block(env)
 	}
 	t := &test{
-		engine: e, plane: p, host: env.Host, spec: f,
-		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+		Life: engine.NewLife(), engine: e, plane: p, host: env.Host, spec: f,
 	}
 	for _, d := range directions {
 		fl, warnings, err := openFlow(ctx, env, p, f, d)

@@ -162,8 +162,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		f.Interval = time.Second
 	}
 	t := &test{
-		engine: e, host: env.Host, spec: f,
-		stop: make(chan struct{}), measured: make(chan struct{}), ended: make(chan struct{}),
+		Life: engine.NewLife(), engine: e, host: env.Host, spec: f,
 	}
 	for _, d := range f.Direction.Parts() {
 		fl, err := e.openFlow(ctx, env, f, d)

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestLifeRunsOnce(t *testing.T) {
+	l := NewLife()
+	end, err := l.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isClosed(l.Measured()) || isClosed(l.Stopping()) {
+		t.Error("measured or stopped when it began")
+	}
+	end()
+	if !isClosed(l.Measured()) || isClosed(l.Stopping()) {
+		t.Error("the end of Run is not measured, or a stop")
+	}
+	if _, err := l.Begin(); err == nil {
+		t.Error("it began twice")
+	}
+}
+
+func TestLifeClosedBeforeRun(t *testing.T) {
+	l := NewLife()
+	want := errors.New("busy")
+	freed := 0
+	for range 2 {
+		if err := l.End(func() error { freed++; return want }); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+	}
+	if freed != 1 {
+		t.Errorf("freed %d times", freed)
+	}
+	if _, err := l.Begin(); err == nil {
+		t.Error("it began although it is closed")
+	}
+}
+
+// TestLifeAtOnce has everything happen at any moment: what the test holds is
+// freed exactly once, and never while it runs.
+func TestLifeAtOnce(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(5, seed))
+			l := NewLife()
+			var running, ran, freed atomic.Int32
+			var all sync.WaitGroup
+			at := func(f func()) {
+				moment := time.Duration(rng.IntN(4)) * time.Millisecond
+				all.Go(func() {
+					<-time.After(moment)
+					f()
+				})
+			}
+			for range 2 {
+				lasts := time.Duration(rng.IntN(8)) * time.Millisecond
+				at(func() {
+					end, err := l.Begin()
+					if err != nil {
+						return
+					}
+					ran.Add(1)
+					running.Add(1)
+					select {
+					case <-l.Stopping():
+					case <-time.After(lasts):
+						l.Complete()
+					}
+					<-time.After(time.Millisecond) // what it does at last
+					running.Add(-1)
+					end()
+				})
+				at(l.Stop)
+				at(func() {
+					err := l.End(func() error {
+						freed.Add(1)
+						if running.Load() != 0 {
+							t.Error("freed while it runs")
+						}
+						return nil
+					})
+					if err != nil || freed.Load() != 1 {
+						t.Errorf("error %v, freed %d times", err, freed.Load())
+					}
+				})
+			}
+			all.Wait()
+			if ran.Load() > 1 || !isClosed(l.Stopping()) || ran.Load() == 1 && !isClosed(l.Measured()) {
+				t.Errorf("ran %d times, stopped %v, measured %v", ran.Load(), isClosed(l.Stopping()), isClosed(l.Measured()))
+			}
+		})
+	}
+}
