@@ -31,6 +31,7 @@ const (
 	MaxWarnings    = 64
 	MaxPoints      = 4096 // sizes of a sweep
 	MaxCounters    = 4096
+	MaxNICs        = 64
 
 	maxRequest  = 256 << 10 // bytes
 	maxResponse = 1 << 20   // bytes
@@ -42,6 +43,8 @@ const (
 	maxValues    = 256
 	maxLatencies = 16
 	maxTrials    = 1024
+	maxListed    = 64       // addresses, parts or metrics of one thing
+	maxModes     = 256      // link modes or offloads of one interface
 	maxHistogram = 64 << 10 // bytes
 )
 

@@ -125,7 +125,7 @@ func encodeFacts(f model.HostFacts) *sessionpb.HostFacts {
 		Kernel: encodeText(f.Kernel), Cpus: uint32(f.CPUs), Version: clean(f.Version, MaxName),
 		Address: clean(f.Address, MaxAddress), Interface: encodeText(f.Interface), Mtu: encodeNumber(f.MTU),
 		LinkRate: encodeReal(f.LinkRate), Congestion: encodeText(f.Congestion), Qdisc: encodeText(f.Qdisc),
-		Knobs: encodeKnobs(f.Knobs),
+		Knobs: encodeKnobs(f.Knobs), Machine: encodeMachine(f.Machine), Route: encodeRoute(f.Route), Nics: encodeNICs(f.NICs),
 	}
 }
 
@@ -139,7 +139,8 @@ func decodeFacts(c *check, p *sessionpb.HostFacts, h model.Host) model.HostFacts
 		Interface: decodeText(c, "interface", p.GetInterface()), MTU: decodeNumber[int](c, "mtu", p.GetMtu()),
 		LinkRate:   decodeReal[units.BitRate](c, "link rate", p.GetLinkRate()),
 		Congestion: decodeText(c, "congestion", p.GetCongestion()), Qdisc: decodeText(c, "qdisc", p.GetQdisc()),
-		Knobs: decodeKnobs(c, p.GetKnobs()),
+		Knobs:   decodeKnobs(c, p.GetKnobs()),
+		Machine: decodeMachine(c, p.GetMachine()), Route: decodeRoute(c, p.GetRoute()), NICs: decodeNICs(c, p.GetNics()),
 	}
 }
 

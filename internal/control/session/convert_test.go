@@ -122,6 +122,8 @@ func TestFactsRoundTrip(t *testing.T) {
 			MTU: number[int]().Draw(t, "mtu"), Congestion: facts(text(15)).Draw(t, "cc"), Qdisc: facts(text(15)).Draw(t, "qdisc"),
 			LinkRate: facts(rapid.Map(finite(), func(f float64) units.BitRate { return units.BitRate(f) })).Draw(t, "rate"),
 			Knobs:    knobs().Draw(t, "knobs"),
+			Machine:  rapid.Ptr(machines(), true).Draw(t, "machine"), Route: rapid.Ptr(routes(), true).Draw(t, "route"),
+			NICs: interfaces().Draw(t, "nics"),
 		}
 		var c check
 		same(t, c, decodeFacts(&c, through(t, encodeFacts(want), &sessionpb.HostFacts{}), model.Far), want)

@@ -205,6 +205,9 @@ type HostFacts struct {
 	Congestion fact.Of[string]            `json:"congestion"`
 	Qdisc      fact.Of[string]            `json:"qdisc"` // of Interface
 	Knobs      map[KnobID]fact.Of[string] `json:"knobs"` // current values
+	Machine    *Machine                   `json:"machine,omitempty"`
+	Route      *Route                     `json:"route,omitempty"`
+	NICs       []NIC                      `json:"nics,omitempty"` // the one that leads to the peer first
 }
 
 // SessionState says how a session stands.

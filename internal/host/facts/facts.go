@@ -32,8 +32,11 @@ func Read(ctx context.Context, host model.Host, peer, version string) model.Host
 		Congestion: knob.Host{}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
 	}
 	f.Name, _ = os.Hostname() // "" is what a host without a name is called
+	m := ReadMachine(ctx)
+	f.Machine = &m
 	a, err := resolve(ctx, peer)
 	if err != nil {
+		f.NICs, _ = ReadNICs(ctx, "") // what cannot be listed is not told
 		why := err.Error()
 		f.Interface, f.MTU, f.LinkRate = fact.Unknown[string](why), fact.Unknown[int](why), fact.Unknown[units.BitRate](why)
 		f.Qdisc = fact.Unknown[string](why)
@@ -41,6 +44,9 @@ func Read(ctx context.Context, host model.Host, peer, version string) model.Host
 	}
 	p := readPath(ctx, a)
 	f.Address, f.Interface, f.MTU, f.LinkRate, f.Qdisc = p.address, p.device, p.mtu, p.rate, p.qdisc
+	p.route.Peer = a.String()
+	f.Route = &p.route
+	f.NICs, _ = ReadNICs(ctx, p.device.Or(""))
 	return f
 }
 
@@ -51,6 +57,7 @@ type path struct {
 	mtu     fact.Of[int]
 	rate    fact.Of[units.BitRate]
 	qdisc   fact.Of[string]
+	route   model.Route // without the peer
 }
 
 // unknownPath returns a path of which nothing is known, for one reason.
@@ -58,6 +65,10 @@ func unknownPath(why string) path {
 	return path{
 		device: fact.Unknown[string](why), mtu: fact.Unknown[int](why),
 		rate: fact.Unknown[units.BitRate](why), qdisc: fact.Unknown[string](why),
+		route: model.Route{
+			Interface: fact.Unknown[string](why), Source: fact.Unknown[string](why),
+			Gateway: fact.Unknown[string](why), MTU: fact.Unknown[int](why),
+		},
 	}
 }
 
@@ -100,6 +111,7 @@ func portablePath(ctx context.Context, peer netip.Addr) path {
 	}
 	const source = "owner of the local address"
 	p.device, p.mtu = fact.Known(i.Name, source), fact.Known(i.MTU, source)
+	p.route.Interface, p.route.Source, p.route.MTU = p.device, fact.Known(p.address, "socket"), fact.Known(i.MTU, "interface")
 	return p
 }
 

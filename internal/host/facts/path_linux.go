@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
 
@@ -22,15 +23,20 @@ const sysClassNet = "/sys/class/net"
 
 // readPath asks the routing table, as "ip route get" does, and the interface.
 func readPath(ctx context.Context, peer netip.Addr) path {
-	l, local, err := route(peer)
+	l, r, err := route(peer)
 	if err != nil {
 		p := portablePath(ctx, peer)
 		p.rate, p.qdisc = fact.Unknown[units.BitRate](err.Error()), fact.Unknown[string](err.Error())
 		return p
 	}
 	const source = "rtnetlink"
+	local := ""
+	if r.Src != nil {
+		local = r.Src.String()
+	}
 	return path{
 		address: local,
+		route:   routeFacts(l, r),
 		device:  fact.Known(l.Attrs().Name, source),
 		mtu:     fact.Known(l.Attrs().MTU, source),
 		rate:    linkRate(sysClassNet, l),
@@ -38,29 +44,72 @@ func readPath(ctx context.Context, peer netip.Addr) path {
 	}
 }
 
-// route returns the interface that packets to peer leave by, and the address
-// that they leave with.
-func route(peer netip.Addr) (netlink.Link, string, error) {
+// route returns the interface that packets to peer leave by, and the route that
+// takes them there.
+func route(peer netip.Addr) (netlink.Link, netlink.Route, error) {
 	o := &netlink.RouteGetOptions{Oif: peer.Zone()}
 	if peer.Zone() == "" {
 		o = nil
 	}
 	routes, err := netlink.RouteGetWithOptions(net.IP(peer.WithZone("").AsSlice()), o)
 	if err != nil {
-		return nil, "", fmt.Errorf("route to %s: %w", peer, err)
+		return nil, netlink.Route{}, fmt.Errorf("route to %s: %w", peer, err)
 	}
 	if len(routes) == 0 || routes[0].LinkIndex == 0 {
-		return nil, "", fmt.Errorf("route to %s: none", peer)
+		return nil, netlink.Route{}, fmt.Errorf("route to %s: none", peer)
 	}
 	l, err := netlink.LinkByIndex(routes[0].LinkIndex)
 	if err != nil {
-		return nil, "", fmt.Errorf("route to %s: interface %d: %w", peer, routes[0].LinkIndex, err)
+		return nil, netlink.Route{}, fmt.Errorf("route to %s: interface %d: %w", peer, routes[0].LinkIndex, err)
 	}
-	local := ""
-	if routes[0].Src != nil {
-		local = routes[0].Src.String()
+	return l, routes[0], nil
+}
+
+// routeFacts is what the kernel says of a route.
+func routeFacts(l netlink.Link, r netlink.Route) model.Route {
+	const source = "rtnetlink"
+	f := model.Route{
+		Interface: fact.Known(l.Attrs().Name, source), Source: fact.Unknown[string]("the route has none"),
+		Gateway: fact.Known("", source), MTU: fact.Known(l.Attrs().MTU, "interface"),
 	}
-	return l, local, nil
+	if r.Src != nil {
+		f.Source = fact.Known(r.Src.String(), source)
+	}
+	if r.Gw != nil {
+		f.Gateway = fact.Known(r.Gw.String(), source)
+	} else if via, ok := r.Via.(*netlink.Via); ok { // an IPv4 route through an IPv6 router, RFC 5549
+		f.Gateway = fact.Known(via.Addr.String(), source)
+	}
+	if r.MTU > 0 {
+		f.MTU = fact.Known(r.MTU, "route")
+	}
+	f.Metrics = metrics(r)
+	return f
+}
+
+// metrics are what a route prescribes (Linux include/uapi/linux/rtnetlink.h
+// RTAX_*), under the names of "ip route".
+func metrics(r netlink.Route) map[string]string {
+	all := map[string]string{}
+	for name, n := range map[string]int{
+		"window": r.Window, "rtt": r.Rtt, "rttvar": r.RttVar, "ssthresh": r.Ssthresh, "cwnd": r.Cwnd, "advmss": r.AdvMSS,
+		"reordering": r.Reordering, "hoplimit": r.Hoplimit, "initcwnd": r.InitCwnd, "features": r.Features, "rto_min": r.RtoMin,
+		"initrwnd": r.InitRwnd, "quickack": r.QuickACK, "fastopen_no_cookie": r.FastOpenNoCookie,
+	} {
+		if n != 0 {
+			all[name] = strconv.Itoa(n)
+		}
+	}
+	if r.MTULock {
+		all["mtu_lock"] = "1"
+	}
+	if r.Congctl != "" {
+		all["congctl"] = r.Congctl
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
 }
 
 // linkRate reads the speed of a link that has one. veth and TAP devices claim
@@ -71,8 +120,7 @@ func linkRate(root string, l netlink.Link) fact.Of[units.BitRate] {
 	if !slices.Contains([]string{"device", "bond", "team", "vlan"}, l.Type()) || a.Flags&net.FlagLoopback != 0 {
 		return fact.Unknown[units.BitRate](a.Name + " is a virtual link")
 	}
-	// sysfs shows the namespace in which it was mounted, which need not be ours.
-	if read(root, a.Name, "ifindex") != strconv.Itoa(a.Index) || read(root, a.Name, "address") != a.HardwareAddr.String() {
+	if !shows(root, a) {
 		return fact.Unknown[units.BitRate]("sysfs does not show " + a.Name)
 	}
 	// Megabits per second; -1, or no answer, while the link is down or the
@@ -82,6 +130,12 @@ func linkRate(root string, l netlink.Link) fact.Of[units.BitRate] {
 		return fact.Unknown[units.BitRate]("the driver of " + a.Name + " tells no speed")
 	}
 	return fact.Known(units.BitRate(n)*1e6, "sysfs")
+}
+
+// shows says whether sysfs shows this interface: it shows the namespace in which
+// it was mounted, which need not be ours.
+func shows(root string, a *netlink.LinkAttrs) bool {
+	return read(root, a.Name, "ifindex") == strconv.Itoa(a.Index) && read(root, a.Name, "address") == a.HardwareAddr.String()
 }
 
 // read returns the text of an attribute, "" when there is none.

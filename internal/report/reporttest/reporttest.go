@@ -45,10 +45,12 @@ func base(id string, kind model.Kind, p model.Plan) model.Session {
 			Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "sysctl")},
 		}
 	}
+	desk := host(model.Near, "desk", "192.0.2.1")
+	describe(&desk)
 	return model.Session{
 		ID: id, Kind: kind, Title: "desk -> nas", Command: []string{"linerate", string(kind), "nas"}, Near: "local", Far: "root@nas",
 		Version: "0.1.0", Created: began(), Ended: began().Add(20 * time.Minute), State: model.SessionDone, Plan: p,
-		Hosts:    []model.HostFacts{host(model.Near, "desk", "192.0.2.1"), host(model.Far, "nas", "192.0.2.2")},
+		Hosts:    []model.HostFacts{desk, host(model.Far, "nas", "192.0.2.2")},
 		WireRate: fact.Known(units.BitRate(1e9), "sysfs"),
 	}
 }

@@ -62,6 +62,9 @@ func config() rapid.MakeConfig {
 	addFact(types, rapid.Map(rapid.Int64(), func(n int64) units.Bytes { return units.Bytes(n) }))
 	addFact(types, rapid.Map(rapid.Float64(), func(v float64) units.BitRate { return units.BitRate(v) }))
 
+	addFact(types, rapid.SliceOfN(rapid.String(), 1, maxItems))
+	addFact(types, rapid.SliceOfN(rapid.Make[model.Offload](), 1, maxItems))
+
 	cfg := rapid.MakeConfig{Types: types}
 	addSlice[model.Run](types, cfg)
 	addSlice[model.Value](types, cfg)
@@ -72,6 +75,7 @@ func config() rapid.MakeConfig {
 	addSlice[model.Verdict](types, cfg)
 	addSlice[model.Finding](types, cfg)
 	addSlice[model.HostFacts](types, cfg)
+	addSlice[model.NIC](types, cfg)
 	addSlice[model.Latency](types, cfg)
 	addSlice[model.Point](types, cfg)
 	addSlice[model.Counter](types, cfg)

@@ -611,6 +611,9 @@ type HostFacts struct {
 	Congestion    *Fact                  `protobuf:"bytes,11,opt,name=congestion,proto3" json:"congestion,omitempty"`             // text
 	Qdisc         *Fact                  `protobuf:"bytes,12,opt,name=qdisc,proto3" json:"qdisc,omitempty"`                       // text
 	Knobs         []*Knob                `protobuf:"bytes,13,rep,name=knobs,proto3" json:"knobs,omitempty"`                       // at most 1024, each id once
+	Machine       *Machine               `protobuf:"bytes,14,opt,name=machine,proto3" json:"machine,omitempty"`                   // absent when not read
+	Route         *Route                 `protobuf:"bytes,15,opt,name=route,proto3" json:"route,omitempty"`                       // absent when not read
+	Nics          []*Nic                 `protobuf:"bytes,16,rep,name=nics,proto3" json:"nics,omitempty"`                         // at most 64, each name once; the one that leads to the peer first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -736,6 +739,864 @@ func (x *HostFacts) GetKnobs() []*Knob {
 	return nil
 }
 
+func (x *HostFacts) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+func (x *HostFacts) GetRoute() *Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+func (x *HostFacts) GetNics() []*Nic {
+	if x != nil {
+		return x.Nics
+	}
+	return nil
+}
+
+// Machine is the computer that a host runs on.
+type Machine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Vendor        *Fact                  `protobuf:"bytes,1,opt,name=vendor,proto3" json:"vendor,omitempty"`                        // text
+	Product       *Fact                  `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"`                      // text
+	Virtual       *Fact                  `protobuf:"bytes,3,opt,name=virtual,proto3" json:"virtual,omitempty"`                      // text: the hypervisor, or "none"
+	Cpu           *Fact                  `protobuf:"bytes,4,opt,name=cpu,proto3" json:"cpu,omitempty"`                              // text
+	Sockets       *Fact                  `protobuf:"bytes,5,opt,name=sockets,proto3" json:"sockets,omitempty"`                      // number
+	Cores         *Fact                  `protobuf:"bytes,6,opt,name=cores,proto3" json:"cores,omitempty"`                          // number
+	Threads       *Fact                  `protobuf:"bytes,7,opt,name=threads,proto3" json:"threads,omitempty"`                      // number
+	NumaNodes     *Fact                  `protobuf:"bytes,8,opt,name=numa_nodes,json=numaNodes,proto3" json:"numa_nodes,omitempty"` // number
+	Memory        *Fact                  `protobuf:"bytes,9,opt,name=memory,proto3" json:"memory,omitempty"`                        // number, bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Machine) GetVendor() *Fact {
+	if x != nil {
+		return x.Vendor
+	}
+	return nil
+}
+
+func (x *Machine) GetProduct() *Fact {
+	if x != nil {
+		return x.Product
+	}
+	return nil
+}
+
+func (x *Machine) GetVirtual() *Fact {
+	if x != nil {
+		return x.Virtual
+	}
+	return nil
+}
+
+func (x *Machine) GetCpu() *Fact {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *Machine) GetSockets() *Fact {
+	if x != nil {
+		return x.Sockets
+	}
+	return nil
+}
+
+func (x *Machine) GetCores() *Fact {
+	if x != nil {
+		return x.Cores
+	}
+	return nil
+}
+
+func (x *Machine) GetThreads() *Fact {
+	if x != nil {
+		return x.Threads
+	}
+	return nil
+}
+
+func (x *Machine) GetNumaNodes() *Fact {
+	if x != nil {
+		return x.NumaNodes
+	}
+	return nil
+}
+
+func (x *Machine) GetMemory() *Fact {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// Route is the way from a host to its peer.
+type Route struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peer          string                 `protobuf:"bytes,1,opt,name=peer,proto3" json:"peer,omitempty"`           // an address
+	Interface     *Fact                  `protobuf:"bytes,2,opt,name=interface,proto3" json:"interface,omitempty"` // text
+	Source        *Fact                  `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`       // text
+	Gateway       *Fact                  `protobuf:"bytes,4,opt,name=gateway,proto3" json:"gateway,omitempty"`     // text, "" on the link
+	Mtu           *Fact                  `protobuf:"bytes,5,opt,name=mtu,proto3" json:"mtu,omitempty"`             // number, bytes
+	Metrics       []*Metric              `protobuf:"bytes,6,rep,name=metrics,proto3" json:"metrics,omitempty"`     // at most 64, each name once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Route) Reset() {
+	*x = Route{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Route) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Route) ProtoMessage() {}
+
+func (x *Route) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Route.ProtoReflect.Descriptor instead.
+func (*Route) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Route) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Route) GetInterface() *Fact {
+	if x != nil {
+		return x.Interface
+	}
+	return nil
+}
+
+func (x *Route) GetSource() *Fact {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *Route) GetGateway() *Fact {
+	if x != nil {
+		return x.Gateway
+	}
+	return nil
+}
+
+func (x *Route) GetMtu() *Fact {
+	if x != nil {
+		return x.Mtu
+	}
+	return nil
+}
+
+func (x *Route) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// Metric is something that a route prescribes.
+type Metric struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // a name, "initcwnd"
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // a value
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Metric) Reset() {
+	*x = Metric{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metric) ProtoMessage() {}
+
+func (x *Metric) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metric.ProtoReflect.Descriptor instead.
+func (*Metric) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Metric) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Metric) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// Nic is one network interface.
+type Nic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`           // a name
+	Kind          *Fact                  `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`           // text
+	Up            *Fact                  `protobuf:"bytes,3,opt,name=up,proto3" json:"up,omitempty"`               // truth
+	Mac           *Fact                  `protobuf:"bytes,4,opt,name=mac,proto3" json:"mac,omitempty"`             // text
+	Addresses     []string               `protobuf:"bytes,5,rep,name=addresses,proto3" json:"addresses,omitempty"` // at most 64, each with the length of its prefix
+	Mtu           *Fact                  `protobuf:"bytes,6,opt,name=mtu,proto3" json:"mtu,omitempty"`             // number, bytes, as the next two
+	MtuMin        *Fact                  `protobuf:"bytes,7,opt,name=mtu_min,json=mtuMin,proto3" json:"mtu_min,omitempty"`
+	MtuMax        *Fact                  `protobuf:"bytes,8,opt,name=mtu_max,json=mtuMax,proto3" json:"mtu_max,omitempty"`
+	Driver        *Fact                  `protobuf:"bytes,9,opt,name=driver,proto3" json:"driver,omitempty"` // text, as the next two
+	DriverVersion *Fact                  `protobuf:"bytes,10,opt,name=driver_version,json=driverVersion,proto3" json:"driver_version,omitempty"`
+	Firmware      *Fact                  `protobuf:"bytes,11,opt,name=firmware,proto3" json:"firmware,omitempty"`
+	Bus           *Bus                   `protobuf:"bytes,12,opt,name=bus,proto3" json:"bus,omitempty"`
+	Media         *Media                 `protobuf:"bytes,13,opt,name=media,proto3" json:"media,omitempty"`
+	Offloads      *Offloads              `protobuf:"bytes,14,opt,name=offloads,proto3" json:"offloads,omitempty"`
+	Qdisc         *Fact                  `protobuf:"bytes,15,opt,name=qdisc,proto3" json:"qdisc,omitempty"`       // text
+	Master        *Fact                  `protobuf:"bytes,16,opt,name=master,proto3" json:"master,omitempty"`     // text, "" for none
+	Below         []string               `protobuf:"bytes,17,rep,name=below,proto3" json:"below,omitempty"`       // names, at most 64
+	Vlan          *Fact                  `protobuf:"bytes,18,opt,name=vlan,proto3" json:"vlan,omitempty"`         // number
+	Bond          *Fact                  `protobuf:"bytes,19,opt,name=bond,proto3" json:"bond,omitempty"`         // text
+	Settings      []*Knob                `protobuf:"bytes,20,rep,name=settings,proto3" json:"settings,omitempty"` // at most 1024, each id once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Nic) Reset() {
+	*x = Nic{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Nic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Nic) ProtoMessage() {}
+
+func (x *Nic) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Nic.ProtoReflect.Descriptor instead.
+func (*Nic) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Nic) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Nic) GetKind() *Fact {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Nic) GetUp() *Fact {
+	if x != nil {
+		return x.Up
+	}
+	return nil
+}
+
+func (x *Nic) GetMac() *Fact {
+	if x != nil {
+		return x.Mac
+	}
+	return nil
+}
+
+func (x *Nic) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+func (x *Nic) GetMtu() *Fact {
+	if x != nil {
+		return x.Mtu
+	}
+	return nil
+}
+
+func (x *Nic) GetMtuMin() *Fact {
+	if x != nil {
+		return x.MtuMin
+	}
+	return nil
+}
+
+func (x *Nic) GetMtuMax() *Fact {
+	if x != nil {
+		return x.MtuMax
+	}
+	return nil
+}
+
+func (x *Nic) GetDriver() *Fact {
+	if x != nil {
+		return x.Driver
+	}
+	return nil
+}
+
+func (x *Nic) GetDriverVersion() *Fact {
+	if x != nil {
+		return x.DriverVersion
+	}
+	return nil
+}
+
+func (x *Nic) GetFirmware() *Fact {
+	if x != nil {
+		return x.Firmware
+	}
+	return nil
+}
+
+func (x *Nic) GetBus() *Bus {
+	if x != nil {
+		return x.Bus
+	}
+	return nil
+}
+
+func (x *Nic) GetMedia() *Media {
+	if x != nil {
+		return x.Media
+	}
+	return nil
+}
+
+func (x *Nic) GetOffloads() *Offloads {
+	if x != nil {
+		return x.Offloads
+	}
+	return nil
+}
+
+func (x *Nic) GetQdisc() *Fact {
+	if x != nil {
+		return x.Qdisc
+	}
+	return nil
+}
+
+func (x *Nic) GetMaster() *Fact {
+	if x != nil {
+		return x.Master
+	}
+	return nil
+}
+
+func (x *Nic) GetBelow() []string {
+	if x != nil {
+		return x.Below
+	}
+	return nil
+}
+
+func (x *Nic) GetVlan() *Fact {
+	if x != nil {
+		return x.Vlan
+	}
+	return nil
+}
+
+func (x *Nic) GetBond() *Fact {
+	if x != nil {
+		return x.Bond
+	}
+	return nil
+}
+
+func (x *Nic) GetSettings() []*Knob {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+// Bus is how an interface is attached to its machine.
+type Bus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          *Fact                  `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                         // text: "pcie", "pci", "usb", "platform", "virtual"
+	Address       *Fact                  `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`                   // text
+	Device        *Fact                  `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`                     // text, numbers of vendor and device
+	NumaNode      *Fact                  `protobuf:"bytes,4,opt,name=numa_node,json=numaNode,proto3" json:"numa_node,omitempty"` // number
+	Width         *Fact                  `protobuf:"bytes,5,opt,name=width,proto3" json:"width,omitempty"`                       // number, lanes of PCIe, bits of PCI; as the next one
+	WidthMax      *Fact                  `protobuf:"bytes,6,opt,name=width_max,json=widthMax,proto3" json:"width_max,omitempty"`
+	Clock         *Fact                  `protobuf:"bytes,7,opt,name=clock,proto3" json:"clock,omitempty"` // real, GT/s of PCIe, MHz of PCI; as the next one
+	ClockMax      *Fact                  `protobuf:"bytes,8,opt,name=clock_max,json=clockMax,proto3" json:"clock_max,omitempty"`
+	Allows        *Fact                  `protobuf:"bytes,9,opt,name=allows,proto3" json:"allows,omitempty"` // real, bit/s; as the next one
+	AllowsMax     *Fact                  `protobuf:"bytes,10,opt,name=allows_max,json=allowsMax,proto3" json:"allows_max,omitempty"`
+	Narrowest     string                 `protobuf:"bytes,11,opt,name=narrowest,proto3" json:"narrowest,omitempty"` // address of the link that Allows is of, "" for the device's own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bus) Reset() {
+	*x = Bus{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bus) ProtoMessage() {}
+
+func (x *Bus) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bus.ProtoReflect.Descriptor instead.
+func (*Bus) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Bus) GetKind() *Fact {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Bus) GetAddress() *Fact {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+func (x *Bus) GetDevice() *Fact {
+	if x != nil {
+		return x.Device
+	}
+	return nil
+}
+
+func (x *Bus) GetNumaNode() *Fact {
+	if x != nil {
+		return x.NumaNode
+	}
+	return nil
+}
+
+func (x *Bus) GetWidth() *Fact {
+	if x != nil {
+		return x.Width
+	}
+	return nil
+}
+
+func (x *Bus) GetWidthMax() *Fact {
+	if x != nil {
+		return x.WidthMax
+	}
+	return nil
+}
+
+func (x *Bus) GetClock() *Fact {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
+func (x *Bus) GetClockMax() *Fact {
+	if x != nil {
+		return x.ClockMax
+	}
+	return nil
+}
+
+func (x *Bus) GetAllows() *Fact {
+	if x != nil {
+		return x.Allows
+	}
+	return nil
+}
+
+func (x *Bus) GetAllowsMax() *Fact {
+	if x != nil {
+		return x.AllowsMax
+	}
+	return nil
+}
+
+func (x *Bus) GetNarrowest() string {
+	if x != nil {
+		return x.Narrowest
+	}
+	return ""
+}
+
+// Media is the link mode of an interface.
+type Media struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Speed         *Fact                  `protobuf:"bytes,1,opt,name=speed,proto3" json:"speed,omitempty"`     // real, bit/s
+	Duplex        *Fact                  `protobuf:"bytes,2,opt,name=duplex,proto3" json:"duplex,omitempty"`   // text: "full" or "half"
+	Autoneg       *Fact                  `protobuf:"bytes,3,opt,name=autoneg,proto3" json:"autoneg,omitempty"` // truth
+	Supported     *Words                 `protobuf:"bytes,4,opt,name=supported,proto3" json:"supported,omitempty"`
+	Advertised    *Words                 `protobuf:"bytes,5,opt,name=advertised,proto3" json:"advertised,omitempty"`
+	Partner       *Words                 `protobuf:"bytes,6,opt,name=partner,proto3" json:"partner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Media) Reset() {
+	*x = Media{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Media) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Media) ProtoMessage() {}
+
+func (x *Media) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Media.ProtoReflect.Descriptor instead.
+func (*Media) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Media) GetSpeed() *Fact {
+	if x != nil {
+		return x.Speed
+	}
+	return nil
+}
+
+func (x *Media) GetDuplex() *Fact {
+	if x != nil {
+		return x.Duplex
+	}
+	return nil
+}
+
+func (x *Media) GetAutoneg() *Fact {
+	if x != nil {
+		return x.Autoneg
+	}
+	return nil
+}
+
+func (x *Media) GetSupported() *Words {
+	if x != nil {
+		return x.Supported
+	}
+	return nil
+}
+
+func (x *Media) GetAdvertised() *Words {
+	if x != nil {
+		return x.Advertised
+	}
+	return nil
+}
+
+func (x *Media) GetPartner() *Words {
+	if x != nil {
+		return x.Partner
+	}
+	return nil
+}
+
+// Words is a list with its source, or unknown with the reason.
+type Words struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Known         bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`
+	Words         []string               `protobuf:"bytes,2,rep,name=words,proto3" json:"words,omitempty"`   // names, at most 256
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"` // who told us, or why we do not know; a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Words) Reset() {
+	*x = Words{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Words) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Words) ProtoMessage() {}
+
+func (x *Words) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Words.ProtoReflect.Descriptor instead.
+func (*Words) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Words) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *Words) GetWords() []string {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
+func (x *Words) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// Offloads is what a driver can do, or unknown with the reason.
+type Offloads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Known         bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`
+	Offloads      []*Offload             `protobuf:"bytes,2,rep,name=offloads,proto3" json:"offloads,omitempty"` // at most 256
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`     // who told us, or why we do not know; a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Offloads) Reset() {
+	*x = Offloads{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Offloads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Offloads) ProtoMessage() {}
+
+func (x *Offloads) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Offloads.ProtoReflect.Descriptor instead.
+func (*Offloads) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Offloads) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *Offloads) GetOffloads() []*Offload {
+	if x != nil {
+		return x.Offloads
+	}
+	return nil
+}
+
+func (x *Offloads) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// Offload is one thing that a driver can do in place of the stack.
+type Offload struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // a name
+	On            bool                   `protobuf:"varint,2,opt,name=on,proto3" json:"on,omitempty"`
+	Fixed         bool                   `protobuf:"varint,3,opt,name=fixed,proto3" json:"fixed,omitempty"` // cannot be changed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Offload) Reset() {
+	*x = Offload{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Offload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Offload) ProtoMessage() {}
+
+func (x *Offload) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Offload.ProtoReflect.Descriptor instead.
+func (*Offload) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Offload) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Offload) GetOn() bool {
+	if x != nil {
+		return x.On
+	}
+	return false
+}
+
+func (x *Offload) GetFixed() bool {
+	if x != nil {
+		return x.Fixed
+	}
+	return false
+}
+
 // Knob is one knob and its value.
 type Knob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -747,7 +1608,7 @@ type Knob struct {
 
 func (x *Knob) Reset() {
 	*x = Knob{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +1620,7 @@ func (x *Knob) String() string {
 func (*Knob) ProtoMessage() {}
 
 func (x *Knob) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +1633,7 @@ func (x *Knob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knob.ProtoReflect.Descriptor instead.
 func (*Knob) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Knob) GetId() string {
@@ -799,7 +1660,7 @@ type ReadKnobsRequest struct {
 
 func (x *ReadKnobsRequest) Reset() {
 	*x = ReadKnobsRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +1672,7 @@ func (x *ReadKnobsRequest) String() string {
 func (*ReadKnobsRequest) ProtoMessage() {}
 
 func (x *ReadKnobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +1685,7 @@ func (x *ReadKnobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadKnobsRequest.ProtoReflect.Descriptor instead.
 func (*ReadKnobsRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadKnobsRequest) GetIds() []string {
@@ -844,7 +1705,7 @@ type ReadKnobsResponse struct {
 
 func (x *ReadKnobsResponse) Reset() {
 	*x = ReadKnobsResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1717,7 @@ func (x *ReadKnobsResponse) String() string {
 func (*ReadKnobsResponse) ProtoMessage() {}
 
 func (x *ReadKnobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1730,7 @@ func (x *ReadKnobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadKnobsResponse.ProtoReflect.Descriptor instead.
 func (*ReadKnobsResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadKnobsResponse) GetKnobs() []*Knob {
@@ -891,7 +1752,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1764,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1777,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Assignment) GetEnd() End {
@@ -951,7 +1812,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1824,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1837,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ApplyRequest) GetAssignments() []*Assignment {
@@ -1003,7 +1864,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1876,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1889,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApplyResponse) GetChanges() []*Change {
@@ -1054,7 +1915,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1927,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1940,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Change) GetEnd() End {
@@ -1140,7 +2001,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +2013,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +2026,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 // VerifyResponse says that all of them hold.
@@ -1177,7 +2038,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +2050,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +2063,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 // ExtendRequest moves the deadline.
@@ -1215,7 +2076,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +2088,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +2101,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ExtendRequest) GetExtendNs() int64 {
@@ -1259,7 +2120,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +2132,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +2145,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 // UndoRequest puts knobs back.
@@ -1296,7 +2157,7 @@ type UndoRequest struct {
 
 func (x *UndoRequest) Reset() {
 	*x = UndoRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +2169,7 @@ func (x *UndoRequest) String() string {
 func (*UndoRequest) ProtoMessage() {}
 
 func (x *UndoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +2182,7 @@ func (x *UndoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
 func (*UndoRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 // UndoResponse tells what became of each change.
@@ -1334,7 +2195,7 @@ type UndoResponse struct {
 
 func (x *UndoResponse) Reset() {
 	*x = UndoResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +2207,7 @@ func (x *UndoResponse) String() string {
 func (*UndoResponse) ProtoMessage() {}
 
 func (x *UndoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +2220,7 @@ func (x *UndoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
 func (*UndoResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UndoResponse) GetChanges() []*Change {
@@ -1378,7 +2239,7 @@ type RecoveredRequest struct {
 
 func (x *RecoveredRequest) Reset() {
 	*x = RecoveredRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +2251,7 @@ func (x *RecoveredRequest) String() string {
 func (*RecoveredRequest) ProtoMessage() {}
 
 func (x *RecoveredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +2264,7 @@ func (x *RecoveredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveredRequest.ProtoReflect.Descriptor instead.
 func (*RecoveredRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 // RecoveredResponse is the recovery report; empty when there was nothing.
@@ -1416,7 +2277,7 @@ type RecoveredResponse struct {
 
 func (x *RecoveredResponse) Reset() {
 	*x = RecoveredResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +2289,7 @@ func (x *RecoveredResponse) String() string {
 func (*RecoveredResponse) ProtoMessage() {}
 
 func (x *RecoveredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +2302,7 @@ func (x *RecoveredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveredResponse.ProtoReflect.Descriptor instead.
 func (*RecoveredResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RecoveredResponse) GetChanges() []*Change {
@@ -1478,7 +2339,7 @@ type Flow struct {
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +2351,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +2364,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Flow) GetEngine() string {
@@ -1637,7 +2498,7 @@ type UDPFlow struct {
 
 func (x *UDPFlow) Reset() {
 	*x = UDPFlow{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +2510,7 @@ func (x *UDPFlow) String() string {
 func (*UDPFlow) ProtoMessage() {}
 
 func (x *UDPFlow) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +2523,7 @@ func (x *UDPFlow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UDPFlow.ProtoReflect.Descriptor instead.
 func (*UDPFlow) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *UDPFlow) GetRate() float64 {
@@ -1699,7 +2560,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +2572,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +2585,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Sweep) GetSizes() []int64 {
@@ -1768,7 +2629,7 @@ type Requests struct {
 
 func (x *Requests) Reset() {
 	*x = Requests{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2641,7 @@ func (x *Requests) String() string {
 func (*Requests) ProtoMessage() {}
 
 func (x *Requests) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2654,7 @@ func (x *Requests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requests.ProtoReflect.Descriptor instead.
 func (*Requests) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Requests) GetRate() float64 {
@@ -1835,7 +2696,7 @@ type Loaded struct {
 
 func (x *Loaded) Reset() {
 	*x = Loaded{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +2708,7 @@ func (x *Loaded) String() string {
 func (*Loaded) ProtoMessage() {}
 
 func (x *Loaded) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +2721,7 @@ func (x *Loaded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loaded.ProtoReflect.Descriptor instead.
 func (*Loaded) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Loaded) GetEngine() string {
@@ -1892,7 +2753,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +2765,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +2778,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Copy) GetMode() string {
@@ -1975,7 +2836,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2848,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2861,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PrepareRequest) GetRun() uint64 {
@@ -2041,7 +2902,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2914,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2927,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PrepareResponse) GetPort() uint32 {
@@ -2086,7 +2947,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2959,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2972,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RunRequest) GetRun() uint64 {
@@ -2139,7 +3000,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +3012,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +3025,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RunResponse) GetEvent() isRunResponse_Event {
@@ -2248,7 +3109,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2260,7 +3121,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2273,7 +3134,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Ready) GetWarnings() []string {
@@ -2293,7 +3154,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +3166,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +3179,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Samples) GetSamples() []*Sample {
@@ -2337,7 +3198,7 @@ type Measured struct {
 
 func (x *Measured) Reset() {
 	*x = Measured{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +3210,7 @@ func (x *Measured) String() string {
 func (*Measured) ProtoMessage() {}
 
 func (x *Measured) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +3223,7 @@ func (x *Measured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measured.ProtoReflect.Descriptor instead.
 func (*Measured) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
 }
 
 // Sample is the value of one metric over one interval. The end is the agent's.
@@ -2381,7 +3242,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +3254,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +3267,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Sample) GetDirection() Direction {
@@ -2478,7 +3339,7 @@ type EndReport struct {
 
 func (x *EndReport) Reset() {
 	*x = EndReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +3351,7 @@ func (x *EndReport) String() string {
 func (*EndReport) ProtoMessage() {}
 
 func (x *EndReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +3364,7 @@ func (x *EndReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReport.ProtoReflect.Descriptor instead.
 func (*EndReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *EndReport) GetFlows() []*FlowReport {
@@ -2595,7 +3456,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +3468,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +3481,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Value) GetDirection() Direction {
@@ -2658,7 +3519,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +3531,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +3544,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Latency) GetName() string {
@@ -2735,7 +3596,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +3608,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +3621,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Point) GetSize() int64 {
@@ -2810,7 +3671,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2822,7 +3683,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2835,7 +3696,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Counter) GetName() string {
@@ -2875,7 +3736,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3748,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3761,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FlowReport) GetDirection() Direction {
@@ -2974,7 +3835,7 @@ type UDPSummary struct {
 
 func (x *UDPSummary) Reset() {
 	*x = UDPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3847,7 @@ func (x *UDPSummary) String() string {
 func (*UDPSummary) ProtoMessage() {}
 
 func (x *UDPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3860,7 @@ func (x *UDPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UDPSummary.ProtoReflect.Descriptor instead.
 func (*UDPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *UDPSummary) GetReceived() int64 {
@@ -3120,7 +3981,7 @@ type TCPSummary struct {
 
 func (x *TCPSummary) Reset() {
 	*x = TCPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3993,7 @@ func (x *TCPSummary) String() string {
 func (*TCPSummary) ProtoMessage() {}
 
 func (x *TCPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +4006,7 @@ func (x *TCPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPSummary.ProtoReflect.Descriptor instead.
 func (*TCPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TCPSummary) GetCongestion() *Fact {
@@ -3277,7 +4138,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +4150,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +4163,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StartRequest) GetRun() uint64 {
@@ -3321,7 +4182,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +4194,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +4207,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
 }
 
 // StopRequest ends a run.
@@ -3359,7 +4220,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +4232,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +4245,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *StopRequest) GetRun() uint64 {
@@ -3403,7 +4264,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +4276,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +4289,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{55}
 }
 
 // CloseRequest ends the session.
@@ -3440,7 +4301,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3452,7 +4313,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3465,7 +4326,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{56}
 }
 
 // CloseResponse tells what became of each change.
@@ -3478,7 +4339,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +4351,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +4364,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CloseResponse) GetChanges() []*Change {
@@ -3537,7 +4398,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x04real\x18\x03 \x01(\x01H\x00R\x04real\x12\x16\n" +
 	"\x05truth\x18\x04 \x01(\bH\x00R\x05truth\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06sourceB\a\n" +
-	"\x05value\"\xf9\x03\n" +
+	"\x05value\"\x91\x05\n" +
 	"\tHostFacts\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02os\x18\x02 \x01(\tR\x02os\x12\x12\n" +
@@ -3554,7 +4415,88 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"congestion\x18\v \x01(\v2\x19.linerate.session.v1.FactR\n" +
 	"congestion\x12/\n" +
 	"\x05qdisc\x18\f \x01(\v2\x19.linerate.session.v1.FactR\x05qdisc\x12/\n" +
-	"\x05knobs\x18\r \x03(\v2\x19.linerate.session.v1.KnobR\x05knobs\"G\n" +
+	"\x05knobs\x18\r \x03(\v2\x19.linerate.session.v1.KnobR\x05knobs\x126\n" +
+	"\amachine\x18\x0e \x01(\v2\x1c.linerate.session.v1.MachineR\amachine\x120\n" +
+	"\x05route\x18\x0f \x01(\v2\x1a.linerate.session.v1.RouteR\x05route\x12,\n" +
+	"\x04nics\x18\x10 \x03(\v2\x18.linerate.session.v1.NicR\x04nics\"\xdb\x03\n" +
+	"\aMachine\x121\n" +
+	"\x06vendor\x18\x01 \x01(\v2\x19.linerate.session.v1.FactR\x06vendor\x123\n" +
+	"\aproduct\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\aproduct\x123\n" +
+	"\avirtual\x18\x03 \x01(\v2\x19.linerate.session.v1.FactR\avirtual\x12+\n" +
+	"\x03cpu\x18\x04 \x01(\v2\x19.linerate.session.v1.FactR\x03cpu\x123\n" +
+	"\asockets\x18\x05 \x01(\v2\x19.linerate.session.v1.FactR\asockets\x12/\n" +
+	"\x05cores\x18\x06 \x01(\v2\x19.linerate.session.v1.FactR\x05cores\x123\n" +
+	"\athreads\x18\a \x01(\v2\x19.linerate.session.v1.FactR\athreads\x128\n" +
+	"\n" +
+	"numa_nodes\x18\b \x01(\v2\x19.linerate.session.v1.FactR\tnumaNodes\x121\n" +
+	"\x06memory\x18\t \x01(\v2\x19.linerate.session.v1.FactR\x06memory\"\xa0\x02\n" +
+	"\x05Route\x12\x12\n" +
+	"\x04peer\x18\x01 \x01(\tR\x04peer\x127\n" +
+	"\tinterface\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\tinterface\x121\n" +
+	"\x06source\x18\x03 \x01(\v2\x19.linerate.session.v1.FactR\x06source\x123\n" +
+	"\agateway\x18\x04 \x01(\v2\x19.linerate.session.v1.FactR\agateway\x12+\n" +
+	"\x03mtu\x18\x05 \x01(\v2\x19.linerate.session.v1.FactR\x03mtu\x125\n" +
+	"\ametrics\x18\x06 \x03(\v2\x1b.linerate.session.v1.MetricR\ametrics\"2\n" +
+	"\x06Metric\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xa7\a\n" +
+	"\x03Nic\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
+	"\x04kind\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\x04kind\x12)\n" +
+	"\x02up\x18\x03 \x01(\v2\x19.linerate.session.v1.FactR\x02up\x12+\n" +
+	"\x03mac\x18\x04 \x01(\v2\x19.linerate.session.v1.FactR\x03mac\x12\x1c\n" +
+	"\taddresses\x18\x05 \x03(\tR\taddresses\x12+\n" +
+	"\x03mtu\x18\x06 \x01(\v2\x19.linerate.session.v1.FactR\x03mtu\x122\n" +
+	"\amtu_min\x18\a \x01(\v2\x19.linerate.session.v1.FactR\x06mtuMin\x122\n" +
+	"\amtu_max\x18\b \x01(\v2\x19.linerate.session.v1.FactR\x06mtuMax\x121\n" +
+	"\x06driver\x18\t \x01(\v2\x19.linerate.session.v1.FactR\x06driver\x12@\n" +
+	"\x0edriver_version\x18\n" +
+	" \x01(\v2\x19.linerate.session.v1.FactR\rdriverVersion\x125\n" +
+	"\bfirmware\x18\v \x01(\v2\x19.linerate.session.v1.FactR\bfirmware\x12*\n" +
+	"\x03bus\x18\f \x01(\v2\x18.linerate.session.v1.BusR\x03bus\x120\n" +
+	"\x05media\x18\r \x01(\v2\x1a.linerate.session.v1.MediaR\x05media\x129\n" +
+	"\boffloads\x18\x0e \x01(\v2\x1d.linerate.session.v1.OffloadsR\boffloads\x12/\n" +
+	"\x05qdisc\x18\x0f \x01(\v2\x19.linerate.session.v1.FactR\x05qdisc\x121\n" +
+	"\x06master\x18\x10 \x01(\v2\x19.linerate.session.v1.FactR\x06master\x12\x14\n" +
+	"\x05below\x18\x11 \x03(\tR\x05below\x12-\n" +
+	"\x04vlan\x18\x12 \x01(\v2\x19.linerate.session.v1.FactR\x04vlan\x12-\n" +
+	"\x04bond\x18\x13 \x01(\v2\x19.linerate.session.v1.FactR\x04bond\x125\n" +
+	"\bsettings\x18\x14 \x03(\v2\x19.linerate.session.v1.KnobR\bsettings\"\xb1\x04\n" +
+	"\x03Bus\x12-\n" +
+	"\x04kind\x18\x01 \x01(\v2\x19.linerate.session.v1.FactR\x04kind\x123\n" +
+	"\aaddress\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\aaddress\x121\n" +
+	"\x06device\x18\x03 \x01(\v2\x19.linerate.session.v1.FactR\x06device\x126\n" +
+	"\tnuma_node\x18\x04 \x01(\v2\x19.linerate.session.v1.FactR\bnumaNode\x12/\n" +
+	"\x05width\x18\x05 \x01(\v2\x19.linerate.session.v1.FactR\x05width\x126\n" +
+	"\twidth_max\x18\x06 \x01(\v2\x19.linerate.session.v1.FactR\bwidthMax\x12/\n" +
+	"\x05clock\x18\a \x01(\v2\x19.linerate.session.v1.FactR\x05clock\x126\n" +
+	"\tclock_max\x18\b \x01(\v2\x19.linerate.session.v1.FactR\bclockMax\x121\n" +
+	"\x06allows\x18\t \x01(\v2\x19.linerate.session.v1.FactR\x06allows\x128\n" +
+	"\n" +
+	"allows_max\x18\n" +
+	" \x01(\v2\x19.linerate.session.v1.FactR\tallowsMax\x12\x1c\n" +
+	"\tnarrowest\x18\v \x01(\tR\tnarrowest\"\xcc\x02\n" +
+	"\x05Media\x12/\n" +
+	"\x05speed\x18\x01 \x01(\v2\x19.linerate.session.v1.FactR\x05speed\x121\n" +
+	"\x06duplex\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\x06duplex\x123\n" +
+	"\aautoneg\x18\x03 \x01(\v2\x19.linerate.session.v1.FactR\aautoneg\x128\n" +
+	"\tsupported\x18\x04 \x01(\v2\x1a.linerate.session.v1.WordsR\tsupported\x12:\n" +
+	"\n" +
+	"advertised\x18\x05 \x01(\v2\x1a.linerate.session.v1.WordsR\n" +
+	"advertised\x124\n" +
+	"\apartner\x18\x06 \x01(\v2\x1a.linerate.session.v1.WordsR\apartner\"K\n" +
+	"\x05Words\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\bR\x05known\x12\x14\n" +
+	"\x05words\x18\x02 \x03(\tR\x05words\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\"r\n" +
+	"\bOffloads\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\bR\x05known\x128\n" +
+	"\boffloads\x18\x02 \x03(\v2\x1c.linerate.session.v1.OffloadR\boffloads\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\"C\n" +
+	"\aOffload\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02on\x18\x02 \x01(\bR\x02on\x12\x14\n" +
+	"\x05fixed\x18\x03 \x01(\bR\x05fixed\"G\n" +
 	"\x04Knob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12/\n" +
 	"\x05value\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\x05value\"$\n" +
@@ -3815,7 +4757,7 @@ func file_linerate_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_linerate_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_linerate_session_v1_session_proto_goTypes = []any{
 	(End)(0),                  // 0: linerate.session.v1.End
 	(Direction)(0),            // 1: linerate.session.v1.Direction
@@ -3827,144 +4769,204 @@ var file_linerate_session_v1_session_proto_goTypes = []any{
 	(*FactsResponse)(nil),     // 7: linerate.session.v1.FactsResponse
 	(*Fact)(nil),              // 8: linerate.session.v1.Fact
 	(*HostFacts)(nil),         // 9: linerate.session.v1.HostFacts
-	(*Knob)(nil),              // 10: linerate.session.v1.Knob
-	(*ReadKnobsRequest)(nil),  // 11: linerate.session.v1.ReadKnobsRequest
-	(*ReadKnobsResponse)(nil), // 12: linerate.session.v1.ReadKnobsResponse
-	(*Assignment)(nil),        // 13: linerate.session.v1.Assignment
-	(*ApplyRequest)(nil),      // 14: linerate.session.v1.ApplyRequest
-	(*ApplyResponse)(nil),     // 15: linerate.session.v1.ApplyResponse
-	(*Change)(nil),            // 16: linerate.session.v1.Change
-	(*VerifyRequest)(nil),     // 17: linerate.session.v1.VerifyRequest
-	(*VerifyResponse)(nil),    // 18: linerate.session.v1.VerifyResponse
-	(*ExtendRequest)(nil),     // 19: linerate.session.v1.ExtendRequest
-	(*ExtendResponse)(nil),    // 20: linerate.session.v1.ExtendResponse
-	(*UndoRequest)(nil),       // 21: linerate.session.v1.UndoRequest
-	(*UndoResponse)(nil),      // 22: linerate.session.v1.UndoResponse
-	(*RecoveredRequest)(nil),  // 23: linerate.session.v1.RecoveredRequest
-	(*RecoveredResponse)(nil), // 24: linerate.session.v1.RecoveredResponse
-	(*Flow)(nil),              // 25: linerate.session.v1.Flow
-	(*UDPFlow)(nil),           // 26: linerate.session.v1.UDPFlow
-	(*Sweep)(nil),             // 27: linerate.session.v1.Sweep
-	(*Requests)(nil),          // 28: linerate.session.v1.Requests
-	(*Loaded)(nil),            // 29: linerate.session.v1.Loaded
-	(*Copy)(nil),              // 30: linerate.session.v1.Copy
-	(*PrepareRequest)(nil),    // 31: linerate.session.v1.PrepareRequest
-	(*PrepareResponse)(nil),   // 32: linerate.session.v1.PrepareResponse
-	(*RunRequest)(nil),        // 33: linerate.session.v1.RunRequest
-	(*RunResponse)(nil),       // 34: linerate.session.v1.RunResponse
-	(*Ready)(nil),             // 35: linerate.session.v1.Ready
-	(*Samples)(nil),           // 36: linerate.session.v1.Samples
-	(*Measured)(nil),          // 37: linerate.session.v1.Measured
-	(*Sample)(nil),            // 38: linerate.session.v1.Sample
-	(*EndReport)(nil),         // 39: linerate.session.v1.EndReport
-	(*Value)(nil),             // 40: linerate.session.v1.Value
-	(*Latency)(nil),           // 41: linerate.session.v1.Latency
-	(*Point)(nil),             // 42: linerate.session.v1.Point
-	(*Counter)(nil),           // 43: linerate.session.v1.Counter
-	(*FlowReport)(nil),        // 44: linerate.session.v1.FlowReport
-	(*UDPSummary)(nil),        // 45: linerate.session.v1.UDPSummary
-	(*TCPSummary)(nil),        // 46: linerate.session.v1.TCPSummary
-	(*StartRequest)(nil),      // 47: linerate.session.v1.StartRequest
-	(*StartResponse)(nil),     // 48: linerate.session.v1.StartResponse
-	(*StopRequest)(nil),       // 49: linerate.session.v1.StopRequest
-	(*StopResponse)(nil),      // 50: linerate.session.v1.StopResponse
-	(*CloseRequest)(nil),      // 51: linerate.session.v1.CloseRequest
-	(*CloseResponse)(nil),     // 52: linerate.session.v1.CloseResponse
+	(*Machine)(nil),           // 10: linerate.session.v1.Machine
+	(*Route)(nil),             // 11: linerate.session.v1.Route
+	(*Metric)(nil),            // 12: linerate.session.v1.Metric
+	(*Nic)(nil),               // 13: linerate.session.v1.Nic
+	(*Bus)(nil),               // 14: linerate.session.v1.Bus
+	(*Media)(nil),             // 15: linerate.session.v1.Media
+	(*Words)(nil),             // 16: linerate.session.v1.Words
+	(*Offloads)(nil),          // 17: linerate.session.v1.Offloads
+	(*Offload)(nil),           // 18: linerate.session.v1.Offload
+	(*Knob)(nil),              // 19: linerate.session.v1.Knob
+	(*ReadKnobsRequest)(nil),  // 20: linerate.session.v1.ReadKnobsRequest
+	(*ReadKnobsResponse)(nil), // 21: linerate.session.v1.ReadKnobsResponse
+	(*Assignment)(nil),        // 22: linerate.session.v1.Assignment
+	(*ApplyRequest)(nil),      // 23: linerate.session.v1.ApplyRequest
+	(*ApplyResponse)(nil),     // 24: linerate.session.v1.ApplyResponse
+	(*Change)(nil),            // 25: linerate.session.v1.Change
+	(*VerifyRequest)(nil),     // 26: linerate.session.v1.VerifyRequest
+	(*VerifyResponse)(nil),    // 27: linerate.session.v1.VerifyResponse
+	(*ExtendRequest)(nil),     // 28: linerate.session.v1.ExtendRequest
+	(*ExtendResponse)(nil),    // 29: linerate.session.v1.ExtendResponse
+	(*UndoRequest)(nil),       // 30: linerate.session.v1.UndoRequest
+	(*UndoResponse)(nil),      // 31: linerate.session.v1.UndoResponse
+	(*RecoveredRequest)(nil),  // 32: linerate.session.v1.RecoveredRequest
+	(*RecoveredResponse)(nil), // 33: linerate.session.v1.RecoveredResponse
+	(*Flow)(nil),              // 34: linerate.session.v1.Flow
+	(*UDPFlow)(nil),           // 35: linerate.session.v1.UDPFlow
+	(*Sweep)(nil),             // 36: linerate.session.v1.Sweep
+	(*Requests)(nil),          // 37: linerate.session.v1.Requests
+	(*Loaded)(nil),            // 38: linerate.session.v1.Loaded
+	(*Copy)(nil),              // 39: linerate.session.v1.Copy
+	(*PrepareRequest)(nil),    // 40: linerate.session.v1.PrepareRequest
+	(*PrepareResponse)(nil),   // 41: linerate.session.v1.PrepareResponse
+	(*RunRequest)(nil),        // 42: linerate.session.v1.RunRequest
+	(*RunResponse)(nil),       // 43: linerate.session.v1.RunResponse
+	(*Ready)(nil),             // 44: linerate.session.v1.Ready
+	(*Samples)(nil),           // 45: linerate.session.v1.Samples
+	(*Measured)(nil),          // 46: linerate.session.v1.Measured
+	(*Sample)(nil),            // 47: linerate.session.v1.Sample
+	(*EndReport)(nil),         // 48: linerate.session.v1.EndReport
+	(*Value)(nil),             // 49: linerate.session.v1.Value
+	(*Latency)(nil),           // 50: linerate.session.v1.Latency
+	(*Point)(nil),             // 51: linerate.session.v1.Point
+	(*Counter)(nil),           // 52: linerate.session.v1.Counter
+	(*FlowReport)(nil),        // 53: linerate.session.v1.FlowReport
+	(*UDPSummary)(nil),        // 54: linerate.session.v1.UDPSummary
+	(*TCPSummary)(nil),        // 55: linerate.session.v1.TCPSummary
+	(*StartRequest)(nil),      // 56: linerate.session.v1.StartRequest
+	(*StartResponse)(nil),     // 57: linerate.session.v1.StartResponse
+	(*StopRequest)(nil),       // 58: linerate.session.v1.StopRequest
+	(*StopResponse)(nil),      // 59: linerate.session.v1.StopResponse
+	(*CloseRequest)(nil),      // 60: linerate.session.v1.CloseRequest
+	(*CloseResponse)(nil),     // 61: linerate.session.v1.CloseResponse
 }
 var file_linerate_session_v1_session_proto_depIdxs = []int32{
-	0,  // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
-	9,  // 1: linerate.session.v1.FactsResponse.facts:type_name -> linerate.session.v1.HostFacts
-	8,  // 2: linerate.session.v1.HostFacts.kernel:type_name -> linerate.session.v1.Fact
-	8,  // 3: linerate.session.v1.HostFacts.interface:type_name -> linerate.session.v1.Fact
-	8,  // 4: linerate.session.v1.HostFacts.mtu:type_name -> linerate.session.v1.Fact
-	8,  // 5: linerate.session.v1.HostFacts.link_rate:type_name -> linerate.session.v1.Fact
-	8,  // 6: linerate.session.v1.HostFacts.congestion:type_name -> linerate.session.v1.Fact
-	8,  // 7: linerate.session.v1.HostFacts.qdisc:type_name -> linerate.session.v1.Fact
-	10, // 8: linerate.session.v1.HostFacts.knobs:type_name -> linerate.session.v1.Knob
-	8,  // 9: linerate.session.v1.Knob.value:type_name -> linerate.session.v1.Fact
-	10, // 10: linerate.session.v1.ReadKnobsResponse.knobs:type_name -> linerate.session.v1.Knob
-	0,  // 11: linerate.session.v1.Assignment.end:type_name -> linerate.session.v1.End
-	13, // 12: linerate.session.v1.ApplyRequest.assignments:type_name -> linerate.session.v1.Assignment
-	16, // 13: linerate.session.v1.ApplyResponse.changes:type_name -> linerate.session.v1.Change
-	0,  // 14: linerate.session.v1.Change.end:type_name -> linerate.session.v1.End
-	3,  // 15: linerate.session.v1.Change.state:type_name -> linerate.session.v1.ChangeState
-	16, // 16: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
-	16, // 17: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
-	1,  // 18: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
-	26, // 19: linerate.session.v1.Flow.udp:type_name -> linerate.session.v1.UDPFlow
-	27, // 20: linerate.session.v1.Flow.sweep:type_name -> linerate.session.v1.Sweep
-	28, // 21: linerate.session.v1.Flow.requests:type_name -> linerate.session.v1.Requests
-	29, // 22: linerate.session.v1.Flow.loaded:type_name -> linerate.session.v1.Loaded
-	30, // 23: linerate.session.v1.Flow.copy:type_name -> linerate.session.v1.Copy
-	25, // 24: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
-	35, // 25: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
-	36, // 26: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
-	37, // 27: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
-	39, // 28: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
-	38, // 29: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
-	1,  // 30: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
-	44, // 31: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
-	8,  // 32: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
-	40, // 33: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
-	41, // 34: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
-	42, // 35: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
-	43, // 36: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
-	1,  // 37: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
-	1,  // 38: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
-	1,  // 39: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
-	2,  // 40: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
-	46, // 41: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
-	45, // 42: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
-	8,  // 43: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
-	8,  // 44: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
-	8,  // 45: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
-	8,  // 46: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
-	8,  // 47: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
-	8,  // 48: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
-	8,  // 49: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
-	8,  // 50: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
-	8,  // 51: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
-	8,  // 52: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
-	8,  // 53: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
-	8,  // 54: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
-	8,  // 55: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
-	8,  // 56: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
-	8,  // 57: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
-	8,  // 58: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
-	8,  // 59: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
-	8,  // 60: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
-	16, // 61: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	4,  // 62: linerate.session.v1.SessionService.Hello:input_type -> linerate.session.v1.HelloRequest
-	6,  // 63: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	11, // 64: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	14, // 65: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	17, // 66: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	19, // 67: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	21, // 68: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	23, // 69: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	31, // 70: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	33, // 71: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	47, // 72: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	49, // 73: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	51, // 74: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	5,  // 75: linerate.session.v1.SessionService.Hello:output_type -> linerate.session.v1.HelloResponse
-	7,  // 76: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	12, // 77: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	15, // 78: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	18, // 79: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	20, // 80: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	22, // 81: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	24, // 82: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	32, // 83: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	34, // 84: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	48, // 85: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	50, // 86: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	52, // 87: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	75, // [75:88] is the sub-list for method output_type
-	62, // [62:75] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	0,   // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
+	9,   // 1: linerate.session.v1.FactsResponse.facts:type_name -> linerate.session.v1.HostFacts
+	8,   // 2: linerate.session.v1.HostFacts.kernel:type_name -> linerate.session.v1.Fact
+	8,   // 3: linerate.session.v1.HostFacts.interface:type_name -> linerate.session.v1.Fact
+	8,   // 4: linerate.session.v1.HostFacts.mtu:type_name -> linerate.session.v1.Fact
+	8,   // 5: linerate.session.v1.HostFacts.link_rate:type_name -> linerate.session.v1.Fact
+	8,   // 6: linerate.session.v1.HostFacts.congestion:type_name -> linerate.session.v1.Fact
+	8,   // 7: linerate.session.v1.HostFacts.qdisc:type_name -> linerate.session.v1.Fact
+	19,  // 8: linerate.session.v1.HostFacts.knobs:type_name -> linerate.session.v1.Knob
+	10,  // 9: linerate.session.v1.HostFacts.machine:type_name -> linerate.session.v1.Machine
+	11,  // 10: linerate.session.v1.HostFacts.route:type_name -> linerate.session.v1.Route
+	13,  // 11: linerate.session.v1.HostFacts.nics:type_name -> linerate.session.v1.Nic
+	8,   // 12: linerate.session.v1.Machine.vendor:type_name -> linerate.session.v1.Fact
+	8,   // 13: linerate.session.v1.Machine.product:type_name -> linerate.session.v1.Fact
+	8,   // 14: linerate.session.v1.Machine.virtual:type_name -> linerate.session.v1.Fact
+	8,   // 15: linerate.session.v1.Machine.cpu:type_name -> linerate.session.v1.Fact
+	8,   // 16: linerate.session.v1.Machine.sockets:type_name -> linerate.session.v1.Fact
+	8,   // 17: linerate.session.v1.Machine.cores:type_name -> linerate.session.v1.Fact
+	8,   // 18: linerate.session.v1.Machine.threads:type_name -> linerate.session.v1.Fact
+	8,   // 19: linerate.session.v1.Machine.numa_nodes:type_name -> linerate.session.v1.Fact
+	8,   // 20: linerate.session.v1.Machine.memory:type_name -> linerate.session.v1.Fact
+	8,   // 21: linerate.session.v1.Route.interface:type_name -> linerate.session.v1.Fact
+	8,   // 22: linerate.session.v1.Route.source:type_name -> linerate.session.v1.Fact
+	8,   // 23: linerate.session.v1.Route.gateway:type_name -> linerate.session.v1.Fact
+	8,   // 24: linerate.session.v1.Route.mtu:type_name -> linerate.session.v1.Fact
+	12,  // 25: linerate.session.v1.Route.metrics:type_name -> linerate.session.v1.Metric
+	8,   // 26: linerate.session.v1.Nic.kind:type_name -> linerate.session.v1.Fact
+	8,   // 27: linerate.session.v1.Nic.up:type_name -> linerate.session.v1.Fact
+	8,   // 28: linerate.session.v1.Nic.mac:type_name -> linerate.session.v1.Fact
+	8,   // 29: linerate.session.v1.Nic.mtu:type_name -> linerate.session.v1.Fact
+	8,   // 30: linerate.session.v1.Nic.mtu_min:type_name -> linerate.session.v1.Fact
+	8,   // 31: linerate.session.v1.Nic.mtu_max:type_name -> linerate.session.v1.Fact
+	8,   // 32: linerate.session.v1.Nic.driver:type_name -> linerate.session.v1.Fact
+	8,   // 33: linerate.session.v1.Nic.driver_version:type_name -> linerate.session.v1.Fact
+	8,   // 34: linerate.session.v1.Nic.firmware:type_name -> linerate.session.v1.Fact
+	14,  // 35: linerate.session.v1.Nic.bus:type_name -> linerate.session.v1.Bus
+	15,  // 36: linerate.session.v1.Nic.media:type_name -> linerate.session.v1.Media
+	17,  // 37: linerate.session.v1.Nic.offloads:type_name -> linerate.session.v1.Offloads
+	8,   // 38: linerate.session.v1.Nic.qdisc:type_name -> linerate.session.v1.Fact
+	8,   // 39: linerate.session.v1.Nic.master:type_name -> linerate.session.v1.Fact
+	8,   // 40: linerate.session.v1.Nic.vlan:type_name -> linerate.session.v1.Fact
+	8,   // 41: linerate.session.v1.Nic.bond:type_name -> linerate.session.v1.Fact
+	19,  // 42: linerate.session.v1.Nic.settings:type_name -> linerate.session.v1.Knob
+	8,   // 43: linerate.session.v1.Bus.kind:type_name -> linerate.session.v1.Fact
+	8,   // 44: linerate.session.v1.Bus.address:type_name -> linerate.session.v1.Fact
+	8,   // 45: linerate.session.v1.Bus.device:type_name -> linerate.session.v1.Fact
+	8,   // 46: linerate.session.v1.Bus.numa_node:type_name -> linerate.session.v1.Fact
+	8,   // 47: linerate.session.v1.Bus.width:type_name -> linerate.session.v1.Fact
+	8,   // 48: linerate.session.v1.Bus.width_max:type_name -> linerate.session.v1.Fact
+	8,   // 49: linerate.session.v1.Bus.clock:type_name -> linerate.session.v1.Fact
+	8,   // 50: linerate.session.v1.Bus.clock_max:type_name -> linerate.session.v1.Fact
+	8,   // 51: linerate.session.v1.Bus.allows:type_name -> linerate.session.v1.Fact
+	8,   // 52: linerate.session.v1.Bus.allows_max:type_name -> linerate.session.v1.Fact
+	8,   // 53: linerate.session.v1.Media.speed:type_name -> linerate.session.v1.Fact
+	8,   // 54: linerate.session.v1.Media.duplex:type_name -> linerate.session.v1.Fact
+	8,   // 55: linerate.session.v1.Media.autoneg:type_name -> linerate.session.v1.Fact
+	16,  // 56: linerate.session.v1.Media.supported:type_name -> linerate.session.v1.Words
+	16,  // 57: linerate.session.v1.Media.advertised:type_name -> linerate.session.v1.Words
+	16,  // 58: linerate.session.v1.Media.partner:type_name -> linerate.session.v1.Words
+	18,  // 59: linerate.session.v1.Offloads.offloads:type_name -> linerate.session.v1.Offload
+	8,   // 60: linerate.session.v1.Knob.value:type_name -> linerate.session.v1.Fact
+	19,  // 61: linerate.session.v1.ReadKnobsResponse.knobs:type_name -> linerate.session.v1.Knob
+	0,   // 62: linerate.session.v1.Assignment.end:type_name -> linerate.session.v1.End
+	22,  // 63: linerate.session.v1.ApplyRequest.assignments:type_name -> linerate.session.v1.Assignment
+	25,  // 64: linerate.session.v1.ApplyResponse.changes:type_name -> linerate.session.v1.Change
+	0,   // 65: linerate.session.v1.Change.end:type_name -> linerate.session.v1.End
+	3,   // 66: linerate.session.v1.Change.state:type_name -> linerate.session.v1.ChangeState
+	25,  // 67: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
+	25,  // 68: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
+	1,   // 69: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
+	35,  // 70: linerate.session.v1.Flow.udp:type_name -> linerate.session.v1.UDPFlow
+	36,  // 71: linerate.session.v1.Flow.sweep:type_name -> linerate.session.v1.Sweep
+	37,  // 72: linerate.session.v1.Flow.requests:type_name -> linerate.session.v1.Requests
+	38,  // 73: linerate.session.v1.Flow.loaded:type_name -> linerate.session.v1.Loaded
+	39,  // 74: linerate.session.v1.Flow.copy:type_name -> linerate.session.v1.Copy
+	34,  // 75: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
+	44,  // 76: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
+	45,  // 77: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
+	46,  // 78: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
+	48,  // 79: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
+	47,  // 80: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
+	1,   // 81: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
+	53,  // 82: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
+	8,   // 83: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
+	49,  // 84: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
+	50,  // 85: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
+	51,  // 86: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
+	52,  // 87: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
+	1,   // 88: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
+	1,   // 89: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
+	1,   // 90: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
+	2,   // 91: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
+	55,  // 92: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
+	54,  // 93: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
+	8,   // 94: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
+	8,   // 95: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
+	8,   // 96: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
+	8,   // 97: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
+	8,   // 98: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
+	8,   // 99: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
+	8,   // 100: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
+	8,   // 101: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
+	8,   // 102: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
+	8,   // 103: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
+	8,   // 104: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
+	8,   // 105: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
+	8,   // 106: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
+	8,   // 107: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
+	8,   // 108: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
+	8,   // 109: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
+	8,   // 110: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
+	8,   // 111: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
+	25,  // 112: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
+	4,   // 113: linerate.session.v1.SessionService.Hello:input_type -> linerate.session.v1.HelloRequest
+	6,   // 114: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	20,  // 115: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	23,  // 116: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	26,  // 117: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	28,  // 118: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	30,  // 119: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	32,  // 120: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	40,  // 121: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	42,  // 122: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	56,  // 123: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	58,  // 124: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	60,  // 125: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	5,   // 126: linerate.session.v1.SessionService.Hello:output_type -> linerate.session.v1.HelloResponse
+	7,   // 127: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	21,  // 128: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	24,  // 129: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	27,  // 130: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	29,  // 131: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	31,  // 132: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	33,  // 133: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	41,  // 134: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	43,  // 135: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	57,  // 136: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	59,  // 137: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	61,  // 138: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	126, // [126:139] is the sub-list for method output_type
+	113, // [113:126] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_session_proto_init() }
@@ -3978,7 +4980,7 @@ func file_linerate_session_v1_session_proto_init() {
 		(*Fact_Real)(nil),
 		(*Fact_Truth)(nil),
 	}
-	file_linerate_session_v1_session_proto_msgTypes[30].OneofWrappers = []any{
+	file_linerate_session_v1_session_proto_msgTypes[39].OneofWrappers = []any{
 		(*RunResponse_Ready)(nil),
 		(*RunResponse_Samples)(nil),
 		(*RunResponse_Measured)(nil),
@@ -3990,7 +4992,7 @@ func file_linerate_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_session_proto_rawDesc), len(file_linerate_session_v1_session_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   49,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

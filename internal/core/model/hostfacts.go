@@ -1,0 +1,103 @@
+package model
+
+import (
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+// Machine is the computer that a host runs on.
+type Machine struct {
+	Vendor  fact.Of[string]      `json:"vendor"`
+	Product fact.Of[string]      `json:"product"`
+	Virtual fact.Of[string]      `json:"virtual"` // the hypervisor, "kvm"; NotVirtual on bare metal
+	CPU     fact.Of[string]      `json:"cpu"`     // the processor's name
+	Sockets fact.Of[int]         `json:"sockets"`
+	Cores   fact.Of[int]         `json:"cores"`   // of all sockets
+	Threads fact.Of[int]         `json:"threads"` // of all cores, in use
+	NUMA    fact.Of[int]         `json:"numa_nodes"`
+	Memory  fact.Of[units.Bytes] `json:"memory"`
+}
+
+// NotVirtual is what Machine.Virtual says of a machine without a hypervisor.
+const NotVirtual = "none"
+
+// NIC is one network interface of a host.
+type NIC struct {
+	Name      string          `json:"name"`
+	Kind      fact.Of[string] `json:"kind"` // "device", "loopback", "wireless", or what made it: "bridge", "bond", "vlan", "veth"
+	Up        fact.Of[bool]   `json:"up"`   // carries data now
+	MAC       fact.Of[string] `json:"mac"`
+	Addresses []string        `json:"addresses,omitempty"` // with the length of the prefix, "192.0.2.1/24"
+
+	MTU    fact.Of[int] `json:"mtu"`     // bytes
+	MTUMin fact.Of[int] `json:"mtu_min"` // what the driver takes, not what the wire carries
+	MTUMax fact.Of[int] `json:"mtu_max"`
+
+	Driver   fact.Of[string]    `json:"driver"`
+	Version  fact.Of[string]    `json:"driver_version"`
+	Firmware fact.Of[string]    `json:"firmware"`
+	Bus      Bus                `json:"bus"`
+	Media    Media              `json:"media"`
+	Offloads fact.Of[[]Offload] `json:"offloads"`
+	Qdisc    fact.Of[string]    `json:"qdisc"`
+
+	Master fact.Of[string] `json:"master"`          // the bridge or bond that it is part of, "" for none
+	Below  []string        `json:"below,omitempty"` // what it is made of: parts of a bridge or bond, parent of a VLAN
+	VLAN   fact.Of[int]    `json:"vlan"`            // its number
+	Bond   fact.Of[string] `json:"bond"`            // how a bond spreads packets, "802.3ad"
+
+	// Settings are the current values of the link's knobs, those that it has; of
+	// links made by software they are not read. The interface that leads to the peer has its own in HostFacts.Knobs.
+	Settings map[KnobID]fact.Of[string] `json:"settings,omitempty"`
+}
+
+// Media is the link mode of an interface. Modes are named as by Linux
+// ("1000baseT/Full"), or as the system does.
+type Media struct {
+	Speed      fact.Of[units.BitRate] `json:"speed"`
+	Duplex     fact.Of[string]        `json:"duplex"` // "full" or "half"
+	Autoneg    fact.Of[bool]          `json:"autoneg"`
+	Supported  fact.Of[[]string]      `json:"supported"`
+	Advertised fact.Of[[]string]      `json:"advertised"`
+	Partner    fact.Of[[]string]      `json:"partner"` // advertised by the other end of the wire
+}
+
+// Bus is how an interface is attached to its machine.
+type Bus struct {
+	Kind    fact.Of[string] `json:"kind"`    // "pcie", "pci", "usb", "virtual"
+	Address fact.Of[string] `json:"address"` // "0000:03:00.0"
+	Device  fact.Of[string] `json:"device"`  // numbers of vendor and device, "8086:1533"
+	NUMA    fact.Of[int]    `json:"numa_node"`
+
+	Width    fact.Of[int]     `json:"width"` // lanes of PCIe, bits of PCI
+	WidthMax fact.Of[int]     `json:"width_max"`
+	Clock    fact.Of[float64] `json:"clock"` // per lane of PCIe in GT/s, of PCI in MHz
+	ClockMax fact.Of[float64] `json:"clock_max"`
+
+	// Allows is what the narrowest link between the device and the processor
+	// carries now, after its line code and before packet headers: in each
+	// direction of PCIe, in both together of PCI and USB.
+	Allows    fact.Of[units.BitRate] `json:"allows"`
+	AllowsMax fact.Of[units.BitRate] `json:"allows_max"`          // what the device itself could do
+	Narrowest string                 `json:"narrowest,omitempty"` // where that link is, if not the device's own
+}
+
+// Offload is one thing that a driver can do in place of the stack. What it
+// cannot is not listed.
+type Offload struct {
+	Name  string `json:"name"` // the system's: "tx-tcp-segmentation"
+	On    bool   `json:"on"`
+	Fixed bool   `json:"fixed,omitempty"` // cannot be changed
+}
+
+// Route is the way from a host to its peer.
+type Route struct {
+	Peer      string          `json:"peer"`
+	Interface fact.Of[string] `json:"interface"`
+	Source    fact.Of[string] `json:"source"`  // address that packets leave with
+	Gateway   fact.Of[string] `json:"gateway"` // "" where the peer is on the link
+	MTU       fact.Of[int]    `json:"mtu"`     // of the route or learnt for the path; the interface's where the route has none
+	// Metrics are what else the route prescribes, under the system's names:
+	// "initcwnd", "advmss".
+	Metrics map[string]string `json:"metrics,omitempty"`
+}

@@ -1,0 +1,10 @@
+package facts
+
+import (
+	"context"
+	"os"
+
+	"linerate/internal/core/model"
+)
+
+func readMachine(context.Context) model.Machine { return linuxMachine(os.DirFS("/")) }

@@ -1,0 +1,211 @@
+package facts
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob/knobtest"
+)
+
+// add makes an interface, or says why it cannot be made here.
+func add(t *testing.T, l netlink.Link) bool {
+	t.Helper()
+	if err := netlink.LinkAdd(l); err != nil {
+		t.Logf("no %s here: %v", l.Type(), err)
+		return false
+	}
+	return true
+}
+
+func attrs(name string) netlink.LinkAttrs {
+	a := netlink.NewLinkAttrs()
+	a.Name = name
+	return a
+}
+
+func nicByName(t *testing.T, all []model.NIC, name string) model.NIC {
+	t.Helper()
+	for _, n := range all {
+		if n.Name == name {
+			return n
+		}
+	}
+	t.Fatalf("%s is not told", name)
+	return model.NIC{}
+}
+
+// TestNICsInNamespace reads a veth that is a bridge's port and carries a VLAN,
+// a dummy, and the loopback of a real kernel.
+func TestNICsInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	veth := &netlink.Veth{LinkAttrs: attrs("fv0"), PeerName: "fv1"}
+	veth.MTU = 1400
+	if !add(t, veth) {
+		t.Skip("no veth")
+	}
+	bridge := add(t, &netlink.Bridge{LinkAttrs: attrs("fbr0")})
+	if bridge {
+		port, err := netlink.LinkByName("fv0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetMaster(port, &netlink.Bridge{LinkAttrs: attrs("fbr0")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parent, err := netlink.LinkByName("fv1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tagged := &netlink.Vlan{LinkAttrs: attrs("fv1.7"), VlanId: 7}
+	tagged.ParentIndex = parent.Attrs().Index
+	vlan := add(t, tagged)
+	dummy := add(t, &netlink.Dummy{LinkAttrs: attrs("fd0")})
+	for _, name := range []string{"fv0", "fv1"} {
+		l, err := netlink.LinkByName(name)
+		if err == nil {
+			err = netlink.LinkSetUp(l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := netlink.ParseAddr("192.0.2.9/28")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.AddrAdd(parent, a); err != nil {
+		t.Fatal(err)
+	}
+
+	all, err := ReadNICs(t.Context(), "fv1.7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vlan && (all[0].Name != "fv1.7" || all[1].Name != "fv1") {
+		t.Errorf("the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
+	}
+	v := nicByName(t, all, "fv1")
+	if v.Kind.Or("") != "veth" || v.Driver.Or("") != "veth" || !v.Up.Or(false) || v.Bus.Kind.Or("") != "virtual" || v.Bus.Allows.IsKnown() {
+		t.Errorf("veth: %+v", v)
+	}
+	if !slices.Contains(v.Addresses, "192.0.2.9/28") || v.MTUMin.Or(0) != 68 || v.MTUMax.Or(0) != 65535 || v.Media.Speed.IsKnown() || v.Qdisc.Or("") != "noqueue" {
+		t.Errorf("veth: %+v", v)
+	}
+	offloads, known := v.Offloads.Get()
+	if i := slices.IndexFunc(offloads, func(o model.Offload) bool { return o.Name == "tx-tcp-segmentation" }); !known || i < 0 || !offloads[i].On || offloads[i].Fixed {
+		t.Errorf("offloads of a veth: %v", offloads)
+	}
+	if p := nicByName(t, all, "fv0"); bridge && p.Master.Or("") != "fbr0" || p.MTU.Or(0) != 1400 {
+		t.Errorf("port: %+v", p)
+	}
+	if bridge {
+		if b := nicByName(t, all, "fbr0"); b.Kind.Or("") != "bridge" || !slices.Equal(b.Below, []string{"fv0"}) || b.VLAN.IsKnown() || b.Bond.IsKnown() {
+			t.Errorf("bridge: %+v", b)
+		}
+	}
+	if vlan {
+		if n := nicByName(t, all, "fv1.7"); n.VLAN.Or(0) != 7 || !slices.Equal(n.Below, []string{"fv1"}) {
+			t.Errorf("VLAN: %+v", n)
+		}
+	}
+	if dummy {
+		if d := nicByName(t, all, "fd0"); d.Up.Or(true) || d.Master.Or("x") != "" || d.Kind.Or("") != "dummy" {
+			t.Errorf("dummy: %+v", d)
+		}
+	}
+	if lo := nicByName(t, all, "lo"); lo.Kind.Or("") != "loopback" || lo.MAC.IsKnown() || all[len(all)-1].Name != "lo" {
+		t.Errorf("loopback: %+v", lo)
+	}
+}
+
+func TestBondInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	b := netlink.NewLinkBond(attrs("fbond0"))
+	b.Mode = netlink.BOND_MODE_802_3AD
+	if !add(t, b) {
+		t.Skip("no bond")
+	}
+	all, err := ReadNICs(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := nicByName(t, all, "fbond0"); n.Bond.Or("") != "802.3ad" || n.Kind.Or("") != "bond" {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestManyInterfacesInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	for i := range maxNICs + 3 {
+		if !add(t, &netlink.Veth{LinkAttrs: attrs("fm" + string(rune('A'+i))), PeerName: "fn" + string(rune('A'+i))}) {
+			t.Skip("no veth")
+		}
+	}
+	last := "fm" + string(rune('A'+maxNICs+2))
+	all, err := ReadNICs(t.Context(), last)
+	if err != nil || len(all) != maxNICs || all[0].Name != last {
+		t.Errorf("%d interfaces, %v, the first is %s", len(all), err, all[0].Name)
+	}
+}
+
+// TestRouteInNamespace: what a route prescribes is told, and a gateway.
+func TestRouteInNamespace(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	if !add(t, &netlink.Veth{LinkAttrs: attrs("fr0"), PeerName: "fr1"}) {
+		t.Skip("no veth")
+	}
+	l, err := netlink.LinkByName("fr0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := netlink.ParseAddr("192.0.2.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(netlink.AddrAdd(l, a), netlink.LinkSetUp(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, far, _ := net.ParseCIDR("198.51.100.0/24")
+	err = netlink.RouteAdd(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: far, Gw: net.ParseIP("192.0.2.254"), MTU: 1300, InitCwnd: 20, AdvMSS: 1200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Read(t.Context(), model.Near, "198.51.100.7", "").Route
+	if r == nil || r.Peer != "198.51.100.7" || r.Interface.Or("") != "fr0" || r.Source.Or("") != "192.0.2.1" || r.Gateway.Or("") != "192.0.2.254" || r.MTU.Or(0) != 1300 {
+		t.Fatalf("%+v", r)
+	}
+	if r.Metrics["initcwnd"] != "20" || r.Metrics["advmss"] != "1200" || len(r.Metrics) != 2 {
+		t.Errorf("metrics %v", r.Metrics)
+	}
+	near := Read(t.Context(), model.Near, "192.0.2.7", "").Route
+	if near.Gateway.Or("x") != "" || near.MTU.Or(0) != 1500 || near.MTU.Source() != "interface" || near.Metrics != nil {
+		t.Errorf("on the link: %+v", near)
+	}
+	if none := Read(t.Context(), model.Near, "203.0.113.1", "").Route; none.Interface.IsKnown() || none.Interface.Reason() == "" {
+		t.Errorf("no route leads there: %+v", none)
+	}
+}
+
+// TestReadMachineHere: a Linux that runs tests knows its processors and memory.
+func TestReadMachineHere(t *testing.T) {
+	m := ReadMachine(t.Context())
+	if m.Threads.Or(0) < 1 || m.Memory.Or(0) < 64<<20 || !m.Virtual.IsKnown() && !strings.Contains(m.Virtual.Reason(), "tells") {
+		t.Errorf("%+v", m)
+	}
+}
