@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse lint bench cross generate generated fuzz clean
+.PHONY: all build demo test race simulate slow abuse lint bench cross dist generate generated fuzz clean
 
 all: build
 
@@ -42,8 +42,15 @@ lint: ## go vet, gofmt and golangci-lint, built at a pinned version
 	@test "$$(bin/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI:v%=%)" || GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
 	bin/golangci-lint run ./...
 
-bench: build ## paired ratios against C peers, over veth in network namespaces
-	bench/run
+dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh
+	@mkdir -p $(dir $(BIN))dist
+	@for os in linux freebsd darwin windows; do for arch in amd64 arm64; do \
+		file=$(dir $(BIN))dist/linerate-$$os-$$arch; [ $$os = windows ] && file=$$file.exe; \
+		GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$file ./cmd/linerate && ls -l $$file || exit 1; \
+	done; done
+
+bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them, BENCH="-quick tcp" tries one out
+	bench/run $(BENCH)
 
 cross: ## build and vet code and tests for every system
 	scripts/cross

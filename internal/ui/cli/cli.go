@@ -144,6 +144,8 @@ settings that could help on both hosts, keeps only those that provably helped,
 and can always go back.
 
 HOST is one of
+  user@nas, ssh://user@nas:2222, ssh://nas         over the system's own ssh; linerate is
+                                                   copied there for as long as it runs
   'linerate://nas:5299/?pin=...&secret=...'        the join link that linerate serve prints
                                                    there; "$NAS" in the examples
   lab:rate=1gbit,rtt=10ms                          two virtual hosts and a wire (Linux)
