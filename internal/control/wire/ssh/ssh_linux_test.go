@@ -171,7 +171,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestHintNoClient is for a machine without ssh.
+// TestNoClient is for a machine without ssh.
 func TestNoClient(t *testing.T) {
 	_, err := ssh.Dial(t.Context(), ssh.Target{Host: "far"}, ssh.Options{Command: []string{"linerate-no-such-ssh"}})
 	if failure, ok := errors.AsType[*ssh.Failure](err); !ok || !strings.Contains(failure.Hint, "LINERATE_SSH") || !errors.Is(err, exec.ErrNotFound) {

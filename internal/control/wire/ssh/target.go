@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -52,6 +53,11 @@ func ParseTarget(s string) (Target, error) {
 		}
 		if host, port, err := net.SplitHostPort(s[at+1:]); err == nil {
 			return Target{}, fmt.Errorf("%q: %w: a port is written ssh://%s@%s", s, ErrTarget, t.User, net.JoinHostPort(host, port))
+		}
+	}
+	if strings.Contains(t.Host, ":") { // else it is a port without brackets around the address
+		if _, err := netip.ParseAddr(t.Host); err != nil {
+			return Target{}, fmt.Errorf("%q: %w: %s is no address", s, ErrTarget, t.Host)
 		}
 	}
 	if t.Host == "" || !plain(t.Host) || t.User != "" && !plain(t.User) {

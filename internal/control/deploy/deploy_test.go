@@ -1,0 +1,86 @@
+package deploy
+
+import (
+	"bytes"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseSystem(t *testing.T) {
+	for _, c := range []struct {
+		name, machine string
+		want          system
+	}{
+		{"Linux", "x86_64", system{"linux", "amd64"}},
+		{"Linux", "aarch64\r", system{"linux", "arm64"}},
+		{"Linux", "armv7l", system{"linux", "arm"}},
+		{"Linux", "i686", system{"linux", "386"}},
+		{"Linux", "riscv64", system{"linux", "riscv64"}},
+		{"FreeBSD", "amd64", system{"freebsd", "amd64"}},
+		{"FreeBSD", "arm64", system{"freebsd", "arm64"}},
+		{"Darwin", "arm64", system{"darwin", "arm64"}},
+		{"MINGW64_NT-10.0-22631", "x86_64", system{"windows", "amd64"}},
+		{"CYGWIN_NT-10.0", "x86_64", system{"windows", "amd64"}},
+		{"windows", "AMD64", system{"windows", "amd64"}},
+		{"windows", "ARM64", system{"windows", "arm64"}},
+	} {
+		if got := parseSystem(c.name, c.machine); got != c.want {
+			t.Errorf("%s %s: %s", c.name, c.machine, got)
+		}
+	}
+	if got := (system{"windows", "arm64"}).distFile(); got != "linerate-windows-arm64.exe" {
+		t.Error(got)
+	}
+}
+
+// FuzzSystem demands that no word of a far host becomes a path.
+func FuzzSystem(f *testing.F) {
+	f.Add("Linux", "x86_64")
+	f.Add("../..", "x")
+	f.Fuzz(func(t *testing.T, name, machine string) {
+		if s := parseSystem(name, machine); s.plain() && strings.ContainsAny(s.distFile(), "/\\ \n:") {
+			t.Fatalf("%q", s.distFile())
+		}
+	})
+}
+
+// TestCksum compares with the program.
+func TestCksum(t *testing.T) {
+	// From the specification's algorithm: nothing but the length 0 is the
+	// complement of 0.
+	if got := cksum(nil); got != 4294967295 {
+		t.Errorf("empty: %d", got)
+	}
+	if _, err := exec.LookPath("cksum"); err != nil {
+		t.Skip("needs cksum")
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		data := rapid.SliceOfN(rapid.Byte(), 0, 3000).Draw(rt, "data")
+		cmd := exec.CommandContext(t.Context(), "cksum")
+		cmd.Stdin = bytes.NewReader(data)
+		out, err := cmd.Output()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if want := strings.Fields(string(out))[0]; want != strconv.FormatUint(uint64(cksum(data)), 10) {
+			rt.Fatalf("%d bytes: %s, want %s", len(data), strconv.FormatUint(uint64(cksum(data)), 10), want)
+		}
+	})
+}
+
+// TestQuote compares with the shell.
+func TestQuote(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("needs sh")
+	}
+	for _, s := range []string{"/tmp/a b", "it's", `$HOME "x" \n`, "''", "*"} {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(s)).Output()
+		if err != nil || string(out) != s {
+			t.Errorf("%q: %q, %v", s, out, err)
+		}
+	}
+}

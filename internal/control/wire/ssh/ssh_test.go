@@ -1,0 +1,127 @@
+package ssh
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseTarget(t *testing.T) {
+	for in, want := range map[string]Target{
+		"root@nas":                  {User: "root", Host: "nas"},
+		"root@10.0.0.2":             {User: "root", Host: "10.0.0.2"},
+		"root@fe80::1%eth0":         {User: "root", Host: "fe80::1%eth0"},
+		"root@[fe80::1]":            {User: "root", Host: "fe80::1"},
+		"me@firm.example@gate":      {User: "me@firm.example", Host: "gate"},
+		"ssh://nas":                 {Host: "nas"},
+		"ssh://nas/":                {Host: "nas"},
+		"ssh://root@nas:2222":       {User: "root", Host: "nas", Port: 2222},
+		"ssh://root@[2001:db8::1]:": {User: "root", Host: "2001:db8::1"},
+	} {
+		if got, err := ParseTarget(in); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{
+		"", "nas", "@nas", "root@", "root@nas:22", "root@-oProxyCommand=id", "-l@nas", "a b@nas", "root@n as", "root@nas;id",
+		"root@$(id)", "root@`id`", "root@nas\n", "root@nas\x1b[m", "ssh://", "ssh://-v", "ssh://root:secret@nas", "ssh://nas/path",
+		"ssh://nas?x=y", "ssh://nas:0", "ssh://nas:65536", "ssh://nas:x", "ssh://a%20b@nas", "ssh://0@::1", "root@a:b:c",
+	} {
+		got, err := ParseTarget(in)
+		if !errors.Is(err, ErrTarget) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %+v, %v", in, got, err)
+		}
+	}
+}
+
+// FuzzTarget demands that whatever is taken for a host is no option, nothing for
+// a shell, and reads back the same.
+func FuzzTarget(f *testing.F) {
+	f.Add("root@nas")
+	f.Add("ssh://root@[::1]:22")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := ParseTarget(s)
+		if err != nil {
+			return
+		}
+		if strings.HasPrefix(got.destination(), "-") || strings.ContainsAny(got.destination(), " \n'\"$`;&|<>\\") {
+			t.Fatalf("%q is %q", s, got.destination())
+		}
+		if again, err := ParseTarget(got.String()); got.User != "" && (err != nil || again != got) {
+			t.Fatalf("%q: %+v is written %q: %+v, %v", s, got, got, again, err)
+		}
+	})
+}
+
+func TestParseConfig(t *testing.T) {
+	c := parseConfig("user me\nhostname 192.0.2.7\nproxyjump me@gate:22\nremotecommand tmux\nport 22\n")
+	if c != (config{hostName: "192.0.2.7", jump: "me@gate:22", remoteCommand: true}) || c.indirect() != "me@gate:22 (ProxyJump)" {
+		t.Errorf("%+v", c)
+	}
+	c = parseConfig("hostname nas\nproxycommand none\nproxyjump none\n")
+	if c != (config{hostName: "nas"}) || c.indirect() != "" {
+		t.Errorf("%+v", c)
+	}
+	if c = parseConfig("proxycommand nc %h %p\n"); c.indirect() != "a ProxyCommand" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// FuzzConfig and FuzzWords demand that what other programs say does not matter.
+func FuzzConfig(f *testing.F) {
+	f.Add("hostname nas\n")
+	f.Fuzz(func(_ *testing.T, s string) { parseConfig(s).indirect() })
+}
+
+// FuzzWords demands that a terminal obeys nothing of a far host's words.
+func FuzzWords(f *testing.F) {
+	f.Add("@@@@\n@ WARNING @\n\x1b[2J bad\r\nmore")
+	f.Fuzz(func(t *testing.T, s string) {
+		got := oneLine(s)
+		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) || len([]rune(got)) > shownWords+3 {
+			t.Fatalf("%q", got)
+		}
+	})
+}
+
+// TestLaunch holds the command line to what every shell understands: the quoted
+// part that a POSIX shell gets has no character that csh, fish or cmd.exe would
+// obey, and the marker stands nowhere whole.
+func TestLaunch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mark := rapid.StringMatching(`[A-Z2-7]{26}`).Draw(t, "mark")
+		line := launch(mark)
+		if strings.Contains(line, mark) || strings.ContainsAny(line, "!\\\n%^`") {
+			t.Fatal(line)
+		}
+		words := strings.Split(line, "'")
+		if len(words) != 5 || words[0] != "exec sh -c " || words[2] != " ; echo " {
+			t.Fatalf("quotes: %q", words)
+		}
+		if strings.Count(words[1], `"`)%2 != 0 || len(line) > 8191 { // cmd.exe's longest line
+			t.Fatalf("%d bytes: %s", len(line), words[1])
+		}
+		// cmd.exe takes what stands between || and & outside of double quotes, the
+		// PowerShell of a login the rest after the quotes: the same.
+		inner := strings.TrimSuffix(strings.TrimPrefix(words[3], "|| "), " & rem ")
+		if inner != strings.TrimPrefix(words[4], "; ") || strings.ContainsAny(inner, `&|<>()"`) {
+			t.Fatalf("%q, %q", inner, words[4])
+		}
+		code, err := base64.StdEncoding.DecodeString(inner[strings.LastIndexByte(inner, ' ')+1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var units []uint16
+		for i := 0; i < len(code); i += 2 {
+			units = append(units, uint16(code[i])|uint16(code[i+1])<<8)
+		}
+		if got := string(utf16.Decode(units)); got != powerShellLoop(mark) || strings.Contains(got, mark) {
+			t.Fatal(got)
+		}
+	})
+}
