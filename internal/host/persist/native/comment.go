@@ -1,0 +1,150 @@
+package native
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode"
+)
+
+// The first and last line of a block in a file that others write to as well.
+const (
+	BlockBegin = "# BEGIN linerate"
+	BlockEnd   = "# END linerate"
+)
+
+// maxComment bounds a line of a comment in characters.
+const maxComment = 300
+
+// header is the line that tells linerate's own files.
+const header = "Written by linerate (linerate export), not by hand."
+
+// comment makes any text safe to stand behind a comment sign in every format:
+// one line, no control characters, nothing that a template engine or a line
+// continuation would act on.
+func comment(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, " "))
+	if r := []rune(s); len(r) > maxComment {
+		s = string(r[:maxComment]) + "…"
+	}
+	for _, open := range []string{"{{", "{%", "{#"} { // of Jinja, which Ansible runs over texts
+		for strings.Contains(s, open) {
+			s = strings.ReplaceAll(s, open, open[:1]+" "+open[1:])
+		}
+	}
+	s = strings.TrimSpace(s)
+	if strings.HasSuffix(s, `\`) { // continues the line in unit files and elsewhere
+		s += "."
+	}
+	return s
+}
+
+// head returns the comment lines at the top of a file, without comment signs.
+func (r *rendering) head() []string {
+	lines := []string{header}
+	for _, c := range r.in.Comments {
+		if c := comment(c); c != "" {
+			lines = append(lines, c)
+		}
+	}
+	return lines
+}
+
+// foot returns the comment lines at the end of the first file: what is in none.
+func (r *rendering) foot() []string {
+	var lines []string
+	for _, n := range r.out.Notes {
+		lines = append(lines, comment("note: "+n))
+	}
+	for _, o := range r.out.Omitted {
+		lines = append(lines, comment(fmt.Sprintf("left out: %s %s: %s", o.Knob, o.Value, o.Reason)))
+	}
+	return lines
+}
+
+// about returns what an entry is, for a comment above it.
+func about(e *entry) string {
+	s := string(e.knob.ID) + ": " + e.knob.Summary
+	if v := e.knob.Format(e.value); v != e.value {
+		s += " = " + v
+	}
+	return comment(s)
+}
+
+// notes returns what else the catalogue says of the native setting.
+func notes(e *entry) []string {
+	if e.native.Note == "" {
+		return nil
+	}
+	return []string{comment(e.native.Note)}
+}
+
+// page is a file in the making.
+type page struct {
+	path   string
+	mode   fs.FileMode
+	block  bool                // see File.Block
+	remark func(string) string // makes a line a comment
+	eol    string
+	encode func(string) []byte // nil is UTF-8
+	b      strings.Builder
+}
+
+// page begins a file whose comments begin with #. Every file begins with the
+// comments that say where it comes from.
+func (r *rendering) page(path string) *page {
+	p := &page{path: path, mode: 0o644, eol: "\n", remark: func(s string) string { return "# " + s }}
+	r.pages = append(r.pages, p)
+	return p
+}
+
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintf(&p.b, format, args...)
+	p.b.WriteString(p.eol)
+}
+
+func (p *page) blank() { p.b.WriteString(p.eol) }
+
+func (p *page) comments(lines ...string) {
+	for _, l := range lines {
+		p.b.WriteString(p.remark(l) + p.eol)
+	}
+}
+
+// entry writes the comments above a setting.
+func (p *page) entry(entries ...*entry) {
+	for _, e := range entries {
+		p.comments(about(e))
+		p.comments(notes(e)...)
+	}
+}
+
+// finish makes the pages files. The first one says at its end what is in none.
+func (r *rendering) finish() {
+	for _, e := range r.entries {
+		if !e.used {
+			r.omit(e, "this format has no place for %s", e.name)
+		}
+	}
+	if foot := r.foot(); len(r.pages) > 0 && len(foot) > 0 {
+		r.pages[0].blank()
+		r.pages[0].comments(foot...)
+	}
+	for _, p := range r.pages {
+		text := p.b.String()
+		if p.block {
+			text = BlockBegin + "\n" + text + BlockEnd + "\n"
+		}
+		f := File{Path: p.path, Mode: p.mode, Block: p.block, Content: []byte(text)}
+		if p.encode != nil {
+			f.Content = p.encode(text)
+		}
+		r.out.Files = append(r.out.Files, f)
+	}
+	r.pages = nil
+}

@@ -1,0 +1,187 @@
+// Package native renders settings as the files in which a system keeps them
+// over a restart.
+//
+// Nothing is read or written here: package persist writes files, and people
+// paste them. What a system cannot express is never dropped silently: it comes
+// back as an Omission, and stands as a comment in the file.
+package native
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+)
+
+// Format names a kind of files.
+type Format string
+
+// The formats. Those of Linux that belong to the owner of an interface come
+// with the sysctl file for the settings of the kernel.
+const (
+	LinuxSysctl       Format = "linux-sysctl"
+	SystemdNetworkd   Format = "systemd-networkd"
+	Netplan           Format = "netplan"
+	NetworkManager    Format = "networkmanager"
+	Ifupdown          Format = "ifupdown"
+	FreeBSD           Format = "freebsd"
+	MacOS             Format = "macos"
+	WindowsReg        Format = "windows-reg"
+	WindowsPowerShell Format = "windows-powershell"
+	Ansible           Format = "ansible"
+)
+
+// Formats returns all formats, in the order in which people should see them.
+func Formats() []Format {
+	return []Format{LinuxSysctl, SystemdNetworkd, Netplan, NetworkManager, Ifupdown, FreeBSD, MacOS, WindowsReg, WindowsPowerShell, Ansible}
+}
+
+// System returns the GOOS that the files are for; "" where they are for any.
+func (f Format) System() string {
+	switch f {
+	case FreeBSD:
+		return "freebsd"
+	case MacOS:
+		return "darwin"
+	case WindowsReg, WindowsPowerShell:
+		return "windows"
+	case Ansible:
+		return ""
+	default:
+		return "linux"
+	}
+}
+
+// Input is what to render, and what the files have to know of the host.
+type Input struct {
+	Settings   []model.Assignment // of one host, which is not looked at; canonical values, each knob once
+	Comments   []string           // why, for people: one line each, any text
+	Before     map[string]string  // native texts before any change, by native name: what shared texts keep
+	Interface  string             // that settings of a link are for; "" leaves these out
+	MAC        string             // of Interface, to find it by; "" matches the name
+	AdapterKey string             // Windows: the number of the adapter's registry key, such as "0007"; "" leaves keywords out
+	System     string             // of Ansible: GOOS, "" is linux
+	Anyway     bool               // also values that do not fit together; a note says so
+}
+
+// File is one file as the system wants it.
+type File struct {
+	Path    string // absolute on that system; a name alone is for a person to put somewhere
+	Mode    fs.FileMode
+	Content []byte
+	Block   bool // belongs into a file that others write to as well; Content begins and ends with the lines that mark it
+}
+
+// Omission is a setting that the format cannot hold.
+type Omission struct {
+	Knob   model.KnobID `json:"knob"`
+	Value  string       `json:"value"`
+	Reason string       `json:"reason"`
+}
+
+// Output is what came of an Input.
+type Output struct {
+	Files    []File
+	Commands []string // to run once, as root, after the files are in place
+	Omitted  []Omission
+	Notes    []string // what to know before using the files
+}
+
+// ErrInput says that an Input cannot be rendered by any format.
+var ErrInput = errors.New("cannot be made permanent")
+
+// Render returns the files of format f for in. It fails, reporting every fault,
+// where a knob is unknown, a value is out of the range of that system (a
+// *knob.ValueError), values do not fit together (knob.ErrConstraint) unless
+// in.Anyway, or a name is not one that a host can have (ErrInput).
+func Render(f Format, in Input) (Output, error) {
+	system := f.System()
+	if f == Ansible {
+		system = in.System
+		if system == "" {
+			system = "linux"
+		}
+	}
+	r, err := resolve(system, in)
+	if err != nil {
+		return Output{}, err
+	}
+	switch f {
+	case LinuxSysctl:
+		r.linux(ownerless{})
+	case SystemdNetworkd:
+		r.linux(linkOwner{})
+	case Netplan:
+		r.linux(netplanOwner{})
+	case NetworkManager:
+		r.linux(nmOwner{})
+	case Ifupdown:
+		r.linux(ifupdownOwner{})
+	case FreeBSD:
+		r.freebsd()
+	case MacOS:
+		r.darwin()
+	case WindowsReg:
+		r.registry()
+	case WindowsPowerShell:
+		r.powershell()
+	case Ansible:
+		err = r.ansible(system)
+	default:
+		err = fmt.Errorf("format %q: unknown: %w", f, ErrInput)
+	}
+	if err := errors.Join(append(r.errs, err)...); err != nil {
+		return Output{}, err
+	}
+	r.finish()
+	return r.out, nil
+}
+
+// checkNames refuses names that no host has: they stand in shell commands and
+// in paths.
+func (in Input) checkNames(system string) error {
+	var errs []error
+	if n := in.Interface; n != "" && system == "windows" {
+		if len(n) > 256 || !printable(n) {
+			errs = append(errs, fmt.Errorf("interface %q: no name of an adapter: %w", n, ErrInput))
+		}
+	} else if n != "" && !interfaceName(n) {
+		errs = append(errs, fmt.Errorf("interface %q: no name of an interface: %w", n, ErrInput))
+	}
+	if in.MAC != "" {
+		if a, err := net.ParseMAC(in.MAC); err != nil || len(a) != 6 {
+			errs = append(errs, fmt.Errorf("address %q: want one like 02:00:00:00:00:01: %w", in.MAC, ErrInput))
+		}
+	}
+	if k := in.AdapterKey; k != "" && (len(k) != 4 || strings.Trim(k, "0123456789") != "") {
+		errs = append(errs, fmt.Errorf("adapter key %q: want four digits like 0007: %w", k, ErrInput))
+	}
+	for name, text := range in.Before {
+		if !printable(name) || !printable(text) {
+			errs = append(errs, fmt.Errorf("text %q before the change: not one line of plain text: %w", name, ErrInput))
+		}
+	}
+	if !slices.Contains(knob.Systems(), system) {
+		errs = append(errs, fmt.Errorf("system %q: want one of %s: %w", system, strings.Join(knob.Systems(), ", "), ErrInput))
+	}
+	return errors.Join(errs...)
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// interfaceName accepts what Linux (IFNAMSIZ, 15 bytes), FreeBSD and macOS call
+// their interfaces, without what a shell or a path would take for its own. A
+// name may not begin with a dash, which a command would take for an option.
+func interfaceName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return len(s) <= 15 && strings.Trim(s, letters+"._-") == "" && strings.ContainsAny(s[:1], letters)
+}

@@ -1,0 +1,232 @@
+package native_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/persist/native"
+)
+
+// The tests in this file let the program that will read a file read it. Each is
+// skipped where its program is absent.
+
+// program finds a program, also where packages put those that nobody calls.
+func program(t *testing.T, names ...string) string {
+	t.Helper()
+	for _, n := range names {
+		if p, err := exec.LookPath(n); err == nil {
+			return p
+		}
+	}
+	t.Skipf("none of %s is installed", strings.Join(names, ", "))
+	return ""
+}
+
+// file returns the file of an output whose path ends so.
+func file(t *testing.T, out native.Output, end string) native.File {
+	t.Helper()
+	for _, f := range out.Files {
+		if strings.HasSuffix(f.Path, end) {
+			return f
+		}
+	}
+	t.Fatalf("no %s:\n%s", end, print(out))
+	return native.File{}
+}
+
+func render(t *testing.T, f native.Format, in native.Input) native.Output {
+	t.Helper()
+	out, err := native.Render(f, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// put writes a file below root, as it would lie below /.
+func put(t *testing.T, root string, f native.File) string {
+	t.Helper()
+	path := filepath.Join(root, f.Path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, f.Content, f.Mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func start(t *testing.T, argv ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestSysctlReads sets the sysctl file with procps in a network namespace and
+// reads the kernel.
+func TestSysctlReads(t *testing.T) {
+	sysctl := program(t, "sysctl", "/usr/sbin/sysctl")
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	in := native.Input{
+		Comments: []string{"net.ipv4.ip_forward = 1", "x\nnet.ipv4.ip_forward = 1", `\`},
+		Settings: settings("tcp.recv_buffer_max=8388608", "tcp.send_buffer_max=7340032", "tcp.sack=0", "tcp.mtu_probing=1", "tcp.ecn=1",
+			"tcp.congestion_control=reno", "tcp.slow_start_after_idle=0", "tcp.metrics_cache=0", "tcp.window_scaling=1", "tcp.timestamps=2"),
+	}
+	path := put(t, t.TempDir(), file(t, render(t, native.LinuxSysctl, in), "90-linerate.conf"))
+	start(t, sysctl, "-p", path)
+	for name, want := range map[string]string{
+		"tcp_rmem": "4096 131072 8388608", "tcp_wmem": "4096 16384 7340032", "tcp_sack": "0", "tcp_mtu_probing": "1", "tcp_ecn": "1",
+		"tcp_congestion_control": "reno", "tcp_slow_start_after_idle": "0", "tcp_no_metrics_save": "1", "tcp_timestamps": "2", "ip_forward": "0",
+	} {
+		got, err := os.ReadFile("/proc/sys/net/ipv4/" + name)
+		if err != nil || strings.Join(strings.Fields(string(got)), " ") != want {
+			t.Errorf("%s is %q, want %q (%v)", name, got, want, err)
+		}
+	}
+}
+
+// TestUdevReads lets udev read the .link file, over an empty directory in a
+// mount namespace. Unknown keys and values are warnings that name the file.
+func TestUdevReads(t *testing.T) {
+	udevadm := program(t, "udevadm", "/bin/udevadm")
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Skipf("no mount here: %v", err)
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount(dir, "/etc/systemd/network", "", syscall.MS_BIND, ""); err != nil {
+		t.Skipf("no mount here: %v", err)
+	}
+	in := sample()
+	in.Settings = append(in.Settings, settings("nic.queues.rx=2", "nic.queues.tx=2", "nic.queues.combined=4", "nic.ring.tx=512", "nic.coalesce.tx_usecs=20", "nic.coalesce.rx_frames=8",
+		"nic.coalesce.tx_frames=8", "nic.coalesce.adaptive_tx=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.offload.gso=1", "nic.offload.gro=0", "nic.offload.gro_hw=0",
+		"nic.offload.vlan_rx=1", "nic.offload.vlan_tx=0", "nic.gso_max_size=65536", "nic.pause.autoneg=0")...)
+	f := file(t, render(t, native.SystemdNetworkd, in), ".link")
+	advertise := file(t, render(t, native.SystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
+	wrong := native.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
+	for _, one := range []native.File{f, advertise, wrong} {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), udevadm, "test-builtin", "net_setup_link", "/sys/class/net/lo")
+	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	_ = cmd.Run() // lo matches no file, which it calls a failure
+	if !strings.Contains(out.String(), "99-wrong.link:4:") {
+		t.Skipf("udev does not say what it does not understand:\n%s", out.String())
+	}
+	for _, one := range []native.File{f, advertise} {
+		name := filepath.Base(one.Path)
+		if !strings.Contains(out.String(), "Parsed configuration file \"/etc/systemd/network/"+name) && !strings.Contains(out.String(), "Parsed configuration file /etc/systemd/network/"+name) {
+			t.Skipf("udev did not say that it read the file:\n%s", out.String())
+		}
+		if m := regexp.MustCompile(`(?m)^.*`+regexp.QuoteMeta(name)+`:\d+: .*$`).FindAllString(out.String(), -1); len(m) > 0 {
+			t.Errorf("udev does not understand %s:\n%s", strings.Join(m, "\n"), one.Content)
+		}
+	}
+}
+
+// TestNetplanReads lets netplan's generator make networkd's files, together
+// with a definition of the user's own.
+func TestNetplanReads(t *testing.T) {
+	generate := program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate", "generate")
+	root := t.TempDir()
+	put(t, root, native.File{Path: "/etc/netplan/50-own.yaml", Mode: 0o600, Content: []byte("network:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n")})
+	in := sample()
+	in.Settings = settings("link.mtu=9000", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.gso=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.wol=magic")
+	put(t, root, file(t, render(t, native.Netplan, in), ".yaml"))
+	if out := start(t, generate, "--root-dir", root); out != "" {
+		t.Errorf("netplan says: %s", out)
+	}
+	link, err := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.link"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PermanentMACAddress=02:00:00:00:00:01", "MTUBytes=9000", "TCPSegmentationOffload=false", "TCP6SegmentationOffload=false", "LargeReceiveOffload=false", "GenericReceiveOffload=true", "WakeOnLan=magic"} {
+		if !strings.Contains(string(link), want+"\n") {
+			t.Errorf("no %s in\n%s", want, link)
+		}
+	}
+	network, err := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-eth0.network"))
+	if err != nil || !strings.Contains(string(network), "DHCP=ipv4") || !strings.Contains(string(network), "MTUBytes=9000") {
+		t.Errorf("the user's own definition is not merged: %v\n%s", err, network)
+	}
+}
+
+// TestNetworkManagerReads lets nmcli read the keyfile and write it again. It
+// drops what it does not know, and refuses what cannot be.
+func TestNetworkManagerReads(t *testing.T) {
+	nmcli := program(t, "nmcli")
+	in := sample()
+	in.Settings = settings("link.mtu=9000", "nic.media.speed=100", "nic.media.duplex=full", "nic.wol=magic,ucast", "nic.ring.rx=4096", "nic.ring.tx=512", "nic.coalesce.rx_usecs=50",
+		"nic.coalesce.adaptive_rx=0", "nic.pause.rx=1", "nic.pause.tx=0", "nic.pause.autoneg=0", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.vlan_rx=1")
+	f := file(t, render(t, native.NetworkManager, in), ".nmconnection")
+	cmd := exec.CommandContext(t.Context(), nmcli, "--offline", "connection", "modify", "connection.id", "again")
+	cmd.Stdin = bytes.NewReader(f.Content)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	got, err := cmd.Output()
+	if err != nil {
+		if strings.Contains(stderr.String(), "--offline") {
+			t.Skip("nmcli is older than 1.40 and reads no files")
+		}
+		t.Fatalf("%v: %s\n%s", err, stderr.String(), f.Content)
+	}
+	for l := range strings.SplitSeq(stripped(string(f.Content)), "\n") {
+		if !strings.HasPrefix(l, "[") && !strings.HasPrefix(l, "id=") && !strings.Contains(string(got), l+"\n") {
+			t.Errorf("nmcli does not keep %s:\n%s", l, got)
+		}
+	}
+}
+
+// TestIfupdownReads lets ifup say what it would do, with the user's own stanza
+// before.
+func TestIfupdownReads(t *testing.T) {
+	ifup := program(t, "ifup", "/sbin/ifup")
+	in := native.Input{Interface: "eth7", Comments: sample().Comments, Settings: settings("link.mtu=9000", "nic.ring.rx=4096", "qdisc=fq", "nic.offload.tso=0", "nic.coalesce.adaptive_rx=0", "txqueuelen=2000")}
+	f := file(t, render(t, native.Ifupdown, in), "interfaces.d/linerate")
+	root := t.TempDir()
+	put(t, root, f)
+	own := filepath.Join(root, "interfaces")
+	text := "iface eth7 inet static\n    address 10.9.8.7/24\n\nsource " + filepath.Join(root, "etc/network/interfaces.d") + "/*\n"
+	if err := os.WriteFile(own, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := start(t, ifup, "--no-act", "--force", "--state-dir="+root, "-v", "-i", own, "eth7")
+	for _, want := range []string{"10.9.8.7", "ip link set dev eth7 mtu 9000", "ethtool -G eth7 rx 4096", "tc qdisc replace dev eth7 root fq", "ethtool -K eth7 tso off", "ethtool -C eth7 adaptive-rx off", "ip link set dev eth7 txqueuelen 2000"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("ifup would not run %s:\n%s", want, out)
+		}
+	}
+}
+
+// TestShellReads lets a shell run the lines for rc.conf and loader.conf, which
+// are shell assignments, behind a line of the user's own.
+func TestShellReads(t *testing.T) {
+	sh := program(t, "sh")
+	in := sample()
+	in.Interface = "em0"
+	out := render(t, native.FreeBSD, in)
+	script := "ifconfig_em0=\"inet 10.0.0.1 netmask 255.255.255.0\"\n" + decode(file(t, out, "rc.conf")) + "echo \"$ifconfig_em0\"\n"
+	got := start(t, sh, "-euc", script)
+	if want := "inet 10.0.0.1 netmask 255.255.255.0 mtu 9000 tso -lro wol_magic polling media 100baseTX mediaopt full-duplex,rxpause\n"; got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
