@@ -29,7 +29,7 @@ var layers = []struct {
 	{"internal/ui", []string{"internal"}},
 	{"internal/archtest", nil},
 	{"cmd/linerate", []string{"internal/ui/cli"}},
-	{"bench", []string{"internal"}},
+	{"bench", []string{"internal", "bench"}},
 }
 
 // restricted modules and packages, and the only folders that may import them.

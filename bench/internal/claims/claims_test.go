@@ -1,0 +1,185 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/bench/internal/peers"
+	"linerate/bench/internal/ratio"
+	"linerate/internal/core/model"
+)
+
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		got     float64
+		atLeast bool
+		bar     float64
+		busy    float64
+		want    string
+	}{
+		"above":         {1.2, true, 0.97, 0, "met"},
+		"as printed":    {0.966, true, 0.97, 0, "met"},
+		"below":         {0.873, true, 0.97, 0, "missed by 10 %"},
+		"just below":    {0.964, true, 0.97, 0, "missed by 1 %"},
+		"cheap":         {0.5, false, 1.05, 0, "met"},
+		"dear":          {1.26, false, 1.05, 0, "missed by 20 %"},
+		"busy":          {1.2, true, 0.97, 0.3, "not judged: others kept 0.30 cores busy"},
+		"a little busy": {1.2, true, 0.97, 0.05, "met"},
+	} {
+		if got := judge(c.got, c.atLeast, c.bar, c.busy); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestJudgeSampling(t *testing.T) {
+	for want, c := range map[string]struct {
+		r    ratio.Spread
+		cost float64
+	}{
+		"met":                               {ratio.Of([]float64{0.995, 1, 1.02}), 0},
+		"not shown: the runs spread by 9 %": {ratio.Of([]float64{0.94, 0.97, 1.03}), 0.03},
+		"missed by 2.0 percentage points":   {ratio.Of([]float64{0.96, 0.97, 0.98}), 0.03},
+	} {
+		if got := judgeSampling("", "", c.r, c.cost, 0).Word; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// script is a contender that gives one value after the other; nil fails.
+func script(name string, log *[]string, rates ...any) contender {
+	n := 0
+	return contender{name, func(context.Context) (values, error) {
+		*log = append(*log, name)
+		r := rates[n%len(rates)]
+		n++
+		if r == nil {
+			return nil, errors.New("broken")
+		}
+		return values{rateKey: r.(float64)}, nil
+	}}
+}
+
+func TestRoundsAlternateAndLeaveOutWhoFailsTwice(t *testing.T) {
+	var log []string
+	b := &Bench{Talk: io.Discard}
+	s := &situation{name: "s", contenders: []contender{
+		script(ownName, &log, 3.0, 4.0, 9.0), script("a", &log, 2.0, nil, 2.0, 3.0), script("b", &log, 1.0, nil, nil),
+	}}
+	for round := range 3 {
+		if err := b.playRound(t.Context(), round, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "linerate a b b b a a linerate linerate a"
+	if got := strings.Join(log, " "); got != want {
+		t.Errorf("turns were %q, want %q", got, want)
+	}
+	if len(s.runs[ownName]) != 3 || len(s.runs["a"]) != 3 || len(s.runs["b"]) != 1 {
+		t.Errorf("runs are %v", s.runs)
+	}
+	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "b: left out from round 2 on: broken") {
+		t.Errorf("notes are %q", s.notes)
+	}
+	if best := s.best(rateKey, true, s.foreign()); best != "a" {
+		t.Errorf("the best peer is %q", best)
+	}
+	if r := s.ratio(ownName, "a", rateKey); r != (ratio.Spread{Median: 2, Low: 1.5, High: 3, Count: 3}) {
+		t.Errorf("the ratio is %+v", r)
+	}
+}
+
+func TestOwnFailureIsAnError(t *testing.T) {
+	var log []string
+	s := &situation{name: "s", contenders: []contender{script(ownName, &log, nil)}}
+	if err := (&Bench{Talk: io.Discard}).playRound(t.Context(), 0, s); err == nil || len(log) != 2 {
+		t.Errorf("got %v after %d tries", err, len(log))
+	}
+}
+
+func TestBest(t *testing.T) {
+	s := &situation{runs: map[string][]values{
+		"a": {{costKey: 3}}, "b": {{costKey: 2}}, "c": {{costKey: 5}}, "none": {{}},
+	}}
+	all := []string{"none", "a", "b", "c"}
+	if low, high := s.best(costKey, false, all), s.best(costKey, true, all); low != "b" || high != "c" {
+		t.Errorf("lowest %q, highest %q", low, high)
+	}
+	if got := s.best(rateKey, true, all); got != "" {
+		t.Errorf("best of nothing is %q", got)
+	}
+}
+
+// Verdicts are by the best peer of each number, not by one peer for all.
+func TestJudgeBulk(t *testing.T) {
+	s := &situation{
+		contenders: []contender{{name: ownName}, {name: "fast"}, {name: "thrifty"}},
+		runs: map[string][]values{
+			ownName:   {{rateKey: 90, costKey: 1.2}},
+			"fast":    {{rateKey: 100, costKey: 2}},
+			"thrifty": {{rateKey: 50, costKey: 1}},
+		},
+	}
+	v := judgeBulk(s, bulk{1500, 8, 1 << 17}, 0)
+	if len(v) != 2 || v[0].Result != "0.90 of fast" || v[0].Word != "missed by 7 %" ||
+		v[1].Result != "1.20 of thrifty" || v[1].Word != "missed by 14 %" {
+		t.Errorf("got %+v", v)
+	}
+	if v := judgeBulk(s, bulk{1500, 64, 1 << 17}, 0); v[0].Word != "missed by 10 %" || !strings.Contains(v[0].Bar, "1.00") {
+		t.Errorf("64 streams: %+v", v[0])
+	}
+	s.contenders = s.contenders[:1]
+	if v := judgeBulk(s, bulk{1500, 8, 1 << 17}, 0); v[0].Word != noPeer {
+		t.Errorf("alone: %+v", v)
+	}
+}
+
+func TestLatencyIsComparedAlike(t *testing.T) {
+	s := &situation{
+		contenders: []contender{{name: ownName}, {name: peers.Sockperf}, {name: peers.Qperf}, {name: peers.NPtcp}, {name: sweepName}},
+		runs: map[string][]values{
+			ownName:        {{meanKey: 10, p50Key: 9}},
+			peers.Sockperf: {{meanKey: 1, p50Key: 9}},
+			peers.Qperf:    {{meanKey: 20}},
+			peers.NPtcp:    {{fastestKey: 8}},
+			sweepName:      {{fastestKey: 4}},
+		},
+	}
+	v := judgeMessages(s, 0)
+	if want := "1.00 of sockperf (p50), 0.50 of qperf (mean), 0.50 of NPtcp (fastest)"; v.Result != want || v.Word != "met" {
+		t.Errorf("got %q %q, want %q", v.Result, v.Word, want)
+	}
+}
+
+func TestTrialsAreAsManyAsNPtcpHas(t *testing.T) {
+	ms := time.Millisecond
+	got, err := trialsOf(model.EndReport{Points: []model.Point{{Size: 8, Trials: []time.Duration{5 * ms, 4 * ms, 6 * ms, ms, 7 * ms}}}})
+	if err != nil || got[8].fastest != 0.004 || got[8].median != 0.005 {
+		t.Errorf("got %v %v", got, err)
+	}
+	for name, p := range map[string][]model.Point{
+		"none": nil, "stalled": {{Size: 1, Stalled: true, Trials: make([]time.Duration, 7)}}, "too few": {{Size: 1, Trials: make([]time.Duration, 2)}},
+	} {
+		if _, err := trialsOf(model.EndReport{Points: p}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestCostsPerUnit(t *testing.T) {
+	v := values{nearKey: 1, farKey: 0.5, bytesKey: 5e9}
+	v.costs()
+	if v[nearCostKey] != 0.2 || v[farCostKey] != 0.1 || v[costKey] != 0.3 {
+		t.Errorf("got %v", v)
+	}
+	v = values{nearKey: 1, farKey: 0.5, packetsKey: 1e6}
+	v.costs()
+	if _, there := v[costKey]; v[perKey] != 1.5 || there {
+		t.Errorf("got %v", v)
+	}
+}

@@ -1,0 +1,186 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"linerate/bench/internal/peers"
+	"linerate/bench/internal/results"
+	"linerate/bench/internal/stand"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/tcpbulk"
+)
+
+// Keys of the bulk tests.
+const (
+	rateKey     = "bit/s"
+	costKey     = "s/GB" // CPU of both ends
+	nearCostKey = "s/GB near"
+	farCostKey  = "s/GB far"
+)
+
+// bulk is one situation of the claim.
+type bulk struct {
+	mtu, streams, block int
+}
+
+// bulks are the rows. One block size for all, and a larger one where it matters
+// most.
+func bulks() []bulk {
+	return []bulk{
+		{1500, 1, 128 << 10}, {1500, 1, 512 << 10}, {1500, 8, 128 << 10}, {1500, 64, 128 << 10}, {1500, 1000, 128 << 10},
+		{9000, 1, 128 << 10}, {9000, 8, 128 << 10},
+	}
+}
+
+func (k bulk) String() string {
+	return fmt.Sprintf("MTU %d, %s, %s", k.mtu, streams(k.streams), kibi(k.block))
+}
+
+// bars of the claim.
+const (
+	fewBar  = 0.97 // of the best peer's rate, with 1 and 8 streams
+	manyBar = 1.0  // with 64 and more
+	costBar = 1.05 // of the best peer's CPU per byte
+)
+
+// runTCP compares bulk transfers.
+func runTCP(ctx context.Context, b *Bench) (results.Section, error) {
+	d, rounds := b.duration(2*time.Second, time.Second), b.rounds(3)
+	var situations []*situation
+	for _, k := range bulks() {
+		s, err := b.bulk(k, d)
+		if err != nil {
+			return results.Section{}, err
+		}
+		situations = append(situations, s)
+	}
+	busy, err := b.play(ctx, rounds, situations)
+	if err = errors.Join(err, b.Stand.MTU(ctx, 1500)); err != nil {
+		return results.Section{}, err
+	}
+	out := results.Section{Name: "tcp", Title: "TCP bulk against C peers"}
+	var rows [][]string
+	for i, k := range bulks() {
+		s := situations[i]
+		for _, c := range s.contenders {
+			rows = append(rows, bulkRow(s, k, c.name))
+		}
+		out.Verdicts = append(out.Verdicts, judgeBulk(s, k, busy)...)
+	}
+	threads := "one thread for all streams, before 3.16"
+	if version := stand.Output(ctx, peers.Iperf3, "--version"); peers.Iperf3Threads(version) {
+		threads = "a thread per stream"
+	}
+	facts := append(stand.Facts(ctx),
+		fmt.Sprintf("programs: iperf3 is %s (%s), iperf is %s, nuttcp is %s, qperf is %s; tuned alike: block size, %s, TCP_NODELAY (qperf has no such option)",
+			stand.Output(ctx, peers.Iperf3, "--version"), threads, stand.Output(ctx, peers.Iperf2, "--version"),
+			stand.Output(ctx, peers.Nuttcp, "-V"), stand.Output(ctx, peers.Qperf, "--version"), stand.Congestion),
+		fmt.Sprintf("who can: iperf3 and nuttcp have at most %d streams, qperf has one; only iperf goes to 1000, with a thread for each", peers.Iperf3Streams),
+		fmt.Sprintf("%d rounds of %v, nothing omitted, rate at the receiver; ratios are taken within a round: median [range]", rounds, d),
+		"CPU is user and system of a process, by wait4, whole life; time that the kernel spends in interrupts is charged to whom it interrupts",
+		fmt.Sprintf("others: cores that anything else kept busy during the runs, median; between the runs it was %.2f", busy),
+	)
+	out.Body = list(append(facts, notes(situations)...)...) + table([]string{
+		"MTU", "streams", "block", "program", "Gbit/s", "rate, linerate to it", "CPU s/GB sender", "receiver", "both", "CPU, linerate to it", "others",
+	}, rows)
+	return out, nil
+}
+
+// bulk returns the contenders of a situation.
+func (b *Bench) bulk(k bulk, d time.Duration) (*situation, error) {
+	s := &situation{name: k.String(), prepare: func(ctx context.Context) error { return b.Stand.MTU(ctx, k.mtu) }}
+	flow := model.Flow{
+		Engine: tcpbulk.Name, Direction: model.To, Streams: k.streams, Duration: d, Interval: d,
+		Block: units.Bytes(k.block), Congestion: stand.Congestion,
+	}
+	if err := s.addOwn(b, ownName, flow, "", readBulk); err != nil {
+		return nil, err
+	}
+	o := peers.TCP{To: stand.FarAddress, Streams: k.streams, Block: k.block, Time: d, Congestion: stand.Congestion}
+	if k.streams <= peers.Iperf3Streams {
+		s.add(b, peers.Iperf3, peers.Iperf3TCP(o), bulkOf(func(out stand.Outcome) (peers.Bulk, error) {
+			return peers.ParseIperf3TCP(out.Client)
+		}))
+	}
+	s.add(b, peers.Iperf2, peers.Iperf2TCP(o), bulkOf(func(out stand.Outcome) (peers.Bulk, error) {
+		return peers.ParseIperf2TCP(out.Server, k.streams)
+	}))
+	if k.streams <= peers.NuttcpStreams {
+		s.add(b, peers.Nuttcp, peers.NuttcpTCP(o), bulkOf(func(out stand.Outcome) (peers.Bulk, error) {
+			return peers.ParseNuttcpTCP(out.Client)
+		}))
+	}
+	if k.streams == 1 {
+		s.add(b, peers.Qperf, peers.QperfTCP(o), bulkOf(func(out stand.Outcome) (peers.Bulk, error) {
+			rate, err := peers.ParseQperfTCP(out.Client)
+			return peers.Bulk{Bytes: rate * d.Seconds(), Seconds: d.Seconds()}, err
+		}))
+	}
+	return s, nil
+}
+
+// readBulk takes linerate's numbers from the receiver.
+func readBulk(r reports) (values, error) {
+	f, err := one(r.far)
+	return values{rateKey: float64(f.Bytes) * 8 / f.Window.Seconds(), bytesKey: float64(f.Bytes)}, err
+}
+
+// bytesKey is the payload of a run.
+const bytesKey = "bytes"
+
+// bulkOf makes values of what a peer reports.
+func bulkOf(parse func(stand.Outcome) (peers.Bulk, error)) func(stand.Outcome) (values, error) {
+	return func(out stand.Outcome) (values, error) {
+		p, err := parse(out)
+		return values{rateKey: p.Bytes * 8 / p.Seconds, bytesKey: p.Bytes}, err
+	}
+}
+
+// costs fills in CPU per byte and per datagram.
+func (v values) costs() {
+	both := v[nearKey] + v[farKey]
+	if gigas := v[bytesKey] / 1e9; gigas > 0 {
+		v[nearCostKey], v[farCostKey], v[costKey] = v[nearKey]/gigas, v[farKey]/gigas, both/gigas
+	}
+	if n := v[packetsKey]; n > 0 {
+		v[perKey] = both * 1e6 / n
+	}
+}
+
+// bulkRow is one program of a situation.
+func bulkRow(s *situation, k bulk, name string) []string {
+	rate, cost := "", ""
+	if name != ownName {
+		rate, cost = s.ratio(ownName, name, rateKey).String(), s.ratio(ownName, name, costKey).String()
+	}
+	return []string{
+		fmt.Sprint(k.mtu), fmt.Sprint(k.streams), kibi(k.block), name, s.median(name, rateKey, "%.1f", 1e-9), rate,
+		s.median(name, nearCostKey, "%.3f", 1), s.median(name, farCostKey, "%.3f", 1), s.median(name, costKey, "%.3f", 1), cost,
+		s.median(name, othersKey, "%.2f", 1),
+	}
+}
+
+// judgeBulk compares with the best peer: in rate, and in CPU, which may be
+// another one.
+func judgeBulk(s *situation, k bulk, busy float64) []results.Verdict {
+	bar := fewBar
+	if k.streams >= 64 {
+		bar = manyBar
+	}
+	rates := results.Verdict{Claim: "tcp", What: k.String() + ": rate", Bar: fmt.Sprintf("≥ %.2f of the best peer", bar)}
+	costs := results.Verdict{Claim: "tcp", What: k.String() + ": CPU per byte", Bar: fmt.Sprintf("≤ %.2f of the best peer", costBar)}
+	fastest, thriftiest := s.best(rateKey, true, s.foreign()), s.best(costKey, false, s.foreign())
+	if fastest == "" {
+		rates.Word, costs.Word = noPeer, noPeer
+		return []results.Verdict{rates, costs}
+	}
+	busy = max(busy, s.others())
+	r, c := s.ratio(ownName, fastest, rateKey), s.ratio(ownName, thriftiest, costKey)
+	rates.Result, rates.Word = against(r, fastest), judge(r.Median, true, bar, busy)
+	costs.Result, costs.Word = against(c, thriftiest), judge(c.Median, false, costBar, busy)
+	return []results.Verdict{rates, costs}
+}

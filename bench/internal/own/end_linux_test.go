@@ -1,0 +1,127 @@
+package own
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/pingpong"
+	"linerate/internal/measure/reqresp"
+	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/measure/udpflow"
+)
+
+// Both ends of each engine that the benchmarks use, on two loopback addresses.
+func TestEnds(t *testing.T) {
+	const d = 200 * time.Millisecond
+	for _, c := range []struct {
+		flow  model.Flow
+		check func(near, far model.EndReport) bool
+	}{
+		{model.Flow{Engine: tcpbulk.Name, Streams: 2, Duration: d, Block: 64 << 10}, func(_, far model.EndReport) bool {
+			return far.Flows[0].Bytes > 0 && len(far.Flows[0].Streams) == 2
+		}},
+		{model.Flow{Engine: udpflow.Name, Duration: d, Block: 64, UDP: &model.UDPFlow{Rate: units.BitRate(1e6)}}, func(near, far model.EndReport) bool {
+			return near.Flows[0].UDP.Sent > 0 && far.Flows[0].UDP.Received > 0
+		}},
+		{model.Flow{Engine: reqresp.Name, Duration: d, Requests: &model.Requests{}}, func(near, _ model.EndReport) bool {
+			return len(near.Latencies) > 0 && near.Latencies[0].Times.Count() > 0
+		}},
+		{model.Flow{Engine: pingpong.Name, Duration: d, Sweep: &model.Sweep{Sizes: []units.Bytes{1, 64}}}, func(near, _ model.EndReport) bool {
+			return len(near.Points) == 2 && len(near.Points[0].Trials) >= 3
+		}},
+	} {
+		t.Run(c.flow.Engine, func(t *testing.T) {
+			c.flow.Direction = model.To
+			near, far := both(t, c.flow)
+			if near.Host != model.Near || far.Host != model.Far || !c.check(near, far) {
+				t.Errorf("near %+v, far %+v", near, far)
+			}
+			if len(far.Counters) == 0 {
+				t.Error("the far end has watched nothing")
+			}
+		})
+	}
+}
+
+// both runs both ends in this process.
+func both(t *testing.T, f model.Flow) (near, far model.EndReport) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	listen, dial, err := Ends("self", "127.0.0.1", "127.0.0.2", f, "lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := free(t)
+	listen, dial = append(listen[2:], "-port", port), append(dial[2:], "-port", port)
+	var farOut, nearOut bytes.Buffer
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, listen, &farOut) }()
+	// The far end may not listen yet.
+	for err = Run(ctx, dial, &nearOut); err != nil && ctx.Err() == nil && nearOut.Len() == 0; err = Run(ctx, dial, &nearOut) {
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		default:
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(nearOut.Bytes(), &near); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(farOut.Bytes(), &far); err != nil {
+		t.Fatal(err)
+	}
+	return near, far
+}
+
+// free returns a port that nobody has.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func TestSamplingCost(t *testing.T) {
+	var b bytes.Buffer
+	if err := RunCost("lo", &b); err != nil {
+		t.Fatal(err)
+	}
+	var c Cost
+	if err := json.Unmarshal(b.Bytes(), &c); err != nil {
+		t.Fatal(err)
+	}
+	if c.Host <= 0 || c.Stream <= 0 || c.Stream > c.Host {
+		t.Errorf("got %+v", c)
+	}
+	if got, want := c.Each(10), 2*c.Host+10*c.Stream; got != want {
+		t.Errorf("both ends with 10 streams: %v, want %v", got, want)
+	}
+}
+
+func TestOddArgumentsAreErrors(t *testing.T) {
+	for _, args := range [][]string{
+		{"-host", "middle"}, {"-host", "near", "-near", "x", "-far", "127.0.0.2", "-flow", "{}"},
+		{"-host", "near", "-near", "127.0.0.1", "-far", "127.0.0.2", "-flow", "{"},
+	} {
+		if err := Run(t.Context(), args, nil); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+// Package results puts the sections of the benchmarks together into one
+// Markdown document, and keeps what was not measured anew.
+//
+// A document is a head, a summary table, and one section per claim, whose
+// heading is "## NAME: TITLE". Sections with other headings stay as they are.
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Verdict is one row of the summary.
+type Verdict struct {
+	Claim  string // name of the section
+	What   string
+	Bar    string
+	Result string
+	Word   string // "met", "missed by 3 %", or why it is not judged
+}
+
+// Section is what running one claim gives.
+type Section struct {
+	Name     string // of the claim, without colon or space
+	Title    string
+	Body     string // Markdown below the heading
+	Verdicts []Verdict
+}
+
+// Document is a parsed document.
+type Document struct {
+	head     string
+	verdicts []Verdict
+	parts    []part // without the summary
+}
+
+type part struct {
+	name string // "" for a section that is no claim's
+	text string // heading included
+}
+
+const (
+	summaryHeading = "## Summary"
+	tableHead      = "| claim | what | bar | result | verdict |\n|---|---|---|---|---|\n"
+)
+
+// Parse reads a document; an empty one is that of New.
+func Parse(text string) *Document {
+	d := &Document{}
+	var b strings.Builder
+	heading, inHead := "", true
+	end := func() {
+		switch text := b.String(); {
+		case inHead:
+			d.head = strings.TrimSpace(text)
+		case heading == summaryHeading:
+			d.verdicts = parseTable(text)
+		default:
+			d.parts = append(d.parts, part{nameOf(heading), strings.TrimSpace(text)})
+		}
+		b.Reset()
+	}
+	fenced := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if strings.HasPrefix(line, "## ") && strings.TrimSpace(line) != "##" && !fenced {
+			end()
+			heading, inHead = strings.TrimSpace(line), false
+		}
+		b.WriteString(line)
+	}
+	end()
+	return d
+}
+
+// nameOf returns the claim of a heading, "" where it is none's.
+func nameOf(heading string) string {
+	name, _, found := strings.Cut(strings.TrimPrefix(heading, "## "), ":")
+	if !found || strings.ContainsAny(name, " \t") {
+		return ""
+	}
+	return name
+}
+
+// parseTable reads the rows of a summary; what is no row is dropped.
+func parseTable(text string) []Verdict {
+	var out []Verdict
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 7 || strings.HasPrefix(cells[1], "---") {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if cells[1] != "claim" {
+			out = append(out, Verdict{cells[1], cells[2], cells[3], cells[4], cells[5]})
+		}
+	}
+	return out
+}
+
+// Replace puts s into the document: in place of the section of that name, or
+// at the end. Its verdicts replace those of the same claim.
+func (d *Document) Replace(s Section) {
+	p := part{s.Name, fmt.Sprintf("## %s: %s\n\n%s", s.Name, s.Title, strings.TrimSpace(s.Body))}
+	if i := slices.IndexFunc(d.parts, func(o part) bool { return o.name == s.Name }); i >= 0 {
+		d.parts[i] = p
+	} else {
+		d.parts = append(d.parts, p)
+	}
+	d.verdicts = slices.DeleteFunc(d.verdicts, func(v Verdict) bool { return v.Claim == s.Name })
+	d.verdicts = append(d.verdicts, s.Verdicts...)
+}
+
+// Render returns the document with head in place of its own, and the claims in
+// the given order; those that order does not name follow, then other sections.
+func (d *Document) Render(head string, order []string) string {
+	if head == "" {
+		head = d.head
+	}
+	rank := func(name string) int {
+		switch i := slices.Index(order, name); {
+		case i >= 0:
+			return i
+		case name != "":
+			return len(order)
+		default:
+			return len(order) + 1
+		}
+	}
+	parts, verdicts := slices.Clone(d.parts), slices.Clone(d.verdicts)
+	slices.SortStableFunc(parts, func(a, b part) int { return rank(a.name) - rank(b.name) })
+	slices.SortStableFunc(verdicts, func(a, b Verdict) int { return rank(a.Claim) - rank(b.Claim) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(head))
+	if len(verdicts) > 0 {
+		fmt.Fprintf(&b, "%s\n\n%s", summaryHeading, tableHead)
+		for _, v := range verdicts {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(v.Claim), cell(v.What), cell(v.Bar), cell(v.Result), cell(v.Word))
+		}
+		b.WriteString("\n")
+	}
+	for _, p := range parts {
+		fmt.Fprintf(&b, "%s\n\n", p.text)
+	}
+	return strings.TrimSpace(b.String()) + "\n"
+}
+
+// cell makes text fit for a cell.
+func cell(text string) string { return strings.NewReplacer("|", "/", "\n", " ").Replace(text) }

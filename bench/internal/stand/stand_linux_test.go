@@ -1,0 +1,95 @@
+package stand
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inner says that the test runs in namespaces of its own.
+const inner = "LINERATE_BENCH_STAND"
+
+// apart runs the calling test again in namespaces of its own, as bench/run does,
+// and reports whether this is already there.
+func apart(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inner) != "" {
+		return true
+	}
+	for _, program := range []string{"ip", "ss", "unshare", "iperf3"} {
+		if !Installed(program) {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+	space := []string{"--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"}
+	if os.Getuid() != 0 {
+		space = append(space, "--map-root-user")
+	}
+	if err := exec.CommandContext(t.Context(), "unshare", append(space, "true")...).Run(); err != nil {
+		t.Skipf("this system allows no network namespaces: %v", err)
+	}
+	args := append(space, "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	c := exec.CommandContext(t.Context(), "unshare", args...)
+	c.Env = append(c.Environ(), inner+"=1")
+	out, err := c.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+func TestDuel(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	s, err := Make(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MTU(t.Context(), 9000); err != nil {
+		t.Fatal(err)
+	}
+	server, client := []string{"iperf3", "-s", "-1"}, []string{"iperf3", "-c", FarAddress, "-n", "50M", "-J"}
+	p := Pair{Server: server, Client: client, Port: 5201, Time: time.Second}
+	out, err := s.Duel(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.ServerCPU <= 0 || out.ClientCPU <= 0 || out.CPU() != out.ServerCPU+out.ClientCPU {
+		t.Errorf("CPU is %v and %v", out.ServerCPU, out.ClientCPU)
+	}
+	for _, want := range []string{`"sum_received"`, `"receiver_tcp_congestion":	"` + Congestion} {
+		if !bytes.Contains(out.Client, []byte(want)) {
+			t.Errorf("no %s in %s", want, out.Client)
+		}
+	}
+
+	t.Run("endless server, watched", func(t *testing.T) {
+		p.Server, p.Endless, p.Lines = []string{"iperf3", "-s", "--forceflush"}, true, 3
+		p.Beside = []string{"sh", "-c", "echo ready; cat; echo over"}
+		out, err := s.Duel(t.Context(), p)
+		if err != nil || strings.TrimSpace(string(out.Beside)) != "over" || bytes.Count(out.Server, []byte("\n")) < 3 {
+			t.Errorf("%v: beside %q, server %q", err, out.Beside, out.Server)
+		}
+	})
+	t.Run("client fails", func(t *testing.T) {
+		begun := time.Now()
+		_, err := s.Duel(t.Context(), Pair{Server: server, Client: []string{"sh", "-c", "echo broken >&2; exit 3"}, Port: 5201})
+		if err == nil || !strings.Contains(err.Error(), "broken") || time.Since(begun) > 10*time.Second {
+			t.Errorf("got %v after %v", err, time.Since(begun))
+		}
+		// Nothing is left that has the port.
+		if out := Output(context.WithoutCancel(t.Context()), "ip", "netns", "exec", Far, "ss", "-Hltn"); out != "" {
+			t.Errorf("still listening: %s", out)
+		}
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		if _, err := s.Duel(t.Context(), Pair{Server: []string{"sleep", "60"}, Client: []string{"true"}, Port: 5201}); err == nil {
+			t.Error("no error")
+		}
+	})
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParse(t *testing.T) {
+	o, chosen, err := parse([]string{"-rounds", "5", "-duration", "3s", "-o", "x.md", "udp", "tcp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(names(chosen), " "); got != "tcp udp" || o.bench.Rounds != 5 || o.bench.Duration != 3*time.Second || o.output != "x.md" {
+		t.Errorf("got %q %+v", got, o)
+	}
+	if _, chosen, err = parse(nil); err != nil || len(chosen) != 6 {
+		t.Errorf("all are %v %v", names(chosen), err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"nosuch"}, {"-quick", "-o", "x.md"}, {"-rounds", "-1"}, {"-duration", "1500ms"},
+	} {
+		if _, _, err := parse(args); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}
