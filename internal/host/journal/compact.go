@@ -33,7 +33,7 @@ func (j *Journal) compact() error {
 		}
 	}
 	unfinished := make(map[string]bool)
-	for _, o := range j.OpenIntents() {
+	for _, o := range append(j.OpenIntents(), j.ConfirmedIntents()...) {
 		unfinished[o.Transaction] = true
 	}
 	var text []byte

@@ -34,12 +34,13 @@ type Kind string
 
 // The kinds of records.
 const (
-	KindIntent  Kind = "intent"  // about to be written to the host
-	KindApplied Kind = "applied" // written; Text is what was read back
-	KindUndone  Kind = "undone"  // the old value is back
-	KindForeign Kind = "foreign" // somebody else changed it meanwhile: left alone
-	KindFailed  Kind = "failed"  // cannot be undone any more; Detail says why
-	KindClosed  Kind = "closed"  // the whole transaction is over
+	KindIntent    Kind = "intent"    // about to be written to the host
+	KindApplied   Kind = "applied"   // written; Text is what was read back
+	KindConfirmed Kind = "confirmed" // a person keeps the whole transaction, until it is undone by hand
+	KindUndone    Kind = "undone"    // the old value is back
+	KindForeign   Kind = "foreign"   // somebody else changed it meanwhile: left alone
+	KindFailed    Kind = "failed"    // cannot be undone any more; Detail says why
+	KindClosed    Kind = "closed"    // the whole transaction is over
 )
 
 // Origin is where a change was made: the same setting means another thing after
@@ -65,7 +66,7 @@ type Intent struct {
 type Record struct {
 	Kind        Kind      `json:"kind"`
 	Transaction string    `json:"transaction"`
-	Number      int       `json:"number,omitempty"` // of the intent within its transaction, 1…; 0 for KindClosed
+	Number      int       `json:"number,omitempty"` // of the intent within its transaction, 1…; 0 for KindConfirmed and KindClosed
 	Time        time.Time `json:"time"`
 	Intent      *Intent   `json:"intent,omitempty"` // of KindIntent
 	Text        string    `json:"text,omitempty"`
@@ -219,36 +220,62 @@ func (j *Journal) repair() error {
 	return nil
 }
 
-// OpenIntents returns the intents without an end, oldest first.
+// OpenIntents returns the intents that are neither over nor confirmed, oldest first.
 func (j *Journal) OpenIntents() []Unfinished { return OpenIntents(j.records) }
 
-// OpenIntents returns the intents without an end among records, oldest first.
+// ConfirmedIntents returns the intents that were confirmed and are not over,
+// oldest first.
+func (j *Journal) ConfirmedIntents() []Unfinished { return ConfirmedIntents(j.records) }
+
+// OpenIntents returns the intents among records that are neither over nor
+// confirmed, oldest first: what a crash leaves of them has to be undone.
 func OpenIntents(records []Record) []Unfinished {
+	open, _ := unfinished(records)
+	return open
+}
+
+// ConfirmedIntents returns the intents among records that were confirmed and are
+// not over, oldest first: only a person undoes them.
+func ConfirmedIntents(records []Record) []Unfinished {
+	_, confirmed := unfinished(records)
+	return confirmed
+}
+
+// unfinished are the intents without an end.
+func unfinished(records []Record) (open, confirmed []Unfinished) {
 	type key struct {
 		transaction string
 		number      int
 	}
 	over := make(map[key]bool) // number 0: the whole transaction
+	kept := make(map[string]bool)
 	wrote := make(map[key][]string)
 	for _, r := range records {
 		k := key{r.Transaction, r.Number}
 		switch r.Kind {
 		case KindUndone, KindForeign, KindFailed, KindClosed:
 			over[k] = true
+		case KindConfirmed:
+			kept[r.Transaction] = true
 		case KindApplied:
 			wrote[k] = append(wrote[k], r.Text)
 		case KindIntent:
 			wrote[k] = append(wrote[k], r.Intent.New)
 		}
 	}
-	var open []Unfinished
 	for _, r := range records {
 		k := key{r.Transaction, r.Number}
-		if r.Kind == KindIntent && !over[k] && !over[key{r.Transaction, 0}] {
-			open = append(open, Unfinished{Transaction: r.Transaction, Number: r.Number, Intent: *r.Intent, Wrote: wrote[k]})
+		if r.Kind != KindIntent || over[k] || over[key{r.Transaction, 0}] {
+			continue
+		}
+		u := Unfinished{Transaction: r.Transaction, Number: r.Number, Intent: *r.Intent, Wrote: wrote[k]}
+		if kept[r.Transaction] {
+			confirmed = append(confirmed, u)
+		} else {
+			open = append(open, u)
 		}
 	}
-	return open
+	return open, confirmed
 }
 
 // Close gives the journal free for others. It is idempotent.

@@ -40,6 +40,7 @@ type Client struct {
 	talk    *tail
 	mu      sync.Mutex // one call at a time
 	last    int        // id of the last request
+	applied string     // name of the transaction of the last Apply
 	close   sync.Once
 }
 
@@ -127,6 +128,14 @@ func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline
 	return r.Changes, err
 }
 
+// Transaction returns the name of what the last Apply that succeeded applied, by
+// which Confirm keeps it; "" for none.
+func (c *Client) Transaction() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.applied
+}
+
 // Verify returns the knobs that do not hold what was written. The error wraps
 // ErrIdle when nothing is applied and ErrExpired.
 func (c *Client) Verify(ctx context.Context) ([]Mismatch, error) {
@@ -198,6 +207,9 @@ func (c *Client) call(ctx context.Context, r request) (reply, error) {
 	a, err := c.await(ctx, r.ID)
 	if err != nil {
 		return reply{}, err
+	}
+	if r.Op == opApply {
+		c.applied = a.Transaction
 	}
 	return a, a.err()
 }

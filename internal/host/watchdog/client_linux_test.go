@@ -30,6 +30,31 @@ func start(t *testing.T, b bench, dir string) *Client {
 	return c
 }
 
+// stopped waits until all threads of a process stand still: SIGSTOP returns
+// before that. The state is the third field of /proc/PID/task/TID/stat:
+//
+//	4711 (watchdog.test) T 4700 ...
+func stopped(t *testing.T, pid int) {
+	t.Helper()
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for range 10_000 {
+		<-again.C
+		all, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(all) == 0 {
+			t.Fatalf("threads of %d: %q, %v", pid, all, err)
+		}
+		if !slices.ContainsFunc(all, func(path string) bool {
+			b, err := os.ReadFile(path)
+			_, rest, _ := strings.Cut(string(b), ") ")
+			return err == nil && !strings.HasPrefix(rest, "T")
+		}) {
+			return
+		}
+	}
+	t.Fatal("it does not stop")
+}
+
 func TestClient(t *testing.T) {
 	b, dir := fakeBench(t), t.TempDir()
 	before := b.values(t)
@@ -65,6 +90,7 @@ func TestClient(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	stopped(t, pid)
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for range 2 { // asked, then not even asked

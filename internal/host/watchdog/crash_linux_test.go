@@ -97,6 +97,12 @@ func (b bench) values(t *testing.T) map[model.KnobID]string {
 func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
 	t.Helper()
 	dir = t.TempDir()
+	return dir, b.runIn(t, dir, "agent", environment...)
+}
+
+// runIn is run for a role with the state directory dir.
+func (b bench) runIn(t *testing.T, dir, role string, environment ...string) (output string) {
+	t.Helper()
 	changes, err := json.Marshal(b.changes)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +116,7 @@ func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0])
-	cmd.Env = append(append(os.Environ(), environment...), roleVar+"=agent", changesVar+"="+string(changes),
+	cmd.Env = append(append(os.Environ(), environment...), roleVar+"="+role, changesVar+"="+string(changes),
 		// Fields drops empty words, so flags without a value are left out.
 		configVar+"=--dir="+cfg.Dir+" --proc-sys="+cfg.Host.ProcSys+" --interface="+cfg.Host.Interface)
 	cmd.ExtraFiles = []*os.File{held}
@@ -128,14 +134,19 @@ func (b bench) run(t *testing.T, environment ...string) (dir, output string) {
 	if _, err := alive.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("%v: a process is still alive\n%s", environment, out)
 	}
-	return dir, string(out)
+	return string(out)
 }
 
 // steps returns the names of all steps of an undisturbed run.
-func (b bench) steps(t *testing.T) []string {
+func (b bench) steps(t *testing.T, environment ...string) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "steps")
-	b.run(t, stepsVar+"="+path)
+	b.run(t, append(environment, stepsVar+"="+path)...)
+	return stepsIn(t, path)
+}
+
+func stepsIn(t *testing.T, path string) []string {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

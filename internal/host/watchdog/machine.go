@@ -50,17 +50,35 @@ func (m *machine) recover(ctx context.Context) ([]model.Change, error) {
 		}
 	}
 	changes, err := m.undoOpen(ctx)
-	for _, o := range m.j.OpenIntents() {
-		if m.elsewhere(o) {
-			changes = append(changes, change(o, model.ChangeApplied, "left alone: it was made in another network namespace of this machine"))
-		}
-	}
-	return changes, errors.Join(append(errs, err)...)
+	away := slices.DeleteFunc(m.j.OpenIntents(), func(o journal.Unfinished) bool { return !m.elsewhere(o) })
+	return append(changes, changesElsewhere(away)...), errors.Join(append(errs, err)...)
 }
 
-// undoOpen undoes all open intents of this machine in this network namespace.
+// undoOpen undoes all open intents of this machine in this network namespace,
+// but those that were confirmed.
 func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
+	m.heed()
 	return m.undo(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+}
+
+// heed records a confirmation that is on disk and returns the transaction that it
+// keeps; "" for none. A journal that takes no record, or a confirmation that
+// cannot be read, is none: what is not known to be wanted goes back.
+func (m *machine) heed() string {
+	id, err := m.j.Confirmation()
+	if err != nil || id == "" {
+		return ""
+	}
+	m.after("see confirmation")
+	kept := ""
+	if slices.ContainsFunc(m.j.OpenIntents(), func(o journal.Unfinished) bool { return o.Transaction == id }) {
+		if err := m.record(journal.Record{Kind: journal.KindConfirmed, Transaction: id}, "confirmed"); err == nil {
+			kept = id
+		}
+	}
+	_ = m.j.DropConfirmation() // one that stays names a transaction that is no longer open
+	m.after("drop confirmation")
+	return kept
 }
 
 func (m *machine) elsewhere(o journal.Unfinished) bool {
@@ -100,7 +118,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 	return changes, errors.Join(append(errs, m.closeOver(open))...)
 }
 
-// closeOver closes the transactions of undone that have no open intent left.
+// closeOver closes the transactions of undone that have no intent left.
 func (m *machine) closeOver(undone []journal.Unfinished) error {
 	var ids []string
 	for _, o := range undone {
@@ -108,7 +126,7 @@ func (m *machine) closeOver(undone []journal.Unfinished) error {
 			ids = append(ids, o.Transaction)
 		}
 	}
-	left := m.j.OpenIntents()
+	left := append(m.j.OpenIntents(), m.j.ConfirmedIntents()...)
 	for _, id := range ids {
 		if slices.ContainsFunc(left, func(o journal.Unfinished) bool { return o.Transaction == id }) {
 			continue
@@ -124,6 +142,7 @@ func (m *machine) closeOver(undone []journal.Unfinished) error {
 // where the place holds a text that the intents wrote. The error says that the
 // outcome is open still.
 func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (model.ChangeState, string, error) {
+	group, between := chain(group)
 	first, last := group[0], group[len(group)-1]
 	id, place := last.Knob, first.Place
 	now, err := m.host.ReadRaw(ctx, id, place)
@@ -136,7 +155,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 	m.after("look " + string(id))
 	switch {
 	case knob.SameText(now) == knob.SameText(first.Old):
-		return model.ChangeUndone, "", nil
+		return model.ChangeUndone, between, nil
 	case place.Volatile() && !first.Origin.SameBoot(m.origin):
 		return model.ChangeForeign, fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now), nil
 	case !wrote(group, now):
@@ -153,7 +172,20 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 	if err != nil {
 		return model.ChangeFailed, err.Error(), fmt.Errorf("undo: %w", err)
 	}
-	return model.ChangeUndone, "", nil
+	return model.ChangeUndone, between, nil
+}
+
+// chain returns the end of group that goes back to a text which linerate found
+// there: between two transactions that were confirmed somebody else may have set
+// another value, which is the one to go back to then. The sentence says so.
+func chain(group []journal.Unfinished) (end []journal.Unfinished, between string) {
+	for i := len(group) - 1; i > 0; i-- {
+		if group[i].Transaction == group[i-1].Transaction || wrote(group[:i], group[i].Old) {
+			continue
+		}
+		return group[i:], fmt.Sprintf("%q is what somebody else had set between two changes of linerate", group[i].Old)
+	}
+	return group, ""
 }
 
 // confirm reads back what was written.
@@ -211,7 +243,9 @@ func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 // the text written last.
 func changesOf(group []journal.Unfinished, s model.ChangeState, detail string) []model.Change {
 	var changes []model.Change
+	end, _ := chain(group)
 	for _, o := range slices.Backward(group) {
+		o.Old = end[0].Old // to which all of them go back
 		if !slices.ContainsFunc(changes, func(c model.Change) bool { return c.Knob == o.Knob }) {
 			changes = append(changes, change(o, s, detail))
 		}

@@ -3,6 +3,7 @@ package watchdog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,7 +19,8 @@ import (
 // applies and undoes, and its watchdog. These variables say which one it is and
 // what happens to it.
 const (
-	roleVar     = "LINERATE_TEST_ROLE"     // "agent" or "watchdog"
+	roleVar     = "LINERATE_TEST_ROLE"     // "agent", "watchdog" or "reverter"
+	confirmVar  = "LINERATE_TEST_CONFIRM"  // not empty: the agent's changes are confirmed, and it undoes none
 	configVar   = "LINERATE_TEST_CONFIG"   // flags of the agent's watchdog
 	changesVar  = "LINERATE_TEST_CHANGES"  // JSON, of the agent
 	stepsVar    = "LINERATE_TEST_STEPS"    // file to which the watchdog adds the name of each step
@@ -33,6 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(exitCode(watchdogMain()))
 	case "agent":
 		os.Exit(exitCode(agentMain()))
+	case "reverter":
+		os.Exit(exitCode(reverterMain()))
 	}
 	os.Exit(m.Run())
 }
@@ -85,10 +89,25 @@ func agentMain() error {
 	if _, err := c.Verify(ctx); err != nil {
 		return err
 	}
+	if os.Getenv(confirmVar) != "" {
+		err := Confirm(ctx, cfg, c.Transaction())
+		return errors.Join(err, c.Close())
+	}
 	if _, err := c.Undo(ctx); err != nil {
 		return err
 	}
 	return c.Close()
+}
+
+// reverterMain is linerate undo.
+func reverterMain() error {
+	cfg, err := ParseArgs(strings.Fields(os.Getenv(configVar)))
+	if err != nil {
+		return err
+	}
+	cfg.After = interruptions()
+	_, err = Revert(context.Background(), cfg)
+	return err
 }
 
 // interruptions returns the hook that the variables ask for.

@@ -52,6 +52,9 @@ type reply struct {
 	Mismatches []Mismatch                       `json:"mismatches,omitempty"`
 	Values     map[model.KnobID]fact.Of[string] `json:"values,omitempty"`
 	Error      *RemoteError                     `json:"error,omitempty"`
+
+	// Transaction is the name of what is applied, in the reply to opApply.
+	Transaction string `json:"transaction,omitempty"`
 }
 
 // RemoteError is an error of the watchdog's process. It wraps those of the

@@ -16,6 +16,8 @@ const (
 	// look is how often a live deadline is compared with the clock, which may
 	// have gone on while timers stood still (suspend to memory).
 	look = time.Second
+	// listen is how often a confirmation is looked for while something is applied.
+	listen = 200 * time.Millisecond
 	// pending is how many replies may wait for an agent that does not read.
 	pending = 16
 	// secondTry is after how long an undo that failed is tried again: a driver
@@ -111,8 +113,10 @@ func (s *server) loop(ctx context.Context, requests <-chan request, ended <-chan
 		case err := <-ended:
 			return err
 		case <-tick.C:
+			s.watchConfirmation()
 			s.watchDeadline(ctx)
 		case r := <-requests:
+			s.watchConfirmation()
 			s.watchDeadline(ctx)
 			if err := r.check(); err != nil {
 				return err
@@ -130,7 +134,14 @@ func (s *server) nextLook() time.Duration {
 	if s.t == nil {
 		return look
 	}
-	return max(0, min(look, s.expires-s.clock()))
+	return max(0, min(listen, s.expires-s.clock()))
+}
+
+// watchConfirmation lets go of a transaction that a person keeps.
+func (s *server) watchConfirmation() {
+	if s.t != nil && s.m.heed() == s.t.id {
+		s.t = nil
+	}
 }
 
 // watchDeadline undoes a transaction whose time is over, and tries again what
@@ -184,6 +195,9 @@ func (s *server) answer(ctx context.Context, r request) reply {
 		err = ErrExpired
 	case r.Op == opApply:
 		a.Changes, err = s.apply(ctx, r)
+		if s.t != nil {
+			a.Transaction = s.t.id
+		}
 	case s.t == nil && (r.Op == opVerify || r.Op == opExtend):
 		err = ErrIdle
 	case r.Op == opVerify:

@@ -12,6 +12,10 @@
 //     was written. So do the deadline, the death of the agent (end of input)
 //     and SIGTERM, without being asked.
 //
+// [Confirm], called by another process, keeps what is applied: the deadline is
+// over then, and only [Revert] takes it back. (A restart of the machine forgets
+// most settings.)
+//
 // A watchdog that was killed leaves open intents in the journal; [Recover], or
 // the next watchdog when it starts, takes them back.
 package watchdog
@@ -54,7 +58,8 @@ type Config struct {
 
 	// After is called when a step is done: "intent tcp.sack" (on disk), "write
 	// tcp.sack", "read tcp.sack", "applied tcp.sack" (on disk), and in undoing
-	// "look tcp.sack", "restore tcp.sack", "undone tcp.sack" (on disk), "closed".
+	// "look tcp.sack", "restore tcp.sack", "undone tcp.sack" (on disk), "closed";
+	// where it is kept, "see confirmation", "confirmed" (on disk), "drop confirmation".
 	// Tests interrupt the process there. Another process does not get it.
 	After func(step string)
 }

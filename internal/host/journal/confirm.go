@@ -1,0 +1,87 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A confirmation is a file beside the journal that names the transaction which a
+// person wants to keep. Another process than the one that holds the journal
+// writes it: a person who came by a new connection. That it is on disk is the
+// moment from which the transaction stays.
+const confirmationName = "confirmed"
+
+// Confirm puts the confirmation of a transaction on disk, in one step. The
+// journal does not have to be open. An earlier confirmation is replaced.
+func Confirm(dir, transaction string) error {
+	path := filepath.Join(dir, confirmationName)
+	next := fmt.Sprintf("%s.%d", path, os.Getpid())
+	err := writeSynced(next, []byte(transaction+"\n"), os.O_TRUNC)
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		_ = os.Remove(next)
+		return fmt.Errorf("confirm %s: %w", transaction, err)
+	}
+	return nil
+}
+
+// Confirmation returns the transaction that a confirmation names, "" without one.
+func (j *Journal) Confirmation() (string, error) {
+	b, err := os.ReadFile(filepath.Join(j.dir, confirmationName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read confirmation: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// DropConfirmation removes the confirmation, if there is one.
+func (j *Journal) DropConfirmation() error {
+	err := os.Remove(filepath.Join(j.dir, confirmationName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// State says how a transaction stands.
+type State int
+
+// The states of a transaction.
+const (
+	Unheard   State = iota // the journal does not know it (any more)
+	Pending                // applied, or being applied
+	Confirmed              // it stays
+	Over                   // it was undone
+)
+
+// StateOf returns how a transaction stands among records.
+func StateOf(records []Record, transaction string) State {
+	s := Unheard
+	for _, r := range records {
+		if r.Transaction != transaction {
+			continue
+		}
+		switch r.Kind {
+		case KindIntent:
+			s = max(s, Pending)
+		case KindConfirmed:
+			s = max(s, Confirmed)
+		case KindUndone, KindForeign, KindFailed, KindClosed:
+			s = Over
+		case KindApplied:
+		}
+	}
+	return s
+}

@@ -1,0 +1,86 @@
+package journal
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestConfirmedIntentsAreNotOpen(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	appendAll(t, j, intent("t1", 1, "1", "2"), intent("t1", 2, "1", "2"), intent("t2", 1, "1", "2"),
+		end(KindConfirmed, "t1", 0), end(KindClosed, "t2", 0))
+	if got := numbers(j.OpenIntents()); got != "" {
+		t.Errorf("open: %s", got)
+	}
+	if got := numbers(j.ConfirmedIntents()); got != "t1/1 t1/2" {
+		t.Errorf("confirmed: %s", got)
+	}
+	if err := j.Compact(); err != nil { // what a person may still undo is not dropped
+		t.Fatal(err)
+	}
+	if got := numbers(j.ConfirmedIntents()); got != "t1/1 t1/2" || len(j.Records()) != 3 {
+		t.Errorf("confirmed after Compact: %s of %d records", got, len(j.Records()))
+	}
+	appendAll(t, j, end(KindUndone, "t1", 2))
+	if got := numbers(j.ConfirmedIntents()); got != "t1/1" {
+		t.Errorf("confirmed: %s", got)
+	}
+	appendAll(t, j, end(KindForeign, "t1", 1))
+	if got := numbers(j.ConfirmedIntents()); got != "" {
+		t.Errorf("confirmed: %s", got)
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	records := []Record{
+		intent("pending", 1, "1", "2"), end(KindApplied, "pending", 1),
+		intent("kept", 1, "1", "2"), end(KindConfirmed, "kept", 0),
+		intent("back", 1, "1", "2"), end(KindUndone, "back", 1),
+		intent("kept and back", 1, "1", "2"), end(KindConfirmed, "kept and back", 0), end(KindClosed, "kept and back", 0),
+	}
+	for id, want := range map[string]State{
+		"pending": Pending, "kept": Confirmed, "back": Over, "kept and back": Over, "none": Unheard,
+	} {
+		if got := StateOf(records, id); got != want {
+			t.Errorf("%s: %d, want %d", id, got, want)
+		}
+	}
+}
+
+func TestConfirmation(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	if id, err := j.Confirmation(); id != "" || err != nil {
+		t.Errorf("before: %q, %v", id, err)
+	}
+	for _, id := range []string{"first", "second"} {
+		if err := Confirm(dir, id); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := j.Confirmation(); got != id || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, id)
+		}
+	}
+	for range 2 {
+		if err := j.DropConfirmation(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, confirmationName+"*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	if err := Confirm(filepath.Join(dir, "none"), "t"); err == nil {
+		t.Error("a directory that does not exist takes a confirmation")
+	}
+	if err := os.Mkdir(filepath.Join(dir, confirmationName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := j.Confirmation(); id != "" || err == nil {
+		t.Errorf("unreadable: %q, %v", id, err)
+	}
+	if err := Confirm(dir, "t"); err == nil {
+		t.Error("a confirmation that cannot be put in place is no error")
+	}
+}
