@@ -25,6 +25,7 @@ const (
 	ListSchema    = "linerate/list/v1"
 	LimitsSchema  = "linerate/limits/v1"
 	KnobsSchema   = "linerate/knobs/v1"
+	FactsSchema   = "linerate/facts/v1"
 )
 
 // document is linerate/session/v1.

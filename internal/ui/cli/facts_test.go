@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report/reporttest"
+)
+
+const factsPage = `desk
+  system      linux 6.8.0, amd64
+  machine     Example Ltd. Workstation 1, no hypervisor
+  processor   8 cores of an example, 1 socket, 8 cores, 8 threads
+  memory      32 GiB
+  route       to 192.0.2.2, by eth0, from 192.0.2.1, on the link, MTU 1500
+              initcwnd 20
+
+eth0  device, up
+  link        1 Gbit/s, full duplex, negotiated
+  supports    100baseT/Full 1000baseT/Full
+  offers      100baseT/Full 1000baseT/Full
+  MTU         1500 B, the driver takes 68 to 9194
+  driver      r8169 6.8.0
+  bus         PCIe 0000:03:00.0, device 10ec:8168, x1 at 2.5 GT/s of x1 at 2.5 GT/s
+  bus allows  2 Gbit/s each way, less packet headers, narrowest at 0000:00:1c.0
+  settings    ring.rx 256 descriptors of 4096, coalesce.adaptive_rx on
+  offloads    on: rx-gro
+              always on: highdma
+  qdisc       fq_codel
+  addresses   02:00:00:00:00:01, 192.0.2.1/24
+  part of     br0
+
+br0  bridge, down
+  settings    txqueuelen 1000 packets
+  made of     eth0
+
+TCP and sockets
+  tcp.recv_buffer_max          64 KiB
+
+not known
+  number of NUMA nodes: the kernel has none
+  eth0 modes of the other end of the wire: the driver does not tell
+  eth0 firmware: the driver does not tell
+  br0 speed: nobody says why
+  br0 duplex: nobody says why
+  br0 modes of the other end of the wire: nobody says why
+  br0 legal MTU: nobody says why
+  br0 MTU: nobody says why
+  br0 driver: nobody says why
+  br0 firmware: nobody says why
+  br0 bus: nobody says why
+  br0 offloads: nobody says why
+`
+
+func TestFactsPage(t *testing.T) {
+	f := reporttest.Cases()[0].Session.Hosts[0]
+	f.Knobs["nic.ring.rx"], f.Knobs["nic.ring.rx_max"] = fact.Known("256", "ethtool"), fact.Known("4096", "ethtool")
+	f.Knobs["nic.coalesce.adaptive_rx"] = fact.Known("1", "ethtool")
+	var b bytes.Buffer
+	if err := printFacts(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(factsPage, b.String()); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if err := printFacts(full{}, f); err == nil {
+		t.Error("a page that was not written is no error")
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("full") }
+
+func TestFactsOfBuses(t *testing.T) {
+	known := func(v string) fact.Of[string] { return fact.Known(v, "sysfs") }
+	for want, b := range map[string]model.Bus{
+		"  bus         PCI 0000:02:01.0, runs at 32 bit 33 MHz made for 64 bit 133 MHz\n" +
+			"  bus allows  1.067 Gbit/s both ways together, less packet headers, the device alone 8.533 Gbit/s\n": {
+			Kind: known("pci"), Address: known("0000:02:01.0"), Width: fact.Known(32, ""), Clock: fact.Known(33.0, ""),
+			WidthMax: fact.Known(64, ""), ClockMax: fact.Known(133.0, ""), Allows: fact.Known[units.BitRate](32e8/3, ""), AllowsMax: fact.Known[units.BitRate](64*400e6/3, ""),
+		},
+		"  bus         PCI 0000:02:01.0, made for 66 MHz\n": {Kind: known("pci"), Address: known("0000:02:01.0"), ClockMax: fact.Known(66.0, "")},
+		"  bus         USB 1-1.2, device 0bda:8153\n  bus allows  480 Mbit/s both ways together, less packet headers\n": {
+			Kind: known("usb"), Address: known("1-1.2"), Device: known("0bda:8153"), Allows: fact.Known[units.BitRate](480e6, ""),
+		},
+		"  bus         virtual\n": {Kind: known("virtual")},
+	} {
+		p := &page{}
+		p.bus(b)
+		if d := cmp.Diff(want, p.text.String()); d != "" {
+			t.Errorf("-want +got:\n%s", d)
+		}
+	}
+}
+
+func TestFactsCommand(t *testing.T) {
+	w := newWorld(t)
+	if code := w.main(t, "facts", "--to", "127.0.0.1", "--json"); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, w.err.String())
+	}
+	var doc struct {
+		Schema string          `json:"schema"`
+		Facts  model.HostFacts `json:"facts"`
+	}
+	if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Schema != "linerate/facts/v1" || doc.Facts.Host != model.Near || doc.Facts.Machine == nil || doc.Facts.Address != "127.0.0.1" {
+		t.Errorf("%+v", doc)
+	}
+	if code := w.main(t, "facts", "--to", "name.invalid"); code != exitUsage || !strings.Contains(w.err.String(), "name.invalid") {
+		t.Errorf("exit code %d: %s", code, w.err.String())
+	}
+	if code := w.main(t, "facts", "--to", "192.0.2.1", "lab:lan"); code != exitUsage {
+		t.Errorf("exit code %d: %s", code, w.err.String())
+	}
+}

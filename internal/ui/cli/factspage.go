@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+
+	"linerate/internal/host/knob"
+)
+
+// page collects lines of facts, and what is unknown for its end.
+type page struct {
+	text    strings.Builder
+	subject string // whose facts are written
+	unknown []string
+}
+
+func (p *page) title(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
+
+// line writes parts that are not empty behind a label, or nothing.
+func (p *page) line(label string, parts ...string) {
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	if len(parts) > 0 {
+		fmt.Fprintf(&p.text, "  %-11s %s\n", label, strings.Join(parts, ", "))
+	}
+}
+
+// miss notes a fact that is not known.
+func (p *page) miss(what, reason string) {
+	p.unknown = append(p.unknown, strings.TrimSpace(p.subject+" "+what)+": "+cmp.Or(reason, "nobody says why"))
+}
+
+// say writes a known fact as format, and notes an unknown one under its name.
+func say[T any](p *page, name, format string, f fact.Of[T]) string {
+	v, ok := f.Get()
+	if !ok {
+		p.miss(name, f.Reason())
+		return ""
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// printFacts writes the facts of a host for people.
+func printFacts(w io.Writer, f model.HostFacts) error {
+	p := &page{}
+	p.host(f)
+	for i, n := range f.NICs {
+		p.subject = n.Name
+		leads := i == 0 && n.Name == f.Interface.Or("")
+		settings := n.Settings
+		if leads {
+			settings = f.Knobs
+		}
+		unknown := p.unknown
+		p.nic(n, settings, leads)
+		if !leads && software(n) {
+			p.unknown = unknown // of no use
+		}
+	}
+	p.stack(f)
+	if len(p.unknown) > 0 {
+		p.title("\nnot known")
+	}
+	for _, u := range p.unknown {
+		p.title("  %s", u)
+	}
+	_, err := io.WriteString(w, p.text.String())
+	if err != nil {
+		return fmt.Errorf("print facts: %w", err)
+	}
+	return nil
+}
+
+func (p *page) host(f model.HostFacts) {
+	p.title("%s", cmp.Or(f.Name, "a host without a name"))
+	if f.OS != "" {
+		p.line("system", strings.TrimSpace(f.OS+" "+say(p, "kernel", "%s", f.Kernel)), f.Arch)
+	}
+	if m := f.Machine; m != nil {
+		p.line("machine", strings.TrimSpace(say(p, "vendor of the machine", "%s", m.Vendor)+" "+say(p, "product name", "%s", m.Product)), virtualText(p, m.Virtual))
+		p.line("processor", say(p, "processor", "%s", m.CPU), count(p, "sockets", m.Sockets), count(p, "cores", m.Cores),
+			count(p, "threads", m.Threads), count(p, "NUMA nodes", m.NUMA))
+		if b, ok := m.Memory.Get(); ok {
+			p.line("memory", b.Binary())
+		} else {
+			p.miss("memory", m.Memory.Reason())
+		}
+	}
+	if r := f.Route; r != nil {
+		through := ""
+		if gw, ok := r.Gateway.Get(); ok {
+			through = "on the link"
+			if gw != "" {
+				through = "through " + gw
+			}
+		}
+		p.line("route", "to "+r.Peer, say(p, "interface to "+r.Peer, "by %s", r.Interface), say(p, "source address", "from %s", r.Source), through,
+			say(p, "MTU of the route", "MTU %d", r.MTU))
+		for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+			p.line("", name+" "+r.Metrics[name])
+		}
+	}
+}
+
+func virtualText(p *page, f fact.Of[string]) string {
+	switch v, ok := f.Get(); {
+	case !ok:
+		p.miss("hypervisor", f.Reason())
+		return ""
+	case v == model.NotVirtual:
+		return "no hypervisor"
+	default:
+		return "virtual (" + v + ")"
+	}
+}
+
+// count writes a number with its noun, "1 socket", "2 sockets".
+func count(p *page, noun string, f fact.Of[int]) string {
+	n, ok := f.Get()
+	if !ok {
+		p.miss("number of "+noun, f.Reason())
+		return ""
+	}
+	if n == 1 {
+		noun = strings.TrimSuffix(noun, "s")
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// software says whether an interface is one that no device stands behind.
+func software(n model.NIC) bool {
+	kind := n.Kind.Or("")
+	return n.Bus.Kind.Or("") == "virtual" && kind != "device" && !n.Media.Speed.IsKnown()
+}
+
+// nic writes one interface; leads says that it leads to the other end.
+func (p *page) nic(n model.NIC, settings map[model.KnobID]fact.Of[string], leads bool) {
+	state := "down"
+	if n.Up.Or(false) {
+		state = "up"
+	}
+	p.title("\n%s  %s", n.Name, strings.Join(slices.DeleteFunc([]string{n.Kind.Or(""), state, n.Bond.Or(""), vlanText(n.VLAN)}, func(s string) bool { return s == "" }), ", "))
+	p.media(n.Media)
+	legal := ""
+	if low, high := n.MTUMin.Or(0), n.MTUMax.Or(0); n.MTUMin.IsKnown() && n.MTUMax.IsKnown() {
+		legal = fmt.Sprintf("the driver takes %d to %d", low, high)
+	} else {
+		p.miss("legal MTU", cmp.Or(n.MTUMax.Reason(), n.MTUMin.Reason()))
+	}
+	p.line("MTU", say(p, "MTU", "%d B", n.MTU), legal)
+	p.line("driver", strings.TrimSpace(say(p, "driver", "%s", n.Driver)+" "+n.Version.Or("")), say(p, "firmware", "firmware %s", n.Firmware))
+	p.bus(n.Bus)
+	p.settings(settings)
+	if leads || !software(n) {
+		p.offloads(n.Offloads)
+	}
+	p.line("qdisc", n.Qdisc.Or(""))
+	p.line("addresses", append([]string{n.MAC.Or("")}, n.Addresses...)...)
+	p.line("part of", n.Master.Or(""))
+	p.line("made of", n.Below...)
+}
+
+func vlanText(f fact.Of[int]) string {
+	if id, ok := f.Get(); ok {
+		return "VLAN " + strconv.Itoa(id)
+	}
+	return ""
+}
+
+func (p *page) media(m model.Media) {
+	how := ""
+	if on, ok := m.Autoneg.Get(); ok && m.Speed.IsKnown() {
+		how = "fixed"
+		if on {
+			how = "negotiated"
+		}
+	}
+	p.line("link", say(p, "speed", "%s", m.Speed), say(p, "duplex", "%s duplex", m.Duplex), how)
+	p.modes("supports", m.Supported)
+	p.modes("offers", m.Advertised)
+	p.modes("other end", m.Partner)
+	if !m.Partner.IsKnown() {
+		p.miss("modes of the other end of the wire", m.Partner.Reason())
+	}
+}
+
+func (p *page) modes(label string, f fact.Of[[]string]) {
+	if list := f.Or(nil); len(list) > 0 {
+		p.line(label, strings.Join(list, " "))
+	}
+}
+
+func (p *page) bus(b model.Bus) {
+	kind, known := b.Kind.Get()
+	if !known {
+		p.miss("bus", b.Kind.Reason())
+		return
+	}
+	name := map[string]string{"pcie": "PCIe", "pci": "PCI", "usb": "USB"}[kind]
+	parts := []string{cmp.Or(name, kind) + strings.TrimRight(" "+b.Address.Or(""), " ")}
+	if id := b.Device.Or(""); id != "" {
+		parts = append(parts, "device "+id)
+	}
+	switch kind {
+	case "pcie":
+		parts = append(parts, lanesText(b.Width, b.Clock, "")+lanesText(b.WidthMax, b.ClockMax, " of "))
+	case "pci":
+		parts = append(parts, strings.TrimSpace(pciText(b.Width, b.Clock, "runs at")+pciText(b.WidthMax, b.ClockMax, " made for")))
+	}
+	if node, ok := b.NUMA.Get(); ok {
+		parts = append(parts, "NUMA node "+strconv.Itoa(node))
+	}
+	p.line("bus", parts...)
+	allows, known := b.Allows.Get()
+	if !known {
+		if kind != "virtual" && kind != "platform" {
+			p.miss("rate of the bus", b.Allows.Reason())
+		}
+		return
+	}
+	way := " both ways together"
+	if kind == "pcie" {
+		way = " each way"
+	}
+	where := ""
+	if b.Narrowest != "" {
+		where = "narrowest at " + b.Narrowest
+	}
+	most := ""
+	if m, ok := b.AllowsMax.Get(); ok && m > allows {
+		most = "the device alone " + m.String()
+	}
+	p.line("bus allows", allows.String()+way+", less packet headers", where, most)
+}
+
+func lanesText(width fact.Of[int], clock fact.Of[float64], before string) string {
+	if !width.IsKnown() || !clock.IsKnown() {
+		return ""
+	}
+	return fmt.Sprintf("%sx%d at %g GT/s", before, width.Or(0), clock.Or(0))
+}
+
+func pciText(width fact.Of[int], clock fact.Of[float64], before string) string {
+	text := ""
+	if n, ok := width.Get(); ok {
+		text += fmt.Sprintf(" %d bit", n)
+	}
+	if mhz, ok := clock.Get(); ok {
+		text += fmt.Sprintf(" %g MHz", mhz)
+	}
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+// settings writes the driver's knobs that are known, with their maximum where
+// there is one.
+func (p *page) settings(all map[model.KnobID]fact.Of[string]) {
+	var shown []string
+	for _, k := range knob.Catalogue() {
+		v, ok := all[k.ID].Get()
+		id := string(k.ID)
+		switch {
+		case !ok || k.Scope != knob.ScopeLink || strings.HasPrefix(id, "link.") || strings.HasSuffix(id, "_max") && strings.HasPrefix(id, "nic.ring"):
+			continue
+		case strings.HasPrefix(id, "nic.offload.") || strings.HasPrefix(id, "nic.media.") || strings.HasPrefix(id, "nic.queues.") && strings.HasSuffix(id, "_max") || id == "qdisc":
+			continue
+		}
+		text := strings.TrimPrefix(id, "nic.") + " " + k.Format(v)
+		if most, ok := all[k.ID+"_max"].Get(); ok {
+			text += " of " + most
+		}
+		shown = append(shown, text)
+	}
+	p.rows("settings", "", ", ", shown)
+}
+
+// rows writes words, a few a line.
+func (p *page) rows(label, before, between string, words []string) {
+	const few = 4
+	for row := range slices.Chunk(words, few) {
+		p.line(label, before+strings.Join(row, between))
+		label = ""
+	}
+}
+
+func (p *page) offloads(f fact.Of[[]model.Offload]) {
+	all, ok := f.Get()
+	if !ok {
+		p.miss("offloads", f.Reason())
+		return
+	}
+	var on, off, fixed []string
+	for _, o := range all {
+		switch {
+		case o.Fixed:
+			fixed = append(fixed, o.Name)
+		case o.On:
+			on = append(on, o.Name)
+		default:
+			off = append(off, o.Name)
+		}
+	}
+	label := "offloads"
+	for _, group := range []struct {
+		label string
+		names []string
+	}{{"on", on}, {"off", off}, {"always on", fixed}} {
+		p.rows(label, group.label+": ", " ", group.names)
+		if len(group.names) > 0 {
+			label = ""
+		}
+	}
+}
+
+// stack writes the settings of TCP and sockets.
+func (p *page) stack(f model.HostFacts) {
+	p.subject = ""
+	first := true
+	for _, k := range knob.Catalogue() {
+		v, ok := f.Knobs[k.ID].Get()
+		id := string(k.ID)
+		if !ok || k.Scope != knob.ScopeHost || !strings.HasPrefix(id, "tcp.") && !strings.HasPrefix(id, "socket.") {
+			continue
+		}
+		if first {
+			p.title("\nTCP and sockets")
+		}
+		first = false
+		fmt.Fprintf(&p.text, "  %-28s %s\n", id, k.Format(v))
+	}
+}
