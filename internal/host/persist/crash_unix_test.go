@@ -1,0 +1,110 @@
+//go:build unix
+
+package persist_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"linerate/internal/host/persist"
+)
+
+// crashVar tells a test process to work on a tree and to kill itself after so
+// many steps: "write 3 ROOT STATE".
+const crashVar = "LINERATE_TEST_PERSIST_CRASH"
+
+// TestCrashChild is the process that is killed.
+func TestCrashChild(t *testing.T) {
+	words := strings.SplitN(os.Getenv(crashVar), " ", 4)
+	if len(words) != 4 {
+		t.Skip("started by TestKill")
+	}
+	left, err := strconv.Atoi(words[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := persist.Keeper{Root: words[2], State: words[3], After: func(string) {
+		if left--; left == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}}
+	if words[0] == "write" {
+		_, err = k.Write(day, files())
+	} else {
+		_, err = k.Restore()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crash runs the child and reports whether it was killed before it was done.
+func crash(t *testing.T, what string, steps int, k persist.Keeper) bool {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
+	cmd.Env = append(os.Environ(), crashVar+"="+strings.Join([]string{what, strconv.Itoa(steps), k.Root, k.State}, " "))
+	out, err := cmd.CombinedOutput()
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return false
+	case exit != nil && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return true
+	}
+	t.Fatalf("%s, %d steps: %v\n%s", what, steps, err, out)
+	return false
+}
+
+// TestKill kills a Write, and then a Restore, after every one of their steps.
+// What was there before comes back whole, and nothing is left over.
+func TestKill(t *testing.T) {
+	for _, what := range []string{"write", "restore"} {
+		steps := 0
+		for killed := true; killed; {
+			steps++
+			k := keeper(t)
+			before := tree(t, k.Root)
+			if what == "restore" {
+				if _, err := k.Write(day, files()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			killed = crash(t, what, steps, k)
+			whole(t, k)
+			if _, err := k.Restore(); err != nil {
+				t.Errorf("%s, killed after %d steps: %v", what, steps, err)
+			}
+			if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+				t.Errorf("%s, killed after %d steps: %s", what, steps, diff)
+			}
+			if rest, _ := filepath.Glob(filepath.Join(k.State, "kept", "0*")); len(rest) > 0 {
+				t.Errorf("%s, killed after %d steps: %q is left", what, steps, rest)
+			}
+		}
+		if steps < 7 {
+			t.Errorf("%s has %d steps only: the test looks at nothing", what, steps)
+		}
+	}
+}
+
+// whole demands that every file is one of its two texts, never a part of one.
+func whole(t *testing.T, k persist.Keeper) {
+	t.Helper()
+	for name, texts := range map[string][]string{
+		"etc/sysctl.d/90-linerate.conf": {"# by hand\nb = 2", "# linerate\na = 1\n"},
+		"etc/sysctl.conf":               {"kern.coredump=0", "kern.coredump=0\n" + block},
+	} {
+		b, err := os.ReadFile(filepath.Join(k.Root, name))
+		if err != nil || string(b) != texts[0] && string(b) != texts[1] {
+			t.Errorf("%s holds %q, %v", name, b, err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package persist_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/persist"
+)
+
+// mount puts a file system in memory at dir, in the test's own namespace.
+func mount(t *testing.T, dir string, flags uintptr, options string) {
+	t.Helper()
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		t.Skipf("this system allows no mount here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fill leaves no room on the file system of dir.
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Write(make([]byte, 4096)); errors.Is(err, syscall.ENOSPC) {
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestFullDisk: a disk that is full, below the files or below the records,
+// leaves the machine as it was, and nothing lies about.
+func TestFullDisk(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	for _, full := range []string{"root", "state"} {
+		k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
+		dir := map[string]string{"root": k.Root, "state": k.State}[full]
+		mount(t, dir, 0, "size=64k")
+		machine(t, k.Root)
+		fill(t, dir)
+		before := tree(t, k.Root)
+		if _, err := k.Write(day, files()); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s full: %v", full, err)
+		}
+		if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+			t.Errorf("%s full: %s", full, diff)
+		}
+		if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
+			t.Fatal(err)
+		}
+		if records, err := k.Records(); err != nil || len(records) != 0 {
+			t.Errorf("%s full: %v, %v", full, records, err)
+		}
+		if _, err := k.Write(day, files()); err != nil {
+			t.Errorf("with room again: %v", err)
+		}
+	}
+}
+
+// TestFullDiskAtRestore: an undo that finds no room fails, keeps its record, and
+// works when there is room.
+func TestFullDiskAtRestore(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
+	mount(t, k.Root, 0, "size=64k")
+	machine(t, k.Root)
+	before := tree(t, k.Root)
+	if _, err := k.Write(day, files()); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, k.Root)
+	if _, err := k.Restore(); err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(k.Root, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Restore(); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestReadOnly: a file system that is read-only is not touched, and the record
+// of a Write that could not be is gone.
+func TestReadOnly(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
+	mount(t, k.Root, 0, "size=256k")
+	machine(t, k.Root)
+	before := tree(t, k.Root)
+	if err := syscall.Mount("", k.Root, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("no read-only mount here: %v", err)
+	}
+	if _, err := k.Write(day, files()); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("%v", err)
+	}
+	if records, err := k.Records(); err != nil || len(records) != 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+		t.Error(diff)
+	}
+}

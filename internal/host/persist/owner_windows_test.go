@@ -1,0 +1,5 @@
+package persist_test
+
+import "io/fs"
+
+func ownerText(fs.FileInfo) string { return "" }

@@ -1,0 +1,348 @@
+// Package persist puts permanent files in place on a machine so that exactly
+// what was there before can come back.
+//
+// What a file held is on disk in the state directory, synced, before the file is
+// touched; files appear whole, by renaming. So after a crash at any step the
+// next Restore finds everything that it needs:
+//
+//	STATE/kept/000001/record.json   what was written where, with checksums
+//	STATE/kept/000001/0             bytes of the first file as it was before
+//
+// Restore is compare-and-restore: a file that somebody changed since is left
+// alone and reported. Several records of one file go back newest first.
+// Extended attributes and modification times are not kept.
+package persist
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/host/persist/native"
+)
+
+// The reasons for which nothing is written.
+var (
+	ErrChanged   = errors.New("changed by somebody else since")
+	ErrIrregular = errors.New("not a regular file")
+	ErrLocked    = errors.New("in use by another linerate")
+)
+
+// Keeper writes and restores the permanent files of one machine. It may be used
+// by several processes at a time: the second one gets ErrLocked.
+type Keeper struct {
+	Root  string            // below which the files lie; "" is the machine itself
+	State string            // directory of the records; it is made where it is missing
+	After func(step string) // tests: called after each step that a crash may follow
+}
+
+// Record is one Write that was not taken back.
+type Record struct {
+	ID    string    `json:"id"` // sorts by age
+	Time  time.Time `json:"time"`
+	Files []Kept    `json:"files"`
+	Made  []string  `json:"made,omitempty"` // directories that were made for them, outermost first
+}
+
+// Kept is one file of a record.
+type Kept struct {
+	Path   string   `json:"path"`
+	Block  bool     `json:"block,omitempty"`
+	Before Snapshot `json:"before"`
+	After  string   `json:"after"`                 // SHA-256 of the bytes written
+	Inner  string   `json:"after_block,omitempty"` // SHA-256 of the block among them
+}
+
+// Snapshot is a file as it was.
+type Snapshot struct {
+	Exists bool        `json:"exists"`
+	Mode   fs.FileMode `json:"mode,omitempty"`
+	UID    int         `json:"uid,omitempty"`
+	GID    int         `json:"gid,omitempty"`
+	Sum    string      `json:"sha256,omitempty"`
+	bytes  []byte
+}
+
+// planned is a file about to be written.
+type planned struct {
+	kept Kept
+	to   string // real path
+	temp string
+	data []byte
+	mode fs.FileMode
+}
+
+// Write puts files in place, all or none, and returns the record by which they
+// go away again. Files must have absolute paths. It fails, with the machine as it
+// was, with ErrChanged where a file of linerate's own was edited by hand since
+// it was written, with ErrIrregular where a path is a link, a directory or a
+// device, and where the disk or the rights do not suffice.
+func (k Keeper) Write(now time.Time, files []native.File) (Record, error) {
+	unlock, err := k.lock()
+	if err != nil {
+		return Record{}, err
+	}
+	defer unlock()
+	records, err := k.records()
+	if err != nil {
+		return Record{}, err
+	}
+	id := 1
+	if len(records) > 0 {
+		if _, err := fmt.Sscanf(records[len(records)-1].ID, "%d", &id); err != nil {
+			return Record{}, fmt.Errorf("record %s: %w", records[len(records)-1].ID, err)
+		}
+		id++
+	}
+	r := Record{ID: fmt.Sprintf("%06d", id), Time: now.UTC()}
+	all, err := k.plan(&r, records, files)
+	if err != nil {
+		return Record{}, err
+	}
+	if err := k.save(r, all); err != nil {
+		return Record{}, err
+	}
+	k.after("saved")
+	if written, err := k.place(r, all); err != nil {
+		_, back := k.restore(r, written)
+		if back != nil {
+			back = fmt.Errorf("and what was done could not be taken back: %w", back)
+		}
+		return Record{}, errors.Join(err, back)
+	}
+	return r, nil
+}
+
+func (k Keeper) after(step string) {
+	if k.After != nil {
+		k.After(step)
+	}
+}
+
+// real returns where a path of the machine is.
+func (k Keeper) real(name string) string { return filepath.Join(k.Root+"/", filepath.FromSlash(name)) }
+
+// plan reads what is there and makes what shall be.
+func (k Keeper) plan(r *Record, records []Record, files []native.File) ([]planned, error) {
+	if len(files) == 0 {
+		return nil, errors.New("no files to write")
+	}
+	var all []planned
+	for _, f := range files {
+		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || strings.ContainsAny(f.Path, "\\\x00") {
+			return nil, fmt.Errorf("write %q: want an absolute path", f.Path)
+		}
+		if slices.ContainsFunc(all, func(p planned) bool { return p.kept.Path == f.Path }) {
+			return nil, fmt.Errorf("write %s: given twice", f.Path)
+		}
+		p := planned{to: k.real(f.Path), data: f.Content, mode: f.Mode}
+		before, err := look(p.to)
+		if err != nil {
+			return nil, err
+		}
+		if err := unchanged(f.Path, before, records); err != nil {
+			return nil, err
+		}
+		p.kept = Kept{Path: f.Path, Block: f.Block, Before: before}
+		if f.Block {
+			if p.data, err = merge(before.bytes, f.Content); err != nil {
+				return nil, fmt.Errorf("write %s: %w", f.Path, err)
+			}
+			p.kept.Inner = sum(f.Content)
+			if before.Exists {
+				p.mode = before.Mode
+			}
+		}
+		p.kept.After = sum(p.data)
+		p.temp = k.temp(*r, p.kept)
+		r.Files = append(r.Files, p.kept)
+		all = append(all, p)
+	}
+	r.Made = k.missing(files)
+	return all, nil
+}
+
+// unchanged says whether a file still holds what the newest record of it wrote.
+// Of a shared file only linerate's own block counts.
+func unchanged(name string, now Snapshot, records []Record) error {
+	for _, r := range slices.Backward(records) {
+		i := slices.IndexFunc(r.Files, func(f Kept) bool { return f.Path == name })
+		if i < 0 {
+			continue
+		}
+		f := r.Files[i]
+		if !now.Exists || now.Sum == f.After || now.Exists == f.Before.Exists && now.Sum == f.Before.Sum {
+			return nil
+		}
+		if f.Block {
+			if _, inner, _, err := split(now.bytes); err == nil && (len(inner) == 0 || sum(inner) == f.Inner) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s: written by linerate on %s and %w; move it away, or take the change over", name, r.Time.Format(time.DateOnly), ErrChanged)
+	}
+	return nil
+}
+
+// missing returns the directories that the files need and that are not there,
+// outermost first, as paths of the machine.
+func (k Keeper) missing(files []native.File) []string {
+	var all []string
+	for _, f := range files {
+		var chain []string
+		for dir := path.Dir(f.Path); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if _, err := os.Lstat(k.real(dir)); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			chain = append(chain, dir)
+		}
+		for _, dir := range slices.Backward(chain) {
+			if !slices.Contains(all, dir) {
+				all = append(all, dir)
+			}
+		}
+	}
+	return all
+}
+
+// place makes the directories, then all files under names of their own, then
+// renames them: a disk that is full shows before the first file is replaced. It
+// returns how many files were replaced.
+func (k Keeper) place(r Record, all []planned) (int, error) {
+	for _, dir := range r.Made {
+		if err := os.Mkdir(k.real(dir), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return 0, err
+		}
+		k.after("made " + dir)
+	}
+	for _, p := range all {
+		if err := writeTemp(p.temp, p.data, p.mode, p.kept.Before); err != nil {
+			return 0, err
+		}
+		k.after("temporary " + p.kept.Path)
+	}
+	for i, p := range all {
+		now, err := look(p.to)
+		if err != nil {
+			return i, err
+		}
+		if now.Exists != p.kept.Before.Exists || now.Sum != p.kept.Before.Sum {
+			return i, fmt.Errorf("%s: %w it was read", p.kept.Path, ErrChanged)
+		}
+		if err := os.Rename(p.temp, p.to); err != nil {
+			return i, err
+		}
+		k.after("renamed " + p.kept.Path)
+		if err := syncDir(filepath.Dir(p.to)); err != nil {
+			return i + 1, err
+		}
+		k.after("synced " + p.kept.Path)
+	}
+	return len(all), nil
+}
+
+// look reads a file as it is now.
+func look(name string) (Snapshot, error) {
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Snapshot{}, nil
+	}
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Snapshot{}, fmt.Errorf("%s: %w: linerate replaces no links and no devices", name, ErrIrregular)
+	}
+	s := Snapshot{Exists: true, Mode: info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)}
+	s.UID, s.GID = owner(info)
+	if s.bytes, err = os.ReadFile(name); err != nil {
+		return Snapshot{}, err
+	}
+	s.Sum = sum(s.bytes)
+	return s, nil
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// writeTemp has data on disk under a name that nobody reads. like lends its
+// owner where it exists.
+func writeTemp(name string, data []byte, mode fs.FileMode, like Snapshot) (err error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil && cerr != nil {
+			err = fmt.Errorf("write %s: %w", name, cerr)
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if like.Exists {
+		if err := chown(f, like.UID, like.GID); err != nil {
+			return fmt.Errorf("give %s its owner: %w", name, err)
+		}
+	}
+	if err := f.Chmod(mode); err != nil { // after the owner, which clears some bits
+		return fmt.Errorf("give %s its mode: %w", name, err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// merge puts a block into text: in the place of the one that is there, or at
+// the end.
+func merge(text, block []byte) ([]byte, error) {
+	head, _, tail, err := split(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) > 0 && !bytes.HasSuffix(head, []byte("\n")) {
+		head = append(slices.Clone(head), '\n')
+	}
+	return slices.Concat(head, block, tail), nil
+}
+
+// split parts text at its block; inner, with the marks, is empty where it has
+// none.
+func split(text []byte) (head, inner, tail []byte, err error) {
+	begin, end := -1, -1
+	at := 0
+	for line := range bytes.Lines(text) {
+		switch strings.TrimRight(string(line), "\r\n") {
+		case native.BlockBegin:
+			if begin >= 0 {
+				return nil, nil, nil, fmt.Errorf("two lines say %q", native.BlockBegin)
+			}
+			begin = at
+		case native.BlockEnd:
+			if begin < 0 || end >= 0 {
+				return nil, nil, nil, fmt.Errorf("a line %q has no beginning", native.BlockEnd)
+			}
+			end = at + len(line)
+		}
+		at += len(line)
+	}
+	switch {
+	case begin < 0:
+		return text, nil, nil, nil
+	case end < 0:
+		return nil, nil, nil, fmt.Errorf("the line %q has no end", native.BlockBegin)
+	}
+	return text[:begin], text[begin:end], text[end:], nil
+}

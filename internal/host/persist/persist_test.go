@@ -1,0 +1,369 @@
+package persist_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/host/persist"
+	"linerate/internal/host/persist/native"
+)
+
+var day = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+
+const block = native.BlockBegin + "\nkern.ipc.maxsockbuf=4194304\n" + native.BlockEnd + "\n"
+
+// files are one that is linerate's own, one in a new directory, one shared.
+func files() []native.File {
+	return []native.File{
+		{Path: "/etc/sysctl.d/90-linerate.conf", Mode: 0o644, Content: []byte("# linerate\na = 1\n")},
+		{Path: "/etc/systemd/network/10-linerate-eth0.link", Mode: 0o600, Content: []byte("[Match]\n")},
+		{Path: "/etc/sysctl.conf", Mode: 0o644, Content: []byte(block), Block: true},
+	}
+}
+
+// machine makes a tree with some files of its own.
+func machine(t testing.TB, root string) {
+	t.Helper()
+	for name, f := range map[string]struct {
+		text string
+		mode fs.FileMode
+	}{
+		"etc/sysctl.d/90-linerate.conf": {"# by hand\nb = 2", 0o640},
+		"etc/sysctl.conf":               {"kern.coredump=0", 0o444}, // without a line feed at the end
+		"etc/other":                     {"other", 0o600},
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(f.text), f.mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, f.mode); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() == 0 && runtime.GOOS != "windows" {
+			if err := os.Chown(path, 12, 34); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// tree describes everything below root: names, bytes, modes and owners.
+func tree(t testing.TB, root string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := ""
+		if !d.IsDir() {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			text = string(b)
+		}
+		name, _ := filepath.Rel(root, path)
+		all[name] = fmt.Sprintf("%v %s %q", info.Mode(), ownerText(info), text)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func keeper(t testing.TB) persist.Keeper {
+	t.Helper()
+	k := persist.Keeper{Root: t.TempDir(), State: filepath.Join(t.TempDir(), "state")}
+	machine(t, k.Root)
+	return k
+}
+
+func TestWriteAndRestore(t *testing.T) {
+	k := keeper(t)
+	before := tree(t, k.Root)
+	r, err := k.Write(day, files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := tree(t, k.Root)
+	for name, want := range map[string]string{
+		"etc/sysctl.d/90-linerate.conf":             `"# linerate\na = 1\n"`,
+		"etc/systemd/network/10-linerate-eth0.link": `"[Match]\n"`,
+		"etc/sysctl.conf":                           fmt.Sprintf("%q", "kern.coredump=0\n"+block),
+	} {
+		if !strings.HasSuffix(after[name], want) {
+			t.Errorf("%s is %s, want %s", name, after[name], want)
+		}
+	}
+	if runtime.GOOS != "windows" && !strings.HasPrefix(after["etc/sysctl.conf"], "-r--r--r-- ") {
+		t.Errorf("the shared file has another mode now: %s", after["etc/sysctl.conf"])
+	}
+	if after["etc/other"] != before["etc/other"] || len(after) != len(before)+3 { // a file and two directories
+		t.Errorf("something else was touched: %v", after)
+	}
+	if records, err := k.Records(); err != nil || len(records) != 1 || records[0].ID != r.ID || len(records[0].Files) != 3 {
+		t.Errorf("%+v, %v", records, err)
+	}
+	results, err := k.Restore()
+	if err != nil || len(results) != 3 || results[0].State != persist.Restored {
+		t.Errorf("%+v, %v", results, err)
+	}
+	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+		t.Error(diff)
+	}
+	if results, err := k.Restore(); err != nil || len(results) != 0 {
+		t.Errorf("a second time: %+v, %v", results, err)
+	}
+}
+
+// TestStack: several writes, over one another, go back to the first state.
+func TestStack(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		root := t.TempDir()
+		k := persist.Keeper{Root: root, State: root + ".state"}
+		machine(t, root)
+		before := tree(t, root)
+		for i := range rapid.IntRange(1, 4).Draw(rt, "writes") {
+			var some []native.File
+			for j, f := range files() {
+				if rapid.Bool().Draw(rt, "this") || j == 2 && len(some) == 0 {
+					text := fmt.Sprintf("%d%s\n", i, rapid.StringMatching(`[a-z ]{0,9}`).Draw(rt, "text"))
+					f.Content = []byte(text)
+					if f.Block {
+						f.Content = []byte(native.BlockBegin + "\n" + text + native.BlockEnd + "\n")
+					}
+					some = append(some, f)
+				}
+			}
+			if _, err := k.Write(day, some); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if n := strings.Count(tree(t, root)["etc/sysctl.conf"], "BEGIN"); n > 1 {
+			rt.Fatalf("%d blocks in a shared file", n)
+		}
+		if _, err := k.Restore(); err != nil {
+			rt.Fatal(err)
+		}
+		if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}
+
+func edit(t *testing.T, k persist.Keeper, name, text string) {
+	t.Helper()
+	path := filepath.Join(k.Root, name)
+	_ = os.Remove(path)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChangedSince: what somebody else changed is neither overwritten nor
+// restored over; the rest goes back, and the record stays.
+func TestChangedSince(t *testing.T) {
+	for _, c := range []struct{ name, path, text string }{
+		{"own file", "etc/sysctl.d/90-linerate.conf", "edited"},
+		{"new file", "etc/systemd/network/10-linerate-eth0.link", "edited"},
+		{"block", "etc/sysctl.conf", "kern.coredump=0\n" + strings.Replace(block, "4194304", "1", 1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := keeper(t)
+			before := tree(t, k.Root)
+			if _, err := k.Write(day, files()); err != nil {
+				t.Fatal(err)
+			}
+			edit(t, k, c.path, c.text)
+			edited := tree(t, k.Root)
+			if _, err := k.Write(day, files()); !errors.Is(err, persist.ErrChanged) {
+				t.Errorf("written over: %v", err)
+			}
+			if diff := cmp.Diff(edited, tree(t, k.Root)); diff != "" {
+				t.Error(diff)
+			}
+			results, err := k.Restore()
+			if !errors.Is(err, persist.ErrChanged) {
+				t.Errorf("restored over: %v", err)
+			}
+			changed := 0
+			for _, r := range results {
+				if r.State == persist.Changed {
+					changed++
+				}
+			}
+			after := tree(t, k.Root)
+			if changed != 1 || after[c.path] != edited[c.path] || len(after) < len(before) {
+				t.Errorf("%+v\n%v", results, after)
+			}
+			if records, err := k.Records(); err != nil || len(records) != 1 {
+				t.Errorf("the record is gone: %v, %v", records, err)
+			}
+			// Once the change is taken back by hand, the record can go.
+			if _, ok := before[c.path]; !ok {
+				if err := os.Remove(filepath.Join(k.Root, c.path)); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				saved := 0
+				if c.name == "block" {
+					saved = 2
+				}
+				b, err := os.ReadFile(filepath.Join(k.State, "kept", "000001", fmt.Sprint(saved)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				edit(t, k, c.path, string(b))
+			}
+			if _, err := k.Restore(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSharedFileEditedAround: what others write around the block of a shared
+// file is theirs, and the next Write keeps it.
+func TestSharedFileEditedAround(t *testing.T) {
+	k := keeper(t)
+	if _, err := k.Write(day, files()[2:]); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, k, "etc/sysctl.conf", "first=1\n"+block+"last=1\n")
+	next := files()[2:]
+	next[0].Content = []byte(strings.Replace(block, "4194304", "8388608", 1))
+	if _, err := k.Write(day, next); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.conf")); string(got) != "first=1\n"+string(next[0].Content)+"last=1\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	k := keeper(t)
+	if runtime.GOOS != "windows" {
+		if err := os.Symlink("other", filepath.Join(k.Root, "etc/link")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(t, k, "etc/half", native.BlockBegin+"\nx\n")
+	edit(t, k, "etc/twice", block+block)
+	edit(t, k, "etc/end", native.BlockEnd+"\n")
+	before := tree(t, k.Root)
+	own := files()[0]
+	for _, c := range []struct {
+		name string
+		f    native.File
+		is   error
+	}{
+		{"directory", native.File{Path: "/etc/sysctl.d"}, persist.ErrIrregular},
+		{"symbolic link", native.File{Path: "/etc/link"}, persist.ErrIrregular},
+		{"relative", native.File{Path: "linerate.reg"}, nil},
+		{"dots", native.File{Path: "/etc/../../x"}, nil},
+		{"backslash", native.File{Path: `/etc\x`}, nil},
+		{"twice", own, nil},
+		{"half a block", native.File{Path: "/etc/half", Block: true}, nil},
+		{"two blocks", native.File{Path: "/etc/twice", Block: true}, nil},
+		{"an end alone", native.File{Path: "/etc/end", Block: true}, nil},
+		{"a file as directory", native.File{Path: "/etc/other/x"}, nil},
+	} {
+		if c.name == "symbolic link" && runtime.GOOS == "windows" {
+			continue
+		}
+		_, err := k.Write(day, []native.File{own, c.f})
+		if err == nil || c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+			t.Errorf("%s: %s", c.name, diff)
+		}
+	}
+	if _, err := k.Write(day, nil); err == nil {
+		t.Error("no files are a record")
+	}
+	if records, err := k.Records(); err != nil || len(records) != 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
+// TestDamagedSave: a saved copy that rotted is not put back.
+func TestDamagedSave(t *testing.T) {
+	k := keeper(t)
+	if _, err := k.Write(day, files()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	results, err := k.Restore()
+	if !errors.Is(err, fs.ErrInvalid) || results[2].State != persist.Failed {
+		t.Errorf("%+v, %v", results, err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/90-linerate.conf")); string(got) != "# linerate\na = 1\n" {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestEditedMeanwhile: a file that changes between reading and renaming is left
+// alone, and the others go back.
+func TestEditedMeanwhile(t *testing.T) {
+	k := keeper(t)
+	before := tree(t, k.Root)
+	k.After = func(step string) {
+		if step == "renamed /etc/sysctl.d/90-linerate.conf" {
+			edit(t, k, "etc/sysctl.conf", "race")
+		}
+	}
+	if _, err := k.Write(day, files()); !errors.Is(err, persist.ErrChanged) {
+		t.Errorf("%v", err)
+	}
+	after := tree(t, k.Root)
+	if !strings.HasSuffix(after["etc/sysctl.conf"], `"race"`) {
+		t.Errorf("%s", after["etc/sysctl.conf"])
+	}
+	delete(before, "etc/sysctl.conf")
+	delete(after, "etc/sysctl.conf")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error(diff)
+	}
+	if records, err := k.Records(); err != nil || len(records) != 0 {
+		t.Errorf("%v, %v", records, err)
+	}
+}
+
+func TestOneAtATime(t *testing.T) {
+	k := keeper(t)
+	second := k
+	var got error
+	k.After = func(step string) {
+		if step == "saved" {
+			_, got = second.Restore()
+		}
+	}
+	if _, err := k.Write(day, files()); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(got, persist.ErrLocked) {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,253 @@
+package persist
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	recordFile = "record.json"
+	unfinished = ".new"  // a record that is not complete: nothing was touched for it
+	finished   = ".gone" // a record that was taken back whole
+)
+
+func (k Keeper) dir() string { return filepath.Join(k.State, "kept") }
+
+// Records returns what was written and not taken back, oldest first.
+func (k Keeper) Records() ([]Record, error) {
+	unlock, err := k.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return k.records()
+}
+
+func (k Keeper) records() ([]Record, error) {
+	entries, err := os.ReadDir(k.dir())
+	if err != nil {
+		return nil, err
+	}
+	var all []Record
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasSuffix(name, unfinished) || strings.HasSuffix(name, finished) {
+			if err := os.RemoveAll(filepath.Join(k.dir(), name)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !e.IsDir() {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(k.dir(), name, recordFile))
+		if err != nil {
+			return nil, err
+		}
+		var r Record
+		if err := json.Unmarshal(b, &r); err != nil || r.ID != name {
+			return nil, fmt.Errorf("read %s: damaged: %w", filepath.Join(k.dir(), name, recordFile), errors.Join(err, fs.ErrInvalid))
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Record) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// save has the record and what was there before on disk.
+func (k Keeper) save(r Record, all []planned) error {
+	dir := filepath.Join(k.dir(), r.ID)
+	if err := os.Mkdir(dir+unfinished, 0o700); err != nil {
+		return err
+	}
+	err := k.saveIn(dir+unfinished, r, all)
+	if err == nil {
+		err = os.Rename(dir+unfinished, dir)
+	}
+	if err == nil {
+		err = syncDir(k.dir())
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("save what is there now: %w", err), os.RemoveAll(dir+unfinished), os.RemoveAll(dir))
+	}
+	return nil
+}
+
+func (k Keeper) saveIn(dir string, r Record, all []planned) error {
+	for i, p := range all {
+		if !p.kept.Before.Exists {
+			continue
+		}
+		if err := writeTemp(filepath.Join(dir, strconv.Itoa(i)), p.kept.Before.bytes, 0o600, Snapshot{}); err != nil {
+			return err
+		}
+		k.after("saving " + p.kept.Path)
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeTemp(filepath.Join(dir, recordFile), append(b, '\n'), 0o600, Snapshot{}); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// State says what Restore did with a file.
+type State string
+
+// The states.
+const (
+	Restored State = "restored" // as it was before the Write
+	Already  State = "already"  // it was so without Restore
+	Changed  State = "changed"  // somebody else changed it since: left alone
+	Failed   State = "failed"   // Detail says why
+)
+
+// Result is what became of one file.
+type Result struct {
+	Record string `json:"record"`
+	Path   string `json:"path"`
+	State  State  `json:"state"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Restore takes back all records, newest first, and reports every file. The
+// error joins what could not be taken back and wraps ErrChanged for files that
+// somebody changed since; their records stay for another try, as do all older
+// records of the same files.
+func (k Keeper) Restore() ([]Result, error) {
+	unlock, err := k.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	records, err := k.records()
+	if err != nil {
+		return nil, err
+	}
+	var all []Result
+	var errs []error
+	for _, r := range slices.Backward(records) {
+		results, err := k.restore(r, len(r.Files))
+		all, errs = append(all, results...), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// restore takes one record back, of which the first so many files may have been
+// written, and drops it when nothing is left of it.
+func (k Keeper) restore(r Record, written int) ([]Result, error) {
+	var all []Result
+	var errs []error
+	for i, f := range slices.Backward(r.Files) {
+		state, err := Already, k.removeTemp(r, f)
+		if err == nil && i < written {
+			state, err = k.restoreFile(r, i, f)
+		} else if err != nil {
+			state = Failed
+		}
+		result := Result{Record: r.ID, Path: f.Path, State: state}
+		if err != nil {
+			result.Detail = err.Error()
+			errs = append(errs, err)
+		}
+		all = append(all, result)
+	}
+	for _, dir := range slices.Backward(r.Made) {
+		_ = os.Remove(k.real(dir)) // somebody else may have put something in
+		k.after("removed " + dir)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return all, err
+	}
+	dir := filepath.Join(k.dir(), r.ID)
+	if err := os.Rename(dir, dir+finished); err != nil {
+		return all, err
+	}
+	k.after("dropped " + r.ID)
+	return all, errors.Join(syncDir(k.dir()), os.RemoveAll(dir+finished))
+}
+
+func (k Keeper) restoreFile(r Record, i int, f Kept) (State, error) {
+	to, temp := k.real(f.Path), k.temp(r, f)
+	now, err := look(to)
+	saved := filepath.Join(k.dir(), r.ID, strconv.Itoa(i))
+	switch {
+	case errors.Is(err, ErrIrregular):
+		return Changed, fmt.Errorf("%s: %w: it is no regular file any more", f.Path, ErrChanged)
+	case err != nil:
+		return Failed, err
+	case now.Exists && now.Sum == f.After:
+	case now.Exists == f.Before.Exists && now.Sum == f.Before.Sum:
+		return Already, nil
+	case f.Before.Exists:
+		return Changed, fmt.Errorf("%s: %w; what was there before linerate is in %s", f.Path, ErrChanged, saved)
+	default:
+		return Changed, fmt.Errorf("%s: %w; there was no such file before linerate", f.Path, ErrChanged)
+	}
+	if !f.Before.Exists {
+		err = os.Remove(to)
+	} else if err = k.putBack(saved, temp, f.Before); err == nil {
+		err = os.Rename(temp, to)
+	}
+	if err != nil {
+		return Failed, fmt.Errorf("restore %s: %w", f.Path, err)
+	}
+	k.after("restored " + f.Path)
+	return Restored, syncDir(filepath.Dir(to))
+}
+
+// temp is the name under which a file waits to be renamed: hidden, and without
+// the ending by which programs look for their files.
+func (k Keeper) temp(r Record, f Kept) string {
+	to := k.real(f.Path)
+	return filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+".linerate-"+r.ID)
+}
+
+func (k Keeper) removeTemp(r Record, f Kept) error {
+	name := k.temp(r, f)
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) { // a file system that is read-only refuses to remove what is not there
+		return nil
+	}
+	return os.Remove(name)
+}
+
+// putBack writes the saved bytes beside the file that they belong to.
+func (k Keeper) putBack(saved, temp string, before Snapshot) error {
+	data, err := os.ReadFile(saved)
+	if err != nil {
+		return err
+	}
+	if sum(data) != before.Sum {
+		return fmt.Errorf("%s is damaged: %w", saved, fs.ErrInvalid)
+	}
+	if err := writeTemp(temp, data, before.Mode, before); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	k.after("putting back")
+	return nil
+}
+
+// lock takes the lock of the state directory, which the end of the process,
+// however it comes, gives free.
+func (k Keeper) lock() (unlock func(), err error) {
+	if err := os.MkdirAll(k.dir(), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(k.dir(), "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", k.dir(), err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
