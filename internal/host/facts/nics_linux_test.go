@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -87,6 +88,10 @@ func TestNICsInNamespace(t *testing.T) {
 	}
 
 	all, err := ReadNICs(t.Context(), "fv1.7")
+	// The kernel brings a pair up a moment after it was told to (net/core/link_watch.c).
+	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < 5*time.Second; {
+		all, err = ReadNICs(t.Context(), "fv1.7")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

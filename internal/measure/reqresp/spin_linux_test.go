@@ -17,6 +17,7 @@ func TestSpin(t *testing.T) {
 	f := brief(model.To, 1)
 	f.Requests = &model.Requests{Spin: true}
 	var used, window time.Duration
+	var system float64 // busy cores of the whole machine
 	// Other work on the machine may take the processor away.
 	for try := 0; try < 3 && used <= window/2; try++ {
 		near, far := prepare(t, New(), newWire(t), f)
@@ -34,6 +35,10 @@ func TestSpin(t *testing.T) {
 		}
 		// Who polls is never idle.
 		used, window = near.report.CPUUser+near.report.CPUSystem, near.report.CPUWindow
+		system = near.report.SystemBusy.Or(0)
+	}
+	if busy := system / float64(runtime.NumCPU()); window > 0 && used <= window/2 && busy > 0.9 {
+		t.Skipf("other work kept the processors busy: polling got %v of CPU in %v", used, window)
 	}
 	if window == 0 || used <= window/2 {
 		t.Errorf("polling took %v of CPU in %v", used, window)
