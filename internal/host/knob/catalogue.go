@@ -21,7 +21,7 @@ import (
 func Catalogue() []Knob {
 	var all []Knob
 	for _, theme := range themes() {
-		all = append(all, theme()...)
+		all = append(all, theme.knobs()...)
 	}
 	table := adviceTable()
 	for i := range all {
@@ -30,18 +30,44 @@ func Catalogue() []Knob {
 	return all
 }
 
+// Theme is a part of the catalogue, for people.
+type Theme struct {
+	Name  string // "TCP buffers"
+	Knobs []model.KnobID
+}
+
+// Themes returns the parts of the catalogue, in its order.
+func Themes() []Theme {
+	var all []Theme
+	for _, t := range themes() {
+		one := Theme{Name: t.name}
+		for _, k := range t.knobs() {
+			one.Knobs = append(one.Knobs, k.ID)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+type theme struct {
+	name  string
+	knobs func() []Knob
+}
+
 // themes are the parts of the catalogue in order.
-func themes() []func() []Knob {
-	return []func() []Knob{
-		bufferKnobs, tcpKnobs, tcpDetailKnobs, pathKnobs, linkKnobs, mediaKnobs, nicKnobs, offloadKnobs,
-		receiveKnobs, steeringKnobs, memoryKnobs, powerKnobs, windowsKnobs, routeKnobs, flowKnobs,
+func themes() []theme {
+	return []theme{
+		{"socket and TCP buffers", bufferKnobs}, {"TCP", tcpKnobs}, {"TCP in detail", tcpDetailKnobs}, {"packet size of a path", pathKnobs},
+		{"link", linkKnobs}, {"link mode", mediaKnobs}, {"network card", nicKnobs}, {"offloads", offloadKnobs},
+		{"receiving", receiveKnobs}, {"spreading over processors", steeringKnobs}, {"memory", memoryKnobs}, {"power", powerKnobs},
+		{"Windows", windowsKnobs}, {"route", routeKnobs}, {"test traffic", flowKnobs},
 	}
 }
 
 // ByID returns the catalogue's entry for id.
 func ByID(id model.KnobID) (Knob, bool) {
 	for _, theme := range themes() {
-		for _, k := range theme() {
+		for _, k := range theme.knobs() {
 			if k.ID == id {
 				advise(&k, adviceTable())
 				return k, true

@@ -1,0 +1,166 @@
+package knob
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Range says for people which values the knob takes on system: "4 KiB to 2 GiB".
+func (k Knob) Range(system string) string {
+	low, high := k.Bounds(system)
+	k.Min, k.Max = low, high
+	s := k.want()
+	s, _, _ = strings.Cut(s, ", such as ")
+	s = strings.TrimPrefix(strings.TrimPrefix(s, "a size from "), "a rate from ")
+	if k.Zero != "" && !strings.HasSuffix(s, ", or "+k.Zero) {
+		s += ", or " + k.Zero
+	}
+	return s
+}
+
+// Risky reports whether a bad value can cut or stall the link or its path, so
+// that the way to others has to be looked at before and after a change: MTU, link
+// mode, offloads, and whatever else makes a driver reset its link.
+func (k Knob) Risky() bool {
+	return k.Risk >= RiskConnection || k.Scope == ScopeLink && (k.Effect == EffectBounce || k.Effect == EffectReinit)
+}
+
+// Words says for people what a bad value can do.
+func (r Risk) Words() string {
+	switch r {
+	case RiskNone:
+		return "harmless"
+	case RiskWaste:
+		return "may waste memory or processor time"
+	case RiskSlow:
+		return "may lower throughput or add latency"
+	case RiskConnection:
+		return "may cut the connection that carries the command"
+	default:
+		return "may make the host unreachable for every new connection"
+	}
+}
+
+// Words says for people when a new value takes effect, as the end of a sentence.
+func (e Effect) Words() string { return e.words() }
+
+// DefaultOn returns what system starts with, as far as the catalogue knows;
+// kernel is the version that it tells of itself ("6.18.2"), and "" is unknown.
+// Where the version decides and is not known, all that it may be is listed.
+func (k Knob) DefaultOn(system, kernel string) string {
+	var exact, plain, general []string
+	for _, d := range k.Defaults {
+		name, versions, _ := strings.Cut(strings.TrimSuffix(d.System, ","), " ")
+		name = strings.TrimSuffix(name, ",")
+		switch {
+		case name == "all" || name == "ethernet" && k.Scope == ScopeLink:
+			general = append(general, d.Value)
+		case name != system:
+		case versions == "":
+			plain = append(plain, d.Value)
+		default:
+			fits, known := inVersions(versions, kernel)
+			switch {
+			case fits:
+				exact = append(exact, d.Value)
+			case !known:
+				plain = append(plain, d.Value+" ("+versions+")")
+			}
+		}
+	}
+	for _, list := range [][]string{exact, plain, general} {
+		if len(list) > 0 {
+			return strings.Join(list, ", or ")
+		}
+	}
+	return ""
+}
+
+// inVersions reports whether a kernel is among versions: "since 6.18", "to 6.17",
+// "before 5.4", "12 to 15", "6.18". known is false where that cannot be told.
+func inVersions(versions, kernel string) (fits, known bool) {
+	have, ok := version(kernel)
+	words := strings.Fields(versions)
+	if !ok || len(words) == 0 {
+		return false, false
+	}
+	limit, ok := version(words[len(words)-1])
+	if !ok {
+		return false, false
+	}
+	// "to 6.17" holds all of 6.17, and "to 15" all of 15.
+	upTo := func(l [2]int) bool {
+		if l[1] < 0 {
+			return have[0] <= l[0]
+		}
+		return have[0] < l[0] || have[0] == l[0] && have[1] <= l[1]
+	}
+	below := func(l [2]int) bool { return have[0] < l[0] || have[0] == l[0] && have[1] < l[1] }
+	switch {
+	case len(words) == 1:
+		return upTo(limit) && !below(limit), true
+	case len(words) == 2 && words[0] == "since":
+		return !below(limit), true
+	case len(words) == 2 && words[0] == "to":
+		return upTo(limit), true
+	case len(words) == 2 && words[0] == "before":
+		return below(limit), true
+	case len(words) == 3 && words[1] == "to":
+		first, ok := version(words[0])
+		return ok && !below(first) && upTo(limit), ok
+	}
+	return false, false
+}
+
+// version reads the first two numbers of a version; the second is -1 where there
+// is none.
+func version(s string) (v [2]int, ok bool) {
+	end := strings.IndexFunc(s, func(r rune) bool { return (r < '0' || r > '9') && r != '.' })
+	if end >= 0 {
+		s = s[:end]
+	}
+	first, rest, more := strings.Cut(s, ".")
+	n, err := strconv.Atoi(first)
+	if err != nil {
+		return v, false
+	}
+	v = [2]int{n, -1}
+	if more {
+		second, _, _ := strings.Cut(rest, ".")
+		if v[1], err = strconv.Atoi(second); err != nil {
+			return v, false
+		}
+	}
+	return v, true
+}
+
+// Needs says for people what a change of the knob needs on system, nothing
+// where it needs nothing.
+func (k Knob) Needs(system string) []string {
+	n, ok := k.Native[system]
+	if !ok || k.ReadOnly || n.ReadOnly || k.Scope == ScopeFlow {
+		return nil
+	}
+	need := []string{"root on that host"}
+	if system == "windows" {
+		need[0] = "an administrator on that host"
+	}
+	if k.NeedsBoth {
+		need = append(need, "both ends, and all between them, agree")
+	}
+	if k.Stage == StageInitial {
+		need = append(need, "a ceiling above it")
+	}
+	switch k.EffectOn(system) {
+	case EffectNew:
+		need = append(need, "new connections")
+	case EffectBounce:
+		need = append(need, "a pause of the link, 1 to 10 s with most cards")
+	case EffectReinit:
+		need = append(need, "the interface to go down and up")
+	case EffectBoot:
+		need = append(need, "a restart of the machine")
+	case EffectNow:
+	}
+	return need
+}

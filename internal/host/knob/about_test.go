@@ -1,0 +1,131 @@
+package knob
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+func TestThemesHoldTheCatalogue(t *testing.T) {
+	n := 0
+	for _, theme := range Themes() {
+		if theme.Name == "" || len(theme.Knobs) == 0 {
+			t.Errorf("empty: %+v", theme)
+		}
+		n += len(theme.Knobs)
+	}
+	if n != len(Catalogue()) {
+		t.Errorf("%d knobs in themes, %d in the catalogue", n, len(Catalogue()))
+	}
+}
+
+func TestDefaultOn(t *testing.T) {
+	k := Knob{Scope: ScopeHost, Defaults: defaults("linux to 6.17", "old", "linux since 6.18", "new", "freebsd 12 to 15", "mid", "freebsd before 8", "small", "windows", "w")}
+	for at, want := range map[[2]string]string{
+		{"linux", "6.17.9"}: "old", {"linux", "6.18.2-arch1"}: "new", {"linux", "7.0"}: "new", {"linux", "5.4.0-100-generic"}: "old",
+		{"linux", ""}: "old (to 6.17), or new (since 6.18)", {"freebsd", "13.2-RELEASE-p1"}: "mid", {"freebsd", "15.0-CURRENT"}: "mid",
+		{"freebsd", "7.4"}: "small", {"freebsd", "9.1"}: "", {"windows", "10.0.19045"}: "w", {"darwin", "23.1"}: "",
+	} {
+		if got := k.DefaultOn(at[0], at[1]); got != want {
+			t.Errorf("%v: %q, want %q", at, got, want)
+		}
+	}
+	mtu, _ := ByID("link.mtu")
+	if got := mtu.DefaultOn("linux", "6.1"); got != "1500" {
+		t.Errorf("link.mtu: %q", got)
+	}
+	for _, k := range Catalogue() {
+		for _, d := range k.Defaults { // every text of a version is understood
+			system, versions, _ := strings.Cut(d.System, " ")
+			if system != "linux" && system != "freebsd" || versions == "" {
+				continue
+			}
+			if _, known := inVersions(versions, "6.1"); !known && versions != "newest" {
+				t.Errorf("%s: nobody understands %q", k.ID, d.System)
+			}
+		}
+	}
+}
+
+func TestRange(t *testing.T) {
+	for id, want := range map[model.KnobID]string{
+		"tcp.recv_buffer_max": "4 KiB to 2.15 GB", "link.mtu": "576 to 65535 bytes", "tcp.sack": "on or off",
+		"route.initcwnd": "1 to 1000 segments, or unset",
+	} {
+		k, _ := ByID(id)
+		if got := k.Range("linux"); got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+	k, _ := ByID("socket.buffer_max")
+	if a, b := k.Range("freebsd"), k.Range("darwin"); a == b {
+		t.Errorf("the systems' own ranges are the same: %q", a)
+	}
+}
+
+func TestRisky(t *testing.T) {
+	for id, want := range map[model.KnobID]bool{
+		"link.mtu": true, "nic.media.speed": true, "nic.offload.tso": true, "nic.ring.rx": true, "route.mtu": true,
+		"tcp.sack": false, "tcp.recv_buffer_max": false, "qdisc": false,
+	} {
+		k, ok := ByID(id)
+		if !ok || k.Risky() != want {
+			t.Errorf("%s: %v, want %v", id, k.Risky(), want)
+		}
+	}
+}
+
+func TestFaultsComeAllAtOnce(t *testing.T) {
+	before := Values{"tcp.recv_buffer_min": "4096", "tcp.recv_buffer_initial": "131072", "tcp.recv_buffer_max": "6291456", "link.mtu": "1500", "link.mtu_min": "68", "link.mtu_max": "1500"}
+	set := func(pairs ...string) (all []model.Assignment) {
+		for i := 0; i < len(pairs); i += 2 {
+			all = append(all, model.Assignment{Knob: model.KnobID(pairs[i]), Value: pairs[i+1]})
+		}
+		return all
+	}
+	errs := Faults("linux", before, set("link.mtu", "9000", "tcp.recv_buffer_initial", "8388608", "streams", "2", "link.up", "1",
+		"tcp.sack", "1", "tcp.sack", "0", "socket.buffer_max", "65536", "no.such", "1"))
+	text := errors.Join(errs...).Error()
+	for _, want := range []string{
+		"link.mtu 9000 is above the driver's most, 1500 (C-07", "tcp.recv_buffer_initial 8388608 is above tcp.recv_buffer_max", "set streams: belongs to the test traffic",
+		"set link.up: a fact of the machine", "tcp.sack is set twice", "set socket.buffer_max: linux has no such setting", `unknown knob "no.such"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if !errors.Is(errors.Join(errs...), ErrConstraint) || !errors.Is(errors.Join(errs...), errors.ErrUnsupported) {
+		t.Errorf("kinds of %v", errs)
+	}
+	if errs := Faults("linux", before, set("tcp.recv_buffer_max", "1048576")); len(errs) > 0 {
+		t.Errorf("a good change: %v", errs)
+	}
+	if advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576")); len(advice) == 0 {
+		t.Error("no advice about a ceiling below the running one")
+	}
+	if errs := Faults("windows", nil, set("tcp.sack", "0")); len(errs) != 1 {
+		t.Errorf("windows: %v", errs)
+	}
+	if errs := Faults("freebsd", nil, set("txqueuelen", "100")); len(errs) != 1 || !strings.Contains(errs[0].Error(), "/boot/loader.conf") {
+		t.Errorf("freebsd at boot: %v", errs)
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	for at, want := range map[[2]string]string{
+		{"link.mtu", "linux"}: "root on that host; both ends, and all between them, agree; a pause of the link", {"tcp.sack", "linux"}: "root on that host; ",
+		{"txqueuelen", "freebsd"}: "a restart of the machine", {"link.mtu", "windows"}: "an administrator",
+	} {
+		k, _ := ByID(model.KnobID(at[0]))
+		if got := strings.Join(k.Needs(at[1]), "; "); !strings.Contains(got, want) {
+			t.Errorf("%v: %q", at, got)
+		}
+	}
+	for _, id := range []model.KnobID{"link.up", "streams"} {
+		if k, _ := ByID(id); len(k.Needs("linux")) > 0 {
+			t.Errorf("%s needs %q", id, k.Needs("linux"))
+		}
+	}
+}

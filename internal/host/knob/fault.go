@@ -1,0 +1,73 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"linerate/internal/core/model"
+)
+
+// Faults returns everything that is wrong with changes on a machine of system
+// whose knobs hold before, without asking the machine: no such setting there,
+// one that nobody may write or that is read at boot only, one set twice, a value
+// out of the system's range, and every constraint that is broken. Values have to
+// be canonical. Those of constraints wrap ErrConstraint, those of what the
+// machine lacks errors.ErrUnsupported. What is merely unwise is told by Advice.
+func Faults(system string, before Values, changes []model.Assignment) []error {
+	var errs []error
+	for i, c := range changes {
+		if slices.ContainsFunc(changes[:i], func(o model.Assignment) bool { return o.Knob == c.Knob }) {
+			errs = append(errs, fmt.Errorf("%s is set twice", c.Knob))
+			continue
+		}
+		if err := settable(system, c.Knob); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, outOfBounds(system, changes)...)
+	for _, v := range Violations(system, before, changes) {
+		if !v.Constraint.Advice {
+			errs = append(errs, v)
+		}
+	}
+	return errs
+}
+
+// Advice returns what is unwise about changes on a machine of system whose knobs
+// hold before, for people.
+func Advice(system string, before Values, changes []model.Assignment) []string {
+	var all []string
+	for _, v := range Violations(system, before, changes) {
+		if v.Constraint.Advice {
+			all = append(all, v.Error())
+		}
+	}
+	return all
+}
+
+// settable says why id cannot be tried on system.
+func settable(system string, id model.KnobID) error {
+	k, ok := ByID(id)
+	if !ok {
+		return UnknownError(id)
+	}
+	n, has := k.Native[system]
+	var err error
+	switch {
+	case k.Scope == ScopeFlow:
+		err = errors.New("belongs to the test traffic, not to a host")
+	case !has:
+		err = fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported)
+	case n.Mechanism == NotYet:
+		err = fmt.Errorf("linerate cannot set %s on %s: %w", n.Name, system, errors.ErrUnsupported)
+	case k.ReadOnly || n.ReadOnly:
+		err = fmt.Errorf("a fact of the machine, not a setting: %w", errors.ErrUnsupported)
+	case k.EffectOn(system) == EffectBoot:
+		err = fmt.Errorf("read at boot only (%s): no trial can show its effect: %w", n.Permanent(system), errors.ErrUnsupported)
+	}
+	if err != nil {
+		return &Error{Op: "set", Knob: id, Err: err}
+	}
+	return nil
+}
