@@ -42,7 +42,7 @@ func launch(mark string) string {
 // powerShellLoop is what PowerShell is started with.
 func powerShellLoop(mark string) string {
 	a, b := half(mark)
-	return `$ProgressPreference='SilentlyContinue';$in=[Console]::OpenStandardInput();` +
+	return `$ErrorActionPreference='Stop';$ProgressPreference='SilentlyContinue';$in=[Console]::OpenStandardInput();` +
 		`function Line{$l=New-Object Collections.Generic.List[byte];` +
 		`while(($c=$in.ReadByte()) -ge 0 -and $c -ne 10){$l.Add($c)};if($c -lt 0){exit};` +
 		`[Text.Encoding]::UTF8.GetString($l.ToArray())};` +
