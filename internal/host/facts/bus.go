@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"io/fs"
 	"regexp"
@@ -146,78 +145,13 @@ func pcieAllows(width fact.Of[int], gt fact.Of[float64]) fact.Of[units.BitRate] 
 	return fact.Known(units.BitRate(n)*pcieRate(speed), width.Source())
 }
 
-// Offsets and bits of a device's configuration (PCI Local Bus Specification 3.0
-// sections 6.1 and 6.2.3; PCI-X Addendum 2.0 section 7.2.4).
-const (
-	statusAt         = 6
-	statusList       = 1 << 4 // there are capabilities
-	status66         = 1 << 5 // can run at 66 MHz; without it the bus runs at 33
-	capabilitiesAt   = 0x34
-	capabilityPCIX   = 7
-	pcixStatus64     = 1 << 16 // of the status at offset 4 of the capability
-	pcixStatus133    = 1 << 17
-	maxConfiguration = 256
-)
-
-// decodeConventional reads the width in bits and the clock in MHz that a device
-// is made for from its configuration space, of which an ordinary user sees the
-// first 64 bytes; 0 is unknown.
-func decodeConventional(config []byte) (width int, clock float64) {
-	config = config[:min(len(config), maxConfiguration)]
-	if len(config) <= statusAt {
-		return 0, 0
-	}
-	clock = 33
-	if config[statusAt]&status66 != 0 {
-		clock = 66
-	}
-	if config[statusAt]&statusList == 0 || len(config) <= capabilitiesAt {
-		return 0, clock
-	}
-	at := int(config[capabilitiesAt]) &^ 3
-	for range maxConfiguration / 4 { // a list that bites its tail ends here
-		if at < 0x40 || at+8 > len(config) {
-			break
-		}
-		if config[at] != capabilityPCIX {
-			at = int(config[at+1]) &^ 3
-			continue
-		}
-		status := binary.LittleEndian.Uint32(config[at+4:])
-		width = 32
-		if status&pcixStatus64 != 0 {
-			width = 64
-		}
-		if status&pcixStatus133 != 0 {
-			clock = 133
-		}
-		break
-	}
-	return width, clock
-}
-
 // readConventional reads a device on a PCI bus of the old kind. A card does not
 // tell what its slot gives it; some slots do (Linux drivers/pci/slot.c
 // cur_bus_speed: "66 MHz PCI", "133 MHz PCI-X").
 func readConventional(root fs.FS, dir, address string, b *model.Bus) {
-	const source, why = "configuration space", "a PCI device does not tell its width"
 	b.Kind = fact.Known("pci", "sysfs")
-	b.Width, b.WidthMax = fact.Unknown[int](why), fact.Unknown[int](why)
-	b.Clock, b.ClockMax = fact.Unknown[float64]("only the slot could tell"), fact.Unknown[float64]("the device's registers cannot be read")
 	config, _ := fs.ReadFile(root, dir+"config") // nil is told as unknown
-	width, clock := decodeConventional(config)
-	if width > 0 {
-		b.WidthMax = fact.Known(width, source)
-	}
-	if width == 32 {
-		b.Width = b.WidthMax // no slot makes it wider
-	}
-	if clock > 0 {
-		b.ClockMax = fact.Known(clock, source)
-	}
-	if clock == 33 {
-		b.Clock = b.ClockMax
-	}
+	setConventional(config, b)
 	if mhz, ok := slotClock(root, address); ok {
 		b.Clock = fact.Known(mhz, "slot")
 	}

@@ -4,7 +4,37 @@ package facts
 
 import (
 	"context"
+	"net"
 	"net/netip"
+
+	"linerate/internal/core/fact"
 )
 
-func readPath(ctx context.Context, peer netip.Addr) path { return portablePath(ctx, peer) }
+// readPath finds the interface that owns the local address, and asks the
+// system's routing table for the rest.
+func readPath(ctx context.Context, peer netip.Addr) path {
+	p := portablePath(ctx, peer)
+	gateway, mtu, err := lookUpRoute(ctx, peer)
+	if err != nil {
+		p.route.Gateway = fact.Unknown[string](err.Error())
+		return p
+	}
+	p.route.Gateway = fact.Known(gateway, "routing table")
+	if mtu > 0 {
+		p.route.MTU = fact.Known(mtu, "route")
+	}
+	return p
+}
+
+// addresses lists the addresses of an interface.
+func addresses(i net.Interface) []string {
+	list, err := i.Addrs()
+	if err != nil {
+		return nil // an interface that went away meanwhile
+	}
+	var all []string
+	for _, a := range list {
+		all = append(all, a.String())
+	}
+	return all
+}

@@ -1,0 +1,218 @@
+package facts
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"slices"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// answers answers from a table, and with an error where it has nothing.
+func answers(table map[string]string) func(string) (string, error) {
+	return func(name string) (string, error) {
+		if v, ok := table[name]; ok {
+			return v, nil
+		}
+		return "", errors.New("no " + name)
+	}
+}
+
+// machine is a system that answers from tables; attributes are "em0 active".
+func machine(name string, sysctl, attributes map[string]string) bsd {
+	return bsd{
+		name: name, sysctl: answers(sysctl), kenv: answers(sysctl),
+		attribute: func(device, name string) (string, error) { return answers(attributes)(device + " " + name) },
+		config:    func(pciPlace) ([]byte, error) { return nil, errors.New("permission denied") },
+		addresses: func(net.Interface) []string { return []string{"192.0.2.5/24"} },
+	}
+}
+
+// freebsd is a server with FreeBSD 14 as sysctl(8) and kenv(1) print it (names
+// and forms of sys/kern/subr_bus.c, subr_smp.c, subr_param.c, sys/net/iflib.c
+// and share/man/man4/em.4).
+func freebsdTable() map[string]string {
+	return map[string]string{
+		"hw.model": "Intel(R) Xeon(R) CPU E3-1230 v6 @ 3.50GHz", "hw.ncpu": "8", "kern.smp.cores": "4", "vm.ndomains": "1", "hw.physmem": "17012121600",
+		"kern.vm_guest": "none", "smbios.system.maker": "Dell Inc.", "smbios.system.product": "PowerEdge T130",
+		"dev.em.0.%location":            `slot=0 function=0 dbsf=pci0:3:0:0 handle=\_SB_.PCI0.RP05.PXSX`,
+		"dev.em.0.%pnpinfo":             "vendor=0x8086 device=0x10d3 subvendor=0x1028 subdevice=0x0732 class=0x020000",
+		"dev.em.0.%domain":              "0",
+		"dev.em.0.iflib.driver_version": "7.7.8-fbsd", "dev.em.0.fw_version": "EEPROM V1.8-0",
+		"dev.vtnet.0.%location": "", "dev.vmx.0.%location": `slot=0 function=0 dbsf=pci0:11:0:0`, "dev.vmx.0.%pnpinfo": "vendor=0x15ad device=0x07b0 class=0x020000",
+	}
+}
+
+func TestFreeBSDMachine(t *testing.T) {
+	m := machine("freebsd", freebsdTable(), nil).freebsdMachine()
+	if m.Vendor.Or("") != "Dell Inc." || m.Product.Or("") != "PowerEdge T130" || m.Virtual.Or("") != model.NotVirtual {
+		t.Errorf("%+v", m)
+	}
+	if m.Cores.Or(0) != 4 || m.Threads.Or(0) != 8 || m.NUMA.Or(0) != 1 || m.Memory.Or(0) != 17012121600 || m.Sockets.IsKnown() {
+		t.Errorf("%+v", m)
+	}
+	for guest, want := range map[string]string{"kvm": "kvm", "hv": "hyperv", "vbox": "virtualbox", "generic": "unnamed", "bhyve": "bhyve"} {
+		if m := machine("freebsd", map[string]string{"kern.vm_guest": guest}, nil).freebsdMachine(); m.Virtual.Or("") != want {
+			t.Errorf("%s: %v", guest, m.Virtual)
+		}
+	}
+	none := machine("freebsd", nil, nil).freebsdMachine()
+	if none.CPU.IsKnown() || none.CPU.Reason() == "" || none.Memory.IsKnown() || none.Memory.Reason() == "" || none.Virtual.Reason() == "" {
+		t.Errorf("%+v", none)
+	}
+}
+
+// TestDarwinMachine reads a laptop and two guests by the names of xnu
+// bsd/kern/kern_mib.c.
+func TestDarwinMachine(t *testing.T) {
+	table := map[string]string{
+		"hw.model": "MacBookPro18,3", "machdep.cpu.brand_string": "Apple M1 Pro", "hw.packages": "1", "hw.physicalcpu": "8", "hw.logicalcpu": "8",
+		"hw.memsize": "17179869184", "kern.hv_vmm_present": "0",
+	}
+	m := machine("darwin", table, nil).darwinMachine()
+	if m.Vendor.Or("") != "Apple" || m.Product.Or("") != "MacBookPro18,3" || m.CPU.Or("") != "Apple M1 Pro" || m.Memory.Or(0) != 16<<30 || m.Virtual.Or("") != model.NotVirtual {
+		t.Errorf("%+v", m)
+	}
+	if m.Sockets.Or(0) != 1 || m.Cores.Or(0) != 8 || m.Threads.Or(0) != 8 || m.NUMA.IsKnown() {
+		t.Errorf("%+v", m)
+	}
+	for product, want := range map[string]string{"VirtualMac2,1": "apple", "VMware7,1": "vmware", "Parallels-ARM": "parallels", "Other1,1": "unnamed"} {
+		m := machine("darwin", map[string]string{"hw.model": product, "kern.hv_vmm_present": "1"}, nil).darwinMachine()
+		if m.Virtual.Or("") != want {
+			t.Errorf("%s: %v", product, m.Virtual)
+		}
+	}
+	if m := machine("darwin", nil, nil).darwinMachine(); m.Virtual.IsKnown() || m.Virtual.Reason() == "" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// express makes a configuration space with a PCI Express capability at 0x50
+// behind a power management capability at 0x40.
+func express(speed, width, maxSpeed, maxWidth uint32) []byte {
+	b := []byte(config(256, statusList, 0))
+	b[0x41] = 0x50
+	b[0x50] = capabilityPCIe
+	binary.LittleEndian.PutUint32(b[0x50+linkCapsAt:], maxSpeed|maxWidth<<4)
+	binary.LittleEndian.PutUint16(b[0x50+linkStatusAt:], uint16(speed|width<<4))
+	return b
+}
+
+func TestFreeBSDNIC(t *testing.T) {
+	attributes := map[string]string{
+		"em0 up": "1", "em0 media": "autoselect", "em0 active": "1000baseT,full-duplex,rxpause,txpause",
+		"em0 cap.tso": "tso4=on tso6=off", "em0 cap.lro": "lro=off(fixed)", "em0 cap.rxcsum": "rxcsum=on rxcsum6=on(fixed)",
+	}
+	b := machine("freebsd", freebsdTable(), attributes)
+	b.config = func(p pciPlace) ([]byte, error) {
+		if p != (pciPlace{0, 3, 0, 0}) {
+			return nil, errors.New("another device")
+		}
+		return express(1, 1, 1, 4), nil
+	}
+	n := b.nic(net.Interface{Name: "em0", MTU: 1500, Flags: net.FlagUp, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}})
+	if n.Driver.Or("") != "em" || n.Version.Or("") != "7.7.8-fbsd" || n.Firmware.Or("") != "EEPROM V1.8-0" || !n.Up.Or(false) || n.Kind.Or("") != "device" {
+		t.Errorf("%+v", n)
+	}
+	if n.Bus.Kind.Or("") != "pcie" || n.Bus.Address.Or("") != "0000:03:00.0" || n.Bus.Device.Or("") != "8086:10d3" || n.Bus.NUMA.Or(-1) != 0 ||
+		n.Bus.Width.Or(0) != 1 || n.Bus.WidthMax.Or(0) != 4 || !about(n.Bus.Allows.Or(0), 2e9) || !about(n.Bus.AllowsMax.Or(0), 8e9) {
+		t.Errorf("%+v", n.Bus)
+	}
+	if n.Media.Speed.Or(0) != 1e9 || n.Media.Duplex.Or("") != "full" || !n.Media.Autoneg.Or(false) || n.Media.Partner.IsKnown() {
+		t.Errorf("%+v", n.Media)
+	}
+	want := []model.Offload{{Name: "rxcsum", On: true}, {Name: "rxcsum6", On: true, Fixed: true}, {Name: "tso4", On: true}, {Name: "tso6"}}
+	if !slices.Equal(n.Offloads.Or(nil), want) {
+		t.Errorf("%+v, %s", n.Offloads, n.Offloads.Reason())
+	}
+	if n.MTUMax.IsKnown() || n.MTUMax.Reason() == "" || n.MAC.Or("") != "02:00:00:00:00:01" || !slices.Equal(n.Addresses, []string{"192.0.2.5/24"}) {
+		t.Errorf("%+v", n)
+	}
+
+	// An ordinary user sees the address and not the registers.
+	plain := machine("freebsd", freebsdTable(), attributes).nic(net.Interface{Name: "em0", MTU: 1500})
+	if plain.Bus.Address.Or("") != "0000:03:00.0" || plain.Bus.Device.Or("") != "8086:10d3" || plain.Bus.Allows.IsKnown() || plain.Bus.Allows.Reason() != "read the device's registers: permission denied" {
+		t.Errorf("%+v", plain.Bus)
+	}
+	if v := machine("freebsd", freebsdTable(), nil).nic(net.Interface{Name: "vmx0"}); v.Bus.Kind.Or("") != "virtual" || v.Bus.Address.Or("") != "0000:0b:00.0" || v.Media.Speed.IsKnown() {
+		t.Errorf("%+v", v.Bus)
+	}
+	for name, kind := range map[string]string{"lo0": "loopback", "bridge0": "bridge", "lagg1": "bond", "vlan7": "vlan", "epair0b": "", "lan": "", "wlan0": "wireless"} {
+		if n := machine("freebsd", nil, nil).nic(net.Interface{Name: name}); n.Kind.Or("") != kind {
+			t.Errorf("%s: %v", name, n.Kind)
+		}
+	}
+}
+
+func TestDarwinNIC(t *testing.T) {
+	n := machine("darwin", nil, map[string]string{
+		"en7 up": "1", "en7 media": "autoselect", "en7 active": "1000baseT,full-duplex,flow-control,energy-efficient-ethernet", "en7 mtu_min": "68", "en7 mtu_max": "9000",
+	}).nic(net.Interface{Name: "en7", MTU: 1500})
+	if n.MTUMin.Or(0) != 68 || n.MTUMax.Or(0) != 9000 || n.Media.Speed.Or(0) != 1e9 || n.Driver.IsKnown() || n.Bus.Kind.IsKnown() || n.Bus.Kind.Reason() == "" {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestMediaRate(t *testing.T) {
+	for medium, want := range map[string]units.BitRate{
+		"10baseT/UTP": 10e6, "100baseTX": 100e6, "1000baseT": 1e9, "2500Base-T": 2.5e9, "10Gbase-SR": 10e9, "25GBase-CR": 25e9, "100GBase-CR4": 100e9,
+		"autoselect": 0, "none": 0, "0x15": 0, "": 0, "100": 0, "99999baseT": 0,
+	} {
+		if got, ok := mediaRate(medium); got != want || ok != (want > 0) {
+			t.Errorf("%s: %v, %v", medium, got, ok)
+		}
+	}
+}
+
+func TestDecodeConfig(t *testing.T) {
+	if b := decodeConfig(express(3, 8, 4, 16)); b.Clock.Or(0) != 8 || b.ClockMax.Or(0) != 16 || b.Width.Or(0) != 8 || b.WidthMax.Or(0) != 16 {
+		t.Errorf("%+v", b)
+	}
+	if b := decodeConfig(express(0, 0, 3, 8)); b.Allows.IsKnown() || b.Allows.Reason() == "" || !b.AllowsMax.IsKnown() {
+		t.Errorf("a function without a link of its own: %+v", b)
+	}
+	if b := decodeConfig([]byte(config(256, statusList, 1))); b.Kind.Or("") != "pci" || b.Width.Or(0) != 32 || b.Clock.Or(0) != 33 {
+		t.Errorf("%+v", b)
+	}
+	if b := decodeConfig(nil); b.Kind.IsKnown() || b.Kind.Reason() == "" {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestOrderInterfaces(t *testing.T) {
+	list := []net.Interface{{Name: "lo0", Flags: net.FlagLoopback | net.FlagUp}, {Name: "em0"}, {Name: "em1", Flags: net.FlagUp}, {Name: "em2", Flags: net.FlagUp}}
+	var got []string
+	for _, i := range orderInterfaces(list, "em2") {
+		got = append(got, i.Name)
+	}
+	if !slices.Equal(got, []string{"em2", "em1", "em0", "lo0"}) {
+		t.Errorf("%q", got)
+	}
+	if n := len(orderInterfaces(make([]net.Interface, 2*maxNICs), "")); n != maxNICs {
+		t.Errorf("%d interfaces", n)
+	}
+}
+
+func FuzzDecodeConfig(f *testing.F) {
+	f.Add(express(1, 1, 3, 8))
+	f.Add([]byte(config(256, statusList, pcixStatus64)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got := decodeConfig(b); got.Allows.Or(1) <= 0 || got.AllowsMax.Or(1) <= 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func FuzzFreeBSDNIC(f *testing.F) {
+	f.Add("slot=0 function=0 dbsf=pci0:3:0:0", "vendor=0x8086 device=0x10d3", "1000baseT,full-duplex", "tso4=on tso6=off(fixed)")
+	f.Fuzz(func(t *testing.T, location, pnp, media, capability string) {
+		b := machine("freebsd", map[string]string{"dev.em.0.%location": location, "dev.em.0.%pnpinfo": pnp},
+			map[string]string{"em0 active": media, "em0 cap.tso": capability})
+		if n := b.nic(net.Interface{Name: "em0"}); n.Media.Speed.Or(1) <= 0 {
+			t.Errorf("%+v", n)
+		}
+	})
+}

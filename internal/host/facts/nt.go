@@ -1,0 +1,269 @@
+package facts
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// The structures of Windows are decoded here by offsets, of 64-bit processors,
+// so that the decoding is tested on every system.
+
+// Relations of LOGICAL_PROCESSOR_RELATIONSHIP (winnt.h).
+const (
+	relationCore    = 0
+	relationNode    = 1
+	relationPackage = 3
+)
+
+var errTopology = errors.New("GetLogicalProcessorInformationEx: the answer is cut short or malformed")
+
+// ntTopology are the processors of a machine.
+type ntTopology struct{ sockets, cores, threads, nodes int }
+
+// decodeTopology reads what GetLogicalProcessorInformationEx writes: records
+// that begin with their relation and size. That of a core, PROCESSOR_RELATIONSHIP,
+// has a count of groups at 30 and masks of 16 bytes from 32 on, one for each.
+func decodeTopology(b []byte) (ntTopology, error) {
+	var t ntTopology
+	for len(b) > 0 {
+		if len(b) < 8 {
+			return t, errTopology
+		}
+		relation, size := binary.LittleEndian.Uint32(b), int(binary.LittleEndian.Uint32(b[4:]))
+		if size < 8 || size > len(b) {
+			return t, errTopology
+		}
+		switch relation {
+		case relationPackage:
+			t.sockets++
+		case relationNode:
+			t.nodes++
+		case relationCore:
+			t.cores++
+			if size < 48 {
+				return t, errTopology
+			}
+			groups := int(binary.LittleEndian.Uint16(b[30:]))
+			if groups < 1 || 32+16*groups > size {
+				return t, errTopology
+			}
+			for g := range groups {
+				t.threads += bits.OnesCount64(binary.LittleEndian.Uint64(b[32+16*g:]))
+			}
+		}
+		b = b[size:]
+	}
+	if t.cores == 0 || t.threads == 0 {
+		return t, errTopology
+	}
+	return t, nil
+}
+
+// ntLocation is the end of a device's LocationInformation in the registry:
+//
+//	@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(0,31,6)
+var ntLocation = regexp.MustCompile(`\((\d{1,3}),(\d{1,2}),(\d)\)$`)
+
+// parseLocation returns the PCI address of a location, as Linux writes it.
+func parseLocation(s string) (string, bool) {
+	m := ntLocation.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return "", false
+	}
+	var n [3]uint64
+	for i, most := range []uint64{255, 31, 7} {
+		v, err := strconv.ParseUint(m[i+1], 10, 16)
+		if err != nil || v > most {
+			return "", false
+		}
+		n[i] = v
+	}
+	return fmt.Sprintf("0000:%02x:%02x.%x", n[0], n[1], n[2]), true
+}
+
+// hardwareID finds the numbers in `PCI\VEN_8086&DEV_15B7&SUBSYS_...`, or in
+// `USB\VID_0BDA&PID_8153`.
+var hardwareID = regexp.MustCompile(`(?i)^(pci|usb|vmbus|root|swd)\\(?:(?:ven|vid)_([0-9a-f]{4})&(?:dev|pid)_([0-9a-f]{4}))?`)
+
+// ntDevice is what the registry says of an adapter: values of its class key,
+// REG_SZ as they are, numbers in decimal, "" where there is none.
+type ntDevice struct {
+	value    func(name string) string // of the class key
+	location string
+	link     func(property uint32) (uint32, bool) // of PCI, DEVPKEY_PciDevice_*
+}
+
+// Properties of PCI devices (pciprop.h, DEVPKEY_PciDevice_*).
+const (
+	pciCurrentSpeed = 9
+	pciCurrentWidth = 10
+	pciMaxSpeed     = 11
+	pciMaxWidth     = 12
+)
+
+// fill tells of n what the registry and the bus driver say of its device.
+func (d ntDevice) fill(n *model.NIC) {
+	const source = "registry"
+	told := func(name string) fact.Of[string] {
+		if v := d.value(name); v != "" {
+			return fact.Known(v, source)
+		}
+		return fact.Unknown[string]("the driver does not tell")
+	}
+	n.Driver, n.Version = told("DriverDesc"), told("DriverVersion")
+	n.Firmware = fact.Unknown[string]("not available on windows")
+	n.Bus = d.bus()
+	low, high := fact.Unknown[int]("the driver has no range of *JumboPacket"), fact.Unknown[int]("the driver has no range of *JumboPacket")
+	// *JumboPacket counts the Ethernet header of 14 bytes.
+	if v, err := strconv.Atoi(d.value(`Ndi\params\*JumboPacket\min`)); err == nil && v > ethernetHeader {
+		low = fact.Known(v-ethernetHeader, "*JumboPacket")
+	}
+	if v, err := strconv.Atoi(d.value(`Ndi\params\*JumboPacket\max`)); err == nil && v > ethernetHeader {
+		high = fact.Known(v-ethernetHeader, "*JumboPacket")
+	}
+	n.MTUMin, n.MTUMax = low, high
+	n.Media.Autoneg = fact.Unknown[bool]("the driver does not tell")
+	if v := d.value("*SpeedDuplex"); v != "" {
+		n.Media.Autoneg = fact.Known(v == "0", "*SpeedDuplex")
+	}
+	n.Offloads = d.offloads()
+}
+
+const ethernetHeader = 14
+
+// offloads reads the standard keywords of offloads (Windows driver
+// documentation, "Using registry values to enable and disable task offloading").
+func (d ntDevice) offloads() fact.Of[[]model.Offload] {
+	all := []model.Offload{}
+	for _, name := range []string{
+		"*LsoV2IPv4", "*LsoV2IPv6", "*RscIPv4", "*RscIPv6", "*RSS", "*UsoIPv4", "*UsoIPv6", "*IPChecksumOffloadIPv4",
+		"*TCPChecksumOffloadIPv4", "*TCPChecksumOffloadIPv6", "*UDPChecksumOffloadIPv4", "*UDPChecksumOffloadIPv6",
+	} {
+		if v := d.value(name); v != "" {
+			all = append(all, model.Offload{Name: name, On: v != "0"})
+		}
+	}
+	if len(all) == 0 {
+		return fact.Unknown[[]model.Offload]("the driver has no keywords of offloads")
+	}
+	return fact.Known(all, "registry")
+}
+
+// bus reads the place of the device and its PCIe link.
+func (d ntDevice) bus() model.Bus {
+	const source = "registry"
+	id := d.value("MatchingDeviceId")
+	m := hardwareID.FindStringSubmatch(id)
+	if m == nil {
+		return unknownBus("the driver does not tell")
+	}
+	kind, vendor := strings.ToLower(m[1]), strings.ToLower(m[2])
+	b := unknownBus("the bus does not tell")
+	if m[2] != "" {
+		b.Device = fact.Known(vendor+":"+strings.ToLower(m[3]), source)
+	}
+	if at, ok := parseLocation(d.location); ok && kind == "pci" {
+		b.Address = fact.Known(at, source)
+	}
+	switch {
+	case kind == "usb":
+		b.Kind = fact.Known("usb", source)
+		return b
+	case kind != "pci" || virtualVendor(vendor):
+		none := unknownBus("a device that does not exist has no bus")
+		none.Kind, none.Device, none.Address = fact.Known("virtual", source), b.Device, b.Address
+		return none
+	}
+	speed, known := d.link(pciCurrentSpeed)
+	if !known {
+		b.Kind = fact.Known("pci", source)
+		return b
+	}
+	b.Kind = fact.Known("pcie", source)
+	width, _ := d.link(pciCurrentWidth)
+	setLink(speed, width, &b.Clock, &b.Width)
+	most, _ := d.link(pciMaxSpeed)
+	widest, _ := d.link(pciMaxWidth)
+	setLink(most, widest, &b.ClockMax, &b.WidthMax)
+	b.Allows, b.AllowsMax = pcieAllows(b.Width, b.Clock), pcieAllows(b.WidthMax, b.ClockMax)
+	return b
+}
+
+// ntSpeed is a link speed of MIB_IF_ROW2; all ones, and zero, are none.
+func ntSpeed(bitsPerSecond uint64) fact.Of[units.BitRate] {
+	if bitsPerSecond == 0 || bitsPerSecond >= 1<<62 {
+		return fact.Unknown[units.BitRate]("the link has no speed")
+	}
+	return fact.Known(units.BitRate(bitsPerSecond), "GetIfEntry2")
+}
+
+// ntKind names an interface type (ipifcons.h IF_TYPE_*).
+func ntKind(ifType uint32) string {
+	switch ifType {
+	case 6:
+		return "device"
+	case 24:
+		return "loopback"
+	case 71:
+		return "wireless"
+	case 131:
+		return "tunnel"
+	}
+	return "type " + strconv.FormatUint(uint64(ifType), 10)
+}
+
+// ntVirtual names the hypervisor by the words of the firmware.
+func ntVirtual(vendor, product string) fact.Of[string] {
+	if vendor == "" && product == "" {
+		return fact.Unknown[string]("the firmware does not tell")
+	}
+	if name := namedHypervisor(vendor + " " + product); name != "" {
+		return fact.Known(name, "firmware")
+	}
+	return fact.Known(model.NotVirtual, "no sign of a hypervisor")
+}
+
+// ntAddressSize is the size of SOCKADDR_INET (ws2ipdef.h): the family, and an
+// address at 4 of IPv4 and at 8 of IPv6.
+const (
+	ntAddressSize = 28
+	ntFamily6     = 23
+)
+
+func encodeNTAddress(a netip.Addr) (b [ntAddressSize]byte) {
+	family, at := uint16(family4), address4At
+	if a.Is6() {
+		family, at = ntFamily6, address6At
+	}
+	binary.LittleEndian.PutUint16(b[:], family)
+	copy(b[at:], a.WithZone("").AsSlice())
+	return b
+}
+
+// decodeNTAddress returns the address of a next hop, "" for one that is all
+// zeros: the peer is on the link.
+func decodeNTAddress(b [ntAddressSize]byte) (string, error) {
+	var a netip.Addr
+	switch family := binary.LittleEndian.Uint16(b[:]); family {
+	case family4:
+		a = netip.AddrFrom4([4]byte(b[address4At : address4At+4]))
+	case ntFamily6:
+		a = netip.AddrFrom16([16]byte(b[address6At : address6At+16]))
+	default:
+		return "", fmt.Errorf("next hop of address family %d", family)
+	}
+	if a.IsUnspecified() {
+		return "", nil
+	}
+	return a.String(), nil
+}

@@ -1,0 +1,28 @@
+package facts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"linerate/internal/core/model"
+)
+
+func readMachine(ctx context.Context) model.Machine { return ask(ctx, "darwin").darwinMachine() }
+
+func readNICs(ctx context.Context, first string) ([]model.NIC, error) {
+	return ask(ctx, "darwin").readNICs(ctx, first)
+}
+
+func kenv(string) (string, error) {
+	return "", fmt.Errorf("kernel environment on darwin: %w", errors.ErrUnsupported)
+}
+
+func configSpace(pciPlace) ([]byte, error) {
+	return nil, fmt.Errorf("PCI registers on darwin: %w", errors.ErrUnsupported)
+}
+
+func lookUpRoute(ctx context.Context, peer netip.Addr) (gateway string, mtu int, err error) {
+	return darwinRoutes().lookUp(ctx, peer)
+}
