@@ -20,8 +20,8 @@ demo: build ## the main job, in the built-in lab: measure, find the limit, try, 
 
 test: build ## all tests; installs or names the foreign programs that they talk to
 	@scripts/foreign
-	$(GO) test -timeout 9m $$($(GO) list ./... | grep -v -e /internal/lab -e /cmd/)
-	$(GO) test -timeout 9m -p 1 ./internal/lab/... ./cmd/... # these hold rates against truth: one at a time
+	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -e /internal/lab -e /cmd/)
+	$(GO) test -timeout 20m -p 1 ./internal/lab/... ./cmd/... # these hold rates against truth: one at a time
 	@scripts/foreign --report
 
 race: ## the tests with the race detector (needs a C compiler)
