@@ -184,3 +184,46 @@ func TestSSHTerminal(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
 }
+
+// TestSSHSudo types the password of sudo, first a wrong one, into linerate's own
+// question, and demands that it is shown nowhere.
+func TestSSHSudo(t *testing.T) {
+	sshtest.Need(t)
+	for _, program := range []string{"script", "sudo", "openssl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs %s (Debian packages bsdutils, sudo, openssl)", program)
+		}
+	}
+	hash, err := exec.CommandContext(t.Context(), "openssl", "passwd", "-6", "open sesame").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sshtest.Start(t, sshtest.Options{
+		Users: map[string]sshtest.User{"someone": {UID: 4242}},
+		Mount: map[string]string{
+			"/etc/shadow":  "root:*:20000:0:99999:7:::\nsomeone:" + strings.TrimSpace(string(hash)) + ":20000:0:99999:7:::\n",
+			"/etc/sudoers": "root ALL=(ALL) ALL\nsomeone ALL=(ALL) ALL\n",
+		},
+		Setup: "mount -t tmpfs none /var/lib", // root's journal
+	})
+	words := "'" + binary + "' undo --sudo someone@far"
+	cmd := withSSH(exec.CommandContext(t.Context(), "script", "-qfec", words, "/dev/null"), s)
+	cmd.Env = append(os.Environ(), cmd.Env...)
+	keys, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, cmd)
+	for i, password := range []string{"wrong", "open sesame"} {
+		eventually(t, 20*time.Second, "the question for the password", func() bool {
+			return strings.Count(p.said(), "password of sudo on far: ") > i
+		})
+		if _, err := io.WriteString(keys, password+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := p.wait(t, 30*time.Second)
+	if r.code != 0 || !strings.Contains(r.out, "nothing to undo") || strings.Contains(r.out, "sesame") {
+		t.Errorf("exit code %d\n%s", r.code, r.out)
+	}
+}

@@ -137,12 +137,15 @@ func (a *app) askPassword(ctx context.Context, prompt string) ([]byte, error) {
 	}
 	defer tty.Close()
 	fd := int(tty.Fd())
-	before, err := term.GetState(fd)
+	before, err := term.MakeRaw(fd) // before the prompt: who types fast must not see it
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		_ = term.Restore(fd, before)
+		fmt.Fprintln(a.Err)
+	}()
 	fmt.Fprint(a.Err, prompt)
-	defer fmt.Fprintln(a.Err)
 	type typed struct {
 		password []byte
 		err      error
@@ -156,9 +159,7 @@ func (a *app) askPassword(ctx context.Context, prompt string) ([]byte, error) {
 	case got := <-done:
 		return got.password, got.err
 	case <-ctx.Done():
-		// The reader stays in its call until the program ends.
-		_ = term.Restore(fd, before)
-		return nil, ctx.Err()
+		return nil, ctx.Err() // the reader stays in its call until the program ends
 	}
 }
 
