@@ -47,7 +47,21 @@ func Read(ctx context.Context, host model.Host, peer, version string) model.Host
 	p.route.Peer = a.String()
 	f.Route = &p.route
 	f.NICs, _ = ReadNICs(ctx, p.device.Or(""))
+	f.LinkRate = pathRate(p, f.NICs)
 	return f
+}
+
+// pathRate is the rate of the path's link, as the routing side or the interface
+// itself tells it. The rate of a radio changes with every frame and is none.
+func pathRate(p path, nics []model.NIC) fact.Of[units.BitRate] {
+	device, known := p.device.Get()
+	switch {
+	case p.rate.IsKnown(), !known, len(nics) == 0, nics[0].Name != device:
+		return p.rate
+	case nics[0].Kind.Or("") == "wireless":
+		return fact.Unknown[units.BitRate](device + " is a radio")
+	}
+	return nics[0].Media.Speed
 }
 
 // path is the way from this machine to a peer.

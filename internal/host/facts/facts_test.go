@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 func TestReadToLoopback(t *testing.T) {
@@ -58,5 +60,29 @@ func TestPortablePath(t *testing.T) {
 	}
 	if _, err := owner(netip.MustParseAddr("192.0.2.77")); err == nil {
 		t.Error("an interface has an address for documentation (RFC 5737)")
+	}
+}
+
+func TestPathRate(t *testing.T) {
+	nic := func(name string, rate fact.Of[units.BitRate]) []model.NIC {
+		return []model.NIC{{Name: name, Media: model.Media{Speed: rate}}}
+	}
+	gigabit, none := fact.Known(units.BitRate(1e9), "media"), fact.Unknown[units.BitRate]("why")
+	for name, c := range map[string]struct {
+		p    path
+		nics []model.NIC
+		want units.BitRate
+	}{
+		"the path knows":         {path{device: fact.Known("em0", ""), rate: fact.Known(units.BitRate(1e8), "")}, nic("em0", gigabit), 1e8},
+		"the interface knows":    {path{device: fact.Known("em0", ""), rate: none}, nic("em0", gigabit), 1e9},
+		"another interface":      {path{device: fact.Known("em0", ""), rate: none}, nic("em1", gigabit), 0},
+		"nobody knows":           {path{device: fact.Known("em0", ""), rate: none}, nic("em0", none), 0},
+		"no interfaces are told": {path{device: fact.Known("em0", ""), rate: none}, nil, 0},
+		"a radio":                {path{device: fact.Known("wl0", ""), rate: none}, []model.NIC{{Name: "wl0", Kind: fact.Known("wireless", ""), Media: model.Media{Speed: gigabit}}}, 0},
+		"no path":                {unknownPath("why"), nic("em0", gigabit), 0},
+	} {
+		if got := pathRate(c.p, c.nics); got.Or(0) != c.want || !got.IsKnown() && got.Reason() == "" {
+			t.Errorf("%s: %v, %s", name, got, got.Reason())
+		}
 	}
 }
