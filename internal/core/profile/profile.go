@@ -240,3 +240,41 @@ func (p Profile) RoleNames() []Role {
 	}
 	return all
 }
+
+// String returns the verdict on one line: "goodput to: better, +12 % (+10 % to
+// +14 % at 95 %), 12 blocks". Changes are shown for metrics of which more is
+// good; of the others the outcome says which way it went.
+func (v Verdict) String() string {
+	s := strings.TrimSpace(string(v.Metric)+" "+string(v.Direction)) + ": " + string(v.Outcome)
+	switch v.Metric {
+	case model.Goodput, model.Sent, model.RequestRate, model.ConnectRate:
+		s += fmt.Sprintf(", %s (%s at %s)", units.FormatChange(v.Estimate), units.FormatChangeInterval(v.Low, v.High), units.Percent(100*v.Confidence))
+	default:
+	}
+	return fmt.Sprintf("%s, %d blocks", s, v.Blocks)
+}
+
+// Lines returns the evidence for people, one fact a line; e may be nil.
+func (e *Evidence) Lines() []string {
+	if e == nil {
+		return []string{"evidence: none, nobody measured it"}
+	}
+	s := "evidence: session " + e.Session
+	if e.Setting != "" {
+		s += fmt.Sprintf(", setting %q", e.Setting)
+	}
+	if e.Baseline != "" {
+		s += fmt.Sprintf(" against %q", e.Baseline)
+	}
+	if !e.Date.IsZero() {
+		s += ", " + e.Date.Format(time.DateOnly)
+	}
+	lines := []string{s}
+	for _, v := range e.Verdicts {
+		lines = append(lines, v.String())
+	}
+	if len(e.Verdicts) == 0 {
+		lines = append(lines, "no verdict")
+	}
+	return lines
+}

@@ -7,6 +7,7 @@
 package native
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"linerate/internal/core/model"
@@ -184,4 +186,17 @@ func printable(s string) bool {
 func interfaceName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return len(s) <= 15 && strings.Trim(s, letters+"._-") == "" && strings.ContainsAny(s[:1], letters)
+}
+
+// Text returns the content for people, whatever its encoding is.
+func (f File) Text() string {
+	b := f.Content
+	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) {
+		units := make([]uint16, 0, len(b)/2)
+		for i := 2; i+1 < len(b); i += 2 {
+			units = append(units, uint16(b[i])|uint16(b[i+1])<<8)
+		}
+		return string(utf16.Decode(units))
+	}
+	return string(bytes.TrimPrefix(b, []byte{0xef, 0xbb, 0xbf}))
 }

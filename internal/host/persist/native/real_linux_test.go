@@ -230,3 +230,36 @@ func TestShellReads(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
+
+// TestArticleApplies brings an interface up with the settings of the article on
+// two Linux machines and a cable (seed 002), in a network namespace. The sysctls
+// of sockets belong to the whole machine there: that the kernel has them is all
+// that can be seen.
+func TestArticleApplies(t *testing.T) {
+	ip := program(t, "ip", "/sbin/ip")
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	start(t, ip, "link", "add", "eth7", "type", "veth", "peer", "name", "eth8")
+	in := native.Input{Interface: "eth7", Settings: settings("link.mtu=9000", "socket.recv_buffer_max=262144", "socket.send_buffer_max=262144",
+		"socket.recv_buffer_default=262144", "socket.send_buffer_default=262144")}
+	out := render(t, native.Ifupdown, in)
+	n := 0
+	for l := range strings.SplitSeq(stripped(decode(file(t, out, "90-linerate.conf"))), "\n") {
+		name, value, _ := strings.Cut(l, " = ")
+		n++
+		if _, err := os.Stat("/proc/sys/" + strings.ReplaceAll(name, ".", "/")); err != nil || value != "262144" {
+			t.Errorf("%s: the kernel has no such setting: %v", l, err)
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d sysctls", n)
+	}
+	ifup := program(t, "ifup", "/sbin/ifup")
+	root := t.TempDir()
+	path := put(t, root, file(t, out, "interfaces.d/linerate"))
+	start(t, ifup, "--force", "--ignore-errors", "--state-dir="+root, "-v", "-i", path, "eth7")
+	if got := start(t, ip, "-o", "link", "show", "eth7"); !strings.Contains(got, " mtu 9000 ") {
+		t.Errorf("%s", got)
+	}
+}

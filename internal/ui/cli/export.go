@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/profile"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/persist/native"
+)
+
+// exportFlags say what to export, and what the files have to know of the host.
+type exportFlags struct {
+	format, setting, role, dir string
+	in                         native.Input
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var f exportFlags
+	c := &cobra.Command{
+		Use: "export PROFILE|SESSION", Short: "settings as the files of a system, to make them permanent",
+		Long: `export prints the files in which a system keeps settings over a restart, exactly
+as they belong there, with comments that say why. It changes nothing. Several
+files are parted by lines with their paths; --output DIR writes them below DIR, and
+--json gives them as a list. What the system cannot keep is said on stderr and in
+a comment.
+
+Formats (--for):
+  linux-sysctl        /etc/sysctl.d/90-linerate.conf: settings of the kernel only
+  systemd-networkd    that, and a .link file for settings of the link
+  netplan             that, and /etc/netplan/90-linerate.yaml
+  networkmanager      that, and a keyfile with the commands for your own connection
+  ifupdown            that, and /etc/network/interfaces.d/linerate
+  freebsd             blocks of rc.conf, sysctl.conf and loader.conf
+  macos               a property list for launchd, and commands of networksetup
+  windows-reg         a file for regedit, and its twin that goes back
+  windows-powershell  a script of cmdlets
+  ansible             tasks that put the files of the profile's system in place
+
+Where several settings share one line of a file, the others of them are as they
+were before the trial, or the kernel's default.`,
+		Example: "  linerate export --for linux-sysctl tall.yaml\n  linerate export --for netplan last --interface eth0 --mac 02:00:00:00:00:01\n  linerate export --for freebsd tall.yaml --role receiver --output files",
+		Args:    exactArgs("a profile or a session's ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.export(cmd.Context(), args[0], f)
+		},
+	}
+	var names []string
+	for _, one := range native.Formats() {
+		names = append(names, string(one))
+	}
+	c.Flags().StringVar(&f.format, "for", "", "format of the files: "+strings.Join(names, ", "))
+	c.Flags().StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
+	roleFlag(c, &f.role)
+	c.Flags().StringVar(&f.dir, "output", "", "write the files below this directory, which must not hold them yet")
+	c.Flags().StringVar(&f.in.Interface, "interface", "", "interface that settings of a link are for")
+	c.Flags().StringVar(&f.in.MAC, "mac", "", "its address, to find it by")
+	c.Flags().StringVar(&f.in.AdapterKey, "adapter-key", "", "windows-reg: number of the adapter's registry key, such as 0007")
+	c.Flags().BoolVar(&f.in.Anyway, "anyway", false, "also values that do not fit together; a comment says why they do not")
+	return c
+}
+
+// exportDoc is linerate/export/v1.
+type exportDoc struct {
+	Format   native.Format     `json:"format"`
+	Files    []exportFile      `json:"files"`
+	Commands []string          `json:"commands"` // to run once, after the files are in place
+	Omitted  []native.Omission `json:"omitted"`
+	Notes    []string          `json:"notes"`
+}
+
+type exportFile struct {
+	Path     string `json:"path"`
+	Mode     string `json:"mode"` // octal
+	Block    bool   `json:"block"`
+	Encoding string `json:"encoding"` // of content: utf-8, or base64 where the file is no UTF-8 text
+	Content  string `json:"content"`
+}
+
+func (a *app) export(ctx context.Context, source string, f exportFlags) error {
+	format := native.Format(f.format)
+	if !slices.Contains(native.Formats(), format) {
+		return withHint(usagef("--for: %q is no format", f.format), "see linerate export --help")
+	}
+	p, err := a.source(ctx, source, f.setting)
+	if err != nil {
+		return err
+	}
+	h, err := chooseHost(p, f.role)
+	if err != nil {
+		return err
+	}
+	in := f.in
+	in.Settings, in.Before, in.System = assignments(h), h.Before, h.System
+	if p.Title != "" {
+		in.Comments = append(in.Comments, "title: "+p.Title)
+	}
+	in.Comments = append(in.Comments, hostLine(h))
+	in.Comments = append(in.Comments, p.Evidence.Lines()...)
+	out, err := native.Render(format, in)
+	var bad *knob.ValueError
+	switch {
+	case errors.Is(err, knob.ErrConstraint):
+		return withHint(withCode(exitUsage, err), "change a value, or take it as it is with --anyway")
+	case errors.Is(err, native.ErrInput), errors.As(err, &bad):
+		return withCode(exitUsage, err)
+	case err != nil:
+		return err
+	}
+	if s := format.System(); s != "" && h.System != "" && s != h.System {
+		out.Notes = append(out.Notes, fmt.Sprintf("the settings were tried on %s, and these files are for %s", h.System, s))
+	}
+	a.tellExport(out)
+	if len(out.Files) == 0 && len(out.Commands) == 0 {
+		return withCode(exitUnsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
+	}
+	return a.printExport(format, out, f.dir)
+}
+
+// source is the profile in a file, or one made of a session.
+func (a *app) source(ctx context.Context, name, setting string) (profile.Profile, error) {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		if setting != "" {
+			return profile.Profile{}, usagef("--setting is for sessions; %s is a profile", name)
+		}
+		return readProfile(name)
+	}
+	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		return readProfile(name) // which says what is wrong with it
+	}
+	return a.profileOf(ctx, name, setting)
+}
+
+// tellExport says what stands in no file; --quiet does not silence it.
+func (a *app) tellExport(out native.Output) {
+	for _, o := range out.Omitted {
+		fmt.Fprintf(a.Err, "left out: %s=%s: %s\n", o.Knob, o.Value, o.Reason)
+	}
+	for _, n := range out.Notes {
+		fmt.Fprintf(a.Err, "note: %s\n", n)
+	}
+}
+
+func (a *app) printExport(format native.Format, out native.Output, dir string) error {
+	if dir != "" {
+		if err := a.writeTree(dir, out.Files); err != nil {
+			return err
+		}
+	}
+	for _, c := range out.Commands {
+		a.talk("then run: %s", c)
+	}
+	if a.json {
+		return a.document("linerate/export/v1", newExportDoc(format, out))
+	}
+	if dir != "" {
+		return nil
+	}
+	if len(out.Files) == 1 && !a.OutTerminal { // exactly the file, for a shell to redirect
+		_, err := a.Out.Write(out.Files[0].Content)
+		return err
+	}
+	for i, f := range out.Files {
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		fmt.Fprintf(a.Out, "==> %s%s\n%s", f.Path, fileRemark(f), strings.ReplaceAll(f.Text(), "\r\n", "\n"))
+	}
+	return nil
+}
+
+// fileRemark says what else to know of a file than its text.
+func fileRemark(f native.File) string {
+	s := fmt.Sprintf("  mode %04o", f.Mode)
+	if f.Block {
+		s += ", a block to put at the end of that file"
+	}
+	if f.Text() != string(f.Content) {
+		s += ", in the encoding that --output writes"
+	}
+	return s
+}
+
+// writeTree writes the files below dir, as they would lie below the root.
+func (a *app) writeTree(dir string, files []native.File) error {
+	for _, f := range files {
+		name := filepath.Join(dir, filepath.FromSlash(f.Path))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := writeNew(name, f.Content); err != nil {
+			return err
+		}
+		if err := os.Chmod(name, f.Mode); err != nil {
+			return err
+		}
+		a.talk("wrote %s", name)
+	}
+	return nil
+}
+
+func newExportDoc(format native.Format, out native.Output) exportDoc {
+	d := exportDoc{Format: format, Files: []exportFile{}, Commands: []string{}, Omitted: []native.Omission{}, Notes: []string{}}
+	d.Commands, d.Omitted, d.Notes = append(d.Commands, out.Commands...), append(d.Omitted, out.Omitted...), append(d.Notes, out.Notes...)
+	for _, f := range out.Files {
+		one := exportFile{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Block: f.Block, Encoding: "utf-8", Content: string(f.Content)}
+		if !utf8.Valid(f.Content) {
+			one.Encoding, one.Content = "base64", base64.StdEncoding.EncodeToString(f.Content)
+		}
+		d.Files = append(d.Files, one)
+	}
+	return d
+}

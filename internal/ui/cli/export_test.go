@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/host/knob"
+	"linerate/internal/store/sqlite"
+)
+
+// article is the name of a profile with the settings of one seed article.
+func article(name string) string { return filepath.Join("testdata", "articles", name+".yaml") }
+
+// exported runs export and returns the files by path, and what it said.
+func exported(t *testing.T, args ...string) (map[string]string, string) {
+	t.Helper()
+	w := newWorld(t)
+	if code := w.main(t, append([]string{"export", "--json"}, args...)...); code != exitOK {
+		t.Fatalf("export %v: exit code %d\n%s", args, code, w.err.String())
+	}
+	var doc exportDoc
+	if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, f := range doc.Files {
+		files[f.Path] = f.Content
+	}
+	for _, o := range doc.Omitted {
+		if !strings.Contains(w.err.String(), "left out: "+string(o.Knob)+"="+o.Value+": "+o.Reason) {
+			t.Errorf("stderr does not say that %s is left out:\n%s", o.Knob, w.err.String())
+		}
+	}
+	return files, w.err.String()
+}
+
+// want demands lines in a file.
+func want(t *testing.T, files map[string]string, path string, lines ...string) {
+	t.Helper()
+	text, ok := files[path]
+	if !ok {
+		t.Errorf("no file %s in %d files", path, len(files))
+		return
+	}
+	for _, l := range lines {
+		if !strings.Contains(strings.ReplaceAll(text, "\r\n", "\n"), l+"\n") {
+			t.Errorf("%s has no line %q:\n%s", path, l, text)
+		}
+	}
+}
+
+// TestArticleGigabit: the article's lines come out again, but for what no
+// system has any more, which the catalogue translates.
+func TestArticleGigabit(t *testing.T) {
+	name := article("gigabit-freebsd-xp")
+	files, _ := exported(t, "--for", "freebsd", "--role", "near", "--interface", "em0", name)
+	want(t, files, "/etc/rc.conf", `ifconfig_em0="${ifconfig_em0} mtu 9000 polling"`)
+	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=1048576", "net.inet.tcp.sendspace=262144", "net.inet.tcp.recvspace=262144", "net.isr.dispatch=direct")
+	want(t, files, "/boot/loader.conf", `kern.ipc.nmbclusters="30720"`)
+	if s := files["/etc/sysctl.conf"]; strings.Index(s, "maxsockbuf=") > strings.Index(s, "sendspace=") {
+		t.Error("a buffer is set before its limit")
+	}
+	files, said := exported(t, "--for", "windows-powershell", "--role", "far", "--interface", "Ethernet", name)
+	want(t, files, "linerate.ps1", "Set-NetAdapterAdvancedProperty -Name 'Ethernet' -RegistryKeyword '*JumboPacket' -RegistryValue '9014'",
+		"Set-NetTCPSetting -SettingName Internet -AutoTuningLevelLocal 'Restricted'", "Set-NetTCPSetting -SettingName Internet -Timestamps 'Enabled'")
+	if !strings.Contains(said, "restarts the adapter") {
+		t.Errorf("stderr does not warn:\n%s", said)
+	}
+	w := newWorld(t)
+	if code := w.main(t, "export", "--for", "windows-reg", "--role", "far", "--interface", "Ethernet", "--adapter-key", "0007", "--output", t.TempDir(), name); code != exitOK {
+		t.Errorf("exit code %d\n%s", code, w.err.String())
+	}
+	for dead, instead := range map[string]model.KnobID{
+		"kern.polling.enable": "polling", "net.isr.enable": "netisr.dispatch", "net.inet.tcp.inflight_enable": "tcp.congestion_control",
+		"GlobalMaxTcpWindowSize": "tcp.autotune_level", "Tcp1323Opts": "tcp.timestamps", "SackOpts": "",
+	} {
+		e, ok := knob.Explain(dead)
+		if !ok || len(e.Dead) == 0 || instead != "" && !strings.Contains(e.String(), string(instead)) {
+			t.Errorf("%s is not known as dead, with %q instead", dead, instead)
+		}
+	}
+}
+
+func TestArticleMac(t *testing.T) {
+	name := article("mtu-and-buffers-mac")
+	files, said := exported(t, "--for", "macos", "--interface", "en0", name)
+	want(t, files, "/Library/LaunchDaemons/linerate.plist", "    <string>net.inet.tcp.sendspace=524288</string>", "    <string>net.inet.tcp.recvspace=524288</string>")
+	if !strings.Contains(said, "then run: networksetup -setMTU en0 1500") {
+		t.Errorf("the MTU is dropped:\n%s", said)
+	}
+	files, _ = exported(t, "--for", "freebsd", "--interface", "em0", name)
+	want(t, files, "/etc/sysctl.conf", "net.inet.tcp.sendspace=524288", "net.inet.tcp.recvspace=524288")
+	want(t, files, "/etc/rc.conf", `ifconfig_em0="${ifconfig_em0} mtu 1500"`)
+	if e, ok := knob.Explain("/etc/sysctl.conf"); !ok || !strings.Contains(e.String(), "not read any more") {
+		t.Error("that macOS does not read the article's file is not known")
+	}
+}
+
+func TestArticleLinux(t *testing.T) {
+	name := article("crossed-cable-linux")
+	for format, own := range map[string]struct{ path, line string }{
+		"systemd-networkd": {"/etc/systemd/network/10-linerate-eth0.link", "MTUBytes=9000"},
+		"netplan":          {"/etc/netplan/90-linerate.yaml", "      mtu: 9000"},
+		"networkmanager":   {"/etc/NetworkManager/system-connections/linerate-eth0.nmconnection", "mtu=9000"},
+		"ifupdown":         {"/etc/network/interfaces.d/linerate", "    mtu 9000"},
+	} {
+		files, _ := exported(t, "--for", format, "--interface", "eth0", name)
+		want(t, files, own.path, own.line)
+		want(t, files, "/etc/sysctl.d/90-linerate.conf", "net.core.rmem_max = 262144", "net.core.wmem_max = 262144", "net.core.rmem_default = 262144", "net.core.wmem_default = 262144")
+	}
+	files, said := exported(t, "--for", "linux-sysctl", "--interface", "eth0", name)
+	if len(files) != 1 || !strings.Contains(said, "left out: link.mtu=9000: not a sysctl") {
+		t.Errorf("%v\n%s", files, said)
+	}
+	files, _ = exported(t, "--for", "ansible", "--interface", "eth0", name)
+	want(t, files, "linerate.yml", "      net.core.rmem_max = 262144", "      MTUBytes=9000")
+}
+
+// TestArticleVirtio: the settings of test 3 do not fit together, which the
+// article could not know; on demand they are written all the same.
+func TestArticleVirtio(t *testing.T) {
+	files, _ := exported(t, "--for", "freebsd", article("virtio-test2"))
+	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=2097152", "net.inet.tcp.recvbuf_max=2097152")
+	w := newWorld(t)
+	if code := w.main(t, "export", "--for", "freebsd", article("virtio-test3")); code != exitUsage || !strings.Contains(w.err.String(), "C-02") || w.out.Len() > 0 {
+		t.Errorf("exit code %d\n%s%s", code, w.out.String(), w.err.String())
+	}
+	files, said := exported(t, "--for", "freebsd", "--anyway", article("virtio-test3"))
+	want(t, files, "/etc/sysctl.conf", "kern.ipc.maxsockbuf=4000000", "net.inet.tcp.sendbuf_max=16777216", "net.inet.tcp.recvbuf_max=16777216")
+	if !strings.Contains(said, "C-02") || !strings.Contains(files["/etc/sysctl.conf"], "C-02") {
+		t.Errorf("neither stderr nor the file says what is wrong:\n%s", said)
+	}
+}
+
+func TestArticleSlowPC(t *testing.T) {
+	files, _ := exported(t, "--for", "freebsd", "--interface", "xl0", article("slow-pc-fast-nic"))
+	want(t, files, "/etc/rc.conf", `ifconfig_xl0="${ifconfig_xl0} polling media 10baseT/UTP mediaopt half-duplex"`, "# title: 遅いPCで速いNIC")
+	files, said := exported(t, "--for", "systemd-networkd", "--interface", "eth0", article("slow-pc-fast-nic"))
+	want(t, files, "/etc/systemd/network/10-linerate-eth0.link", "BitsPerSecond=10M", "Duplex=half")
+	if !strings.Contains(said, "left out: polling=1: linux has no such setting") || !strings.Contains(said, "note: the settings were tried on freebsd, and these files are for linux") {
+		t.Errorf("%s", said)
+	}
+}
+
+// stored puts a session with a decided setting into a new store.
+func stored(t *testing.T, w *world) model.Session {
+	t.Helper()
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	s := model.Session{
+		ID: "20261121T130000-abcd", Kind: model.KindRun, Title: "tall buffers", Near: "this machine", Far: "nas", Created: at, Ended: at.Add(time.Hour), State: model.SessionDone,
+		Plan: model.Plan{
+			Baseline: "current", Directions: []model.Direction{model.To},
+			Settings: []model.Setting{{Name: "current"}, {Name: "4MiB", Assignments: []model.Assignment{
+				{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "4194304"}, {Knob: "nodelay", Value: "1"},
+			}}, {Name: "worse", Assignments: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}}}},
+		},
+		Hosts: []model.HostFacts{{Host: model.Near, OS: "linux"}, {
+			Host: model.Far, OS: "linux", Kernel: fact.Known("6.18", "uname"), LinkRate: fact.Known(units.BitRate(1e9), "sysfs"), MTU: fact.Known(1500, "sysfs"),
+		}},
+		Changes:  []model.Change{{Run: 1, Host: model.Far, Knob: "tcp.recv_buffer_max", Native: "net.ipv4.tcp_rmem", Old: "8192\t262144\t65536", New: "8192 262144 4194304", State: model.ChangeUndone}},
+		Verdicts: []model.Verdict{{Setting: "4MiB", Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.113, Interval: model.Interval{Low: 0.1, High: 0.13, Confidence: 0.95}}},
+	}
+	st, err := sqlite.Open(t.Context(), w.vars["LINERATE_DB"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := st.CreateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.SetChanges(t.Context(), s.ID, s.Changes); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.UpdateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestProfileOfSession(t *testing.T) {
+	w := newWorld(t)
+	stored(t, w)
+	name := filepath.Join(t.TempDir(), "tall.yaml")
+	if code := w.main(t, "profile", "save", "last", name); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, w.err.String())
+	}
+	if !strings.Contains(w.err.String(), "left out: nodelay=1 belongs to the test traffic") || strings.Contains(w.err.String(), "warning") {
+		t.Errorf("%s", w.err.String())
+	}
+	if code := w.main(t, "profile", "save", "last", name); code == exitOK {
+		t.Error("a file is written over")
+	}
+	if code := w.main(t, "profile", "show", name); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, w.err.String())
+	}
+	for _, s := range []string{"tall buffers", "receiver, tried on linux, 6.18, 1 Gbit/s, MTU 1500", "tcp.recv_buffer_max  4 MiB", "goodput to: better, +12 % (+10.5 % to +13.9 % at 95 %), 6 blocks",
+		`session 20261121T130000-abcd, setting "4MiB" against "current", 2026-11-21`} {
+		if !strings.Contains(w.out.String(), s) {
+			t.Errorf("no %q in\n%s", s, w.out.String())
+		}
+	}
+	// A session and the profile of it give the same files, with the other
+	// numbers of the line as they were on the host.
+	code := w.main(t, "export", "--for", "linux-sysctl", "last")
+	direct := w.out.String()
+	if code != exitOK || !strings.Contains(direct, "net.ipv4.tcp_rmem = 8192 262144 4194304\n") {
+		t.Errorf("exit code %d\n%s", code, direct)
+	}
+	if w.main(t, "export", "--for", "linux-sysctl", name); w.out.String() != direct {
+		t.Errorf("the session gives\n%s\nand the profile\n%s", direct, w.out.String())
+	}
+	if code := w.main(t, "profile", "save", "last", filepath.Join(t.TempDir(), "x"), "--setting", "worse"); code != exitOK || !strings.Contains(w.err.String(), `warning: no verdict of the session says that "worse" is better`) {
+		t.Errorf("exit code %d\n%s", code, w.err.String())
+	}
+	for _, one := range []string{"current", "no such"} {
+		if code := w.main(t, "profile", "save", "last", "-", "--setting", one); code != exitUsage || w.out.Len() > 0 {
+			t.Errorf("%s: exit code %d\n%s", one, code, w.err.String())
+		}
+	}
+}
+
+func TestExportWritesTree(t *testing.T) {
+	dir := t.TempDir()
+	w := newWorld(t)
+	args := []string{"export", "--for", "netplan", "--interface", "eth0", "--output", dir, article("crossed-cable-linux")}
+	if code := w.main(t, args...); code != exitOK || w.out.Len() > 0 {
+		t.Fatalf("exit code %d\n%s%s", code, w.out.String(), w.err.String())
+	}
+	info, err := os.Stat(filepath.Join(dir, "etc/netplan/90-linerate.yaml"))
+	if err != nil || info.Mode().Perm()&^0o600 != 0 && info.Mode().Perm() != fs.FileMode(0o666) {
+		t.Errorf("%v, %v", info, err)
+	}
+	if code := w.main(t, args...); code != exitFailed || !strings.Contains(w.err.String(), "nothing was written") {
+		t.Errorf("exit code %d\n%s", code, w.err.String())
+	}
+}

@@ -1,0 +1,338 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+	"linerate/internal/host/knob"
+	"linerate/internal/ui/config"
+)
+
+func (a *app) profileCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "profile", Short: "settings with their evidence, as a file that travels from host to host",
+		Long: `A profile is a small YAML file: settings for the hosts of a pair, where they were
+tried, and the verdicts on them. It is made of a stored session, read by people,
+compared with a host, and turned into that host's own files by linerate export.
+Nothing here changes a host.`,
+		Example: "  linerate profile save last tall.yaml\n  linerate profile show tall.yaml\n  linerate profile diff tall.yaml\n  linerate profile diff tall.yaml \"$NAS\"",
+		Args:    knownSubcommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.profileSave(), a.profileShow(), a.profileDiff())
+	return c
+}
+
+// knownSubcommand is what a command with commands of its own says to other
+// words.
+func knownSubcommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return withHint(usagef("%s: unknown command %q", cmd.CommandPath(), args[0]), "see %s --help", cmd.CommandPath())
+}
+
+func (a *app) profileSave() *cobra.Command {
+	var setting string
+	c := &cobra.Command{
+		Use: "save SESSION FILE", Short: "make a profile of a session's setting",
+		Long: `save writes the setting of SESSION that a verdict calls better, and none worse, as
+a profile. Where there are several, or none, name one with --setting. FILE must
+not exist yet; - is stdout.`,
+		Example: "  linerate profile save last tall.yaml\n  linerate profile save last - --setting 4MiB",
+		Args:    exactArgs("a session's ID", "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := a.profileOf(cmd.Context(), args[0], setting)
+			if err != nil {
+				return err
+			}
+			return a.saveProfile(p, args[1])
+		},
+	}
+	c.Flags().StringVar(&setting, "setting", "", "name of the setting")
+	return c
+}
+
+func (a *app) saveProfile(p profile.Profile, name string) error {
+	text := p.Text(formatKnob)
+	switch {
+	case name != "-":
+		if err := writeNew(name, text); err != nil {
+			return err
+		}
+		a.talk("saved %s", name)
+	case !a.json:
+		_, err := a.Out.Write(text)
+		return err
+	}
+	if a.json {
+		return a.document("linerate/profile/v1", newProfileDoc(p))
+	}
+	return nil
+}
+
+// profileOf makes a profile of a stored session.
+func (a *app) profileOf(ctx context.Context, ref, setting string) (profile.Profile, error) {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return profile.Profile{}, err
+	}
+	defer st.Close()
+	s, err := find(ctx, st, ref)
+	if err != nil {
+		return profile.Profile{}, err
+	}
+	if setting, err = chooseSetting(s, setting); err != nil {
+		return profile.Profile{}, err
+	}
+	p, flow, err := profile.FromSession(s, setting)
+	if err != nil {
+		return p, withHint(withCode(exitUsage, err), "its settings are %s", settingNames(s))
+	}
+	for _, f := range flow {
+		a.talk("left out: %s=%s belongs to the test traffic, not to a host", f.Knob, f.Value)
+	}
+	if !slices.Contains(profile.Candidates(s), setting) {
+		a.talk("warning: no verdict of the session says that %q is better", setting)
+	}
+	if untrusted(s) {
+		a.talk("warning: the session says that its verdicts must not be believed")
+	}
+	return p, nil
+}
+
+// chooseSetting is the one setting that proved better, unless the user names
+// one.
+func chooseSetting(s model.Session, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	names := profile.Candidates(s)
+	switch len(names) {
+	case 1:
+		return names[0], nil
+	case 0:
+		return "", withHint(usagef("no setting of session %s that changes a host proved better", s.ID), "name one with --setting: %s", settingNames(s))
+	}
+	return "", withHint(usagef("several settings of session %s proved better", s.ID), "choose with --setting: %s", strings.Join(names, ", "))
+}
+
+func settingNames(s model.Session) string {
+	var names []string
+	for _, one := range s.Plan.Settings {
+		if one.Name != s.Plan.Twin {
+			names = append(names, fmt.Sprintf("%q", one.Name))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// writeNew writes a file that must not be there.
+func writeNew(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return withHint(err, "nothing was written: choose another name, or move that file away")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// readProfile reads a profile file.
+func readProfile(name string) (profile.Profile, error) {
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a directory", name)
+	}
+	if err != nil {
+		return profile.Profile{}, withCode(exitUsage, err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return profile.Profile{}, err
+	}
+	return config.ParseProfile(name, data, knobChecker{})
+}
+
+func (a *app) profileShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show FILE", Short: "what a profile says", Args: exactArgs("FILE"),
+		Example: "  linerate profile show tall.yaml\n  linerate profile show tall.yaml --json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := readProfile(args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.document("linerate/profile/v1", newProfileDoc(p))
+			}
+			return a.showProfile(p)
+		},
+	}
+}
+
+func (a *app) showProfile(p profile.Profile) error {
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	if p.Title != "" {
+		fmt.Fprintln(w, p.Title)
+	}
+	for _, h := range p.Hosts {
+		fmt.Fprintf(w, "%s\n", hostLine(h))
+		for _, s := range h.Settings {
+			summary := ""
+			if k, ok := knob.ByID(s.Knob); ok {
+				summary = k.Summary
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", s.Knob, formatKnob(s.Knob, s.Value), summary)
+		}
+	}
+	for _, l := range p.Evidence.Lines() {
+		fmt.Fprintln(w, l)
+	}
+	return w.Flush()
+}
+
+// hostLine says for whom settings are, and where they were tried.
+func hostLine(h profile.Host) string {
+	s := map[profile.Role]string{
+		profile.Both: "either end", profile.Near: "near end", profile.Far: "far end", profile.Sender: "sender", profile.Receiver: "receiver",
+	}[h.Role]
+	var where []string
+	for _, text := range []string{h.System, h.Kernel} {
+		if text != "" {
+			where = append(where, text)
+		}
+	}
+	if h.LinkRate > 0 {
+		where = append(where, h.LinkRate.String())
+	}
+	if h.MTU > 0 {
+		where = append(where, fmt.Sprintf("MTU %d", h.MTU))
+	}
+	if len(where) > 0 {
+		s += ", tried on " + strings.Join(where, ", ")
+	}
+	return s
+}
+
+// roleFlag says which host of a profile is meant.
+func roleFlag(c *cobra.Command, role *string) {
+	c.Flags().StringVar(role, "role", "", "whose settings: near, far, sender or receiver; those for either end come with it")
+}
+
+// chooseHost returns the settings of one role of a profile.
+func chooseHost(p profile.Profile, role string) (profile.Host, error) {
+	names := p.RoleNames()
+	var words []string
+	for _, n := range names {
+		words = append(words, string(n))
+	}
+	switch {
+	case role == "" && len(names) > 1:
+		return profile.Host{}, withHint(usagef("the profile has settings of its own for %s", strings.Join(words, " and ")), "choose with --role")
+	case role == "" && len(names) == 1:
+		role = string(names[0])
+	case role == "":
+		role = string(profile.Both)
+	}
+	h, ok := p.Host(profile.Role(role))
+	if !slices.Contains(profile.Roles(), profile.Role(role)) || !ok {
+		return h, withHint(usagef("--role: the profile has no settings for %q", role), "it has some for %s", strings.Join(words, ", "))
+	}
+	return h, nil
+}
+
+// assignments returns the settings of a host of a profile.
+func assignments(h profile.Host) []model.Assignment {
+	var all []model.Assignment
+	for _, s := range h.Settings {
+		all = append(all, model.Assignment{Knob: s.Knob, Value: s.Value})
+	}
+	return all
+}
+
+// profileDoc is linerate/profile/v1.
+type profileDoc struct {
+	Title    string       `json:"title"`
+	Hosts    []hostDoc    `json:"hosts"`
+	Evidence *evidenceDoc `json:"evidence"` // null: nobody measured
+}
+
+type hostDoc struct {
+	Role     profile.Role      `json:"role"`
+	System   string            `json:"system,omitempty"`
+	Kernel   string            `json:"kernel,omitempty"`
+	LinkRate float64           `json:"link_rate,omitempty"` // bit/s
+	MTU      int               `json:"mtu,omitempty"`       // bytes
+	Knobs    []knobValue       `json:"knobs"`
+	Before   map[string]string `json:"before,omitempty"`
+}
+
+type knobValue struct {
+	Knob  model.KnobID `json:"knob"`
+	Value string       `json:"value"`
+}
+
+type evidenceDoc struct {
+	Session  string       `json:"session"`
+	Setting  string       `json:"setting"`
+	Baseline string       `json:"baseline"`
+	Date     *time.Time   `json:"date"`
+	Verdicts []verdictDoc `json:"verdicts"`
+}
+
+type verdictDoc struct {
+	Direction  model.Direction `json:"direction,omitempty"`
+	Metric     model.Metric    `json:"metric"`
+	Outcome    model.Outcome   `json:"outcome"`
+	Blocks     int             `json:"blocks"`
+	Estimate   float64         `json:"estimate"`
+	Low        *float64        `json:"low"`
+	High       *float64        `json:"high"`
+	Confidence float64         `json:"confidence"`
+}
+
+func newProfileDoc(p profile.Profile) profileDoc {
+	d := profileDoc{Title: p.Title}
+	for _, h := range p.Hosts {
+		one := hostDoc{Role: h.Role, System: h.System, Kernel: h.Kernel, LinkRate: float64(h.LinkRate), MTU: h.MTU, Before: h.Before}
+		for _, s := range h.Settings {
+			one.Knobs = append(one.Knobs, knobValue(s))
+		}
+		d.Hosts = append(d.Hosts, one)
+	}
+	if e := p.Evidence; e != nil {
+		d.Evidence = &evidenceDoc{Session: e.Session, Setting: e.Setting, Baseline: e.Baseline, Verdicts: []verdictDoc{}}
+		if !e.Date.IsZero() {
+			d.Evidence.Date = &e.Date
+		}
+		for _, v := range e.Verdicts {
+			d.Evidence.Verdicts = append(d.Evidence.Verdicts, verdictDoc{
+				v.Direction, v.Metric, v.Outcome, v.Blocks, v.Estimate, bounded(v.Low), bounded(v.High), v.Confidence,
+			})
+		}
+	}
+	return d
+}
+
+// bounded is nil where the data do not bound an interval.
+func bounded(f float64) *float64 {
+	if math.IsInf(f, 0) {
+		return nil
+	}
+	return &f
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+	"linerate/internal/host/knob"
+)
+
+func (a *app) profileDiff() *cobra.Command {
+	var link, role string
+	c := &cobra.Command{
+		Use: "diff FILE [HOST]", Short: "a profile beside what a host holds",
+		Long: `diff shows which settings of a profile this machine, or HOST, has already, and
+whether anything speaks against using it there: another system or kernel, another
+link, or values that do not fit together with the ones that the host has.`,
+		Example: "  linerate profile diff tall.yaml --interface lo\n  linerate profile diff tall.yaml \"$NAS\" --role receiver",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return argsFault(cmd, "takes FILE and at most one HOST", args)
+			}
+			return nil
+		},
+	}
+	roleFlag(c, &role)
+	c.Flags().StringVar(&link, "interface", "", "interface for settings of a link (this machine only)")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		p, err := readProfile(args[0])
+		if err != nil {
+			return err
+		}
+		h, err := chooseHost(p, role)
+		if err != nil {
+			return err
+		}
+		facts, err := a.hostFacts(cmd.Context(), args[1:], link)
+		if err != nil {
+			return err
+		}
+		return a.printDiff(h, facts)
+	}
+	return c
+}
+
+// hostFacts reads this machine's facts with its knobs, or those of a host.
+func (a *app) hostFacts(ctx context.Context, args []string, link string) (model.HostFacts, error) {
+	if len(args) == 0 {
+		return a.newHostKnobs("", link).facts(ctx, "")
+	}
+	if link != "" {
+		return model.HostFacts{}, usagef("--interface is for this machine; on HOST the interface that leads here is meant")
+	}
+	near, far, err := parsePair("", args[0])
+	if err != nil {
+		return model.HostFacts{}, err
+	}
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		return model.HostFacts{}, err
+	}
+	defer e.close()
+	return e.hosts[1], nil
+}
+
+// diffDoc is linerate/profilediff/v1.
+type diffDoc struct {
+	Host     string               `json:"host"`
+	Role     profile.Role         `json:"role"`
+	Settings []profile.Difference `json:"settings"`
+	Same     bool                 `json:"same"`     // all of them
+	Doubts   []string             `json:"doubts"`   // why the evidence may not hold there
+	Conflict []string             `json:"conflict"` // why the values may not be set there
+}
+
+func (a *app) printDiff(h profile.Host, f model.HostFacts) error {
+	d := diffDoc{Host: f.Name, Role: h.Role, Settings: h.Diff(f.Knobs), Same: true, Doubts: h.Doubts(f), Conflict: []string{}}
+	if d.Doubts == nil {
+		d.Doubts = []string{}
+	}
+	for _, s := range d.Settings {
+		d.Same = d.Same && s.Same
+	}
+	before := knob.Values{}
+	for id, v := range f.Knobs {
+		if text, ok := v.Get(); ok {
+			before[id] = text
+		}
+	}
+	for _, v := range knob.Violations(f.OS, before, assignments(h)) {
+		d.Conflict = append(d.Conflict, v.Error())
+	}
+	if a.json {
+		return a.document("linerate/profilediff/v1", d)
+	}
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "profile beside %s\n  knob\tprofile\thost\t\n", f.Name)
+	for _, s := range d.Settings {
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", s.Knob, formatKnob(s.Knob, s.Want), valueText(s), map[bool]string{true: "same", false: "differs"}[s.Same])
+	}
+	for _, l := range d.Conflict {
+		fmt.Fprintf(w, "conflict: %s\n", l)
+	}
+	for _, l := range d.Doubts {
+		fmt.Fprintf(w, "doubt: %s\n", l)
+	}
+	return w.Flush()
+}
+
+func valueText(d profile.Difference) string {
+	if v, ok := d.Now.Get(); ok {
+		return formatKnob(d.Knob, v)
+	}
+	return "unknown: " + d.Now.Reason()
+}
