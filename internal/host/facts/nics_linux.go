@@ -25,11 +25,16 @@ func readNICs(ctx context.Context, first string) ([]model.NIC, error) {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
 	r := nicReader{root: os.DirFS("/"), links: links, drivers: openDrivers()}
+	parts := r.below(r.byName(first))
 	var all []model.NIC
 	for _, l := range r.chosen(first) {
 		n := r.read(ctx, l)
-		if n.Name != first && isDevice(l) {
+		switch {
+		case n.Name == first:
+		case isDevice(l):
 			n.Settings = settings(ctx, n.Name)
+		case !slices.Contains(parts, n.Name):
+			n.Offloads = fact.Unknown[[]model.Offload]("made by software, and not on the way to the other end")
 		}
 		all = append(all, n)
 	}

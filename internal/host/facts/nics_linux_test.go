@@ -127,6 +127,9 @@ func TestNICsInNamespace(t *testing.T) {
 			t.Errorf("dummy: %+v", d)
 		}
 	}
+	if n := nicByName(t, all, "fv0"); n.Offloads.IsKnown() || n.Offloads.Reason() == "" {
+		t.Errorf("offloads of what is not on the way: %+v", n.Offloads)
+	}
 	if lo := nicByName(t, all, "lo"); lo.Kind.Or("") != "loopback" || lo.MAC.IsKnown() || all[len(all)-1].Name != "lo" {
 		t.Errorf("loopback: %+v", lo)
 	}
