@@ -87,7 +87,11 @@ func TestNICsInNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	all, err := ReadNICs(t.Context(), "fv1.7")
+	first := "fv1"
+	if vlan {
+		first = "fv1.7"
+	}
+	all, err := ReadNICs(t.Context(), first)
 	// The kernel brings a pair up a moment after it was told to (net/core/link_watch.c).
 	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < 5*time.Second; {
 		all, err = ReadNICs(t.Context(), "fv1.7")
@@ -95,7 +99,7 @@ func TestNICsInNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if vlan && (all[0].Name != "fv1.7" || all[1].Name != "fv1") {
+	if all[0].Name != first || vlan && (all[1].Name != "fv1") {
 		t.Errorf("the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
 	}
 	v := nicByName(t, all, "fv1")
@@ -132,6 +136,41 @@ func TestNICsInNamespace(t *testing.T) {
 	}
 	if lo := nicByName(t, all, "lo"); lo.Kind.Or("") != "loopback" || lo.MAC.IsKnown() || all[len(all)-1].Name != "lo" {
 		t.Errorf("loopback: %+v", lo)
+	}
+}
+
+// TestOrderOfInterfaces: the path's interface, what it is made of, devices that
+// are up, other devices, what software made, the loopback.
+func TestOrderOfInterfaces(t *testing.T) {
+	at := func(name string, index, parent, master int, flags net.Flags) netlink.LinkAttrs {
+		return netlink.LinkAttrs{Name: name, Index: index, ParentIndex: parent, MasterIndex: master, Flags: flags}
+	}
+	r := nicReader{links: []netlink.Link{
+		&netlink.Device{LinkAttrs: at("lo", 1, 0, 0, net.FlagUp|net.FlagLoopback)},
+		&netlink.Veth{LinkAttrs: at("veth0", 2, 5, 0, net.FlagUp)},
+		&netlink.Device{LinkAttrs: at("eth9", 3, 0, 0, 0)},
+		&netlink.Device{LinkAttrs: at("eth2", 4, 0, 0, net.FlagUp)},
+		&netlink.Device{LinkAttrs: at("eth0", 5, 0, 7, net.FlagUp)},
+		&netlink.Device{LinkAttrs: at("eth1", 6, 0, 7, net.FlagUp)},
+		&netlink.Bond{LinkAttrs: at("bond0", 7, 0, 0, net.FlagUp)},
+		&netlink.Vlan{LinkAttrs: at("bond0.7", 8, 7, 0, net.FlagUp), VlanId: 7},
+		&netlink.Dummy{LinkAttrs: at("dummy0", 9, 0, 0, 0)},
+	}}
+	for first, want := range map[string][]string{
+		"bond0":   {"bond0", "eth0", "eth1", "eth2", "eth9", "veth0", "bond0.7", "dummy0", "lo"},
+		"bond0.7": {"bond0.7", "bond0", "eth2", "eth0", "eth1", "eth9", "veth0", "dummy0", "lo"},
+		"":        {"eth2", "eth0", "eth1", "eth9", "veth0", "bond0", "bond0.7", "dummy0", "lo"},
+	} {
+		var got []string
+		for _, l := range r.chosen(first) {
+			got = append(got, l.Attrs().Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q first: %q, want %q", first, got, want)
+		}
+	}
+	if below := r.below(r.byName("veth0")); below != nil {
+		t.Errorf("a veth is made of %q", below)
 	}
 }
 
