@@ -94,12 +94,12 @@ func TestNICsInNamespace(t *testing.T) {
 	all, err := ReadNICs(t.Context(), first)
 	// The kernel brings a pair up a moment after it was told to (net/core/link_watch.c).
 	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < 5*time.Second; {
-		all, err = ReadNICs(t.Context(), "fv1.7")
+		all, err = ReadNICs(t.Context(), first)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all[0].Name != first || vlan && (all[1].Name != "fv1") {
+	if all[0].Name != first || vlan && all[1].Name != "fv1" {
 		t.Errorf("the path's interface and its parent are not first: %s, %s", all[0].Name, all[1].Name)
 	}
 	v := nicByName(t, all, "fv1")
