@@ -173,7 +173,7 @@ func (p iperf3Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sam
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
 	switch {
 	case errors.Is(err, iperf3peer.ErrBusy):
-		err = withHint(withCode(exitUnreachable, err), "wait for that test to end, or ask for one server of your own: iperf3 -s -p PORT")
+		err = withHint(withCode(exitUnreachable, err), "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
 	case errors.Is(err, iperf3.ErrRefused):
 		err = withHint(err, "is the name known there, and is $IPERF3_PASSWORD its password? servers older than 3.17 need --use-pkcs1-padding")
 	}

@@ -73,14 +73,14 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 		return nil, usagef("--iperf3-users and --iperf3-key belong together")
 	}
 	for _, p := range []struct {
-		name, addr string
-		make       func(ctx context.Context, l net.Listener) (func(context.Context) error, error)
+		name, addr, port string
+		make             func(ctx context.Context, l net.Listener) (func(context.Context) error, error)
 	}{
-		{"iperf3", f.iperf3, func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
+		{"iperf3", f.iperf3, "5201", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
 			return a.iperf3Server(l, f, link)
 		}},
-		{"iperf2", f.iperf2, a.iperf2Server},
-		{"netpipe", f.netpipe, func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
+		{"iperf2", f.iperf2, "5001", a.iperf2Server},
+		{"netpipe", f.netpipe, "5002", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
 			return a.netpipeServer(l, f.netpipeOptions)
 		}},
 	} {
@@ -91,7 +91,11 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 		lc.SetMultipathTCP(false)
 		l, err := lc.Listen(ctx, "tcp", p.addr)
 		if err != nil {
-			return servers, withHint(fmt.Errorf("--%s: %w", p.name, err), "use --%s=ADDRESS:PORT for another port", p.name)
+			err = fmt.Errorf("--%s: %w", p.name, err)
+			if _, ok := errors.AsType[*net.AddrError](err); ok {
+				return servers, withHint(withCode(exitUsage, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.name, p.port)
+			}
+			return servers, withHint(err, "use --%s=ADDRESS:PORT for another port", p.name)
 		}
 		s := foreignServer{name: p.name, addr: l.Addr(), close: func() { _ = l.Close() }}
 		if s.serve, err = p.make(ctx, l); err != nil {

@@ -44,7 +44,7 @@ func (a *app) netpipeServer(l net.Listener, options string) (func(context.Contex
 	}
 	limits := netpipe.Limits{}
 	return func(ctx context.Context) error {
-		return netpipe.New().Serve(ctx, l, s, limits, func(line string) { a.talk("netpipe: %s", line) })
+		return netpipe.New().Serve(ctx, l, s, limits, func(line string) { a.talk("%s", line) })
 	}, nil
 }
 

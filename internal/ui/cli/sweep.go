@@ -43,9 +43,10 @@ one message one way. Sizes come in random order, several times over, so that a
 drift of the path does not look like an effect of the size; beside each power of
 two the sizes 3 bytes around it show the edges of buffers. Where the rate drops,
 or nothing comes back, those sizes are measured again before that is believed.
+All sizes take a few minutes; -t bounds a pass, and --max the sizes.
 
 netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe.`,
-		Example: `  linerate sweep lab:rate=1gbit,rtt=1ms --max 64KiB -t 3s
+		Example: `  linerate sweep lab:rate=1gbit,rtt=1ms --max 64 -t 2s
   linerate sweep "$NAS"
   linerate sweep "$NAS" -2 --output np.out
   linerate sweep netpipe://nas`,
@@ -180,6 +181,6 @@ func (f sweepFlags) foreign(far target, p *model.Plan, given func(string) bool) 
 	if err := o.Validate(); err != nil {
 		return nil, withCode(exitUsage, err)
 	}
-	p.Flow.Engine, p.Flow.Sweep.Sizes = "netpipe", nil
+	p.Flow.Engine, p.Flow.Sweep.Sizes = "netpipe", []units.Bytes{} // its own schedule; a document has a list
 	return netpipePeer{far.addr, o}, nil
 }

@@ -39,12 +39,12 @@ const defaultIdle = "1s"
 
 func (f *trafficFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
-	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default with -u: 1 Mbit/s; 0: as fast as possible)")
+	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible); with iperf2:// and iperf3:// also of TCP")
 	fl.StringVar(&f.pacing, "pacing", "", "how UDP is paced: kernel or clock (default: the better one that works)")
 	fl.BoolVar(&f.plain, "plain", false, "UDP without segmentation offload: the kernel sees each datagram by itself")
 	fl.BoolVar(&f.search, "search", false, "find the highest UDP rate whose loss stays below --loss")
 	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
-	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency so long before the load, and beside it; 0s: do not probe")
+	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency for so long before the load, then beside it; 0s: do not probe")
 	fl.StringVar(&f.requests, "requests", "", "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other")
 	fl.StringVar(&f.replyBytes, "reply", "", "with --requests: bytes of an answer (default: as the request, -l)")
 	fl.BoolVar(&f.connect, "connect", false, "with --requests: a new connection for each")
@@ -181,7 +181,12 @@ func (f *trafficFlags) plan(p *model.Plan, given func(string) bool, bad *faults)
 	if p.Flow.Loaded != nil { // a search wants many short runs, and one question
 		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
 	}
-	if len(*bad) == 0 {
+	switch {
+	case len(*bad) > 0:
+	case f.rate != "" && s.High < low:
+		bad.add("rate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
+			s.High, units.FormatDuration(p.Flow.Duration), searchLow))
+	default:
 		bad.add("search", search.Validate(s))
 	}
 	p.Search, p.Order, p.MaxBlocks, p.Baseline, p.Settings = &s, nil, 0, "", nil
