@@ -263,3 +263,43 @@ func TestArticleApplies(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestAnsibleReads lets Ansible run the tasks on a tree of the test's own. What
+// it writes is what the other formats give, hostile comments included.
+func TestAnsibleReads(t *testing.T) {
+	playbook := program(t, "ansible-playbook")
+	if os.Geteuid() != 0 {
+		t.Skip("not root: the tasks give files to root")
+	}
+	for system, format := range map[string]native.Format{"linux": native.SystemdNetworkd, "freebsd": native.FreeBSD} {
+		in := sample()
+		in.System = system
+		in.Comments = []string{"{{ lookup('pipe', 'touch pwned') }}", "a: b # 'c' \"d\" %e", "- x"}
+		root := t.TempDir()
+		tasks := decode(file(t, render(t, native.Ansible, in), "linerate.yml"))
+		tasks = strings.NewReplacer(`dest: "/`, `dest: "`+root+`/`, `path: "/`, `path: "`+root+`/`, "group: wheel", "group: root").Replace(tasks)
+		want := render(t, format, in).Files
+		for _, f := range want {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, f.Path)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, root, native.File{Path: "/linerate.yml", Mode: 0o600, Content: []byte(tasks)})
+		put(t, root, native.File{Path: "/play.yml", Mode: 0o600, Content: []byte("- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n    - ansible.builtin.import_tasks: linerate.yml\n")})
+		cmd := exec.CommandContext(t.Context(), playbook, "-i", "localhost,", filepath.Join(root, "play.yml"))
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "HOME="+root, "ANSIBLE_LOCAL_TEMP="+root+"/tmp", "ANSIBLE_REMOTE_TEMP="+root+"/tmp", "LC_ALL=C.UTF-8")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, f := range want {
+			got, err := os.ReadFile(filepath.Join(root, f.Path))
+			if err != nil || !bytes.Equal(got, f.Content) {
+				t.Errorf("%s: Ansible wrote %v\n%s\nwant\n%s", f.Path, err, got, f.Content)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(root, "pwned")); err == nil {
+			t.Error("Ansible ran a template in a comment")
+		}
+	}
+}
