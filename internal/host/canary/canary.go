@@ -1,0 +1,194 @@
+// Package canary asks whether other machines answer, so that a change that cuts
+// the way to them is noticed.
+//
+// An address is asked with small packets and with packets as large as the
+// interface takes: a path that carries the first and not the second is a black
+// hole. Any answer counts: an echo reply where this process may send echo
+// requests, the refusal of a port that nobody listens on, a TCP connection. A
+// packet that a router answers as too large is one that TCP copes with, and
+// counts by the try after it, which the system cuts to what the router told.
+package canary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Result is what became of one question.
+type Result struct {
+	Target string
+	Full   bool   // asked with packets as large as the interface takes
+	Bytes  int    // of the IP packets; 0 where the system decides
+	OK     bool   // it answered
+	Detail string // how, or why not
+}
+
+// String says it for people.
+func (r Result) String() string {
+	what := r.Target
+	if r.Bytes > 0 {
+		what += fmt.Sprintf(" (packets of %d bytes)", r.Bytes)
+	}
+	if r.OK {
+		return what + " answers: " + r.Detail
+	}
+	return what + " does not answer: " + r.Detail
+}
+
+// Lost returns the results of after whose question was answered before and is
+// not any more.
+func Lost(before, after []Result) []Result {
+	var lost []Result
+	for _, a := range after {
+		for _, b := range before {
+			if b.Target == a.Target && b.Full == a.Full && b.OK && !a.OK {
+				lost = append(lost, a)
+			}
+		}
+	}
+	return lost
+}
+
+// Probe asks a target until it answers, for at most within: an address or a
+// name, HOST:PORT for a TCP connection, or a URL of http and https. The time
+// begins when there is a link and a way to an address, which a change may have
+// taken away for seconds; settle is how long to wait for that.
+func Probe(ctx context.Context, target string, within, settle time.Duration) []Result {
+	switch {
+	case strings.HasPrefix(target, "http://"), strings.HasPrefix(target, "https://"):
+		return []Result{until(ctx, within, Result{Target: target}, func(ctx context.Context) (string, error) { return fetch(ctx, target) })}
+	default:
+		if _, _, err := net.SplitHostPort(target); err == nil {
+			return []Result{until(ctx, within, Result{Target: target}, func(ctx context.Context) (string, error) { return connect(ctx, target) })}
+		}
+		return probeHost(ctx, target, within, settle)
+	}
+}
+
+// Valid says whether Probe understands a target.
+func Valid(target string) error {
+	switch {
+	case target == "" || len(target) > maxTarget || strings.ContainsAny(target, " \t\n"):
+		return fmt.Errorf("%q: want an address, HOST:PORT or a URL", target)
+	case strings.Contains(target, "://") && !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://"):
+		return fmt.Errorf("%q: want a URL of http or https", target)
+	}
+	return nil
+}
+
+const (
+	// maxTarget bounds a target in bytes, as browsers bound URLs.
+	maxTarget = 2 << 10
+	// pause is the time between two tries.
+	pause = 300 * time.Millisecond
+	// maxBody is how much of a page is read: enough for full packets.
+	maxBody = 256 << 10
+)
+
+// until repeats a question until it is answered or the time is over.
+func until(ctx context.Context, within time.Duration, r Result, ask func(context.Context) (string, error)) Result {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		how, err := ask(ctx)
+		if err == nil {
+			r.OK, r.Detail = true, how
+			return r
+		}
+		if ctx.Err() == nil || r.Detail == "" {
+			r.Detail = reason(err)
+		}
+		select {
+		case <-ctx.Done():
+			return r
+		case <-again.C:
+		}
+	}
+}
+
+// reason is an error in a few words.
+func reason(err error) string {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// fetch reads a page; any answer of the server counts.
+func fetch(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	c := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}} // a new connection each time
+	answer, err := c.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close() // only read
+	n, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxBody))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, %d bytes", answer.Status, n), nil
+}
+
+// connect makes a TCP connection.
+func connect(ctx context.Context, addr string) (string, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	return "connection accepted", c.Close()
+}
+
+// probeHost asks an address with small and with full packets.
+func probeHost(ctx context.Context, target string, within, settle time.Duration) []Result {
+	small, full := Result{Target: target}, Result{Target: target, Full: true}
+	addr, err := resolve(ctx, target)
+	if err == nil {
+		err = awaitLink(ctx, addr, settle)
+	}
+	var size int
+	if err == nil {
+		size, err = packetSize(ctx, addr)
+	}
+	if err != nil {
+		small.Detail, full.Detail = reason(err), reason(err)
+		return []Result{small, full}
+	}
+	small.Bytes, full.Bytes = smallPacket, size
+	done := make(chan Result, 1)
+	go func() {
+		done <- until(ctx, within, full, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, size) })
+	}()
+	small = until(ctx, within, small, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, smallPacket) })
+	return []Result{small, <-done}
+}
+
+func resolve(ctx context.Context, target string) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(target); err == nil {
+		return a.Unmap(), nil
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", target)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if len(all) == 0 {
+		return netip.Addr{}, fmt.Errorf("%s has no address", target)
+	}
+	return all[0].Unmap(), nil
+}

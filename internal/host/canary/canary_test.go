@@ -1,0 +1,107 @@
+package canary
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// long is enough for an answer on a busy machine, short for one that never comes.
+const (
+	long  = 10 * time.Second
+	short = 50 * time.Millisecond
+)
+
+func TestProbeAddress(t *testing.T) {
+	for _, target := range []string{"127.0.0.1", "localhost"} {
+		got := Probe(t.Context(), target, long, 0)
+		if len(got) != 2 || !got[0].OK || !got[1].OK || got[0].Full || !got[1].Full || got[0].Bytes != smallPacket || got[1].Bytes < 1500 {
+			t.Errorf("%s: %+v", target, got)
+		}
+	}
+	got := Probe(t.Context(), "no-such-name.invalid", short, 0)
+	if len(got) != 2 || got[0].OK || got[1].OK || got[0].Detail == "" {
+		t.Errorf("a name that does not exist: %+v", got)
+	}
+}
+
+// TestEachWay: one way alone is enough where the others are closed.
+func TestEachWay(t *testing.T) {
+	lo := netip.MustParseAddr("127.0.0.1")
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	for _, size := range []int{smallPacket, 1500, 9000} {
+		if how, err := refusedPort(ctx, lo, size); err != nil || how != "UDP port refused" {
+			t.Errorf("UDP with %d bytes: %q, %v", size, how, err)
+		}
+		how, err := echo(ctx, lo, size)
+		if err != nil && strings.Contains(err.Error(), "not permitted") {
+			t.Log("no right to send echo requests here")
+		} else if err != nil || how != "echo reply" {
+			t.Errorf("echo with %d bytes: %q, %v", size, how, err)
+		}
+	}
+	if how, err := knock(ctx, lo, closedPort); err != nil || !strings.Contains(how, "refuses") {
+		t.Errorf("TCP: %q, %v", how, err)
+	}
+}
+
+func TestProbeConnection(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if got := Probe(t.Context(), addr, long, 0); len(got) != 1 || !got[0].OK {
+		t.Errorf("%+v", got)
+	}
+	_ = l.Close()
+	if got := Probe(t.Context(), addr, short, 0); len(got) != 1 || got[0].OK || !strings.Contains(got[0].String(), "does not answer: connect: connection refused") {
+		t.Errorf("after Close: %+v", got)
+	}
+}
+
+func TestProbePage(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	if got := Probe(t.Context(), s.URL+"/page", long, 0); len(got) != 1 || !got[0].OK || !strings.HasPrefix(got[0].Detail, "404") {
+		t.Errorf("%+v", got) // that there is no such page is an answer
+	}
+	s.Close()
+	if got := Probe(t.Context(), s.URL, short, 0); len(got) != 1 || got[0].OK {
+		t.Errorf("after Close: %+v", got)
+	}
+}
+
+func TestLost(t *testing.T) {
+	before := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 1500, OK: true}}
+	after := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 9000, Detail: "no answer in time"}, {Target: "new"}}
+	got := Lost(before, after)
+	if len(got) != 1 || got[0].String() != "b (packets of 9000 bytes) does not answer: no answer in time" {
+		t.Errorf("%+v", got)
+	}
+	if got := Lost(before, before); len(got) > 0 {
+		t.Errorf("of itself: %+v", got)
+	}
+}
+
+func TestValid(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"10.0.0.1": true, "nas:22": true, "https://example.net/": true, "": false, "ftp://example.net": false, "a b": false, strings.Repeat("x", 3000): false,
+	} {
+		if err := Valid(target); (err == nil) != ok {
+			t.Errorf("%.20q: %v", target, err)
+		}
+	}
+}
+
+// TestChecksum is the example of RFC 1071 section 3, whose sum is ddf2.
+func TestChecksum(t *testing.T) {
+	if got := checksum([]byte{0, 1, 0xf2, 3, 0xf4, 0xf5, 0xf6, 0xf7}); got != ^uint16(0xddf2) {
+		t.Errorf("%04x", got)
+	}
+}

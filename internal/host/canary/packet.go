@@ -1,0 +1,240 @@
+package canary
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const (
+	// smallPacket is the size in bytes of an IP packet that every link carries.
+	smallPacket = 128
+	// closedPort is one of traceroute's, on which nobody listens.
+	closedPort = 33434
+	// Bytes of the headers of IPv4 (RFC 791) and IPv6 (RFC 8200), and of UDP and
+	// of an ICMP echo request, which are the same.
+	header4, header6, header = 20, 40, 8
+	maxHeader4               = 60 // with options
+	// wait is how long one try waits for its answer.
+	wait = 700 * time.Millisecond
+)
+
+// errSilent is a try without an answer.
+var errSilent = errors.New("no answer in time")
+
+// anyAnswer asks an address in all ways with packets of size bytes and returns
+// the first answer. TCP begins with small packets only.
+func anyAnswer(ctx context.Context, to netip.Addr, size int) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	asks := []func() (string, error){
+		func() (string, error) { return echo(ctx, to, size) },
+		func() (string, error) { return refusedPort(ctx, to, size) },
+	}
+	if size <= smallPacket {
+		for _, port := range []int{22, 80, 443} {
+			asks = append(asks, func() (string, error) { return knock(ctx, to, port) })
+		}
+	}
+	type answer struct {
+		how string
+		err error
+	}
+	answers := make(chan answer, len(asks))
+	for _, ask := range asks {
+		go func() {
+			how, err := ask()
+			answers <- answer{how, err}
+		}()
+	}
+	last := errSilent
+	for range asks {
+		a := <-answers
+		if a.err == nil {
+			return a.how, nil // the others end with ctx
+		}
+		if !errors.Is(a.err, errSilent) && !errors.Is(a.err, context.DeadlineExceeded) && !errors.Is(a.err, syscall.EPERM) && !errors.Is(a.err, syscall.EACCES) {
+			last = a.err
+		}
+	}
+	return "", last
+}
+
+// knock makes a TCP connection; that nobody listens is an answer too.
+func knock(ctx context.Context, to netip.Addr, port int) (string, error) {
+	_, err := connect(ctx, net.JoinHostPort(to.String(), strconv.Itoa(port)))
+	if err == nil {
+		return fmt.Sprintf("TCP port %d accepts", port), nil
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Sprintf("TCP port %d refuses", port), nil
+	}
+	return "", silent(err)
+}
+
+// refusedPort sends a datagram to a port where nobody listens. The system tells
+// of the ICMP message that comes back (RFC 1122 section 4.1.3.3) by an error of
+// the socket. It needs no rights.
+func refusedPort(ctx context.Context, to netip.Addr, size int) (string, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(to, closedPort).String())
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = c.SetDeadline(deadline) // a new socket takes one
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_, err = c.Write(make([]byte, size-headers(to)))
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+	}
+	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+		return "UDP port refused", nil
+	}
+	return "", silent(err)
+}
+
+// echo sends an echo request (RFC 792, RFC 4443 section 4.1) and awaits its
+// reply. It needs the right to open a raw socket.
+func echo(ctx context.Context, to netip.Addr, size int) (string, error) {
+	network, local, request, reply := "ip4:icmp", "0.0.0.0", byte(8), byte(0)
+	if to.Is6() {
+		network, local, request, reply = "ip6:ipv6-icmp", "::", 128, 129
+	}
+	var l net.ListenConfig
+	c, err := l.ListenPacket(ctx, network, local)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = c.SetDeadline(deadline) // a new socket takes one
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	b := make([]byte, size-headers(to)+header)
+	b[0] = request
+	_, _ = rand.Read(b[4:min(len(b), 24)]) // identifier, number, and bytes to know it by; never fails
+	if to.Is4() {                          // the system fills in that of ICMPv6
+		binary.BigEndian.PutUint16(b[2:], checksum(b))
+	}
+	if _, err := c.WriteTo(b, &net.IPAddr{IP: to.WithZone("").AsSlice(), Zone: to.Zone()}); err != nil {
+		return "", silent(err)
+	}
+	in := make([]byte, len(b)+maxHeader4) // the header of IPv4 comes with it, and is taken off
+	for {
+		n, _, err := c.ReadFrom(in)
+		if err != nil {
+			return "", silent(err)
+		}
+		if n == len(b) && in[0] == reply && string(in[4:24]) == string(b[4:24]) {
+			return "echo reply", nil
+		}
+	}
+}
+
+// silent turns a timeout into errSilent.
+func silent(err error) error {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return errSilent
+	}
+	return err
+}
+
+// headers is how many bytes of a packet to an address are no payload of UDP.
+func headers(to netip.Addr) int {
+	if to.Is6() {
+		return header6 + header
+	}
+	return header4 + header
+}
+
+// checksum is that of the Internet, RFC 1071.
+func checksum(b []byte) uint16 {
+	var sum uint32
+	for i := 0; i+1 < len(b); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	if len(b)%2 == 1 {
+		sum += uint32(b[len(b)-1]) << 8
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// towards returns the interface that packets to an address leave by, as far as
+// the address that they leave with tells.
+func towards(ctx context.Context, to netip.Addr) (*net.Interface, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(to, closedPort).String())
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close() // nothing was sent
+	local, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue // it went away
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Unmap() == local.Addr().Unmap().WithZone("") {
+				return &i, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("no interface has %s", local.Addr())
+}
+
+// packetSize is the largest IP packet that goes out to an address whole.
+func packetSize(ctx context.Context, to netip.Addr) (int, error) {
+	i, err := towards(ctx, to)
+	if err != nil {
+		return 0, err
+	}
+	return max(smallPacket, min(i.MTU, 65535)), nil
+}
+
+// awaitLink waits until the interface to an address has a link again, which a
+// change may have taken from it for seconds, and until there is a way to it.
+func awaitLink(ctx context.Context, to netip.Addr, settle time.Duration) error {
+	late := time.NewTimer(settle)
+	defer late.Stop()
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for {
+		i, err := towards(ctx, to)
+		if err == nil && i.Flags&net.FlagRunning != 0 {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("%s has no link", i.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-late.C:
+			return err
+		case <-again.C:
+		}
+	}
+}
