@@ -49,9 +49,9 @@ func (a *agent) opener(r *run, p session.Preparation, ports chan<- int) func(con
 	}
 }
 
-// udpOpener returns the function by which r's engine opens its UDP sockets, with
+// udpOpener returns the function by which a run's engine opens its UDP sockets, with
 // open for the connection over which both ends agree that they stand.
-func (a *agent) udpOpener(r *run, p session.Preparation, open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int) ([]*net.UDPConn, error) {
+func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int) ([]*net.UDPConn, error) {
 	next := 0 // index of the first socket of the next call
 	return func(ctx context.Context, n int) ([]*net.UDPConn, error) {
 		if n < 1 || next+n > data.MaxSockets {

@@ -126,7 +126,7 @@ func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error)
 		defer close(r.prepared)
 		a.forget(r)
 		env := engine.Env{Host: a.host, Open: a.opener(r, p, ports)}
-		env.OpenUDP = a.udpOpener(r, p, env.Open)
+		env.OpenUDP = a.udpOpener(p, env.Open)
 		if a.LinkRate != nil {
 			env.LinkRate = a.LinkRate()
 		}

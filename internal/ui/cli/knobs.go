@@ -222,6 +222,8 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 			"run linerate undo on that host, or reach it with exec:ADDRESS COMMAND...")
 	case targetLab:
 		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
+	case targetForeign:
+		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
 	case targetHere, targetExec, targetSSH:
 	}
 	peer, err := a.dialTarget(ctx, t)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,13 +134,13 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 	}
 	other := k
 	other[0] ^= 1
-	c, err := net.Dial("udp", fmt.Sprintf("127.0.0.1:%d", r.Port()))
+	c, err := new(net.Dialer).DialContext(t.Context(), "udp", fmt.Sprintf("127.0.0.1:%d", r.Port()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
 	good := greet(k, 3)
-	for _, b := range [][]byte{nil, good[:20], append(good[:len(good):len(good)], 0), greet(other, 3), greet(k, 2), greet(k, 4), greet(k, 65535)} {
+	for _, b := range [][]byte{nil, good[:20], append(slices.Clip(good), 0), greet(other, 3), greet(k, 2), greet(k, 4), greet(k, 65535)} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 func TestNoUDPThrough(t *testing.T) {
 	k := token(t)
 	connector, acceptor := rendezvous(t, k)
-	silent, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	silent, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
