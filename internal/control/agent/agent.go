@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/host/knob/origin"
 	"linerate/internal/measure/engine"
 )
 
@@ -38,6 +39,17 @@ type Knobs interface {
 	Close() error
 }
 
+// Keeper keeps changes of settings beyond the session that made them.
+type Keeper interface {
+	// Pending names what Knobs has applied, "" for nothing.
+	Pending() string
+	// Confirm keeps what the Knobs of another agent on this host has applied. It
+	// wraps session.ErrState when that went back before.
+	Confirm(ctx context.Context, transaction string) error
+	// Revert undoes what was ever confirmed on this host.
+	Revert(ctx context.Context) ([]model.Change, error)
+}
+
 // Config is what an agent can do. Version and Engines are required.
 type Config struct {
 	Version string // linerate's
@@ -49,8 +61,13 @@ type Config struct {
 	// given, is the sentence that says why.
 	Knobs   Knobs
 	NoKnobs string
-	// Recovered is what this agent's start put back of a session before.
-	Recovered []model.Change
+	// Recovered, where given, waits until what a session before left is put back,
+	// and tells what that was.
+	Recovered func(ctx context.Context) ([]model.Change, error)
+	// Keeper, where given, keeps changes. It needs Knobs.
+	Keeper Keeper
+	// Origins, where given, tells which permanent files set knobs.
+	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
 	// LinkRate, where given, is the rate of the link that leads to the peer, as
 	// far as it is known after Facts was called.
 	LinkRate func() fact.Of[units.BitRate]
@@ -141,20 +158,33 @@ func (a *agent) Facts(ctx context.Context, peer string) (model.HostFacts, error)
 }
 
 // Recovered tells what was put back at the start.
-func (a *agent) Recovered(context.Context) ([]model.Change, error) { return a.Config.Recovered, nil }
+func (a *agent) Recovered(ctx context.Context) ([]model.Change, error) {
+	if a.Config.Recovered == nil {
+		return nil, nil
+	}
+	return a.Config.Recovered(ctx)
+}
 
 // withKnobs does f while no other call uses the knobs.
 func (a *agent) withKnobs(f func(k Knobs) error) error {
-	if a.Knobs == nil {
-		why := a.NoKnobs
-		if why == "" {
-			why = "this agent measures only: it changes no settings"
-		}
-		return fmt.Errorf("%w: %s", session.ErrRefused, why)
+	if err := a.mayTune(); err != nil {
+		return err
 	}
 	a.knobs.Lock()
 	defer a.knobs.Unlock()
 	return f(a.Knobs)
+}
+
+// mayTune refuses where this agent measures only.
+func (a *agent) mayTune() error {
+	if a.Knobs != nil {
+		return nil
+	}
+	why := a.NoKnobs
+	if why == "" {
+		why = "this agent measures only: it changes no settings"
+	}
+	return fmt.Errorf("%w: %s", session.ErrRefused, why)
 }
 
 // ReadKnobs reads some knobs.

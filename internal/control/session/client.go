@@ -41,6 +41,7 @@ type Client struct {
 	timeouts Timeouts
 	conn     *http.ClientConn
 	api      sessionpbconnect.SessionServiceClient
+	settings sessionpbconnect.SettingsServiceClient
 	close    sync.Once
 	closeErr error
 	ended    []model.Change
@@ -61,9 +62,12 @@ func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 		return nil, err
 	}
 	c.conn = conn
-	c.api = sessionpbconnect.NewSessionServiceClient(oneClient{conn}, "http://session.linerate.invalid",
+	const base = "http://session.linerate.invalid"
+	options := connect.WithClientOptions(
 		connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
 		connect.WithAcceptCompression("gzip", nil, nil))
+	c.api = sessionpbconnect.NewSessionServiceClient(oneClient{conn}, base, options)
+	c.settings = sessionpbconnect.NewSettingsServiceClient(oneClient{conn}, base, options)
 	if err := c.hello(hello, ctx, o); err != nil {
 		c.shut()
 		return nil, err

@@ -44,14 +44,18 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 		}
 	})
 	defer silent.Stop()
-	path, handler := sessionpbconnect.NewSessionServiceHandler(a,
+	options := connect.WithHandlerOptions(
 		connect.WithReadMaxBytes(maxRequest),
 		connect.WithSendMaxBytes(maxResponse),
 		connect.WithCompression("gzip", nil, nil), // nothing to inflate
 		connect.WithRecover(recovered),
 	)
+	path, handler := sessionpbconnect.NewSessionServiceHandler(a, options)
 	mux := http.NewServeMux()
 	mux.Handle(path, withController(handler))
+	if more, ok := s.(Settings); ok {
+		mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings{a, more}, options))
+	}
 	return serveHTTP(ctx, c, mux, t)
 }
 
@@ -184,19 +188,25 @@ func (a *adapter) Facts(ctx context.Context, p *sessionpb.FactsRequest) (*sessio
 func (a *adapter) ReadKnobs(ctx context.Context, p *sessionpb.ReadKnobsRequest) (*sessionpb.ReadKnobsResponse, error) {
 	return call(a, func(model.Host) (*sessionpb.ReadKnobsResponse, error) {
 		var c check
-		var ids []model.KnobID
-		c.count("knobs", len(p.GetIds()), MaxKnobs)
-		c.that(len(p.GetIds()) > 0, "no knobs")
-		for _, s := range p.GetIds()[:min(len(p.GetIds()), MaxKnobs)] {
-			ids = append(ids, model.KnobID(c.name("knob", s)))
-		}
+		ids := knobNames(&c, p.GetIds())
 		if c.err != nil {
 			return nil, c.err
 		}
-		slices.Sort(ids)
-		m, err := a.service.ReadKnobs(ctx, slices.Compact(ids))
+		m, err := a.service.ReadKnobs(ctx, ids)
 		return &sessionpb.ReadKnobsResponse{Knobs: encodeKnobs(m)}, err
 	})
+}
+
+// knobNames checks a list of knobs and returns each once.
+func knobNames(c *check, list []string) []model.KnobID {
+	var ids []model.KnobID
+	c.count("knobs", len(list), MaxKnobs)
+	c.that(len(list) > 0, "no knobs")
+	for _, s := range list[:min(len(list), MaxKnobs)] {
+		ids = append(ids, model.KnobID(c.name("knob", s)))
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // Apply changes knobs.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -13,12 +15,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/control/agent"
+	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/facts"
 	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin"
+	table "linerate/internal/host/knob/route"
 	"linerate/internal/host/purge"
 	"linerate/internal/host/watch"
 	"linerate/internal/host/watchdog"
@@ -79,15 +84,13 @@ func (a *app) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) err
 	if o.rate > 0 {
 		h.rate = fact.Known(units.BitRate(o.rate), "command line")
 	}
-	// What a killed agent left behind goes back before anything else happens.
-	recovered, rerr := h.recover(ctx)
-	if rerr != nil && len(recovered) == 0 {
-		h.broken = rerr
-	}
+	// What a killed agent left behind goes back before anything is read or changed.
+	// Who comes to confirm what another agent has applied does not wait for it.
+	defer h.beginRecovery(ctx)()
 	a.sweepUp(o.state)
 	return agent.Serve(ctx, conn, agent.Config{
-		Version: a.Version, Engines: a.instruments(o.state, true), Facts: h.facts, Knobs: h, Recovered: recovered, LinkRate: h.linkRate,
-		Purge: purge.TCPMetrics, Watch: h.watch,
+		Version: a.Version, Engines: a.instruments(o.state, true), Facts: h.facts, Knobs: h, Keeper: h, Origins: h.origins,
+		Recovered: h.recoveredChanges, LinkRate: h.linkRate, Purge: purge.TCPMetrics, Watch: h.watch,
 	})
 }
 
@@ -98,11 +101,15 @@ type hostKnobs struct {
 	command []string
 	state   string
 
-	mu     sync.Mutex
-	link   string // interface of the data path
-	rate   fact.Of[units.BitRate]
-	dog    *watchdog.Client
-	broken error // why nothing can be changed
+	recovery  chan struct{}  // closed when recovery has ended; nil without one
+	recovered []model.Change // valid after recovery, like broken
+	broken    error          // why nothing can be changed
+
+	mu    sync.Mutex
+	link  string // interface of the data path
+	route string // destination of the route to the peer, see knob.Host
+	rate  fact.Of[units.BitRate]
+	dog   *watchdog.Client
 }
 
 func (a *app) newHostKnobs(state, link string) *hostKnobs {
@@ -112,20 +119,69 @@ func (a *app) newHostKnobs(state, link string) *hostKnobs {
 func (h *hostKnobs) config() watchdog.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return watchdog.Config{Dir: h.state, Host: knob.Host{Interface: h.link}, Command: h.command}
+	return watchdog.Config{Dir: h.state, Host: h.host(), Command: h.command}
+}
+
+// host is this machine as knobs see it, for a caller that holds mu.
+func (h *hostKnobs) host() knob.Host { return knob.Host{Interface: h.link, Route: h.route} }
+
+// beginRecovery puts back what a dead watchdog left, while the caller goes on.
+// The function returned ends it.
+func (h *hostKnobs) beginRecovery(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	h.recovery = make(chan struct{})
+	go func() {
+		defer close(h.recovery)
+		changes, err := watchdog.Recover(ctx, h.config())
+		h.recovered = changes
+		if err != nil && len(changes) == 0 {
+			h.broken = err
+		}
+	}()
+	return func() {
+		cancel()
+		<-h.recovery
+	}
+}
+
+// awaitRecovery waits for the end of what beginRecovery began.
+func (h *hostKnobs) awaitRecovery(ctx context.Context) error {
+	if h.recovery == nil {
+		return nil
+	}
+	select {
+	case <-h.recovery:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the recovery of this host: %w", ctx.Err())
+	}
+}
+
+// recoveredChanges implements agent.Config.Recovered.
+func (h *hostKnobs) recoveredChanges(ctx context.Context) ([]model.Change, error) {
+	if err := h.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	return h.recovered, nil
 }
 
 // facts reads the host and notes the interface that leads to the peer.
 func (h *hostKnobs) facts(ctx context.Context, peer string) (model.HostFacts, error) {
+	if err := h.awaitRecovery(ctx); err != nil {
+		return model.HostFacts{}, err
+	}
 	f := facts.Read(ctx, "", peer, h.version)
 	h.mu.Lock()
 	if h.link == "" {
 		h.link = f.Interface.Or("")
 	}
+	if h.route == "" {
+		h.route = routeOf(ctx, f.Route, h.link)
+	}
 	if !h.rate.IsKnown() {
 		h.rate = f.LinkRate
 	}
-	host := knob.Host{Interface: h.link}
+	host := h.host()
 	h.mu.Unlock()
 	var ids []model.KnobID
 	for _, k := range knob.Catalogue() {
@@ -135,6 +191,30 @@ func (h *hostKnobs) facts(ctx context.Context, peer string) (model.HostFacts, er
 	}
 	f.Knobs = host.Read(ctx, ids...)
 	return f, nil
+}
+
+// routeOf returns the destination of the route to the peer by link, "" where it
+// is not known: settings of routes are not available then.
+func routeOf(ctx context.Context, r *model.Route, link string) string {
+	if r == nil {
+		return ""
+	}
+	peer, err := netip.ParseAddr(r.Peer)
+	if err != nil {
+		return ""
+	}
+	destination, device, err := table.Towards(ctx, peer)
+	if err != nil || device != link {
+		return ""
+	}
+	return destination
+}
+
+// origins implements agent.Config.Origins.
+func (h *hostKnobs) origins(_ context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return origin.Find(os.DirFS("/"), runtime.GOOS, h.link, ids), nil
 }
 
 // watch samples the host's counters until stop is called.
@@ -163,6 +243,9 @@ func (h *hostKnobs) linkRate() fact.Of[units.BitRate] {
 
 // client returns the watchdog, starting it where needed.
 func (h *hostKnobs) client(ctx context.Context) (*watchdog.Client, error) {
+	if err := h.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
 	if h.broken != nil {
 		return nil, h.broken
 	}
@@ -244,8 +327,11 @@ func (h *hostKnobs) Undo(ctx context.Context) ([]model.Change, error) {
 
 // Read implements agent.Knobs.
 func (h *hostKnobs) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
+	if err := h.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
-	host := knob.Host{Interface: h.link}
+	host := h.host()
 	h.mu.Unlock()
 	return host.Read(ctx, ids...), nil
 }
@@ -278,7 +364,30 @@ func (a *app) watchdogCommand() *cobra.Command {
 	}
 }
 
-// recover undoes what a dead watchdog left.
-func (h *hostKnobs) recover(ctx context.Context) ([]model.Change, error) {
-	return watchdog.Recover(ctx, h.config())
+// Pending implements agent.Keeper.
+func (h *hostKnobs) Pending() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dog == nil {
+		return ""
+	}
+	return h.dog.Transaction()
+}
+
+// Confirm implements agent.Keeper.
+func (h *hostKnobs) Confirm(ctx context.Context, transaction string) error {
+	err := watchdog.Confirm(ctx, h.config(), transaction)
+	if errors.Is(err, watchdog.ErrNotPending) {
+		return fmt.Errorf("%w: %w", session.ErrState, err)
+	}
+	return err
+}
+
+// Revert implements agent.Keeper: it undoes what was confirmed and what a dead
+// watchdog left.
+func (h *hostKnobs) Revert(ctx context.Context) ([]model.Change, error) {
+	if err := h.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	return watchdog.Revert(ctx, h.config())
 }

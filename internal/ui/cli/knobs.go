@@ -207,7 +207,7 @@ else changed meanwhile is left alone and reported. Agents do the same at start.`
 
 func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) == 0 {
-		return a.newHostKnobs(state, "").recover(ctx)
+		return a.newHostKnobs(state, "").Revert(ctx)
 	}
 	t, err := parseTarget(args[0])
 	if err != nil {
@@ -235,8 +235,12 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 		return nil, withCode(exitUnreachable, err)
 	}
 	changes, err := c.Recovered(ctx)
+	var kept []model.Change
+	if err == nil {
+		kept, err = c.Revert(ctx)
+	}
 	_, cerr := c.Close(ctx)
-	return changes, errors.Join(err, cerr)
+	return append(changes, kept...), errors.Join(err, cerr)
 }
 
 func (a *app) printUndone(changes []model.Change) error {

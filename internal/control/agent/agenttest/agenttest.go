@@ -44,7 +44,9 @@ func Config(k *Knobs) agent.Config {
 				MTU: fact.Known(1500, "test"), Kernel: fact.Unknown[string]("not asked"),
 			}, nil
 		},
-		Recovered: []model.Change{{Knob: "link.mtu", Native: "mem.link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}},
+		Recovered: func(context.Context) ([]model.Change, error) {
+			return []model.Change{{Knob: "link.mtu", Native: "mem.link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}}, nil
+		},
 	}
 	if k != nil { // a nil *Knobs in the interface would not be nil
 		c.Knobs = k

@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/host/canary"
+	"linerate/internal/host/knob/origin"
+)
+
+// The agent does settings by hand where it may change any.
+var _ session.Settings = (*agent)(nil)
+
+// keeper refuses where nothing can be kept.
+func (a *agent) keeper() (Keeper, error) {
+	if err := a.mayTune(); err != nil {
+		return nil, err
+	}
+	if a.Keeper == nil {
+		return nil, fmt.Errorf("this agent keeps no changes: %w", errors.ErrUnsupported)
+	}
+	return a.Keeper, nil
+}
+
+// Pending names what this session has applied.
+func (a *agent) Pending(context.Context) (string, error) {
+	k, err := a.keeper()
+	if err != nil {
+		return "", err
+	}
+	a.knobs.Lock()
+	defer a.knobs.Unlock()
+	if !a.changed {
+		return "", nil
+	}
+	return k.Pending(), nil
+}
+
+// Confirm keeps what another session has applied.
+func (a *agent) Confirm(ctx context.Context, transaction string) error {
+	k, err := a.keeper()
+	if err != nil {
+		return err
+	}
+	return k.Confirm(ctx, transaction)
+}
+
+// Revert undoes what was confirmed. It is not cut short by a controller that
+// hangs up.
+func (a *agent) Revert(ctx context.Context) ([]model.Change, error) {
+	k, err := a.keeper()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Undo)
+	defer cancel()
+	return k.Revert(ctx)
+}
+
+// Origins tells which permanent files set knobs.
+func (a *agent) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+	if a.Config.Origins == nil {
+		return nil, fmt.Errorf("this agent reads no permanent files: %w", errors.ErrUnsupported)
+	}
+	return a.Config.Origins(ctx, ids)
+}
+
+// Probe asks others, all at once. Only who may change this host may have it talk
+// to others.
+func (a *agent) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error) {
+	if err := a.mayTune(); err != nil {
+		return nil, err
+	}
+	answers := make([][]canary.Result, len(targets))
+	var all sync.WaitGroup
+	for i, t := range targets {
+		all.Go(func() { answers[i] = canary.Probe(ctx, t, within, settle) })
+	}
+	all.Wait()
+	var out []canary.Result
+	for _, one := range answers {
+		out = append(out, one...)
+	}
+	return out, nil
+}

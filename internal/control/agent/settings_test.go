@@ -1,0 +1,114 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob/origin"
+)
+
+// keeper is a Keeper that knows one transaction.
+type keeper struct{ asked []string }
+
+func (*keeper) Pending() string { return "one" }
+
+func (k *keeper) Confirm(_ context.Context, id string) error {
+	k.asked = append(k.asked, id)
+	if id != "one" {
+		return fmt.Errorf("%s: %w", id, session.ErrState)
+	}
+	return nil
+}
+
+func (k *keeper) Revert(context.Context) ([]model.Change, error) {
+	k.asked = append(k.asked, "revert")
+	return []model.Change{{Knob: "link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}}, nil
+}
+
+func TestKeeping(t *testing.T) {
+	c := agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values()))
+	k := &keeper{}
+	c.Keeper = k
+	c.Origins = func(_ context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+		return map[model.KnobID]origin.Line{ids[0]: {File: "/etc/x", Number: 3, Text: "9"}}, nil
+	}
+	s, _, _ := far(t, c)
+	ctx := t.Context()
+	if id, err := s.Pending(ctx); id != "" || err != nil {
+		t.Errorf("before Apply: %q, %v", id, err)
+	}
+	if _, err := s.Apply(ctx, []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := s.Pending(ctx); id != "one" || err != nil {
+		t.Errorf("after Apply: %q, %v", id, err)
+	}
+	if err := s.Confirm(ctx, "one"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Confirm(ctx, "two"); !errors.Is(err, session.ErrState) {
+		t.Errorf("Confirm of what is gone: %v", err)
+	}
+	for _, id := range []string{"", strings.Repeat("x", 200), "a\x00"} {
+		if err := s.Confirm(ctx, id); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("Confirm of %.5q: %v", id, err)
+		}
+	}
+	if changes, err := s.Revert(ctx); len(changes) != 1 || changes[0].Host != model.Far || changes[0].Knob != "link.mtu" || err != nil {
+		t.Errorf("Revert = %+v, %v", changes, err)
+	}
+	if strings.Join(k.asked, " ") != "one two revert" {
+		t.Errorf("the keeper was asked %q", k.asked)
+	}
+	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (origin.Line{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
+		t.Errorf("Origins = %+v, %v", found, err)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	s, _, _ := far(t, agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values())))
+	ctx := t.Context()
+	got, err := s.Probe(ctx, []string{"127.0.0.1", "127.0.0.1:1"}, time.Second, 0)
+	if err != nil || len(got) != 3 || !got[0].OK || !got[1].OK || !got[1].Full || got[2].OK || got[2].Target != "127.0.0.1:1" {
+		t.Errorf("Probe = %+v, %v", got, err)
+	}
+	for _, bad := range [][]string{nil, {"a b"}, {"gopher://x"}, make([]string, 17)} {
+		if _, err := s.Probe(ctx, bad, time.Second, 0); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("Probe of %q: %v", bad, err)
+		}
+	}
+	if _, err := s.Probe(ctx, []string{"127.0.0.1"}, time.Hour, 0); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("Probe for an hour: %v", err)
+	}
+}
+
+// TestOnlyMeasuring: who may only measure neither keeps nor has this host talk to
+// others.
+func TestOnlyMeasuring(t *testing.T) {
+	c := agenttest.Config(nil)
+	c.Keeper = &keeper{}
+	s, _, _ := far(t, c)
+	ctx := t.Context()
+	_, pending := s.Pending(ctx)
+	_, revert := s.Revert(ctx)
+	_, probe := s.Probe(ctx, []string{"127.0.0.1"}, time.Second, 0)
+	for name, err := range map[string]error{"pending": pending, "confirm": s.Confirm(ctx, "one"), "revert": revert, "probe": probe} {
+		if !errors.Is(err, session.ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("origins: %v", err)
+	}
+	s2, _, _ := far(t, agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values())))
+	if err := s2.Confirm(ctx, "one"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("without a keeper: %v", err)
+	}
+}
