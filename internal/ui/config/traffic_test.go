@@ -64,3 +64,15 @@ func TestRateOfFlags(t *testing.T) {
 		t.Errorf("UDP: %v", err)
 	}
 }
+
+func TestDocumentedRates(t *testing.T) {
+	var got []File
+	for _, e := range examples(t) {
+		if f := parse(t, e); f.Flow.Engine == "udpflow" {
+			got = append(got, f)
+		}
+	}
+	if len(got) != 1 || got[0].Flow.Block != 1200 || len(got[0].Factors) != 1 || got[0].Factors[0].Levels[2] != (Level{"90M", "90000000"}) {
+		t.Errorf("examples over UDP: %+v", got)
+	}
+}
