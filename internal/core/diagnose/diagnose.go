@@ -22,6 +22,7 @@ const (
 	fullPath     = 0.97 // (p) of the ceiling: nothing to tune (diagnosis.md 1, step 4)
 	nearlyFull   = 0.90 // (p) of the ceiling: only harmless changes are worth trying
 	limitedShare = 0.20 // (p) of busy time: rules B07 and B08
+	ampleWindow  = 3.0  // (p) a window that allows so much more than was reached does not limit
 	lossMatters  = 1e-6 // floor of the loss rate in NDT's heuristics
 	lossFactor   = 2.0  // rule B10: the rate lies within this factor of the loss bound
 	busyFloor    = 0.50 // (p) of the window: below it the sender had nothing to send
@@ -127,6 +128,9 @@ func receiveWindow(e Evidence) (model.Finding, bool) {
 	rtt, ok2 := e.TCP.RTT.Get()
 	if ok1 && ok2 && rtt > 0 {
 		implied := limits.WindowBound(window, rtt)
+		if float64(implied) > ampleWindow*float64(e.Goodput) {
+			return model.Finding{}, false // it was full now and then: who reads it was late
+		}
 		f.Implied = fact.Known(implied, "window over round trip")
 		f.Evidence = fmt.Sprintf("%s at %s allows %s", window.Binary(), units.FormatDuration(rtt), implied)
 	}

@@ -123,3 +123,23 @@ func TestFromRun(t *testing.T) {
 		t.Error("FromRun found evidence in a direction that was not measured")
 	}
 }
+
+// A window that would allow far more than was reached is not what limits.
+func TestAmpleWindowIsNotBlamed(t *testing.T) {
+	e := Evidence{
+		Direction: model.To, Goodput: 31e9, Window: 10 * time.Second, Streams: 1,
+		TCP: model.TCPSummary{
+			Busy: fact.Known(10*time.Second, "t"), RwndLimited: fact.Known(4*time.Second, "t"),
+			PeerWindow: fact.Known(units.Bytes(6<<20), "t"), RTT: fact.Known(8*time.Microsecond, "t"), SendScale: fact.Known(7, "t"),
+		},
+	}
+	for _, f := range Find(e) {
+		if f.Rule == "B07" {
+			t.Errorf("blamed: %+v", f)
+		}
+	}
+	e.Goodput = 4e12
+	if f := Find(e); len(f) != 1 || f[0].Rule != "B07" {
+		t.Errorf("a window that is used up is not named: %+v", f)
+	}
+}

@@ -180,11 +180,17 @@ func findings(s model.Session) []model.Finding {
 		if e, ok := diagnose.FromRun(run, d, ceiling); ok {
 			out = append(out, diagnose.Find(e)...)
 		}
-		if loss, ok := diagnose.LocateUDP(run, d); ok {
+		if loss, ok := diagnose.LocateUDP(run, d); ok && counted(run) {
 			out = append(out, loss.Findings()...)
 		}
 	}
 	return out
+}
+
+// counted reports whether both ends read their counters: without those nothing
+// can be said of where datagrams were lost.
+func counted(r model.Run) bool {
+	return !slices.ContainsFunc(r.Ends, func(e model.EndReport) bool { return len(e.Counters) == 0 })
 }
 
 // notUndone lists the changes whose undo failed.

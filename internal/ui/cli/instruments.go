@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -26,6 +28,15 @@ func stateDir(dir string) (string, error) {
 	return journal.DefaultDir()
 }
 
+// noLog is a kernel log that this user may not read.
+type noLog struct{}
+
+// Lines returns nothing.
+func (noLog) Lines() ([]string, error) { return nil, nil }
+
+// Close does nothing.
+func (noLog) Close() error { return nil }
+
 // instruments are the engines of this host. Paths of files may be named by who
 // started this process and nobody else.
 func (a *app) instruments(state string, namedPaths bool) []engine.Engine {
@@ -33,6 +44,9 @@ func (a *app) instruments(state string, namedPaths bool) []engine.Engine {
 		Files: filecopy.Options{NamedPaths: namedPaths},
 		KernelLog: func() (pingpong.LogReader, error) {
 			r, err := kmsg.Open()
+			if errors.Is(err, fs.ErrPermission) {
+				return noLog{}, nil // only root reads it, as the manual says
+			}
 			if err != nil {
 				return nil, err
 			}
