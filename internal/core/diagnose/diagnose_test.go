@@ -49,7 +49,7 @@ func TestFind(t *testing.T) {
 		}), rule: "B07", host: model.Far, implied: 52.4288e6, mayHelp: "tcp.recv_buffer_max"},
 		{name: "the other direction blames the other host", e: evidence(50e6, func(e *Evidence) {
 			e.Direction = model.From
-			e.TCP.RwndLimited = known(7 * time.Second)
+			e.TCP.RwndLimited, e.TCP.PeerWindow = known(7*time.Second), known(units.Bytes(65536))
 		}), rule: "B07", host: model.Near},
 		{name: "a share below the threshold is none", e: evidence(50e6, func(e *Evidence) {
 			e.TCP.RwndLimited = known(1900 * time.Millisecond)
