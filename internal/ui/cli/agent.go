@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/facts"
+	"linerate/internal/host/journal"
 	"linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
 	table "linerate/internal/host/knob/route"
@@ -183,13 +184,7 @@ func (h *hostKnobs) facts(ctx context.Context, peer string) (model.HostFacts, er
 	}
 	host := h.host()
 	h.mu.Unlock()
-	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
-		if k.Scope != knob.ScopeFlow {
-			ids = append(ids, k.ID)
-		}
-	}
-	f.Knobs = host.Read(ctx, ids...)
+	f.Knobs = host.Read(ctx, hostKnobIDs()...)
 	return f, nil
 }
 
@@ -247,7 +242,7 @@ func (h *hostKnobs) client(ctx context.Context) (*watchdog.Client, error) {
 		return nil, err
 	}
 	if h.broken != nil {
-		return nil, h.broken
+		return nil, busy(h.broken)
 	}
 	cfg := h.config()
 	h.mu.Lock()
@@ -257,10 +252,18 @@ func (h *hostKnobs) client(ctx context.Context) (*watchdog.Client, error) {
 	}
 	dog, err := watchdog.Start(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, busy(err)
 	}
 	h.dog = dog
 	return dog, nil
+}
+
+// busy has a controller know that another one changes this host.
+func busy(err error) error {
+	if errors.Is(err, journal.ErrLocked) {
+		return fmt.Errorf("%w: %w", session.ErrBusy, err)
+	}
+	return err
 }
 
 // Apply implements agent.Knobs.

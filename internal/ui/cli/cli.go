@@ -27,10 +27,10 @@ type Env struct {
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
-	// OutTerminal and ErrTerminal say whether a person watches; Width is the
-	// terminal's, in columns.
-	OutTerminal, ErrTerminal bool
-	Width                    func() int
+	// OutTerminal and ErrTerminal say whether a person watches, InTerminal whether
+	// one can answer; Width is the terminal's, in columns.
+	InTerminal, OutTerminal, ErrTerminal bool
+	Width                                func() int
 	// AfterStep, where tests set it, is called by the watchdog after each step
 	// of a change; see watchdog.Config.After.
 	AfterStep func(step string)
@@ -46,6 +46,7 @@ func OS(version string) Env {
 		Version: version, Self: []string{self},
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv, Now: time.Now,
+		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
 		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Width: func() int {
@@ -183,7 +184,7 @@ HOST is one of
 	}
 	add("measure", a.testCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
 	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.profileCommand(), a.exportCommand())
-	add("hosts", a.factsCommand(), a.knobsCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
+	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
 	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.labInitCommand(), exitCodesTopic())
 	root.SetHelpCommand(helpCommand())
 	return root

@@ -250,14 +250,21 @@ func (e *ends) tellRecovered(ctx context.Context, c *session.Client) {
 	if err != nil {
 		return // it matters to nobody who measures
 	}
+	e.warnings = append(e.warnings, e.app.tellChanges(c.Name(), changes)...)
+}
+
+// tellChanges says what an agent put back when it started, and returns the lines.
+func (a *app) tellChanges(name string, changes []model.Change) []string {
+	var lines []string
 	for _, ch := range changes {
-		line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", c.Name(), ch.Knob, ch.State)
+		line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", name, ch.Knob, ch.State)
 		if ch.Detail != "" {
 			line += " (" + ch.Detail + ")"
 		}
-		e.app.talk("%s", line)
-		e.warnings = append(e.warnings, line)
+		a.talk("%s", line)
+		lines = append(lines, line)
 	}
+	return lines
 }
 
 // closeTime bounds how long ending the sessions may take: undoing included.

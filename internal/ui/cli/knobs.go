@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -41,72 +41,134 @@ func (knobChecker) Known() []model.KnobID {
 
 // knobRow is one knob in linerate/knobs/v1.
 type knobRow struct {
-	Knob    model.KnobID    `json:"knob"`
-	Scope   knob.Scope      `json:"scope"`
-	Summary string          `json:"summary"`
-	Value   fact.Of[string] `json:"value"`
-	Native  string          `json:"native,omitempty"`
-	Effect  knob.Effect     `json:"effect,omitempty"`
-	Risk    int             `json:"risk"`
+	Knob     model.KnobID    `json:"knob"`
+	Scope    knob.Scope      `json:"scope"`
+	Theme    string          `json:"theme"`
+	Summary  string          `json:"summary"`
+	Value    fact.Of[string] `json:"value"`
+	Default  string          `json:"default,omitempty"`
+	Range    string          `json:"range,omitempty"`
+	SetBy    *setBy          `json:"set_by,omitempty"`
+	Native   string          `json:"native,omitempty"`
+	Effect   knob.Effect     `json:"effect,omitempty"`
+	Risk     int             `json:"risk"`
+	ReadOnly bool            `json:"read_only"`
+}
+
+// setBy is the line of a permanent file that sets a knob.
+type setBy struct {
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	Value string `json:"value"` // canonical, or native where it cannot be understood
+}
+
+// knobsFlags say which knobs to show.
+type knobsFlags struct {
+	link, match string
+	all         bool
 }
 
 func (a *app) knobsCommand() *cobra.Command {
-	var link string
+	var f knobsFlags
 	c := &cobra.Command{
 		Use: "knobs [HOST]", Short: "the settings that linerate knows, and how they stand",
-		Long: `knobs lists every setting with its current value on this machine, or on HOST.
-Settings of the flow belong to the test traffic and change no host.`,
+		Long: `knobs lists the settings of this machine, or of HOST, by theme: the current value,
+what the system starts with, the range, the native name, and the permanent file
+that sets it, as far as the files of the system tell. Settings of the flow belong
+to the test traffic and change no host.`,
 		Example: `  linerate knobs
-  linerate knobs --interface lo
-  linerate knobs lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB --json`,
+  linerate knobs --match rmem
+  linerate knobs --interface lo --all
+  linerate knobs lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB --json
+  linerate knobs explain tcp.recv_buffer_max`,
 		Args: atMostOne("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			host, values, err := a.readKnobs(cmd.Context(), args, link)
+			k, err := a.readKnobs(cmd.Context(), args, f.link)
 			if err != nil {
 				return err
 			}
-			if err := a.printKnobs(host, knobRows(values)); err != nil {
+			rows := knobRows(k, f)
+			if len(rows) == 0 {
+				return withHint(&fault{code: exitUsage, err: fmt.Errorf("no setting of %s matches %q", k.name, f.match)},
+					"linerate knobs --all --match %s looks at other systems too; linerate knobs explain NAME knows old names", f.match)
+			}
+			if err := a.printKnobs(k.name, rows); err != nil {
 				return err
 			}
-			if len(args) == 0 && link == "" {
+			if len(args) == 0 && f.link == "" {
 				a.talk("settings of a link are shown with --interface NAME")
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&link, "interface", "", "interface whose link settings to show (this machine only)")
+	c.Flags().StringVar(&f.link, "interface", "", "interface whose link settings to show (this machine only)")
+	c.Flags().StringVar(&f.match, "match", "", "only settings whose name, native name or meaning holds this text")
+	c.Flags().BoolVar(&f.all, "all", false, "settings of other systems too")
+	c.AddCommand(a.explainCommand())
 	return c
 }
 
+// hostKnobValues are the knobs of one host, and where they come from.
+type hostKnobValues struct {
+	name, system, kernel string
+	values               map[model.KnobID]fact.Of[string]
+	origins              map[model.KnobID]origin.Line
+}
+
 // readKnobs reads this machine's knobs, or those of a host.
-func (a *app) readKnobs(ctx context.Context, args []string, link string) (string, map[model.KnobID]fact.Of[string], error) {
+func (a *app) readKnobs(ctx context.Context, args []string, link string) (hostKnobValues, error) {
+	ids := hostKnobIDs()
 	if len(args) == 0 {
 		if link != "" {
 			if _, err := net.InterfaceByName(link); err != nil {
-				return "", nil, withHint(usagef("--interface: no interface %q here", link), "known are %s", interfaceNames())
+				return hostKnobValues{}, withHint(usagef("--interface: no interface %q here", link), "known are %s", interfaceNames())
 			}
 		}
 		h := a.newHostKnobs("", link)
 		f, err := h.facts(ctx, "")
-		return f.Name, f.Knobs, err
+		if err != nil {
+			return hostKnobValues{}, err
+		}
+		origins, err := h.origins(ctx, ids)
+		return hostKnobValues{f.Name, f.OS, f.Kernel.Or(""), f.Knobs, origins}, err
 	}
 	if link != "" {
-		return "", nil, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
+		return hostKnobValues{}, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
 	}
 	near, far, err := parsePair("", args[0])
 	if err != nil {
-		return "", nil, err
+		return hostKnobValues{}, err
 	}
 	e, err := a.open(ctx, near, far)
 	if err != nil {
-		return "", nil, err
+		return hostKnobValues{}, err
 	}
 	defer e.close()
-	name := e.hosts[1].Name
-	if e.lab != nil {
-		name = "lab host b"
+	f := e.hosts[1]
+	k := hostKnobValues{name: f.Name, system: f.OS, kernel: f.Kernel.Or(""), values: f.Knobs}
+	if e.lab != nil { // its files are this machine's, which set nothing in it
+		k.name = "lab host b"
+		return k, nil
 	}
-	return name, e.hosts[1].Knobs, nil
+	if e.far == nil {
+		return k, nil
+	}
+	k.origins, err = e.far.Origins(ctx, ids)
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = nil // not known, then
+	}
+	return k, err
+}
+
+// hostKnobIDs are the knobs of hosts, links and routes.
+func hostKnobIDs() []model.KnobID {
+	var ids []model.KnobID
+	for _, k := range knob.Catalogue() {
+		if k.Scope != knob.ScopeFlow {
+			ids = append(ids, k.ID)
+		}
+	}
+	return ids
 }
 
 // interfaceNames lists this machine's interfaces for a hint.
@@ -122,49 +184,104 @@ func interfaceNames() string {
 	return strings.Join(names, ", ")
 }
 
-func knobRows(values map[model.KnobID]fact.Of[string]) []knobRow {
+// knobRows are the knobs to show, by theme.
+func knobRows(h hostKnobValues, f knobsFlags) []knobRow {
 	var rows []knobRow
-	for _, k := range knob.Catalogue() {
-		r := knobRow{Knob: k.ID, Scope: k.Scope, Summary: k.Summary, Effect: k.Effect, Risk: int(k.Risk)}
-		v, ok := values[k.ID]
-		switch {
-		case k.Scope == knob.ScopeFlow:
-			r.Value = fact.Unknown[string]("set by each run")
-		case !ok:
-			r.Value = fact.Unknown[string]("not read")
-		default:
-			r.Value, r.Native = v, v.Source()
+	for _, theme := range knob.Themes() {
+		for _, id := range theme.Knobs {
+			k, _ := knob.ByID(id)
+			if _, here := k.Native[h.system]; !here && k.Scope != knob.ScopeFlow && !f.all || !matches(k, f.match) {
+				continue
+			}
+			rows = append(rows, h.row(k, theme.Name))
 		}
-		rows = append(rows, r)
 	}
 	return rows
 }
 
+func (h hostKnobValues) row(k knob.Knob, theme string) knobRow {
+	n := k.Native[h.system]
+	r := knobRow{
+		Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.system), Risk: int(k.Risk),
+		ReadOnly: k.ReadOnly || n.ReadOnly, Default: k.DefaultOn(h.system, h.kernel),
+	}
+	if v, err := k.Parse(r.Default); err == nil { // the rest are rules: "by memory"
+		r.Default = k.Format(v)
+	}
+	if !r.ReadOnly {
+		r.Range = k.Range(h.system)
+	}
+	v, ok := h.values[k.ID]
+	switch {
+	case k.Scope == knob.ScopeFlow:
+		r.Value = fact.Unknown[string]("set by each run")
+	case !ok:
+		r.Value = fact.Unknown[string]("not read")
+	default:
+		r.Value, r.Native = v, v.Source()
+	}
+	if l, ok := h.origins[k.ID]; ok {
+		r.SetBy = &setBy{File: l.File, Line: l.Number, Value: l.Text}
+		if v, err := k.Decode(l.Text); err == nil {
+			r.SetBy.Value = v
+		}
+	}
+	return r
+}
+
+// matches reports whether a knob is meant by a text.
+func matches(k knob.Knob, text string) bool {
+	text = strings.ToLower(text)
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	if has(string(k.ID)) || has(k.Summary) {
+		return true
+	}
+	for _, n := range k.Native {
+		if has(n.Name) || has(strings.ReplaceAll(n.Name, ".", "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// printKnobs prints a table for each theme.
 func (a *app) printKnobs(host string, rows []knobRow) error {
 	if a.json {
 		return a.document(reportjson.KnobsSchema, map[string]any{"host": host, "knobs": rows})
 	}
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "settings of %s\n", host)
-	fmt.Fprintln(w, "  knob\tvalue\tnative\tmeaning")
+	theme := ""
 	var unknown []string
 	for _, r := range rows {
 		if r.Scope == knob.ScopeFlow {
 			continue
 		}
-		value := "unknown"
-		if v, ok := r.Value.Get(); ok {
-			value = formatKnob(r.Knob, v)
-		} else {
+		if r.Theme != theme {
+			theme = r.Theme
+			fmt.Fprintf(w, "\n%s\n  setting\tvalue\tsystem's default\trange\tnative\tset by\n", theme)
+		}
+		v, ok := r.Value.Get()
+		if !ok {
 			unknown = append(unknown, fmt.Sprintf("%s: %s", r.Knob, r.Value.Reason()))
+			continue
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", r.Knob, value, r.Native, r.Summary)
+		columns := []string{string(r.Knob), formatKnob(r.Knob, v), r.Default, r.limits(), r.Native, r.setBy(v)}
+		for len(columns) > 0 && columns[len(columns)-1] == "" {
+			columns = columns[:len(columns)-1] // no blanks at the end of a line
+		}
+		fmt.Fprintln(w, "  "+strings.Join(columns, "\t"))
 	}
-	fmt.Fprintln(w, "\nsettings of the test flow, no host is changed\n  knob\tmeaning")
+	flow := false
 	for _, r := range rows {
-		if r.Scope == knob.ScopeFlow {
-			fmt.Fprintf(w, "  %s\t%s\n", r.Knob, r.Summary)
+		if r.Scope != knob.ScopeFlow {
+			continue
 		}
+		if !flow {
+			fmt.Fprintln(w, "\nsettings of the test flow, no host is changed\n  setting\tmeaning")
+			flow = true
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", r.Knob, r.Summary)
 	}
 	sort.Strings(unknown)
 	if len(unknown) > 0 {
@@ -176,109 +293,42 @@ func (a *app) printKnobs(host string, rows []knobRow) error {
 	return w.Flush()
 }
 
+// limits is the range for a table: short.
+func (r knobRow) limits() string {
+	k, _ := knob.ByID(r.Knob)
+	switch {
+	case r.ReadOnly:
+		return "read-only"
+	case k.Type == knob.TypeName:
+		return "a name"
+	case k.Type == knob.TypeWords:
+		return "words"
+	case k.Type != knob.TypeEnum:
+		return r.Range
+	}
+	var values []string
+	for _, c := range k.Choices {
+		values = append(values, c.Value)
+	}
+	return strings.Join(values, ", ")
+}
+
+// setBy says which file sets a knob, and where that is not what it holds.
+func (r knobRow) setBy(now string) string {
+	if r.SetBy == nil {
+		return ""
+	}
+	s := fmt.Sprintf("%s:%d", r.SetBy.File, r.SetBy.Line)
+	if r.SetBy.Value != now {
+		s += " says " + formatKnob(r.Knob, r.SetBy.Value)
+	}
+	return s
+}
+
 // formatKnob prints a canonical value for people.
 func formatKnob(id model.KnobID, canonical string) string {
 	if k, ok := knob.ByID(id); ok {
 		return k.Format(canonical)
 	}
 	return canonical
-}
-
-func (a *app) undoCommand() *cobra.Command {
-	var state string
-	c := &cobra.Command{
-		Use: "undo [HOST]", Short: "put back what a session that was cut short left changed",
-		Long: `undo finishes what the journal says was not finished: every setting that still
-holds what linerate wrote gets its old value back, newest first. What somebody
-else changed meanwhile is left alone and reported. Agents do the same at start.`,
-		Example: "  linerate undo\n  linerate undo 'exec:10.0.0.2 ip netns exec b linerate agent'",
-		Args:    atMostOne("HOST"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			changes, err := a.undoOn(cmd.Context(), args, state)
-			if err != nil && len(changes) == 0 {
-				return err
-			}
-			return errors.Join(a.printUndone(changes), err)
-		},
-	}
-	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
-	return c
-}
-
-func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
-	if len(args) == 0 {
-		return a.newHostKnobs(state, "").Revert(ctx)
-	}
-	t, err := parseTarget(args[0])
-	if err != nil {
-		return nil, err
-	}
-	if state != "" {
-		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
-	}
-	switch t.kind {
-	case targetServe:
-		return nil, withHint(usagef("linerate serve changes no settings: there is nothing that it could undo"),
-			"run linerate undo on that host, or reach it with exec:ADDRESS COMMAND...")
-	case targetLab:
-		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
-	case targetForeign:
-		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
-	case targetHere, targetExec, targetSSH:
-	}
-	peer, err := a.dialTarget(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	c, err := session.Open(ctx, peer, session.Options{Host: model.Far, Version: a.Version})
-	if err != nil {
-		return nil, withCode(exitUnreachable, err)
-	}
-	changes, err := c.Recovered(ctx)
-	var kept []model.Change
-	if err == nil {
-		kept, err = c.Revert(ctx)
-	}
-	_, cerr := c.Close(ctx)
-	return append(changes, kept...), errors.Join(err, cerr)
-}
-
-func (a *app) printUndone(changes []model.Change) error {
-	if a.json {
-		if changes == nil {
-			changes = []model.Change{}
-		}
-		if err := a.document("linerate/undo/v1", map[string]any{"changes": changes}); err != nil {
-			return err
-		}
-	} else if len(changes) == 0 {
-		fmt.Fprintln(a.Out, "nothing to undo")
-	}
-	var left []string
-	for _, c := range changes {
-		if !a.json {
-			fmt.Fprintf(a.Out, "%s (%s): %s\n", c.Knob, c.Native, undoneText(c))
-		}
-		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
-			left = append(left, string(c.Knob))
-		}
-	}
-	if len(left) > 0 {
-		return &fault{code: exitNotUndone, err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
-			hint: "see the reasons above; root is needed for most settings"}
-	}
-	return nil
-}
-
-func undoneText(c model.Change) string {
-	switch c.State {
-	case model.ChangeUndone:
-		return fmt.Sprintf("back to %q", c.Old)
-	case model.ChangeForeign:
-		return "changed by somebody else meanwhile, left alone: " + c.Detail
-	case model.ChangeApplied:
-		return "still changed: " + c.Detail
-	default:
-		return "not undone: " + c.Detail
-	}
 }

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/core/model"
+	"linerate/internal/host/canary"
+	"linerate/internal/host/knob"
+)
+
+// How a change of settings ends.
+const (
+	outcomeConfirmed = "confirmed" // it stays until a restart or linerate undo
+	outcomeUndone    = "undone"    // nothing of it is left
+	outcomeOpen      = "not undone"
+	outcomeNone      = "nothing to do"
+)
+
+// setting is one change of settings by hand, on one host or two.
+type setting struct {
+	app     *app
+	flags   setFlags
+	wanted  []model.Assignment // without hosts, canonical
+	ends    []*setEnd          // the far one first: what is near is sure to be reachable last
+	shut    func()
+	outcome string
+	reason  string
+}
+
+// setEnd is one host of a change.
+type setEnd struct {
+	host          model.Host
+	name          string
+	client        *session.Client
+	facts         model.HostFacts
+	peer          string // address of the other end, "" for none
+	dial          func(context.Context) (wire.Peer, error)
+	transaction   string
+	applied       bool // and not undone, as far as is known
+	changes       []model.Change
+	before, after []canary.Result
+}
+
+// openSetting opens the hosts of a change and reads them.
+func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted []model.Assignment) (*setting, error) {
+	s := &setting{app: a, flags: f, wanted: wanted}
+	if host == "" {
+		return s, s.openHere(ctx)
+	}
+	near, far, err := parsePair("", host)
+	if err != nil {
+		return nil, err
+	}
+	if far.kind == targetForeign {
+		return nil, withCode(exitUnsupported, fmt.Errorf("%s has no settings that linerate could change", far))
+	}
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		return nil, err
+	}
+	s.shut = e.close
+	s.add(model.Far, e.far, e.hosts[1], e.hosts[0].Address, func(ctx context.Context) (wire.Peer, error) { return e.dial(ctx, model.Far) })
+	if f.both {
+		dial := func(ctx context.Context) (wire.Peer, error) { return e.dial(ctx, model.Near) }
+		if e.lab == nil && f.state != "" {
+			e.close()
+			return nil, usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
+		}
+		s.add(model.Near, e.near, e.hosts[0], cmp.Or(e.far.DataHost(), e.hosts[1].Address), dial)
+	}
+	if e.lab != nil {
+		for _, end := range s.ends {
+			end.name = "lab host " + string(end.host)
+		}
+	}
+	return s, nil
+}
+
+// routeProbe is an address by which the way out is asked for, and to which
+// nothing is sent: TEST-NET-1 of RFC 5737.
+const routeProbe = "192.0.2.1"
+
+// openHere opens this machine alone.
+func (s *setting) openHere(ctx context.Context) error {
+	a, o := s.app, agentOptions{state: s.flags.state, link: s.flags.link}
+	to := ""
+	if o.link != "" {
+		if _, err := net.InterfaceByName(o.link); err != nil {
+			return withHint(usagef("--interface: no interface %q here", o.link), "known are %s", interfaceNames())
+		}
+		to = routeProbe
+	}
+	dial := func(ctx context.Context) (wire.Peer, error) {
+		return pipe.Start(ctx, thisMachine, "", func(ctx context.Context, c net.Conn) error { return a.serveAgent(ctx, c, o) }), nil
+	}
+	c, err := a.openSession(ctx, model.Near, dial)
+	if err != nil {
+		return err
+	}
+	s.shut = func() { a.hangUp(c) }
+	f, err := c.Facts(ctx, to)
+	if err != nil {
+		s.close()
+		return err
+	}
+	if f.Route != nil && f.Route.Interface.Or("") != o.link {
+		f.Route = nil // the way out is by another interface
+	}
+	s.add(model.Near, c, f, "", dial)
+	changes, err := c.Recovered(ctx)
+	if err == nil {
+		a.tellChanges(c.Name(), changes)
+	}
+	return nil
+}
+
+// add appends a host.
+func (s *setting) add(h model.Host, c *session.Client, f model.HostFacts, peer string, dial func(context.Context) (wire.Peer, error)) {
+	name := f.Name
+	if h == model.Near {
+		name = cmp.Or(name, thisMachine)
+	}
+	s.ends = append(s.ends, &setEnd{host: h, name: cmp.Or(name, c.Name()), client: c, facts: f, peer: peer, dial: dial})
+}
+
+// openSession opens a session by dial.
+func (a *app) openSession(ctx context.Context, h model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
+	peer, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := session.Open(ctx, peer, session.Options{Host: h, Version: a.Version})
+	return c, withCode(exitUnreachable, err)
+}
+
+// hangUp ends a session.
+func (a *app) hangUp(c *session.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {
+		a.talk("linerate: %v", err)
+	}
+}
+
+func (s *setting) close() {
+	if s.shut != nil {
+		s.shut()
+		s.shut = nil
+	}
+}
+
+// values are the canonical values of a host, as far as they are known.
+func (e *setEnd) values() knob.Values {
+	v := make(knob.Values)
+	for id, f := range e.facts.Knobs {
+		if text, ok := f.Get(); ok {
+			v[id] = text
+		}
+	}
+	return v
+}
+
+// unreadable are the wanted knobs that have no value on a host.
+func (e *setEnd) unreadable(wanted []model.Assignment) []error {
+	var errs []error
+	for _, w := range wanted {
+		if f := e.facts.Knobs[w.Knob]; !f.IsKnown() {
+			errs = append(errs, fmt.Errorf("%w: %s", errors.ErrUnsupported, cmp.Or(f.Reason(), string(w.Knob)+" is not known there")))
+		}
+	}
+	return errs
+}
+
+// holds reports whether nothing would change.
+func (s *setting) holds() bool {
+	for _, e := range s.ends {
+		now := e.values()
+		for _, w := range s.wanted {
+			if now[w.Knob] != w.Value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// risky reports whether the change can cut the link.
+func (s *setting) risky() bool {
+	return slices.ContainsFunc(s.wanted, func(w model.Assignment) bool {
+		k, _ := knob.ByID(w.Knob)
+		return k.Risky()
+	})
+}
+
+// canaries are whom a host asks: the gateway, the other end, and whom the user
+// names.
+func (e *setEnd) canaries(more []string) []string {
+	var all []string
+	add := func(target string) {
+		if a, err := netip.ParseAddr(target); err == nil && !a.IsLoopback() && !a.IsUnspecified() && !slices.Contains(all, target) {
+			all = append(all, target)
+		}
+	}
+	if r := e.facts.Route; r != nil {
+		add(r.Gateway.Or(""))
+	}
+	add(e.peer)
+	for _, target := range more {
+		if !slices.Contains(all, target) {
+			all = append(all, target)
+		}
+	}
+	return all
+}
+
+const (
+	// answerTime is how long a canary may take: several tries.
+	answerTime = 3 * time.Second
+	// settleTime is how long a link may be down after a change: negotiation takes 1
+	// to 10 s (knobs.md section 0, class bounce).
+	settleTime = 12 * time.Second
+)
+
+// ask asks the canaries of all hosts, where the change is risky or the user
+// named some.
+func (s *setting) ask(ctx context.Context, settle time.Duration, keep func(*setEnd, []canary.Result)) error {
+	if !s.risky() && len(s.flags.canaries) == 0 {
+		return nil
+	}
+	for _, e := range s.ends {
+		targets := e.canaries(s.flags.canaries)
+		if len(targets) == 0 {
+			continue
+		}
+		answers, err := e.client.Probe(ctx, targets, answerTime, settle)
+		if err != nil {
+			return err
+		}
+		keep(e, answers)
+	}
+	return nil
+}
+
+// canaryDocs are the questions of a host with both answers.
+func (e *setEnd) canaryDocs() []canaryDoc {
+	var all []canaryDoc
+	for i, b := range e.before {
+		d := canaryDoc{Host: e.host, Target: b.Target, Bytes: b.Bytes, Before: b.OK, Detail: b.Detail}
+		if i < len(e.after) {
+			d.Bytes, d.After, d.Detail = e.after[i].Bytes, e.after[i].OK, e.after[i].Detail
+		}
+		all = append(all, d)
+	}
+	return all
+}

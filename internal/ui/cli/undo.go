@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+)
+
+func (a *app) undoCommand() *cobra.Command {
+	var state string
+	c := &cobra.Command{
+		Use: "undo [HOST]", Short: "put back what linerate set and you confirmed, and what a cut session left",
+		Long: `undo puts back what the journal says linerate changed on this machine, or on
+HOST: what was confirmed with linerate set, and what a session that was cut short
+left. Every setting that still holds what linerate wrote gets its old value back,
+newest first. What somebody else changed meanwhile is left alone and reported.`,
+		Example: "  linerate undo\n  linerate undo 'exec:10.0.0.2 ip netns exec b linerate agent'",
+		Args:    atMostOne("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			changes, err := a.undoOn(cmd.Context(), args, state)
+			if err != nil && len(changes) == 0 {
+				return err
+			}
+			return errors.Join(a.printUndone(changes), err)
+		},
+	}
+	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
+	return c
+}
+
+func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
+	if len(args) == 0 {
+		return a.newHostKnobs(state, "").Revert(ctx)
+	}
+	t, err := parseTarget(args[0])
+	if err != nil {
+		return nil, err
+	}
+	if state != "" {
+		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
+	}
+	switch t.kind {
+	case targetServe:
+		return nil, withHint(usagef("linerate serve changes no settings: there is nothing that it could undo"),
+			"run linerate undo on that host, or reach it with exec:ADDRESS COMMAND...")
+	case targetLab:
+		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
+	case targetForeign:
+		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
+	case targetHere, targetExec, targetSSH:
+	}
+	peer, err := a.dialTarget(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	c, err := session.Open(ctx, peer, session.Options{Host: model.Far, Version: a.Version})
+	if err != nil {
+		return nil, withCode(exitUnreachable, err)
+	}
+	changes, err := c.Recovered(ctx)
+	var kept []model.Change
+	if err == nil {
+		kept, err = c.Revert(ctx)
+	}
+	_, cerr := c.Close(ctx)
+	return append(changes, kept...), errors.Join(err, cerr)
+}
+
+func (a *app) printUndone(changes []model.Change) error {
+	if a.json {
+		if changes == nil {
+			changes = []model.Change{}
+		}
+		if err := a.document("linerate/undo/v1", map[string]any{"changes": changes}); err != nil {
+			return err
+		}
+	} else if len(changes) == 0 {
+		fmt.Fprintln(a.Out, "nothing to undo")
+	}
+	var left []string
+	for _, c := range changes {
+		if !a.json {
+			fmt.Fprintf(a.Out, "%s (%s): %s\n", c.Knob, c.Native, undoneText(c))
+		}
+		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
+			left = append(left, string(c.Knob))
+		}
+	}
+	if len(left) > 0 {
+		return &fault{code: exitNotUndone, err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
+			hint: "see the reasons above; root is needed for most settings"}
+	}
+	return nil
+}
+
+func undoneText(c model.Change) string {
+	switch c.State {
+	case model.ChangeUndone:
+		return fmt.Sprintf("back to %q", c.Old)
+	case model.ChangeForeign:
+		return "changed by somebody else meanwhile, left alone: " + c.Detail
+	case model.ChangeApplied:
+		return "still changed: " + c.Detail
+	default:
+		return "not undone: " + c.Detail
+	}
+}
