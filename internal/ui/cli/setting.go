@@ -78,9 +78,12 @@ func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted [
 		}
 		s.add(model.Near, e.near, e.hosts[0], cmp.Or(e.far.DataHost(), e.hosts[1].Address), dial)
 	}
-	if e.lab != nil {
-		for _, end := range s.ends {
+	for _, end := range s.ends {
+		switch {
+		case e.lab != nil:
 			end.name = "lab host " + string(end.host)
+		case f.both && s.ends[0].facts.Name == s.ends[1].facts.Name: // of a container, say
+			end.name += " (" + end.client.Name() + ")"
 		}
 	}
 	return s, nil

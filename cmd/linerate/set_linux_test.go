@@ -1,0 +1,406 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// setArgs is a change of two settings.
+func setArgs(more ...string) []string {
+	return append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB"}, more...)
+}
+
+// changed waits until hosts hold a change.
+func (n *netns) changed(t *testing.T, before both, a, b bool) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the change", func() bool {
+		now := n.bothKnobs(t)
+		return (now.a.sack != before.a.sack && now.a.rmem != before.a.rmem) == a && (now.b.sack != before.b.sack && now.b.rmem != before.b.rmem) == b
+	})
+}
+
+// TestSetWithoutTerminal holds a change for its time on one host, on the other
+// and on both, and takes it back.
+func TestSetWithoutTerminal(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 3, map[string]func(*testing.T){
+		"here": func(t *testing.T) { setHeld(t, true, false, func(*netns) []string { return nil }) },
+		"far":  func(t *testing.T) { setHeld(t, false, true, func(n *netns) []string { return []string{n.agent("b")} }) },
+		"both": func(t *testing.T) {
+			setHeld(t, true, true, func(n *netns) []string { return []string{"--both", n.agent("b")} })
+		},
+	})
+}
+
+func setHeld(t *testing.T, a, b bool, more func(*netns) []string) {
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	p := start(t, n.inside(t, "a", setArgs(append(more(n), "--for", "3s", "--json")...)...))
+	n.changed(t, before, a, b)
+	r := p.wait(t, 30*time.Second)
+	n.restored(t, before)
+	if r.code != 0 || !strings.Contains(r.err, "held for 3 s, then it goes back: to keep it takes a terminal") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if err := validate("linerate/set/v1", r.out); err != nil {
+		t.Errorf("%v\n%s", err, r.out)
+	}
+	if want := map[bool]int{true: 4, false: 2}[a && b]; strings.Count(r.out, `"state": "undone"`) != want {
+		t.Errorf("not %d changes undone\n%s", want, r.out)
+	}
+}
+
+// TestSetFaults demands that nothing is written where anything is wrong on one of
+// the hosts, and that all of it is told.
+func TestSetFaults(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	r := run(t, n.inside(t, "a", setArgs("tcp.recv_buffer_initial=1MiB", "link.mtu_max=9000", "--both", n.agent("b"))...))
+	if r.code != 2 || strings.Count(r.err, "(C-05: ") != 2 || strings.Count(r.err, "link.mtu_max: a fact of the machine") != 2 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+	r = run(t, n.inside(t, "a", "set", "tcp.sack=on", n.agent("b")))
+	if r.code != 0 || r.out != "nothing to do: all of it holds already\n" {
+		t.Errorf("what holds already: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if entries, _ := filepath.Glob(n.state("b") + "/journal*"); len(entries) > 0 {
+		t.Errorf("a journal was begun: %q", entries)
+	}
+}
+
+// TestSetOnOneHostFails has one host of two that cannot keep a journal: the
+// other one goes back.
+func TestSetOnOneHostFails(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 2, map[string]func(*testing.T){
+		"near": func(t *testing.T) {
+			n := newNetns(t)
+			before := n.bothKnobs(t)
+			cmd := n.inside(t, "a", setArgs("--both", n.agent("b"), "--json")...)
+			cmd.Env = append(cmd.Env, "LINERATE_STATE=/dev/null/none")
+			r := run(t, cmd)
+			n.restored(t, before)
+			if r.code != 1 || !strings.Contains(r.err, "/dev/null/none") || !strings.Contains(r.err, "all settings are back") {
+				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+			if strings.Count(r.out, `"state": "undone"`) != 2 {
+				t.Errorf("the far host was not changed before\n%s", r.out)
+			}
+		},
+		"far": func(t *testing.T) {
+			n := newNetns(t)
+			before := n.bothKnobs(t)
+			bad := strings.Replace(n.agent("b"), "--state "+n.state("b"), "--state /dev/null/none", 1)
+			r := run(t, n.inside(t, "a", setArgs("--both", bad)...))
+			n.restored(t, before)
+			if r.code != 1 || !strings.Contains(r.err, "/dev/null/none") {
+				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+		},
+	})
+}
+
+// terminal is a linerate on a terminal of its own.
+type terminal struct {
+	*process
+	master *os.File
+	shown  *lines
+}
+
+// onTerminal starts cmd as the leader of a session with a new terminal, pty(7).
+func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	raw, err := master.SyscallConn() // Fd would make reads block Close
+	if err != nil {
+		t.Fatal(err)
+	}
+	var number int
+	var numberErr, unlockErr error
+	err = raw.Control(func(fd uintptr) {
+		number, numberErr = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		unlockErr = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0)
+	})
+	if err := errors.Join(err, numberErr, unlockErr); err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	tt := &terminal{process: &process{cmd: cmd, done: make(chan result, 1)}, master: master, shown: &lines{}}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = slave.Close()
+	go func() {
+		b := make([]byte, 1024)
+		for {
+			k, err := master.Read(b) // EIO when the last process has closed it
+			_, _ = tt.shown.Write(b[:k])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		_ = cmd.Wait() // the exit code says it
+		tt.done <- result{out: tt.shown.String(), code: cmd.ProcessState.ExitCode()}
+	}()
+	t.Cleanup(func() { _ = master.Close() })
+	return tt
+}
+
+// asked waits for the question and types the answer.
+func (tt *terminal) asked(t *testing.T, answer string) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	if _, err := tt.master.WriteString(answer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSetOnTerminal answers the question in every way there is.
+func TestSetOnTerminal(t *testing.T) {
+	needRoot(t)
+	interrupted := func(t *testing.T, tt *terminal) { tt.asked(t, "\x03") }
+	cases := map[string]struct {
+		act  func(*testing.T, *terminal)
+		time string
+		code int
+		says string
+	}{
+		"declined":        {func(t *testing.T, tt *terminal) { tt.asked(t, "n\n") }, "1m", 0, "undone: not confirmed"},
+		"return":          {func(t *testing.T, tt *terminal) { tt.asked(t, "\n") }, "1m", 0, "undone: not confirmed"},
+		"end of file":     {func(t *testing.T, tt *terminal) { tt.asked(t, "\x04") }, "1m", 0, "undone: not confirmed"},
+		"no answer":       {func(t *testing.T, tt *terminal) { tt.asked(t, "") }, "2s", 1, "nobody confirmed within 2 s: all settings are back"},
+		"Ctrl-C":          {interrupted, "1m", 130, "stopped by the user: all settings are back"},
+		"terminal closed": {func(t *testing.T, tt *terminal) { tt.asked(t, ""); _ = tt.master.Close() }, "1m", 130, ""},
+		"killed":          {func(t *testing.T, tt *terminal) { tt.asked(t, ""); tt.signal(t, syscall.SIGKILL) }, "1m", -1, ""},
+	}
+	all := map[string]func(*testing.T){}
+	for name, c := range cases {
+		all[name] = func(t *testing.T) {
+			n := newNetns(t)
+			before := n.bothKnobs(t)
+			tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"), "--for", c.time)...))
+			n.changed(t, before, true, true)
+			c.act(t, tt)
+			r := tt.wait(t, 30*time.Second)
+			n.restored(t, before)
+			// A terminal that hangs up is a signal and the end of its input, whichever
+			// comes first.
+			if r.code != c.code && (name != "terminal closed" || r.code != 0) {
+				t.Errorf("exit code %d\n%s", r.code, r.out)
+			}
+			// What the last process wrote may come after its end.
+			eventually(t, 5*time.Second, "the terminal to say "+c.says, func() bool { return strings.Contains(tt.shown.String(), c.says) })
+		}
+	}
+	atOnce(t, 3, all)
+}
+
+// TestSetConfirmed keeps a change, which then survives other sessions, and takes
+// it back with undo on each host.
+func TestSetConfirmed(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	far := n.agent("b")
+	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", far)...))
+	tt.asked(t, "y\n")
+	if r := tt.wait(t, 40*time.Second); r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.out)
+	}
+	eventually(t, 5*time.Second, "the terminal to tell it", func() bool { return strings.Contains(tt.shown.String(), "confirmed: it stays until") })
+	gone := func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 }
+	eventually(t, 10*time.Second, "a process is left", gone)
+	n.changed(t, before, true, true)
+
+	// Other sessions on both hosts neither undo it nor lose it.
+	if r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--both", far, "--for", "1s")); r.code != 0 {
+		t.Errorf("another change: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	eventually(t, 10*time.Second, "a process is left", gone)
+	n.changed(t, before, true, true)
+
+	r := run(t, n.inside(t, "a", "undo", far))
+	if r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+		t.Errorf("undo HOST: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.changed(t, before, true, false)
+	r = run(t, n.inside(t, "a", "undo", "--json"))
+	if err := validate("linerate/undo/v1", r.out); err != nil || r.code != 0 || strings.Count(r.out, `"undone"`) != 2 {
+		t.Errorf("undo: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
+	}
+	n.restored(t, before)
+	if r := run(t, n.inside(t, "a", "undo")); r.out != "nothing to undo\n" {
+		t.Errorf("second undo: %s", r.out)
+	}
+}
+
+// TestSetUnreachableAfterwards has a host that takes no second connection: what
+// is confirmed is not kept.
+func TestSetUnreachableAfterwards(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	once := filepath.Join(n.dir, "once.sh")
+	_, command, _ := strings.Cut(n.agent("b"), " ")
+	script := fmt.Sprintf("#!/bin/sh\nmkdir %s/once || exit 1\nexec %s\n", n.dir, command)
+	if err := os.WriteFile(once, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", "exec:"+farAddr+" "+once)...))
+	tt.asked(t, "y\n")
+	r := tt.wait(t, 40*time.Second)
+	n.restored(t, before)
+	if r.code != 3 {
+		t.Errorf("exit code %d\n%s", r.code, r.out)
+	}
+	eventually(t, 5*time.Second, "the terminal to tell it", func() bool {
+		return strings.Contains(tt.shown.String(), "no new connection: ") && strings.Contains(tt.shown.String(), "all settings are back")
+	})
+}
+
+// TestSetTwice has a second controller come between: it is refused, the first one
+// goes on.
+func TestSetTwice(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	p := start(t, n.inside(t, "a", setArgs("--for", "1m", n.agent("b"))...))
+	n.changed(t, before, false, true)
+	r := run(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.timestamps=off", "--for", "1s", n.agent("b")))
+	if r.code != 3 || !strings.Contains(r.err, "in use by another linerate (process ") || !strings.Contains(r.err, "another linerate changes that host: wait until it has ended") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.changed(t, before, false, true)
+	p.signal(t, os.Interrupt)
+	if r := p.wait(t, 20*time.Second); r.code != 130 || !strings.Contains(r.err, "stopped by the user: all settings are back") {
+		t.Errorf("the first one: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+}
+
+// TestSetLosesAHost kills the far agent, and has somebody else change a setting,
+// while a change of both is held.
+func TestSetLosesAHost(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 2, map[string]func(*testing.T){
+		"agent killed": func(t *testing.T) {
+			n := newNetns(t)
+			before := n.bothKnobs(t)
+			p := start(t, n.inside(t, "a", setArgs("--for", "1m", "--both", n.agent("b"))...))
+			n.changed(t, before, true, true)
+			agent := relatives(p.cmd.Process.Pid, n.dir).agentB
+			if agent == 0 {
+				t.Fatal("no agent on host b")
+			}
+			if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			r := p.wait(t, 30*time.Second)
+			n.restored(t, before)
+			if r.code != 3 || !strings.Contains(r.err, "all settings are back") {
+				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+		},
+		"changed by somebody else": func(t *testing.T) {
+			n := newNetns(t)
+			before := n.bothKnobs(t)
+			p := start(t, n.inside(t, "a", setArgs("--for", "1m", "--both", n.agent("b"))...))
+			n.changed(t, before, true, true)
+			ip(t, "netns", "exec", n.b, "sh", "-c", "echo '4096 65536 99999' > "+rmem)
+			r := p.wait(t, 30*time.Second)
+			if r.code != 1 || !strings.Contains(r.err, "99999") || !strings.Contains(r.out, "changed by somebody else meanwhile, left alone") {
+				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+			before.b.rmem = "4096\t65536\t99999"
+			n.restored(t, before)
+		},
+	})
+}
+
+// mtu reads the MTU of a host's link.
+func (n *netns) mtu(t *testing.T, host string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(ip(t, "-n", n.name(host), "link", "show", "v0"), " mtu ")
+	mtu, _, _ := strings.Cut(rest, " ")
+	return mtu
+}
+
+// TestSetMTU raises the MTU on one side of a wire that carries no more than
+// before: the full packets of the canaries get lost, and it goes back at once.
+// On both sides it passes.
+func TestSetMTU(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 3, map[string]func(*testing.T){
+		"one side": func(t *testing.T) {
+			n := newNetns(t)
+			began := time.Now()
+			r := run(t, n.inside(t, "a", "set", "link.mtu=9000", "--for", "5m", n.agent("b")))
+			if r.code != 1 || !strings.Contains(r.err, nearAddr+" (packets of 9000 bytes) does not answer") || !strings.Contains(r.err, "all settings are back") {
+				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+			if n.mtu(t, "b") != "1500" || time.Since(began) > 2*time.Minute {
+				t.Errorf("MTU %s after %v", n.mtu(t, "b"), time.Since(began))
+			}
+		},
+		"here": func(t *testing.T) { // with a canary of the user, and the gateway
+			n := newNetns(t)
+			ip(t, "-n", n.a, "route", "add", "default", "via", farAddr)
+			for _, canary := range []string{nearAddr, farAddr} { // this host's own address answers anyway
+				r := run(t, n.inside(t, "a", "set", "link.mtu=9000", "--interface", "v0", "--for", "1m", "--canary", canary, "--json"))
+				if err := validate("linerate/set/v1", r.out); err != nil || r.code != 1 || !strings.Contains(r.err, farAddr+" (packets of 9000 bytes) does not answer") {
+					t.Errorf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
+				}
+			}
+			if n.mtu(t, "a") != "1500" {
+				t.Errorf("MTU %s", n.mtu(t, "a"))
+			}
+		},
+		"both sides": func(t *testing.T) {
+			n := newNetns(t)
+			p := start(t, n.inside(t, "a", "set", "link.mtu=9000", "--both", "--for", "4s", n.agent("b")))
+			eventually(t, 20*time.Second, "the change", func() bool { return n.mtu(t, "a") == "9000" && n.mtu(t, "b") == "9000" })
+			r := p.wait(t, 30*time.Second)
+			if r.code != 0 || !strings.Contains(r.out, "undone: held for 4 s") || n.mtu(t, "a") != "1500" || n.mtu(t, "b") != "1500" {
+				t.Errorf("exit code %d, MTU %s and %s\n%s%s", r.code, n.mtu(t, "a"), n.mtu(t, "b"), r.out, r.err)
+			}
+		},
+	})
+}
+
+// TestSetRoute sets a metric of the route between the hosts, which only an agent
+// that knows its route can.
+func TestSetRoute(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	routes := func() string { return ip(t, "-n", n.b, "route", "show") }
+	before := routes()
+	p := start(t, n.inside(t, "a", "set", "route.initcwnd=40", "--for", "2s", n.agent("b")))
+	eventually(t, 20*time.Second, "the change", func() bool { return strings.Contains(routes(), "initcwnd 40") })
+	if r := p.wait(t, 30*time.Second); r.code != 0 || routes() != before {
+		t.Errorf("exit code %d, routes %s, before %s\n%s%s", r.code, routes(), before, r.out, r.err)
+	}
+	if r := run(t, n.inside(t, "a", "knobs", "--match", "route.", n.agent("b"))); r.code != 0 || !strings.Contains(r.out, "initcwnd of 10.77.0.0/24 dev v0") {
+		t.Errorf("knobs: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
