@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse lint bench cross dist generate generated fuzz clean
+.PHONY: all build demo test race simulate slow abuse interop lint bench cross dist generate generated fuzz clean
 
 all: build
 
@@ -32,6 +32,9 @@ simulate: ## error rates of the verdicts, 4,000 simulated sessions each
 
 slow: ## the long simulations and the no-difference sessions in the lab
 	$(GO) test -p 1 -tags slow -timeout 30m -run Slow -v ./internal/core/analysis ./internal/lab ./cmd/linerate
+
+interop: ## every mode of iperf 2 in both roles; the other peers' are in make test
+	$(GO) test -tags slow -timeout 10m ./internal/measure/iperf2/peer
 
 abuse: ## bad clients against linerate serve with every listener, LINERATE_ABUSE=60s long
 	$(GO) test -tags slow -timeout 90m -run Abuse -v ./cmd/linerate
