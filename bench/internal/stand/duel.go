@@ -111,9 +111,13 @@ func (p Pair) endServer(ctx context.Context, s *exec.Cmd, ended chan error, out 
 			abort = true
 		}
 	}
-	for until := time.Now().Add(ending); !abort && out.lines() < p.Lines && time.Now().Before(until); {
+	// A thousand threads report one after the other: what counts is that more comes.
+	for seen, until := out.lines(), time.Now().Add(ending); !abort && seen < p.Lines && time.Now().Before(until); {
 		if err := pause(ctx, step); err != nil {
 			break
+		}
+		if n := out.lines(); n > seen {
+			seen, until = n, time.Now().Add(ending)
 		}
 	}
 	// Its end by a signal is no failure; that it is gone already is none either.
