@@ -20,8 +20,8 @@ demo: build ## the main job, in the built-in lab: measure, find the limit, try, 
 
 test: build ## all tests; installs or names the foreign programs that they talk to
 	@scripts/foreign
-	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v -e /internal/lab -e /cmd/)
-	$(GO) test -timeout 20m -p 1 ./internal/lab/... ./cmd/... # these hold rates against truth: one at a time
+	scripts/gotest -timeout 15m -- $$($(GO) list ./... | grep -v -e /internal/lab -e /cmd/)
+	scripts/gotest -timeout 20m -p 1 -- ./internal/lab/... ./cmd/... # these hold rates against truth: one at a time
 	@scripts/foreign --report
 
 race: ## the tests with the race detector (needs a C compiler)
@@ -34,7 +34,7 @@ slow: ## the long simulations and the no-difference sessions in the lab
 	$(GO) test -p 1 -tags slow -timeout 30m -run Slow -v ./internal/core/analysis ./internal/lab ./cmd/linerate
 
 interop: ## every mode of iperf 2 in both roles; the other peers' are in make test
-	$(GO) test -tags slow -timeout 10m ./internal/measure/iperf2/peer
+	scripts/gotest -tags slow -timeout 10m -- ./internal/measure/iperf2/peer
 
 abuse: ## bad clients against linerate serve with every listener, LINERATE_ABUSE=60s long
 	$(GO) test -tags slow -timeout 90m -run Abuse -v ./cmd/linerate
