@@ -1,0 +1,169 @@
+// Package manager finds the programs that set a machine's settings by themselves.
+//
+// A setting that somebody changes by hand lasts until such a program sets it
+// again: when an interface comes up, a lease is renewed, a profile is switched
+// or the machine starts. Everything here reads files and the list of running
+// programs; nothing is started, asked or changed.
+package manager
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/persist/native"
+)
+
+// Name is a program, or a kind of message, that sets settings.
+type Name string
+
+// The managers that are looked for.
+const (
+	Kernel              Name = "kernel-command-line"
+	SystemdSysctl       Name = "systemd-sysctl"
+	ProcpsSysctl        Name = "procps-sysctl" // sysctl --system, where no systemd does it
+	Udev                Name = "systemd-udevd" // .link files
+	Networkd            Name = "systemd-networkd"
+	NetworkManager      Name = "networkmanager"
+	Netplan             Name = "netplan"
+	Ifupdown            Name = "ifupdown"
+	CloudInit           Name = "cloud-init"
+	TuneD               Name = "tuned"
+	BPFTune             Name = "bpftune"
+	IRQBalance          Name = "irqbalance"
+	PowerProfiles       Name = "power-profiles-daemon"
+	DHCP                Name = "dhcp"
+	RouterAdvertisement Name = "router-advertisement"
+	Docker              Name = "docker"
+	CNI                 Name = "cni"
+	FreeBSDRC           Name = "freebsd-rc"
+	FreeBSDLoader       Name = "freebsd-loader"
+	Devd                Name = "devd"
+	LaunchDaemon        Name = "macos-launch-daemon"
+	MacNetworkService   Name = "macos-network-service"
+	GroupPolicy         Name = "windows-group-policy"
+)
+
+// Claim says that a manager sets a knob, or may.
+type Claim struct {
+	Knob    model.KnobID
+	Link    string // interface that it is about; "" for the whole machine
+	Manager Name
+	Sets    string        // native text that it will set, canonical where the manager has words of its own; "" where that is not known
+	When    string        // when it sets it again: "whenever the connection comes up"
+	File    string        // absolute path of the file that says so; "" where none does
+	Line    int           // 1…; 0 where no single line says so
+	Active  fact.Of[bool] // whether the manager is at work now
+}
+
+// String returns the claim as a sentence for people, without a final period.
+func (c Claim) String() string {
+	var b strings.Builder
+	b.WriteString(c.Manager.Title())
+	if c.Link != "" {
+		b.WriteString(" manages " + c.Link + " and")
+	}
+	if active, known := c.Active.Get(); known && !active {
+		b.WriteString(", which is not at work now, would set ")
+	} else {
+		b.WriteString(" may set ")
+	}
+	b.WriteString(string(c.Knob) + " again")
+	if c.Sets != "" {
+		b.WriteString(", to " + c.Sets)
+	}
+	if c.When != "" {
+		b.WriteString(": " + c.When)
+	}
+	switch {
+	case c.File != "" && c.Line > 0:
+		fmt.Fprintf(&b, " (%s:%d)", c.File, c.Line)
+	case c.File != "":
+		fmt.Fprintf(&b, " (%s)", c.File)
+	}
+	return b.String()
+}
+
+// Title returns the name as people write it.
+func (n Name) Title() string {
+	switch n {
+	case NetworkManager:
+		return "NetworkManager"
+	case TuneD:
+		return "TuneD"
+	case DHCP:
+		return "DHCP"
+	case RouterAdvertisement:
+		return "a router advertisement"
+	case Docker:
+		return "Docker"
+	case CNI:
+		return "a CNI plugin"
+	case FreeBSDRC:
+		return "rc(8)"
+	case FreeBSDLoader:
+		return "loader(8)"
+	case LaunchDaemon:
+		return "a launch daemon"
+	case MacNetworkService:
+		return "the network service"
+	case GroupPolicy:
+		return "Group Policy"
+	case ProcpsSysctl:
+		return "sysctl --system"
+	case Kernel:
+		return "the kernel's command line"
+	default:
+		return string(n)
+	}
+}
+
+// Registry reads values of the Windows registry.
+type Registry interface {
+	// Values returns the values of a key below HKEY_LOCAL_MACHINE by name, as
+	// text. It wraps fs.ErrNotExist where there is no such key.
+	Values(ctx context.Context, key string) (map[string]string, error)
+}
+
+// Machine is a machine as it is searched. It is safe for concurrent use where
+// its functions are.
+type Machine struct {
+	Root     fs.FS                                               // root of its files, with /proc, /sys and /run on Linux
+	System   string                                              // GOOS
+	Running  func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: not known
+	Registry Registry                                            // of Windows; nil: not known
+}
+
+// Claims returns who sets the knobs ids, those of links for the interface link
+// ("" leaves these out). For one knob they stand in the order in which they are
+// applied: of those that are at work, the last one counts. Files that cannot be
+// read are passed over; the only error is that of ctx.
+func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]Claim, error) {
+	return nil, ctx.Err()
+}
+
+// Owner returns the format in which settings of link are to be kept on this
+// machine, and why. It wraps errors.ErrUnsupported where nothing on the machine
+// keeps settings of links, and fs.ErrNotExist where link is "" or not there.
+func (m Machine) Owner(ctx context.Context, link string) (native.Format, string, error) {
+	return "", "", ctx.Err()
+}
+
+// Merge returns lines with those of claims in their place where a claim names a
+// file and is, as far as known, at work. Claims stand as Claims returned them.
+func Merge(lines map[model.KnobID]origin.Line, claims []Claim) map[model.KnobID]origin.Line {
+	all := make(map[model.KnobID]origin.Line, len(lines))
+	for id, l := range lines {
+		all[id] = l
+	}
+	for _, c := range claims {
+		if c.File != "" && c.Line > 0 && c.Active.Or(true) {
+			all[c.Knob] = origin.Line{File: c.File, Number: c.Line, Text: c.Sets}
+		}
+	}
+	return all
+}
