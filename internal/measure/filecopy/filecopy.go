@@ -27,10 +27,8 @@ package filecopy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -86,22 +84,18 @@ func (*Engine) Name() string { return Name }
 // what there is room for. There is one stream and one direction. Block is at
 // most 64 MiB and, with Direct, a multiple of 4096.
 func (*Engine) Validate(f model.Flow) error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
+	var faults engine.Faults
+	check := faults.Unless
 	c := settings(f)
-	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
+	faults.Engine(f, Name)
 	check(f.Direction == model.To || f.Direction == model.From, "direction %q is neither to nor from: a file goes one way", f.Direction)
 	check(f.Streams == 0 || f.Streams == 1, "%d streams: a file is copied over one connection", f.Streams)
 	check(f.Duration == 0 && f.Omit == 0, "a copy is ended by its bytes: it has neither a duration nor a warm-up")
 	check(f.Bytes >= 0 && f.Bytes <= maxBytes, "%d bytes: not between 1 and %d", f.Bytes, int64(maxBytes))
-	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	faults.Interval(f)
 	check(f.Block >= 0 && f.Block <= maxBlock, "block of %d bytes: not between 1 and %d", f.Block, maxBlock)
 	check(!c.Direct || f.Block%alignment == 0, "block of %d bytes: past the page cache only multiples of %d can be moved", f.Block, alignment)
-	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	faults.Window(f)
 	switch c.Mode {
 	case model.CopyFiles, model.CopyNetwork, model.CopyRead, model.CopyWrite, model.CopyMemory:
 	default:
@@ -109,7 +103,7 @@ func (*Engine) Validate(f model.Flow) error {
 	}
 	check(len(c.Source) <= maxPath, "the path of the source has %d bytes, more than %d", len(c.Source), maxPath)
 	check(len(c.Sink) <= maxPath, "the path of the sink has %d bytes, more than %d", len(c.Sink), maxPath)
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
 // settings returns what belongs to this engine, defaults filled in.

@@ -21,9 +21,7 @@ package pingpong
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"linerate/internal/core/model"
@@ -80,10 +78,6 @@ const (
 	// connections that it opens in a run.
 	maxSizes = 4096
 	maxFresh = 1900
-	// The segment sizes that Linux accepts: TCP_MIN_MSS and MAX_TCP_WINDOW,
-	// include/net/tcp.h.
-	minMSS = 88
-	maxMSS = 32767
 )
 
 // Validate reports every fault of f at once, joined.
@@ -92,24 +86,20 @@ const (
 // where it is given, is shared by the sizes and bounds the whole pass. A sweep
 // has one stream per direction, no warm-up of its own and no byte count.
 func (*Engine) Validate(f model.Flow) error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
-	check(f.Direction == model.To || f.Direction == model.From || f.Direction == model.Both, "direction %q is none of to, from, both", f.Direction)
+	var faults engine.Faults
+	check := faults.Unless
+	faults.Engine(f, Name)
+	faults.Direction(f)
 	check(f.Streams >= 0 && f.Streams <= 1, "%d streams: a sweep has one", f.Streams)
 	check(f.Duration >= 0, "duration %v is negative", f.Duration)
 	check(f.Omit == 0, "omit %v: each size warms up by itself", f.Omit)
 	check(f.Bytes == 0, "%d bytes: a sweep has sizes instead", f.Bytes)
 	check(f.Block == 0, "block of %d bytes: a sweep has sizes instead", f.Block)
-	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
-	check(f.MSS == 0 || f.MSS >= minMSS && f.MSS <= maxMSS, "segment size of %d bytes: not between %d and %d", f.MSS, minMSS, maxMSS)
+	faults.Window(f)
+	faults.MSS(f)
 	if f.Sweep == nil {
 		check(false, "no sizes to sweep")
-		return errors.Join(faults...)
+		return faults.Err()
 	}
 	s := f.Sweep
 	_, known := modeOf(s.Mode)
@@ -122,7 +112,7 @@ func (*Engine) Validate(f model.Flow) error {
 			break
 		}
 	}
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
 // Prepare opens the first connection of f and returns the test.

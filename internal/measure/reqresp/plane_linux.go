@@ -8,9 +8,9 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 	"time"
-	"unsafe"
+
+	"linerate/internal/measure/sockio"
 
 	"golang.org/x/sys/unix"
 )
@@ -144,8 +144,8 @@ func (l fdLine) said(err error) error {
 
 func (l fdLine) sendAll(b []byte) error {
 	for !l.stop.Load() {
-		n, errno := send(l.fd, b)
-		if errno != 0 && !again(errno) {
+		n, errno := sockio.Send(l.fd, b, 0)
+		if errno != 0 && !sockio.Again(errno) {
 			return os.NewSyscallError("send", errno)
 		}
 		if b = b[n:]; len(b) == 0 {
@@ -158,7 +158,7 @@ func (l fdLine) sendAll(b []byte) error {
 func (l fdLine) receiveAll(b []byte) error {
 	whole := len(b)
 	for !l.stop.Load() {
-		n, errno := receive(l.fd, b)
+		n, errno := sockio.Receive(l.fd, b, 0)
 		switch {
 		case n > 0:
 			if b = b[n:]; len(b) == 0 {
@@ -168,7 +168,7 @@ func (l fdLine) receiveAll(b []byte) error {
 			return io.EOF
 		case errno == 0:
 			return io.ErrUnexpectedEOF
-		case !again(errno):
+		case !sockio.Again(errno):
 			return os.NewSyscallError("receive", errno)
 		}
 	}
@@ -181,30 +181,3 @@ func (l fdLine) interrupt() {
 }
 
 func (l fdLine) close() error { return unix.Close(l.fd) }
-
-// send and receive are raw: the scheduler is not told and hands the thread's
-// processor to nobody else, which is what its way back costs. They are not
-// inlined, so that each entry is a place where the runtime can stop the thread.
-
-//go:noinline
-func send(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
-//go:noinline
-func receive(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
-// again reports whether a call returned without result and may be repeated.
-func again(e syscall.Errno) bool { return e == syscall.EINTR || e == syscall.EAGAIN }

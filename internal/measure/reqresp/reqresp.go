@@ -26,7 +26,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"linerate/internal/core/model"
@@ -42,10 +41,6 @@ const (
 	maxBlock    = 64 << 20
 	maxRate     = 10e6 // arrivals per second: each is at least a system call of 0.1 µs
 	minInterval = 10 * time.Millisecond
-	// The segment sizes that Linux accepts: TCP_MIN_MSS and MAX_TCP_WINDOW,
-	// include/net/tcp.h.
-	minMSS = 88
-	maxMSS = 32767
 )
 
 // Engine is the request engine. It is safe for concurrent use.
@@ -72,31 +67,23 @@ func (*Engine) Name() string { return Name }
 // bytes, Interval at least 10 ms, and there are at most 512 streams per
 // direction.
 func (*Engine) Validate(f model.Flow) error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
-	switch f.Direction {
-	case model.To, model.From, model.Both:
-	default:
-		check(false, "direction %q is none of to, from, both", f.Direction)
-	}
+	var faults engine.Faults
+	check := faults.Unless
+	faults.Engine(f, Name)
+	faults.Direction(f)
 	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
 	check(f.Duration > 0, "duration %v is not positive", f.Duration)
 	check(f.Omit >= 0, "omit %v is negative", f.Omit)
 	check(f.Bytes == 0, "%d bytes: requests end by duration alone", f.Bytes)
-	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	faults.Interval(f)
 	check(f.Block >= 0 && f.Block <= maxBlock, "request of %d bytes: not between 1 and %d", f.Block, maxBlock)
-	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
-	check(f.MSS == 0 || f.MSS >= minMSS && f.MSS <= maxMSS, "segment size of %d bytes: not between %d and %d", f.MSS, minMSS, maxMSS)
+	faults.Window(f)
+	faults.MSS(f)
 	if q := f.Requests; q != nil {
 		check(q.Rate >= 0 && q.Rate <= maxRate, "%v arrivals per second: not between 0 and %.0f", q.Rate, maxRate)
 		check(q.Reply >= 0 && q.Reply <= maxBlock, "answer of %d bytes: not between 1 and %d", q.Reply, maxBlock)
 	}
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
 // complete fills in what f leaves to the engine: one stream, an interval of

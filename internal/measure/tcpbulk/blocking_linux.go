@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
 )
 
 // blocking is the plane with a locked thread per stream, which blocks in raw
@@ -70,8 +71,8 @@ func (w *work) sendAll(s *stream, fd int) error {
 		if s.quota != unlimited {
 			b = b[:min(int64(len(b)), s.quota-sent)]
 		}
-		n, errno := send(fd, b)
-		if errno != 0 && !again(errno) {
+		n, errno := sockio.Send(fd, b, 0)
+		if errno != 0 && !sockio.Again(errno) {
 			return os.NewSyscallError("send", errno)
 		}
 		sent += int64(n)
@@ -86,7 +87,7 @@ func (w *work) sendAll(s *stream, fd int) error {
 	// The receiver sends nothing: what comes is its end.
 	var one [1]byte
 	for !w.stop.Load() {
-		if _, errno := receive(fd, one[:]); !again(errno) {
+		if _, errno := sockio.Receive(fd, one[:], 0); !sockio.Again(errno) {
 			return os.NewSyscallError("receive", errnoErr(errno))
 		}
 	}
@@ -97,7 +98,7 @@ func (w *work) sendAll(s *stream, fd int) error {
 func (w *work) receiveAll(s *stream, fd int, buf []byte) error {
 	var got int64
 	for !w.stop.Load() {
-		n, errno := receive(fd, buf)
+		n, errno := sockio.Receive(fd, buf, 0)
 		switch {
 		case n > 0:
 			if got == 0 {
@@ -107,7 +108,7 @@ func (w *work) receiveAll(s *stream, fd int, buf []byte) error {
 			s.count.Store(got)
 		case errno == 0:
 			return w.answer(fd)
-		case !again(errno):
+		case !sockio.Again(errno):
 			return os.NewSyscallError("receive", errno)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/sockio"
 )
 
 // epoll is the plane for many streams: a locked thread per core serves its
@@ -91,7 +92,7 @@ func (l *loop) run() {
 	defer unix.Close(l.fd)
 	for l.left > 0 && !l.w.stop.Load() {
 		n, errno := l.wait()
-		if errno != 0 && !again(errno) {
+		if errno != 0 && !sockio.Again(errno) {
 			l.endAll(os.NewSyscallError("epoll_pwait", errno))
 			return
 		}
@@ -146,7 +147,7 @@ func (l *loop) sendOne(i int) {
 	fd := s.link.(fdLink).fd
 	if l.counts[i] == s.quota {
 		var one [1]byte
-		if _, errno := receive(fd, one[:]); !again(errno) {
+		if _, errno := sockio.Receive(fd, one[:], 0); !sockio.Again(errno) {
 			l.end(i, os.NewSyscallError("receive", errnoErr(errno)))
 		}
 		return
@@ -155,9 +156,9 @@ func (l *loop) sendOne(i int) {
 	if s.quota != unlimited {
 		b = b[:min(int64(len(b)), s.quota-l.counts[i])]
 	}
-	n, errno := send(fd, b)
+	n, errno := sockio.Send(fd, b, 0)
 	if errno != 0 {
-		if !again(errno) {
+		if !sockio.Again(errno) {
 			l.end(i, os.NewSyscallError("send", errno))
 		}
 		return
@@ -180,7 +181,7 @@ func (l *loop) sendOne(i int) {
 func (l *loop) receiveOne(i int) {
 	s := l.streams[i]
 	fd := s.link.(fdLink).fd
-	n, errno := receive(fd, l.buf)
+	n, errno := sockio.Receive(fd, l.buf, 0)
 	switch {
 	case n > 0:
 		if l.counts[i] == 0 {
@@ -190,7 +191,7 @@ func (l *loop) receiveOne(i int) {
 		s.count.Store(l.counts[i])
 	case errno == 0:
 		l.end(i, l.w.answer(fd))
-	case !again(errno):
+	case !sockio.Again(errno):
 		l.end(i, os.NewSyscallError("receive", errno))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -83,33 +82,6 @@ func (l fdLink) info() (tcpinfo.Info, error)      { return tcpinfo.ReadFD(uintpt
 func (l fdLink) congestion() (string, error)      { return tcpinfo.CongestionFD(uintptr(l.fd)) }
 func (l fdLink) granted() (sockio.Granted, error) { return sockio.ReadFD(uintptr(l.fd)) }
 func (l fdLink) close() error                     { return unix.Close(l.fd) }
-
-// send and receive are raw: the scheduler is not told and hands the thread's
-// processor to nobody else. They are not inlined, so that each entry is a place
-// where the runtime can stop the thread.
-
-//go:noinline
-func send(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
-//go:noinline
-func receive(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
-// again reports whether a call returned without result and may be repeated.
-func again(e syscall.Errno) bool { return e == syscall.EINTR || e == syscall.EAGAIN }
 
 // errnoErr returns e as an error, nil for none.
 func errnoErr(e syscall.Errno) error {

@@ -24,7 +24,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"linerate/internal/core/model"
@@ -40,10 +39,6 @@ const (
 	maxStreams  = 4096
 	maxBlock    = 64 << 20
 	minInterval = 10 * time.Millisecond
-	// The segment sizes that Linux accepts: TCP_MIN_MSS and MAX_TCP_WINDOW,
-	// include/net/tcp.h.
-	minMSS = 88
-	maxMSS = 32767
 )
 
 // Engine is the bulk engine. It is safe for concurrent use; one engine per
@@ -71,31 +66,18 @@ func (*Engine) Name() string { return Name }
 // most 64 MiB, MSS between 88 and 32767 bytes, Interval at least 10 ms, and
 // there are at most 4096 streams per direction.
 func (*Engine) Validate(f model.Flow) error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
-	switch f.Direction {
-	case model.To, model.From, model.Both:
-	default:
-		check(false, "direction %q is none of to, from, both", f.Direction)
-	}
+	var faults engine.Faults
+	check := faults.Unless
+	faults.Engine(f, Name)
+	faults.Direction(f)
 	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
-	check(f.Duration >= 0, "duration %v is negative", f.Duration)
-	check(f.Omit >= 0, "omit %v is negative", f.Omit)
-	check(f.Bytes >= 0, "%d bytes: negative", f.Bytes)
-	check(f.Duration != 0 || f.Bytes != 0, "neither duration nor bytes given")
-	check(f.Duration == 0 || f.Bytes == 0, "duration and bytes exclude each other")
-	check(f.Omit == 0 || f.Bytes == 0, "omit and bytes exclude each other: every byte is counted")
+	faults.Amount(f)
 	check(f.Bytes == 0 || int64(f.Bytes) >= int64(f.Streams), "%d bytes are less than one for each of %d streams", f.Bytes, f.Streams)
-	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	faults.Interval(f)
 	check(f.Block >= 0 && f.Block <= maxBlock, "block of %d bytes: not between 1 and %d", f.Block, maxBlock)
-	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
-	check(f.MSS == 0 || f.MSS >= minMSS && f.MSS <= maxMSS, "segment size of %d bytes: not between %d and %d", f.MSS, minMSS, maxMSS)
-	return errors.Join(faults...)
+	faults.Window(f)
+	faults.MSS(f)
+	return faults.Err()
 }
 
 // Prepare opens one set of connections for each direction of f, first To, then

@@ -87,29 +87,18 @@ func (*Engine) Name() string { return Name }
 // Omit; Interval is at least 10 ms. Window sets both socket buffers. MSS, Nagle
 // and Congestion do not exist for UDP.
 func (*Engine) Validate(f model.Flow) error {
-	var faults []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	check(f.Engine == "" || f.Engine == Name, "engine %q is not %q", f.Engine, Name)
-	switch f.Direction {
-	case model.To, model.From, model.Both:
-	default:
-		check(false, "direction %q is none of to, from, both", f.Direction)
-	}
+	var faults engine.Faults
+	check := faults.Unless
+	faults.Engine(f, Name)
+	faults.Direction(f)
 	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
-	check(f.Duration >= 0 && f.Duration <= maxTime, "duration %v: not between 0 and %v", f.Duration, maxTime)
-	check(f.Omit >= 0 && f.Omit <= maxTime, "omit %v: not between 0 and %v", f.Omit, maxTime)
-	check(f.Bytes >= 0, "%d bytes: negative", f.Bytes)
-	check(f.Duration != 0 || f.Bytes != 0, "neither duration nor bytes given")
-	check(f.Duration == 0 || f.Bytes == 0, "duration and bytes exclude each other")
-	check(f.Omit == 0 || f.Bytes == 0, "omit and bytes exclude each other: every byte is counted")
-	check(f.Interval == 0 || f.Interval >= minInterval, "interval %v is shorter than %v", f.Interval, minInterval)
+	check(f.Duration <= maxTime, "duration %v: not between 0 and %v", f.Duration, maxTime)
+	check(f.Omit <= maxTime, "omit %v: not between 0 and %v", f.Omit, maxTime)
+	faults.Amount(f)
+	faults.Interval(f)
 	check(f.Block == 0 || f.Block >= minBlock && f.Block <= maxBlock,
 		"datagrams of %d bytes: not between %d and %d", f.Block, minBlock, maxBlock)
-	check(f.Window >= 0 && f.Window <= math.MaxInt32, "window of %d bytes: not between 1 and %d", f.Window, math.MaxInt32)
+	faults.Window(f)
 	check(f.MSS == 0, "a segment size has no meaning for datagrams")
 	check(!f.Nagle, "nagle's algorithm does not exist for datagrams")
 	check(f.Congestion == "", "congestion control %q does not exist for datagrams", f.Congestion)
@@ -119,7 +108,7 @@ func (*Engine) Validate(f model.Flow) error {
 		"%v is less than a datagram a minute for each stream", u.Rate)
 	check(u.Pacing == "" || u.Pacing == pacedByKernel || u.Pacing == pacedByClock,
 		"pacing %q is neither %q nor %q", u.Pacing, pacedByKernel, pacedByClock)
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
 // longestGap bounds how slow a stream may be.

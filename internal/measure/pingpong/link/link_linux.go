@@ -11,6 +11,8 @@ import (
 	"time"
 	"unsafe"
 
+	"linerate/internal/measure/sockio"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -141,7 +143,7 @@ func (s *socket) failed(call string, errno syscall.Errno) error {
 
 func (s *socket) send(b []byte) error {
 	for len(b) > 0 {
-		n, errno := send(s.fd, b, s.flags)
+		n, errno := sockio.Send(s.fd, b, s.flags)
 		if errno != 0 {
 			if err := s.failed("send", errno); err != nil {
 				return err
@@ -159,7 +161,7 @@ func (s *socket) receive(b []byte) error { return s.receiveRest(b, len(b)) }
 // receiveRest receives b, the rest of a message of whole bytes.
 func (s *socket) receiveRest(b []byte, whole int) error {
 	for len(b) > 0 {
-		n, errno := receive(s.fd, b, s.flags)
+		n, errno := sockio.Receive(s.fd, b, s.flags)
 		if errno != 0 {
 			if err := s.failed("receive", errno); err != nil {
 				return err
@@ -192,7 +194,7 @@ func (s *socket) end(got int) error {
 func (s *socket) exchange(out, in []byte) error {
 	whole := len(in)
 	for {
-		n, errno := send(s.fd, out, s.flags|unix.MSG_DONTWAIT)
+		n, errno := sockio.Send(s.fd, out, s.flags|unix.MSG_DONTWAIT)
 		if errno != 0 && errno != syscall.EAGAIN && errno != syscall.EINTR {
 			return s.failed("send", errno)
 		}
@@ -202,7 +204,7 @@ func (s *socket) exchange(out, in []byte) error {
 		}
 		got := 0
 		if len(in) > 0 {
-			got, errno = receive(s.fd, in, s.flags|unix.MSG_DONTWAIT)
+			got, errno = sockio.Receive(s.fd, in, s.flags|unix.MSG_DONTWAIT)
 			if got == 0 && errno == 0 {
 				return s.end(whole - len(in))
 			}
@@ -254,30 +256,8 @@ func (s *socket) linger(seconds int) {
 
 func (s *socket) close() error { return unix.Close(s.fd) }
 
-// send, receive and poll are raw: the scheduler is not told and hands the
-// thread's processor to nobody else. They are not inlined, so that each entry
-// is a place where the runtime can stop the thread.
-
-//go:noinline
-func send(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags|unix.MSG_NOSIGNAL, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
-//go:noinline
-func receive(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
-		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), 0
-}
-
+// poll is raw, as sockio.Send is.
+//
 //go:noinline
 func poll(p *unix.PollFd) (int, syscall.Errno) {
 	limit := unix.NsecToTimespec(int64(patience))
