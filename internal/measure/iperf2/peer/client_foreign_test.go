@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // taken gathers samples.
@@ -70,13 +71,13 @@ func TestClientWithForeignServer(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d streams, %d bytes", m.name, f.Streams, f.Bytes), func(t *testing.T) {
 				f.Direction = m.d
-				checkWithForeignServer(t, m.client, f)
+				tries.Repeat(t, func(t testing.TB) { checkWithForeignServer(t, m.client, f) })
 			})
 		}
 	}
 }
 
-func checkWithForeignServer(t *testing.T, c Client, f model.Flow) {
+func checkWithForeignServer(t testing.TB, c Client, f model.Flow) {
 	addr, out := foreignServer(t)
 	var s taken
 	near, far, err := c.Run(t.Context(), addr, f, s.emit)
@@ -102,7 +103,7 @@ func checkWithForeignServer(t *testing.T, c Client, f model.Flow) {
 
 // checkDirection compares this end's figure with the server's lines, where the
 // way back is marked with a star, except on the connection of a reverse test.
-func checkDirection(t *testing.T, d model.Direction, f model.Flow, near, far model.EndReport, out *output, stars bool) {
+func checkDirection(t testing.TB, d model.Direction, f model.Flow, near, far model.EndReport, out *output, stars bool) {
 	t.Helper()
 	role, back := model.Sender, false
 	if d == model.From {

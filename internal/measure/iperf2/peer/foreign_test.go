@@ -20,7 +20,7 @@ import (
 )
 
 // program returns the path of the foreign program.
-func program(t *testing.T) string {
+func program(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("iperf")
 	if err != nil {
@@ -60,7 +60,7 @@ func (o *output) String() string {
 }
 
 // await waits until the text satisfies ok.
-func (o *output) await(t *testing.T, what string, ok func(string) bool) {
+func (o *output) await(t testing.TB, what string, ok func(string) bool) {
 	t.Helper()
 	limit := time.After(15 * time.Second)
 	for !ok(o.String()) {
@@ -74,7 +74,7 @@ func (o *output) await(t *testing.T, what string, ok func(string) bool) {
 
 // foreignServer starts the program as a server and returns its address and what
 // it prints.
-func foreignServer(t *testing.T, args ...string) (string, *output) {
+func foreignServer(t testing.TB, args ...string) (string, *output) {
 	t.Helper()
 	path := program(t)
 	port := freePort(t)
@@ -97,7 +97,7 @@ func foreignServer(t *testing.T, args ...string) (string, *output) {
 // awaitSocket waits until port is in use: the program says that it listens a
 // little before it does. The kernel tells without a connection, which the
 // program would count.
-func awaitSocket(t *testing.T, port int) {
+func awaitSocket(t testing.TB, port int) {
 	t.Helper()
 	// Linux, Documentation/networking/proc_net_tcp.rst: local address, remote
 	// address, state; 0A is listening, 07 an unconnected UDP socket.
@@ -123,7 +123,7 @@ func awaitSocket(t *testing.T, port int) {
 }
 
 // freePort returns a port that is free for TCP and UDP.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	for range 20 {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -144,7 +144,7 @@ func freePort(t *testing.T) int {
 }
 
 // foreignClient runs the program as a client until it ends.
-func foreignClient(t *testing.T, addr string, args ...string) string {
+func foreignClient(t testing.TB, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -172,7 +172,7 @@ type transfer struct {
 	started float64
 }
 
-func transfers(t *testing.T, text string) []transfer {
+func transfers(t testing.TB, text string) []transfer {
 	t.Helper()
 	var out []transfer
 	for _, m := range reportLine.FindAllStringSubmatch(text, -1) {
@@ -218,7 +218,7 @@ func agree(a, b units.Bytes) bool {
 	return a > 0 && math.Abs(float64(a)/float64(b)-1) < 0.001
 }
 
-func find(t *testing.T, r model.EndReport, d model.Direction, role model.Role) model.FlowReport {
+func find(t testing.TB, r model.EndReport, d model.Direction, role model.Role) model.FlowReport {
 	t.Helper()
 	for _, f := range r.Flows {
 		if f.Direction == d && f.Role == role {

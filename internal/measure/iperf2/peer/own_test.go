@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // TestMain lets more tests run at once than there are processors: most of them
@@ -44,13 +45,13 @@ func TestOwnEnds(t *testing.T) {
 				if f.UDP != nil {
 					t.Parallel() // the others take all the processors
 				}
-				checkOwnEnds(t, m.client, f)
+				tries.Repeat(t, func(t testing.TB) { checkOwnEnds(t, m.client, f) })
 			})
 		}
 	}
 }
 
-func checkOwnEnds(t *testing.T, c Client, f model.Flow) {
+func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 	s := startServer(t, ServerConfig{})
 	near, far, err := c.Run(t.Context(), s.addr, f, nil)
 	if err != nil || len(near.Warnings) > 0 {
@@ -85,32 +86,38 @@ func checkOwnEnds(t *testing.T, c Client, f model.Flow) {
 	}
 }
 
+// pacedRate is that of tests which hold a rate over TCP.
+const pacedRate = 80e6
+
 func TestOmitAndRate(t *testing.T) {
-	const rate = 80e6
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
-			t.Parallel()
-			s := startServer(t, ServerConfig{Rate: rate})
-			f := model.Flow{Direction: d, Duration: short, Omit: short, Interval: short / 3}
-			var got taken
-			near, _, err := Client{Rate: rate}.Run(t.Context(), s.addr, f, got.emit)
-			if err != nil || len(near.Warnings) > 0 {
-				t.Fatalf("%v, %q", err, near.Warnings)
-			}
-			for _, r := range near.Flows {
-				bits := float64(r.Bytes) * 8 / r.Window.Seconds()
-				if r.Window < short*9/10 || r.Window > short*3 || bits < rate*0.5 || bits > rate*1.3 {
-					t.Errorf("%s: window %v, %.0f bit/s", r.Direction, r.Window, bits)
-				}
-			}
-			got.mu.Lock()
-			defer got.mu.Unlock()
-			omitted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return s.Omitted })
-			counted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return !s.Omitted })
-			if !omitted || !counted {
-				t.Errorf("samples of the warm-up %t, of the window %t", omitted, counted)
-			}
+			tries.Repeat(t, func(t testing.TB) { checkOmitAndRate(t, d) })
 		})
+	}
+}
+
+func checkOmitAndRate(t testing.TB, d model.Direction) {
+	s := startServer(t, ServerConfig{Rate: pacedRate})
+	f := model.Flow{Direction: d, Duration: 2 * short, Omit: 2 * short, Interval: short / 3}
+	var got taken
+	near, _, err := Client{Rate: pacedRate}.Run(t.Context(), s.addr, f, got.emit)
+	if err != nil || len(near.Warnings) > 0 {
+		t.Fatalf("%v, %q", err, near.Warnings)
+	}
+	for _, r := range near.Flows {
+		bits := float64(r.Bytes) * 8 / r.Window.Seconds()
+		// What other work delays is not made up for, so that less is no fault.
+		if r.Window < short*18/10 || r.Window > short*6 || bits < pacedRate*0.2 || bits > pacedRate*1.3 {
+			t.Errorf("%s: window %v, %.0f bit/s", r.Direction, r.Window, bits)
+		}
+	}
+	got.mu.Lock()
+	defer got.mu.Unlock()
+	omitted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return s.Omitted })
+	counted := slices.ContainsFunc(got.list, func(s model.Sample) bool { return !s.Omitted })
+	if !omitted || !counted {
+		t.Errorf("samples of the warm-up %t, of the window %t", omitted, counted)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // ownServer is a server of this package on loopback.
@@ -25,7 +28,7 @@ type ownServer struct {
 	more    chan struct{}
 }
 
-func startServer(t *testing.T, cfg ServerConfig) *ownServer {
+func startServer(t testing.TB, cfg ServerConfig) *ownServer {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +74,7 @@ func startServer(t *testing.T, cfg ServerConfig) *ownServer {
 }
 
 // await waits until what has been reported satisfies ok, and returns it.
-func (s *ownServer) await(t *testing.T, what string, ok func(results []Result, log []string) bool) ([]Result, []string) {
+func (s *ownServer) await(t testing.TB, what string, ok func(results []Result, log []string) bool) ([]Result, []string) {
 	t.Helper()
 	limit := time.After(15 * time.Second)
 	for {
@@ -124,13 +127,13 @@ func TestServerWithForeignClient(t *testing.T) {
 			}
 			args := append(append([]string(nil), m.args...), amount...)
 			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
-				checkWithForeignClient(t, m.mode, m.stars, args)
+				tries.Repeat(t, func(t testing.TB) { checkWithForeignClient(t, m.mode, m.stars, args) })
 			})
 		}
 	}
 }
 
-func checkWithForeignClient(t *testing.T, mode iperf2.Mode, stars bool, args []string) {
+func checkWithForeignClient(t testing.TB, mode iperf2.Mode, stars bool, args []string) {
 	n, s := 1, startServer(t, ServerConfig{})
 	if strings.Contains(strings.Join(args, " "), "-P 3") {
 		n = 3
@@ -173,7 +176,7 @@ func checkWithForeignClient(t *testing.T, mode iperf2.Mode, stars bool, args []s
 
 // portAbove returns a free port above that of addr: the program takes a lower
 // one for the first of a range, and listens on all of it.
-func portAbove(t *testing.T, addr string) int {
+func portAbove(t testing.TB, addr string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -188,7 +191,13 @@ func portAbove(t *testing.T, addr string) int {
 	return 0
 }
 
-func TestServerBounces(t *testing.T) {
+// bounceTimes are the mean and the least of ten bounces, ms, in a line like
+// "... 10=6.034/3.165/13.995/3.219 ms".
+var bounceTimes = regexp.MustCompile(` 10=([0-9.]+)/([0-9.]+)/`)
+
+func TestServerBounces(t *testing.T) { tries.Repeat(t, checkBounces) }
+
+func checkBounces(t testing.TB) {
 	s := startServer(t, ServerConfig{})
 	text := foreignClient(t, s.addr, "--bounceback", "-t", "1", "-l", "200", "--bounceback-hold", "3")
 	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
@@ -196,7 +205,12 @@ func TestServerBounces(t *testing.T) {
 	if r := results[0]; !r.Bounce || sum(results, model.To) < 10*200 || sum(results, model.To)%200 != 0 {
 		t.Errorf("result %+v", r)
 	}
-	if !strings.Contains(text, "10=3.") && !strings.Contains(text, "10=4.") && !strings.Contains(text, "10=5.") {
-		t.Errorf("the client does not show ten bounces of a little more than 3 ms:\n%s", text)
+	// Other work delays some of them, and never makes one shorter.
+	m := bounceTimes.FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("the client does not show ten bounces:\n%s", text)
+	}
+	if least, err := strconv.ParseFloat(m[2], 64); err != nil || least < 3 || least >= 6 {
+		t.Errorf("the shortest of ten bounces is not a little more than 3 ms:\n%s", text)
 	}
 }

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // 4 Mbit/s: some hundred datagrams, which no loaded machine loses.
@@ -36,13 +38,13 @@ func TestUDPClientWithForeignServer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d streams, %d bytes", m.name, f.Streams, f.Bytes), func(t *testing.T) {
 				t.Parallel()
 				f.Direction, f.UDP = m.d, &model.UDPFlow{Rate: gentle}
-				checkUDPWithForeignServer(t, m.client, f)
+				tries.Repeat(t, func(t testing.TB) { checkUDPWithForeignServer(t, m.client, f) })
 			})
 		}
 	}
 }
 
-func checkUDPWithForeignServer(t *testing.T, c Client, f model.Flow) {
+func checkUDPWithForeignServer(t testing.TB, c Client, f model.Flow) {
 	addr, out := foreignServer(t, "-u")
 	var s taken
 	near, far, err := c.Run(t.Context(), addr, f, s.emit)
@@ -53,6 +55,7 @@ func checkUDPWithForeignServer(t *testing.T, c Client, f model.Flow) {
 		t.Errorf("warnings %q, %q", near.Warnings, far.Warnings)
 	}
 	stars := c.mode(f).ConnectsBack() || f.Direction == model.Both
+	mixed := mixedUp(f)
 	for _, d := range f.Direction.Parts() {
 		role, back := model.Sender, false
 		if d == model.From {
@@ -62,9 +65,6 @@ func checkUDPWithForeignServer(t *testing.T, c Client, f model.Flow) {
 		checkAmount(t, f, d, ours)
 		if d == model.To && f.Direction == model.To {
 			got := find(t, far, d, model.Receiver)
-			// The program mixes up what comes first of several streams, and takes
-			// a datagram of one for the other's.
-			mixed := 5 * int64(f.Streams-1)
 			if ours.UDP.Sent-got.UDP.Received > mixed || got.UDP.Lost > mixed || got.Window <= 0 ||
 				got.Bytes > ours.Bytes || f.Streams == 1 && got.Bytes != ours.Bytes {
 				t.Errorf("far %+v %+v, near %+v %+v", got, got.UDP, ours, ours.UDP)
@@ -74,13 +74,22 @@ func checkUDPWithForeignServer(t *testing.T, c Client, f model.Flow) {
 			t.Errorf("from: %+v", ours.UDP)
 		}
 		out.await(t, fmt.Sprintf("agreement on the %d bytes %s", ours.Bytes, d), func(s string) bool {
-			return agree(total(transfers(t, s), func(x transfer) bool { return x.back == back }), ours.Bytes)
+			got := total(transfers(t, s), func(x transfer) bool { return x.back == back })
+			return agree(got, ours.Bytes) || got < ours.Bytes && ours.Bytes-got <= units.Bytes(mixed)*payloadOf(f)
 		})
 	}
 }
 
+// mixedUp is how many datagrams the program may count less than came: where
+// several streams begin at once it takes a datagram of one for another's
+// (docs/wire/iperf2.md section 8). It counts all of a single stream.
+func mixedUp(f model.Flow) int64 { return 5 * int64(max(f.Streams, 1)-1) }
+
+// payloadOf is the size of f's datagrams over IPv4.
+func payloadOf(f model.Flow) units.Bytes { return cmp.Or(f.Block, size4) }
+
 // checkAmount holds a direction against what was asked for.
-func checkAmount(t *testing.T, f model.Flow, d model.Direction, got model.FlowReport) {
+func checkAmount(t testing.TB, f model.Flow, d model.Direction, got model.FlowReport) {
 	t.Helper()
 	want := float64(f.Bytes)
 	if f.Duration > 0 {
@@ -119,13 +128,13 @@ func TestUDPServerWithForeignClient(t *testing.T) {
 			args := append(append([]string{"-u"}, m.args...), amount...)
 			t.Run(fmt.Sprint(m.mode, " ", strings.Join(args, " ")), func(t *testing.T) {
 				t.Parallel()
-				checkUDPWithForeignClient(t, m.mode, args)
+				tries.Repeat(t, func(t testing.TB) { checkUDPWithForeignClient(t, m.mode, args) })
 			})
 		}
 	}
 }
 
-func checkUDPWithForeignClient(t *testing.T, mode iperf2.Mode, args []string) {
+func checkUDPWithForeignClient(t testing.TB, mode iperf2.Mode, args []string) {
 	n, s := 1, startServer(t, ServerConfig{})
 	if strings.Contains(strings.Join(args, " "), "-P 3") {
 		n = 3

@@ -11,9 +11,10 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
 )
 
-func mustAddr(t *testing.T, s string) netip.Addr {
+func mustAddr(t testing.TB, s string) netip.Addr {
 	t.Helper()
 	a, err := netip.ParseAddr(s)
 	if err != nil {
@@ -22,7 +23,7 @@ func mustAddr(t *testing.T, s string) netip.Addr {
 	return a
 }
 
-func dialUDP(t *testing.T, addr string) net.Conn {
+func dialUDP(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "udp", addr)
 	if err != nil {
@@ -43,7 +44,7 @@ func datagramOf(m iperf2.Mode, number int64) []byte {
 }
 
 // answered returns what comes back within a while.
-func answered(t *testing.T, c net.Conn) []byte {
+func answered(t testing.TB, c net.Conn) []byte {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func answered(t *testing.T, c net.Conn) []byte {
 	return b[:n]
 }
 
-func (s *ownServer) aliveUDP(t *testing.T) {
+func (s *ownServer) aliveUDP(t testing.TB) {
 	t.Helper()
 	f := model.Flow{Direction: model.To, Bytes: 20_000, UDP: &model.UDPFlow{Rate: gentle}}
 	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
@@ -65,7 +66,9 @@ func (s *ownServer) aliveUDP(t *testing.T) {
 	}
 }
 
-func TestHostileDatagrams(t *testing.T) {
+func TestHostileDatagrams(t *testing.T) { tries.Repeat(t, checkHostileDatagrams) }
+
+func checkHostileDatagrams(t testing.TB) {
 	s := startServer(t, ServerConfig{Idle: 300 * time.Millisecond, Sessions: 8, PerClient: 8})
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -93,7 +96,9 @@ func TestHostileDatagrams(t *testing.T) {
 
 // TestNoMirror: a server that answered to a first datagram could be aimed at
 // others by forging its sender.
-func TestNoMirror(t *testing.T) {
+func TestNoMirror(t *testing.T) { tries.Repeat(t, checkNoMirror) }
+
+func checkNoMirror(t testing.TB) {
 	far := func(netip.Addr) bool { return false }
 	s := startServer(t, ServerConfig{Idle: 300 * time.Millisecond, UDPTo: far})
 	for name, b := range map[string][]byte{
@@ -115,7 +120,9 @@ func TestNoMirror(t *testing.T) {
 	s.aliveUDP(t)
 }
 
-func TestReportsAreBounded(t *testing.T) {
+func TestReportsAreBounded(t *testing.T) { tries.Repeat(t, checkReportsAreBounded) }
+
+func checkReportsAreBounded(t testing.TB) {
 	s := startServer(t, ServerConfig{})
 	c := dialUDP(t, s.addr)
 	if _, err := c.Write(datagramOf(iperf2.Forward, 1)); err != nil {
@@ -141,7 +148,9 @@ func TestReportsAreBounded(t *testing.T) {
 
 // TestVanishedFlow: a flow without end is reported, and one with a number that
 // nobody reaches does no harm.
-func TestVanishedFlow(t *testing.T) {
+func TestVanishedFlow(t *testing.T) { tries.Repeat(t, checkVanishedFlow) }
+
+func checkVanishedFlow(t testing.TB) {
 	s := startServer(t, ServerConfig{Idle: 300 * time.Millisecond})
 	c := dialUDP(t, s.addr)
 	for _, n := range []int64{1, 2, 5, 1<<63 - 1, 4} {
@@ -158,7 +167,9 @@ func TestVanishedFlow(t *testing.T) {
 }
 
 // TestOldClient replays the datagrams of 2.0.5 (section 5).
-func TestOldClient(t *testing.T) {
+func TestOldClient(t *testing.T) { tries.Repeat(t, checkOldClient) }
+
+func checkOldClient(t testing.TB) {
 	s := startServer(t, ServerConfig{})
 	c := dialUDP(t, s.addr)
 	old := func(id int32) []byte {
