@@ -101,6 +101,7 @@ type hostKnobs struct {
 	version string
 	command []string
 	state   string
+	after   func(step string) // of tests; see watchdog.Config.After
 
 	recovery  chan struct{}  // closed when recovery has ended; nil without one
 	recovered []model.Change // valid after recovery, like broken
@@ -114,13 +115,13 @@ type hostKnobs struct {
 }
 
 func (a *app) newHostKnobs(state, link string) *hostKnobs {
-	return &hostKnobs{version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link}
+	return &hostKnobs{version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, after: a.AfterStep}
 }
 
 func (h *hostKnobs) config() watchdog.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return watchdog.Config{Dir: h.state, Host: h.host(), Command: h.command}
+	return watchdog.Config{Dir: h.state, Host: h.host(), Command: h.command, After: h.after}
 }
 
 // host is this machine as knobs see it, for a caller that holds mu.
