@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
 )
 
@@ -43,6 +44,15 @@ type Keeper struct {
 	Root  string            // below which the files lie; "" is the machine itself
 	State string            // directory of the records; it is made where it is missing
 	After func(step string) // tests: called after each step that a crash may follow
+	About About             // of the next Write
+}
+
+// About says whence the settings of a Write come. It stands in the record.
+type About struct {
+	Source   string             `json:"source,omitempty"`   // a session, a profile
+	Comments []string           `json:"comments,omitempty"` // why, as in the files
+	Link     string             `json:"link,omitempty"`     // interface that settings of a link are for
+	Settings []model.Assignment `json:"settings,omitempty"` // what the files keep, canonical
 }
 
 // Record is one Write that was not taken back.
@@ -51,6 +61,7 @@ type Record struct {
 	Time  time.Time `json:"time"`
 	Files []Kept    `json:"files"`
 	Made  []string  `json:"made,omitempty"` // directories that were made for them, outermost first
+	About
 }
 
 // Kept is one file of a record.
@@ -103,7 +114,7 @@ func (k Keeper) Write(now time.Time, files []native.File) (Record, error) {
 		}
 		id++
 	}
-	r := Record{ID: fmt.Sprintf("%06d", id), Time: now.UTC()}
+	r := Record{ID: fmt.Sprintf("%06d", id), Time: now.UTC(), About: k.About}
 	all, err := k.plan(&r, records, files)
 	if err != nil {
 		return Record{}, err

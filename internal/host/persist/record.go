@@ -30,21 +30,34 @@ func (k Keeper) Records() ([]Record, error) {
 	return k.records()
 }
 
+// records is Records for a caller that holds the lock. It removes what a crash
+// left of records that do not count.
 func (k Keeper) records() ([]Record, error) {
 	entries, err := os.ReadDir(k.dir())
 	if err != nil {
 		return nil, err
 	}
+	for _, e := range entries {
+		if !counts(e.Name()) {
+			if err := os.RemoveAll(filepath.Join(k.dir(), e.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return k.readRecords(entries)
+}
+
+// counts reports whether a name in the directory of records is not that of a
+// record that was never complete, or that was taken back.
+func counts(name string) bool {
+	return !strings.HasSuffix(name, unfinished) && !strings.HasSuffix(name, finished)
+}
+
+func (k Keeper) readRecords(entries []fs.DirEntry) ([]Record, error) {
 	var all []Record
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasSuffix(name, unfinished) || strings.HasSuffix(name, finished) {
-			if err := os.RemoveAll(filepath.Join(k.dir(), name)); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if !e.IsDir() {
+		if !e.IsDir() || !counts(name) {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(k.dir(), name, recordFile))

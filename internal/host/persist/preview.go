@@ -1,0 +1,78 @@
+package persist
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"linerate/internal/host/persist/native"
+)
+
+// Change is what a Write would do to one file.
+type Change struct {
+	Path          string
+	Block         bool // only the part between the marks is linerate's
+	Exists        bool // before
+	Mode          fs.FileMode
+	Before, After []byte // the whole file
+}
+
+// Same reports whether the file holds already what would be written.
+func (c Change) Same() bool { return c.Exists && string(c.Before) == string(c.After) }
+
+// Preview returns what Write would do to files, and fails as Write would where
+// something is in the way of it. It writes nothing, takes no lock and needs no
+// more rights than reading.
+func (k Keeper) Preview(files []native.File) ([]Change, error) {
+	records, err := k.peek()
+	if err != nil {
+		return nil, err
+	}
+	all, err := k.plan(&Record{}, records, files)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, p := range all {
+		changes = append(changes, Change{p.kept.Path, p.kept.Block, p.kept.Before.Exists, p.mode, p.kept.Before.bytes, p.data})
+	}
+	return changes, nil
+}
+
+// peek reads the records without a lock.
+func (k Keeper) peek() ([]Record, error) {
+	entries, err := os.ReadDir(k.dir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.readRecords(entries)
+}
+
+// Standing returns the records of which at least one file is still as they wrote
+// it, newest first: what they keep is kept now. Like Preview it changes nothing.
+func (k Keeper) Standing() ([]Record, error) {
+	records, err := k.peek()
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(records)
+	return slices.DeleteFunc(records, func(r Record) bool { return !slices.ContainsFunc(r.Files, k.stands) }), nil
+}
+
+// stands reports whether a file is as a Write left it; of a shared file only the
+// block counts.
+func (k Keeper) stands(f Kept) bool {
+	now, err := look(k.real(f.Path))
+	if err != nil || !now.Exists {
+		return false
+	}
+	if !f.Block {
+		return now.Sum == f.After
+	}
+	_, inner, _, err := split(now.bytes)
+	return err == nil && len(inner) > 0 && sum(inner) == f.Inner
+}

@@ -1,0 +1,167 @@
+package persist_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/persist"
+)
+
+// TestPreviewIsWhatWriteDoes demands that a preview touches nothing and tells the
+// bytes that Write then puts in place.
+func TestPreviewIsWhatWriteDoes(t *testing.T) {
+	k := keeper(t)
+	before := tree(t, k.Root)
+	changes, err := k.Preview(files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
+		t.Errorf("the preview changed files:\n%s", diff)
+	}
+	if _, err := os.Stat(k.State); err == nil {
+		t.Error("the preview made the state directory")
+	}
+	k.About = persist.About{Source: "test", Link: "eth0", Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}, Comments: []string{"why"}}
+	r, err := k.Write(day, files())
+	if err != nil || len(changes) != len(files()) {
+		t.Fatalf("%d changes, %v", len(changes), err)
+	}
+	for _, c := range changes {
+		now, err := os.ReadFile(filepath.Join(k.Root, c.Path))
+		if err != nil || !bytes.Equal(now, c.After) || c.Same() {
+			t.Errorf("%s holds %q, previewed was %q, %v", c.Path, now, c.After, err)
+		}
+	}
+	again, err := k.Preview(files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range again {
+		if !c.Same() || c.Diff() != "" {
+			t.Errorf("%s would change again: %s", c.Path, c.Diff())
+		}
+	}
+	standing, err := k.Standing()
+	if diff := cmp.Diff([]persist.Record{r}, standing, cmp.AllowUnexported(persist.Snapshot{}), cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".bytes"
+	}, cmp.Ignore())); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
+// TestStandingEndsWithTheFiles edits and removes what was written.
+func TestStandingEndsWithTheFiles(t *testing.T) {
+	k := keeper(t)
+	if _, err := k.Write(day, files()[1:]); err != nil { // one of linerate's own, one shared
+		t.Fatal(err)
+	}
+	count := func() int {
+		all, err := k.Standing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	own, shared := filepath.Join(k.Root, files()[1].Path), filepath.Join(k.Root, files()[2].Path)
+	if err := os.WriteFile(own, []byte("edited"), 0o600); err != nil || count() != 1 {
+		t.Errorf("with the block alone %d stand, %v", count(), err)
+	}
+	text, err := os.ReadFile(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(shared); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(shared, append([]byte("another line\n"), text...), 0o600); err != nil || count() != 1 {
+		t.Errorf("with another line beside the block %d stand, %v", count(), err)
+	}
+	if err := os.WriteFile(shared, bytes.Replace(text, []byte("4194304"), []byte("1"), 1), 0o600); err != nil || count() != 0 {
+		t.Errorf("with all edited %d stand, %v", count(), err)
+	}
+}
+
+// TestPreviewFailsAsWrite has an edited file of linerate's own.
+func TestPreviewFailsAsWrite(t *testing.T) {
+	k := keeper(t)
+	if _, err := k.Write(day, files()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(k.Root, files()[0].Path), []byte("edited"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, previewErr := k.Preview(files())
+	_, writeErr := k.Write(day, files())
+	if previewErr == nil || writeErr == nil || previewErr.Error() != writeErr.Error() {
+		t.Errorf("preview: %v; write: %v", previewErr, writeErr)
+	}
+}
+
+func TestDiffText(t *testing.T) {
+	for name, c := range map[string]struct {
+		change persist.Change
+		want   string
+	}{
+		"new": {persist.Change{Path: "/x", After: []byte("a\nb\n")}, "--- /dev/null\n+++ /x\n@@ -0,0 +1,2 @@\n+a\n+b\n"},
+		"far apart": {
+			persist.Change{Path: "/x", Exists: true, Before: []byte("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"), After: []byte("A\n2\n3\n4\n5\n6\n7\n8\n9\nB\n")},
+			"--- /x\n+++ /x\n@@ -1,4 +1,4 @@\n-1\n+A\n 2\n 3\n 4\n@@ -7,4 +7,4 @@\n 7\n 8\n 9\n-10\n+B\n",
+		},
+		"no newline": {
+			persist.Change{Path: "/x", Exists: true, Before: []byte("a"), After: []byte("a\nb\n")},
+			"--- /x\n+++ /x\n@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n",
+		},
+		"same": {persist.Change{Path: "/x", Exists: true, Before: []byte("a"), After: []byte("a")}, ""},
+	} {
+		if diff := cmp.Diff(c.want, c.change.Diff()); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+}
+
+// TestDiffIsUnderstood has patch(1) make the new file of the old one and the diff.
+func TestDiffIsUnderstood(t *testing.T) {
+	patch, err := exec.LookPath("patch")
+	if err != nil {
+		t.Skip("needs patch (Debian package patch)")
+	}
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		text := func(label string) []byte {
+			words := rapid.SliceOfN(rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "\n", "- x\n"}), 0, 40).Draw(t, label)
+			return []byte(strings.Join(words, "") + rapid.SampledFrom([]string{"", "end"}).Draw(t, label+" ends"))
+		}
+		c := persist.Change{Path: "/etc/x", Exists: true, Before: text("before"), After: text("after")}
+		name, out := filepath.Join(dir, "x"), filepath.Join(dir, "out")
+		if err := os.WriteFile(name, c.Before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.Same() {
+			return
+		}
+		cmd := exec.Command(patch, "--silent", "--fuzz=0", "-o", out, name)
+		cmd.Stdin = strings.NewReader(c.Diff())
+		said, err := cmd.CombinedOutput()
+		got, _ := os.ReadFile(out)
+		if err != nil || !bytes.Equal(got, c.After) {
+			t.Fatalf("patch: %v: %s\n%q -> %q, want %q\n%s", err, said, c.Before, got, c.After, c.Diff())
+		}
+	})
+}
+
+// A file with tens of thousands of changed lines is shown all the same.
+func TestDiffOfLargeFiles(t *testing.T) {
+	c := persist.Change{Path: "/x", Exists: true, Before: []byte(strings.Repeat("a\nb\n", 5000)), After: []byte(strings.Repeat("b\nc\n", 5000))}
+	if d := c.Diff(); strings.Count(d, "\n-")+strings.Count(d, "\n+") < 20000 {
+		t.Errorf("%d bytes of diff", len(d))
+	}
+}
