@@ -3,10 +3,13 @@
 //
 // An address is asked with small packets and with packets as large as the
 // interface takes: a path that carries the first and not the second is a black
-// hole. Any answer counts: an echo reply where this process may send echo
-// requests, the refusal of a port that nobody listens on, a TCP connection. A
-// packet that a router answers as too large is one that TCP copes with, and
-// counts by the try after it, which the system cuts to what the router told.
+// hole. No packet may be cut on the way. Any answer counts: an echo reply where
+// this process may send echo requests, the refusal of a port that nobody listens
+// on, a TCP connection. A packet that a router answers as too big is one that TCP
+// copes with, and counts by the try after it, with the size that the router told.
+//
+// A target made by [PathTo] asks how large packets may be on the way to an
+// address; one made by [SmallTo] is asked with small packets only.
 package canary
 
 import (
@@ -61,6 +64,9 @@ func Lost(before, after []Result) []Result {
 // begins when there is a link and a way to an address, which a change may have
 // taken away for seconds; settle is how long to wait for that.
 func Probe(ctx context.Context, target string, within, settle time.Duration) []Result {
+	if p, ok := parsePath(target); ok {
+		return p.results(ctx, within, settle)
+	}
 	switch {
 	case strings.HasPrefix(target, "http://"), strings.HasPrefix(target, "https://"):
 		return []Result{until(ctx, within, Result{Target: target}, func(ctx context.Context) (string, error) { return fetch(ctx, target) })}
@@ -77,6 +83,10 @@ func Valid(target string) error {
 	switch {
 	case target == "" || len(target) > maxTarget || strings.ContainsAny(target, " \t\n"):
 		return fmt.Errorf("%q: want an address, HOST:PORT or a URL", target)
+	case strings.HasPrefix(target, pathScheme), strings.HasPrefix(target, smallScheme):
+		if _, ok := parsePath(target); !ok {
+			return fmt.Errorf("%q: want path://HOST/BYTES or small://HOST", target)
+		}
 	case strings.Contains(target, "://") && !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://"):
 		return fmt.Errorf("%q: want a URL of http or https", target)
 	}
@@ -173,9 +183,16 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 	small.Bytes, full.Bytes = smallPacket, size
 	done := make(chan Result, 1)
 	go func() {
-		done <- until(ctx, within, full, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, size) })
+		cut, why := size, "" // by what routers tell
+		done <- until(ctx, within, full, func(ctx context.Context) (string, error) {
+			how, err := anyAnswer(ctx, addr, cut, wait)
+			if big, ok := errors.AsType[*tooBig](err); ok && big.mtu >= smallPacket && big.mtu < cut {
+				cut, why = big.mtu, fmt.Sprintf(" with %d bytes; %v", big.mtu, big)
+			}
+			return how + why, err
+		})
 	}()
-	small = until(ctx, within, small, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, smallPacket) })
+	small = until(ctx, within, small, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, smallPacket, wait) })
 	return []Result{small, <-done}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -29,9 +30,11 @@ const (
 // errSilent is a try without an answer.
 var errSilent = errors.New("no answer in time")
 
-// anyAnswer asks an address in all ways with packets of size bytes and returns
-// the first answer. TCP begins with small packets only.
-func anyAnswer(ctx context.Context, to netip.Addr, size int) (string, error) {
+// anyAnswer asks an address in all ways with packets of size bytes, none of which
+// may be cut, and returns the first answer. TCP begins with small packets only.
+// The error is a *tooBig where somebody said that, errSilent where nobody said
+// anything.
+func anyAnswer(ctx context.Context, to netip.Addr, size int, wait time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	asks := []func() (string, error){
@@ -60,7 +63,13 @@ func anyAnswer(ctx context.Context, to netip.Addr, size int) (string, error) {
 		if a.err == nil {
 			return a.how, nil // the others end with ctx
 		}
-		if !errors.Is(a.err, errSilent) && !errors.Is(a.err, context.DeadlineExceeded) && !errors.Is(a.err, syscall.EPERM) && !errors.Is(a.err, syscall.EACCES) {
+		big, isBig := errors.AsType[*tooBig](a.err)
+		before, wasBig := errors.AsType[*tooBig](last)
+		if isBig && (!wasBig || !before.router.IsValid()) {
+			last = big // and who says so may be told in another way
+			continue
+		}
+		if !wasBig && !errors.Is(a.err, errSilent) && !errors.Is(a.err, context.DeadlineExceeded) && !errors.Is(a.err, syscall.EPERM) && !errors.Is(a.err, syscall.EACCES) {
 			last = a.err
 		}
 	}
@@ -83,7 +92,7 @@ func knock(ctx context.Context, to netip.Addr, port int) (string, error) {
 // of the ICMP message that comes back (RFC 1122 section 4.1.3.3) by an error of
 // the socket. It needs no rights.
 func refusedPort(ctx context.Context, to netip.Addr, size int) (string, error) {
-	var d net.Dialer
+	d := net.Dialer{Control: whole}
 	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(to, closedPort).String())
 	if err != nil {
 		return "", err
@@ -101,6 +110,9 @@ func refusedPort(ctx context.Context, to netip.Addr, size int) (string, error) {
 	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
 		return "UDP port refused", nil
 	}
+	if errors.Is(err, syscall.EMSGSIZE) {
+		return "", refusedBySize(c)
+	}
 	return "", silent(err)
 }
 
@@ -111,7 +123,7 @@ func echo(ctx context.Context, to netip.Addr, size int) (string, error) {
 	if to.Is6() {
 		network, local, request, reply = "ip6:ipv6-icmp", "::", 128, 129
 	}
-	var l net.ListenConfig
+	l := net.ListenConfig{Control: whole}
 	c, err := l.ListenPacket(ctx, network, local)
 	if err != nil {
 		return "", err
@@ -133,14 +145,50 @@ func echo(ctx context.Context, to netip.Addr, size int) (string, error) {
 	}
 	in := make([]byte, len(b)+maxHeader4) // the header of IPv4 comes with it, and is taken off
 	for {
-		n, _, err := c.ReadFrom(in)
+		n, from, err := c.ReadFrom(in)
 		if err != nil {
 			return "", silent(err)
+		}
+		if t := parseTooBig(in[:n], to.Is6(), addrOf(from), b); t != nil {
+			return "", t
 		}
 		if n == len(b) && in[0] == reply && string(in[4:24]) == string(b[4:24]) {
 			return "echo reply", nil
 		}
 	}
+}
+
+// addrOf is the sender of a message of ICMP.
+func addrOf(a net.Addr) netip.Addr {
+	if ip, ok := a.(*net.IPAddr); ok {
+		if addr, ok := netip.AddrFromSlice(ip.IP); ok {
+			return addr.Unmap()
+		}
+	}
+	return netip.Addr{}
+}
+
+// refusedBySize is what the system learnt when it says that a datagram was too
+// big. It does not tell from whom.
+func refusedBySize(c net.Conn) error {
+	u, ok := c.(*net.UDPConn)
+	if !ok {
+		return &tooBig{}
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return &tooBig{}
+	}
+	network := "udp4"
+	if a, ok := u.RemoteAddr().(*net.UDPAddr); ok && a.IP.To4() == nil {
+		network = "udp6"
+	}
+	return &tooBig{mtu: learnt(network, raw)}
+}
+
+// six reports whether a network of package net is one of IPv6.
+func six(network string) bool {
+	return strings.HasPrefix(network, "ip6") || strings.HasSuffix(network, "6")
 }
 
 // silent turns a timeout into errSilent.

@@ -1,0 +1,179 @@
+package canary
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestSearch holds the search against ways of every size.
+func TestSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		largest := rapid.IntRange(600, 65535).Draw(t, "largest")
+		limit := rapid.OneOf(rapid.SampledFrom(common()), rapid.IntRange(smallPacket, 70000)).Draw(t, "limit")
+		told := rapid.SampledFrom([]int{-1, 0, min(limit, largest)}).Draw(t, "told") // -1: silent
+		tries := 0
+		s := search{largest: largest, ask: func(size int, _ time.Duration) (string, error) {
+			if size > smallPacket {
+				tries++
+			}
+			switch {
+			case size <= limit:
+				return "echo reply", nil
+			case told >= 0:
+				return "", &tooBig{router: netip.MustParseAddr("10.0.0.1"), mtu: told}
+			}
+			return "", errSilent
+		}}
+		s.do()
+		want := min(limit, largest)
+		switch {
+		case s.passes > want:
+			t.Fatalf("%d pass of %d", s.passes, limit)
+		case limit >= largest && (s.passes != largest || s.lost != 0 || tries > 1):
+			t.Fatalf("a free way: %+v after %d tries", s.passes, tries)
+		case tries > triesOfSize*(maxSizes+1):
+			t.Fatalf("%d tries", tries)
+		case s.passes != want && float64(want-s.passes) > 0.05*float64(largest):
+			t.Fatalf("%d instead of %d", s.passes, want)
+		case told > 0 && s.passes != want:
+			t.Fatalf("%d although %d was told", s.passes, want)
+		case limit < largest && (s.told != nil) != (told >= 0):
+			t.Fatalf("told %v", s.told)
+		}
+		if limit < largest && (limit == 1500 || limit == 1280) && s.passes != limit {
+			t.Fatalf("%d instead of %d", s.passes, limit)
+		}
+	})
+}
+
+// TestSearchOnABadWay: what is lost now and then is not taken for a limit, and
+// where nothing arrives no size is blamed.
+func TestSearchOnABadWay(t *testing.T) {
+	n := 0
+	s := search{largest: 9000, ask: func(int, time.Duration) (string, error) {
+		if n++; n%3 == 0 {
+			return "", errSilent
+		}
+		return "echo reply", nil
+	}}
+	s.do()
+	if s.passes != 9000 {
+		t.Errorf("every third packet lost: %d pass", s.passes)
+	}
+	s = search{largest: 9000, ask: func(int, time.Duration) (string, error) { return "", errSilent }}
+	if s.do(); s.passes != 0 || s.detail() != "no answer in time" {
+		t.Errorf("nothing passes: %d, %s", s.passes, s.detail())
+	}
+}
+
+func TestPathOf(t *testing.T) {
+	answers := []Result{
+		{Target: "10.0.0.9"},
+		{Target: "path://10.0.0.2/9000", Full: true, Bytes: 1500, Detail: "1500 bytes pass, 1501 do not: no answer in time"},
+		{Target: "address path://10.0.0.2/9000", OK: true, Detail: "10.0.0.2"},
+		{Target: "router path://10.0.0.2/9000", Bytes: 1500, OK: true, Detail: "10.0.0.1"},
+		{Target: "path://b/9000", Bytes: 4000, Detail: "at least 4000 bytes pass, 4050 do not"},
+	}
+	p, ok := PathOf(answers, "10.0.0.2", 9000)
+	if want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500}); !ok || p != want {
+		t.Errorf("%+v", p)
+	}
+	if p, ok := PathOf(answers, "b", 9000); !ok || p.Exact || p.Told || p.Passes != 4000 {
+		t.Errorf("%+v", p)
+	}
+	if _, ok := PathOf(answers, "b", 1500); ok {
+		t.Error("an answer to another question")
+	}
+}
+
+func TestProbePath(t *testing.T) {
+	got := Probe(t.Context(), PathTo("localhost", 40000), long, 0)
+	p, ok := PathOf(got, "localhost", 40000)
+	if !ok || !got[0].OK || p.Passes != 40000 || p.Told || p.Address != "127.0.0.1" && p.Address != "::1" {
+		t.Errorf("%+v", got)
+	}
+	if got := Probe(t.Context(), SmallTo("127.0.0.1"), long, 0); len(got) != 1 || !got[0].OK || got[0].Bytes != smallPacket {
+		t.Errorf("%+v", got)
+	}
+	if got := Probe(t.Context(), PathTo("no-such-name.invalid", 1500), short, 0); len(got) != 1 || got[0].OK || got[0].Detail == "" {
+		t.Errorf("%+v", got)
+	}
+	for target, ok := range map[string]bool{
+		"path://10.0.0.1/1500": true, "path://fe80::1%eth0/1500": true, "small://10.0.0.1": true, "path://10.0.0.1": false,
+		"path://10.0.0.1/70000": false, "path:///1500": false, "small://": false, "path://a/b/1500": false, "path://a/x": false,
+	} {
+		if err := Valid(target); (err == nil) != ok {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
+func TestHost(t *testing.T) {
+	for target, want := range map[string]string{
+		"10.0.0.1": "10.0.0.1", "nas:22": "nas", "[2001:db8::1]:80": "2001:db8::1", "2001:db8::1": "2001:db8::1",
+		"https://u:p@example.net:8443/a/b?c": "example.net", "http://[2001:db8::2]/": "2001:db8::2", "nas": "nas",
+	} {
+		if got := Host(target); got != want {
+			t.Errorf("%s: %q", target, got)
+		}
+	}
+}
+
+// message4 is a "fragmentation needed" of RFC 1191 about an echo request.
+func message4(mtu uint16, request []byte) []byte {
+	b := append([]byte{3, 4, 0, 0, 0, 0, 0, 0}, make([]byte, header4)...)
+	binary.BigEndian.PutUint16(b[6:], mtu)
+	b[8] = 0x45
+	return append(b, request...)
+}
+
+func TestParseTooBig(t *testing.T) {
+	from := netip.MustParseAddr("10.0.0.1")
+	request := []byte{8, 0, 1, 2, 3, 4, 5, 6}
+	got := parseTooBig(message4(1500, request), false, from, request)
+	if got == nil || got.mtu != 1500 || got.router != from || got.Error() != "too big, says router 10.0.0.1: MTU 1500" {
+		t.Errorf("%+v", got)
+	}
+	if got := parseTooBig(message4(0, request), false, from, request); got == nil || got.mtu != 0 || strings.Contains(got.Error(), "MTU") {
+		t.Errorf("an old router: %+v", got)
+	}
+	if got := parseTooBig(message4(1500, []byte{8, 0, 1, 2, 9, 9, 9, 9}), false, from, request); got != nil {
+		t.Errorf("about another packet: %+v", got)
+	}
+	six := append([]byte{2, 0, 0, 0, 0, 0, 5, 0}, make([]byte, header6)...)
+	request6 := []byte{128, 0, 0, 0, 3, 4, 5, 6}
+	if got := parseTooBig(append(six, 128, 0, 7, 7, 3, 4, 5, 6), true, from, request6); got == nil || got.mtu != 1280 {
+		t.Errorf("IPv6: %+v", got)
+	}
+}
+
+func FuzzParseTooBig(f *testing.F) {
+	request := []byte{8, 0, 1, 2, 3, 4, 5, 6}
+	f.Add(message4(1500, request), false)
+	f.Add(append(append([]byte{2, 0, 0, 0, 0, 0, 5, 0}, make([]byte, header6)...), request...), true)
+	f.Add([]byte{3, 4}, false)
+	f.Fuzz(func(t *testing.T, b []byte, six bool) {
+		got := parseTooBig(b, six, netip.IPv4Unspecified(), request)
+		if got != nil && got.mtu != 0 && (got.mtu < minMTU || got.mtu > 65535) {
+			t.Errorf("MTU %d", got.mtu)
+		}
+	})
+}
+
+func FuzzTarget(f *testing.F) {
+	for _, s := range []string{"path://10.0.0.1/1500", "small://x", "https://[::1]:3/", "a:1", "%", "path:////"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		_ = Host(s)
+		q, ok := parsePath(s)
+		if ok && q.bytes > 0 && PathTo(q.host, q.bytes) != s && !strings.Contains(s, "/0") && !strings.Contains(s, "/+") {
+			t.Errorf("%q is read as %+v", s, q)
+		}
+	})
+}
