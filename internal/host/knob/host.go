@@ -127,7 +127,7 @@ func (h Host) Place(id model.KnobID) (Knob, Place, error) {
 	case k.Scope == ScopeRoute && h.Route == "":
 		return refuse("the route of the data path is not known")
 	}
-	p := Place{Mechanism: n.Mechanism, Native: h.expand(n.Name)}
+	p := Place{Mechanism: n.Mechanism, Native: h.Expand(n.Name)}
 	switch {
 	case k.Scope == ScopeRoute:
 		p.Target = h.Route + " dev " + h.Interface
@@ -137,9 +137,9 @@ func (h Host) Place(id model.KnobID) (Knob, Place, error) {
 	return k, p, nil
 }
 
-// expand puts the interface into a native name: {if} is "em0", {dev} is "em.0",
+// Expand puts the interface into a native name: {if} is "em0", {dev} is "em.0",
 // as FreeBSD names the device behind it.
-func (h Host) expand(name string) string {
+func (h Host) Expand(name string) string {
 	unit := strings.TrimLeft(h.Interface, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 	driver := strings.TrimSuffix(h.Interface, unit)
 	return strings.NewReplacer("{if}", h.Interface, "{dev}", driver+"."+unit).Replace(name)

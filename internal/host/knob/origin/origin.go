@@ -1,177 +1,177 @@
-// Package origin finds the permanent file that says what a setting is at the
-// start of the machine.
+// Package origin finds the permanent files that say what settings are at the
+// start of the machine, or when an interface comes up.
 //
-// It reads the files of which the order is documented: sysctl.d(5) and
-// sysctl.conf(5), the MTU of an interface in systemd.link(5), systemd.network(5),
-// interfaces(5) and NetworkManager's keyfiles on Linux; sysctl.conf(5),
-// loader.conf(5) and rc.conf(5) on FreeBSD. A program that sets something by
-// itself leaves no trace there: what is not found is not known.
+// It reads the files of which form and order are documented: sysctl.d(5),
+// sysctl.conf(5), systemd.link(5), systemd.network(5), netplan(5), the keyfiles
+// of NetworkManager, ifcfg files and interfaces(5) on Linux; sysctl.conf(5),
+// loader.conf(5) and rc.conf(5) on FreeBSD; launchd.plist(5) on macOS. A program
+// that sets something by itself leaves no trace there (package manager): what is
+// not found is not known.
 package origin
 
 import (
-	"bufio"
-	"bytes"
-	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin/device"
+	"linerate/internal/host/knob/origin/tree"
 )
 
-// Line is one line of a permanent file that sets a setting.
-type Line struct {
-	File   string // "/etc/sysctl.d/90-net.conf"
-	Number int    // 1…
-	Text   string // the native text that it sets
+// Line is one line of a permanent file. Text is the native text that it sets,
+// or the canonical one where the file has words of its own for it.
+type Line = tree.Line
+
+// Source is a kind of permanent files.
+type Source string
+
+// The sources.
+const (
+	Sysctl       Source = "sysctl.d"
+	SysctlConf   Source = "sysctl.conf"
+	LinkFile     Source = ".link"
+	NetworkFile  Source = ".network"
+	Netplan      Source = "netplan"
+	Keyfile      Source = "keyfile" // of NetworkManager
+	Ifcfg        Source = "ifcfg"
+	Interfaces   Source = "interfaces"
+	LoaderConf   Source = "loader.conf"
+	RCConf       Source = "rc.conf"
+	LaunchDaemon Source = "launchd"
+)
+
+// Statement is a line that sets a knob, or that is about an interface.
+type Statement struct {
+	Knob   model.KnobID // "" in a definition
+	Source Source
+	Line
+	Renderer string // of a definition of netplan: "networkd", "NetworkManager"
+	Never    bool   // no program reads it at the start of the machine
 }
 
-// maxFile bounds what is read of one file in bytes.
-const maxFile = 1 << 20
+// Found is what the files of a machine say.
+type Found struct {
+	Settings    []Statement // in the order in which they are applied, for one knob
+	Definitions []Statement // the files that are about the interface, whatever they set
+	Device      device.Device
+}
 
 // Find returns the lines that set the knobs of system, the last one that counts
 // for each. root is the root of the machine's files; link is the interface of
 // knobs of links, "" for none. Files that cannot be read are passed over.
 func Find(root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]Line {
-	t := tree{root}
-	var sysctls map[string]Line
-	var mtu *Line
-	switch system {
-	case "linux":
-		sysctls = t.sysctlD()
-		mtu = t.linuxMTU(link)
-	case "freebsd":
-		sysctls = t.assignments("boot/loader.conf", "boot/loader.conf.local", "etc/sysctl.conf", "etc/sysctl.conf.local")
-		mtu = t.rcMTU(link)
-	default:
-		return nil
-	}
 	found := make(map[model.KnobID]Line)
-	for _, id := range ids {
-		k, ok := knob.ByID(id)
-		n := k.Native[system]
-		switch {
-		case !ok:
-		case id == "link.mtu" && mtu != nil:
-			found[id] = *mtu
-		case n.Mechanism == knob.Sysctl:
-			if l, ok := sysctls[strings.ReplaceAll(n.Name, "{if}", link)]; ok {
-				found[id] = l
-			}
+	for _, s := range All(root, system, link, ids).Settings {
+		if !s.Never {
+			found[s.Knob] = s.Line
 		}
 	}
 	return found
 }
 
-type tree struct{ root fs.FS }
-
-// lines returns the lines of a file that is not too long, without comments.
-func (t tree) lines(name string, comments string) []Line {
-	f, err := t.root.Open(name)
-	if err != nil {
-		return nil
-	}
-	defer f.Close() // nothing was written
-	b, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return nil
-	}
-	var all []Line
-	s := bufio.NewScanner(bytes.NewReader(b))
-	for n := 1; s.Scan(); n++ {
-		text := strings.TrimSpace(s.Text())
-		if text != "" && !strings.ContainsAny(text[:1], comments) {
-			all = append(all, Line{File: "/" + name, Number: n, Text: text})
+// All returns every line about the knobs of system and the interface link, as
+// Find does the last ones. Definitions are those of Linux only.
+func All(root fs.FS, system, link string, ids []model.KnobID) Found {
+	f := &finder{tree: tree.Tree{Root: root}, link: link, ids: ids, sysctls: make(map[string][]model.KnobID)}
+	for _, id := range ids {
+		k, ok := knob.ByID(id)
+		if n := k.Native[system]; ok && n.Mechanism == knob.Sysctl {
+			name := knob.Host{Interface: link}.Expand(n.Name)
+			f.sysctls[name] = append(f.sysctls[name], id)
 		}
 	}
-	return all
+	switch system {
+	case "linux":
+		if link != "" {
+			f.dev = device.Look(f.tree, link)
+		}
+		f.sysctlD()
+		if link != "" { // what comes last at the start of the machine comes last
+			f.linkFile()
+			f.interfaces()
+			f.ifcfg()
+			f.keyfiles()
+			f.networkFile()
+			f.netplan()
+		}
+	case "freebsd":
+		f.assigned(LoaderConf, "boot/loader.conf", "boot/loader.conf.local")
+		f.assigned(SysctlConf, "etc/sysctl.conf", "etc/sysctl.conf.local")
+		f.rcConf()
+	case "darwin":
+		f.launchDaemons()
+		f.sysctlConf(true) // of no macOS of today, knobs.md section 4
+	}
+	f.Device = f.dev
+	return f.Found
 }
 
-// byName returns the files with an ending in directories, sorted by their names; a
-// file of a directory stands in for those of its name in later directories.
-func (t tree) byName(ending string, dirs ...string) []string {
-	where := make(map[string]string)
-	for _, dir := range dirs {
-		entries, err := fs.ReadDir(t.root, dir)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if _, hidden := where[e.Name()]; !hidden && strings.HasSuffix(e.Name(), ending) {
-				where[e.Name()] = path.Join(dir, e.Name())
-			}
-		}
-	}
-	names := make([]string, 0, len(where))
-	for name := range where {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for i, name := range names {
-		names[i] = where[name]
-	}
-	return names
+// finder collects what files say.
+type finder struct {
+	tree    tree.Tree
+	link    string
+	dev     device.Device
+	ids     []model.KnobID
+	sysctls map[string][]model.KnobID // by native name
+	Found
 }
 
-// sysctlD reads the files of sysctl.d(5) in their order, then /etc/sysctl.conf,
-// which sysctl(8) --system reads last:
-//
-//	# comment
-//	-net.ipv4.tcp_rmem = 4096 131072 6291456
-//	net/core/rmem_max=8388608
-func (t tree) sysctlD() map[string]Line {
-	all := make(map[string]Line)
-	files := t.byName(".conf", "etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d", "lib/sysctl.d")
-	for _, name := range append(files, "etc/sysctl.conf") {
-		for _, l := range t.lines(name, "#;") {
-			key, value, ok := strings.Cut(strings.TrimPrefix(l.Text, "-"), "=")
-			if !ok {
-				continue
-			}
-			key, l.Text = sysctlName(strings.TrimSpace(key)), strings.TrimSpace(value)
-			if had, twice := all[key]; !twice || name != "etc/sysctl.conf" || had.Text != l.Text { // 99-sysctl.conf is often a link to it
-				all[key] = l
-			}
-		}
+// say adds a statement if its knob is asked for.
+func (f *finder) say(source Source, id model.KnobID, l Line, text string) {
+	if slices.Contains(f.ids, id) {
+		l.Text = text
+		f.Settings = append(f.Settings, Statement{Knob: id, Source: source, Line: l})
 	}
-	return all
 }
 
-// sysctlName turns the slashes of sysctl.d(5) into dots: where the first of both
-// is a slash, dots and slashes are swapped.
-func sysctlName(s string) string {
-	if i := strings.IndexAny(s, "./"); i >= 0 && s[i] == '/' {
-		return strings.NewReplacer("/", ".", ".", "/").Replace(s)
+// sysctl adds a statement about a native name of a sysctl.
+func (f *finder) sysctl(source Source, name string, l Line, text string) {
+	for _, id := range f.sysctls[name] {
+		f.say(source, id, l, text)
 	}
-	return s
 }
 
-// assignments reads NAME=VALUE and NAME="VALUE" as shells do, a later file over
-// an earlier one.
-func (t tree) assignments(names ...string) map[string]Line {
-	all := make(map[string]Line)
-	for _, name := range names {
-		for _, l := range t.lines(name, "#") {
-			key, value, ok := strings.Cut(l.Text, "=")
-			if ok {
-				l.Text = unquote(value)
-				all[strings.TrimSpace(key)] = l
-			}
-		}
-	}
-	return all
+// define adds a definition of the interface.
+func (f *finder) define(source Source, l Line, renderer string) {
+	f.Definitions = append(f.Definitions, Statement{Source: source, Line: l, Renderer: renderer})
 }
 
-// unquote takes a comment and quotes off a value.
-func unquote(s string) string {
-	s = strings.TrimSpace(s)
-	if s != "" && (s[0] == '"' || s[0] == '\'') {
-		if end := strings.IndexByte(s[1:], s[0]); end >= 0 {
-			return s[1 : 1+end]
+// assigned reads the files of FreeBSD that assign to sysctls.
+func (f *finder) assigned(source Source, names ...string) {
+	for name, l := range f.tree.Assignments(names...) {
+		f.sysctl(source, name, l, l.Text)
+	}
+}
+
+// rcConf reads rc.conf(5): ifconfig_em0="inet 192.0.2.1/24 mtu 9000 -tso".
+func (f *finder) rcConf() {
+	if f.link == "" {
+		return
+	}
+	l, ok := f.tree.Assignments("etc/defaults/rc.conf", "etc/rc.conf", "etc/rc.conf.local")["ifconfig_"+f.link]
+	if !ok {
+		return
+	}
+	f.define(RCConf, l, "")
+	f.ifconfig(RCConf, l, strings.Fields(l.Text))
+}
+
+// ifconfig reads the words of ifconfig(8) on FreeBSD and macOS.
+func (f *finder) ifconfig(source Source, l Line, words []string) {
+	capabilities := map[string]model.KnobID{
+		"rxcsum": "nic.offload.rx_csum", "txcsum": "nic.offload.tx_csum", "tso": "nic.offload.tso", "lro": "nic.offload.lro", "polling": "polling",
+	}
+	for i, w := range words {
+		if w == "mtu" && i+1 < len(words) {
+			f.say(source, "link.mtu", l, words[i+1])
+		}
+		name, off := strings.CutPrefix(w, "-")
+		if id, ok := capabilities[name]; ok && off {
+			f.say(source, id, l, "0")
+		} else if ok {
+			f.say(source, id, l, "1")
 		}
 	}
-	s, _, _ = strings.Cut(s, "#")
-	return strings.TrimSpace(s)
 }

@@ -1,0 +1,176 @@
+package origin
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+)
+
+// Setting is a knob with the text that something sets it to.
+type Setting struct {
+	Knob model.KnobID
+	Text string // native, or canonical where the file has words of its own
+}
+
+// Command returns the settings of links that a command of a shell makes for
+// link: those of ethtool(8), ip-link(8), ifconfig(8) and tc(8). What it cannot
+// understand sets nothing. Names of variables that hooks have stand for link:
+// $IFACE of interfaces(5), ${DEVICE} of ifcfg files.
+func Command(text, link string) []Setting {
+	var all []Setting
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
+		words := strings.Fields(strings.NewReplacer(`"`, "", "'", "").Replace(part))
+		for i, w := range words {
+			if slices.Contains([]string{"$IFACE", "${IFACE}", "$DEVICE", "${DEVICE}", "%i"}, w) {
+				words[i] = link
+			}
+		}
+		if len(words) < 3 {
+			continue
+		}
+		switch path.Base(words[0]) {
+		case "ethtool":
+			all = append(all, ethtool(words[1:], link)...)
+		case "ip":
+			all = append(all, ipLink(words[1:], link)...)
+		case "ifconfig":
+			if words[1] == link {
+				all = append(all, pairs(words[2:], map[string]model.KnobID{"mtu": "link.mtu", "txqueuelen": "txqueuelen"})...)
+			}
+		case "tc": // tc qdisc replace dev eth0 root fq
+			i := slices.Index(words, "root")
+			if dev := slices.Index(words, "dev"); words[1] == "qdisc" && dev > 0 && dev+1 < len(words) && words[dev+1] == link && i > 0 && i+1 < len(words) {
+				all = append(all, Setting{"qdisc", words[len(words)-1]})
+			}
+		}
+	}
+	return all
+}
+
+// Sysctls returns what a command of sysctl(8) sets by native name.
+func Sysctls(text string) map[string]string {
+	all := make(map[string]string)
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";&|\n", r) }) {
+		command, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+		if path.Base(command) != "sysctl" {
+			continue
+		}
+		for key, value := range assignments(rest) {
+			all[SysctlName(key)] = value
+		}
+	}
+	return all
+}
+
+// assignments reads NAME=VALUE words, where quotes may stand around a word or a
+// value: net.ipv4.tcp_rmem="4096 1 2".
+func assignments(s string) map[string]string {
+	all := make(map[string]string)
+	var word strings.Builder
+	quote := rune(0)
+	end := func() {
+		if key, value, ok := strings.Cut(word.String(), "="); ok && key != "" {
+			all[key] = value
+		}
+		word.Reset()
+	}
+	for _, r := range s {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			quote = r
+		case r == ' ' || r == '\t':
+			end()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	end()
+	return all
+}
+
+// ethtool reads "-G eth0 rx 4096".
+func ethtool(words []string, link string) []Setting {
+	if words[1] != link {
+		return nil
+	}
+	group, ok := map[string]string{
+		"-C": "coalesce", "--coalesce": "coalesce", "-A": "pause", "--pause": "pause", "-G": "ring", "--set-ring": "ring",
+		"-L": "channels", "--set-channels": "channels", "-K": "features", "--features": "features", "--offload": "features",
+	}[words[0]]
+	switch {
+	case ok:
+		return EthtoolWords(group, words[2:])
+	case words[0] == "-s" || words[0] == "--change":
+		all := pairs(words[2:], map[string]model.KnobID{
+			"speed": "nic.media.speed", "duplex": "nic.media.duplex", "autoneg": "nic.media.autoneg", "wol": "nic.wol",
+		})
+		for i := range all {
+			if all[i].Knob == "nic.media.autoneg" {
+				all[i].Text = truth(all[i].Text)
+			}
+		}
+		return all
+	case words[0] == "--set-eee":
+		all := pairs(words[2:], map[string]model.KnobID{"eee": "nic.eee"})
+		for i := range all {
+			all[i].Text = truth(all[i].Text)
+		}
+		return all
+	}
+	return nil
+}
+
+// EthtoolWords reads the pairs that follow ethtool's -C, -A, -G, -L and -K: the
+// groups "coalesce", "pause", "ring", "channels" and "features".
+func EthtoolWords(group string, words []string) []Setting {
+	var all []Setting
+	for i := 0; i+1 < len(words); i += 2 {
+		if group == "features" {
+			if id, ok := ethtoolFeatures()[words[i]]; ok {
+				all = append(all, Setting{id, truth(words[i+1])})
+			}
+		} else if s, ok := ethtoolOptions()[group+" "+words[i]]; ok {
+			all = append(all, Setting{s.knob, s.text(words[i+1])})
+		}
+	}
+	return all
+}
+
+// ipLink reads "link set dev eth0 mtu 9000".
+func ipLink(words []string, link string) []Setting {
+	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
+		words = words[1:]
+	}
+	if len(words) < 3 || !strings.HasPrefix("link", words[0]) || words[1] != "set" {
+		return nil
+	}
+	words = words[2:]
+	if words[0] == "dev" {
+		words = words[1:]
+	}
+	if len(words) == 0 || words[0] != link {
+		return nil
+	}
+	return pairs(words[1:], map[string]model.KnobID{
+		"mtu": "link.mtu", "txqueuelen": "txqueuelen", "txqlen": "txqueuelen", "qlen": "txqueuelen",
+		"gso_max_size": "nic.gso_max_size", "gro_max_size": "nic.gro_max_size",
+	})
+}
+
+// pairs returns what follows each of some words.
+func pairs(words []string, table map[string]model.KnobID) []Setting {
+	var all []Setting
+	for i := 0; i+1 < len(words); i++ {
+		if id, ok := table[words[i]]; ok {
+			all = append(all, Setting{id, words[i+1]})
+			i++
+		}
+	}
+	return all
+}

@@ -1,0 +1,131 @@
+// Package device tells how configuration files find an interface: by its name,
+// address, driver and type.
+package device
+
+import (
+	"bytes"
+	"io/fs"
+	"net"
+	"path"
+	"slices"
+	"strings"
+
+	"linerate/internal/host/knob/origin/tree"
+)
+
+// Device is what sysfs and the database of udev say of an interface of Linux.
+// What they do not say is "", which is unknown.
+type Device struct {
+	Name         string            // as it is called now
+	KernelName   string            // as the kernel called it; "" where it was renamed
+	Index        string            // decimal, as in the names of files below /run
+	MAC          string            // as it is now
+	PermanentMAC string            // of the card, where udev knows
+	Driver       string            // "e1000e"
+	Type         string            // systemd's word: "ether", "wlan", "loopback"
+	Properties   map[string]string // of udev: ID_PATH, ID_NET_LINK_FILE
+}
+
+// Look reads /sys/class/net/NAME and /run/udev/data/nINDEX.
+func Look(t tree.Tree, name string) Device {
+	d := Device{Name: name, KernelName: name}
+	if name == "" || strings.ContainsAny(name, "/*") || name == "." || name == ".." {
+		return d
+	}
+	dir := "sys/class/net/" + name
+	d.Index = t.Word(dir + "/ifindex")
+	d.MAC = t.Word(dir + "/address")
+	if t.Word(dir+"/name_assign_type") == renamed {
+		d.KernelName = ""
+	}
+	if target, err := fs.ReadLink(t.Root, dir+"/device/driver"); err == nil {
+		d.Driver = path.Base(target)
+	}
+	d.Type = arphrd[t.Word(dir+"/type")]
+	for _, l := range t.Lines(dir+"/uevent", "") { // DEVTYPE=wlan
+		if word, ok := strings.CutPrefix(l.Text, "DEVTYPE="); ok {
+			d.Type = word
+		}
+	}
+	if d.Index == "" || strings.Trim(d.Index, "0123456789") != "" {
+		d.Index = ""
+		return d
+	}
+	d.Properties = make(map[string]string)
+	for _, l := range t.Lines("run/udev/data/n"+d.Index, "") { // E:ID_PATH=pci-0000:00:1f.6
+		if key, value, ok := strings.Cut(strings.TrimPrefix(l.Text, "E:"), "="); ok && strings.HasPrefix(l.Text, "E:") {
+			d.Properties[key] = value
+		}
+	}
+	if m := strings.TrimPrefix(d.Properties["ID_NET_NAME_MAC"], "enx"); len(m) == 12 {
+		// Made of the permanent address only, systemd.net-naming-scheme(7).
+		d.PermanentMAC = strings.Join([]string{m[0:2], m[2:4], m[4:6], m[6:8], m[8:10], m[10:12]}, ":")
+	}
+	return d
+}
+
+// renamed is NET_NAME_RENAMED of include/uapi/linux/netdevice.h.
+const renamed = "4"
+
+// arphrd are the words of systemd.link(5) Type= for the numbers of
+// include/uapi/linux/if_arp.h that carry IP packets of hosts.
+var arphrd = map[string]string{"1": "ether", "32": "infiniband", "772": "loopback", "65534": "none", "512": "ppp"}
+
+// Answer is whether a file is for a device.
+type Answer int
+
+// The answers. The zero value is that it cannot be known here.
+const (
+	Maybe Answer = iota
+	No
+	Yes
+)
+
+// And is Yes where all answers are, and No where one is.
+func And(answers ...Answer) Answer {
+	if slices.Contains(answers, No) {
+		return No
+	}
+	if slices.Contains(answers, Maybe) {
+		return Maybe
+	}
+	return Yes
+}
+
+// OneOf says whether text is one of patterns as shells have them; a list that
+// begins with "!" says the opposite (systemd.network(5) [Match]).
+func OneOf(text string, patterns []string) Answer {
+	yes, no := Yes, No
+	if len(patterns) > 0 && strings.HasPrefix(patterns[0], "!") {
+		yes, no = No, Yes
+		patterns = slices.Clone(patterns)
+		patterns[0] = patterns[0][1:]
+	}
+	if slices.Contains(patterns, "*") {
+		return yes
+	}
+	if text == "" {
+		return Maybe
+	}
+	for _, p := range patterns {
+		if ok, err := path.Match(p, text); ok && err == nil {
+			return yes
+		}
+	}
+	return no
+}
+
+// HasMAC says whether address is one of list, whatever it is written with:
+// "00:11:22:33:44:55", "00-11-22-33-44-55", "0011.2233.4455".
+func HasMAC(address string, list []string) Answer {
+	a, err := net.ParseMAC(address)
+	if err != nil {
+		return Maybe
+	}
+	for _, one := range list {
+		if b, err := net.ParseMAC(one); err == nil && bytes.Equal(a, b) {
+			return Yes
+		}
+	}
+	return No
+}

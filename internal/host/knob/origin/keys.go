@@ -1,0 +1,187 @@
+package origin
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/model"
+)
+
+// setting is what a key of a file sets.
+type setting struct {
+	knob model.KnobID
+	text func(value string) string // what it sets, from the words of the file
+}
+
+// linkFileKeys are the keys of the [Link] section of systemd.link(5), version
+// 252.
+func linkFileKeys() map[string][]setting {
+	one := func(id model.KnobID, text func(string) string) []setting { return []setting{{id, text}} }
+	return map[string][]setting{
+		"MTUBytes":                             one("link.mtu", binaryBytes),
+		"TransmitQueueLength":                  one("txqueuelen", same),
+		"AutoNegotiation":                      one("nic.media.autoneg", truth),
+		"BitsPerSecond":                        one("nic.media.speed", megabits),
+		"Duplex":                               one("nic.media.duplex", same),
+		"Advertise":                            one("nic.media.advertise", same),
+		"RxFlowControl":                        one("nic.pause.rx", truth),
+		"TxFlowControl":                        one("nic.pause.tx", truth),
+		"AutoNegotiationFlowControl":           one("nic.pause.autoneg", truth),
+		"WakeOnLan":                            one("nic.wol", same),
+		"RxBufferSize":                         one("nic.ring.rx", same),
+		"TxBufferSize":                         one("nic.ring.tx", same),
+		"RxChannels":                           one("nic.queues.rx", same),
+		"TxChannels":                           one("nic.queues.tx", same),
+		"CombinedChannels":                     one("nic.queues.combined", same),
+		"RxCoalesceSec":                        one("nic.coalesce.rx_usecs", micros),
+		"TxCoalesceSec":                        one("nic.coalesce.tx_usecs", micros),
+		"RxMaxCoalescedFrames":                 one("nic.coalesce.rx_frames", same),
+		"TxMaxCoalescedFrames":                 one("nic.coalesce.tx_frames", same),
+		"UseAdaptiveRxCoalesce":                one("nic.coalesce.adaptive_rx", truth),
+		"UseAdaptiveTxCoalesce":                one("nic.coalesce.adaptive_tx", truth),
+		"ReceiveChecksumOffload":               one("nic.offload.rx_csum", truth),
+		"TransmitChecksumOffload":              one("nic.offload.tx_csum", truth),
+		"TCPSegmentationOffload":               one("nic.offload.tso", truth),
+		"GenericSegmentationOffload":           one("nic.offload.gso", truth),
+		"GenericReceiveOffload":                one("nic.offload.gro", truth),
+		"GenericReceiveOffloadHardware":        one("nic.offload.gro_hw", truth),
+		"LargeReceiveOffload":                  one("nic.offload.lro", truth),
+		"ReceiveVLANCTAGHardwareAcceleration":  one("nic.offload.vlan_rx", truth),
+		"TransmitVLANCTAGHardwareAcceleration": one("nic.offload.vlan_tx", truth),
+		"GenericSegmentOffloadMaxBytes":        one("nic.gso_max_size", binaryBytes),
+	}
+}
+
+// keyfileKeys are keys of NetworkManager's keyfiles, behind their section:
+// nm-settings-keyfile(5), version 1.46.
+func keyfileKeys() map[string]setting {
+	all := map[string]setting{
+		"ethernet mtu":            {"link.mtu", same},
+		"ethernet auto-negotiate": {"nic.media.autoneg", truth},
+		"ethernet speed":          {"nic.media.speed", same},
+		"ethernet duplex":         {"nic.media.duplex", same},
+		"ethernet wake-on-lan":    {"nic.wol", same},
+		"link tx-queue-length":    {"txqueuelen", same},
+		"link gso-max-size":       {"nic.gso_max_size", same},
+		"link gro-max-size":       {"nic.gro_max_size", same},
+		"ethtool eee-enabled":     {"nic.eee", truth},
+	}
+	for option, s := range ethtoolOptions() {
+		all["ethtool "+strings.ReplaceAll(option, " ", "-")] = s
+	}
+	for name, id := range ethtoolFeatures() {
+		all["ethtool feature-"+name] = setting{id, truth}
+	}
+	return all
+}
+
+// netplanKeys are keys of a definition in netplan(5), version 1.0.
+func netplanKeys() map[string]setting {
+	return map[string]setting{
+		"mtu":                          {"link.mtu", same},
+		"wakeonlan":                    {"nic.wol", magic},
+		"receive-checksum-offload":     {"nic.offload.rx_csum", truth},
+		"transmit-checksum-offload":    {"nic.offload.tx_csum", truth},
+		"tcp-segmentation-offload":     {"nic.offload.tso", truth},
+		"generic-segmentation-offload": {"nic.offload.gso", truth},
+		"generic-receive-offload":      {"nic.offload.gro", truth},
+		"large-receive-offload":        {"nic.offload.lro", truth},
+	}
+}
+
+// ethtoolOptions are the words of ethtool(8) -C, -A, -G and -L, behind the
+// group that NetworkManager and TuneD call them by.
+func ethtoolOptions() map[string]setting {
+	return map[string]setting{
+		"coalesce rx-usecs":    {"nic.coalesce.rx_usecs", same},
+		"coalesce tx-usecs":    {"nic.coalesce.tx_usecs", same},
+		"coalesce rx-frames":   {"nic.coalesce.rx_frames", same},
+		"coalesce tx-frames":   {"nic.coalesce.tx_frames", same},
+		"coalesce adaptive-rx": {"nic.coalesce.adaptive_rx", truth},
+		"coalesce adaptive-tx": {"nic.coalesce.adaptive_tx", truth},
+		"pause autoneg":        {"nic.pause.autoneg", truth},
+		"pause rx":             {"nic.pause.rx", truth},
+		"pause tx":             {"nic.pause.tx", truth},
+		"ring rx":              {"nic.ring.rx", same},
+		"ring tx":              {"nic.ring.tx", same},
+		"channels rx":          {"nic.queues.rx", same},
+		"channels tx":          {"nic.queues.tx", same},
+		"channels combined":    {"nic.queues.combined", same},
+	}
+}
+
+// ethtoolFeatures are the short and long words of ethtool(8) -K.
+func ethtoolFeatures() map[string]model.KnobID {
+	return map[string]model.KnobID{
+		"rx": "nic.offload.rx_csum", "rx-checksumming": "nic.offload.rx_csum",
+		"tx": "nic.offload.tx_csum", "tx-checksumming": "nic.offload.tx_csum",
+		"tso": "nic.offload.tso", "tcp-segmentation-offload": "nic.offload.tso",
+		"gso": "nic.offload.gso", "generic-segmentation-offload": "nic.offload.gso",
+		"gro": "nic.offload.gro", "generic-receive-offload": "nic.offload.gro",
+		"lro": "nic.offload.lro", "large-receive-offload": "nic.offload.lro",
+		"rx-gro-hw": "nic.offload.gro_hw",
+		"rxvlan":    "nic.offload.vlan_rx", "rx-vlan-offload": "nic.offload.vlan_rx",
+		"txvlan": "nic.offload.vlan_tx", "tx-vlan-offload": "nic.offload.vlan_tx",
+	}
+}
+
+func same(s string) string { return s }
+
+// truth is a switch in canonical words, or what stands there.
+func truth(s string) string {
+	if w := word(s); w != "" {
+		return w
+	}
+	return s
+}
+
+// magic is netplan's switch for magic packets.
+func magic(s string) string {
+	switch word(s) {
+	case "1":
+		return "magic"
+	case "0":
+		return "none"
+	}
+	return s
+}
+
+// binaryBytes is a size of systemd.syntax(7) with K, M and G as powers of 1024
+// in bytes, or what stands there.
+func binaryBytes(s string) string { return scaled(s, 1024, 1) }
+
+// megabits is a rate in bit/s with powers of 1000, in Mbit/s.
+func megabits(s string) string { return scaled(s, 1000, 1e6) }
+
+func scaled(s string, base, unit float64) string {
+	factor, number := 1.0, s
+	for i, letter := range []string{"K", "M", "G", "T"} {
+		if n, ok := strings.CutSuffix(s, letter); ok {
+			factor, number = math.Pow(base, float64(i+1)), n
+		}
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if v = v * factor / unit; err != nil || v < 0 || v > math.MaxInt32 || v != math.Trunc(v) {
+		return s
+	}
+	return strconv.FormatInt(int64(v), 10)
+}
+
+// micros is a time span of systemd.time(7) with one unit, in microseconds; a
+// number alone is in seconds.
+func micros(s string) string {
+	for _, u := range []struct {
+		unit  string
+		times float64
+	}{{"usec", 1}, {"us", 1}, {"μs", 1}, {"µs", 1}, {"msec", 1e3}, {"ms", 1e3}, {"sec", 1e6}, {"s", 1e6}, {"", 1e6}} {
+		if n, ok := strings.CutSuffix(s, u.unit); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(n), 64)
+			if v *= u.times; err != nil || v < 0 || v > math.MaxInt32 || v != math.Trunc(v) {
+				return s
+			}
+			return strconv.FormatInt(int64(v), 10)
+		}
+	}
+	return s
+}

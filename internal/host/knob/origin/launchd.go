@@ -1,0 +1,85 @@
+package origin
+
+import (
+	"bytes"
+	"encoding/xml"
+	"path"
+	"strings"
+)
+
+// launchDaemons reads launchd.plist(5) files that run a command at boot:
+//
+//	<key>ProgramArguments</key>
+//	<array><string>/usr/sbin/sysctl</string><string>kern.ipc.maxsockbuf=8388608</string></array>
+func (f *finder) launchDaemons() {
+	for _, dir := range []string{"System/Library/LaunchDaemons", "Library/LaunchDaemons"} {
+		for _, name := range f.tree.ByName(".plist", dir) {
+			words := f.programArguments(name)
+			if len(words) == 0 {
+				continue
+			}
+			switch path.Base(words[0].Text) {
+			case "sysctl":
+				for _, l := range words[1:] {
+					if key, value, ok := strings.Cut(l.Text, "="); ok {
+						f.sysctl(LaunchDaemon, strings.TrimSpace(key), l, strings.TrimSpace(value))
+					}
+				}
+			case "networksetup": // -setMTU en0 9000
+				if len(words) == 4 && words[1].Text == "-setMTU" && words[2].Text == f.link && f.link != "" {
+					f.say(LaunchDaemon, "link.mtu", words[3], words[3].Text)
+				}
+			case "ifconfig":
+				if len(words) > 2 && words[1].Text == f.link && f.link != "" {
+					for i, l := range words[2:] {
+						if l.Text == "mtu" && i+3 < len(words) {
+							f.say(LaunchDaemon, "link.mtu", words[i+3], words[i+3].Text)
+						}
+					}
+				}
+			case "sh", "bash", "zsh": // sh -c "sysctl -w a=1; sysctl -w b=2"
+				for _, l := range words[1:] {
+					for key, value := range Sysctls(l.Text) {
+						f.sysctl(LaunchDaemon, key, l, value)
+					}
+				}
+			}
+		}
+	}
+}
+
+// programArguments returns the words of the command, each with its line. A
+// binary plist has none: nothing here reads it.
+func (f *finder) programArguments(name string) []Line {
+	b := f.tree.Read(name)
+	d := xml.NewDecoder(bytes.NewReader(b))
+	d.Strict = false
+	d.AutoClose = xml.HTMLAutoClose
+	var words []Line
+	key, in := "", ""
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return words
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			in = x.Name.Local
+		case xml.EndElement:
+			if x.Name.Local == "array" && key == "ProgramArguments" {
+				return words
+			}
+			in = ""
+		case xml.CharData:
+			text := strings.TrimSpace(string(x))
+			switch {
+			case text == "":
+			case in == "key":
+				key = text
+			case in == "string" && key == "ProgramArguments":
+				at, _ := d.InputPos()
+				words = append(words, Line{File: "/" + name, Number: at, Text: text})
+			}
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Package tree reads the configuration files below a root, with the number of
+// each line.
+//
+// Nothing here knows what a file means. A file that is not there or cannot be
+// read has no lines.
+package tree
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Line is one line of a file.
+type Line struct {
+	File   string // absolute path, "/etc/sysctl.d/90-net.conf"
+	Number int    // 1…
+	Text   string // without blanks around it
+}
+
+// Tree is the files of a machine.
+type Tree struct{ Root fs.FS }
+
+// MaxFile bounds what is read of one file, in bytes.
+const MaxFile = 1 << 20
+
+// maxEntries bounds the files that are looked at in one directory.
+const maxEntries = 4096
+
+// Read returns the first MaxFile bytes of a file, nil where it cannot be read.
+// name may begin with a slash.
+func (t Tree) Read(name string) []byte {
+	f, err := t.Root.Open(strings.TrimPrefix(name, "/"))
+	if err != nil {
+		return nil
+	}
+	defer f.Close() // nothing was written
+	b, err := io.ReadAll(io.LimitReader(f, MaxFile))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Word returns the text of a file of one line without blanks around it, such as
+// those of sysfs.
+func (t Tree) Word(name string) string { return strings.TrimSpace(string(t.Read(name))) }
+
+// Exists reports whether there is a file or directory.
+func (t Tree) Exists(name string) bool {
+	_, err := fs.Stat(t.Root, strings.TrimPrefix(name, "/"))
+	return err == nil
+}
+
+// Lines returns the lines of a file that are not empty and do not begin with
+// one of the bytes comments.
+func (t Tree) Lines(name, comments string) []Line {
+	var all []Line
+	s := bufio.NewScanner(bytes.NewReader(t.Read(name)))
+	s.Buffer(nil, MaxFile+1)
+	for n := 1; s.Scan(); n++ {
+		text := strings.TrimSpace(s.Text())
+		if text != "" && !strings.ContainsAny(text[:1], comments) {
+			all = append(all, Line{File: "/" + strings.TrimPrefix(name, "/"), Number: n, Text: text})
+		}
+	}
+	return all
+}
+
+// Joined is Lines where a line that ends in a backslash goes on in the next
+// one, as in systemd.syntax(7) and interfaces(5); it counts where it begins.
+func (t Tree) Joined(name, comments string) []Line {
+	var all []Line
+	open := false
+	for _, l := range t.Lines(name, comments) {
+		text, more := strings.CutSuffix(l.Text, `\`)
+		if open {
+			last := &all[len(all)-1]
+			last.Text += " " + strings.TrimSpace(text)
+		} else {
+			l.Text = strings.TrimSpace(text)
+			all = append(all, l)
+		}
+		open = more
+	}
+	return all
+}
+
+// ByName returns the files of directories whose names end so, sorted by name. A
+// file stands in for those of its name in later directories: that is the rule
+// of sysctl.d(5), systemd.network(5) and netplan.
+func (t Tree) ByName(ending string, dirs ...string) []string {
+	where := make(map[string]string)
+	for _, dir := range dirs {
+		dir = strings.TrimPrefix(dir, "/")
+		entries, err := fs.ReadDir(t.Root, dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries[:min(len(entries), maxEntries)] {
+			if _, hidden := where[e.Name()]; !hidden && !e.IsDir() && strings.HasSuffix(e.Name(), ending) {
+				where[e.Name()] = path.Join(dir, e.Name())
+			}
+		}
+	}
+	names := make([]string, 0, len(where))
+	for name := range where {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = where[name]
+	}
+	return names
+}
+
+// Entry is an assignment in a section.
+type Entry struct {
+	Section, Key string
+	Line         // Text is the value
+}
+
+// INI is a file of sections with assignments, in their order.
+type INI []Entry
+
+// INI reads systemd.syntax(7) and GLib's keyfiles:
+//
+//	[Match]
+//	Name=eth0
+func (t Tree) INI(name string) INI {
+	var all INI
+	section := ""
+	for _, l := range t.Joined(name, "#;") {
+		if strings.HasPrefix(l.Text, "[") {
+			section = strings.Trim(l.Text, "[]")
+			continue
+		}
+		if key, value, ok := strings.Cut(l.Text, "="); ok {
+			l.Text = strings.TrimSpace(value)
+			all = append(all, Entry{section, strings.TrimSpace(key), l})
+		}
+	}
+	return all
+}
+
+// Get returns the last value of a key, nil where it has none or an empty one.
+func (f INI) Get(section, key string) *Line {
+	for _, e := range slices.Backward(f) {
+		if e.Section == section && e.Key == key {
+			if e.Text == "" {
+				return nil
+			}
+			return &e.Line
+		}
+	}
+	return nil
+}
+
+// Text returns the last value of a key, "" where it has none.
+func (f INI) Text(section, key string) string {
+	if l := f.Get(section, key); l != nil {
+		return l.Text
+	}
+	return ""
+}
+
+// Section returns the assignments of a section.
+func (f INI) Section(name string) []Entry {
+	var all []Entry
+	for _, e := range f {
+		if e.Section == name {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// Assignments reads NAME=VALUE and NAME="VALUE" as shells do, a later file over
+// an earlier one.
+func (t Tree) Assignments(names ...string) map[string]Line {
+	all := make(map[string]Line)
+	for _, name := range names {
+		for _, l := range t.Lines(name, "#") {
+			key, value, ok := strings.Cut(strings.TrimPrefix(l.Text, "export "), "=")
+			if ok {
+				l.Text = unquote(value)
+				all[strings.TrimSpace(key)] = l
+			}
+		}
+	}
+	return all
+}
+
+// unquote takes a comment and quotes off a value.
+func unquote(s string) string {
+	s = strings.TrimSpace(s)
+	if s != "" && (s[0] == '"' || s[0] == '\'') {
+		if end := strings.IndexByte(s[1:], s[0]); end >= 0 {
+			return s[1 : 1+end]
+		}
+	}
+	s, _, _ = strings.Cut(s, "#")
+	return strings.TrimSpace(s)
+}
+
+// After returns the word that follows a word of the line, nil where there is
+// none.
+func (l Line) After(word string) *Line {
+	words := strings.Fields(l.Text)
+	for i := 0; i+1 < len(words); i++ {
+		if words[i] == word {
+			l.Text = words[i+1]
+			return &l
+		}
+	}
+	return nil
+}
