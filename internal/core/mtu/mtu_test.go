@@ -1,0 +1,125 @@
+package mtu
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestTheArticle has the hosts of the article whose drivers disagree: on Windows
+// XP the card takes frames of 1514, 4088 or 9014 bytes, and em of FreeBSD any
+// packet to 16110.
+func TestTheArticle(t *testing.T) {
+	windows := Side{Name: "xp", Only: []int{1514, 4088, 9014}, Counts: Frames}
+	freebsd := Side{Name: "bsd", Min: 72, Max: 16110}
+	got, err := Largest(windows, freebsd)
+	if err != nil || got.MTU != 9000 || got.Why != "xp takes only 1500, 4074, 9000, told as frames of 14 bytes more; bsd takes 576 to 16110" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// "Both at 9014" is no agreement: one counts the header.
+	if err := Check(9014, windows, freebsd); !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), "xp takes only") || strings.Contains(err.Error(), "bsd takes") {
+		t.Errorf("9014: %v", err)
+	}
+	if err := Check(9000, windows, freebsd); err != nil {
+		t.Errorf("9000: %v", err)
+	}
+	small := Side{Name: "old", Max: 4088}
+	if got, err := Largest(windows, small); err != nil || got.MTU != 4074 {
+		t.Errorf("with a driver that ends at 4088: %+v, %v", got, err)
+	}
+	if got, err := Largest(Side{Name: "xp", Max: 9014, Counts: Frames}, Side{Name: "bsd", Max: 4088}); err != nil || got.MTU != 4088 {
+		t.Errorf("4088 against 9014 as ranges: %+v, %v", got, err)
+	}
+}
+
+func TestLargest(t *testing.T) {
+	for name, c := range map[string]struct {
+		sides []Side
+		want  int
+		err   error
+	}{
+		"one tells nothing":   {[]Side{{Name: "a"}, {Name: "b", Max: 9000}}, 9000, nil},
+		"nobody tells":        {[]Side{{Name: "a"}, {Name: "b", Min: 68}}, 0, ErrUnknown},
+		"nothing in common":   {[]Side{{Name: "a", Min: 1500, Max: 9000}, {Name: "b", Max: 1280}}, 0, ErrNone},
+		"lists without match": {[]Side{{Name: "a", Only: []int{4000}}, {Name: "b", Only: []int{4014}}}, 0, ErrNone},
+		"lists by header":     {[]Side{{Name: "a", Only: []int{4000}}, {Name: "b", Only: []int{4014}, Counts: Frames}}, 4000, nil},
+		"above IPv4":          {[]Side{{Name: "a", Max: 1 << 20}}, Most, nil},
+		"IPv6":                {[]Side{{Name: "a", Max: 1000, Floor: 1280}}, 0, ErrNone},
+	} {
+		got, err := Largest(c.sides...)
+		if got.MTU != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// TestLaws: what is largest is taken by all, and nothing above it is; the order
+// of the hosts does not matter.
+func TestLaws(t *testing.T) {
+	side := rapid.Custom(func(t *rapid.T) Side {
+		s := Side{Name: "x", Min: rapid.IntRange(0, 2000).Draw(t, "min"), Counts: Counting(rapid.IntRange(0, 1).Draw(t, "counts"))}
+		if rapid.Bool().Draw(t, "tells") {
+			s.Max = rapid.IntRange(1, 70000).Draw(t, "max")
+		}
+		if rapid.Bool().Draw(t, "lists") {
+			s.Only = rapid.SliceOfN(rapid.SampledFrom([]int{1500, 1514, 4074, 4088, 9000, 9014}), 1, 4).Draw(t, "only")
+		}
+		return s
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := side.Draw(t, "a"), side.Draw(t, "b")
+		got, err := Largest(a, b)
+		back, backErr := Largest(b, a)
+		if got.MTU != back.MTU || (err == nil) != (backErr == nil) {
+			t.Fatalf("%+v %v, in the other order %+v %v", got, err, back, backErr)
+		}
+		for n := Least; n <= Most; n += 1 + n%7 {
+			if both := a.Takes(n) && b.Takes(n); both && (n > got.MTU && !errors.Is(err, ErrUnknown)) {
+				t.Fatalf("%d is taken by both, %+v %v", n, got, err)
+			}
+		}
+		if err == nil && Check(got.MTU, a, b) != nil {
+			t.Fatalf("%d is not taken", got.MTU)
+		}
+	})
+}
+
+func TestFarFirst(t *testing.T) {
+	for _, c := range []struct {
+		from, to int
+		want     bool
+	}{{1500, 9000, true}, {9000, 1500, false}, {1500, 1500, true}, {0, 9000, true}} {
+		if got := FarFirst(c.from, c.to); got != c.want {
+			t.Errorf("%d to %d: %v", c.from, c.to, got)
+		}
+	}
+	// The far host is changed only while the near one holds the smaller value, also
+	// by undo, which goes the other way.
+	rapid.Check(t, func(t *rapid.T) {
+		from, to := rapid.IntRange(Least, Most).Draw(t, "from"), rapid.IntRange(Least, Most).Draw(t, "to")
+		holds := func(farFirst bool, before, after int) int {
+			if farFirst {
+				return before
+			}
+			return after
+		}
+		if n := holds(FarFirst(from, to), from, to); n != min(from, to) {
+			t.Fatalf("%d to %d: the near host holds %d", from, to, n)
+		}
+		if n := holds(!FarFirst(from, to), to, from); n != min(from, to) {
+			t.Fatalf("undo of %d to %d: the near host holds %d", from, to, n)
+		}
+	})
+}
+
+func TestMismatch(t *testing.T) {
+	a, b := Side{Name: "desk", Now: 1500}, Side{Name: "nas", Now: 9000}
+	if got := Mismatch(a, b); got != Mismatch(b, a) || !strings.HasPrefix(got, "nas has an MTU of 9000 and desk one of 1500: TCP uses the smaller") {
+		t.Error(got)
+	}
+	if got := Mismatch(a, a) + Mismatch(a, Side{}); got != "" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,49 @@
+package mtu
+
+import "fmt"
+
+// Way is how large packets may be from one host to another, found by trying.
+type Way struct {
+	From, To string // names
+	Asked    int    // bytes of the largest packet that was tried
+	Passes   int    // bytes of the largest that arrived; 0: not even a small one
+	Exact    bool   // one byte more was tried and lost
+	Told     bool   // somebody on the way said that packets are too big
+	Router   string // who; "" is unknown
+	MTU      int    // that was told with it; 0 for none
+	ToMTU    int    // the MTU of the other host; 0 is unknown
+}
+
+// Whole reports whether packets of the size that was asked for pass.
+func (w Way) Whole() bool { return w.Passes >= w.Asked }
+
+// String says what was found, and which kind of trouble it is (diagnosis.md 6.1).
+func (w Way) String() string {
+	passes := fmt.Sprint(w.Passes)
+	if !w.Exact && !w.Whole() {
+		passes = "at least " + passes
+	}
+	found := fmt.Sprintf("the path from %s to %s passes packets of %s bytes, not %d", w.From, w.To, passes, w.Asked)
+	switch {
+	case w.Passes == 0:
+		return fmt.Sprintf("%s does not answer %s any more, not even small packets", w.To, w.From)
+	case w.Whole():
+		return fmt.Sprintf("the path from %s to %s passes packets of %d bytes", w.From, w.To, w.Passes)
+	case w.ToMTU > 0 && w.ToMTU < w.Asked && w.Passes <= w.ToMTU+vlanTag && !w.Told:
+		return fmt.Sprintf("%s: %s has an MTU of %d and drops larger packets silently", found, w.To, w.ToMTU)
+	case w.Told:
+		who := "a router"
+		if w.Router != "" {
+			who = "router " + w.Router
+		}
+		if w.MTU > 0 {
+			who += fmt.Sprintf(": MTU %d", w.MTU)
+		}
+		return fmt.Sprintf("%s, and says so (%s): TCP copes, but gains nothing by the larger MTU there, and larger datagrams are refused", found, who)
+	}
+	return found + ": something between them has a smaller MTU and drops larger packets silently (a black hole)"
+}
+
+// vlanTag is how much more than its MTU an interface often takes, for a tag of
+// IEEE 802.1Q.
+const vlanTag = 4
