@@ -40,7 +40,7 @@ var restricted = []struct {
 	{"golang.org/x/sys", []string{"internal/measure/sockio", "internal/measure/tcpinfo", "internal/measure/tcpbulk", "internal/measure/iperf3/peer", "internal/measure/datagram", "internal/measure/udpflow", "internal/measure/reqresp", "internal/measure/filecopy", "internal/measure/pingpong", "internal/measure/enginetest", "internal/host", "internal/lab"}},
 	{"github.com/vishvananda/netlink", []string{"internal/measure/enginetest", "internal/host", "internal/lab"}},
 	{"linerate/internal/measure/enginetest", []string{"tests"}},
-	{"os/exec", []string{"internal/control/wire", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/lab", "bench"}},
+	{"os/exec", []string{"internal/control/wire", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/lab", "bench"}},
 	{"database/sql", []string{"internal/store"}},
 	{"github.com/ncruces", []string{"internal/store"}},
 	{"github.com/spf13/cobra", []string{"internal/ui/cli"}},

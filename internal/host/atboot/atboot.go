@@ -1,0 +1,255 @@
+// Package atboot keeps a job on a machine that puts back, at the machine's next
+// start, what linerate had changed.
+//
+// The job is what the system itself runs at its start: a systemd unit, a script
+// or cron file on other Linux, an rc.d script (FreeBSD), a launchd property list
+// (macOS), a scheduled task (Windows). It runs a copy of linerate, since the
+// running one may be a temporary copy:
+//
+//	STATE/atboot/record.json   what was put where, with checksums; written first, removed last
+//	STATE/atboot/linerate      the copy; the job runs: linerate undo --at-boot --state STATE
+//
+// There is one job on a machine. A file or task of its name that linerate did
+// not make is never replaced, and one that somebody changed since is never
+// removed. Every step may be the last one before a crash: Remove, and so the
+// next Install, clears up what it left. Callers hold the lock of the journal in
+// STATE.
+package atboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The reasons for which no job is installed.
+var (
+	// ErrTaken says that there is something of the job's name which is not this
+	// linerate's.
+	ErrTaken = errors.New("not made by this linerate")
+	// ErrUntrusted says that somebody else could replace what the system would run.
+	ErrUntrusted = errors.New("others could replace what the system runs there as root")
+)
+
+// Keeper installs and removes the job of one machine.
+type Keeper struct {
+	State   string            // directory of the journal
+	Root    string            // below which the system's files lie; "" is the machine itself
+	Program string            // the linerate to copy; "" is the running one
+	After   func(step string) // tests: called after each step that a crash may follow
+
+	choose func(Keeper) (job, error) // tests: in place of the system's own way
+}
+
+// job is how a system is told what to run at its start.
+type job struct {
+	name   string // for people
+	pieces []piece
+	check  func(context.Context) error // asks the system whether it will run it; nil for one that cannot be asked
+}
+
+const (
+	folder     = "atboot" // in the state directory
+	recordName = "record.json"
+	jobName    = "linerate-undo"
+	// marker is in everything that is made, for people who find it.
+	marker = "Made by linerate, which removes it again."
+)
+
+func (k Keeper) dir() string { return filepath.Join(k.State, folder) }
+
+// program is where the copy is.
+func (k Keeper) program() string { return filepath.Join(k.dir(), programName) }
+
+func (k Keeper) after(format string, a ...any) {
+	if k.After != nil {
+		k.After(fmt.Sprintf(format, a...))
+	}
+}
+
+// Installed reports whether a job, or a part of one, was left by the linerate
+// whose journal is in the directory state.
+func Installed(state string) bool {
+	_, err := os.Lstat(filepath.Join(state, folder))
+	return err == nil
+}
+
+// Install has the system run the job at its next start, and returns where it is
+// for people, "" where it was there already. On an error nothing is left of it.
+// The error wraps errors.ErrUnsupported where the system has no such place,
+// fs.ErrPermission, ErrTaken and ErrUntrusted.
+func (k Keeper) Install(ctx context.Context) (name string, err error) {
+	name, err = k.install(ctx)
+	if err != nil {
+		return "", fmt.Errorf("install a job for the next start: %w", err)
+	}
+	return name, nil
+}
+
+func (k Keeper) install(ctx context.Context) (string, error) {
+	var err error
+	if k.State, err = filepath.Abs(k.State); err != nil {
+		return "", err
+	}
+	old, err := k.load()
+	if err != nil {
+		return "", err
+	}
+	if old != nil && k.intact(ctx, *old) {
+		return "", nil
+	}
+	if _, err := k.Remove(ctx); err != nil {
+		return "", err
+	}
+	if err := trusted(k.State); err != nil {
+		return "", err
+	}
+	choose := k.choose
+	if choose == nil {
+		choose = system
+	}
+	j, err := choose(k)
+	if err != nil {
+		return "", err
+	}
+	if err := k.put(ctx, j); err != nil {
+		_, back := k.Remove(ctx)
+		return "", errors.Join(err, back)
+	}
+	return j.name, nil
+}
+
+// put makes everything of j, the record first.
+func (k Keeper) put(ctx context.Context, j job) error {
+	for _, p := range j.pieces {
+		if err := p.free(ctx); err != nil {
+			return err
+		}
+	}
+	r := record{Name: j.name, Pieces: j.pieces, Made: missing(j.pieces)}
+	if err := os.MkdirAll(k.dir(), 0o700); err != nil {
+		return err
+	}
+	if err := k.save(r); err != nil {
+		return err
+	}
+	k.after("job recorded")
+	var err error
+	if r.Size, err = k.copyProgram(); err != nil {
+		return err
+	}
+	k.after("job program")
+	for _, dir := range r.Made {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		k.after("job directory %s", dir)
+	}
+	for i := range r.Pieces {
+		if err := r.Pieces[i].put(ctx, k); err != nil {
+			return err
+		}
+		k.after("job piece %d", i+1)
+	}
+	if j.check != nil {
+		if err := j.check(ctx); err != nil {
+			return err
+		}
+	}
+	r.Complete = true
+	if err := k.save(r); err != nil {
+		return err
+	}
+	k.after("job installed")
+	return nil
+}
+
+// intact reports whether all of r is in place.
+func (k Keeper) intact(ctx context.Context, r record) bool {
+	info, err := os.Stat(k.program())
+	if !r.Complete || err != nil || info.Size() != r.Size {
+		return false
+	}
+	return !slices.ContainsFunc(r.Pieces, func(p piece) bool {
+		s, err := p.state(ctx)
+		return err != nil || s != ours
+	})
+}
+
+// Removal is what became of a job.
+type Removal struct {
+	Name string   // where it was, for people
+	Left []string // what stays, with the reason; sentences for people
+}
+
+// Remove takes the job away, or what a crash left of one. It returns nil where
+// there is none. What somebody changed since stays and is named; linerate knows
+// nothing of it any more then. After an error, which says what could not be
+// removed, Remove may be called again.
+func (k Keeper) Remove(ctx context.Context) (*Removal, error) {
+	if !Installed(k.State) {
+		return nil, nil
+	}
+	r, err := k.load()
+	if err != nil {
+		return nil, fmt.Errorf("remove the job for the next start: %w", err)
+	}
+	if r == nil { // there was a crash before the record, or behind it
+		return nil, k.clear(nil)
+	}
+	done := &Removal{Name: r.Name}
+	for i, p := range slices.Backward(r.Pieces) {
+		left, err := p.remove(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("remove the job for the next start: %w", err)
+		}
+		if left != "" {
+			done.Left = append(done.Left, left)
+		}
+		k.after("job piece %d removed", i+1)
+	}
+	for _, dir := range slices.Backward(r.Made) {
+		_ = os.Remove(dir) // somebody else may have put something in
+		k.after("job directory %s removed", dir)
+	}
+	return done, k.clear(done)
+}
+
+// clear removes the copy, and the record last.
+func (k Keeper) clear(done *Removal) error {
+	later, err := discard(k.program())
+	if err != nil {
+		return fmt.Errorf("remove the job for the next start: %w", err)
+	}
+	if later != "" && done != nil {
+		done.Left = append(done.Left, later)
+	}
+	k.after("job program removed")
+	names := []string{taskFile, programName + newSuffix, recordName + newSuffix, recordName}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(k.dir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the job for the next start: %w", err)
+		}
+	}
+	k.after("job record removed")
+	if later == "" {
+		if err := os.Remove(k.dir()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the job for the next start: %w", err)
+		}
+	}
+	k.after("job removed")
+	return syncDir(k.State)
+}
+
+// String says in one line for people what happened.
+func (r Removal) String() string {
+	if len(r.Left) > 0 {
+		return "removed " + r.Name + ", but not all of it: " + strings.Join(r.Left, "; ")
+	}
+	return "removed " + r.Name
+}

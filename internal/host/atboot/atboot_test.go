@@ -1,0 +1,510 @@
+//go:build unix
+
+package atboot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// kinds are the ways in which systems run a job at their start, with what is
+// there beforehand: a name that ends in a slash is a directory, the others are
+// programs of the test.
+var kinds = map[string]struct {
+	choose func(Keeper) (job, error)
+	there  []string
+	job    []string // paths that it consists of
+}{
+	"systemd": {linuxJob, []string{"run/systemd/system/", "usr/bin/systemctl", "etc/cron.d/"},
+		[]string{"etc/systemd/system/linerate-undo.service", "etc/systemd/system/multi-user.target.wants/linerate-undo.service"}},
+	"openrc":   {linuxJob, []string{"etc/local.d/", "etc/runlevels/default/local", "etc/cron.d/", "usr/sbin/crond"}, []string{"etc/local.d/linerate-undo.start"}},
+	"rc.local": {linuxJob, []string{"etc/local.d/", "etc/rc.local.d/"}, []string{"etc/rc.local.d/linerate-undo"}},
+	"cron":     {linuxJob, []string{"etc/cron.d/", "usr/sbin/cron"}, []string{"etc/cron.d/linerate-undo"}},
+	"freebsd":  {freebsdJob, []string{"usr/local/etc/"}, []string{"usr/local/etc/rc.d/linerate_undo"}},
+	"darwin":   {darwinJob, []string{"Library/LaunchDaemons/"}, []string{"Library/LaunchDaemons/linerate-undo.plist"}},
+	"windows":  {windowsJob, []string{"System32/schtasks.exe"}, []string{"task"}},
+}
+
+// systemctl says what the real one does, and only where the link is right.
+const systemctl = `#!/bin/sh
+d=$(dirname "$0")/../../etc/systemd/system
+[ "$*" = "is-enabled linerate-undo.service" ] || { echo "what is $*?"; exit 2; }
+[ "$(readlink "$d/multi-user.target.wants/$2")" = ../$2 ] && [ -f "$d/$2" ] || { echo disabled; exit 1; }
+echo enabled
+`
+
+// schtasksText keeps one task: its file is the root's "task". Like the real one
+// it fails alike for everything, and says definitions in other words.
+const schtasksText = `#!/bin/sh
+f=$(dirname "$0")/../task
+case "$*" in
+"/Query /TN linerate-undo /XML") [ -f "$f" ] || { echo "nicht gefunden" >&2; exit 1; }; echo "<!-- mine -->"; cat "$f";;
+"/Query /FO CSV /NH") echo '"\another","N/A","Ready"'; [ -f "$f" ] && echo '"\linerate-undo","N/A","Ready"'; exit 0;;
+"/Create /TN linerate-undo /XML "*) [ -f "$f" ] && exit 1; cp "$5" "$f.new" && mv "$f.new" "$f";;
+"/Delete /TN linerate-undo /F") [ -f "$f" ] || exit 1; rm "$f";;
+*) echo "what is $*?" >&2; exit 2;;
+esac
+`
+
+// keeper makes a machine of a kind with a linerate that is a few words long.
+func keeper(t *testing.T, kind string) Keeper {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range kinds[kind].there {
+		path := filepath.Join(root, name)
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		text := map[string]string{"systemctl": systemctl, "schtasks.exe": schtasksText}[filepath.Base(name)]
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kind == "windows" {
+		t.Setenv("SystemRoot", root)
+	}
+	words(t, filepath.Join(root, "words"))
+	return Keeper{State: t.TempDir(), Root: root, Program: filepath.Join(root, "words"), choose: kinds[kind].choose}
+}
+
+// tree lists everything below the root and the state directory.
+func (k Keeper) tree(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, dir := range []string{k.Root, k.State} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			text, _ := os.Readlink(path)
+			if info.Mode().IsRegular() {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					return err
+				}
+				text = string(b)
+			}
+			all[path] = fmt.Sprintf("%v %q", info.Mode(), text)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func install(t *testing.T, k Keeper) string {
+	t.Helper()
+	name, err := k.Install(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestInstallAndRemove leaves nothing behind.
+func TestInstallAndRemove(t *testing.T) {
+	for kind, c := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			k := keeper(t, kind)
+			before := k.tree(t)
+			if r, err := k.Remove(t.Context()); r != nil || err != nil {
+				t.Errorf("nothing to remove: %v, %v", r, err)
+			}
+			name := install(t, k)
+			if name == "" || !Installed(k.State) {
+				t.Errorf("name %q", name)
+			}
+			for _, path := range c.job {
+				if _, err := os.Lstat(filepath.Join(k.Root, path)); err != nil {
+					t.Error(err)
+				}
+			}
+			if b, err := os.ReadFile(k.program()); err != nil || !strings.HasPrefix(string(b), "#!/bin/sh") {
+				t.Errorf("the copy: %q, %v", b, err)
+			}
+			after := k.tree(t)
+			if again := install(t, k); again != "" {
+				t.Errorf("installed twice: %s", again)
+			}
+			if diff := cmp.Diff(after, k.tree(t)); diff != "" {
+				t.Errorf("a second Install changed something: %s", diff)
+			}
+			r, err := k.Remove(t.Context())
+			if err != nil || r == nil || r.Name != name || len(r.Left) > 0 || r.String() != "removed "+name {
+				t.Errorf("Remove = %+v, %v", r, err)
+			}
+			if diff := cmp.Diff(before, k.tree(t)); diff != "" || Installed(k.State) {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestUmask: what the system reads has the mode that it wants under every umask.
+func TestUmask(t *testing.T) {
+	k := keeper(t, "openrc")
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	info, err := os.Stat(install(t, k))
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// TestNowhere says what it looked for.
+func TestNowhere(t *testing.T) {
+	k := keeper(t, "")
+	k.choose = linuxJob
+	before := k.tree(t)
+	if err := os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := k.Install(t.Context())
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "no systemd, no /etc/local.d") {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(filepath.Join(k.Root, "usr")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+		t.Error(diff)
+	}
+	busybox := filepath.Join(k.Root, "bin/busybox")
+	if err := errors.Join(os.MkdirAll(filepath.Join(k.Root, "etc/cron.d"), 0o755), os.MkdirAll(filepath.Join(k.Root, "usr/sbin"), 0o755),
+		os.MkdirAll(filepath.Dir(busybox), 0o755), os.WriteFile(busybox, nil, 0o755), os.Symlink(busybox, filepath.Join(k.Root, "usr/sbin/crond"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Install(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("the cron of busybox reads no /etc/cron.d: %v", err)
+	}
+}
+
+// TestTaken: what has the name of the job and is somebody else's stays as it is,
+// and so does everything else.
+func TestTaken(t *testing.T) {
+	for kind, c := range kinds {
+		for i, path := range c.job {
+			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+				k := keeper(t, kind)
+				path := filepath.Join(k.Root, path)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("theirs"), 0o640)); err != nil {
+					t.Fatal(err)
+				}
+				before := k.tree(t)
+				if _, err := k.Install(t.Context()); !errors.Is(err, ErrTaken) {
+					t.Errorf("Install: %v", err)
+				}
+				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// TestTakenMeanwhile: what comes between the look and the making stays too.
+func TestTakenMeanwhile(t *testing.T) {
+	for kind, c := range kinds {
+		for i, path := range c.job {
+			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+				k := keeper(t, kind)
+				path := filepath.Join(k.Root, path)
+				done := false
+				k.After = func(string) {
+					if _, err := os.Stat(filepath.Dir(path)); err == nil && !done {
+						done = true
+						if err := os.WriteFile(path, []byte("theirs"), 0o640); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				if _, err := k.Install(t.Context()); err == nil || kind != "windows" && !errors.Is(err, ErrTaken) {
+					t.Errorf("Install: %v", err)
+				}
+				if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" {
+					t.Errorf("%q, %v", b, err)
+				}
+				if Installed(k.State) {
+					t.Error("something of it is left")
+				}
+			})
+		}
+	}
+}
+
+// TestOtherState: the job of another journal is not ours.
+func TestOtherState(t *testing.T) {
+	for kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			k := keeper(t, kind)
+			install(t, k)
+			before := k.tree(t)
+			other := k
+			other.State = t.TempDir()
+			if _, err := other.Install(t.Context()); !errors.Is(err, ErrTaken) {
+				t.Errorf("Install: %v", err)
+			}
+			if r, err := other.Remove(t.Context()); r != nil || err != nil {
+				t.Errorf("Remove: %+v, %v", r, err)
+			}
+			if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestChanged: what somebody changed stays and is named, all else goes.
+func TestChanged(t *testing.T) {
+	for kind, c := range kinds {
+		for i, path := range c.job {
+			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+				k := keeper(t, kind)
+				before := k.tree(t)
+				install(t, k)
+				path := filepath.Join(k.Root, path)
+				if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("theirs"), 0o640)); err != nil {
+					t.Fatal(err)
+				}
+				r, err := k.Remove(t.Context())
+				if err != nil || r == nil || len(r.Left) != 1 || !strings.Contains(r.String(), "changed by somebody else") {
+					t.Fatalf("Remove = %+v, %v", r, err)
+				}
+				if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" {
+					t.Errorf("%q, %v", b, err)
+				}
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				if dir := filepath.Dir(path); before[dir] == "" {
+					for ; before[dir] == ""; dir = filepath.Dir(dir) {
+						if err := os.Remove(dir); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+// TestDisabled: a systemd that will not start the unit is no place for a job.
+func TestDisabled(t *testing.T) {
+	k := keeper(t, "systemd")
+	if err := os.WriteFile(filepath.Join(k.Root, "usr/bin/systemctl"), []byte("#!/bin/sh\necho masked\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := k.tree(t)
+	if _, err := k.Install(t.Context()); err == nil || !strings.Contains(err.Error(), `"masked"`) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.Remove(filepath.Join(k.Root, "usr/bin/systemctl")); err != nil {
+		t.Fatal(err)
+	}
+	install(t, k) // nobody can be asked
+}
+
+// TestUntrusted: the system runs nothing as root that others could replace.
+func TestUntrusted(t *testing.T) {
+	k := keeper(t, "cron")
+	if err := os.Chmod(k.State, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("writable by all: %v", err)
+	}
+	if err := os.Chmod(k.State, fs.ModeSticky|0o777); err != nil { // as /tmp
+		t.Fatal(err)
+	}
+	install(t, k)
+	if _, err := k.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("no other user without root")
+	}
+	if err := os.Chown(k.State, 12, 34); err != nil {
+		t.Skip(err)
+	}
+	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("of another user: %v", err)
+	}
+}
+
+// TestDamagedRecord fails, and removes nothing.
+func TestDamagedRecord(t *testing.T) {
+	k := keeper(t, "cron")
+	install(t, k)
+	if err := os.WriteFile(filepath.Join(k.dir(), recordName), []byte(`{"pieces":[{"path":"/etc/passwd","sha256":"x"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := k.tree(t)
+	if _, err := k.Remove(t.Context()); !errors.Is(err, fs.ErrInvalid) {
+		t.Error(err)
+	}
+	if _, err := k.Install(t.Context()); !errors.Is(err, fs.ErrInvalid) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// crashVar tells a test process to work on a machine and to kill itself after so
+// many steps: "install 3 KIND ROOT STATE".
+const crashVar = "LINERATE_TEST_ATBOOT_CRASH"
+
+// TestCrashChild is the process that is killed.
+func TestCrashChild(t *testing.T) {
+	w := strings.Fields(os.Getenv(crashVar))
+	if len(w) != 5 {
+		t.Skip("started by TestKill")
+	}
+	left, err := strconv.Atoi(w[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := Keeper{State: w[4], Root: w[3], Program: filepath.Join(w[3], "words"), choose: kinds[w[2]].choose, After: func(string) {
+		if left--; left == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}}
+	if w[0] == "install" {
+		_, err = k.Install(t.Context())
+	} else {
+		_, err = k.Remove(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crash runs the child and reports whether it was killed before it was done.
+func crash(t *testing.T, what string, steps int, kind string, k Keeper) bool {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashChild$")
+	cmd.Env = append(os.Environ(), crashVar+"="+strings.Join([]string{what, strconv.Itoa(steps), kind, k.Root, k.State}, " "))
+	out, err := cmd.CombinedOutput()
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return false
+	case exit != nil && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
+		return true
+	}
+	t.Fatalf("%s, %d steps: %v\n%s", what, steps, err, out)
+	return false
+}
+
+// TestKill kills Install, and Remove, after every one of their steps. Remove
+// then leaves the machine as it was; Install makes the job whole.
+func TestKill(t *testing.T) {
+	for _, kind := range []string{"systemd", "windows"} {
+		for _, what := range []string{"install", "remove"} {
+			steps := 0
+			for killed := true; killed; {
+				steps++
+				k := keeper(t, kind)
+				before := k.tree(t)
+				if what == "remove" {
+					install(t, k)
+				}
+				killed = crash(t, what, steps, kind, k)
+				when := fmt.Sprintf("%s: %s killed after %d steps", kind, what, steps)
+				if steps%2 == 0 { // the other half without
+					install(t, k)
+					for _, path := range kinds[kind].job {
+						if _, err := os.Lstat(filepath.Join(k.Root, path)); err != nil {
+							t.Errorf("%s: %v", when, err)
+						}
+					}
+				}
+				if _, err := k.Remove(t.Context()); err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+				if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+					t.Errorf("%s: %s", when, diff)
+				}
+			}
+			if steps < 5 {
+				t.Errorf("%s, %s: %d steps only: the test looks at nothing", kind, what, steps)
+			}
+		}
+	}
+}
+
+// TestSystemFails: a system that refuses leaves nothing behind, and what cannot
+// be removed can be removed later.
+func TestSystemFails(t *testing.T) {
+	k := keeper(t, "windows")
+	program := filepath.Join(k.Root, "System32/schtasks.exe")
+	refuse := func(what string) {
+		text := strings.Replace(schtasksText, "case", `case "$*" in `+what+`*) echo denied >&2; exit 1;; esac; case`, 1)
+		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse("/Create")
+	before := k.tree(t)
+	if _, err := k.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "denied") {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, k.tree(t)); diff != "" {
+		t.Error(diff)
+	}
+	refuse("/None")
+	install(t, k)
+	refuse("/Delete")
+	if _, err := k.Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "denied") || !Installed(k.State) {
+		t.Error(err)
+	}
+	refuse("/Query")
+	if _, err := k.Remove(t.Context()); err == nil || !Installed(k.State) {
+		t.Errorf("a task of which nothing is known was taken for gone: %v", err)
+	}
+	refuse("/None")
+	if r, err := k.Remove(t.Context()); err != nil || r == nil {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// TestRunningProgram: the copy is this very program where no other is named.
+func TestRunningProgram(t *testing.T) {
+	k := keeper(t, "cron")
+	k.Program = ""
+	install(t, k)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, err := exec.CommandContext(ctx, k.program(), "-test.list=TestRunningProgram").Output()
+	if err != nil || !slices.Contains(strings.Fields(string(out)), "TestRunningProgram") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,210 @@
+package atboot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// piece is one thing that a job consists of: a file, a symbolic link or a task
+// of Windows.
+type piece struct {
+	Path string `json:"path,omitempty"` // of the file or link, with Keeper.Root
+	Sum  string `json:"sha256,omitempty"`
+	Link string `json:"link,omitempty"` // what the link says
+	Task *task  `json:"task,omitempty"`
+
+	text []byte
+	mode fs.FileMode
+}
+
+// file is a piece with text, at a path of the machine.
+func (k Keeper) file(name string, mode fs.FileMode, text string) piece {
+	return piece{Path: k.real(name), Sum: sum([]byte(text)), text: []byte(text), mode: mode}
+}
+
+// real returns where a path of the machine is.
+func (k Keeper) real(name string) string {
+	if k.Root == "" {
+		return filepath.FromSlash(name)
+	}
+	return filepath.Join(k.Root, filepath.FromSlash(name))
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+// names are those that pieces may have: nothing else is ever removed.
+func names() []string {
+	return []string{
+		unitName, jobName, jobName + ".start", jobName + ".plist", strings.ReplaceAll(jobName, "-", "_"),
+	}
+}
+
+// valid refuses what Install never records.
+func (p piece) valid() error {
+	if p.Task != nil {
+		if p.Task.Name != jobName || p.Path+p.Sum+p.Link != "" {
+			return fmt.Errorf("task %q", p.Task.Name)
+		}
+		return nil
+	}
+	if !filepath.IsAbs(p.Path) || !slices.Contains(names(), filepath.Base(p.Path)) || (p.Sum == "") == (p.Link == "") {
+		return fmt.Errorf("path %q", p.Path)
+	}
+	return nil
+}
+
+// state says what is in the place of a piece.
+type state int
+
+const (
+	absent  state = iota
+	ours          // as it was put there
+	foreign       // something else
+)
+
+func (p piece) state(ctx context.Context) (state, error) {
+	if p.Task != nil {
+		return p.Task.state(ctx)
+	}
+	info, err := os.Lstat(p.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return absent, nil
+	case err != nil:
+		return absent, err
+	case p.Link != "":
+		if target, err := os.Readlink(p.Path); err == nil && target == p.Link {
+			return ours, nil
+		}
+		return foreign, nil
+	case !info.Mode().IsRegular():
+		return foreign, nil
+	}
+	b, err := os.ReadFile(p.Path)
+	if err != nil {
+		return absent, err
+	}
+	if sum(b) != p.Sum {
+		return foreign, nil
+	}
+	return ours, nil
+}
+
+func (p piece) String() string {
+	if p.Task != nil {
+		return "task " + p.Task.Name
+	}
+	return p.Path
+}
+
+// free fails with ErrTaken where something is in the piece's place.
+func (p piece) free(ctx context.Context) error {
+	s, err := p.state(ctx)
+	if err != nil || s == absent {
+		return err
+	}
+	return fmt.Errorf("%s is there already: %w; if it is a leftover, remove it", p, ErrTaken)
+}
+
+// put makes the piece, and replaces nothing.
+func (p *piece) put(ctx context.Context, k Keeper) error {
+	if p.Task != nil {
+		return p.Task.create(ctx, k)
+	}
+	if p.Link != "" {
+		if err := os.Symlink(p.Link, p.Path); err != nil {
+			return taken(err)
+		}
+		return syncDir(filepath.Dir(p.Path))
+	}
+	if err := writeSynced(p.temp(), p.text, p.mode); err != nil {
+		return err
+	}
+	k.after("job temporary")
+	// A link, not a rename: it never replaces what somebody put there meanwhile.
+	if err := os.Link(p.temp(), p.Path); err != nil {
+		return taken(err)
+	}
+	k.after("job linked")
+	return errors.Join(os.Remove(p.temp()), syncDir(filepath.Dir(p.Path)))
+}
+
+func taken(err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%w: %w", ErrTaken, err)
+	}
+	return err
+}
+
+// temp is the name of a file that is not complete: hidden, and without the
+// ending by which programs look for their files.
+func (p piece) temp() string {
+	return filepath.Join(filepath.Dir(p.Path), "."+filepath.Base(p.Path)+newSuffix)
+}
+
+// remove takes the piece away, unless somebody changed it: then it returns the
+// sentence that says so.
+func (p piece) remove(ctx context.Context) (left string, err error) {
+	if p.Sum != "" {
+		if err := os.Remove(p.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	s, err := p.state(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case s == absent:
+		return "", nil
+	case s == foreign:
+		return fmt.Sprintf("%s was changed by somebody else and stays: remove it by hand", p), nil
+	case p.Task != nil:
+		return "", p.Task.remove(ctx)
+	}
+	if err := os.Remove(p.Path); err != nil {
+		return "", err
+	}
+	return "", syncDir(filepath.Dir(p.Path))
+}
+
+// missing returns the directories that the pieces need and that are not there,
+// outermost first.
+func missing(pieces []piece) []string {
+	var all []string
+	for _, p := range pieces {
+		if p.Task != nil {
+			continue
+		}
+		var chain []string
+		for dir := filepath.Dir(p.Path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			chain = append(chain, dir)
+		}
+		for _, dir := range slices.Backward(chain) {
+			if !slices.Contains(all, dir) {
+				all = append(all, dir)
+			}
+		}
+	}
+	return all
+}
+
+// exists reports whether a path of the machine is there.
+func (k Keeper) exists(elem ...string) bool {
+	_, err := os.Stat(k.real(path.Join(elem...)))
+	return err == nil
+}

@@ -1,0 +1,89 @@
+package atboot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// record is what was, or is about to be, put where.
+type record struct {
+	Name     string   `json:"name"`
+	Pieces   []piece  `json:"pieces"`
+	Made     []string `json:"made,omitempty"` // directories that were missing, outermost first
+	Size     int64    `json:"size,omitempty"` // of the program, in bytes
+	Complete bool     `json:"complete,omitempty"`
+}
+
+// load returns the record, nil where there is none.
+func (k Keeper) load() (*record, error) {
+	path := filepath.Join(k.dir(), recordName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &r, nil
+}
+
+// decode reads a record, and refuses one after which something else would be
+// removed than what linerate makes.
+func decode(b []byte) (record, error) {
+	var r record
+	if err := json.Unmarshal(b, &r); err != nil {
+		return record{}, fmt.Errorf("damaged: %w", errors.Join(err, fs.ErrInvalid))
+	}
+	for _, p := range r.Pieces {
+		if err := p.valid(); err != nil {
+			return record{}, fmt.Errorf("damaged: %w", errors.Join(err, fs.ErrInvalid))
+		}
+	}
+	for _, dir := range r.Made {
+		if !filepath.IsAbs(dir) {
+			return record{}, fmt.Errorf("damaged: directory %q: %w", dir, fs.ErrInvalid)
+		}
+	}
+	return r, nil
+}
+
+func (k Keeper) save(r record) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(k.dir(), recordName)
+	if err := writeSynced(path+newSuffix, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(path+newSuffix, path); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(k.dir()), syncDir(k.State))
+}
+
+// newSuffix is of files that are not complete.
+const newSuffix = ".linerate-new"
+
+// writeSynced has data on disk under a name that nobody reads yet.
+func writeSynced(path string, data []byte, mode fs.FileMode) (err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, seal(f, mode))
+}
+
+// seal has f on disk with its mode, and closes it.
+func seal(f *os.File, mode fs.FileMode) error {
+	return errors.Join(f.Chmod(mode), f.Sync(), f.Close())
+}

@@ -1,0 +1,294 @@
+package atboot
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var update = flag.Bool("update", false, "renew the golden files")
+
+// golden compares text with a file of testdata.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), text); diff != "" {
+		t.Errorf("%s:\n%s", path, diff)
+	}
+}
+
+// odd is a state directory with everything that may be in a name of one.
+const odd = "/var/lib/100% of {ours} & <yours>; #1/ünter"
+
+func TestTexts(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip("the paths in these texts are of other systems")
+	}
+	for suffix, state := range map[string]string{"": "/var/lib/linerate", "_odd": odd} {
+		k := Keeper{State: state}
+		golden(t, "linerate-undo"+suffix+".service", unitText(k))
+		golden(t, "cron"+suffix, cronText(k))
+		golden(t, "linerate_undo"+suffix, rcText(k, "linerate_undo"))
+		golden(t, "linerate-undo"+suffix+".plist", plistText(k))
+		golden(t, "task"+suffix+".xml", taskText(k, "TOKEN"))
+	}
+}
+
+// TestPlain refuses names that would mean something to who reads the job.
+func TestPlain(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip("the paths are of other systems")
+	}
+	for _, dir := range []string{"relative", "", "/a'b", `/a"b`, "/a`b", "/a$b", `/a\b`, "/a\nb", "/a\x7f", "/a ", "/a\tb"} {
+		if plain(dir) == nil {
+			t.Errorf("%q was taken", dir)
+		}
+	}
+	if err := plain(odd); err != nil {
+		t.Error(err)
+	}
+}
+
+// words is a program that prints its arguments, one a line.
+func words(t *testing.T, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// needSh skips where no sh can run what is rendered.
+func needSh(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil || filepath.Separator != '/' {
+		t.Skip("no sh here")
+	}
+}
+
+// TestShellReadsTheScripts has sh check the syntax of the script of FreeBSD, and
+// run what the others run: every argument arrives as it was meant.
+func TestShellReadsTheScripts(t *testing.T) {
+	needSh(t)
+	k := Keeper{State: filepath.Join(t.TempDir(), odd)}
+	words(t, k.program())
+	want := "undo\n--at-boot\n--state\n" + k.State + "\n"
+	run := func(what, script string, args ...string) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "script")
+		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), "sh", append(args, path)...).CombinedOutput()
+		if len(args) > 0 {
+			want = ""
+		}
+		if err != nil || string(out) != want {
+			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+	}
+	run("line of sh", k.shellLine())
+	run("systemd", systemdLine(t, unitText(k)))
+	run("cron", cronLine(t, cronText(k)))
+	rc := rcText(k, "linerate_undo")
+	run("rc.d", "rc_d() {\n"+rcBody(t, rc)+"\n}\nrc_d")
+	run("rc.d, syntax", rc, "-n")
+}
+
+// systemdLine is ExecStart as a line of sh: with names that are plain the two
+// differ in $$ and %% only.
+func systemdLine(t *testing.T, unit string) string {
+	t.Helper()
+	_, line, ok := strings.Cut(unit, "\nExecStart=")
+	if !ok {
+		t.Fatalf("no ExecStart:\n%s", unit)
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	return strings.NewReplacer("$$", "$", "%%", "%").Replace(line)
+}
+
+// cronLine is the command of a crontab(5) as cron gives it to sh.
+func cronLine(t *testing.T, tab string) string {
+	t.Helper()
+	_, line, ok := strings.Cut(tab, "\n@reboot root ")
+	if !ok || strings.Contains(strings.ReplaceAll(line, `\%`, ""), "%") {
+		t.Fatalf("no command, or one that ends at a percent sign:\n%s", tab)
+	}
+	return strings.ReplaceAll(line, `\%`, "%")
+}
+
+// rcBody is what the script of FreeBSD runs.
+func rcBody(t *testing.T, script string) string {
+	t.Helper()
+	_, body, _ := strings.Cut(script, "_start()\n{\n")
+	body, _, ok := strings.Cut(body, "\n}\n")
+	if !ok {
+		t.Fatalf("no function:\n%s", script)
+	}
+	return body
+}
+
+// element is any XML.
+type element struct {
+	XMLName  xml.Name
+	Text     string    `xml:",chardata"`
+	Children []element `xml:",any"`
+}
+
+func parseXML(t *testing.T, r io.Reader) element {
+	t.Helper()
+	d := xml.NewDecoder(r)
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // decoded already
+	var e element
+	if err := d.Decode(&e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// find returns the texts of the elements at a path.
+func (e element) find(path ...string) []string {
+	if len(path) == 0 {
+		return []string{strings.TrimSpace(e.Text)}
+	}
+	var all []string
+	for _, c := range e.Children {
+		if c.XMLName.Local == path[0] {
+			all = append(all, c.find(path[1:]...)...)
+		}
+	}
+	return all
+}
+
+func TestPropertyList(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip("the paths are of another system")
+	}
+	k := Keeper{State: odd}
+	e := parseXML(t, strings.NewReader(plistText(k)))
+	if diff := cmp.Diff([]string{k.program(), "undo", "--at-boot", "--state", odd}, e.find("dict", "array", "string")); diff != "" {
+		t.Error(diff)
+	}
+	if keys := e.find("dict", "key"); len(keys) != 5 || keys[1] != "RunAtLoad" || len(e.find("dict", "true")) != 1 {
+		t.Errorf("%q", keys)
+	}
+	plutil, err := exec.LookPath("plutil")
+	if err != nil {
+		return // the parser has to do
+	}
+	path := filepath.Join(t.TempDir(), "p.plist")
+	if err := os.WriteFile(path, []byte(plistText(k)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), plutil, "-lint", path).CombinedOutput(); err != nil {
+		t.Errorf("plutil: %v\n%s", err, out)
+	}
+}
+
+// TestTask reads the definition as schtasks gets it: in UTF-16.
+func TestTask(t *testing.T) {
+	k := Keeper{State: `C:\Users\Jörg & Söhne\.local\state\linerate`}
+	b := utf16Text(taskText(k, "TOKEN"))
+	if !bytes.HasPrefix(b, []byte{0xff, 0xfe}) || len(b)%2 != 0 {
+		t.Fatalf("% x", b[:4])
+	}
+	var units []uint16
+	for i := 2; i < len(b); i += 2 {
+		units = append(units, binary.LittleEndian.Uint16(b[i:]))
+	}
+	e := parseXML(t, strings.NewReader(string(utf16.Decode(units))))
+	for path, want := range map[string]string{
+		"Principals/Principal/UserId":         "S-1-5-18",
+		"Triggers/BootTrigger/Enabled":        "true",
+		"Actions/Exec/Arguments":              `undo --at-boot --state "C:\Users\Jörg & Söhne\.local\state\linerate"`,
+		"Settings/StopIfGoingOnBatteries":     "false",
+		"Settings/DisallowStartIfOnBatteries": "false",
+	} {
+		if got := e.find(strings.Split(path, "/")...); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if e.XMLName.Space != "http://schemas.microsoft.com/windows/2004/02/mit/task" {
+		t.Errorf("namespace %q", e.XMLName.Space)
+	}
+}
+
+// TestWindowsWord is undone by the rules of CommandLineToArgvW.
+func TestWindowsWord(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := rapid.StringMatching(`[a-z \\:.]{0,12}`).Draw(rt, "name")
+		word := windowsWord(s)
+		var got strings.Builder
+		body := word[1:]
+		for len(body) > 0 {
+			slashes := len(body) - len(strings.TrimLeft(body, `\`))
+			body = body[slashes:]
+			if !strings.HasPrefix(body, `"`) {
+				got.WriteString(strings.Repeat(`\`, slashes))
+				if len(body) > 0 {
+					got.WriteByte(body[0])
+					body = body[1:]
+				}
+				continue
+			}
+			got.WriteString(strings.Repeat(`\`, slashes/2))
+			if slashes%2 == 0 {
+				break
+			}
+			got.WriteByte('"')
+			body = body[1:]
+		}
+		if got.String() != s || body != `"` {
+			rt.Fatalf("%q became %s, which reads as %q", s, word, got.String())
+		}
+	})
+}
+
+// FuzzRecord: what is read as a record never has anything removed that linerate
+// does not make.
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"name":"x","pieces":[{"path":"/etc/systemd/system/linerate-undo.service","sha256":"00"}],"made":["/etc/systemd"]}`))
+	f.Add([]byte(`{"pieces":[{"task":{"name":"linerate-undo","token":"x"}}]}`))
+	f.Add([]byte(`{"pieces":[{"path":"/etc/passwd","sha256":"00"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decode(b)
+		if err != nil {
+			if !errors.Is(err, os.ErrInvalid) {
+				t.Errorf("%v does not wrap fs.ErrInvalid", err)
+			}
+			return
+		}
+		for _, p := range r.Pieces {
+			name := filepath.Base(p.Path)
+			if p.Task != nil {
+				name = p.Task.Name
+			}
+			if !strings.HasPrefix(name, "linerate") {
+				t.Errorf("%q would be removed", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,49 @@
+package atboot
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSystemdVerify asks the real systemd what it thinks of the unit, and of the
+// link.
+func TestSystemdVerify(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze here")
+	}
+	k := keeper(t, "systemd")
+	k.State = filepath.Join(k.Root, "state % {x}")
+	words(t, filepath.Join(k.Root, "words"))
+	if err := os.Mkdir(k.State, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unit := k.real(unitDir + "/" + unitName)
+	cmd := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", unit)
+	out, err := cmd.CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte(unitName)) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	systemctl, err := exec.LookPath("systemctl")
+	if err != nil {
+		return
+	}
+	out, err = exec.CommandContext(t.Context(), systemctl, "--root="+k.Root, "is-enabled", unitName).CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != "enabled" {
+		t.Errorf("systemctl is-enabled: %v\n%s", err, out)
+	}
+	if err := os.Remove(k.real(unitDir + "/multi-user.target.wants/" + unitName)); err != nil {
+		t.Fatal(err)
+	}
+	out, err = exec.CommandContext(t.Context(), systemctl, "--root="+k.Root, "is-enabled", unitName).CombinedOutput()
+	if err == nil || strings.TrimSpace(string(out)) != "disabled" {
+		t.Errorf("without the link: %v\n%s", err, out)
+	}
+}
