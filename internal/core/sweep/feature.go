@@ -57,10 +57,18 @@ func (c *Curve) find(t table) {
 	c.stalls(t)
 	rows, sizes := t.rates()
 	if left := c.Passes - len(rows); left > 0 {
-		c.warn("%d of %d passes are not complete: drops are not looked for in them", left, c.Passes)
+		what := "are not complete: drops are not looked for in them"
+		if left == 1 {
+			what = "is not complete: drops are not looked for in it"
+		}
+		c.warn("%d of %d passes %s", left, c.Passes, what)
 	}
 	if len(rows) < stats.DropSweeps {
-		c.warn("%d complete passes cannot tell a drop from chance: it takes %d", len(rows), stats.DropSweeps)
+		passes := "complete passes"
+		if len(rows) == 1 {
+			passes = "complete pass"
+		}
+		c.warn("%d %s cannot tell a drop from chance: it takes %d", len(rows), passes, stats.DropSweeps)
 		return
 	}
 	if len(sizes) < 2 {

@@ -213,6 +213,7 @@ func TestThinSurveys(t *testing.T) {
 		want   string
 	}{
 		"nothing":    {nil, "0 complete passes"},
+		"one":        {passes(1, 4, sizes, healthy), "1 complete pass cannot tell"},
 		"four":       {passes(4, 4, sizes, healthy), "4 complete passes cannot tell"},
 		"incomplete": {broken, "2 of 6 passes are not complete"},
 		"one size":   {passes(5, 4, sizes[:1], healthy), "fewer than two sizes"},

@@ -98,13 +98,14 @@ func (r *run) reportAsking(out *model.EndReport) error {
 	out.Values = append(out.Values, model.Value{Direction: d, Metric: r.rateMetric(), Value: rate})
 	for _, q := range []struct {
 		metric model.Metric
+		name   string
 		q      float64
-	}{{model.LatencyP50, 0.5}, {model.LatencyP99, 0.99}} {
+	}{{model.LatencyP50, "median latency", 0.5}, {model.LatencyP99, "99th percentile of latency", 0.99}} {
 		v := quantile(t.latency, q.q, sent)
 		if seconds, known := v.Get(); known {
 			out.Values = append(out.Values, model.Value{Direction: d, Metric: q.metric, Value: seconds.Seconds()})
 		} else {
-			warnf(out, d, "no %s: %s", q.metric, v.Reason())
+			warnf(out, d, "no %s: %s", q.name, v.Reason())
 		}
 	}
 	lost := sent - t.answered
