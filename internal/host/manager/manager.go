@@ -10,12 +10,12 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/persist/native"
 )
 
 // Name is a program, or a kind of message, that sets settings.
@@ -31,6 +31,8 @@ const (
 	NetworkManager      Name = "networkmanager"
 	Netplan             Name = "netplan"
 	Ifupdown            Name = "ifupdown"
+	NetworkScripts      Name = "network-scripts" // ifcfg files without NetworkManager
+	Wicked              Name = "wicked"
 	CloudInit           Name = "cloud-init"
 	TuneD               Name = "tuned"
 	BPFTune             Name = "bpftune"
@@ -57,7 +59,7 @@ type Claim struct {
 	When    string        // when it sets it again: "whenever the connection comes up"
 	File    string        // absolute path of the file that says so; "" where none does
 	Line    int           // 1…; 0 where no single line says so
-	Active  fact.Of[bool] // whether the manager is at work now
+	Active  fact.Of[bool] // whether it is at work: its process runs, or the system calls it by itself
 }
 
 // String returns the claim as a sentence for people, without a final period.
@@ -132,34 +134,17 @@ type Registry interface {
 // Machine is a machine as it is searched. It is safe for concurrent use where
 // its functions are.
 type Machine struct {
-	Root     fs.FS                                               // root of its files, with /proc, /sys and /run on Linux
-	System   string                                              // GOOS
+	Root     fs.FS                                              // root of its files, with /proc, /sys and /run on Linux
+	System   string                                             // GOOS
 	Running  func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: not known
-	Registry Registry                                            // of Windows; nil: not known
-}
-
-// Claims returns who sets the knobs ids, those of links for the interface link
-// ("" leaves these out). For one knob they stand in the order in which they are
-// applied: of those that are at work, the last one counts. Files that cannot be
-// read are passed over; the only error is that of ctx.
-func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]Claim, error) {
-	return nil, ctx.Err()
-}
-
-// Owner returns the format in which settings of link are to be kept on this
-// machine, and why. It wraps errors.ErrUnsupported where nothing on the machine
-// keeps settings of links, and fs.ErrNotExist where link is "" or not there.
-func (m Machine) Owner(ctx context.Context, link string) (native.Format, string, error) {
-	return "", "", ctx.Err()
+	Registry Registry                                           // of Windows; nil: not known
 }
 
 // Merge returns lines with those of claims in their place where a claim names a
 // file and is, as far as known, at work. Claims stand as Claims returned them.
 func Merge(lines map[model.KnobID]origin.Line, claims []Claim) map[model.KnobID]origin.Line {
 	all := make(map[model.KnobID]origin.Line, len(lines))
-	for id, l := range lines {
-		all[id] = l
-	}
+	maps.Copy(all, lines)
 	for _, c := range claims {
 		if c.File != "" && c.Line > 0 && c.Active.Or(true) {
 			all[c.Knob] = origin.Line{File: c.File, Number: c.Line, Text: c.Sets}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"linerate/internal/host/knob/origin/device"
+	"linerate/internal/host/knob/origin/yamlmap"
 )
 
 // netplanDirs are the folders of netplan(5), the strongest first.
@@ -24,16 +25,16 @@ func (f *finder) netplan() {
 	byName := make(map[string]*definition)
 	global := ""
 	for _, name := range f.tree.ByName(".yaml", netplanDirs[:]...) {
-		network := parseYAML(f.tree.Read(name)).at("network")
-		if r := network.at("renderer").text; r != "" {
+		network := yamlmap.Parse(f.tree.Read(name)).At("network")
+		if r := network.At("renderer").Text; r != "" {
 			global = r
 		}
-		for _, kind := range network.keys {
-			for _, one := range kind.value.keys {
-				d := byName[kind.key+" "+one.key]
+		for _, kind := range network.Keys {
+			for _, one := range kind.Value.Keys {
+				d := byName[kind.Key+" "+one.Key]
 				if d == nil {
-					d = &definition{kind: kind.key, name: one.key, words: make(map[string]Line)}
-					byName[kind.key+" "+one.key] = d
+					d = &definition{kind: kind.Key, name: one.Key, words: make(map[string]Line)}
+					byName[kind.Key+" "+one.Key] = d
 					all = append(all, d)
 				}
 				d.amend(name, one)
@@ -68,18 +69,18 @@ type definition struct {
 	last       Line            // where it was said last
 }
 
-func (d *definition) amend(file string, p pair) {
-	line := func(p pair) Line { return Line{File: "/" + file, Number: p.line, Text: p.value.text} }
+func (d *definition) amend(file string, p yamlmap.Pair) {
+	line := func(p yamlmap.Pair) Line { return Line{File: "/" + file, Number: p.Line, Text: p.Value.Text} }
 	d.last = line(p)
 	d.last.Text = ""
-	for _, one := range p.value.keys {
-		if one.key != "match" {
-			d.words[one.key] = line(one)
+	for _, one := range p.Value.Keys {
+		if one.Key != "match" {
+			d.words[one.Key] = line(one)
 			continue
 		}
 		d.matched = true
-		for _, m := range one.value.keys {
-			d.words["match "+m.key] = line(m)
+		for _, m := range one.Value.Keys {
+			d.words["match "+m.Key] = line(m)
 		}
 	}
 }

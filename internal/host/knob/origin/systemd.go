@@ -57,7 +57,7 @@ func (f *finder) networkFile() {
 // decides; without it, nothing that comes later is known.
 func (f *finder) unit(ending, recorded string) (string, tree.INI) {
 	for _, file := range f.tree.ByName(ending, networkDirs[:]...) {
-		all := f.withDropIns(file)
+		all := Unit(f.tree, file)
 		switch f.matches(all.Section("Match"), ending) {
 		case device.Yes:
 			return file, all
@@ -74,15 +74,16 @@ func (f *finder) unit(ending, recorded string) (string, tree.INI) {
 	return "", nil
 }
 
-// withDropIns reads a file and what NAME.d folders add to it, systemd.unit(5).
-func (f *finder) withDropIns(file string) tree.INI {
-	all := f.tree.INI(file)
+// Unit reads a .link or .network file and what NAME.d folders add to it,
+// systemd.unit(5).
+func Unit(t tree.Tree, file string) tree.INI {
+	all := t.INI(file)
 	var dirs []string
 	for _, dir := range networkDirs {
 		dirs = append(dirs, path.Join(dir, path.Base(file)+".d"))
 	}
-	for _, name := range f.tree.ByName(".conf", dirs...) {
-		all = append(all, f.tree.INI(name)...)
+	for _, name := range t.ByName(".conf", dirs...) {
+		all = append(all, t.INI(name)...)
 	}
 	return all
 }

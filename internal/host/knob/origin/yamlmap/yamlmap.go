@@ -1,4 +1,5 @@
-package origin
+// Package yamlmap reads YAML texts as maps of maps, with the line of each key.
+package yamlmap
 
 import (
 	"unicode/utf8"
@@ -10,40 +11,40 @@ import (
 // Limits of a text of YAML, since its parser's time grows with the square of
 // the length and of the nesting.
 const (
-	maxYAML   = 64 << 10
+	maxText   = 64 << 10
 	maxNested = 32
 )
 
-// value is a node of a text of YAML: a map, or a single value. Lists, anchors
-// and what stands for them are neither.
-type value struct {
-	line int    // 1…
-	text string // of a single value
-	keys []pair // of a map
+// Value is a node: a map, or a single value. Lists, anchors and what stands for
+// them are neither. The zero value is a map without keys.
+type Value struct {
+	Text string // of a single value
+	Keys []Pair // of a map, in their order
 }
 
-type pair struct {
-	key   string
-	line  int
-	value value
+// Pair is a key with its value.
+type Pair struct {
+	Key   string
+	Line  int // of the key, 1…
+	Value Value
 }
 
-// parseYAML returns the map of the first document, an empty one where the text
+// Parse returns the map of the first document, an empty one where the text
 // is not understood.
-func parseYAML(b []byte) value {
-	if len(b) > maxYAML || !utf8.Valid(b) || tooDeep(b) {
-		return value{}
+func Parse(b []byte) Value {
+	if len(b) > maxText || !utf8.Valid(b) || tooDeep(b) {
+		return Value{}
 	}
 	file, err := parser.ParseBytes(b, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return value{}
+		return Value{}
 	}
 	for _, doc := range file.Docs {
-		if v := valueOf(doc.Body, 0); len(v.keys) > 0 {
+		if v := valueOf(doc.Body, 0); len(v.Keys) > 0 {
 			return v
 		}
 	}
-	return value{}
+	return Value{}
 }
 
 // tooDeep reports whether brackets or indentation nest too far.
@@ -72,14 +73,11 @@ func tooDeep(b []byte) bool {
 	return false
 }
 
-func valueOf(n ast.Node, depth int) value {
+func valueOf(n ast.Node, depth int) Value {
 	if n == nil || depth > maxNested {
-		return value{}
+		return Value{}
 	}
-	var v value
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		v.line = t.Position.Line
-	}
+	var v Value
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		for _, one := range n.Values {
@@ -88,14 +86,14 @@ func valueOf(n ast.Node, depth int) value {
 	case *ast.MappingValueNode:
 		v.add(n, depth)
 	case *ast.StringNode:
-		v.text = n.Value
+		v.Text = n.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		v.text = n.GetToken().Value
+		v.Text = n.GetToken().Value
 	}
 	return v
 }
 
-func (v *value) add(n *ast.MappingValueNode, depth int) {
+func (v *Value) add(n *ast.MappingValueNode, depth int) {
 	if n == nil || n.Key == nil {
 		return
 	}
@@ -103,25 +101,25 @@ func (v *value) add(n *ast.MappingValueNode, depth int) {
 	if t == nil || t.Position == nil {
 		return
 	}
-	v.keys = append(v.keys, pair{t.Value, t.Position.Line, valueOf(n.Value, depth+1)})
+	v.Keys = append(v.Keys, Pair{t.Value, t.Position.Line, valueOf(n.Value, depth+1)})
 }
 
-// get returns the last value of a key; ok is false where there is none.
-func (v value) get(key string) (p pair, ok bool) {
-	for _, one := range v.keys {
-		if one.key == key {
+// Get returns the last value of a key; ok is false where there is none.
+func (v Value) Get(key string) (p Pair, ok bool) {
+	for _, one := range v.Keys {
+		if one.Key == key {
 			p, ok = one, true
 		}
 	}
 	return p, ok
 }
 
-// at returns the value at the end of a path of keys, an empty one where there
+// At returns the value at the end of a path of keys, an empty one where there
 // is none.
-func (v value) at(path ...string) value {
+func (v Value) At(path ...string) Value {
 	for _, key := range path {
-		p, _ := v.get(key)
-		v = p.value
+		p, _ := v.Get(key)
+		v = p.Value
 	}
 	return v
 }

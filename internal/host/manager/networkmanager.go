@@ -1,0 +1,225 @@
+package manager
+
+import (
+	"path"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/knob/origin/device"
+	"linerate/internal/host/knob/origin/tree"
+)
+
+// networkManager says that NetworkManager resets the MTU of what it manages,
+// where no keyfile names one, and takes back what it said of other managers'
+// interfaces.
+func (s *search) networkManager() {
+	manages := s.nmManages()
+	for i, c := range s.claims {
+		if c.Manager == NetworkManager && c.File != "" && c.Active.Or(false) {
+			s.claims[i].Active = manages
+		}
+	}
+	if !manages.Or(false) || s.states(origin.Keyfile, "link.mtu") || s.states(origin.Ifcfg, "link.mtu") {
+		return
+	}
+	c := Claim{Knob: "link.mtu", Manager: NetworkManager, Active: manages,
+		When: "whenever the connection comes up again, since its profile names no MTU: to that of a DHCP lease, or to the usual one"}
+	if d := s.defined(origin.Keyfile); d != nil {
+		c.File = d.File
+	}
+	s.add(turnLink, c)
+}
+
+// nmManages says whether NetworkManager runs and manages the interface: by the
+// state that it writes for the device, else by its configuration.
+func (s *search) nmManages() fact.Of[bool] {
+	runs := s.runs("NetworkManager")
+	if s.link == "" || !runs.Or(true) {
+		return runs
+	}
+	if i := s.found.Device.Index; i != "" {
+		name := "run/NetworkManager/devices/" + i
+		switch s.tree.INI(name).Text("device", "managed") {
+		case "true":
+			if runs.IsKnown() {
+				return fact.Known(true, "/"+name)
+			}
+		case "false":
+			return fact.Known(false, "/"+name)
+		}
+	}
+	if managed, known := s.nmConfigured().Get(); known && !managed {
+		return s.nmConfigured()
+	}
+	return runs
+}
+
+// nmConfigured reads NetworkManager.conf(5):
+//
+//	[keyfile]
+//	unmanaged-devices=mac:00:22:68:1c:59:b1;interface-name:eth2
+//	[device-lab]
+//	match-device=interface-name:lab*
+//	managed=0
+//	[ifupdown]
+//	managed=false
+func (s *search) nmConfigured() fact.Of[bool] {
+	list, listed := "", ""
+	plugins, ifupdown := "", false
+	var managed fact.Of[bool]
+	for _, name := range s.nmFiles() {
+		all := s.tree.INI(name)
+		for _, e := range all {
+			switch {
+			case e.Section == "keyfile" && e.Key == "unmanaged-devices":
+				list, listed = e.Text, name
+			case e.Section == "keyfile" && e.Key == "unmanaged-devices+":
+				list, listed = list+";"+e.Text, name
+			case e.Section == "main" && e.Key == "plugins":
+				plugins = e.Text
+			case e.Section == "ifupdown" && e.Key == "managed":
+				ifupdown = truth(e.Text)
+			}
+		}
+		if m, ok := s.nmSections(all); ok {
+			managed = fact.Known(m, "/"+name)
+		}
+	}
+	switch {
+	case list != "" && deviceList(list, s.found.Device) == device.Yes: // strict, whatever else is said
+		return fact.Known(false, "/"+listed)
+	case managed.IsKnown():
+		return managed
+	case !ifupdown && strings.Contains(plugins, "ifupdown") && s.defined(origin.Interfaces) != nil:
+		return fact.Known(false, s.defined(origin.Interfaces).File)
+	case truth(s.found.Device.Properties["NM_UNMANAGED"]):
+		return fact.Known(false, "udev: NM_UNMANAGED")
+	}
+	return fact.Unknown[bool]("no configuration says so")
+}
+
+// nmFiles are the files of NetworkManager.conf(5) in their order; those of /etc
+// stand in for others of their name.
+func (s *search) nmFiles() []string {
+	of := func(dir string) []string { return s.tree.ByName(".conf", dir) }
+	hidden := func(name string) bool { return s.tree.Exists("etc/NetworkManager/conf.d/" + path.Base(name)) }
+	var all []string
+	for _, name := range append(of("usr/lib/NetworkManager/conf.d"), of("run/NetworkManager/conf.d")...) {
+		if !hidden(name) {
+			all = append(all, name)
+		}
+	}
+	all = append(all, "etc/NetworkManager/NetworkManager.conf")
+	return append(append(all, of("etc/NetworkManager/conf.d")...), "var/lib/NetworkManager/NetworkManager-intern.conf")
+}
+
+// nmSections looks for managed= in the [device…] sections of a file that match:
+// the first one, [device] itself last.
+func (s *search) nmSections(all tree.INI) (managed, ok bool) {
+	var order []string
+	for _, e := range all {
+		if strings.HasPrefix(e.Section, "device-") && (len(order) == 0 || order[len(order)-1] != e.Section) {
+			order = append(order, e.Section)
+		}
+	}
+	for _, section := range append(order, "device") {
+		text := all.Text(section, "managed")
+		if text == "" {
+			continue
+		}
+		if match := all.Text(section, "match-device"); match != "" && deviceList(match, s.found.Device) != device.Yes {
+			continue
+		}
+		return truth(text), true
+	}
+	return false, false
+}
+
+func truth(s string) bool {
+	switch strings.ToLower(s) {
+	case "1", "yes", "true", "on":
+		return true
+	}
+	return false
+}
+
+// deviceList judges a device list of NetworkManager.conf(5):
+//
+//	interface-name:vboxnet*,except:interface-name:vboxnet2
+func deviceList(list string, d device.Device) device.Answer {
+	result, positive := device.No, false
+	for _, spec := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ';' }) {
+		spec = strings.TrimSpace(spec)
+		if spec == "" {
+			continue
+		}
+		if except, ok := strings.CutPrefix(spec, "except:"); ok {
+			switch deviceSpec(except, d) {
+			case device.Yes:
+				return device.No
+			case device.Maybe:
+				return device.Maybe
+			case device.No:
+			}
+			continue
+		}
+		positive = true
+		switch deviceSpec(spec, d) {
+		case device.Yes:
+			result = device.Yes
+		case device.Maybe:
+			if result == device.No {
+				result = device.Maybe
+			}
+		case device.No:
+		}
+	}
+	if !positive && strings.Contains(list, "except:") {
+		return device.Yes
+	}
+	return result
+}
+
+func deviceSpec(spec string, d device.Device) device.Answer {
+	address := d.PermanentMAC
+	if address == "" {
+		address = d.MAC
+	}
+	kind, text, qualified := strings.Cut(spec, ":")
+	switch {
+	case spec == "*":
+		return device.Yes
+	case qualified && kind == "interface-name":
+		if literal, ok := strings.CutPrefix(text, "="); ok {
+			return sure(literal == d.Name)
+		}
+		return device.OneOf(d.Name, []string{strings.TrimPrefix(text, "~")})
+	case qualified && kind == "mac":
+		return device.HasMAC(address, []string{text})
+	case qualified && kind == "type":
+		switch text {
+		case "ethernet":
+			return device.OneOf(d.Type, []string{"ether"})
+		case "wifi":
+			return device.OneOf(d.Type, []string{"wlan"})
+		}
+		return device.OneOf(d.Type, []string{text})
+	case qualified && kind == "driver":
+		name, _, _ := strings.Cut(text, "/")
+		return device.OneOf(d.Driver, []string{name})
+	case spec == d.Name:
+		return device.Yes
+	case device.HasMAC(address, []string{spec}) == device.Yes:
+		return device.Yes
+	}
+	return device.No
+}
+
+// sure turns what is known into an answer.
+func sure(known bool) device.Answer {
+	if known {
+		return device.Yes
+	}
+	return device.No
+}

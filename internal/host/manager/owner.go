@@ -1,0 +1,90 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/persist/native"
+)
+
+// Owner returns the format in which settings of link are to be kept on this
+// machine, and why. It wraps errors.ErrUnsupported where nothing on the machine
+// keeps settings of links, and fs.ErrNotExist where link is "" or not there.
+func (m Machine) Owner(ctx context.Context, link string) (native.Format, string, error) {
+	if link == "" {
+		return "", "", fmt.Errorf("find who keeps the interface: no interface is named: %w", fs.ErrNotExist)
+	}
+	switch m.System {
+	case "linux":
+		s := m.search(ctx, link, nil)
+		if err := ctx.Err(); err != nil {
+			return "", "", err
+		}
+		return s.owner()
+	case "freebsd":
+		return native.FreeBSD, "rc(8) configures interfaces from /etc/rc.conf", nil
+	case "darwin":
+		return native.MacOS, "the network service of the interface keeps its settings", nil
+	case "windows":
+		return native.WindowsPowerShell, "the registry keeps settings of adapters, which have to be restarted", nil
+	}
+	return "", "", fmt.Errorf("find who keeps %s: nothing is known of %s: %w", link, m.System, errors.ErrUnsupported)
+}
+
+// owner asks in the order of strength: who writes files for others comes before
+// them, and a program that runs before one that only has files.
+func (s *search) owner() (native.Format, string, error) {
+	if s.tree.Exists("sys/class/net") && !s.tree.Exists("sys/class/net/"+s.link) {
+		return "", "", fmt.Errorf("find who keeps %s: there is no such interface: %w", s.link, fs.ErrNotExist)
+	}
+	if d := s.defined(origin.Netplan); d != nil {
+		return native.Netplan, fmt.Sprintf("netplan defines %s (%s:%d) for %s", s.link, d.File, d.Number, d.Renderer), nil
+	}
+	keyfile := s.defined(origin.Keyfile)
+	if manages, known := s.nmManages().Get(); known && manages || !known && keyfile != nil {
+		why := "NetworkManager manages " + s.link
+		if keyfile != nil {
+			why += " (" + keyfile.File + ")"
+		}
+		return native.NetworkManager, why, nil
+	}
+	if why, ok := s.networkdManages().Get(); ok {
+		return native.SystemdNetworkd, why, nil
+	}
+	if d := s.defined(origin.Interfaces); d != nil && s.ifstate().Or(true) {
+		return native.Ifupdown, fmt.Sprintf("ifupdown brings %s up (%s:%d)", s.link, d.File, d.Number), nil
+	}
+	if slices.ContainsFunc([]string{"usr/lib/systemd/systemd-udevd", "lib/systemd/systemd-udevd", "usr/bin/udevadm", "bin/udevadm"}, s.tree.Exists) {
+		return native.SystemdNetworkd, "nobody else manages " + s.link + ", and udev reads .link files when it appears", nil
+	}
+	return "", "", fmt.Errorf("find who keeps %s: neither netplan, NetworkManager, systemd, udev nor ifupdown does: %w", s.link, errors.ErrUnsupported)
+}
+
+// networkdManages says why systemd-networkd has the interface: by the state that
+// it writes, ADMIN_STATE=configured, else by a file that matches.
+func (s *search) networkdManages() fact.Of[string] {
+	runs := s.runs("systemd-network", "systemd-networkd")
+	d := s.defined(origin.NetworkFile)
+	if !runs.Or(d != nil) {
+		return fact.Unknown[string]("systemd-networkd does not run")
+	}
+	if i := s.found.Device.Index; i != "" {
+		name := "run/systemd/netif/links/" + i
+		switch state := s.tree.Assignments(name)["ADMIN_STATE"].Text; state {
+		case "":
+		case "unmanaged":
+			return fact.Unknown[string]("systemd-networkd leaves it alone")
+		default:
+			return fact.Known("systemd-networkd manages "+s.link+" ("+state+", /"+name+")", "/"+name)
+		}
+	}
+	if d == nil {
+		return fact.Unknown[string]("no .network file matches")
+	}
+	return fact.Known("systemd-networkd manages "+s.link+" ("+d.File+")", d.File)
+}

@@ -1,0 +1,154 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/knob/origin/tree"
+)
+
+// Claims returns who sets the knobs ids, those of links for the interface link
+// ("" leaves these out). For one knob they stand in the order in which they are
+// applied: of those that are at work, the last one counts. Files that cannot be
+// read are passed over; the only error is that of ctx.
+func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]Claim, error) {
+	s := m.search(ctx, link, ids)
+	switch m.System {
+	case "linux":
+		s.linux()
+	case "freebsd":
+		s.freebsd()
+	case "darwin":
+		s.darwin()
+	case "windows":
+		s.windows(ctx, m.Registry)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(s.claims, func(a, b ranked) int {
+		if c := cmp.Compare(slices.Index(ids, a.Knob), slices.Index(ids, b.Knob)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.turn, b.turn)
+	})
+	all := make([]Claim, len(s.claims))
+	for i, c := range s.claims {
+		all[i] = c.Claim
+	}
+	return all, nil
+}
+
+// turn orders who sets a knob, the last one wins.
+type turn int
+
+// The turns of a start of Linux, and of what runs after it. TuneD applies the
+// files of sysctl.d(5) below /etc and /run over its own profile, unless it is
+// told not to (reapply_sysctl of tuned-main.conf(5)).
+const (
+	turnKernel      turn = iota
+	turnVendor           // sysctl.d of the distribution
+	turnBeforeAdmin      // TuneD, which lets the files of the administrator win
+	turnAdmin            // sysctl.d of the administrator
+	turnDevice           // udev, when the device appears
+	turnLink             // who brings the interface up
+	turnLease            // what comes with an address
+	turnProfile          // TuneD, last
+	turnAlways           // programs that watch and set again
+)
+
+type ranked struct {
+	Claim
+	turn turn
+}
+
+// search is one call of Claims.
+type search struct {
+	tree    tree.Tree
+	link    string
+	ids     []model.KnobID
+	names   map[string][]model.KnobID // of sysctls, by native name
+	found   origin.Found
+	running map[string]bool // nil: not known
+	claims  []ranked
+}
+
+func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *search {
+	s := &search{tree: tree.Tree{Root: m.Root}, link: link, ids: ids, names: make(map[string][]model.KnobID)}
+	if m.Root == nil {
+		s.tree.Root = nothing{}
+	}
+	s.found = origin.All(s.tree.Root, m.System, link, ids)
+	for _, id := range ids {
+		k, ok := knob.ByID(id)
+		if n := k.Native[m.System]; ok && n.Mechanism == knob.Sysctl {
+			name := knob.Host{Interface: link}.Expand(n.Name)
+			s.names[name] = append(s.names[name], id)
+		}
+	}
+	if m.Running != nil {
+		if running, err := m.Running(ctx); err == nil {
+			s.running = running
+		}
+	}
+	return s
+}
+
+// runs says whether a process of one of these names runs.
+func (s *search) runs(names ...string) fact.Of[bool] {
+	if s.running == nil {
+		return fact.Unknown[bool]("the list of processes is not known")
+	}
+	for _, n := range names {
+		if s.running[n] {
+			return fact.Known(true, "process "+n)
+		}
+	}
+	return fact.Known(false, "list of processes")
+}
+
+// mayRun is whether one of these runs, or it is not known.
+func (s *search) mayRun(names ...string) bool { return s.runs(names...).Or(true) }
+
+// add adds a claim if its knob is asked for.
+func (s *search) add(t turn, c Claim) {
+	if !slices.Contains(s.ids, c.Knob) {
+		return
+	}
+	if k, ok := knob.ByID(c.Knob); ok && k.Scope != knob.ScopeHost {
+		if s.link == "" {
+			return
+		}
+		c.Link = s.link
+	}
+	s.claims = append(s.claims, ranked{c, t})
+}
+
+// addSysctl adds claims about a native name of a sysctl.
+func (s *search) addSysctl(t turn, name string, c Claim) {
+	for _, id := range s.names[name] {
+		c.Knob = id
+		s.add(t, c)
+	}
+}
+
+// defined returns the definition of the interface by a source, nil where there
+// is none.
+func (s *search) defined(source origin.Source) *origin.Statement {
+	for i, d := range s.found.Definitions {
+		if d.Source == source {
+			return &s.found.Definitions[i]
+		}
+	}
+	return nil
+}
+
+// states reports whether files of a source set a knob.
+func (s *search) states(source origin.Source, id model.KnobID) bool {
+	return slices.ContainsFunc(s.found.Settings, func(st origin.Statement) bool { return st.Source == source && st.Knob == id })
+}
