@@ -1,68 +1,22 @@
 package datagram
 
 import (
-	"context"
 	"encoding/binary"
 	"net"
 	"testing"
 	"time"
 
+	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/quiet"
 )
 
 // loopback returns two sockets that are connected with each other.
 func loopback(t testing.TB, network string) (a, b *net.UDPConn) {
 	t.Helper()
-	host := "127.0.0.1"
 	if network == "udp6" {
-		host = "::1"
+		return enginetest.NewWire6(t).ConnectedUDP()
 	}
-	return connected(t, network, host, nil, nil)
-}
-
-// connected returns two sockets that are connected with each other. near and
-// far run what makes a socket, where it is to be made elsewhere.
-func connected(t testing.TB, network, farHost string, near, far func(func() error) error) (a, b *net.UDPConn) {
-	t.Helper()
-	here := func(f func() error) error { return f() }
-	if near == nil {
-		near, far = here, here
-	}
-	var lc net.ListenConfig
-	var first net.PacketConn
-	err := far(func() (err error) {
-		first, err = lc.ListenPacket(context.Background(), network, net.JoinHostPort(farHost, "0"))
-		return err
-	})
-	if err != nil {
-		t.Skipf("no %s here: %v", network, err)
-	}
-	far0 := first.LocalAddr().(*net.UDPAddr)
-	err = near(func() error {
-		c, err := (&net.Dialer{}).DialContext(context.Background(), network, far0.String())
-		if err == nil {
-			a = c.(*net.UDPConn)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	err = far(func() error {
-		d := net.Dialer{LocalAddr: far0}
-		c, err := d.DialContext(context.Background(), network, a.LocalAddr().String())
-		if err == nil {
-			b = c.(*net.UDPConn)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, b
+	return enginetest.NewWire(t).ConnectedUDP()
 }
 
 // flow sends from a to b with a header of sequence number and time.

@@ -10,16 +10,17 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/enginetest"
 )
 
 // TestVethRates shows how many datagrams a second pass between two namespaces.
 // What is lost was lost at the receiver.
 func TestVethRates(t *testing.T) {
-	near, far := veth(t)
+	w := enginetest.NewVeth(t, enginetest.Bucket{})
 	for _, size := range []int{64, 1472} {
 		for _, plain := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%d/plain=%t", size, plain), func(t *testing.T) {
-				a, b := connected(t, "udp4", "10.78.0.2", near.do, far.do)
+				a, b := w.ConnectedUDP()
 				f := newFlow(t, a, b, Options{Plain: plain}, SenderOptions{Size: size}, limits{time: 2 * time.Second})
 				took := f.run()
 				if f.sendErr != nil || f.recvErr != nil {
@@ -35,14 +36,14 @@ func TestVethRates(t *testing.T) {
 
 // TestVethPacing holds 100 Mbit/s and 1 Gbit/s to 0.1 % over 10 s.
 func TestVethPacing(t *testing.T) {
-	near, far := veth(t)
+	w := enginetest.NewVeth(t, enginetest.Bucket{})
 	for _, rate := range []units.BitRate{100e6, 1e9} {
 		t.Run(rate.String(), func(t *testing.T) {
 			const size, length = 1472, 10 * time.Second
 			gap := size * 8 / float64(rate) * 1e9
 			var off float64
 			for range 3 {
-				a, b := connected(t, "udp4", "10.78.0.2", near.do, far.do)
+				a, b := w.ConnectedUDP()
 				gaps := new(hist.Histogram)
 				f := newFlow(t, a, b, Options{Plain: true}, SenderOptions{Size: size, Gap: gap, Gaps: gaps},
 					limits{time: length})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/measure/enginetest"
 )
 
 func TestEgressAndQueues(t *testing.T) {
@@ -35,9 +37,9 @@ func TestEgressAndQueues(t *testing.T) {
 // TestKernelPacing asks for it through queues that cannot and, where this
 // kernel has one, through fq.
 func TestKernelPacing(t *testing.T) {
-	near, far := veth(t)
+	w := enginetest.NewVeth(t, enginetest.Bucket{})
 	attempt := func() (*Sender, error) {
-		a, b := connected(t, "udp4", "10.78.0.2", near.do, far.do)
+		a, b := w.ConnectedUDP()
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +49,7 @@ func TestKernelPacing(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Close() })
 		var s *Sender
-		err = near.do(func() (err error) {
+		err = w.AtNear(func() (err error) {
 			s, err = NewSender(c, SenderOptions{Size: 1000, Gap: 1e6, Pacing: ByKernel})
 			return err
 		})
@@ -56,8 +58,8 @@ func TestKernelPacing(t *testing.T) {
 	if _, err := attempt(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "noqueue") {
 		t.Errorf("without a queue: %v", err)
 	}
-	err := near.do(func() error {
-		l, err := netlink.LinkByName("v0")
+	err := w.AtNear(func() error {
+		l, err := netlink.LinkByName(enginetest.Device)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 func BenchmarkCopy(b *testing.B) {
@@ -23,17 +24,14 @@ func BenchmarkCopy(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			h := newHome(b)
 			for b.Loop() {
-				near, far := prepare(b, h.Engine, h.Engine, newWire(b), model.Flow{Direction: model.To, Bytes: 256 << 20, Copy: &c})
-				conduct(b, near, far, model.To)
-				if near.err != nil || far.err != nil {
-					b.Fatal(near.err, far.err)
-				}
-				r := far.report
+				near, far := enginetest.Prepare(b, h.Engine, enginetest.NewWire(b), model.Flow{Direction: model.To, Bytes: 256 << 20, Copy: &c})
+				enginetest.Succeed(b, near, far, model.To)
+				r := far.Report
 				if c.Mode == model.CopyRead || c.Mode == model.CopyMemory {
-					r = near.report
+					r = near.Report
 				}
 				b.ReportMetric(float64(r.Flows[0].Bytes)*8/r.Flows[0].Window.Seconds()/1e9, "Gbit/s")
-				b.Log(near.report.Waiting, "|", far.report.Waiting, near.report.Warnings, far.report.Warnings)
+				b.Log(near.Report.Waiting, "|", far.Report.Waiting, near.Report.Warnings, far.Report.Warnings)
 			}
 		})
 	}

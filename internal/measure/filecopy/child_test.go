@@ -50,13 +50,13 @@ func TestChild(t *testing.T) {
 	}
 	for p.moved() < 2<<20 {
 		select {
-		case <-p.done:
-			t.Fatal(p.err)
+		case <-p.Done:
+			t.Fatal(p.Err)
 		default:
 		}
 	}
 	fmt.Println("in the middle")
-	<-p.done
+	<-p.Done
 }
 
 // inTheMiddle starts a child and returns when it is in the middle of its copy.

@@ -9,57 +9,42 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
-// relay passes connections on to address, and calls change with the piece of
-// what the dialer sent that holds its byte number at.
-func relay(t *testing.T, address string, at int, change func([]byte)) string {
+// relay calls change with the piece of what the near end sends that holds its
+// byte number at.
+func relay(t *testing.T, w *enginetest.Wire, at int, change func([]byte)) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		in, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer in.Close()
-		out, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			return
-		}
-		defer out.Close()
-		go func() { _, _ = io.Copy(in, out) }()
+	w.Relay(t, func(near, far *net.TCPConn) {
+		go func() { _, _ = io.Copy(near, far) }()
 		buf := make([]byte, 16<<10)
 		for seen := 0; ; {
-			n, err := in.Read(buf)
+			n, err := near.Read(buf)
 			if seen <= at && at < seen+n {
 				change(buf[at-seen : n])
 			}
 			seen += n
-			if _, failed := out.Write(buf[:n]); err != nil || failed != nil {
+			if _, failed := far.Write(buf[:n]); err != nil || failed != nil {
 				return
 			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func TestCorruptedInTransit(t *testing.T) {
 	for name, c := range map[string]model.Copy{"files": {}, "network": {Mode: model.CopyNetwork}, "direct": {Sink: "disk", Direct: true}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHome(t)
-			w := newWire(t)
-			w.to = relay(t, w.to, 1<<20, func(b []byte) { b[0] ^= 0x10 })
-			a, b := prepare(t, h.Engine, h.Engine, w, flow(c))
-			conduct(t, a, b, model.To)
-			if b.err == nil || !strings.Contains(b.err.Error(), "differs from what was sent") {
-				t.Errorf("far %v", b.err)
+			w := enginetest.NewWire(t)
+			relay(t, w, 1<<20, func(b []byte) { b[0] ^= 0x10 })
+			a, b := enginetest.Prepare(t, h.Engine, w, flow(c))
+			_ = enginetest.Conduct(t, a, b, model.To)
+			if b.Err == nil || !strings.Contains(b.Err.Error(), "differs from what was sent") {
+				t.Errorf("far %v", b.Err)
 			}
-			if a.err == nil || !strings.Contains(a.err.Error(), "differs") {
-				t.Errorf("near %v", a.err)
+			if a.Err == nil || !strings.Contains(a.Err.Error(), "differs") {
+				t.Errorf("near %v", a.Err)
 			}
 			h.checkEmpty(t)
 		})
@@ -76,9 +61,9 @@ func TestSenderVanishes(t *testing.T) {
 	if err := p.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, p.done, "receiver")
-	if p.err == nil || !strings.Contains(p.err.Error(), fmt.Sprintf("ended after 1000 of %d bytes", odd)) {
-		t.Errorf("error %v", p.err)
+	enginetest.Await(t, p.Done, "receiver")
+	if p.Err == nil || !strings.Contains(p.Err.Error(), fmt.Sprintf("ended after 1000 of %d bytes", odd)) {
+		t.Errorf("error %v", p.Err)
 	}
 	h.checkEmpty(t)
 }
@@ -93,8 +78,8 @@ func TestWrongOffer(t *testing.T) {
 		if err := p.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, p.done, name)
-		if p.err == nil {
+		enginetest.Await(t, p.Done, name)
+		if p.Err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -113,9 +98,9 @@ func TestStall(t *testing.T) {
 		t.Errorf("the sender is told %v", err)
 	}
 	p.TCPConn.Close()
-	await(t, p.done, "receiver")
-	if p.err != nil || len(p.report.Flows) != 1 || !strings.Contains(strings.Join(p.report.Warnings, " "), "no byte moved") {
-		t.Errorf("%+v, %v", p.report, p.err)
+	enginetest.Await(t, p.Done, "receiver")
+	if p.Err != nil || len(p.Report.Flows) != 1 || !strings.Contains(strings.Join(p.Report.Warnings, " "), "no byte moved") {
+		t.Errorf("%+v, %v", p.Report, p.Err)
 	}
 	h.checkEmpty(t)
 }

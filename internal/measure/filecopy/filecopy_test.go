@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/enginetest"
 )
 
 // odd is a size that no block divides.
@@ -50,8 +51,8 @@ func TestModes(t *testing.T) {
 				c.Source, c.Sink = h.path(c.Source), h.path(c.Sink)
 				f := flow(c)
 				f.Direction = d
-				a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
-				conduct(t, a, b, d)
+				a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
+				_ = enginetest.Conduct(t, a, b, d)
 				checkRun(t, a, b, f)
 				h.checkEmpty(t)
 			})
@@ -63,10 +64,10 @@ func TestModes(t *testing.T) {
 func (h home) path(s string) string { return strings.Replace(s, "FOLDER", h.folder, 1) }
 
 // checkRun demands a complete report from the end that measures.
-func checkRun(t *testing.T, a, b *end, f model.Flow) {
+func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	t.Helper()
-	if a.err != nil || b.err != nil {
-		t.Fatalf("near %v, far %v", a.err, b.err)
+	if a.Err != nil || b.Err != nil {
+		t.Fatalf("near %v, far %v", a.Err, b.Err)
 	}
 	sender, receiver := a, b
 	if f.Direction == model.From {
@@ -77,21 +78,21 @@ func checkRun(t *testing.T, a, b *end, f model.Flow) {
 	if mode == model.CopyRead || mode == model.CopyMemory {
 		measuring, other = sender, receiver
 	}
-	if len(measuring.report.Flows) != 1 {
-		t.Fatalf("flows %+v", measuring.report.Flows)
+	if len(measuring.Report.Flows) != 1 {
+		t.Fatalf("flows %+v", measuring.Report.Flows)
 	}
-	got := measuring.report.Flows[0]
+	got := measuring.Report.Flows[0]
 	if got.Role != model.Receiver || got.Direction != f.Direction || got.Bytes != f.Bytes || got.Window <= 0 {
 		t.Errorf("report %+v", got)
 	}
-	if moves := mode == model.CopyFiles || mode == model.CopyNetwork; moves != (len(other.report.Flows) == 1) {
-		t.Errorf("the other end reports %+v", other.report.Flows)
+	if moves := mode == model.CopyFiles || mode == model.CopyNetwork; moves != (len(other.Report.Flows) == 1) {
+		t.Errorf("the other end reports %+v", other.Report.Flows)
 	}
-	if len(measuring.samples) < 2 || measuring.samples[0].Metric != model.Goodput {
-		t.Errorf("samples %+v", measuring.samples)
+	if len(measuring.Samples()) < 2 || measuring.Samples()[0].Metric != model.Goodput {
+		t.Errorf("samples %+v", measuring.Samples())
 	}
 	var moved float64
-	for _, s := range measuring.samples {
+	for _, s := range measuring.Samples() {
 		if s.Metric == model.Goodput {
 			moved += s.Value * s.Length.Seconds() / 8
 		}
@@ -100,10 +101,10 @@ func checkRun(t *testing.T, a, b *end, f model.Flow) {
 	if moved > 1.001*float64(f.Bytes) {
 		t.Errorf("samples hold %.0f of %d bytes", moved, f.Bytes)
 	}
-	if measuring.report.Waiting == "" || measuring.report.CPUWindow != got.Window {
-		t.Errorf("report %+v", measuring.report)
+	if measuring.Report.Waiting == "" || measuring.Report.CPUWindow != got.Window {
+		t.Errorf("report %+v", measuring.Report)
 	}
-	for _, w := range append(a.report.Warnings, b.report.Warnings...) {
+	for _, w := range append(a.Report.Warnings, b.Report.Warnings...) {
 		if !expected(w) {
 			t.Errorf("warning %q", w)
 		}
@@ -117,16 +118,16 @@ func expected(w string) bool {
 
 func TestHow(t *testing.T) {
 	h := newHome(t)
-	a, b := prepare(t, h.Engine, h.Engine, newWire(t), flow(model.Copy{Source: h.folder, Sink: h.folder, Sync: true}))
-	conduct(t, a, b, model.To)
+	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(model.Copy{Source: h.folder, Sink: h.folder, Sync: true}))
+	_ = enginetest.Conduct(t, a, b, model.To)
 	checkRun(t, a, b, flow(model.Copy{}))
 	v, err := ReadVolume(h.folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ how, want string }{
-		{a.report.Waiting, h.folder}, {b.report.Waiting, h.folder}, {b.report.Waiting, v.Type},
-		{a.report.Waiting, "sendfile"}, {b.report.Waiting, "flushed within the time"},
+		{a.Report.Waiting, h.folder}, {b.Report.Waiting, h.folder}, {b.Report.Waiting, v.Type},
+		{a.Report.Waiting, "sendfile"}, {b.Report.Waiting, "flushed within the time"},
 	} {
 		if v.Memory && strings.Contains(c.want, "flushed") {
 			continue
@@ -135,7 +136,7 @@ func TestHow(t *testing.T) {
 			t.Errorf("%q does not say %q", c.how, c.want)
 		}
 	}
-	if s := a.report.Flows[0].TCP; s == nil || s.MSS.IsKnown() != s.Retransmits.IsKnown() {
+	if s := a.Report.Flows[0].TCP; s == nil || s.MSS.IsKnown() != s.Retransmits.IsKnown() {
 		t.Errorf("summary %+v", s)
 	}
 }
@@ -147,12 +148,12 @@ func TestDefaultSize(t *testing.T) {
 	h := newHome(t)
 	f := flow(model.Copy{Mode: model.CopyMemory})
 	f.Bytes = 0
-	a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
-	conduct(t, a, b, model.To)
-	if a.err != nil || b.err != nil {
-		t.Fatal(a.err, b.err)
+	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
+	_ = enginetest.Conduct(t, a, b, model.To)
+	if a.Err != nil || b.Err != nil {
+		t.Fatal(a.Err, b.Err)
 	}
-	if n := a.report.Flows[0].Bytes; n < leastDefault || n > DefaultBytes {
+	if n := a.Report.Flows[0].Bytes; n < leastDefault || n > DefaultBytes {
 		t.Errorf("%d bytes by default", n)
 	}
 }
@@ -170,11 +171,11 @@ func TestExistingSource(t *testing.T) {
 			}
 			f := flow(model.Copy{Source: path})
 			f.Bytes = asked
-			a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
-			conduct(t, a, b, model.To)
+			a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
+			_ = enginetest.Conduct(t, a, b, model.To)
 			if asked > units.Bytes(len(content)) {
-				if a.err == nil || !strings.Contains(a.err.Error(), "where 1073741824 were asked") || b.err == nil {
-					t.Errorf("near %v, far %v", a.err, b.err)
+				if a.Err == nil || !strings.Contains(a.Err.Error(), "where 1073741824 were asked") || b.Err == nil {
+					t.Errorf("near %v, far %v", a.Err, b.Err)
 				}
 			} else {
 				if f.Bytes == 0 {
@@ -200,18 +201,18 @@ func TestChangedSource(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 16<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWire(t)
-	w.to = relay(t, w.to, 32<<10, func([]byte) {
+	w := enginetest.NewWire(t)
+	relay(t, w, 32<<10, func([]byte) {
 		if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 16<<20), 0o600); err != nil {
 			t.Error(err)
 		}
 	})
 	f := flow(model.Copy{Source: path})
 	f.Bytes = 0
-	a, b := prepare(t, h.Engine, h.Engine, w, f)
-	conduct(t, a, b, model.To)
-	if b.err == nil || !strings.Contains(b.err.Error(), "differs") {
-		t.Errorf("near %v, far %v", a.err, b.err)
+	a, b := enginetest.Prepare(t, h.Engine, w, f)
+	_ = enginetest.Conduct(t, a, b, model.To)
+	if b.Err == nil || !strings.Contains(b.Err.Error(), "differs") {
+		t.Errorf("near %v, far %v", a.Err, b.Err)
 	}
 }
 
@@ -226,14 +227,14 @@ func TestRefusesOverwrite(t *testing.T) {
 		link = path // no rights to make links
 	}
 	for _, c := range []model.Copy{{Sink: path}, {Sink: link}, {Mode: model.CopyWrite, Sink: path}} {
-		a, b := prepare(t, h.Engine, h.Engine, newWire(t), flow(c))
-		conduct(t, a, b, model.To)
-		if !errors.Is(b.err, fs.ErrExist) || !strings.Contains(b.err.Error(), "not overwritten") {
-			t.Errorf("%+v: far %v", c, b.err)
+		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(c))
+		_ = enginetest.Conduct(t, a, b, model.To)
+		if !errors.Is(b.Err, fs.ErrExist) || !strings.Contains(b.Err.Error(), "not overwritten") {
+			t.Errorf("%+v: far %v", c, b.Err)
 		}
 		var said *errPeer
-		if !errors.As(a.err, &said) || !strings.Contains(said.text, "not overwritten") {
-			t.Errorf("%+v: near %v", c, a.err)
+		if !errors.As(a.Err, &said) || !strings.Contains(said.text, "not overwritten") {
+			t.Errorf("%+v: near %v", c, a.Err)
 		}
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != "mine" {
@@ -256,16 +257,16 @@ func TestPermissions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := flow(c.copy)
 			f.Bytes = c.bytes
-			a, b := prepare(t, h.Engine, strange, newWire(t), f)
-			conduct(t, a, b, model.To)
-			if (b.err == nil) != (c.bad == "") || b.err != nil && (!errors.Is(b.err, fs.ErrPermission) || !strings.Contains(b.err.Error(), c.bad)) {
-				t.Errorf("far %v", b.err)
+			a, b := enginetest.PrepareEnds(t, h.Engine, strange, enginetest.NewWire(t), f)
+			_ = enginetest.Conduct(t, a, b, model.To)
+			if (b.Err == nil) != (c.bad == "") || b.Err != nil && (!errors.Is(b.Err, fs.ErrPermission) || !strings.Contains(b.Err.Error(), c.bad)) {
+				t.Errorf("far %v", b.Err)
 			}
 		})
 	}
 	f := flow(model.Copy{})
 	f.Bytes = 4<<20 + 1
-	if _, err := strange.Prepare(t.Context(), newWire(t).env(model.Far), f); !errors.Is(err, fs.ErrPermission) {
+	if _, err := strange.Prepare(t.Context(), enginetest.NewWire(t).Env(model.Far), f); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("too much: %v", err)
 	}
 	f.Bytes = 0
@@ -274,9 +275,9 @@ func TestPermissions(t *testing.T) {
 	if err := p.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	<-p.done
-	if !errors.Is(p.err, fs.ErrPermission) {
-		t.Errorf("too much by the sender's choice: %v", p.err)
+	<-p.Done
+	if !errors.Is(p.Err, fs.ErrPermission) {
+		t.Errorf("too much by the sender's choice: %v", p.Err)
 	}
 }
 

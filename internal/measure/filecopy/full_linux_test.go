@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 // fullTask makes the test binary the child of TestFull, with mounts of its own.
@@ -52,10 +53,10 @@ func TestFullChild(t *testing.T) {
 	t.Run("from the start", func(t *testing.T) {
 		f := flow(model.Copy{Sink: dir})
 		f.Bytes = 32 << 20
-		a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
-		conduct(t, a, b, model.To)
-		if b.err == nil || !strings.Contains(b.err.Error(), "do not fit") || a.err == nil {
-			t.Errorf("near %v, far %v", a.err, b.err)
+		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
+		_ = enginetest.Conduct(t, a, b, model.To)
+		if b.Err == nil || !strings.Contains(b.Err.Error(), "do not fit") || a.Err == nil {
+			t.Errorf("near %v, far %v", a.Err, b.Err)
 		}
 	})
 	t.Run("in the middle", func(t *testing.T) {
@@ -70,9 +71,9 @@ func TestFullChild(t *testing.T) {
 			t.Errorf("the sender is told %v", err)
 		}
 		p.TCPConn.Close()
-		await(t, p.done, "receiver")
-		if !errors.Is(p.err, syscall.ENOSPC) || !strings.Contains(p.err.Error(), "free") {
-			t.Errorf("error %v", p.err)
+		enginetest.Await(t, p.Done, "receiver")
+		if !errors.Is(p.Err, syscall.ENOSPC) || !strings.Contains(p.Err.Error(), "free") {
+			t.Errorf("error %v", p.Err)
 		}
 		if files := left(t, dir); len(files) != 1 {
 			t.Errorf("files %q", files)

@@ -8,48 +8,32 @@ import (
 
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 // slowNetwork is what the relay of TestPlantedNetwork passes on, bit/s.
 const slowNetwork = 80e6
 
-// throttle passes one connection on to address, the dialer's bytes at a fixed
-// rate.
-func throttle(t *testing.T, address string) string {
+// throttle passes on what the near end sends at a fixed rate.
+func throttle(t *testing.T, w *enginetest.Wire) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		in, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer in.Close()
-		out, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			return
-		}
-		defer out.Close()
-		go func() { _, _ = io.Copy(in, out) }()
+	w.Relay(t, func(near, far *net.TCPConn) {
+		go func() { _, _ = io.Copy(near, far) }()
 		buf := make([]byte, 8<<10)
 		due := time.Now()
 		for {
-			n, err := in.Read(buf)
+			n, err := near.Read(buf)
 			// Being late by a timer's slack is made up for, a pause is not.
 			if earliest := time.Now().Add(-20 * time.Millisecond); due.Before(earliest) {
 				due = earliest
 			}
 			due = due.Add(time.Duration(float64(n) * 8 / slowNetwork * 1e9))
 			<-time.After(time.Until(due))
-			if _, failed := out.Write(buf[:n]); err != nil || failed != nil {
+			if _, failed := far.Write(buf[:n]); err != nil || failed != nil {
 				return
 			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // TestPlantedNetwork copies over a network that is much slower than the disk
@@ -95,15 +79,15 @@ func measured(t *testing.T) bottleneck.Input {
 			c := &model.Copy{Mode: set.Assignments[0].Value, Source: set.Assignments[1].Value, Sink: set.Assignments[2].Value}
 			f := p.Flow
 			f.Copy = c
-			w := newWire(t)
-			w.to = throttle(t, w.to)
-			near, far := prepare(t, h.Engine, h.Engine, w, f)
-			conduct(t, near, far, model.To)
-			if near.err != nil || far.err != nil {
-				t.Fatalf("%s: %v, %v", name, near.err, far.err)
+			w := enginetest.NewWire(t)
+			throttle(t, w)
+			near, far := enginetest.Prepare(t, h.Engine, w, f)
+			_ = enginetest.Conduct(t, near, far, model.To)
+			if near.Err != nil || far.Err != nil {
+				t.Fatalf("%s: %v, %v", name, near.Err, far.Err)
 			}
-			for _, e := range []*end{near, far} {
-				for _, r := range e.report.Flows {
+			for _, e := range []*enginetest.End{near, far} {
+				for _, r := range e.Report.Flows {
 					if r.Role != model.Receiver {
 						continue
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 // TestStopAnyTime stops and closes runs at random moments: they end soon, and
@@ -24,14 +25,14 @@ func TestStopAnyTime(t *testing.T) {
 		c.Source, c.Sink = h.path(c.Source), h.path(c.Sink)
 		f := flow(c)
 		f.Bytes = 16 << 20
-		a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
+		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 		ctx, cancel := context.WithCancel(t.Context())
-		a.run(ctx)
-		b.run(ctx)
+		a.Start(ctx)
+		b.Start(ctx)
 		act := []func(){a.Stop, b.Stop, cancel, func() { _ = a.Close() }, func() { _ = b.Close() }}[rng.IntN(5)]
 		timer := time.AfterFunc(time.Duration(rng.IntN(60))*time.Millisecond, act)
-		await(t, a.done, "near")
-		await(t, b.done, "far")
+		enginetest.Await(t, a.Done, "near")
+		enginetest.Await(t, b.Done, "far")
 		timer.Stop()
 		cancel()
 		h.checkEmpty(t)
@@ -48,8 +49,8 @@ func TestStopInTheMiddle(t *testing.T) {
 	}
 	for p.moved() < 2<<20 {
 		select {
-		case <-p.done:
-			t.Fatal(p.err)
+		case <-p.Done:
+			t.Fatal(p.Err)
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -59,19 +60,17 @@ func TestStopInTheMiddle(t *testing.T) {
 		t.Errorf("the sender is told %+v, %v", m, err)
 	}
 	p.TCPConn.Close()
-	await(t, p.done, "receiver")
-	if p.err != nil || len(p.report.Flows) != 1 || p.report.Flows[0].Bytes < 2<<20 || len(p.report.Warnings) == 0 {
-		t.Errorf("%+v, %v", p.report, p.err)
+	enginetest.Await(t, p.Done, "receiver")
+	if p.Err != nil || len(p.Report.Flows) != 1 || p.Report.Flows[0].Bytes < 2<<20 || len(p.Report.Warnings) == 0 {
+		t.Errorf("%+v, %v", p.Report, p.Err)
 	}
 	h.checkEmpty(t)
 }
 
 // moved is how much the samples say that has come.
-func (e *end) moved() float64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (p peer) moved() float64 {
 	var n float64
-	for _, s := range e.samples {
+	for _, s := range p.Samples() {
 		if s.Metric == model.Goodput {
 			n += s.Value * s.Length.Seconds() / 8
 		}
@@ -81,7 +80,7 @@ func (e *end) moved() float64 {
 
 func TestCloseBeforeRun(t *testing.T) {
 	h := newHome(t)
-	a, b := prepare(t, h.Engine, h.Engine, newWire(t), flow(model.Copy{}))
+	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(model.Copy{}))
 	for range 2 {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -90,12 +89,12 @@ func TestCloseBeforeRun(t *testing.T) {
 	if _, err := a.Run(t.Context(), nil); err == nil {
 		t.Error("a closed test ran")
 	}
-	b.run(t.Context())
-	await(t, b.done, "far")
-	if b.err == nil {
+	b.Start(t.Context())
+	enginetest.Await(t, b.Done, "far")
+	if b.Err == nil {
 		t.Error("no error without a peer")
 	}
-	await(t, b.Measured(), "measured")
+	enginetest.Await(t, b.Measured(), "measured")
 }
 
 // TestStopIsNoError: the end that waits is stopped as soon as the other one has
@@ -105,10 +104,10 @@ func TestStopIsNoError(t *testing.T) {
 		h := newHome(t)
 		f := flow(model.Copy{Mode: model.CopyWrite, Sink: h.folder})
 		f.Bytes = 5000
-		a, b := prepare(t, h.Engine, h.Engine, newWire(t), f)
-		conduct(t, a, b, model.To)
-		if a.err != nil || b.err != nil || len(a.report.Warnings) > 0 {
-			t.Fatalf("near %v %q, far %v", a.err, a.report.Warnings, b.err)
+		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
+		_ = enginetest.Conduct(t, a, b, model.To)
+		if a.Err != nil || b.Err != nil || len(a.Report.Warnings) > 0 {
+			t.Fatalf("near %v %q, far %v", a.Err, a.Report.Warnings, b.Err)
 		}
 	}
 }

@@ -3,8 +3,7 @@ package loaded
 import (
 	"context"
 	"errors"
-	"os"
-	"runtime"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,21 +11,55 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
+	"linerate/internal/measure/tcpbulk"
 )
+
+// brief is a short flow with a time without load.
+func brief(d model.Direction) model.Flow {
+	return model.Flow{
+		Engine: Name, Direction: d, Omit: 50 * time.Millisecond, Duration: 400 * time.Millisecond,
+		Interval: 100 * time.Millisecond, Window: 64 << 10, Loaded: &model.Loaded{Idle: 300 * time.Millisecond},
+	}
+}
+
+func bulk() *Engine { return New(tcpbulk.New()) }
+
+// linkOf is a known link rate.
+func linkOf(r units.BitRate) fact.Of[units.BitRate] { return fact.Known(r, "test") }
+
+// latency returns the near end's distribution called name, in any direction.
+func latency(t *testing.T, near *enginetest.End, name string) model.Latency {
+	t.Helper()
+	for _, l := range near.Report.Latencies {
+		if l.Name == name {
+			return l
+		}
+	}
+	t.Fatalf("no latency %q: %+v", name, near.Report.Values)
+	return model.Latency{}
+}
+
+// seconds returns the near end's number for m in direction d as a time.
+func seconds(t *testing.T, near *enginetest.End, d model.Direction, m model.Metric) time.Duration {
+	t.Helper()
+	return time.Duration(near.Value(t, d, m) * float64(time.Second))
+}
 
 func TestUnderLoad(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
 			f := brief(d)
-			near, far := prepare(t, bulk(), newWire(t), f)
-			session(t, near, far, d)
+			near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
+			enginetest.Succeed(t, near, far, d)
 			of := d
 			if d == model.Both {
 				of = ""
 			}
 			// 300 ms without load and 400 ms under it, every 20 ms.
 			for name, want := range map[string]int64{"idle udp": 15, "idle tcp": 15, "loaded udp": 20, "loaded tcp": 20} {
-				l := near.latency(t, name)
+				l := latency(t, near, name)
 				if l.Sent < want/3 || l.Sent > 3*want {
 					t.Errorf("%s: %d probes, want about %d", name, l.Sent, want)
 				}
@@ -38,36 +71,36 @@ func TestUnderLoad(t *testing.T) {
 				}
 			}
 			for _, m := range []model.Metric{model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99} {
-				if v := near.value(t, of, m); v <= 0 || v > time.Second {
+				if v := seconds(t, near, of, m); v <= 0 || v > time.Second {
 					t.Errorf("%s is %v on the loopback", m, v)
 				}
 			}
 			for _, part := range d.Parts() {
 				for _, e := range []struct {
-					*end
+					*enginetest.End
 					host model.Host
 				}{{near, model.Near}, {far, model.Far}} {
-					checkFlow(t, e.end, e.host, part)
+					checkFlow(t, e.End, e.host, part)
 				}
 			}
-			if len(near.report.Latencies) != 4 || len(far.report.Latencies) != 0 {
-				t.Errorf("%d and %d latencies", len(near.report.Latencies), len(far.report.Latencies))
+			if len(near.Report.Latencies) != 4 || len(far.Report.Latencies) != 0 {
+				t.Errorf("%d and %d latencies", len(near.Report.Latencies), len(far.Report.Latencies))
 			}
-			if len(near.report.Warnings)+len(far.report.Warnings) > 0 {
-				t.Logf("warnings %q %q", near.report.Warnings, far.report.Warnings)
+			if len(near.Report.Warnings)+len(far.Report.Warnings) > 0 {
+				t.Logf("warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 			}
 		})
 	}
 }
 
 // checkFlow holds what the load reports of direction d.
-func checkFlow(t *testing.T, e *end, h model.Host, d model.Direction) {
+func checkFlow(t *testing.T, e *enginetest.End, h model.Host, d model.Direction) {
 	t.Helper()
 	role := model.Sender
 	if d.Receiver() == h {
 		role = model.Receiver
 	}
-	for _, f := range e.report.Flows {
+	for _, f := range e.Report.Flows {
 		if f.Direction == d && f.Role == role {
 			if f.Bytes == 0 || f.Window <= 0 {
 				t.Errorf("%s %s: %d bytes in %v", d, role, f.Bytes, f.Window)
@@ -83,10 +116,10 @@ func checkFlow(t *testing.T, e *end, h model.Host, d model.Direction) {
 
 func TestSamples(t *testing.T) {
 	f := brief(model.From)
-	near, far := prepare(t, bulk(), newWire(t), f)
-	session(t, near, far, f.Direction)
+	near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
+	enginetest.Succeed(t, near, far, f.Direction)
 	seen := map[model.Metric]int{}
-	for _, s := range near.taken() {
+	for _, s := range near.Samples() {
 		loaded := s.Metric == model.LatencyP50 || s.Metric == model.Goodput
 		if before := s.Start < f.Loaded.Idle; loaded == before && s.Metric != model.CPU && s.Metric != model.LatencyP99 && s.Metric != model.IdleP99 {
 			t.Errorf("%s at %v, the load begins at %v", s.Metric, s.Start, f.Loaded.Idle)
@@ -107,41 +140,51 @@ func TestBytesAndNoIdle(t *testing.T) {
 		f := brief(d)
 		f.Loaded, f.Omit, f.Duration = nil, 0, 0
 		f.Bytes = 256 << 20
-		near, far := prepare(t, bulk(), newWire(t), f)
-		session(t, near, far, d)
-		for _, l := range near.report.Latencies {
+		near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
+		enginetest.Succeed(t, near, far, d)
+		for _, l := range near.Report.Latencies {
 			if strings.HasPrefix(l.Name, "idle") {
 				t.Errorf("%d probes without load, which nobody asked for", l.Sent)
 			}
 		}
-		if near.latency(t, "loaded udp").Times.Count() == 0 {
+		if latency(t, near, "loaded udp").Times.Count() == 0 {
 			t.Errorf("%s: nothing was probed", d)
 		}
 	}
 }
 
 func TestWithoutUDP(t *testing.T) {
-	for name, set := range map[string]func(*wire){
-		"no UDP":       func(w *wire) { w.noUDP = true },
-		"cannot open ": func(w *wire) { w.halfUDP = true },
+	for name, open := range map[string]func(context.Context, int) ([]*net.UDPConn, error){
+		"no UDP":      nil,
+		"cannot open": func(context.Context, int) ([]*net.UDPConn, error) { return nil, net.ErrClosed },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWire(t)
-			set(w)
+			w := enginetest.NewWire(t)
+			w.Change = func(h model.Host, e *engine.Env) {
+				if h == model.Far {
+					e.OpenUDP = open
+					return
+				}
+				// Nobody greets the near end.
+				e.OpenUDP = func(ctx context.Context, _ int) ([]*net.UDPConn, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+			}
 			e := bulk()
 			e.grace = time.Second
 			f := brief(model.To)
-			near, far := prepare(t, e, w, f)
-			session(t, near, far, f.Direction)
-			if len(near.report.Latencies) != 2 || near.latency(t, "loaded tcp").Times.Count() == 0 {
-				t.Errorf("latencies %+v", near.report.Latencies)
+			near, far := enginetest.Prepare(t, e, w, f)
+			enginetest.Succeed(t, near, far, f.Direction)
+			if len(near.Report.Latencies) != 2 || latency(t, near, "loaded tcp").Times.Count() == 0 {
+				t.Errorf("latencies %+v", near.Report.Latencies)
 			}
-			for _, e := range []*end{near, far} {
-				if all := strings.Join(e.report.Warnings, "\n"); !strings.Contains(all, "probed by TCP alone") && !strings.Contains(all, "TCP alone") {
-					t.Errorf("warnings %q", e.report.Warnings)
+			for _, e := range []*enginetest.End{near, far} {
+				if all := strings.Join(e.Report.Warnings, "\n"); !strings.Contains(all, "probed by TCP alone") && !strings.Contains(all, "TCP alone") {
+					t.Errorf("warnings %q", e.Report.Warnings)
 				}
 			}
-			if v := near.value(t, model.To, model.LatencyP50); v <= 0 {
+			if v := seconds(t, near, model.To, model.LatencyP50); v <= 0 {
 				t.Errorf("p50 %v", v)
 			}
 		})
@@ -151,18 +194,18 @@ func TestWithoutUDP(t *testing.T) {
 // TestUDPThatIsSwallowed closes the far end's socket behind its back.
 func TestUDPThatIsSwallowed(t *testing.T) {
 	f := brief(model.To)
-	near, far := prepare(t, bulk(), newWire(t), f)
+	near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 	far.Test.(*test).udp.Close()
-	session(t, near, far, f.Direction)
-	l := near.latency(t, "loaded udp")
+	enginetest.Succeed(t, near, far, f.Direction)
+	l := latency(t, near, "loaded udp")
 	if l.Lost != l.Sent || l.Sent == 0 {
 		t.Errorf("%d lost of %d", l.Lost, l.Sent)
 	}
-	if v := near.value(t, model.To, model.LatencyP50); v <= 0 {
+	if v := seconds(t, near, model.To, model.LatencyP50); v <= 0 {
 		t.Errorf("p50 %v", v)
 	}
-	if all := strings.Join(near.report.Warnings, "\n"); !strings.Contains(all, "most UDP probes were not answered") {
-		t.Errorf("warnings %q", near.report.Warnings)
+	if all := strings.Join(near.Report.Warnings, "\n"); !strings.Contains(all, "most UDP probes were not answered") {
+		t.Errorf("warnings %q", near.Report.Warnings)
 	}
 }
 
@@ -202,26 +245,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// awaitMetric returns when e has emitted a sample of m.
-func awaitMetric(t *testing.T, e *end, m model.Metric) {
-	t.Helper()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	limit := time.After(soon)
-	for {
-		for _, s := range e.taken() {
-			if s.Metric == m && s.Value > 0 {
-				return
-			}
-		}
-		select {
-		case <-poll.C:
-		case <-limit:
-			t.Fatalf("no sample of %s within %v", m, soon)
-		}
-	}
-}
-
 // TestEndsAtAnyTime ends a run in each of its phases in each way, at one end or
 // at both; what is left must end too.
 func TestEndsAtAnyTime(t *testing.T) {
@@ -237,15 +260,14 @@ func TestEndsAtAnyTime(t *testing.T) {
 					if phase == "idle" {
 						f.Loaded.Idle = maxIdle
 					}
-					near, far := prepare(t, bulk(), newWire(t), f)
+					near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 					ctx, cancel := context.WithCancelCause(t.Context())
 					defer cancel(nil)
 					if phase != "before" {
-						far.run(ctx)
-						near.run(ctx)
-						awaitMetric(t, near, metric)
+						far.Start(ctx)
+						near.Start(ctx)
+						near.AwaitSample(t, func(s model.Sample) bool { return s.Metric == metric && s.Value > 0 })
 					}
-					begun := time.Now()
 					switch how {
 					case "stop both":
 						near.Stop()
@@ -258,17 +280,14 @@ func TestEndsAtAnyTime(t *testing.T) {
 						cancel(cause)
 					}
 					if phase == "before" {
-						far.run(ctx)
-						near.run(ctx)
+						far.Start(ctx)
+						near.Start(ctx)
 					}
-					await(t, near.done, "near end")
-					await(t, far.done, "far end")
-					if d := time.Since(begun); d > 4*time.Second {
-						t.Errorf("took %v to end", d)
-					}
-					said := strings.Join(near.report.Warnings, "\n")
-					if near.err != nil {
-						said += near.err.Error()
+					enginetest.Await(t, near.Done, "near end")
+					enginetest.Await(t, far.Done, "far end")
+					said := strings.Join(near.Report.Warnings, "\n")
+					if near.Err != nil {
+						said += near.Err.Error()
 					}
 					if said == "" {
 						t.Error("nothing says that the run was cut short")
@@ -287,58 +306,36 @@ func TestPeerIsSilent(t *testing.T) {
 	e := bulk()
 	f := brief(model.To)
 	f.Loaded = nil
-	near, _ := prepare(t, e, newWire(t), f)
+	near, _ := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	e.grace = 50 * time.Millisecond
-	near.run(t.Context())
-	await(t, near.done, "near end")
-	if near.err == nil || !strings.Contains(near.err.Error(), "i/o timeout") {
-		t.Errorf("near end: error %v", near.err)
+	near.Start(t.Context())
+	enginetest.Await(t, near.Done, "near end")
+	if near.Err == nil || !strings.Contains(near.Err.Error(), "i/o timeout") {
+		t.Errorf("near end: error %v", near.Err)
 	}
-	_, far := prepare(t, bulk(), newWire(t), f)
+	_, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 	far.Test.(*test).engine = e
-	far.run(t.Context())
-	await(t, far.done, "far end")
-	if far.err == nil || !strings.Contains(far.err.Error(), "no word of the near end") {
-		t.Errorf("far end: error %v", far.err)
+	far.Start(t.Context())
+	enginetest.Await(t, far.Done, "far end")
+	if far.Err == nil || !strings.Contains(far.Err.Error(), "no word of the near end") {
+		t.Errorf("far end: error %v", far.Err)
 	}
-}
-
-// openFiles returns how many descriptors this process has; 0 where that is not
-// to be known.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	if errors.Is(err, os.ErrNotExist) {
-		return 0
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(all)
 }
 
 func TestNothingLeaks(t *testing.T) {
-	w := newWire(t)
-	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	w := enginetest.NewWire(t)
+	check := enginetest.Untouched(t)
 	f := brief(model.Both)
-	near, far := prepare(t, bulk(), w, f)
-	session(t, near, far, f.Direction)
-	if _, err := near.Run(t.Context(), near.emit); err == nil {
+	near, far := enginetest.Prepare(t, bulk(), w, f)
+	enginetest.Succeed(t, near, far, f.Direction)
+	if _, err := near.Run(t.Context(), near.Emit); err == nil {
 		t.Error("a test ran twice")
 	}
-	idle, other := prepare(t, bulk(), w, f) // and never run
-	for _, e := range []*end{near, far, idle, other} {
+	idle, other := enginetest.Prepare(t, bulk(), w, f) // and never run
+	for _, e := range []*enginetest.End{near, far, idle, other} {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for limit := time.After(soon); runtime.NumGoroutine() > goroutines || openFiles(t) > files; {
-		select {
-		case <-poll.C:
-		case <-limit:
-			t.Fatalf("%d goroutines and %d files, %d and %d before", runtime.NumGoroutine(), openFiles(t), goroutines, files)
-		}
-	}
+	check()
 }

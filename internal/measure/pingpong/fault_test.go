@@ -14,52 +14,31 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/pingpong/link"
 )
 
 // hole is a path between the two ends that swallows what goes to the far end
 // beyond so many bytes of a connection. A deaf one swallows the end of the
 // connection too.
-func (w *wire) hole(t *testing.T, beyond int64, deaf bool) {
+func hole(t *testing.T, w *enginetest.Wire, beyond int64, deaf bool) {
 	t.Helper()
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := w.dial
-	w.dial = l.Addr().String()
 	over := make(chan struct{})
-	var relays sync.WaitGroup
-	relays.Go(func() {
-		for {
-			near, err := l.AcceptTCP()
-			if err != nil {
-				return
-			}
-			far, err := new(net.Dialer).DialContext(context.Background(), "tcp", target)
-			if err != nil {
-				near.Close()
-				return
-			}
-			relays.Go(func() {
-				_, _ = io.Copy(near, far)
-				near.Close()
-			})
-			relays.Go(func() {
-				_, err := io.CopyN(far, near, beyond)
-				_, _ = io.Copy(io.Discard, near)
-				if deaf && err == nil {
-					<-over
-				}
-				far.Close()
-			})
+	w.Relay(t, func(near, far *net.TCPConn) {
+		var back sync.WaitGroup
+		back.Go(func() {
+			_, _ = io.Copy(near, far)
+			near.Close()
+		})
+		_, err := io.CopyN(far, near, beyond)
+		_, _ = io.Copy(io.Discard, near)
+		if deaf && err == nil {
+			<-over
 		}
+		far.Close()
+		back.Wait()
 	})
-	t.Cleanup(func() {
-		l.Close()
-		close(over)
-		relays.Wait()
-	})
+	t.Cleanup(func() { close(over) })
 }
 
 // TestStalledSizes lets the path swallow large messages: both ends get over it,
@@ -71,15 +50,15 @@ func TestStalledSizes(t *testing.T) {
 		"poller":    func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWire(t)
-			w.hole(t, 4<<20, name == "deaf path")
+			w := enginetest.NewWire(t)
+			hole(t, w, 4<<20, name == "deaf path")
 			e := quick()
 			e.open, e.share = open, 5*time.Millisecond
-			near, far := prepare(t, e, w, sweepOf(model.To, model.Sweep{Fresh: true}, 1, 8<<20, 2, 8<<20, 8<<20, 3))
+			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, model.Sweep{Fresh: true}, 1, 8<<20, 2, 8<<20, 8<<20, 3))
 			conduct(t, near, far)
-			checkStalls(t, near.report.Points, "1 2! 3 4! 5! 6")
-			if len(near.report.Warnings)+len(far.report.Warnings) != 0 {
-				t.Errorf("warnings %q %q", near.report.Warnings, far.report.Warnings)
+			checkStalls(t, near.Report.Points, "1 2! 3 4! 5! 6")
+			if len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
+				t.Errorf("warnings %q %q", near.Report.Warnings, far.Report.Warnings)
 			}
 		})
 	}
@@ -105,45 +84,40 @@ func checkStalls(t *testing.T, points []model.Point, want string) {
 }
 
 func TestStallsInARowEndTheSweep(t *testing.T) {
-	w := newWire(t)
-	w.hole(t, 1<<20, false)
+	w := enginetest.NewWire(t)
+	hole(t, w, 1<<20, false)
 	e := quick()
 	e.share = 5 * time.Millisecond
-	near, far := prepare(t, e, w, sweepOf(model.To, model.Sweep{}, 1, 8<<20, 8<<20, 8<<20, 2))
+	near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, model.Sweep{}, 1, 8<<20, 8<<20, 8<<20, 2))
 	conduct(t, near, far)
-	checkStalls(t, near.report.Points, "1 2! 3! 4!")
-	if w := near.report.Warnings; len(w) != 1 || !strings.Contains(w[0], "1 of 5 sizes were not measured: three sizes in a row stalled") {
+	checkStalls(t, near.Report.Points, "1 2! 3! 4!")
+	if w := near.Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "1 of 5 sizes were not measured: three sizes in a row stalled") {
 		t.Errorf("warnings %q", w)
 	}
-	if len(far.report.Warnings) != 0 {
-		t.Errorf("far end warns %q", far.report.Warnings)
+	if len(far.Report.Warnings) != 0 {
+		t.Errorf("far end warns %q", far.Report.Warnings)
 	}
 }
 
 // manual returns the near end, which leads, and a far end in the test's hands.
-func manual(t *testing.T, e *Engine, f model.Flow) (*side, *peer) {
+func manual(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *peer) {
 	t.Helper()
-	w := newWire(t)
-	test, err := e.Prepare(t.Context(), w.env(model.Near), f)
+	w := enginetest.NewWire(t)
+	test, err := e.Prepare(t.Context(), w.Env(model.Near), f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	near := &side{Test: test}
-	opened, err := w.env(model.Far).Open(t.Context(), 1, engine.SocketOptions{})
+	near := enginetest.NewEnd(t, test)
+	opened, err := w.Env(model.Far).Open(t.Context(), 1, engine.SocketOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Whoever opens another connection finds nobody.
-	if err := w.listener.Close(); err != nil {
+	if err := w.CloseListener(); err != nil {
 		t.Fatal(err)
 	}
 	far := &peer{link: link.NewPoller(opened.Conns[0]), in: make([]byte, 1<<20), out: make([]byte, 1<<20)}
-	t.Cleanup(func() {
-		far.link.Close()
-		if err := near.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { far.link.Close() })
 	return near, far
 }
 
@@ -177,7 +151,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			near, far := manual(t, quick(), sweepOf(model.To, model.Sweep{Mode: c.mode}, 1000))
-			near.run(t.Context())
+			near.Start(t.Context())
 			b, err := far.receive()
 			if err != nil || b.kind != batch || b.size != 1000 {
 				t.Fatalf("%+v, %v", b, err)
@@ -185,13 +159,13 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 			if err := c.answer(far, b); err != nil {
 				t.Fatal(err)
 			}
-			await(t, near.done, "leader")
-			if near.err != nil || len(near.report.Points) != 1 || !near.report.Points[0].Stalled {
-				t.Errorf("%+v, %v", near.report, near.err)
+			enginetest.Await(t, near.Done, "leader")
+			if near.Err != nil || len(near.Report.Points) != 1 || !near.Report.Points[0].Stalled {
+				t.Errorf("%+v, %v", near.Report, near.Err)
 			}
-			lost := strings.Contains(strings.Join(near.report.Warnings, "\n"), "the connection was lost")
+			lost := strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the connection was lost")
 			if lost == (name == "silent") {
-				t.Errorf("warnings %q", near.report.Warnings)
+				t.Errorf("warnings %q", near.Report.Warnings)
 			}
 		})
 	}
@@ -218,17 +192,17 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 			e := quick()
 			e.bounds.follower, e.bounds.connect, e.bounds.pause = 100*time.Millisecond, 100*time.Millisecond, 0
 			near, far := manual(t, e, sweepOf(model.From, model.Sweep{}, 1))
-			near.run(t.Context())
+			near.Start(t.Context())
 			if err := c.lead(far); err != nil {
 				t.Fatal(err)
 			}
-			await(t, near.done, "follower")
-			said := strings.Join(near.report.Warnings, "\n")
-			if near.err != nil {
-				said += near.err.Error()
+			enginetest.Await(t, near.Done, "follower")
+			said := strings.Join(near.Report.Warnings, "\n")
+			if near.Err != nil {
+				said += near.Err.Error()
 			}
-			if (near.err != nil) != c.fails || !strings.Contains(said, c.says) {
-				t.Errorf("error %v, warnings %q", near.err, near.report.Warnings)
+			if (near.Err != nil) != c.fails || !strings.Contains(said, c.says) {
+				t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
 			}
 		})
 	}
@@ -245,65 +219,53 @@ func TestStop(t *testing.T) {
 	e := quick()
 	e.share = time.Millisecond
 	f := sweepOf(model.To, model.Sweep{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
-	near, far := prepare(t, e, newWire(t), f)
-	near.run(t.Context())
-	far.run(t.Context())
-	awaitPoint(t, near)
+	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+	near.Start(t.Context())
+	far.Start(t.Context())
+	near.AwaitSample(t, anything)
 	near.Stop()
 	near.Stop()
-	await(t, near.done, "stopped leader")
-	await(t, far.done, "its follower")
-	if near.err != nil || !strings.Contains(strings.Join(near.report.Warnings, "\n"), "stopped") {
-		t.Errorf("error %v, warnings %q", near.err, near.report.Warnings)
+	enginetest.Await(t, near.Done, "stopped leader")
+	enginetest.Await(t, far.Done, "its follower")
+	if near.Err != nil || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "stopped") {
+		t.Errorf("error %v, warnings %q", near.Err, near.Report.Warnings)
 	}
 	// The leader said end: the follower does not wait for another connection.
-	if far.err != nil || len(far.report.Warnings) != 0 {
-		t.Errorf("follower: error %v, warnings %q", far.err, far.report.Warnings)
+	if far.Err != nil || len(far.Report.Warnings) != 0 {
+		t.Errorf("follower: error %v, warnings %q", far.Err, far.Report.Warnings)
 	}
 }
 
-// awaitPoint returns when e has shown a point.
-func awaitPoint(t *testing.T, e *side) {
-	t.Helper()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	limit := time.After(soon)
-	for len(e.taken()) == 0 {
-		select {
-		case <-poll.C:
-		case <-limit:
-			t.Fatal("no sample")
-		}
-	}
-}
+// anything fits every sample: a point was shown.
+func anything(model.Sample) bool { return true }
 
 func TestStopAndCancelEndEitherEnd(t *testing.T) {
 	cause := errors.New("user pressed ^C")
 	for _, leads := range []bool{true, false} {
 		for _, how := range []string{"stop", "cancel"} {
-			near, far := prepare(t, quick(), newWire(t), long())
+			near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), long())
 			ctx, cancel := context.WithCancelCause(t.Context())
 			victim := far
 			if leads {
 				victim = near
 			}
-			victim.run(ctx)
+			victim.Start(ctx)
 			switch how {
 			case "stop":
 				victim.Stop()
 			case "cancel":
 				cancel(cause)
 			}
-			await(t, victim.done, "ended end")
+			enginetest.Await(t, victim.Done, "ended end")
 			cancel(nil)
-			said := strings.Join(victim.report.Warnings, "\n")
-			if victim.err != nil {
-				said += victim.err.Error()
+			said := strings.Join(victim.Report.Warnings, "\n")
+			if victim.Err != nil {
+				said += victim.Err.Error()
 			}
 			if want := map[string]string{"stop": "stopped", "cancel": cause.Error()}[how]; !strings.Contains(said, want) {
 				t.Errorf("leads %t, %s: %q", leads, how, said)
 			}
-			await(t, victim.Measured(), "measured")
+			enginetest.Await(t, victim.Measured(), "measured")
 		}
 	}
 }
@@ -311,21 +273,21 @@ func TestStopAndCancelEndEitherEnd(t *testing.T) {
 // TestCloseEndsRun: Close waits for Run and leaves no connection.
 func TestCloseEndsRun(t *testing.T) {
 	f := sweepOf(model.To, model.Sweep{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
-	near, far := prepare(t, quick(), newWire(t), f)
-	near.run(t.Context())
-	far.run(t.Context())
-	awaitPoint(t, near)
-	for _, e := range []*side{near, far} {
+	near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), f)
+	near.Start(t.Context())
+	far.Start(t.Context())
+	near.AwaitSample(t, anything)
+	for _, e := range []*enginetest.End{near, far} {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
-		await(t, e.done, "closed end")
-		await(t, e.Measured(), "measured")
+		enginetest.Await(t, e.Done, "closed end")
+		enginetest.Await(t, e.Measured(), "measured")
 	}
 }
 
 func TestRunOnce(t *testing.T) {
-	near, far := prepare(t, quick(), newWire(t), sweepOf(model.To, model.Sweep{}, 1))
+	near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), sweepOf(model.To, model.Sweep{}, 1))
 	conduct(t, near, far)
 	if _, err := near.Run(t.Context(), func([]model.Sample) {}); err == nil {
 		t.Error("a test ran twice")

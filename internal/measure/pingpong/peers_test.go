@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/sockio"
 )
 
 // roleEnv makes a process of this test one end of a sweep: "lead", or the
@@ -40,18 +42,24 @@ func TestMain(m *testing.M) {
 // then the time of its fastest trial in nanoseconds.
 func alone(v string) error {
 	address, spin, _ := strings.Cut(v, " ")
-	host, w := model.Near, &wire{dial: address}
+	env := engine.Env{Host: model.Near, Open: func(ctx context.Context, _ int, o engine.SocketOptions) (engine.Opened, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		return opened(c, o, err)
+	}}
 	if address == "lead" {
 		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			return err
 		}
-		host, w.listener = model.Far, l
+		env = engine.Env{Host: model.Far, Open: func(_ context.Context, _ int, o engine.SocketOptions) (engine.Opened, error) {
+			c, err := l.Accept()
+			return opened(c, o, err)
+		}}
 		fmt.Println(l.Addr())
 	}
 	e := New(nil)
 	e.share = time.Second
-	test, err := e.Prepare(context.Background(), w.env(host), sweepOf(model.From, model.Sweep{Spin: spin == "true"}, 1))
+	test, err := e.Prepare(context.Background(), env, sweepOf(model.From, model.Sweep{Spin: spin == "true"}, 1))
 	if err != nil {
 		return err
 	}
@@ -61,6 +69,15 @@ func alone(v string) error {
 		fmt.Println(slices.Min(r.Points[0].Trials).Nanoseconds())
 	}
 	return err
+}
+
+// opened applies the options to a connection that was made, if it was.
+func opened(c net.Conn, o engine.SocketOptions, err error) (engine.Opened, error) {
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	warnings, err := sockio.Apply(c.(*net.TCPConn), o)
+	return engine.Opened{Conns: []*net.TCPConn{c.(*net.TCPConn)}, Warnings: warnings}, err
 }
 
 // pinned returns a command that runs on one core.

@@ -10,8 +10,40 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/pingpong/link"
 )
+
+// conduct runs both ends until they return by themselves.
+func conduct(t *testing.T, near, far *enginetest.End) {
+	t.Helper()
+	for _, e := range []*enginetest.End{near, far} {
+		e.Start(t.Context())
+	}
+	for _, e := range []*enginetest.End{near, far} {
+		enginetest.Await(t, e.Done, "an end")
+		enginetest.Await(t, e.Measured(), "its measured")
+		if e.Err != nil {
+			t.Fatal(e.Err)
+		}
+	}
+}
+
+// sweepOf returns a flow over sizes with short trials.
+func sweepOf(d model.Direction, s model.Sweep, sizes ...units.Bytes) model.Flow {
+	s.Sizes = sizes
+	return model.Flow{Engine: Name, Direction: d, Sweep: &s}
+}
+
+// quick returns an engine that gives up soon.
+func quick() *Engine {
+	e := New(nil)
+	e.bounds = bounds{
+		leader: 200 * time.Millisecond, follower: time.Second, pause: time.Second, batch: 5 * time.Second,
+		connect: time.Second, grace: 100 * time.Millisecond,
+	}
+	return e
+}
 
 func TestSweep(t *testing.T) {
 	sizes := []units.Bytes{4096, 1, 1 << 20, 4096, 3}
@@ -19,27 +51,27 @@ func TestSweep(t *testing.T) {
 		for _, m := range []string{"", model.SweepBoth, model.SweepStream} {
 			for _, spin := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/%t", d, m, spin), func(t *testing.T) {
-					w := newWire(t)
+					w := enginetest.NewWire(t)
 					e := New(nil)
 					e.share = 20 * time.Millisecond
-					near, far := prepare(t, e, w, sweepOf(d, model.Sweep{Mode: m, Spin: spin}, sizes...))
+					near, far := enginetest.Prepare(t, e, w, sweepOf(d, model.Sweep{Mode: m, Spin: spin}, sizes...))
 					conduct(t, near, far)
 					leader, follower := near, far
 					if d == model.From {
 						leader, follower = far, near
 					}
-					checkPoints(t, leader.report, sizes)
+					checkPoints(t, leader.Report, sizes)
 					checkSamples(t, leader, d)
-					if len(follower.report.Points) != 0 || len(follower.taken()) != 0 {
-						t.Errorf("the follower reports %+v", follower.report.Points)
+					if len(follower.Report.Points) != 0 || len(follower.Samples()) != 0 {
+						t.Errorf("the follower reports %+v", follower.Report.Points)
 					}
-					for _, e := range []*side{near, far} {
-						if len(e.report.Warnings) != 0 || e.report.CPUWindow <= 0 || e.report.CPUUser+e.report.CPUSystem <= 0 || e.report.Waiting == "" {
-							t.Errorf("report %+v", e.report)
+					for _, e := range []*enginetest.End{near, far} {
+						if len(e.Report.Warnings) != 0 || e.Report.CPUWindow <= 0 || e.Report.CPUUser+e.Report.CPUSystem <= 0 || e.Report.Waiting == "" {
+							t.Errorf("report %+v", e.Report)
 						}
 					}
-					if w.opened != 1 {
-						t.Errorf("%d connections, want 1", w.opened)
+					if w.Opened() != 1 {
+						t.Errorf("%d connections, want 1", w.Opened())
 					}
 				})
 			}
@@ -68,18 +100,18 @@ func checkPoints(t *testing.T, r model.EndReport, sizes []units.Bytes) {
 }
 
 // checkSamples demands a sample for each point, one after the other.
-func checkSamples(t *testing.T, e *side, d model.Direction) {
+func checkSamples(t *testing.T, e *enginetest.End, d model.Direction) {
 	t.Helper()
 	if d == model.Both {
 		d = model.To
 	}
-	samples, next := e.taken(), time.Duration(0)
-	if len(samples) != len(e.report.Points) {
-		t.Fatalf("%d samples of %d points", len(samples), len(e.report.Points))
+	samples, next := e.Samples(), time.Duration(0)
+	if len(samples) != len(e.Report.Points) {
+		t.Fatalf("%d samples of %d points", len(samples), len(e.Report.Points))
 	}
 	for i, s := range samples {
 		if s.Metric != model.LatencyP50 || s.Direction != d || s.Start < next || s.Length <= 0 ||
-			s.Value != middle(e.report.Points[i].Trials).Seconds() {
+			s.Value != middle(e.Report.Points[i].Trials).Seconds() {
 			t.Errorf("sample %+v", s)
 		}
 		next = s.Start + s.Length
@@ -88,15 +120,15 @@ func checkSamples(t *testing.T, e *side, d model.Direction) {
 
 func TestFreshConnectionForEachSize(t *testing.T) {
 	sizes := []units.Bytes{1, 100, 1, 5000}
-	w := newWire(t)
+	w := enginetest.NewWire(t)
 	f := sweepOf(model.To, model.Sweep{Fresh: true}, sizes...)
 	e := New(nil)
 	e.share = 20 * time.Millisecond
-	near, far := prepare(t, e, w, f)
+	near, far := enginetest.Prepare(t, e, w, f)
 	conduct(t, near, far)
-	checkPoints(t, near.report, sizes)
-	if w.opened != len(sizes) || len(near.report.Warnings)+len(far.report.Warnings) != 0 {
-		t.Errorf("%d connections of %d sizes, warnings %q %q", w.opened, len(sizes), near.report.Warnings, far.report.Warnings)
+	checkPoints(t, near.Report, sizes)
+	if w.Opened() != len(sizes) || len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
+		t.Errorf("%d connections of %d sizes, warnings %q %q", w.Opened(), len(sizes), near.Report.Warnings, far.Report.Warnings)
 	}
 }
 
@@ -105,9 +137,9 @@ func TestLargeMessagesBothWays(t *testing.T) {
 	for _, window := range []units.Bytes{0, 64 << 10} {
 		f := sweepOf(model.To, model.Sweep{Mode: model.SweepBoth}, 8<<20)
 		f.Window = window
-		near, far := prepare(t, New(nil), newWire(t), f)
+		near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 		conduct(t, near, far)
-		checkPoints(t, near.report, f.Sweep.Sizes)
+		checkPoints(t, near.Report, f.Sweep.Sizes)
 	}
 }
 
@@ -116,10 +148,10 @@ func TestLargeMessagesBothWays(t *testing.T) {
 func TestLargerTakesLonger(t *testing.T) {
 	for _, m := range []string{model.SweepPingPong, model.SweepBoth, model.SweepStream} {
 		f := sweepOf(model.To, model.Sweep{Mode: m}, 4<<20, 4<<10)
-		near, far := prepare(t, New(nil), newWire(t), f)
+		near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 		conduct(t, near, far)
-		checkPoints(t, near.report, f.Sweep.Sizes)
-		large, small := middle(near.report.Points[0].Trials), middle(near.report.Points[1].Trials)
+		checkPoints(t, near.Report, f.Sweep.Sizes)
+		large, small := middle(near.Report.Points[0].Trials), middle(near.Report.Points[1].Trials)
 		if large < 4*small { // 1024 times the bytes
 			t.Errorf("%s: 4 MiB took %v, 4 KiB took %v", m, large, small)
 		}
@@ -131,14 +163,14 @@ func TestTimeIsUp(t *testing.T) {
 	sizes := slices.Repeat([]units.Bytes{1}, 1000)
 	f := sweepOf(model.To, model.Sweep{}, sizes...)
 	f.Duration = 100 * time.Millisecond
-	near, far := prepare(t, New(nil), newWire(t), f)
+	near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 	conduct(t, near, far)
-	n := len(near.report.Points)
-	if n == 0 || n == len(sizes) || !strings.Contains(strings.Join(near.report.Warnings, "\n"), "the time is over") {
-		t.Errorf("%d points, warnings %q", n, near.report.Warnings)
+	n := len(near.Report.Points)
+	if n == 0 || n == len(sizes) || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the time is over") {
+		t.Errorf("%d points, warnings %q", n, near.Report.Warnings)
 	}
-	if near.report.CPUWindow > 10*f.Duration {
-		t.Errorf("took %v, planned %v", near.report.CPUWindow, f.Duration)
+	if near.Report.CPUWindow > 10*f.Duration {
+		t.Errorf("took %v, planned %v", near.Report.CPUWindow, f.Duration)
 	}
 }
 
@@ -149,11 +181,11 @@ func TestPoller(t *testing.T) {
 	e.open = func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil }
 	for _, m := range []string{model.SweepPingPong, model.SweepBoth, model.SweepStream} {
 		f := sweepOf(model.To, model.Sweep{Mode: m, Spin: true}, 1, 2<<20, 100)
-		near, far := prepare(t, e, newWire(t), f)
+		near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 		conduct(t, near, far)
-		checkPoints(t, near.report, f.Sweep.Sizes)
-		if w := near.report.Warnings; near.report.Waiting != "poller" || len(w) != 1 || !strings.Contains(w[0], "polling is not possible") {
-			t.Errorf("waiting %q, warnings %q", near.report.Waiting, w)
+		checkPoints(t, near.Report, f.Sweep.Sizes)
+		if w := near.Report.Warnings; near.Report.Waiting != "poller" || len(w) != 1 || !strings.Contains(w[0], "polling is not possible") {
+			t.Errorf("waiting %q, warnings %q", near.Report.Waiting, w)
 		}
 	}
 }
@@ -174,13 +206,13 @@ func (*kernelLog) Close() error { return nil }
 func TestKernelLogGoesToItsSize(t *testing.T) {
 	e := New(func() (LogReader, error) { return &kernelLog{}, nil })
 	e.share = 20 * time.Millisecond
-	near, far := prepare(t, e, newWire(t), sweepOf(model.To, model.Sweep{}, 1, 2, 3))
+	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, model.Sweep{}, 1, 2, 3))
 	conduct(t, near, far)
-	checkLogs(t, near.report.Points, "1:0 2:1 3:1")
+	checkLogs(t, near.Report.Points, "1:0 2:1 3:1")
 	// The follower has only points with a log. It looks for the first time
 	// before the first size.
-	checkLogs(t, far.report.Points, "1:1 2:1 3:1")
-	for _, p := range far.report.Points {
+	checkLogs(t, far.Report.Points, "1:1 2:1 3:1")
+	for _, p := range far.Report.Points {
 		if p.Rounds != 0 || p.Trials != nil {
 			t.Errorf("follower's point %+v", p)
 		}
@@ -200,11 +232,11 @@ func checkLogs(t *testing.T, points []model.Point, want string) {
 
 func TestKernelLogThatCannotBeRead(t *testing.T) {
 	e := New(func() (LogReader, error) { return nil, fmt.Errorf("open log: not allowed") })
-	near, far := prepare(t, e, newWire(t), sweepOf(model.To, model.Sweep{}, 1))
+	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, model.Sweep{}, 1))
 	conduct(t, near, far)
-	for _, s := range []*side{near, far} {
-		if len(s.report.Warnings) != 1 || !strings.Contains(s.report.Warnings[0], "not allowed") {
-			t.Errorf("warnings %q", s.report.Warnings)
+	for _, s := range []*enginetest.End{near, far} {
+		if len(s.Report.Warnings) != 1 || !strings.Contains(s.Report.Warnings[0], "not allowed") {
+			t.Errorf("warnings %q", s.Report.Warnings)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"linerate/internal/measure/enginetest"
 )
 
 // relay stands between the near and the far end. Each way it holds what it
@@ -19,34 +21,14 @@ type relay struct {
 	gate   sync.RWMutex
 }
 
-// start makes w's near end dial the relay.
-func (r *relay) start(t *testing.T, w *wire) {
+// start puts the relay in the way of w's near end.
+func (r *relay) start(t *testing.T, w *enginetest.Wire) {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	target := w.target
-	w.target = l.Addr().String()
-	var open sync.WaitGroup
-	t.Cleanup(func() {
-		l.Close()
-		open.Wait()
-	})
-	open.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			next, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", target)
-			if err != nil {
-				c.Close()
-				return
-			}
-			open.Go(func() { r.pass(c, next) })
-			open.Go(func() { r.pass(next, c) })
-		}
+	w.Relay(t, func(near, far *net.TCPConn) {
+		var both sync.WaitGroup
+		both.Go(func() { r.pass(near, far) })
+		both.Go(func() { r.pass(far, near) })
+		both.Wait()
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 // TestSpin waits by polling where there are cores for it, and says so where not.
@@ -20,22 +21,22 @@ func TestSpin(t *testing.T) {
 	var system float64 // busy cores of the whole machine
 	// Other work on the machine may take the processor away.
 	for try := 0; try < 3 && used <= window/2; try++ {
-		near, far := prepare(t, New(), newWire(t), f)
-		near.run(t.Context())
-		far.run(t.Context())
-		await(t, near.done, "asking end")
-		await(t, far.done, "answering end")
-		if near.err != nil {
-			t.Log(near.err)
+		near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
+		near.Start(t.Context())
+		far.Start(t.Context())
+		enginetest.Await(t, near.Done, "asking end")
+		enginetest.Await(t, far.Done, "answering end")
+		if near.Err != nil {
+			t.Log(near.Err)
 			continue
 		}
 		check(t, near, far, f, f.Direction)
-		if near.report.Waiting != "spinning thread" || far.report.Waiting != "spinning thread" {
-			t.Errorf("waited as %q and %q", near.report.Waiting, far.report.Waiting)
+		if near.Report.Waiting != "spinning thread" || far.Report.Waiting != "spinning thread" {
+			t.Errorf("waited as %q and %q", near.Report.Waiting, far.Report.Waiting)
 		}
 		// Who polls is never idle.
-		used, window = near.report.CPUUser+near.report.CPUSystem, near.report.CPUWindow
-		system = near.report.SystemBusy.Or(0)
+		used, window = near.Report.CPUUser+near.Report.CPUSystem, near.Report.CPUWindow
+		system = near.Report.SystemBusy.Or(0)
 	}
 	if busy := system / float64(runtime.NumCPU()); window > 0 && used <= window/2 && busy > 0.9 {
 		t.Skipf("other work kept the processors busy: polling got %v of CPU in %v", used, window)

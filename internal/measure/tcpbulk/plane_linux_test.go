@@ -1,11 +1,11 @@
 package tcpbulk
 
 import (
-	"os"
 	"runtime"
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 // everyPlane returns an engine for each way of waiting, by its name.
@@ -41,25 +41,15 @@ func checkSummary(t *testing.T, r model.FlowReport) {
 	}
 }
 
-// openFiles counts this process's descriptors.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	names, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(names)
-}
-
 // TestRuntimeStopsBlockedThreads collects garbage while threads wait in raw
 // system calls, of which the runtime does not know: it must be able to stop
 // them all the same.
 func TestRuntimeStopsBlockedThreads(t *testing.T) {
 	for _, name := range []string{"blocking", "epoll"} {
 		t.Run(name, func(t *testing.T) {
-			_, far := prepare(t, everyPlane()[name], newWire(t), long(4))
-			far.run(t.Context())
-			awaitSample(t, far, func(model.Sample) bool { return true })
+			_, far := enginetest.Prepare(t, everyPlane()[name], enginetest.NewWire(t), long(4))
+			far.Start(t.Context())
+			far.AwaitSample(t, func(model.Sample) bool { return true })
 			collected := make(chan struct{})
 			go func() {
 				defer close(collected)
@@ -67,7 +57,7 @@ func TestRuntimeStopsBlockedThreads(t *testing.T) {
 					runtime.GC()
 				}
 			}()
-			await(t, collected, "garbage collection")
+			enginetest.Await(t, collected, "garbage collection")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
 )
 
 // measured is long enough for several intervals, short enough for many cases.
@@ -27,8 +28,8 @@ func TestDuration(t *testing.T) {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {
 			for _, n := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, d, n), func(t *testing.T) {
-					near, far := prepare(t, e, newWire(t), timed(d, n))
-					conduct(t, near, far)
+					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), timed(d, n))
+					enginetest.Succeed(t, near, far, d)
 					checkEnds(t, d, n, near, far)
 				})
 			}
@@ -41,20 +42,20 @@ func TestManyStreams(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			f := timed(model.To, n)
 			f.Block = 16 << 10
-			near, far := prepare(t, New(), newWire(t), f)
-			conduct(t, near, far)
+			near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
+			enginetest.Succeed(t, near, far, model.To)
 			checkEnds(t, model.To, n, near, far)
 		})
 	}
 }
 
 // checkEnds compares what both ends report of a timed run without omitted time.
-func checkEnds(t *testing.T, d model.Direction, streams int, near, far *end) {
+func checkEnds(t *testing.T, d model.Direction, streams int, near, far *enginetest.End) {
 	t.Helper()
-	ends := map[model.Host]*end{model.Near: near, model.Far: far}
+	ends := map[model.Host]*enginetest.End{model.Near: near, model.Far: far}
 	for _, part := range d.Parts() {
 		receiver, sender := ends[part.Receiver()], ends[part.Sender()]
-		got, sent := receiver.flow(t, part), sender.flow(t, part)
+		got, sent := receiver.Flow(t, part), sender.Flow(t, part)
 		if got.Role != model.Receiver || sent.Role != model.Sender {
 			t.Errorf("roles %s, %s", got.Role, sent.Role)
 		}
@@ -72,15 +73,15 @@ func checkEnds(t *testing.T, d model.Direction, streams int, near, far *end) {
 				t.Errorf("%s %s: streams sum to %d, bytes are %d", part, f.Role, sum, f.Bytes)
 			}
 		}
-		checkSamples(t, receiver.taken(), part, model.Goodput, got)
+		checkSamples(t, receiver.Samples(), part, model.Goodput, got)
 		checkSummary(t, sent)
 	}
 	for h, e := range ends {
-		if len(e.report.Warnings) != 0 {
-			t.Errorf("end %s warns %q", h, e.report.Warnings)
+		if len(e.Report.Warnings) != 0 {
+			t.Errorf("end %s warns %q", h, e.Report.Warnings)
 		}
-		if e.report.Host != h || e.report.CPUWindow <= 0 || e.report.CPUUser+e.report.CPUSystem <= 0 || e.report.Waiting == "" {
-			t.Errorf("report of end %s: %+v", h, e.report)
+		if e.Report.Host != h || e.Report.CPUWindow <= 0 || e.Report.CPUUser+e.Report.CPUSystem <= 0 || e.Report.Waiting == "" {
+			t.Errorf("report of end %s: %+v", h, e.Report)
 		}
 	}
 }
@@ -125,11 +126,11 @@ func checkSamples(t *testing.T, samples []model.Sample, d model.Direction, m mod
 func TestCPUOfTheWindowOnly(t *testing.T) {
 	f := timed(model.To, 1)
 	f.Omit = 3 * measured
-	near, far := prepare(t, New(), newWire(t), f)
-	conduct(t, near, far)
-	for _, e := range []*end{near, far} {
-		window := e.flow(t, model.To).Window
-		if got := e.report.CPUWindow; got > window+f.Omit/2 {
+	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
+	enginetest.Succeed(t, near, far, model.To)
+	for _, e := range []*enginetest.End{near, far} {
+		window := e.Flow(t, model.To).Window
+		if got := e.Report.CPUWindow; got > window+f.Omit/2 {
 			t.Errorf("CPU over %v, the window is %v after %v omitted", got, window, f.Omit)
 		}
 	}
@@ -138,10 +139,10 @@ func TestCPUOfTheWindowOnly(t *testing.T) {
 func TestOmit(t *testing.T) {
 	f := timed(model.To, 1)
 	f.Omit = measured / 2
-	near, far := prepare(t, New(), newWire(t), f)
-	conduct(t, near, far)
-	got := far.flow(t, model.To)
-	samples := far.taken()
+	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
+	enginetest.Succeed(t, near, far, model.To)
+	got := far.Flow(t, model.To)
+	samples := far.Samples()
 	var omitted time.Duration
 	for _, s := range samples {
 		if s.Metric == model.Goodput && s.Omitted {
@@ -165,19 +166,19 @@ func TestBytes(t *testing.T) {
 				// Neither streams nor blocks divide it.
 				const amount = 10_000_003
 				f := model.Flow{Direction: d, Streams: 3, Bytes: amount}
-				near, far := prepare(t, e, newWire(t), f)
-				near.run(t.Context())
-				far.run(t.Context())
-				<-near.done
-				<-far.done
-				for h, e := range map[model.Host]*end{model.Near: near, model.Far: far} {
-					if e.err != nil {
-						t.Fatalf("end %s: %v", h, e.err)
+				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+				near.Start(t.Context())
+				far.Start(t.Context())
+				enginetest.Await(t, near.Done, "near end")
+				enginetest.Await(t, far.Done, "far end")
+				for h, e := range map[model.Host]*enginetest.End{model.Near: near, model.Far: far} {
+					if e.Err != nil {
+						t.Fatalf("end %s: %v", h, e.Err)
 					}
-					if len(e.report.Warnings) != 0 {
-						t.Errorf("end %s warns %q", h, e.report.Warnings)
+					if len(e.Report.Warnings) != 0 {
+						t.Errorf("end %s warns %q", h, e.Report.Warnings)
 					}
-					for _, r := range e.report.Flows {
+					for _, r := range e.Report.Flows {
 						if r.Bytes != amount || r.Window <= 0 {
 							t.Errorf("%s %s: %d bytes in %v", r.Direction, r.Role, r.Bytes, r.Window)
 						}
@@ -240,8 +241,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 }
 
 func TestPrepareClosesWhatItGot(t *testing.T) {
-	w := newWire(t)
-	env := w.env(model.Near)
+	w := enginetest.NewWire(t)
+	env := w.Env(model.Near)
 	open := env.Open
 	var got []*net.TCPConn
 	env.Open = func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
@@ -254,7 +255,7 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 	}
 	accepted := make(chan *net.TCPConn, 1)
 	go func() {
-		c, _ := w.accept(t.Context(), engine.SocketOptions{})
+		c, _ := w.Accept(t.Context(), engine.SocketOptions{})
 		accepted <- c
 	}()
 	_, err := New().Prepare(t.Context(), env, timed(model.Both, 1))
@@ -264,7 +265,7 @@ func TestPrepareClosesWhatItGot(t *testing.T) {
 	c := <-accepted
 	defer c.Close()
 	// A leaked connection would leave the peer waiting.
-	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(enginetest.Soon)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {

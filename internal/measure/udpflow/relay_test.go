@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 )
 
 // relay stands between two sockets and does to data what fate says. It keeps
@@ -168,13 +169,13 @@ func TestKnownTruth(t *testing.T) {
 		for what, fate := range fates {
 			t.Run(name+"/"+what, func(t *testing.T) {
 				r := &relay{fate: fate}
-				w := newWire(t)
-				w.relay = r.between(t)
+				w := enginetest.NewWire(t)
+				w.RelayUDP = r.between(t)
 				f := timed(model.To)
 				f.Block = 200
-				near, far := prepare(t, e, w, f)
-				conduct(t, near, far)
-				send, receive := near.flow(t, model.To), far.flow(t, model.To)
+				near, far := enginetest.Prepare(t, e, w, f)
+				enginetest.Succeed(t, near, far, model.To)
+				send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
 				checkBooks(t, send, receive)
 				want := r.truth()
 				checkTruth(t, receive.UDP, want)
@@ -190,31 +191,31 @@ func TestKnownTruth(t *testing.T) {
 // receiver knows everything.
 func TestDeafSender(t *testing.T) {
 	r := &relay{fate: func(int) (int, int) { return 1, 0 }, deaf: true}
-	w := newWire(t)
-	w.relay = r.between(t)
-	near, far := prepare(t, New(), w, timed(model.To))
-	conduct(t, near, far)
-	checkBooks(t, near.flow(t, model.To), far.flow(t, model.To))
-	checkTruth(t, far.flow(t, model.To).UDP, r.truth())
+	w := enginetest.NewWire(t)
+	w.RelayUDP = r.between(t)
+	near, far := enginetest.Prepare(t, New(), w, timed(model.To))
+	enginetest.Succeed(t, near, far, model.To)
+	checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
+	checkTruth(t, far.Flow(t, model.To).UDP, r.truth())
 }
 
 // TestEndsLost never hears the sender's counts: what is missing between the
 // first and the last that came is known all the same.
 func TestEndsLost(t *testing.T) {
 	r := &relay{fate: func(i int) (int, int) { return min(1, i%5), 0 }, mute: true}
-	w := newWire(t)
-	w.relay = r.between(t)
+	w := enginetest.NewWire(t)
+	w.RelayUDP = r.between(t)
 	e := New()
 	e.bounds.linger = 300 * time.Millisecond
 	f := timed(model.To)
-	near, far := prepare(t, e, w, f)
-	conduct(t, near, far)
-	got, want := far.flow(t, model.To).UDP, r.truth()
+	near, far := enginetest.Prepare(t, e, w, f)
+	enginetest.Succeed(t, near, far, model.To)
+	got, want := far.Flow(t, model.To).UDP, r.truth()
 	if got.Received != want.Received || got.Lost > want.Lost || got.Lost < want.Lost-2 {
 		t.Errorf("received %d of %d, lost %d of %d", got.Received, want.Received, got.Lost, want.Lost)
 	}
 	if !warned(far, "count of 1 streams never came") {
-		t.Errorf("warnings %q", far.report.Warnings)
+		t.Errorf("warnings %q", far.Report.Warnings)
 	}
 }
 
@@ -226,10 +227,10 @@ func TestCutWithinTheWindow(t *testing.T) {
 		}
 		return 0, 0
 	}}
-	w := newWire(t)
-	w.relay = r.between(t)
-	near, far := prepare(t, New(), w, timed(model.To))
-	conduct(t, near, far)
-	checkBooks(t, near.flow(t, model.To), far.flow(t, model.To))
-	checkTruth(t, far.flow(t, model.To).UDP, r.truth())
+	w := enginetest.NewWire(t)
+	w.RelayUDP = r.between(t)
+	near, far := enginetest.Prepare(t, New(), w, timed(model.To))
+	enginetest.Succeed(t, near, far, model.To)
+	checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
+	checkTruth(t, far.Flow(t, model.To).UDP, r.truth())
 }

@@ -10,7 +10,23 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
 )
+
+// everyWay is the engine in each way of talking to the kernel.
+func everyWay() map[string]*Engine {
+	portable := New()
+	portable.portable = true
+	return map[string]*Engine{"native": New(), "portable": portable}
+}
+
+// timed is a short flow at a rate that any machine carries.
+func timed(d model.Direction) model.Flow {
+	return model.Flow{
+		Direction: d, Duration: 200 * time.Millisecond, Omit: 50 * time.Millisecond, Interval: 50 * time.Millisecond,
+		UDP: &model.UDPFlow{Rate: 20e6},
+	}
+}
 
 // checkBooks holds what must be true of any complete run: each datagram of the
 // sender's window is received or lost.
@@ -28,7 +44,7 @@ func checkBooks(t *testing.T, send, receive model.FlowReport) {
 	}
 }
 
-func ends(d model.Direction, near, far *end) (sender, receiver *end) {
+func ends(d model.Direction, near, far *enginetest.End) (sender, receiver *enginetest.End) {
 	if d == model.To {
 		return near, far
 	}
@@ -41,15 +57,15 @@ func TestDirections(t *testing.T) {
 			t.Run(name+"/"+string(d), func(t *testing.T) {
 				f := timed(d)
 				f.Streams = 3
-				near, far := prepare(t, e, newWire(t), f)
-				conduct(t, near, far)
+				near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+				enginetest.Succeed(t, near, far, d)
 				for _, part := range d.Parts() {
 					s, r := ends(part, near, far)
-					send, receive := s.flow(t, part), r.flow(t, part)
+					send, receive := s.Flow(t, part), r.Flow(t, part)
 					checkBooks(t, send, receive)
 					checkFigures(t, send, receive)
 				}
-				for _, w := range append(near.report.Warnings, far.report.Warnings...) {
+				for _, w := range append(near.Report.Warnings, far.Report.Warnings...) {
 					if !strings.Contains(w, "could not keep up") {
 						t.Errorf("warning %q", w)
 					}
@@ -83,10 +99,10 @@ func checkFigures(t *testing.T, send, receive model.FlowReport) {
 }
 
 func TestSamples(t *testing.T) {
-	near, far := prepare(t, New(), newWire(t), timed(model.To))
-	conduct(t, near, far)
+	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), timed(model.To))
+	enginetest.Succeed(t, near, far, model.To)
 	sum := map[model.Metric]float64{}
-	for _, s := range append(near.taken(), far.taken()...) {
+	for _, s := range append(near.Samples(), far.Samples()...) {
 		if s.Length <= 0 || s.Omitted != (s.Start < 50*time.Millisecond) {
 			t.Errorf("%+v", s)
 		}
@@ -95,7 +111,7 @@ func TestSamples(t *testing.T) {
 			sum[s.Metric+"#"] += s.Value
 		}
 	}
-	r := far.flow(t, model.To)
+	r := far.Flow(t, model.To)
 	if got := sum[model.Goodput] / 8; math.Abs(got-float64(r.Bytes)) > 1 {
 		t.Errorf("samples of goodput hold %v bytes, the report %d", got, r.Bytes)
 	}
@@ -107,8 +123,8 @@ func TestSamples(t *testing.T) {
 			t.Errorf("%s adds up to %v", m, sum[m])
 		}
 	}
-	if far.report.Values[0].Metric != model.LossRatio || !near.report.SystemBusy.IsKnown() && near.report.SystemBusy.Reason() == "" {
-		t.Errorf("values %+v, busy %+v", far.report.Values, near.report.SystemBusy)
+	if far.Report.Values[0].Metric != model.LossRatio || !near.Report.SystemBusy.IsKnown() && near.Report.SystemBusy.Reason() == "" {
+		t.Errorf("values %+v, busy %+v", far.Report.Values, near.Report.SystemBusy)
 	}
 }
 
@@ -119,9 +135,9 @@ func TestBytes(t *testing.T) {
 				Direction: model.From, Streams: 2, Bytes: 300_000, Interval: 10 * time.Millisecond,
 				UDP: &model.UDPFlow{Rate: 50e6},
 			}
-			near, far := prepare(t, e, newWire(t), f)
-			conduct(t, near, far)
-			send, receive := far.flow(t, model.From), near.flow(t, model.From)
+			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+			enginetest.Succeed(t, near, far, model.From)
+			send, receive := far.Flow(t, model.From), near.Flow(t, model.From)
 			checkBooks(t, send, receive)
 			// As many datagrams as it takes: 204 of 1472 bytes.
 			if send.UDP.Sent != 204 || receive.UDP.Received != 204 || receive.Bytes != 204*1472 {
@@ -142,9 +158,9 @@ func TestSizes(t *testing.T) {
 				t.Run(name+"/"+size.String(), func(t *testing.T) {
 					f := timed(model.To)
 					f.Block, f.UDP = size, &model.UDPFlow{Plain: plain, Rate: units.BitRate(size) * 8 * 2000}
-					near, far := prepare(t, e, newWire(t), f)
-					conduct(t, near, far)
-					send, receive := near.flow(t, model.To), far.flow(t, model.To)
+					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+					enginetest.Succeed(t, near, far, model.To)
+					send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
 					checkBooks(t, send, receive)
 					if receive.Bytes%size != 0 || receive.Bytes == 0 {
 						t.Errorf("%d bytes received", receive.Bytes)
@@ -164,9 +180,9 @@ func TestFast(t *testing.T) {
 				f.UDP = &model.UDPFlow{Plain: plain}
 				var send, receive model.FlowReport
 				for range 3 { // other work may leave the receiver no time at all
-					near, far := prepare(t, e, newWire(t), f)
-					conduct(t, near, far)
-					send, receive = near.flow(t, model.To), far.flow(t, model.To)
+					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+					enginetest.Succeed(t, near, far, model.To)
+					send, receive = near.Flow(t, model.To), far.Flow(t, model.To)
 					checkBooks(t, send, receive)
 					if receive.UDP.Received > 0 {
 						break
@@ -185,12 +201,10 @@ func TestFast(t *testing.T) {
 }
 
 func TestIPv6(t *testing.T) {
-	w := newWire(t)
-	w.host = "::1"
-	near, far := prepare(t, New(), w, timed(model.To))
-	conduct(t, near, far)
-	checkBooks(t, near.flow(t, model.To), far.flow(t, model.To))
-	if got := near.flow(t, model.To); got.Bytes != units.Bytes(1452*got.UDP.Sent) {
+	near, far := enginetest.Prepare(t, New(), enginetest.NewWire6(t), timed(model.To))
+	enginetest.Succeed(t, near, far, model.To)
+	checkBooks(t, near.Flow(t, model.To), far.Flow(t, model.To))
+	if got := near.Flow(t, model.To); got.Bytes != units.Bytes(1452*got.UDP.Sent) {
 		t.Errorf("%d bytes in %d datagrams", got.Bytes, got.UDP.Sent)
 	}
 }

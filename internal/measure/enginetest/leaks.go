@@ -1,0 +1,57 @@
+package enginetest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+// Untouched notes how many goroutines and files this process has, and how its
+// runtime is set. The function that it returns, called when all ends are closed,
+// waits until there are no more than that, and demands the same settings.
+func Untouched(t testing.TB) (check func()) {
+	t.Helper()
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	procs, percent := runtime.GOMAXPROCS(0), collectorPercent()
+	return func() {
+		t.Helper()
+		poll, limit := time.NewTicker(time.Millisecond), time.NewTimer(Soon)
+		defer poll.Stop()
+		defer limit.Stop()
+		for runtime.NumGoroutine() > goroutines || openFiles(t) > files {
+			select {
+			case <-poll.C:
+			case <-limit.C:
+				t.Fatalf("%d goroutines and %d files, %d and %d before", runtime.NumGoroutine(), openFiles(t), goroutines, files)
+			}
+		}
+		if now := runtime.GOMAXPROCS(0); now != procs {
+			t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
+		}
+		if now := collectorPercent(); now != percent {
+			t.Errorf("the collector's percentage is %d, was %d", now, percent)
+		}
+	}
+}
+
+// collectorPercent returns debug.SetGCPercent's value, which only setting tells.
+func collectorPercent() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
+}
+
+// openFiles counts this process's descriptors; 0 where a system has no folder of
+// them.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return len(all)
+}
