@@ -15,8 +15,12 @@ func mediaKnobs() []Knob {
 			m["linux"] = Native{Mechanism: Ethtool, Name: "linkmodes.mode", Encoding: linux, Keep: "AutoNegotiation=, BitsPerSecond=, Duplex=, Advertise= of a .link file"}
 		}
 		if bsd != "" {
-			m["freebsd"] = Native{Mechanism: IfIoctl, Name: "media", Encoding: bsd, Keep: "/etc/rc.conf: media and mediaopt in ifconfig_{if}", Also: []string{"SIOCSIFMEDIA"},
-				Note: "where mediaopt is left out em(4) goes half duplex"}
+			plain := bsd
+			if bsd == MediaDuplex {
+				plain = MediaHalf
+			}
+			m["freebsd"] = Native{Mechanism: IfIoctl, Name: "media", Encoding: plain, Keep: "/etc/rc.conf: media and mediaopt in ifconfig_{if}", Also: []string{"SIOCSIFMEDIA"},
+				Note: "where mediaopt is left out a fixed medium is half duplex"}
 			m["darwin"] = Native{Mechanism: IfIoctl, Name: "media", Encoding: bsd, Keep: "networksetup -setMedia {if} VALUE", Also: []string{"SIOCSIFMEDIA"}}
 		}
 		if windows != "" {

@@ -33,7 +33,7 @@ func receiveKnobs() []Knob {
 		{
 			ID: "polling", Summary: "the driver is asked in turn and does not interrupt", Scope: ScopeLink, Type: TypeBool, Effect: EffectNow, Risk: RiskWaste,
 			Native: map[string]Native{
-				"freebsd": {Mechanism: IfIoctl, Name: "cap.polling", Encoding: Group, Note: "a kernel with DEVICE_POLLING only; at most HZ × burst_max packets a second"},
+				"freebsd": {Mechanism: IfIoctl, Name: "cap.polling", Also: []string{"DEVICE_POLLING"}, Encoding: Group, Note: "a kernel with DEVICE_POLLING only; at most HZ × burst_max packets a second"},
 				"darwin":  {Mechanism: Sysctl, Name: "net.link.generic.system.rxpoll", Encoding: Switch},
 			}, Defaults: defaults("freebsd", "0", "darwin", "by driver"), Source: "[B12 polling] [X dlil_sysctl.c]",
 		},
@@ -43,6 +43,9 @@ func receiveKnobs() []Knob {
 			sysctls("", "kern.polling.user_frac", ""), defaults("freebsd", "50"), "[B12 polling]"),
 		flag("polling.idle", "poll when the processor has nothing else to do", EffectNow, RiskWaste,
 			sysctls("", "kern.polling.idle_poll", ""), defaults("freebsd", "0"), "[B12 polling]"),
+		detail("polling.hz", "clock ticks a second: how often a polled driver is asked", "ticks", 8, 137_438, EffectBoot, RiskWaste,
+			only("freebsd", Native{Mechanism: Sysctl, Name: "kern.hz", Also: []string{"HZ"}, Effect: EffectBoot, Note: "the kernel option HZ is its default"}),
+			defaults("freebsd", "1000; 100 in a virtual machine"), "[B13 subr_param.c HZ_MINIMUM, HZ_MAXIMUM]"),
 		{
 			ID: "netisr.dispatch", Summary: "when received packets are processed: direct, hybrid or deferred", Scope: ScopeHost, Type: TypeName,
 			Effect: EffectNow, Risk: RiskSlow, Native: sysctls("", "net.isr.dispatch", ""), Defaults: defaults("freebsd", "direct"), Source: "[B13, B14 netisr.c]",

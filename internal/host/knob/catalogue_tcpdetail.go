@@ -44,6 +44,8 @@ func tcpDetailKnobs() []Knob {
 			linux("tcp_pacing_ss_ratio"), defaults("linux", "200"), "[L6.1 ip-sysctl.rst]"),
 		detail("tcp.pacing_ca_ratio", "pacing rate in congestion avoidance", "% of the current rate", 1, 1000, EffectNow, RiskSlow,
 			linux("tcp_pacing_ca_ratio"), defaults("linux", "120"), "[L6.1 ip-sysctl.rst]"),
+		detail("tcp.msl", "how long a segment may live: a closed connection is remembered for twice that", "ms", 10, 600_000, EffectNow, RiskWaste,
+			sysctls("", "net.inet.tcp.msl", "net.inet.tcp.msl"), defaults("freebsd", "30000", "darwin", "15000"), "RFC 9293 section 3.4.1 [B13 tcp_timer.c] [X tcp_timer.c]; the ends are linerate's"),
 		detail("tcp.listen_queue", "connections that may wait for accept", "connections", 1, 65535, EffectNew, RiskWaste, map[string]Native{
 			"linux":   {Mechanism: Sysctl, Name: "net.core.somaxconn"},
 			"freebsd": {Mechanism: Sysctl, Name: "kern.ipc.soacceptqueue"},

@@ -101,6 +101,7 @@ func TestAdvice(t *testing.T) {
 	}{
 		{"linux", "tcp.recv_buffer_max=6291456", "C-06", knob.Values{"tcp.recv_buffer_max": "33554432"}},
 		{"linux", "tcp.recv_buffer_max=6291456", "C-11", knob.Values{"tcp.recv_buffer_max": "65536", "tcp.window_scaling": "0"}},
+		{"freebsd", "link.mtu=9014", "C-08", nil}, {"linux", "link.mtu=4088", "C-08", nil},
 		{"freebsd", "tcp.recv_buffer_max=8388608", "F-04", knob.Values{"socket.buffer_max": "2097152"}},
 	} {
 		found := false

@@ -27,6 +27,7 @@ func linkConstraints() []Constraint {
 		},
 		atMost("C-08", []string{"windows"}, "link.mtu", "link.frame_mtu",
 			"the driver's frame holds the packet: *JumboPacket is the MTU plus 14, 9014 for 9000", "[W keywords-that-can-be-edited]"),
+		frameForPacket(),
 		atMost("C-12", linux, "nic.ring.rx", "nic.ring.rx_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
 		atMost("C-12", linux, "nic.ring.tx", "nic.ring.tx_max", "a ring has no more descriptors than the card can have", "[L6.1 net/ethtool/rings.c]"),
 		atMost("C-12", linux, "nic.queues.rx", "nic.queues.rx_max", "there are no more queues than the card can have", "[L6.1 net/ethtool/channels.c]"),
@@ -45,6 +46,23 @@ func linkConstraints() []Constraint {
 				}
 				return ""
 			},
+		},
+	}
+}
+
+// frameForPacket is C-08 for systems whose MTU counts the IP packet alone: a
+// number that drivers of Windows offer for a frame was meant for a packet of 14
+// bytes less.
+func frameForPacket() Constraint {
+	return Constraint{
+		ID: "C-08", Systems: []string{"linux", "freebsd", "darwin"}, Knobs: ids("link.mtu"), Advice: true, Source: "[W keywords-that-can-be-edited]; IEEE 802.3 clause 3.1",
+		Rule: "an MTU counts no Ethernet header, *JumboPacket of Windows does: both ends have to mean the same packet",
+		Breaks: func(_, after Values) string {
+			n, ok := after.Int("link.mtu")
+			if !ok || !slices.Contains([]int64{1514, 4088, 9014}, n) {
+				return ""
+			}
+			return fmt.Sprintf("link.mtu %d is what drivers of Windows call a packet of %d bytes", n, n-14)
 		},
 	}
 }

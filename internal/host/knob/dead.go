@@ -23,7 +23,7 @@ func DeadNames() []Dead {
 
 func deadBSD() []Dead {
 	return []Dead{
-		{[]string{"net.inet.tcp.inflight.enable", "net.inet.tcp.inflight_enable", "net.inet.tcp.inflight.*"}, "freebsd", "FreeBSD 4.7 to 8",
+		{[]string{"net.inet.tcp.inflight.enable", "net.inet.tcp.inflight_enable", "net.inet.tcp.inflight.*", "net.inet.tcp.inflight_*"}, "freebsd", "FreeBSD 4.7 to 8",
 			"limited the data in flight to the measured bandwidth delay product", "removed with modular congestion control",
 			ids("tcp.congestion_control"), "queues: dummynet", "[K]; old guides turn it off"},
 		{[]string{"net.inet.tcp.recvbuf_inc"}, "freebsd", "FreeBSD 7 to 12", "step of receive buffer growth",
@@ -37,6 +37,8 @@ func deadBSD() []Dead {
 			"gone in 14", nil, "nothing: they did not limit throughput", "[K]"},
 		{[]string{"NMBCLUSTERS", "maxusers", "kern.maxusers"}, "freebsd", "FreeBSD 4, as a kernel option", "how many packet buffers there are",
 			"the pools are sized from memory", ids("mbuf.clusters", "mbuf.jumbo_p", "mbuf.jumbo9", "mbuf.jumbo16"), "", "[B13 kern_mbuf.c]; tuning(7) of 4.x"},
+		{[]string{"net.inet.ip.check_interface"}, "freebsd", "FreeBSD 4.6 to 13", "dropped packets for an address of another interface",
+			"renamed to net.inet.ip.rfc1122_strong_es in 14", nil, "nothing: off is the default, and it is about security, not about throughput", "[B14 ip_input.c ip_strong_es]"},
 		{[]string{"net.inet.tcp.rfc1323"}, "darwin", "macOS to 10.x", "window scaling and timestamps", "removed: scaling is always on",
 			ids("tcp.timestamps", "tcp.window_scale_min"), "", "[X]"},
 		{[]string{"/etc/sysctl.conf"}, "darwin", "macOS to 10.x", "settings for the next boot", "not read any more", nil,
@@ -72,6 +74,8 @@ func deadWindows() []Dead {
 		{[]string{"TcpWindowSize", `HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters\TcpWindowSize`}, "windows", vista, "receive window, up to 0x3FFFFFFF with scaling",
 			"ignored since Vista", ids("tcp.autotune_level", "tcp.recv_buffer_max"), "", "[W net-sub-performance-tuning-nics]"},
 		{[]string{"GlobalMaxTcpWindowSize"}, "windows", vista, "largest window that a program may ask for", "not read since Vista", ids("tcp.autotune_level"), "", "[K]"},
+		{[]string{"MaxTcpWindowSize"}, "windows", "nowhere, though guides say so", "nothing: the value that was read is TcpWindowSize", "not read",
+			ids("tcp.autotune_level", "tcp.recv_buffer_max"), "", "[K]; [W 2000/2003 pages] do not list it"},
 		{[]string{"NumTcbTablePartitions", "MaxHashTableSize"}, "windows", vista, "size of connection tables", "ignored since Vista", nil, "nothing: the tables grow by themselves", "[W net-sub-performance-tuning-nics]"},
 		{[]string{"SackOpts", "TcpMaxDupAcks"}, "windows", vista, "selective acknowledgement and fast retransmit", "not read since Vista: both are always on", nil, "nothing", "[K]"},
 		{[]string{"Tcp1323Opts"}, "windows", vista, "bit 0 window scaling, bit 1 timestamps", "not read since Vista: scaling belongs to autotuning",

@@ -42,6 +42,7 @@ const (
 	MediaAutoneg Encoding = "media-autoneg" // media of FreeBSD and macOS: "1000baseT,full-duplex"
 	MediaSpeed   Encoding = "media-speed"   // Mbit/s
 	MediaDuplex  Encoding = "media-duplex"  //
+	MediaHalf    Encoding = "media-half"    // duplex where half is a medium without an option
 	MediaRxPause Encoding = "media-rxpause" //
 	MediaTxPause Encoding = "media-txpause" //
 	MediaFlow    Encoding = "media-flow"    // flow-control
@@ -146,7 +147,7 @@ func encode(e Encoding, raw, canonical string) (string, error) {
 		return encodeParts(raw, canonical)
 	case ModeAutoneg, ModeSpeed, ModeDuplex, ModeAdvertise:
 		return encodeMode(e, raw, canonical)
-	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
+	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaHalf, MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
 		return encodeMedia(e, raw, canonical)
 	case DuplexAutoneg, DuplexSpeed, DuplexDuplex:
 		return encodeSpeedDuplex(e, raw, canonical)
@@ -173,7 +174,7 @@ func decode(e Encoding, raw string) (string, error) {
 		return decodeParts(raw)
 	case ModeAutoneg, ModeSpeed, ModeDuplex, ModeAdvertise:
 		return decodeMode(e, raw)
-	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
+	case MediaAutoneg, MediaSpeed, MediaDuplex, MediaHalf, MediaRxPause, MediaTxPause, MediaFlow, MediaEEE:
 		return decodeMedia(e, raw)
 	case DuplexAutoneg, DuplexSpeed, DuplexDuplex:
 		return decodeSpeedDuplex(e, raw)

@@ -155,6 +155,15 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 		}
 	}
 	switch e {
+	case MediaHalf: // drivers list half duplex without an option, and most of them no other way (FreeBSD mii_physubr.c)
+		switch {
+		case canonical == duplexAuto:
+			words = []string{"autoselect"}
+		case words[0] == "autoselect":
+			return "", fmt.Errorf("fix nic.media.speed before the duplex: %w", errors.ErrUnsupported)
+		}
+		set("half-duplex", false)
+		set("full-duplex", canonical == duplexFull)
 	case MediaAutoneg:
 		if canonical == "0" {
 			return "", fmt.Errorf("fix the media with nic.media.speed instead: %w", errors.ErrUnsupported)
@@ -169,10 +178,10 @@ func encodeMedia(e Encoding, raw, canonical string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("no copper medium has %s Mbit/s: %w", canonical, errors.ErrUnsupported)
 		}
-		words[0] = media
-		if !slices.Contains(words, "half-duplex") { // em(4) takes half where nothing is said
+		if words[0] == "autoselect" && !slices.Contains(words, "half-duplex") { // em(4) takes half where nothing is said
 			set("full-duplex", true)
 		}
+		words[0] = media
 	case MediaDuplex:
 		set("full-duplex", canonical == duplexFull)
 		set("half-duplex", canonical == duplexHalf)
@@ -220,6 +229,9 @@ func decodeMedia(e Encoding, raw string) (string, error) {
 		if slices.Contains(words, d+"-duplex") {
 			return d, nil
 		}
+	}
+	if e == MediaHalf && !auto {
+		return duplexHalf, nil
 	}
 	return duplexAuto, nil
 }

@@ -54,7 +54,11 @@ func TestEncodings(t *testing.T) {
 		{"linux", "qdisc", "default (noqueue)", "fq", "fq"},
 		{"freebsd", "nic.media.speed", "autoselect", "1000", "1000baseT,full-duplex"},
 		{"freebsd", "nic.media.speed", "1000baseT,full-duplex,rxpause", "0", "autoselect"},
-		{"freebsd", "nic.media.duplex", "100baseTX,full-duplex", "half", "100baseTX,half-duplex"},
+		{"freebsd", "nic.media.duplex", "100baseTX,full-duplex", "half", "100baseTX"},
+		{"freebsd", "nic.media.duplex", "10baseT/UTP", "full", "10baseT/UTP,full-duplex"},
+		{"freebsd", "nic.media.duplex", "100baseTX", "auto", "autoselect"},
+		{"freebsd", "nic.media.speed", "100baseTX", "10", "10baseT/UTP"}, // half duplex, as it was
+		{"darwin", "nic.media.duplex", "100baseTX,full-duplex", "half", "100baseTX,half-duplex"},
 		{"freebsd", "nic.pause.tx", "1000baseT,full-duplex,rxpause", "1", "1000baseT,full-duplex,rxpause,txpause"},
 		{"darwin", "nic.pause.rx", "1000baseT,full-duplex", "1", "1000baseT,flow-control,full-duplex"},
 		{"darwin", "nic.eee", "autoselect,energy-efficient-ethernet", "0", "autoselect"},
@@ -77,7 +81,7 @@ func TestEncodings(t *testing.T) {
 func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 	for _, c := range []struct{ system, knob, raw, value string }{
 		{"freebsd", "tcp.mtu_probing", "0", "2"}, {"darwin", "tcp.timestamps", "1", "2"}, {"freebsd", "tcp.timestamps", "1", "2"},
-		{"darwin", "tcp.congestion_control", "0", "bbr"}, {"windows", "tcp.ecn", "Disabled", "2"}, {"windows", "nic.media.duplex", "0", "half"},
+		{"darwin", "tcp.congestion_control", "0", "bbr"}, {"windows", "tcp.ecn", "Disabled", "2"}, {"windows", "nic.media.duplex", "0", "half"}, {"freebsd", "nic.media.duplex", "autoselect", "half"},
 		{"linux", "nic.offload.lro", "rx-lro=off(fixed)", "1"}, {"linux", "nic.media.advertise", "autoneg=on advertise=a (supported=a)", "b"},
 		{"freebsd", "nic.media.speed", "autoselect", "40000"}, {"linux", "nic.media.autoneg", "autoneg=off speed=10000 duplex=full", "1"},
 		{"windows", "tcp.recv_buffer_max", "Normal", "2000000000"},

@@ -56,7 +56,7 @@ func Explain(name string) (Explanation, bool) {
 // tidyName takes a command in front and a value behind off a name.
 func tidyName(name string) string {
 	name, _, _ = strings.Cut(strings.TrimSpace(name), "=")
-	for _, command := range []string{"sysctl -w ", "sysctl ", "/proc/sys/"} {
+	for _, command := range []string{"sysctl -w ", "sysctl ", "options ", "/proc/sys/"} {
 		name = strings.TrimPrefix(name, command)
 	}
 	return strings.Trim(strings.TrimSpace(name), `"'`)

@@ -251,7 +251,7 @@ const plainBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 // stage orders the settings of one text: ceilings before what they limit, and a
 // duplex after the speed that it belongs to.
 func stage(e *entry) int {
-	if e.native.Encoding == knob.DuplexDuplex || e.native.Encoding == knob.MediaDuplex {
+	if slices.Contains([]knob.Encoding{knob.DuplexDuplex, knob.MediaDuplex, knob.MediaHalf}, e.native.Encoding) {
 		return int(knob.StageInitial) + 1
 	}
 	return int(e.knob.Stage)

@@ -1,0 +1,265 @@
+package native_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/persist/native"
+)
+
+// article is a profile in testdata/articles, for one role.
+type article struct {
+	name, role, link string
+}
+
+// exports are the articles with the formats that fit their systems.
+func exports() map[native.Format][]article {
+	crossed := []article{{"crossed", "both", "eth0"}}
+	return map[native.Format][]article{
+		native.LinuxSysctl: crossed, native.SystemdNetworkd: crossed, native.Netplan: crossed, native.NetworkManager: crossed, native.Ifupdown: crossed,
+		native.FreeBSD: {
+			{"gigabit", "near", "em0"}, {"fileshare", "far", "bge0"}, {"virtio2", "both", "vtnet0"}, {"virtio3", "both", "vtnet0"}, {"oldpc", "both", "xl0"},
+		},
+		native.MacOS:             {{"fileshare", "near", "en0"}},
+		native.WindowsReg:        {{"gigabit", "far", "LAN"}},
+		native.WindowsPowerShell: {{"gigabit", "far", "LAN"}},
+	}
+}
+
+// input reads the article's settings of its role.
+func (a article) input(t *testing.T) native.Input {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "articles", a.name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct {
+		Profile int
+		Title   string
+		Hosts   []struct {
+			Role, System string
+			Knobs        yaml.MapSlice
+		}
+	}
+	if err := yaml.UnmarshalWithOptions(b, &p, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	in := native.Input{Interface: a.link, AdapterKey: "0007", Comments: []string{p.Title}}
+	for _, h := range p.Hosts {
+		if h.Role != a.role {
+			continue
+		}
+		in.System = h.System
+		for _, item := range h.Knobs {
+			k, ok := knob.ByID(model.KnobID(fmt.Sprint(item.Key)))
+			if !ok {
+				t.Fatalf("%s: no knob %v", a.name, item.Key)
+			}
+			v, err := k.Parse(fmt.Sprint(item.Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Settings = append(in.Settings, model.Assignment{Knob: k.ID, Value: v})
+		}
+	}
+	if len(in.Settings) == 0 {
+		t.Fatalf("%s has nothing for %s", a.name, a.role)
+	}
+	return in
+}
+
+// want reads what an export has to be: sections by their first line, which is
+// not indented; the lines of a section begin with a tab.
+func (a article) want(t *testing.T, f native.Format) map[string][]string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", "articles", fmt.Sprintf("%s.%s.%s.want", a.name, a.role, f)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{}
+	section := ""
+	for l := range strings.Lines(string(b)) {
+		l = strings.TrimSuffix(l, "\n")
+		if text, ok := strings.CutPrefix(l, "\t"); ok {
+			all[section] = append(all[section], text)
+			continue
+		}
+		section = l
+	}
+	return all
+}
+
+// acting are the lines of a text that a system acts on.
+func acting(path, text string) []string {
+	mark := "#"
+	switch filepath.Ext(path) {
+	case ".reg":
+		mark = ";"
+	case ".plist":
+		mark = "<!--"
+	}
+	var all []string
+	for l := range strings.Lines(text) {
+		l = strings.TrimRight(l, "\r\n")
+		if s := strings.TrimSpace(l); s != "" && !strings.HasPrefix(s, mark) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// TestArticles holds the exports of what articles set, line by line, against
+// what they would have to be.
+func TestArticles(t *testing.T) {
+	for f, all := range exports() {
+		for _, a := range all {
+			t.Run(a.name+" "+string(f), func(t *testing.T) {
+				in, want := a.input(t), a.want(t, f)
+				in.Anyway = a.name == "virtio3" // TestArticlesThatDoNotFit
+				out, err := native.Render(f, in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := map[string][]string{}
+				for _, file := range out.Files {
+					got[file.Path] = acting(file.Path, file.Text())
+				}
+				for _, o := range out.Omitted {
+					got["left out"] = append(got["left out"], string(o.Knob))
+				}
+				if len(want["commands"]) > 0 {
+					got["commands"] = out.Commands
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("want -, got +\n%s\n%s", diff, print(out))
+				}
+				if len(out.Commands) == 0 {
+					t.Error("no command puts it to use")
+				}
+			})
+		}
+	}
+}
+
+// TestArticlesByAnsible: tasks hold the lines that the files have.
+func TestArticlesByAnsible(t *testing.T) {
+	for f, a := range map[native.Format]article{
+		native.SystemdNetworkd: {"crossed", "both", "eth0"}, native.FreeBSD: {"gigabit", "near", "em0"}, native.MacOS: {"fileshare", "near", "en0"},
+	} {
+		want := a.want(t, f)
+		delete(want, "commands") // stand in comments
+		out, err := native.Render(native.Ansible, a.input(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tasks []struct {
+			Copy struct {
+				Dest, Content string
+			} `yaml:"ansible.builtin.copy"`
+			Block struct {
+				Path, Block string
+			} `yaml:"ansible.builtin.blockinfile"`
+		}
+		if err := yaml.Unmarshal(out.Files[0].Content, &tasks); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][]string{}
+		for _, task := range tasks {
+			if c := task.Copy; c.Dest != "" {
+				got[c.Dest] = acting(c.Dest, c.Content)
+				continue
+			}
+			got[task.Block.Path] = acting(task.Block.Path, task.Block.Block)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", a.name, diff)
+		}
+	}
+}
+
+// TestArticlesThatDoNotFit: what articles set wrongly, or what does not fit to
+// the system of the reader, is answered with the reason.
+func TestArticlesThatDoNotFit(t *testing.T) {
+	stock := func(bytes string) map[string]string { // of all three, as FreeBSD has them
+		return map[string]string{"kern.ipc.maxsockbuf": bytes, "net.inet.tcp.sendbuf_max": bytes, "net.inet.tcp.recvbuf_max": bytes}
+	}
+	gigabit, share, virtio := article{"gigabit", "near", "em0"}, article{"fileshare", "far", "bge0"}, article{"virtio3", "both", "vtnet0"}
+	for _, c := range []struct {
+		name   string
+		from   article
+		before map[string]string
+		more   []model.Assignment
+		want   string // "" fits
+	}{
+		{"fits in its time", gigabit, map[string]string{"kern.ipc.maxsockbuf": "262144"}, nil, ""},
+		{"a limit below what is there today", gigabit, stock("2097152"), nil, "tcp.recv_buffer_max 2097152 is above 8/9 of socket.buffer_max 1048576, which is 932067"},
+		{"no multiple is needed", gigabit, nil, settings("tcp.recv_buffer_initial=932067"), ""},
+		{"8/9 is", gigabit, nil, settings("tcp.recv_buffer_initial=932068"), "tcp.recv_buffer_initial 932068 is above 8/9 of socket.buffer_max 1048576, which is 932067"},
+		{"sizes without their limit", share, map[string]string{"kern.ipc.maxsockbuf": "262144"}, nil, "tcp.recv_buffer_initial 524288 is above 8/9 of socket.buffer_max 262144, which is 233016"},
+		{"sizes under the limit of today", share, map[string]string{"kern.ipc.maxsockbuf": "2097152"}, nil, ""},
+		{"ceilings without their limit", virtio, nil, nil, "tcp.recv_buffer_max 16777216 is above 8/9 of socket.buffer_max 4000000, which is 3555555"},
+		{"ceilings of stock", virtio, nil, settings("socket.buffer_max=2097152", "tcp.send_buffer_max=2097152", "tcp.recv_buffer_max=2097152"),
+			"tcp.recv_buffer_max 2097152 is above 8/9 of socket.buffer_max 2097152, which is 1864135"},
+		{"beyond the type", virtio, nil, settings("tcp.recv_buffer_max=4294967296"), "want a size from 4 KiB to 2.15 GB"},
+		{"a first size above the ceiling", gigabit, nil, settings("socket.buffer_max=8388608", "tcp.send_buffer_max=131072"), "tcp.send_buffer_initial 262144 is above tcp.send_buffer_max 131072"},
+		{"half duplex that is negotiated", article{"oldpc", "both", "xl0"}, nil, settings("nic.media.autoneg=1"), "contradicts a fixed speed or duplex"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := c.from.input(t)
+			in.Before = c.before
+			for _, a := range c.more {
+				in.Settings = slices.DeleteFunc(in.Settings, func(o model.Assignment) bool { return o.Knob == a.Knob })
+				in.Settings = append(in.Settings, a)
+			}
+			_, err := native.Render(native.FreeBSD, in)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("want %q, got %v", c.want, err)
+			}
+			if strings.Contains(c.want, "8/9") && !errors.Is(err, knob.ErrConstraint) {
+				t.Errorf("%v is no constraint", err)
+			}
+		})
+	}
+}
+
+// TestArticlesWithAdvice: what can be exported and is doubtful says so in the
+// file.
+func TestArticlesWithAdvice(t *testing.T) {
+	for _, c := range []struct {
+		f    native.Format
+		from article
+		want string
+	}{
+		{native.FreeBSD, article{"gigabit", "near", "em0"}, "note: link.mtu 9014 is what drivers of Windows call a packet of 9000 bytes (C-08: "},
+		{native.FreeBSD, article{"gigabit", "near", "em0"}, "note: what stands in /boot/loader.conf takes effect at the next boot"},
+		{native.FreeBSD, article{"gigabit", "near", "em0"}, "a kernel with DEVICE_POLLING only; at most HZ × burst_max packets a second"},
+		{native.FreeBSD, article{"gigabit", "near", "em0"}, "above 8/9 of socket.buffer_max no TCP socket can be made at all"},
+		{native.FreeBSD, article{"virtio2", "both", "vtnet0"}, "without a larger socket.buffer_max the window scale does not grow"},
+		{native.FreeBSD, article{"oldpc", "both", "xl0"}, "where mediaopt is left out a fixed medium is half duplex"},
+		{native.WindowsReg, article{"gigabit", "far", "LAN"}, "9014 is 9000 and 4088 is 4074, whatever the vendor calls it"},
+		{native.WindowsReg, article{"gigabit", "far", "LAN"}, "left out: tcp.recv_buffer_max 262144: AutoTuningLevelLocal is set by a cmdlet"},
+		{native.LinuxSysctl, article{"crossed", "both", "eth0"}, "left out: link.mtu 9000: not a sysctl: the owner of the interface keeps it"},
+	} {
+		out, err := native.Render(c.f, c.from.input(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := ""
+		for _, file := range out.Files {
+			all += file.Text()
+		}
+		if !strings.Contains(all, c.want) {
+			t.Errorf("%s of %s: no %q in\n%s", c.f, c.from.name, c.want, all)
+		}
+	}
+}
