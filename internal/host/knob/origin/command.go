@@ -110,9 +110,12 @@ func ethtool(words []string, link string) []Setting {
 		all := pairs(words[2:], map[string]model.KnobID{
 			"speed": "nic.media.speed", "duplex": "nic.media.duplex", "autoneg": "nic.media.autoneg", "wol": "nic.wol",
 		})
-		for i := range all {
-			if all[i].Knob == "nic.media.autoneg" {
-				all[i].Text = truth(all[i].Text)
+		for i, one := range all {
+			switch one.Knob {
+			case "nic.media.autoneg":
+				all[i].Text = truth(one.Text)
+			case "nic.wol":
+				all[i].Text = wakeOnLAN(one.Text)
 			}
 		}
 		return all
@@ -124,6 +127,21 @@ func ethtool(words []string, link string) []Setting {
 		return all
 	}
 	return nil
+}
+
+// wakeOnLAN reads the letters of ethtool(8) -s wol.
+func wakeOnLAN(letters string) string {
+	var all []string
+	for _, r := range letters {
+		name, ok := map[rune]string{
+			'p': "phy", 'u': "ucast", 'm': "mcast", 'b': "bcast", 'a': "arp", 'g': "magic", 's': "magicsecure", 'f': "filter", 'd': "none",
+		}[r]
+		if !ok {
+			return letters
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, ",")
 }
 
 // EthtoolWords reads the pairs that follow ethtool's -C, -A, -G, -L and -K: the

@@ -42,6 +42,9 @@ func (f *finder) keyfiles() {
 			continue
 		}
 		f.say(Keyfile, s.knob, e.Line, s.text(e.Text))
+		if e.Key == "speed" && all.Text(e.Section, "duplex") != "" && all.Text(e.Section, "auto-negotiate") == "" { // false is not written
+			f.say(Keyfile, "nic.media.autoneg", e.Line, "0")
+		}
 	}
 }
 

@@ -77,17 +77,24 @@ func TestFind(t *testing.T) {
 
 func FuzzFind(f *testing.F) {
 	f.Add("net.ipv4.tcp_sack = 1\n[Match]\nName=eth0\n[Link]\nMTUBytes=9000\n")
-	f.Add("iface eth0 inet static\n mtu 9000\nifconfig_eth0=\"mtu 9000\"\n[connection]\ninterface-name=eth0\n[ethernet]\nmtu=9000")
+	f.Add("iface eth0 inet static\n mtu 9000\nsource *\nifconfig_eth0=\"mtu 9000\"\n[connection]\ninterface-name=eth0\n[ethernet]\nmtu=9000")
+	f.Add("network:\n  ethernets:\n    eth0: {mtu: 9000}\n")
+	f.Add("<plist><dict><key>ProgramArguments</key><array><string>sysctl</string><string>net.inet.tcp.sack=1</string></array></dict></plist>")
+	f.Add("DEVICE=eth0\nMTU=1400\nETHTOOL_OPTS=\"-G eth0 rx 1\"\nE:ID_NET_NAME_MAC=enx001122334455\n1")
+	ids := []model.KnobID{"link.mtu", "tcp.sack", "nic.ring.rx"}
 	f.Fuzz(func(t *testing.T, text string) {
-		files := fstest.MapFS{}
+		files := fstest.MapFS{"sys/class/net/eth0/ifindex": file("2")}
 		for _, name := range []string{
-			"etc/sysctl.d/a.conf", "etc/network/interfaces", "etc/systemd/network/a.link", "etc/systemd/network/a.network",
-			"etc/NetworkManager/system-connections/a.nmconnection", "etc/rc.conf", "boot/loader.conf",
+			"etc/sysctl.d/a.conf", "etc/sysctl.conf", "etc/network/interfaces", "etc/systemd/network/a.link", "etc/systemd/network/a.network",
+			"etc/systemd/network/a.link.d/b.conf", "etc/NetworkManager/system-connections/a.nmconnection", "run/NetworkManager/devices/2",
+			"run/systemd/netif/links/2", "run/udev/data/n2", "sys/class/net/eth0/address", "sys/class/net/eth0/uevent",
+			"etc/sysconfig/network-scripts/ifcfg-eth0", "etc/netplan/a.yaml", "run/netplan/b.yaml", "etc/rc.conf", "boot/loader.conf",
+			"Library/LaunchDaemons/a.plist",
 		} {
 			files[name] = file(text)
 		}
-		for _, system := range []string{"linux", "freebsd"} {
-			for id, l := range Find(files, system, "eth0", []model.KnobID{"link.mtu", "tcp.sack"}) {
+		for _, system := range []string{"linux", "freebsd", "darwin"} {
+			for id, l := range Find(files, system, "eth0", ids) {
 				if l.Number < 1 || l.File == "" {
 					t.Errorf("%s: %+v", id, l)
 				}

@@ -136,7 +136,7 @@ func (f *finder) matchesOne(key string, list []string, ending string) device.Ans
 			return device.No
 		}
 	case "Kind":
-		if d.Driver != "" || d.Type == "loopback" { // hardware is of no kind
+		if d.Hardware || d.Type == "loopback" { // neither is of a kind
 			return device.No
 		}
 	}

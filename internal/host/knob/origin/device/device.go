@@ -22,6 +22,7 @@ type Device struct {
 	MAC          string            // as it is now
 	PermanentMAC string            // of the card, where udev knows
 	Driver       string            // "e1000e"
+	Hardware     bool              // there is a device behind it
 	Type         string            // systemd's word: "ether", "wlan", "loopback"
 	Properties   map[string]string // of udev: ID_PATH, ID_NET_LINK_FILE
 }
@@ -39,7 +40,7 @@ func Look(t tree.Tree, name string) Device {
 		d.KernelName = ""
 	}
 	if target, err := fs.ReadLink(t.Root, dir+"/device/driver"); err == nil {
-		d.Driver = path.Base(target)
+		d.Driver, d.Hardware = path.Base(target), true
 	}
 	d.Type = arphrd[t.Word(dir+"/type")]
 	for _, l := range t.Lines(dir+"/uevent", "") { // DEVTYPE=wlan
@@ -56,6 +57,9 @@ func Look(t tree.Tree, name string) Device {
 		if key, value, ok := strings.Cut(strings.TrimPrefix(l.Text, "E:"), "="); ok && strings.HasPrefix(l.Text, "E:") {
 			d.Properties[key] = value
 		}
+	}
+	if d.Driver == "" {
+		d.Driver = d.Properties["ID_NET_DRIVER"] // also of what is no hardware
 	}
 	if m := strings.TrimPrefix(d.Properties["ID_NET_NAME_MAC"], "enx"); len(m) == 12 {
 		// Made of the permanent address only, systemd.net-naming-scheme(7).

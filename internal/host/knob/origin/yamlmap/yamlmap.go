@@ -2,16 +2,18 @@
 package yamlmap
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of a text of YAML, since its parser's time grows with the square of
-// the length and of the nesting.
+// Limits of a text, far above what people write, since the parser's time grows
+// with the square of the length, of the lines and of the nesting.
 const (
-	maxText   = 64 << 10
+	maxText   = 32 << 10
+	maxLines  = 2000
 	maxNested = 32
 )
 
@@ -32,7 +34,7 @@ type Pair struct {
 // Parse returns the map of the first document, an empty one where the text
 // is not understood.
 func Parse(b []byte) Value {
-	if len(b) > maxText || !utf8.Valid(b) || tooDeep(b) {
+	if len(b) > maxText || bytes.Count(b, []byte("\n")) > maxLines || !utf8.Valid(b) || tooDeep(b) {
 		return Value{}
 	}
 	file, err := parser.ParseBytes(b, 0, parser.AllowDuplicateMapKey())

@@ -1,0 +1,291 @@
+package origin
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+
+	"linerate/internal/core/model"
+)
+
+// The tests in this file let the programs that own a file say what it means.
+// Each is skipped where its program is absent. LINERATE_REFEREES may name a
+// folder into which packages were unpacked (dpkg -x): netplan.io, libnetplan0,
+// ifupdown, network-manager, libnm0, udev.
+
+// referee finds a program by the paths that packages put it at.
+func referee(t *testing.T, paths ...string) string {
+	t.Helper()
+	for _, root := range []string{os.Getenv("LINERATE_REFEREES"), "/"} {
+		for _, p := range paths {
+			if name := filepath.Join(root, p); root != "" {
+				if info, err := os.Stat(name); err == nil && !info.IsDir() {
+					return name
+				}
+			}
+		}
+	}
+	t.Skipf("%s is not installed", paths[0])
+	return ""
+}
+
+// ask runs a referee and returns what it prints.
+func ask(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	if root := os.Getenv("LINERATE_REFEREES"); root != "" {
+		libs, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// lay writes the plain files of a tree below a folder.
+func lay(t *testing.T, files fstest.MapFS) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, f := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestNetplanAgrees draws files of netplan and compares with what netplan itself
+// would have networkd set.
+func TestNetplanAgrees(t *testing.T) {
+	generate := referee(t, "usr/libexec/netplan/generate", "lib/netplan/generate")
+	random := rand.New(rand.NewPCG(26, 11))
+	set := 0
+	for i := range 40 {
+		files := fstest.MapFS{}
+		for _, dir := range []string{"lib", "etc", "run"} {
+			for _, name := range []string{"10-a", "20-b"} {
+				if random.IntN(3) > 0 {
+					files[dir+"/netplan/"+name+".yaml"] = file(drawNetplan(random))
+				}
+			}
+		}
+		root := lay(t, files)
+		ask(t, generate, "--root-dir", root)
+		want := ""
+		for _, id := range []string{"eth0", "lan"} { // both may be the card
+			b, err := os.ReadFile(filepath.Join(root, "run/systemd/network/10-netplan-"+id+".network"))
+			if err == nil && (id == "eth0" || strings.Contains(string(b), "00:11:22:33:44:55")) {
+				if _, rest, ok := strings.Cut(string(b), "MTUBytes="); ok {
+					want, _, _ = strings.Cut(rest, "\n")
+				}
+			}
+		}
+		card(files)
+		files["run/udev/data/n2"] = file("E:ID_NET_NAME_MAC=enx001122334455\n")
+		got := Find(files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text
+		if got != want {
+			t.Fatalf("%d: MTU %q, netplan says %q\n%s", i, got, want, printTree(files, "netplan"))
+		}
+		if want != "" {
+			set++
+		}
+	}
+	if set < 5 {
+		t.Errorf("only %d of the files set an MTU", set)
+	}
+}
+
+// drawNetplan draws a file about eth0, by name, or about lan, by address.
+func drawNetplan(r *rand.Rand) string {
+	var b strings.Builder
+	b.WriteString("network:\n  version: 2\n  ethernets:\n")
+	mtu := func() {
+		if r.IntN(2) > 0 {
+			fmt.Fprintf(&b, "      mtu: %d\n", 1280+r.IntN(8000))
+		}
+	}
+	if r.IntN(4) == 0 { // never together with lan: the order of two would count
+		b.WriteString("    eth1:\n      dhcp4: true\n")
+		mtu()
+		return b.String()
+	}
+	b.WriteString("    lan:\n      match:\n")
+	if r.IntN(3) > 0 {
+		b.WriteString("        macaddress: \"00:11:22:33:44:55\"\n")
+	} else {
+		b.WriteString("        macaddress: 00:11:22:33:44:56\n")
+	}
+	mtu()
+	if r.IntN(2) > 0 {
+		b.WriteString("      receive-checksum-offload: false # comment\n")
+	}
+	return b.String()
+}
+
+func printTree(files fstest.MapFS, part string) string {
+	var b strings.Builder
+	for name, f := range files {
+		if strings.Contains(name, part) {
+			fmt.Fprintf(&b, "== %s\n%s", name, f.Data)
+		}
+	}
+	return b.String()
+}
+
+// TestIfupdownAgrees compares with the options that ifquery reads, the last of
+// which counts.
+func TestIfupdownAgrees(t *testing.T) {
+	ifup := referee(t, "sbin/ifup", "usr/sbin/ifup")
+	for name, text := range map[string]string{
+		"one":       "auto eth0\niface eth0 inet manual\n\tmtu 9000\n",
+		"two":       "iface eth0 inet manual\n mtu 9000\niface eth0 inet6 manual\n mtu 1400\niface eth1 inet manual\n mtu 1\n",
+		"included":  "iface eth0 inet manual\n mtu 9000\nsource more/*\nsource-directory dir\n",
+		"continued": "iface eth0 inet manual\n mtu \\\n 1300\n",
+		"comments":  "# iface eth0 inet manual\niface eth0 inet manual\n # mtu 9000\n mtu 1200\n",
+		"ended":     "iface eth0 inet manual\nauto eth1\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := fstest.MapFS{
+				"etc/network/interfaces": file(text),
+				"etc/network/more/a":     file("iface eth0 inet manual\n mtu 4000\n"),
+				"etc/network/dir/b":      file("iface eth0 inet manual\n mtu 5000\n"),
+				"etc/network/dir/b.old":  file("iface eth0 inet manual\n mtu 6000\n"),
+			}
+			root := lay(t, files)
+			ifquery := filepath.Join(root, "ifquery") // it acts by its name
+			if err := os.Symlink(ifup, ifquery); err != nil {
+				t.Fatal(err)
+			}
+			want := ""
+			for l := range strings.Lines(ask(t, ifquery, "-i", filepath.Join(root, "etc/network/interfaces"), "eth0")) {
+				if mtu, ok := strings.CutPrefix(l, "mtu: "); ok {
+					want = strings.TrimSpace(mtu)
+				}
+			}
+			if got := Find(card(files), "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text; got != want {
+				t.Errorf("MTU %q, ifquery says %q", got, want)
+			}
+		})
+	}
+}
+
+// TestKeyfileAgrees reads the keyfile that nmcli makes of properties.
+func TestKeyfileAgrees(t *testing.T) {
+	nmcli := referee(t, "usr/bin/nmcli")
+	text := ask(t, nmcli, "--offline", "connection", "add", "type", "ethernet", "ifname", "eth0", "con-name", "a",
+		"802-3-ethernet.mtu", "9000", "802-3-ethernet.mac-address", "00:11:22:33:44:55", "802-3-ethernet.auto-negotiate", "no",
+		"802-3-ethernet.speed", "100", "802-3-ethernet.duplex", "full", "ethtool.ring-rx", "4096", "ethtool.feature-tso", "off",
+		"ethtool.coalesce-adaptive-rx", "1", "ethtool.coalesce-rx-usecs", "20", "ethtool.pause-rx", "on", "ethtool.pause-autoneg", "off")
+	want := map[model.KnobID]string{
+		"link.mtu": "9000", "nic.media.autoneg": "0", "nic.media.speed": "100", "nic.media.duplex": "full", "nic.ring.rx": "4096",
+		"nic.offload.tso": "0", "nic.coalesce.adaptive_rx": "1", "nic.coalesce.rx_usecs": "20", "nic.pause.rx": "1", "nic.pause.autoneg": "0",
+	}
+	var ids []model.KnobID
+	for id := range want {
+		ids = append(ids, id)
+	}
+	got := Find(card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file(text)}), "linux", "eth0", ids)
+	for id, v := range want {
+		if got[id].Text != v {
+			t.Errorf("%s: %q, want %q\n%s", id, got[id].Text, v, text)
+		}
+	}
+}
+
+// TestSysctlOrderAgrees compares the order of files with systemd's own.
+func TestSysctlOrderAgrees(t *testing.T) {
+	analyze := referee(t, "usr/bin/systemd-analyze")
+	files := fstest.MapFS{}
+	for i, dir := range []string{"usr/lib", "etc", "run", "usr/local/lib"} {
+		for j, name := range []string{"50-a", "60-b", "99-c", "10-d"} {
+			if (i+j)%3 != 0 {
+				files[dir+"/sysctl.d/"+name+".conf"] = file(fmt.Sprintf("net.ipv4.tcp_sack = %d%d\n", i, j))
+			}
+		}
+	}
+	last := ""
+	for l := range strings.Lines(ask(t, analyze, "--root="+lay(t, files), "cat-config", "sysctl.d")) {
+		if value, ok := strings.CutPrefix(l, "net.ipv4.tcp_sack = "); ok {
+			last = strings.TrimSpace(value)
+		}
+	}
+	if got := Find(files, "linux", "", []model.KnobID{"tcp.sack"})["tcp.sack"].Text; got != last || last == "" {
+		t.Errorf("%q, systemd says %q", got, last)
+	}
+}
+
+// TestUdevAgrees makes an interface in namespaces of its own and compares with
+// the .link file that udev applies to it.
+func TestUdevAgrees(t *testing.T) {
+	udevadm := referee(t, "usr/bin/udevadm", "bin/udevadm")
+	if os.Geteuid() != 0 {
+		t.Skip("needs root for a mount namespace")
+	}
+	const script = `set -e
+ip link add eth0 address 02:11:22:33:44:55 type veth peer name peer0
+mount -t tmpfs none "$3"
+mount -t sysfs none /sys
+printf "$2" > "$3/10-a.link"
+"$1" test-builtin net_setup_link /sys/class/net/eth0
+mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do cat "/sys/class/net/eth0/$f" > "$4/net/$f"; done`
+	for _, match := range []string{
+		"OriginalName=eth*", "OriginalName=*", "MACAddress=02-11-22-33-44-55", "MACAddress=02:11:22:33:44:56", "Driver=veth", "Driver=!veth",
+		"Type=ether", "Type=!ether", "MACAddress=02:11:22:33:44:55\\nType=wlan", "OriginalName=", "OriginalName=!eth0 eth1", "OriginalName=lo et?0",
+	} {
+		t.Run(match, func(t *testing.T) {
+			text := "[Match]\\n" + match + "\\n[Link]\\nMTUBytes=1400\\n"
+			dir, out := "/etc/systemd/network", t.TempDir()
+			if _, err := os.Stat(dir); err != nil {
+				t.Skipf("no %s to mount over", dir)
+			}
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", udevadm, text, dir, out)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
+			said, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Skipf("no namespace for it: %v\n%s", err, said)
+			}
+			want := strings.Contains(string(said), "ID_NET_LINK_FILE="+dir+"/10-a.link")
+			files := fstest.MapFS{
+				"etc/systemd/network/10-a.link":                               file(strings.ReplaceAll(text, "\\n", "\n")),
+				"run/udev/data/n" + readWord(t, os.DirFS(out), "net/ifindex"): file("E:ID_NET_DRIVER=veth\n"),
+			}
+			for _, f := range []string{"address", "ifindex", "type", "uevent", "name_assign_type"} {
+				files["sys/class/net/eth0/"+f] = file(readWord(t, os.DirFS(out), "net/"+f) + "\n")
+			}
+			if readWord(t, os.DirFS(out), "net/name_assign_type") == "3" { // by ip, which is as good as the kernel
+				files["sys/class/net/eth0/name_assign_type"] = file("1\n")
+			}
+			if _, got := Find(files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"]; got != want {
+				t.Errorf("matches: %t, udev says %t\n%s", got, want, said)
+			}
+		})
+	}
+}
+
+func readWord(t *testing.T, root fs.FS, name string) string {
+	t.Helper()
+	b, err := fs.ReadFile(root, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
