@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 	"time"
 )
@@ -38,11 +38,11 @@ func Untouched(t testing.TB) (check func()) {
 	}
 }
 
-// collectorPercent returns debug.SetGCPercent's value, which only setting tells.
+// collectorPercent reads the collector's percentage without setting it.
 func collectorPercent() int {
-	now := debug.SetGCPercent(100)
-	debug.SetGCPercent(now)
-	return now
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	return int(int32(s[0].Value.Uint64())) // as the runtime keeps it: off is negative
 }
 
 // openFiles counts this process's descriptors; 0 where a system has no folder of

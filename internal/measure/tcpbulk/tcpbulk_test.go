@@ -28,9 +28,7 @@ func TestDuration(t *testing.T) {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {
 			for _, n := range []int{1, 3} {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, d, n), func(t *testing.T) {
-					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), timed(d, n))
-					enginetest.Succeed(t, near, far, d)
-					checkEnds(t, d, n, near, far)
+					timedRun(t, e, timed(d, n))
 				})
 			}
 		}
@@ -42,11 +40,32 @@ func TestManyStreams(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			f := timed(model.To, n)
 			f.Block = 16 << 10
-			near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
-			enginetest.Succeed(t, near, far, model.To)
-			checkEnds(t, model.To, n, near, far)
+			timedRun(t, New(), f)
 		})
 	}
+}
+
+// timedRun runs f and checks what both ends report. An end whose turn came late
+// warns that its window was cut short, or measures a long one: other work on the
+// machine may do that once, the engine would do it always.
+func timedRun(t *testing.T, e *Engine, f model.Flow) {
+	t.Helper()
+	enginetest.Try(t, func() string {
+		near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
+		enginetest.Succeed(t, near, far, f.Direction)
+		checkEnds(t, f.Direction, f.Streams, near, far)
+		for _, end := range []*enginetest.End{near, far} {
+			if len(end.Report.Warnings) != 0 {
+				return fmt.Sprintf("end %s warns %q", end.Report.Host, end.Report.Warnings)
+			}
+			for _, r := range end.Report.Flows {
+				if r.Window > 10*measured {
+					return fmt.Sprintf("%s %s: window of %v, want a little more than %v", r.Direction, r.Role, r.Window, measured)
+				}
+			}
+		}
+		return ""
+	})
 }
 
 // checkEnds compares what both ends report of a timed run without omitted time.
@@ -62,8 +81,8 @@ func checkEnds(t *testing.T, d model.Direction, streams int, near, far *enginete
 		if got.Bytes == 0 || got.Bytes > sent.Bytes {
 			t.Errorf("%s: received %d of %d bytes", part, got.Bytes, sent.Bytes)
 		}
-		if got.Window < measured || got.Window > 10*measured {
-			t.Errorf("%s: window of %v, want a little more than %v", part, got.Window, measured)
+		if got.Window < measured {
+			t.Errorf("%s: window of %v, want at least %v", part, got.Window, measured)
 		}
 		for _, f := range []model.FlowReport{got, sent} {
 			if len(f.Streams) != streams {
@@ -77,9 +96,6 @@ func checkEnds(t *testing.T, d model.Direction, streams int, near, far *enginete
 		checkSummary(t, sent)
 	}
 	for h, e := range ends {
-		if len(e.Report.Warnings) != 0 {
-			t.Errorf("end %s warns %q", h, e.Report.Warnings)
-		}
 		if e.Report.Host != h || e.Report.CPUWindow <= 0 || e.Report.CPUUser+e.Report.CPUSystem <= 0 || e.Report.Waiting == "" {
 			t.Errorf("report of end %s: %+v", h, e.Report)
 		}
