@@ -7,12 +7,19 @@ import (
 )
 
 // Args returns the flags that make another process's ParseArgs return c, as
-// far as it can be told in words: not Command, After and Host.Backend.
+// far as it can be told in words: not Command, Talk, After and Host.Backend.
 func (c Config) Args() []string {
-	return []string{
+	args := []string{
 		"--dir", c.Dir, "--proc-sys", c.Host.ProcSys, "--interface", c.Host.Interface, "--route", c.Host.Route, "--cap", c.Cap.String(),
 		"--patience", c.Patience.String(),
 	}
+	if c.AtBoot {
+		args = append(args, "--at-boot")
+	}
+	if c.Root != "" {
+		args = append(args, "--root", c.Root)
+	}
+	return args
 }
 
 // ParseArgs reads what Args returns.
@@ -26,6 +33,8 @@ func ParseArgs(args []string) (Config, error) {
 	f.StringVar(&c.Host.Route, "route", "", "that knobs of routes act on")
 	f.DurationVar(&c.Cap, "cap", 0, "longest deadline that is accepted")
 	f.DurationVar(&c.Patience, "patience", 0, "wait for another watchdog to end")
+	f.BoolVar(&c.AtBoot, "at-boot", false, "put changes back at the next start of the machine, too")
+	f.StringVar(&c.Root, "root", "", "root of the files of the system")
 	if err := f.Parse(args); err != nil {
 		return Config{}, fmt.Errorf("watchdog: %w", err)
 	}

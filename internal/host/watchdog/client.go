@@ -61,6 +61,9 @@ func Start(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail{}}
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	c.cmd.Stderr = c.talk
+	if cfg.Talk != nil {
+		c.cmd.Stderr = io.MultiWriter(c.talk, BootLines(cfg.Talk))
+	}
 	c.cmd.SysProcAttr = ownSession()
 	out, err := c.connect()
 	if err != nil {

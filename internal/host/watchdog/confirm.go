@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/atboot"
 	"linerate/internal/host/journal"
 )
 
@@ -61,7 +62,7 @@ func Revert(ctx context.Context, cfg Config) ([]model.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && len(journal.ConfirmedIntents(records)) == 0 {
+	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && len(journal.ConfirmedIntents(records)) == 0 && !atboot.Installed(dir) {
 		return nil, nil
 	}
 	j, err := cfg.open(ctx, dir)

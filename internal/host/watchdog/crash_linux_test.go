@@ -25,6 +25,7 @@ import (
 type bench struct {
 	host    knob.Host
 	changes []model.Assignment
+	root    string // of the system's files, where a job for the next start is wanted; "" for none
 }
 
 // fakeBench is a tree of files: no rights are needed.
@@ -108,6 +109,10 @@ func (b bench) runIn(t *testing.T, dir, role string, environment ...string) (out
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: dir, Host: b.host}
+	atBoot := ""
+	if b.root != "" {
+		atBoot = " --at-boot --root=" + b.root
+	}
 	alive, held, err := os.Pipe() // both processes hold its other end
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +123,7 @@ func (b bench) runIn(t *testing.T, dir, role string, environment ...string) (out
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(append(os.Environ(), environment...), roleVar+"="+role, changesVar+"="+string(changes),
 		// Fields drops empty words, so flags without a value are left out.
-		configVar+"=--dir="+cfg.Dir+" --proc-sys="+cfg.Host.ProcSys+" --interface="+cfg.Host.Interface)
+		configVar+"=--dir="+cfg.Dir+" --proc-sys="+cfg.Host.ProcSys+" --interface="+cfg.Host.Interface+atBoot)
 	cmd.ExtraFiles = []*os.File{held}
 	out, err := cmd.CombinedOutput()
 	if closeErr := held.Close(); closeErr != nil {

@@ -20,6 +20,7 @@ type machine struct {
 	j      *journal.Journal
 	origin journal.Origin
 	after  func(step string)
+	boot   boot
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
@@ -27,6 +28,7 @@ func newMachine(cfg Config, j *journal.Journal) *machine {
 	if m.after == nil {
 		m.after = func(string) {}
 	}
+	m.boot = newBoot(cfg, j, m.after)
 	return m
 }
 
@@ -58,7 +60,9 @@ func (m *machine) recover(ctx context.Context) ([]model.Change, error) {
 // but those that were confirmed.
 func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
 	m.heed()
-	return m.undo(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+	changes, err := m.undo(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+	m.disarm(ctx)
+	return changes, err
 }
 
 // heed records a confirmation that is on disk and returns the transaction that it

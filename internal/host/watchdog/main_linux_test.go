@@ -19,7 +19,7 @@ import (
 // applies and undoes, and its watchdog. These variables say which one it is and
 // what happens to it.
 const (
-	roleVar     = "LINERATE_TEST_ROLE"     // "agent", "watchdog" or "reverter"
+	roleVar     = "LINERATE_TEST_ROLE"     // "agent", "watchdog", "reverter" or "boot"
 	confirmVar  = "LINERATE_TEST_CONFIRM"  // not empty: the agent's changes are confirmed, and it undoes none
 	configVar   = "LINERATE_TEST_CONFIG"   // flags of the agent's watchdog
 	changesVar  = "LINERATE_TEST_CHANGES"  // JSON, of the agent
@@ -37,6 +37,8 @@ func TestMain(m *testing.M) {
 		os.Exit(exitCode(agentMain()))
 	case "reverter":
 		os.Exit(exitCode(reverterMain()))
+	case "boot":
+		os.Exit(exitCode(bootMain()))
 	}
 	os.Exit(m.Run())
 }
@@ -54,7 +56,7 @@ func watchdogMain() error {
 	if err != nil {
 		return err
 	}
-	cfg.After = interruptions()
+	cfg.After, cfg.Talk = interruptions(), os.Stderr
 	return Serve(context.Background(), os.Stdin, os.Stdout, cfg)
 }
 
@@ -65,7 +67,7 @@ func agentMain() error {
 	if err != nil {
 		return err
 	}
-	cfg.Command = os.Args[:1]
+	cfg.Command, cfg.Talk = os.Args[:1], os.Stderr
 	var changes []model.Assignment
 	if err := json.Unmarshal([]byte(os.Getenv(changesVar)), &changes); err != nil {
 		return err

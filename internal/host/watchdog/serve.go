@@ -113,10 +113,10 @@ func (s *server) loop(ctx context.Context, requests <-chan request, ended <-chan
 		case err := <-ended:
 			return err
 		case <-tick.C:
-			s.watchConfirmation()
+			s.watchConfirmation(ctx)
 			s.watchDeadline(ctx)
 		case r := <-requests:
-			s.watchConfirmation()
+			s.watchConfirmation(ctx)
 			s.watchDeadline(ctx)
 			if err := r.check(); err != nil {
 				return err
@@ -138,9 +138,10 @@ func (s *server) nextLook() time.Duration {
 }
 
 // watchConfirmation lets go of a transaction that a person keeps.
-func (s *server) watchConfirmation() {
+func (s *server) watchConfirmation(ctx context.Context) {
 	if s.t != nil && s.m.heed() == s.t.id {
 		s.t = nil
+		s.m.disarm(ctx)
 	}
 }
 

@@ -53,6 +53,9 @@ func (t *transaction) apply(ctx context.Context, changes []model.Assignment, dea
 	if err := t.announce(steps, deadline); err != nil {
 		return nil, err
 	}
+	if err := t.m.boot.arm(ctx); err != nil {
+		return nil, err
+	}
 	var made []model.Change
 	for _, s := range steps {
 		c := model.Change{

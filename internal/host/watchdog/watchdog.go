@@ -17,7 +17,8 @@
 // most settings.)
 //
 // A watchdog that was killed leaves open intents in the journal; [Recover], or
-// the next watchdog when it starts, takes them back.
+// the next watchdog when it starts, takes them back. With Config.AtBoot the next
+// start of the machine does so too.
 package watchdog
 
 import (
@@ -27,6 +28,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/atboot"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/knob"
 )
@@ -56,9 +58,21 @@ type Config struct {
 	// whose agent has just died is undoing and will be gone. 0 is 5 s.
 	Patience time.Duration
 
+	// AtBoot has a job of the system (package atboot) put changes back at the next
+	// start of the machine: it is installed before the first change is made, and
+	// removed when none is open any more. Where it cannot be, no change is made.
+	AtBoot bool
+	Root   string // below which the job's files lie; "" is the machine itself
+	// Talk gets one line, which begins with BootMark, when the job is installed or
+	// removed: of this process, or what the watchdog of a Client says on its
+	// standard error. nil is for nobody.
+	Talk io.Writer
+
 	// After is called when a step is done: "intent tcp.sack" (on disk), "write
 	// tcp.sack", "read tcp.sack", "applied tcp.sack" (on disk), and in undoing
 	// "look tcp.sack", "restore tcp.sack", "undone tcp.sack" (on disk), "closed";
+	// where the job for the next start is installed or removed, "job recorded" and
+	// others of package atboot;
 	// where it is kept, "see confirmation", "confirmed" (on disk), "drop confirmation".
 	// Tests interrupt the process there. Another process does not get it.
 	After func(step string)
@@ -101,7 +115,7 @@ func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 {
+	if len(damage) == 0 && len(journal.OpenIntents(records)) == 0 && !atboot.Installed(dir) {
 		return nil, nil
 	}
 	j, err := cfg.open(ctx, dir)

@@ -1,0 +1,382 @@
+package watchdog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// unit is the job on the machines of these tests, below their root.
+const unit = "etc/systemd/system/linerate-undo.service"
+
+// bootBench is a machine with a systemd that believes the link, of which one
+// setting is changed.
+func bootBench(t *testing.T) bench {
+	t.Helper()
+	b := fakeBench(t)
+	b.changes = b.changes[2:]
+	b.root = t.TempDir()
+	program := filepath.Join(b.root, "usr/bin/systemctl")
+	err := errors.Join(os.MkdirAll(filepath.Join(b.root, "run/systemd/system"), 0o755), os.MkdirAll(filepath.Dir(program), 0o755),
+		os.WriteFile(program, []byte("#!/bin/sh\n[ -L \"$(dirname \"$0\")/../../etc/systemd/system/multi-user.target.wants/$2\" ] && echo enabled\n"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// clean demands that nothing of a job is left.
+func (b bench) clean(t *testing.T, dir, when string) {
+	t.Helper()
+	if exists(filepath.Join(b.root, "etc")) || exists(filepath.Join(dir, "atboot")) {
+		t.Errorf("%s: something of the job is left", when)
+	}
+}
+
+// fileBackend is a setting in a file that outlives a restart.
+type fileBackend string
+
+func (f fileBackend) Read(context.Context) (string, error) {
+	b, err := os.ReadFile(string(f))
+	return string(bytes.TrimSpace(b)), err
+}
+
+func (f fileBackend) Check(context.Context, string) error { return nil }
+
+func (f fileBackend) Write(_ context.Context, raw string) error {
+	return os.WriteFile(string(f), []byte(raw+"\n"), 0o644)
+}
+
+// lasting is b's host with settings that outlive a restart.
+func lasting(procSys string) knob.Host {
+	return knob.Host{ProcSys: procSys, Backend: func(p knob.Place) (knob.Backend, error) {
+		return fileBackend(filepath.Join(procSys, strings.ReplaceAll(p.Native, ".", "/"))), nil
+	}}
+}
+
+// bootMain is what the job runs: linerate undo --at-boot --state DIR, of a
+// program that knows nothing else.
+func bootMain() error {
+	if len(os.Args) != 5 || !slices.Equal(os.Args[1:4], []string{"undo", "--at-boot", "--state"}) {
+		return fmt.Errorf("arguments %q", os.Args[1:])
+	}
+	changes, err := Recover(context.Background(), Config{
+		Dir: os.Args[4], Host: lasting(os.Getenv(configVar)), Talk: os.Stdout, After: interruptions(),
+	})
+	for _, c := range changes {
+		fmt.Println(c.Knob, c.State)
+	}
+	return err
+}
+
+// restart has the machine come up again: the journal is of an earlier run of it,
+// and its settings are of a kind that lasts. It starts what the systemd of the
+// bench would, and returns what that says.
+func (b bench) restart(t *testing.T, dir string, environment ...string) string {
+	t.Helper()
+	records, damage, err := journal.Read(dir)
+	if err != nil || len(damage) > 0 {
+		t.Fatalf("%v, %v", damage, err)
+	}
+	path := filepath.Join(dir, "journal.jsonl")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Intent != nil {
+			r.Intent.Origin.Boot, r.Intent.Origin.Netns, r.Intent.Place.Mechanism = "the run before", 1, knob.WinReg
+		}
+		if err := j.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.boot(t, environment...)
+}
+
+// boot starts the job, where it is enabled.
+func (b bench) boot(t *testing.T, environment ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.root, filepath.Dir(unit), "multi-user.target.wants", filepath.Base(unit)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	_, line, ok := strings.Cut(string(text), "\nExecStart=")
+	if err != nil || !ok {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.NewReplacer("$$", "$", "%%", "%").Replace(line)) // see package atboot
+	cmd.Env = append(append(os.Environ(), environment...), roleVar+"=boot", configVar+"="+b.host.ProcSys)
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(environment) == 0 {
+		t.Fatalf("the job: %v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// TestAtBoot installs the job when all is in the journal and nothing is written,
+// and removes it when all is over, however that comes.
+func TestAtBoot(t *testing.T) {
+	for name, environment := range map[string]string{"undo": "", "confirmation": confirmVar + "=1", "deadline before the first write": deadlineVar + "=1ms"} {
+		t.Run(name, func(t *testing.T) {
+			b := bootBench(t)
+			before := b.values(t)
+			path, dir := filepath.Join(t.TempDir(), "steps"), t.TempDir()
+			crash := crashVar + "=0" // an agent whose time is over may fail
+			out := b.runIn(t, dir, "agent", environment, crash, stepsVar+"="+path)
+			steps := stepsIn(t, path)
+			intent, installed := slices.Index(steps, "intent tcp.sack"), slices.Index(steps, "job installed")
+			removed := slices.Index(steps, "job removed")
+			if intent != 0 || installed < 1 || removed != len(steps)-1 {
+				t.Fatalf("steps %q\n%s", steps, out)
+			}
+			if write := slices.Index(steps, "write tcp.sack"); write >= 0 && write < installed {
+				t.Errorf("written before the job was installed: %q", steps)
+			}
+			if strings.Count(out, BootMark+"installed "+b.root) != 1 || strings.Count(out, BootMark+"removed "+b.root) != 1 {
+				t.Errorf("not told:\n%s", out)
+			}
+			b.clean(t, dir, name)
+			if name != "confirmation" {
+				b.expect(t, before, name)
+			}
+		})
+	}
+}
+
+// TestAtBootAgentKilled: a watchdog without its agent removes the job too, and so
+// does one whose deadline comes.
+func TestAtBootAgentKilled(t *testing.T) {
+	b := bootBench(t)
+	before := b.values(t)
+	steps := b.steps(t)
+	for _, step := range []string{"job installed", "applied tcp.sack"} {
+		dir, _ := b.run(t, fmt.Sprintf("%s=%d:agent", crashVar, slices.Index(steps, step)+1))
+		b.expect(t, before, step)
+		b.clean(t, dir, step)
+	}
+	// The agent hangs until all is undone: only the deadline can do it.
+	stop := fmt.Sprintf("%s=%d:stop", crashVar, slices.Index(steps, "applied tcp.sack")+1)
+	dir, said := b.run(t, stop, deadlineVar+"=3s")
+	if !strings.Contains(said, BootMark+"removed ") {
+		t.Errorf("not told: %s", said)
+	}
+	b.expect(t, before, "deadline")
+	b.clean(t, dir, "deadline")
+}
+
+// TestAtBootCrash kills the agent and its watchdog after every step. Whether the
+// machine restarts then or not, all goes back, and nothing is left of the job.
+func TestAtBootCrash(t *testing.T) {
+	b := bootBench(t)
+	before := b.values(t)
+	steps := b.steps(t)
+	if len(steps) < 16 {
+		t.Fatalf("%d steps: %q", len(steps), steps)
+	}
+	installed := slices.Index(steps, "job installed")
+	for n, step := range steps {
+		when := fmt.Sprintf("kill both after %q", step)
+		crash := fmt.Sprintf("%s=%d:both", crashVar, n+1)
+		dir, _ := b.run(t, crash)
+		changed := b.values(t)["tcp.sack"] != before["tcp.sack"]
+		if changed && n < installed {
+			t.Errorf("%s: a setting is changed and no job installed", when)
+		}
+		said := b.restart(t, dir)
+		b.expect(t, before, when+", restart")
+		if changed && !strings.Contains(said, "tcp.sack undone\n") {
+			t.Errorf("%s: the job says %q", when, said)
+		}
+		if _, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}); err != nil { // of a job that was not there yet
+			t.Errorf("%s: %v", when, err)
+		}
+		b.clean(t, dir, when+", restart")
+		if !strings.HasPrefix(step, "job") {
+			continue
+		}
+		dir, _ = b.run(t, crash)
+		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		b.expect(t, before, when)
+		b.clean(t, dir, when)
+	}
+}
+
+// TestAtBootCrashOfTheJob kills the job after every step of its own: the next
+// start of the machine finishes what it began.
+func TestAtBootCrashOfTheJob(t *testing.T) {
+	b := bootBench(t)
+	before := b.values(t)
+	steps := b.steps(t)
+	applied := slices.Index(steps, "applied tcp.sack") + 1
+	for n := 0; ; n++ {
+		dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, applied))
+		path := filepath.Join(t.TempDir(), "steps")
+		b.restart(t, dir, fmt.Sprintf("%s=%d:watchdog", crashVar, n+1), stepsVar+"="+path)
+		last := len(stepsIn(t, path)) <= n // it came to its end
+		when := fmt.Sprintf("job killed after step %d", n+1)
+		b.boot(t)
+		b.expect(t, before, when)
+		if _, err := Recover(t.Context(), Config{Dir: dir, Host: lasting(b.host.ProcSys)}); err != nil { // where the link was gone first
+			t.Errorf("%s: %v", when, err)
+		}
+		b.clean(t, dir, when)
+		if last {
+			if n < 8 {
+				t.Errorf("%d steps only: the test looks at nothing", n)
+			}
+			return
+		}
+	}
+}
+
+// TestAtBootForgotten: after a restart that put the setting back by itself, the
+// job closes the journal and goes.
+func TestAtBootForgotten(t *testing.T) {
+	b := bootBench(t)
+	before := b.values(t)
+	steps := b.steps(t)
+	dir, _ := b.run(t, fmt.Sprintf("%s=%d:both", crashVar, slices.Index(steps, "applied tcp.sack")+1))
+	b.reset(t, before)
+	if said := b.restart(t, dir); !strings.Contains(said, "tcp.sack undone\n") || !strings.Contains(said, BootMark+"removed ") {
+		t.Errorf("the job says %q", said)
+	}
+	b.expect(t, before, "restart")
+	b.clean(t, dir, "restart")
+}
+
+// TestAtBootLeavesWhatIsConfirmed: the job of a machine that went down between a
+// confirmation and the removal undoes nothing.
+func TestAtBootLeavesWhatIsConfirmed(t *testing.T) {
+	b := bootBench(t)
+	before := b.values(t)
+	path := filepath.Join(t.TempDir(), "steps")
+	b.runIn(t, t.TempDir(), "agent", confirmVar+"=1", stepsVar+"="+path)
+	after := b.values(t)
+	if after["tcp.sack"] == before["tcp.sack"] {
+		t.Fatal("it was not confirmed")
+	}
+	b.reset(t, before)
+	dir, _ := b.run(t, confirmVar+"=1", fmt.Sprintf("%s=%d:both", crashVar, slices.Index(stepsIn(t, path), "confirmed")+1))
+	b.restart(t, dir)
+	b.expect(t, after, "restart")
+	b.clean(t, dir, "restart")
+}
+
+// TestAtBootRefused: where the job cannot be installed nothing is changed.
+func TestAtBootRefused(t *testing.T) {
+	for name, spoil := range map[string]func(b bench) error{
+		"no place": func(b bench) error { return os.RemoveAll(filepath.Join(b.root, "run")) },
+		"taken": func(b bench) error {
+			path := filepath.Join(b.root, unit)
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("theirs"), 0o644))
+		},
+		"disabled": func(b bench) error {
+			return os.WriteFile(filepath.Join(b.root, "usr/bin/systemctl"), []byte("#!/bin/sh\necho masked\nexit 1\n"), 0o755)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bootBench(t)
+			before := b.values(t)
+			if err := spoil(b); err != nil {
+				t.Fatal(err)
+			}
+			var said bytes.Buffer
+			dir := t.TempDir()
+			t.Setenv(roleVar, "watchdog")
+			c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said})
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := c.Apply(t.Context(), b.changes, time.Minute)
+			if err == nil || slices.ContainsFunc(changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
+				t.Errorf("Apply = %+v, %v", changes, err)
+			}
+			if want := name == "no place"; errors.Is(err, errors.ErrUnsupported) != want {
+				t.Errorf("errors.ErrUnsupported is %v: %v", !want, err)
+			}
+			b.expect(t, before, name)
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			if exists(filepath.Join(dir, "atboot")) || said.Len() > 0 {
+				t.Errorf("something is left, or told: %s", said.String())
+			}
+			if text, err := os.ReadFile(filepath.Join(b.root, unit)); name == "taken" && string(text) != "theirs" {
+				t.Errorf("%q, %v", text, err)
+			}
+		})
+	}
+}
+
+// TestAtBootChangedByHand: a job that somebody edited stays, and is named.
+func TestAtBootChangedByHand(t *testing.T) {
+	b := bootBench(t)
+	before := b.values(t)
+	var said bytes.Buffer
+	dir := t.TempDir()
+	t.Setenv(roleVar, "watchdog")
+	c, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Root: b.root, AtBoot: true, Command: os.Args[:1], Talk: &said})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(b.root, unit)
+	if err := os.WriteFile(path, []byte("theirs"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	b.expect(t, before, "close")
+	if text, err := os.ReadFile(path); string(text) != "theirs" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if !strings.Contains(said.String(), path+" was changed by somebody else and stays") {
+		t.Errorf("not told: %s", said.String())
+	}
+}
+
+// TestBootLines passes on whole lines with the mark, however they come.
+func TestBootLines(t *testing.T) {
+	var got bytes.Buffer
+	w := BootLines(&got)
+	long := BootMark + strings.Repeat("x", 2*maxTalk)
+	for _, part := range []string{"panic: no\nat-", "boot: one\r\nat-boot: t", "wo", "\n at-boot: no\n", long, "\n", "at-boot: cut"} {
+		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("Write = %d, %v", n, err)
+		}
+	}
+	if want := "at-boot: one\nat-boot: two\n" + long[:maxTalk] + "\n"; got.String() != want {
+		t.Errorf("%q", got.String())
+	}
+}
