@@ -68,6 +68,8 @@ type Config struct {
 	Keeper Keeper
 	// Origins, where given, tells which permanent files set knobs.
 	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
+	// Files, where given, keeps settings over a restart. It needs Knobs.
+	Files *Files
 	// LinkRate, where given, is the rate of the link that leads to the peer, as
 	// far as it is known after Facts was called.
 	LinkRate func() fact.Of[units.BitRate]

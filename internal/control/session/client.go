@@ -36,6 +36,7 @@ type Options struct {
 type Client struct {
 	peer     wire.Peer
 	host     model.Host
+	own      string // version of this linerate
 	version  string
 	canTune  bool
 	timeouts Timeouts
@@ -52,7 +53,7 @@ type Client struct {
 // what to do, when the two do not speak the same protocol.
 func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	t := o.Timeouts.orDefaults()
-	c := &Client{peer: peer, host: o.Host, timeouts: t}
+	c := &Client{peer: peer, host: o.Host, own: o.Version, timeouts: t}
 	hello, cancel := context.WithTimeout(ctx, t.Hello)
 	defer cancel()
 	conn, err := dialHTTP(hello, peer.Control, t)
@@ -138,6 +139,9 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	}
 	if ce, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
 		return fmt.Errorf("%s: %w", at, &refused{text: clean(ce.Message(), MaxText), kind: refusal(ce.Code())})
+	}
+	if connect.CodeOf(err) == connect.CodeUnimplemented { // its mux answered, which knows no such call
+		return fmt.Errorf("%s: the linerate over there (%s) is older than this one (%s) and cannot do that: %w", at, c.version, c.own, errors.ErrUnsupported)
 	}
 	if errors.Is(err, ErrInvalid) {
 		return fmt.Errorf("%s: the answer breaks the protocol: %w", at, err)

@@ -31,6 +31,7 @@ type Settings interface {
 	Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
 	// Probe asks whether others answer this host.
 	Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error)
+	keeping
 }
 
 // settings is a Settings seen as messages.
@@ -79,9 +80,7 @@ func (a settings) Origins(ctx context.Context, p *sessionpb.OriginsRequest) (*se
 		out := &sessionpb.OriginsResponse{}
 		for id, l := range found {
 			if len(out.Origins) < MaxKnobs {
-				out.Origins = append(out.Origins, &sessionpb.Origin{
-					Id: clean(string(id), MaxName), File: clean(l.File, MaxValue), Line: uint32(l.Number), Text: clean(l.Text, MaxValue),
-				})
+				out.Origins = append(out.Origins, encodeOrigin(id, l))
 			}
 		}
 		return out, err
@@ -165,16 +164,7 @@ func (c *Client) Origins(ctx context.Context, ids []model.KnobID) (map[model.Kno
 		return nil, err
 	}
 	var k check
-	k.count("origins", len(p.GetOrigins()), MaxKnobs)
-	found := make(map[model.KnobID]origin.Line)
-	for _, o := range p.GetOrigins()[:min(len(p.GetOrigins()), MaxKnobs)] {
-		id := model.KnobID(k.name("knob", o.GetId()))
-		_, twice := found[id]
-		k.that(!twice, "%s is told twice", id)
-		found[id] = origin.Line{
-			File: k.text("file", o.GetFile(), MaxValue), Number: int(k.atMost("line", int64(o.GetLine()), maxBlock)), Text: k.text("text", o.GetText(), MaxValue),
-		}
-	}
+	found := decodeOrigins(&k, p.GetOrigins())
 	return checked(ctx, c, op, &k, found)
 }
 

@@ -25,7 +25,7 @@ func (c Change) Same() bool { return c.Exists && string(c.Before) == string(c.Af
 // something is in the way of it. It writes nothing, takes no lock and needs no
 // more rights than reading.
 func (k Keeper) Preview(files []native.File) ([]Change, error) {
-	records, err := k.peek()
+	records, err := k.Peek()
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,9 @@ func (k Keeper) Preview(files []native.File) ([]Change, error) {
 	return changes, nil
 }
 
-// peek reads the records without a lock.
-func (k Keeper) peek() ([]Record, error) {
+// Peek is Records without a lock: while another process may be writing. It
+// changes nothing.
+func (k Keeper) Peek() ([]Record, error) {
 	entries, err := os.ReadDir(k.dir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -55,7 +56,7 @@ func (k Keeper) peek() ([]Record, error) {
 // Standing returns the records of which at least one file is still as they wrote
 // it, newest first: what they keep is kept now. Like Preview it changes nothing.
 func (k Keeper) Standing() ([]Record, error) {
-	records, err := k.peek()
+	records, err := k.Peek()
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,7 @@ changed when it was killed is undone at the start.`,
 	c.Flags().StringVar(&o.state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
 	c.Flags().StringVar(&o.link, "interface", "", "interface that link settings act on (default: the one that leads to the other end)")
 	c.Flags().Float64Var(&o.rate, "link-rate", 0, "rate of that link in bit/s, where the system does not know it")
+	a.bindAtBoot(c.Flags())
 	c.Flags().StringVar(&o.remove, "remove", "", "at the end, remove this program with its directory DIR")
 	return c
 }
@@ -90,7 +91,7 @@ func (a *app) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) err
 	defer h.beginRecovery(ctx)()
 	a.sweepUp(o.state)
 	return agent.Serve(ctx, conn, agent.Config{
-		Version: a.Version, Engines: a.instruments(o.state, true), Facts: h.facts, Knobs: h, Keeper: h, Origins: h.origins,
+		Version: a.Version, Engines: a.instruments(o.state, true), Facts: h.facts, Knobs: h, Keeper: h, Files: h.files(), Origins: h.origins,
 		Recovered: h.recoveredChanges, LinkRate: h.linkRate, Purge: purge.TCPMetrics, Watch: h.watch,
 	})
 }
@@ -101,6 +102,7 @@ type hostKnobs struct {
 	version string
 	command []string
 	state   string
+	boot    watchdog.Config // what of it is the same for all hosts
 	after   func(step string) // of tests; see watchdog.Config.After
 
 	recovery  chan struct{}  // closed when recovery has ended; nil without one
@@ -115,13 +117,14 @@ type hostKnobs struct {
 }
 
 func (a *app) newHostKnobs(state, link string) *hostKnobs {
-	return &hostKnobs{version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, after: a.AfterStep}
+	boot := watchdog.Config{AtBoot: a.boot.wanted, Root: a.Root, Talk: a.bootTalk("")}
+	return &hostKnobs{version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, boot: boot, after: a.AfterStep}
 }
 
 func (h *hostKnobs) config() watchdog.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return watchdog.Config{Dir: h.state, Host: h.host(), Command: h.command, After: h.after}
+	return watchdog.Config{Dir: h.state, Host: h.host(), Command: h.command, AtBoot: h.boot.AtBoot, Root: h.boot.Root, Talk: h.boot.Talk, After: h.after}
 }
 
 // host is this machine as knobs see it, for a caller that holds mu.
@@ -361,7 +364,7 @@ func (a *app) watchdogCommand() *cobra.Command {
 			if err != nil {
 				return withCode(exitUsage, err)
 			}
-			cfg.After = a.AfterStep
+			cfg.After, cfg.Talk = a.AfterStep, a.Err
 			// The signals that end other commands are the watchdog's own business.
 			return watchdog.Serve(context.WithoutCancel(cmd.Context()), a.In, a.Out, cfg)
 		},

@@ -34,6 +34,9 @@ type Env struct {
 	// AfterStep, where tests set it, is called by the watchdog after each step
 	// of a change; see watchdog.Config.After.
 	AfterStep func(step string)
+	// Root, where tests set it, is below which the files of a job for the next start
+	// of the machine lie; see watchdog.Config.Root.
+	Root string
 }
 
 // OS returns the environment of this process.
@@ -67,6 +70,7 @@ type app struct {
 	db    string
 	quiet bool
 	ssh   sshFlags
+	boot  bootJob
 	// printed says that stdout holds the one JSON document of this command.
 	printed bool
 }
@@ -184,7 +188,7 @@ HOST is one of
 	}
 	add("measure", a.testCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
 	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.profileCommand(), a.exportCommand())
-	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
+	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
 	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.labInitCommand(), exitCodesTopic())
 	root.SetHelpCommand(helpCommand())
 	return root

@@ -101,11 +101,7 @@ func (a *app) export(ctx context.Context, source string, f exportFlags) error {
 	}
 	in := f.in
 	in.Settings, in.Before, in.System = assignments(h), h.Before, h.System
-	if p.Title != "" {
-		in.Comments = append(in.Comments, "title: "+p.Title)
-	}
-	in.Comments = append(in.Comments, hostLine(h))
-	in.Comments = append(in.Comments, p.Evidence.Lines()...)
+	in.Comments = whyComments(p, h)
 	out, err := native.Render(format, in)
 	var bad *knob.ValueError
 	switch {
@@ -124,6 +120,16 @@ func (a *app) export(ctx context.Context, source string, f exportFlags) error {
 		return withCode(exitUnsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
 	}
 	return a.printExport(format, out, f.dir)
+}
+
+// whyComments say in a file whence the settings of a host come.
+func whyComments(p profile.Profile, h profile.Host) []string {
+	var all []string
+	if p.Title != "" {
+		all = append(all, "title: "+p.Title)
+	}
+	all = append(all, hostLine(h))
+	return append(all, p.Evidence.Lines()...)
 }
 
 // source is the profile in a file, or one made of a session.

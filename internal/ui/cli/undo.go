@@ -13,22 +13,37 @@ import (
 
 func (a *app) undoCommand() *cobra.Command {
 	var state string
+	var atBoot bool
+	var kept bool
 	c := &cobra.Command{
 		Use: "undo [HOST]", Short: "put back what linerate set and you confirmed, and what a cut session left",
 		Long: `undo puts back what the journal says linerate changed on this machine, or on
 HOST: what was confirmed with linerate set, and what a session that was cut short
 left. Every setting that still holds what linerate wrote gets its old value back,
-newest first. What somebody else changed meanwhile is left alone and reported.`,
-		Example: "  linerate undo\n  linerate undo 'exec:10.0.0.2 ip netns exec b linerate agent'",
+newest first. What somebody else changed meanwhile is left alone and reported.
+
+With --kept it takes back the files that linerate keep wrote instead: each is as it
+was before, byte for byte, or gone where there was none. The running values stay.`,
+		Example: "  linerate undo\n  linerate undo 'exec:10.0.0.2 ip netns exec b linerate agent'\n  linerate undo --kept root@nas",
 		Args:    atMostOne("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			changes, err := a.undoOn(cmd.Context(), args, state)
+			if kept {
+				return a.undoKept(cmd.Context(), args, state)
+			}
+			undo := a.undoOn
+			if atBoot {
+				undo = a.undoAtBoot
+			}
+			changes, err := undo(cmd.Context(), args, state)
 			if err != nil && len(changes) == 0 {
 				return err
 			}
 			return errors.Join(a.printUndone(changes), err)
 		},
 	}
+	c.Flags().BoolVar(&kept, "kept", false, "take back the files that linerate keep wrote")
+	c.Flags().BoolVar(&atBoot, "at-boot", false, "only what nobody confirmed: what the job does that --at-boot of other commands installs")
+	_ = c.Flags().MarkHidden("at-boot") // it is there
 	c.Flags().StringVar(&state, "state", "", "directory of the journal (default: $LINERATE_STATE, else the system's)")
 	return c
 }

@@ -26,6 +26,115 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FileChange says what writing means for a file.
+type FileChange int32
+
+const (
+	FileChange_FILE_CHANGE_UNSPECIFIED FileChange = 0
+	FileChange_FILE_CHANGE_NEW         FileChange = 1 // there is none yet
+	FileChange_FILE_CHANGE_CHANGED     FileChange = 2 // it holds something else
+	FileChange_FILE_CHANGE_SAME        FileChange = 3 // it holds just that
+)
+
+// Enum value maps for FileChange.
+var (
+	FileChange_name = map[int32]string{
+		0: "FILE_CHANGE_UNSPECIFIED",
+		1: "FILE_CHANGE_NEW",
+		2: "FILE_CHANGE_CHANGED",
+		3: "FILE_CHANGE_SAME",
+	}
+	FileChange_value = map[string]int32{
+		"FILE_CHANGE_UNSPECIFIED": 0,
+		"FILE_CHANGE_NEW":         1,
+		"FILE_CHANGE_CHANGED":     2,
+		"FILE_CHANGE_SAME":        3,
+	}
+)
+
+func (x FileChange) Enum() *FileChange {
+	p := new(FileChange)
+	*p = x
+	return p
+}
+
+func (x FileChange) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FileChange) Descriptor() protoreflect.EnumDescriptor {
+	return file_linerate_session_v1_settings_proto_enumTypes[0].Descriptor()
+}
+
+func (FileChange) Type() protoreflect.EnumType {
+	return &file_linerate_session_v1_settings_proto_enumTypes[0]
+}
+
+func (x FileChange) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FileChange.Descriptor instead.
+func (FileChange) EnumDescriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{0}
+}
+
+// RestoreState says what Restore did with a file.
+type RestoreState int32
+
+const (
+	RestoreState_RESTORE_STATE_UNSPECIFIED RestoreState = 0
+	RestoreState_RESTORE_STATE_RESTORED    RestoreState = 1 // it is as it was before Keep
+	RestoreState_RESTORE_STATE_ALREADY     RestoreState = 2 // it was so without Restore
+	RestoreState_RESTORE_STATE_CHANGED     RestoreState = 3 // somebody else changed it since: left alone
+	RestoreState_RESTORE_STATE_FAILED      RestoreState = 4 // the detail says why
+)
+
+// Enum value maps for RestoreState.
+var (
+	RestoreState_name = map[int32]string{
+		0: "RESTORE_STATE_UNSPECIFIED",
+		1: "RESTORE_STATE_RESTORED",
+		2: "RESTORE_STATE_ALREADY",
+		3: "RESTORE_STATE_CHANGED",
+		4: "RESTORE_STATE_FAILED",
+	}
+	RestoreState_value = map[string]int32{
+		"RESTORE_STATE_UNSPECIFIED": 0,
+		"RESTORE_STATE_RESTORED":    1,
+		"RESTORE_STATE_ALREADY":     2,
+		"RESTORE_STATE_CHANGED":     3,
+		"RESTORE_STATE_FAILED":      4,
+	}
+)
+
+func (x RestoreState) Enum() *RestoreState {
+	p := new(RestoreState)
+	*p = x
+	return p
+}
+
+func (x RestoreState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RestoreState) Descriptor() protoreflect.EnumDescriptor {
+	return file_linerate_session_v1_settings_proto_enumTypes[1].Descriptor()
+}
+
+func (RestoreState) Type() protoreflect.EnumType {
+	return &file_linerate_session_v1_settings_proto_enumTypes[1]
+}
+
+func (x RestoreState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RestoreState.Descriptor instead.
+func (RestoreState) EnumDescriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{1}
+}
+
 // PendingRequest asks for the name of what is applied.
 type PendingRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -614,6 +723,1031 @@ func (x *Answer) GetDetail() string {
 	return ""
 }
 
+// KeepRequest says what to keep, and how.
+type KeepRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Settings      []*Assignment          `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`            // 1 to 256, each knob once
+	Comments      []string               `protobuf:"bytes,2,rep,name=comments,proto3" json:"comments,omitempty"`            // why, for the files: at most 64 sentences
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`                // whence the settings come, a value
+	Interface     string                 `protobuf:"bytes,4,opt,name=interface,proto3" json:"interface,omitempty"`          // of settings of a link, a name; empty: that of the data path
+	Format        string                 `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`                // of the files, a name; empty: that of who configures the interface
+	DryRun        bool                   `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // only tell what would be written
+	Plan          string                 `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`                    // a name, from the dry run that a person saw: nothing else is written; empty: whatever it is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepRequest) Reset() {
+	*x = KeepRequest{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepRequest) ProtoMessage() {}
+
+func (x *KeepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
+func (*KeepRequest) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *KeepRequest) GetSettings() []*Assignment {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *KeepRequest) GetComments() []string {
+	if x != nil {
+		return x.Comments
+	}
+	return nil
+}
+
+func (x *KeepRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *KeepRequest) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+// KeepResponse tells what was, or would be, written.
+type KeepResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Format        string                 `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`     // a name
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`     // why that format, a sentence; may be empty
+	Files         []*KeepFile            `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`       // at most 16
+	Commands      []string               `protobuf:"bytes,4,rep,name=commands,proto3" json:"commands,omitempty"` // that make the system read them now, not run: at most 64 sentences
+	Omitted       []*Omission            `protobuf:"bytes,5,rep,name=omitted,proto3" json:"omitted,omitempty"`   // at most 256
+	Notes         []string               `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`       // at most 64 sentences
+	Others        []*Origin              `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`     // at most 1024: lines of other files that count for the same knobs, once the files are written
+	Plan          string                 `protobuf:"bytes,8,opt,name=plan,proto3" json:"plan,omitempty"`         // a name
+	Record        string                 `protobuf:"bytes,9,opt,name=record,proto3" json:"record,omitempty"`     // a name; empty where nothing was written
+	Added         []*Assignment          `protobuf:"bytes,10,rep,name=added,proto3" json:"added,omitempty"`      // at most 256: kept by an earlier Keep, and in the files again
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepResponse) Reset() {
+	*x = KeepResponse{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepResponse) ProtoMessage() {}
+
+func (x *KeepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
+func (*KeepResponse) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *KeepResponse) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+func (x *KeepResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *KeepResponse) GetFiles() []*KeepFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *KeepResponse) GetCommands() []string {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+func (x *KeepResponse) GetOmitted() []*Omission {
+	if x != nil {
+		return x.Omitted
+	}
+	return nil
+}
+
+func (x *KeepResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *KeepResponse) GetOthers() []*Origin {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
+func (x *KeepResponse) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *KeepResponse) GetRecord() string {
+	if x != nil {
+		return x.Record
+	}
+	return ""
+}
+
+func (x *KeepResponse) GetAdded() []*Assignment {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+// KeepFile is one file.
+type KeepFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // a value
+	Change        FileChange             `protobuf:"varint,2,opt,name=change,proto3,enum=linerate.session.v1.FileChange" json:"change,omitempty"`
+	Block         bool                   `protobuf:"varint,3,opt,name=block,proto3" json:"block,omitempty"` // only a part of the file, between marks, is linerate's
+	Mode          uint32                 `protobuf:"varint,4,opt,name=mode,proto3" json:"mode,omitempty"`   // permission bits afterwards
+	Diff          string                 `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`    // unified; at most 32 KiB
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepFile) Reset() {
+	*x = KeepFile{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepFile) ProtoMessage() {}
+
+func (x *KeepFile) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepFile.ProtoReflect.Descriptor instead.
+func (*KeepFile) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *KeepFile) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *KeepFile) GetChange() FileChange {
+	if x != nil {
+		return x.Change
+	}
+	return FileChange_FILE_CHANGE_UNSPECIFIED
+}
+
+func (x *KeepFile) GetBlock() bool {
+	if x != nil {
+		return x.Block
+	}
+	return false
+}
+
+func (x *KeepFile) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
+func (x *KeepFile) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
+// Omission is a setting that the files cannot hold.
+type Omission struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Knob          string                 `protobuf:"bytes,1,opt,name=knob,proto3" json:"knob,omitempty"`     // a name
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`   // a value
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Omission) Reset() {
+	*x = Omission{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Omission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Omission) ProtoMessage() {}
+
+func (x *Omission) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Omission.ProtoReflect.Descriptor instead.
+func (*Omission) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Omission) GetKnob() string {
+	if x != nil {
+		return x.Knob
+	}
+	return ""
+}
+
+func (x *Omission) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Omission) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// RestoreRequest asks to take back what was kept.
+type RestoreRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreRequest) Reset() {
+	*x = RestoreRequest{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreRequest) ProtoMessage() {}
+
+func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
+func (*RestoreRequest) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{16}
+}
+
+// RestoreResponse tells what became of each file.
+type RestoreResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         []*Restored            `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`     // at most 1024
+	Problem       string                 `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"` // that belongs to no file, a sentence; empty for none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreResponse) Reset() {
+	*x = RestoreResponse{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreResponse) ProtoMessage() {}
+
+func (x *RestoreResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreResponse.ProtoReflect.Descriptor instead.
+func (*RestoreResponse) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RestoreResponse) GetFiles() []*Restored {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *RestoreResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+// Restored is what became of one file.
+type Restored struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Record        string                 `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"` // a name
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`     // a value
+	State         RestoreState           `protobuf:"varint,3,opt,name=state,proto3,enum=linerate.session.v1.RestoreState" json:"state,omitempty"`
+	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Restored) Reset() {
+	*x = Restored{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Restored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Restored) ProtoMessage() {}
+
+func (x *Restored) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Restored.ProtoReflect.Descriptor instead.
+func (*Restored) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Restored) GetRecord() string {
+	if x != nil {
+		return x.Record
+	}
+	return ""
+}
+
+func (x *Restored) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Restored) GetState() RestoreState {
+	if x != nil {
+		return x.State
+	}
+	return RestoreState_RESTORE_STATE_UNSPECIFIED
+}
+
+func (x *Restored) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// KeptRequest asks for what is kept.
+type KeptRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptRequest) Reset() {
+	*x = KeptRequest{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptRequest) ProtoMessage() {}
+
+func (x *KeptRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptRequest.ProtoReflect.Descriptor instead.
+func (*KeptRequest) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{19}
+}
+
+// KeptResponse lists it, oldest first.
+type KeptResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       []*KeptRecord          `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"` // at most 256
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptResponse) Reset() {
+	*x = KeptResponse{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptResponse) ProtoMessage() {}
+
+func (x *KeptResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptResponse.ProtoReflect.Descriptor instead.
+func (*KeptResponse) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *KeptResponse) GetRecords() []*KeptRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// KeptRecord is one Keep.
+type KeptRecord struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`             // a name
+	Time          string                 `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`         // by the clock of that host, for people (RFC 3339)
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`     // a value
+	Files         []string               `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`       // at most 16 values
+	Settings      []*Assignment          `protobuf:"bytes,5,rep,name=settings,proto3" json:"settings,omitempty"` // at most 256
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptRecord) Reset() {
+	*x = KeptRecord{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptRecord) ProtoMessage() {}
+
+func (x *KeptRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptRecord.ProtoReflect.Descriptor instead.
+func (*KeptRecord) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *KeptRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KeptRecord) GetTime() string {
+	if x != nil {
+		return x.Time
+	}
+	return ""
+}
+
+func (x *KeptRecord) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *KeptRecord) GetFiles() []string {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *KeptRecord) GetSettings() []*Assignment {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+// ConfirmedRequest asks for what was confirmed.
+type ConfirmedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmedRequest) Reset() {
+	*x = ConfirmedRequest{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmedRequest) ProtoMessage() {}
+
+func (x *ConfirmedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmedRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmedRequest) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{22}
+}
+
+// ConfirmedResponse lists it, oldest first.
+type ConfirmedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Settings      []*Confirmation        `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"` // at most 1024, each knob once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmedResponse) Reset() {
+	*x = ConfirmedResponse{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmedResponse) ProtoMessage() {}
+
+func (x *ConfirmedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmedResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmedResponse) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ConfirmedResponse) GetSettings() []*Confirmation {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+// Confirmation is one knob that was set and confirmed.
+type Confirmation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Knob          string                 `protobuf:"bytes,1,opt,name=knob,proto3" json:"knob,omitempty"`           // a name
+	Native        string                 `protobuf:"bytes,2,opt,name=native,proto3" json:"native,omitempty"`       // name on that system, a value
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`         // canonical text that was confirmed, a value
+	Holds         bool                   `protobuf:"varint,4,opt,name=holds,proto3" json:"holds,omitempty"`        // it still has that value
+	Detail        string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`       // why it does not, a sentence; may be empty
+	Interface     string                 `protobuf:"bytes,6,opt,name=interface,proto3" json:"interface,omitempty"` // of a setting of a link, a name; else empty
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confirmation) Reset() {
+	*x = Confirmation{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confirmation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confirmation) ProtoMessage() {}
+
+func (x *Confirmation) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confirmation.ProtoReflect.Descriptor instead.
+func (*Confirmation) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Confirmation) GetKnob() string {
+	if x != nil {
+		return x.Knob
+	}
+	return ""
+}
+
+func (x *Confirmation) GetNative() string {
+	if x != nil {
+		return x.Native
+	}
+	return ""
+}
+
+func (x *Confirmation) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Confirmation) GetHolds() bool {
+	if x != nil {
+		return x.Holds
+	}
+	return false
+}
+
+func (x *Confirmation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Confirmation) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+// ClaimsRequest names the knobs.
+type ClaimsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"` // 1 to 1024 names
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimsRequest) Reset() {
+	*x = ClaimsRequest{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimsRequest) ProtoMessage() {}
+
+func (x *ClaimsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimsRequest.ProtoReflect.Descriptor instead.
+func (*ClaimsRequest) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ClaimsRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+// ClaimsResponse holds the claims, those of one knob in the order in which they
+// are applied.
+type ClaimsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Claims        []*Claim               `protobuf:"bytes,1,rep,name=claims,proto3" json:"claims,omitempty"` // at most 1024
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimsResponse) Reset() {
+	*x = ClaimsResponse{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimsResponse) ProtoMessage() {}
+
+func (x *ClaimsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimsResponse.ProtoReflect.Descriptor instead.
+func (*ClaimsResponse) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ClaimsResponse) GetClaims() []*Claim {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
+// Claim says that a program sets a knob by itself, or may.
+type Claim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`               // neutral name
+	Interface     string                 `protobuf:"bytes,2,opt,name=interface,proto3" json:"interface,omitempty"` // a name; empty for the whole machine
+	Manager       string                 `protobuf:"bytes,3,opt,name=manager,proto3" json:"manager,omitempty"`     // a name
+	Sets          string                 `protobuf:"bytes,4,opt,name=sets,proto3" json:"sets,omitempty"`           // native text, a value; empty where it is not known
+	When          string                 `protobuf:"bytes,5,opt,name=when,proto3" json:"when,omitempty"`           // when it sets it again, a sentence
+	File          string                 `protobuf:"bytes,6,opt,name=file,proto3" json:"file,omitempty"`           // a value; may be empty
+	Line          uint32                 `protobuf:"varint,7,opt,name=line,proto3" json:"line,omitempty"`          // 0 where no single line says so
+	Active        *Fact                  `protobuf:"bytes,8,opt,name=active,proto3" json:"active,omitempty"`       // it is at work now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_settings_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Claim) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Claim) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *Claim) GetManager() string {
+	if x != nil {
+		return x.Manager
+	}
+	return ""
+}
+
+func (x *Claim) GetSets() string {
+	if x != nil {
+		return x.Sets
+	}
+	return ""
+}
+
+func (x *Claim) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
+}
+
+func (x *Claim) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Claim) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Claim) GetActive() *Fact {
+	if x != nil {
+		return x.Active
+	}
+	return nil
+}
+
 var File_linerate_session_v1_settings_proto protoreflect.FileDescriptor
 
 const file_linerate_session_v1_settings_proto_rawDesc = "" +
@@ -648,13 +1782,102 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\rR\x05bytes\x12\x0e\n" +
 	"\x02ok\x18\x04 \x01(\bR\x02ok\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail2\xb6\x03\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xe1\x01\n" +
+	"\vKeepRequest\x12;\n" +
+	"\bsettings\x18\x01 \x03(\v2\x1f.linerate.session.v1.AssignmentR\bsettings\x12\x1a\n" +
+	"\bcomments\x18\x02 \x03(\tR\bcomments\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x1c\n" +
+	"\tinterface\x18\x04 \x01(\tR\tinterface\x12\x16\n" +
+	"\x06format\x18\x05 \x01(\tR\x06format\x12\x17\n" +
+	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x12\n" +
+	"\x04plan\x18\a \x01(\tR\x04plan\"\xf6\x02\n" +
+	"\fKeepResponse\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\tR\x06format\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x123\n" +
+	"\x05files\x18\x03 \x03(\v2\x1d.linerate.session.v1.KeepFileR\x05files\x12\x1a\n" +
+	"\bcommands\x18\x04 \x03(\tR\bcommands\x127\n" +
+	"\aomitted\x18\x05 \x03(\v2\x1d.linerate.session.v1.OmissionR\aomitted\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\x123\n" +
+	"\x06others\x18\a \x03(\v2\x1b.linerate.session.v1.OriginR\x06others\x12\x12\n" +
+	"\x04plan\x18\b \x01(\tR\x04plan\x12\x16\n" +
+	"\x06record\x18\t \x01(\tR\x06record\x125\n" +
+	"\x05added\x18\n" +
+	" \x03(\v2\x1f.linerate.session.v1.AssignmentR\x05added\"\x95\x01\n" +
+	"\bKeepFile\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x127\n" +
+	"\x06change\x18\x02 \x01(\x0e2\x1f.linerate.session.v1.FileChangeR\x06change\x12\x14\n" +
+	"\x05block\x18\x03 \x01(\bR\x05block\x12\x12\n" +
+	"\x04mode\x18\x04 \x01(\rR\x04mode\x12\x12\n" +
+	"\x04diff\x18\x05 \x01(\tR\x04diff\"L\n" +
+	"\bOmission\x12\x12\n" +
+	"\x04knob\x18\x01 \x01(\tR\x04knob\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x10\n" +
+	"\x0eRestoreRequest\"`\n" +
+	"\x0fRestoreResponse\x123\n" +
+	"\x05files\x18\x01 \x03(\v2\x1d.linerate.session.v1.RestoredR\x05files\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem\"\x87\x01\n" +
+	"\bRestored\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\tR\x06record\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x127\n" +
+	"\x05state\x18\x03 \x01(\x0e2!.linerate.session.v1.RestoreStateR\x05state\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\r\n" +
+	"\vKeptRequest\"I\n" +
+	"\fKeptResponse\x129\n" +
+	"\arecords\x18\x01 \x03(\v2\x1f.linerate.session.v1.KeptRecordR\arecords\"\x9b\x01\n" +
+	"\n" +
+	"KeptRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04time\x18\x02 \x01(\tR\x04time\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x14\n" +
+	"\x05files\x18\x04 \x03(\tR\x05files\x12;\n" +
+	"\bsettings\x18\x05 \x03(\v2\x1f.linerate.session.v1.AssignmentR\bsettings\"\x12\n" +
+	"\x10ConfirmedRequest\"R\n" +
+	"\x11ConfirmedResponse\x12=\n" +
+	"\bsettings\x18\x01 \x03(\v2!.linerate.session.v1.ConfirmationR\bsettings\"\x9c\x01\n" +
+	"\fConfirmation\x12\x12\n" +
+	"\x04knob\x18\x01 \x01(\tR\x04knob\x12\x16\n" +
+	"\x06native\x18\x02 \x01(\tR\x06native\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x14\n" +
+	"\x05holds\x18\x04 \x01(\bR\x05holds\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1c\n" +
+	"\tinterface\x18\x06 \x01(\tR\tinterface\"!\n" +
+	"\rClaimsRequest\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\tR\x03ids\"D\n" +
+	"\x0eClaimsResponse\x122\n" +
+	"\x06claims\x18\x01 \x03(\v2\x1a.linerate.session.v1.ClaimR\x06claims\"\xd2\x01\n" +
+	"\x05Claim\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tinterface\x18\x02 \x01(\tR\tinterface\x12\x18\n" +
+	"\amanager\x18\x03 \x01(\tR\amanager\x12\x12\n" +
+	"\x04sets\x18\x04 \x01(\tR\x04sets\x12\x12\n" +
+	"\x04when\x18\x05 \x01(\tR\x04when\x12\x12\n" +
+	"\x04file\x18\x06 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\a \x01(\rR\x04line\x121\n" +
+	"\x06active\x18\b \x01(\v2\x19.linerate.session.v1.FactR\x06active*m\n" +
+	"\n" +
+	"FileChange\x12\x1b\n" +
+	"\x17FILE_CHANGE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fFILE_CHANGE_NEW\x10\x01\x12\x17\n" +
+	"\x13FILE_CHANGE_CHANGED\x10\x02\x12\x14\n" +
+	"\x10FILE_CHANGE_SAME\x10\x03*\x99\x01\n" +
+	"\fRestoreState\x12\x1d\n" +
+	"\x19RESTORE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16RESTORE_STATE_RESTORED\x10\x01\x12\x19\n" +
+	"\x15RESTORE_STATE_ALREADY\x10\x02\x12\x19\n" +
+	"\x15RESTORE_STATE_CHANGED\x10\x03\x12\x18\n" +
+	"\x14RESTORE_STATE_FAILED\x10\x042\xd5\x06\n" +
 	"\x0fSettingsService\x12T\n" +
 	"\aPending\x12#.linerate.session.v1.PendingRequest\x1a$.linerate.session.v1.PendingResponse\x12T\n" +
 	"\aConfirm\x12#.linerate.session.v1.ConfirmRequest\x1a$.linerate.session.v1.ConfirmResponse\x12Q\n" +
 	"\x06Revert\x12\".linerate.session.v1.RevertRequest\x1a#.linerate.session.v1.RevertResponse\x12T\n" +
 	"\aOrigins\x12#.linerate.session.v1.OriginsRequest\x1a$.linerate.session.v1.OriginsResponse\x12N\n" +
-	"\x05Probe\x12!.linerate.session.v1.ProbeRequest\x1a\".linerate.session.v1.ProbeResponseB7Z5linerate/internal/control/session/sessionpb;sessionpbb\x06proto3"
+	"\x05Probe\x12!.linerate.session.v1.ProbeRequest\x1a\".linerate.session.v1.ProbeResponse\x12K\n" +
+	"\x04Keep\x12 .linerate.session.v1.KeepRequest\x1a!.linerate.session.v1.KeepResponse\x12T\n" +
+	"\aRestore\x12#.linerate.session.v1.RestoreRequest\x1a$.linerate.session.v1.RestoreResponse\x12K\n" +
+	"\x04Kept\x12 .linerate.session.v1.KeptRequest\x1a!.linerate.session.v1.KeptResponse\x12Z\n" +
+	"\tConfirmed\x12%.linerate.session.v1.ConfirmedRequest\x1a&.linerate.session.v1.ConfirmedResponse\x12Q\n" +
+	"\x06Claims\x12\".linerate.session.v1.ClaimsRequest\x1a#.linerate.session.v1.ClaimsResponseB7Z5linerate/internal/control/session/sessionpb;sessionpbb\x06proto3"
 
 var (
 	file_linerate_session_v1_settings_proto_rawDescOnce sync.Once
@@ -668,41 +1891,85 @@ func file_linerate_session_v1_settings_proto_rawDescGZIP() []byte {
 	return file_linerate_session_v1_settings_proto_rawDescData
 }
 
-var file_linerate_session_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_linerate_session_v1_settings_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_linerate_session_v1_settings_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_linerate_session_v1_settings_proto_goTypes = []any{
-	(*PendingRequest)(nil),  // 0: linerate.session.v1.PendingRequest
-	(*PendingResponse)(nil), // 1: linerate.session.v1.PendingResponse
-	(*ConfirmRequest)(nil),  // 2: linerate.session.v1.ConfirmRequest
-	(*ConfirmResponse)(nil), // 3: linerate.session.v1.ConfirmResponse
-	(*RevertRequest)(nil),   // 4: linerate.session.v1.RevertRequest
-	(*RevertResponse)(nil),  // 5: linerate.session.v1.RevertResponse
-	(*OriginsRequest)(nil),  // 6: linerate.session.v1.OriginsRequest
-	(*OriginsResponse)(nil), // 7: linerate.session.v1.OriginsResponse
-	(*Origin)(nil),          // 8: linerate.session.v1.Origin
-	(*ProbeRequest)(nil),    // 9: linerate.session.v1.ProbeRequest
-	(*ProbeResponse)(nil),   // 10: linerate.session.v1.ProbeResponse
-	(*Answer)(nil),          // 11: linerate.session.v1.Answer
-	(*Change)(nil),          // 12: linerate.session.v1.Change
+	(FileChange)(0),           // 0: linerate.session.v1.FileChange
+	(RestoreState)(0),         // 1: linerate.session.v1.RestoreState
+	(*PendingRequest)(nil),    // 2: linerate.session.v1.PendingRequest
+	(*PendingResponse)(nil),   // 3: linerate.session.v1.PendingResponse
+	(*ConfirmRequest)(nil),    // 4: linerate.session.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),   // 5: linerate.session.v1.ConfirmResponse
+	(*RevertRequest)(nil),     // 6: linerate.session.v1.RevertRequest
+	(*RevertResponse)(nil),    // 7: linerate.session.v1.RevertResponse
+	(*OriginsRequest)(nil),    // 8: linerate.session.v1.OriginsRequest
+	(*OriginsResponse)(nil),   // 9: linerate.session.v1.OriginsResponse
+	(*Origin)(nil),            // 10: linerate.session.v1.Origin
+	(*ProbeRequest)(nil),      // 11: linerate.session.v1.ProbeRequest
+	(*ProbeResponse)(nil),     // 12: linerate.session.v1.ProbeResponse
+	(*Answer)(nil),            // 13: linerate.session.v1.Answer
+	(*KeepRequest)(nil),       // 14: linerate.session.v1.KeepRequest
+	(*KeepResponse)(nil),      // 15: linerate.session.v1.KeepResponse
+	(*KeepFile)(nil),          // 16: linerate.session.v1.KeepFile
+	(*Omission)(nil),          // 17: linerate.session.v1.Omission
+	(*RestoreRequest)(nil),    // 18: linerate.session.v1.RestoreRequest
+	(*RestoreResponse)(nil),   // 19: linerate.session.v1.RestoreResponse
+	(*Restored)(nil),          // 20: linerate.session.v1.Restored
+	(*KeptRequest)(nil),       // 21: linerate.session.v1.KeptRequest
+	(*KeptResponse)(nil),      // 22: linerate.session.v1.KeptResponse
+	(*KeptRecord)(nil),        // 23: linerate.session.v1.KeptRecord
+	(*ConfirmedRequest)(nil),  // 24: linerate.session.v1.ConfirmedRequest
+	(*ConfirmedResponse)(nil), // 25: linerate.session.v1.ConfirmedResponse
+	(*Confirmation)(nil),      // 26: linerate.session.v1.Confirmation
+	(*ClaimsRequest)(nil),     // 27: linerate.session.v1.ClaimsRequest
+	(*ClaimsResponse)(nil),    // 28: linerate.session.v1.ClaimsResponse
+	(*Claim)(nil),             // 29: linerate.session.v1.Claim
+	(*Change)(nil),            // 30: linerate.session.v1.Change
+	(*Assignment)(nil),        // 31: linerate.session.v1.Assignment
+	(*Fact)(nil),              // 32: linerate.session.v1.Fact
 }
 var file_linerate_session_v1_settings_proto_depIdxs = []int32{
-	12, // 0: linerate.session.v1.RevertResponse.changes:type_name -> linerate.session.v1.Change
-	8,  // 1: linerate.session.v1.OriginsResponse.origins:type_name -> linerate.session.v1.Origin
-	11, // 2: linerate.session.v1.ProbeResponse.answers:type_name -> linerate.session.v1.Answer
-	0,  // 3: linerate.session.v1.SettingsService.Pending:input_type -> linerate.session.v1.PendingRequest
-	2,  // 4: linerate.session.v1.SettingsService.Confirm:input_type -> linerate.session.v1.ConfirmRequest
-	4,  // 5: linerate.session.v1.SettingsService.Revert:input_type -> linerate.session.v1.RevertRequest
-	6,  // 6: linerate.session.v1.SettingsService.Origins:input_type -> linerate.session.v1.OriginsRequest
-	9,  // 7: linerate.session.v1.SettingsService.Probe:input_type -> linerate.session.v1.ProbeRequest
-	1,  // 8: linerate.session.v1.SettingsService.Pending:output_type -> linerate.session.v1.PendingResponse
-	3,  // 9: linerate.session.v1.SettingsService.Confirm:output_type -> linerate.session.v1.ConfirmResponse
-	5,  // 10: linerate.session.v1.SettingsService.Revert:output_type -> linerate.session.v1.RevertResponse
-	7,  // 11: linerate.session.v1.SettingsService.Origins:output_type -> linerate.session.v1.OriginsResponse
-	10, // 12: linerate.session.v1.SettingsService.Probe:output_type -> linerate.session.v1.ProbeResponse
-	8,  // [8:13] is the sub-list for method output_type
-	3,  // [3:8] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	30, // 0: linerate.session.v1.RevertResponse.changes:type_name -> linerate.session.v1.Change
+	10, // 1: linerate.session.v1.OriginsResponse.origins:type_name -> linerate.session.v1.Origin
+	13, // 2: linerate.session.v1.ProbeResponse.answers:type_name -> linerate.session.v1.Answer
+	31, // 3: linerate.session.v1.KeepRequest.settings:type_name -> linerate.session.v1.Assignment
+	16, // 4: linerate.session.v1.KeepResponse.files:type_name -> linerate.session.v1.KeepFile
+	17, // 5: linerate.session.v1.KeepResponse.omitted:type_name -> linerate.session.v1.Omission
+	10, // 6: linerate.session.v1.KeepResponse.others:type_name -> linerate.session.v1.Origin
+	31, // 7: linerate.session.v1.KeepResponse.added:type_name -> linerate.session.v1.Assignment
+	0,  // 8: linerate.session.v1.KeepFile.change:type_name -> linerate.session.v1.FileChange
+	20, // 9: linerate.session.v1.RestoreResponse.files:type_name -> linerate.session.v1.Restored
+	1,  // 10: linerate.session.v1.Restored.state:type_name -> linerate.session.v1.RestoreState
+	23, // 11: linerate.session.v1.KeptResponse.records:type_name -> linerate.session.v1.KeptRecord
+	31, // 12: linerate.session.v1.KeptRecord.settings:type_name -> linerate.session.v1.Assignment
+	26, // 13: linerate.session.v1.ConfirmedResponse.settings:type_name -> linerate.session.v1.Confirmation
+	29, // 14: linerate.session.v1.ClaimsResponse.claims:type_name -> linerate.session.v1.Claim
+	32, // 15: linerate.session.v1.Claim.active:type_name -> linerate.session.v1.Fact
+	2,  // 16: linerate.session.v1.SettingsService.Pending:input_type -> linerate.session.v1.PendingRequest
+	4,  // 17: linerate.session.v1.SettingsService.Confirm:input_type -> linerate.session.v1.ConfirmRequest
+	6,  // 18: linerate.session.v1.SettingsService.Revert:input_type -> linerate.session.v1.RevertRequest
+	8,  // 19: linerate.session.v1.SettingsService.Origins:input_type -> linerate.session.v1.OriginsRequest
+	11, // 20: linerate.session.v1.SettingsService.Probe:input_type -> linerate.session.v1.ProbeRequest
+	14, // 21: linerate.session.v1.SettingsService.Keep:input_type -> linerate.session.v1.KeepRequest
+	18, // 22: linerate.session.v1.SettingsService.Restore:input_type -> linerate.session.v1.RestoreRequest
+	21, // 23: linerate.session.v1.SettingsService.Kept:input_type -> linerate.session.v1.KeptRequest
+	24, // 24: linerate.session.v1.SettingsService.Confirmed:input_type -> linerate.session.v1.ConfirmedRequest
+	27, // 25: linerate.session.v1.SettingsService.Claims:input_type -> linerate.session.v1.ClaimsRequest
+	3,  // 26: linerate.session.v1.SettingsService.Pending:output_type -> linerate.session.v1.PendingResponse
+	5,  // 27: linerate.session.v1.SettingsService.Confirm:output_type -> linerate.session.v1.ConfirmResponse
+	7,  // 28: linerate.session.v1.SettingsService.Revert:output_type -> linerate.session.v1.RevertResponse
+	9,  // 29: linerate.session.v1.SettingsService.Origins:output_type -> linerate.session.v1.OriginsResponse
+	12, // 30: linerate.session.v1.SettingsService.Probe:output_type -> linerate.session.v1.ProbeResponse
+	15, // 31: linerate.session.v1.SettingsService.Keep:output_type -> linerate.session.v1.KeepResponse
+	19, // 32: linerate.session.v1.SettingsService.Restore:output_type -> linerate.session.v1.RestoreResponse
+	22, // 33: linerate.session.v1.SettingsService.Kept:output_type -> linerate.session.v1.KeptResponse
+	25, // 34: linerate.session.v1.SettingsService.Confirmed:output_type -> linerate.session.v1.ConfirmedResponse
+	28, // 35: linerate.session.v1.SettingsService.Claims:output_type -> linerate.session.v1.ClaimsResponse
+	26, // [26:36] is the sub-list for method output_type
+	16, // [16:26] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_settings_proto_init() }
@@ -716,13 +1983,14 @@ func file_linerate_session_v1_settings_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_settings_proto_rawDesc), len(file_linerate_session_v1_settings_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   12,
+			NumEnums:      2,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_linerate_session_v1_settings_proto_goTypes,
 		DependencyIndexes: file_linerate_session_v1_settings_proto_depIdxs,
+		EnumInfos:         file_linerate_session_v1_settings_proto_enumTypes,
 		MessageInfos:      file_linerate_session_v1_settings_proto_msgTypes,
 	}.Build()
 	File_linerate_session_v1_settings_proto = out.File

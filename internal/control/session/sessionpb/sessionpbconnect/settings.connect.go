@@ -48,6 +48,17 @@ const (
 	SettingsServiceOriginsProcedure = "/linerate.session.v1.SettingsService/Origins"
 	// SettingsServiceProbeProcedure is the fully-qualified name of the SettingsService's Probe RPC.
 	SettingsServiceProbeProcedure = "/linerate.session.v1.SettingsService/Probe"
+	// SettingsServiceKeepProcedure is the fully-qualified name of the SettingsService's Keep RPC.
+	SettingsServiceKeepProcedure = "/linerate.session.v1.SettingsService/Keep"
+	// SettingsServiceRestoreProcedure is the fully-qualified name of the SettingsService's Restore RPC.
+	SettingsServiceRestoreProcedure = "/linerate.session.v1.SettingsService/Restore"
+	// SettingsServiceKeptProcedure is the fully-qualified name of the SettingsService's Kept RPC.
+	SettingsServiceKeptProcedure = "/linerate.session.v1.SettingsService/Kept"
+	// SettingsServiceConfirmedProcedure is the fully-qualified name of the SettingsService's Confirmed
+	// RPC.
+	SettingsServiceConfirmedProcedure = "/linerate.session.v1.SettingsService/Confirmed"
+	// SettingsServiceClaimsProcedure is the fully-qualified name of the SettingsService's Claims RPC.
+	SettingsServiceClaimsProcedure = "/linerate.session.v1.SettingsService/Claims"
 )
 
 // SettingsServiceClient is a client for the linerate.session.v1.SettingsService service.
@@ -64,6 +75,19 @@ type SettingsServiceClient interface {
 	Origins(context.Context, *sessionpb.OriginsRequest) (*sessionpb.OriginsResponse, error)
 	// Probe asks whether others answer this host.
 	Probe(context.Context, *sessionpb.ProbeRequest) (*sessionpb.ProbeResponse, error)
+	// Keep puts settings into the files from which the system takes them at its
+	// next start. No running value changes. Settings that an earlier Keep wrote
+	// stay in their files. What the files held before is saved first.
+	Keep(context.Context, *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error)
+	// Restore takes back everything that Keep ever wrote on this host, but what
+	// somebody changed since.
+	Restore(context.Context, *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error)
+	// Kept lists what Keep wrote and nobody took back.
+	Kept(context.Context, *sessionpb.KeptRequest) (*sessionpb.KeptResponse, error)
+	// Confirmed lists what was confirmed on this host and not undone.
+	Confirmed(context.Context, *sessionpb.ConfirmedRequest) (*sessionpb.ConfirmedResponse, error)
+	// Claims tells who else sets knobs on this host.
+	Claims(context.Context, *sessionpb.ClaimsRequest) (*sessionpb.ClaimsResponse, error)
 }
 
 // NewSettingsServiceClient constructs a client for the linerate.session.v1.SettingsService service.
@@ -107,16 +131,51 @@ func NewSettingsServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(settingsServiceMethods.ByName("Probe")),
 			connect.WithClientOptions(opts...),
 		),
+		keep: connect.NewClient[sessionpb.KeepRequest, sessionpb.KeepResponse](
+			httpClient,
+			baseURL+SettingsServiceKeepProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("Keep")),
+			connect.WithClientOptions(opts...),
+		),
+		restore: connect.NewClient[sessionpb.RestoreRequest, sessionpb.RestoreResponse](
+			httpClient,
+			baseURL+SettingsServiceRestoreProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("Restore")),
+			connect.WithClientOptions(opts...),
+		),
+		kept: connect.NewClient[sessionpb.KeptRequest, sessionpb.KeptResponse](
+			httpClient,
+			baseURL+SettingsServiceKeptProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("Kept")),
+			connect.WithClientOptions(opts...),
+		),
+		confirmed: connect.NewClient[sessionpb.ConfirmedRequest, sessionpb.ConfirmedResponse](
+			httpClient,
+			baseURL+SettingsServiceConfirmedProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("Confirmed")),
+			connect.WithClientOptions(opts...),
+		),
+		claims: connect.NewClient[sessionpb.ClaimsRequest, sessionpb.ClaimsResponse](
+			httpClient,
+			baseURL+SettingsServiceClaimsProcedure,
+			connect.WithSchema(settingsServiceMethods.ByName("Claims")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // settingsServiceClient implements SettingsServiceClient.
 type settingsServiceClient struct {
-	pending *connect.Client[sessionpb.PendingRequest, sessionpb.PendingResponse]
-	confirm *connect.Client[sessionpb.ConfirmRequest, sessionpb.ConfirmResponse]
-	revert  *connect.Client[sessionpb.RevertRequest, sessionpb.RevertResponse]
-	origins *connect.Client[sessionpb.OriginsRequest, sessionpb.OriginsResponse]
-	probe   *connect.Client[sessionpb.ProbeRequest, sessionpb.ProbeResponse]
+	pending   *connect.Client[sessionpb.PendingRequest, sessionpb.PendingResponse]
+	confirm   *connect.Client[sessionpb.ConfirmRequest, sessionpb.ConfirmResponse]
+	revert    *connect.Client[sessionpb.RevertRequest, sessionpb.RevertResponse]
+	origins   *connect.Client[sessionpb.OriginsRequest, sessionpb.OriginsResponse]
+	probe     *connect.Client[sessionpb.ProbeRequest, sessionpb.ProbeResponse]
+	keep      *connect.Client[sessionpb.KeepRequest, sessionpb.KeepResponse]
+	restore   *connect.Client[sessionpb.RestoreRequest, sessionpb.RestoreResponse]
+	kept      *connect.Client[sessionpb.KeptRequest, sessionpb.KeptResponse]
+	confirmed *connect.Client[sessionpb.ConfirmedRequest, sessionpb.ConfirmedResponse]
+	claims    *connect.Client[sessionpb.ClaimsRequest, sessionpb.ClaimsResponse]
 }
 
 // Pending calls linerate.session.v1.SettingsService.Pending.
@@ -164,6 +223,51 @@ func (c *settingsServiceClient) Probe(ctx context.Context, req *sessionpb.ProbeR
 	return nil, err
 }
 
+// Keep calls linerate.session.v1.SettingsService.Keep.
+func (c *settingsServiceClient) Keep(ctx context.Context, req *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error) {
+	response, err := c.keep.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Restore calls linerate.session.v1.SettingsService.Restore.
+func (c *settingsServiceClient) Restore(ctx context.Context, req *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error) {
+	response, err := c.restore.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Kept calls linerate.session.v1.SettingsService.Kept.
+func (c *settingsServiceClient) Kept(ctx context.Context, req *sessionpb.KeptRequest) (*sessionpb.KeptResponse, error) {
+	response, err := c.kept.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Confirmed calls linerate.session.v1.SettingsService.Confirmed.
+func (c *settingsServiceClient) Confirmed(ctx context.Context, req *sessionpb.ConfirmedRequest) (*sessionpb.ConfirmedResponse, error) {
+	response, err := c.confirmed.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Claims calls linerate.session.v1.SettingsService.Claims.
+func (c *settingsServiceClient) Claims(ctx context.Context, req *sessionpb.ClaimsRequest) (*sessionpb.ClaimsResponse, error) {
+	response, err := c.claims.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // SettingsServiceHandler is an implementation of the linerate.session.v1.SettingsService service.
 type SettingsServiceHandler interface {
 	// Pending names what this session has applied.
@@ -178,6 +282,19 @@ type SettingsServiceHandler interface {
 	Origins(context.Context, *sessionpb.OriginsRequest) (*sessionpb.OriginsResponse, error)
 	// Probe asks whether others answer this host.
 	Probe(context.Context, *sessionpb.ProbeRequest) (*sessionpb.ProbeResponse, error)
+	// Keep puts settings into the files from which the system takes them at its
+	// next start. No running value changes. Settings that an earlier Keep wrote
+	// stay in their files. What the files held before is saved first.
+	Keep(context.Context, *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error)
+	// Restore takes back everything that Keep ever wrote on this host, but what
+	// somebody changed since.
+	Restore(context.Context, *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error)
+	// Kept lists what Keep wrote and nobody took back.
+	Kept(context.Context, *sessionpb.KeptRequest) (*sessionpb.KeptResponse, error)
+	// Confirmed lists what was confirmed on this host and not undone.
+	Confirmed(context.Context, *sessionpb.ConfirmedRequest) (*sessionpb.ConfirmedResponse, error)
+	// Claims tells who else sets knobs on this host.
+	Claims(context.Context, *sessionpb.ClaimsRequest) (*sessionpb.ClaimsResponse, error)
 }
 
 // NewSettingsServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -217,6 +334,36 @@ func NewSettingsServiceHandler(svc SettingsServiceHandler, opts ...connect.Handl
 		connect.WithSchema(settingsServiceMethods.ByName("Probe")),
 		connect.WithHandlerOptions(opts...),
 	)
+	settingsServiceKeepHandler := connect.NewUnaryHandlerSimple(
+		SettingsServiceKeepProcedure,
+		svc.Keep,
+		connect.WithSchema(settingsServiceMethods.ByName("Keep")),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceRestoreHandler := connect.NewUnaryHandlerSimple(
+		SettingsServiceRestoreProcedure,
+		svc.Restore,
+		connect.WithSchema(settingsServiceMethods.ByName("Restore")),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceKeptHandler := connect.NewUnaryHandlerSimple(
+		SettingsServiceKeptProcedure,
+		svc.Kept,
+		connect.WithSchema(settingsServiceMethods.ByName("Kept")),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceConfirmedHandler := connect.NewUnaryHandlerSimple(
+		SettingsServiceConfirmedProcedure,
+		svc.Confirmed,
+		connect.WithSchema(settingsServiceMethods.ByName("Confirmed")),
+		connect.WithHandlerOptions(opts...),
+	)
+	settingsServiceClaimsHandler := connect.NewUnaryHandlerSimple(
+		SettingsServiceClaimsProcedure,
+		svc.Claims,
+		connect.WithSchema(settingsServiceMethods.ByName("Claims")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/linerate.session.v1.SettingsService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case SettingsServicePendingProcedure:
@@ -229,6 +376,16 @@ func NewSettingsServiceHandler(svc SettingsServiceHandler, opts ...connect.Handl
 			settingsServiceOriginsHandler.ServeHTTP(w, r)
 		case SettingsServiceProbeProcedure:
 			settingsServiceProbeHandler.ServeHTTP(w, r)
+		case SettingsServiceKeepProcedure:
+			settingsServiceKeepHandler.ServeHTTP(w, r)
+		case SettingsServiceRestoreProcedure:
+			settingsServiceRestoreHandler.ServeHTTP(w, r)
+		case SettingsServiceKeptProcedure:
+			settingsServiceKeptHandler.ServeHTTP(w, r)
+		case SettingsServiceConfirmedProcedure:
+			settingsServiceConfirmedHandler.ServeHTTP(w, r)
+		case SettingsServiceClaimsProcedure:
+			settingsServiceClaimsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -256,4 +413,24 @@ func (UnimplementedSettingsServiceHandler) Origins(context.Context, *sessionpb.O
 
 func (UnimplementedSettingsServiceHandler) Probe(context.Context, *sessionpb.ProbeRequest) (*sessionpb.ProbeResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SettingsService.Probe is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) Keep(context.Context, *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SettingsService.Keep is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) Restore(context.Context, *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SettingsService.Restore is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) Kept(context.Context, *sessionpb.KeptRequest) (*sessionpb.KeptResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SettingsService.Kept is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) Confirmed(context.Context, *sessionpb.ConfirmedRequest) (*sessionpb.ConfirmedResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SettingsService.Confirmed is not implemented"))
+}
+
+func (UnimplementedSettingsServiceHandler) Claims(context.Context, *sessionpb.ClaimsRequest) (*sessionpb.ClaimsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SettingsService.Claims is not implemented"))
 }

@@ -1,0 +1,389 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/manager"
+	"linerate/internal/host/persist"
+	"linerate/internal/host/persist/native"
+)
+
+// Files are where a host keeps settings over a restart. System, Keeper, Link and
+// Texts are required.
+type Files struct {
+	System string                         // GOOS
+	Keeper func() (persist.Keeper, error) // of this host's files
+	Link   func() string                  // interface of the data path, "" where it is not known
+	MAC    func(link string) string       // its address, "" where it is not known
+	Now    func() time.Time               // nil is time.Now
+	// Texts returns the native texts of knobs as they are now, by native name as
+	// the catalogue has it; what cannot be read is left out.
+	Texts func(ctx context.Context, link string, ids []model.KnobID) map[string]string
+	// Origins returns the lines that set knobs once changes are made to the
+	// files. nil: not known.
+	Origins func(link string, ids []model.KnobID, changes []persist.Change) map[model.KnobID]origin.Line
+	// Owner, where given, says in which format settings of a link are kept here,
+	// and why.
+	Owner func(ctx context.Context, link string) (native.Format, string, error)
+	// Confirmed, where given, lists what was confirmed.
+	Confirmed func(ctx context.Context) ([]session.Confirmation, error)
+	// Claims, where given, tells who else sets knobs.
+	Claims func(ctx context.Context, link string, ids []model.KnobID) ([]manager.Claim, error)
+}
+
+// takesBack is the comment by which a reader of a file finds the way back.
+const takesBack = "Kept by linerate keep; linerate undo --kept takes it back."
+
+// files refuses where nothing can be kept over a restart.
+func (a *agent) files() (*Files, error) {
+	if err := a.mayTune(); err != nil {
+		return nil, err
+	}
+	if a.Config.Files == nil {
+		return nil, fmt.Errorf("this agent writes no files of the system: %w", errors.ErrUnsupported)
+	}
+	return a.Config.Files, nil
+}
+
+// Keep puts settings into the files of the system.
+func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, error) {
+	f, err := a.files()
+	if err != nil {
+		return session.Keeping{}, err
+	}
+	keeper, err := f.Keeper()
+	if err != nil {
+		return session.Keeping{}, err
+	}
+	if k.Link == "" {
+		k.Link = f.Link()
+	}
+	out := session.Keeping{}
+	settings, comments, err := f.join(keeper, k, &out)
+	if err != nil {
+		return out, err
+	}
+	files, err := f.render(ctx, k, settings, comments, &out)
+	if err != nil {
+		return out, err
+	}
+	changes, err := f.preview(keeper, files, &out)
+	if err != nil {
+		return out, err
+	}
+	if k.Plan != "" && k.Plan != out.Plan {
+		return out, fmt.Errorf("%w: the files, or what belongs into them, changed since they were shown", session.ErrState)
+	}
+	if !k.DryRun {
+		keeper.About = persist.About{Source: k.Source, Comments: comments, Link: k.Link, Settings: held(settings, &out)}
+		if out.Record, err = f.write(keeper, files, out.Files); err != nil {
+			return out, err
+		}
+		changes = nil
+	}
+	out.Others = f.others(k.Link, settings, changes, &out)
+	return out, nil
+}
+
+// join adds to the settings of k what an earlier Keep wrote and is still there,
+// so that its file does not lose it. Settings of another link have files of their
+// own, or go; lost notes what goes.
+func (f *Files) join(keeper persist.Keeper, k session.Keep, out *session.Keeping) (settings []model.Assignment, comments []string, err error) {
+	for _, s := range k.Settings {
+		settings = append(settings, model.Assignment{Knob: s.Knob, Value: s.Value})
+	}
+	comments = slices.Clone(k.Comments)
+	if !slices.Contains(comments, takesBack) {
+		comments = slices.Insert(comments, 0, takesBack)
+	}
+	standing, err := keeper.Standing()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range standing {
+		joined := false
+		for _, s := range r.Settings {
+			if slices.ContainsFunc(settings, func(o model.Assignment) bool { return o.Knob == s.Knob }) || r.Link != k.Link && f.ofLink(s.Knob) {
+				continue
+			}
+			settings, joined = append(settings, s), true
+			out.Added = append(out.Added, s)
+		}
+		if !joined {
+			continue
+		}
+		source := r.Source
+		if source == "" {
+			source = "on " + r.Time.Format(time.DateOnly)
+		}
+		for _, c := range append([]string{"and what was kept before: " + source}, r.Comments...) {
+			if !slices.Contains(comments, c) && len(comments) < session.MaxComments {
+				comments = append(comments, c)
+			}
+		}
+	}
+	if len(settings) > session.MaxAssignments {
+		return nil, nil, fmt.Errorf("%w: %d settings with those that are kept already, at most %d", session.ErrInvalid, len(settings), session.MaxAssignments)
+	}
+	return settings, comments, nil
+}
+
+// ofLink reports whether a knob is kept for one interface.
+func (f *Files) ofLink(id model.KnobID) bool {
+	k, _ := knob.ByID(id)
+	n := k.Native[f.System]
+	return n.Mechanism != knob.Sysctl || strings.Contains(n.Name, "{")
+}
+
+// render makes the files. Values that do not fit together with those that the
+// host has are refused.
+func (f *Files) render(ctx context.Context, k session.Keep, settings []model.Assignment, comments []string, out *session.Keeping) ([]native.File, error) {
+	var err error
+	if out.Format, out.Reason, err = f.format(ctx, k, settings, out); err != nil {
+		return nil, err
+	}
+	var ids []model.KnobID
+	for _, c := range knob.Catalogue() {
+		ids = append(ids, c.ID)
+	}
+	in := native.Input{Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
+	if f.MAC != nil && k.Link != "" {
+		in.MAC = f.MAC(k.Link)
+	}
+	r, err := native.Render(out.Format, in)
+	switch {
+	case errors.Is(err, knob.ErrConstraint), errors.Is(err, native.ErrInput):
+		return nil, fmt.Errorf("%w: %w", session.ErrInvalid, err)
+	case err != nil:
+		return nil, err
+	}
+	out.Commands, out.Omitted, out.Notes = r.Commands, r.Omitted, append(out.Notes, r.Notes...)
+	return r.Files, nil
+}
+
+// format is the one that the controller names, or that of who configures the
+// link where a setting is of one.
+func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (native.Format, string, error) {
+	if k.Format != "" {
+		if !slices.Contains(native.Formats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
+			return "", "", fmt.Errorf("%w: %s is no format of files that %s reads by itself", session.ErrInvalid, k.Format, f.System)
+		}
+		return k.Format, "asked for", nil
+	}
+	switch f.System {
+	case "linux":
+	case "freebsd":
+		return native.FreeBSD, "", nil
+	case "darwin":
+		return native.MacOS, "", nil
+	default:
+		return "", "", fmt.Errorf("%s keeps what is set over a restart by itself: there is no file to write: %w", f.System, errors.ErrUnsupported)
+	}
+	link := slices.ContainsFunc(settings, func(s model.Assignment) bool {
+		c, _ := knob.ByID(s.Knob)
+		return c.Native[f.System].Mechanism != knob.Sysctl
+	})
+	switch {
+	case !link:
+		return native.LinuxSysctl, "", nil
+	case k.Link == "" || f.Owner == nil:
+		return native.LinuxSysctl, "", nil // which says that the interface is missing
+	}
+	owner, reason, err := f.Owner(ctx, k.Link)
+	if errors.Is(err, errors.ErrUnsupported) {
+		out.Notes = append(out.Notes, fmt.Sprintf("settings of %s: %v", k.Link, err))
+		return native.LinuxSysctl, "", nil
+	}
+	return owner, reason, err
+}
+
+// preview tells what writing the files means.
+func (f *Files) preview(keeper persist.Keeper, files []native.File, out *session.Keeping) (changes []persist.Change, err error) {
+	digest := sha256.New()
+	if len(files) > 0 {
+		if changes, err = keeper.Preview(files); errors.Is(err, persist.ErrChanged) {
+			err = fmt.Errorf("%w: %w", session.ErrState, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range changes {
+		one := session.KeepFile{Path: c.Path, Change: session.FileChanged, Block: c.Block, Mode: c.Mode, Diff: c.Diff()}
+		switch {
+		case c.Same():
+			one.Change = session.FileSame
+		case !c.Exists:
+			one.Change = session.FileNew
+		}
+		if len(one.Diff) > session.MaxDiff {
+			const cut = "… (cut)\n"
+			one.Diff = strings.ToValidUTF8(one.Diff[:session.MaxDiff-len(cut)], "") + cut
+		}
+		out.Files = append(out.Files, one)
+		out.Notes = append(out.Notes, lost(c)...)
+		fmt.Fprintf(digest, "%q %v %q %q\n", c.Path, c.Exists, c.Before, c.After)
+	}
+	out.Plan = hex.EncodeToString(digest.Sum(nil)[:16])
+	return changes, nil
+}
+
+// held are the settings that the files hold.
+func held(settings []model.Assignment, out *session.Keeping) []model.Assignment {
+	return slices.DeleteFunc(slices.Clone(settings), func(s model.Assignment) bool {
+		return slices.ContainsFunc(out.Omitted, func(o native.Omission) bool { return o.Knob == s.Knob })
+	})
+}
+
+// others are the lines of other files that set what the files keep, with changes
+// made.
+func (f *Files) others(link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) map[model.KnobID]origin.Line {
+	if f.Origins == nil {
+		return nil
+	}
+	var ids []model.KnobID
+	for _, s := range held(settings, out) {
+		ids = append(ids, s.Knob)
+	}
+	found := f.Origins(link, ids, changes)
+	maps.DeleteFunc(found, func(_ model.KnobID, l origin.Line) bool {
+		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })
+	})
+	return found
+}
+
+// lost names the settings that a file, or the block in it, no longer holds
+// afterwards.
+func lost(c persist.Change) []string {
+	after := make(map[string]bool)
+	for l := range strings.Lines(string(c.After)) {
+		after[key(l)] = true
+	}
+	var notes []string
+	for l := range strings.Lines(string(c.Before)) {
+		if k := key(l); k != "" && !after[k] {
+			notes = append(notes, fmt.Sprintf("%s no longer holds %q, which it holds now", c.Path, strings.TrimSpace(l)))
+		}
+	}
+	return notes
+}
+
+// key is what a line sets, "" for a line that sets nothing.
+func key(line string) string {
+	line = strings.TrimSpace(line)
+	name, _, ok := strings.Cut(line, "=")
+	if !ok || strings.ContainsAny(line[:1], "#;<[") {
+		return ""
+	}
+	return strings.TrimSpace(name)
+}
+
+// write puts those files in place that change.
+func (f *Files) write(keeper persist.Keeper, files []native.File, changes []session.KeepFile) (record string, err error) {
+	var all []native.File
+	for i, c := range changes {
+		if c.Change != session.FileSame {
+			all = append(all, files[i])
+		}
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	now := time.Now
+	if f.Now != nil {
+		now = f.Now
+	}
+	r, err := keeper.Write(now(), all)
+	switch {
+	case errors.Is(err, persist.ErrLocked):
+		return "", fmt.Errorf("%w: %w", session.ErrBusy, err)
+	case errors.Is(err, persist.ErrChanged):
+		return "", fmt.Errorf("%w: %w", session.ErrState, err)
+	}
+	return r.ID, err
+}
+
+// Restore takes back the files that were ever kept.
+func (a *agent) Restore(context.Context) (session.Restored, error) {
+	f, err := a.files()
+	if err != nil {
+		return session.Restored{}, err
+	}
+	keeper, err := f.Keeper()
+	if err != nil {
+		return session.Restored{}, err
+	}
+	results, err := keeper.Restore()
+	out := session.Restored{Files: results}
+	told := slices.ContainsFunc(results, func(r persist.Result) bool { return r.State == persist.Changed || r.State == persist.Failed })
+	switch {
+	case errors.Is(err, persist.ErrLocked):
+		return out, fmt.Errorf("%w: %w", session.ErrBusy, err)
+	case err != nil && len(results) == 0:
+		return out, err
+	case err != nil && !told:
+		out.Problem = err.Error()
+	}
+	return out, nil
+}
+
+// Kept lists what was kept.
+func (a *agent) Kept(context.Context) ([]session.KeptRecord, error) {
+	f, err := a.files()
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := f.Keeper()
+	if err != nil {
+		return nil, err
+	}
+	records, err := keeper.Peek()
+	if err != nil {
+		return nil, err
+	}
+	var out []session.KeptRecord
+	for _, r := range records {
+		one := session.KeptRecord{ID: r.ID, Time: r.Time, Source: r.Source, Settings: r.Settings}
+		for _, file := range r.Files {
+			one.Files = append(one.Files, file.Path)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// Confirmed lists what a person kept by confirming it.
+func (a *agent) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
+	f, err := a.files()
+	if err != nil {
+		return nil, err
+	}
+	if f.Confirmed == nil {
+		return nil, fmt.Errorf("this agent has no list of what was confirmed: %w", errors.ErrUnsupported)
+	}
+	return f.Confirmed(ctx)
+}
+
+// Claims tells who else sets knobs.
+func (a *agent) Claims(ctx context.Context, ids []model.KnobID) ([]manager.Claim, error) {
+	f, err := a.files()
+	if err != nil {
+		return nil, err
+	}
+	if f.Claims == nil {
+		return nil, fmt.Errorf("this agent knows no other managers of settings: %w", errors.ErrUnsupported)
+	}
+	return f.Claims(ctx, f.Link(), ids)
+}

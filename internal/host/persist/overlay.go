@@ -1,0 +1,107 @@
+package persist
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Overlay returns root, a tree of files without a leading slash, as it would be
+// with changes made. Directories are to be read by fs.ReadDir.
+func Overlay(root fs.FS, changes []Change) fs.FS {
+	o := overlay{root, make(map[string]overlaid)}
+	for _, c := range changes {
+		o.files[strings.TrimPrefix(c.Path, "/")] = overlaid{Reader: bytes.NewReader(nil), name: path.Base(c.Path), text: c.After, mode: c.Mode}
+	}
+	return o
+}
+
+// overlay is a tree with some files in the place of its own, or besides them.
+type overlay struct {
+	fs.FS
+	files map[string]overlaid
+}
+
+// Open implements fs.FS.
+func (o overlay) Open(name string) (fs.File, error) {
+	if f, ok := o.files[name]; ok {
+		f.Reader = bytes.NewReader(f.text)
+		return f, nil
+	}
+	return o.FS.Open(name)
+}
+
+// ReadDir implements fs.ReadDirFS. A directory that is only in the changes is
+// one too.
+func (o overlay) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(o.FS, name)
+	found := false
+	for file, f := range o.files {
+		dir := path.Dir(file)
+		switch {
+		case dir == name:
+			found = true
+			entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == f.name })
+			entries = append(entries, fs.FileInfoToDirEntry(f))
+		case strings.HasPrefix(dir+"/", name+"/"):
+			found = true
+		}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	if found {
+		return entries, nil
+	}
+	return entries, err
+}
+
+// ReadLink implements fs.ReadLinkFS: no change is a link.
+func (o overlay) ReadLink(name string) (string, error) {
+	if _, ok := o.files[name]; ok {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	return fs.ReadLink(o.FS, name)
+}
+
+// Lstat implements fs.ReadLinkFS.
+func (o overlay) Lstat(name string) (fs.FileInfo, error) {
+	if f, ok := o.files[name]; ok {
+		return f, nil
+	}
+	return fs.Lstat(o.FS, name)
+}
+
+// overlaid is one file of a change, open and as its own description.
+type overlaid struct {
+	io.Reader
+	name string
+	text []byte
+	mode fs.FileMode
+}
+
+// Stat implements fs.File.
+func (f overlaid) Stat() (fs.FileInfo, error) { return f, nil }
+
+// Close implements fs.File.
+func (f overlaid) Close() error { return nil }
+
+// Name implements fs.FileInfo.
+func (f overlaid) Name() string { return f.name }
+
+// Size implements fs.FileInfo.
+func (f overlaid) Size() int64 { return int64(len(f.text)) }
+
+// Mode implements fs.FileInfo.
+func (f overlaid) Mode() fs.FileMode { return f.mode.Perm() }
+
+// ModTime implements fs.FileInfo; it is not known.
+func (f overlaid) ModTime() time.Time { return time.Time{} }
+
+// IsDir implements fs.FileInfo.
+func (f overlaid) IsDir() bool { return false }
+
+// Sys implements fs.FileInfo.
+func (f overlaid) Sys() any { return nil }

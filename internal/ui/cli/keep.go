@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/host/persist/native"
+)
+
+// keepFlags say what to keep, and how.
+type keepFlags struct {
+	setting, role, format, link, state string
+	both, dryRun, yes, anyway, list    bool
+}
+
+func (a *app) keepCommand() *cobra.Command {
+	var f keepFlags
+	c := &cobra.Command{
+		Use: "keep [PROFILE|SESSION] [HOST]", Short: "make settings permanent: write the files from which the system takes them at its start",
+		Long: `keep writes settings into the files of this machine, or of HOST, or with --both of
+both, so that they hold after a restart: those of a profile, those of a stored
+session that proved better, or without either those that were confirmed with
+linerate set and still hold. The format is that of the program that configures
+the interface. The files are shown before you are asked; without a terminal it
+takes --yes. Whatever stood in them is saved first, and linerate undo --kept puts
+it back, byte for byte, but what somebody changed since.
+
+No running value changes: what takes effect only at the next start is said.
+Settings that were kept before stay. A session without a verdict "better" is
+refused unless you wish it by --anyway.`,
+		Example: `  linerate keep last root@nas --dry-run
+  linerate keep tall.yaml --role receiver
+  linerate keep last root@nas --both --setting 4MiB
+  linerate keep root@nas --yes
+  linerate keep --list`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.keep(cmd.Context(), f, args) },
+	}
+	var names []string
+	for _, one := range native.Formats() {
+		if s := one.System(); s != "" && s != "windows" {
+			names = append(names, string(one))
+		}
+	}
+	s := c.Flags()
+	s.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
+	s.StringVar(&f.role, "role", "", "what HOST is, or this machine without HOST: near, far, sender or receiver")
+	s.StringVar(&f.format, "for", "", "format of the files instead of the owner's: "+strings.Join(names, ", "))
+	s.StringVar(&f.link, "interface", "", "interface that settings of a link are for (this machine only)")
+	s.StringVar(&f.state, "state", "", "directory of this machine's journal (default: $LINERATE_STATE, else the system's)")
+	s.BoolVar(&f.both, "both", false, "on HOST and on this machine")
+	s.BoolVar(&f.dryRun, "dry-run", false, "only show what would be written")
+	s.BoolVar(&f.yes, "yes", false, "write without asking")
+	s.BoolVar(&f.anyway, "anyway", false, "also what did not prove better")
+	s.BoolVar(&f.list, "list", false, "only list what is kept")
+	c.MarkFlagsMutuallyExclusive("list", "both")
+	return c
+}
+
+// How a keep ends.
+const (
+	keepWritten  = "kept"
+	keepHolds    = "nothing to do"
+	keepDry      = "dry run"
+	keepDeclined = "declined"
+	keepFailed   = "failed"
+)
+
+// keeping is one keep, on one host or two.
+type keeping struct {
+	app     *app
+	flags   keepFlags
+	source  keepSource
+	host    string     // HOST as it was written, "" for this machine
+	ends    []*keepEnd // the far one first, as for changes
+	shut    func()
+	outcome string
+}
+
+// keepEnd is one host of a keep.
+type keepEnd struct {
+	host   model.Host
+	name   string
+	client *session.Client
+	facts  model.HostFacts
+	ask    session.Keep
+	got    session.Keeping // what would be written, then what was
+	done   bool
+}
+
+// keep carries out one keep.
+func (a *app) keep(ctx context.Context, f keepFlags, args []string) error {
+	source, host, err := keepArgs(args)
+	if err == nil {
+		err = f.check(a, source, host)
+	}
+	if err != nil {
+		return err
+	}
+	if f.list {
+		return a.listKept(ctx, host, f.state)
+	}
+	src, err := a.keepSourceOf(ctx, source, f)
+	if err != nil {
+		return err
+	}
+	k := &keeping{app: a, flags: f, source: src, host: host}
+	if err := k.open(ctx); err != nil {
+		return err
+	}
+	defer k.shut()
+	if err := k.prepare(ctx); err != nil || len(k.ends) == 0 {
+		return err
+	}
+	if err := k.preview(ctx); err != nil {
+		return err
+	}
+	return k.write(ctx)
+}
+
+// check refuses flags that cannot be meant.
+func (f keepFlags) check(a *app, source, host string) error {
+	switch {
+	case host == "" && f.both:
+		return withHint(usagef("--both names no HOST"), "linerate keep %s --both HOST", cmp.Or(source, "[SOURCE]"))
+	case host != "" && f.link != "":
+		return usagef("--interface is for this machine alone; with HOST the interface between the two is used")
+	case host != "" && f.state != "":
+		return usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
+	case f.format != "" && !slices.Contains(native.Formats(), native.Format(f.format)):
+		return withHint(usagef("--for: %q is no format", f.format), "see linerate keep --help")
+	case f.list && source != "":
+		return withHint(usagef("--list names no profile or session"), "linerate keep --list [HOST]")
+	case !f.list && !f.dryRun && !f.yes && !(a.InTerminal && a.ErrTerminal):
+		return withHint(usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
+	}
+	return nil
+}
+
+// hostWord is HOST as it stands behind a command about e.
+func (k *keeping) hostWord(e *keepEnd) string {
+	if e.host == model.Near || k.host == "" {
+		return ""
+	}
+	return " " + shellWord(redact(k.host))
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(s string) string {
+	if !strings.ContainsAny(s, " \t'\"$&;|<>()*?[]{}~#!\\`") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// preview asks every host what would be written, and shows it.
+func (k *keeping) preview(ctx context.Context) error {
+	holds, empty := true, true
+	for _, e := range k.ends {
+		got, err := e.client.Keep(ctx, e.ask)
+		if err != nil {
+			return keepFault(err, k, e)
+		}
+		e.got = got
+		if err := k.claims(ctx, e); err != nil {
+			return err
+		}
+		empty = empty && len(got.Files) == 0 && len(got.Commands) == 0
+		for _, f := range got.Files {
+			holds = holds && f.Change == session.FileSame
+		}
+	}
+	k.show(k.talkOut())
+	switch {
+	case empty:
+		return withCode(exitUnsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
+	case k.flags.dryRun:
+		k.outcome = keepDry
+	case holds:
+		k.outcome = keepHolds
+	}
+	return nil
+}
+
+// write asks, writes, and says what became of it.
+func (k *keeping) write(ctx context.Context) error {
+	if k.outcome != "" {
+		return k.print()
+	}
+	if !k.flags.yes {
+		yes, err := k.app.agreed(ctx, fmt.Sprintf("write these files on %s? [y/N] ", k.names()))
+		if err != nil {
+			return err
+		}
+		if !yes {
+			k.outcome = keepDeclined
+			return k.print()
+		}
+	}
+	k.outcome = keepWritten
+	var failed error
+	for _, e := range k.ends {
+		ask := e.ask
+		ask.DryRun, ask.Plan = false, e.got.Plan
+		got, err := e.client.Keep(ctx, ask)
+		if err != nil {
+			k.outcome, failed = keepFailed, keepFault(err, k, e)
+			break
+		}
+		got.Notes, e.done = e.got.Notes, true // as they were shown, with who else sets what
+		e.got = got
+	}
+	return errors.Join(failed, k.print())
+}
+
+func (k *keeping) names() string {
+	var names []string
+	for _, e := range k.ends {
+		names = append(names, e.name)
+	}
+	return strings.Join(names, " and ")
+}
+
+// agreed asks a person on the terminal. Its goroutine may stay in the read until
+// the process ends: no system can wake it up from there for every terminal.
+func (a *app) agreed(ctx context.Context, question string) (bool, error) {
+	fmt.Fprint(a.Err, question)
+	answers := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(io.LimitReader(a.In, 1<<10)).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answers <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answers:
+		return answer == "y" || answer == "yes", nil
+	case <-ctx.Done():
+		fmt.Fprintln(a.Err)
+		return false, ctx.Err()
+	}
+}
+
+// keepFault gives an error of a keep its exit code and hint.
+func keepFault(err error, k *keeping, e *keepEnd) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return withHint(err, "files of the system belong to root: run linerate as root; over ssh with --sudo")
+	case errors.Is(err, session.ErrBusy):
+		return withHint(err, "another linerate writes files there: wait until it has ended")
+	case errors.Is(err, session.ErrInvalid):
+		return withCode(exitUsage, err)
+	case errors.Is(err, session.ErrState):
+		return withHint(err, "see what it is now: linerate keep --list%s, and --dry-run", k.hostWord(e))
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/manager"
+	"linerate/internal/host/persist"
+)
+
+// files are where this machine keeps settings over a restart.
+func (h *hostKnobs) files() *agent.Files {
+	return &agent.Files{
+		System: runtime.GOOS, Keeper: h.keeper, Link: h.interfaceName, MAC: hardwareAddress, Texts: h.texts, Origins: originsAfter,
+		Owner: machineHere().Owner, Claims: machineHere().Claims, Confirmed: h.confirmed,
+	}
+}
+
+// stateDir is where this machine's linerate keeps what it has to remember.
+func (h *hostKnobs) stateDir() (string, error) {
+	if h.state != "" {
+		return h.state, nil
+	}
+	return journal.DefaultDir()
+}
+
+func (h *hostKnobs) keeper() (persist.Keeper, error) {
+	dir, err := h.stateDir()
+	return persist.Keeper{State: dir, After: h.after}, err
+}
+
+// interfaceName is the interface of the data path.
+func (h *hostKnobs) interfaceName() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.link
+}
+
+// hardwareAddress is the address of an interface of this machine, "" where it
+// has none by which it could be found again.
+func hardwareAddress(link string) string {
+	i, err := net.InterfaceByName(link)
+	if err != nil || len(i.HardwareAddr) != 6 || !slices.ContainsFunc(i.HardwareAddr, func(b byte) bool { return b != 0 }) {
+		return ""
+	}
+	return i.HardwareAddr.String()
+}
+
+// texts reads native texts, by their names in the catalogue.
+func (h *hostKnobs) texts(ctx context.Context, link string, ids []model.KnobID) map[string]string {
+	h.mu.Lock()
+	host := h.host()
+	h.mu.Unlock()
+	host.Interface = link
+	all := make(map[string]string)
+	for _, id := range ids {
+		k, place, err := host.Place(id)
+		if err != nil {
+			continue
+		}
+		if raw, err := host.ReadRaw(ctx, id, place); err == nil {
+			all[k.Native[runtime.GOOS].Name] = strings.Join(strings.Fields(raw), " ")
+		}
+	}
+	return all
+}
+
+// originsAfter tells which files of this machine set knobs once changes are made.
+func originsAfter(link string, ids []model.KnobID, changes []persist.Change) map[model.KnobID]origin.Line {
+	return origin.Find(persist.Overlay(os.DirFS("/"), changes), runtime.GOOS, link, ids)
+}
+
+// machineHere is this machine as the programs that manage it see it.
+func machineHere() manager.Machine {
+	return manager.Machine{Root: os.DirFS("/"), System: runtime.GOOS}
+}
+
+// confirmed lists what the journal says was confirmed, each knob with the value
+// of the last time, and whether it still holds. What was confirmed before a
+// restart of the machine does not, unless somebody set it again.
+func (h *hostKnobs) confirmed(ctx context.Context) ([]session.Confirmation, error) {
+	if err := h.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := h.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	records, damage, err := journal.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(damage) > 0 {
+		return nil, fmt.Errorf("line %d of the journal in %s: %s: %w", damage[0].Line, dir, damage[0].Reason, journal.ErrDamaged)
+	}
+	here := journal.Here()
+	var all []session.Confirmation
+	for _, u := range journal.ConfirmedIntents(records) {
+		if u.Origin.SameBoot(here) && !u.Origin.SameNamespace(here) {
+			continue // of another network namespace, which has values of its own
+		}
+		one := h.confirmation(ctx, u)
+		all = slices.DeleteFunc(all, func(o session.Confirmation) bool { return o.Knob == one.Knob })
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// confirmation reads how a confirmed knob stands. The place is the journal's: a
+// setting of a link is still the one of that link.
+func (h *hostKnobs) confirmation(ctx context.Context, u journal.Unfinished) session.Confirmation {
+	c := session.Confirmation{Knob: u.Knob, Native: u.Place.String()}
+	k, ok := knob.ByID(u.Knob)
+	if !ok {
+		c.Detail = "this linerate does not know it"
+		return c
+	}
+	if k.Scope == knob.ScopeLink {
+		c.Link = u.Place.Target
+	}
+	var err error
+	if c.Value, err = k.Decode(u.New); err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	h.mu.Lock()
+	host := h.host()
+	h.mu.Unlock()
+	raw, err := host.ReadRaw(ctx, u.Knob, u.Place)
+	if err != nil {
+		c.Detail = err.Error()
+		return c
+	}
+	now, err := k.Decode(raw)
+	switch {
+	case err != nil:
+		c.Detail = err.Error()
+	case now != c.Value:
+		c.Detail = "it is " + k.Format(now) + " now"
+	default:
+		c.Holds = true
+	}
+	return c
+}
