@@ -22,17 +22,18 @@ type Peer struct {
 // itself waits for ever.
 type bounds struct {
 	quiet   time.Duration // without progress
+	first   time.Duration // of a transmitter that has its turn, until it says something
 	trial   time.Duration // of one trial, or of the opening exchanges
 	connect time.Duration // until a receiver listens again after a reset
 	retry   time.Duration // between two attempts of that
 	ending  time.Duration // for the end of a connection
 }
 
-// New returns a peer. It gives up after 15 s without progress, or 5 min in one
-// trial, which is meant to last 0.1 s.
+// New returns a peer. It gives up after 15 s without progress, 2 s where the other
+// end has never said a word, or 5 min in one trial, which is meant to last 0.1 s.
 func New() *Peer {
 	return &Peer{bounds: bounds{
-		quiet: 15 * time.Second, trial: 5 * time.Minute, connect: 10 * time.Second,
+		quiet: 15 * time.Second, first: 2 * time.Second, trial: 5 * time.Minute, connect: 10 * time.Second,
 		retry: 5 * time.Millisecond, ending: 2 * time.Second,
 	}}
 }

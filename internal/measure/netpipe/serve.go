@@ -53,7 +53,9 @@ func (l Limits) complete() Limits {
 // transmitters wait. While one with -r or -s has its turn, only its own address
 // may connect again for it; who waited before that keeps waiting. (Another one
 // at the same address that comes in just that moment spoils both: nothing on
-// the wire tells them apart.) A transmitter that falls silent or goes away costs its own turn, after 15 s at most.
+// the wire tells them apart.) A transmitter that falls silent or goes away costs
+// its own turn, after 15 s at most, and one that says nothing at all after 2 s: a
+// real one syncs as soon as it is connected, also while it waits.
 //
 // log is called with a sentence on each test, from one goroutine at a time. The
 // error is nil when ctx ended it.
@@ -135,6 +137,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 type receiver struct {
 	talk
 	largest int
+	heard   bool      // the transmitter has said something
 	done    int       // sizes
 	quitAt  time.Time // when the last quit came
 }
@@ -235,8 +238,11 @@ func (r *receiver) point(ctx context.Context, at Point) error {
 // sync reads before it writes, so that a transmitter which quits is answered
 // with nothing else. It returns errQuit then, after the answer.
 func (r *receiver) sync() error {
-	r.limit()
+	if r.limit(); !r.heard {
+		r.link.Limit(r.bounds.first, r.bounds.trial)
+	}
 	c, err := r.control()
+	r.heard = true
 	if err != nil {
 		return err
 	}

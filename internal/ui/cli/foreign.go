@@ -172,6 +172,10 @@ func unreachable(ctx context.Context, err error, kind, start string) error {
 func (p iperf3Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
 	switch {
+	case errors.Is(err, iperf3peer.ErrIperf2):
+		err = withHint(withCode(exitUnreachable, err), "use iperf2://%s", p.addr)
+	case errors.Is(err, errors.ErrUnsupported) && f.Direction == model.Both:
+		err = withHint(err, "leave out --bidir: one direction is then measured after the other")
 	case errors.Is(err, iperf3peer.ErrBusy):
 		err = withHint(withCode(exitUnreachable, err), "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
 	case errors.Is(err, iperf3.ErrRefused):
@@ -188,5 +192,8 @@ type iperf2Peer struct {
 // Run implements runner.Peer.
 func (p iperf2Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
+	if errors.Is(err, peer.ErrIperf3) {
+		err = withHint(withCode(exitUnreachable, err), "use iperf3://%s", p.addr)
+	}
 	return near, far, unreachable(ctx, err, "iperf 2 server", "iperf -s, or iperf -s -u for UDP")
 }

@@ -42,13 +42,16 @@ func (f *listenFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.key, "iperf3-key", "", "file with the RSA private key that their passwords are encrypted for (PEM)")
 }
 
-// Limits of servers that ask for no secret, as those of serve --open.
+// Limits of servers that ask for no secret: those of serve --open, whether it is
+// given or not. A connection of iperf 2 is a session of its own, so that it may
+// have as many as the streams of a test from one address, and as those of all
+// sessions in all. iperf3 has one test at a time, and NPtcp too.
 const (
 	foreignTime     = time.Minute
 	foreignStreams  = 16
+	foreignSessions = 8
 	foreignBlock    = units.Bytes(1 << 20)
-	foreignSessions = 16
-	foreignSource   = 8
+	foreignUDPRate  = units.BitRate(100e6)
 )
 
 // foreignServer is one listener of another protocol.
@@ -109,7 +112,7 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 
 func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate]) (func(context.Context) error, error) {
 	c := iperf3peer.ServerConfig{
-		Streams: foreignStreams, Duration: foreignTime, Block: foreignBlock, LinkRate: link(),
+		Streams: foreignStreams, Duration: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock, LinkRate: link(),
 		Event: func(e iperf3peer.Event) {
 			switch {
 			case e.Err != nil:
@@ -126,7 +129,7 @@ func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[un
 		if err != nil {
 			return nil, withCode(exitUsage, err)
 		}
-		c.Access, c.Streams, c.Duration = access, 0, 0 // who has a password is no stranger
+		c.Access, c.Streams, c.Duration, c.UDPRate = access, 0, 0, 0 // who has a password is no stranger
 	}
 	return func(ctx context.Context) error { return iperf3peer.Serve(ctx, l, c) }, nil
 }
@@ -178,7 +181,8 @@ func (a *app) iperf2Server(ctx context.Context, l net.Listener) (func(context.Co
 		return nil, err
 	}
 	c := peer.ServerConfig{
-		Sessions: foreignSessions, PerClient: foreignSource, Time: foreignTime, Block: foreignBlock,
+		Sessions: foreignSessions * foreignStreams, PerClient: foreignStreams,
+		Time: foreignTime, UDPTime: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock,
 		Log: func(line string) { a.talk("iperf2: %s", line) },
 		Done: func(r peer.Result) {
 			a.talk("iperf2: %s done", r.Peer)

@@ -44,7 +44,8 @@ type Client struct {
 //
 // Streams share f.Bytes; each carries at most 2^31-1 where the server sends. A
 // run that ended early returns what it has, with a warning. The error wraps
-// errors.ErrUnsupported for what the protocol, or Legacy, does not have.
+// errors.ErrUnsupported for what the protocol, or Legacy, does not have, and
+// ErrIperf3 where the server is one of that program.
 func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	far.Host = model.Far
 	f.Streams = max(f.Streams, 1)
@@ -60,7 +61,7 @@ func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]
 	}
 	near, fault := s.result()
 	t.far.Host = model.Far
-	return near, t.far, errors.Join(err, fault)
+	return near, t.far, t.judgePeer(ctx, near, errors.Join(err, fault))
 }
 
 // clientTest is one run of a client.
@@ -277,7 +278,7 @@ func readAcks(conns []*net.TCPConn) (acked bool, err error) {
 		if err := c.SetReadDeadline(limit); err != nil {
 			return false, fmt.Errorf("read ack: %w", err)
 		}
-		_, err := iperf2.ReadAck(c)
+		err := readAck(c)
 		var late net.Error
 		switch {
 		case errors.As(err, &late) && late.Timeout():
@@ -302,7 +303,18 @@ func (t *clientTest) half(d model.Direction, conns []*net.TCPConn) half {
 }
 
 func (t *clientTest) receive(ctx context.Context, conns []*net.TCPConn) {
-	t.half(model.From, conns).run(ctx, t.bulk, t.sink)
+	h := t.half(model.From, conns)
+	if t.mode == iperf2.Reverse { // no ack says who the server is
+		if err := payloadBegins(ctx, conns); err != nil {
+			closeAll(conns)
+			t.sink.add(model.EndReport{}, fmt.Errorf("from receiver: %w", err))
+			return
+		}
+		if t.flow.Omit == 0 {
+			h.lead = leadBytes
+		}
+	}
+	h.run(ctx, t.bulk, t.sink)
 }
 
 // send sends, and infers what the server received.

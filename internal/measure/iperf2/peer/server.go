@@ -28,10 +28,14 @@ type ServerConfig struct {
 	// Block is how many bytes one call moves at most, 1 MiB; also the largest
 	// bounce-back message.
 	Block units.Bytes
-	// Rate is the payload rate of one TCP connection in either direction, and
-	// of one UDP flow to a client; 0 is no limit for TCP, and for UDP
-	// 1 Gbit/s.
+	// Rate is the payload rate of one TCP connection in either direction; 0 is
+	// no limit.
 	Rate units.BitRate
+	// UDPRate is the payload rate over UDP in each direction, over all flows of
+	// one address. A flow whose client says that it sends more is refused, the
+	// flows of one that does are ended, and one that asks for more is answered
+	// at the limit. 0 is no limit for what comes, and 1 Gbit/s for what is sent.
+	UDPRate units.BitRate
 	// UDPTime is how long payload is sent over UDP, a minute: nothing tells
 	// whether the client still wants it.
 	UDPTime time.Duration
@@ -146,6 +150,16 @@ type server struct {
 
 func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
 
+// source is who counts as one client: an IPv4 address, or an IPv6 network of 64
+// bits, of which a host has all addresses.
+func source(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if network, err := a.Prefix(64); err == nil && a.Is6() {
+		return network.Addr()
+	}
+	return a
+}
+
 // places are what clients may take up. They are safe for concurrent use.
 type places struct {
 	most, perClient int
@@ -161,6 +175,7 @@ func newPlaces(c ServerConfig) *places {
 
 // admit takes a place for a client, which release gives back.
 func (p *places) admit(a netip.Addr) error {
+	a = source(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -175,6 +190,7 @@ func (p *places) admit(a netip.Addr) error {
 }
 
 func (p *places) release(a netip.Addr) {
+	a = source(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total--

@@ -17,7 +17,7 @@ import (
 const (
 	helloEvery = 20 * time.Millisecond
 	helloTries = 100
-	noData     = 3 * time.Second // after which none will come
+	noData     = 2500 * time.Millisecond // after which none will come
 )
 
 // errNoData says that a server asked for payload sent none.

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/quiet"
+	"linerate/internal/measure/sockio"
 )
 
 // udpClient is the UDP part of a client's run.
@@ -53,6 +54,7 @@ func (t *clientTest) runUDP(ctx context.Context) error {
 		threads += 2 * s.conn.Threads()
 	}
 	defer quiet.Begin(threads).End()
+	defer u.processor()()
 	switch t.mode {
 	case iperf2.Forward:
 		u.send(ctx)
@@ -144,6 +146,24 @@ func (u *udpClient) close() {
 	}
 }
 
+// processor begins to take the time of this process's processors, and returns
+// the function that states it.
+func (u *udpClient) processor() func() {
+	before, err := sockio.ProcessCPU()
+	began := time.Now()
+	return func() {
+		after, failed := sockio.ProcessCPU()
+		if err != nil || failed != nil {
+			return // this system does not tell
+		}
+		used := after.Sub(before)
+		u.sink.add(model.EndReport{
+			CPUUser: used.User, CPUSystem: used.System, CPUWindow: time.Since(began),
+			SystemBusy: fact.Unknown[float64]("not read beside UDP"), Waiting: u.streams[0].conn.Waiting(),
+		}, nil)
+	}
+}
+
 // each does f for all streams at once.
 func (u *udpClient) each(f func(s *udpStream)) {
 	var running sync.WaitGroup
@@ -156,6 +176,8 @@ func (u *udpClient) each(f func(s *udpStream)) {
 // send sends the flow in direction to, asks for the server's reports where
 // there will be some, and states both ends' results.
 func (u *udpClient) send(ctx context.Context) {
+	ctx, stranger := context.WithCancelCause(ctx)
+	defer stranger(nil)
 	for i, s := range u.streams {
 		if err := u.prepareSender(ctx, s, i); err != nil {
 			u.sink.add(model.EndReport{}, err)
@@ -171,6 +193,7 @@ func (u *udpClient) send(ctx context.Context) {
 			return r
 		},
 	}.start(u.sink)
+	recognised := u.recognise(ctx, stranger)
 	began := time.Now()
 	u.each(func(s *udpStream) {
 		s.sender.Start(began)
@@ -179,10 +202,47 @@ func (u *udpClient) send(ctx context.Context) {
 	})
 	window := time.Since(began)
 	stop()
+	recognised()
+	if errors.Is(context.Cause(ctx), ErrIperf3) {
+		u.sink.add(model.EndReport{}, fmt.Errorf("%s: %w", u.addr, ErrIperf3))
+		return
+	}
 	u.each(func(s *udpStream) { u.finish(ctx, s) })
 	u.stateSent(window)
 	if u.mode != iperf2.FullDuplex {
 		u.stateReports()
+	}
+}
+
+// recognise watches whether the far host refuses datagrams, and calls found with
+// ErrIperf3 where that is because of an iperf3 server, which takes none outside
+// its own tests. The function that it returns ends that.
+func (u *udpClient) recognise(ctx context.Context, found func(error)) (stop func()) {
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(finalEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+			for _, s := range u.streams {
+				if s.sender.Refused.Load() == 0 {
+					continue
+				}
+				if speaksIperf3(ctx, u.addr) {
+					found(ErrIperf3)
+				}
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		watching.Wait()
 	}
 }
 
@@ -297,7 +357,9 @@ func (u *udpClient) stateReports() {
 	if told == 0 {
 		return
 	}
-	f.UDP.Jitter = fact.Known(time.Duration(jitter/float64(told)*1e9), "the server's report")
+	if f.UDP.Jitter = fact.Known(time.Duration(jitter/float64(told)*1e9), "the server's report"); jitter == 0 {
+		f.UDP.Jitter = fact.Unknown[time.Duration]("the server's report has none, or less than its microsecond")
+	}
 	u.far.Flows = append(u.far.Flows, f)
 	if u.flow.Omit > 0 {
 		u.far.Warnings = append(u.far.Warnings, "to receiver: iperf 2 omits no warm-up: its figures are of the whole test")

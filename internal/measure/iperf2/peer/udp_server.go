@@ -22,8 +22,12 @@ type udpServer struct {
 	conn  *net.UDPConn
 	began time.Time
 	flows map[netip.AddrPort]*udpFlow
-	swept time.Duration // when flows were looked through last
-	told  time.Duration // when a refusal was logged last
+	came  map[netip.Addr]*level // what comes from an address
+	swept time.Duration         // when flows were looked through last
+	told  time.Duration         // when a refusal was logged last
+
+	mu      sync.Mutex
+	granted map[netip.Addr]units.BitRate // at which an address is being sent to
 }
 
 // udpFlow is what one client address sends, and gets.
@@ -31,15 +35,18 @@ type udpFlow struct {
 	in      *arrivals
 	from    netip.AddrPort
 	header  iperf2.Header
+	old     bool // of 2.0.5
 	mode    iperf2.Mode
 	seen    time.Duration // the last datagram
 	acks    int
-	over    bool // reported as ended
-	refused bool // only there to be silent to
+	over    bool   // reported as ended
+	refused bool   // only there to be silent to
+	thrown  string // why it was ended; "" is not
 
 	sending sync.WaitGroup
 	sent    udpSent
 	back    bool // sending has begun
+	stop    context.CancelFunc
 }
 
 // udpSent is what a flow's sender did. It is read after sending.
@@ -53,6 +60,9 @@ const (
 	tellEvery  = time.Second // between two log lines about refused datagrams
 	// refusedFor is how long a refused address stays known.
 	refusedFor = 2 * time.Second
+	// mostThreads is what is believed of a client that says how many flows its
+	// test has.
+	mostThreads = 1000
 	// mostRefused bounds the refused addresses kept.
 	mostRefused = 1024
 )
@@ -63,7 +73,7 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
 	}
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
-	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}}
+	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{}}
 	defer u.endAll()
 	buf := make([]byte, maxDatagram+1)
 	for {
@@ -96,6 +106,10 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 	if f.refused || f.over {
 		return
 	}
+	if u.floods(from.Addr(), len(b), at) {
+		u.throwOut(from.Addr(), at)
+		return
+	}
 	final := f.in.take(b, at, false)
 	if final && f.mode != iperf2.Reverse && f.mode != iperf2.FullDuplex && f.acks < mostAcks {
 		f.acks++
@@ -120,7 +134,7 @@ func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at
 		return nil // not a beginning; answering would make this server a mirror
 	}
 	h, err := iperf2.ParseHeader(b[layout.HeaderOffset():], layout.HeaderOffset())
-	f := &udpFlow{from: from, header: h, mode: h.Mode(), seen: at}
+	f := &udpFlow{from: from, header: h, old: layout == iperf2.Layout12, mode: h.Mode(), seen: at}
 	if err == nil {
 		err = u.permit(f)
 	}
@@ -128,10 +142,7 @@ func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at
 		err = u.udp.admit(from.Addr())
 	}
 	if err != nil {
-		if at-u.told >= tellEvery || u.told == 0 {
-			u.told = at
-			u.logf("refused datagrams from %v: %v", from, err)
-		}
+		u.tell(at, "refused datagrams from %v: %v", from, err)
 		if len(u.flows) >= mostRefused {
 			return nil
 		}
@@ -146,9 +157,20 @@ func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at
 	return f
 }
 
+// tell logs what may happen with every datagram, now and then.
+func (u *udpServer) tell(at time.Duration, format string, args ...any) {
+	if at-u.told >= tellEvery || u.told == 0 {
+		u.told = at
+		u.logf(format, args...)
+	}
+}
+
 // permit reports why a flow may not be served.
 func (u *udpServer) permit(f *udpFlow) error {
+	asked := f.asked() * units.BitRate(f.threads())
 	switch {
+	case f.mode != iperf2.Reverse && u.UDPRate > 0 && asked > u.UDPRate:
+		return fmt.Errorf("%v over UDP, at most %v", asked, u.UDPRate)
 	case f.mode == iperf2.Forward:
 		return nil
 	case !u.UDPTo(f.from.Addr().Unmap()):
@@ -159,9 +181,25 @@ func (u *udpServer) permit(f *udpFlow) error {
 	return nil
 }
 
+// asked is the rate in a flow's header; 0 is none.
+func (f *udpFlow) asked() units.BitRate {
+	if f.old {
+		return units.BitRate(max(f.header.WinBand, 0))
+	}
+	return units.BitRate(f.header.Extension.BitsPerSecond)
+}
+
+// threads is how many flows the client says that its test has.
+func (f *udpFlow) threads() int32 { return min(max(f.header.Threads, 1), mostThreads) }
+
 // sweep ends the flows that have ended.
 func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 	u.swept = at
+	for from, l := range u.came {
+		if at-l.at > refusedFor {
+			delete(u.came, from)
+		}
+	}
 	for key, f := range u.flows {
 		quiet := at - f.seen
 		switch {
@@ -210,7 +248,10 @@ func (u *udpServer) end(f *udpFlow) {
 	if f.mode != iperf2.Reverse {
 		in := summarise(model.To, []*arrivals{f.in})
 		r.Flows = append(r.Flows, in)
-		if !f.in.final.Load() {
+		switch {
+		case f.thrown != "":
+			r.Warnings = append(r.Warnings, f.thrown)
+		case !f.in.final.Load():
 			r.Warnings = append(r.Warnings, "to receiver: the client vanished: what was lost at the end is not counted")
 		}
 	}
@@ -224,11 +265,13 @@ func (u *udpServer) end(f *udpFlow) {
 // or to the port where the client listens.
 func (u *udpServer) reply(ctx context.Context, f *udpFlow) {
 	f.back = true
+	ctx, f.stop = context.WithCancel(ctx)
 	u.running.Add(1)
 	f.sending.Add(1)
 	go func() {
 		defer u.running.Done()
 		defer f.sending.Done()
+		defer f.stop()
 		if err := u.sendTo(ctx, f); err != nil {
 			f.sent.warns = append(f.sent.warns, fmt.Sprintf("from sender: %v", err))
 		}
@@ -237,6 +280,10 @@ func (u *udpServer) reply(ctx context.Context, f *udpFlow) {
 
 func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 	p := u.plan(f)
+	defer u.giveBack(f.from.Addr(), p.rate)
+	if p.rate <= 0 {
+		return fmt.Errorf("the client gets %v over UDP already, which is the most", u.udpMost())
+	}
 	if !f.mode.ConnectsBack() {
 		p.write = func(b []byte) error {
 			_, err := u.conn.WriteToUDPAddrPort(b, f.from)
@@ -277,17 +324,13 @@ func (u *udpServer) plan(f *udpFlow) *udpSender {
 	if n := f.header.BufferLen; n > 0 {
 		p.size = int(min(max(n, minDatagram), maxDatagram))
 	}
-	asked := units.BitRate(f.header.Extension.BitsPerSecond)
-	if f.in.layout == iperf2.Layout12 {
-		asked = units.BitRate(max(f.header.WinBand, 0))
+	// Flows that belong together share the rate, if they say so.
+	fair := u.udpMost() / units.BitRate(f.threads())
+	asked := f.asked()
+	if asked <= 0 || asked > fair {
+		asked = fair
 	}
-	most := u.Rate
-	if most == 0 {
-		most = udpMost
-	}
-	if p.rate = asked; asked <= 0 || asked > most {
-		p.rate = most
-	}
+	p.rate = u.grant(f.from.Addr(), asked)
 	p.length = min(defaultTime, u.UDPTime)
 	if d, ok := f.header.Amount.Time(); ok {
 		p.length = min(d, u.UDPTime)

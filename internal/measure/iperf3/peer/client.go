@@ -77,7 +77,7 @@ func (l limits) again() time.Duration { return cmp.Or(l.between, betweenTests) }
 // A report's window is what its end measured. Where the server sends, its count
 // also covers what was still in flight when the test ended.
 //
-// The error wraps ErrBusy for a server that runs another test,
+// The error wraps ErrIperf2 for a server of that program, ErrBusy for a server that runs another test,
 // iperf3.ErrRefused where the login was not accepted, *iperf3.ServerError for
 // what the server said, and the cause of ctx.
 func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
@@ -185,6 +185,7 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 	if t.cookie, err = iperf3.NewCookie(rand.Reader); err != nil {
 		return near, far, err
 	}
+	t.cookie = unlikeIperf2(t.cookie)
 	d := net.Dialer{Timeout: t.limits.wait()}
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -198,7 +199,7 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 			err = errors.Join(err, l.close())
 		}
 	}()
-	if err := t.agree(); err != nil {
+	if err := t.agree(ctx); err != nil {
 		return near, far, because(ctx, err)
 	}
 	if err := t.open(ctx); err != nil {
@@ -235,11 +236,14 @@ func (t *clientTest) leave(ctx context.Context, err error) error {
 }
 
 // agree sends cookie and parameters and waits for the server to accept them.
-func (t *clientTest) agree() error {
+func (t *clientTest) agree(ctx context.Context) error {
 	if err := t.ctl.say(t.cookie[:]); err != nil {
 		return t.perhapsBusy(fmt.Errorf("send cookie: %w", err))
 	}
-	s, err := t.ctl.next()
+	s, err := t.firstWord(ctx)
+	if errors.Is(err, ErrIperf2) {
+		return err
+	}
 	if err != nil {
 		return t.perhapsBusy(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // near01 reports whether two totals agree within 0.1 %.
@@ -41,11 +42,11 @@ func TestClient(t *testing.T) {
 		"both":                      {Direction: model.Both, Duration: short},
 		"both, 2 streams":           {Direction: model.Both, Duration: short, Streams: 2},
 		"both, bytes":               {Direction: model.Both, Bytes: 20e6},
-	}, func(t *testing.T, f model.Flow) { checkClient(t, foreignServer(t), f, Client{}) })
+	}, func(t testing.TB, f model.Flow) { checkClient(t, foreignServer(t), f, Client{}) })
 }
 
 // checkClient runs f and holds the two ends' reports against each other.
-func checkClient(t *testing.T, addr string, f model.Flow, c Client) {
+func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	t.Helper()
 	if f.Interval == 0 {
 		f.Interval = 100 * time.Millisecond
@@ -88,7 +89,7 @@ func checkClient(t *testing.T, addr string, f model.Flow, c Client) {
 
 // checkFlow holds what the ends say of direction d against each other. all is
 // what came at this end at any time.
-func checkFlow(t *testing.T, f model.Flow, d model.Direction, ours, theirs model.FlowReport, all int64) {
+func checkFlow(t testing.TB, f model.Flow, d model.Direction, ours, theirs model.FlowReport, all int64) {
 	t.Helper()
 	if ours.Direction != d || theirs.Direction != d || ours.Role == theirs.Role {
 		t.Errorf("near %+v, far %+v", ours, theirs)
@@ -132,30 +133,36 @@ func TestClientRate(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			addr := foreignServer(t)
-			f := model.Flow{Direction: d, Duration: time.Second, Streams: 2, Block: 32 << 10, Interval: 100 * time.Millisecond}
-			near, far, err := Client{Rate: 80e6}.Run(t.Context(), addr, f, func([]model.Sample) {})
-			if errors.Is(err, errors.ErrUnsupported) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range near.Flows {
-				for _, r := range []model.FlowReport{near.Flows[i], far.Flows[i]} {
-					rate := float64(r.Bytes) * 8 / r.Window.Seconds()
-					// The kernel lets ten segments of each stream go unpaced,
-					// which on a loopback are 0.65 MB.
-					if rate < 50e6 || rate > 100e6 {
-						t.Errorf("%s %s: %v of 80 Mbit/s", r.Direction, r.Role, units.BitRate(rate))
-					}
-				}
-			}
+			tries.Repeat(t, func(t testing.TB) { checkClientRate(t, d) })
 		})
 	}
 }
 
-func TestClientServerOutput(t *testing.T) {
+func checkClientRate(t testing.TB, d model.Direction) {
+	addr := foreignServer(t)
+	f := model.Flow{Direction: d, Duration: time.Second, Streams: 2, Block: 32 << 10, Interval: 100 * time.Millisecond}
+	near, far, err := Client{Rate: 80e6}.Run(t.Context(), addr, f, func([]model.Sample) {})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range near.Flows {
+		for _, r := range []model.FlowReport{near.Flows[i], far.Flows[i]} {
+			rate := float64(r.Bytes) * 8 / r.Window.Seconds()
+			// The kernel lets ten segments of each stream go unpaced,
+			// which on a loopback are 0.65 MB.
+			if rate < 50e6 || rate > 100e6 {
+				t.Errorf("%s %s: %v of 80 Mbit/s", r.Direction, r.Role, units.BitRate(rate))
+			}
+		}
+	}
+}
+
+func TestClientServerOutput(t *testing.T) { tries.Repeat(t, checkServerOutput) }
+
+func checkServerOutput(t testing.TB) {
 	addr := foreignServer(t)
 	var got string
 	c := Client{ServerOutput: func(text string, _ json.RawMessage) { got = text }}
@@ -169,6 +176,10 @@ func TestClientServerOutput(t *testing.T) {
 // the real server still closes one listener to open the next.
 func TestClientBackToBack(t *testing.T) {
 	t.Parallel()
+	tries.Repeat(t, checkBackToBack)
+}
+
+func checkBackToBack(t testing.TB) {
 	addr := foreignServer(t)
 	for range 5 {
 		f := model.Flow{Direction: model.To, Bytes: 1 << 20}
@@ -180,6 +191,10 @@ func TestClientBackToBack(t *testing.T) {
 
 func TestClientBusy(t *testing.T) {
 	t.Parallel()
+	tries.Repeat(t, checkClientBusy)
+}
+
+func checkClientBusy(t testing.TB) {
 	addr := foreignServer(t)
 	running := make(chan struct{})
 	done := make(chan error, 1)
@@ -207,7 +222,9 @@ func TestClientBusy(t *testing.T) {
 
 // TestClientRefused holds that a refusal of the server is told: by its code
 // where it sends one; 3.12 closes without a word when a rate is above its limit.
-func TestClientRefused(t *testing.T) {
+func TestClientRefused(t *testing.T) { tries.Repeat(t, checkClientRefused) }
+
+func checkClientRefused(t testing.TB) {
 	addr := foreignServer(t, "--server-bitrate-limit", "1M")
 	f := model.Flow{Direction: model.To, Duration: time.Second}
 	if _, _, err := (Client{Rate: 10e6}).Run(t.Context(), addr, f, func([]model.Sample) {}); err == nil {

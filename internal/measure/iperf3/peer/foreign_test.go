@@ -10,10 +10,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // program returns the path of the real iperf3.
-func program(t *testing.T) string {
+func program(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("iperf3")
 	if err != nil {
@@ -22,8 +24,22 @@ func program(t *testing.T) string {
 	return path
 }
 
+// atLeast reports whether the real iperf3 is of that version or a later one.
+func atLeast(t testing.TB, major, minor int) bool {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), program(t), "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is, sub int
+	if n, err := fmt.Sscanf(string(out), "iperf %d.%d", &is, &sub); n != 2 { // "iperf 3.12 (cJSON 1.7.15)"
+		t.Fatalf("%q is no version: %v", out, err)
+	}
+	return is > major || is == major && sub >= minor
+}
+
 // freePort returns a port that nobody listens on, TCP and UDP.
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	var lc net.ListenConfig
 	for range 50 {
@@ -69,7 +85,7 @@ func (o *output) String() string {
 }
 
 // foreignServer starts the real server and returns its address.
-func foreignServer(t *testing.T, args ...string) string {
+func foreignServer(t testing.TB, args ...string) string {
 	t.Helper()
 	path := program(t)
 	// Somebody else may take the port first.
@@ -84,7 +100,7 @@ func foreignServer(t *testing.T, args ...string) string {
 }
 
 // startServer returns false where the server ended at once.
-func startServer(t *testing.T, path string, port int, args []string) bool {
+func startServer(t testing.TB, path string, port int, args []string) bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, append([]string{"-s", "-B", "127.0.0.1", "-p", fmt.Sprint(port), "--forceflush"}, args...)...)
@@ -118,14 +134,15 @@ func startServer(t *testing.T, path string, port int, args []string) bool {
 
 // together runs the cases of a test at the same time, most of them at once:
 // they mostly wait, and more of them than t.Parallel would allow on few cores.
-func together[C any](t *testing.T, most int, cases map[string]C, run func(t *testing.T, c C)) {
+// Each is repeated where it fails, for other load on the machine may do that.
+func together[C any](t *testing.T, most int, cases map[string]C, run func(t testing.TB, c C)) {
 	t.Helper()
 	var all sync.WaitGroup
 	turn := make(chan struct{}, most)
 	for name, c := range cases {
 		turn <- struct{}{}
 		all.Go(func() {
-			t.Run(name, func(t *testing.T) { run(t, c) })
+			t.Run(name, func(t *testing.T) { tries.Repeat(t, func(t testing.TB) { run(t, c) }) })
 			<-turn
 		})
 	}
@@ -133,7 +150,7 @@ func together[C any](t *testing.T, most int, cases map[string]C, run func(t *tes
 }
 
 // serveHere runs our server and returns its address.
-func serveHere(t *testing.T, c ServerConfig) string {
+func serveHere(t testing.TB, c ServerConfig) string {
 	t.Helper()
 	// A port that is free for UDP too, unless somebody takes it meanwhile.
 	for range 5 {
@@ -147,7 +164,7 @@ func serveHere(t *testing.T, c ServerConfig) string {
 }
 
 // serveOn runs our server on l.
-func serveOn(t *testing.T, l net.Listener, c ServerConfig) string {
+func serveOn(t testing.TB, l net.Listener, c ServerConfig) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -123,7 +123,7 @@ func TestServerHostile(t *testing.T) {
 			r.send(r.ctl, iperf3.TestEnd.Byte())
 			r.json(resultsOf(stream(1, "1000000"), stream(3, "0")))
 		},
-	}, func(t *testing.T, do func(r *raw)) {
+	}, func(t testing.TB, do func(r *raw)) {
 		e := newEvents()
 		addr := serveHere(t, ServerConfig{Event: e.add, limits: quick})
 		r := newRaw(t, addr)
@@ -273,7 +273,7 @@ func TestClientHostile(t *testing.T) {
 			cases[fmt.Sprintf("%s after %d", name, steps)] = script{steps: steps, then: then}
 		}
 	}
-	together(t, 100, cases, func(t *testing.T, s script) {
+	together(t, 100, cases, func(t testing.TB, s script) {
 		s.listener = listenHere(t)
 		over := make(chan struct{})
 		go func() {
@@ -293,7 +293,7 @@ func TestClientHostile(t *testing.T) {
 }
 
 // listenHere listens on a port of its own until the test ends.
-func listenHere(t *testing.T) net.Listener {
+func listenHere(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

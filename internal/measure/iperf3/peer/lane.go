@@ -30,6 +30,11 @@ type lane struct {
 	moved float64   // payload bytes of which samples told
 	last  time.Time // when they last told of any
 
+	// The server's look at what comes over UDP.
+	seen   int64         // bytes
+	looked time.Duration // since the test began
+	above  float64       // bits that came more than may
+
 	over    chan struct{} // closed when report and err are there
 	report  model.EndReport
 	err     error

@@ -14,7 +14,7 @@ import (
 
 // raw is a client that does only what a test tells it to.
 type raw struct {
-	t       *testing.T
+	t       testing.TB
 	addr    string
 	ctl     net.Conn
 	cookie  []byte
@@ -24,7 +24,7 @@ type raw struct {
 // rawPatience bounds whatever a test waits for from our end.
 const rawPatience = 10 * time.Second
 
-func newRaw(t *testing.T, addr string) *raw {
+func newRaw(t testing.TB, addr string) *raw {
 	t.Helper()
 	r := &raw{t: t, addr: addr, cookie: append([]byte(strings.Repeat("a", iperf3.CookieLen-1)), 0)}
 	r.ctl = r.dial()

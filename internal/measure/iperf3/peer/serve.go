@@ -82,6 +82,9 @@ func (t *session) check(begun time.Time) error {
 	for _, l := range t.lanes {
 		bytes, last := l.told()
 		moved += bytes
+		if l.udp != nil && l.role == model.Receiver && t.UDPRate > 0 && l.floods(t.UDPRate, time.Since(begun)) {
+			return refuse(iperf3.CodeTotalRate, "more than %v came over UDP", t.UDPRate)
+		}
 		if limit := t.limits.still(); time.Since(last) > limit {
 			return refuse(iperf3.CodeNoMessage, "%s: nothing moved for %v", l.direction, limit)
 		}
@@ -92,6 +95,18 @@ func (t *session) check(begun time.Time) error {
 		return refuse(iperf3.CodeTotalRate, "%v in all, at most %v", rate, t.Rate)
 	}
 	return nil
+}
+
+// burst is for how long a client may send what its limit allows, at once.
+const burst = time.Second
+
+// floods reports whether more datagrams have come than rate allows, as a leaky
+// bucket that is looked at now and then.
+func (l *lane) floods(rate units.BitRate, at time.Duration) bool {
+	came := l.udp.received()
+	l.above = max(0, l.above-float64(rate)*(at-l.looked).Seconds()) + 8*float64(came-l.seen)
+	l.seen, l.looked = came, at
+	return l.above > float64(rate)*burst.Seconds()
 }
 
 // exchange reads the client's results, then reads on until what it sent has

@@ -37,6 +37,10 @@ type ServerConfig struct {
 	// 0 is no limit. A test that asks for more is refused, and one that states
 	// no rate is ended when it takes more.
 	Rate units.BitRate
+	// UDPRate is the most payload in bit/s that a UDP test may have in each
+	// direction, over all streams; 0 is no limit. A test that asks for more, or
+	// states no rate, is refused, and one whose client sends more is ended.
+	UDPRate units.BitRate
 	// Block is the largest read or write in bytes; 0 is 1 MiB.
 	Block units.Bytes
 

@@ -157,6 +157,21 @@ func (t *session) judge() error {
 		return refuse(iperf3.CodeMaxDuration, "a test of %d s, at most %d", p.Seconds+p.OmitSeconds, longest)
 	case t.Rate > 0 && float64(p.TotalBitsPerSecond()) > float64(t.Rate):
 		return refuse(iperf3.CodeTotalRate, "%v in all, at most %v", units.BitRate(p.TotalBitsPerSecond()), t.Rate)
+	case p.Protocol == iperf3.UDP:
+		return t.judgeUDP()
+	}
+	return nil
+}
+
+// judgeUDP holds the rate that was asked for against the limit of UDP.
+func (t *session) judgeUDP() error {
+	asked := units.BitRate(float64(t.params.BitsPerSecond) * float64(t.params.Parallel))
+	switch {
+	case t.UDPRate <= 0:
+	case asked == 0:
+		return refuse(iperf3.CodeTotalRate, "UDP as fast as it goes, at most %v", t.UDPRate)
+	case asked > t.UDPRate:
+		return refuse(iperf3.CodeTotalRate, "%v over UDP, at most %v", asked, t.UDPRate)
 	}
 	return nil
 }
@@ -328,8 +343,13 @@ func (t *session) guard() time.Duration {
 	if t.params.Seconds == 0 {
 		return t.Duration
 	}
-	return time.Duration(t.params.Seconds+t.params.OmitSeconds)*time.Second + t.limits.grace()
+	asked := time.Duration(t.params.Seconds+t.params.OmitSeconds) * time.Second
+	return min(asked+t.limits.grace(), t.Duration+overrun)
 }
+
+// overrun is how much longer than the longest test one may take to end: a client
+// that does not end its own goes on for no longer.
+const overrun = 10 * time.Second
 
 // grace is what a real server adds: ten exchanges at a round trip of 4 s.
 const grace = 40 * time.Second

@@ -27,6 +27,9 @@ func (t *clientTest) open(ctx context.Context) error {
 		}
 		l.streams = part(all, sender)
 		if err := t.openLane(ctx, l); err != nil {
+			if errors.Is(err, errGreetingLost) && t.begunEarly(d) {
+				return errOneWay
+			}
 			return fmt.Errorf("open streams %s: %w", d, err)
 		}
 		t.lanes = append(t.lanes, l)
@@ -190,6 +193,8 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 				continue
 			}
 			switch {
+			case closed(l.over) && l.role == model.Receiver && t.oneWayOnly(l):
+				return errOneWay
 			case closed(l.over) && (l.err != nil || l.role == model.Sender && l.udp == nil):
 				return t.broken(l, next)
 			case closed(l.over), t.flow.Bytes != 0 && l.complete():
@@ -207,6 +212,9 @@ func (t *clientTest) broken(l *lane, next <-chan heard) error {
 	case h := <-next:
 		return t.interrupted(h)
 	case <-time.After(time.Second):
+	}
+	if l.role == model.Receiver && t.oneWayOnly(l) {
+		return errOneWay
 	}
 	if l.err != nil {
 		return l.err

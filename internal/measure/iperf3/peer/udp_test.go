@@ -26,7 +26,7 @@ func TestClientUDP(t *testing.T) {
 		"reverse, bytes":     {Direction: model.From, Bytes: 2e5, UDP: slow},
 		"reverse, warm-up":   {Direction: model.From, Duration: time300, UDP: slow, Omit: time.Second},
 		"both":               {Direction: model.Both, Duration: time300, UDP: slow, Streams: 2},
-	}, func(t *testing.T, f model.Flow) {
+	}, func(t testing.TB, f model.Flow) {
 		f.Engine, f.Interval = udpFlow, 100*time.Millisecond
 		samples := map[model.Metric]int{}
 		near, far, err := Client{}.Run(t.Context(), foreignServer(t), f, func(s []model.Sample) {
@@ -52,7 +52,7 @@ func TestClientUDP(t *testing.T) {
 
 // checkUDP holds two reports of one direction against each other. Nothing is
 // lost on a loopback at such a rate.
-func checkUDP(t *testing.T, f model.Flow, near, far model.FlowReport) {
+func checkUDP(t testing.TB, f model.Flow, near, far model.FlowReport) {
 	t.Helper()
 	if near.UDP == nil || far.UDP == nil {
 		t.Fatal("no account of the datagrams")
@@ -115,7 +115,7 @@ func TestServerUDP(t *testing.T) {
 	together(t, 6, named("-u -t 1", "-u -n 200K -b 4M -l 1000", "-u -n 200K -b 4M -l 1000 -P 3", "-u -k 100 -b 100K -l 16",
 		"-u -n 200K -b 4M -l 1000 --udp-counters-64bit", "-u -n 200K -b 4M -l 1000 -R", "-u -n 200K -b 2M -l 1000 -R -P 3",
 		"-u -t 1 -b 2M -l 1000 --bidir -P 2", "-u -t 1 -O 1 -b 4M -l 1000", "-u -t 1 -O 1 -b 4M -l 1000 -R",
-		"-u -n 200K -b 4M -w 256K -l 20000", flood), func(t *testing.T, args string) {
+		"-u -n 200K -b 4M -w 256K -l 20000", flood), func(t testing.TB, args string) {
 		e := newEvents()
 		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add}), args)
 		if s.Error != "" {

@@ -70,7 +70,7 @@ func dialects() map[string]dialect {
 // TestServerVersions lets clients of all versions send 10,000 bytes a stream.
 func TestServerVersions(t *testing.T) {
 	t.Parallel()
-	together(t, 20, dialects(), func(t *testing.T, d dialect) {
+	together(t, 20, dialects(), func(t testing.TB, d dialect) {
 		e := newEvents()
 		r := newRaw(t, serveHere(t, ServerConfig{Event: e.add}))
 		if d.cookie != "" {

@@ -1,0 +1,247 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/datagram"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
+)
+
+const udpLimit units.BitRate = 4e6
+
+// logged waits for a line of the log.
+func (s *ownServer) logged(t testing.TB, want string) {
+	t.Helper()
+	s.await(t, want, func(_ []Result, log []string) bool {
+		return slices.ContainsFunc(log, func(l string) bool { return strings.Contains(l, want) })
+	})
+}
+
+// anyEnd runs the program as a client, however it ends, and returns what it
+// printed and how long it took.
+func anyEnd(t testing.TB, addr string, args ...string) (string, time.Duration) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	began := time.Now()
+	out, _ := exec.CommandContext(ctx, program(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...).CombinedOutput()
+	return string(out), time.Since(began)
+}
+
+// TestUDPLimitOfWhatIsSent: whoever asks for more gets the limit, over all flows
+// of its address.
+func TestUDPLimitOfWhatIsSent(t *testing.T) {
+	program(t)
+	for _, args := range [][]string{{"-u", "-R", "-b", "50m"}, {"-u", "-R", "-b", "3m", "-P", "3"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			tries.Repeat(t, func(t testing.TB) {
+				s := startServer(t, ServerConfig{UDPRate: udpLimit})
+				text := foreignClient(t, s.addr, append(args, "-t", "1")...)
+				got := total(transfers(t, text), func(transfer) bool { return true })
+				// The program's own second is a little more than one.
+				if most := udpLimit / 8 * 1.4; got == 0 || float64(got) > float64(most) {
+					t.Errorf("%v came in a second at %v:\n%s", got, udpLimit, text)
+				}
+			})
+		})
+	}
+}
+
+// TestUDPLimitOfWhatComes: a client that says that it sends more is refused, and
+// one that does so without a word is ended.
+func TestUDPLimitOfWhatComes(t *testing.T) {
+	t.Run("says so", func(t *testing.T) {
+		s := startServer(t, ServerConfig{UDPRate: udpLimit})
+		text, _ := anyEnd(t, s.addr, "-u", "-b", "3m", "-P", "2", "-t", "0.2")
+		s.logged(t, "6 Mbit/s over UDP, at most 4 Mbit/s")
+		if strings.Contains(text, "Server Report") {
+			t.Errorf("it was served all the same:\n%s", text)
+		}
+	})
+	t.Run("does so", func(t *testing.T) {
+		s := startServer(t, ServerConfig{UDPRate: udpLimit})
+		c := dialUDP(t, s.addr)
+		b := datagramOf(iperf2.Forward, 1)
+		// Twice what may come at once, whatever the machine takes for it. Few
+		// enough wait at a time for the socket to hold.
+		for sent := 0; ; {
+			for range 50 {
+				if _, err := c.Write(b); err != nil {
+					t.Fatal(err)
+				}
+				sent++
+			}
+			s.mu.Lock()
+			over := len(s.log) > 0
+			s.mu.Unlock()
+			if over {
+				break
+			}
+			if sent > 1_000_000 {
+				t.Fatalf("%d datagrams of %d bytes were taken", sent, len(b))
+			}
+		}
+		s.logged(t, "ended 1 flows: more than 4 Mbit/s over UDP")
+		results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+		if w := results[0].Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "more than 4 Mbit/s") {
+			t.Errorf("warnings %q", w)
+		}
+		// It costs nobody else anything.
+		s.alive(t)
+	})
+	t.Run("keeps to it", func(t *testing.T) {
+		tries.Repeat(t, func(t testing.TB) {
+			s := startServer(t, ServerConfig{UDPRate: udpLimit})
+			text := foreignClient(t, s.addr, "-u", "-b", "3900k", "-t", "1")
+			if !strings.Contains(text, "Server Report") {
+				t.Errorf("no report:\n%s", text)
+			}
+		})
+	})
+}
+
+// TestLimitsWithForeignClient: the time and the connections of the program.
+func TestLimitsWithForeignClient(t *testing.T) {
+	program(t)
+	t.Run("time", func(t *testing.T) {
+		t.Parallel()
+		s := startServer(t, ServerConfig{Time: 600 * time.Millisecond})
+		for _, args := range [][]string{{"-t", "15"}, {"-t", "15", "-R"}} {
+			if text, took := anyEnd(t, s.addr, args...); took > 12*time.Second {
+				t.Errorf("%q took %v:\n%s", args, took, text)
+			}
+		}
+	})
+	t.Run("connections", func(t *testing.T) {
+		t.Parallel()
+		s := startServer(t, ServerConfig{PerClient: 2})
+		anyEnd(t, s.addr, "-t", "0.5", "-P", "4")
+		s.logged(t, "the client has 2 sessions already")
+	})
+}
+
+// TestGrants: what an address gets over UDP stays below the limit in all.
+func TestGrants(t *testing.T) {
+	u := &udpServer{server: &server{ServerConfig: ServerConfig{UDPRate: 100}}, granted: map[netip.Addr]units.BitRate{}}
+	a, b := mustAddr(t, "2001:db8::1"), mustAddr(t, "2001:db8::2")
+	for _, c := range []struct {
+		to          netip.Addr
+		asked, want units.BitRate
+	}{
+		{a, 60, 60}, {b, 60, 40}, {a, 60, 0}, {mustAddr(t, "2001:db8:0:1::1"), 60, 60}, {mustAddr(t, "10.0.0.1"), 60, 60},
+	} {
+		if got := u.grant(c.to, c.asked); got != c.want {
+			t.Errorf("%v asks for %v: %v, want %v", c.to, c.asked, got, c.want)
+		}
+	}
+	u.giveBack(b, 60)
+	if got := u.grant(a, 70); got != 60 {
+		t.Errorf("after 60 came back: %v", got)
+	}
+}
+
+// TestLevel: what comes at the limit may come for ever, twice that for a second.
+func TestLevel(t *testing.T) {
+	for _, c := range []struct {
+		times float64 // the limit
+		after time.Duration
+	}{{1, 0}, {2, time.Second}, {11, 100 * time.Millisecond}} {
+		var l level
+		over := time.Duration(0)
+		for at := time.Duration(0); at < time.Minute && over == 0; at += time.Millisecond {
+			if l.add(int(c.times*1000), 8e6, at) {
+				over = at
+			}
+		}
+		if over < c.after*9/10 || over > c.after*11/10 {
+			t.Errorf("%v times the limit is too much after %v, want %v", c.times, over, c.after)
+		}
+	}
+}
+
+// TestClientRecognisesIperf3: a server of iperf3 is told in every mode, and soon.
+func TestClientRecognisesIperf3(t *testing.T) {
+	path, err := exec.LookPath("iperf3")
+	if err != nil {
+		t.Skip("iperf3 is not installed")
+	}
+	for _, m := range clientModes {
+		if m.client.Legacy {
+			continue // its header is too short to be answered by iperf3
+		}
+		for _, udp := range []*model.UDPFlow{nil, {Rate: gentle}} {
+			name := m.name
+			if udp != nil {
+				name += " UDP"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				tries.Repeat(t, func(t testing.TB) {
+					addr := serverOf3(t, path)
+					began := time.Now()
+					f := model.Flow{Direction: m.d, Duration: 10 * time.Second, UDP: udp}
+					_, _, err := m.client.Run(t.Context(), addr, f, nil)
+					if took := time.Since(began); !errors.Is(err, ErrIperf3) || took > 3*time.Second {
+						t.Errorf("after %v: %v", took, err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// serverOf3 starts iperf3 as a server and returns its address.
+func serverOf3(t testing.TB, path string) string {
+	t.Helper()
+	port := freePort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", strconv.Itoa(port))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+	awaitSocket(t, port)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// TestUDPReportIsWhole: a client over UDP states its processor time, and a jitter
+// that the server does not tell is unknown.
+func TestUDPReportIsWhole(t *testing.T) {
+	tries.Repeat(t, func(t testing.TB) {
+		s := startServer(t, ServerConfig{})
+		f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, UDP: &model.UDPFlow{Rate: gentle}}
+		near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
+		if err != nil || near.CPUWindow <= 0 || near.CPUUser+near.CPUSystem <= 0 || near.Waiting == "" {
+			t.Fatalf("%v, %+v", err, near)
+		}
+		if got := find(t, far, model.To, model.Receiver); got.UDP.Jitter.Or(1) == 0 {
+			t.Errorf("jitter %+v", got.UDP.Jitter)
+		}
+	})
+	u := &udpClient{clientTest: &clientTest{sink: newSink(model.Near, nil)}, size: 100}
+	u.streams = []*udpStream{{report: &iperf2.Report{Bytes: 100, Datagrams: 1}, sender: &datagram.Sender{}}}
+	u.stateReports()
+	if j := u.far.Flows[0].UDP.Jitter; j.IsKnown() || j.Reason() == "" {
+		t.Errorf("a jitter of 0 us is %+v", j)
+	}
+}

@@ -1,0 +1,152 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3"
+)
+
+// ErrIperf3 says that the server is one of iperf3, whose protocol is another.
+var ErrIperf3 = errors.New("this looks like an iperf3 server")
+
+// strangerTime is how long an iperf3 server may take to say its first word.
+const strangerTime = time.Second
+
+// readAck reads a server's ack. An iperf3 server takes a header of 2.1 for a
+// cookie and asks for parameters, or says that it is busy: no ack begins so.
+func readAck(c net.Conn) error {
+	var first [1]byte
+	if _, err := io.ReadFull(c, first[:]); err != nil {
+		return fmt.Errorf("read ack: %w", err)
+	}
+	if isIperf3Word(first[0]) {
+		return ErrIperf3
+	}
+	_, err := iperf2.ReadAck(io.MultiReader(bytes.NewReader(first[:]), c))
+	return err
+}
+
+// isIperf3Word reports whether an iperf3 server may answer a cookie with b.
+func isIperf3Word(b byte) bool {
+	s := iperf3.State(int8(b))
+	return s == iperf3.ParamExchange || s == iperf3.AccessDenied || s == iperf3.ServerFailed
+}
+
+// leadBytes is what payloadBegins reads of each connection.
+const leadBytes = 2
+
+// payloadBegins waits until payload comes on each connection, and reads the
+// first bytes of it. A server of iperf3 says one, and then waits itself.
+func payloadBegins(ctx context.Context, conns []*net.TCPConn) error {
+	defer context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			_ = c.SetReadDeadline(time.Unix(1, 0)) // fails only where the connection is closed
+		}
+	})()
+	for _, c := range conns {
+		word := false
+		for i, limit := range [leadBytes]time.Duration{idleTime, strangerTime} {
+			if err := c.SetReadDeadline(time.Now().Add(limit)); err != nil {
+				return err
+			}
+			var b [1]byte
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if _, err := io.ReadFull(c, b[:]); err != nil {
+				if word {
+					return ErrIperf3
+				}
+				return fmt.Errorf("%d bytes came: %w", i, noEOF(err))
+			}
+			word = isIperf3Word(b[0])
+		}
+		if err := c.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// speaksIperf3 reports whether an iperf3 server listens at addr. It opens a test
+// there and leaves at once. Such a server closes its port for a moment after a
+// test, with those who wait there, so that it is asked more than once.
+func speaksIperf3(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, strangerTime)
+	defer cancel()
+	pause := time.NewTicker(strangerTime / 10)
+	defer pause.Stop()
+	for {
+		if saysIperf3(ctx, addr) {
+			return true
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// saysIperf3 is one attempt of speaksIperf3.
+func saysIperf3(ctx context.Context, addr string) bool {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	until, _ := ctx.Deadline()
+	cookie, err := iperf3.NewCookie(rand.Reader)
+	if err != nil || c.SetDeadline(until) != nil {
+		return false
+	}
+	if _, err := c.Write(cookie[:]); err != nil {
+		return false
+	}
+	var first [1]byte
+	_, err = io.ReadFull(c, first[:])
+	return err == nil && isIperf3Word(first[0])
+}
+
+// someWord is more than an iperf3 server says to a client that it does not
+// understand, and less than any payload.
+const someWord = 64
+
+// judgePeer returns err, or ErrIperf3 where a test came to nothing because the
+// server is no iperf 2.
+func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrIperf3) || isDial(err) {
+		return err
+	}
+	moved := err == nil
+	for _, d := range t.flow.Direction.Parts() {
+		got := near
+		if d == model.To {
+			got = t.far // who sent into the void has sent
+		}
+		some := false
+		for _, f := range got.Flows {
+			some = some || f.Direction == d && f.Bytes > someWord
+		}
+		moved = moved && (some || d == model.To && t.flow.Direction == model.Both)
+	}
+	if !moved && speaksIperf3(ctx, t.addr) {
+		return fmt.Errorf("%s: %w", t.addr, ErrIperf3)
+	}
+	return err
+}
+
+// isDial reports whether nobody answered at all.
+func isDial(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}

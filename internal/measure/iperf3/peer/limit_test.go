@@ -1,0 +1,107 @@
+package peer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/units"
+	"linerate/internal/measure/iperf3"
+)
+
+const udpLimit units.BitRate = 5e6
+
+// TestServerUDPLimit holds that UDP above the limit is refused in words that the
+// real client shows, and what is below is served at no more than was asked.
+func TestServerUDPLimit(t *testing.T) {
+	t.Parallel()
+	type limited struct {
+		args  string
+		fault string // what the client says; "" is none
+	}
+	const above = "total required bandwidth is larger than server limit"
+	cases := map[string]limited{}
+	for args, fault := range map[string]string{
+		"-u -t 1 -b 4M -l 1000":              "",
+		"-u -t 1 -b 4M -l 1000 -R":           "",
+		"-u -t 1 -b 2M -l 1000 -P 2 -R":      "",
+		"-u -t 1 -b 4M -l 1000 --bidir":      "", // each direction has the limit for itself
+		"-n 10M":                             "", // TCP has none
+		"-u -t 1 -b 6M -l 1000":              above,
+		"-u -t 1 -b 6M -l 1000 -R":           above,
+		"-u -t 1 -b 3M -l 1000 -P 2":         above,
+		"-u -t 1 -b 0 -l 1000":               above,
+		"-u -t 1 -b 0 -l 1000 -R":            above,
+		"-u -t 1 -b 3M -l 1000 -P 2 --bidir": above,
+	} {
+		cases[args] = limited{args, fault}
+	}
+	together(t, 4, cases, func(t testing.TB, c limited) {
+		e := newEvents()
+		s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, UDPRate: udpLimit}), c.args)
+		if (s.Error == "") != (c.fault == "") || !strings.Contains(s.Error, c.fault) {
+			t.Errorf("the client says %q, want %q", s.Error, c.fault)
+		}
+		end := e.ended(t)
+		if c.fault != "" {
+			if end.Err == nil || !strings.Contains(end.Err.Error(), "over UDP, at most 5 Mbit/s") && !strings.Contains(end.Err.Error(), "as fast as it goes, at most 5 Mbit/s") {
+				t.Errorf("the server says %v", end.Err)
+			}
+			return
+		}
+		for _, f := range end.Own.Flows {
+			if rate := units.BitRate(float64(f.Bytes) * 8 / f.Window.Seconds()); f.UDP != nil && rate > udpLimit*11/10 {
+				t.Errorf("%s at %v", f.Direction, rate)
+			}
+		}
+	})
+}
+
+// TestServerEndsUDP holds that a client that sends more than it said is ended,
+// with a word on why, and that the next one is served.
+func TestServerEndsUDP(t *testing.T) {
+	t.Parallel()
+	e := newEvents()
+	addr := serveHere(t, ServerConfig{Event: e.add, UDPRate: udpLimit})
+	r := newRaw(t, addr)
+	r.send(r.ctl, r.cookie...)
+	r.expect(iperf3.ParamExchange)
+	r.json(`{"udp":true,"time":30,"parallel":1,"len":1000,"bandwidth":1000000}`)
+	r.expect(iperf3.CreateStreams)
+	u := r.greet("9876")
+	r.expect(iperf3.TestStart, iperf3.TestRunning)
+	if err := r.ctl.SetDeadline(time.Now().Add(3 * rawPatience)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if s, err := iperf3.ReadState(r.ctl); err != nil || s != iperf3.ServerFailed {
+			t.Errorf("got %v, %v", s, err)
+			return
+		}
+		if said, err := iperf3.ReadServerError(r.ctl); err != nil || said.Code != iperf3.CodeTotalRate {
+			t.Errorf("got %v, %v", said, err)
+		}
+	}()
+	b := make([]byte, 1000)
+	for n := uint64(1); !closed(ended); n++ {
+		iperf3.DatagramHeader{Sequence: n}.Put(b, false)
+		_, _ = u.Write(b) // it is refused once the test has ended
+	}
+	if err := e.ended(t).Err; err == nil || !strings.Contains(err.Error(), "more than 5 Mbit/s came over UDP") {
+		t.Errorf("the server says %v", err)
+	}
+}
+
+// TestServerTimeIsBounded holds that a client that does not end its test is ended
+// soon after the longest one, though it asked for as long.
+func TestServerTimeIsBounded(t *testing.T) {
+	s := &session{server: &server{ServerConfig: ServerConfig{Duration: time.Minute}}}
+	for seconds, want := range map[int64]time.Duration{0: time.Minute, 5: 5*time.Second + grace, 60: time.Minute + overrun} {
+		s.params.Seconds = seconds
+		if got := s.guard(); got != want {
+			t.Errorf("%d s asked: %v, want %v", seconds, got, want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/iperf3/tries"
+)
+
+// TestClientRecognisesIperf2 holds that a server of iperf 2 is told, and soon.
+func TestClientRecognisesIperf2(t *testing.T) {
+	path, err := exec.LookPath("iperf")
+	if err != nil {
+		t.Skip("iperf 2 is not installed")
+	}
+	t.Parallel()
+	for _, f := range []model.Flow{
+		{Direction: model.To, Duration: 10 * time.Second},
+		{Direction: model.Both, Duration: 10 * time.Second, Streams: 2},
+		{Engine: udpFlow, Direction: model.From, Duration: 10 * time.Second, UDP: &model.UDPFlow{Rate: 1e6}},
+	} {
+		tries.Repeat(t, func(t testing.TB) {
+			addr := serverOf2(t, path)
+			begun := time.Now()
+			_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
+			if took := time.Since(begun); !errors.Is(err, ErrIperf2) || took > 3*time.Second {
+				t.Errorf("%s after %v: %v", f.Direction, took, err)
+			}
+		})
+	}
+}
+
+// serverOf2 starts iperf 2 as a server and returns its address.
+func serverOf2(t testing.TB, path string) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, port, _ := strings.Cut(hereOnce(t), ":")
+	cmd := exec.CommandContext(ctx, path, "-s", "-B", "127.0.0.1", "-p", port)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+	addr := net.JoinHostPort("127.0.0.1", port)
+	for limit := time.Now().Add(rawPatience); ; {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			_ = c.Close()
+			return addr
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("the real iperf 2 does not listen: %v", err)
+		}
+	}
+}
+
+// hereOnce returns an address that nobody listens on now.
+func hereOnce(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestClientBothWithOldServer plays a server of 3.1, as 3.1.7 was seen to act: it
+// ignores that the test is bidirectional, begins when the client's own streams
+// are there, and answers each further one with a byte before it closes it.
+func TestClientBothWithOldServer(t *testing.T) {
+	t.Parallel()
+	l := listenHere(t)
+	go func() {
+		ctl, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer ctl.Close()
+		_, _ = iperf3.ReadCookie(ctl)
+		_, _ = ctl.Write([]byte{iperf3.ParamExchange.Byte()})
+		_, _ = iperf3.ReadFrame(ctl, iperf3.MaxParams)
+		_, _ = ctl.Write([]byte{iperf3.CreateStreams.Byte()})
+		data, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer data.Close()
+		go func() { _, _ = io.Copy(io.Discard, data) }()
+		_, _ = ctl.Write([]byte{iperf3.TestStart.Byte(), iperf3.TestRunning.Byte()})
+		if further, err := l.Accept(); err == nil {
+			_, _ = further.Write([]byte{iperf3.AccessDenied.Byte()})
+			_ = further.Close() // with the cookie unread, which resets it
+		}
+		_, _ = io.Copy(io.Discard, ctl)
+	}()
+	begun := time.Now()
+	f := model.Flow{Direction: model.Both, Duration: 20 * time.Second, Interval: 100 * time.Millisecond}
+	_, _, err := Client{}.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "before 3.7") || time.Since(begun) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(begun), err)
+	}
+}
