@@ -107,12 +107,15 @@ type Journal struct {
 	dirty   bool  // something after size may be on disk
 	records []Record
 	damage  []Damage
+
+	readOnly bool // its file system is: there is no place for records
 }
 
 // Open opens the journal in dir, which it makes for this user alone where it
 // does not exist, and locks it. The error wraps ErrLocked and names the holder
 // when another process has it open, and fs.ErrPermission when dir may not be
-// written. A damaged journal opens; see Damage.
+// written. A damaged journal opens; see Damage. So does one on a read-only file
+// system, which takes no records: Append then wraps syscall.EROFS.
 func Open(dir string) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("state directory %s: %w", dir, err)
@@ -125,7 +128,7 @@ func Open(dir string) (*Journal, error) {
 	if err := j.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", j.Path(), err), j.Close())
 	}
-	if len(j.damage) == 0 {
+	if len(j.damage) == 0 && !j.readOnly {
 		if err := j.Tidy(); err != nil {
 			return nil, errors.Join(err, j.Close())
 		}
@@ -146,11 +149,11 @@ func makeDir(dir string) error {
 
 // load opens the file, reads it, and cuts a torn tail off.
 func (j *Journal) load() error {
-	f, err := os.OpenFile(j.Path(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	f, readOnly, err := openWritable(j.Path(), os.O_APPEND)
 	if err != nil {
 		return err
 	}
-	j.file = f
+	j.file, j.readOnly = f, readOnly
 	text, err := os.ReadFile(j.Path())
 	if err != nil {
 		return err
@@ -158,6 +161,9 @@ func (j *Journal) load() error {
 	var torn int
 	j.records, j.damage, torn = parse(text)
 	j.size = int64(len(text) - torn)
+	if readOnly {
+		return nil
+	}
 	if torn > 0 {
 		j.dirty = true
 		if err := j.repair(); err != nil {
@@ -179,10 +185,10 @@ func (j *Journal) Records() []Record { return j.records }
 
 // Append writes r and returns when it is on disk. On an error nothing of r is
 // in the journal: do not make the change that it announces. The error wraps
-// ErrDamaged for a damaged journal.
+// ErrDamaged for a damaged journal, and syscall.EROFS for a read-only one.
 func (j *Journal) Append(r Record) error {
-	if len(j.damage) > 0 {
-		return fmt.Errorf("append to %s: line %d: %s: %w", j.Path(), j.damage[0].Line, j.damage[0].Reason, ErrDamaged)
+	if err := j.writable(); err != nil {
+		return err
 	}
 	line, err := encode(r)
 	if err != nil {

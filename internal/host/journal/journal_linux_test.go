@@ -69,6 +69,57 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
+// TestBecomesReadOnly has a crash leave an intent on a disk that nobody may write
+// to afterwards: it can be read and undone, under the lock, and nothing recorded.
+func TestBecomesReadOnly(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	dir := t.TempDir()
+	mount(t, dir, 0, "size=64k")
+	j := open(t, dir)
+	appendAll(t, j, intent("t", 1, "a", "b"))
+	if _, err := j.file.WriteString("{torn"); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(syscall.MS_RDONLY)
+	j = open(t, dir)
+	if got := numbers(j.OpenIntents()); got != "t/1" || len(j.Damage()) > 0 {
+		t.Errorf("open %q, damage %v", got, j.Damage())
+	}
+	if _, err := Open(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second Open = %v, want ErrLocked", err)
+	}
+	over := Record{Kind: KindUndone, Transaction: "t", Number: 1}
+	if err := j.Append(over); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), j.Path()) {
+		t.Errorf("Append = %v", err)
+	}
+	if got := numbers(j.OpenIntents()); got != "t/1" {
+		t.Errorf("open %q after a failed append", got)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	remount(0)
+	j = open(t, dir)
+	appendAll(t, j, over)
+	if got := numbers(j.OpenIntents()); got != "" {
+		t.Errorf("open %q", got)
+	}
+	if err := j.Close(); err != nil { // before the mount goes
+		t.Fatal(err)
+	}
+}
+
 func TestHereKnowsBootAndNamespace(t *testing.T) {
 	if o := Here(); o.Boot == "" || o.Netns == 0 {
 		t.Errorf("Here = %+v", o)

@@ -22,7 +22,7 @@ type lock struct{ file *os.File }
 // acquire takes the lock of dir or says who has it.
 func acquire(dir string) (*lock, error) {
 	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, _, err := openWritable(path, 0)
 	if err != nil {
 		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
@@ -38,7 +38,8 @@ func acquire(dir string) (*lock, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock state directory %s: %w", dir, err), f.Close())
 	}
-	// Who holds it is for people only: a full disk must not keep an undo away.
+	// Who holds it is for people only: a full or read-only disk must not keep an
+	// undo away.
 	_ = f.Truncate(0)
 	_, _ = fmt.Fprintf(f, "process %d, since %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	return &lock{file: f}, nil
