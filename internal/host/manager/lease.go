@@ -141,6 +141,6 @@ func (s *search) advertisements() {
 	}
 	s.add(turnLease, Claim{
 		Knob: "link.mtu", Manager: RouterAdvertisement, Active: atStart(), File: "/" + dir + "/mtu",
-		When: "a larger MTU does not reach IPv6, which a router has limited to " + strconv.Itoa(mtu6) + " bytes",
+		When: "for IPv6 only, which a router has limited to " + strconv.Itoa(mtu6) + " bytes",
 	})
 }

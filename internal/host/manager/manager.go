@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
@@ -65,18 +66,27 @@ type Claim struct {
 // String returns the claim as a sentence for people, without a final period.
 func (c Claim) String() string {
 	var b strings.Builder
-	b.WriteString(c.Manager.Title())
-	if c.Link != "" {
-		b.WriteString(" manages " + c.Link + " and")
-	}
+	what := string(c.Knob)
 	if active, known := c.Active.Get(); known && !active {
-		b.WriteString(", which is not at work now, would set ")
+		if c.Link != "" {
+			what += " of " + c.Link
+		}
+		if c.Sets != "" {
+			what += " to " + c.Sets
+		}
+		b.WriteString(c.Manager.Title() + " would set " + what + ", but is not at work now")
 	} else {
-		b.WriteString(" may set ")
-	}
-	b.WriteString(string(c.Knob) + " again")
-	if c.Sets != "" {
-		b.WriteString(", to " + c.Sets)
+		b.WriteString(c.Manager.Title())
+		switch {
+		case c.Link != "" && c.Manager.managesLinks():
+			b.WriteString(" manages " + c.Link + " and")
+		case c.Link != "":
+			what += " of " + c.Link
+		}
+		b.WriteString(" may set " + what + " again")
+		if c.Sets != "" {
+			b.WriteString(", to " + c.Sets)
+		}
 	}
 	if c.When != "" {
 		b.WriteString(": " + c.When)
@@ -88,6 +98,11 @@ func (c Claim) String() string {
 		fmt.Fprintf(&b, " (%s)", c.File)
 	}
 	return b.String()
+}
+
+// managesLinks reports whether a manager has interfaces that are its own.
+func (n Name) managesLinks() bool {
+	return slices.Contains([]Name{NetworkManager, Networkd, Netplan, Ifupdown, NetworkScripts, Wicked, MacNetworkService}, n)
 }
 
 // Title returns the name as people write it.
