@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
 	table "linerate/internal/host/knob/route"
+	"linerate/internal/host/manager"
 	"linerate/internal/host/purge"
 	"linerate/internal/host/watch"
 	"linerate/internal/host/watchdog"
@@ -209,11 +209,18 @@ func routeOf(ctx context.Context, r *model.Route, link string) string {
 	return destination
 }
 
-// origins implements agent.Config.Origins.
-func (h *hostKnobs) origins(_ context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+// origins implements agent.Config.Origins: permanent files, and those of the
+// programs that come after them.
+func (h *hostKnobs) origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return origin.Find(os.DirFS("/"), runtime.GOOS, h.link, ids), nil
+	link := h.link
+	h.mu.Unlock()
+	machine := manager.Here()
+	claims, err := machine.Claims(ctx, link, ids)
+	if err != nil {
+		return nil, err
+	}
+	return manager.Merge(origin.Find(machine.Root, machine.System, link, ids), claims), nil
 }
 
 // watch samples the host's counters until stop is called.

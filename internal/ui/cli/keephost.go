@@ -83,7 +83,7 @@ func originsAfter(link string, ids []model.KnobID, changes []persist.Change) map
 
 // machineHere is this machine as the programs that manage it see it.
 func machineHere() manager.Machine {
-	return manager.Machine{Root: os.DirFS("/"), System: runtime.GOOS}
+	return manager.Here()
 }
 
 // confirmed lists what the journal says was confirmed, each knob with the value
