@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
 	"testing"
@@ -53,6 +54,14 @@ func TestProcesses(t *testing.T) {
 	got, err := processes(t.Context(), files)
 	if err != nil || len(got) != 3 || !got["tuned"] || got["me"] {
 		t.Errorf("%v, %v", got, err)
+	}
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	files["proc/self/ns/net"], files["proc/1/ns/net"] = link("net:[4026531840]"), link("net:[4026531840]")
+	files["proc/20/ns/net"] = link("net:[4026532000]") // manages other interfaces
+	if got, err := processes(t.Context(), files); err != nil || got["NetworkManager"] || !got["tuned"] || !got["systemd"] {
+		t.Errorf("namespaces: %v, %v", got, err)
 	}
 	if _, err := processes(t.Context(), fstest.MapFS{"etc/x": file("")}); err == nil {
 		t.Error("no /proc: no error")
