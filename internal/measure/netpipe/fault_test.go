@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // quick returns a peer that gives up soon.
@@ -26,7 +27,7 @@ func quick() *Peer {
 func tiny() Settings { return Settings{Start: 1, Upper: 2} }
 
 // dial connects and returns the bare connection.
-func dial(t *testing.T, port string) net.Conn {
+func dial(t testing.TB, port string) net.Conn {
 	t.Helper()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp4", "127.0.0.1:"+port)
 	if err != nil {
@@ -37,7 +38,7 @@ func dial(t *testing.T, port string) net.Conn {
 }
 
 // transmit runs a whole test as the transmitter.
-func transmit(t *testing.T, port string, s Settings) {
+func transmit(t testing.TB, port string, s Settings) {
 	t.Helper()
 	points, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 5}, func(model.Point) {})
 	if err != nil {
@@ -47,7 +48,7 @@ func transmit(t *testing.T, port string, s Settings) {
 }
 
 // awaitLog returns the log when it has n lines.
-func awaitLog(t *testing.T, n int, log func() []string) []string {
+func awaitLog(t testing.TB, n int, log func() []string) []string {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -83,25 +84,49 @@ func TestBadTransmittersCostTheirTurnOnly(t *testing.T) {
 		"quits in a size":    {"SyncMe" + strings.Repeat("a", 100) + "SyncMeSyncMe\x00\x00\x00\x01SyncMeaQUIT\x00", true, "in the middle"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			port, log := serve(t, quick(), tiny(), Limits{})
-			bad := dial(t, port)
-			if _, err := bad.Write([]byte(c.say)); err != nil {
-				t.Fatal(err)
-			}
-			if !c.stay {
-				if err := bad.Close(); err != nil {
+			// The bounds are short enough for other work to break.
+			tries.Repeat(t, func(t testing.TB) {
+				port, log := serve(t, quick(), tiny(), Limits{})
+				bad := dial(t, port)
+				if _, err := bad.Write([]byte(c.say)); err != nil {
 					t.Fatal(err)
 				}
-			}
-			if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], c.log) || !strings.Contains(lines[0], "127.0.0.1") {
-				t.Errorf("log %q, want %q", lines, c.log)
-			}
-			transmit(t, port, tiny())
-			if lines := awaitLog(t, 2, log); !strings.Contains(lines[1], "2 sizes, complete") {
-				t.Errorf("log %q", lines)
-			}
+				if !c.stay {
+					if err := bad.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], c.log) || !strings.Contains(lines[0], "127.0.0.1") {
+					t.Errorf("log %q, want %q", lines, c.log)
+				}
+				transmit(t, port, tiny())
+				if lines := awaitLog(t, 2, log); !strings.Contains(lines[1], "2 sizes, complete") {
+					t.Errorf("log %q", lines)
+				}
+			})
 		})
 	}
+}
+
+// TestSilentTransmitterIsSoonGivenUp: with the bounds that people get, one that
+// never says a word keeps its turn for 2 s, and one that does for longer.
+func TestSilentTransmitterIsSoonGivenUp(t *testing.T) {
+	t.Parallel()
+	tries.Repeat(t, func(t testing.TB) {
+		port, log := serve(t, New(), tiny(), Limits{})
+		dial(t, port)
+		began := time.Now()
+		// The next one, which waits.
+		if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < time.Second || took > 8*time.Second {
+			t.Errorf("the turn came after %v", took)
+		}
+		if lines := awaitLog(t, 2, log); !strings.Contains(lines[0], "stalled") {
+			t.Errorf("log %q", lines)
+		}
+	})
 }
 
 // TestTransmittersWaitForTheirTurn lets several come at once, with resets, so
@@ -195,7 +220,7 @@ func TestReceiverNeedNotKnowTheBound(t *testing.T) {
 }
 
 // badReceiver accepts one connection and does what f says.
-func badReceiver(t *testing.T, f func(c net.Conn)) string {
+func badReceiver(t testing.TB, f func(c net.Conn)) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {

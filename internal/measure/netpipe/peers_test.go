@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf3/tries"
 )
 
 // soon is the longest that a test against a real peer may take.
@@ -41,7 +42,7 @@ func flags() map[string]Settings {
 }
 
 // bounded is s with the upper bound that -2 brings on this machine.
-func bounded(t *testing.T, s Settings) Settings {
+func bounded(t testing.TB, s Settings) Settings {
 	t.Helper()
 	if !s.Bidirectional {
 		return s
@@ -60,7 +61,7 @@ func bounded(t *testing.T, s Settings) Settings {
 const constant = 20
 
 // nptcp returns a command that runs the real program in a folder of its own.
-func nptcp(ctx context.Context, t *testing.T, port string, s Settings, more ...string) *exec.Cmd {
+func nptcp(ctx context.Context, t testing.TB, port string, s Settings, more ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("NPtcp")
 	if err != nil {
@@ -72,7 +73,7 @@ func nptcp(ctx context.Context, t *testing.T, port string, s Settings, more ...s
 }
 
 // checkPoints demands the points of the whole schedule of s.
-func checkPoints(t *testing.T, s Settings, points []model.Point) {
+func checkPoints(t testing.TB, s Settings, points []model.Point) {
 	t.Helper()
 	want, err := Sizes(s)
 	if err != nil {
@@ -106,33 +107,35 @@ func checkPoints(t *testing.T, s Settings, points []model.Point) {
 func TestTransmitToNPtcp(t *testing.T) {
 	for name, s := range flags() {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			defer cancel()
-			port := freePort(t)
-			foreign := nptcp(ctx, t, port, s)
-			var said strings.Builder
-			foreign.Stdout, foreign.Stderr = &said, &said
-			if err := foreign.Start(); err != nil {
-				t.Fatal(err)
-			}
-			var shown []model.Point
-			points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
-			if err != nil {
-				t.Fatalf("%v; NPtcp says %s", err, said.String())
-			}
-			if err := foreign.Wait(); err != nil {
-				t.Errorf("NPtcp: %v: %s", err, said.String())
-			}
-			checkPoints(t, bounded(t, s), points)
-			if len(shown) != len(points) {
-				t.Errorf("%d points shown, %d returned", len(shown), len(points))
-			}
+			tries.Repeat(t, func(t testing.TB) {
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				defer cancel()
+				port := freePort(t)
+				foreign := nptcp(ctx, t, port, s)
+				var said strings.Builder
+				foreign.Stdout, foreign.Stderr = &said, &said
+				if err := foreign.Start(); err != nil {
+					t.Fatal(err)
+				}
+				var shown []model.Point
+				points, err := New().Transmit(ctx, patient(port), Options{Settings: s, Repeats: constant}, func(p model.Point) { shown = append(shown, p) })
+				if err != nil {
+					t.Fatalf("%v; NPtcp says %s", err, said.String())
+				}
+				if err := foreign.Wait(); err != nil {
+					t.Errorf("NPtcp: %v: %s", err, said.String())
+				}
+				checkPoints(t, bounded(t, s), points)
+				if len(shown) != len(points) {
+					t.Errorf("%d points shown, %d returned", len(shown), len(points))
+				}
+			})
 		})
 	}
 }
 
 // serve runs a receiver and returns its port and what it logs.
-func serve(t *testing.T, p *Peer, s Settings, l Limits) (port string, log func() []string) {
+func serve(t testing.TB, p *Peer, s Settings, l Limits) (port string, log func() []string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -175,21 +178,23 @@ func serve(t *testing.T, p *Peer, s Settings, l Limits) (port string, log func()
 func TestServeNPtcp(t *testing.T) {
 	for name, s := range flags() {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			defer cancel()
-			port, log := serve(t, New(), s, Limits{})
-			foreign := nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out", "-n", strconv.Itoa(constant))
-			out, err := foreign.CombinedOutput()
-			if err != nil {
-				t.Fatalf("NPtcp: %v: %s; log %q", err, out, log())
-			}
-			checkFile(t, bounded(t, s), filepath.Join(foreign.Dir, "np.out"))
+			tries.Repeat(t, func(t testing.TB) {
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				defer cancel()
+				port, log := serve(t, New(), s, Limits{})
+				foreign := nptcp(ctx, t, port, s, "-h", "127.0.0.1", "-o", "np.out", "-n", strconv.Itoa(constant))
+				out, err := foreign.CombinedOutput()
+				if err != nil {
+					t.Fatalf("NPtcp: %v: %s; log %q", err, out, log())
+				}
+				checkFile(t, bounded(t, s), filepath.Join(foreign.Dir, "np.out"))
+			})
 		})
 	}
 }
 
 // readFile returns the lines of an np.out.
-func readFile(t *testing.T, path string) []Line {
+func readFile(t testing.TB, path string) []Line {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -204,7 +209,7 @@ func readFile(t *testing.T, path string) []Line {
 }
 
 // checkFile demands the whole schedule of s in the np.out that NPtcp wrote.
-func checkFile(t *testing.T, s Settings, path string) {
+func checkFile(t testing.TB, s Settings, path string) {
 	t.Helper()
 	want, err := Sizes(s)
 	if err != nil {
@@ -228,7 +233,9 @@ func checkFile(t *testing.T, s Settings, path string) {
 
 // TestLikeNPtcp holds our np.out against that of NPtcp on the same path: the
 // same sizes, and times within a factor, for a transmitter and for a receiver.
-func TestLikeNPtcp(t *testing.T) {
+func TestLikeNPtcp(t *testing.T) { tries.Repeat(t, checkLikeNPtcp) }
+
+func checkLikeNPtcp(t testing.TB) {
 	s := Settings{Start: 2000, Upper: 10_000, Perturbation: 0}
 	var ratio float64
 	for range 3 { // other work on the machine can slow either of them down
@@ -255,7 +262,7 @@ func TestLikeNPtcp(t *testing.T) {
 
 // bothWays returns the lines of NPtcp with NPtcp, and of our transmitter with
 // our receiver.
-func bothWays(t *testing.T, s Settings) (real, ours []Line) {
+func bothWays(t testing.TB, s Settings) (real, ours []Line) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
@@ -314,7 +321,7 @@ func dialer(port string) func(context.Context) (*net.TCPConn, error) {
 }
 
 // freePort returns a port that nobody listens on now.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func numbers(t *testing.T, text string) []int {
+func numbers(t testing.TB, text string) []int {
 	t.Helper()
 	var out []int
 	for f := range strings.FieldsSeq(text) {
