@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
@@ -38,6 +39,9 @@ type Options struct {
 	Password func(host string) ([]byte, error)
 	// Keep leaves the program in the cache folder there, for the next time.
 	Keep bool
+	// Flags are given to the agent, besides those that its start needs. They have
+	// no characters that any shell reads.
+	Flags []string
 	// Copying, where given, is told before the program is copied.
 	Copying func(bytes int)
 }
@@ -96,7 +100,7 @@ func start(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, error) 
 		return d.startBySudo(ctx, file)
 	}
 	a, b := shell.Mark()
-	return shell.Start(ctx, fmt.Sprintf(`printf '%%s%%s 0\n' %s %s; %s agent %s; exit $?`, a, b, quote(file.path), file.removal()), nil)
+	return shell.Start(ctx, fmt.Sprintf(`printf '%%s%%s 0\n' %s %s; %s agent %s; exit $?`, a, b, quote(file.path), d.flags(file)), nil)
 }
 
 // deployment is one start of an agent by a POSIX shell.
@@ -119,6 +123,11 @@ func (r remote) removal() string {
 		return ""
 	}
 	return "--remove " + quote(r.dir)
+}
+
+// flags are those of the agent.
+func (d *deployment) flags(r remote) string {
+	return strings.TrimSpace(strings.Join(d.o.Flags, " ") + " " + r.removal())
 }
 
 // provide brings the program to the far host, or finds it there.

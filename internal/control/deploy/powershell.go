@@ -61,7 +61,7 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 		return wire.Peer{}, errors.New("copy linerate to " + host + ": what arrived is not what was sent")
 	}
 	a, b := shell.Mark()
-	return shell.Start(ctx, windowsStart(a, b), nil)
+	return shell.Start(ctx, windowsStart(a, b, o.Flags), nil)
 }
 
 // windowsDir makes the directory $d, in the temporary folder of the user, that
@@ -83,8 +83,8 @@ func windowsReceive(n int) string {
 
 // windowsStart starts $f on the very handles of PowerShell, which would make
 // lines of text of the output of a command of its own.
-func windowsStart(a, b string) string {
-	return `$i=New-Object Diagnostics.ProcessStartInfo($f,'agent');$i.UseShellExecute=$false;` +
+func windowsStart(a, b string, flags []string) string {
+	return `$i=New-Object Diagnostics.ProcessStartInfo($f,'` + strings.Join(append([]string{"agent"}, flags...), " ") + `');$i.UseShellExecute=$false;` +
 		`[Console]::Out.Write('` + a + `'+'` + b + ` 0'+[char]10);[Console]::Out.Flush();` +
 		`$c=[Diagnostics.Process]::Start($i);$c.WaitForExit();` +
 		`Remove-Item -Recurse -Force $d;exit $c.ExitCode`

@@ -42,7 +42,7 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 	}
 	a, b := d.shell.Mark()
 	agent := fmt.Sprintf(`%s -- sh -c 'printf "%%s%%s 0\n" "$0" "$1"; shift; exec "$@"' %s %s %s agent %s; exit $?`,
-		sudo, a, b, quote(file.path), file.removal())
+		sudo, a, b, quote(file.path), d.flags(file))
 	peer, err := d.shell.Start(ctx, agent, line)
 	clear(line)
 	return peer, err

@@ -68,7 +68,7 @@ const thisMachine = "this machine"
 
 // open opens both ends and reads their facts.
 func (a *app) open(ctx context.Context, near, far target) (*ends, error) {
-	if err := a.sshFlagsFit(near, far); err != nil {
+	if err := errors.Join(a.sshFlagsFit(near, far), a.atBootFits(near, far)); err != nil {
 		return nil, err
 	}
 	e := &ends{app: a, nearText: near.text, farText: far.text}
@@ -134,7 +134,7 @@ func (a *app) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 			return a.serveAgent(ctx, c, agentOptions{})
 		}), nil
 	case targetExec:
-		return stdio.Start(ctx, t.argv, stdio.Options{Name: t.addr, DataHost: t.addr})
+		return stdio.Start(ctx, t.argv, stdio.Options{Name: t.addr, DataHost: t.addr, Stderr: a.bootTalk(t.addr)})
 	case targetSSH:
 		return a.dialSSH(ctx, t)
 	case targetServe:

@@ -57,6 +57,7 @@ congestion; of UDP also rate. Verdicts are on goodput.`,
 		},
 	}
 	fl := c.Flags()
+	a.bindAtBoot(fl)
 	f.flow.register(fl, "10s", "", " (default: 3s, or 20 round trips where that is longer)")
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -135,6 +136,7 @@ func (a *app) experiment(ctx context.Context, near, far target, q question) erro
 	if err := a.mayTune(e, p); err != nil {
 		return err
 	}
+	a.noteLastingPlan(e, p)
 	s := a.newSession(model.KindRun, q.Title, e, p)
 	a.announce(s)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})

@@ -47,6 +47,7 @@ with full packets too. Who answered before and does not after undoes it at once.
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.set(cmd.Context(), f, args) },
 	}
+	a.bindAtBoot(c.Flags())
 	s := c.Flags()
 	s.DurationVar(&f.within, "for", time.Minute, "time after which the old values go back unless confirmed, 1s to 24h")
 	s.BoolVar(&f.both, "both", false, "on HOST and on this machine, all or nothing")
@@ -180,6 +181,7 @@ func (s *setting) check() error {
 		for _, advice := range knob.Advice(e.facts.OS, before, s.wanted) {
 			s.app.talk("note: %s: %s", e.name, advice)
 		}
+		s.app.noteLasting(e.name, e.facts.OS, s.wanted, s.flags.within)
 	}
 	if len(errs) > 0 {
 		code := exitUsage

@@ -42,12 +42,12 @@ func parseSSH(s string) (target, error) {
 
 // dialSSH starts an agent on a host over the user's own ssh.
 func (a *app) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
-	shell, err := ssh.Dial(ctx, t.ssh, ssh.Options{Command: strings.Fields(a.Getenv("LINERATE_SSH"))})
+	shell, err := ssh.Dial(ctx, t.ssh, ssh.Options{Command: strings.Fields(a.Getenv("LINERATE_SSH")), Stderr: a.bootTalk(t.ssh.Host)})
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
 	}
 	o := deploy.Options{
-		Self: a.Self[0], Version: a.Version, Sudo: a.ssh.sudo, Keep: a.ssh.keep,
+		Self: a.Self[0], Version: a.Version, Sudo: a.ssh.sudo, Keep: a.ssh.keep, Flags: a.agentFlags(),
 		Copying: func(bytes int) {
 			a.talk("copying linerate to %s (%.1f MB)", t.ssh.Host, float64(bytes)/1e6)
 		},

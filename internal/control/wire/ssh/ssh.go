@@ -19,6 +19,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -39,6 +40,9 @@ type Options struct {
 	Command []string
 	// Hello is how long the far shell may take to answer; 0 is four minutes.
 	Hello time.Duration
+	// Stderr gets what ssh and the programs on the far host say besides; nil for
+	// nobody.
+	Stderr io.Writer
 }
 
 // Dial starts ssh and returns the interpreter on the far host. While it runs, ssh
@@ -64,9 +68,13 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 	abort := make(chan struct{})
 	s := &Shell{target: t, mark: rand.Text(), stderr: &tail{}}
 	terminal := openTerminal()
+	words := io.Writer(s.stderr)
+	if o.Stderr != nil {
+		words = io.MultiWriter(s.stderr, o.Stderr)
+	}
 	argv := slices.Concat(command, arguments(t, conf, terminal.asks()), []string{launch(s.mark)})
 	peer, err := stdio.Start(ctx, argv, stdio.Options{
-		Name: t.Host, DataHost: conf.hostName, Stderr: s.stderr, Terminal: terminal.file(), Abort: abort,
+		Name: t.Host, DataHost: conf.hostName, Stderr: words, Terminal: terminal.file(), Abort: abort,
 	})
 	if err != nil {
 		terminal.takeBack()

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/watchdog"
+)
+
+// bootJob is what is known of the job for the next start of hosts.
+type bootJob struct {
+	wanted bool // --at-boot
+	mu     sync.Mutex
+	said   map[string]bool // lines that were printed
+}
+
+// bindAtBoot is the flag of commands that change settings.
+func (a *app) bindAtBoot(f *pflag.FlagSet) {
+	f.BoolVar(&a.boot.wanted, "at-boot", false, "while settings are changed, have a job at the next start of the host put them back, too")
+}
+
+// atBootFits demands that --at-boot reaches those that it is for.
+func (a *app) atBootFits(ends ...target) error {
+	if !a.boot.wanted {
+		return nil
+	}
+	for _, t := range ends {
+		switch {
+		case t.kind == targetLab:
+			return usagef("--at-boot: a lab ends with its command, there is no next start of it")
+		case t.kind == targetExec && !slices.ContainsFunc(t.argv, func(s string) bool { return strings.Contains(s, "--at-boot") }):
+			return withHint(usagef("--at-boot does not reach the agent of %s, whose command is your own", t.addr),
+				"write it into that command: exec:ADDRESS ... linerate agent --at-boot")
+		}
+	}
+	return nil
+}
+
+// agentFlags are what an agent that linerate starts itself is told.
+func (a *app) agentFlags() []string {
+	if a.boot.wanted {
+		return []string{"--at-boot"}
+	}
+	return nil
+}
+
+// bootTalk prints what the watchdog of a host says of the job for the next start,
+// each line once: with every run of an experiment the job comes and goes. host is
+// "" for this machine.
+func (a *app) bootTalk(host string) io.Writer {
+	if host != "" {
+		host += ": "
+	}
+	return watchdog.BootLines(bootTalk{app: a, host: host})
+}
+
+type bootTalk struct {
+	app  *app
+	host string
+}
+
+// Write prints one line, also where nobody wants to see progress.
+func (t bootTalk) Write(line []byte) (int, error) {
+	b, text := &t.app.boot, t.host+string(line)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.said[text] {
+		if b.said == nil {
+			b.said = map[string]bool{}
+		}
+		b.said[text] = true
+		fmt.Fprint(t.app.Err, text)
+	}
+	return len(line), nil
+}
+
+// lasting returns the settings among wanted that a restart of a system does not
+// forget.
+func lasting(os string, wanted []model.Assignment) []model.KnobID {
+	var all []model.KnobID
+	for _, w := range wanted {
+		k, _ := knob.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
+		n, ok := k.Native[os]
+		if place := (knob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
+			all = append(all, w.Knob)
+		}
+	}
+	return all
+}
+
+// noteLasting says what a restart would not put back. within is how long the
+// change is held; 0 for a run.
+func (a *app) noteLasting(name, os string, wanted []model.Assignment, within time.Duration) {
+	all := lasting(os, wanted)
+	if len(all) == 0 || a.boot.wanted {
+		return
+	}
+	when := "during a run"
+	if within > 0 {
+		when = "in the next " + units.FormatDuration(within)
+	}
+	verb, stays, them := "survives", "it stays", "it"
+	if len(all) > 1 {
+		verb, stays, them = "survive", "they stay", "them"
+	}
+	a.talk("note: %s: %s %s a restart; if this machine goes down %s %s: --at-boot puts %s back at the next start",
+		name, joinKnobs(all), verb, when, stays, them)
+}
+
+func joinKnobs(ids []model.KnobID) string {
+	var words []string
+	for _, id := range ids {
+		words = append(words, string(id))
+	}
+	return strings.Join(words, ", ")
+}
+
+// noteLastingPlan is noteLasting for the hosts of a plan.
+func (a *app) noteLastingPlan(e *ends, p model.Plan) {
+	for i, host := range []model.Host{model.Near, model.Far} {
+		var wanted []model.Assignment
+		for _, s := range p.Settings {
+			for _, as := range s.Assignments {
+				if as.Host == host {
+					wanted = append(wanted, as)
+				}
+			}
+		}
+		if i < len(e.hosts) {
+			a.noteLasting(e.hosts[i].Name, e.hosts[i].OS, wanted, 0)
+		}
+	}
+}
+
+// undoAtBoot is what the job does: what is open and not confirmed goes back, and
+// then the job goes.
+func (a *app) undoAtBoot(ctx context.Context, args []string, state string) ([]model.Change, error) {
+	if len(args) > 0 {
+		return nil, usagef("--at-boot is for the job of this machine")
+	}
+	return watchdog.Recover(ctx, a.newHostKnobs(state, "").config())
+}
