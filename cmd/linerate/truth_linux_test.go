@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"linerate/internal/lab/labtest"
 )
 
 // flows is what these tests read of the reports of a test's ends.
@@ -44,27 +46,11 @@ type flows struct {
 	} `json:"report"`
 }
 
-// truthTries is how often a measurement may be repeated before what it says
-// counts against linerate: the machine is shared.
-const truthTries = 4
-
-// attempt repeats measure until it returns "", up to truthTries times. On a machine
-// without time to spare for the wire nothing is judged.
+// attempt repeats measure until it returns "", and judges what it says only on a
+// machine that has time for the wire.
 func attempt(t *testing.T, measure func() string) {
 	t.Helper()
-	wrong, idle := "", 0.0
-	for range truthTries {
-		before := processorTimes(t)
-		if wrong = measure(); wrong == "" {
-			return
-		}
-		idle = idleShare(before, processorTimes(t))
-		t.Logf("%s (machine idle %.0f %% of the time)", wrong, 100*idle)
-	}
-	if idle < 0.15 {
-		t.Skip("other processes kept the machine's cores busy")
-	}
-	t.Error(wrong)
+	labtest.Try(t, measure)
 }
 
 // awake keeps the machine's cores from sleeping until the test ends: a core that
@@ -153,7 +139,8 @@ func latency(t *testing.T, name string, args ...string) (p50, added time.Duratio
 	return 0, 0
 }
 
-// TestPlantedDelay holds the idle latency against the wire's delay.
+// TestPlantedDelay holds the idle latency against the wire's delay, and against
+// what the machine itself adds to a wait of that length at the same time.
 func TestPlantedDelay(t *testing.T) {
 	needLab(t)
 	awake(t)
@@ -161,8 +148,13 @@ func TestPlantedDelay(t *testing.T) {
 		t.Run(rtt.String(), func(t *testing.T) {
 			attempt(t, func() string {
 				got, _ := latency(t, "idle udp", "lab:rtt="+rtt.String(), "--to", "-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--idle", "2s")
-				if over := got - rtt; over < 0 || over > 200*time.Microsecond {
-					return fmt.Sprintf("median %v, planted %v", got, rtt)
+				if got < rtt {
+					t.Errorf("median %v, planted %v", got, rtt)
+				}
+				// Several sockets, and the wire's process, are woken on the way.
+				machine := labtest.Waking(t, rtt, 15)
+				if over := got - rtt; over > 200*time.Microsecond+2*machine {
+					return fmt.Sprintf("median %v, planted %v, and the machine adds %v to a wait", got, rtt, machine)
 				}
 				return ""
 			})

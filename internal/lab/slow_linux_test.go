@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/lab/labtest"
 )
 
 // TestSlowIperf3 lets a program that knows nothing of linerate measure the wire.
@@ -32,7 +33,7 @@ func TestSlowIperf3(t *testing.T) {
 			{"rate=1gbit,rtt=10ms", 1e9, 0.015},
 		} {
 			t.Run(string(kind)+"/"+tt.spec, func(t *testing.T) {
-				try(t, func() string {
+				labtest.Try(t, func() string {
 					l := startLab(t, tt.spec, kind)
 					var out bytes.Buffer
 					var err error

@@ -4,13 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/lab/labtest"
 	"linerate/internal/lab/wire"
 )
 
@@ -18,50 +17,6 @@ import (
 // 1448 bytes of payload in 1538 on the wire (RFC 7323 section 3.2; 20 + 20 + 12
 // bytes of headers).
 const goodput = 1448.0 / 1538
-
-// idleTicks returns the idle and the total CPU time of the machine.
-func idleTicks(t *testing.T) (idle, total float64) {
-	t.Helper()
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var v [8]float64
-	if _, err := fmt.Sscanf(string(text), "cpu %f %f %f %f %f %f %f %f", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]); err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range v {
-		total += x
-	}
-	return v[3], total
-}
-
-// tries is how often a measurement may be repeated.
-const tries = 3
-
-// try repeats measure up to so many times until it returns "". What it returns last
-// is the test's failure, unless the machine had no time to spare for the wire,
-// which then cannot tell the truth.
-func try(t *testing.T, measure func() string) {
-	t.Helper()
-	var wrong string
-	for range tries {
-		idle0, total0 := idleTicks(t)
-		wrong = measure()
-		if wrong == "" {
-			return
-		}
-		idle1, total1 := idleTicks(t)
-		if share := (idle1 - idle0) / (total1 - total0); share < 0.15 {
-			t.Logf("%s (machine idle %.0f %% of the time)", wrong, 100*share)
-			wrong = "busy"
-		}
-	}
-	if wrong == "busy" {
-		t.Skip("other processes kept the machine's cores busy")
-	}
-	t.Error(wrong)
-}
 
 func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
@@ -79,7 +34,7 @@ func TestGoodput(t *testing.T) {
 			{"rate=1gbit,rtt=200us", 1e9, 0.015},
 		} {
 			t.Run(string(kind)+"/"+tt.spec, func(t *testing.T) {
-				try(t, func() string {
+				labtest.Try(t, func() string {
 					l := startLab(t, tt.spec, kind)
 					result := listen(t, l, model.Far, "tcp-sink", "400", "200", "5")
 					run(t, l, model.Near, "tcp-source", "b")
@@ -105,54 +60,13 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// waking returns what the machine itself adds, in the median of n, to an
-// exchange of datagrams whose answer is held back for d: the time until a timer
-// and two sockets have woken their readers. It is what no wire can be blamed for.
-func waking(t *testing.T, d time.Duration, n int) time.Duration {
-	t.Helper()
-	far, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = far.Close() }()
-	near, err := net.DialUDP("udp4", nil, far.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = near.Close() }()
-	go func() {
-		var b [64]byte
-		for {
-			k, from, err := far.ReadFromUDP(b[:])
-			if err != nil {
-				return
-			}
-			<-time.After(d)
-			_, _ = far.WriteToUDP(b[:k], from)
-		}
-	}()
-	added := make([]float64, n)
-	var b [64]byte
-	for i := range added {
-		start := time.Now()
-		if _, err := near.Write(b[:]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := near.Read(b[:]); err != nil {
-			t.Fatal(err)
-		}
-		added[i] = float64(time.Since(start) - d)
-	}
-	return time.Duration(median(added))
-}
-
 func TestRoundTrip(t *testing.T) {
 	for _, kind := range kinds {
 		for _, rtt := range []time.Duration{2 * time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond} {
 			t.Run(fmt.Sprintf("%s/%s", kind, rtt), func(t *testing.T) {
 				l := startLab(t, "rtt="+rtt.String(), kind)
 				listen(t, l, model.Far, "udp-echo")
-				try(t, func() string {
+				labtest.Try(t, func() string {
 					const n = 15
 					var p pings
 					if err := json.Unmarshal(run(t, l, model.Near, "udp-ping", "b", fmt.Sprint(n), "64", "500"), &p); err != nil {
@@ -164,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 					if p.Trips[0] < rtt.Seconds() {
 						t.Fatalf("a round trip took %.3f ms, less than %s", 1e3*p.Trips[0], rtt)
 					}
-					machine := waking(t, rtt, n)
+					machine := labtest.Waking(t, rtt, n)
 					allowed := 200*time.Microsecond + 2*machine
 					got := median(p.Trips)
 					t.Logf("median round trip %.3f ms; the machine adds %v to a wait", 1e3*got, machine)
@@ -209,7 +123,7 @@ func TestLossReorderDuplicate(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			const n = 8000
-			try(t, func() string {
+			labtest.Try(t, func() string {
 				l := startLab(t, "rtt=1ms,ab.loss=1%,ab.reorder=2%,ab.dup=0.5%", kind)
 				c, truth := train(t, l, n, 64, 50)
 				t.Logf("counted %+v, truth %+v", c, truth)
@@ -239,7 +153,7 @@ func TestQueueDelaysAndDrops(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			// 64 KiB are 43 frames of 1514 bytes, each 1.2304 ms at 10 Mbit/s.
 			const n, full = 150, 43 * 1.2304
-			try(t, func() string {
+			labtest.Try(t, func() string {
 				l := startLab(t, "rate=10mbit,queue=64KiB,rtt=0s", kind)
 				c, truth := train(t, l, n, 1472, 0)
 				wantRate := 1e7 * 1472 / 1538
@@ -293,7 +207,7 @@ func TestDirectionsDiffer(t *testing.T) {
 		from, to model.Host
 		rate     float64
 	}{{model.Near, model.Far, 20e6}, {model.Far, model.Near, 5e6}} {
-		try(t, func() string {
+		labtest.Try(t, func() string {
 			result := listen(t, l, way.to, "tcp-sink", "300", "300", "3")
 			run(t, l, way.from, "tcp-source", string(way.to))
 			var rates []float64
@@ -305,7 +219,7 @@ func TestDirectionsDiffer(t *testing.T) {
 		})
 	}
 	listen(t, l, model.Far, "udp-echo")
-	try(t, func() string {
+	labtest.Try(t, func() string {
 		var p pings
 		if err := json.Unmarshal(run(t, l, model.Near, "udp-ping", "b", "20", "64", "500"), &p); err != nil {
 			t.Fatal(err)
