@@ -102,7 +102,6 @@ type hostKnobs struct {
 	version string
 	command []string
 	state   string
-	boot    watchdog.Config // what of it is the same for all hosts
 	boot    watchdog.Config   // what of it is the same for all hosts
 	after   func(step string) // of tests; see watchdog.Config.After
 
