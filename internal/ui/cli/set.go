@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
@@ -24,12 +25,13 @@ type setFlags struct {
 	link     string        // interface of this machine
 	state    string        // journal of this machine
 	canaries []string
+	around   bool // take a work-around where only paths beyond the other end fail
 }
 
 func (a *app) setCommand() *cobra.Command {
 	var f setFlags
 	c := &cobra.Command{
-		Use: "set KNOB=VALUE... [HOST]", Short: "change settings for a while, and keep them if you confirm",
+		Use: "set [a.|b.]KNOB=VALUE... [HOST]", Short: "change settings for a while, and keep them if you confirm",
 		Long: `set changes settings of this machine, or of HOST, or with --both of both as one
 change. Everything that is wrong with the values is told before anything is
 written. The old values go back after --for, unless you confirm: you are asked
@@ -38,30 +40,47 @@ that locks you out is never kept. Without a terminal the change is held for the
 time and goes back. What was confirmed stays until the machine restarts, or
 linerate undo.
 
+With --both a setting is of both hosts, or of one: a.KNOB is this machine's,
+b.KNOB is HOST's.
+
 Where a change can cut the link (MTU, link mode, offloads and the like), the
 gateway, the other end and what --canary names are asked before and after it,
-with full packets too. Who answered before and does not after undoes it at once.`,
+with full packets too. Who answered before and does not after undoes it at once.
+
+link.mtu=max is the largest MTU that the drivers of all ends take. A new MTU is
+kept only where full packets pass uncut from each end to the other, and where a
+transfer over new connections does not stall in either direction; if not, you are
+told what passes, and whether somebody says so or a black hole swallows the rest.
+Where all is well between the ends and only a canary beyond a router dies,
+--work-around has the host ask for small segments there: route.mtu of that route
+and tcp.mtu_probing, as part of the same change and proven again.`,
 		Example: `  linerate set tcp.recv_buffer_max=64MiB socket.recv_buffer_max=64MiB --for 5m
   linerate set link.mtu=9000 --both root@nas --canary https://example.net/
+  linerate set link.mtu=max --both root@nas --work-around --canary https://example.net/
+  linerate set a.tcp.send_buffer_max=64MiB b.tcp.recv_buffer_max=64MiB --both root@nas
   linerate set tcp.sack=off lab:rate=1gbit,rtt=10ms --for 1s`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.set(cmd.Context(), f, args) },
 	}
 	a.bindAtBoot(c.Flags())
-	s := c.Flags()
+	f.register(c.Flags())
+	return c
+}
+
+func (f *setFlags) register(s *pflag.FlagSet) {
 	s.DurationVar(&f.within, "for", time.Minute, "time after which the old values go back unless confirmed, 1s to 24h")
 	s.BoolVar(&f.both, "both", false, "on HOST and on this machine, all or nothing")
 	s.StringVar(&f.link, "interface", "", "interface that settings of a link act on (this machine only)")
 	s.StringVar(&f.state, "state", "", "directory of this machine's journal (default: $LINERATE_STATE, else the system's)")
 	s.StringSliceVar(&f.canaries, "canary", nil, "address, HOST:PORT or URL that must answer as before")
-	return c
+	s.BoolVar(&f.around, "work-around", false, "where only a canary beyond a router dies of a new MTU: small segments on that route")
 }
 
 // set carries out one change of settings.
 func (a *app) set(ctx context.Context, f setFlags, args []string) error {
 	wanted, host, err := parseSet(args)
 	if err == nil {
-		err = f.check(host)
+		err = errors.Join(f.check(host), f.checkHosts(host, wanted))
 	}
 	if err != nil {
 		return err
@@ -71,6 +90,12 @@ func (a *app) set(ctx context.Context, f setFlags, args []string) error {
 		return err
 	}
 	defer s.close()
+	return s.conclude(ctx)
+}
+
+// conclude makes a change that is open, unless something is wrong with it.
+func (s *setting) conclude(ctx context.Context) error {
+	s.tellHalf()
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -78,7 +103,10 @@ func (a *app) set(ctx context.Context, f setFlags, args []string) error {
 		s.outcome, s.reason = outcomeNone, "all of it holds already"
 		return s.print()
 	}
-	err = s.carryOut(ctx)
+	err := s.carryOut(ctx)
+	if err != nil && s.canGoAround() {
+		err = s.goAround(ctx, err)
+	}
 	return errors.Join(err, s.print())
 }
 
@@ -97,8 +125,25 @@ func (f setFlags) check(host string) error {
 		return usagef("--canary: at most %d", maxCanaries)
 	}
 	for _, c := range f.canaries {
-		if err := canary.Valid(c); err != nil {
+		err := canary.Valid(c)
+		if scheme, _, ok := strings.Cut(c, "://"); err == nil && ok && scheme != "http" && scheme != "https" {
+			err = fmt.Errorf("%q: want a URL of http or https", c)
+		}
+		if err != nil {
 			return usagef("--canary %w", err)
+		}
+	}
+	return nil
+}
+
+// checkHosts refuses settings of a host that the change is not about.
+func (f setFlags) checkHosts(host string, wanted []model.Assignment) error {
+	for _, w := range wanted {
+		switch {
+		case w.Host == model.Far && host == "":
+			return withHint(usagef("b.%s: no HOST is named", w.Knob), "linerate set b.%s=VALUE HOST", w.Knob)
+		case w.Host == model.Near && host != "" && !f.both:
+			return withHint(usagef("a.%s: without --both the change is about HOST alone", w.Knob), "add --both")
 		}
 	}
 	return nil
@@ -124,18 +169,26 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 			hosts = append(hosts, arg)
 			continue
 		}
-		id, value, _ := strings.Cut(arg, "=")
-		k, ok := knob.ByID(model.KnobID(id))
-		if !ok {
-			errs, unknown = append(errs, knob.UnknownError(model.KnobID(id))), true
-			continue
-		}
-		v, err := k.Parse(value)
+		name, value, _ := strings.Cut(arg, "=")
+		on, id, err := splitHost(name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		wanted = append(wanted, model.Assignment{Knob: k.ID, Value: v})
+		k, ok := knob.ByID(id)
+		if !ok {
+			errs, unknown = append(errs, knob.UnknownError(id)), true
+			continue
+		}
+		v := value
+		if k.ID != mtuKnob || value != largestMTU {
+			v, err = k.Parse(value)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		wanted = append(wanted, model.Assignment{Host: on, Knob: k.ID, Value: v})
 	}
 	if err := errors.Join(errs...); err != nil {
 		err = withCode(exitUsage, err)
@@ -156,32 +209,51 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 	return wanted, host, nil
 }
 
+// splitHost splits "b.link.mtu" into host and knob, as plan files do: a is the near
+// host, b the far one, and without either it is both.
+func splitHost(name string) (model.Host, model.KnobID, error) {
+	prefix, rest, dotted := strings.Cut(name, ".")
+	if !dotted {
+		return "", model.KnobID(name), nil
+	}
+	if h := model.Host(prefix); h == model.Near || h == model.Far {
+		return h, model.KnobID(rest), nil
+	}
+	if _, known := knob.ByID(model.KnobID(name)); !known {
+		if _, known := knob.ByID(model.KnobID(rest)); known {
+			return "", "", fmt.Errorf("%s: unknown host %q: write a. (near) or b. (far) before the setting, or nothing for both", name, prefix)
+		}
+	}
+	return "", model.KnobID(name), nil
+}
+
 // check reports everything that is wrong with the change on any of its hosts,
 // and says what is unwise.
 func (s *setting) check() error {
-	var errs []error
-	unsupported := true
-	for _, e := range s.ends {
+	for _, e := range s.changing() {
 		if !e.client.CanTune() {
 			return withHint(withCode(exitUnsupported, fmt.Errorf("%s measures only: nothing can be set there", e.client.Name())),
 				"reach it over ssh, as in user@host, or start its agent by a command: exec:ADDRESS COMMAND...")
 		}
+	}
+	if err := s.settleMTU(); err != nil {
+		return err
+	}
+	var errs []error
+	unsupported := true
+	for _, e := range s.changing() {
 		before := e.values()
-		faults := knob.Faults(e.facts.OS, before, s.wanted)
-		if len(faults) == 0 {
-			faults = e.unreadable(s.wanted)
-		}
-		for _, err := range faults {
+		for _, err := range e.faults() {
 			unsupported = unsupported && errors.Is(err, errors.ErrUnsupported)
 			if len(s.ends) > 1 || e.host == model.Far {
 				err = fmt.Errorf("%s: %w", e.name, err)
 			}
 			errs = append(errs, err)
 		}
-		for _, advice := range knob.Advice(e.facts.OS, before, s.wanted) {
+		for _, advice := range knob.Advice(e.facts.OS, before, e.wanted) {
 			s.app.talk("note: %s: %s", e.name, advice)
 		}
-		s.app.noteLasting(e.name, e.facts.OS, s.wanted, s.flags.within)
+		s.app.noteLasting(e.name, e.facts.OS, e.wanted, s.flags.within)
 	}
 	if len(errs) > 0 {
 		code := exitUsage
@@ -192,19 +264,36 @@ func (s *setting) check() error {
 		if s.linkMissing() {
 			return withHint(err, "name the interface with --interface; known are %s", interfaceNames())
 		}
-		return err
+		return s.hintMTU(err)
 	}
-	for _, w := range s.wanted {
-		if k, _ := knob.ByID(w.Knob); k.NeedsBoth && len(s.ends) == 1 {
-			s.app.talk("note: %s is useful only when both ends agree: --both HOST changes both", w.Knob)
+	s.noteOneSided()
+	return nil
+}
+
+// faults are what is wrong with what a host is to get.
+func (e *setEnd) faults() []error {
+	if faults := knob.Faults(e.facts.OS, e.values(), e.wanted); len(faults) > 0 {
+		return faults
+	}
+	return e.unreadable(e.wanted)
+}
+
+// noteOneSided says what one end alone gets and both should have.
+func (s *setting) noteOneSided() {
+	s.noteMTU()
+	for _, e := range s.changing() {
+		for _, w := range e.wanted {
+			k, _ := knob.ByID(w.Knob)
+			if k.NeedsBoth && k.ID != mtuKnob && len(s.changing()) == 1 {
+				s.app.talk("note: %s is useful only when both ends agree: --both HOST changes both", w.Knob)
+			}
 		}
 	}
-	return nil
 }
 
 // linkMissing reports whether a setting of a link is wanted and no link is named.
 func (s *setting) linkMissing() bool {
-	for _, w := range s.wanted {
+	for _, w := range s.ends[0].wanted {
 		if k, _ := knob.ByID(w.Knob); k.Scope == knob.ScopeLink && s.ends[0].host == model.Near && s.flags.link == "" && len(s.ends) == 1 {
 			return true
 		}
@@ -220,6 +309,10 @@ type setDoc struct {
 	Reason   string                `json:"reason"`
 	Changes  []model.Change        `json:"changes"`
 	Canaries []canaryDoc           `json:"canaries"`
+
+	Paths     []wayDoc      `json:"paths"`       // of packets, after a change of an MTU
+	Transfers []transferDoc `json:"transfers"`   // that were tried, after a change of an MTU
+	Around    bool          `json:"work_around"` // the settings of --work-around are among the changes
 }
 
 // canaryDoc is one question that was asked before and after a change.
@@ -236,7 +329,8 @@ type canaryDoc struct {
 func (s *setting) print() error {
 	a := s.app
 	if a.json {
-		doc := setDoc{Hosts: map[model.Host]string{}, For: s.flags.within, Outcome: s.outcome, Reason: s.reason, Changes: []model.Change{}, Canaries: []canaryDoc{}}
+		doc := setDoc{Hosts: map[model.Host]string{}, For: s.flags.within, Outcome: s.outcome, Reason: s.reason, Changes: []model.Change{}, Canaries: []canaryDoc{},
+			Paths: append([]wayDoc{}, s.paths...), Transfers: append([]transferDoc{}, s.transfers...), Around: s.around}
 		for _, e := range s.ends {
 			doc.Hosts[e.host] = e.name
 			doc.Changes = append(doc.Changes, e.changes...)

@@ -25,20 +25,19 @@ func (s *setting) carryOut(ctx context.Context) error {
 		return err
 	}
 	s.tellCanaries()
+	s.tryTransfer(ctx)
 	if err := s.apply(ctx); err != nil {
 		return s.back(ctx, setFault(err), "")
 	}
 	s.announce()
-	if err := s.ask(ctx, min(settleTime, s.flags.within/2), func(e *setEnd, r []canary.Result) { e.after = r }); err != nil {
+	if err := s.prove(ctx); err != nil {
 		return s.back(ctx, err, "")
-	}
-	for _, e := range s.ends {
-		if lost := canary.Lost(e.before, e.after); len(lost) > 0 {
-			return s.back(ctx, fmt.Errorf("seen from %s, since the change %s", e.name, lost[0]), "")
-		}
 	}
 	return s.decide(ctx)
 }
+
+// settle is how long a link may be down after a change.
+func (s *setting) settle() time.Duration { return min(settleTime, s.flags.within/2) }
 
 // tellCanaries says who will be asked after the change.
 func (s *setting) tellCanaries() {
@@ -64,15 +63,13 @@ func (s *setting) tellCanaries() {
 	}
 }
 
-// apply changes all hosts. On an error the caller takes back what was changed.
+// apply changes all hosts, one after the other; each step is seen to leave them
+// reachable before the next one. On an error the caller takes back what was changed.
 func (s *setting) apply(ctx context.Context) error {
-	for _, e := range s.ends {
-		wanted := slices.Clone(s.wanted)
-		for i := range wanted {
-			wanted[i].Host = e.host
-		}
+	s.sequence = s.order()
+	for i, e := range s.sequence {
 		e.applied = true // a failure half way is undone too
-		changes, err := e.client.Apply(ctx, wanted, s.flags.within)
+		changes, err := e.client.Apply(ctx, slices.Clone(e.wanted), s.flags.within)
 		if err != nil {
 			return err
 		}
@@ -83,11 +80,16 @@ func (s *setting) apply(ctx context.Context) error {
 		if e.transaction, err = e.client.Pending(ctx); err != nil {
 			return err
 		}
+		if i+1 < len(s.sequence) {
+			if err := s.reachable(ctx, e); err != nil {
+				return err
+			}
+		}
 	}
-	if len(s.ends) == 1 {
+	if len(s.sequence) < 2 {
 		return nil
 	}
-	return s.ends[0].client.Extend(ctx, s.flags.within) // the hosts' times begin together
+	return s.sequence[0].client.Extend(ctx, s.flags.within) // the hosts' times begin together
 }
 
 // watchStep is how often the hosts are asked whether they hold the change.
@@ -151,7 +153,7 @@ func (s *setting) read() <-chan string {
 
 // verify asks every host whether it holds the change.
 func (s *setting) verify(ctx context.Context) error {
-	for _, e := range s.ends {
+	for _, e := range s.changing() {
 		if err := e.client.Verify(ctx); err != nil {
 			return err
 		}
@@ -160,7 +162,9 @@ func (s *setting) verify(ctx context.Context) error {
 }
 
 // confirm keeps the change over new connections to all hosts. They stand before
-// the first host is told, so that both keep it or none.
+// the first host is told, so that both keep it or none. The far host is told
+// first: this machine can be told in any case, unless this process is killed in
+// between, for which a note is kept.
 func (s *setting) confirm(ctx context.Context) error {
 	var fresh []*session.Client
 	defer func() {
@@ -168,39 +172,44 @@ func (s *setting) confirm(ctx context.Context) error {
 			s.app.hangUp(c)
 		}
 	}()
-	for _, e := range s.ends {
+	changed := s.changing()
+	for _, e := range changed {
 		c, err := s.app.openSession(ctx, e.host, e.dial)
 		if err != nil {
 			return s.back(ctx, fmt.Errorf("no new connection: %w", err), "")
 		}
 		fresh = append(fresh, c)
 	}
-	for i, e := range s.ends {
+	done, err := s.noteHalf()
+	if err != nil {
+		return s.back(ctx, err, "")
+	}
+	defer done()
+	for i, e := range changed {
 		if err := fresh[i].Confirm(ctx, e.transaction); err != nil {
-			s.revert(ctx, fresh[:i])
+			s.revert(ctx, changed[:i], fresh)
 			return s.back(ctx, err, "")
 		}
 		e.applied = false // nothing that the session's end would undo
 	}
 	s.outcome = outcomeConfirmed
-	s.reason = "it stays until the machine restarts; linerate undo takes it back"
-	for _, e := range s.ends {
-		if e.host == model.Far {
-			s.reason = "it stays until the machine restarts; linerate undo HOST takes it back"
-		}
-	}
-	if len(s.ends) > 1 {
+	switch {
+	case len(changed) > 1:
 		s.reason = "it stays until the machines restart; linerate undo, and linerate undo HOST, take it back"
+	case changed[0].host == model.Far:
+		s.reason = "it stays until the machine restarts; linerate undo HOST takes it back"
+	default:
+		s.reason = "it stays until the machine restarts; linerate undo takes it back"
 	}
 	return nil
 }
 
 // revert takes back what was confirmed on the first hosts, because another one
 // failed.
-func (s *setting) revert(ctx context.Context, fresh []*session.Client) {
+func (s *setting) revert(ctx context.Context, confirmed []*setEnd, fresh []*session.Client) {
 	ctx = context.WithoutCancel(ctx)
-	for i, c := range fresh {
-		e := s.ends[i]
+	for i, e := range confirmed {
+		c := fresh[i]
 		s.app.hangUp(e.client) // its watchdog has the journal
 		changes, err := c.Revert(ctx)
 		if err != nil {
@@ -218,7 +227,7 @@ const undoTime = time.Minute
 func (s *setting) back(ctx context.Context, cause error, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(len(s.ends))*undoTime)
 	defer cancel()
-	for _, e := range slices.Backward(s.ends) {
+	for _, e := range slices.Backward(s.sequence) {
 		if e.applied {
 			e.undo(ctx, s.app)
 		}

@@ -30,11 +30,18 @@ const (
 type setting struct {
 	app     *app
 	flags   setFlags
-	wanted  []model.Assignment // without hosts, canonical
-	ends    []*setEnd          // the far one first: what is near is sure to be reachable last
+	ends    []*setEnd // the far one first: what is near is sure to be reachable last
+	pair    *ends     // the sessions with both ends; nil where the change is about this machine alone
 	shut    func()
 	outcome string
 	reason  string
+
+	sequence  []*setEnd // the ends in the order in which they were changed
+	paths     []wayDoc
+	transfers []transferDoc
+	untested  string // why no transfer can be tried; "" where it can
+	lost      []lostCanary
+	around    bool // the settings of --work-around are among those wanted
 }
 
 // setEnd is one host of a change.
@@ -45,6 +52,7 @@ type setEnd struct {
 	facts         model.HostFacts
 	peer          string // address of the other end, "" for none
 	dial          func(context.Context) (wire.Peer, error)
+	wanted        []model.Assignment // of this host, canonical
 	transaction   string
 	applied       bool // and not undone, as far as is known
 	changes       []model.Change
@@ -53,9 +61,11 @@ type setEnd struct {
 
 // openSetting opens the hosts of a change and reads them.
 func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted []model.Assignment) (*setting, error) {
-	s := &setting{app: a, flags: f, wanted: wanted}
+	s := &setting{app: a, flags: f}
 	if host == "" {
-		return s, s.openHere(ctx)
+		err := s.openHere(ctx)
+		s.hand(wanted)
+		return s, err
 	}
 	near, far, err := parsePair("", host)
 	if err != nil {
@@ -68,7 +78,7 @@ func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted [
 	if err != nil {
 		return nil, err
 	}
-	s.shut = e.close
+	s.shut, s.pair = e.close, e
 	s.add(model.Far, e.far, e.hosts[1], e.hosts[0].Address, func(ctx context.Context) (wire.Peer, error) { return e.dial(ctx, model.Far) })
 	if f.both {
 		dial := func(ctx context.Context) (wire.Peer, error) { return e.dial(ctx, model.Near) }
@@ -86,7 +96,35 @@ func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted [
 			end.name += " (" + end.client.Name() + ")"
 		}
 	}
+	s.hand(wanted)
 	return s, nil
+}
+
+// hand gives every end what is wanted of it.
+func (s *setting) hand(wanted []model.Assignment) {
+	for _, e := range s.ends {
+		for _, w := range wanted {
+			if w.Host == "" || w.Host == e.host {
+				w.Host = e.host
+				e.wanted = append(e.wanted, w)
+			}
+		}
+	}
+}
+
+// changing are the ends of which something is wanted.
+func (s *setting) changing() []*setEnd {
+	return slices.DeleteFunc(slices.Clone(s.ends), func(e *setEnd) bool { return len(e.wanted) == 0 })
+}
+
+// end returns an end by its host, nil where the change is not about it.
+func (s *setting) end(h model.Host) *setEnd {
+	for _, e := range s.ends {
+		if e.host == h {
+			return e
+		}
+	}
+	return nil
 }
 
 // routeProbe is an address by which the way out is asked for, and to which
@@ -110,10 +148,11 @@ func (s *setting) openHere(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.shut = func() { a.hangUp(c) }
+	s.shut = func() { a.hangUp(s.ends[0].client) }
 	f, err := c.Facts(ctx, to)
 	if err != nil {
-		s.close()
+		a.hangUp(c)
+		s.shut = nil
 		return err
 	}
 	if f.Route != nil && f.Route.Interface.Or("") != o.link {
@@ -188,7 +227,7 @@ func (e *setEnd) unreadable(wanted []model.Assignment) []error {
 func (s *setting) holds() bool {
 	for _, e := range s.ends {
 		now := e.values()
-		for _, w := range s.wanted {
+		for _, w := range e.wanted {
 			if now[w.Knob] != w.Value {
 				return false
 			}
@@ -199,9 +238,11 @@ func (s *setting) holds() bool {
 
 // risky reports whether the change can cut the link.
 func (s *setting) risky() bool {
-	return slices.ContainsFunc(s.wanted, func(w model.Assignment) bool {
-		k, _ := knob.ByID(w.Knob)
-		return k.Risky()
+	return slices.ContainsFunc(s.ends, func(e *setEnd) bool {
+		return slices.ContainsFunc(e.wanted, func(w model.Assignment) bool {
+			k, _ := knob.ByID(w.Knob)
+			return k.Risky()
+		})
 	})
 }
 

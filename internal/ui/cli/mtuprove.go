@@ -1,0 +1,308 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/control/runner"
+	"linerate/internal/core/model"
+	"linerate/internal/core/mtu"
+	"linerate/internal/core/units"
+	"linerate/internal/host/canary"
+)
+
+// wayDoc is how large packets may be from a host to another.
+type wayDoc struct {
+	Host   model.Host `json:"host"` // that sends
+	To     string     `json:"to"`   // address or name
+	Asked  int        `json:"asked"`
+	Passes int        `json:"passes"`
+	Exact  bool       `json:"exact"`
+	Told   bool       `json:"told"`             // somebody said that more is too big
+	Router string     `json:"router,omitempty"` // who
+	MTU    int        `json:"router_mtu,omitempty"`
+	Text   string     `json:"text"`
+}
+
+// transferDoc is one transfer over a new connection.
+type transferDoc struct {
+	Direction model.Direction `json:"direction"`
+	OK        bool            `json:"ok"`
+	Goodput   float64         `json:"goodput,omitempty"` // bit/s; 0 where it was cut short
+	Detail    string          `json:"detail"`
+}
+
+// lostCanary is whom a host does not reach any more.
+type lostCanary struct {
+	end  *setEnd
+	path canary.Path
+}
+
+const (
+	// pathTime bounds a search for the size that passes.
+	pathTime = 6 * time.Second
+	// The transfers after a change of an MTU: enough for full packets and several
+	// round trips, and little for a slow link.
+	transferBytes = 4 << 20
+	transferTime  = 3 * time.Second
+	// stallTime is how long nothing may arrive: many times the first
+	// retransmission timeouts, 1 s before the first round trip (RFC 6298 section 2.1).
+	stallTime = 2 * time.Second
+	// openTime bounds the opening of a transfer's connections.
+	openTime = 15 * time.Second
+	// transferTries is how often a transfer that stalls is tried: a black hole
+	// stalls each of them, a busy machine seldom two.
+	transferTries = 2
+)
+
+// reachable demands that both ends answer each other with small packets, after
+// one of them was changed and before the other one is.
+func (s *setting) reachable(ctx context.Context, changed *setEnd) error {
+	if !s.changesMTU() {
+		return nil
+	}
+	for _, e := range s.ends {
+		if !answered(e.before, e.peer) {
+			continue // it did not before: nothing can be told
+		}
+		got, err := e.client.Probe(ctx, []string{canary.SmallTo(e.peer)}, answerTime, s.settle())
+		if err != nil {
+			return err
+		}
+		for _, r := range got {
+			if !r.OK {
+				return fmt.Errorf("since %s has an MTU of %d, %s does not answer %s: %s", changed.name, changed.mtuThen(), e.peer, e.name, r.Detail)
+			}
+		}
+	}
+	return nil
+}
+
+// answered reports whether a target answered small packets.
+func answered(results []canary.Result, target string) bool {
+	for _, r := range results {
+		if r.Target == target && r.OK && !r.Full {
+			return true
+		}
+	}
+	return false
+}
+
+// prove says why the change is not to be kept, nil where all is as before.
+func (s *setting) prove(ctx context.Context) error {
+	if err := s.provePaths(ctx); err != nil {
+		return err
+	}
+	if err := s.ask(ctx, s.settle(), func(e *setEnd, r []canary.Result) { e.after = r }); err != nil {
+		return err
+	}
+	if err := s.lostCanaries(ctx); err != nil {
+		return err
+	}
+	return s.transferBoth(ctx)
+}
+
+// provePaths has every end that got another MTU send packets of that size to the
+// other end.
+func (s *setting) provePaths(ctx context.Context) error {
+	if !s.changesMTU() {
+		return nil
+	}
+	var bad []string
+	least := mtu.Most
+	for _, e := range s.ends {
+		if e.wants(mtuKnob) == "" || !answered(e.before, e.peer) {
+			continue
+		}
+		w, _, err := s.path(ctx, e, e.peer, s.settle())
+		if err != nil {
+			return err
+		}
+		if !w.Whole() {
+			bad, least = append(bad, w.String()), min(least, w.Passes)
+		}
+		if w.ToMTU > 0 { // an interface often takes a tag's length more
+			least = min(least, w.ToMTU)
+		}
+	}
+	if len(bad) > 0 && len(s.changing()) == 1 {
+		return withHint(errors.New(strings.Join(bad, "; ")), "%s; --both changes both ends", fits(least))
+	}
+	if len(bad) > 0 {
+		return withHint(errors.New(strings.Join(bad, "; ")), "%s", fits(least))
+	}
+	return nil
+}
+
+// path asks how large packets of a host to another may be.
+func (s *setting) path(ctx context.Context, e *setEnd, to string, settle time.Duration) (mtu.Way, canary.Path, error) {
+	size := e.mtuThen()
+	got, err := e.client.Probe(ctx, []string{canary.PathTo(to, size)}, pathTime, settle)
+	if err != nil {
+		return mtu.Way{}, canary.Path{}, err
+	}
+	p, _ := canary.PathOf(got, to, size)
+	w := mtu.Way{From: e.name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Told: p.Told, Router: p.Router, MTU: p.MTU}
+	if to == e.peer {
+		w.ToMTU = s.peerMTU(e.host)
+		if s.pair != nil {
+			w.To = s.nameOf(map[model.Host]model.Host{model.Near: model.Far, model.Far: model.Near}[e.host])
+		}
+	}
+	s.paths = append(s.paths, wayDoc{Host: e.host, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact || w.Whole(), Told: p.Told, Router: p.Router, MTU: p.MTU, Text: w.String()})
+	return w, p, nil
+}
+
+// lostCanaries says who does not answer any more, and where a new MTU may be to
+// blame, what still passes.
+func (s *setting) lostCanaries(ctx context.Context) error {
+	s.lost = nil
+	var bad []string
+	for _, e := range s.ends {
+		hosts := map[string]bool{}
+		for _, r := range canary.Lost(e.before, e.after) {
+			bad = append(bad, fmt.Sprintf("seen from %s, since the change %s", e.name, r))
+			host := canary.Host(r.Target)
+			if !s.changesMTU() || e.wants(mtuKnob) == "" || hosts[host] {
+				continue
+			}
+			hosts[host] = true
+			w, p, err := s.path(ctx, e, host, 0)
+			if err != nil {
+				return err
+			}
+			if !w.Whole() && w.Passes > 0 {
+				bad = append(bad, w.String())
+			}
+			if host != e.peer {
+				s.lost = append(s.lost, lostCanary{e, p})
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	err := errors.New(strings.Join(bad, "; "))
+	if len(s.lost) == 0 {
+		return err
+	}
+	return withHint(err, "%s", aroundHint(s.lost))
+}
+
+// tryTransfer finds out before a change of an MTU whether transfers between the
+// ends work at all.
+func (s *setting) tryTransfer(ctx context.Context) {
+	if !s.changesMTU() {
+		return
+	}
+	if s.pair == nil {
+		s.untested = "the other end is not known"
+		return
+	}
+	d := s.transfer(ctx, model.To, 64<<10)
+	if s.untested = ""; !d.OK {
+		s.untested = d.Detail
+		s.app.talk("note: no test transfer between the ends: %s", d.Detail)
+	}
+}
+
+// transferBoth moves data over new connections after a change of an MTU, in each
+// direction: a black hole lets small packets pass, and the first full ones stall.
+func (s *setting) transferBoth(ctx context.Context) error {
+	if !s.changesMTU() || s.untested != "" {
+		return nil
+	}
+	for _, direction := range []model.Direction{model.To, model.From} {
+		var d transferDoc
+		for range transferTries {
+			if d = s.transfer(ctx, direction, transferBytes); d.OK || ctx.Err() != nil {
+				break
+			}
+		}
+		s.transfers = append(s.transfers, d)
+		if ctx.Err() != nil {
+			return errors.New("stopped by the user")
+		}
+		if !d.OK {
+			return fmt.Errorf("a transfer from %s to %s does not work: %s", s.nameOf(direction.Sender()), s.nameOf(direction.Receiver()), d.Detail)
+		}
+	}
+	return nil
+}
+
+// transfer moves bytes over a new connection, for some seconds at most.
+func (s *setting) transfer(ctx context.Context, direction model.Direction, size units.Bytes) transferDoc {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var arrived atomic.Int64 // when something arrived last, or the traffic began; nanoseconds
+	began := time.Now()
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		watchTransfer(ctx, cancel, began, &arrived)
+	}()
+	flow := model.Flow{Engine: "tcpbulk", Direction: direction, Streams: 1, Bytes: size, Interval: transferTime / 15}
+	run, _, err := s.pair.runner.Run(ctx, runner.Spec{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "transfer"}, Flow: flow,
+	}, func(h model.Host, samples []model.Sample) {
+		for _, m := range samples {
+			if m.Metric == model.Goodput && h == direction.Receiver() && m.Value > 0 || arrived.Load() == 0 {
+				arrived.Store(int64(time.Since(began)))
+			}
+		}
+	})
+	cause := context.Cause(ctx)
+	cancel(nil)
+	<-watching
+	d := transferDoc{Direction: direction}
+	switch {
+	case err == nil:
+		d.OK = true
+		d.Goodput, _ = run.Value(direction, model.Goodput)
+		d.Detail = fmt.Sprintf("%s at %s", size, units.BitRate(d.Goodput))
+	case errors.Is(cause, errLongTransfer):
+		d.OK, d.Detail = true, cause.Error()
+	case cause != nil:
+		d.Detail = cause.Error()
+	default:
+		d.Detail = err.Error()
+	}
+	return d
+}
+
+// Why a transfer was cut short.
+var (
+	errStalled      = fmt.Errorf("nothing arrived for %s: larger packets get lost (a black hole)", units.FormatDuration(stallTime))
+	errLongTransfer = fmt.Errorf("data kept arriving for %s", units.FormatDuration(transferTime))
+	errNoTransfer   = fmt.Errorf("no connection within %s", units.FormatDuration(openTime))
+)
+
+// watchTransfer ends a transfer that stalls, or that has gone on for long enough.
+func watchTransfer(ctx context.Context, cancel context.CancelCauseFunc, began time.Time, arrived *atomic.Int64) {
+	tick := time.NewTicker(transferTime / 30)
+	defer tick.Stop()
+	var first time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now, last := time.Since(began), time.Duration(arrived.Load())
+		switch {
+		case last == 0 && now > openTime:
+			cancel(errNoTransfer)
+		case last == 0:
+		case now-last > stallTime:
+			cancel(errStalled)
+		case first == 0:
+			first = last
+		case now-first > transferTime && last > first:
+			cancel(errLongTransfer)
+		}
+	}
+}
