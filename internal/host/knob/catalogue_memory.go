@@ -48,9 +48,9 @@ func powerKnobs() []Knob {
 		{
 			ID: "pcie.max_read_request", Summary: "bytes that the card asks the memory for at a time", Scope: ScopeLink, Type: TypeBytes, Min: 128, Max: 4096, Effect: EffectNow, Risk: RiskConnection,
 			Native: map[string]Native{
-				"linux":   {Name: "setpci CAP_EXP+8.w", Note: "a register of the card: a wrong value stops the machine"},
+				"linux":   {Mechanism: IRQ, Name: "max_read_request", Also: []string{"setpci CAP_EXP+8.w"}, ReadOnly: true, Note: "a register of the card, which root reads: a wrong value stops the machine"},
 				"freebsd": {Name: "pciconf -w", Note: "a register of the card: a wrong value stops the machine"},
-			}, Defaults: defaults("all", "512 or 4096"), Source: "[K]",
+			}, Defaults: defaults("all", "512 or 4096"), Source: "PCI Express Base Specification 3.0 section 7.8.4",
 		},
 		readOnly("pcie.speed", "speed of the card's bus link", TypeName, "", only("linux", Native{Mechanism: IRQ, Name: "current_link_speed"}), "[L6.1 sysfs-bus-pci]"),
 		readOnly("pcie.width", "lanes of the card's bus link", TypeInt, "lanes", only("linux", Native{Mechanism: IRQ, Name: "current_link_width"}), "[L6.1 sysfs-bus-pci]"),

@@ -40,6 +40,7 @@ const (
 	number             // a number
 	cpus               // a list of processors: "0-1,4"
 	mask               // a mask of processors, 32 bits in each group: "00000000,00000003"
+	config             // the registers of a PCI device, of which one field is meant
 )
 
 // specs are the settings by name: Linux 6.1 Documentation/networking/scaling.rst,
@@ -58,6 +59,7 @@ func specs() map[string]spec {
 		"gro_flush_timeout":           {"sys/class/net/{if}/gro_flush_timeout", 0, number, false},
 		"napi_defer_hard_irqs":        {"sys/class/net/{if}/napi_defer_hard_irqs", 0, number, false},
 		"numa_node":                   {"sys/class/net/{if}/device/numa_node", 0, number, true},
+		"max_read_request":            {"sys/class/net/{if}/device/config", 0, config, true},
 		"current_link_speed":          {"sys/class/net/{if}/device/current_link_speed", 0, word, true},
 		"current_link_width":          {"sys/class/net/{if}/device/current_link_width", 0, number, true},
 		"max_link_speed":              {"sys/class/net/{if}/device/max_link_speed", 0, word, true},
@@ -287,6 +289,9 @@ func (f *Files) readOne(p part) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(file, maxText))
 	if err != nil {
 		return "", f.classify(err)
+	}
+	if f.spec.form == config {
+		return maxReadRequest(b)
 	}
 	text := strings.TrimSpace(string(b))
 	switch {

@@ -1,0 +1,80 @@
+package irq
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// registers are a configuration space with a power management capability at
+// 0x40, which leads to PCI Express at 0x60 as on ConnectX cards.
+func registers(size int, control uint16) []byte {
+	b := make([]byte, size)
+	b[statusAt], b[listAt] = hasList, 0x40
+	if size > 0x6a {
+		b[0x40], b[0x41] = 1, 0x60
+		b[0x60] = capabilityPCIe
+		binary.LittleEndian.PutUint16(b[0x68:], control)
+	}
+	return b
+}
+
+// The words of device control are those that vendors show beside what lspci
+// makes of them: setpci 68.w gives 2930 or 2936 for 512 bytes and 5930 or 5936
+// for 4096.
+func TestMaxReadRequest(t *testing.T) {
+	loop := registers(256, 0)
+	loop[0x60], loop[0x61] = 5, 0x40
+	outside := registers(256, 0)
+	outside[0x41] = 0xfc
+	for name, c := range map[string]struct {
+		config []byte
+		want   string
+		err    error
+	}{
+		"512":          {registers(256, 0x2936), "512", nil},
+		"4096":         {registers(4096, 0x5930), "4096", nil},
+		"128":          {registers(256, 0x0930), "128", nil},
+		"reserved":     {registers(256, 0x6930), "", errors.ErrUnsupported},
+		"as a user":    {registers(64, 0), "", fs.ErrPermission},
+		"no list":      {make([]byte, 256), "", errors.ErrUnsupported},
+		"nothing":      {nil, "", errors.ErrUnsupported},
+		"in a circle":  {loop, "", errors.ErrUnsupported},
+		"past the end": {outside, "", errors.ErrUnsupported},
+	} {
+		if got, err := maxReadRequest(c.config); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	root := t.TempDir()
+	dir := filepath.Join(root, "sys/class/net/eth0/device")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config"), registers(256, 0x2936), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(root, "eth0", "max_read_request")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Read(t.Context()); got != "512" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := f.Check(t.Context(), "4096"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a fact may be written: %v", err)
+	}
+}
+
+func FuzzMaxReadRequest(f *testing.F) {
+	f.Add(registers(256, 0x2936))
+	f.Add(registers(64, 0))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if got, err := maxReadRequest(b); (err == nil) == (got == "") {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
