@@ -54,17 +54,17 @@ func Config(k *Knobs) agent.Config {
 	return c
 }
 
-// Eventually waits until ok is true, for at most ten seconds.
+// Eventually waits until ok is true, for at most half a minute.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(10 * time.Second)
+	late := time.After(30 * time.Second)
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func NoLeaks(t testing.TB) {
 	t.Cleanup(func() {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		late := time.After(10 * time.Second)
+		late := time.After(30 * time.Second)
 		for runtime.NumGoroutine() > before {
 			select {
 			case <-tick.C:

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/control/agent"
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
@@ -29,11 +30,17 @@ import (
 // serve starts a server on loopback and returns its link.
 func serve(t *testing.T, c tls.Config) tls.Link {
 	t.Helper()
+	return serveAgent(t, c, agenttest.Config(nil))
+}
+
+// serveAgent is serve with an agent of one's own.
+func serveAgent(t *testing.T, c tls.Config, a agent.Config) tls.Link {
+	t.Helper()
 	id, err := tls.LoadIdentity(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Identity, c.Agent = id, agenttest.Config(nil)
+	c.Identity, c.Agent = id, a
 	s, err := tls.Listen(t.Context(), "127.0.0.1:0", c)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +55,7 @@ func serve(t *testing.T, c tls.Config) tls.Link {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Error("the server does not end")
 		}
 	})
@@ -347,9 +354,12 @@ func TestTwoHundredHalfOpen(t *testing.T) {
 
 func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{MaxSessions: 20, Handshake: 20 * time.Second})
+	// Nobody is given up for being slow, at either end: then the number is exact.
 	long := agenttest.Timeouts()
-	long.Hello, long.Pong = 20*time.Second, 20*time.Second
+	long.Hello, long.Call, long.Pong, long.Send = time.Minute, time.Minute, time.Minute, time.Minute
+	patient := agenttest.Config(nil)
+	patient.Timeouts = long
+	l := serveAgent(t, tls.Config{MaxSessions: 20, Handshake: time.Minute}, patient)
 	var mu sync.Mutex
 	var good, busy int
 	var others []error
@@ -384,8 +394,9 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	counted.Wait()
 	close(hold)
 	all.Wait()
-	// The agents' own time for hello may pass on a busy machine; that is a clear end too.
-	if good > 20 || good == 0 || good+busy+len(others) != 200 || len(others) > 20 {
+	// The dialer's own time for a handshake may pass on a busy machine; that is a
+	// clear end too.
+	if good != 20 || good+busy+len(others) != 200 || len(others) > 20 {
 		t.Errorf("%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
 	}
 }
