@@ -126,19 +126,60 @@ func foreignServer(t *testing.T, network, port string, argv ...string) {
 	eventually(t, 10*time.Second, argv[0]+" listens", func() bool { return listens(t, network, port) })
 }
 
-// foreignClient runs a foreign program to its end and returns what it printed.
-func foreignClient(t *testing.T, argv ...string) string {
+// peerTries is how often a run with a foreign program is tried, which its own
+// known faults and other work on the machine may spoil.
+const peerTries = 3
+
+// repeated calls one until it says that nothing is wrong, and logs what was.
+func repeated(t *testing.T, one func() (wrong string)) {
+	t.Helper()
+	for n := 1; ; n++ {
+		wrong := one()
+		if wrong == "" {
+			return
+		}
+		if n == peerTries {
+			t.Fatalf("all %d tries failed, the last one: %s", n, wrong)
+		}
+		t.Logf("try %d of %d failed, the next one follows: %s", n, peerTries, wrong)
+	}
+}
+
+// foreignClient runs a foreign program until it succeeds and check finds nothing
+// wrong in what it printed.
+func foreignClient(t *testing.T, check func(out string) (wrong string), argv ...string) {
 	t.Helper()
 	needProgram(t, argv[0])
-	ctx, cancel := context.WithTimeout(t.Context(), foreignLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = t.TempDir()
-	r := run(t, cmd)
-	if r.code != 0 {
-		t.Fatalf("%s: exit code %d\n%s%s", strings.Join(argv, " "), r.code, r.out, r.err)
-	}
-	return r.out
+	repeated(t, func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), foreignLimit)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Dir = t.TempDir()
+		r := run(t, cmd)
+		if r.code != 0 {
+			return fmt.Sprintf("%s: exit code %d\n%s%s", strings.Join(argv, " "), r.code, r.out, r.err)
+		}
+		return check(r.out)
+	})
+}
+
+// measured runs linerate until it succeeds and check, where there is one, finds
+// nothing wrong. Each try gets its arguments from args, which may start a server
+// that no other try has spoiled.
+func measured(t *testing.T, args func() []string, check func(d document) (wrong string)) (last result) {
+	t.Helper()
+	repeated(t, func() string {
+		a := args()
+		last = run(t, command(t, a...))
+		switch {
+		case last.code != 0:
+			return fmt.Sprintf("linerate %s: exit code %d\n%s%s", strings.Join(a, " "), last.code, last.out, last.err)
+		case check == nil:
+			return ""
+		}
+		return check(decode[document](t, last.out))
+	})
+	return last
 }
 
 // briefly is a quick look that leaves out what it can.
@@ -146,13 +187,20 @@ func briefly(target string, more ...string) []string {
 	return append([]string{"test", target, "-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "--json", "-q", "--db", ":memory:"}, more...)
 }
 
-// about demands that a payload rate is what was asked for: no more than a fifth
-// above, and on a machine with other work not less than half.
-func about(t *testing.T, what string, got []float64, asked float64) {
-	t.Helper()
-	if len(got) != 1 || got[0] < asked/2 || got[0] > 1.2*asked {
-		t.Errorf("%s: %v, asked for %.0f", what, got, asked)
+// about demands that the payload rate in a direction is what was asked for: no
+// more than a fifth above, and on a machine with other work not less than half.
+func about(direction string, asked float64) func(d document) string {
+	return func(d document) string {
+		if got := d.goodput(direction); len(got) != 1 || got[0] < asked/2 || got[0] > 1.2*asked {
+			return fmt.Sprintf("%s: %v, asked for %.0f", direction, got, asked)
+		}
+		return ""
 	}
+}
+
+// each demands two things.
+func each(one, other func(d document) string) func(d document) string {
+	return func(d document) string { return one(d) + other(d) }
 }
 
 // TestForeignServers measures with the real programs at the far end.
@@ -160,30 +208,35 @@ func TestForeignServers(t *testing.T) {
 	t.Run("iperf3", func(t *testing.T) {
 		p := freePort(t)
 		foreignServer(t, "tcp", p, "iperf3", "-s", "-B", "127.0.0.1", "-p", p)
-		target := "iperf3://127.0.0.1:" + p
-		sane(t, run(t, command(t, briefly(target, "-P", "2")...)))
-		paced := decode[document](t, succeed(t, briefly(target, "--to", "-b", "50M")...).out)
-		about(t, "TCP with a rate", paced.goodput("to"), 50e6)
-		datagrams := decode[document](t, succeed(t, briefly(target, "-u", "-b", "20M")...).out)
-		about(t, "UDP to", datagrams.goodput("to"), 20e6)
-		about(t, "UDP from", datagrams.goodput("from"), 20e6)
+		to := func(more ...string) func() []string {
+			return func() []string { return briefly("iperf3://127.0.0.1:"+p, more...) }
+		}
+		sane(t, measured(t, to("-P", "2"), nil))
+		measured(t, to("--to", "-b", "50M"), about("to", 50e6))
+		measured(t, to("-u", "-b", "20M"), each(about("to", 20e6), about("from", 20e6)))
 	})
 	t.Run("iperf2", func(t *testing.T) {
-		p := freePort(t)
-		foreignServer(t, "tcp", p, "iperf", "-s", "-B", "127.0.0.1", "-p", p)
-		sane(t, run(t, command(t, briefly("iperf2://127.0.0.1:"+p)...)))
+		sane(t, measured(t, func() []string {
+			p := freePort(t)
+			foreignServer(t, "tcp", p, "iperf", "-s", "-B", "127.0.0.1", "-p", p)
+			return briefly("iperf2://127.0.0.1:" + p)
+		}, nil))
 	})
 	t.Run("iperf2 UDP", func(t *testing.T) {
-		p := freePort(t)
-		foreignServer(t, "udp", p, "iperf", "-s", "-u", "-B", "127.0.0.1", "-p", p)
-		d := decode[document](t, succeed(t, briefly("iperf2://127.0.0.1:"+p, "--to", "-u", "-b", "20M")...).out)
-		about(t, "UDP to", d.goodput("to"), 20e6)
+		measured(t, func() []string {
+			p := freePort(t)
+			foreignServer(t, "udp", p, "iperf", "-s", "-u", "-B", "127.0.0.1", "-p", p)
+			return briefly("iperf2://127.0.0.1:"+p, "--to", "-u", "-b", "20M")
+		}, about("to", 20e6))
 	})
 	t.Run("NPtcp", func(t *testing.T) {
-		p := freePort(t)
-		foreignServer(t, "tcp", p, "NPtcp", "-P", p, "-u", "4", "-o", os.DevNull)
-		out := filepath.Join(t.TempDir(), "np.out")
-		r := succeed(t, "sweep", "netpipe://127.0.0.1:"+p, "--max", "4", "--output", out, "--json", "-q")
+		var out string
+		r := measured(t, func() []string {
+			p := freePort(t)
+			foreignServer(t, "tcp", p, "NPtcp", "-P", p, "-u", "4", "-o", os.DevNull)
+			out = filepath.Join(t.TempDir(), "np.out")
+			return []string{"sweep", "netpipe://127.0.0.1:" + p, "--max", "4", "--output", out, "--json", "-q"}
+		}, nil)
 		if err := validate("linerate/session/v1", r.out); err != nil {
 			t.Error(err)
 		}
@@ -220,69 +273,65 @@ func netpipeFile(t *testing.T, path string, largest int) {
 	}
 }
 
+// iperf3Fault says what is wrong in the document of an iperf3 client.
+func iperf3Fault(out string) string {
+	var d struct {
+		Error string `json:"error"`
+		End   struct {
+			Sum      struct{ Bytes float64 } `json:"sum"`          // UDP
+			Received struct{ Bytes float64 } `json:"sum_received"` // TCP
+		} `json:"end"`
+	}
+	err := json.Unmarshal([]byte(out), &d)
+	if bytes := max(d.End.Sum.Bytes, d.End.Received.Bytes); err != nil || d.Error != "" || bytes < 1e6 {
+		return fmt.Sprintf("%v, error %q, %.0f bytes\n%s", err, d.Error, bytes, out)
+	}
+	return ""
+}
+
+// iperf2Fault says what is wrong in the comma separated line of an iperf 2 client.
+func iperf2Fault(out string) string {
+	first, _, whole := strings.Cut(out, "\n")
+	fields := strings.Split(first, ",") // ..., interval, bytes, bit/s
+	if len(fields) < 9 || !whole {
+		return fmt.Sprintf("%q", out)
+	}
+	if bytes, err := strconv.ParseFloat(fields[7], 64); err != nil || bytes < 1e6 {
+		return fmt.Sprintf("%v bytes, %v: %q", bytes, err, out)
+	}
+	return ""
+}
+
 // TestForeignClients lets the real programs measure to linerate serve.
 func TestForeignClients(t *testing.T) {
 	v := startServer(t)
 	t.Run("iperf3", func(t *testing.T) {
 		for name, more := range map[string][]string{"TCP": {"-P", "2"}, "TCP back": {"-R"}, "UDP": {"-u", "-b", "20M"}, "UDP back": {"-u", "-b", "20M", "-R"}} {
-			out := foreignClient(t, append([]string{"iperf3", "-c", "127.0.0.1", "-p", portOf(v.foreign["iperf3"]), "-t", "1", "-J"}, more...)...)
-			d := decode[struct {
-				Error string `json:"error"`
-				End   struct {
-					Sum      struct{ Bytes float64 } `json:"sum"`          // UDP
-					Received struct{ Bytes float64 } `json:"sum_received"` // TCP
-				} `json:"end"`
-			}](t, out)
-			if bytes := max(d.End.Sum.Bytes, d.End.Received.Bytes); d.Error != "" || bytes < 1e6 {
-				t.Errorf("%s: error %q, %.0f bytes\n%s", name, d.Error, bytes, out)
+			check := func(out string) string {
+				if wrong := iperf3Fault(out); wrong != "" {
+					return name + ": " + wrong
+				}
+				return ""
 			}
+			foreignClient(t, check, append([]string{"iperf3", "-c", "127.0.0.1", "-p", portOf(v.foreign["iperf3"]), "-t", "1", "-J"}, more...)...)
 		}
 	})
 	t.Run("iperf2", func(t *testing.T) {
-		for name, more := range map[string][]string{"TCP": nil, "UDP": {"-u", "-b", "20M"}} {
-			out := foreignClient(t, append([]string{"iperf", "-c", "127.0.0.1", "-p", portOf(v.foreign["iperf2"]), "-t", "1", "-y", "C"}, more...)...)
-			first, _, _ := strings.Cut(out, "\n")
-			fields := strings.Split(first, ",") // ..., interval, bytes, bit/s
-			if len(fields) < 9 {
-				t.Fatalf("%s: %q", name, out)
-			}
-			if bytes, err := strconv.ParseFloat(fields[7], 64); err != nil || bytes < 1e6 {
-				t.Errorf("%s: %v bytes, %v: %q", name, bytes, err, out)
-			}
-			if name == "UDP" && !strings.Contains(out, "\n") {
-				t.Errorf("UDP: no report of the server: %q", out)
-			}
+		for _, more := range [][]string{nil, {"-u", "-b", "20M"}} {
+			foreignClient(t, iperf2Fault, append([]string{"iperf", "-c", "127.0.0.1", "-p", portOf(v.foreign["iperf2"]), "-t", "1", "-y", "C"}, more...)...)
 		}
 	})
 	t.Run("NPtcp", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "np.out")
-		foreignClient(t, "NPtcp", "-h", "127.0.0.1", "-P", portOf(v.foreign["netpipe"]), "-n", "50", "-u", "64", "-o", out)
+		foreignClient(t, func(string) string { return "" }, "NPtcp", "-h", "127.0.0.1", "-P", portOf(v.foreign["netpipe"]), "-n", "50", "-u", "64", "-o", out)
 		netpipeFile(t, out, 64)
 	})
 	t.Run("its own", func(t *testing.T) { // both roles are linerate's, over each protocol
-		sane(t, run(t, command(t, briefly("iperf3://"+v.foreign["iperf3"])...)))
-		sane(t, run(t, command(t, briefly("iperf2://"+v.foreign["iperf2"])...)))
+		for _, protocol := range []string{"iperf3", "iperf2"} {
+			sane(t, measured(t, func() []string { return briefly(protocol + "://" + v.foreign[protocol]) }, nil))
+		}
 		succeed(t, "sweep", "netpipe://"+v.foreign["netpipe"], "--max", "4", "--json", "-q")
 	})
-}
-
-// TestForeignMistakes gives targets that are not what they are called.
-func TestForeignMistakes(t *testing.T) {
-	nobody := freePort(t)
-	for _, c := range []struct {
-		args []string
-		code int
-		says []string
-	}{
-		{[]string{"test", "iperf3://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf3 -s"}},
-		{[]string{"test", "iperf2://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: iperf -s"}},
-		{[]string{"sweep", "netpipe://127.0.0.1:" + nobody}, 3, []string{"connection refused", "start it with: NPtcp"}},
-		{[]string{"test", "iperf3://nowhere.invalid"}, 3, []string{"nowhere.invalid", "is the name right?"}},
-	} {
-		fails(t, c.code, append(c.args, "-q"), c.says...)
-	}
-	v := startServer(t)
-	fails(t, 3, []string{"test", "iperf3://" + v.foreign["netpipe"], "-t", "0.2s", "-q"}, "closed before its first word", "if it is an iperf3 server")
 }
 
 // engineReport is what these tests read of reports beyond goodput.
