@@ -31,7 +31,8 @@ func TestClientRecognisesIperf2(t *testing.T) {
 			addr := serverOf2(t, path)
 			begun := time.Now()
 			_, _, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
-			if took := time.Since(begun); !errors.Is(err, ErrIperf2) || took > 3*time.Second {
+			// It takes less than 3 s, and 30 s where nobody looks.
+			if took := time.Since(begun); !errors.Is(err, ErrIperf2) || took > 8*time.Second {
 				t.Errorf("%s after %v: %v", f.Direction, took, err)
 			}
 		})
