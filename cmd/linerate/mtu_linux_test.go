@@ -346,3 +346,41 @@ func TestMTUKillsAWebPage(t *testing.T) {
 		},
 	})
 }
+
+// TestProfileApply sets both parts of a profile as one change, tells what is
+// different from where it was tried, and keeps it when told to.
+func TestProfileApply(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	file := n.dir + "/pair.yaml"
+	text := "profile: 1\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := n.bothKnobs(t)
+	tt := onTerminal(t, n.inside(t, "a", "profile", "apply", file, "--both", n.agent("b")))
+	tt.asked(t, "y\n")
+	r := tt.wait(t, time.Minute)
+	now := n.bothKnobs(t)
+	if r.code != 0 || now.a.sack == before.a.sack || now.a.rmem != before.a.rmem || now.b.sack != before.b.sack || now.b.rmem == before.b.rmem {
+		t.Errorf("exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
+	}
+	for _, says := range []string{"tried with kernel 2.6.9", "tried on freebsd, and this host runs linux"} {
+		if !strings.Contains(r.out, says) {
+			t.Errorf("it does not say %q\n%s", says, r.out)
+		}
+	}
+	r = run(t, n.inside(t, "a", "profile", "apply", file, "--both", "--json", n.agent("b")))
+	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
+		t.Errorf("again: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
+	}
+	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
+		if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 1 {
+			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
+		}
+	}
+	n.restored(t, before)
+	if r := run(t, n.inside(t, "a", "profile", "apply", file)); r.code != 2 || !strings.Contains(r.err, "choose with --role") {
+		t.Errorf("without a role: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

@@ -25,13 +25,13 @@ func (a *app) profileCommand() *cobra.Command {
 		Use: "profile", Short: "settings with their evidence, as a file that travels from host to host",
 		Long: `A profile is a small YAML file: settings for the hosts of a pair, where they were
 tried, and the verdicts on them. It is made of a stored session, read by people,
-compared with a host, and turned into that host's own files by linerate export.
-Nothing here changes a host.`,
-		Example: "  linerate profile save last tall.yaml\n  linerate profile show tall.yaml\n  linerate profile diff tall.yaml\n  linerate profile diff tall.yaml \"$NAS\"",
+compared with a host, set there under a deadline, and turned into that host's own
+files by linerate export.`,
+		Example: "  linerate profile save last tall.yaml\n  linerate profile show tall.yaml\n  linerate profile diff tall.yaml\n  linerate profile diff tall.yaml \"$NAS\"\n  linerate profile apply tall.yaml --both root@nas",
 		Args:    knownSubcommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(a.profileSave(), a.profileShow(), a.profileDiff())
+	c.AddCommand(a.profileSave(), a.profileShow(), a.profileDiff(), a.profileApply())
 	return c
 }
 
