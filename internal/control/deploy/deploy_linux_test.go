@@ -108,16 +108,21 @@ func (h *host) calls(t *testing.T) string {
 	return string(b)
 }
 
+// TestConformance keeps the first copy for the sessions that follow: what it is
+// about comes after the copying.
 func TestConformance(t *testing.T) {
 	h := newHost(t, sshtest.Options{})
 	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
-		p, err := h.agent(t, deploy.Options{})
+		p, err := h.agent(t, deploy.Options{Keep: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}})
 	agenttest.Eventually(t, "an empty temporary folder", func() bool { return len(h.tmp(t)) == 0 })
+	if h.copied != 1 {
+		t.Errorf("copied %d times", h.copied)
+	}
 }
 
 // TestLeavesNothing demands that the far host is as before, for every login shell.
