@@ -96,10 +96,15 @@ func TestPacing(t *testing.T) {
 			f.send.Sent.Load(), want, f.send.Sent.Load()-f.tally.Received, gap/1e3,
 			gaps.Quantile(0.01).Or(0), gaps.Quantile(0.5).Or(0), gaps.Quantile(0.99).Or(0), gaps.Max().Or(0),
 			f.send.Missed.Load())
+		if over := float64(f.send.Sent.Load()) - want; over > 0.001*want {
+			t.Errorf("sent %.0f more than the rate allows", over) // no load excuses that
+		}
+		// One that begins late makes good for it: then the rest of the gaps are short.
+		if mean := gaps.Mean().Or(0).Seconds() * 1e9; off <= 0.001 && math.Abs(mean-gap)/gap > 0.005 {
+			t.Logf("the mean gap is %v ns, want %v", mean, gap)
+			off = math.Abs(mean-gap) / gap
+		}
 		if off <= 0.001 {
-			if got := gaps.Mean().Or(0).Seconds() * 1e9; math.Abs(got-gap)/gap > 0.005 {
-				t.Errorf("the mean gap is %v ns, want %v", got, gap)
-			}
 			return
 		}
 	}
