@@ -16,6 +16,9 @@ import (
 	"linerate/internal/ui/cli"
 )
 
+// rootVar names the root of the system's files for LINERATE_TEST_MAIN.
+const rootVar = "LINERATE_TEST_ROOT"
+
 // binary is the program as a user has it, built once for all tests.
 var binary string
 
@@ -28,6 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("LINERATE_TEST_MAIN") != "" {
 		env := cli.OS("test")
 		env.AfterStep = crashPoint()
+		env.Root = os.Getenv(rootVar)
 		os.Exit(cli.Main(context.Background(), env, os.Args[1:]))
 	}
 	os.Exit(buildAndRun(m))

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// systemdRoot is a machine's files with a systemd that enables what has a link.
+func systemdRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	systemctl := "#!/bin/sh\n[ -L " + root + "/etc/systemd/system/multi-user.target.wants/$2 ] && echo enabled\n"
+	if err := errors.Join(os.MkdirAll(root+"/run/systemd/system", 0o755), os.MkdirAll(root+"/usr/bin", 0o755),
+		os.WriteFile(root+"/usr/bin/systemctl", []byte(systemctl), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// rooted prepares linerate in host a of a machine with that root.
+func (n *netns) rooted(t *testing.T, root string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := n.inside(t, "a", args...)
+	cmd.Args[4] = os.Args[0] // ip netns exec NAME PROGRAM
+	cmd.Env = append(cmd.Env, "LINERATE_TEST_MAIN=1", rootVar+"="+root)
+	return cmd
+}
+
+// jobGone demands that nothing of a job is left, in the root or beside the journal.
+func jobGone(t *testing.T, root, state string) {
+	t.Helper()
+	left, _ := filepath.Glob(root + "/etc/systemd/system/*")
+	more, _ := filepath.Glob(state + "/atboot*")
+	if left = append(left, more...); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestAtBootSet holds a change with a job for the next start, on this machine and
+// on the other one, whose agent tells what it installs.
+func TestAtBootSet(t *testing.T) {
+	needRoot(t)
+	n, here, there := newNetns(t), systemdRoot(t), systemdRoot(t)
+	before := n.bothKnobs(t)
+	unit := "/etc/systemd/system/linerate-undo.service"
+	far := n.agent("b", rootVar+"="+there) + " --at-boot"
+	p := start(t, n.rooted(t, here, setArgs("--both", far, "--at-boot", "--for", "5s")...))
+	n.changed(t, before, true, true)
+	for _, root := range []string{here, there} {
+		if _, err := os.Stat(root + unit); err != nil {
+			t.Errorf("changed, and no job is installed: %v", err)
+		}
+	}
+	r := p.wait(t, 60*time.Second)
+	n.restored(t, before)
+	if r.code != 0 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	for _, line := range []string{
+		"\nat-boot: installed " + here + unit + ": puts the settings back", "\nat-boot: removed " + here + unit + "\n",
+		"\n" + farAddr + ": at-boot: installed " + there + unit + ": puts", "\n" + farAddr + ": at-boot: removed " + there + unit + "\n",
+	} {
+		if strings.Count("\n"+r.err, line) != 1 {
+			t.Errorf("not told once: %q\n%s", line, r.err)
+		}
+	}
+	jobGone(t, here, n.dir)
+	jobGone(t, there, n.state("b"))
+}
+
+// TestAtBootPowerCut kills everything that knows of a change, and starts what the
+// systemd of the machine would.
+func TestAtBootPowerCut(t *testing.T) {
+	needRoot(t)
+	n, root := newNetns(t), systemdRoot(t)
+	before := n.bothKnobs(t)
+	p := start(t, n.rooted(t, root, setArgs("--at-boot", "--for", "1h")...))
+	n.changed(t, before, true, false)
+	for _, pid := range netnsPIDs(t.Context(), n.a) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	p.wait(t, 30*time.Second)
+	if now := n.knobs(t, "a"); now == before.a {
+		t.Fatal("there is nothing left to put back")
+	}
+	text, err := os.ReadFile(root + "/etc/systemd/system/multi-user.target.wants/linerate-undo.service")
+	_, line, ok := strings.Cut(string(text), "\nExecStart=")
+	if err != nil || !ok {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	job := n.rooted(t, "/nonexistent")
+	job.Args = append(job.Args[:4], "sh", "-c", strings.ReplaceAll(line, "$$", "$")) // see package atboot
+	r := run(t, job)
+	if r.code != 0 || !strings.Contains(r.out, "tcp.sack (net.ipv4.tcp_sack): back to ") || !strings.Contains(r.err, "at-boot: removed ") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+	jobGone(t, root, n.dir)
+}
+
+// TestAtBootMistakes are told before anything is asked.
+func TestAtBootMistakes(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"--at-boot: a lab ends with its command", []string{"set", "tcp.sack=off", "lab:rate=1gbit", "--at-boot"}},
+		{"--at-boot does not reach the agent of 10.0.0.2", []string{"set", "tcp.sack=off", "exec:10.0.0.2 linerate agent", "--at-boot"}},
+		{"--at-boot does not reach the agent of 10.0.0.2", []string{"run", "exec:10.0.0.2 linerate agent", "--factor", "b.tcp.sack=on,off", "--at-boot"}},
+		{"--at-boot is for the job of this machine", []string{"undo", "--at-boot", "root@nas"}},
+	} {
+		if r := run(t, command(t, c.args...)); r.code != 2 || !strings.Contains(r.err, c.want) {
+			t.Errorf("%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
+		}
+	}
+}

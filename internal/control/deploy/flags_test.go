@@ -1,0 +1,31 @@
+package deploy
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFlags: what the agent is told stands behind its name, in every language.
+func TestFlags(t *testing.T) {
+	d := &deployment{o: Options{Flags: []string{"--at-boot"}}}
+	for _, c := range []struct {
+		r    remote
+		want string
+	}{
+		{remote{path: "/x"}, "--at-boot"},
+		{remote{path: "/d/x", dir: "/d"}, "--at-boot --remove '/d'"},
+	} {
+		if got := d.flags(c.r); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	d.o.Flags = nil
+	if got := d.flags(remote{path: "/d/x", dir: "/d"}); got != "--remove '/d'" {
+		t.Errorf("without flags: %q", got)
+	}
+	for flags, want := range map[string]string{"--at-boot": "($f,'agent --at-boot')", "": "($f,'agent')"} {
+		if got := windowsStart("a", "b", strings.Fields(flags)); !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// TestNoteLasting notes settings that a restart does not forget, of systems that
+// have such, and only where nothing is done about it.
+func TestNoteLasting(t *testing.T) {
+	wanted := []model.Assignment{{Knob: "tcp.ecn"}, {Knob: "link.mtu"}, {Knob: "window"}, {Knob: "nonsense"}, {Knob: "tcp.ecn"}}
+	for _, c := range []struct {
+		os     string
+		within time.Duration
+		wanted []model.Assignment
+		asked  bool
+		want   string
+	}{
+		{"linux", time.Minute, wanted, false, ""},
+		{"freebsd", time.Minute, wanted, false, ""},
+		{"windows", time.Minute, wanted[:1], true, ""},
+		{"windows", time.Minute, wanted[:1], false, "note: desk: tcp.ecn survives a restart; if this machine goes down in the next 1 min it stays: --at-boot puts it back at the next start\n"},
+		{"windows", 0, wanted, false, "note: desk: tcp.ecn, link.mtu survive a restart; if this machine goes down during a run they stay: --at-boot puts them back at the next start\n"},
+	} {
+		var out bytes.Buffer
+		a := &app{Env: Env{Err: &out}}
+		a.boot.wanted = c.asked
+		a.noteLasting("desk", c.os, c.wanted, c.within)
+		if out.String() != c.want {
+			t.Errorf("%s, asked %v: %q, want %q", c.os, c.asked, out.String(), c.want)
+		}
+	}
+}
+
+// TestBootTalk prints every line of a host once, also with --quiet.
+func TestBootTalk(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Env: Env{Err: &out}, quiet: true}
+	for range 2 {
+		for _, host := range []string{"", "nas"} {
+			if _, err := a.bootTalk(host).Write([]byte("at-boot: installed x\nelse\n")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if want := "at-boot: installed x\nnas: at-boot: installed x\n"; out.String() != want || strings.Contains(out.String(), "else") {
+		t.Errorf("%q", out.String())
+	}
+}
