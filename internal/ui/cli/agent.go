@@ -362,22 +362,6 @@ func (h *hostKnobs) Close() error {
 	return dog.Close()
 }
 
-// watchdogCommand is the process that owns the changes of an agent.
-func (a *app) watchdogCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "watchdog", Hidden: true, DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := watchdog.ParseArgs(args)
-			if err != nil {
-				return withCode(exitUsage, err)
-			}
-			cfg.After, cfg.Talk = a.AfterStep, a.Err
-			// The signals that end other commands are the watchdog's own business.
-			return watchdog.Serve(context.WithoutCancel(cmd.Context()), a.In, a.Out, cfg)
-		},
-	}
-}
-
 // Pending implements agent.Keeper.
 func (h *hostKnobs) Pending() string {
 	h.mu.Lock()
