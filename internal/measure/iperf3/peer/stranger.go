@@ -24,11 +24,13 @@ const (
 )
 
 // unlikeIperf2 makes c one that a server of iperf 2 takes for payload from its
-// first byte on: one that begins with a letter looks like the flags of a header,
-// for the rest of which 2.1 waits with all further clients (docs/wire/iperf2.md
-// section 4).
+// first byte on. Others look like the flags of a header, for the rest of which
+// 2.1 waits with all further clients: a first letter says that an extension
+// follows, and an odd second one that the header's length is given
+// (docs/wire/iperf2.md section 2).
 func unlikeIperf2(c iperf3.Cookie) iperf3.Cookie {
-	c[0] = '2' + c[0]%6 // of the digits in the alphabet of cookies
+	c[0] = '2' + c[0]%6   // of the digits in the alphabet of cookies
+	c[1] = '2' + c[1]%3*2 // 2, 4 or 6
 	return c
 }
 
