@@ -38,7 +38,7 @@ func TestUDPClientWithForeignServer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d streams, %d bytes", m.name, f.Streams, f.Bytes), func(t *testing.T) {
 				t.Parallel()
 				f.Direction, f.UDP = m.d, &model.UDPFlow{Rate: gentle}
-				tries.Repeat(t, func(t testing.TB) { checkUDPWithForeignServer(t, m.client, f) })
+				everLonger(t, f, func(t testing.TB, f model.Flow) { checkUDPWithForeignServer(t, m.client, f) })
 			})
 		}
 	}
