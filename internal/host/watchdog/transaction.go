@@ -34,6 +34,7 @@ type held struct {
 type step struct {
 	model.Assignment
 	held   *held
+	was    string // native text before it
 	new    string
 	number int // of its intent
 }
@@ -54,6 +55,9 @@ func (t *transaction) apply(ctx context.Context, changes []model.Assignment, dea
 		return nil, err
 	}
 	if err := t.m.boot.arm(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.unchanged(ctx, steps); err != nil {
 		return nil, err
 	}
 	var made []model.Change
@@ -175,7 +179,7 @@ func (t *transaction) planOne(ctx context.Context, c model.Assignment) (step, er
 	// that was switched to and one that was not must not differ in anything else
 	// (statistics.md section 2).
 	t.number++
-	s := step{Assignment: c, held: h, new: raw, number: t.number}
+	s := step{Assignment: c, held: h, was: h.now, new: raw, number: t.number}
 	h.now = raw
 	return s, t.m.host.Check(ctx, c.Knob, p, raw)
 }
@@ -194,9 +198,38 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 	return nil
 }
 
+// unchanged demands that each place of steps holds what it held when they were
+// planned: getting them on disk takes time, in which somebody else may come, and
+// to write over his value would lose it.
+func (t *transaction) unchanged(ctx context.Context, steps []step) error {
+	seen := make(map[knob.Place]bool)
+	for _, s := range steps {
+		p := s.held.place
+		if seen[p] {
+			continue // a step before it writes there
+		}
+		seen[p] = true
+		raw, err := t.m.host.ReadRaw(ctx, s.Knob, p)
+		if err != nil {
+			return err
+		}
+		if !knob.Holds(s.was, raw) {
+			return fmt.Errorf("%s (%s): it held %q, and now %q, before linerate wrote: %w", s.Knob, p, s.was, raw, ErrForeign)
+		}
+	}
+	return nil
+}
+
 // make writes one change, reads it back and records it.
 func (t *transaction) make(ctx context.Context, s step) error {
 	m, p := t.m, s.held.place
+	// Settings of a link may move with each other, those of a file do not: what is
+	// not as it was is somebody else's.
+	if p.Mechanism == knob.Sysctl {
+		if err := t.unchanged(ctx, []step{s}); err != nil {
+			return err
+		}
+	}
 	if err := m.host.WriteRaw(ctx, s.Knob, p, s.new); err != nil {
 		return err
 	}
