@@ -140,7 +140,7 @@ func documented(t *testing.T, s shown, dir, makefile string) {
 	case !strings.HasPrefix(s.command, "linerate "):
 		t.Fatal("neither linerate nor make: a test cannot know what it does")
 	case s.command == "linerate demo":
-		t.Skip("takes two minutes; make demo is run in CI")
+		t.Skip("takes two minutes: make demo runs it whole, TestInterruptedLabLeavesNothing begins it")
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", s.command)
 	cmd.Dir = dir

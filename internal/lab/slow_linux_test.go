@@ -18,7 +18,7 @@ import (
 // TestSlowIperf3 lets a program that knows nothing of linerate measure the wire.
 func TestSlowIperf3(t *testing.T) {
 	if _, err := exec.LookPath("iperf3"); err != nil {
-		t.Skip("iperf3 is not installed")
+		t.Skip("needs iperf3: scripts/foreign installs it")
 	}
 	for _, kind := range kinds {
 		for _, tt := range []struct {

@@ -56,7 +56,7 @@ func TestCksum(t *testing.T) {
 		t.Errorf("empty: %d", got)
 	}
 	if _, err := exec.LookPath("cksum"); err != nil {
-		t.Skip("needs cksum")
+		t.Skip("needs cksum, a program of POSIX")
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		data := rapid.SliceOfN(rapid.Byte(), 0, 3000).Draw(rt, "data")
@@ -75,7 +75,7 @@ func TestCksum(t *testing.T) {
 // TestQuote compares with the shell.
 func TestQuote(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("needs sh")
+		t.Skip("needs sh, a program of POSIX")
 	}
 	for _, s := range []string{"/tmp/a b", "it's", `$HOME "x" \n`, "''", "*"} {
 		out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quote(s)).Output()

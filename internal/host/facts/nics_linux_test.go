@@ -50,7 +50,7 @@ func TestNICsInNamespace(t *testing.T) {
 	veth := &netlink.Veth{LinkAttrs: attrs("fv0"), PeerName: "fv1"}
 	veth.MTU = 1400
 	if !add(t, veth) {
-		t.Skip("no veth")
+		t.Skip("this kernel makes no veth pair")
 	}
 	bridge := add(t, &netlink.Bridge{LinkAttrs: attrs("fbr0")})
 	if bridge {
@@ -181,7 +181,7 @@ func TestBondInNamespace(t *testing.T) {
 	b := netlink.NewLinkBond(attrs("fbond0"))
 	b.Mode = netlink.BOND_MODE_802_3AD
 	if !add(t, b) {
-		t.Skip("no bond")
+		t.Skip("this kernel makes no bond (module bonding)")
 	}
 	all, err := ReadNICs(t.Context(), "")
 	if err != nil {
@@ -198,7 +198,7 @@ func TestManyInterfacesInNamespace(t *testing.T) {
 	}
 	for i := range maxNICs + 3 {
 		if !add(t, &netlink.Veth{LinkAttrs: attrs("fm" + string(rune('A'+i))), PeerName: "fn" + string(rune('A'+i))}) {
-			t.Skip("no veth")
+			t.Skip("this kernel makes no veth pair")
 		}
 	}
 	last := "fm" + string(rune('A'+maxNICs+2))
@@ -214,7 +214,7 @@ func TestRouteInNamespace(t *testing.T) {
 		return
 	}
 	if !add(t, &netlink.Veth{LinkAttrs: attrs("fr0"), PeerName: "fr1"}) {
-		t.Skip("no veth")
+		t.Skip("this kernel makes no veth pair")
 	}
 	l, err := netlink.LinkByName("fr0")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func TestOpensAtTheEnd(t *testing.T) {
 	r, err := Open()
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%v", err)
+		t.Skipf("this user may not read the kernel's log, or there is none: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)

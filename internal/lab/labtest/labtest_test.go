@@ -12,10 +12,10 @@ type recorder struct {
 	failed, skipped bool
 }
 
-func (r *recorder) Helper()                       {}
-func (r *recorder) Logf(format string, a ...any)  { r.TB.Logf(format, a...) }
-func (r *recorder) Error(a ...any)                { r.failed = true }
-func (r *recorder) Skipf(format string, a ...any) { r.skipped = true }
+func (r *recorder) Helper()                      {}
+func (r *recorder) Logf(format string, a ...any) { r.TB.Logf(format, a...) }
+func (r *recorder) Error(...any)                 { r.failed = true }
+func (r *recorder) Skipf(string, ...any)         { r.skipped = true }
 
 // TestWrongIsNeverRight: what is wrong in every try fails, or is skipped on a
 // machine that has no time, and never passes; what is right once passes.

@@ -23,7 +23,7 @@ func TestEgressAndQueues(t *testing.T) {
 	}
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
-		t.Skip("no interface called lo")
+		t.Skip("the loopback interface is not called lo here")
 	}
 	if int(link) != lo.Index {
 		t.Errorf("127.0.0.1 is reached through %d, want %d", link, lo.Index)
@@ -68,7 +68,7 @@ func TestKernelPacing(t *testing.T) {
 		}})
 	})
 	if err != nil {
-		t.Skipf("this kernel has no fq: %v", err)
+		t.Skipf("this kernel has no fair queue (module sch_fq): %v", err)
 	}
 	s, err := attempt()
 	if err != nil {
@@ -86,7 +86,7 @@ func TestDepartures(t *testing.T) {
 	a, b := loopback(t, "udp4")
 	f := newFlow(t, a, b, Options{}, SenderOptions{Size: 1000, Gap: 100_000}, limits{time: 300 * time.Millisecond})
 	if err := f.a.socket.(*native).takeDepartures(); err != nil {
-		t.Skip(err)
+		t.Skipf("this kernel takes no departure times (SO_TXTIME): %v", err)
 	}
 	f.send.times = make([]int64, f.send.slots)
 	f.run()

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 func TestChild(t *testing.T) {
 	text, ok := os.LookupEnv(childTask)
 	if !ok {
-		t.Skip("no child of a test")
+		t.Skip("is what a child process that another test starts runs")
 	}
 	var k task
 	if err := json.Unmarshal([]byte(text), &k); err != nil {

@@ -43,7 +43,7 @@ func TestFull(t *testing.T) {
 func TestFullChild(t *testing.T) {
 	dir, ok := os.LookupEnv(fullTask)
 	if !ok {
-		t.Skip("no child of TestFull")
+		t.Skip("is what the child process of TestFull runs")
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=80m"); err != nil {
 		t.Fatalf("mount: %v", err)

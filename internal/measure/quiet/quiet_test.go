@@ -76,7 +76,7 @@ func TestAnyOrder(t *testing.T) {
 			},
 			"end": func(t *rapid.T) {
 				if len(holds) == 0 {
-					t.Skip("there is none")
+					t.Skip("no hold is there by now: rapid chooses something else")
 				}
 				i := rapid.IntRange(0, len(holds)-1).Draw(t, "which")
 				holds[i].End()
@@ -85,7 +85,7 @@ func TestAnyOrder(t *testing.T) {
 			},
 			"end again": func(t *rapid.T) {
 				if len(ended) == 0 {
-					t.Skip("there is none")
+					t.Skip("no hold is there by now: rapid chooses something else")
 				}
 				rapid.SampledFrom(ended).Draw(t, "which").End()
 			},

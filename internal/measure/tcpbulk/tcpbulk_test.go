@@ -46,8 +46,8 @@ func TestManyStreams(t *testing.T) {
 }
 
 // timedRun runs f and checks what both ends report. An end whose turn came late
-// warns that its window was cut short, or measures a long one: other work on the
-// machine may do that once, the engine would do it always.
+// warns that its window was cut short, measures a long one, or nothing: other work
+// on the machine may do that once, the engine would do it always.
 func timedRun(t *testing.T, e *Engine, f model.Flow) {
 	t.Helper()
 	enginetest.Try(t, func() string {
@@ -59,6 +59,9 @@ func timedRun(t *testing.T, e *Engine, f model.Flow) {
 				return fmt.Sprintf("end %s warns %q", end.Report.Host, end.Report.Warnings)
 			}
 			for _, r := range end.Report.Flows {
+				if r.Bytes == 0 {
+					return fmt.Sprintf("%s %s: nothing in %v", r.Direction, r.Role, r.Window)
+				}
 				if r.Window > 10*measured {
 					return fmt.Sprintf("%s %s: window of %v, want a little more than %v", r.Direction, r.Role, r.Window, measured)
 				}
@@ -78,7 +81,7 @@ func checkEnds(t *testing.T, d model.Direction, streams int, near, far *enginete
 		if got.Role != model.Receiver || sent.Role != model.Sender {
 			t.Errorf("roles %s, %s", got.Role, sent.Role)
 		}
-		if got.Bytes == 0 || got.Bytes > sent.Bytes {
+		if got.Bytes > sent.Bytes {
 			t.Errorf("%s: received %d of %d bytes", part, got.Bytes, sent.Bytes)
 		}
 		if got.Window < measured {
