@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse interop lint bench cross dist generate generated fuzz clean
+.PHONY: all build demo test race simulate slow abuse interop lint bench cross wine dist generate generated fuzz clean
 
 all: build
 
@@ -57,6 +57,9 @@ bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them,
 
 cross: ## build and vet code and tests for every system
 	scripts/cross
+
+wine: ## Windows' registry and linerate.exe under Wine; LINERATE_INSTALL=all installs it
+	@GO="$(GO)" scripts/wine
 
 generate: ## protocol code from proto/
 	proto/generate

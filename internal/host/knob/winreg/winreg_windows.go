@@ -1,9 +1,12 @@
 package winreg
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"unicode/utf8"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
@@ -20,34 +23,54 @@ func (machine) get(key, name string) (data, bool, error) {
 		return data{}, false, err
 	}
 	defer k.Close() // nothing was written
-	_, kindOf, err := k.GetValue(name, nil)
+	kindOf, raw, err := whole(k, name)
 	if errors.Is(err, registry.ErrNotExist) {
 		return data{}, false, nil
-	}
-	if err != nil && !errors.Is(err, registry.ErrShortBuffer) {
-		return data{}, false, classify(err)
-	}
-	var d data
-	switch kindOf {
-	case registry.DWORD, registry.QWORD:
-		d.kind = dword
-		if kindOf == registry.QWORD {
-			d.kind = qword
-		}
-		d.number, _, err = k.GetIntegerValue(name)
-	case registry.SZ, registry.EXPAND_SZ:
-		d.kind = sz
-		if kindOf == registry.EXPAND_SZ {
-			d.kind = expand
-		}
-		d.text, _, err = k.GetStringValue(name)
-	default:
-		return data{}, false, fmt.Errorf("type %d: %w", kindOf, errors.ErrUnsupported)
 	}
 	if err != nil {
 		return data{}, false, classify(err)
 	}
-	return d, true, nil
+	d, err := decode(kindOf, raw)
+	return d, err == nil, err
+}
+
+// whole returns type and bytes of a value at one moment.
+func whole(k registry.Key, name string) (kindOf uint32, raw []byte, err error) {
+	raw = make([]byte, 256)
+	for {
+		n, kindOf, err := k.GetValue(name, raw)
+		if !errors.Is(err, registry.ErrShortBuffer) {
+			return kindOf, raw[:min(n, len(raw))], err
+		}
+		raw = make([]byte, max(n, 2*len(raw))) // it may grow between two questions
+	}
+}
+
+// decode reads a value that set would write the same: what it could not put back
+// byte by byte wraps errors.ErrUnsupported.
+func decode(kindOf uint32, raw []byte) (data, error) {
+	switch {
+	case kindOf == registry.DWORD && len(raw) == 4:
+		return data{kind: dword, number: uint64(binary.LittleEndian.Uint32(raw))}, nil
+	case kindOf == registry.QWORD && len(raw) == 8:
+		return data{kind: qword, number: binary.LittleEndian.Uint64(raw)}, nil
+	case kindOf == registry.SZ || kindOf == registry.EXPAND_SZ:
+		d := data{kind: sz}
+		if kindOf == registry.EXPAND_SZ {
+			d.kind = expand
+		}
+		units := make([]uint16, len(raw)/2)
+		for i := range units {
+			units[i] = binary.LittleEndian.Uint16(raw[2*i:])
+		}
+		d.text = windows.UTF16ToString(units) // to the first zero
+		same, err := windows.UTF16FromString(d.text)
+		if err == nil && utf8.ValidString(d.text) && len(raw)%2 == 0 && slices.Equal(same, units) {
+			return d, nil
+		}
+		return data{}, fmt.Errorf("a text that does not end in one zero, or is no Unicode: %w", errors.ErrUnsupported)
+	}
+	return data{}, fmt.Errorf("type %d with %d bytes: %w", kindOf, len(raw), errors.ErrUnsupported)
 }
 
 func (machine) set(key, name string, d data) error {

@@ -1,0 +1,288 @@
+package winreg_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+	"pgregory.net/rapid"
+
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/winreg"
+)
+
+// scratch makes a key of this test alone, which ends with it.
+func scratch(t *testing.T) (string, registry.Key) {
+	t.Helper()
+	path := fmt.Sprintf(`SOFTWARE\linerate-test-%d`, os.Getpid())
+	k, existed, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.ALL_ACCESS|registry.WOW64_64KEY)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		t.Skip("only an administrator can make keys of the machine")
+	}
+	if err != nil || existed {
+		t.Fatalf("make %s: there already %v, %v", path, existed, err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(k.Close(), registry.DeleteKey(registry.LOCAL_MACHINE, path)); err != nil {
+			t.Error(err)
+		}
+	})
+	return path, k
+}
+
+// raw is a value as the registry holds it.
+type raw struct {
+	kind uint32
+	data string
+}
+
+// put writes type and bytes as they are, which package registry cannot.
+func put(t interface {
+	Helper()
+	Fatal(...any)
+}, k registry.Key, name string, v raw) {
+	t.Helper()
+	text, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := append([]byte(v.data), 0) // of which the last is not written
+	code, _, _ := windows.NewLazySystemDLL("advapi32.dll").NewProc("RegSetValueExW").Call(
+		uintptr(k), uintptr(unsafe.Pointer(text)), 0, uintptr(v.kind), uintptr(unsafe.Pointer(&b[0])), uintptr(len(v.data)))
+	if code != 0 {
+		t.Fatal(windows.Errno(code))
+	}
+}
+
+// dump is everything in k.
+func dump(t interface {
+	Helper()
+	Fatal(...any)
+}, k registry.Key) map[string]raw {
+	t.Helper()
+	names, err := k.ReadValueNames(-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]raw{}
+	for _, name := range names {
+		b := make([]byte, 4096)
+		n, kind, err := k.GetValue(name, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = raw{kind, string(b[:n])}
+	}
+	return all
+}
+
+// wide is a text as the registry holds it, without a zero at its end.
+func wide(s string) string {
+	var b strings.Builder
+	for _, u := range windows.StringToUTF16(s) {
+		b.WriteByte(byte(u))
+		b.WriteByte(byte(u >> 8))
+	}
+	return strings.TrimSuffix(b.String(), "\x00\x00")
+}
+
+func onMachine(t *testing.T, path string) *winreg.Value {
+	t.Helper()
+	v, err := winreg.Open(`HKLM\` + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestRealConformance(t *testing.T) {
+	path, k := scratch(t)
+	put(t, k, "number", raw{registry.DWORD, "\x01\x00\x00\x00"})
+	put(t, k, "long", raw{registry.QWORD, "\x01\x00\x00\x00\x01\x00\x00\x00"})
+	put(t, k, "keyword", raw{registry.SZ, wide("1514") + "\x00\x00"})
+	put(t, k, "path", raw{registry.EXPAND_SZ, wide(`%SystemRoot%\x`) + "\x00\x00"})
+	before := dump(t, k)
+	bad := []string{"", "1", "dword:x", "dword:-1", "dword:4294967296", "binary:00", "sz"}
+	for name, c := range map[string]knobtest.Case{
+		"number":  {Other: "dword:4294967295", Bad: append(bad, "sz:1", "qword:1")},
+		"long":    {Other: "qword:18446744073709551615", Bad: append(bad, "dword:1")},
+		"keyword": {Other: "sz:9014", Bad: append(bad, "dword:9014", "expand:x")},
+		"path":    {Other: `expand:C:\ä€𝄞`, Bad: append(bad, "sz:x")},
+		"absent":  {Other: "dword:1", Bad: bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.Backend, c.Absent = onMachine(t, path+`\`+name), onMachine(t, `SOFTWARE\linerate-nothing\`+name)
+			knobtest.Run(t, c)
+		})
+	}
+	t.Run("removed", func(t *testing.T) {
+		knobtest.Run(t, knobtest.Case{
+			Backend: onMachine(t, path+`\keyword`), Other: winreg.Absent, Bad: bad, Absent: onMachine(t, `SOFTWARE\linerate-nothing\keyword`),
+		})
+	})
+	if now := dump(t, k); !maps.Equal(now, before) {
+		t.Errorf("was %v, is %v", before, now)
+	}
+}
+
+// TestRealTypes: what linerate could not put back byte by byte is neither read
+// nor written.
+func TestRealTypes(t *testing.T) {
+	path, k := scratch(t)
+	for name, c := range map[string]struct {
+		raw  raw
+		want string // "" is refused
+	}{
+		"dword":            {raw{registry.DWORD, "\x10\x27\x00\x00"}, "dword:10000"},
+		"most":             {raw{registry.DWORD, "\xff\xff\xff\xff"}, "dword:4294967295"},
+		"qword":            {raw{registry.QWORD, "\x00\x00\x00\x00\x00\x00\x00\x80"}, "qword:9223372036854775808"},
+		"text":             {raw{registry.SZ, wide("9014") + "\x00\x00"}, "sz:9014"},
+		"empty text":       {raw{registry.SZ, "\x00\x00"}, "sz:"},
+		"text with colons": {raw{registry.SZ, wide("dword:1 absent") + "\x00\x00"}, "sz:dword:1 absent"},
+		"long text":        {raw{registry.SZ, wide(strings.Repeat("é𝄞", 500)) + "\x00\x00"}, "sz:" + strings.Repeat("é𝄞", 500)},
+		"variables":        {raw{registry.EXPAND_SZ, wide(`%SystemRoot%\x`) + "\x00\x00"}, `expand:%SystemRoot%\x`},
+		"no zero":          {raw{registry.SZ, wide("9014")}, ""},
+		"two zeros":        {raw{registry.SZ, wide("9014") + "\x00\x00\x00\x00"}, ""},
+		"zero inside":      {raw{registry.SZ, wide("90") + "\x00\x00" + wide("14") + "\x00\x00"}, ""},
+		"half a unit":      {raw{registry.SZ, wide("9014") + "\x00\x00\x00"}, ""},
+		"nothing":          {raw{registry.SZ, ""}, ""},
+		"lone surrogate":   {raw{registry.SZ, "\x00\xd8\x00\x00"}, ""},
+		"short number":     {raw{registry.DWORD, "\x01\x00"}, ""},
+		"big endian":       {raw{registry.DWORD_BIG_ENDIAN, "\x00\x00\x00\x01"}, ""},
+		"bytes":            {raw{registry.BINARY, "\x01\x02\x03"}, ""},
+		"texts":            {raw{registry.MULTI_SZ, wide("a") + "\x00\x00\x00\x00"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			put(t, k, name, c.raw)
+			before := dump(t, k)
+			if before[name] != c.raw {
+				t.Skipf("this registry keeps %v of %v", before[name], c.raw)
+			}
+			v := onMachine(t, path+`\`+name)
+			got, err := v.Read(t.Context())
+			switch {
+			case c.want != "" && (got != c.want || err != nil):
+				t.Fatalf("read %q, %v, want %q", got, err, c.want)
+			case c.want == "" && !errors.Is(err, errors.ErrUnsupported):
+				t.Fatalf("read %q, %v, want it refused", got, err)
+			case c.want == "":
+				if err := v.Write(t.Context(), "dword:1"); !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("write: %v, want it refused", err)
+				}
+			default:
+				err := errors.Join(v.Write(t.Context(), winreg.Absent), v.Write(t.Context(), got))
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if now := dump(t, k); !maps.Equal(now, before) {
+				t.Errorf("was %v, is %v", before, now)
+			}
+		})
+	}
+}
+
+// TestRealUndo: whatever is written to whatever values, putting back what was
+// read restores type and bytes of all of them, and absence.
+func TestRealUndo(t *testing.T) {
+	path, k := scratch(t)
+	names := []string{"a", "b", "*JumboPacket", "ä 𝄞"}
+	text := rapid.OneOf(rapid.SampledFrom([]string{"9014", "", "dword:1", `%x%\y`, "ü€𝄞"}), rapid.StringMatching(`[^\x00]{0,40}`))
+	value := rapid.Custom(func(t *rapid.T) string {
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		case 0:
+			return fmt.Sprintf("dword:%d", rapid.Uint32().Draw(t, "n"))
+		case 1:
+			return fmt.Sprintf("qword:%d", rapid.Uint64().Draw(t, "n"))
+		case 2:
+			return "sz:" + text.Draw(t, "text")
+		case 3:
+			return "expand:" + text.Draw(t, "text")
+		}
+		return winreg.Absent
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		ctx := context.WithoutCancel(t.Context())
+		values := map[string]*winreg.Value{}
+		for _, name := range names {
+			values[name] = onMachine(t, path+`\`+name)
+			if err := errors.Join(values[name].Write(ctx, winreg.Absent), values[name].Write(ctx, value.Draw(rt, "before"))); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		before := dump(rt, k)
+		var undo []func() error
+		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
+			v := values[rapid.SampledFrom(names).Draw(rt, "name")]
+			old, err := v.Read(ctx)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			next := value.Draw(rt, "next")
+			if err := v.Write(ctx, next); err != nil { // of another type
+				if now, _ := v.Read(ctx); now != old {
+					rt.Fatalf("write %q was refused (%v) and changed %q to %q", next, err, old, now)
+				}
+				continue
+			}
+			if now, err := v.Read(ctx); now != next || err != nil {
+				rt.Fatalf("wrote %q, read %q, %v", next, now, err)
+			}
+			undo = append(undo, func() error { return v.Write(ctx, old) })
+		}
+		for _, back := range slices.Backward(undo) {
+			if err := back(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		if now := dump(rt, k); !maps.Equal(now, before) {
+			rt.Fatalf("was %v, is %v", before, now)
+		}
+	})
+	for _, name := range names {
+		if err := k.DeleteValue(name); err != nil && !errors.Is(err, registry.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRealCatalogue: what the catalogue has in the registry can be read here, or
+// its key is not there.
+func TestRealCatalogue(t *testing.T) {
+	n := 0
+	for _, k := range knob.Catalogue() {
+		native, ok := k.Native["windows"]
+		if !ok || native.Mechanism != knob.WinReg {
+			continue
+		}
+		n++
+		v, err := winreg.Open(native.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := v.Read(t.Context())
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Logf("%s: %v", k.ID, err)
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", k.ID, err)
+		}
+		if value, err := k.DecodeOn("windows", text); err != nil || value == "" {
+			t.Errorf("%s: %q is %q, %v", k.ID, text, value, err)
+		}
+	}
+	if n < 3 {
+		t.Errorf("only %d of the catalogue in the registry", n)
+	}
+}
