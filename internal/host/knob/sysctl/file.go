@@ -78,6 +78,13 @@ func (k *file) write(raw string) error {
 
 func (k *file) open(flag int) (*os.File, error) {
 	f, err := os.OpenFile(k.path, flag, 0)
+	if errors.Is(err, fs.ErrPermission) && flag != os.O_RDONLY {
+		// Files of network namespaces show what they share with the machine without
+		// the right to write (net/core/sysctl_net_core.c sysctl_core_net_init).
+		if info, statErr := os.Stat(k.path); statErr == nil && info.Mode()&0o222 == 0 {
+			return nil, fmt.Errorf("nobody can write it here; where this is a container, the machine itself may: %w", fs.ErrPermission)
+		}
+	}
 	if err != nil {
 		return nil, k.classify(err)
 	}

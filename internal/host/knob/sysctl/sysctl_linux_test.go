@@ -2,6 +2,8 @@ package sysctl_test
 
 import (
 	"errors"
+	"io/fs"
+	"strings"
 	"testing"
 
 	"linerate/internal/host/knob/knobtest"
@@ -24,5 +26,12 @@ func TestConformanceInNamespace(t *testing.T) {
 	err := open(t, "", "net.ipv4.tcp_congestion_control").Write(t.Context(), "nosuchalgorithm")
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("write of an unknown algorithm = %v, want it to wrap errors.ErrUnsupported", err)
+	}
+	// A newer kernel's namespace shows it and cannot write it; before, it has none.
+	shared := open(t, "", "net.core.rmem_max")
+	if _, err := shared.Read(t.Context()); err == nil {
+		if err := shared.Check(t.Context(), "262144"); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "the machine itself may") {
+			t.Errorf("check of what the machine shares = %v, want it to wrap fs.ErrPermission", err)
+		}
 	}
 }
