@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/limits"
 )
 
 // middle is what stands between the two hosts of a pair.
@@ -382,5 +384,69 @@ func TestProfileApply(t *testing.T) {
 	n.restored(t, before)
 	if r := run(t, n.inside(t, "a", "profile", "apply", file)); r.code != 2 || !strings.Contains(r.err, "choose with --role") {
 		t.Errorf("without a role: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// TestMTUGoodput keeps MTUs of 9000 on a wire of 1 Gbit/s: goodput rises to the
+// new ceiling. Where this machine moves no more without the wire's limit, the
+// processors are what limits, and the test says so.
+func TestMTUGoodput(t *testing.T) {
+	needRoot(t)
+	if _, err := exec.LookPath("tc"); err != nil {
+		t.Skip("needs tc from iproute2")
+	}
+	n := bridged(t, "9000")
+	shaped := func(do string) {
+		for _, port := range []string{"va", "vb"} { // 24 bytes of a frame are not in the packet, see package wire
+			args := []string{"netns", "exec", n.m, "tc", "qdisc", do, "dev", port, "root"}
+			if do == "add" {
+				args = append(args, "tbf", "rate", "1gbit", "burst", "1mb", "limit", "4mb", "overhead", "24")
+			}
+			ip(t, args...)
+		}
+	}
+	goodput := func() float64 {
+		r := run(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-t", "3s", "--json"))
+		v := decode[document](t, r.out).goodput("to")
+		if len(v) == 0 {
+			t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+		}
+		return v[0]
+	}
+	ceiling := func(mtu int) float64 {
+		c, err := limits.Wire{Rate: 1e9, MTU: mtu, Timestamps: true}.Goodput()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(c)
+	}
+	shaped("add")
+	before := goodput()
+	tt := onTerminal(t, n.inside(t, "a", "set", "link.mtu=9000", "--both", "--for", "2m", n.agent("b")))
+	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	tt.asked(t, "y\n")
+	if r := tt.wait(t, time.Minute); r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.out)
+	}
+	const tries, within = 3, 0.015
+	var after, free float64
+	for range tries {
+		after = max(after, goodput())
+		if after > ceiling(9000)*(1-within) {
+			break
+		}
+		shaped("del")
+		free = max(free, goodput())
+		shaped("add")
+	}
+	t.Logf("MTU 1500: %.1f of %.1f Mbit/s; MTU 9000: %.1f of %.1f Mbit/s; without the wire's limit %.0f Mbit/s", before/1e6, ceiling(1500)/1e6, after/1e6, ceiling(9000)/1e6, free/1e6)
+	switch {
+	case after > ceiling(9000)*1.01: // the bucket is full at the start: 1 MB of some 370
+		t.Errorf("more than the wire carries")
+	case after > ceiling(9000)*(1-within) && after > before:
+	case free < 2*ceiling(9000):
+		t.Skipf("the processors limit: %.0f Mbit/s without the wire's limit", free/1e6)
+	default:
+		t.Errorf("%.1f Mbit/s of %.1f", after/1e6, ceiling(9000)/1e6)
 	}
 }

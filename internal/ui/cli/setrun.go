@@ -33,7 +33,24 @@ func (s *setting) carryOut(ctx context.Context) error {
 	if err := s.prove(ctx); err != nil {
 		return s.back(ctx, err, "")
 	}
+	for _, e := range s.changing() { // the time to decide begins now, on all hosts
+		if err := e.client.Extend(ctx, s.flags.within); err != nil {
+			return s.back(ctx, err, "")
+		}
+	}
 	return s.decide(ctx)
+}
+
+// provingTime is how long a new MTU may take to be proven: the hosts do not go
+// back while it is, however short the time to decide.
+const provingTime = 45 * time.Second
+
+// deadline is when a host goes back from a change that nobody has proven yet.
+func (s *setting) deadline() time.Duration {
+	if s.changesMTU() {
+		return max(provingTime, s.flags.within)
+	}
+	return s.flags.within
 }
 
 // settle is how long a link may be down after a change.
@@ -69,7 +86,7 @@ func (s *setting) apply(ctx context.Context) error {
 	s.sequence = s.order()
 	for i, e := range s.sequence {
 		e.applied = true // a failure half way is undone too
-		changes, err := e.client.Apply(ctx, slices.Clone(e.wanted), s.flags.within)
+		changes, err := e.client.Apply(ctx, slices.Clone(e.wanted), s.deadline())
 		if err != nil {
 			return err
 		}
@@ -86,10 +103,7 @@ func (s *setting) apply(ctx context.Context) error {
 			}
 		}
 	}
-	if len(s.sequence) < 2 {
-		return nil
-	}
-	return s.sequence[0].client.Extend(ctx, s.flags.within) // the hosts' times begin together
+	return nil
 }
 
 // watchStep is how often the hosts are asked whether they hold the change.
