@@ -220,6 +220,7 @@ func TestHalfConfirmed(t *testing.T) {
 	far := linked(model.Far, "linux", 9000, 9000)
 	s := &setting{app: &app{Env: Env{Err: &said, Now: time.Now}}, flags: setFlags{state: dir}, pair: &ends{farText: "root@nas"},
 		ends: []*setEnd{far, linked(model.Near, "linux", 1500, 9000)}}
+	s.pair.hosts = []model.HostFacts{s.ends[1].facts, far.facts}
 	s.hand([]model.Assignment{{Knob: "link.mtu", Value: "9000"}})
 	if _, err := s.noteHalf(); err != nil { // and killed
 		t.Fatal(err)
@@ -237,6 +238,13 @@ func TestHalfConfirmed(t *testing.T) {
 	said.Reset()
 	if s.tellHalf(); said.Len() > 0 {
 		t.Errorf("told again: %s", said.String())
+	}
+	if _, err := s.noteHalf(); err != nil { // and killed after both were told
+		t.Fatal(err)
+	}
+	s.ends[1] = linked(model.Near, "linux", 9000, 9000)
+	if s.tellHalf(); said.Len() > 0 {
+		t.Errorf("both keep it: %s", said.String())
 	}
 	done, err := s.noteHalf()
 	if err != nil {

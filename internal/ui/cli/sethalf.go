@@ -22,13 +22,12 @@ const halfName = "confirming.json"
 type half struct {
 	Host    string             `json:"host"` // as the user named it, without secrets
 	Time    time.Time          `json:"time"`
-	Changes []model.Assignment `json:"changes"` // of that host
+	Changes []model.Assignment `json:"changes"` // of both
 }
 
 // noteHalf writes that two hosts are about to be told to keep the change. done
 // takes the note away.
 func (s *setting) noteHalf() (done func(), err error) {
-	far := s.end(model.Far)
 	if len(s.changing()) < 2 || s.pair.lab != nil {
 		return func() {}, nil
 	}
@@ -36,7 +35,11 @@ func (s *setting) noteHalf() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(half{Host: redact(s.pair.farText), Time: s.app.Now().UTC().Round(0), Changes: far.wanted})
+	h := half{Host: redact(s.pair.farText), Time: s.app.Now().UTC().Round(0)}
+	for _, e := range s.changing() {
+		h.Changes = append(h.Changes, e.wanted...)
+	}
+	text, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +55,9 @@ func (s *setting) noteHalf() (done func(), err error) {
 }
 
 // tellHalf says that an earlier change of two hosts was cut short while it was
-// being kept. Where the change that is open now is with the same host, it says
-// what is left there, and the note has done its work.
+// being kept, unless this machine keeps it, which is told last. Where the change
+// that is open now is with the same host, it says what is left there, and the note
+// has done its work.
 func (s *setting) tellHalf() {
 	dir, err := stateDir(s.flags.state)
 	if err != nil {
@@ -68,22 +72,44 @@ func (s *setting) tellHalf() {
 	if err := json.Unmarshal(text, &h); err != nil || h.Host == "" {
 		return // cut off while it was written: nobody was told anything yet
 	}
-	far := s.end(model.Far)
-	if s.pair == nil || far == nil || redact(s.pair.farText) != h.Host {
-		s.app.talk("note: a change of %s and this machine was cut short on %s while it was being kept: it is undone here, %s may hold it: linerate undo %s",
-			h.Host, h.Time.Local().Format(time.DateTime), h.Host, h.Host)
+	here, there := s.holding(h, model.Near), s.holding(h, model.Far)
+	known := s.pair != nil && redact(s.pair.farText) == h.Host
+	when, undo := h.Time.Local().Format(time.DateTime), "linerate undo "+quoteArg(h.Host)
+	switch {
+	case len(here) == 0 && !known:
+		s.app.talk("note: a change of %s and this machine was cut short on %s while it was being kept: it is not in place here, %s may hold it: %s", h.Host, when, h.Host, undo)
 		return
+	case len(here) == 0 && len(there) > 0:
+		s.app.talk("note: a change of %s and this machine was cut short on %s while it was being kept: %s still holds %s, this machine does not: %s takes it back there",
+			h.Host, when, s.nameOf(model.Far), strings.Join(there, ", "), undo)
 	}
-	now := far.values()
-	var left []string
+	_ = os.Remove(name) // what cannot be removed is told again
+}
+
+// holding are the settings of a note that a host holds now.
+func (s *setting) holding(h half, host model.Host) []string {
+	e := s.end(host)
+	if e == nil && s.pair != nil {
+		i := map[model.Host]int{model.Near: 0, model.Far: 1}[host]
+		e = &setEnd{facts: s.pair.hosts[i]}
+	}
+	if e == nil {
+		return nil
+	}
+	now := e.values()
+	var all []string
 	for _, c := range h.Changes {
-		if now[c.Knob] == c.Value {
-			left = append(left, fmt.Sprintf("%s=%s", c.Knob, formatKnob(c.Knob, c.Value)))
+		if c.Host == host && now[c.Knob] == c.Value {
+			all = append(all, fmt.Sprintf("%s=%s", c.Knob, formatKnob(c.Knob, c.Value)))
 		}
 	}
-	if len(left) > 0 {
-		s.app.talk("note: a change of %s and this machine was cut short on %s while it was being kept: %s still holds %s, this machine does not: linerate undo %s takes it back there",
-			h.Host, h.Time.Local().Format(time.DateTime), far.name, strings.Join(left, ", "), h.Host)
+	return all
+}
+
+// quoteArg is a word as a shell takes it.
+func quoteArg(s string) string {
+	if strings.ContainsAny(s, " \t\"$&;|<>(){}*?#~`\\") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
-	_ = os.Remove(name) // told; what cannot be removed is told again
+	return s
 }
