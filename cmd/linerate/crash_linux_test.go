@@ -26,6 +26,9 @@ const (
 
 // crashPoint returns what this process does after each step of a change.
 func crashPoint() func(step string) {
+	if pause := faultPoint(); pause != nil {
+		return pause
+	}
 	number, who, _ := strings.Cut(os.Getenv(crashVar), ":")
 	at, _ := strconv.Atoi(number) // 0, no step, without the variable
 	log := os.Getenv(stepsVar)

@@ -20,11 +20,15 @@ import (
 
 // roleVar makes this test binary somebody else: "future-agent" on its standard
 // input and output, "banner ADDR", "silent ADDR" and "hang up ADDR" for servers
-// that are not linerate's, "scan ADDR" for a visitor who is not.
+// that are not linerate's, "scan ADDR" for a visitor who is not, "relay=ADDR" for
+// a way to what listens there.
 const roleVar = "LINERATE_TEST_ROLE"
 
 // play plays a role and returns the exit code.
 func play(role string) int {
+	if addr, ok := strings.CutPrefix(role, "relay="); ok {
+		role = "relay " + addr // the command of an exec: target has no quotes
+	}
 	name, addr := role, ""
 	if i := strings.LastIndexByte(role, ' '); i > 0 && role != "future-agent" {
 		name, addr = role[:i], role[i+1:]
@@ -38,6 +42,8 @@ func play(role string) int {
 		err = otherServer(ctx, name, addr)
 	case "scan":
 		err = scan(ctx, addr)
+	case "relay":
+		err = relay(ctx, addr)
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
@@ -122,6 +128,22 @@ func scan(ctx context.Context, addr string) error {
 		}
 	}
 	return nil
+}
+
+// relay joins its standard input and output to a TCP connection, until both
+// directions have ended or the connection fails.
+func relay(ctx context.Context, addr string) error {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	go func() {
+		_, _ = io.Copy(c, os.Stdin)
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	_, err = io.Copy(os.Stdout, c)
+	return err
 }
 
 // single is a listener with one connection.

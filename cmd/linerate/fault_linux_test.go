@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// faultsVar chooses the cases: "all" of them, or those whose names contain it.
+// Without it there are perGroup of each operation, fault and host.
+const faultsVar = "LINERATE_FAULTS"
+
+const (
+	perGroup   = 1 // of deaths twice as many
+	leastCases = 200
+)
+
+// faultCase is one fault after one step of one operation on one host.
+type faultCase struct {
+	op    operation
+	fault fault
+	host  string
+	step  int // 1…
+	after string
+}
+
+func (c faultCase) String() string {
+	return fmt.Sprintf("%s/%s/%s %02d %s", c.op.name, c.fault.name, c.host, c.step, c.after)
+}
+
+// TestFaults lets everything go wrong that can, after steps of every operation
+// that changes a host. The steps are those that the operation reports in a dry
+// run. Whatever happens:
+//
+//  1. Every setting has its old value again when the operation and its processes
+//     have ended, or by the deadline; where nobody was left to put it back, at the
+//     next linerate undo. What somebody else has set stays.
+//  2. The report says nothing that is not so, and its document fits the schema.
+//  3. No process, no file and no open intent is left, and a second undo has
+//     nothing to do.
+func TestFaults(t *testing.T) {
+	needRoot(t)
+	began := time.Now()
+	const most = 8
+	hosts := newPool(t, most)
+	cases := generate(t, hosts)
+	if len(cases) < leastCases && os.Getenv(faultsVar) == "" {
+		t.Errorf("%d fault cases, want at least %d", len(cases), leastCases)
+	}
+	var back atomic.Int64
+	named := map[string]func(*testing.T){}
+	for _, c := range cases {
+		named[c.String()] = func(t *testing.T) {
+			c.run(t, hosts)
+			if !t.Failed() && !t.Skipped() {
+				back.Add(1)
+			}
+		}
+	}
+	atOnce(t, most, named)
+	n := back.Load()
+	t.Logf("%d fault cases, %d came back, %d lost, in %v", len(cases), n, int64(len(cases))-n, time.Since(began).Round(time.Second))
+}
+
+// generate learns the steps of each operation from a dry run, and chooses.
+func generate(t *testing.T, hosts *pool) []faultCase {
+	t.Helper()
+	choice := os.Getenv(faultsVar)
+	var mu sync.Mutex
+	steps := map[string]map[string][]string{} // by operation and host
+	dry := map[string]func(*testing.T){}
+	for _, o := range operations() {
+		dry["no fault/"+o.name] = func(t *testing.T) {
+			s := o.dryRun(t, hosts)
+			mu.Lock()
+			defer mu.Unlock()
+			steps[o.name] = s
+		}
+	}
+	atOnce(t, 4, dry)
+	var cases []faultCase
+	for _, o := range operations() {
+		for _, f := range faults() {
+			for _, host := range o.hosts {
+				if !f.fits(o, host) {
+					continue
+				}
+				group := group(o, f, host, steps[o.name][host])
+				if choice == "" {
+					group = some(group, f.number(), o.name+f.name+host)
+				}
+				cases = append(cases, group...)
+			}
+		}
+	}
+	if choice == "" || choice == "all" {
+		return cases
+	}
+	return slices.DeleteFunc(cases, func(c faultCase) bool { return !strings.Contains(c.String(), choice) })
+}
+
+// group are the cases of one fault at every step of a host.
+func group(o operation, f fault, host string, steps []string) []faultCase {
+	if f.early {
+		return []faultCase{{op: o, fault: f, host: host, after: "start"}}
+	}
+	var all []faultCase
+	for i, step := range steps {
+		all = append(all, faultCase{op: o, fault: f, host: host, step: i + 1, after: step})
+	}
+	return all
+}
+
+// number is how many cases of a group there are by default.
+func (f fault) number() int {
+	if strings.HasPrefix(f.name, "kill ") {
+		return 2 * perGroup
+	}
+	return perGroup
+}
+
+// some are n of a group, as far from each other as can be, beginning where
+// the name says: so all groups together have all steps.
+func some(group []faultCase, n int, name string) []faultCase {
+	if len(group) <= n {
+		return group
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	at := int(h.Sum32() % uint32(len(group)))
+	var out []faultCase
+	for range n {
+		out = append(out, group[at])
+		at = (at + len(group)/n) % len(group)
+	}
+	return out
+}
+
+// newRun makes the hosts of a case ready, with gates on some of them.
+func newRun(t *testing.T, c faultCase, hosts *pool, gated ...string) *faultRun {
+	r := &faultRun{netns: hosts.lend(t), t: t, c: c, gates: map[string]*gate{}, stop: map[string]int{}}
+	for _, host := range gated {
+		r.gates[host] = newGate(t, filepath.Join(r.dir, "gate-"+host))
+	}
+	if c.fault.disk {
+		dir := r.state(c.host)
+		r.mounts = newMounts(t, "mkdir -p "+dir+"\nmount -t tmpfs -o size=64k none "+dir)
+	}
+	r.ready()
+	return r
+}
+
+// dryRun has an operation do its work, and returns the steps on each host.
+func (o operation) dryRun(t *testing.T, hosts *pool) map[string][]string {
+	r := newRun(t, faultCase{op: o}, hosts, o.hosts...)
+	gates := r.gates
+	r.p = o.begin(r)
+	r.check()
+	steps := map[string][]string{}
+	for _, host := range o.hosts {
+		steps[host] = gates[host].steps(t)
+		if len(steps[host]) < 2 {
+			t.Errorf("steps on %s: %q", host, steps[host])
+		}
+	}
+	return steps
+}
+
+// run is one case. A machine that is busy may be too late for the step: a
+// deadline passed before. That is a case of its own, and the step is tried again.
+func (c faultCase) run(t *testing.T, hosts *pool) {
+	const tries = 3
+	for range tries {
+		if c.once(t, hosts) || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("in %d tries the step did not come", tries)
+}
+
+func (c faultCase) once(t *testing.T, hosts *pool) (reached bool) {
+	r := newRun(t, c, hosts, c.host)
+	g := r.gates[c.host]
+	r.stop[c.host] = c.step
+	if c.fault.early {
+		c.fault.inject(r)
+		r.p = c.op.begin(r)
+		r.check()
+		return true
+	}
+	r.p = c.op.begin(r)
+	if _, _, reached = g.wait(t, r.p, patience); reached {
+		c.fault.inject(r)
+		g.open(t)
+		if c.fault.follow != nil {
+			c.fault.follow(r)
+		}
+	}
+	r.check()
+	return reached
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+)
+
+// exitCodes are those of linerate, and that of a process which a signal ended.
+var exitCodes = []int{-1, 0, 1, 2, 3, 4, 5, 6, 7, 130}
+
+// patience bounds what a case waits for: calls into a host that is out of reach
+// take half a minute each.
+const patience = 2 * time.Minute
+
+// check waits for the end of all that belongs to the case and demands that
+// nothing is lost: see TestFaults.
+func (r *faultRun) check() {
+	r.t.Helper()
+	got := r.p.wait(r.t, patience)
+	if r.tty != nil && !r.dead && !r.deaf { // what was written last may come after the end
+		eventually(r.t, 20*time.Second, "the document on the terminal", func() bool { return strings.Contains(r.tty.shown.String(), "\n}") })
+		got.out = r.tty.shown.String()
+	}
+	confirmed := false
+	if !r.dead && !r.deaf {
+		confirmed = r.truthful(r.c.op, got)
+	}
+	if r.extra != nil {
+		e := r.extra.wait(r.t, patience)
+		o := operation{name: "second", document: "linerate/" + r.extraCommand() + "/v1", hosts: []string{r.c.host}}
+		r.truthful(o, e)
+	}
+	r.gone("the operation")
+	r.afterwards(confirmed)
+	if r.shut != nil {
+		r.shut()
+	}
+	r.undoAll(got)
+	r.nothingLeft()
+	if r.t.Failed() {
+		r.t.Logf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+}
+
+// extraCommand is what somebody else has started.
+func (r *faultRun) extraCommand() string {
+	if slices.Contains(r.extra.cmd.Args, "set") {
+		return "set"
+	}
+	return "undo"
+}
+
+// gone waits until no process is left.
+func (r *faultRun) gone(what string) {
+	r.t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := r.left()
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			var lines []string
+			for _, pid := range left {
+				b, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+				lines = append(lines, strings.ReplaceAll(string(b), "\x00", " "))
+			}
+			r.t.Fatalf("left after %s: %q", what, lines)
+		case <-tick.C:
+		}
+	}
+}
+
+// truthful demands that a report of an operation that has just ended claims
+// nothing that is not so, and tells whether it says confirmed. That something is
+// not undone may be wrong a moment later; that it is undone must not.
+func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
+	r.t.Helper()
+	now := map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
+	ours := written
+	if o.name == "second" {
+		ours = func(id model.KnobID, text string) bool {
+			return id == rmemKnob && strings.HasSuffix(text, "\t1048576") || id == stampKnob && text == "0"
+		}
+	}
+	if !slices.Contains(exitCodes, got.code) {
+		r.t.Errorf("%s: exit code %d", o.name, got.code)
+	}
+	holds := func() (all []string) {
+		for _, host := range o.hosts {
+			for id, text := range now[host] {
+				if ours(id, text) && !ours(id, r.before[host][id]) {
+					all = append(all, host+" holds "+string(id)+" "+text)
+				}
+			}
+		}
+		return all
+	}()
+	c := r.claimed(o, got)
+	says := func(what string) {
+		r.t.Helper()
+		if len(holds) > 0 {
+			r.t.Errorf("%s: the report says %s, but %s\nexit code %d\n%s%s", o.name, what, strings.Join(holds, ", "), got.code, got.out, got.err)
+		}
+	}
+	if strings.Contains(got.out+got.err, "all settings are back") {
+		says("that all settings are back")
+	}
+	if c == nil {
+		if got.code == 0 {
+			r.t.Errorf("%s: exit code 0 without a report\n%s%s", o.name, got.out, got.err)
+		}
+		return false
+	}
+	open := 0
+	for _, ch := range c.Changes {
+		host := ch.Host
+		if len(o.hosts) == 1 {
+			host = o.hosts[0]
+		}
+		switch ch.State {
+		case model.ChangeUndone, model.ChangeForeign:
+			if text := now[host][ch.Knob]; ours(ch.Knob, text) && !ours(ch.Knob, r.before[host][ch.Knob]) {
+				r.t.Errorf("%s: %s on %s is %s in the report and holds %q\nexit code %d\n%s%s", o.name, ch.Knob, host, ch.State, text, got.code, got.out, got.err)
+			}
+		default:
+			open++
+		}
+	}
+	confirmed = c.Outcome == "confirmed"
+	switch {
+	case c.Outcome == "undone", c.Outcome == "nothing to do":
+		says(c.Outcome)
+	case confirmed && got.code != 0, c.Outcome == "not undone" && got.code != 7:
+		r.t.Errorf("%s: exit code %d with outcome %q", o.name, got.code, c.Outcome)
+	case !confirmed && got.code == 0 && open > 0:
+		r.t.Errorf("%s: exit code 0 with %d changes that are not undone\n%s", o.name, open, got.out)
+	}
+	return confirmed
+}
+
+// afterwards demands what must be so before anybody has asked for anything: old
+// values wherever somebody was left to put them back.
+func (r *faultRun) afterwards(confirmed bool) {
+	r.t.Helper()
+	for _, host := range r.c.op.changed() {
+		records, _, err := journal.Read(r.mounts.path(r.state(host)))
+		if err != nil {
+			r.t.Error(err)
+		}
+		kept := len(journal.ConfirmedIntents(records)) > 0
+		if confirmed && !kept && r.extra == nil {
+			r.t.Errorf("host %s keeps nothing of what the report says is confirmed", host)
+		}
+		if r.open[host] || r.foreignOn == host && kept {
+			continue
+		}
+		if kept && !r.c.op.confirmed {
+			for _, id := range r.c.op.knobs {
+				if text := settingsOf(r.t, r.name(host))[id]; !written(id, text) {
+					r.t.Errorf("host %s: %s is confirmed and holds %q", host, id, text)
+				}
+			}
+			continue
+		}
+		if !kept {
+			r.expect("afterwards", host)
+		}
+	}
+}
+
+// undoAll is what a user does after anything: linerate undo on each host, at half
+// of them by a new agent, then once more.
+func (r *faultRun) undoAll(got result) {
+	r.t.Helper()
+	r.gates = nil
+	for _, host := range []string{"a", "b"} {
+		command := func() []string {
+			if host == "b" && r.c.step%2 == 1 {
+				return []string{"a", "undo", "--json", r.target("b")}
+			}
+			return []string{host, "undo", "--json"}
+		}()
+		u := run(r.t, r.controller(command[0], command[1:]...))
+		if u.code != 0 {
+			r.t.Errorf("undo on %s: exit code %d\n%s%s", host, u.code, u.out, u.err)
+		}
+		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
+		r.expect("linerate undo", host)
+		if host == r.foreignOn && r.mustTell() && !strings.Contains(got.out+got.err+u.out+u.err, "7777777") {
+			r.t.Errorf("nobody tells of the foreign value")
+		}
+		again := run(r.t, r.controller(host, "undo"))
+		if again.code != 0 || again.out != "nothing to undo\n" {
+			r.t.Errorf("second undo on %s: exit code %d\n%s%s", host, again.code, again.out, again.err)
+		}
+		r.expect("the second undo", host)
+	}
+}
+
+// expect demands that a host holds what it held before the case, or what somebody
+// else has set since.
+func (r *faultRun) expect(when, host string) {
+	r.t.Helper()
+	now := settingsOf(r.t, r.name(host))
+	for id, old := range r.before[host] {
+		allowed := []string{old}
+		if host == r.foreignOn && id == rmemKnob {
+			allowed = r.withForeign(old)
+		}
+		if !slices.Contains(allowed, now[id]) {
+			r.t.Errorf("after %s host %s holds %s %q, want %q", when, host, id, now[id], allowed)
+		}
+	}
+}
+
+// round returns which of the steps of the setting that somebody else changes were
+// done in the transaction that was under way.
+func (r *faultRun) round() map[string]bool {
+	steps := r.foreignAfter
+	for i := len(steps) - 2; i >= 0; i-- { // a run after another one
+		if steps[i] == "closed" {
+			steps = steps[i+1:]
+			break
+		}
+	}
+	done := map[string]bool{}
+	for _, s := range steps {
+		if verb, knob, _ := strings.Cut(s, " "); knob == string(rmemKnob) {
+			done[verb] = true
+		}
+	}
+	return done
+}
+
+// withForeign are the texts that may be there when somebody else wrote at that
+// moment. His value stays, but in the two moments that no system lets anybody
+// notice: between writing and reading back, when it looks like what the system
+// made of ours, and between the last look and the write that follows.
+func (r *faultRun) withForeign(old string) []string {
+	done := r.round()
+	if done["write"] && !done["read"] || done["look"] && !done["restore"] && !done["undone"] && !done["foreign"] {
+		return []string{old, foreign}
+	}
+	return []string{foreign}
+}
+
+// mustTell reports whether the foreign value came in the middle of a change.
+func (r *faultRun) mustTell() bool {
+	done := r.round()
+	return done["read"] && !done["look"]
+}
+
+// nothingLeft demands that no host has anything open, and no file of the case is
+// left but the journals.
+func (r *faultRun) nothingLeft() {
+	r.t.Helper()
+	r.gone("undo")
+	for _, host := range []string{"a", "b"} {
+		dir := r.mounts.path(r.state(host))
+		records, damage, err := journal.Read(dir)
+		if open := journal.OpenIntents(records); err != nil || len(damage)+len(open)+len(journal.ConfirmedIntents(records)) > 0 {
+			r.t.Errorf("journal of %s: open %+v, damage %v, %v", host, open, damage, err)
+		}
+		entries, _ := os.ReadDir(dir)
+		// A controller that was killed while it kept a change of two hosts leaves a
+		// note, of which the next linerate set tells.
+		allowed := []string{"journal.jsonl", "lock"}
+		if r.dead && r.c.op.keeps {
+			allowed = append(allowed, "confirming.json")
+		}
+		for _, e := range entries {
+			if !slices.Contains(allowed, e.Name()) {
+				r.t.Errorf("left in the state directory of %s: %s", host, e.Name())
+			}
+		}
+	}
+	if entries, err := os.ReadDir(r.temp()); err != nil || len(entries) > 0 {
+		r.t.Errorf("left in the temporary folder: %v, %v", entries, err)
+	}
+}

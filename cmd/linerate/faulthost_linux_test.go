@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+)
+
+// inNetns calls f on a thread in a network namespace, which ends with the call.
+func inNetns(name string, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread ends with this goroutine
+		if unix.Gettid() == os.Getpid() {
+			// But the first one does not end, and stands for the process in /proc: another
+			// one has to go while this one is kept busy.
+			done <- inNetns(name, f)
+			runtime.UnlockOSThread()
+			return
+		}
+		ns, err := os.Open("/run/netns/" + name)
+		if err == nil {
+			err = errors.Join(unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET), ns.Close())
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// The settings that fault cases change, with the values that they write.
+const (
+	rmemKnob  = model.KnobID("tcp.recv_buffer_max")
+	sackKnob  = model.KnobID("tcp.sack")
+	stampKnob = model.KnobID("tcp.timestamps")
+	mtuKnob   = model.KnobID("link.mtu")
+)
+
+// settings are the texts of the settings of a host.
+type settings map[model.KnobID]string
+
+// settingsOf reads a host.
+func settingsOf(t *testing.T, netns string) settings {
+	t.Helper()
+	s := settings{}
+	err := inNetns(netns, func() error {
+		for id, path := range map[model.KnobID]string{rmemKnob: rmem, sackKnob: sack, stampKnob: "/proc/sys/net/ipv4/tcp_timestamps"} {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			s[id] = strings.TrimSpace(string(b))
+		}
+		link, err := net.InterfaceByName("v0")
+		if err != nil {
+			return err
+		}
+		s[mtuKnob] = strconv.Itoa(link.MTU)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// written reports whether a text is what the operations of fault cases write.
+func written(id model.KnobID, text string) bool {
+	switch id {
+	case rmemKnob:
+		return strings.HasSuffix(text, "\t65536")
+	case sackKnob:
+		return text == "0"
+	case mtuKnob:
+		return text == "1400"
+	}
+	return false
+}
+
+// pool lends pairs of hosts, which takes less time than to make them anew.
+type pool struct {
+	t    *testing.T
+	free chan *netns
+}
+
+func newPool(t *testing.T, most int) *pool {
+	return &pool{t: t, free: make(chan *netns, most)}
+}
+
+// lend returns a pair with a directory of the test's own. It goes back when the
+// test ends well and nothing of it is left.
+func (p *pool) lend(t *testing.T) *netns {
+	t.Helper()
+	var n *netns
+	select {
+	case n = <-p.free:
+	default:
+		n = newNetns(p.t)
+	}
+	clean := [2]settings{settingsOf(t, n.a), settingsOf(t, n.b)}
+	t.Cleanup(func() {
+		now := [2]settings{settingsOf(t, n.a), settingsOf(t, n.b)}
+		if t.Failed() || !reflect.DeepEqual(now, clean) {
+			return // a host that crashed: removed at the end
+		}
+		select {
+		case p.free <- n:
+		default:
+		}
+	})
+	return &netns{dir: t.TempDir(), a: n.a, b: n.b}
+}
+
+// left are the processes in the hosts, and those that have the directory's
+// temporary folder in their environment.
+func (n *netns) left() []int {
+	var hosts []uint64
+	for _, name := range []string{n.a, n.b} {
+		var st unix.Stat_t
+		if unix.Stat("/run/netns/"+name, &st) == nil {
+			hosts = append(hosts, st.Ino)
+		}
+	}
+	all := withVariable("TMPDIR=" + n.temp())
+	for pid := range processes() {
+		var st unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &st) == nil && slices.Contains(hosts, st.Ino) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// temp is the temporary folder of all processes of a case.
+func (n *netns) temp() string { return filepath.Join(n.dir, "tmp") }
+
+// victims are the processes of a case by role: "agent-a", "dog-b" and so on.
+// The near agent of linerate set is in the controller.
+func (n *netns) victims() map[string][]int {
+	found := map[string][]int{}
+	for _, host := range []string{"a", "b"} {
+		for _, pid := range withVariable("LINERATE_STATE=" + n.state(host)) {
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			words := strings.Split(string(b), "\x00")
+			if len(words) < 2 {
+				continue
+			}
+			if role, ok := map[string]string{"agent": "agent-", "watchdog": "dog-"}[words[1]]; ok {
+				found[role+host] = append(found[role+host], pid)
+			}
+		}
+	}
+	return found
+}
+
+// mounts is a mount namespace, held by a process.
+type mounts struct{ pid int }
+
+// newMounts makes a mount namespace by a script, which ends with the test.
+func newMounts(t *testing.T, script string) *mounts {
+	t.Helper()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", "-m", "sh", "-ec", script+"\necho ready\nexec cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	if k, err := out.Read(make([]byte, 16)); k == 0 {
+		t.Fatalf("mount: %v", err)
+	}
+	return &mounts{cmd.Process.Pid}
+}
+
+// enter is how a command gets into it; nil is the test's own.
+func (m *mounts) enter() []string {
+	if m == nil {
+		return nil
+	}
+	return []string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", m.pid)}
+}
+
+// path is a path in it, as the test sees it.
+func (m *mounts) path(path string) string {
+	if m == nil {
+		return path
+	}
+	return fmt.Sprintf("/proc/%d/root%s", m.pid, path)
+}
+
+// fill leaves no room on the file system of a directory, and free gives it back.
+func (m *mounts) fill(t *testing.T, dir string) {
+	t.Helper()
+	err := os.WriteFile(filepath.Join(m.path(dir), "fill"), make([]byte, 1<<20), 0o600)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fill %s: %v", dir, err)
+	}
+}
+
+func (m *mounts) free(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(m.path(dir), "fill")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remount makes the file system of a directory read-only or not, as soon as
+// nobody writes to it.
+func (m *mounts) remount(t *testing.T, dir, how string) {
+	t.Helper()
+	args := append(m.enter()[1:], "mount", "-o", "remount,"+how, dir)
+	eventually(t, 20*time.Second, "remount "+how, func() bool {
+		return exec.CommandContext(t.Context(), "nsenter", args...).Run() == nil
+	})
+}
+
+// inetd listens in host b and starts argv for every connection, until the test
+// ends. It returns the port.
+func (n *netns) inetd(t *testing.T, argv []string, environment []string) int {
+	t.Helper()
+	var l net.Listener
+	err := inNetns(n.b, func() (err error) {
+		l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp4", farAddr+":0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		cancel()
+		all.Wait()
+	})
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f, err := c.(*net.TCPConn).File()
+			_ = c.Close()
+			if err != nil {
+				return
+			}
+			cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+			cmd.Stdin, cmd.Stdout, cmd.Env = f, f, environment
+			if cmd.Start() == nil {
+				all.Go(func() { _ = cmd.Wait() })
+			}
+			_ = f.Close()
+		}
+	})
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// shiftJournal moves every time in the journal of a host, as a clock does that
+// somebody sets between a crash and what comes after it.
+func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
+	t.Helper()
+	records, _, err := journal.Read(n.state(host))
+	if err != nil || len(records) == 0 {
+		return
+	}
+	if err := os.Remove(filepath.Join(n.state(host), "journal.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	var j *journal.Journal
+	// Of a process that was killed, one thread may be the last to let go of the lock.
+	eventually(t, 20*time.Second, "the journal is free", func() bool {
+		j, err = journal.Open(n.state(host))
+		return err == nil
+	})
+	for _, r := range records {
+		r.Time = r.Time.Add(by)
+		if r.Intent != nil {
+			r.Intent.Deadline = r.Intent.Deadline.Add(by)
+		}
+		if err := j.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/core/model"
+)
+
+// operation is what a fault comes into.
+type operation struct {
+	name  string
+	hosts []string // whose steps a fault may follow
+	knobs []model.KnobID
+	// begin starts the controller.
+	begin func(r *faultRun) *process
+	// confirmed has a change confirmed on the hosts before; the operation takes it back.
+	confirmed bool
+	keeps     bool // it may end with a confirmed change
+	inProcess bool // the near agent is in the controller
+	document  string
+	ssh, link bool // host b is reached over ssh, or over the very link that is changed
+}
+
+// heldFor is how long a change is held that nobody confirms.
+const heldFor = 3 * time.Second
+
+func tcpArgs(more ...string) []string {
+	return append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--json", "--for", heldFor.String()}, more...)
+}
+
+func operations() []operation {
+	tcp := []model.KnobID{rmemKnob, sackKnob}
+	return []operation{
+		{name: "set near", hosts: []string{"a"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", tcpArgs()...)) }},
+		{name: "set far", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", tcpArgs(r.target("b"))...)) }},
+		{name: "set both", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1",
+			begin: func(r *faultRun) *process {
+				return start(r.t, r.controller("a", tcpArgs("--both", r.target("b"))...))
+			}},
+		{name: "keep", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v1", begin: (*faultRun).keep},
+		{name: "run", hosts: []string{"a", "b"}, knobs: tcp, begin: func(r *faultRun) *process {
+			return start(r.t, r.controller("", "run", "--from", r.target("a"), "--far", r.target("b"),
+				"--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off", "--baseline", crashSetting,
+				"-w", "16KiB", "-t", "0.1s", "-i", "0.1s", "--omit", "0s", "--settle", "0s", "--blocks", "2", "--no-twin"))
+		}},
+		{name: "undo near", hosts: []string{"a"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json")) }},
+		{name: "undo far", hosts: []string{"b"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
+			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json", r.target("b"))) }},
+		{name: "set over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1", ssh: true,
+			begin: func(r *faultRun) *process { return start(r.t, r.overSSH(tcpArgs("root@far")...)) }},
+		{name: "set the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", link: true,
+			begin: func(r *faultRun) *process {
+				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*heldFor).String(), r.overLink()))
+			}},
+	}
+}
+
+// faultRun is one case while it runs.
+type faultRun struct {
+	*netns
+	t      *testing.T
+	c      faultCase
+	gates  map[string]*gate // of the hosts that are watched
+	stop   map[string]int   // after which step
+	mounts *mounts
+
+	before map[string]settings
+	p      *process
+	tty    *terminal
+	extra  *process // somebody else's
+	dead   bool     // the controller was killed
+	deaf   bool     // nobody can hear it any more
+	open   map[string]bool
+	// foreign is what somebody else has written to a host, and after which steps.
+	foreignOn    string
+	foreignAfter []string
+	rebooted     bool
+	shut         func() // puts back what the fault did to the host itself
+}
+
+// program is the binary that knows gates, where one is.
+func (r *faultRun) program(host string) string {
+	if r.gates[host] != nil {
+		return os.Args[0]
+	}
+	return binary
+}
+
+// variables are those of the processes of a host.
+func (r *faultRun) variables(host string) []string {
+	all := []string{"LINERATE_STATE=" + r.state(host), "TMPDIR=" + r.temp(), "NO_COLOR=1"}
+	if g := r.gates[host]; g != nil {
+		all = append(all, "LINERATE_TEST_MAIN=1", g.variable(r.stop[host]))
+	}
+	return all
+}
+
+// enter is how a command gets into a host; "" is outside of both.
+func (r *faultRun) enter(host string) []string {
+	argv := r.mounts.enter()
+	if host != "" {
+		argv = append(argv, "ip", "netns", "exec", r.name(host))
+	}
+	return argv
+}
+
+// controller prepares linerate in a host, "" for outside of both.
+func (r *faultRun) controller(host string, args ...string) *exec.Cmd {
+	program := binary
+	if host != "" {
+		program = r.program(host)
+	}
+	argv := slices.Concat(r.enter(host), []string{program}, args)
+	cmd := r.prepare(exec.CommandContext(r.t.Context(), argv[0], argv[1:]...))
+	cmd.Env = append(cmd.Env, r.variables(host)...)
+	cmd.WaitDelay = 0 // a watchdog that outlives the controller writes to none of its pipes
+	return cmd
+}
+
+// target is an agent in a host.
+func (r *faultRun) target(host string) string {
+	addr := map[string]string{"a": nearAddr, "b": farAddr}[host]
+	return strings.Join(slices.Concat([]string{"exec:" + addr}, r.agentArgs(host)), " ")
+}
+
+func (r *faultRun) agentArgs(host string) []string {
+	return slices.Concat(r.enter(host), []string{"env"}, r.variables(host), []string{r.program(host), "agent", "--state", r.state(host)})
+}
+
+// overLink is an agent in host b behind a TCP connection from host a.
+func (r *faultRun) overLink() string {
+	port := r.inetd(r.t, r.agentArgs("b"), os.Environ())
+	return fmt.Sprintf("exec:%s env %s=relay=%s:%d %s", farAddr, roleVar, farAddr, port, os.Args[0])
+}
+
+// overSSH prepares linerate in host a with host b behind ssh.
+func (r *faultRun) overSSH(args ...string) *exec.Cmd {
+	env := map[string]string{"LINERATE_STATE": r.state("b"), "TMPDIR": r.temp()}
+	if g := r.gates["b"]; g != nil {
+		name, value, _ := strings.Cut(g.variable(r.stop["b"]), "=")
+		env[name], env["LINERATE_TEST_MAIN"] = value, "1"
+	}
+	s := sshtest.Start(r.t, sshtest.Options{Namespace: r.b, Proxy: true, HostName: farAddr, Env: env})
+	cmd := r.controller("a", args...)
+	// The program that it copies is itself.
+	cmd.Args[slices.Index(cmd.Args, r.program("a"))] = r.program("b")
+	cmd.Env = append(cmd.Env, "LINERATE_TEST_MAIN=1")
+	return withSSH(cmd, s)
+}
+
+// keep changes both hosts from a terminal and says yes to the question.
+func (r *faultRun) keep() *process {
+	return r.confirmOn("--both", r.target("b"))
+}
+
+func (r *faultRun) confirmOn(more ...string) *process {
+	args := append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--json", "--for", "20s"}, more...)
+	r.tty = onTerminal(r.t, r.controller("a", args...))
+	ended := make(chan struct{})
+	r.t.Cleanup(func() { close(ended) })
+	go func(tt *terminal) {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+			if strings.Contains(tt.shown.String(), "[y/N]") {
+				_, _ = tt.master.WriteString("y\n") // it may be closed
+				return
+			}
+		}
+	}(r.tty)
+	return r.tty.process
+}
+
+// changed are the hosts that the operation changes.
+func (o operation) changed() []string { return o.hosts }
+
+// prepareCase makes the hosts ready: what is to be taken back is confirmed.
+func (r *faultRun) ready() {
+	r.t.Helper()
+	for _, dir := range []string{r.temp(), r.state("a"), r.state("b")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.before = map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
+	r.open = map[string]bool{}
+	if !r.c.op.confirmed {
+		return
+	}
+	gates := r.gates
+	r.gates = nil // of the operation, not of what comes before it
+	var more []string
+	if r.c.op.hosts[0] == "b" {
+		more = append(more, r.target("b"))
+	}
+	p := r.confirmOn(more...)
+	if got := p.wait(r.t, time.Minute); got.code != 0 {
+		r.t.Fatalf("prepare: exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+	r.gone("prepare")
+	r.gates, r.tty = gates, nil
+}
+
+// claims is what a report says became of the settings.
+type claims struct {
+	Outcome string `json:"outcome"`
+	Changes []struct {
+		Host  string            `json:"host"`
+		Knob  model.KnobID      `json:"knob"`
+		State model.ChangeState `json:"state"`
+	} `json:"changes"`
+}
+
+// claimed reads the report of an operation that has ended; nil for none.
+func (r *faultRun) claimed(o operation, got result) *claims {
+	r.t.Helper()
+	var c claims
+	if o.document == "" {
+		s, err := r.trySession(r.t)
+		if err != nil {
+			return nil
+		}
+		for _, ch := range s.Changes {
+			c.Changes = append(c.Changes, struct {
+				Host  string            `json:"host"`
+				Knob  model.KnobID      `json:"knob"`
+				State model.ChangeState `json:"state"`
+			}{string(ch.Host), ch.Knob, ch.State})
+		}
+		return &c
+	}
+	i := strings.Index("\n"+got.out, "\n{")
+	if i < 0 {
+		return nil
+	}
+	var raw json.RawMessage // on a terminal there is talk before and behind it
+	if err := json.NewDecoder(strings.NewReader(got.out[i:])).Decode(&raw); err != nil {
+		r.t.Errorf("the document: %v\n%s", err, got.out)
+		return nil
+	}
+	if got.code != 0 && validate("linerate/error/v1", string(raw)) == nil {
+		return nil // it claims nothing
+	}
+	if err := validate(o.document, string(raw)); err != nil {
+		r.t.Errorf("the document: %v\n%s", err, raw)
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		r.t.Errorf("the document: %v\n%s", err, raw)
+	}
+	return &c
+}
+
+// controllerPID is the process of the controller.
+func (r *faultRun) controllerPID() int { return r.p.cmd.Process.Pid }
+
+// kill sends a signal to the processes of some roles, as far as they live: to one
+// at least.
+func (r *faultRun) kill(sig syscall.Signal, roles ...string) {
+	r.t.Helper()
+	found := r.victims()
+	found["controller"] = []int{r.controllerPID()}
+	if r.c.op.inProcess {
+		found["agent-a"] = append(found["agent-a"], r.controllerPID())
+	}
+	hit := 0
+	for _, role := range roles {
+		for _, pid := range found[role] {
+			r.dead = r.dead || pid == r.controllerPID() && sig == syscall.SIGKILL
+			if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+				r.t.Fatalf("%v to %s: %v", sig, role, err)
+			}
+			hit++
+		}
+	}
+	if hit == 0 && r.c.after != "drop confirmation" { // all is said and done then
+		r.t.Fatalf("nobody is %q, there are %v", roles, found)
+	}
+}
