@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -449,4 +450,57 @@ func TestMTUGoodput(t *testing.T) {
 	default:
 		t.Errorf("%.1f Mbit/s of %.1f", after/1e6, ceiling(9000)/1e6)
 	}
+}
+
+// TestSetKilledBetweenConfirmations kills the controller when the far host was told
+// to keep a change and this one was not: the far one keeps it, this one goes back,
+// and the next change says so.
+func TestSetKilledBetweenConfirmations(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"))...))
+	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	dog := relatives(tt.cmd.Process.Pid, n.dir).dogB
+	if dog == 0 {
+		t.Fatal("no watchdog on host b")
+	}
+	// A watchdog that stands still heeds the confirmation later: the controller waits.
+	if err := unix.Kill(dog, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	tt.asked(t, "y\n")
+	eventually(t, time.Minute, "the confirmation on host b", func() bool {
+		_, noted := os.Stat(n.dir + "/confirming.json")
+		told, err := filepath.Glob(n.state("b") + "/confirm*")
+		return noted == nil && err == nil && len(told) > 0
+	})
+	tt.signal(t, unix.SIGKILL)
+	if err := unix.Kill(dog, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })
+	n.changed(t, before, false, true)
+
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{nil, []string{"was cut short on ", "it is not in place here", " may hold it: linerate undo 'exec:"}},
+		{[]string{"--both", n.agent("b")}, []string{" still holds tcp.sack=off, tcp.recv_buffer_max=64 KiB, this machine does not: linerate undo 'exec:"}},
+	} {
+		r := run(t, n.inside(t, "a", append([]string{"set", "tcp.timestamps=off", "--for", "1s"}, c.args...)...))
+		for _, says := range c.says {
+			if r.code != 0 || !strings.Contains(r.err, says) {
+				t.Errorf("exit code %d, not %q\n%s%s", r.code, says, r.out, r.err)
+			}
+		}
+	}
+	if r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--for", "1s")); strings.Contains(r.err, "cut short") {
+		t.Errorf("told again\n%s", r.err)
+	}
+	if r := run(t, n.inside(t, "a", "undo", n.agent("b"))); r.code != 0 {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
 }
