@@ -82,7 +82,7 @@ func knock(ctx context.Context, to netip.Addr, port int) (string, error) {
 	if err == nil {
 		return fmt.Sprintf("TCP port %d accepts", port), nil
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if refused(err) {
 		return fmt.Sprintf("TCP port %d refuses", port), nil
 	}
 	return "", silent(err)
@@ -103,14 +103,17 @@ func refusedPort(ctx context.Context, to netip.Addr, size int) (string, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	if err := hear(c); err != nil {
+		return "", err
+	}
 	_, err = c.Write(make([]byte, size-headers(to)))
 	if err == nil {
 		_, err = c.Read(make([]byte, 1))
 	}
-	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+	if err == nil || refused(err) {
 		return "UDP port refused", nil
 	}
-	if errors.Is(err, syscall.EMSGSIZE) {
+	if oversize(err) {
 		return "", refusedBySize(c)
 	}
 	return "", silent(err)

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"net"
 	"os"
-	"syscall"
 	"time"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/sockio"
 )
 
 // patience is the longest that a receiver or a sender waits in the kernel, and
@@ -24,6 +24,9 @@ type portable struct {
 // newPortable takes c over.
 func newPortable(c *net.UDPConn, o Options) (*portable, error) {
 	p := &portable{c: c}
+	if err := sockio.HearRefusals(c); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	// BSDs refuse what is above their bound instead of granting the bound.
 	want := int(o.RecvBuffer)
 	err := c.SetReadBuffer(want)
@@ -98,7 +101,7 @@ func outcomeOf(err error) outcome {
 		return fine
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return again
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case sockio.Refused(err):
 		return nobody
 	case errors.Is(err, net.ErrClosed):
 		return broken

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"syscall"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -18,6 +17,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpbulk"
 )
 
@@ -117,7 +117,7 @@ func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]
 // turnedAway reports whether err may be that of a server between two tests: it
 // is busy with the end of one, or has closed its listener to open another.
 func turnedAway(err error) bool {
-	return errors.Is(err, ErrBusy) || errors.Is(err, syscall.ECONNREFUSED)
+	return errors.Is(err, ErrBusy) || sockio.Refused(err)
 }
 
 // wholeSeconds rounds f.Omit up to what the parameters can say.

@@ -1,0 +1,38 @@
+package canary
+
+import (
+	"errors"
+	"net"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// refused: what package syscall calls ECONNREFUSED is no error of Windows, which
+// tells of a datagram that nobody takes as a reset (WSARecvFrom).
+func refused(err error) bool {
+	return errors.Is(err, windows.WSAECONNREFUSED) || errors.Is(err, windows.WSAECONNRESET)
+}
+
+// oversize reports whether a packet is too large for what its socket knows of
+// the way.
+func oversize(err error) bool { return errors.Is(err, windows.WSAEMSGSIZE) }
+
+// hear has a socket tell that a datagram was refused, which package net switches
+// off.
+func hear(c net.Conn) error {
+	u, ok := c.(*net.UDPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ioErr error
+	err = raw.Control(func(fd uintptr) {
+		on, n := uint32(1), uint32(0)
+		ioErr = windows.WSAIoctl(windows.Handle(fd), windows.SIO_UDP_CONNRESET, (*byte)(unsafe.Pointer(&on)), uint32(unsafe.Sizeof(on)), nil, 0, &n, nil, 0)
+	})
+	return errors.Join(err, ioErr)
+}

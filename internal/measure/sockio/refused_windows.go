@@ -1,0 +1,32 @@
+package sockio
+
+import (
+	"errors"
+	"net"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// refused: what package syscall calls ECONNREFUSED is no error of Windows. A
+// datagram that nobody takes is told as a reset (WSARecvFrom, WSAECONNRESET); so
+// is a stream that broke, which is for the caller to know.
+func refused(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Net == "udp" || op.Net == "udp4" || op.Net == "udp6") && errors.Is(err, windows.WSAECONNRESET) {
+		return true
+	}
+	return errors.Is(err, windows.WSAECONNREFUSED)
+}
+
+func hearRefusals(c *net.UDPConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var ioErr error
+	err = raw.Control(func(fd uintptr) {
+		on, n := uint32(1), uint32(0)
+		ioErr = windows.WSAIoctl(windows.Handle(fd), windows.SIO_UDP_CONNRESET, (*byte)(unsafe.Pointer(&on)), uint32(unsafe.Sizeof(on)), nil, 0, &n, nil, 0)
+	})
+	return errors.Join(err, ioErr)
+}
