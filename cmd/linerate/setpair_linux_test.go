@@ -1,0 +1,132 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSetPerHost gives each host its own value.
+func TestSetPerHost(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	p := start(t, n.inside(t, "a", "set", "a.tcp.sack=off", "b.tcp.recv_buffer_max=64KiB", "--both", "--for", "3s", n.agent("b")))
+	eventually(t, 20*time.Second, "the change", func() bool {
+		now := n.bothKnobs(t)
+		return now.a.sack != before.a.sack && now.a.rmem == before.a.rmem && now.b.sack == before.b.sack && now.b.rmem != before.b.rmem
+	})
+	if r := p.wait(t, 30*time.Second); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"b.tcp.sack=off"}, "b.tcp.sack: no HOST is named"},
+		{[]string{"a.tcp.sack=off", n.agent("b")}, "a.tcp.sack: without --both the change is about HOST alone"},
+		{[]string{"far.tcp.sack=off", n.agent("b")}, `far.tcp.sack: unknown host "far": write a. (near) or b. (far)`},
+		{[]string{"a.tcp.sack=off", "tcp.sack=off", "--both", n.agent("b")}, "tcp.sack is set twice"},
+	} {
+		if r := run(t, n.inside(t, "a", append([]string{"set"}, c.args...)...)); r.code != 2 || !strings.Contains(r.err, c.says) {
+			t.Errorf("%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
+		}
+	}
+	n.restored(t, before)
+}
+
+// TestProfileApply sets both parts of a profile as one change, tells what is
+// different from where it was tried, and keeps it when told to.
+func TestProfileApply(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	file := n.dir + "/pair.yaml"
+	text := "profile: 1\nhosts:\n- {role: near, kernel: 2.6.9, knobs: {tcp.sack: off}}\n- {role: far, system: freebsd, knobs: {tcp.recv_buffer_max: 64KiB}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := n.bothKnobs(t)
+	tt := onTerminal(t, n.inside(t, "a", "profile", "apply", file, "--both", n.agent("b")))
+	tt.asked(t, "y\n")
+	r := tt.wait(t, time.Minute)
+	now := n.bothKnobs(t)
+	if r.code != 0 || now.a.sack == before.a.sack || now.a.rmem != before.a.rmem || now.b.sack != before.b.sack || now.b.rmem == before.b.rmem {
+		t.Errorf("exit code %d: %+v, before %+v\n%s", r.code, now, before, r.out)
+	}
+	for _, says := range []string{"tried with kernel 2.6.9", "tried on freebsd, and this host runs linux"} {
+		if !strings.Contains(r.out, says) {
+			t.Errorf("it does not say %q\n%s", says, r.out)
+		}
+	}
+	r = run(t, n.inside(t, "a", "profile", "apply", file, "--both", "--json", n.agent("b")))
+	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
+		t.Errorf("again: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
+	}
+	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {
+		if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 1 {
+			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
+		}
+	}
+	n.restored(t, before)
+	if r := run(t, n.inside(t, "a", "profile", "apply", file)); r.code != 2 || !strings.Contains(r.err, "choose with --role") {
+		t.Errorf("without a role: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// TestSetKilledBetweenConfirmations kills the controller when the far host was told
+// to keep a change and this one was not: the far one keeps it, this one goes back,
+// and the next change says so.
+func TestSetKilledBetweenConfirmations(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"))...))
+	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	dog := relatives(tt.cmd.Process.Pid, n.dir).dogB
+	if dog == 0 {
+		t.Fatal("no watchdog on host b")
+	}
+	// A watchdog that stands still heeds the confirmation later: the controller waits.
+	if err := unix.Kill(dog, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	tt.asked(t, "y\n")
+	eventually(t, time.Minute, "the confirmation on host b", func() bool {
+		_, noted := os.Stat(n.dir + "/confirming.json")
+		told, err := filepath.Glob(n.state("b") + "/confirm*")
+		return noted == nil && err == nil && len(told) > 0
+	})
+	tt.signal(t, unix.SIGKILL)
+	if err := unix.Kill(dog, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 30*time.Second, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })
+	n.changed(t, before, false, true)
+
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{nil, []string{"was cut short on ", "it is not in place here", " may hold it: linerate undo 'exec:"}},
+		{[]string{"--both", n.agent("b")}, []string{" still holds tcp.sack=off, tcp.recv_buffer_max=64 KiB, this machine does not: linerate undo 'exec:"}},
+	} {
+		r := run(t, n.inside(t, "a", append([]string{"set", "tcp.timestamps=off", "--for", "1s"}, c.args...)...))
+		for _, says := range c.says {
+			if r.code != 0 || !strings.Contains(r.err, says) {
+				t.Errorf("exit code %d, not %q\n%s%s", r.code, says, r.out, r.err)
+			}
+		}
+	}
+	if r := run(t, n.inside(t, "a", "set", "tcp.timestamps=off", "--for", "1s")); strings.Contains(r.err, "cut short") {
+		t.Errorf("told again\n%s", r.err)
+	}
+	if r := run(t, n.inside(t, "a", "undo", n.agent("b"))); r.code != 0 {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.restored(t, before)
+}
