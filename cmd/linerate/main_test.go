@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		env := cli.OS("test")
 		env.AfterStep = crashPoint()
 		env.Root = os.Getenv(rootVar)
+		if die := keepPoint(); die != nil {
+			env.AfterStep = die
+		}
 		os.Exit(cli.Main(context.Background(), env, os.Args[1:]))
 	}
 	os.Exit(buildAndRun(m))

@@ -33,7 +33,7 @@ type Files struct {
 	Texts func(ctx context.Context, link string, ids []model.KnobID) map[string]string
 	// Origins returns the lines that set knobs once changes are made to the
 	// files. nil: not known.
-	Origins func(link string, ids []model.KnobID, changes []persist.Change) map[model.KnobID]origin.Line
+	Origins func(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]origin.Line, error)
 	// Owner, where given, says in which format settings of a link are kept here,
 	// and why.
 	Owner func(ctx context.Context, link string) (native.Format, string, error)
@@ -51,10 +51,10 @@ func (a *agent) files() (*Files, error) {
 	if err := a.mayTune(); err != nil {
 		return nil, err
 	}
-	if a.Config.Files == nil {
+	if a.Files == nil {
 		return nil, fmt.Errorf("this agent writes no files of the system: %w", errors.ErrUnsupported)
 	}
-	return a.Config.Files, nil
+	return a.Files, nil
 }
 
 // Keep puts settings into the files of the system.
@@ -93,7 +93,9 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 		}
 		changes = nil
 	}
-	out.Others = f.others(k.Link, settings, changes, &out)
+	if out.Others, err = f.others(ctx, k.Link, settings, changes, &out); err != nil { // no reason to deny what was written
+		out.Notes = append(out.Notes, fmt.Sprintf("whether other files count more is not known: %v", err))
+	}
 	return out, nil
 }
 
@@ -249,19 +251,19 @@ func held(settings []model.Assignment, out *session.Keeping) []model.Assignment 
 
 // others are the lines of other files that set what the files keep, with changes
 // made.
-func (f *Files) others(link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) map[model.KnobID]origin.Line {
+func (f *Files) others(ctx context.Context, link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) (map[model.KnobID]origin.Line, error) {
 	if f.Origins == nil {
-		return nil
+		return nil, nil
 	}
 	var ids []model.KnobID
 	for _, s := range held(settings, out) {
 		ids = append(ids, s.Knob)
 	}
-	found := f.Origins(link, ids, changes)
+	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: that has to be told
 	maps.DeleteFunc(found, func(_ model.KnobID, l origin.Line) bool {
 		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })
 	})
-	return found
+	return found, err
 }
 
 // lost names the settings that a file, or the block in it, no longer holds

@@ -51,7 +51,7 @@ func decodeSettings(c *check, list []*sessionpb.Assignment, h model.Host) []mode
 
 func encodeKeeping(k Keeping, h model.Host) *sessionpb.KeepResponse {
 	out := &sessionpb.KeepResponse{
-		Format: clean(string(k.Format), MaxName), Reason: clean(k.Reason, MaxText), Commands: cleanAll(k.Commands), Notes: cleanAll(k.Notes),
+		Format: clean(string(k.Format), MaxName), Reason: clean(k.Reason, MaxText), Commands: cleanAll(k.Commands[:min(len(k.Commands), maxCommands)]), Notes: cleanAll(k.Notes),
 		Plan: clean(k.Plan, MaxName), Record: clean(k.Record, MaxName), Added: encodeSettings(k.Added, h),
 	}
 	for _, f := range k.Files[:min(len(k.Files), maxFiles)] {

@@ -19,7 +19,7 @@ const (
 	MaxDiff     = 32 << 10 // bytes
 
 	maxFiles    = 16
-	maxCommands = 64
+	maxCommands = 32
 	maxRecords  = 256
 )
 

@@ -137,10 +137,10 @@ func common(a, b []string) [][]int {
 	for i := range table {
 		table[i] = make([]int, len(b)+1)
 	}
-	for i := len(a) - 1; i >= 0; i-- {
+	for i, line := range slices.Backward(a) {
 		for j := len(b) - 1; j >= 0; j-- {
 			table[i][j] = max(table[i+1][j], table[i][j+1])
-			if a[i] == b[j] {
+			if line == b[j] {
 				table[i][j] = table[i+1][j+1] + 1
 			}
 		}

@@ -135,6 +135,7 @@ func TestDiffIsUnderstood(t *testing.T) {
 		t.Skip("needs patch (Debian package patch)")
 	}
 	dir := t.TempDir()
+	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(label string) []byte {
 			words := rapid.SliceOfN(rapid.SampledFrom([]string{"a\n", "b\n", "c\n", "\n", "- x\n"}), 0, 40).Draw(t, label)
@@ -148,7 +149,7 @@ func TestDiffIsUnderstood(t *testing.T) {
 		if c.Same() {
 			return
 		}
-		cmd := exec.Command(patch, "--silent", "--fuzz=0", "-o", out, name)
+		cmd := exec.CommandContext(ctx, patch, "--silent", "--fuzz=0", "-o", out, name)
 		cmd.Stdin = strings.NewReader(c.Diff())
 		said, err := cmd.CombinedOutput()
 		got, _ := os.ReadFile(out)

@@ -44,7 +44,7 @@ refused unless you wish it by --anyway.`,
   linerate keep last root@nas --both --setting 4MiB
   linerate keep root@nas --yes
   linerate keep --list`,
-		Args: cobra.MaximumNArgs(2),
+		Args: cobra.ArbitraryArgs, // see keepArgs
 		RunE: func(cmd *cobra.Command, args []string) error { return a.keep(cmd.Context(), f, args) },
 	}
 	var names []string
@@ -142,7 +142,7 @@ func (f keepFlags) check(a *app, source, host string) error {
 		return withHint(usagef("--for: %q is no format", f.format), "see linerate keep --help")
 	case f.list && source != "":
 		return withHint(usagef("--list names no profile or session"), "linerate keep --list [HOST]")
-	case !f.list && !f.dryRun && !f.yes && !(a.InTerminal && a.ErrTerminal):
+	case !f.list && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal):
 		return withHint(usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
 	}
 	return nil

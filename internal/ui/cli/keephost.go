@@ -22,8 +22,8 @@ import (
 // files are where this machine keeps settings over a restart.
 func (h *hostKnobs) files() *agent.Files {
 	return &agent.Files{
-		System: runtime.GOOS, Keeper: h.keeper, Link: h.interfaceName, MAC: hardwareAddress, Texts: h.texts, Origins: originsAfter,
-		Owner: machineHere().Owner, Claims: machineHere().Claims, Confirmed: h.confirmed,
+		System: runtime.GOOS, Keeper: h.keeper, Link: h.interfaceName, MAC: hardwareAddress, Texts: h.texts, Origins: h.originsAfter,
+		Owner: manager.Here().Owner, Claims: manager.Here().Claims, Confirmed: h.confirmed,
 	}
 }
 
@@ -37,7 +37,7 @@ func (h *hostKnobs) stateDir() (string, error) {
 
 func (h *hostKnobs) keeper() (persist.Keeper, error) {
 	dir, err := h.stateDir()
-	return persist.Keeper{State: dir, After: h.after}, err
+	return persist.Keeper{Root: h.boot.Root, State: dir, After: h.after}, err
 }
 
 // interfaceName is the interface of the data path.
@@ -76,14 +76,16 @@ func (h *hostKnobs) texts(ctx context.Context, link string, ids []model.KnobID) 
 	return all
 }
 
-// originsAfter tells which files of this machine set knobs once changes are made.
-func originsAfter(link string, ids []model.KnobID, changes []persist.Change) map[model.KnobID]origin.Line {
-	return origin.Find(persist.Overlay(os.DirFS("/"), changes), runtime.GOOS, link, ids)
-}
-
-// machineHere is this machine as the programs that manage it see it.
-func machineHere() manager.Machine {
-	return manager.Here()
+// originsAfter tells which files of this machine set knobs once changes are made,
+// those of the programs that manage it among them.
+func (h *hostKnobs) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]origin.Line, error) {
+	machine := manager.Here()
+	if h.boot.Root != "" {
+		machine.Root = os.DirFS(h.boot.Root)
+	}
+	machine.Root = persist.Overlay(machine.Root, changes)
+	claims, err := machine.Claims(ctx, link, ids)
+	return manager.Merge(origin.Find(machine.Root, machine.System, link, ids), claims), err
 }
 
 // confirmed lists what the journal says was confirmed, each knob with the value

@@ -822,7 +822,7 @@ type KeepResponse struct {
 	Format        string                 `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"`     // a name
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`     // why that format, a sentence; may be empty
 	Files         []*KeepFile            `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`       // at most 16
-	Commands      []string               `protobuf:"bytes,4,rep,name=commands,proto3" json:"commands,omitempty"` // that make the system read them now, not run: at most 64 sentences
+	Commands      []string               `protobuf:"bytes,4,rep,name=commands,proto3" json:"commands,omitempty"` // that make the system read them now, not run: at most 32 sentences
 	Omitted       []*Omission            `protobuf:"bytes,5,rep,name=omitted,proto3" json:"omitted,omitempty"`   // at most 256
 	Notes         []string               `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`       // at most 64 sentences
 	Others        []*Origin              `protobuf:"bytes,7,rep,name=others,proto3" json:"others,omitempty"`     // at most 1024: lines of other files that count for the same knobs, once the files are written

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/wire/ssh/sshtest"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/store/sqlite"
+)
+
+const (
+	kept = "sysctl.d/90-linerate.conf" // below etcOf
+	// older is what stands there before, without a line feed at its end.
+	older = "# by hand\nnet.ipv4.tcp_ecn = 1"
+)
+
+const keepProfile = `profile: 1
+title: tall buffers
+hosts:
+  - role: receiver
+    knobs: {tcp.recv_buffer_max: 4MiB, tcp.sack: off}
+`
+
+// ownEtc are lines of sh by which a mount namespace has files of the system of
+// its own, which stay in dir.
+func ownEtc(dir string) string {
+	var b strings.Builder
+	for _, name := range []string{"sysctl.d", "modules-load.d", "systemd"} {
+		fmt.Fprintf(&b, "mkdir -p %s/%s /etc/%s && mount --bind %s/%s /etc/%s\n", dir, name, name, dir, name, name)
+	}
+	return b.String()
+}
+
+// keepSession stores a session whose one verdict on a setting of host b is
+// outcome.
+func keepSession(t *testing.T, db, id string, outcome model.Outcome) {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	now := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	s := model.Session{
+		ID: id, Kind: model.KindRun, Title: "tall", Created: now, Ended: now.Add(time.Minute), State: model.SessionDone,
+		WireRate: fact.Unknown[units.BitRate]("test"),
+		Plan: model.Plan{
+			Baseline: "current", Directions: []model.Direction{model.To},
+			Settings: []model.Setting{{Name: "current"}, {Name: "tall", Assignments: []model.Assignment{
+				{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "4194304"}, {Host: model.Far, Knob: "tcp.sack", Value: "0"},
+			}}},
+		},
+		Verdicts: []model.Verdict{{
+			Setting: "tall", Outcome: outcome, Direction: model.To, Metric: model.Goodput, Estimate: 0.1,
+			Interval: model.Interval{Low: 0.05, High: 0.15, Confidence: 0.95}, Blocks: 6,
+		}},
+	}
+	if err := st.CreateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keepBySSH is host b behind an sshd whose files of the system are those in etc,
+// with a login shell that is not Bourne's and talks.
+func (n *netns) keepBySSH(t *testing.T, etc string) *sshtest.Server {
+	t.Helper()
+	if err := os.Mkdir(n.sshTemp(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root := sshtest.User{Files: map[string]string{".cshrc": "echo welcome to this machine\n"}}
+	if _, err := exec.LookPath("csh"); err == nil {
+		root.Shell = "/bin/csh"
+	}
+	return sshtest.Start(t, sshtest.Options{
+		Users: map[string]sshtest.User{"root": root}, Namespace: n.b, Proxy: true, HostName: farAddr, Setup: ownEtc(etc),
+		Env: map[string]string{"LINERATE_STATE": n.state("b"), "TMPDIR": n.sshTemp()},
+	})
+}
+
+// olderFile puts a file of somebody's in the place of linerate's.
+func olderFile(t *testing.T, etc string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(etc, "sysctl.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(etc, kept), []byte(older), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isOlder demands that file as it was, and nothing beside it.
+func isOlder(t *testing.T, etc string) {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(etc, kept))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d"))
+	if got := file(t, etc, kept); got != older || info.Mode().Perm() != 0o640 || len(entries) != 1 {
+		t.Errorf("%q with mode %v, beside %v", got, info.Mode(), entries)
+	}
+}
+
+// TestKeepOverSSH goes the whole way on a host that has nothing but an sshd:
+// measure, set, undo, keep, and undo what was kept.
+func TestKeepOverSSH(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	etc := filepath.Join(n.dir, "etc")
+	olderFile(t, etc)
+	s := n.keepBySSH(t, etc)
+	before := n.bothKnobs(t)
+	keepSession(t, n.db(), "20261121T130000-beef", model.Better)
+	keepSession(t, n.db(), "20261121T140000-dead", model.Undecided)
+	do := func(code int, args ...string) result {
+		t.Helper()
+		r := run(t, withSSH(n.inside(t, "a", append(args, "--keep-agent")...), s)) // copied once
+		if r.code != code {
+			t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
+		}
+		return r
+	}
+	do(0, "test", "root@far", "-t", "0.2s", "--omit", "0s", "--idle", "0s")
+	do(0, append(setArgs("root@far"), "--for", "1s")...)
+	do(0, "undo", "root@far")
+
+	// What did not prove better is refused, and says how it stands.
+	r := do(2, "keep", "20261121T140000-dead", "root@far", "--yes")
+	has(t, "an undecided session", r.err, "no setting that changes a host proved better", "goodput to: undecided", "--setting NAME --anyway")
+	r = do(2, "keep", "20261121T140000-dead", "root@far", "--yes", "--setting", "tall")
+	has(t, "an undecided setting", r.err, "no proof that it is better: goodput to: undecided", "--anyway")
+	isOlder(t, etc)
+
+	r = do(0, "keep", "20261121T130000-beef", "root@far", "--dry-run", "--json")
+	if err := validate("linerate/keep/v1", r.out); err != nil {
+		t.Error(err)
+	}
+	has(t, "the dry run", r.err, "-net.ipv4.tcp_ecn = 1", "+net.ipv4.tcp_sack = 0", "no longer holds \"net.ipv4.tcp_ecn = 1\"")
+	isOlder(t, etc)
+
+	r = do(0, "keep", "20261121T130000-beef", "root@far", "--yes")
+	has(t, "keep", r.out, "kept on ", "/etc/"+kept, "tcp.sack is on now, and off from the next start", "linerate set tcp.recv_buffer_max=4194304 tcp.sack=0 root@far", "linerate undo --kept root@far takes it back")
+	has(t, "the file", file(t, etc, kept), "evidence: session 20261121T130000-beef, setting \"tall\"", "net.ipv4.tcp_sack = 0\n", " 4194304\n", "linerate undo --kept")
+	n.restored(t, before) // no running value has changed
+	r = do(0, "keep", "--list", "root@far", "--json")
+	if err := validate("linerate/kept/v1", r.out); err != nil {
+		t.Error(err)
+	}
+	has(t, "the list", r.out, "session 20261121T130000-beef, setting \\\"tall\\\"", "/etc/"+kept, "tcp.sack")
+	if r = do(0, "keep", "20261121T130000-beef", "root@far", "--yes"); !strings.Contains(r.out, "nothing to do: all of it is kept already") {
+		t.Errorf("again: %s", r.out)
+	}
+	has(t, "knobs", do(0, "knobs", "root@far", "--match", "tcp.sack").out, "/etc/"+kept)
+
+	r = do(0, "undo", "--kept", "root@far", "--json")
+	if err := validate("linerate/undo/v1", r.out); err != nil {
+		t.Error(err)
+	}
+	isOlder(t, etc)
+	if r = do(0, "undo", "--kept", "root@far"); r.out != "nothing is kept\n" {
+		t.Errorf("once more: %s", r.out)
+	}
+	if left := n.copies(t); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestKeepAsks answers the question on a terminal, and keeps what was confirmed.
+func TestKeepAsks(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	etc := filepath.Join(n.dir, "etc")
+	olderFile(t, etc)
+	s := n.keepBySSH(t, etc)
+	tt := onTerminal(t, withSSH(n.inside(t, "a", setArgs("root@far", "--keep-agent")...), s))
+	tt.asked(t, "y\n")
+	if r := tt.wait(t, 40*time.Second); r.code != 0 {
+		t.Fatalf("set: exit code %d\n%s", r.code, r.out)
+	}
+	for _, answer := range []string{"n\n", "\x04"} {
+		n.answerKeep(t, s, answer, "declined: nothing was written")
+		isOlder(t, etc)
+	}
+	n.answerKeep(t, s, "y\n", "kept on ")
+	has(t, "the file", file(t, etc, kept), "confirmed by hand with linerate set", "net.ipv4.tcp_sack = 0\n", " 65536\n")
+	r := run(t, withSSH(n.inside(t, "a", "undo", "root@far", "--keep-agent"), s))
+	if r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	r = run(t, withSSH(n.inside(t, "a", "keep", "root@far", "--yes", "--keep-agent"), s))
+	if r.code != 2 || !strings.Contains(r.err, "nothing was confirmed on ") {
+		t.Errorf("after undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r = run(t, withSSH(n.inside(t, "a", "undo", "--kept", "root@far", "--keep-agent"), s)); r.code != 0 {
+		t.Errorf("undo --kept: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	isOlder(t, etc)
+}
+
+func (n *netns) answerKeep(t *testing.T, s *sshtest.Server, answer, says string) {
+	t.Helper()
+	tt := onTerminal(t, withSSH(n.inside(t, "a", "keep", "root@far", "--keep-agent"), s))
+	eventually(t, 30*time.Second, "the question", func() bool { return strings.Contains(tt.shown.String(), "write these files on ") })
+	if _, err := tt.master.WriteString(answer); err != nil {
+		t.Fatal(err)
+	}
+	r := tt.wait(t, 30*time.Second)
+	if r.code != 0 {
+		t.Errorf("%q: exit code %d", answer, r.code)
+	}
+	eventually(t, 5*time.Second, "the terminal to say "+says, func() bool { return strings.Contains(tt.shown.String(), says) })
+}
+
+// keptHere runs a script of sh on a machine with files of the system of its own,
+// in $W/etc, a network of its own, and a profile.
+func keptHere(t *testing.T, script string) (etc string, r result) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to lay files over those of the system")
+	}
+	dir, r := isolated(t, ownEtc(`$W/etc`)+`
+cat > $W/tall.yaml <<'END'
+`+keepProfile+`END
+`+script)
+	return filepath.Join(dir, "etc"), r
+}
+
+// TestKeepEdited leaves a file alone that somebody edited after keep, and says so.
+func TestKeepEdited(t *testing.T) {
+	etc, r := keptHere(t, `
+linerate keep $W/tall.yaml --yes
+echo '# mine' >> /etc/`+kept+`
+code=0; linerate undo --kept || code=$?
+echo undo $code
+code=0; linerate keep $W/tall.yaml --yes || code=$?
+echo keep $code
+code=0; linerate undo --kept --json > $W/json || code=$?
+echo json $code`)
+	has(t, "stdout", r.out, "left alone: changed by somebody else since; there was no such file before linerate", "undo 7\n", "keep 1\n", "json 7\n")
+	has(t, "stderr", r.err, "1 of 1 files not taken back", "move it away, or take the change over")
+	if got := file(t, etc, kept); !strings.HasSuffix(got, "\n# mine\n") {
+		t.Errorf("the file is %q", got)
+	}
+	if err := validate("linerate/undo/v1", file(t, filepath.Dir(etc), "json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKeepFullDisk has no room, first for the file and then for what it was
+// before: nothing is left of the attempt.
+func TestKeepFullDisk(t *testing.T) {
+	for _, full := range []string{"/etc/sysctl.d", "$LINERATE_STATE"} {
+		_, r := keptHere(t, `
+mkdir -p `+full+`
+mount -t tmpfs -o size=16k none `+full+`
+printf '`+strings.ReplaceAll(older, "\n", `\n`)+`' > /etc/`+kept+`
+cp /etc/`+kept+` $W/before
+dd if=/dev/zero of=`+full+`/fill bs=4k 2>/dev/null || true
+code=0; linerate keep $W/tall.yaml --yes 2> $W/err || code=$?
+echo code $code
+cmp $W/before /etc/`+kept+` && echo as before
+rm `+full+`/fill
+ls -A /etc/sysctl.d
+linerate keep --list
+linerate keep $W/tall.yaml --yes > /dev/null
+grep -c tcp_sack /etc/`+kept+`
+linerate undo --kept > /dev/null
+cmp $W/before /etc/`+kept+` && echo as before again
+cat $W/err`)
+		has(t, full, r.out, "code 1\nas before\n90-linerate.conf\nnothing is kept\n", "as before again", "no space left on device")
+		if r.code != 0 {
+			t.Errorf("%s: exit code %d\n%s%s", full, r.code, r.out, r.err)
+		}
+	}
+}
+
+// TestKeepKilled kills keep after each of its steps; undo --kept finds the way
+// back from there.
+func TestKeepKilled(t *testing.T) {
+	begin := `
+printf '` + strings.ReplaceAll(older, "\n", `\n`) + `' > /etc/` + kept + `; chmod 640 /etc/` + kept + `
+export LINERATE_TEST_MAIN=1
+`
+	etc, r := keptHere(t, begin+keepStepsVar+`=$W/steps `+os.Args[0]+` keep $W/tall.yaml --yes
+cp -p /etc/`+kept+` $W/written; `+os.Args[0]+` undo --kept`)
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	isOlder(t, etc)
+	steps := strings.Split(strings.TrimSpace(file(t, filepath.Dir(etc), "steps")), "\n")
+	if len(steps) < 5 {
+		t.Fatalf("only %d steps: %q", len(steps), steps)
+	}
+	written := 0
+	for i, step := range steps {
+		etc, r := keptHere(t, begin+fmt.Sprintf(`code=0
+%s=%d %s keep $W/tall.yaml --yes || code=$?
+echo keep ended with $code
+if grep -q tcp_sack /etc/%s; then echo written; fi
+%s undo --kept`, keepKillVar, i+1, os.Args[0], kept, os.Args[0]))
+		if r.code != 0 || !strings.Contains(r.out, "keep ended with 137\n") {
+			t.Errorf("%q: exit code %d\n%s%s", step, r.code, r.out, r.err)
+		}
+		written += strings.Count(r.out, "\nwritten\n")
+		isOlder(t, etc)
+	}
+	if written == 0 || written == len(steps) {
+		t.Errorf("%d of %d kills left the new file", written, len(steps))
+	}
+	t.Logf("steps: %q; %d after the file was there", steps, written)
+}
+
+// TestKeepIsRead has the system's own sysctl(8) apply what was kept, with only
+// the settings of this network, and finds another file that counts more.
+func TestKeepIsRead(t *testing.T) {
+	if _, err := exec.LookPath("sysctl"); err != nil {
+		t.Skip("needs sysctl (Debian package procps)")
+	}
+	_, r := keptHere(t, `
+linerate keep $W/tall.yaml --yes > /dev/null
+sysctl --system --pattern '^net\.ipv4\.tcp_(sack|rmem)$' > /dev/null
+cat /proc/sys/net/ipv4/tcp_sack /proc/sys/net/ipv4/tcp_rmem
+linerate knobs --match tcp.sack
+linerate keep $W/tall.yaml --dry-run
+echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/99-other.conf
+linerate keep $W/tall.yaml --dry-run 2>&1
+linerate undo --kept > /dev/null
+echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/10-other.conf
+rm /etc/sysctl.d/99-other.conf
+linerate keep $W/tall.yaml --yes --json 2> /dev/null > $W/json
+echo 'net.ipv4.tcp_sack = 1' > /etc/sysctl.d/99-other.conf
+linerate undo --kept > /dev/null
+linerate keep $W/tall.yaml --yes`)
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	has(t, "stdout", r.out, "0\n4096\t", "\t4194304\n", "/etc/"+kept+":", "nothing was written", "99-other.conf:1 would still set tcp.sack")
+	has(t, "stderr", r.err, "/etc/sysctl.d/99-other.conf:1 sets tcp.sack, to \"1\"")
+	if strings.Contains(r.out+r.err, "10-other.conf") {
+		t.Errorf("a file that counts less is told of\n%s%s", r.out, r.err)
+	}
+}
+
+// TestKeepJoins keeps a second profile without losing the first one.
+func TestKeepJoins(t *testing.T) {
+	etc, r := keptHere(t, `
+linerate keep $W/tall.yaml --yes > /dev/null
+printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.timestamps: off, tcp.sack: on}}\n' > $W/more.yaml
+linerate keep $W/more.yaml --yes
+cp /etc/`+kept+` $W/both
+linerate undo --kept`)
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	has(t, "the file", file(t, filepath.Dir(etc), "both"), "net.ipv4.tcp_timestamps = 0\n", "net.ipv4.tcp_sack = 1\n", " 4194304\n", "and what was kept before: profile ")
+	has(t, "stderr", r.err, "tcp.recv_buffer_max=4194304 stays, which was kept before")
+	if entries, _ := os.ReadDir(filepath.Join(etc, "sysctl.d")); len(entries) > 0 {
+		t.Errorf("left: %v", entries)
+	}
+}
+
+// TestKeepWithoutRights says what it takes.
+func TestKeepWithoutRights(t *testing.T) {
+	_, r := keptHere(t, `
+chmod 755 $W $(dirname $W)
+mkdir -m 777 $W/nobody
+code=0
+LINERATE_STATE=$W/nobody/state setpriv --reuid 65534 --clear-groups linerate keep $W/tall.yaml --yes 2> $W/nobody/err || code=$?
+echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
+	if strings.Contains(r.out+r.err, "setpriv: ") || strings.Contains(r.out, "code 126") || strings.Contains(r.out, "code 127") {
+		t.Skipf("cannot become another user here: %s%s", r.out, r.err)
+	}
+	has(t, "stdout", r.out, "code 4\n", "permission denied", "files of the system belong to root: run linerate as root; over ssh with --sudo", "\n0 files\n")
+}

@@ -1,0 +1,155 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob/origin"
+	"linerate/internal/host/manager"
+	"linerate/internal/host/persist"
+	"linerate/internal/host/persist/native"
+)
+
+// keepsFiles is an agent of system with a root of the test's own.
+func keepsFiles(t *testing.T, system string) (c agent.Config, root string) {
+	t.Helper()
+	root = t.TempDir()
+	state := filepath.Join(t.TempDir(), "state")
+	c = agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values()))
+	c.Files = &agent.Files{
+		System: system, Keeper: func() (persist.Keeper, error) { return persist.Keeper{Root: root, State: state}, nil },
+		Link: func() string { return "em0" },
+		Texts: func(context.Context, string, []model.KnobID) map[string]string {
+			return map[string]string{"net.ipv4.tcp_rmem": "4096 131072 6291456"}
+		},
+		Owner: func(context.Context, string) (native.Format, string, error) {
+			return native.SystemdNetworkd, "networkd has it", nil
+		},
+		Origins: func(_ context.Context, _ string, ids []model.KnobID, _ []persist.Change) (map[model.KnobID]origin.Line, error) {
+			return map[model.KnobID]origin.Line{ids[0]: {File: "/etc/other", Number: 2, Text: "9"}}, nil
+		},
+		Claims: func(_ context.Context, link string, ids []model.KnobID) ([]manager.Claim, error) {
+			return []manager.Claim{{Knob: ids[0], Link: link, Manager: manager.TuneD, When: "soon", File: "/x", Line: 3, Active: fact.Known(true, "test")}}, nil
+		},
+		Confirmed: func(context.Context) ([]session.Confirmation, error) {
+			return []session.Confirmation{{Knob: "link.mtu", Native: "mtu of em0", Value: "9000", Holds: true, Link: "em0"}}, nil
+		},
+		Now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
+	}
+	return c, root
+}
+
+func asked(settings ...model.Assignment) session.Keep {
+	return session.Keep{Settings: settings, Comments: []string{"because"}, Source: "test"}
+}
+
+func TestFilesAreKept(t *testing.T) {
+	c, root := keepsFiles(t, "linux")
+	s, _, _ := far(t, c)
+	ctx := t.Context()
+	want := asked(model.Assignment{Knob: "tcp.recv_buffer_max", Value: "4194304"}, model.Assignment{Knob: "link.mtu", Value: "9000"}, model.Assignment{Knob: "route.initcwnd", Value: "40"})
+	want.DryRun = true
+	shown, err := s.Keep(ctx, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown.Format != native.SystemdNetworkd || shown.Reason != "networkd has it" || shown.Record != "" || len(shown.Files) != 2 || len(shown.Omitted) != 1 || len(shown.Commands) == 0 {
+		t.Errorf("the dry run: %+v", shown)
+	}
+	if entries, _ := os.ReadDir(root); len(entries) > 0 {
+		t.Errorf("the dry run wrote %v", entries)
+	}
+	want.DryRun, want.Plan = false, shown.Plan
+	done, err := s.Keep(ctx, want)
+	if err != nil || done.Record == "" || done.Plan != shown.Plan || done.Others["tcp.recv_buffer_max"].Number != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "etc/sysctl.d/90-linerate.conf"))
+	if err != nil || !strings.Contains(string(text), "net.ipv4.tcp_rmem = 4096 131072 4194304\n") || !strings.Contains(string(text), "# because\n") {
+		t.Errorf("%s, %v", text, err)
+	}
+	if _, err := s.Keep(ctx, want); !errors.Is(err, session.ErrState) { // the files are there now
+		t.Errorf("the same plan again: %v", err)
+	}
+	records, err := s.Kept(ctx)
+	if err != nil || len(records) != 1 || records[0].Source != "test" || !records[0].Time.Equal(c.Files.Now()) || len(records[0].Files) != 2 || len(records[0].Settings) != 2 {
+		t.Errorf("Kept = %+v, %v", records, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/90-linerate.conf"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	back, err := s.Restore(ctx)
+	if err != nil || len(back.Files) != 2 || back.Files[0].State != persist.Restored || back.Files[1].State != persist.Changed {
+		t.Errorf("Restore = %+v, %v", back, err)
+	}
+	if claims, err := s.Claims(ctx, []model.KnobID{"link.mtu"}); err != nil || len(claims) != 1 || claims[0].Link != "em0" || !claims[0].Active.Or(false) || claims[0].Line != 3 {
+		t.Errorf("Claims = %+v, %v", claims, err)
+	}
+	if all, err := s.Confirmed(ctx); err != nil || len(all) != 1 || !all[0].Holds || all[0].Link != "em0" {
+		t.Errorf("Confirmed = %+v, %v", all, err)
+	}
+}
+
+// TestFilesOfSystems finds the format of each system, and refuses what is none.
+func TestFilesOfSystems(t *testing.T) {
+	sack := model.Assignment{Knob: "tcp.sack", Value: "0"}
+	for system, want := range map[string]native.Format{"linux": native.LinuxSysctl, "freebsd": native.FreeBSD, "darwin": native.MacOS} {
+		c, _ := keepsFiles(t, system)
+		s, _, _ := far(t, c)
+		k := asked(sack)
+		k.DryRun = true
+		if got, err := s.Keep(t.Context(), k); err != nil || got.Format != want || len(got.Files) == 0 {
+			t.Errorf("%s: %+v, %v", system, got, err)
+		}
+		k.Format = native.Ansible
+		if _, err := s.Keep(t.Context(), k); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%s: tasks: %v", system, err)
+		}
+	}
+	c, _ := keepsFiles(t, "windows")
+	s, _, _ := far(t, c)
+	if _, err := s.Keep(t.Context(), asked(sack)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("windows: %v", err)
+	}
+}
+
+// TestFilesBounds sends what no controller of linerate's would.
+func TestFilesBounds(t *testing.T) {
+	c, _ := keepsFiles(t, "linux")
+	s, _, _ := far(t, c)
+	sack := model.Assignment{Knob: "tcp.sack", Value: "0"}
+	for name, k := range map[string]session.Keep{
+		"no settings": {}, "twice": asked(sack, sack), "unknown": asked(model.Assignment{Knob: "no.such", Value: "1"}),
+		"out of range": asked(model.Assignment{Knob: "tcp.recv_buffer_max", Value: "-1"}),
+		"control":      {Settings: []model.Assignment{sack}, Link: "a\x00b"}, "long": {Settings: []model.Assignment{sack}, Plan: strings.Repeat("x", 200)},
+		"path in a link": {Settings: []model.Assignment{{Knob: "link.mtu", Value: "9000"}}, Link: "../x"},
+	} {
+		if _, err := s.Keep(t.Context(), k); err == nil {
+			t.Errorf("%s is kept", name)
+		}
+	}
+	measures := agenttest.Config(nil)
+	measures.Files = c.Files
+	m, _, _ := far(t, measures)
+	if _, err := m.Keep(t.Context(), asked(sack)); !errors.Is(err, session.ErrRefused) {
+		t.Errorf("an agent that only measures: %v", err)
+	}
+	if _, err := m.Restore(t.Context()); !errors.Is(err, session.ErrRefused) {
+		t.Errorf("an agent that only measures: %v", err)
+	}
+	c.Files = nil
+	none, _, _ := far(t, c)
+	if _, err := none.Kept(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an agent without files: %v", err)
+	}
+}
