@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -115,9 +116,12 @@ func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]
 }
 
 // turnedAway reports whether err may be that of a server between two tests: it
-// is busy with the end of one, or has closed its listener to open another.
+// is busy with the end of one, or has closed its listener to open another, which
+// resets who waits there.
 func turnedAway(err error) bool {
-	return errors.Is(err, ErrBusy) || sockio.Refused(err)
+	op, ok := errors.AsType[*net.OpError](err)
+	reset := ok && op.Op == "dial" && errors.Is(err, syscall.ECONNRESET)
+	return reset || errors.Is(err, ErrBusy) || sockio.Refused(err)
 }
 
 // wholeSeconds rounds f.Omit up to what the parameters can say.

@@ -170,7 +170,8 @@ func checkSums(t testing.TB, c serverCase, s summary) {
 		if p[0].Retransmits == nil {
 			t.Error("retransmissions are not known")
 		}
-		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 40e6 || rate > 150e6) {
+		if rate := p[0].Rate; strings.Contains(c.args, "-b 50M") && (rate < 5e6 || rate > 150e6) {
+			// A machine that is busy elsewhere sends less, and nothing more.
 			t.Errorf("%.0f bit/s where 50M a stream were asked", rate)
 		}
 	}
