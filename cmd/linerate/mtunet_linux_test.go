@@ -109,34 +109,34 @@ func (n *middle) restoredMTU(t *testing.T) {
 	}
 }
 
-// listenIn listens on port 80 of every address of a namespace.
+// listenIn listens on port 80 of every address of a namespace. The thread that
+// enters it comes back: it may be the first one of this process, by which the
+// process would count as one of that namespace.
 func listenIn(t *testing.T, ns string) net.Listener {
 	t.Helper()
-	type made struct {
-		l   net.Listener
-		err error
-	}
-	done := make(chan made)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
-		f, err := os.Open("/run/netns/" + ns)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	open := func(path string) *os.File {
+		f, err := os.Open(path)
 		if err != nil {
-			done <- made{nil, err}
-			return
+			t.Fatal(err)
 		}
-		defer f.Close()
-		if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- made{nil, err}
-			return
-		}
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":80")
-		done <- made{l, err}
-	}()
-	m := <-done
-	if m.err != nil {
-		t.Fatal(m.err)
+		return f
 	}
-	return m.l
+	home, there := open("/proc/thread-self/ns/net"), open("/run/netns/"+ns)
+	defer home.Close()
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", ":80")
+	if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); back != nil {
+		panic(back) // nothing in this process may go on in there
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // withWeb adds a web server beyond the middle, which is a switch for the hosts and
