@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,9 +59,9 @@ func operations() []operation {
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json")) }},
 		{name: "undo far", hosts: []string{"b"}, knobs: tcp, inProcess: true, confirmed: true, document: "linerate/undo/v1",
 			begin: func(r *faultRun) *process { return start(r.t, r.controller("a", "undo", "--json", r.target("b"))) }},
-		{name: "set over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1", ssh: true,
+		{name: "change over ssh", hosts: []string{"b"}, knobs: tcp, inProcess: true, document: "linerate/set/v1", ssh: true,
 			begin: func(r *faultRun) *process { return start(r.t, r.overSSH(tcpArgs("root@far")...)) }},
-		{name: "set the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", link: true,
+		{name: "change of the link", hosts: []string{"a", "b"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", link: true,
 			begin: func(r *faultRun) *process {
 				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*heldFor).String(), r.overLink()))
 			}},
@@ -147,14 +148,19 @@ func (r *faultRun) overLink() string {
 
 // overSSH prepares linerate in host a with host b behind ssh.
 func (r *faultRun) overSSH(args ...string) *exec.Cmd {
-	env := map[string]string{"LINERATE_STATE": r.state("b"), "TMPDIR": r.temp()}
+	// The program is there already: to copy it is what TestSSHDrops is for.
+	bin := r.dir + "/bin"
+	if err := errors.Join(os.MkdirAll(bin, 0o700), os.Symlink(r.program("b"), bin+"/linerate")); err != nil {
+		r.t.Fatal(err)
+	}
+	env := map[string]string{"LINERATE_STATE": r.state("b"), "TMPDIR": r.temp(), "PATH": bin + ":" + os.Getenv("PATH")}
 	if g := r.gates["b"]; g != nil {
 		name, value, _ := strings.Cut(g.variable(r.stop["b"]), "=")
 		env[name], env["LINERATE_TEST_MAIN"] = value, "1"
 	}
 	s := sshtest.Start(r.t, sshtest.Options{Namespace: r.b, Proxy: true, HostName: farAddr, Env: env})
 	cmd := r.controller("a", args...)
-	// The program that it copies is itself.
+	// The program that it looks for there is itself.
 	cmd.Args[slices.Index(cmd.Args, r.program("a"))] = r.program("b")
 	cmd.Env = append(cmd.Env, "LINERATE_TEST_MAIN=1")
 	return withSSH(cmd, s)
