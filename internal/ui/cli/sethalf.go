@@ -45,6 +45,7 @@ func (s *setting) noteHalf() (done func(), err error) {
 	}
 	name := filepath.Join(dir, halfName)
 	if err := os.WriteFile(name, text, 0o600); err != nil {
+		_ = os.Remove(name) // a disk that is full takes part of it
 		return nil, fmt.Errorf("note that the change is being kept: %w", err)
 	}
 	return func() {
