@@ -61,7 +61,7 @@ func watchdogMain() error {
 }
 
 // agentMain does one run's worth of calls.
-func agentMain() error {
+func agentMain() (err error) {
 	ctx := context.Background()
 	cfg, err := ParseArgs(strings.Fields(os.Getenv(configVar)))
 	if err != nil {
@@ -85,6 +85,7 @@ func agentMain() error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, c.Close()) }()
 	if _, err := c.Apply(ctx, changes, deadline); err != nil {
 		return err
 	}
@@ -92,13 +93,10 @@ func agentMain() error {
 		return err
 	}
 	if os.Getenv(confirmVar) != "" {
-		err := Confirm(ctx, cfg, c.Transaction())
-		return errors.Join(err, c.Close())
+		return Confirm(ctx, cfg, c.Transaction())
 	}
-	if _, err := c.Undo(ctx); err != nil {
-		return err
-	}
-	return c.Close()
+	_, err = c.Undo(ctx)
+	return err
 }
 
 // reverterMain is linerate undo.
