@@ -100,6 +100,12 @@ func (c Claim) String() string {
 	return b.String()
 }
 
+// AtWork reports whether a manager also sets its settings while the machine runs,
+// and not only when it starts.
+func (n Name) AtWork() bool {
+	return !slices.Contains([]Name{Kernel, SystemdSysctl, ProcpsSysctl, FreeBSDRC, FreeBSDLoader, LaunchDaemon}, n)
+}
+
 // managesLinks reports whether a manager has interfaces that are its own.
 func (n Name) managesLinks() bool {
 	return slices.Contains([]Name{NetworkManager, Networkd, Netplan, Ifupdown, NetworkScripts, Wicked, MacNetworkService}, n)

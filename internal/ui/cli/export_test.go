@@ -142,7 +142,7 @@ func TestArticleVirtio(t *testing.T) {
 
 func TestArticleSlowPC(t *testing.T) {
 	files, _ := exported(t, "--for", "freebsd", "--interface", "xl0", article("slow-pc-fast-nic"))
-	want(t, files, "/etc/rc.conf", `ifconfig_xl0="${ifconfig_xl0} polling media 10baseT/UTP mediaopt half-duplex"`, "# title: 遅いPCで速いNIC")
+	want(t, files, "/etc/rc.conf", `ifconfig_xl0="${ifconfig_xl0} polling media 10baseT/UTP"`, "# title: 遅いPCで速いNIC")
 	files, said := exported(t, "--for", "systemd-networkd", "--interface", "eth0", article("slow-pc-fast-nic"))
 	want(t, files, "/etc/systemd/network/10-linerate-eth0.link", "BitsPerSecond=10M", "Duplex=half")
 	if !strings.Contains(said, "left out: polling=1: linux has no such setting") || !strings.Contains(said, "note: the settings were tried on freebsd, and these files are for linux") {

@@ -140,27 +140,37 @@ func (k *keeping) claims(ctx context.Context, e *keepEnd) error {
 	for _, s := range e.ask.Settings {
 		ids = append(ids, s.Knob)
 	}
-	all, err := e.client.Claims(ctx, ids)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil
-	}
+	all, err := lastClaims(ctx, e.client, ids)
 	if err != nil {
 		return err
 	}
-	last := make(map[model.KnobID]manager.Claim) // the one that counts
 	for _, c := range all {
-		if c.Active.Or(true) {
-			last[c.Knob] = c
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(last)) {
-		c := last[id]
 		ours := slices.ContainsFunc(e.got.Files, func(f session.KeepFile) bool { return f.Path == c.File })
-		if _, told := e.got.Others[id]; !ours && !told {
+		if _, told := e.got.Others[c.Knob]; !ours && !told {
 			e.got.Notes = append(e.got.Notes, c.String())
 		}
 	}
 	return nil
+}
+
+// lastClaims are those of the programs at work that count, one for each knob. An
+// agent that does not know has none.
+func lastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]manager.Claim, error) {
+	all, err := c.Claims(ctx, ids)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	last := make(map[model.KnobID]manager.Claim)
+	for _, one := range all {
+		if one.Active.Or(true) {
+			last[one.Knob] = one
+		}
+	}
+	var out []manager.Claim
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		out = append(out, last[id])
+	}
+	return out, err
 }
 
 // keepDoc is linerate/keep/v1.

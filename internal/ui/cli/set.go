@@ -103,6 +103,9 @@ func (s *setting) conclude(ctx context.Context) error {
 		s.outcome, s.reason = outcomeNone, "all of it holds already"
 		return s.print()
 	}
+	if err := s.noteOthers(ctx); err != nil {
+		return err
+	}
 	err := s.carryOut(ctx)
 	if err != nil && s.canGoAround() {
 		err = s.goAround(ctx, err)
@@ -276,6 +279,26 @@ func (e *setEnd) faults() []error {
 		return faults
 	}
 	return e.unreadable(e.wanted)
+}
+
+// noteOthers says which programs may set the same again while the change holds.
+func (s *setting) noteOthers(ctx context.Context) error {
+	for _, e := range s.changing() {
+		var ids []model.KnobID
+		for _, w := range e.wanted {
+			ids = append(ids, w.Knob)
+		}
+		all, err := lastClaims(ctx, e.client, ids)
+		if err != nil {
+			return err
+		}
+		for _, c := range all {
+			if c.Manager.AtWork() {
+				s.app.talk("note: %s: %s", e.name, c)
+			}
+		}
+	}
+	return nil
 }
 
 // noteOneSided says what one end alone gets and both should have.

@@ -87,6 +87,31 @@ func (s *setting) tellHalf() {
 	_ = os.Remove(name) // what cannot be removed is told again
 }
 
+// undoneHalf says after an undo of this machine that another host may hold the
+// rest of a change that was cut short while it was being kept. An undo of that
+// host has taken it back.
+func (a *app) undoneHalf(args []string, state string) {
+	dir, err := stateDir(state)
+	if err != nil {
+		return
+	}
+	name := filepath.Join(dir, halfName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return
+	}
+	var h half
+	switch {
+	case json.Unmarshal(text, &h) != nil || h.Host == "":
+		return // as in tellHalf
+	case len(args) == 0:
+		a.talk("note: a change of %s and this machine was cut short on %s while it was being kept: %s may hold it: linerate undo %s",
+			h.Host, h.Time.Local().Format(time.DateTime), h.Host, quoteArg(h.Host))
+	case redact(args[0]) == h.Host:
+		_ = os.Remove(name) // what cannot be removed is told again
+	}
+}
+
 // holding are the settings of a note that a host holds now.
 func (s *setting) holding(h half, host model.Host) []string {
 	e := s.end(host)

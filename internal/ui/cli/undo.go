@@ -38,6 +38,9 @@ was before, byte for byte, or gone where there was none. The running values stay
 			if err != nil && len(changes) == 0 {
 				return err
 			}
+			if err == nil && !atBoot {
+				a.undoneHalf(args, state)
+			}
 			return errors.Join(a.printUndone(changes), err)
 		},
 	}
