@@ -108,6 +108,9 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	eventually(t, 30*time.Second, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })
 	n.changed(t, before, false, true)
 
+	if r := run(t, n.inside(t, "a", "undo")); r.code != 0 || !strings.Contains(r.err, " may hold it: linerate undo 'exec:") {
+		t.Errorf("undo here: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
 	for _, c := range []struct {
 		args []string
 		says []string
