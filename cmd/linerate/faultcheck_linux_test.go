@@ -274,9 +274,10 @@ func (r *faultRun) nothingLeft() {
 		}
 		entries, _ := os.ReadDir(dir)
 		// A controller that was killed while it kept a change of two hosts leaves a
-		// note, of which the next linerate set tells.
+		// note, of which the next linerate set tells; from a read-only disk nobody
+		// can take it away.
 		allowed := []string{"journal.jsonl", "lock"}
-		if r.dead && r.c.op.keeps {
+		if r.c.op.keeps && (r.dead || strings.Contains(r.c.fault.name, "read-only")) {
 			allowed = append(allowed, "confirming.json")
 		}
 		for _, e := range entries {
