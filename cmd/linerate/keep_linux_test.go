@@ -283,6 +283,32 @@ cat $W/err`)
 	}
 }
 
+// TestKeepBothOrNone has this machine's disk full when HOST has its files already:
+// they go back.
+func TestKeepBothOrNone(t *testing.T) {
+	etc, r := keptHere(t, `
+printf 'profile: 1\nhosts:\n  - {role: both, knobs: {tcp.sack: off}}\n' > $W/both.yaml
+mkdir -p $W/faretc/sysctl.d /etc/sysctl.d
+printf 'before\n' > $W/faretc/sysctl.d/`+kept[len("sysctl.d/"):]+`
+cat > $W/far <<-EOF
+	#!/bin/sh
+	exec unshare -m sh -c 'mount --bind $W/faretc /etc && exec $(command -v linerate) agent --state $W/farstate'
+	EOF
+chmod +x $W/far
+mount -t tmpfs -o size=16k none /etc/sysctl.d
+dd if=/dev/zero of=/etc/sysctl.d/fill bs=4k 2>/dev/null || true
+code=0; linerate keep $W/both.yaml --both --yes "exec:127.0.0.1 $W/far" 2> $W/err || code=$?
+echo code $code
+cat $W/faretc/`+kept+` $W/err
+rm /etc/sysctl.d/fill
+linerate keep $W/both.yaml --both --yes "exec:127.0.0.1 $W/far"
+grep -c tcp_sack $W/faretc/`+kept+` /etc/`+kept)
+	has(t, "the failure", r.out, "code 1\nbefore\n", "no space left on device", "its files are as they were")
+	if r.code != 0 || strings.Contains(r.out, "not taken back") {
+		t.Errorf("exit code %d\n%s%s%s", r.code, r.out, r.err, etc)
+	}
+}
+
 // TestKeepKilled kills keep after each of its steps; undo --kept finds the way
 // back from there.
 func TestKeepKilled(t *testing.T) {

@@ -317,8 +317,8 @@ func (f *Files) write(keeper persist.Keeper, files []native.File, changes []sess
 	return r.ID, err
 }
 
-// Restore takes back the files that were ever kept.
-func (a *agent) Restore(context.Context) (session.Restored, error) {
+// Restore takes back the files that were kept, from the record since on.
+func (a *agent) Restore(_ context.Context, since string) (session.Restored, error) {
 	f, err := a.files()
 	if err != nil {
 		return session.Restored{}, err
@@ -327,7 +327,7 @@ func (a *agent) Restore(context.Context) (session.Restored, error) {
 	if err != nil {
 		return session.Restored{}, err
 	}
-	results, err := keeper.Restore()
+	results, err := keeper.Restore(since)
 	out := session.Restored{Files: results}
 	told := slices.ContainsFunc(results, func(r persist.Result) bool { return r.State == persist.Changed || r.State == persist.Failed })
 	switch {

@@ -88,7 +88,7 @@ func TestFilesAreKept(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "etc/sysctl.d/90-linerate.conf"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	back, err := s.Restore(ctx)
+	back, err := s.Restore(ctx, "")
 	if err != nil || len(back.Files) != 2 || back.Files[0].State != persist.Restored || back.Files[1].State != persist.Changed {
 		t.Errorf("Restore = %+v, %v", back, err)
 	}
@@ -144,7 +144,7 @@ func TestFilesBounds(t *testing.T) {
 	if _, err := m.Keep(t.Context(), asked(sack)); !errors.Is(err, session.ErrRefused) {
 		t.Errorf("an agent that only measures: %v", err)
 	}
-	if _, err := m.Restore(t.Context()); !errors.Is(err, session.ErrRefused) {
+	if _, err := m.Restore(t.Context(), ""); !errors.Is(err, session.ErrRefused) {
 		t.Errorf("an agent that only measures: %v", err)
 	}
 	c.Files = nil

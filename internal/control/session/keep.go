@@ -100,8 +100,9 @@ type keeping interface {
 	// next start. It changes no running value. It wraps ErrState where the files
 	// are no longer as the plan has them.
 	Keep(ctx context.Context, k Keep) (Keeping, error)
-	// Restore takes back all that Keep wrote, but what somebody changed since.
-	Restore(ctx context.Context) (Restored, error)
+	// Restore takes back what Keep wrote, from the record since on, "" for all, but
+	// what somebody changed since.
+	Restore(ctx context.Context, since string) (Restored, error)
 	// Kept lists what Keep wrote, oldest first.
 	Kept(ctx context.Context) ([]KeptRecord, error)
 	// Confirmed lists what was confirmed on this host and not undone.
@@ -132,9 +133,14 @@ func (a settings) Keep(ctx context.Context, p *sessionpb.KeepRequest) (*sessionp
 }
 
 // Restore takes files back.
-func (a settings) Restore(ctx context.Context, _ *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error) {
+func (a settings) Restore(ctx context.Context, p *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error) {
 	return call(a.adapter, func(model.Host) (*sessionpb.RestoreResponse, error) {
-		r, err := a.s.Restore(ctx)
+		var c check
+		since := c.text("record", p.GetSince(), MaxName)
+		if c.err != nil {
+			return nil, c.err
+		}
+		r, err := a.s.Restore(ctx, since)
 		out := &sessionpb.RestoreResponse{Problem: clean(r.Problem, MaxText)}
 		for _, f := range r.Files[:min(len(r.Files), MaxChanges)] {
 			out.Files = append(out.Files, &sessionpb.Restored{
@@ -218,12 +224,13 @@ func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 	return checked(ctx, c, op, &v, out)
 }
 
-// Restore takes back all that Keep ever wrote on the host, but what somebody
-// changed since.
-func (c *Client) Restore(ctx context.Context) (Restored, error) {
+// Restore takes back what Keep wrote on the host, but what somebody changed
+// since: all of it, or with since, the name of a record, that one and what came
+// after it.
+func (c *Client) Restore(ctx context.Context, since string) (Restored, error) {
 	const op = "take back files"
 	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.RestoreResponse, error) {
-		return c.settings.Restore(ctx, &sessionpb.RestoreRequest{})
+		return c.settings.Restore(ctx, &sessionpb.RestoreRequest{Since: since})
 	})
 	if err != nil {
 		return Restored{}, err

@@ -39,7 +39,7 @@ func TestCrashChild(t *testing.T) {
 	if words[0] == "write" {
 		_, err = k.Write(day, files())
 	} else {
-		_, err = k.Restore()
+		_, err = k.Restore("")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestKill(t *testing.T) {
 			}
 			killed = crash(t, what, steps, k)
 			whole(t, k)
-			if _, err := k.Restore(); err != nil {
+			if _, err := k.Restore(""); err != nil {
 				t.Errorf("%s, killed after %d steps: %v", what, steps, err)
 			}
 			if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {

@@ -91,13 +91,13 @@ func TestFullDiskAtRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, k.Root)
-	if _, err := k.Restore(); err != nil && !errors.Is(err, syscall.ENOSPC) {
+	if _, err := k.Restore(""); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("%v", err)
 	}
 	if err := os.Remove(filepath.Join(k.Root, "filler")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Restore(); err != nil {
+	if _, err := k.Restore(""); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {

@@ -1,6 +1,7 @@
 package persist_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,14 +125,14 @@ func TestWriteAndRestore(t *testing.T) {
 	if records, err := k.Records(); err != nil || len(records) != 1 || records[0].ID != r.ID || len(records[0].Files) != 3 {
 		t.Errorf("%+v, %v", records, err)
 	}
-	results, err := k.Restore()
+	results, err := k.Restore("")
 	if err != nil || len(results) != 3 || results[0].State != persist.Restored {
 		t.Errorf("%+v, %v", results, err)
 	}
 	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
 		t.Error(diff)
 	}
-	if results, err := k.Restore(); err != nil || len(results) != 0 {
+	if results, err := k.Restore(""); err != nil || len(results) != 0 {
 		t.Errorf("a second time: %+v, %v", results, err)
 	}
 }
@@ -162,7 +163,7 @@ func TestStack(t *testing.T) {
 		if n := strings.Count(tree(t, root)["etc/sysctl.conf"], "BEGIN"); n > 1 {
 			rt.Fatalf("%d blocks in a shared file", n)
 		}
-		if _, err := k.Restore(); err != nil {
+		if _, err := k.Restore(""); err != nil {
 			rt.Fatal(err)
 		}
 		if diff := cmp.Diff(before, tree(t, root)); diff != "" {
@@ -202,7 +203,7 @@ func TestChangedSince(t *testing.T) {
 			if diff := cmp.Diff(edited, tree(t, k.Root)); diff != "" {
 				t.Error(diff)
 			}
-			results, err := k.Restore()
+			results, err := k.Restore("")
 			if !errors.Is(err, persist.ErrChanged) {
 				t.Errorf("restored over: %v", err)
 			}
@@ -235,7 +236,7 @@ func TestChangedSince(t *testing.T) {
 				}
 				edit(t, k, c.path, string(b))
 			}
-			if _, err := k.Restore(); err != nil {
+			if _, err := k.Restore(""); err != nil {
 				t.Error(err)
 			}
 		})
@@ -316,7 +317,7 @@ func TestDamagedSave(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", "0"), []byte("rot"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	results, err := k.Restore()
+	results, err := k.Restore("")
 	if !errors.Is(err, fs.ErrInvalid) || results[2].State != persist.Failed {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -358,7 +359,7 @@ func TestOneAtATime(t *testing.T) {
 	var got error
 	k.After = func(step string) {
 		if step == "saved" {
-			_, got = second.Restore()
+			_, got = second.Restore("")
 		}
 	}
 	if _, err := k.Write(day, files()); err != nil {
@@ -366,5 +367,33 @@ func TestOneAtATime(t *testing.T) {
 	}
 	if !errors.Is(got, persist.ErrLocked) {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestRestoreSince(t *testing.T) {
+	k := keeper(t)
+	if _, err := k.Write(day, files()); err != nil {
+		t.Fatal(err)
+	}
+	between := tree(t, k.Root)
+	more := files()
+	for i := range more {
+		more[i].Content = bytes.ReplaceAll(more[i].Content, []byte("= "), []byte("=  "))
+	}
+	second, err := k.Write(day, more)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cmp.Equal(between, tree(t, k.Root)) {
+		t.Fatal("the second write changed nothing")
+	}
+	if _, err := k.Restore(second.ID); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(between, tree(t, k.Root)); diff != "" {
+		t.Error(diff)
+	}
+	if records, err := k.Records(); err != nil || len(records) != 1 {
+		t.Errorf("%v, %v", records, err)
 	}
 }

@@ -135,8 +135,9 @@ type Result struct {
 // Restore takes back all records, newest first, and reports every file. The
 // error joins what could not be taken back and wraps ErrChanged for files that
 // somebody changed since; their records stay for another try, as do all older
-// records of the same files.
-func (k Keeper) Restore() ([]Result, error) {
+// records of the same files. With since, the ID of a record, the records before
+// that one stay.
+func (k Keeper) Restore(since string) ([]Result, error) {
 	unlock, err := k.lock()
 	if err != nil {
 		return nil, err
@@ -149,6 +150,9 @@ func (k Keeper) Restore() ([]Result, error) {
 	var all []Result
 	var errs []error
 	for _, r := range slices.Backward(records) {
+		if r.ID < since { // IDs sort by age
+			break
+		}
 		results, err := k.restore(r, len(r.Files))
 		all, errs = append(all, results...), append(errs, err)
 	}

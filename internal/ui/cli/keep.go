@@ -15,6 +15,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )
 
@@ -215,13 +216,38 @@ func (k *keeping) write(ctx context.Context) error {
 		ask.DryRun, ask.Plan = false, e.got.Plan
 		got, err := e.client.Keep(ctx, ask)
 		if err != nil {
-			k.outcome, failed = keepFailed, keepFault(err, k, e)
+			k.outcome, failed = keepFailed, errors.Join(keepFault(err, k, e), k.takeBack(ctx))
 			break
 		}
 		got.Notes, e.done = e.got.Notes, true // as they were shown, with who else sets what
 		e.got = got
 	}
 	return errors.Join(failed, k.print())
+}
+
+// takeBack takes back what was written on the hosts before the one that failed:
+// both keep it or none.
+func (k *keeping) takeBack(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for _, e := range k.ends {
+		if !e.done || e.got.Record == "" {
+			continue
+		}
+		back, err := e.client.Restore(ctx, e.got.Record)
+		for _, f := range back.Files {
+			if f.State != persist.Restored && f.State != persist.Already {
+				err = errors.Join(err, fmt.Errorf("%s: %s", f.Path, f.Detail))
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: not taken back: %w", e.name, err))
+			continue
+		}
+		e.done = false
+		k.app.talk("%s: its files are as they were", e.name)
+	}
+	return errors.Join(errs...)
 }
 
 func (k *keeping) names() string {

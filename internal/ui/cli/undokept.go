@@ -31,7 +31,7 @@ func (a *app) undoKept(ctx context.Context, args []string, state string) error {
 		return err
 	}
 	defer a.hangUp(c)
-	r, err := c.Restore(ctx)
+	r, err := c.Restore(ctx, "")
 	switch {
 	case errors.Is(err, session.ErrBusy):
 		return withHint(err, "another linerate writes files there: wait until it has ended")

@@ -1074,6 +1074,7 @@ func (x *Omission) GetReason() string {
 // RestoreRequest asks to take back what was kept.
 type RestoreRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Since         string                 `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"` // name of the oldest record to take back; empty for all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1106,6 +1107,13 @@ func (x *RestoreRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RestoreRequest.ProtoReflect.Descriptor instead.
 func (*RestoreRequest) Descriptor() ([]byte, []int) {
 	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RestoreRequest) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
 }
 
 // RestoreResponse tells what became of each file.
@@ -1812,8 +1820,9 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\bOmission\x12\x12\n" +
 	"\x04knob\x18\x01 \x01(\tR\x04knob\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x10\n" +
-	"\x0eRestoreRequest\"`\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"&\n" +
+	"\x0eRestoreRequest\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\tR\x05since\"`\n" +
 	"\x0fRestoreResponse\x123\n" +
 	"\x05files\x18\x01 \x03(\v2\x1d.linerate.session.v1.RestoredR\x05files\x12\x18\n" +
 	"\aproblem\x18\x02 \x01(\tR\aproblem\"\x87\x01\n" +

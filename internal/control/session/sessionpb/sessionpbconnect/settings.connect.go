@@ -79,8 +79,8 @@ type SettingsServiceClient interface {
 	// next start. No running value changes. Settings that an earlier Keep wrote
 	// stay in their files. What the files held before is saved first.
 	Keep(context.Context, *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error)
-	// Restore takes back everything that Keep ever wrote on this host, but what
-	// somebody changed since.
+	// Restore takes back what Keep wrote on this host, or only a record and those
+	// after it, but what somebody changed since.
 	Restore(context.Context, *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error)
 	// Kept lists what Keep wrote and nobody took back.
 	Kept(context.Context, *sessionpb.KeptRequest) (*sessionpb.KeptResponse, error)
@@ -286,8 +286,8 @@ type SettingsServiceHandler interface {
 	// next start. No running value changes. Settings that an earlier Keep wrote
 	// stay in their files. What the files held before is saved first.
 	Keep(context.Context, *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error)
-	// Restore takes back everything that Keep ever wrote on this host, but what
-	// somebody changed since.
+	// Restore takes back what Keep wrote on this host, or only a record and those
+	// after it, but what somebody changed since.
 	Restore(context.Context, *sessionpb.RestoreRequest) (*sessionpb.RestoreResponse, error)
 	// Kept lists what Keep wrote and nobody took back.
 	Kept(context.Context, *sessionpb.KeptRequest) (*sessionpb.KeptResponse, error)
