@@ -119,7 +119,7 @@ func (a *app) printUndone(changes []model.Change) error {
 func undoneText(c model.Change) string {
 	switch c.State {
 	case model.ChangeUndone:
-		return fmt.Sprintf("back to %q", c.Old)
+		return "back to " + readable(c.Knob, c.Old)
 	case model.ChangeForeign:
 		return "changed by somebody else meanwhile, left alone: " + c.Detail
 	case model.ChangeApplied:
