@@ -55,6 +55,16 @@ func (j *Journal) DropConfirmation() error {
 	return err
 }
 
+// dropUnfinished removes what is left of confirmations whose process was killed
+// before they counted. One that is being written right now fails then, as it
+// should: the transaction that it names is another process's no more.
+func (j *Journal) dropUnfinished() {
+	left, _ := filepath.Glob(filepath.Join(j.dir, confirmationName+".*")) // the pattern is good
+	for _, path := range left {
+		_ = os.Remove(path) // it matters to nobody but who looks there
+	}
+}
+
 // State says how a transaction stands.
 type State int
 

@@ -84,3 +84,25 @@ func TestConfirmation(t *testing.T) {
 		t.Error("a confirmation that cannot be put in place is no error")
 	}
 }
+
+// TestUnfinishedConfirmation has a process killed between writing a confirmation
+// and giving it its name: it counts for nothing, and does not stay.
+func TestUnfinishedConfirmation(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	appendAll(t, j, intent("t", 1, "1", "2"))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(dir, confirmationName+".4711")
+	if err := os.WriteFile(half, []byte("t\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, dir)
+	if id, err := j.Confirmation(); id != "" || err != nil {
+		t.Errorf("Confirmation = %q, %v", id, err)
+	}
+	if _, err := os.Stat(half); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}

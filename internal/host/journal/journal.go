@@ -128,6 +128,7 @@ func Open(dir string) (*Journal, error) {
 	if err := j.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", j.Path(), err), j.Close())
 	}
+	j.dropUnfinished()
 	if len(j.damage) == 0 && !j.readOnly {
 		if err := j.Tidy(); err != nil {
 			return nil, errors.Join(err, j.Close())
