@@ -66,9 +66,9 @@ func (d document) goodput(direction string) []float64 {
 
 func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
 
-// TestGoodputIsTheFormulas holds the data plane and the lab against arithmetic:
+// TestTruthOfGoodput holds the data plane and the lab against arithmetic:
 // the wire's rate is known, so the goodput is too.
-func TestGoodputIsTheFormulas(t *testing.T) {
+func TestTruthOfGoodput(t *testing.T) {
 	needLab(t)
 	for _, c := range []struct {
 		spec    string
@@ -92,11 +92,11 @@ func TestGoodputIsTheFormulas(t *testing.T) {
 	}
 }
 
-// TestReceiveWindowIsNamed plants a small receive ceiling and demands that it is
+// TestTruthOfReceiveWindow plants a small receive ceiling and demands that it is
 // found, blamed on the right host, and that its implied rate is near the
 // measured one. A hiccup of the machine shows as a rate below what the window
 // allows, and a machine that is kept busy is a limit of its own.
-func TestReceiveWindowIsNamed(t *testing.T) {
+func TestTruthOfReceiveWindow(t *testing.T) {
 	needLab(t)
 	labtest.Try(t, func() string {
 		r := succeed(t, "test", "lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB", "--to", "-t", "2s", "--json", "-q")

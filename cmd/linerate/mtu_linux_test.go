@@ -158,10 +158,10 @@ func TestMTUKillsAWebPage(t *testing.T) {
 	})
 }
 
-// TestMTUGoodput keeps MTUs of 9000 on a wire of 1 Gbit/s: goodput rises to the
+// TestTruthOfMTU keeps MTUs of 9000 on a wire of 1 Gbit/s: goodput rises to the
 // new ceiling. Where this machine moves no more without the wire's limit, the
 // processors are what limits, and the test says so.
-func TestMTUGoodput(t *testing.T) {
+func TestTruthOfMTU(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("tc"); err != nil {
 		t.Skip("needs tc from iproute2")

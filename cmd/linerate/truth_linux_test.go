@@ -73,9 +73,9 @@ func awake(t *testing.T) {
 	t.Cleanup(cancel)
 }
 
-// TestPlantedLoss plants loss on the wire, and demands that it is found within
+// TestTruthOfLoss plants loss on the wire, and demands that it is found within
 // what chance allows (4 standard deviations: 1 of 16,000).
-func TestPlantedLoss(t *testing.T) {
+func TestTruthOfLoss(t *testing.T) {
 	needLab(t)
 	for _, share := range []float64{0.001, 0.01, 0.05} {
 		t.Run(fmt.Sprintf("%g %%", 100*share), func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestPlantedLoss(t *testing.T) {
 	}
 }
 
-// TestOddDatagramsAreNotLost plants duplicates and reordering without loss.
-func TestOddDatagramsAreNotLost(t *testing.T) {
+// TestTruthOfOddDatagrams plants duplicates and reordering without loss.
+func TestTruthOfOddDatagrams(t *testing.T) {
 	needLab(t)
 	attempt(t, func() string {
 		got := datagramsOf(t, "lab:rate=1gbit,rtt=2ms,dup=2%,reorder=1%")
@@ -139,9 +139,9 @@ func latency(t *testing.T, name string, args ...string) (p50, added time.Duratio
 	return 0, 0
 }
 
-// TestPlantedDelay holds the idle latency against the wire's delay, and against
+// TestTruthOfDelay holds the idle latency against the wire's delay, and against
 // what the machine itself adds to a wait of that length at the same time.
-func TestPlantedDelay(t *testing.T) {
+func TestTruthOfDelay(t *testing.T) {
 	needLab(t)
 	awake(t)
 	for _, rtt := range []time.Duration{5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -162,9 +162,9 @@ func TestPlantedDelay(t *testing.T) {
 	}
 }
 
-// TestPlantedQueue keeps a queue of 256 KiB at 100 Mbit/s full: 174 frames of
+// TestTruthOfQueue keeps a queue of 256 KiB at 100 Mbit/s full: 174 frames of
 // 1514 bytes, each 0.12304 ms on the wire, are 21.3 ms.
-func TestPlantedQueue(t *testing.T) {
+func TestTruthOfQueue(t *testing.T) {
 	needLab(t)
 	const want = 174 * 123040 * time.Nanosecond
 	attempt(t, func() string {
@@ -176,9 +176,9 @@ func TestPlantedQueue(t *testing.T) {
 	})
 }
 
-// TestSharedBus plants a bus that both directions share, and demands that both at
+// TestTruthOfSharedBus plants a bus that both directions share, and demands that both at
 // once get together what one gets alone.
-func TestSharedBus(t *testing.T) {
+func TestTruthOfSharedBus(t *testing.T) {
 	needLab(t)
 	const spec = "lab:rate=1gbit,bus=400mbit,rtt=1ms"
 	attempt(t, func() string {
@@ -210,9 +210,9 @@ func goodputs(t *testing.T, args ...string) map[string]float64 {
 	return out
 }
 
-// TestSearchFindsTheWire asks for the highest rate of a wire that is known:
+// TestTruthOfSearch asks for the highest rate of a wire that is known:
 // 1472 of 1538 bytes at 50 Mbit/s.
-func TestSearchFindsTheWire(t *testing.T) {
+func TestTruthOfSearch(t *testing.T) {
 	needLab(t)
 	const want = 50e6 * 1472 / 1538
 	attempt(t, func() string {
@@ -225,10 +225,10 @@ func TestSearchFindsTheWire(t *testing.T) {
 	})
 }
 
-// TestBlackHoleStalls makes packets above 1590 bytes vanish on a path of 9000:
+// TestTruthOfBlackHole makes packets above 1590 bytes vanish on a path of 9000:
 // messages of 1539 bytes, 1591 with their headers, never arrive. The sweep says
 // so, confirms it, and ends.
-func TestBlackHoleStalls(t *testing.T) {
+func TestTruthOfBlackHole(t *testing.T) {
 	needLab(t)
 	r := succeed(t, "sweep", "lab:rate=1gbit,rtt=1ms,mtu=9000,ab.blackhole=1590", "--min", "1KiB", "--max", "1536", "-t", "0.6s", "--json", "-q")
 	d := decode[struct {
