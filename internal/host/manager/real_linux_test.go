@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/referee"
 )
 
 // load has TuneD itself load the profile mine below folders: the place of its
@@ -30,14 +31,13 @@ for root in sys.argv[2:]:
             print("%s\t%s\t%s\t%s" % (root, unit.type, key, v.expand(value)))
 `
 
-// TestTuneDAgrees compares with what TuneD makes of profiles. LINERATE_REFEREES
-// may name a folder into which its package was unpacked (dpkg -x).
+// TestTuneDAgrees compares with what TuneD makes of profiles.
 func TestTuneDAgrees(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3")
 	}
-	modules := filepath.Join(os.Getenv("LINERATE_REFEREES"), "/usr/lib/python3/dist-packages")
+	modules := filepath.Join(referee.Root(), "/usr/lib/python3/dist-packages")
 	if _, err := os.Stat(filepath.Join(modules, "tuned")); err != nil {
 		t.Skipf("tuned is not installed: %v", err)
 	}

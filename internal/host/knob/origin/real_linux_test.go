@@ -14,40 +14,16 @@ import (
 	"testing/fstest"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/referee"
 )
 
 // The tests in this file let the programs that own a file say what it means.
-// Each is skipped where its program is absent. LINERATE_REFEREES may name a
-// folder into which packages were unpacked (dpkg -x): netplan.io, libnetplan0,
-// ifupdown, network-manager, libnm0, udev.
-
-// referee finds a program by the paths that packages put it at.
-func referee(t *testing.T, paths ...string) string {
-	t.Helper()
-	for _, root := range []string{os.Getenv("LINERATE_REFEREES"), "/"} {
-		for _, p := range paths {
-			if name := filepath.Join(root, p); root != "" {
-				if info, err := os.Stat(name); err == nil && !info.IsDir() {
-					return name
-				}
-			}
-		}
-	}
-	t.Skipf("%s is not installed", paths[0])
-	return ""
-}
+// Each is skipped where its program is absent, see package referee.
 
 // ask runs a referee and returns what it prints.
 func ask(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
-	if root := os.Getenv("LINERATE_REFEREES"); root != "" {
-		libs, err := filepath.Glob(filepath.Join(root, "usr/lib/*-linux-gnu"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Env = append(cmd.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
-	}
+	cmd := referee.Command(t, program, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -76,7 +52,7 @@ func lay(t *testing.T, files fstest.MapFS) string {
 // TestNetplanAgrees draws files of netplan and compares with what netplan itself
 // would have networkd set.
 func TestNetplanAgrees(t *testing.T) {
-	generate := referee(t, "usr/libexec/netplan/generate", "lib/netplan/generate")
+	generate := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
 	random := rand.New(rand.NewPCG(26, 11))
 	set := 0
 	for i := range 40 {
@@ -151,7 +127,7 @@ func printTree(files fstest.MapFS, part string) string {
 // TestIfupdownAgrees compares with the options that ifquery reads, the last of
 // which counts.
 func TestIfupdownAgrees(t *testing.T) {
-	ifup := referee(t, "sbin/ifup", "usr/sbin/ifup")
+	ifup := referee.Program(t, "ifup")
 	for name, text := range map[string]string{
 		"one":       "auto eth0\niface eth0 inet manual\n\tmtu 9000\n",
 		"two":       "iface eth0 inet manual\n mtu 9000\niface eth0 inet6 manual\n mtu 1400\niface eth1 inet manual\n mtu 1\n",
@@ -187,7 +163,7 @@ func TestIfupdownAgrees(t *testing.T) {
 
 // TestKeyfileAgrees reads the keyfile that nmcli makes of properties.
 func TestKeyfileAgrees(t *testing.T) {
-	nmcli := referee(t, "usr/bin/nmcli")
+	nmcli := referee.Program(t, "nmcli")
 	text := ask(t, nmcli, "--offline", "connection", "add", "type", "ethernet", "ifname", "eth0", "con-name", "a",
 		"802-3-ethernet.mtu", "9000", "802-3-ethernet.mac-address", "00:11:22:33:44:55", "802-3-ethernet.auto-negotiate", "no",
 		"802-3-ethernet.speed", "100", "802-3-ethernet.duplex", "full", "ethtool.ring-rx", "4096", "ethtool.feature-tso", "off",
@@ -210,7 +186,7 @@ func TestKeyfileAgrees(t *testing.T) {
 
 // TestSysctlOrderAgrees compares the order of files with systemd's own.
 func TestSysctlOrderAgrees(t *testing.T) {
-	analyze := referee(t, "usr/bin/systemd-analyze")
+	analyze := referee.Program(t, "systemd-analyze")
 	files := fstest.MapFS{}
 	for i, dir := range []string{"usr/lib", "etc", "run", "usr/local/lib"} {
 		for j, name := range []string{"50-a", "60-b", "99-c", "10-d"} {
@@ -233,7 +209,7 @@ func TestSysctlOrderAgrees(t *testing.T) {
 // TestUdevAgrees makes an interface in namespaces of its own and compares with
 // the .link file that udev applies to it.
 func TestUdevAgrees(t *testing.T) {
-	udevadm := referee(t, "usr/bin/udevadm", "bin/udevadm")
+	udevadm := referee.Program(t, "udevadm")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a mount namespace")
 	}

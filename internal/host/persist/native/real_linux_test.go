@@ -12,22 +12,11 @@ import (
 
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/persist/native"
+	"linerate/internal/host/referee"
 )
 
 // The tests in this file let the program that will read a file read it. Each is
-// skipped where its program is absent.
-
-// program finds a program, also where packages put those that nobody calls.
-func program(t *testing.T, names ...string) string {
-	t.Helper()
-	for _, n := range names {
-		if p, err := exec.LookPath(n); err == nil {
-			return p
-		}
-	}
-	t.Skipf("none of %s is installed", strings.Join(names, ", "))
-	return ""
-}
+// skipped where its program is absent, see package referee.
 
 // file returns the file of an output whose path ends so.
 func file(t *testing.T, out native.Output, end string) native.File {
@@ -65,8 +54,7 @@ func put(t *testing.T, root string, f native.File) string {
 
 func start(t *testing.T, argv ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	out, err := cmd.CombinedOutput()
+	out, err := referee.Command(t, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 	}
@@ -76,7 +64,7 @@ func start(t *testing.T, argv ...string) string {
 // TestSysctlReads sets the sysctl file with procps in a network namespace and
 // reads the kernel.
 func TestSysctlReads(t *testing.T) {
-	sysctl := program(t, "sysctl", "/usr/sbin/sysctl")
+	sysctl := referee.Program(t, "sysctl")
 	if !knobtest.InNamespace(t) {
 		return
 	}
@@ -101,7 +89,7 @@ func TestSysctlReads(t *testing.T) {
 // TestUdevReads lets udev read the .link file, over an empty directory in a
 // mount namespace. Unknown keys and values are warnings that name the file.
 func TestUdevReads(t *testing.T) {
-	udevadm := program(t, "udevadm", "/bin/udevadm")
+	udevadm := referee.Program(t, "udevadm")
 	if !knobtest.InNamespace(t) {
 		return
 	}
@@ -124,8 +112,8 @@ func TestUdevReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), udevadm, "test-builtin", "net_setup_link", "/sys/class/net/lo")
-	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
+	cmd := referee.Command(t, udevadm, "test-builtin", "net_setup_link", "/sys/class/net/lo")
+	cmd.Env = append(cmd.Environ(), "SYSTEMD_LOG_LEVEL=debug", "SYSTEMD_LOG_TARGET=console")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	_ = cmd.Run() // lo matches no file, which it calls a failure
@@ -146,7 +134,7 @@ func TestUdevReads(t *testing.T) {
 // TestNetplanReads lets netplan's generator make networkd's files, together
 // with a definition of the user's own.
 func TestNetplanReads(t *testing.T) {
-	generate := program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate", "generate")
+	generate := referee.Program(t, "/usr/libexec/netplan/generate", "/lib/netplan/generate")
 	root := t.TempDir()
 	put(t, root, native.File{Path: "/etc/netplan/50-own.yaml", Mode: 0o600, Content: []byte("network:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n")})
 	in := sample()
@@ -173,12 +161,12 @@ func TestNetplanReads(t *testing.T) {
 // TestNetworkManagerReads lets nmcli read the keyfile and write it again. It
 // drops what it does not know, and refuses what cannot be.
 func TestNetworkManagerReads(t *testing.T) {
-	nmcli := program(t, "nmcli")
+	nmcli := referee.Program(t, "nmcli")
 	in := sample()
 	in.Settings = settings("link.mtu=9000", "nic.media.speed=100", "nic.media.duplex=full", "nic.wol=magic,ucast", "nic.ring.rx=4096", "nic.ring.tx=512", "nic.coalesce.rx_usecs=50",
 		"nic.coalesce.adaptive_rx=0", "nic.pause.rx=1", "nic.pause.tx=0", "nic.pause.autoneg=0", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.vlan_rx=1")
 	f := file(t, render(t, native.NetworkManager, in), ".nmconnection")
-	cmd := exec.CommandContext(t.Context(), nmcli, "--offline", "connection", "modify", "connection.id", "again")
+	cmd := referee.Command(t, nmcli, "--offline", "connection", "modify", "connection.id", "again")
 	cmd.Stdin = bytes.NewReader(f.Content)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -199,7 +187,7 @@ func TestNetworkManagerReads(t *testing.T) {
 // TestIfupdownReads lets ifup say what it would do, with the user's own stanza
 // before.
 func TestIfupdownReads(t *testing.T) {
-	ifup := program(t, "ifup", "/sbin/ifup")
+	ifup := referee.Program(t, "ifup")
 	in := native.Input{Interface: "eth7", Comments: sample().Comments, Settings: settings("link.mtu=9000", "nic.ring.rx=4096", "qdisc=fq", "nic.offload.tso=0", "nic.coalesce.adaptive_rx=0", "txqueuelen=2000")}
 	f := file(t, render(t, native.Ifupdown, in), "interfaces.d/linerate")
 	root := t.TempDir()
@@ -220,7 +208,7 @@ func TestIfupdownReads(t *testing.T) {
 // TestShellReads lets a shell run the lines for rc.conf and loader.conf, which
 // are shell assignments, behind a line of the user's own.
 func TestShellReads(t *testing.T) {
-	sh := program(t, "sh")
+	sh := referee.Program(t, "sh")
 	in := sample()
 	in.Interface = "em0"
 	out := render(t, native.FreeBSD, in)
@@ -236,7 +224,7 @@ func TestShellReads(t *testing.T) {
 // of sockets belong to the whole machine there: that the kernel has them is all
 // that can be seen.
 func TestArticleApplies(t *testing.T) {
-	ip := program(t, "ip", "/sbin/ip")
+	ip := referee.Program(t, "ip")
 	if !knobtest.InNamespace(t) {
 		return
 	}
@@ -255,7 +243,7 @@ func TestArticleApplies(t *testing.T) {
 	if n != 4 {
 		t.Errorf("%d sysctls", n)
 	}
-	ifup := program(t, "ifup", "/sbin/ifup")
+	ifup := referee.Program(t, "ifup")
 	root := t.TempDir()
 	path := put(t, root, file(t, out, "interfaces.d/linerate"))
 	start(t, ifup, "--force", "--ignore-errors", "--state-dir="+root, "-v", "-i", path, "eth7")
@@ -267,7 +255,7 @@ func TestArticleApplies(t *testing.T) {
 // TestAnsibleReads lets Ansible run the tasks on a tree of the test's own. What
 // it writes is what the other formats give, hostile comments included.
 func TestAnsibleReads(t *testing.T) {
-	playbook := program(t, "ansible-playbook")
+	playbook := referee.Program(t, "ansible-playbook")
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the tasks give files to root")
 	}

@@ -1,0 +1,60 @@
+// Package referee finds the real programs that tests let judge what linerate
+// reads and writes: netplan, NetworkManager, ifupdown, udev, TuneD.
+//
+// They would take over a machine on which they are installed. So the environment
+// variable LINERATE_REFEREES names a folder into which their packages were
+// unpacked, as dpkg -x does; scripts/foreign makes one.
+package referee
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Root returns the folder of unpacked packages, "" for none.
+func Root() string { return os.Getenv("LINERATE_REFEREES") }
+
+// Program returns the first program of names that is there: in the unpacked
+// packages, or on this machine. A name may be a path. Without any the test is
+// skipped.
+func Program(t testing.TB, names ...string) string {
+	t.Helper()
+	for _, n := range names {
+		if Root() != "" {
+			for _, dir := range []string{"usr/bin", "usr/sbin", "bin", "sbin", ""} {
+				p := filepath.Join(Root(), dir, n)
+				if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() {
+					return p
+				}
+			}
+		}
+		for _, dir := range []string{"", "/usr/sbin/", "/sbin/"} {
+			if dir != "" && strings.Contains(n, "/") {
+				continue
+			}
+			if p, err := exec.LookPath(dir + n); err == nil {
+				return p
+			}
+		}
+	}
+	t.Skipf("none of %s is installed", strings.Join(names, ", "))
+	return ""
+}
+
+// Command returns a command that finds the libraries of the unpacked packages.
+func Command(t testing.TB, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	if Root() == "" {
+		return cmd
+	}
+	libs, err := filepath.Glob(filepath.Join(Root(), "usr/lib/*-linux-gnu"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Environ(), "LD_LIBRARY_PATH="+strings.Join(libs, ":"))
+	return cmd
+}
