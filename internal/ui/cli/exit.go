@@ -22,7 +22,7 @@ const (
 	exitUntrusted   = 5   // the session ended, but its result must not be used
 	exitStore       = 6   // results could not be read or kept
 	exitNotUndone   = 7   // a host may still hold a changed setting: see linerate undo
-	exitInterrupted = 130 // stopped by the user; hosts undone, data kept, may be resumed
+	exitInterrupted = 130 // stopped by the user: what was changed goes back, data is kept, a run may be resumed
 )
 
 const exitText = `  0    done
@@ -33,7 +33,7 @@ const exitText = `  0    done
   5    the session ended, but its result must not be used
   6    results could not be read or kept
   7    a host may still hold a changed setting: see linerate undo
-  130  stopped by the user; hosts undone, data kept, may be resumed
+  130  stopped by the user: what was changed goes back, data is kept, a run may be resumed
 `
 
 // fault is an error with an exit code and a hint: what happened, then what to
