@@ -22,16 +22,17 @@ func CPUMetric(h model.Host) model.Metric { return model.CPU + "_" + model.Metri
 // judge fills in the run's values from the reports of its ends, and returns an
 // error that wraps ErrInvalid where the run does not count.
 func (a *attempt) judge() error {
-	j := judgement{run: &a.run, flow: a.flow, name: func(h model.Host) string { return a.client(h).Name() }, warn: a.warn}
+	j := judgement{run: &a.run, flow: a.flow, setting: a.spec.Setting, name: func(h model.Host) string { return a.client(h).Name() }, warn: a.warn}
 	return j.do()
 }
 
 // judgement is one run that has been measured.
 type judgement struct {
-	run  *model.Run
-	flow model.Flow
-	name func(model.Host) string // of an end, for people
-	warn func(format string, args ...any)
+	run     *model.Run
+	flow    model.Flow
+	setting model.Setting
+	name    func(model.Host) string // of an end, for people
+	warn    func(format string, args ...any)
 }
 
 func (j *judgement) do() error {
@@ -108,7 +109,7 @@ func (j *judgement) value(d model.Direction, m model.Metric, v float64) {
 // received keeps the goodput of direction d, and says why it does not count.
 func (j *judgement) received(d model.Direction, f model.FlowReport) string {
 	if f.Bytes == 0 || f.Window <= 0 {
-		return fmt.Sprintf("no bytes arrived in direction %s", d)
+		return fmt.Sprintf("no bytes arrived in direction %s", d) + j.suspect()
 	}
 	j.value(d, model.Goodput, float64(f.Bytes)*8/f.Window.Seconds())
 	if plan := j.flow.Duration; float64(f.Window) < leastShare*float64(plan) {
@@ -116,6 +117,21 @@ func (j *judgement) received(d model.Direction, f model.FlowReport) string {
 	}
 	if plan := j.flow.Bytes; j.flow.Duration == 0 && float64(f.Bytes) < leastShare*float64(plan) {
 		return fmt.Sprintf("in direction %s %d of %d bytes arrived", d, f.Bytes, plan)
+	}
+	return ""
+}
+
+// mtuKnob is the setting that makes packets too large for a path.
+const mtuKnob model.KnobID = "link.mtu"
+
+// suspect says why nothing may arrive where the setting has packets of another
+// size. Connections open with small packets, so that a path that drops large ones
+// silently shows only then (RFC 2923 section 2.1).
+func (j *judgement) suspect() string {
+	for _, s := range j.setting.Assignments {
+		if s.Knob == mtuKnob {
+			return fmt.Sprintf(": packets of %s bytes may vanish on the way; linerate set %s=%s --both finds out where", s.Value, mtuKnob, s.Value)
+		}
 	}
 	return ""
 }

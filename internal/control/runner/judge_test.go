@@ -138,3 +138,19 @@ func TestAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingWithLargePackets names what a new MTU does to a path that drops large
+// packets.
+func TestNothingWithLargePackets(t *testing.T) {
+	for knob, want := range map[model.KnobID]string{
+		"link.mtu": "no bytes arrived in direction to: packets of 9000 bytes may vanish on the way; linerate set link.mtu=9000 --both finds out where",
+		"tcp.sack": "no bytes arrived in direction to",
+	} {
+		a := &attempt{Runner: &Runner{ends: [2]*session.Client{{}, {}}}, flow: model.Flow{Direction: model.To, Duration: time.Second}}
+		a.spec.Setting.Assignments = []model.Assignment{{Knob: knob, Value: "9000"}}
+		a.run.Ends = []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{{Direction: model.To, Role: model.Receiver, Window: time.Second}}}}
+		if err := a.judge(); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", knob, err)
+		}
+	}
+}
