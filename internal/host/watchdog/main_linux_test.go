@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -132,6 +135,9 @@ func interruptions() func(step string) {
 		}
 		if target == "stop" {
 			must(syscall.Kill(os.Getppid(), syscall.SIGSTOP))
+			for !standsStill(os.Getppid()) {
+				runtime.Gosched()
+			}
 		}
 		if target == "agent" || target == "both" {
 			must(syscall.Kill(os.Getppid(), syscall.SIGKILL))
@@ -141,6 +147,24 @@ func interruptions() func(step string) {
 			select {} // until it arrives
 		}
 	}
+}
+
+// standsStill reports whether no thread of a process runs any more: a signal
+// reaches one after the other (state T of proc_pid_stat(5)).
+func standsStill(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	must(err)
+	for _, name := range threads {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue
+		}
+		must(err)
+		if _, state, ok := strings.Cut(string(text), ") "); !ok || !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 func numbered(s string) (int, string) {
