@@ -211,16 +211,16 @@ func TestForeignServers(t *testing.T) {
 		to := func(more ...string) func() []string {
 			return func() []string { return briefly("iperf3://127.0.0.1:"+p, more...) }
 		}
-		sane(t, measured(t, to("-P", "2"), nil))
+		measured(t, to("-P", "2"), bothWays)
 		measured(t, to("--to", "-b", "50M"), about("to", 50e6))
 		measured(t, to("-u", "-b", "20M"), each(about("to", 20e6), about("from", 20e6)))
 	})
 	t.Run("iperf2", func(t *testing.T) {
-		sane(t, measured(t, func() []string {
+		measured(t, func() []string {
 			p := freePort(t)
 			foreignServer(t, "tcp", p, "iperf", "-s", "-B", "127.0.0.1", "-p", p)
 			return briefly("iperf2://127.0.0.1:" + p)
-		}, nil))
+		}, bothWays)
 	})
 	t.Run("iperf2 UDP", func(t *testing.T) {
 		measured(t, func() []string {
@@ -328,7 +328,7 @@ func TestForeignClients(t *testing.T) {
 	})
 	t.Run("its own", func(t *testing.T) { // both roles are linerate's, over each protocol
 		for _, protocol := range []string{"iperf3", "iperf2"} {
-			sane(t, measured(t, func() []string { return briefly(protocol + "://" + v.foreign[protocol]) }, nil))
+			measured(t, func() []string { return briefly(protocol + "://" + v.foreign[protocol]) }, bothWays)
 		}
 		succeed(t, "sweep", "netpipe://"+v.foreign["netpipe"], "--max", "4", "--json", "-q")
 	})

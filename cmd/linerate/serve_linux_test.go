@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -59,16 +60,23 @@ func sane(t *testing.T, r result) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	d := decode[document](t, r.out)
+	if wrong := bothWays(decode[document](t, r.out)); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// bothWays demands goodput in both directions that a veth pair or loopback can have.
+func bothWays(d document) (wrong string) {
 	if d.Schema != "linerate/session/v1" || d.Session.State != "done" {
-		t.Errorf("document %s, session %s", d.Schema, d.Session.State)
+		return fmt.Sprintf("document %s, session %s", d.Schema, d.Session.State)
 	}
 	for _, direction := range []string{"to", "from"} {
-		// No veth pair is slower than 50 Mbit/s or faster than 1 Tbit/s.
+		// None is slower than 50 Mbit/s or faster than 1 Tbit/s.
 		if g := d.goodput(direction); len(g) != 1 || g[0] < 50e6 || g[0] > 1e12 {
-			t.Errorf("goodput %s: %v", direction, g)
+			return fmt.Sprintf("goodput %s: %v", direction, g)
 		}
 	}
+	return ""
 }
 
 // TestServe uses a server as its friends do, then as strangers do, then ends it.
