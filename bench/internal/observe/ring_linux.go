@@ -159,18 +159,19 @@ func frames(block []byte, size int, times []int64) (_ []int64, missed int) {
 			break
 		}
 		f := block[at:]
-		at += int(order.Uint32(f[frameNext:]))
-		if f[frameType] == syscall.PACKET_OUTGOING {
-			continue
-		}
-		when := int64(order.Uint32(f[frameSec:]))*1e9 + int64(order.Uint32(f[frameNsec:]))
-		for range trains(int(order.Uint32(f[frameLength:])), size) {
-			if len(times) == cap(times) {
-				missed++
-				continue
+		if f[frameType] != syscall.PACKET_OUTGOING {
+			when := int64(order.Uint32(f[frameSec:]))*1e9 + int64(order.Uint32(f[frameNsec:]))
+			n := trains(int(order.Uint32(f[frameLength:])), size)
+			missed += max(0, n-(cap(times)-len(times)))
+			for range min(n, cap(times)-len(times)) {
+				times = append(times, when)
 			}
-			times = append(times, when)
 		}
+		next := int(order.Uint32(f[frameNext:]))
+		if next == 0 {
+			break // the last one, whatever the number says
+		}
+		at += next
 	}
 	return times, missed
 }
