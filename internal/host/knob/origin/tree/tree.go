@@ -87,7 +87,7 @@ func (t Tree) Joined(name, comments string) []Line {
 		}
 		open = more
 	}
-	return all
+	return slices.DeleteFunc(all, func(l Line) bool { return l.Text == "" }) // of a backslash alone
 }
 
 // ByName returns the files of directories whose names end so, sorted by name. A
