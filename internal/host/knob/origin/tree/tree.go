@@ -80,14 +80,14 @@ func (t Tree) Joined(name, comments string) []Line {
 		text, more := strings.CutSuffix(l.Text, `\`)
 		if open {
 			last := &all[len(all)-1]
-			last.Text += " " + strings.TrimSpace(text)
+			last.Text = strings.TrimSpace(last.Text + " " + strings.TrimSpace(text))
 		} else {
 			l.Text = strings.TrimSpace(text)
 			all = append(all, l)
 		}
 		open = more
 	}
-	return slices.DeleteFunc(all, func(l Line) bool { return l.Text == "" }) // of a backslash alone
+	return slices.DeleteFunc(all, func(l Line) bool { return l.Text == "" }) // of backslashes alone
 }
 
 // ByName returns the files of directories whose names end so, sorted by name. A
