@@ -15,7 +15,10 @@ import (
 )
 
 // keeper is a Keeper that knows one transaction.
-type keeper struct{ asked []string }
+type keeper struct {
+	asked  []string
+	broken error // of Revert, which undoes one change before it
+}
 
 func (*keeper) Pending() string { return "one" }
 
@@ -29,7 +32,7 @@ func (k *keeper) Confirm(_ context.Context, id string) error {
 
 func (k *keeper) Revert(context.Context) ([]model.Change, error) {
 	k.asked = append(k.asked, "revert")
-	return []model.Change{{Knob: "link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}}, nil
+	return []model.Change{{Knob: "link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}}, k.broken
 }
 
 func TestKeeping(t *testing.T) {
@@ -64,7 +67,12 @@ func TestKeeping(t *testing.T) {
 	if changes, err := s.Revert(ctx); len(changes) != 1 || changes[0].Host != model.Far || changes[0].Knob != "link.mtu" || err != nil {
 		t.Errorf("Revert = %+v, %v", changes, err)
 	}
-	if strings.Join(k.asked, " ") != "one two revert" {
+	k.broken = errors.New("the journal's disk is full")
+	changes, err := s.Revert(ctx)
+	if len(changes) != 1 || err == nil || !strings.HasSuffix(err.Error(), k.broken.Error()) {
+		t.Errorf("Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
+	}
+	if strings.Join(k.asked, " ") != "one two revert revert" {
 		t.Errorf("the keeper was asked %q", k.asked)
 	}
 	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (origin.Line{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"linerate/internal/control/session/sessionpb"
@@ -64,7 +65,11 @@ func (a settings) Confirm(ctx context.Context, p *sessionpb.ConfirmRequest) (*se
 func (a settings) Revert(ctx context.Context, _ *sessionpb.RevertRequest) (*sessionpb.RevertResponse, error) {
 	return call(a.adapter, func(model.Host) (*sessionpb.RevertResponse, error) {
 		changes, err := a.s.Revert(ctx)
-		return &sessionpb.RevertResponse{Changes: encodeChanges(changes)}, err
+		out := &sessionpb.RevertResponse{Changes: encodeChanges(changes)}
+		if err != nil && len(changes) > 0 { // an error would lose what was put back
+			out.Problem, err = clean(err.Error(), MaxText), nil
+		}
+		return out, err
 	})
 }
 
@@ -140,13 +145,17 @@ func (c *Client) Confirm(ctx context.Context, transaction string) error {
 }
 
 // Revert undoes what was ever confirmed on this host, and tells what became of
-// each change.
+// each change, also with an error.
 func (c *Client) Revert(ctx context.Context) ([]model.Change, error) {
 	const op = "undo what was confirmed"
 	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.RevertResponse, error) {
 		return c.settings.Revert(ctx, &sessionpb.RevertRequest{})
 	})
-	return c.changes(ctx, op, p.GetChanges(), err)
+	all, err := c.changes(ctx, op, p.GetChanges(), err)
+	if err == nil && p.GetProblem() != "" {
+		err = fmt.Errorf("%s on %s: %s", op, c.peer.Name, clean(p.GetProblem(), MaxText))
+	}
+	return all, err
 }
 
 // Origins tells which permanent files set knobs; those of which none is known

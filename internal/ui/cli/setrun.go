@@ -228,9 +228,10 @@ func (s *setting) revert(ctx context.Context, confirmed []*setEnd, fresh []*sess
 		changes, err := c.Revert(ctx)
 		if err != nil {
 			s.app.talk("linerate: %v", err)
-			continue
 		}
-		e.changes = changes
+		if err == nil || len(changes) > 0 {
+			e.changes = changes
+		}
 	}
 }
 

@@ -340,6 +340,7 @@ func (*RevertRequest) Descriptor() ([]byte, []int) {
 type RevertResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Changes       []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"` // at most 1024
+	Problem       string                 `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"` // why not all was tried, a sentence; empty for none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +380,13 @@ func (x *RevertResponse) GetChanges() []*Change {
 		return x.Changes
 	}
 	return nil
+}
+
+func (x *RevertResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
 }
 
 // OriginsRequest names the knobs.
@@ -1767,9 +1775,10 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\x0eConfirmRequest\x12 \n" +
 	"\vtransaction\x18\x01 \x01(\tR\vtransaction\"\x11\n" +
 	"\x0fConfirmResponse\"\x0f\n" +
-	"\rRevertRequest\"G\n" +
+	"\rRevertRequest\"a\n" +
 	"\x0eRevertResponse\x125\n" +
-	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\"\n" +
+	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem\"\"\n" +
 	"\x0eOriginsRequest\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\tR\x03ids\"H\n" +
 	"\x0fOriginsResponse\x125\n" +
