@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"linerate/internal/host/durable"
 )
 
 // The reasons for which no job is installed.
@@ -51,6 +53,17 @@ type job struct {
 	name   string // for people
 	pieces []piece
 	check  func(context.Context) error // asks the system whether it will run it; nil for one that cannot be asked
+}
+
+// paths returns those of its files and links.
+func (j job) paths() []string {
+	var all []string
+	for _, p := range j.pieces {
+		if p.Task == nil {
+			all = append(all, p.Path)
+		}
+	}
+	return all
 }
 
 const (
@@ -131,7 +144,7 @@ func (k Keeper) put(ctx context.Context, j job) error {
 			return err
 		}
 	}
-	r := record{Name: j.name, Pieces: j.pieces, Made: missing(j.pieces)}
+	r := record{Name: j.name, Pieces: j.pieces, Made: durable.Missing(j.paths(), nil)}
 	if err := os.MkdirAll(k.dir(), 0o700); err != nil {
 		return err
 	}
@@ -243,7 +256,7 @@ func (k Keeper) clear(done *Removal) error {
 		}
 	}
 	k.after("job removed")
-	return syncDir(k.State)
+	return durable.SyncDir(k.State)
 }
 
 // String says in one line for people what happened.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"linerate/internal/host/durable"
 )
 
 // piece is one thing that a job consists of: a file, a symbolic link or a task
@@ -127,7 +129,7 @@ func (p *piece) put(ctx context.Context, k Keeper) error {
 		if err := os.Symlink(p.Link, p.Path); err != nil {
 			return taken(err)
 		}
-		return syncDir(filepath.Dir(p.Path))
+		return durable.SyncDir(filepath.Dir(p.Path))
 	}
 	if err := writeSynced(p.temp(), p.text, p.mode); err != nil {
 		return err
@@ -138,7 +140,7 @@ func (p *piece) put(ctx context.Context, k Keeper) error {
 		return taken(err)
 	}
 	k.after("job linked")
-	return errors.Join(os.Remove(p.temp()), syncDir(filepath.Dir(p.Path)))
+	return errors.Join(os.Remove(p.temp()), durable.SyncDir(filepath.Dir(p.Path)))
 }
 
 func taken(err error) error {
@@ -176,31 +178,7 @@ func (p piece) remove(ctx context.Context) (left string, err error) {
 	if err := os.Remove(p.Path); err != nil {
 		return "", err
 	}
-	return "", syncDir(filepath.Dir(p.Path))
-}
-
-// missing returns the directories that the pieces need and that are not there,
-// outermost first.
-func missing(pieces []piece) []string {
-	var all []string
-	for _, p := range pieces {
-		if p.Task != nil {
-			continue
-		}
-		var chain []string
-		for dir := filepath.Dir(p.Path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-			if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-				break
-			}
-			chain = append(chain, dir)
-		}
-		for _, dir := range slices.Backward(chain) {
-			if !slices.Contains(all, dir) {
-				all = append(all, dir)
-			}
-		}
-	}
-	return all
+	return "", durable.SyncDir(filepath.Dir(p.Path))
 }
 
 // exists reports whether a path of the machine is there.

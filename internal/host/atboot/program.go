@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"linerate/internal/host/durable"
 )
 
 // copyProgram has a copy of linerate on disk and returns its size in bytes.
@@ -30,7 +32,7 @@ func (k Keeper) copyProgram() (size int64, err error) {
 		err = os.Rename(temp, k.program())
 	}
 	if err == nil {
-		err = errors.Join(syncDir(k.dir()), executable(k.program()))
+		err = errors.Join(durable.SyncDir(k.dir()), executable(k.program()))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("copy linerate: %w", err)

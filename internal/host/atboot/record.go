@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"linerate/internal/host/durable"
 )
 
 // record is what was, or is about to be, put where.
@@ -67,7 +69,7 @@ func (k Keeper) save(r record) error {
 	if err := os.Rename(path+newSuffix, path); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(k.dir()), syncDir(k.State))
+	return errors.Join(durable.SyncDir(k.dir()), durable.SyncDir(k.State))
 }
 
 // newSuffix is of files that are not complete.

@@ -15,15 +15,6 @@ import (
 
 const programName = "linerate"
 
-// syncDir has the names in dir on disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // executable fails where the file system of a program lets nobody run it
 // (mounted noexec): access(2).
 func executable(program string) error {

@@ -14,10 +14,6 @@ import (
 
 const programName = "linerate.exe"
 
-// syncDir does nothing: NTFS journals its names, and Windows flushes no
-// directory.
-func syncDir(string) error { return nil }
-
 func executable(string) error { return nil }
 
 // trusted leaves the rights on dir to its owner: the directories of users are

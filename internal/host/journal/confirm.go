@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"linerate/internal/host/durable"
 )
 
 // A confirmation is a file beside the journal that names the transaction which a
@@ -25,7 +27,7 @@ func Confirm(dir, transaction string) error {
 		err = os.Rename(next, path)
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = durable.SyncDir(dir)
 	}
 	if err != nil {
 		_ = os.Remove(next)

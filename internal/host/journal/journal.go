@@ -26,6 +26,7 @@ import (
 	"unicode/utf8"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable"
 	"linerate/internal/host/knob"
 )
 
@@ -145,7 +146,7 @@ func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // load opens the file, reads it, and cuts a torn tail off.
@@ -171,7 +172,7 @@ func (j *Journal) load() error {
 			return err
 		}
 	}
-	return syncDir(j.dir)
+	return durable.SyncDir(j.dir)
 }
 
 // Path returns the name of the journal's file.

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"linerate/internal/host/durable"
 )
 
 // ErrLocked says that another process writes the journal: it holds changes of
 // its own, or is undoing some.
-var ErrLocked = errors.New("in use by another linerate")
+var ErrLocked = durable.ErrLocked
 
 const lockName = "lock"
 
@@ -26,7 +28,7 @@ func acquire(dir string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock state directory %s: %w", dir, err)
 	}
-	err = lockFile(f)
+	err = durable.Lock(f)
 	if errors.Is(err, ErrLocked) {
 		holder, _ := os.ReadFile(path) // for people; an unreadable one is named as unknown
 		who := strings.TrimSpace(string(holder))

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable"
 	"linerate/internal/host/persist/native"
 )
 
@@ -35,7 +36,7 @@ import (
 var (
 	ErrChanged   = errors.New("changed by somebody else since")
 	ErrIrregular = errors.New("not a regular file")
-	ErrLocked    = errors.New("in use by another linerate")
+	ErrLocked    = durable.ErrLocked
 )
 
 // Keeper writes and restores the permanent files of one machine. It may be used
@@ -178,7 +179,11 @@ func (k Keeper) plan(r *Record, records []Record, files []native.File) ([]planne
 		r.Files = append(r.Files, p.kept)
 		all = append(all, p)
 	}
-	r.Made = k.missing(files)
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
+	}
+	r.Made = durable.Missing(paths, k.real)
 	return all, nil
 }
 
@@ -202,27 +207,6 @@ func unchanged(name string, now Snapshot, records []Record) error {
 		return fmt.Errorf("%s: written by linerate on %s and %w; move it away, or take the change over", name, r.Time.Format(time.DateOnly), ErrChanged)
 	}
 	return nil
-}
-
-// missing returns the directories that the files need and that are not there,
-// outermost first, as paths of the machine.
-func (k Keeper) missing(files []native.File) []string {
-	var all []string
-	for _, f := range files {
-		var chain []string
-		for dir := path.Dir(f.Path); dir != "/" && dir != "."; dir = path.Dir(dir) {
-			if _, err := os.Lstat(k.real(dir)); !errors.Is(err, fs.ErrNotExist) {
-				break
-			}
-			chain = append(chain, dir)
-		}
-		for _, dir := range slices.Backward(chain) {
-			if !slices.Contains(all, dir) {
-				all = append(all, dir)
-			}
-		}
-	}
-	return all
 }
 
 // place makes the directories, then all files under names of their own, then
@@ -253,7 +237,7 @@ func (k Keeper) place(r Record, all []planned) (int, error) {
 			return i, err
 		}
 		k.after("renamed " + p.kept.Path)
-		if err := syncDir(filepath.Dir(p.to)); err != nil {
+		if err := durable.SyncDir(filepath.Dir(p.to)); err != nil {
 			return i + 1, err
 		}
 		k.after("synced " + p.kept.Path)

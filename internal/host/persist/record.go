@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"linerate/internal/host/durable"
 )
 
 const (
@@ -85,7 +87,7 @@ func (k Keeper) save(r Record, all []planned) error {
 		err = os.Rename(dir+unfinished, dir)
 	}
 	if err == nil {
-		err = syncDir(k.dir())
+		err = durable.SyncDir(k.dir())
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("save what is there now: %w", err), os.RemoveAll(dir+unfinished), os.RemoveAll(dir))
@@ -110,7 +112,7 @@ func (k Keeper) saveIn(dir string, r Record, all []planned) error {
 	if err := writeTemp(filepath.Join(dir, recordFile), append(b, '\n'), 0o600, Snapshot{}); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // State says what Restore did with a file.
@@ -190,7 +192,7 @@ func (k Keeper) restore(r Record, written int) ([]Result, error) {
 		return all, err
 	}
 	k.after("dropped " + r.ID)
-	return all, errors.Join(syncDir(k.dir()), os.RemoveAll(dir+finished))
+	return all, errors.Join(durable.SyncDir(k.dir()), os.RemoveAll(dir+finished))
 }
 
 func (k Keeper) restoreFile(r Record, i int, f Kept) (State, error) {
@@ -219,7 +221,7 @@ func (k Keeper) restoreFile(r Record, i int, f Kept) (State, error) {
 		return Failed, fmt.Errorf("restore %s: %w", f.Path, err)
 	}
 	k.after("restored " + f.Path)
-	return Restored, syncDir(filepath.Dir(to))
+	return Restored, durable.SyncDir(filepath.Dir(to))
 }
 
 // temp is the name under which a file waits to be renamed: hidden, and without
@@ -263,7 +265,7 @@ func (k Keeper) lock() (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(f); err != nil {
+	if err := durable.Lock(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", k.dir(), err), f.Close())
 	}
 	return func() { _ = f.Close() }, nil

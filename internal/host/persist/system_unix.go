@@ -3,11 +3,9 @@
 package persist
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
 	"syscall"
 )
 
@@ -29,22 +27,4 @@ func chown(f *os.File, uid, gid int) error {
 		return nil
 	}
 	return f.Chown(uid, gid)
-}
-
-// lockFile takes the whole-file lock of flock(2), or returns ErrLocked.
-func lockFile(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return ErrLocked
-	}
-	return err
-}
-
-// syncDir has the names in dir on disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

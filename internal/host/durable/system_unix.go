@@ -1,6 +1,6 @@
 //go:build unix
 
-package journal
+package durable
 
 import (
 	"errors"
@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the whole-file lock of flock(2), or returns ErrLocked.
-func lockFile(f *os.File) error {
+// Lock takes the whole-file lock of flock(2), which ends with the open file, or
+// returns ErrLocked.
+func Lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrLocked
@@ -18,8 +19,8 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// syncDir has the names in dir on disk.
-func syncDir(dir string) error {
+// SyncDir has the names in dir on disk.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

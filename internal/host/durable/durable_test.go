@@ -1,0 +1,66 @@
+package durable_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"linerate/internal/host/durable"
+)
+
+// TestLock: one open file holds the lock, until it is closed, and its text can be
+// read meanwhile.
+func TestLock(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Close() })
+		return f
+	}
+	first, second := open(), open()
+	if err := durable.Lock(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.WriteString("process 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Lock(second); !errors.Is(err, durable.ErrLocked) {
+		t.Errorf("a second lock: %v", err)
+	}
+	if b, err := os.ReadFile(name); err != nil || string(b) != "process 1" {
+		t.Errorf("read while locked: %q, %v", b, err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Lock(second); err != nil {
+		t.Errorf("after the first was closed: %v", err)
+	}
+}
+
+// TestMissing: outermost first, each once, and nothing of what is there.
+func TestMissing(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc", "sysctl.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	slash := string(filepath.Separator)
+	at := func(name string) string { return filepath.Join(root, name) }
+	in := func(name string) string { return filepath.FromSlash(name) }
+	files := []string{in("/etc/sysctl.d/a"), in("/etc/net/link.d/b"), in("/etc/net/c"), in("/usr/d")}
+	if got, want := durable.Missing(files, at), []string{in("/etc/net"), in("/etc/net/link.d"), in("/usr")}; !slices.Equal(got, want) {
+		t.Errorf("Missing = %q, want %q", got, want)
+	}
+	real := []string{root + slash + "x" + slash + "y" + slash + "f"}
+	if got, want := durable.Missing(real, nil), []string{root + slash + "x", root + slash + "x" + slash + "y"}; !slices.Equal(got, want) {
+		t.Errorf("Missing = %q, want %q", got, want)
+	}
+	if err := durable.SyncDir(root); err != nil {
+		t.Error(err)
+	}
+}
