@@ -84,6 +84,11 @@ type Evidence struct {
 	Verdicts []Verdict
 }
 
+// Empty reports whether e says nothing.
+func (e Evidence) Empty() bool {
+	return e.Session+e.Setting+e.Baseline == "" && e.Date.IsZero() && len(e.Verdicts) == 0
+}
+
 // Verdict is a model.Verdict without what belongs to its session. Estimate and
 // interval are log ratios, positive is good; differences for metrics that can
 // be 0. Unbounded ends are infinite.

@@ -153,7 +153,9 @@ func (r *profileReader) evidence(n ast.Node, path string) {
 			}
 		}},
 	})
-	r.p.Evidence = e
+	if !e.Empty() {
+		r.p.Evidence = e
+	}
 }
 
 func (r *profileReader) verdict(n ast.Node, path string) profile.Verdict {
@@ -206,8 +208,9 @@ func parseNumber(s string) (float64, error) {
 
 func parseDate(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC(), nil
+		t, err := time.Parse(layout, s)
+		if t = t.UTC().Truncate(time.Second); err == nil && t.Year() >= 1 && t.Year() <= 9999 { // what RFC 3339 can write
+			return t, nil
 		}
 	}
 	return time.Time{}, &valueError{quote(s) + " is not a date", "write it like 2026-11-21 or 2026-11-21T13:00:00Z"}

@@ -147,6 +147,9 @@ func TestParseProfileByHand(t *testing.T) {
 func FuzzParseProfile(f *testing.F) {
 	f.Add([]byte("profile: 1\ntitle: x\nhosts:\n  - role: both\n    system: linux\n    knobs:\n      link.mtu: 9000\n    before:\n      \"mtu\": \"1500\"\n"))
 	f.Add([]byte("profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: {session: s, verdicts: [{outcome: better, low: 0.1, blocks: 3}]}"))
+	for _, evidence := range []string{"{}", "{verdicts: []}", "{date: 0001-01-01}", "{date: 2026-11-21T10:00:00.5Z}", "{date: 9999-12-31T23:59:59-01:00}", "{date: 0001-01-01T00:00:00+01:00}"} {
+		f.Add([]byte("profile: 1\nhosts: [{role: near, knobs: {link.mtu: 9000}}]\nevidence: " + evidence))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ParseProfile("p.yaml", data, knobs{})
 		if err != nil {
