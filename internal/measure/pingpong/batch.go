@@ -152,6 +152,9 @@ func (p *peer) rounds(b frame, until time.Time, leads bool) error {
 // nothing else.
 func (p *peer) some(b frame, n int, leads bool) error {
 	out, in := p.out[:b.size], p.in[:b.size]
+	if b.mode == turns {
+		in = out // what came goes back from where it lies, as NetPIPE does it: caches hold it once
+	}
 	switch {
 	case b.mode == both:
 		for range n {
