@@ -68,8 +68,8 @@ generate: ## protocol code from proto/
 generated: generate ## fails if generated code is out of date
 	@git diff --exit-code --stat -- internal/control/session || { echo "generated code is out of date: run make generate and commit"; exit 1; }
 
-fuzz: ## each fuzz target for a short time
-	scripts/fuzz $(FUZZTIME)
+fuzz: ## each fuzz target for a short time; before a release FUZZTIME=60s LONGEST=70
+	LONGEST=$(LONGEST) scripts/fuzz $(FUZZTIME)
 
 clean:
 	rm -rf bin

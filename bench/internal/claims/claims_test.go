@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"linerate/bench/internal/peers"
 	"linerate/bench/internal/ratio"
+	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
 )
 
@@ -181,5 +184,18 @@ func TestCostsPerUnit(t *testing.T) {
 	v.costs()
 	if _, there := v[costKey]; v[perKey] != 1.5 || there {
 		t.Errorf("got %v", v)
+	}
+}
+
+// TestNoRunIsShorterThanItsCPU: iperf with 1000 threads said 67 GB in 2.7 s, in
+// which two cores would have worked for 15 s.
+func TestNoRunIsShorterThanItsCPU(t *testing.T) {
+	read := bulkOf(func(stand.Outcome) (peers.Bulk, error) { return peers.Bulk{Bytes: 1e9, Seconds: 2}, nil })
+	all := time.Duration(runtime.NumCPU()) * time.Second
+	for cpu, seconds := range map[time.Duration]float64{0: 2, 2 * all: 2, 8 * all: 6} {
+		v, err := read(stand.Outcome{ServerCPU: cpu / 2, ClientCPU: cpu / 2})
+		if want := 8e9 / seconds; err != nil || math.Abs(v[rateKey]-want) > 1e-6*want {
+			t.Errorf("%v of CPU: %g bit/s, %v, want %g", cpu, v[rateKey], err, want)
+		}
 	}
 }
