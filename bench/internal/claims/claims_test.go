@@ -68,29 +68,32 @@ func script(name string, log *[]string, rates ...any) contender {
 	}}
 }
 
-func TestRoundsAlternateAndLeaveOutWhoFailsTwice(t *testing.T) {
+func TestRoundsAlternateAndMissWhoFailsTwice(t *testing.T) {
 	var log []string
 	b := &Bench{Talk: io.Discard}
 	s := &situation{name: "s", contenders: []contender{
-		script(ownName, &log, 3.0, 4.0, 9.0), script("a", &log, 2.0, nil, 2.0, 3.0), script("b", &log, 1.0, nil, nil),
+		script(ownName, &log, 3.0, 4.0, 9.0), script("a", &log, 2.0, nil, 2.0, 3.0), script("b", &log, 1.0, nil, nil, 2.0), script("c", &log, nil),
 	}}
 	for round := range 3 {
 		if err := b.playRound(t.Context(), round, s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := "linerate a b b b a a linerate linerate a"
+	want := "linerate a b c c b b a a linerate linerate a b"
 	if got := strings.Join(log, " "); got != want {
 		t.Errorf("turns were %q, want %q", got, want)
 	}
-	if len(s.runs[ownName]) != 3 || len(s.runs["a"]) != 3 || len(s.runs["b"]) != 1 {
+	if len(s.runs[ownName]) != 3 || len(s.runs["a"]) != 3 || len(s.runs["b"]) != 3 || len(s.runs["c"]) != 0 {
 		t.Errorf("runs are %v", s.runs)
 	}
-	if len(s.notes) != 1 || !strings.Contains(s.notes[0], "b: left out from round 2 on: broken") {
+	if len(s.notes) != 2 || !strings.Contains(s.notes[0], "c: left out from round 1 on: broken") || !strings.Contains(s.notes[1], "b: not in round 2: broken") {
 		t.Errorf("notes are %q", s.notes)
 	}
 	if best := s.best(rateKey, true, s.foreign()); best != "a" {
 		t.Errorf("the best peer is %q", best)
+	}
+	if r := s.ratio(ownName, "b", rateKey); r.Count != 2 || r.Low != 3 || r.High != 4.5 {
+		t.Errorf("the ratio to b is %+v", r)
 	}
 	if r := s.ratio(ownName, "a", rateKey); r != (ratio.Spread{Median: 2, Low: 1.5, High: 3, Count: 3}) {
 		t.Errorf("the ratio is %+v", r)

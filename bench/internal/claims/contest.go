@@ -84,8 +84,8 @@ func (b *Bench) play(ctx context.Context, rounds int, situations []*situation) (
 	return ratio.Of(idle).Median, nil
 }
 
-// playRound is one round of a situation. Who fails twice is left out from then
-// on; linerate must not.
+// playRound is one round of a situation. Who fails twice has no value in it, and
+// where it never had one, is left out from then on; linerate must not.
 func (b *Bench) playRound(ctx context.Context, round int, s *situation) error {
 	if s.runs == nil {
 		s.runs = map[string][]values{}
@@ -104,6 +104,9 @@ func (b *Bench) playRound(ctx context.Context, round int, s *situation) error {
 			b.say("  %s, round %d, %s: %s", s.name, round+1, c.name, v)
 		case c.name == ownName || ctx.Err() != nil:
 			return fmt.Errorf("%s, %s: %w", s.name, c.name, err)
+		case len(s.runs[c.name]) > 0:
+			s.runs[c.name] = append(s.runs[c.name], values{})
+			s.notes = append(s.notes, fmt.Sprintf("%s, %s: not in round %d: %v", s.name, c.name, round+1, err))
 		default:
 			s.notes = append(s.notes, fmt.Sprintf("%s, %s: left out from round %d on: %v", s.name, c.name, round+1, err))
 			out = append(out, i)
