@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/knob/origin"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 )
 
@@ -80,9 +81,10 @@ type Config struct {
 	// Watch, where given, samples the host's counters beside each run: it emits
 	// until stop is called, which returns how far they moved.
 	Watch func(ctx context.Context, h model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error)
-	// Admit, where given, decides on a controller. Its error is what the
-	// controller reads; it should wrap session.ErrRefused or session.ErrBusy.
-	Admit  func(ctx context.Context, h session.Hello) error
+	// Admit, where given, decides on a controller, and what it gets. Its error is
+	// what the controller reads; it should wrap session.ErrRefused or
+	// session.ErrBusy.
+	Admit  func(ctx context.Context, h session.Hello) (Grant, error)
 	Limits Limits
 	// MayConnect, where given, refuses addresses, host:port, that the controller
 	// wants data connections to go to.
@@ -97,6 +99,13 @@ type Config struct {
 	// Undo is how long undoing may take when the session ended by itself.
 	// Default 60 s.
 	Undo time.Duration
+}
+
+// Grant is what an admitted controller gets.
+type Grant struct {
+	// Share is its part of the server's budget; nil is no bound. Whoever opened it
+	// closes it, after Serve has returned.
+	Share *budget.Share
 }
 
 // Default times; see Config.
@@ -129,7 +138,9 @@ func Serve(ctx context.Context, conn net.Conn, c Config) error {
 type agent struct {
 	Config
 	base context.Context // of runs, which outlive the call that began them
-	host model.Host      // written by Hello, before any other call
+	// Written by Hello, before any other call.
+	host  model.Host
+	grant Grant
 
 	mu  sync.Mutex
 	run *run // prepared or running; nil for none
@@ -141,9 +152,11 @@ type agent struct {
 // Hello accepts or refuses the controller.
 func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, error) {
 	if a.Admit != nil {
-		if err := a.Admit(ctx, h); err != nil {
+		grant, err := a.Admit(ctx, h)
+		if err != nil {
 			return session.Welcome{}, err
 		}
+		a.grant = grant
 	}
 	a.host = h.Host
 	return session.Welcome{CanTune: a.Knobs != nil}, nil

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
 )
 
 // Limits bound what one session may do. The zero value of a field is the
@@ -67,6 +69,14 @@ func (l Limits) check(f model.Flow) error {
 		}
 	}
 	return nil
+}
+
+// OverBudget makes a refusal of a budget one of the session.
+func OverBudget(err error) error {
+	if r, ok := errors.AsType[*budget.Refusal](err); ok && r.Later() {
+		return fmt.Errorf("%w: %w", session.ErrBusy, err)
+	}
+	return fmt.Errorf("%w: %w", session.ErrRefused, err)
 }
 
 // usesUDP reports whether f loads the path with datagrams.

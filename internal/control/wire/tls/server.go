@@ -26,6 +26,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
 )
 
 // Limits of servers. Those of open ones keep strangers from using a host as a
@@ -55,6 +56,9 @@ type Config struct {
 	// Agent is the agent of every session. Its Knobs, Admit and Data are the
 	// server's own; its Limits may be tighter than the server's, not wider.
 	Agent agent.Config
+	// Budget is what all sessions share, with other servers of this process too;
+	// nil is no bound. Those of an open server are strangers'.
+	Budget *budget.Budget
 	// MaxSessions is how many sessions may be at a time; 0 is 64, or 8 when Open.
 	MaxSessions int
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
@@ -282,14 +286,26 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp}
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
 	release := func() {}
-	c.Admit = func(_ context.Context, h session.Hello) error {
+	c.Admit = func(_ context.Context, h session.Hello) (agent.Grant, error) {
 		free, err := s.guard.admit(source(addr), h.Secret)
 		if err != nil {
-			return err
+			return agent.Grant{}, err
 		}
-		release = free
+		class := budget.Keyed
+		if s.config.Open {
+			class = budget.Stranger
+		}
+		share, err := s.config.Budget.Open(addr, class)
+		if err != nil {
+			free()
+			return agent.Grant{}, agent.OverBudget(err)
+		}
+		release = func() {
+			share.Close()
+			free()
+		}
 		known()
-		return nil
+		return agent.Grant{Share: share}, nil
 	}
 	err := agent.Serve(ctx, secure, c)
 	release()

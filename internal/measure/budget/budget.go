@@ -1,0 +1,285 @@
+// Package budget is the one ledger of what a server gives away: sessions,
+// descriptors, memory, disk, the rate of UDP, bytes sent and time of use.
+//
+// Everything is counted for the session, for its source, for all strangers
+// together and for the server, and what any of the four would pass is refused
+// with the number. Strangers can never take the reserve, so that who holds a key
+// finds room on a server that strangers have filled. What runs for a source as a
+// stranger and what runs for it with a key are counted apart, since both may
+// stand behind one address.
+//
+// The ledger itself is bounded: it remembers some thousand sources one by one,
+// and what older ones sent in a sketch that never says too little. Every call
+// takes a time that does not depend on the number of sources.
+package budget
+
+import (
+	"container/list"
+	"errors"
+	"hash/maphash"
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+
+	"linerate/internal/core/units"
+)
+
+// ErrSpent is wrapped by every refusal.
+var ErrSpent = errors.New("over the budget")
+
+// Class says who asks.
+type Class int
+
+// The classes.
+const (
+	Stranger Class = iota // nothing is known of who it is
+	Keyed                 // has shown a right secret
+)
+
+// String returns the class's name in the plural, as reports use it.
+func (c Class) String() string {
+	if c == Keyed {
+		return "key holders"
+	}
+	return "strangers"
+}
+
+// Kind is something that is given.
+type Kind int
+
+// The kinds. The first ones are held and given back, the last two are spent:
+// they come back when a window is over.
+const (
+	Sessions Kind = iota
+	Descriptors
+	Memory // bytes
+	Disk   // bytes
+	UDP    // bit/s of datagrams that do not give way to others
+	Egress // bytes sent within a window
+	Time   // of runs within a window, nanoseconds
+	kinds
+
+	held  = Egress // the kinds below are held
+	spent = kinds - held
+)
+
+// String returns the kind's name, as in --limit.
+func (k Kind) String() string {
+	switch k {
+	case Sessions:
+		return "sessions"
+	case Descriptors:
+		return "descriptors"
+	case Memory:
+		return "memory"
+	case Disk:
+		return "disk"
+	case UDP:
+		return "udp"
+	case Egress:
+		return "egress"
+	case Time:
+		return "time"
+	case kinds:
+	}
+	return "unknown"
+}
+
+// Amounts are held until they are given back. None is negative.
+type Amounts struct {
+	Descriptors int
+	Memory      units.Bytes
+	Disk        units.Bytes
+	UDP         units.BitRate
+}
+
+// Limits bound what may be taken at a time, and what may be spent within a
+// window. 0 is no limit, less than 0 is nothing at all.
+type Limits struct {
+	Sessions    int
+	Descriptors int
+	Memory      units.Bytes
+	Disk        units.Bytes
+	UDP         units.BitRate
+	Egress      units.Bytes
+	Time        time.Duration
+}
+
+// Part is what a class of clients gets.
+type Part struct {
+	Session  Limits        // of one session; Sessions means nothing there, Egress and Time are of its whole life
+	Source   Limits        // of all sessions of one source
+	Lifetime time.Duration // of a session, from its opening on; 0 is no limit
+}
+
+// Config is what a budget gives. The zero value limits nothing.
+type Config struct {
+	Server          Limits // of all together
+	Reserve         Limits // what of Server strangers cannot take; where Server has no limit there is none
+	Stranger, Keyed Part
+	// Window is in which Egress and Time are counted; 0 is 24 h.
+	Window time.Duration
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// part returns what c's clients get.
+func (c *Config) part(class Class) *Part {
+	if class == Keyed {
+		return &c.Keyed
+	}
+	return &c.Stranger
+}
+
+// Bounds of the ledger.
+const (
+	defaultWindow = 24 * time.Hour
+	// maxSources is how many sources are remembered one by one. No more can have
+	// sessions at a time.
+	maxSources = 4096
+	// unlimited is so far from the end of int64 that two of it can be added.
+	unlimited = math.MaxInt64 / 4
+)
+
+// amounts is one number for each kind.
+type amounts [kinds]int64
+
+// list returns l with one number for each kind, unlimited where there is none.
+func (l Limits) list() amounts {
+	a := amounts{
+		int64(l.Sessions), int64(l.Descriptors), int64(l.Memory), int64(l.Disk), bits(l.UDP), int64(l.Egress), int64(l.Time),
+	}
+	for k := range a {
+		switch {
+		case a[k] == 0:
+			a[k] = unlimited
+		case a[k] < 0:
+			a[k] = 0
+		}
+		a[k] = min(a[k], unlimited)
+	}
+	return a
+}
+
+// bits returns r in whole bits per second, rounded up, and at most unlimited.
+func bits(r units.BitRate) int64 {
+	switch {
+	case r >= unlimited || math.IsNaN(float64(r)):
+		return unlimited
+	case r < 0:
+		return -1
+	}
+	return int64(math.Ceil(float64(r)))
+}
+
+// Budget is the ledger of one server. It is safe for concurrent use.
+type Budget struct {
+	config    Config
+	window    time.Duration
+	epoch     time.Time
+	server    amounts // limits
+	strangers amounts // limits of all strangers together
+	session   [2]amounts
+	source    [2]amounts
+
+	mu      sync.Mutex
+	used    [2]account // by class
+	known   map[who]*entry
+	idle    *list.List // entries without a session, the longest idle first
+	older   *sketch
+	seeds   [rows]maphash.Seed
+	refused amounts
+}
+
+// account is what one party has taken, and spent within the window.
+type account struct {
+	held  [held]int64
+	spent [spent]window
+}
+
+// New returns a budget of which nothing is taken.
+func New(c Config) *Budget {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Window <= 0 {
+		c.Window = defaultWindow
+	}
+	b := &Budget{
+		config: c, window: c.Window, epoch: c.Now(), server: c.Server.list(),
+		known: map[who]*entry{}, idle: list.New(),
+	}
+	b.server[Sessions] = min(b.server[Sessions], maxSources)
+	b.strangers = b.server
+	for k, n := range c.Reserve.list() {
+		if n != unlimited && b.server[k] != unlimited {
+			b.strangers[k] = max(0, b.server[k]-n)
+		}
+	}
+	for class := range b.session {
+		p := c.part(Class(class))
+		b.session[class], b.source[class] = p.Session.list(), p.Source.list()
+		b.session[class][Sessions] = unlimited
+	}
+	for i := range b.seeds {
+		b.seeds[i] = maphash.MakeSeed()
+	}
+	return b
+}
+
+// Source is who counts as one: an IPv4 address, or an IPv6 network of 64 bits,
+// which is what one host gets (RFC 7421). An address that is none is the zero
+// Prefix.
+func Source(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	length := 32
+	if a.Is6() {
+		length = 64
+	}
+	p, err := a.Prefix(length)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// Open begins a session of class from an address. It costs a session and the
+// descriptor of its connection. An error wraps ErrSpent and says what is full and
+// what to do. A nil Budget has no limits.
+func (b *Budget) Open(from netip.Addr, class Class) (*Share, error) {
+	if b == nil {
+		return nil, nil
+	}
+	if class != Keyed {
+		class = Stranger
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &Share{budget: b, class: class, who: who{Source(from), class}, opened: b.config.Now()}
+	e := b.enter(s.who)
+	if e == nil {
+		b.refused[Sessions]++
+		return nil, &Refusal{Kind: Sessions, Level: OfServer, Class: class, Need: 1, Limit: maxSources}
+	}
+	s.entry = e
+	err := b.fresh(s)
+	if err == nil {
+		err = b.take(s, amounts{Sessions: 1, Descriptors: 1})
+	}
+	if err != nil {
+		b.leave(e)
+		return nil, err
+	}
+	return s, nil
+}
+
+// fresh says why a source that has spent what it had gets no session.
+func (b *Budget) fresh(s *Share) error {
+	for k := held; k < kinds; k++ {
+		if r := b.over(s, k); r != nil {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package budget
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/units"
+)
+
+// clock is a clock that tests move.
+type clock struct{ time.Time }
+
+func (c *clock) now() time.Time { return c.Time }
+
+func newClock() *clock { return &clock{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+func address(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+func open(t testing.TB, b *Budget, n int, c Class) *Share {
+	t.Helper()
+	s, err := b.Open(address(n), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSource(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
+	} {
+		if got := Source(netip.MustParseAddr(in)); got.String() != want {
+			t.Errorf("%s: %v, want %s", in, got, want)
+		}
+	}
+	if got := Source(netip.Addr{}); got != (netip.Prefix{}) {
+		t.Errorf("no address: %v", got)
+	}
+}
+
+// TestRefusals demands that a refusal has the numbers and says what to do.
+func TestRefusals(t *testing.T) {
+	c := newClock()
+	b := New(Config{
+		Server:  Limits{Sessions: 3, Memory: 3 << 30, UDP: 1e9, Egress: 10 << 30},
+		Reserve: Limits{Memory: 1 << 30},
+		Stranger: Part{
+			Session: Limits{Memory: 512 << 20},
+			Source:  Limits{Sessions: 2, Memory: 768 << 20, Egress: 1 << 30},
+		},
+		Keyed: Part{Source: Limits{Disk: -1}},
+		Now:   c.now,
+	})
+	a := open(t, b, 1, Stranger)
+	also := open(t, b, 1, Stranger)
+	check := func(err error, later bool, want string) {
+		t.Helper()
+		var r *Refusal
+		if !errors.Is(err, ErrSpent) || !errors.As(err, &r) || r.Later() != later || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v (%+v), want %s", err, r, want)
+		}
+	}
+	_, err := a.Take(Amounts{Memory: 6 << 30})
+	check(err, false, "this needs 6 GiB of memory, this server gives 512 MiB to a session: ask for less")
+	give, err := a.Take(Amounts{Memory: 512 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = also.Take(Amounts{Memory: 512 << 20})
+	check(err, true, "this needs 512 MiB of memory, and of the 768 MiB that this server gives one address only 256 MiB is left: end another session of yours, or ask for less")
+	_, err = b.Open(address(1), Stranger)
+	check(err, true, "this server already has 2 sessions from your address, its limit: close one of them")
+	key := open(t, b, 1, Keyed)
+	_, err = b.Open(address(2), Keyed)
+	check(err, true, "this server already has 3 sessions, its limit: try again later")
+	_, err = key.Take(Amounts{Disk: 1})
+	check(err, false, "this needs 1 B of disk, this server gives 0 B to one address")
+	_, err = key.Take(Amounts{UDP: 2e9})
+	check(err, false, "this needs 2 Gbit/s of UDP, this server gives 1 Gbit/s to all together")
+	give()
+	give()
+	if _, err := also.Take(Amounts{Memory: 512 << 20}); err != nil {
+		t.Error(err)
+	}
+	if err := a.Spend(1<<30 - 1); err != nil {
+		t.Error(err)
+	}
+	err = a.Spend(1)
+	check(err, true, "this server sends 1 GiB for one address within 24 h, and has: try again in 26 h")
+	a.Close()
+	also.Close()
+	_, err = b.Open(address(1), Stranger)
+	check(err, true, "within 24 h")
+	c.Time = c.Add(23 * time.Hour)
+	_, err = b.Open(address(1), Stranger)
+	check(err, true, "try again in 3 h")
+	c.Time = c.Add(3 * time.Hour)
+	open(t, b, 1, Stranger)
+	if _, err := key.Take(Amounts{Memory: -1}); err == nil {
+		t.Error("took a negative amount")
+	}
+}
+
+// TestKeyedBehindStrangers has one address spend all that it has as a stranger:
+// who has a key there is still served.
+func TestKeyedBehindStrangers(t *testing.T) {
+	b := New(Config{
+		Server: Limits{Sessions: 8, Egress: 100}, Reserve: Limits{Sessions: 2, Egress: 50},
+		Stranger: Part{Source: Limits{Egress: 10}},
+	})
+	var all []*Share
+	for {
+		s, err := b.Open(address(1), Stranger)
+		if err != nil {
+			break
+		}
+		all = append(all, s)
+	}
+	if len(all) != 6 {
+		t.Fatalf("%d sessions of strangers, want 6", len(all))
+	}
+	if err := all[0].Spend(1000); err == nil {
+		t.Error("a stranger spent the budget of others")
+	}
+	if s := open(t, b, 1, Keyed); s.Class() != Keyed {
+		t.Errorf("class %v", s.Class())
+	}
+}
+
+// TestForgottenSources has more sources than are remembered. None of those that
+// spent what they had gets more, and nobody else is locked out.
+func TestForgottenSources(t *testing.T) {
+	c := newClock()
+	b := New(Config{Stranger: Part{Source: Limits{Egress: 1000}}, Now: c.now})
+	const spenders, visitors = 8, 3 * maxSources
+	for n := range spenders {
+		s := open(t, b, n, Stranger)
+		if err := s.Spend(1000); err == nil {
+			t.Fatal("more than the limit")
+		}
+		s.Close()
+	}
+	for n := spenders; n < spenders+visitors; n++ {
+		s, err := b.Open(address(n), Stranger)
+		if err != nil {
+			t.Fatalf("source %d is locked out: %v", n, err)
+		}
+		_ = s.Spend(1)
+		s.Close()
+	}
+	if u := b.Usage(); u.Active != 0 || u.Remembered != maxSources {
+		t.Errorf("remembered: %+v", u)
+	}
+	for n := range spenders {
+		if s, err := b.Open(address(n), Stranger); err == nil {
+			t.Errorf("source %d was forgotten", n)
+			s.Close()
+		}
+	}
+	c.Time = c.Add(26 * time.Hour)
+	for n := range spenders {
+		open(t, b, n, Stranger).Close()
+	}
+}
+
+// TestManyAtOnce uses one budget from many goroutines.
+func TestManyAtOnce(t *testing.T) {
+	b := New(Config{Server: Limits{Sessions: 4, Memory: 1000}})
+	var all sync.WaitGroup
+	for n := range 16 {
+		all.Go(func() {
+			for range 200 {
+				s, err := b.Open(address(n), Class(n%2))
+				if err != nil {
+					continue
+				}
+				give, _ := s.Take(Amounts{Memory: 400})
+				_ = s.Spend(1)
+				u := b.Usage()
+				if u.Kinds[Memory].Used() > 1000 || u.Kinds[Sessions].Used() > 4 {
+					t.Error("over the limit")
+				}
+				go give()
+				s.Close()
+			}
+		})
+	}
+	all.Wait()
+	for _, k := range b.Usage().Kinds[:held] {
+		if k.Used() != 0 {
+			t.Errorf("%v: %d were not given back", k.Kind, k.Used())
+		}
+	}
+}
+
+// TestNothing demands that no budget is no limit.
+func TestNothing(t *testing.T) {
+	var b *Budget
+	s, err := b.Open(netip.Addr{}, Stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	give, err := s.Take(Amounts{Memory: 1 << 60})
+	give()
+	s.Close()
+	if err = errors.Join(err, s.Spend(1<<60), s.Use(time.Hour)); err != nil || !s.Ends().IsZero() || s.Limits() != (Limits{}) {
+		t.Error(err)
+	}
+	if u := b.Usage(); len(u.Kinds) != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+func TestLifetimeAndLimits(t *testing.T) {
+	c := newClock()
+	b := New(Config{
+		Server: Limits{Memory: 100, UDP: units.BitRate(1e9)}, Reserve: Limits{Memory: 60},
+		Stranger: Part{Session: Limits{Memory: 50}, Lifetime: time.Minute, Source: Limits{Disk: -1}}, Now: c.now,
+	})
+	s := open(t, b, 1, Stranger)
+	if !s.Ends().Equal(c.Add(time.Minute)) {
+		t.Errorf("ends %v", s.Ends())
+	}
+	if l := s.Limits(); l.Memory != 40 || l.UDP != 1e9 || l.Disk != -1 || l.Egress != 0 {
+		t.Errorf("%+v", l)
+	}
+}

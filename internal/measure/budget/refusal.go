@@ -1,0 +1,122 @@
+package budget
+
+import (
+	"fmt"
+	"time"
+
+	"linerate/internal/core/units"
+)
+
+// Level says whose limit it is.
+type Level int
+
+// The levels.
+const (
+	OfSession Level = iota
+	OfSource
+	OfStrangers // all of them together
+	OfServer
+)
+
+// Refusal is the error of what would pass a limit. It wraps ErrSpent.
+type Refusal struct {
+	Kind  Kind
+	Level Level
+	Class Class // who asked
+	// Need is what was asked for, Used what was taken or spent before, Limit what
+	// there is: numbers, bytes, bits per second or nanoseconds, as Kind has it.
+	Need, Used, Limit int64
+	Window            time.Duration // of what is spent
+	Wait              time.Duration // until some of what is spent comes back; 0 is unknown
+}
+
+// Unwrap returns ErrSpent.
+func (*Refusal) Unwrap() error { return ErrSpent }
+
+// Later reports whether the same may be given at another time.
+func (r *Refusal) Later() bool {
+	return r.Level != OfSession && r.Limit > 0 && r.Need <= r.Limit
+}
+
+// Error says what was asked for, what there is, and what to do.
+func (r *Refusal) Error() string {
+	switch {
+	case r.Kind >= held:
+		return r.spentText()
+	case r.Kind == Sessions:
+		return r.sessionsText()
+	case r.Later():
+		return fmt.Sprintf("this needs %s, and of the %s that this server gives %s only %s is left: %s",
+			r.amount(r.Need, true), r.amount(r.Limit, false), r.whom(), r.amount(r.Limit-r.Used, false), r.advice())
+	case r.Level == OfSession && r.Used > 0 && r.Need <= r.Limit:
+		return fmt.Sprintf("this needs %s, and this session has %s of the %s that this server gives to a session: ask for less",
+			r.amount(r.Need, true), r.amount(r.Used, false), r.amount(r.Limit, false))
+	}
+	return fmt.Sprintf("this needs %s, this server gives %s to %s: ask for less", r.amount(r.Need, true), r.amount(r.Limit, false), r.whom())
+}
+
+func (r *Refusal) sessionsText() string {
+	switch {
+	case r.Limit == 0:
+		return fmt.Sprintf("this server has no sessions for %s", r.Class)
+	case r.Level == OfSource:
+		return fmt.Sprintf("this server already has %d sessions from your address, its limit: close one of them", r.Used)
+	case r.Level == OfStrangers:
+		return fmt.Sprintf("this server already has %d sessions of strangers, its limit: try again later", r.Used)
+	}
+	return fmt.Sprintf("this server already has %d sessions, its limit: try again later", max(r.Used, r.Limit))
+}
+
+func (r *Refusal) spentText() string {
+	gives := fmt.Sprintf("sends %s", r.amount(r.Limit, false))
+	if r.Kind == Time {
+		gives = fmt.Sprintf("measures for %s", r.amount(r.Limit, false))
+	}
+	if r.Level == OfSession {
+		return fmt.Sprintf("this server %s in a session, and this one has had that: open another one", gives)
+	}
+	text := fmt.Sprintf("this server %s for %s within %s, and has", gives, r.whom(), units.FormatDuration(r.Window))
+	if r.Wait > 0 {
+		return text + ": try again in " + units.FormatDuration(r.Wait.Round(time.Second)+time.Second)
+	}
+	return text + ": try again later"
+}
+
+func (r *Refusal) whom() string {
+	switch r.Level {
+	case OfSession:
+		return "a session"
+	case OfSource:
+		return "one address"
+	case OfStrangers:
+		return "strangers"
+	case OfServer:
+	}
+	return "all together"
+}
+
+func (r *Refusal) advice() string {
+	if r.Level == OfSource {
+		return "end another session of yours, or ask for less"
+	}
+	return "try again later, or ask for less"
+}
+
+// amount writes n with its unit, and what it is of where that is asked for.
+func (r *Refusal) amount(n int64, of bool) string {
+	var text, what string
+	switch r.Kind {
+	case Memory, Disk, Egress:
+		text, what = units.Bytes(n).String(), " of "+r.Kind.String()
+	case UDP:
+		text, what = units.BitRate(n).String(), " of UDP"
+	case Time:
+		text = units.FormatDuration(time.Duration(n))
+	case Sessions, Descriptors, kinds:
+		text, what = fmt.Sprint(n), " "+r.Kind.String()
+	}
+	if of {
+		return text + what
+	}
+	return text
+}
