@@ -1,0 +1,318 @@
+// Package audit writes down who used a server: one line for each event, of
+// refused attempts too.
+//
+// A line is one JSON object whose keys come in a fixed order; see [Event]. What
+// strangers can cause is limited per source and in total, and what was left out
+// is counted: in the next line of that source, or in a line of its own
+// ("left-out") once a minute. Lines of keys have limits of their own, so that
+// strangers cannot crowd them out, and changes of the host are never left out.
+// Nothing here blocks a session: lines wait in a bounded queue for one writer.
+package audit
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"linerate/internal/core/units"
+)
+
+// Kind is what happened.
+type Kind string
+
+// The kinds of events.
+const (
+	Started      Kind = "started"       // the server listens; Reason says how
+	Stopped      Kind = "stopped"       // the server ended
+	Refused      Kind = "refused"       // a connection, a hello, a login or a request was turned away
+	SessionBegin Kind = "session-begin" // a controller was let in
+	SessionEnd   Kind = "session-end"   // it is gone, and what it did is undone
+	RunBegin     Kind = "run-begin"     // a run or a foreign client's test begins
+	RunEnd       Kind = "run-end"       // it ended
+	Change       Kind = "change"        // a setting was changed
+	Undo         Kind = "undo"          // a setting was put back, or should have been
+	Confirm      Kind = "confirm"       // what another session had changed stays
+	Keep         Kind = "keep"          // a file of the system was written
+	Restore      Kind = "restore"       // a file of the system was put back
+	LeftOut      Kind = "left-out"      // LeftOut events, of Sources sources, were not written down
+)
+
+// changesHost reports whether events of this kind are written whatever their number.
+func (k Kind) changesHost() bool {
+	switch k {
+	case Change, Undo, Confirm, Keep, Restore, Started, Stopped:
+		return true
+	case Refused, SessionBegin, SessionEnd, RunBegin, RunEnd, LeftOut:
+	}
+	return false
+}
+
+// Outcomes of Event.Outcome.
+const (
+	OK     = "ok"     // it did what was asked
+	Denied = "denied" // it was refused; Reason says why
+	Failed = "failed" // it began, and failed; Reason says why
+	Cut    = "cut"    // it was ended from outside: by a limit, a revoked key, the end of the server
+)
+
+// Event is one line. Fields with their zero value are left out of it. They are
+// written in the order below, by the names in the comments. Texts may come from
+// strangers: they are cleaned of control characters and cut.
+type Event struct {
+	Time      time.Time     // time; the zero value is now
+	Kind      Kind          // event
+	Protocol  string        // protocol: linerate, iperf3, iperf2, netpipe
+	Key       string        // key: name of the key, or of an iperf3 user; "" is a stranger
+	From      netip.Addr    // address
+	Engine    string        // engine of a run
+	Direction string        // direction of a run, as the controller sees it: to, from, both
+	Took      time.Duration // seconds, as a number
+	Sent      units.Bytes   // sent by this host
+	Received  units.Bytes   // received by this host
+	Knob      string        // knob that was changed or put back
+	Place     string        // place: what the knob is called on this host, or a file's path
+	Old, New  string        // old, new: values as the host has them
+	Outcome   string        // outcome: one of the constants above
+	Reason    string        // reason, in words
+
+	// LeftOut counts events before this one that were not written down, of
+	// Sources sources; the log fills both in.
+	LeftOut, Sources int
+}
+
+// queued is how many lines may wait for the writer, and patience how long an
+// event that must not be lost waits for room among them.
+const (
+	queued   = 1024
+	patience = 2 * time.Second
+)
+
+// Config says where lines go. The zero value drops them.
+type Config struct {
+	// Lines gets one JSON object a line; nil is for nobody. An error of its Write
+	// costs that line: it should be told by the writer itself, as [File] does.
+	Lines io.Writer
+	// Talk gets each event in words, for a person who watches; nil is for nobody.
+	Talk func(line string)
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Log is an audit log. It is safe for concurrent use; a nil Log drops everything.
+type Log struct {
+	config Config
+	lines  *slog.Logger
+
+	mu     sync.Mutex // of limit and closed
+	limit  limiter
+	closed bool
+
+	queue chan Event
+	quit  chan struct{} // closed by Close
+	done  chan struct{} // closed by the writer
+}
+
+// New starts a log, whose writer runs until Close.
+func New(c Config) *Log {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	l := &Log{config: c, limit: newLimiter(c.Now()), queue: make(chan Event, queued), quit: make(chan struct{}), done: make(chan struct{})}
+	if c.Lines != nil {
+		l.lines = slog.New(slog.NewJSONHandler(c.Lines, &slog.HandlerOptions{ReplaceAttr: plainRecord}))
+	}
+	go l.write()
+	return l
+}
+
+// Record writes e down, unless too many of its kind and source came before. It
+// does not wait for a disk; an event that changed the host waits up to 2 s for
+// room in the queue.
+func (l *Log) Record(e Event) {
+	if l == nil {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = l.config.Now()
+	}
+	e.From = e.From.Unmap().WithZone("")
+	for _, one := range l.admit(e) {
+		l.put(one)
+	}
+}
+
+// admit returns what is to be written now that e has happened.
+func (l *Log) admit(e Event) []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	all := l.limit.overdue(e.Time)
+	if l.limit.admit(&e) {
+		all = append(all, e)
+	}
+	return all
+}
+
+// put queues e, and counts it where there is no room.
+func (l *Log) put(e Event) {
+	select {
+	case l.queue <- e:
+		return
+	default:
+	}
+	if e.Kind.changesHost() {
+		late := time.NewTimer(patience)
+		defer late.Stop()
+		select {
+		case l.queue <- e:
+			return
+		case <-l.quit:
+		case <-late.C:
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit.lose(e)
+}
+
+// Close writes what waits, and what was left out, and ends the writer. It is
+// idempotent. What is recorded later is dropped.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.quit)
+	}
+	l.mu.Unlock()
+	<-l.done
+	return nil
+}
+
+// write is the writer. Once a minute it has what was left out written down, so
+// that it is told even when nothing else happens.
+func (l *Log) write() {
+	defer close(l.done)
+	tick := time.NewTicker(summary)
+	defer tick.Stop()
+	for {
+		select {
+		case e := <-l.queue:
+			l.emit(e)
+		case <-tick.C:
+			l.emitAll((*limiter).overdue)
+		case <-l.quit:
+			for len(l.queue) > 0 {
+				l.emit(<-l.queue)
+			}
+			l.emitAll((*limiter).sums)
+			return
+		}
+	}
+}
+
+// emitAll writes what sums tells.
+func (l *Log) emitAll(sums func(*limiter, time.Time) []Event) {
+	l.mu.Lock()
+	all := sums(&l.limit, l.config.Now())
+	l.mu.Unlock()
+	for _, e := range all {
+		l.emit(e)
+	}
+}
+
+func (l *Log) emit(e Event) {
+	if l.lines != nil {
+		r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
+		r.AddAttrs(e.attrs()...)
+		_ = l.lines.Handler().Handle(context.Background(), r) // Lines tells what is wrong with it
+	}
+	if l.config.Talk != nil {
+		l.config.Talk(e.String())
+	}
+}
+
+// timeFormat is RFC 3339 in UTC, to the millisecond.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// plainRecord names the parts of a record as Event does.
+func plainRecord(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) > 0 {
+		return a
+	}
+	switch a.Key {
+	case slog.TimeKey:
+		return slog.String("time", a.Value.Time().UTC().Format(timeFormat))
+	case slog.LevelKey:
+		return slog.Attr{}
+	case slog.MessageKey:
+		return slog.String("event", a.Value.String())
+	}
+	return a
+}
+
+// attrs are the fields of e that have a value, in their order.
+func (e Event) attrs() []slog.Attr {
+	var all []slog.Attr
+	text := func(name, s string) {
+		if s != "" {
+			all = append(all, slog.String(name, clean(s)))
+		}
+	}
+	number := func(name string, n int64) {
+		if n != 0 {
+			all = append(all, slog.Int64(name, n))
+		}
+	}
+	text("protocol", e.Protocol)
+	text("key", e.Key)
+	if e.From.IsValid() {
+		text("address", e.From.String())
+	}
+	text("engine", e.Engine)
+	text("direction", e.Direction)
+	if e.Took > 0 {
+		all = append(all, slog.Float64("seconds", e.Took.Round(time.Millisecond).Seconds()))
+	}
+	number("sent", int64(e.Sent))
+	number("received", int64(e.Received))
+	text("knob", e.Knob)
+	text("place", e.Place)
+	if e.Knob != "" { // an empty old value is one
+		all = append(all, slog.String("old", clean(e.Old)), slog.String("new", clean(e.New)))
+	}
+	text("outcome", e.Outcome)
+	text("reason", e.Reason)
+	number("left_out", int64(e.LeftOut))
+	number("sources", int64(e.Sources))
+	return all
+}
+
+// longest bounds a text of an event, in bytes.
+const longest = 400
+
+// clean makes a text fit for one line on any terminal: what does not print
+// (control characters, escapes, marks of writing direction, line ends) becomes a
+// question mark.
+func clean(s string) string {
+	s = s[:min(len(s), 4*longest)] // whatever comes, the work is bounded
+	s = strings.Map(func(r rune) rune {
+		if r == ' ' || unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest-3], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,316 @@
+package audit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/control/audit"
+)
+
+// page is a writer that can be read while it is written.
+type page struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.Write(b)
+}
+
+func (p *page) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(p.b.String(), "\n"), "\n")
+}
+
+func from(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+}
+
+// TestLine holds the order of a line's keys and its form.
+func TestLine(t *testing.T) {
+	var p page
+	var talk []string
+	l := audit.New(audit.Config{Lines: &p, Talk: func(s string) { talk = append(talk, s) }})
+	at := time.Date(2026, 11, 22, 8, 0, 0, 123e6, time.FixedZone("x", 3600))
+	for _, e := range []audit.Event{
+		{Time: at, Kind: audit.RunEnd, Protocol: "linerate", Key: "ci", From: netip.MustParseAddr("::ffff:192.0.2.1"), Engine: "tcp",
+			Direction: "to", Took: 1500 * time.Millisecond, Sent: 12, Received: 34e6, Outcome: audit.OK},
+		{Time: at, Kind: audit.Change, Protocol: "linerate", Key: "ops", From: netip.MustParseAddr("2001:db8::1"), Knob: "tcp.sack",
+			Place: "net.ipv4.tcp_sack", Old: "1", New: "0"},
+		{Time: at, Kind: audit.Refused, Protocol: "iperf3", From: netip.MustParseAddr("192.0.2.9"), Outcome: audit.Denied, Reason: "busy\n\x1b[2J\u202e\u0085x"},
+	} {
+		l.Record(e)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`{"time":"2026-11-22T07:00:00.123Z","event":"run-end","protocol":"linerate","key":"ci","address":"192.0.2.1","engine":"tcp","direction":"to","seconds":1.5,"sent":12,"received":34000000,"outcome":"ok"}`,
+		`{"time":"2026-11-22T07:00:00.123Z","event":"change","protocol":"linerate","key":"ops","address":"2001:db8::1","knob":"tcp.sack","place":"net.ipv4.tcp_sack","old":"1","new":"0"}`,
+		`{"time":"2026-11-22T07:00:00.123Z","event":"refused","protocol":"iperf3","address":"192.0.2.9","outcome":"denied","reason":"busy??[2J??x"}`,
+	}
+	for i, got := range p.lines() {
+		if i >= len(want) || got != want[i] {
+			t.Errorf("line %d is %s", i, got)
+		}
+	}
+	if len(p.lines()) != len(want) {
+		t.Errorf("%d lines", len(p.lines()))
+	}
+	words := []string{
+		"192.0.2.1 (key ci) done (tcp, to, 1.5 s, 12 B sent, 34 MB received)",
+		`2001:db8::1 (key ops) changes tcp.sack (net.ipv4.tcp_sack) "1" -> "0"`,
+		"iperf3: refused 192.0.2.9: busy??[2J??x",
+	}
+	if fmt.Sprint(talk) != fmt.Sprint(words) {
+		t.Errorf("in words: %q", talk)
+	}
+	l.Record(audit.Event{Kind: audit.Started}) // after the end: nothing
+	(*audit.Log)(nil).Record(audit.Event{})
+}
+
+// count adds up what lines of a kind say was left out, and counts the lines.
+func count(t *testing.T, lines []string, keep func(line map[string]any) bool) (written, left int) {
+	t.Helper()
+	for _, s := range lines {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(s), &m); err != nil {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if !keep(m) {
+			continue
+		}
+		if m["event"] != "left-out" {
+			written++
+		}
+		if n, ok := m["left_out"].(float64); ok {
+			left += int(n)
+		}
+	}
+	return written, left
+}
+
+func every(map[string]any) bool { return true }
+
+// TestFloodOfOneSource is bounded, and counted to the last one; others are heard.
+func TestFloodOfOneSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p page
+		l := audit.New(audit.Config{Lines: &p})
+		const many = 100_000
+		for range many {
+			l.Record(audit.Event{Kind: audit.Refused, From: from(1)})
+		}
+		l.Record(audit.Event{Kind: audit.Refused, From: from(2)})
+		for range 300 {
+			l.Record(audit.Event{Kind: audit.RunBegin, Key: "ci", From: from(1)})
+		}
+		l.Record(audit.Event{Kind: audit.Change, From: from(1), Knob: "tcp.sack"})
+		<-time.After(time.Minute + time.Second)
+		l.Record(audit.Event{Kind: audit.Refused, From: from(1)})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		written, left := count(t, p.lines(), func(m map[string]any) bool {
+			return m["address"] == from(1).String() && m["key"] == nil && m["knob"] == nil
+		})
+		if written > 40 || written+left != many+1 {
+			t.Errorf("%d written and %d left out of %d", written, left, many+1)
+		}
+		if n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["address"] == from(2).String() }); n != 1 {
+			t.Errorf("another source: %d", n)
+		}
+		if n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["key"] == "ci" }); n != 300 {
+			t.Errorf("a key from the same source: %d of 300", n)
+		}
+		if n, _ := count(t, p.lines(), func(m map[string]any) bool { return m["knob"] != nil }); n != 1 {
+			t.Errorf("a change: %d", n)
+		}
+	})
+}
+
+// TestFloodOfManySources is bounded in total, in lines and in memory.
+func TestFloodOfManySources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p page
+		l := audit.New(audit.Config{Lines: &p})
+		const many = 50_000
+		for i := range many {
+			l.Record(audit.Event{Kind: audit.Refused, From: from(i)})
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		written, left := count(t, p.lines(), every)
+		if written > 250 || len(p.lines()) > 300 || written+left != many {
+			t.Errorf("%d written and %d left out of %d, %d lines", written, left, many, len(p.lines()))
+		}
+	})
+}
+
+// TestChangesAreNeverLeftOut records more than the queue holds.
+func TestChangesAreNeverLeftOut(t *testing.T) {
+	var p page
+	l := audit.New(audit.Config{Lines: &p})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 1000 {
+				l.Record(audit.Event{Kind: audit.Change, Knob: "tcp.sack", From: from(1)})
+			}
+		})
+	}
+	all.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if written, left := count(t, p.lines(), every); written != 4000 || left != 0 {
+		t.Errorf("%d written, %d left out", written, left)
+	}
+}
+
+// stuck is a disk that does not answer.
+type stuck struct{ until chan struct{} }
+
+func (s stuck) Write(b []byte) (int, error) {
+	<-s.until
+	return len(b), nil
+}
+
+// TestStuckDisk holds up nobody, and the loss is counted.
+func TestStuckDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		until := make(chan struct{})
+		l := audit.New(audit.Config{Lines: stuck{until}})
+		began := time.Now()
+		for i := range 5000 {
+			l.Record(audit.Event{Kind: audit.RunBegin, Key: fmt.Sprint("k", i%200), From: from(i)})
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("sessions waited %v", took)
+		}
+		l.Record(audit.Event{Kind: audit.Change, Knob: "tcp.sack"})
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a change waited %v", took)
+		}
+		close(until)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestFile follows a rotation, keeps to itself, and survives what goes wrong.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	var told []string
+	f, err := audit.Open(path, func(s string) { told = append(told, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(s string) {
+		t.Helper()
+		if _, err := f.Write([]byte(s + "\n")); err != nil {
+			t.Error(err)
+		}
+	}
+	write("one")
+	if runtime.GOOS != "windows" { // which renames no open file
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		if err := os.Rename(path, path+".1"); err != nil {
+			t.Fatal(err)
+		}
+		f.Reopen()
+		write("two")
+		if old, err := os.ReadFile(path + ".1"); err != nil || string(old) != "one\n" {
+			t.Errorf("the old file holds %q, %v", old, err)
+		}
+		if b, err := os.ReadFile(path); err != nil || string(b) != "two\n" {
+			t.Errorf("the new file holds %q, %v", b, err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := f.Write([]byte("x")); err == nil {
+		t.Error("a closed file takes lines")
+	}
+	if again, err := audit.Open(path, nil); err != nil { // and is appended to
+		t.Error(err)
+	} else if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := audit.Open(filepath.Dir(path), nil); err == nil {
+		t.Error("a directory is a log")
+	}
+	if len(told) > 0 {
+		t.Errorf("told %q", told)
+	}
+}
+
+// TestFullDisk loses lines, says so once, and goes on.
+func TestFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("needs /dev/full")
+	}
+	var told []string
+	f, err := audit.Open("/dev/full", func(s string) { told = append(told, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := audit.New(audit.Config{Lines: f})
+	for range 10 {
+		l.Record(audit.Event{Kind: audit.Change, Knob: "tcp.sack"})
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "no space left") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// FuzzEvent demands one line of clean text, whatever a stranger's words are.
+func FuzzEvent(f *testing.F) {
+	f.Add("key", "reason\n\x1b]0;x\x07", "old\u2028", "\xff\xfe")
+	f.Add("\u202e", strings.Repeat("é", 1000), "", "\x00")
+	f.Fuzz(func(t *testing.T, key, reason, old, place string) {
+		var p page
+		var talk string
+		l := audit.New(audit.Config{Lines: &p, Talk: func(s string) { talk = s }})
+		l.Record(audit.Event{Kind: audit.Change, Key: key, Reason: reason, Knob: "k", Old: old, Place: place, From: from(1)})
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines := p.lines()
+		if len(lines) != 1 || !json.Valid([]byte(lines[0])) || len(lines[0]) > 4000 {
+			t.Fatalf("%q", lines)
+		}
+		for _, s := range []string{lines[0], talk} {
+			if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x2028 }) {
+				t.Errorf("%q", s)
+			}
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package audit
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// How much is written down. A source is an IPv4 address or an IPv6 network of
+// 64 bits, which is what one host gets (RFC 7421). All numbers are lines.
+const (
+	sourceBurst = 20  // of one source at once
+	sourceRate  = 0.5 // a second, from then on
+	totalBurst  = 200 // of all strangers at once
+	totalRate   = 10.0
+	keyBurst    = 400 // of one key at once
+	keyRate     = 20.0
+	maxSources  = 1024 // that are remembered; others share one bucket
+	maxKeys     = 256
+	mostSums    = 8 // sources that a summary names
+	summary     = time.Minute
+	forgetAfter = time.Minute // a source that was quiet so long has its burst again
+)
+
+// bucket allows burst lines, and rate a second after them.
+type bucket struct {
+	tokens float64
+	at     time.Time
+	left   int // lines that were left out, and not yet told
+}
+
+func (b *bucket) take(now time.Time, burst, rate float64) bool {
+	if passed := now.Sub(b.at).Seconds(); passed > 0 {
+		b.tokens, b.at = min(burst, b.tokens+passed*rate), now
+	}
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// limiter decides what is written down. Its memory is bounded.
+type limiter struct {
+	total   bucket
+	sources map[netip.Prefix]*bucket
+	keys    map[string]*bucket
+	others  bucket // of sources and keys beyond the tables
+	told    time.Time
+}
+
+func newLimiter(now time.Time) limiter {
+	return limiter{
+		total: bucket{tokens: totalBurst, at: now}, others: bucket{tokens: sourceBurst, at: now}, told: now,
+		sources: map[netip.Prefix]*bucket{}, keys: map[string]*bucket{},
+	}
+}
+
+// admit reports whether e is to be written, and puts into it what was left out
+// before.
+func (l *limiter) admit(e *Event) bool {
+	if e.Kind.changesHost() {
+		return true
+	}
+	if e.Key != "" {
+		b := find(l.keys, e.Key, maxKeys, bucket{tokens: keyBurst, at: e.Time}, e.Time)
+		if b == nil {
+			b = &l.others
+		}
+		return b.admit(e, b.take(e.Time, keyBurst, keyRate))
+	}
+	b := find(l.sources, source(e.From), maxSources, bucket{tokens: sourceBurst, at: e.Time}, e.Time)
+	if b == nil {
+		b = &l.others
+	}
+	// The source first: one that is over its limit takes nothing from the others.
+	return b.admit(e, b.take(e.Time, sourceBurst, sourceRate) && l.total.take(e.Time, totalBurst, totalRate))
+}
+
+func (b *bucket) admit(e *Event, ok bool) bool {
+	if !ok {
+		b.left++
+		return false
+	}
+	e.LeftOut, b.left = b.left, 0
+	return true
+}
+
+// lose counts an event for which there was no room, with those it told of.
+func (l *limiter) lose(e Event) { l.others.left += 1 + e.LeftOut }
+
+// find returns the bucket of k, and makes it. A full table forgets those who
+// were quiet for a while and of whom there is nothing to tell; where it stays
+// full the answer is nil.
+func find[K comparable](table map[K]*bucket, k K, most int, fresh bucket, now time.Time) *bucket {
+	if b := table[k]; b != nil {
+		return b
+	}
+	if len(table) >= most {
+		for other, b := range table {
+			if b.left == 0 && now.Sub(b.at) >= forgetAfter {
+				delete(table, other)
+			}
+		}
+		if len(table) >= most {
+			return nil
+		}
+	}
+	table[k] = &fresh
+	return &fresh
+}
+
+// overdue are the summaries, if the last ones were a minute ago.
+func (l *limiter) overdue(now time.Time) []Event {
+	if now.Sub(l.told) < summary {
+		return nil
+	}
+	return l.sums(now)
+}
+
+// sums tells what was left out: one event for each of the worst sources, one for
+// all others.
+func (l *limiter) sums(now time.Time) []Event {
+	l.told = now
+	var named []Event
+	rest := Event{Time: now, Kind: LeftOut, LeftOut: l.others.left, Reason: "of sources beyond those that are remembered"}
+	if l.others.left > 0 {
+		rest.Sources = 1
+	}
+	l.others.left = 0
+	for from, b := range l.sources {
+		if b.left > 0 {
+			named = append(named, Event{Time: now, Kind: LeftOut, From: from.Addr(), LeftOut: b.left, Sources: 1})
+			b.left = 0
+		}
+	}
+	for key, b := range l.keys {
+		if b.left > 0 {
+			named = append(named, Event{Time: now, Kind: LeftOut, Key: key, LeftOut: b.left, Sources: 1})
+			b.left = 0
+		}
+	}
+	slices.SortFunc(named, func(a, b Event) int { return b.LeftOut - a.LeftOut })
+	if len(named) > mostSums {
+		rest.Reason = "of all other sources"
+		for _, e := range named[mostSums:] {
+			rest.LeftOut += e.LeftOut
+			rest.Sources++
+		}
+		named = named[:mostSums]
+	}
+	if rest.LeftOut > 0 {
+		named = append(named, rest)
+	}
+	return named
+}
+
+// source is who counts as one.
+func source(a netip.Addr) netip.Prefix {
+	bits := 32
+	if a.Is6() {
+		bits = 64
+	}
+	p, err := a.Prefix(bits)
+	if err != nil { // no address: all of those are one source
+		return netip.Prefix{}
+	}
+	return p
+}

@@ -1,0 +1,85 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+
+	"linerate/internal/core/units"
+)
+
+// String is the event as a person reads it, in one line of clean text.
+func (e Event) String() string {
+	var b strings.Builder
+	if e.Protocol != "" && e.Protocol != "linerate" {
+		b.WriteString(e.Protocol + ": ")
+	}
+	who := "somebody"
+	if e.From.IsValid() {
+		who = e.From.String()
+	}
+	if e.Key != "" {
+		who += " (key " + e.Key + ")"
+	}
+	knob := fmt.Sprintf("%s (%s) %q -> %q", e.Knob, e.Place, e.Old, e.New)
+	switch e.Kind {
+	case Started, Stopped:
+		b.WriteString("server " + string(e.Kind))
+	case Refused:
+		b.WriteString("refused " + who)
+	case SessionBegin:
+		b.WriteString("session from " + who + " begins")
+	case SessionEnd:
+		b.WriteString("session from " + who + " ended")
+	case RunBegin:
+		b.WriteString(who + " begins" + e.what())
+	case RunEnd:
+		b.WriteString(who + " done" + e.what())
+	case Change:
+		b.WriteString(who + " changes " + knob)
+	case Undo:
+		b.WriteString("undone for " + who + ": " + knob)
+	case Confirm:
+		b.WriteString(who + " confirms what was changed")
+	case Keep, Restore:
+		b.WriteString(who + " " + string(e.Kind) + "s " + e.Place)
+	case LeftOut:
+		fmt.Fprintf(&b, "%d events of %d sources were not written down", e.LeftOut, e.Sources)
+		if e.From.IsValid() {
+			fmt.Fprintf(&b, ", of %s", e.From)
+		}
+		return clean(b.String())
+	}
+	if e.Outcome != "" && e.Outcome != OK && e.Outcome != Denied {
+		b.WriteString(", " + e.Outcome)
+	}
+	if e.Reason != "" {
+		b.WriteString(": " + e.Reason)
+	}
+	if e.LeftOut > 0 {
+		fmt.Fprintf(&b, " (and %d events before)", e.LeftOut)
+	}
+	return clean(b.String())
+}
+
+// what says of a run what it was and moved, as far as that is known.
+func (e Event) what() string {
+	var words []string
+	for _, w := range []string{e.Engine, e.Direction} {
+		if w != "" {
+			words = append(words, w)
+		}
+	}
+	if e.Took > 0 {
+		words = append(words, units.FormatDuration(e.Took))
+	}
+	if e.Sent > 0 {
+		words = append(words, e.Sent.String()+" sent")
+	}
+	if e.Received > 0 {
+		words = append(words, e.Received.String()+" received")
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
