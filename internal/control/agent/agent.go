@@ -47,8 +47,9 @@ type Keeper interface {
 	// Confirm keeps what the Knobs of another agent on this host has applied. It
 	// wraps session.ErrState when that went back before.
 	Confirm(ctx context.Context, transaction string) error
-	// Revert undoes what was ever confirmed on this host.
-	Revert(ctx context.Context) ([]model.Change, error)
+	// Revert undoes what was confirmed on this host: one transaction, or with "" all
+	// that ever was.
+	Revert(ctx context.Context, transaction string) ([]model.Change, error)
 }
 
 // Config is what an agent can do. Version and Engines are required.

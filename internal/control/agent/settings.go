@@ -50,16 +50,16 @@ func (a *agent) Confirm(ctx context.Context, transaction string) error {
 	return k.Confirm(ctx, transaction)
 }
 
-// Revert undoes what was confirmed. It is not cut short by a controller that
+// Revert undoes what was confirmed, one transaction or all. It is not cut short by a controller that
 // hangs up.
-func (a *agent) Revert(ctx context.Context) ([]model.Change, error) {
+func (a *agent) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	k, err := a.keeper()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Undo)
 	defer cancel()
-	return k.Revert(ctx)
+	return k.Revert(ctx, transaction)
 }
 
 // Origins tells which permanent files set knobs.

@@ -30,8 +30,8 @@ func (k *keeper) Confirm(_ context.Context, id string) error {
 	return nil
 }
 
-func (k *keeper) Revert(context.Context) ([]model.Change, error) {
-	k.asked = append(k.asked, "revert")
+func (k *keeper) Revert(_ context.Context, id string) ([]model.Change, error) {
+	k.asked = append(k.asked, "revert"+id)
 	return []model.Change{{Knob: "link.mtu", Old: "1500", New: "9000", State: model.ChangeUndone}}, k.broken
 }
 
@@ -63,16 +63,22 @@ func TestKeeping(t *testing.T) {
 		if err := s.Confirm(ctx, id); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("Confirm of %.5q: %v", id, err)
 		}
+		if id == "" {
+			continue // all of it
+		}
+		if _, err := s.Revert(ctx, id); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("Revert of %.5q: %v", id, err)
+		}
 	}
-	if changes, err := s.Revert(ctx); len(changes) != 1 || changes[0].Host != model.Far || changes[0].Knob != "link.mtu" || err != nil {
+	if changes, err := s.Revert(ctx, ""); len(changes) != 1 || changes[0].Host != model.Far || changes[0].Knob != "link.mtu" || err != nil {
 		t.Errorf("Revert = %+v, %v", changes, err)
 	}
 	k.broken = errors.New("the journal's disk is full")
-	changes, err := s.Revert(ctx)
+	changes, err := s.Revert(ctx, "one")
 	if len(changes) != 1 || err == nil || !strings.HasSuffix(err.Error(), k.broken.Error()) {
 		t.Errorf("Revert that ends half way = %+v, %v: want what was undone, and why not all", changes, err)
 	}
-	if strings.Join(k.asked, " ") != "one two revert revert" {
+	if strings.Join(k.asked, " ") != "one two revert revertone" {
 		t.Errorf("the keeper was asked %q", k.asked)
 	}
 	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (origin.Line{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
@@ -105,7 +111,7 @@ func TestOnlyMeasuring(t *testing.T) {
 	s, _, _ := far(t, c)
 	ctx := t.Context()
 	_, pending := s.Pending(ctx)
-	_, revert := s.Revert(ctx)
+	_, revert := s.Revert(ctx, "")
 	_, probe := s.Probe(ctx, []string{"127.0.0.1"}, time.Second, 0)
 	for name, err := range map[string]error{"pending": pending, "confirm": s.Confirm(ctx, "one"), "revert": revert, "probe": probe} {
 		if !errors.Is(err, session.ErrRefused) {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -139,9 +140,10 @@ func TestVersionsMustFitBothWays(t *testing.T) {
 			}
 		}
 	}
+	spoken := fmt.Sprintf("protocol %d", Protocol)
 	conn, served := serving(t, stub{}, short())
 	_, err := raw(t, conn).Hello(t.Context(), &sessionpb.HelloRequest{Protocol: 7, Version: "v-future", End: sessionpb.End_END_FAR})
-	wants(err, "v-agent", "v-future", "protocol 1", "7", "install the same linerate")
+	wants(err, "v-agent", "v-future", spoken, "7", "install the same linerate")
 	soon(t, "the agent to hang up", served)
 
 	near, far := net.Pipe()
@@ -156,7 +158,7 @@ func TestVersionsMustFitBothWays(t *testing.T) {
 	if !errors.Is(err, ErrVersion) {
 		t.Errorf("error %v", err)
 	}
-	wants(err, "nas", "v-controller", "v-future", "protocol 1", "7", "install the same linerate")
+	wants(err, "nas", "v-controller", "v-future", spoken, "7", "install the same linerate")
 	soon(t, "the connection to end", done)
 }
 

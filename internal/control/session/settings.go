@@ -26,8 +26,9 @@ type Settings interface {
 	Pending(ctx context.Context) (transaction string, err error)
 	// Confirm keeps what another session has applied on this host.
 	Confirm(ctx context.Context, transaction string) error
-	// Revert undoes what was ever confirmed on this host.
-	Revert(ctx context.Context) ([]model.Change, error)
+	// Revert undoes what was confirmed on this host: one transaction, or with "" all
+	// that ever was.
+	Revert(ctx context.Context, transaction string) ([]model.Change, error)
 	// Origins tells which permanent files set knobs, as far as that is known.
 	Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
 	// Probe asks whether others answer this host.
@@ -62,9 +63,16 @@ func (a settings) Confirm(ctx context.Context, p *sessionpb.ConfirmRequest) (*se
 }
 
 // Revert undoes what was confirmed.
-func (a settings) Revert(ctx context.Context, _ *sessionpb.RevertRequest) (*sessionpb.RevertResponse, error) {
+func (a settings) Revert(ctx context.Context, p *sessionpb.RevertRequest) (*sessionpb.RevertResponse, error) {
 	return call(a.adapter, func(model.Host) (*sessionpb.RevertResponse, error) {
-		changes, err := a.s.Revert(ctx)
+		id := ""
+		if p.GetTransaction() != "" {
+			var c check
+			if id = c.name("transaction", p.GetTransaction()); c.err != nil {
+				return nil, c.err
+			}
+		}
+		changes, err := a.s.Revert(ctx, id)
 		out := &sessionpb.RevertResponse{Changes: encodeChanges(changes)}
 		if err != nil && len(changes) > 0 { // an error would lose what was put back
 			out.Problem, err = clean(err.Error(), MaxText), nil
@@ -144,12 +152,12 @@ func (c *Client) Confirm(ctx context.Context, transaction string) error {
 	return err
 }
 
-// Revert undoes what was ever confirmed on this host, and tells what became of
-// each change, also with an error.
-func (c *Client) Revert(ctx context.Context) ([]model.Change, error) {
+// Revert undoes what was confirmed on this host, one transaction or with "" all
+// that ever was, and tells what became of each change, also with an error.
+func (c *Client) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	const op = "undo what was confirmed"
 	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.RevertResponse, error) {
-		return c.settings.Revert(ctx, &sessionpb.RevertRequest{})
+		return c.settings.Revert(ctx, &sessionpb.RevertRequest{Transaction: transaction})
 	})
 	all, err := c.changes(ctx, op, p.GetChanges(), err)
 	if err == nil && p.GetProblem() != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/model"
@@ -54,6 +55,20 @@ func Confirm(ctx context.Context, cfg Config, transaction string) error {
 // Revert does what Recover does, and takes back what was confirmed as well,
 // newest first. It fails like Recover.
 func Revert(ctx context.Context, cfg Config) ([]model.Change, error) {
+	return revert(ctx, cfg, func(journal.Unfinished) bool { return true })
+}
+
+// RevertOne is Revert of one transaction: what was confirmed before it stays, and
+// so does what was confirmed after it. Where a later change was made on top of it
+// that is not undone, it is left as it is and returned as applied, with the
+// reason. It fails like Recover.
+func RevertOne(ctx context.Context, cfg Config, transaction string) ([]model.Change, error) {
+	return revert(ctx, cfg, func(o journal.Unfinished) bool { return o.Transaction == transaction })
+}
+
+// revert takes back what a killed watchdog left, and what was confirmed and is
+// wanted back.
+func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
 	dir, err := cfg.dir()
 	if err != nil {
 		return nil, err
@@ -71,23 +86,31 @@ func Revert(ctx context.Context, cfg Config) ([]model.Change, error) {
 	}
 	m := newMachine(cfg, j)
 	changes, err := m.recover(ctx)
-	kept, keptErr := m.undoConfirmed(ctx)
+	kept, keptErr := m.undoConfirmed(ctx, wanted)
 	return append(changes, kept...), errors.Join(err, keptErr, j.Close())
 }
 
-// undoConfirmed undoes all confirmed intents of this machine in this network
-// namespace, and reports those of others.
-func (m *machine) undoConfirmed(ctx context.Context) ([]model.Change, error) {
+// undoConfirmed undoes the confirmed intents of this machine in this network
+// namespace that are wanted back, and reports those of others.
+func (m *machine) undoConfirmed(ctx context.Context, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
 	var here, away []journal.Unfinished
-	for _, o := range m.j.ConfirmedIntents() {
-		if m.elsewhere(o) {
+	var covered []model.Change
+	all := m.j.ConfirmedIntents()
+	for i, o := range all {
+		switch {
+		case !wanted(o):
+		case m.elsewhere(o):
 			away = append(away, o)
-			continue
+		case slices.ContainsFunc(all[i+1:], func(later journal.Unfinished) bool {
+			return later.Place == o.Place && !wanted(later) && !m.elsewhere(later)
+		}):
+			covered = append(covered, change(o, model.ChangeApplied, "left alone: a change that was confirmed later was made on top of it"))
+		default:
+			here = append(here, o)
 		}
-		here = append(here, o)
 	}
 	changes, err := m.undo(ctx, here)
-	return append(changes, changesElsewhere(away)...), err
+	return slices.Concat(changes, covered, changesElsewhere(away)), err
 }
 
 func changesElsewhere(away []journal.Unfinished) []model.Change {

@@ -381,11 +381,14 @@ func (h *hostKnobs) Confirm(ctx context.Context, transaction string) error {
 	return err
 }
 
-// Revert implements agent.Keeper: it undoes what was confirmed and what a dead
-// watchdog left.
-func (h *hostKnobs) Revert(ctx context.Context) ([]model.Change, error) {
+// Revert implements agent.Keeper: it undoes what was confirmed, one transaction or
+// all, and what a dead watchdog left.
+func (h *hostKnobs) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	if err := h.awaitRecovery(ctx); err != nil {
 		return nil, err
+	}
+	if transaction != "" {
+		return watchdog.RevertOne(ctx, h.config(), transaction)
 	}
 	return watchdog.Revert(ctx, h.config())
 }

@@ -202,6 +202,7 @@ func (s *setting) confirm(ctx context.Context) error {
 	for i, e := range changed {
 		if err := fresh[i].Confirm(ctx, e.transaction); err != nil {
 			s.revert(ctx, changed[:i], fresh)
+			s.unconfirm(ctx, e)
 			return s.back(ctx, err, "")
 		}
 		e.applied = false // nothing that the session's end would undo
@@ -219,19 +220,43 @@ func (s *setting) confirm(ctx context.Context) error {
 }
 
 // revert takes back what was confirmed on the first hosts, because another one
-// failed.
+// failed: this change, and nothing that was confirmed before it.
 func (s *setting) revert(ctx context.Context, confirmed []*setEnd, fresh []*session.Client) {
 	ctx = context.WithoutCancel(ctx)
 	for i, e := range confirmed {
 		c := fresh[i]
 		s.app.hangUp(e.client) // its watchdog has the journal
-		changes, err := c.Revert(ctx)
+		changes, err := c.Revert(ctx, e.transaction)
 		if err != nil {
 			s.app.talk("linerate: %v", err)
 		}
 		if err == nil || len(changes) > 0 {
 			e.changes = changes
 		}
+	}
+}
+
+// unconfirm takes back a change on a host that did not answer as it should when it
+// was told to keep it: it may have heard.
+func (s *setting) unconfirm(ctx context.Context, e *setEnd) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	changes, err := e.client.Undo(ctx)
+	if err == nil && len(changes) > 0 { // it had not
+		e.applied, e.changes = false, changes
+		return
+	}
+	s.app.hangUp(e.client) // its watchdog has the journal
+	c, err := s.app.openSession(ctx, e.host, e.dial)
+	if err != nil {
+		return // back tells what is left
+	}
+	defer s.app.hangUp(c)
+	if changes, err = c.Revert(ctx, e.transaction); err != nil {
+		s.app.talk("linerate: %v", err)
+	}
+	if len(changes) > 0 {
+		e.applied, e.changes = false, changes
 	}
 }
 

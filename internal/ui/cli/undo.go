@@ -53,7 +53,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 
 func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) == 0 {
-		return a.newHostKnobs(state, "").Revert(ctx)
+		return a.newHostKnobs(state, "").Revert(ctx, "")
 	}
 	t, err := parseTarget(args[0])
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 	changes, err := c.Recovered(ctx)
 	var kept []model.Change
 	if err == nil {
-		kept, err = c.Revert(ctx)
+		kept, err = c.Revert(ctx, "")
 	}
 	_, cerr := c.Close(ctx)
 	return append(changes, kept...), errors.Join(err, cerr)

@@ -302,6 +302,7 @@ func (*ConfirmResponse) Descriptor() ([]byte, []int) {
 // RevertRequest asks to undo what was confirmed.
 type RevertRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Transaction   string                 `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"` // only this one; empty for all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +335,13 @@ func (x *RevertRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RevertRequest.ProtoReflect.Descriptor instead.
 func (*RevertRequest) Descriptor() ([]byte, []int) {
 	return file_linerate_session_v1_settings_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RevertRequest) GetTransaction() string {
+	if x != nil {
+		return x.Transaction
+	}
+	return ""
 }
 
 // RevertResponse tells what became of each change.
@@ -1774,8 +1782,9 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\vtransaction\x18\x01 \x01(\tR\vtransaction\"2\n" +
 	"\x0eConfirmRequest\x12 \n" +
 	"\vtransaction\x18\x01 \x01(\tR\vtransaction\"\x11\n" +
-	"\x0fConfirmResponse\"\x0f\n" +
-	"\rRevertRequest\"a\n" +
+	"\x0fConfirmResponse\"1\n" +
+	"\rRevertRequest\x12 \n" +
+	"\vtransaction\x18\x01 \x01(\tR\vtransaction\"a\n" +
 	"\x0eRevertResponse\x125\n" +
 	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\x12\x18\n" +
 	"\aproblem\x18\x02 \x01(\tR\aproblem\"\"\n" +

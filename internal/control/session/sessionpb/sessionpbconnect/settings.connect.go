@@ -69,7 +69,8 @@ type SettingsServiceClient interface {
 	// over, and its end undoes nothing. It is for a session that was opened after
 	// the change, which shows that the host can still be reached.
 	Confirm(context.Context, *sessionpb.ConfirmRequest) (*sessionpb.ConfirmResponse, error)
-	// Revert undoes what was ever confirmed on this host, and what killed sessions left.
+	// Revert undoes one confirmed transaction of this host, or all that was ever
+	// confirmed on it, and what killed sessions left.
 	Revert(context.Context, *sessionpb.RevertRequest) (*sessionpb.RevertResponse, error)
 	// Origins tells which permanent files set knobs.
 	Origins(context.Context, *sessionpb.OriginsRequest) (*sessionpb.OriginsResponse, error)
@@ -276,7 +277,8 @@ type SettingsServiceHandler interface {
 	// over, and its end undoes nothing. It is for a session that was opened after
 	// the change, which shows that the host can still be reached.
 	Confirm(context.Context, *sessionpb.ConfirmRequest) (*sessionpb.ConfirmResponse, error)
-	// Revert undoes what was ever confirmed on this host, and what killed sessions left.
+	// Revert undoes one confirmed transaction of this host, or all that was ever
+	// confirmed on it, and what killed sessions left.
 	Revert(context.Context, *sessionpb.RevertRequest) (*sessionpb.RevertResponse, error)
 	// Origins tells which permanent files set knobs.
 	Origins(context.Context, *sessionpb.OriginsRequest) (*sessionpb.OriginsResponse, error)
