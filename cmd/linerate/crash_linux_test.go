@@ -258,7 +258,7 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 		if r.code != 1 || !strings.Contains(r.err, "the watchdog is gone") || s.State != model.SessionInterrupted {
 			t.Fatalf("exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
 		}
-		if r := run(t, n.command(t, "run", "--resume", s.ID)); r.code != 0 {
+		if r := run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)); r.code != 0 {
 			t.Fatalf("resume: exit code %d\n%s%s", r.code, r.out, r.err)
 		}
 	}

@@ -181,7 +181,7 @@ func resume(t *testing.T, sig os.Signal, state model.SessionState) {
 		t.Fatalf("session is %s with runs %s", cut.State, outline(cut))
 	}
 
-	r := run(t, n.command(t, "run", "--resume", cut.ID[:len(cut.ID)-1]))
+	r := run(t, n.command(t, "run", "--allow-exec", "--resume", cut.ID[:len(cut.ID)-1]))
 	n.restored(t, before)
 	s := n.session(t)
 	if r.code != 0 && r.code != 5 || s.State != model.SessionDone { // 5: this machine is noisy
@@ -200,7 +200,7 @@ func resume(t *testing.T, sig os.Signal, state model.SessionState) {
 	if want := analysis.Analyse(s.Plan, clean).Verdicts; len(want) == 0 || !reflect.DeepEqual(s.Verdicts, want) {
 		t.Errorf("verdicts differ from those of an uninterrupted session:\n%+v\n%+v", s.Verdicts, want)
 	}
-	if r := run(t, n.command(t, "run", "--resume", s.ID)); r.code != 2 || !strings.Contains(r.err, "is done") {
+	if r := run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)); r.code != 2 || !strings.Contains(r.err, "is done") {
 		t.Errorf("resume of a session that is done: exit code %d\n%s", r.code, r.err)
 	}
 }

@@ -211,6 +211,9 @@ func notUndone(changes []model.Change) []string {
 // resumeHint says how to go on with an interrupted session.
 func (a *app) resumeHint(s model.Session) string {
 	line := "hosts undone, data kept; go on with: linerate run --resume " + s.ID
+	if strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
+		line += " --allow-exec"
+	}
 	if a.db != "" && a.db != ":memory:" {
 		line += " --db " + a.db
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
+	"linerate/internal/core/yamlshape"
 	"linerate/internal/host/knob"
 	"linerate/internal/ui/config"
 )
@@ -152,16 +154,23 @@ func writeNew(name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// readText reads a file that people write, a plan or a profile: at most one byte
+// more than such a file may have, which its parser refuses. It may be a pipe.
+func readText(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, withCode(exitUsage, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, withCode(exitUsage, fmt.Errorf("%s is a directory", name))
+	}
+	return io.ReadAll(io.LimitReader(f, yamlshape.MaxBytes+1))
+}
+
 // readProfile reads a profile file.
 func readProfile(name string) (profile.Profile, error) {
-	info, err := os.Stat(name)
-	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a directory", name)
-	}
-	if err != nil {
-		return profile.Profile{}, withCode(exitUsage, err)
-	}
-	data, err := os.ReadFile(name)
+	data, err := readText(name)
 	if err != nil {
 		return profile.Profile{}, err
 	}

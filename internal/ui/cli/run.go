@@ -28,7 +28,7 @@ type runFlags struct {
 	blocks, maxBlocks                             int
 	budget, margin, tolerance, settle, cooldown   string
 	seed                                          uint64
-	noTwin, udp                                   bool
+	noTwin, udp, allowExec                        bool
 	rate                                          string
 }
 
@@ -76,6 +76,7 @@ congestion; of UDP also rate. Verdicts are on goodput.`,
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
 	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands of exec: hosts that stand in the plan file or the stored session")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session: its ID, the beginning of it, or last")
 	return c
 }
@@ -210,10 +211,14 @@ func (a *app) resume(ctx context.Context, f runFlags, args []string) error {
 // in their place. A lab is stored as both ends.
 func (f *runFlags) resumedPair(s model.Session, args []string) (near, far target, err error) {
 	nearText, farText := s.Near, s.Far
+	if f.far == "" && len(args) == 1 {
+		f.far = args[0]
+	}
+	if err := f.mayExec("session "+s.ID, nearText, farText); err != nil {
+		return near, far, err
+	}
 	if f.far != "" {
 		farText = f.far
-	} else if len(args) == 1 {
-		farText = args[0]
 	}
 	if nearText == s.Far {
 		nearText = ""
@@ -224,16 +229,33 @@ func (f *runFlags) resumedPair(s model.Session, args []string) (near, far target
 	return parsePair(nearText, farText)
 }
 
+// mayExec refuses commands that somebody else may have written: those of exec:
+// hosts in where, a plan file or a stored session. What stands on the command
+// line takes their place, and is the user's own word.
+func (f *runFlags) mayExec(where, near, far string) error {
+	for _, end := range []struct{ flag, text, own string }{{"--from", near, f.from}, {"--far", far, f.far}} {
+		if f.allowExec || end.own != "" || !strings.HasPrefix(end.text, "exec:") {
+			continue
+		}
+		return withHint(usagef("%s wants to run a command on this machine: %s", where, end.text),
+			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, quoteArg(end.text))
+	}
+	return nil
+}
+
 // file returns the plan file of the command line, with the flags over it.
 func (f *runFlags) file(given func(string) bool, args []string) (config.File, error) {
 	var file config.File
 	var bad faults
 	if len(args) == 1 && isPlanFile(args[0]) {
-		b, err := os.ReadFile(args[0])
+		b, err := readText(args[0])
 		if err != nil {
-			return file, withCode(exitUsage, err)
+			return file, err
 		}
 		if file, err = config.Parse(args[0], b, knobChecker{}); err != nil {
+			return file, err
+		}
+		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
 			return file, err
 		}
 	} else if len(args) == 1 {

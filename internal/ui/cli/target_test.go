@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/core/model"
@@ -117,9 +120,10 @@ func TestResumedPair(t *testing.T) {
 		near, far targetKind
 	}{
 		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetHere, far: targetLab},
-		"exec":      {s: model.Session{Near: thisMachine, Far: exec}, near: targetHere, far: targetExec},
-		"both exec": {s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: targetExec, far: targetExec},
+		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: thisMachine, Far: exec}, near: targetHere, far: targetExec},
+		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: targetExec, far: targetExec},
 		"link":      {s: model.Session{Near: thisMachine, Far: "linerate://nas:5299/?pin=" + pin}, args: []string{link}, near: targetHere, far: targetServe},
+		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: targetExec, far: targetExec},
 		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetExec, far: targetServe},
 		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetHere, far: targetLab},
 	} {
@@ -130,5 +134,41 @@ func TestResumedPair(t *testing.T) {
 		if name == "link" && far.link.Secret == "" || name == "new lab" && far.text != "lab:wan" {
 			t.Errorf("%s: the stored end won over the one given: %+v", name, far)
 		}
+	}
+}
+
+// TestNoCommandOfAFileRunsUnasked: a plan file and a database may be somebody
+// else's, and so are the commands in them.
+func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
+	touched := filepath.Join(t.TempDir(), "touched")
+	evil := "exec:127.0.0.1 touch " + touched
+	for name, c := range map[string]struct {
+		text string // of the plan
+		args []string
+	}{
+		"far":                 {"far: '" + evil + "'\nfactors: [{knob: window, levels: [64KiB]}]\n", nil},
+		"near":                {"near: '" + evil + "'\nfar: lab:lan\nfactors: [{knob: window, levels: [64KiB]}]\n", []string{"--far", "exec:127.0.0.1 true"}},
+		"without quotes":      {"far: " + evil + "\nfactors: [{knob: window, levels: [64KiB]}]\n", nil},
+		"folded":              {"far: >-\n  exec:127.0.0.1\n  touch " + touched + "\nfactors: [{knob: window, levels: [64KiB]}]\n", nil},
+		"with a blank before": {"far: ' " + evil + "'\nfactors: [{knob: window, levels: [64KiB]}]\n", nil},
+		"with another exec":   {"far: '" + evil + "'\nfactors: [{knob: window, levels: [64KiB]}]\n", []string{"--from", "exec:127.0.0.1 true"}},
+	} {
+		plan := filepath.Join(t.TempDir(), "plan.yaml")
+		if err := os.WriteFile(plan, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs strings.Builder
+		code := Main(t.Context(), Env{Version: "v", Self: []string{"linerate"}, Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now},
+			append([]string{"run", plan, "--db", ":memory:"}, c.args...))
+		if code != exitUsage || !strings.Contains(errs.String(), "wants to run a command on this machine") || !strings.Contains(errs.String(), "--allow-exec") {
+			t.Errorf("%s: exit code %d\n%s", name, code, errs.String())
+		}
+		if _, err := os.Stat(touched); err == nil {
+			t.Fatalf("%s: the command of the plan ran", name)
+		}
+	}
+	s := model.Session{ID: "1", Near: "this machine", Far: evil}
+	if _, _, err := (&runFlags{}).resumedPair(s, nil); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {
+		t.Errorf("a stored session: %v, hint %q", err, hintOf(err))
 	}
 }

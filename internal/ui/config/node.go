@@ -5,26 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-)
 
-// Limits of the text, since the YAML parser's time grows with the square of
-// the length and of the nesting: 64 KiB of opening brackets take it seconds.
-// A file with MaxSettings settings needs about a tenth of them.
-const (
-	maxFileBytes = 64 << 10
-	maxBrackets  = 32
+	"linerate/internal/core/yamlshape"
 )
 
 // document parses data and returns the node of its one document, nil where
 // there is none. Mistakes are added to the report.
 func (r *reader) document(data []byte) ast.Node {
-	if at, message := unreadable(data); message != "" {
-		r.faultAt(at, "", "", "%s", message)
+	if f := yamlshape.Check(data); f != nil {
+		r.faultAt(position{f.Line, f.Column}, "", "", "%s", f.Reason)
 		return nil
 	}
 	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
@@ -62,33 +55,6 @@ func (r *reader) syntax(err error) {
 	}
 	line, _, _ := strings.Cut(message, "\n")
 	r.faultAt(at, "", "", "not YAML: %s", line)
-}
-
-// unreadable says why data is not worth parsing, and where.
-func unreadable(data []byte) (position, string) {
-	if len(data) > maxFileBytes {
-		return position{1, 1}, fmt.Sprintf("the file has %d bytes, which is more than %d", len(data), maxFileBytes)
-	}
-	at, depth := position{1, 0}, 0
-	for i := 0; i < len(data); {
-		c, size := utf8.DecodeRune(data[i:])
-		i += size
-		at.column++
-		switch {
-		case c == utf8.RuneError && size == 1:
-			return at, "the file is not UTF-8 text"
-		case c == '\n', c == '\r' && (i == len(data) || data[i] != '\n'): // YAML 1.2.2 section 5.4
-			at = position{at.line + 1, 0}
-		case c == '[' || c == '{':
-			depth++
-		case (c == ']' || c == '}') && depth > 0:
-			depth--
-		}
-		if depth > maxBrackets {
-			return at, fmt.Sprintf("more than %d brackets are open", maxBrackets)
-		}
-	}
-	return position{}, ""
 }
 
 // positionOf returns where n begins.

@@ -3,18 +3,19 @@ package yamlmap
 
 import (
 	"bytes"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"linerate/internal/core/yamlshape"
 )
 
-// Limits of a text, far above what people write, since the parser's time grows
-// with the square of the length, of the lines and of the nesting.
+// Limits of a text, below those of yamlshape: these files are read at each look
+// at a host.
 const (
-	maxText   = 32 << 10
+	maxText   = 32 << 10 // bytes
 	maxLines  = 2000
-	maxNested = 32
+	maxNested = 32 // maps in maps
 )
 
 // Value is a node: a map, or a single value. Lists, anchors and what stands for
@@ -34,7 +35,7 @@ type Pair struct {
 // Parse returns the map of the first document, an empty one where the text
 // is not understood.
 func Parse(b []byte) Value {
-	if len(b) > maxText || bytes.Count(b, []byte("\n")) > maxLines || !utf8.Valid(b) || tooDeep(b) {
+	if len(b) > maxText || bytes.Count(b, []byte("\n")) > maxLines || yamlshape.Check(b) != nil {
 		return Value{}
 	}
 	file, err := parser.ParseBytes(b, 0, parser.AllowDuplicateMapKey())
@@ -47,32 +48,6 @@ func Parse(b []byte) Value {
 		}
 	}
 	return Value{}
-}
-
-// tooDeep reports whether brackets or indentation nest too far.
-func tooDeep(b []byte) bool {
-	depth, indent, begin := 0, 0, true
-	for _, c := range b {
-		switch {
-		case c == '\n':
-			indent, begin = 0, true
-			continue
-		case begin && (c == ' ' || c == '-' || c == '?' || c == ':'):
-			indent++
-		case c == '[' || c == '{':
-			depth++
-			begin = false
-		case (c == ']' || c == '}') && depth > 0:
-			depth--
-			begin = false
-		default:
-			begin = false
-		}
-		if depth > maxNested || indent > 8*maxNested {
-			return true
-		}
-	}
-	return false
 }
 
 func valueOf(n ast.Node, depth int) Value {
