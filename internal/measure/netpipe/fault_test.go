@@ -6,10 +6,12 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/iperf3/tries"
 )
 
@@ -352,5 +354,63 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the listener is left open: %v", err)
+	}
+}
+
+// TestServeOutlivesAcceptErrors: accepting that fails costs time, not the server,
+// and is told once.
+func TestServeOutlivesAcceptErrors(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, log := serveOn(t, quick(), enginetest.Failing(listener, 5, syscall.EMFILE), tiny(), Limits{})
+	for range 3 {
+		transmit(t, port, tiny())
+	}
+	told := 0
+	for _, line := range awaitLog(t, 4, log) {
+		if strings.Contains(line, "too many open files") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("log %q", log())
+	}
+}
+
+// TestServeOutlivesAPanic: a fault in one transmitter's turn ends that one.
+func TestServeOutlivesAPanic(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	lines, done := make(chan string, 10), make(chan error, 1)
+	first := true
+	go func() {
+		done <- quick().Serve(ctx, listener, tiny(), Limits{}, func(line string) {
+			if first {
+				first = false
+				panic("a fault") // while the turn still holds its thread
+			}
+			lines <- line
+		})
+	}()
+	transmit(t, port, tiny())
+	if line := <-lines; !strings.Contains(line, "a fault") || !strings.Contains(line, "127.0.0.1") {
+		t.Errorf("log %q", line)
+	}
+	transmit(t, port, tiny())
+	if line := <-lines; !strings.Contains(line, "complete") {
+		t.Errorf("log %q", line)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -141,6 +141,12 @@ func serve(t testing.TB, p *Peer, s Settings, l Limits) (port string, log func()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, p, listener, s, l)
+}
+
+// serveOn is serve on a listener of the caller's.
+func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits) (port string, log func() []string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var lines []string
@@ -163,7 +169,7 @@ func serve(t testing.TB, p *Peer, s Settings, l Limits) (port string, log func()
 			t.Error("serve did not end")
 		}
 	})
-	_, port, err = net.SplitHostPort(listener.Addr().String())
+	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/pingpong/link"
 )
 
@@ -57,13 +58,15 @@ func (l Limits) complete() Limits {
 // its own turn, after 15 s at most, and one that says nothing at all after 2 s: a
 // real one syncs as soon as it is connected, also while it waits.
 //
-// log is called with a sentence on each test, from one goroutine at a time. The
+// log is called with a sentence on each test, and where accepting fails or works
+// again, from one goroutine at a time. Accepting that fails is tried again. The
 // error is nil when ctx ended it.
 func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l Limits, log func(string)) error {
 	if err := s.Validate(); err != nil {
 		return errors.Join(fmt.Errorf("settings: %w", err), listener.Close())
 	}
 	l = l.complete()
+	log = inTurn(log)
 	// -u is not asked for: the largest message bounds the schedule. What lies
 	// above it by its perturbation is refused when it comes.
 	s.Upper = min(l.Largest, MaxBytes/2-s.Perturbation)
@@ -76,7 +79,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	var accepting sync.WaitGroup
 	var failed error
 	accepting.Go(func() {
-		failed = q.accept(listener)
+		failed = q.accept(ctx, listener, log)
 		cancel()
 	})
 	closing := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -86,7 +89,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 		if err != nil {
 			break
 		}
-		log(p.turn(ctx, q, c, s, l))
+		accept.Guard(log, "netpipe from "+c.from.String(), func() { log(p.turn(ctx, q, c, s, l)) })
 	}
 	_ = listener.Close()
 	accepting.Wait()
@@ -95,6 +98,16 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 		return nil
 	}
 	return failed
+}
+
+// inTurn is log, called by one goroutine at a time.
+func inTurn(log func(string)) func(string) {
+	var mu sync.Mutex
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log(line)
+	}
 }
 
 // turn serves one transmitter and returns what became of it.
@@ -119,11 +132,13 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 		}
 		return adopt(again.conn)
 	}
+	defer func() {
+		if r.link != nil {
+			// Whatever it says: the test is over.
+			_ = r.link.Close()
+		}
+	}()
 	err = r.run(ctx)
-	if r.link != nil {
-		// Whatever it says: the test is over.
-		_ = r.link.Close()
-	}
 	switch {
 	case err == nil:
 		return fmt.Sprintf("netpipe from %s: %d sizes, complete", from, r.done)
@@ -303,21 +318,19 @@ type caller struct {
 	at   time.Time
 }
 
-// accept fills the queue until listener fails.
-func (q *queue) accept(listener net.Listener) error {
-	for {
-		c, err := listener.Accept()
-		if err != nil {
-			return fmt.Errorf("accept netpipe connections: %w", err)
-		}
+// accept fills the queue until listener is closed.
+func (q *queue) accept(ctx context.Context, listener net.Listener, log func(string)) error {
+	return accept.Loop(ctx, listener, log, func(c net.Conn) {
 		conn, ok := c.(*net.TCPConn)
 		if !ok {
-			return errors.Join(fmt.Errorf("accept netpipe connections: %T is not TCP", c), c.Close())
+			log(fmt.Sprintf("netpipe: accepted a %T, which is not TCP", c))
+			_ = c.Close()
+			return
 		}
 		// Its own address is what a TCP connection always has.
 		from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
 		q.add(caller{conn: conn, from: from.Addr().Unmap(), at: time.Now()})
-	}
+	})
 }
 
 // add appends c, or closes it where no more may wait.

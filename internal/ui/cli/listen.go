@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/iperf2/peer"
 	"linerate/internal/measure/iperf3"
 	iperf3peer "linerate/internal/measure/iperf3/peer"
@@ -115,6 +116,8 @@ func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[un
 		Streams: foreignStreams, Duration: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock, LinkRate: link(),
 		Event: func(e iperf3peer.Event) {
 			switch {
+			case e.Note != "":
+				a.talk("iperf3: %s", e.Note)
 			case e.Err != nil:
 				a.talk("iperf3: %s: %v", e.Remote, e.Err)
 			case e.Begun:
@@ -191,21 +194,24 @@ func (a *app) iperf2Server(ctx context.Context, l net.Listener) (func(context.Co
 	return func(ctx context.Context) error { return peer.Serve(ctx, l, pc, c) }, nil
 }
 
-// serveAll runs every server until ctx ends or one of them fails.
-func serveAll(ctx context.Context, servers []func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+// serveAll runs linerate's own server, and the foreign ones beside it, until ctx
+// ends or the own one fails. What ends a foreign one, or a panic in it, is told,
+// and the others go on.
+func (a *app) serveAll(ctx context.Context, own func(context.Context) error, foreign []foreignServer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var all sync.WaitGroup
-	for _, serve := range servers {
+	defer all.Wait()
+	for _, s := range foreign {
 		all.Go(func() {
-			if err := serve(ctx); err != nil {
-				cancel(err)
-			}
+			accept.Guard(func(line string) { a.talk("%s", line) }, s.name, func() {
+				if err := s.serve(ctx); err != nil && ctx.Err() == nil {
+					a.talk("%s: answers no more: %v", s.name, err)
+				}
+			})
 		})
 	}
-	all.Wait()
-	cancel(nil)
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	err := own(ctx)
+	cancel()
+	return err
 }

@@ -103,11 +103,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		}
 		return err
 	}
-	servers := []func(context.Context) error{server.Serve}
-	for _, s := range foreign {
-		servers = append(servers, s.serve)
-	}
-	return serveAll(ctx, servers)
+	return a.serveAll(ctx, server.Serve, foreign)
 }
 
 // linkHost is what goes into the join link: the user's word, the address that

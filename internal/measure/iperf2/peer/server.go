@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
 )
@@ -102,8 +102,9 @@ func (c ServerConfig) withDefaults() ServerConfig {
 func nearby(a netip.Addr) bool { return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() }
 
 // Serve answers clients of iperf 2 on l, whose connections must be TCP, and on
-// pc, until ctx ends, which is no error, or accepting fails. Either may be nil.
-// It closes both, and waits for the sessions, which end with ctx.
+// pc, until ctx ends, which is no error, or somebody else closes one of them:
+// accepting or reading that fails is told to Log and tried again. Either may be
+// nil. Serve closes both, and waits for the sessions, which end with ctx.
 func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New()}
@@ -199,41 +200,31 @@ func (p *places) release(a netip.Addr) {
 	}
 }
 
-// acceptPause is how long accepting rests after a failure that may pass, such
-// as too many open files.
-const acceptPause = 50 * time.Millisecond
-
 func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return err
-			}
-			s.logf("accept: %v", err)
-			select {
-			case <-time.After(acceptPause):
-				continue
-			case <-ctx.Done():
-				return err
-			}
-		}
+	return accept.Loop(ctx, l, s.Log, func(c net.Conn) {
 		tcp, ok := c.(*net.TCPConn)
 		if !ok {
 			_ = c.Close()
-			return fmt.Errorf("accept %T: %w: only TCP carries iperf 2", c, errors.ErrUnsupported)
+			s.logf("accepted a %T: only TCP carries iperf 2", c)
+			return
 		}
 		from := tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
 		if err := s.tcp.admit(from.Addr()); err != nil {
 			s.logf("refused %v: %v", from, err)
 			_ = tcp.Close()
-			continue
+			return
 		}
-		s.running.Go(func() {
+		s.goGuarded(from, func() {
 			defer s.tcp.release(from.Addr())
 			if err := s.handle(ctx, tcp, from); err != nil {
 				s.logf("client %v: %v", from, err)
 			}
 		})
-	}
+	})
+}
+
+// goGuarded runs f, which serves the client at from, in a goroutine that Serve
+// waits for and whose panic ends that client alone.
+func (s *server) goGuarded(from netip.AddrPort, f func()) {
+	s.running.Go(func() { accept.Guard(s.Log, "client "+from.String(), f) })
 }

@@ -30,13 +30,21 @@ type ownServer struct {
 
 func startServer(t testing.TB, cfg ServerConfig) *ownServer {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pc, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	return startServerOn(t, nil, nil, cfg)
+}
+
+// startServerOn starts a server on l, where nil is a port of its own over TCP and
+// UDP, and pc. What it does with its configuration can be changed.
+func startServerOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
+	t.Helper()
+	if l == nil {
+		var err error
+		if l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err == nil {
+			pc, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", l.Addr().String())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := &ownServer{addr: l.Addr().String(), more: make(chan struct{}, 1), ended: make(chan error, 1)}
 	signal := func() {
@@ -56,6 +64,9 @@ func startServer(t testing.TB, cfg ServerConfig) *ownServer {
 		defer s.mu.Unlock()
 		s.log = append(s.log, line)
 		signal()
+	}
+	for _, c := range change {
+		c(&cfg)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { s.ended <- Serve(ctx, l, pc, cfg) }()

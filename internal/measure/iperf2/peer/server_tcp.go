@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/iperf2"
 )
 
@@ -34,9 +35,7 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, from netip.AddrPort
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	opening, err := t.open()
 	stop()
-	if err != nil || opening == iperf2.OpeningBounceBack {
-		defer c.Close()
-	}
+	defer c.Close() // once more, where all went well
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil // somebody looked whether the port is open
@@ -191,7 +190,7 @@ func (t *tcpSession) fullDuplex(ctx context.Context) error {
 	in.lead, out.since = t.lead, t.got
 	in.shared, out.shared = true, true
 	in.twinned = held[0] != conns[0]
-	together(
+	t.together(
 		func() { in.run(ctx, t.bulk, t.sink) },
 		func() { out.run(ctx, t.bulk, t.sink) })
 	settle(ctx, held, min(settleTime, t.Idle))
@@ -215,8 +214,16 @@ func (t *tcpSession) withReturn(ctx context.Context, mode iperf2.Mode) error {
 		return t.sendBack(ctx, local)
 	}
 	var err error
-	together(func() { t.receive(ctx) }, func() { err = t.sendBack(ctx, local) })
+	t.together(func() { t.receive(ctx) }, func() { err = t.sendBack(ctx, local) })
 	return err
+}
+
+// together runs both, and keeps a panic of one from ending more than this client.
+func (t *tcpSession) together(one, other func()) {
+	guarded := func(f func()) func() {
+		return func() { accept.Guard(t.Log, "client "+t.from.String(), f) }
+	}
+	together(guarded(one), guarded(other))
 }
 
 // sendBack connects to the client, to no other address than the one it came

@@ -53,7 +53,7 @@ func (u *udpServer) throwOut(from netip.Addr, at time.Duration) {
 			f.stop()
 		}
 		f.thrown = fmt.Sprintf("to receiver: ended: more than %v came over UDP", u.UDPRate)
-		u.running.Go(func() { u.end(f) })
+		u.goGuarded(f.from, func() { u.end(f) })
 	}
 	if ended > 0 {
 		u.tell(at, "client %v: ended %d flows: more than %v over UDP", from, ended, u.UDPRate)

@@ -7,11 +7,13 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
 )
@@ -21,10 +23,13 @@ type udpServer struct {
 	*server
 	conn  *net.UDPConn
 	began time.Time
+	from  netip.AddrPort // of the present datagram
 	flows map[netip.AddrPort]*udpFlow
 	came  map[netip.Addr]*level // what comes from an address
 	swept time.Duration         // when flows were looked through last
 	told  time.Duration         // when a refusal was logged last
+
+	reading accept.Retry
 
 	mu      sync.Mutex
 	granted map[netip.Addr]units.BitRate // at which an address is being sent to
@@ -75,22 +80,52 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
 	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{}}
 	defer u.endAll()
-	buf := make([]byte, maxDatagram+1)
+	u.reading = accept.Retry{What: "read UDP", Log: s.Log}
+	for buf := make([]byte, maxDatagram+1); ; {
+		var closed error
+		// One guard around all that comes: one for each datagram would cost time.
+		accept.Guard(s.Log, "UDP", func() { closed = u.read(ctx, buf) })
+		if closed != nil {
+			return closed
+		}
+		u.spoiled()
+	}
+}
+
+// read takes datagrams until the socket is closed, which is the error.
+func (u *udpServer) read(ctx context.Context, buf []byte) error {
 	for {
-		if err := conn.SetReadDeadline(time.Now().Add(sweepEvery)); err != nil {
+		if err := u.conn.SetReadDeadline(time.Now().Add(sweepEvery)); err != nil {
 			return err
 		}
-		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		n, from, err := u.conn.ReadFromUDPAddrPort(buf)
 		at := time.Since(u.began)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return err
 		case err == nil:
+			u.reading.Worked()
+			u.from = from
 			u.take(ctx, buf[:n], from, at)
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			u.reading.Failed(ctx, err)
 		}
 		if at-u.swept >= sweepEvery {
 			u.sweep(ctx, at)
 		}
+	}
+}
+
+// spoiled ends the flow whose datagram made taking it panic.
+func (u *udpServer) spoiled() {
+	f := u.flows[u.from]
+	if f == nil {
+		f = &udpFlow{from: u.from, refused: true, seen: time.Since(u.began)}
+		u.flows[u.from] = f
+	}
+	if !f.refused && !f.over {
+		f.over = true
+		u.goGuarded(f.from, func() { u.end(f) })
 	}
 }
 
@@ -222,7 +257,7 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 			if f.mode == iperf2.TradeOff && f.in.final.Load() {
 				u.reply(ctx, f)
 			}
-			u.running.Go(func() { u.end(f) })
+			u.goGuarded(f.from, func() { u.end(f) })
 		}
 		// Its client may go on, which does not make it a new flow.
 		if quiet > u.Idle || f.in.final.Load() && quiet > afterFinal {
@@ -235,7 +270,7 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 func (u *udpServer) endAll() {
 	for _, f := range u.flows {
 		if !f.refused && !f.over {
-			u.running.Go(func() { u.end(f) })
+			u.goGuarded(f.from, func() { u.end(f) })
 		}
 	}
 }
@@ -272,9 +307,11 @@ func (u *udpServer) reply(ctx context.Context, f *udpFlow) {
 		defer u.running.Done()
 		defer f.sending.Done()
 		defer f.stop()
-		if err := u.sendTo(ctx, f); err != nil {
-			f.sent.warns = append(f.sent.warns, fmt.Sprintf("from sender: %v", err))
-		}
+		accept.Guard(u.Log, "client "+f.from.String(), func() {
+			if err := u.sendTo(ctx, f); err != nil {
+				f.sent.warns = append(f.sent.warns, fmt.Sprintf("from sender: %v", err))
+			}
+		})
 	}()
 }
 

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/tcpbulk"
@@ -95,6 +96,9 @@ type Event struct {
 	Own, Theirs model.EndReport
 	// Err is why a test was refused or broken off; nil for a complete one.
 	Err error
+	// Note, where it is not empty, is a line on the server itself, and all there
+	// is: accepting fails, or works again, or handling a client panicked.
+	Note string
 }
 
 // maxGreetings is how many connections may be between accept and cookie: a
@@ -115,9 +119,10 @@ type server struct {
 
 // Serve answers clients on l until ctx ends, and then ends all tests and
 // returns nil. It closes l. What a client asks for beyond traffic is ignored: the
-// CPU to run on, zero copy, the type of service, a flow label, MPTCP. UDP tests use the same port; they are refused where
-// the system does not let several sockets share one (Windows). The error is that
-// of a listener.
+// CPU to run on, zero copy, the type of service, a flow label, MPTCP. UDP tests
+// use the same port; they are refused where the system does not let several
+// sockets share one (Windows). Accepting that fails is tried again until l is
+// closed by somebody else, which is the error.
 func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	if c.Bulk == nil {
 		c.Bulk = tcpbulk.New()
@@ -136,26 +141,11 @@ func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
-	for failures := 0; ; {
-		conn, err := l.Accept()
-		switch {
-		case err == nil:
-			failures = 0
-			s.admit(ctx, conn)
-			continue
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, net.ErrClosed), failures >= maxFailures:
-			return fmt.Errorf("accept: %w", err)
-		}
-		// Perhaps descriptors ran out, which time may bring back.
-		failures++
-		pause(ctx.Done(), time.Duration(failures)*10*time.Millisecond)
-	}
+	return accept.Loop(ctx, l, s.note, func(c net.Conn) { s.admit(ctx, c) })
 }
 
-// maxFailures of accept in a row are taken for a broken listener.
-const maxFailures = 100
+// note tells what concerns no client.
+func (s *server) note(line string) { s.tell(Event{Note: line}) }
 
 // admit reads the connection's cookie in a goroutine.
 func (s *server) admit(ctx context.Context, c net.Conn) {

@@ -1,0 +1,134 @@
+package accept
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+)
+
+// Source is who counts as one: an IPv4 address, or an IPv6 network of 64 bits,
+// of which one host has all addresses (RFC 7421).
+func Source(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := 32
+	if a.Is6() {
+		bits = 64
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // no address: all of those are one source
+	}
+	return p
+}
+
+// Crowd bounds the clients between their connection and the moment at which they
+// have said what they want. Whoever comes gets in. Where all places are taken
+// somebody else is dropped for it, of the source that has most places, so that one
+// source crowds out itself; of its clients two are picked at random and the one
+// that came first goes. A client that says at once what it wants has left before
+// its turn comes, unless as many others as there are places come meanwhile. (A
+// limit that turns newcomers away can be kept full by anybody, with connections
+// that say nothing; OpenSSH's MaxStartups drops at random for the same reason.)
+//
+// A Crowd is safe for concurrent use.
+type Crowd struct {
+	most int
+
+	mu      sync.Mutex
+	count   int
+	order   uint64
+	sources map[netip.Prefix][]*Place
+}
+
+// NewCrowd returns a Crowd of so many places, at least 1.
+func NewCrowd(most int) *Crowd {
+	return &Crowd{most: max(most, 1), sources: map[netip.Prefix][]*Place{}}
+}
+
+// Place is one client's place in a Crowd.
+type Place struct {
+	of     *Crowd
+	source netip.Prefix
+	order  uint64
+	index  int // in its source's list; -1 where it has left
+	drop   func()
+}
+
+// Enter takes a place for a client at from. drop is called, once at most and
+// from any goroutine, when somebody else gets the place: it must end the client,
+// and not block.
+func (c *Crowd) Enter(from netip.Addr, drop func()) *Place {
+	c.mu.Lock()
+	var out *Place
+	if c.count >= c.most {
+		out = c.victim()
+		c.remove(out)
+	}
+	c.order++
+	p := &Place{of: c, source: Source(from), order: c.order, drop: drop}
+	p.index = len(c.sources[p.source])
+	c.sources[p.source] = append(c.sources[p.source], p)
+	c.count++
+	c.mu.Unlock()
+	if out != nil {
+		out.drop()
+	}
+	return p
+}
+
+// Leave gives the place back, and reports whether the client still had it: false
+// says that it was dropped, or has left before.
+func (p *Place) Leave() bool {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	if p.index < 0 {
+		return false
+	}
+	p.of.remove(p)
+	return true
+}
+
+// Count is how many places are taken.
+func (c *Crowd) Count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
+}
+
+// victim is who goes.
+func (c *Crowd) victim() *Place {
+	var all []*Place // of the largest sources
+	most := 0
+	for _, list := range c.sources {
+		if len(list) > most {
+			most, all = len(list), all[:0]
+		}
+		if len(list) == most {
+			all = append(all, list...)
+		}
+	}
+	return older(all[rand.IntN(len(all))], all[rand.IntN(len(all))])
+}
+
+func older(a, b *Place) *Place {
+	if a.order < b.order {
+		return a
+	}
+	return b
+}
+
+// remove takes p out of its source's list.
+func (c *Crowd) remove(p *Place) {
+	list := c.sources[p.source]
+	last := len(list) - 1
+	list[p.index] = list[last]
+	list[p.index].index = p.index
+	list[last] = nil
+	p.index = -1
+	c.count--
+	if last == 0 {
+		delete(c.sources, p.source)
+		return
+	}
+	c.sources[p.source] = list[:last]
+}

@@ -1,0 +1,93 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/measure/enginetest"
+	"linerate/internal/measure/iperf2"
+)
+
+// TestServerOutlivesAcceptErrors: accepting that fails costs time, not the server,
+// and is told once.
+func TestServerOutlivesAcceptErrors(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startServerOn(t, enginetest.Failing(l, 5, syscall.EMFILE), nil, ServerConfig{})
+	for range 3 {
+		s.alive(t)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.log) != 1 || !strings.Contains(s.log[0], "too many open files") {
+		t.Errorf("log %q", s.log)
+	}
+}
+
+// TestServerOutlivesAPanic: a fault in the handling of one client ends that one.
+func TestServerOutlivesAPanic(t *testing.T) {
+	var bad atomic.Bool
+	bad.Store(true)
+	s := startServerOn(t, nil, nil, ServerConfig{}, func(c *ServerConfig) {
+		done := c.Done
+		c.Done = func(r Result) {
+			if bad.Swap(false) {
+				panic("a fault")
+			}
+			done(r)
+		}
+	})
+	s.alive(t)
+	s.logged(t, "a fault")
+	if !slices.ContainsFunc(s.log, func(l string) bool { return strings.Contains(l, "127.0.0.1") && strings.Contains(l, ".go:") }) {
+		t.Errorf("log %q", s.log)
+	}
+	s.alive(t)
+}
+
+// TestUDPServerOutlivesAPanic: a datagram that makes taking it panic costs its
+// own client.
+func TestUDPServerOutlivesAPanic(t *testing.T) {
+	var bad atomic.Bool
+	bad.Store(true)
+	s := startServerOn(t, nil, nil, ServerConfig{UDPRate: udpLimit}, func(c *ServerConfig) {
+		log := c.Log
+		c.Log = func(line string) {
+			if strings.HasPrefix(line, "refused datagrams") && bad.Swap(false) {
+				panic("a fault")
+			}
+			log(line)
+		}
+	})
+	h := iperf2.NewHeader(iperf2.Forward, true)
+	h.Extension.BitsPerSecond = uint64(2 * udpLimit) // is refused
+	b := digits(200)
+	stamper := stamper{layout: iperf2.Layout16, header: h.Append(nil, iperf2.DatagramLead), wall: time.Now()}
+	stamper.stamp(b, 1, 0)
+	if _, err := dialUDP(t, s.addr).Write(b); err != nil {
+		t.Fatal(err)
+	}
+	s.logged(t, "a fault")
+	s.aliveUDP(t)
+}
+
+// TestServeEndsWhenItsListenerIsClosed by somebody else, and says so.
+func TestServeEndsWhenItsListenerIsClosed(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if err := Serve(context.Background(), l, nil, ServerConfig{}); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
