@@ -82,10 +82,11 @@ type Config struct {
 	// Watch, where given, samples the host's counters beside each run: it emits
 	// until stop is called, which returns how far they moved.
 	Watch func(ctx context.Context, h model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error)
-	// Admit, where given, decides on a controller, and what it gets. Its error is
-	// what the controller reads; it should wrap session.ErrRefused or
+	// Admit, where given, decides on a controller, and what it gets. It may change
+	// c, which is this session's own: what a controller may depends on who it is.
+	// Its error is what the controller reads; it should wrap session.ErrRefused or
 	// session.ErrBusy.
-	Admit  func(ctx context.Context, h session.Hello) (Grant, error)
+	Admit  func(ctx context.Context, h session.Hello, c *Config) (Grant, error)
 	Limits Limits
 	// MayConnect, where given, refuses addresses, host:port, that the controller
 	// wants data connections to go to.
@@ -153,7 +154,7 @@ type agent struct {
 // Hello accepts or refuses the controller.
 func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, error) {
 	if a.Admit != nil {
-		grant, err := a.Admit(ctx, h)
+		grant, err := a.Admit(ctx, h, &a.Config)
 		if err != nil {
 			return session.Welcome{}, err
 		}

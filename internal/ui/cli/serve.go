@@ -15,6 +15,7 @@ import (
 
 	"linerate/internal/control/agent"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 )
 
@@ -72,10 +73,10 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return withHint(err, "use --state DIR for a directory of yours")
 	}
 	a.sweepUp(f.state)
-	h := a.newHostKnobs(f.state, "")
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
 		Identity: identity, Open: f.open, MaxSessions: f.sessions,
-		Agent: agent.Config{Version: a.Version, Engines: a.instruments(f.state, false), Facts: h.facts, LinkRate: h.linkRate, Watch: h.watch},
+		Agent:   agent.Config{Version: a.Version, Engines: a.instruments(f.state, false)},
+		Welcome: func(v tls.Visitor, c *agent.Config) { a.welcome(f.state, v, c) },
 		Ended: func(from netip.Addr, err error) {
 			if err != nil {
 				a.talk("session from %s ended: %v", from, err)
@@ -90,7 +91,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	foreign, err := a.listenForeign(ctx, f.foreign, h.linkRate)
+	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate)
 	if err != nil {
 		_ = server.Close()
 		return err
@@ -104,6 +105,15 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	return a.serveAll(ctx, server.Serve, foreign)
+}
+
+// welcome gives a session its own view of this host: the interface and the route
+// are those that lead to v, whatever the controller says of its address, and no
+// session sees another's.
+func (a *app) welcome(state string, v tls.Visitor, c *agent.Config) {
+	h := a.newHostKnobs(state, "")
+	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.facts(ctx, v.Addr.String()) }
+	c.LinkRate, c.Watch = h.linkRate, h.watch
 }
 
 // linkHost is what goes into the join link: the user's word, the address that

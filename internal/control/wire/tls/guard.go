@@ -5,110 +5,126 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"time"
 
 	"linerate/internal/control/session"
 )
 
-// Failed secrets per source are forgotten after failureWindow; more than
-// maxFailures in it are refused unheard. The secret has 256 bits: this is to
-// keep the noise down.
-const (
-	failureWindow = time.Minute
-	maxFailures   = 5
-	maxSources    = 4096 // sources with failures that are remembered
-)
+// DefaultKey is the name of the key whose secret is the identity's own.
+const DefaultKey = "default"
 
-// guard decides who gets a session. It is safe for concurrent use.
-type guard struct {
-	secret    []byte // nil: open
-	most      int    // sessions
-	perSource int    // sessions of one source
-	now       func() time.Time
-
-	mu       sync.Mutex
-	sessions map[netip.Prefix]int
-	total    int
-	failures map[netip.Prefix]*failures
+// Key is what a secret stands for. The zero value is a stranger.
+type Key struct {
+	Name string // "" for a stranger
 }
 
-type failures struct {
-	count int
-	since time.Time
+// Stranger reports whether nobody vouches for who has this key.
+func (k Key) Stranger() bool { return k.Name == "" }
+
+// Find looks a secret up. It compares in constant time, and takes equally long
+// for every secret that it does not know. It is safe for concurrent use.
+type Find func(secret []byte) (Key, bool)
+
+// only knows one secret, as the default key.
+func only(want []byte) Find {
+	return func(secret []byte) (Key, bool) {
+		if subtle.ConstantTimeCompare(secret, want) != 1 {
+			return Key{}, false
+		}
+		return Key{Name: DefaultKey}, true
+	}
+}
+
+// newcomers is the part of the slots that is kept for those who have no session
+// yet, so that one who has many cannot keep others out: a quarter.
+const newcomers = 4
+
+// guard decides who gets a session. What somebody without a right secret did
+// before never counts against a right one: it compares first and remembers no
+// failure. It is safe for concurrent use.
+type guard struct {
+	find      Find
+	open      bool // strangers may have sessions too
+	keyed     int  // sessions with a key
+	strange   int  // sessions without
+	perSource int  // sessions without a key of one source
+
+	mu       sync.Mutex
+	sessions map[holder]int
+	total    map[bool]int // by whether they are strangers'
+}
+
+// holder is who has sessions: a key at a source, or a source without a key. One
+// key is shared by several hosts, and one source by several keys.
+type holder struct {
+	key  string
+	from netip.Prefix
 }
 
 // source is who counts as one: an IPv4 address, or an IPv6 network of 64 bits,
 // which is what one host gets (RFC 7421).
-func source(a netip.Addr) netip.Prefix {
+func source(a netip.Addr) netip.Prefix { return block(a, 32, 64) }
+
+// block is the network of a, of bits4 or bits6 bits; all addresses that are none
+// are one.
+func block(a netip.Addr, bits4, bits6 int) netip.Prefix {
 	a = a.Unmap().WithZone("")
-	bits := 32
+	bits := bits4
 	if a.Is6() {
-		bits = 64
+		bits = bits6
 	}
 	p, err := a.Prefix(bits)
-	if err != nil { // an address that is none; all of those are one source
+	if err != nil {
 		return netip.Prefix{}
 	}
 	return p
 }
 
-// admit gives from a session, until release is called, or says why not.
-func (g *guard) admit(from netip.Prefix, secret []byte) (release func(), err error) {
+// admit gives from a session, until release is called, or says why not. The
+// error wraps session.ErrRefused or session.ErrBusy.
+func (g *guard) admit(from netip.Prefix, secret []byte) (k Key, release func(), err error) {
+	k, right := g.find(secret)
+	switch {
+	case right, g.open:
+	case len(secret) == 0:
+		return Key{}, nil, fmt.Errorf("%w: this server wants the secret of its join link: use the whole link that linerate serve prints there", session.ErrRefused)
+	default:
+		return Key{}, nil, fmt.Errorf("%w: the secret is wrong: use the link that linerate serve prints there now", session.ErrRefused)
+	}
+	h := holder{k.Name, from}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.checkSecret(from, secret); err != nil {
-		return nil, err
+	if err := g.room(k, h); err != nil {
+		return Key{}, nil, err
 	}
-	if g.total >= g.most {
-		return nil, fmt.Errorf("%w: this server already has %d sessions, its limit: try again later", session.ErrBusy, g.total)
-	}
-	if g.sessions[from] >= g.perSource {
-		return nil, fmt.Errorf("%w: this server already has %d sessions from your address, its limit: close one of them", session.ErrBusy, g.sessions[from])
-	}
-	g.total++
-	g.sessions[from]++
+	g.total[k.Stranger()]++
+	g.sessions[h]++
 	var once sync.Once
-	return func() { once.Do(func() { g.release(from) }) }, nil
+	return k, func() { once.Do(func() { g.release(k, h) }) }, nil
 }
 
-func (g *guard) release(from netip.Prefix) {
+// room says why h gets no session. Strangers and keys do not take each other's.
+func (g *guard) room(k Key, h holder) error {
+	total, most := g.total[k.Stranger()], g.keyed
+	has := g.sessions[h]
+	if k.Stranger() {
+		most = g.strange
+	}
+	switch {
+	case total >= most:
+		return fmt.Errorf("%w: this server already has %d sessions, its limit: try again later", session.ErrBusy, total)
+	case k.Stranger() && has >= g.perSource:
+		return fmt.Errorf("%w: this server already has %d sessions from your address, its limit: close one of them", session.ErrBusy, has)
+	case !k.Stranger() && has > 0 && total >= most-most/newcomers:
+		return fmt.Errorf("%w: this server already has %d sessions, %d of them yours, and keeps the rest for others: close one of yours", session.ErrBusy, total, has)
+	}
+	return nil
+}
+
+func (g *guard) release(k Key, h holder) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.total--
-	if g.sessions[from]--; g.sessions[from] == 0 {
-		delete(g.sessions, from)
-	}
-}
-
-func (g *guard) checkSecret(from netip.Prefix, secret []byte) error {
-	if g.secret == nil {
-		return nil
-	}
-	g.forget()
-	f := g.failures[from]
-	if f != nil && f.count >= maxFailures || f == nil && len(g.failures) >= maxSources {
-		return fmt.Errorf("%w: too many wrong secrets from your address: wait a minute", session.ErrRefused)
-	}
-	if subtle.ConstantTimeCompare(secret, g.secret) == 1 {
-		delete(g.failures, from)
-		return nil
-	}
-	if f == nil {
-		f = &failures{since: g.now()}
-		g.failures[from] = f
-	}
-	f.count++
-	if len(secret) == 0 {
-		return fmt.Errorf("%w: this server wants the secret of its join link: use the whole link that linerate serve prints there", session.ErrRefused)
-	}
-	return fmt.Errorf("%w: the secret is wrong: use the link that linerate serve prints there now", session.ErrRefused)
-}
-
-// forget drops failures that are long past.
-func (g *guard) forget() {
-	for from, f := range g.failures {
-		if g.now().Sub(f.since) >= failureWindow {
-			delete(g.failures, from)
-		}
+	g.total[k.Stranger()]--
+	if g.sessions[h]--; g.sessions[h] == 0 {
+		delete(g.sessions, h)
 	}
 }

@@ -45,6 +45,11 @@ const (
 	defaultIdle      = 10 * time.Minute
 )
 
+// slowRefusal is how long a wrong secret waits for its answer: who guesses does so
+// with as many connections as may wait at a time and no faster, and nobody else
+// pays for it. The secret has 256 bits: this is to keep the noise down.
+const slowRefusal = 500 * time.Millisecond
+
 // firstRecord is the content type of a TLS handshake record.
 const firstRecord = 0x16
 
@@ -53,18 +58,35 @@ type Config struct {
 	Identity Identity
 	// Open lets everybody measure, without a secret but with limits.
 	Open bool
-	// Agent is the agent of every session. Its Knobs, Admit and Data are the
-	// server's own; its Limits may be tighter than the server's, not wider.
+	// Agent is the agent of every session, unless Welcome says more. Its Admit and
+	// Data are the server's own; its Limits may be tighter than the server's, not
+	// wider.
 	Agent agent.Config
 	// Budget is what all sessions share, with other servers of this process too;
 	// nil is no bound. Those of an open server are strangers'.
 	Budget *budget.Budget
+	// Find, where given, knows the secrets that may enter; nil knows that of
+	// Identity, as DefaultKey.
+	Find Find
+	// Welcome, where given, is called for each session that is admitted, before its
+	// first call, and makes c what that session may and knows: c.Facts of its
+	// path, say. The limits of the server hold all the same.
+	Welcome func(v Visitor, c *agent.Config)
 	// MaxSessions is how many sessions may be at a time; 0 is 64, or 8 when Open.
+	// Sessions with a key on an open server are not counted: they have 64 of
+	// their own.
 	MaxSessions int
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
 	Handshake time.Duration
 	// Ended, where given, is told how each session ended; nil for well.
 	Ended func(from netip.Addr, err error)
+}
+
+// Visitor is who a session is with.
+type Visitor struct {
+	Key  Key
+	Addr netip.Addr // where the session comes from
+	Here netip.Addr // the server's own address that it came to
 }
 
 // Server is a listening linerate serve.
@@ -114,42 +136,30 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 		_ = l.Close()
 		return nil, err
 	}
-	s.guard = &guard{
-		secret: c.Identity.Secret, most: s.config.MaxSessions, perSource: s.config.MaxSessions, now: time.Now,
-		sessions: map[netip.Prefix]int{}, failures: map[netip.Prefix]*failures{},
-	}
-	if c.Open {
-		s.guard.secret, s.guard.perSource = nil, min(openPerSource, s.config.MaxSessions)
-	}
+	s.guard = s.config.guard()
 	return s, nil
 }
 
-// limited returns c with the server's limits in place.
+// guard is the guard of a server with this configuration.
+func (c Config) guard() *guard {
+	g := &guard{find: c.Find, open: c.Open, keyed: c.MaxSessions, sessions: map[holder]int{}, total: map[bool]int{}}
+	if g.find == nil {
+		g.find = only(c.Identity.Secret)
+	}
+	if c.Open {
+		g.keyed, g.strange, g.perSource = defaultSessions, c.MaxSessions, min(openPerSource, c.MaxSessions)
+	}
+	return g
+}
+
+// limited returns c with what is the same for all sessions in place.
 func limited(c Config) Config {
-	sessions, longest, streams := defaultSessions, session.MaxDuration, session.MaxStreams
-	if c.Open {
-		sessions, longest, streams = openSessions, openTime, openStreams
-	}
-	tighter := func(set, most int) int {
-		if set <= 0 || set > most {
-			return most
-		}
-		return set
-	}
 	if c.MaxSessions <= 0 {
-		c.MaxSessions = sessions
-	}
-	l := &c.Agent.Limits
-	l.MaxStreams = tighter(l.MaxStreams, streams)
-	l.NoPaths = true // the right to measure is no right to files
-	if c.Open {
-		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(openBlock)))
-		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(openCopy)))
-		if l.MaxRate <= 0 || l.MaxRate > openUDPRate {
-			l.MaxRate = openUDPRate
+		c.MaxSessions = defaultSessions
+		if c.Open {
+			c.MaxSessions = openSessions
 		}
 	}
-	l.MaxTime = time.Duration(tighter(int(l.MaxTime), int(longest)))
 	if c.Agent.Timeouts.Idle <= 0 {
 		c.Agent.Timeouts.Idle = defaultIdle
 	}
@@ -158,6 +168,28 @@ func limited(c Config) Config {
 		c.Agent.NoKnobs = "linerate serve only measures: it changes no settings of its host"
 	}
 	return c
+}
+
+// limit makes l no wider than the server's limits for one with key k.
+func limit(l *agent.Limits, k Key) {
+	longest, streams := session.MaxDuration, session.MaxStreams
+	tighter := func(set, most int) int {
+		if set <= 0 || set > most {
+			return most
+		}
+		return set
+	}
+	if k.Stranger() {
+		longest, streams = openTime, openStreams
+		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(openBlock)))
+		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(openCopy)))
+		if l.MaxRate <= 0 || l.MaxRate > openUDPRate {
+			l.MaxRate = openUDPRate
+		}
+	}
+	l.MaxStreams = tighter(l.MaxStreams, streams)
+	l.MaxTime = time.Duration(tighter(int(l.MaxTime), int(longest)))
+	l.NoPaths = true // the right to measure is no right to files
 }
 
 // Addr is where the server listens.
@@ -286,13 +318,19 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp}
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
 	release := func() {}
-	c.Admit = func(_ context.Context, h session.Hello) (agent.Grant, error) {
-		free, err := s.guard.admit(source(addr), h.Secret)
+	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
+		k, free, err := s.guard.admit(source(addr), h.Secret)
+		if errors.Is(err, session.ErrRefused) {
+			select {
+			case <-time.After(slowRefusal):
+			case <-ctx.Done():
+			}
+		}
 		if err != nil {
 			return agent.Grant{}, err
 		}
 		class := budget.Keyed
-		if s.config.Open {
+		if k.Stranger() {
 			class = budget.Stranger
 		}
 		share, err := s.config.Budget.Open(addr, class)
@@ -305,6 +343,10 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			free()
 		}
 		known()
+		if s.config.Welcome != nil {
+			s.config.Welcome(Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn)}, own)
+		}
+		limit(&own.Limits, k)
 		return agent.Grant{Share: share}, nil
 	}
 	err := agent.Serve(ctx, secure, c)
@@ -312,6 +354,11 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	if s.config.Ended != nil {
 		s.config.Ended(addr, err)
 	}
+}
+
+// here is the address of this host that conn came to.
+func here(conn *net.TCPConn) netip.Addr {
+	return conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
 // onlyTo lets a server connect to where its controller is and nowhere else:

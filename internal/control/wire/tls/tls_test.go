@@ -174,14 +174,17 @@ func TestRefusals(t *testing.T) {
 	if _, err := open(t, missing); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "wants the secret") {
 		t.Errorf("missing secret: %v", err)
 	}
-	for range 3 {
-		if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) {
-			t.Errorf("wrong secret: %v", err)
-		}
+	// However many wrong ones came from its source, a right secret enters.
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := open(t, wrong); !errors.Is(err, session.ErrRefused) {
+				t.Errorf("wrong secret: %v", err)
+			}
+		})
 	}
-	if _, err := open(t, l); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "too many wrong secrets") {
-		t.Errorf("after too many wrong secrets: %v", err)
-	}
+	all.Wait()
+	wiretest.Open(t, dial(t, l), model.Far)
 }
 
 // A server with the right key and an old TLS is not talked to.
@@ -396,7 +399,8 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	all.Wait()
 	// The dialer's own time for a handshake may pass on a busy machine; that is a
 	// clear end too.
-	if good != 20 || good+busy+len(others) != 200 || len(others) > 20 {
+	const most = 20 - 20/4 // a quarter is kept for other sources
+	if good != most || good+busy+len(others) != 200 || len(others) > 20 {
 		t.Errorf("%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
 	}
 }
