@@ -21,7 +21,8 @@ import (
 // roleVar makes this test binary somebody else: "future-agent" on its standard
 // input and output, "banner ADDR", "silent ADDR" and "hang up ADDR" for servers
 // that are not linerate's, "scan ADDR" for a visitor who is not, "relay=ADDR" for
-// a way to what listens there.
+// a way to what listens there; "crowd" and "friend" for the clients of a server
+// under attack, who have their orders in crowdVar.
 const roleVar = "LINERATE_TEST_ROLE"
 
 // play plays a role and returns the exit code.
@@ -44,6 +45,10 @@ func play(role string) int {
 		err = scan(ctx, addr)
 	case "relay":
 		err = relay(ctx, addr)
+	case "crowd":
+		err = crowd(ctx)
+	case "friend":
+		err = friend(ctx)
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
