@@ -125,6 +125,9 @@ func (s *session) verdicts(x *series, r Result) []model.Verdict {
 		if v.IsTwin && r.Untrustworthy {
 			continue // its own finding is the reason
 		}
+		if v.IsTwin && (v.Outcome == model.Better || v.Outcome == model.Worse) {
+			v.Outcome, v.Size, v.Reason = model.Undecided, "", "it differs from the baseline by chance, as one copy in twenty does"
+		}
 		if r.Untrustworthy || r.PathChanged {
 			v.Outcome, v.Size, v.MoreBlocks, v.P, v.Reason = model.Undecided, "", 0, nil, r.Reason
 			continue

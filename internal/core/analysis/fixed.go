@@ -79,8 +79,8 @@ func (s *session) look(x *series, one *side) look {
 		l.p = s.exactP(one.d)
 		return l
 	}
-	l.p = stats.TInterval(one.d, s.plan.Confidence).P
 	if n >= stats.RankBlocks {
+		l.p = stats.TInterval(one.d, s.plan.Confidence).P
 		v.Warnings = append(v.Warnings, fmt.Sprintf(
 			"an exact test of %d comparisons needs %d blocks: p assumes roughly normal block differences", comparisons, floor))
 	}
@@ -123,9 +123,9 @@ func (s *session) nameFixed(l look, p float64, d []float64, done bool) model.Ver
 		v.MoreBlocks = s.remaining(v.Setting)
 		return v
 	}
-	if v.Blocks < stats.NormalBlocks {
-		v.MoreBlocks = stats.NormalBlocks - v.Blocks
-		v.Reason = fmt.Sprintf("needs at least %d blocks", stats.NormalBlocks)
+	if v.Blocks < stats.RankBlocks {
+		v.MoreBlocks = stats.RankBlocks - v.Blocks
+		v.Reason = fmt.Sprintf("needs at least %d blocks", stats.RankBlocks)
 		return v
 	}
 	v.P = &p
@@ -137,7 +137,7 @@ func (s *session) nameFixed(l look, p float64, d []float64, done bool) model.Ver
 	case -s.margin < l.narrow.Low && l.narrow.High < s.margin:
 		v.Outcome = model.Equivalent
 	default:
-		theta := stats.HodgesLehmann(d, s.plan.Confidence).Estimate
+		theta := stats.PseudoMedian(d)
 		v.MoreBlocks = stats.MoreBlocks(theta, stats.StdDev(d), s.margin, v.Blocks, s.floor)
 		if low > rounding || high < -rounding {
 			v.Reason = fmt.Sprintf("differs alone, but not among %d comparisons", len(s.candidates))

@@ -67,7 +67,7 @@ func (s *session) guard(g Guard, setting string, direction model.Direction) Guar
 	case r.Estimate <= -g.Margin:
 		r.Reason = "harm of the margin or more is the best estimate"
 	default:
-		r.MoreBlocks = stats.MoreBlocks(r.Estimate+g.Margin, stats.StdDev(d), 0, len(d), stats.NormalBlocks)
+		r.MoreBlocks = stats.MoreBlocks(r.Estimate+g.Margin, stats.StdDev(d), 0, len(d), stats.RankBlocks)
 		r.Reason = fmt.Sprintf("not enough data after %d blocks", len(d))
 	}
 	return r
@@ -76,7 +76,7 @@ func (s *session) guard(g Guard, setting string, direction model.Direction) Guar
 // guardHolds asks whether the one-sided bound of d lies above −margin.
 func (s *session) guardHolds(g Guard, d []float64) bool {
 	if s.plan.Mode == model.FixedBlocks {
-		if len(d) < stats.NormalBlocks {
+		if len(d) < stats.RankBlocks {
 			return false
 		}
 		_, narrow, _ := estimate(d, 1-2*s.alpha) // its low end is the one-sided bound at 1 − alpha

@@ -15,45 +15,78 @@ type Noise struct {
 	Direction model.Direction
 	Metric    model.Metric
 	Source    string // "baseline pairs" or "twin"
+	// Checked says that there are enough differences to tell whether the baseline
+	// differs from itself: 6. The pairs at the start alone are too few (5.4).
+	Checked bool
 	stats.Noise
 }
 
 // judgeNull asks whether the baseline differs from itself and notes the noise
-// (statistics.md section 2). The twin of a fixed plan is judged at its end, like
-// every other setting.
+// (statistics.md sections 2 and 5.4). The twin of a fixed plan is judged at its
+// end, like every other setting.
 func (s *session) judgeNull(r *Result, atEnd bool) {
 	for _, x := range s.series {
 		if d := s.nullPairs(x); len(d) > 0 {
-			r.Noise = append(r.Noise, Noise{x.direction, x.metric, "baseline pairs", stats.NullNoise(d)})
-			if s.differs(d) {
-				s.distrust(r, "%s: two runs of the baseline differed by %.1f %% in the %d pairs at the start, more than the margin",
-					x.label(), math.Abs(float64(stats.Change(stats.Mean(d), x.sense))), len(d))
-			}
+			r.Noise = append(r.Noise, newNoise(x, "baseline pairs", d))
+			s.judge(r, s.evidence(d), "%s: two runs of the baseline differed by %.1f %% in the %d pairs at the start",
+				x.label(), math.Abs(float64(stats.Change(stats.Mean(d), x.sense))), len(d))
 		}
 		for _, one := range x.sides {
 			if !one.twin || len(one.d) == 0 {
 				continue
 			}
-			r.Noise = append(r.Noise, Noise{x.direction, x.metric, "twin", stats.NullNoise(one.d)})
-			if o := s.twinOutcome(x, one, atEnd); o == model.Better || o == model.Worse {
-				s.distrust(r, "%s: a copy of the baseline came out %s than the baseline", x.label(), o)
+			r.Noise = append(r.Noise, newNoise(x, "twin", one.d))
+			if s.plan.Mode == model.FixedBlocks && !atEnd {
+				continue
 			}
+			word := model.Better
+			if stats.Mean(one.d) < 0 {
+				word = model.Worse
+			}
+			s.judge(r, s.against(one), "%s: a copy of the baseline came out %s than the baseline", x.label(), word)
 		}
 	}
 }
 
-func (s *session) distrust(r *Result, format string, args ...any) {
-	if !r.Untrustworthy {
-		r.Untrustworthy, r.Reason = true, "untrustworthy: "+fmt.Sprintf(format, args...)
+func newNoise(x *series, source string, d []float64) Noise {
+	return Noise{x.direction, x.metric, source, len(d) >= stats.RankBlocks, stats.NullNoise(d)}
+}
+
+// judge acts on the evidence, in logs, that the baseline differs from itself:
+// from 200 on no verdict counts, which happens to one good session in a hundred;
+// from 40 on it is told beside them.
+func (s *session) judge(r *Result, evidence float64, format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	switch {
+	case evidence >= math.Log(stats.NullVeto):
+		if !r.Untrustworthy {
+			r.Untrustworthy, r.Reason = true, "untrustworthy: "+what
+		}
+	case evidence >= math.Log(stats.NullWarn):
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%s: by chance in one session of %d", what, stats.NullWarn/2))
 	}
 }
 
-func (s *session) twinOutcome(x *series, one *side, atEnd bool) model.Outcome {
-	if s.plan.Mode == model.Sequential {
-		return one.outcome
+// against returns the evidence that a twin differs from the baseline, in logs. A
+// fixed plan has none that may be looked at any time; at its end p stands for it.
+func (s *session) against(one *side) float64 {
+	if one.ev != nil {
+		return leading(one)
 	}
-	l := s.look(x, one)
-	return s.nameFixed(l, l.p, one.d, atEnd).Outcome
+	if len(one.d) < stats.RankBlocks {
+		return 0
+	}
+	return math.Log(2 / s.exactP(one.d)) // both sides together: p = 2/E, as in section 6.1
+}
+
+// evidence returns the evidence that differences of the baseline with itself are
+// not by chance, in logs; at most 2ⁿ, so that fewer than 6 say nothing.
+func (s *session) evidence(d []float64) float64 {
+	e := stats.NewEvidence(s.margin)
+	for _, v := range d {
+		e.Add(v)
+	}
+	return max(e.Max().Up, e.Max().Down)
 }
 
 // nullSigns returns +1 or −1 per block number. Nobody is the candidate in a
@@ -81,17 +114,4 @@ func (s *session) nullPairs(x *series) []float64 {
 		}
 	}
 	return d
-}
-
-// differs reports whether baseline pairs show a difference: the t interval lies
-// beyond 0 and the mean is at least the margin. Four pairs are too few for an
-// exact test, and statistics.md leaves the rule open. A difference below the
-// margin would not matter to the user, and asking for both keeps a quiet path
-// from being distrusted by chance in one session of twenty.
-func (s *session) differs(d []float64) bool {
-	if len(d) < stats.NormalBlocks {
-		return false
-	}
-	t := stats.TInterval(d, s.plan.Confidence)
-	return (t.Low > 0 || t.High < 0) && math.Abs(t.Estimate) >= s.margin
 }

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -61,9 +62,9 @@ func (o *Outlook) fixed(alpha, sigma float64, known bool) {
 	switch {
 	case o.Candidates == 0:
 		o.LeastChange = fact.Unknown[units.Percent]("nothing is compared")
-	case o.MostBlocks < stats.NormalBlocks:
+	case o.MostBlocks < stats.RankBlocks:
 		o.LeastChange = fact.Unknown[units.Percent]("too few blocks for any verdict")
-		o.Warnings = append(o.Warnings, "fewer than 3 blocks give no verdict")
+		o.Warnings = append(o.Warnings, fmt.Sprintf("fewer than %d blocks give no verdict", stats.RankBlocks))
 		return
 	case known:
 		level := alpha / float64(o.Candidates)

@@ -31,13 +31,14 @@ func (s *session) decide() {
 
 // decideDirections takes the running maxima through Holm: the leading candidate
 // needs 2M/alpha, the next 2(M−1)/alpha, and so on. Every candidate stays in the
-// ranking, decided or not. The twin is compared on its own.
+// ranking, decided or not. The twin is compared on its own, and only speaks where
+// it takes all verdicts with it (section 5.4).
 func (s *session) decideDirections(x *series) {
 	var ranking []*side
 	for _, one := range x.sides {
 		if !one.twin {
 			ranking = append(ranking, one)
-		} else if leading(one) >= math.Log(2/s.alpha) {
+		} else if leading(one) >= math.Log(stats.NullVeto) {
 			one.settle()
 		}
 	}
@@ -71,7 +72,7 @@ func (s *session) sequentialVerdicts(x *series) []model.Verdict {
 	for _, one := range x.sides {
 		v := s.newVerdict(x, one)
 		if len(one.d) > 0 {
-			v.Estimate = stats.HodgesLehmann(one.d, s.plan.Confidence).Estimate
+			v.Estimate = stats.PseudoMedian(one.d)
 		}
 		v.Interval = modelInterval(one.ev.Interval(0), methodEvidence)
 		if len(s.candidates) > 1 && !one.twin {

@@ -176,7 +176,7 @@ func (s *session) add(x *series, b block) {
 			}
 			continue
 		}
-		one.d = append(one.d, y-base)
+		one.d = append(one.d, y-base) // finite: both are logs of positive finite numbers
 		if one.ev != nil {
 			one.ev.Add(y - base)
 		}

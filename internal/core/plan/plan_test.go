@@ -247,7 +247,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	thin := options(3)
 	thin.Mode, thin.Blocks = model.FixedBlocks, 3
-	mustNew(t, thin) // three blocks have the t interval
+	mustNew(t, thin) // three blocks are described, without a verdict
 }
 
 func TestDirections(t *testing.T) {

@@ -72,7 +72,7 @@ func (o Options) checkFlow(f *faults) {
 
 // checkBlocks refuses plans that could not decide anything. Sequential evidence
 // is exact and never above 2ⁿ, so that its floor is that of section 6.3 too; a
-// fixed plan below the floor still has the t interval, unless Exact forbids it.
+// fixed plan below the floor is still described, unless Exact forbids it.
 func (o Options) checkBlocks(f *faults) {
 	candidates := len(o.Settings) - 1
 	f.add(o.Mode != model.FixedBlocks && o.Mode != model.Sequential, "mode %q is unknown", o.Mode)

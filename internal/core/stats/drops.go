@@ -104,15 +104,6 @@ func completeRows(logs [][]float64) (rows [][]float64, warnings []string) {
 	return rows, warnings
 }
 
-func allFinite(x []float64) bool {
-	for _, v := range x {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
-}
-
 func columnMedian(rows [][]float64, j int) float64 {
 	column := make([]float64, len(rows))
 	for i, row := range rows {

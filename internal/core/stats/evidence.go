@@ -2,9 +2,19 @@ package stats
 
 import "math"
 
-// bets are the λ of the mixture, fixed before any data: they serve block noise
-// from about 0.1 % to 25 % (statistics.md section 5.1).
-var bets = [...]float64{4, 8, 16, 32, 64, 128, 256, 512}
+// The bets, fixed before any data (statistics.md section 5.1). sizeBets are the
+// λ of the first family: they serve block noise from about 0.1 % to 25 %, and a
+// single far block can ruin them. signBets are the c of the second, which bets on
+// the sign alone and loses at most a factor of 1 − c with any one block.
+var (
+	sizeBets = [8]float64{4, 8, 16, 32, 64, 128, 256, 512}
+	signBets = [3]float64{0.3, 0.6, 0.85}
+)
+
+// sizeShare is the part of the capital that the size bets begin with.
+const sizeShare = 0.85
+
+const betCount = 8 + 3 // size bets and sign bets
 
 // Limits of the search for an end of the anytime interval (section 5.2).
 const (
@@ -12,18 +22,73 @@ const (
 	evidenceSteps = 60
 )
 
+// capital is what every bet has won so far against one hypothesis, as natural
+// logarithms, shares of the start included: size bets first.
+type capital [betCount]float64
+
+// fresh returns the capital before the first block.
+func fresh() capital {
+	var c capital
+	for i := range c {
+		if i < len(sizeBets) {
+			c[i] = math.Log(sizeShare / float64(len(sizeBets)))
+		} else {
+			c[i] = math.Log((1 - sizeShare) / float64(len(signBets)))
+		}
+	}
+	return c
+}
+
+// bet plays one block, whose difference lies x above the hypothesis.
+func (c *capital) bet(x float64) {
+	for i, lambda := range sizeBets {
+		c[i] += math.Ln2 - softplus(-2*lambda*x)
+	}
+	if x == 0 {
+		return // neither sign: the stake comes back
+	}
+	for i, stake := range signBets {
+		c[len(sizeBets)+i] += math.Log1p(math.Copysign(stake, x))
+	}
+}
+
+// log returns ln of the sum.
+func (c *capital) log() float64 {
+	top := c.top()
+	sum := 0.0
+	for _, v := range c {
+		sum += math.Exp(v - top)
+	}
+	return top + math.Log(sum)
+}
+
+func (c *capital) top() float64 {
+	top := c[0]
+	for _, v := range c[1:] {
+		top = max(top, v)
+	}
+	return top
+}
+
+// reaches reports whether the sum is at least e^level, mostly without adding up.
+func (c *capital) reaches(level float64) bool {
+	top := c.top()
+	return top >= level || top+math.Log(betCount) >= level && c.log() >= level
+}
+
 // Evidence gathers block differences one by one and may be looked at after each
 // of them, however often: by Ville's inequality (1939) the chance that it ever
 // reaches 1/a against a true hypothesis is at most a (Ramdas, Grünwald, Vovk,
-// Shafer, arXiv 2210.01948; the bets after de la Peña, Ann. Probab. 27, 1999).
-// Make one with NewEvidence. It is not safe for concurrent use.
+// Shafer, arXiv 2210.01948; the size bets after de la Peña, Ann. Probab. 27,
+// 1999). Make one with NewEvidence. It is not safe for concurrent use.
 type Evidence struct {
 	margin float64
+	alphas []float64
 	diffs  []float64
 	max    Extremes
-	sets   []Interval // running intersections, one for each alpha
-	alphas []float64
-	empty  bool
+	sets   []Interval // intersections that were asked for since the last block, by alpha
+	// Against no gain, from above and below, and against a gain of the margin.
+	up, down, notAbove, notBelow capital
 }
 
 // Extremes are running maxima over the blocks, as natural logarithms.
@@ -37,23 +102,26 @@ type Extremes struct {
 // NewEvidence returns evidence without data. margin is m as a log ratio; alphas
 // are the two-sided levels of the anytime intervals to keep, such as 0.05.
 func NewEvidence(margin float64, alphas ...float64) *Evidence {
-	e := &Evidence{margin: margin, alphas: alphas, sets: make([]Interval, len(alphas))}
-	for i, a := range alphas {
-		e.sets[i] = Interval{Low: math.Inf(-1), High: math.Inf(1), Confidence: 1 - a}
-	}
-	return e
+	c := fresh()
+	return &Evidence{margin: margin, alphas: alphas, up: c, down: c, notAbove: c, notBelow: c}
 }
 
-// Add adds the difference of the next complete block, a finite number.
-func (e *Evidence) Add(d float64) {
-	e.diffs = append(e.diffs, d)
-	e.max.Up = max(e.max.Up, e.LogUp(0))
-	e.max.Down = max(e.max.Down, e.LogDown(0))
-	e.max.NotAbove = max(e.max.NotAbove, e.LogDown(e.margin))
-	e.max.NotBelow = max(e.max.NotBelow, e.LogUp(-e.margin))
-	for i := range e.sets {
-		e.narrow(i)
+// Add adds the difference of the next complete block. What is not finite is no
+// difference: it is not added, and Add returns false.
+func (e *Evidence) Add(d float64) bool {
+	if !finite(d) {
+		return false
 	}
+	e.diffs, e.sets = append(e.diffs, d), nil
+	e.up.bet(d)
+	e.down.bet(-d)
+	e.notAbove.bet(e.margin - d)
+	e.notBelow.bet(d + e.margin)
+	e.max.Up = max(e.max.Up, e.up.log())
+	e.max.Down = max(e.max.Down, e.down.log())
+	e.max.NotAbove = max(e.max.NotAbove, e.notAbove.log())
+	e.max.NotBelow = max(e.max.NotBelow, e.notBelow.log())
+	return true
 }
 
 // N returns the number of blocks added.
@@ -71,33 +139,86 @@ func (e *Evidence) LogUp(delta float64) float64 { return e.log(delta, 1) }
 // δ and is below n ln 2.
 func (e *Evidence) LogDown(delta float64) float64 { return e.log(delta, -1) }
 
+func (e *Evidence) log(delta, sign float64) float64 {
+	c := fresh()
+	for _, d := range e.diffs {
+		c.bet(sign * (d - delta))
+	}
+	return c.log()
+}
+
 // Interval returns the anytime interval of the i-th alpha of NewEvidence: the
-// running intersection over all blocks so far, which covers the gain at all
-// times together. It never widens. Where the data of a later block leave no
-// common value, the last interval stays and Contradicted reports true.
-func (e *Evidence) Interval(i int) Interval { return e.sets[i] }
+// intersection of those after every block so far, which covers the gain at all
+// times together. It never widens, beyond the resolution of the search. Where the data of a later block leave no
+// common value, it is the last one that there was, and Contradicted reports true.
+func (e *Evidence) Interval(i int) Interval {
+	iv := e.together(i)
+	if iv.Low <= iv.High {
+		return iv
+	}
+	from, to := 0, len(e.diffs) // blocks that have a common value, and that have none
+	for to-from > 1 {
+		mid := (from + to) / 2
+		if c := e.interval(i, e.diffs[:mid]); c.Low <= c.High {
+			from = mid
+		} else {
+			to = mid
+		}
+	}
+	return e.interval(i, e.diffs[:from])
+}
 
 // Contradicted reports whether the blocks have no constant gain in common at
 // one of the levels: the effect changed during the session.
-func (e *Evidence) Contradicted() bool { return e.empty }
-
-// log returns ln of (1/8) Σ_λ Π_b 2/(1 + exp(−2λ·sign·(D_b − δ))).
-func (e *Evidence) log(delta, sign float64) float64 {
-	var terms [len(bets)]float64
-	top := math.Inf(-1)
-	for i, lambda := range bets {
-		sum := float64(len(e.diffs)) * math.Ln2
-		for _, d := range e.diffs {
-			sum -= softplus(-2 * lambda * sign * (d - delta))
+func (e *Evidence) Contradicted() bool {
+	for i := range e.alphas {
+		if iv := e.together(i); iv.Low > iv.High {
+			return true
 		}
-		terms[i] = sum
-		top = max(top, sum)
 	}
-	total := 0.0
-	for _, t := range terms {
-		total += math.Exp(t - top)
+	return false
+}
+
+// together is the intersection over all blocks, whose ends may have crossed.
+func (e *Evidence) together(i int) Interval {
+	if e.sets == nil {
+		e.sets = make([]Interval, len(e.alphas))
+		for j := range e.sets {
+			e.sets[j] = e.interval(j, e.diffs)
+		}
 	}
-	return top + math.Log(total/float64(len(bets)))
+	return e.sets[i]
+}
+
+// interval returns the intersection over the blocks of diffs. A δ lies outside
+// where the evidence against it ever reached the level, so that one search over
+// the running maximum finds what a search after every block would. It starts from
+// [−3, 3], widened so that it always encloses the data: a gain beyond twentyfold
+// is possible where a window was far too small.
+func (e *Evidence) interval(i int, diffs []float64) Interval {
+	level := math.Log(2 / e.alphas[i])
+	from, to := -evidenceReach, evidenceReach
+	for _, d := range diffs {
+		from, to = min(from, d-evidenceReach), max(to, d+evidenceReach)
+	}
+	return Interval{
+		Low:        bisect(from, to, func(x float64) bool { return everReached(diffs, x, 1, level) }),
+		High:       -bisect(-to, -from, func(x float64) bool { return everReached(diffs, -x, -1, level) }),
+		Confidence: 1 - e.alphas[i],
+	}
+}
+
+// everReached reports whether the evidence against a gain of delta, on the side
+// of sign, was at least e^level after any of the blocks.
+func everReached(diffs []float64, delta, sign, level float64) bool {
+	c := fresh()
+	for _, d := range diffs {
+		c.bet(sign * (d - delta))
+		if c.reaches(level) {
+			return true
+		}
+	}
+	return false
 }
 
 // softplus returns ln(1 + e^y) without overflow; beyond ±37 the rest is below
@@ -110,35 +231,6 @@ func softplus(y float64) float64 {
 		return 0
 	}
 	return math.Log1p(math.Exp(y))
-}
-
-// narrow intersects the i-th interval with that of the blocks so far.
-func (e *Evidence) narrow(i int) {
-	level := math.Log(2 / e.alphas[i])
-	if float64(len(e.diffs))*math.Ln2 <= level {
-		return // 2ⁿ is not enough to bound anything
-	}
-	low, high := e.solve(level)
-	next := e.sets[i]
-	next.Low, next.High = max(next.Low, low), min(next.High, high)
-	if next.Low > next.High {
-		e.empty = true
-		return
-	}
-	e.sets[i] = next
-}
-
-// solve returns the δ at which ln E⁺ and ln E⁻ cross level. The search starts
-// from [−3, 3], widened so that it always encloses the data: a gain beyond
-// twentyfold is possible where a window was far too small.
-func (e *Evidence) solve(level float64) (low, high float64) {
-	from, to := -evidenceReach, evidenceReach
-	for _, d := range e.diffs {
-		from, to = min(from, d-evidenceReach), max(to, d+evidenceReach)
-	}
-	low = bisect(from, to, func(x float64) bool { return e.LogUp(x) >= level })
-	high = -bisect(-to, -from, func(x float64) bool { return e.LogDown(-x) >= level })
-	return low, high
 }
 
 // bisect returns the largest x in [from, to] for which ok still holds, ok being

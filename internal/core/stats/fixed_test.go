@@ -134,3 +134,28 @@ func TestMinBlocks(t *testing.T) {
 		}
 	}
 }
+
+// A test of what is no number has no result, and above all not p = 0.
+func TestNoNumbersNoTest(t *testing.T) {
+	for _, odd := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		d := []float64{.05, .04, odd, .06, .05, .04, .05, .06}
+		if p := SignFlip(d, nil); p != 1 {
+			t.Errorf("%v: sign flips say p = %v", odd, p)
+		}
+		if _, p, ok := SignedRank(d); ok || p != 1 {
+			t.Errorf("%v: signed ranks say p = %v", odd, p)
+		}
+		if r := TInterval(d, 0.95); r.P != 1 || !math.IsInf(r.Low, -1) || !math.IsInf(r.High, 1) || len(r.Warnings) == 0 {
+			t.Errorf("%v: %+v", odd, r)
+		}
+		if r := HodgesLehmann(d, 0.95); r.K != 0 || !math.IsInf(r.Low, -1) || len(r.Warnings) == 0 {
+			t.Errorf("%v: %+v", odd, r)
+		}
+		if b := TBound(d, 0.95); !math.IsInf(b, -1) {
+			t.Errorf("%v: bound %v", odd, b)
+		}
+		if k := Kendall(d); k.P != 1 {
+			t.Errorf("%v: trend %+v", odd, k)
+		}
+	}
+}

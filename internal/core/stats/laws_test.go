@@ -100,12 +100,12 @@ func TestLawEvidenceIsBoundedAndMonotone(t *testing.T) {
 			}
 			for j := range last {
 				now := e.Interval(j)
-				if now.Low < last[j].Low || now.High > last[j].High {
+				if now.Low < last[j].Low-1e-12 || now.High > last[j].High+1e-12 {
 					t.Fatalf("n %d: %+v after %+v", i+1, now, last[j])
 				}
 				last[j] = now
 			}
-			if last[1].Low > last[0].Low || last[1].High < last[0].High {
+			if last[1].Low > last[0].Low+1e-12 || last[1].High < last[0].High-1e-12 {
 				t.Fatalf("99 %% %+v inside 95 %% %+v", last[1], last[0])
 			}
 		}

@@ -26,11 +26,11 @@ type Trend struct {
 
 // Kendall returns the trend of y (Kendall 1975; statistics.md section 2.2). The
 // p is from the distribution without ties, towards which ties only lower |S|:
-// it is then on the safe side.
+// it is then on the safe side. Where a value is not finite there is no trend.
 func Kendall(y []float64) Trend {
 	n := len(y)
 	t := Trend{P: 1, Tau: math.NaN()}
-	if n < 2 {
+	if n < 2 || !allFinite(y) {
 		return t
 	}
 	for i, a := range y {
@@ -56,15 +56,21 @@ func Kendall(y []float64) Trend {
 }
 
 // inversionDistribution returns the chance of each number of inversions of a
-// random permutation of n: the coefficients of Π (1 + x + … + x^(k−1))/k.
+// random permutation of n: the coefficients of Π (1 + x + … + x^(k−1))/k, each
+// factor a sliding sum, so that it takes about n³/6 steps.
 func inversionDistribution(n int) []float64 {
 	p := []float64{1}
 	for k := 2; k <= n; k++ {
 		next := make([]float64, len(p)+k-1)
-		for i, v := range p {
-			for j := range k {
-				next[i+j] += v / float64(k)
+		sum := 0.0
+		for i := range next {
+			if i < len(p) {
+				sum += p[i]
 			}
+			if i >= k {
+				sum -= p[i-k]
+			}
+			next[i] = max(0, sum) / float64(k) // rounding may leave less than nothing
 		}
 		p = next
 	}

@@ -117,3 +117,24 @@ func TestShiftLimit(t *testing.T) {
 		t.Errorf("the same generator gave %v and %v", a, b)
 	}
 }
+
+// The exact distribution by counting inversions of every permutation, and a long
+// series in no time.
+func TestInversionDistribution(t *testing.T) {
+	nearAll(t, "of four", inversionDistribution(4), []float64{1. / 24, 3. / 24, 5. / 24, 6. / 24, 5. / 24, 3. / 24, 1. / 24}, 1e-15)
+	sum := 0.0
+	for _, p := range inversionDistribution(500) {
+		sum += p
+	}
+	near(t, "sum of 500", sum, 1, 1e-9)
+}
+
+func TestPlateauOfRaggedRows(t *testing.T) {
+	for _, rows := range [][][]float64{
+		{{1, 2, 3}, {1, 2}, {1, 2, 3}}, {{1, 2}, {1, 2, 3}}, {{1, math.NaN()}, {1, 2}, {1, 2}},
+	} {
+		if r := Plateau(rows, 0.05, 0.95); r.Decided || len(r.Warnings) == 0 {
+			t.Errorf("%v: %+v", rows, r)
+		}
+	}
+}

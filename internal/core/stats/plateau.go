@@ -3,6 +3,7 @@ package stats
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // PlateauResult is the smallest level that is good enough, by index.
@@ -29,6 +30,9 @@ func Plateau(logs [][]float64, tolerance, confidence float64) PlateauResult {
 		return r
 	}
 	levels, least := len(logs[0]), math.Log1p(-tolerance)
+	if slices.ContainsFunc(logs, func(row []float64) bool { return len(row) != levels || !allFinite(row) }) {
+		return PlateauResult{To: levels - 1, Warnings: []string{"a plateau needs a number of every level in every block"}}
+	}
 	r := PlateauResult{Low: make([]float64, levels)}
 	if len(logs) < RankBlocks {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks: assumes roughly normal block differences", len(logs)))

@@ -27,13 +27,11 @@ func HodgesLehmann(d []float64, level float64) RankResult {
 		r.Warnings = append(r.Warnings, "no blocks")
 		return r
 	}
-	walsh := make([]float64, 0, len(d)*(len(d)+1)/2)
-	for i, a := range d {
-		for _, b := range d[i:] {
-			walsh = append(walsh, (a+b)/2)
-		}
+	if !allFinite(d) {
+		r.Warnings = append(r.Warnings, notFinite)
+		return r
 	}
-	slices.Sort(walsh)
+	walsh := walshAverages(d)
 	r.Estimate = sortedMedian(walsh)
 	below := 0.0 // P(T⁺ ≤ K−1)
 	for _, p := range signedRankDistribution(len(d)) {
@@ -51,12 +49,36 @@ func HodgesLehmann(d []float64, level float64) RankResult {
 	return r
 }
 
+// PseudoMedian returns the Hodges–Lehmann estimate alone, NaN without values or
+// where one is not finite.
+func PseudoMedian(d []float64) float64 {
+	if len(d) == 0 || !allFinite(d) {
+		return math.NaN()
+	}
+	return sortedMedian(walshAverages(d))
+}
+
+// walshAverages returns all (D_i + D_j)/2, i ≤ j, sorted.
+func walshAverages(d []float64) []float64 {
+	walsh := make([]float64, 0, len(d)*(len(d)+1)/2)
+	for i, a := range d {
+		for _, b := range d[i:] {
+			walsh = append(walsh, (a+b)/2)
+		}
+	}
+	slices.Sort(walsh)
+	return walsh
+}
+
 // SignedRank returns T⁺, the sum of the ranks of the positive differences, and
 // its exact two-sided p (Wilcoxon, Biometrics Bull. 1, 1945). Zeros are dropped;
-// numbers within 1e-12 are taken for equal. It returns false where sizes are tied
-// or nothing is left, since the exact distribution does not hold then: use
+// numbers within 1e-12 are taken for equal. It returns false where sizes are tied,
+// a difference is not finite or nothing is left, since the exact distribution does not hold then: use
 // SignFlip on the same differences.
 func SignedRank(d []float64) (tPlus int, p float64, ok bool) {
+	if !allFinite(d) {
+		return 0, 1, false
+	}
 	nonzero := slices.DeleteFunc(slices.Clone(d), func(v float64) bool { return math.Abs(v) <= slack })
 	slices.SortFunc(nonzero, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	for i, v := range nonzero {

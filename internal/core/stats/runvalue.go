@@ -1,6 +1,9 @@
 package stats
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // RunInterval is one reporting step of a run with its mean value, for example
 // bit/s over one second. Start counts from the start of the run.
@@ -31,7 +34,8 @@ func RunValue(intervals []RunInterval, omit time.Duration) (float64, bool) {
 // MSER returns the number of leading values whose removal leaves the steadiest
 // rest, 0…⌊N/2⌋, and the criterion for each such number (White, Simulation 69,
 // 1997; statistics.md section 1.1). It is a check of the omitted time, never a
-// reason to truncate one run by its own data.
+// reason to truncate one run by its own data. Values that are all equal are steady
+// from the first on.
 func MSER(x []float64) (truncate int, criterion []float64) {
 	n := len(x)
 	if n == 0 {
@@ -43,9 +47,12 @@ func MSER(x []float64) (truncate int, criterion []float64) {
 			break
 		}
 		rest := x[d:]
-		m, ss := Mean(rest), 0.0
-		for _, v := range rest {
-			ss += (v - m) * (v - m)
+		ss := 0.0
+		if slices.Min(rest) != slices.Max(rest) { // else the rounded mean would leave a residue
+			m := Mean(rest)
+			for _, v := range rest {
+				ss += (v - m) * (v - m)
+			}
 		}
 		criterion[d] = ss / (float64(len(rest)) * float64(len(rest)))
 		if criterion[d] < criterion[truncate] {

@@ -37,6 +37,17 @@ func Unbounded() Interval {
 	return Interval{Low: math.Inf(-1), High: math.Inf(1), Confidence: 1}
 }
 
+// finite reports whether v is a number that can be calculated with.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// allFinite reports whether every value of x is.
+func allFinite(x []float64) bool {
+	return !slices.ContainsFunc(x, func(v float64) bool { return !finite(v) })
+}
+
+// notFinite is the warning of what was asked about values that are no numbers.
+const notFinite = "a block difference is not a finite number: no test, no interval"
+
 // Summary describes a sample the classic way.
 type Summary struct {
 	N                      int

@@ -96,3 +96,18 @@ func TestRateDifferencesScaleToTheBets(t *testing.T) {
 	nearAll(t, "scaled", scaled, []float64{0.06, -0.06}, 1e-12)
 	near(t, "unscaled", UnscaleRate(scaled[0], 0.001), d[0], 1e-15)
 }
+
+func TestMSEROfAConstantSeries(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 30} {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = 941.3
+		}
+		if d, _ := MSER(x); d != 0 {
+			t.Errorf("%d equal values: %d are cut", n, d)
+		}
+	}
+	if d, _ := MSER([]float64{1, 0.1, 0.1, 0.1, 0.1, 0.1}); d != 1 {
+		t.Errorf("a warm-up of one value: %d are cut", d)
+	}
+}

@@ -20,12 +20,19 @@ type TResult struct {
 
 // TInterval returns mean ± t s/√n (statistics.md section 4.3). It needs two
 // values, is used from three on, and is the only interval for 3, 4 and 5 blocks;
-// it assumes roughly normal differences and says so there.
+// it assumes roughly normal differences and says so there. Below 6 blocks it
+// describes and never decides: with a position effect of 8 % it covers 77 % at 3
+// blocks where it says 95 %.
 func TInterval(d []float64, level float64) TResult {
 	n := len(d)
 	r := TResult{N: n, Estimate: Mean(d), S: StdDev(d), Interval: Unbounded(), T: math.NaN(), P: 1}
 	if n < 2 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks give no interval", n))
+		return r
+	}
+	if !allFinite(d) {
+		r.Estimate, r.S = math.NaN(), math.NaN()
+		r.Warnings = append(r.Warnings, notFinite)
 		return r
 	}
 	se := r.S / math.Sqrt(float64(n))
@@ -49,10 +56,10 @@ func TInterval(d []float64, level float64) TResult {
 }
 
 // TBound returns the one-sided lower bound of the mean at the given level, for
-// guards and plateaus, −Inf for fewer than two values.
+// guards and plateaus, −Inf for fewer than two values and where one is not finite.
 func TBound(d []float64, level float64) float64 {
 	n := len(d)
-	if n < 2 {
+	if n < 2 || !allFinite(d) {
 		return math.Inf(-1)
 	}
 	return Mean(d) - tQuantile(n-1, level)*StdDev(d)/math.Sqrt(float64(n))
