@@ -77,11 +77,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 		if sockets != nil {
 			return sockets.Take(ctx, rendezvous.Conns[0])
 		}
-		host, _, err := net.SplitHostPort(p.Connect)
-		if err != nil {
-			return nil, fmt.Errorf("open UDP sockets: %w", err)
-		}
-		return data.DialUDP(ctx, rendezvous.Conns[0], host, p.Token, first, n)
+		return data.DialUDP(ctx, rendezvous.Conns[0], p.Token, first, n)
 	}
 }
 

@@ -47,7 +47,7 @@ func open(t *testing.T, s *Sockets, k Token, n int) (near, far []*net.UDPConn) {
 	errs := make(chan error, 1)
 	go func() {
 		var err error
-		near, err = DialUDP(t.Context(), connector, "127.0.0.1", k, 3, n)
+		near, err = DialUDP(t.Context(), connector, k, 3, n)
 		errs <- err
 	}()
 	far, err := s.Take(t.Context(), acceptor)
@@ -139,8 +139,8 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	good := greet(k, 3)
-	for _, b := range [][]byte{nil, good[:20], append(slices.Clip(good), 0), greet(other, 3), greet(k, 2), greet(k, 4), greet(k, 65535)} {
+	good := greet(k, 3, newNonce())
+	for _, b := range [][]byte{nil, good[:20], append(slices.Clip(good), 0), greet(other, 3, newNonce()), greet(k, 2, newNonce()), greet(k, 4, newNonce()), greet(k, 65535, newNonce())} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestNoUDPThrough(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := DialUDP(ctx, connector, "127.0.0.1", k, 3, 3); err == nil || !strings.Contains(err.Error(), "firewall") {
+	if _, err := DialUDP(ctx, connector, k, 3, 3); err == nil || !strings.Contains(err.Error(), "firewall") {
 		t.Errorf("got %v", err)
 	}
 	s, err := router(t).Expect(k, 3, 1)
