@@ -1,0 +1,350 @@
+package access_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/control/access"
+)
+
+func ring(t *testing.T, s access.Store) *access.Ring {
+	t.Helper()
+	r, err := s.Ring(func(line string) { t.Log(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func add(t *testing.T, s access.Store, name string, right access.Right, expires time.Time) []byte {
+	t.Helper()
+	_, secret, err := s.Add(name, right, expires)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func over(g *access.Grant) bool {
+	select {
+	case <-g.Over:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestKeyComesAndGoes follows a key through a running server.
+func TestKeyComesAndGoes(t *testing.T) {
+	s := access.Store{Dir: t.TempDir()}
+	r := ring(t, s)
+	if _, ok := r.Find(nil); ok {
+		t.Error("nothing opens it")
+	}
+	secret := add(t, s, "ci", access.Measure, time.Time{})
+	other := add(t, s, "ops.2", access.Tune, time.Time{})
+	g, ok := r.Find(secret)
+	if !ok || g.Name != "ci" || g.Right != access.Measure || over(g) {
+		t.Fatalf("%+v, %v", g, ok)
+	}
+	o, ok := r.Find(other)
+	if !ok || o.Right != access.Tune {
+		t.Fatalf("%+v, %v", o, ok)
+	}
+	for _, wrong := range [][]byte{nil, {}, secret[:31], append(bytes.Clone(secret), 0), bytes.Repeat([]byte{7}, 32)} {
+		if _, ok := r.Find(wrong); ok {
+			t.Errorf("%x opens it", wrong)
+		}
+	}
+	if _, _, err := s.Add("ci", access.Tune, time.Time{}); !errors.Is(err, access.ErrExists) {
+		t.Errorf("added twice: %v", err)
+	}
+	if _, err := s.Revoke("ci"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Find(secret); ok || !over(g) || over(o) {
+		t.Errorf("after it was revoked: found %v, over %v, the other over %v", ok, over(g), over(o))
+	}
+	if _, err := s.Revoke("ci"); !errors.Is(err, access.ErrUnknown) {
+		t.Errorf("revoked twice: %v", err)
+	}
+	again := add(t, s, "ci", access.Tune, time.Time{})
+	if bytes.Equal(again, secret) {
+		t.Error("the same secret again")
+	}
+	if _, ok := r.Find(secret); ok {
+		t.Error("the old secret opens the new key")
+	}
+	if g, ok := r.Find(again); !ok || g.Right != access.Tune {
+		t.Errorf("%+v, %v", g, ok)
+	}
+	keys, err := s.List()
+	if err != nil || len(keys) != 2 || keys[0].Name != "ci" || keys[1].Name != "ops.2" {
+		t.Errorf("%+v, %v", keys, err)
+	}
+	if err := r.Close(); err != nil { // which writes what was used
+		t.Error(err)
+	}
+	if used := s.Used(); time.Since(used[access.HashOf(again)]) > time.Minute || len(used) != 3 {
+		t.Errorf("used: %v", used)
+	}
+}
+
+// TestWatchEndsSessions has a revoked and an expired key noticed within a second,
+// though nobody asks.
+func TestWatchEndsSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := access.Store{Dir: t.TempDir()}
+		r := ring(t, s)
+		secrets := [][]byte{add(t, s, "a", access.Tune, time.Time{}), add(t, s, "b", access.Measure, time.Now().Add(time.Hour))}
+		go r.Watch(t.Context())
+		var grants []*access.Grant
+		for _, secret := range secrets {
+			g, ok := r.Find(secret)
+			if !ok {
+				t.Fatal("a valid key is not found")
+			}
+			grants = append(grants, g)
+		}
+		began := time.Now()
+		if _, err := s.Revoke("a"); err != nil {
+			t.Fatal(err)
+		}
+		<-grants[0].Over
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("noticed after %v", took)
+		}
+		<-grants[1].Over
+		if took := time.Since(began); took < 59*time.Minute || took > 61*time.Minute {
+			t.Errorf("the hour took %v", took)
+		}
+		if _, ok := r.Find(secrets[1]); ok {
+			t.Error("an expired key is found")
+		}
+		if _, _, err := s.Add("b", access.Measure, time.Time{}); err != nil {
+			t.Errorf("an expired key makes no room: %v", err)
+		}
+	})
+}
+
+// TestSecretsAreNotStored looks through everything that is on disk.
+func TestSecretsAreNotStored(t *testing.T) {
+	s := access.Store{Dir: t.TempDir()}
+	secret := add(t, s, "ci", access.Measure, time.Now().Add(time.Hour))
+	r := ring(t, s)
+	r.Find(secret)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err := filepath.WalkDir(s.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		b, err := os.ReadFile(path)
+		for _, form := range [][]byte{secret, fmt.Appendf(nil, "%x", secret), []byte(base64.StdEncoding.EncodeToString(secret)[:20]), []byte(base64.RawURLEncoding.EncodeToString(secret)[:20])} {
+			if bytes.Contains(b, form) {
+				t.Errorf("%s holds the secret", path)
+			}
+		}
+		if info, ierr := d.Info(); runtime.GOOS != "windows" && (ierr != nil || info.Mode().Perm() != 0o600) {
+			t.Errorf("%s has mode %v, %v", path, info.Mode(), ierr)
+		}
+		return err
+	})
+	if err != nil || files < 3 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
+
+// TestDefault makes the first key, and takes over that of an old server.
+func TestDefault(t *testing.T) {
+	s := access.Store{Dir: t.TempDir()}
+	first, made, err := s.Default()
+	if err != nil || !made || len(first) != access.SecretBytes {
+		t.Fatalf("%x, %v, %v", first, made, err)
+	}
+	second, made, err := s.Default()
+	if err != nil || made || !bytes.Equal(first, second) {
+		t.Errorf("the second start: %x, %v, %v", second, made, err)
+	}
+	r := ring(t, s)
+	if g, ok := r.Find(first); !ok || g.Name != "default" || g.Right != access.Measure {
+		t.Errorf("%+v, %v", g, ok)
+	}
+	if _, err := s.Revoke("default"); err != nil {
+		t.Fatal(err)
+	}
+	if third, made, err := s.Default(); err != nil || made || third != nil {
+		t.Errorf("a start after default was revoked: %x, %v, %v", third, made, err)
+	}
+	if shown, err := s.Shown(); err != nil || shown != nil {
+		t.Errorf("the secret of a revoked key is shown: %x, %v", shown, err)
+	}
+	if _, ok := r.Find(first); ok {
+		t.Error("revoked, it opens")
+	}
+	added := add(t, s, "default", access.Tune, time.Time{})
+	if secret, made, err := s.Default(); err != nil || made || secret != nil {
+		t.Errorf("a start after default was added by hand: %x, %v, %v", secret, made, err)
+	}
+	if g, ok := r.Find(added); !ok || g.Right != access.Tune {
+		t.Errorf("%+v, %v", g, ok)
+	}
+
+	old := access.Store{Dir: t.TempDir()}
+	secret := bytes.Repeat([]byte{9}, 32)
+	if err := os.WriteFile(filepath.Join(old.Dir, "serve-measure.txt"), []byte(base64.RawURLEncoding.EncodeToString(secret)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, made, err := old.Default(); err != nil || made || !bytes.Equal(got, secret) {
+		t.Errorf("of an old server: %x, %v, %v", got, made, err)
+	}
+	if g, ok := ring(t, old).Find(secret); !ok || g.Name != "default" {
+		t.Errorf("%+v, %v", g, ok)
+	}
+	if err := os.WriteFile(filepath.Join(old.Dir, "serve-measure.txt"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := old.Default(); err == nil {
+		t.Error("a damaged secret is accepted")
+	}
+}
+
+// TestManyAtOnce loses no key of several commands that run at the same time.
+func TestManyAtOnce(t *testing.T) {
+	s := access.Store{Dir: t.TempDir()}
+	r := ring(t, s)
+	secrets := make([][]byte, 8)
+	defaults := make([][]byte, len(secrets))
+	var all sync.WaitGroup
+	for i := range secrets {
+		all.Go(func() {
+			var err error
+			if _, secrets[i], err = s.Add(fmt.Sprint("k", i), access.Measure, time.Time{}); err != nil {
+				t.Error(err)
+			}
+			if defaults[i], _, err = s.Default(); err != nil {
+				t.Error(err)
+			}
+			r.Find(nil)
+		})
+	}
+	all.Wait()
+	for i := range secrets {
+		if g, ok := r.Find(secrets[i]); !ok || g.Name != fmt.Sprint("k", i) {
+			t.Errorf("key %d: %+v", i, g)
+		}
+		if !bytes.Equal(defaults[i], defaults[0]) {
+			t.Error("two servers that started at once differ")
+		}
+	}
+}
+
+// TestDamage opens nothing to anybody, and takes nothing from who is known.
+func TestDamage(t *testing.T) {
+	s := access.Store{Dir: t.TempDir()}
+	secret := add(t, s, "ci", access.Measure, time.Time{})
+	var told []string
+	r, err := s.Ring(func(line string) { told = append(told, line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	path := filepath.Join(s.Dir, "keys", "keys.json")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{
+		"", "{", `{"v":2,"keys":[]}`, `{"v":1,"keys":[{"name":"x/y","right":"measure","sha256":"` + strings.Repeat("0", 64) + `"}]}`,
+		`{"v":1,"keys":[{"name":"x","right":"all","sha256":"` + strings.Repeat("0", 64) + `"}]}`, `{"v":1,"keys":[{"name":"x","right":"tune","sha256":"00"}]}`,
+		strings.Replace(string(good), "}\n ]", "},\n"+string(good[bytes.IndexByte(good, '[')+1:bytes.LastIndexByte(good, ']')])+"]", 1),
+	} {
+		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.List(); !errors.Is(err, access.ErrDamaged) {
+			t.Errorf("%.40q: %v", bad, err)
+		}
+		if _, _, err := s.Add("other", access.Tune, time.Time{}); !errors.Is(err, access.ErrDamaged) {
+			t.Errorf("added to %.40q: %v", bad, err)
+		}
+		told = nil
+		for range 3 {
+			if _, ok := r.Find(secret); !ok {
+				t.Errorf("%.40q: the key is gone", bad)
+			}
+		}
+		if len(told) != 1 {
+			t.Errorf("%.40q: told %q", bad, told)
+		}
+	}
+	if err := os.Remove(path); err != nil { // by hand: that is meant
+		t.Fatal(err)
+	}
+	if _, ok := r.Find(secret); ok {
+		t.Error("a key of a file that was removed")
+	}
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.Find(secret); !ok {
+		t.Error("the file is back, the key is not")
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, good := range []string{"a", "CI-2.x_y", "0", strings.Repeat("n", 32)} {
+		if err := access.CheckName(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "-a", ".", "..", "a b", "a/b", "ä", "a\n", "\x1b", strings.Repeat("n", 33)} {
+		if err := access.CheckName(bad); !errors.Is(err, access.ErrName) {
+			t.Errorf("%q: %v", bad, err)
+		}
+		if _, _, err := (access.Store{Dir: t.TempDir()}).Add(bad, access.Measure, time.Time{}); !errors.Is(err, access.ErrName) {
+			t.Errorf("%q is added: %v", bad, err)
+		}
+	}
+}
+
+// FuzzKeys reads any file without a panic; what it accepts, it writes the same.
+func FuzzKeys(f *testing.F) {
+	f.Add([]byte(`{"v":1,"keys":[{"name":"x","right":"tune","created":"2026-11-22T08:00:00Z","sha256":"` + strings.Repeat("0a", 32) + `"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := access.Store{Dir: t.TempDir()}
+		if err := os.Mkdir(filepath.Join(s.Dir, "keys"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.Dir, "keys", "keys.json"), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before, err := s.List()
+		if err != nil {
+			return
+		}
+		_, secret, err := s.Default()
+		if err != nil {
+			return // a name or a time that cannot be written
+		}
+		after, err := s.List()
+		if err != nil || len(after) < len(before) {
+			t.Errorf("%d keys became %d, %v, %v", len(before), len(after), err, secret)
+		}
+	})
+}
