@@ -12,12 +12,8 @@ import (
 // the entries: catalogue_buffers.go and so on. What old guides name and no
 // system has any more is in dead.go.
 //
-// The tags in Source are those of the knob catalogue's study: [L6.1 file] is
-// Linux 6.1 source, [Ldoc] its ip-sysctl.rst, [B12 page] a manual page of
-// FreeBSD 12, [B13 file] FreeBSD 13 source, [B14 file] that of 15-CURRENT, [X
-// file] xnu 11417, [W page] Microsoft's documentation, [SD] systemd.link(5),
-// [G] constants of golang.org/x/sys, [E18] an experiment on Linux 6.18, [K]
-// general knowledge that nobody confirmed yet.
+// The tags in Source stand for what sources.go says; people read them in words
+// (Cite).
 func Catalogue() []Knob {
 	var all []Knob
 	for _, theme := range themes() {

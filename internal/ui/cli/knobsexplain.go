@@ -179,7 +179,7 @@ func explained(ctx context.Context, host knob.Host, e knob.Explanation) explanat
 		}
 	}
 	for _, d := range e.Dead {
-		out.Dead = append(out.Dead, deadEntry{d.System, d.Lived, d.Was, d.Now, append([]model.KnobID{}, d.Instead...), d.Advice, d.Source})
+		out.Dead = append(out.Dead, deadEntry{d.System, d.Lived, d.Was, d.Now, append([]model.KnobID{}, d.Instead...), d.Advice, knob.Cite(d.Source)})
 	}
 	return out
 }
@@ -188,7 +188,7 @@ func explained(ctx context.Context, host knob.Host, e knob.Explanation) explanat
 func knobPageOf(k knob.Knob) knobPage {
 	p := knobPage{
 		Knob: k.ID, Summary: k.Summary, Scope: k.Scope, Unit: unitOf(k), Risk: int(k.Risk), RiskText: k.Risk.Words(),
-		When: k.When, Avoid: k.Avoid, Verify: k.Verify, Source: k.Source,
+		When: k.When, Avoid: k.Avoid, Verify: k.Verify, Source: knob.Cite(k.Source),
 		Systems: []systemPage{}, Defaults: []defaultEntry{}, Choices: []choiceEntry{},
 	}
 	for _, c := range k.Choices {
