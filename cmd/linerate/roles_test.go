@@ -2,20 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
+	endian "encoding/binary"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
-	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
-	"linerate/internal/control/wire"
 )
 
 // roleVar makes this test binary somebody else: "future-agent" on its standard
@@ -62,34 +59,33 @@ func play(role string) int {
 // otherVersion is a linerate of another protocol.
 const otherVersion = "v99.0.0"
 
-// future is an agent that speaks a later protocol and takes everybody.
-type future struct {
-	sessionpbconnect.UnimplementedSessionServiceHandler
-}
-
-// Hello accepts, in a protocol that this linerate does not speak.
-func (future) Hello(context.Context, *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
-	return &sessionpb.HelloResponse{Protocol: session.Protocol + 1, Version: otherVersion}, nil
-}
-
-// futureAgent serves future until its input ends.
+// futureAgent is an agent that speaks a later protocol and takes everybody. It
+// ends with its input.
 func futureAgent() error {
-	conn, done := wire.Join(os.Stdin, os.Stdout)
-	_, handler := sessionpbconnect.NewSessionServiceHandler(future{})
-	l := &single{Conn: conn, done: done}
-	l.first.Store(true)
-	err := (&http.Server{Handler: handler, Protocols: prior(), ReadHeaderTimeout: time.Minute}).Serve(l)
-	if errors.Is(err, net.ErrClosed) {
-		return nil
+	if _, err := greeting(os.Stdin, len("lr-hello")); err != nil {
+		return err
 	}
+	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: session.Protocol + 1, Version: otherVersion})
+	if err != nil {
+		return err
+	}
+	reply := endian.BigEndian.AppendUint16([]byte("lr-reply\x00"), uint16(len(b)))
+	if _, err := os.Stdout.Write(append(reply, b...)); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// prior is HTTP/2 with prior knowledge (RFC 9113 section 3.3).
-func prior() *http.Protocols {
-	var p http.Protocols
-	p.SetUnencryptedHTTP2(true)
-	return &p
+// greeting reads one end's first message, behind a head of some bytes.
+func greeting(r io.Reader, head int) ([]byte, error) {
+	b := make([]byte, head+2)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
+	}
+	body := make([]byte, endian.BigEndian.Uint16(b[head:]))
+	_, err := io.ReadFull(r, body)
+	return body, err
 }
 
 // otherServer listens at addr and treats visitors in its way.
@@ -150,22 +146,3 @@ func relay(ctx context.Context, addr string) error {
 	_, err = io.Copy(os.Stdout, c)
 	return err
 }
-
-// single is a listener with one connection.
-type single struct {
-	net.Conn
-	first atomic.Bool
-	done  <-chan struct{} // the connection has ended
-}
-
-// Accept returns the connection, then waits for its end.
-func (l *single) Accept() (net.Conn, error) {
-	if l.first.CompareAndSwap(true, false) {
-		return l.Conn, nil
-	}
-	<-l.done
-	return nil, net.ErrClosed
-}
-
-// Addr is the connection's own.
-func (l *single) Addr() net.Addr { return l.LocalAddr() }

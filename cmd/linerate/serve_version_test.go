@@ -1,19 +1,16 @@
 package main
 
 import (
-	"context"
+	endian "encoding/binary"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
 
-	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/session/sessionpb"
-	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/control/wire/stdio"
 )
 
@@ -50,19 +47,19 @@ func TestAgentRefusesAnotherProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{
-		Protocols:   prior(),
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return peer.Control, nil },
+	b, err := proto.Marshal(&sessionpb.HelloRequest{Protocol: session.Protocol + 1, Version: otherVersion, End: sessionpb.End_END_FAR})
+	if err != nil {
+		t.Fatal(err)
 	}
-	api := sessionpbconnect.NewSessionServiceClient(&http.Client{Transport: transport}, "http://agent.invalid")
-	_, err = api.Hello(t.Context(), &sessionpb.HelloRequest{
-		Protocol: session.Protocol + 1, Version: otherVersion, End: sessionpb.End_END_FAR,
-	})
-	if connect.CodeOf(err) != connect.CodeOutOfRange {
-		t.Fatalf("the agent answers %v", err)
+	hello := endian.BigEndian.AppendUint16([]byte("lr-hello"), uint16(len(b)))
+	if _, err := peer.Control.Write(append(hello, b...)); err != nil {
+		t.Fatal(err)
 	}
-	mismatched(t, err.Error(), "the agent", "the controller")
-	transport.CloseIdleConnections()
+	said, err := greeting(peer.Control, len("lr-reply?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mismatched(t, string(said), "the agent", "the controller")
 	if err := peer.Close(); err != nil {
 		t.Error(err)
 	}

@@ -56,6 +56,10 @@ func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	c := &Client{peer: peer, host: o.Host, own: o.Version, timeouts: t}
 	hello, cancel := context.WithTimeout(ctx, t.Hello)
 	defer cancel()
+	if err := c.hello(hello, ctx, o); err != nil {
+		c.shut()
+		return nil, err
+	}
 	conn, err := dialHTTP(hello, peer.Control, t)
 	if err != nil {
 		err = c.failed(ctx, "open session", err)
@@ -69,32 +73,7 @@ func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 		connect.WithAcceptCompression("gzip", nil, nil))
 	c.api = sessionpbconnect.NewSessionServiceClient(oneClient{conn}, base, options)
 	c.settings = sessionpbconnect.NewSettingsServiceClient(oneClient{conn}, base, options)
-	if err := c.hello(hello, ctx, o); err != nil {
-		c.shut()
-		return nil, err
-	}
 	return c, nil
-}
-
-// hello is limited by ctx; outer tells whether the caller gave up.
-func (c *Client) hello(ctx, outer context.Context, o Options) error {
-	r, err := c.api.Hello(ctx, &sessionpb.HelloRequest{
-		Protocol: Protocol, Version: clean(o.Version, MaxName), End: encodeEnd(o.Host), Secret: c.peer.Secret,
-	})
-	if err != nil {
-		return c.failed(outer, "open session", err)
-	}
-	var k check
-	c.version = k.text("version", r.GetVersion(), MaxName)
-	if k.err != nil {
-		return c.failed(outer, "open session", k.err)
-	}
-	if r.GetProtocol() != Protocol {
-		return fmt.Errorf("open session with %s: %w", c.peer.Name,
-			mismatch("the controller", o.Version, Protocol, "the agent", c.version, r.GetProtocol()))
-	}
-	c.canTune = r.GetCanTune()
-	return nil
 }
 
 // refusal turns a code of outgoing back into an error; nil for none in particular.
@@ -136,6 +115,9 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	at := op + " on " + c.peer.Name
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", at, ctx.Err())
+	}
+	if said, ok := errors.AsType[*refused](err); ok {
+		return fmt.Errorf("%s: %w", at, said)
 	}
 	if ce, ok := errors.AsType[*connect.Error](err); ok && connect.IsWireError(err) {
 		return fmt.Errorf("%s: %w", at, &refused{text: clean(ce.Message(), MaxText), kind: refusal(ce.Code())})

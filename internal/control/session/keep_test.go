@@ -21,12 +21,17 @@ func TestOlderAgent(t *testing.T) {
 	_, err := c.Kept(t.Context())
 	olderSays(t, err)
 
-	a := &adapter{service: stub{}, version: "v-agent", hangUp: func(time.Duration) {}}
+	a := &adapter{service: stub{}, version: "v-agent", timeouts: short(), hangUp: func(time.Duration) {}}
 	mux := http.NewServeMux()
 	mux.Handle(sessionpbconnect.NewSessionServiceHandler(a))
 	mux.Handle(sessionpbconnect.NewSettingsServiceHandler(sessionpbconnect.UnimplementedSettingsServiceHandler{}))
 	near, far := net.Pipe()
-	go func() { _ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults()) }()
+	go func() {
+		if _, err := a.greeted(t.Context(), far); err != nil {
+			return
+		}
+		_ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults())
+	}()
 	t.Cleanup(func() { _ = near.Close() })
 	c = mustOpen(t, near)
 	_, err = c.Keep(t.Context(), Keep{Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}})

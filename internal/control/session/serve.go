@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -37,13 +35,15 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := track(conn)
+	defer func() { _ = c.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
 	a := &adapter{service: s, version: version, timeouts: t, hangUp: func(d time.Duration) { time.AfterFunc(d, func() { _ = c.Close() }) }}
-	silent := time.AfterFunc(t.Hello, func() {
-		if a.host.Load() == nil {
-			_ = c.Close()
-		}
-	})
-	defer silent.Stop()
+	host, err := a.greeted(ctx, c)
+	if err != nil {
+		return nil // a controller that is refused, or none at all: nothing was begun
+	}
+	a.host = host
 	options := connect.WithHandlerOptions(
 		connect.WithReadMaxBytes(maxRequest),
 		connect.WithSendMaxBytes(maxResponse),
@@ -81,17 +81,7 @@ type adapter struct {
 	version  string
 	timeouts Timeouts
 	hangUp   func(after time.Duration)
-	hello    sync.Mutex                 // one Hello at a time
-	host     atomic.Pointer[model.Host] // nil until Hello succeeded
-}
-
-// known returns which end this is, or refuses what comes before Hello.
-func (a *adapter) known() (model.Host, error) {
-	h := a.host.Load()
-	if h == nil {
-		return "", outgoing(fmt.Errorf("%w: hello comes first", ErrState))
-	}
-	return *h, nil
+	host     model.Host // this end, as the hello said
 }
 
 // outgoing gives err the code by which the controller tells kinds apart.
@@ -118,53 +108,9 @@ func outgoing(err error) error {
 	return connect.NewError(code, errors.New(clean(err.Error(), MaxText)))
 }
 
-// Hello compares versions and asks the service.
-func (a *adapter) Hello(ctx context.Context, p *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
-	a.hello.Lock()
-	defer a.hello.Unlock()
-	w, host, err := a.greet(ctx, p)
-	if err != nil {
-		a.hangUp(lingerAfterRefusal)
-		return nil, outgoing(err)
-	}
-	a.host.Store(&host)
-	return &sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), CanTune: w.CanTune}, nil
-}
-
-func (a *adapter) greet(ctx context.Context, p *sessionpb.HelloRequest) (Welcome, model.Host, error) {
-	if a.host.Load() != nil {
-		return Welcome{}, "", fmt.Errorf("%w: hello was said before", ErrState)
-	}
-	var c check
-	version := c.text("version", p.GetVersion(), MaxName)
-	c.that(len(p.GetSecret()) <= MaxSecret, "the secret is too long")
-	if c.err != nil {
-		return Welcome{}, "", c.err
-	}
-	if p.GetProtocol() != Protocol {
-		return Welcome{}, "", mismatch("the agent", a.version, Protocol, "the controller", version, p.GetProtocol())
-	}
-	host := decodeEnd(&c, p.GetEnd())
-	if c.err != nil {
-		return Welcome{}, "", c.err
-	}
-	w, err := a.service.Hello(ctx, Hello{Version: version, Host: host, Secret: slices.Clone(p.GetSecret())})
-	return w, host, err
-}
-
-// mismatch is the sentence for two ends that do not fit.
-func mismatch(who, version string, speaks uint32, other, otherVersion string, otherSpeaks uint32) error {
-	return fmt.Errorf("%w: %s is linerate %s and speaks session protocol %d, %s is linerate %s and speaks %d: install the same linerate on both hosts",
-		ErrVersion, who, version, speaks, other, otherVersion, otherSpeaks)
-}
-
-// call does f for a controller that has said hello.
+// call does f, which gets the end that the agent is.
 func call[P any](a *adapter, f func(h model.Host) (*P, error)) (*P, error) {
-	h, err := a.known()
-	if err != nil {
-		return nil, err
-	}
-	p, err := f(h)
+	p, err := f(a.host)
 	if err != nil {
 		return nil, outgoing(err)
 	}
@@ -276,9 +222,6 @@ func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*se
 
 // Run follows a run.
 func (a *adapter) Run(ctx context.Context, p *sessionpb.RunRequest, out *connect.ServerStream[sessionpb.RunResponse]) error {
-	if _, err := a.known(); err != nil {
-		return err
-	}
 	w, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
 	send := func(e Event) error {
 		if w != nil {

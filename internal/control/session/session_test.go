@@ -3,15 +3,11 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"connectrpc.com/connect"
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/control/session/sessionpb/sessionpbconnect"
@@ -111,81 +107,18 @@ func mustOpen(t *testing.T, conn net.Conn) *Client {
 	return c
 }
 
-// raw is a client that says whatever the test wants.
+// raw is a client that was welcome and then says whatever the test wants.
 func raw(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
 	t.Helper()
+	if _, err := exchange(conn, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}); err != nil {
+		t.Fatal(err)
+	}
 	cc, err := dialHTTP(t.Context(), conn, short().orDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cc.Close() })
 	return sessionpbconnect.NewSessionServiceClient(oneClient{cc}, "http://session.linerate.invalid")
-}
-
-// futureAgent answers hello in another protocol.
-type futureAgent struct {
-	sessionpbconnect.UnimplementedSessionServiceHandler
-}
-
-func (futureAgent) Hello(context.Context, *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
-	return &sessionpb.HelloResponse{Protocol: 7, Version: "v-future"}, nil
-}
-
-func TestVersionsMustFitBothWays(t *testing.T) {
-	wants := func(err error, words ...string) {
-		t.Helper()
-		for _, w := range words {
-			if err == nil || !strings.Contains(err.Error(), w) {
-				t.Errorf("%v does not say %q", err, w)
-			}
-		}
-	}
-	spoken := fmt.Sprintf("protocol %d", Protocol)
-	conn, served := serving(t, stub{}, short())
-	_, err := raw(t, conn).Hello(t.Context(), &sessionpb.HelloRequest{Protocol: 7, Version: "v-future", End: sessionpb.End_END_FAR})
-	wants(err, "v-agent", "v-future", spoken, "7", "install the same linerate")
-	soon(t, "the agent to hang up", served)
-
-	near, far := net.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		mux := http.NewServeMux()
-		mux.Handle(sessionpbconnect.NewSessionServiceHandler(futureAgent{}))
-		_ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults())
-	}()
-	_, err = opened(t, near)
-	if !errors.Is(err, ErrVersion) {
-		t.Errorf("error %v", err)
-	}
-	wants(err, "nas", "v-controller", "v-future", spoken, "7", "install the same linerate")
-	soon(t, "the connection to end", done)
-}
-
-func TestHelloComesFirstAndOnce(t *testing.T) {
-	conn, _ := serving(t, stub{}, short())
-	c := raw(t, conn)
-	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
-		t.Errorf("facts before hello: %v", err)
-	}
-	hello := &sessionpb.HelloRequest{Protocol: Protocol, Version: "v", End: sessionpb.End_END_FAR}
-	if _, err := c.Hello(t.Context(), hello); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Facts(t.Context(), &sessionpb.FactsRequest{}); err != nil {
-		t.Errorf("facts after hello: %v", err)
-	}
-	if _, err := c.Hello(t.Context(), hello); connect.CodeOf(err) != connect.CodeFailedPrecondition {
-		t.Errorf("hello again: %v", err)
-	}
-}
-
-func TestOversizeRequestIsRefused(t *testing.T) {
-	conn, _ := serving(t, stub{}, short())
-	_, err := raw(t, conn).Hello(t.Context(), &sessionpb.HelloRequest{Protocol: Protocol, Secret: make([]byte, maxRequest+1)})
-	if connect.CodeOf(err) != connect.CodeResourceExhausted {
-		t.Errorf("error %v", err)
-	}
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
@@ -211,13 +144,6 @@ func TestPanicCostsOneCall(t *testing.T) {
 
 func TestSilentController(t *testing.T) {
 	_, served := serving(t, stub{}, Timeouts{Hello: 100 * time.Millisecond})
-	soon(t, "the agent to give up", served)
-}
-
-// A controller that speaks HTTP/2 and never says hello.
-func TestControllerWithoutHello(t *testing.T) {
-	conn, served := serving(t, stub{}, Timeouts{Hello: 200 * time.Millisecond})
-	raw(t, conn)
 	soon(t, "the agent to give up", served)
 }
 
@@ -278,9 +204,6 @@ func TestControllerThatStopsReading(t *testing.T) {
 		return err
 	}}, short())
 	c := raw(t, conn)
-	if _, err := c.Hello(t.Context(), &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR}); err != nil {
-		t.Fatal(err)
-	}
 	stream, err := c.Run(t.Context(), &sessionpb.RunRequest{Run: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -333,9 +256,10 @@ func FuzzControlStream(f *testing.F) {
 			defer close(served)
 			_ = Serve(t.Context(), far, "v", stub{}, short())
 		}()
+		_ = near.SetDeadline(time.Now().Add(time.Second))
+		_, _ = exchange(near, &sessionpb.HelloRequest{Protocol: Protocol, End: sessionpb.End_END_FAR})
 		go func() { _ = drain(near) }()
-		_ = near.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = near.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), b...))
+		_, _ = near.Write(append([]byte(http2Preface), b...))
 		_ = near.Close()
 		select {
 		case <-served:

@@ -6,15 +6,19 @@
 package wire
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
 )
 
+// ErrEnded is wrapped by what Peer.Why returns of an end without a reason.
+var ErrEnded = errors.New("ended")
+
 // Peer is a way to the agent of one host. It is owned by whoever opened it, and
 // handed to session.Open, whose Client then owns it.
 type Peer struct {
-	// Control carries the session. Both ends speak HTTP/2 on it at once.
+	// Control carries the session, from its first byte on.
 	Control net.Conn
 	// Name is the host in messages, for example "nas" or "lab b".
 	Name string

@@ -1,10 +1,22 @@
-// The session protocol of linerate, version 1.
+// The session protocol of linerate, version 2.
 //
-// A controller steers one agent over one connection: HTTP/2 in cleartext with
-// prior knowledge (RFC 9113 section 3.3) inside whatever carries the bytes: a
-// pipe in the same process, the standard input and output of a child, or TLS.
-// One connection is one session. When it ends, for whatever reason, the agent
-// closes the test, undoes the knobs and forgets the session.
+// A controller steers one agent over one connection, which is whatever carries
+// bytes: a pipe in the same process, the standard input and output of a child,
+// or TLS. One connection is one session. When it ends, for whatever reason, the
+// agent closes the test, undoes the knobs and forgets the session.
+//
+// The session begins with a greeting. All numbers are big-endian:
+//
+//	controller -> agent  "lr-hello", length (2 bytes), HelloRequest
+//	agent -> controller  "lr-reply", code (1 byte), length (2 bytes), and
+//	                     HelloResponse where the code is 0, else a sentence
+//
+// A length is at most 4096. The code is that of a connect error. An agent that
+// says no hangs up; else HTTP/2 in cleartext with prior knowledge (RFC 9113
+// section 3.3) follows. So a stranger can make an agent read one message of 4 KiB
+// and nothing else. This frame, and the fields of both messages, are the same in
+// all versions from 2 on, so that two of them can always tell each other that
+// they do not fit. Version 1 had no greeting: its first call was Hello.
 //
 // Rules for all messages:
 //   - Durations are in nanoseconds, 0 to 24 h. They are relative, because the
@@ -250,10 +262,11 @@ func (ChangeState) EnumDescriptor() ([]byte, []int) {
 	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
-// HelloRequest opens the session. Its fields are frozen.
+// HelloRequest opens the session: it compares versions, presents the secret and
+// says which end the agent is. Its fields are frozen.
 type HelloRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                    // version of this protocol, 1
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`                    // version of this protocol, 2
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                       // linerate's version, a name
 	End           End                    `protobuf:"varint,3,opt,name=end,proto3,enum=linerate.session.v1.End" json:"end,omitempty"` // which end the agent is; near or far
 	Secret        []byte                 `protobuf:"bytes,4,opt,name=secret,proto3" json:"secret,omitempty"`                         // from the join link, at most 128 bytes; empty where none is needed
@@ -322,7 +335,7 @@ func (x *HelloRequest) GetSecret() []byte {
 // HelloResponse accepts the session. Its fields are frozen.
 type HelloResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`              // version of this protocol, 1
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`              // version of this protocol, 2
 	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`                 // linerate's version, a name
 	CanTune       bool                   `protobuf:"varint,3,opt,name=can_tune,json=canTune,proto3" json:"can_tune,omitempty"` // knobs may be changed in this session
 	unknownFields protoimpl.UnknownFields
@@ -4728,9 +4741,8 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x14CHANGE_STATE_APPLIED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_STATE_UNDONE\x10\x02\x12\x18\n" +
 	"\x14CHANGE_STATE_FOREIGN\x10\x03\x12\x17\n" +
-	"\x13CHANGE_STATE_FAILED\x10\x042\xba\b\n" +
+	"\x13CHANGE_STATE_FAILED\x10\x042\xea\a\n" +
 	"\x0eSessionService\x12N\n" +
-	"\x05Hello\x12!.linerate.session.v1.HelloRequest\x1a\".linerate.session.v1.HelloResponse\x12N\n" +
 	"\x05Facts\x12!.linerate.session.v1.FactsRequest\x1a\".linerate.session.v1.FactsResponse\x12Z\n" +
 	"\tReadKnobs\x12%.linerate.session.v1.ReadKnobsRequest\x1a&.linerate.session.v1.ReadKnobsResponse\x12N\n" +
 	"\x05Apply\x12!.linerate.session.v1.ApplyRequest\x1a\".linerate.session.v1.ApplyResponse\x12Q\n" +
@@ -4936,34 +4948,32 @@ var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	8,   // 110: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
 	8,   // 111: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
 	25,  // 112: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	4,   // 113: linerate.session.v1.SessionService.Hello:input_type -> linerate.session.v1.HelloRequest
-	6,   // 114: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	20,  // 115: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	23,  // 116: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	26,  // 117: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	28,  // 118: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	30,  // 119: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	32,  // 120: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	40,  // 121: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	42,  // 122: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	56,  // 123: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	58,  // 124: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	60,  // 125: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	5,   // 126: linerate.session.v1.SessionService.Hello:output_type -> linerate.session.v1.HelloResponse
-	7,   // 127: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	21,  // 128: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	24,  // 129: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	27,  // 130: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	29,  // 131: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	31,  // 132: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	33,  // 133: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	41,  // 134: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	43,  // 135: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	57,  // 136: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	59,  // 137: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	61,  // 138: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	126, // [126:139] is the sub-list for method output_type
-	113, // [113:126] is the sub-list for method input_type
+	6,   // 113: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	20,  // 114: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	23,  // 115: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	26,  // 116: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	28,  // 117: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	30,  // 118: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	32,  // 119: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	40,  // 120: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	42,  // 121: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	56,  // 122: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	58,  // 123: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	60,  // 124: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	7,   // 125: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	21,  // 126: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	24,  // 127: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	27,  // 128: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	29,  // 129: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	31,  // 130: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	33,  // 131: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	41,  // 132: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	43,  // 133: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	57,  // 134: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	59,  // 135: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	61,  // 136: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	125, // [125:137] is the sub-list for method output_type
+	113, // [113:125] is the sub-list for method input_type
 	113, // [113:113] is the sub-list for extension type_name
 	113, // [113:113] is the sub-list for extension extendee
 	0,   // [0:113] is the sub-list for field type_name

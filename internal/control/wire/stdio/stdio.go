@@ -156,7 +156,7 @@ func (c *child) why() error {
 	case !ended:
 		return fmt.Errorf("%s said: %s", c.name, words)
 	case c.err == nil && words == "":
-		return fmt.Errorf("%s ended", c.name)
+		return fmt.Errorf("%s %w", c.name, wire.ErrEnded)
 	case c.err == nil:
 		return fmt.Errorf("%s ended: %s", c.name, words)
 	case words == "":

@@ -11,12 +11,17 @@ import (
 	"strconv"
 	"time"
 
+	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 )
 
-// alpn names the protocol inside TLS (RFC 7301), so that a web server or
-// browser at the other end fails early.
-const alpn = "linerate/1"
+// alpn names the protocol inside TLS (RFC 7301), so that a web server or browser
+// at the other end fails early. It has the number of the session protocol. Both
+// ends take the old one too, to be able to tell an old end that it is one.
+const (
+	alpn    = "linerate/2"
+	alpnOld = "linerate/1"
+)
 
 // handshakeTimeout is how long the other end may take for TLS.
 const handshakeTimeout = 10 * time.Second
@@ -56,6 +61,11 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 		_ = raw.Close()
 		return wire.Peer{}, fmt.Errorf("connect to %s: %w", l.Addr, explain(err))
 	}
+	if conn.ConnectionState().NegotiatedProtocol == alpnOld {
+		_ = conn.Close()
+		return wire.Peer{}, fmt.Errorf("connect to %s: %w: the server is a linerate older than session protocol %d: install the same linerate on both hosts",
+			l.Addr, session.ErrVersion, session.Protocol)
+	}
 	number, err := strconv.Atoi(port)
 	if err != nil {
 		number = raw.RemoteAddr().(*net.TCPAddr).Port // a service name
@@ -70,10 +80,10 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 func clientConfig(want string) *ctls.Config {
 	return &ctls.Config{
 		MinVersion:         ctls.VersionTLS13,
-		NextProtos:         []string{alpn},
+		NextProtos:         []string{alpn, alpnOld},
 		InsecureSkipVerify: true, // VerifyConnection does it, for every handshake
 		VerifyConnection: func(s ctls.ConnectionState) error {
-			if s.NegotiatedProtocol != alpn {
+			if s.NegotiatedProtocol != alpn && s.NegotiatedProtocol != alpnOld {
 				return errors.New("the server is not linerate serve")
 			}
 			got := pin(s.PeerCertificates[0])

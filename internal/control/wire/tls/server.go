@@ -128,7 +128,7 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 		config: limited(c), listener: l, port: tcp.Port, pending: map[netip.Prefix]int{},
 		tls: &ctls.Config{
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
-			NextProtos: []string{alpn}, SessionTicketsDisabled: true,
+			NextProtos: []string{alpn, alpnOld}, SessionTicketsDisabled: true,
 		},
 	}
 	// The same number for UDP, so that one rule of a firewall names both.
@@ -308,7 +308,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return // whoever does not speak TLS is told nothing
 	}
-	if secure.ConnectionState().NegotiatedProtocol != alpn {
+	if p := secure.ConnectionState().NegotiatedProtocol; p != alpn && p != alpnOld {
 		return
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {

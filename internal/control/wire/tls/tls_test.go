@@ -208,7 +208,7 @@ func TestClientWantsTLS13(t *testing.T) {
 				return
 			}
 			server := ctls.Server(conn, &ctls.Config{
-				Certificates: []ctls.Certificate{id.Certificate}, MaxVersion: version, NextProtos: []string{"linerate/1"},
+				Certificates: []ctls.Certificate{id.Certificate}, MaxVersion: version, NextProtos: []string{"linerate/2"},
 			})
 			_ = server.HandshakeContext(t.Context())
 			_ = server.Close()

@@ -1,10 +1,22 @@
-// The session protocol of linerate, version 1.
+// The session protocol of linerate, version 2.
 //
-// A controller steers one agent over one connection: HTTP/2 in cleartext with
-// prior knowledge (RFC 9113 section 3.3) inside whatever carries the bytes: a
-// pipe in the same process, the standard input and output of a child, or TLS.
-// One connection is one session. When it ends, for whatever reason, the agent
-// closes the test, undoes the knobs and forgets the session.
+// A controller steers one agent over one connection, which is whatever carries
+// bytes: a pipe in the same process, the standard input and output of a child,
+// or TLS. One connection is one session. When it ends, for whatever reason, the
+// agent closes the test, undoes the knobs and forgets the session.
+//
+// The session begins with a greeting. All numbers are big-endian:
+//
+//	controller -> agent  "lr-hello", length (2 bytes), HelloRequest
+//	agent -> controller  "lr-reply", code (1 byte), length (2 bytes), and
+//	                     HelloResponse where the code is 0, else a sentence
+//
+// A length is at most 4096. The code is that of a connect error. An agent that
+// says no hangs up; else HTTP/2 in cleartext with prior knowledge (RFC 9113
+// section 3.3) follows. So a stranger can make an agent read one message of 4 KiB
+// and nothing else. This frame, and the fields of both messages, are the same in
+// all versions from 2 on, so that two of them can always tell each other that
+// they do not fit. Version 1 had no greeting: its first call was Hello.
 //
 // Rules for all messages:
 //   - Durations are in nanoseconds, 0 to 24 h. They are relative, because the
@@ -53,8 +65,6 @@ const (
 // reflection-formatted method names, remove the leading slash and convert the remaining slash to a
 // period.
 const (
-	// SessionServiceHelloProcedure is the fully-qualified name of the SessionService's Hello RPC.
-	SessionServiceHelloProcedure = "/linerate.session.v1.SessionService/Hello"
 	// SessionServiceFactsProcedure is the fully-qualified name of the SessionService's Facts RPC.
 	SessionServiceFactsProcedure = "/linerate.session.v1.SessionService/Facts"
 	// SessionServiceReadKnobsProcedure is the fully-qualified name of the SessionService's ReadKnobs
@@ -85,10 +95,6 @@ const (
 
 // SessionServiceClient is a client for the linerate.session.v1.SessionService service.
 type SessionServiceClient interface {
-	// Hello compares versions, presents the secret and says which end the agent
-	// is. Its messages keep their field numbers in all versions to come, so that
-	// two versions can always tell each other that they do not fit.
-	Hello(context.Context, *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error)
 	// Facts reads what the host is and how its knobs stand.
 	Facts(context.Context, *sessionpb.FactsRequest) (*sessionpb.FactsResponse, error)
 	// ReadKnobs reads the current values of some knobs.
@@ -131,12 +137,6 @@ func NewSessionServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 	baseURL = strings.TrimRight(baseURL, "/")
 	sessionServiceMethods := sessionpb.File_linerate_session_v1_session_proto.Services().ByName("SessionService").Methods()
 	return &sessionServiceClient{
-		hello: connect.NewClient[sessionpb.HelloRequest, sessionpb.HelloResponse](
-			httpClient,
-			baseURL+SessionServiceHelloProcedure,
-			connect.WithSchema(sessionServiceMethods.ByName("Hello")),
-			connect.WithClientOptions(opts...),
-		),
 		facts: connect.NewClient[sessionpb.FactsRequest, sessionpb.FactsResponse](
 			httpClient,
 			baseURL+SessionServiceFactsProcedure,
@@ -214,7 +214,6 @@ func NewSessionServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // sessionServiceClient implements SessionServiceClient.
 type sessionServiceClient struct {
-	hello     *connect.Client[sessionpb.HelloRequest, sessionpb.HelloResponse]
 	facts     *connect.Client[sessionpb.FactsRequest, sessionpb.FactsResponse]
 	readKnobs *connect.Client[sessionpb.ReadKnobsRequest, sessionpb.ReadKnobsResponse]
 	apply     *connect.Client[sessionpb.ApplyRequest, sessionpb.ApplyResponse]
@@ -227,15 +226,6 @@ type sessionServiceClient struct {
 	start     *connect.Client[sessionpb.StartRequest, sessionpb.StartResponse]
 	stop      *connect.Client[sessionpb.StopRequest, sessionpb.StopResponse]
 	close     *connect.Client[sessionpb.CloseRequest, sessionpb.CloseResponse]
-}
-
-// Hello calls linerate.session.v1.SessionService.Hello.
-func (c *sessionServiceClient) Hello(ctx context.Context, req *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
-	response, err := c.hello.CallUnary(ctx, connect.NewRequest(req))
-	if response != nil {
-		return response.Msg, err
-	}
-	return nil, err
 }
 
 // Facts calls linerate.session.v1.SessionService.Facts.
@@ -344,10 +334,6 @@ func (c *sessionServiceClient) Close(ctx context.Context, req *sessionpb.CloseRe
 
 // SessionServiceHandler is an implementation of the linerate.session.v1.SessionService service.
 type SessionServiceHandler interface {
-	// Hello compares versions, presents the secret and says which end the agent
-	// is. Its messages keep their field numbers in all versions to come, so that
-	// two versions can always tell each other that they do not fit.
-	Hello(context.Context, *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error)
 	// Facts reads what the host is and how its knobs stand.
 	Facts(context.Context, *sessionpb.FactsRequest) (*sessionpb.FactsResponse, error)
 	// ReadKnobs reads the current values of some knobs.
@@ -386,12 +372,6 @@ type SessionServiceHandler interface {
 // and JSON codecs. They also support gzip compression.
 func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
 	sessionServiceMethods := sessionpb.File_linerate_session_v1_session_proto.Services().ByName("SessionService").Methods()
-	sessionServiceHelloHandler := connect.NewUnaryHandlerSimple(
-		SessionServiceHelloProcedure,
-		svc.Hello,
-		connect.WithSchema(sessionServiceMethods.ByName("Hello")),
-		connect.WithHandlerOptions(opts...),
-	)
 	sessionServiceFactsHandler := connect.NewUnaryHandlerSimple(
 		SessionServiceFactsProcedure,
 		svc.Facts,
@@ -466,8 +446,6 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 	)
 	return "/linerate.session.v1.SessionService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case SessionServiceHelloProcedure:
-			sessionServiceHelloHandler.ServeHTTP(w, r)
 		case SessionServiceFactsProcedure:
 			sessionServiceFactsHandler.ServeHTTP(w, r)
 		case SessionServiceReadKnobsProcedure:
@@ -500,10 +478,6 @@ func NewSessionServiceHandler(svc SessionServiceHandler, opts ...connect.Handler
 
 // UnimplementedSessionServiceHandler returns CodeUnimplemented from all methods.
 type UnimplementedSessionServiceHandler struct{}
-
-func (UnimplementedSessionServiceHandler) Hello(context.Context, *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SessionService.Hello is not implemented"))
-}
 
 func (UnimplementedSessionServiceHandler) Facts(context.Context, *sessionpb.FactsRequest) (*sessionpb.FactsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("linerate.session.v1.SessionService.Facts is not implemented"))

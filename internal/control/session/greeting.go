@@ -1,0 +1,245 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/model"
+)
+
+// Before HTTP/2 begins, the two ends greet each other, so that a stranger costs
+// an agent no more than one message of 4 KiB. All numbers are big-endian:
+//
+//	controller -> agent  "lr-hello", length (2 bytes), HelloRequest
+//	agent -> controller  "lr-reply", code (1 byte), length (2 bytes), and
+//	                     HelloResponse where the code is 0, else a sentence
+//
+// The code is one of connect's. The controller waits for the answer; what comes
+// behind it is HTTP/2. An agent that says no hangs up. The frame and the fields
+// of both messages are the same in all versions from 2 on.
+const (
+	helloMagic  = "lr-hello"
+	replyMagic  = "lr-reply"
+	magicBytes  = 8
+	maxGreeting = 4 << 10 // bytes of a message
+	helloHead   = magicBytes + 2
+	replyHead   = magicBytes + 3
+)
+
+// greeted reads the controller's hello from c, asks s and answers. It returns
+// which end the agent is. An error means that the controller was refused, was
+// told so as far as it listens, and that c is to be closed.
+func (a *adapter) greeted(ctx context.Context, c net.Conn) (model.Host, error) {
+	silent := time.AfterFunc(a.timeouts.Hello, func() { _ = c.Close() })
+	defer silent.Stop()
+	p, err := readHello(c)
+	if errors.Is(err, errOldController) {
+		a.tellOld(c)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read hello: %w", err)
+	}
+	silent.Stop() // the service has its own time, and the answer again this one
+	w, host, err := a.greet(ctx, p)
+	answering := time.AfterFunc(a.timeouts.Hello, func() { _ = c.Close() })
+	defer answering.Stop()
+	if err != nil {
+		refusal := outgoing(err)
+		if werr := writeReply(c, byte(connect.CodeOf(refusal)), []byte(clean(err.Error(), MaxText))); werr == nil {
+			awaitEnd(c)
+		}
+		return "", err
+	}
+	b, err := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: clean(a.version, MaxName), CanTune: w.CanTune})
+	if err == nil {
+		err = writeReply(c, 0, b)
+	}
+	if err != nil {
+		return "", fmt.Errorf("answer hello: %w", err)
+	}
+	return host, nil
+}
+
+// awaitEnd gives the other end lingerAfterRefusal to read what it was told and to
+// hang up; what it says instead ends that.
+func awaitEnd(c net.Conn) {
+	late := time.AfterFunc(lingerAfterRefusal, func() { _ = c.Close() })
+	defer late.Stop()
+	var b [1]byte
+	_, _ = c.Read(b[:])
+}
+
+// readHello reads exactly a hello. The error is errOldController for one who
+// begins with HTTP/2.
+func readHello(c io.Reader) (*sessionpb.HelloRequest, error) {
+	var magic [magicBytes]byte
+	if _, err := io.ReadFull(c, magic[:]); err != nil {
+		return nil, err
+	}
+	switch string(magic[:]) {
+	case helloMagic:
+	case http2Preface[:magicBytes]:
+		return nil, errOldController
+	default:
+		return nil, fmt.Errorf("%w: not a hello", ErrInvalid)
+	}
+	var size [helloHead - magicBytes]byte
+	if _, err := io.ReadFull(c, size[:]); err != nil {
+		return nil, err
+	}
+	b, err := readBody(c, size[:])
+	if err != nil {
+		return nil, err
+	}
+	p := new(sessionpb.HelloRequest)
+	if err := proto.Unmarshal(b, p); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return p, nil
+}
+
+// readBody reads a message of the length that the two bytes tell.
+func readBody(c io.Reader, size []byte) ([]byte, error) {
+	n := int(binary.BigEndian.Uint16(size))
+	if n > maxGreeting {
+		return nil, fmt.Errorf("%w: a greeting of %d bytes, at most %d are allowed", ErrInvalid, n, maxGreeting)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(c, b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func writeReply(c io.Writer, code byte, body []byte) error {
+	b := append([]byte(replyMagic), code)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(body)))
+	_, err := c.Write(append(b, body...))
+	return err
+}
+
+// greet compares versions and asks the service. A panic of the service is an
+// error of this one controller.
+func (a *adapter) greet(ctx context.Context, p *sessionpb.HelloRequest) (w Welcome, h model.Host, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("hello: a bug in the agent: %s", clean(fmt.Sprintf("%v\n%s", v, debug.Stack()), MaxText-200))
+		}
+	}()
+	var c check
+	version := c.text("version", p.GetVersion(), MaxName)
+	c.that(len(p.GetSecret()) <= MaxSecret, "the secret is too long")
+	if c.err != nil {
+		return Welcome{}, "", c.err
+	}
+	if p.GetProtocol() != Protocol {
+		return Welcome{}, "", mismatch("the agent", a.version, Protocol, "the controller", version, p.GetProtocol())
+	}
+	host := decodeEnd(&c, p.GetEnd())
+	if c.err != nil {
+		return Welcome{}, "", c.err
+	}
+	w, err = a.service.Hello(ctx, Hello{Version: version, Host: host, Secret: slices.Clone(p.GetSecret())})
+	return w, host, err
+}
+
+// mismatch is the sentence for two ends that do not fit.
+func mismatch(who, version string, speaks uint32, other, otherVersion string, otherSpeaks uint32) error {
+	return fmt.Errorf("%w: %s is linerate %s and speaks session protocol %d, %s is linerate %s and speaks %d: install the same linerate on both hosts",
+		ErrVersion, who, version, speaks, other, otherVersion, otherSpeaks)
+}
+
+// hello greets the agent, limited by ctx; outer tells whether the caller gave up.
+func (c *Client) hello(ctx, outer context.Context, o Options) error {
+	const op = "open session"
+	defer context.AfterFunc(ctx, func() { _ = c.peer.Control.Close() })()
+	r, err := exchange(c.peer.Control, &sessionpb.HelloRequest{
+		Protocol: Protocol, Version: clean(o.Version, MaxName), End: encodeEnd(o.Host), Secret: c.peer.Secret,
+	})
+	switch {
+	case errors.Is(err, errOldAgent):
+		return fmt.Errorf("%s with %s: %w: the controller is linerate %s and speaks session protocol %d, the agent is an older linerate: install the same linerate on both hosts",
+			op, c.peer.Name, ErrVersion, o.Version, Protocol)
+	case err != nil && ctx.Err() != nil:
+		return c.failed(outer, op, ctx.Err())
+	case errors.Is(err, io.EOF) && c.quietly():
+		return fmt.Errorf("%s with %s: %w: it hung up without an answer: it is too busy, or a linerate older than session protocol %d: try again, or install the same linerate on both hosts",
+			op, c.peer.Name, ErrLost, Protocol)
+	case err != nil:
+		return c.failed(outer, op, err)
+	}
+	var k check
+	c.version = k.text("version", r.GetVersion(), MaxName)
+	if k.err != nil {
+		return c.failed(outer, op, k.err)
+	}
+	if r.GetProtocol() != Protocol {
+		return fmt.Errorf("%s with %s: %w", op, c.peer.Name,
+			mismatch("the controller", o.Version, Protocol, "the agent", c.version, r.GetProtocol()))
+	}
+	c.canTune = r.GetCanTune()
+	return nil
+}
+
+// quietly reports whether nothing but the end of the connection is known of how
+// it ended.
+func (c *Client) quietly() bool {
+	if c.peer.Why == nil {
+		return true
+	}
+	why := c.peer.Why()
+	return why == nil || errors.Is(why, wire.ErrEnded)
+}
+
+// exchange says hello and returns the answer. A refusal is a *refused.
+func exchange(conn io.ReadWriter, p *sessionpb.HelloRequest) (*sessionpb.HelloResponse, error) {
+	b, err := proto.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxGreeting {
+		return nil, fmt.Errorf("%w: a greeting of %d bytes, at most %d are allowed", ErrInvalid, len(b), maxGreeting)
+	}
+	hello := binary.BigEndian.AppendUint16([]byte(helloMagic), uint16(len(b)))
+	_, unsaid := conn.Write(append(hello, b...)) // who hangs up early may have said why
+	var head [replyHead]byte
+	if n, err := io.ReadFull(conn, head[:magicBytes]); err != nil {
+		if isSettings(head[:n]) {
+			return nil, errOldAgent
+		}
+		return nil, errors.Join(unsaid, err)
+	}
+	switch {
+	case string(head[:magicBytes]) == replyMagic:
+	case isSettings(head[:]):
+		return nil, errOldAgent
+	default:
+		return nil, fmt.Errorf("what answers there is not a linerate agent: it said %q", head[:magicBytes])
+	}
+	if _, err := io.ReadFull(conn, head[magicBytes:]); err != nil {
+		return nil, err
+	}
+	if b, err = readBody(conn, head[magicBytes+1:]); err != nil {
+		return nil, err
+	}
+	if code := head[magicBytes]; code != 0 {
+		return nil, &refused{text: clean(string(b), MaxText), kind: refusal(connect.Code(code))}
+	}
+	r := new(sessionpb.HelloResponse)
+	if err := proto.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return r, nil
+}

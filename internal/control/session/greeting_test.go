@@ -1,0 +1,228 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/core/model"
+)
+
+// says demands that err has all words.
+func says(t *testing.T, err error, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%v does not say %q", err, w)
+		}
+	}
+}
+
+// spoken is how a sentence names the protocol of now.
+const spoken = "protocol 2"
+
+func TestVersionsMustFitBothWays(t *testing.T) {
+	conn, served := serving(t, stub{}, short())
+	_, err := exchange(conn, &sessionpb.HelloRequest{Protocol: 7, Version: "v-future", End: sessionpb.End_END_FAR})
+	if r, ok := errors.AsType[*refused](err); !ok || !errors.Is(r, ErrVersion) {
+		t.Errorf("error %v", err)
+	}
+	says(t, err, "v-agent", "v-future", spoken, "7", "install the same linerate")
+	_ = conn.Close()
+	soon(t, "the agent to hang up", served)
+
+	near, far := net.Pipe()
+	go func() {
+		if _, err := readHello(far); err == nil {
+			b, _ := proto.Marshal(&sessionpb.HelloResponse{Protocol: 7, Version: "v-future"})
+			_ = writeReply(far, 0, b)
+		}
+	}()
+	_, err = opened(t, near)
+	if !errors.Is(err, ErrVersion) {
+		t.Errorf("error %v", err)
+	}
+	says(t, err, "nas", "v-controller", "v-future", spoken, "7", "install the same linerate")
+}
+
+// A controller of protocol 1 is told in its own words.
+func TestControllerWithoutGreeting(t *testing.T) {
+	conn, served := serving(t, stub{}, short())
+	cc, err := dialHTTP(t.Context(), conn, short().orDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := connect.NewClient[sessionpb.HelloRequest, sessionpb.HelloResponse](
+		oneClient{cc}, "http://session.linerate.invalid/linerate.session.v1.SessionService/Hello", connect.WithAcceptCompression("gzip", nil, nil))
+	_, err = old.CallUnary(t.Context(), connect.NewRequest(&sessionpb.HelloRequest{Protocol: 1, Version: "v-old", End: sessionpb.End_END_FAR}))
+	if connect.CodeOf(err) != connect.CodeOutOfRange || !connect.IsWireError(err) {
+		t.Errorf("code %v", connect.CodeOf(err))
+	}
+	says(t, err, "v-agent", "v-old", spoken, "speaks 1", "install the same linerate")
+	_ = cc.Close()
+	soon(t, "the agent to hang up", served)
+}
+
+// An agent of protocol 1 is an HTTP/2 server from its first byte on. That of Go
+// hangs up without a word, others say their settings.
+func TestAgentWithoutGreeting(t *testing.T) {
+	near, far := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		mux := http.NewServeMux()
+		mux.Handle(sessionpbconnect.NewSessionServiceHandler(sessionpbconnect.UnimplementedSessionServiceHandler{}))
+		_ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults())
+	}()
+	_, err := opened(t, near)
+	says(t, err, "nas", "older than session "+spoken, "install the same linerate")
+	soon(t, "the connection to end", done)
+
+	near, far = net.Pipe()
+	go func() {
+		_, _ = far.Read(make([]byte, maxGreeting))
+		_, _ = far.Write(frame(frameSettings, 0, 0, make([]byte, 18)))
+		_ = far.Close()
+	}()
+	_, err = opened(t, near)
+	if !errors.Is(err, ErrVersion) {
+		t.Errorf("error %v", err)
+	}
+	says(t, err, "nas", "v-controller", spoken, "older", "install the same linerate")
+}
+
+func TestSomethingElseAnswers(t *testing.T) {
+	near, far := net.Pipe()
+	go func() {
+		_, _ = far.Read(make([]byte, 1<<10))
+		_, _ = io.WriteString(far, "SSH-2.0-\x1b[2J")
+		_ = far.Close()
+	}()
+	_, err := opened(t, near)
+	if !errors.Is(err, ErrLost) {
+		t.Errorf("error %v", err)
+	}
+	says(t, err, "not a linerate agent", "SSH-2.0-")
+}
+
+// taken is a connection that counts what was read from it.
+type taken struct {
+	net.Conn
+	n int
+}
+
+func (c *taken) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.n += n
+	return n, err
+}
+
+// TestStrangerCostsOneMessage has strangers send without end: before hello was
+// accepted, no more than one message is read, of at most 4 KiB, whatever it is.
+func TestStrangerCostsOneMessage(t *testing.T) {
+	long := append([]byte(helloMagic), 0xff, 0xff)
+	large := binary.BigEndian.AppendUint16([]byte(helloMagic), maxGreeting)
+	for name, c := range map[string]struct {
+		begin, again string
+	}{
+		"silent":            {"", ""},
+		"half a hello":      {string(large), ""},
+		"HTTP/2 settings":   {http2Preface, string(frame(frameSettings, 0, 0, make([]byte, 6)))},
+		"HTTP/2 pings":      {http2Preface, string(frame(0x6, 0, 0, make([]byte, 8)))},
+		"HTTP/2 headers":    {http2Preface, string(frame(frameHeaders, 0, 1, make([]byte, 64)))},
+		"rapid reset":       {http2Preface, string(frame(frameHeaders, endHeaders, 1, []byte{0x82})) + string(frame(0x3, 0, 1, make([]byte, 4)))},
+		"a frame of 16 MiB": {http2Preface + "\xff\xff\xff\x00\x00\x00\x00\x00\x01", strings.Repeat("x", 1<<10)},
+		"a long hello":      {string(long), strings.Repeat("x", 1<<10)},
+		"a full hello":      {string(large), strings.Repeat("x", 1<<10)},
+		"anything":          {"GET / HTTP/1.1\r\n", strings.Repeat("x", 1<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := net.Pipe()
+			read, served := &taken{Conn: far}, make(chan struct{})
+			go func() {
+				defer close(served)
+				_ = Serve(context.WithoutCancel(t.Context()), read, "v", stub{hello: func(Hello) error { t.Error("a stranger was heard"); return nil }},
+					Timeouts{Hello: 300 * time.Millisecond})
+			}()
+			go func() { _ = drain(near) }()
+			defer func() { _ = near.Close() }()
+			_, err := io.WriteString(near, c.begin)
+			for err == nil && c.again != "" {
+				_, err = io.WriteString(near, c.again)
+			}
+			soon(t, "the agent to hang up", served)
+			if most := maxGreeting + len(http2Preface); read.n > most {
+				t.Errorf("%d bytes were read, at most %d may be", read.n, most)
+			}
+		})
+	}
+}
+
+// A panic while a controller is let in is its own affair.
+func TestPanicInHello(t *testing.T) {
+	conn, served := serving(t, stub{hello: func(Hello) error { panic("oh") }}, short())
+	_, err := opened(t, conn)
+	says(t, err, "a bug in the agent: oh")
+	soon(t, "the agent to hang up", served)
+}
+
+// FuzzGreeting sends anything first. The agent must end soon, and answer no more
+// than a sentence.
+func FuzzGreeting(f *testing.F) {
+	hello, _ := proto.Marshal(&sessionpb.HelloRequest{Protocol: Protocol, Version: "v", End: sessionpb.End_END_FAR, Secret: []byte("s")})
+	whole := append(binary.BigEndian.AppendUint16([]byte(helloMagic), uint16(len(hello))), hello...)
+	f.Add(whole)
+	f.Add(whole[:len(whole)-3])
+	f.Add([]byte(http2Preface))
+	call := append(frame(frameHeaders, endHeaders, 1, []byte{0x83}), frame(frameData, endStream, 1, hello)...)
+	f.Add(append([]byte(http2Preface), call...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var said bytes.Buffer
+		a := &adapter{service: stub{hello: func(Hello) error { return ErrRefused }}, version: "v", timeouts: short()}
+		conn := &script{Reader: bytes.NewReader(b), out: &said}
+		if h, err := a.greeted(t.Context(), conn); err == nil {
+			t.Errorf("%q is welcome as %s", b, h)
+		}
+		if said.Len() > 2*MaxText {
+			t.Errorf("answered %d bytes", said.Len())
+		}
+	})
+}
+
+// script is a connection that was recorded.
+type script struct {
+	net.Conn
+	io.Reader
+	out io.Writer
+}
+
+func (s *script) Read(b []byte) (int, error)  { return s.Reader.Read(b) }
+func (s *script) Write(b []byte) (int, error) { return s.out.Write(b) }
+func (s *script) Close() error                { return nil }
+
+// FuzzReply has an agent answer anything.
+func FuzzReply(f *testing.F) {
+	b, _ := proto.Marshal(&sessionpb.HelloResponse{Protocol: Protocol, Version: "v"})
+	var whole bytes.Buffer
+	_ = writeReply(&whole, 0, b)
+	f.Add(whole.Bytes())
+	f.Add([]byte("\x00\x00\x12\x04\x00\x00\x00\x00\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := exchange(&script{Reader: bytes.NewReader(b), out: io.Discard}, &sessionpb.HelloRequest{End: encodeEnd(model.Far)})
+		if err == nil && p == nil {
+			t.Error("neither an answer nor an error")
+		}
+	})
+}
