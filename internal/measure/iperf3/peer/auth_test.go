@@ -4,12 +4,15 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"linerate/internal/core/model"
@@ -83,12 +86,15 @@ func TestServerLogin(t *testing.T) {
 	}
 	public := writePEM(t, "PUBLIC KEY", der)
 	access := &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}
+	both := []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
 	t.Run("foreign client", func(t *testing.T) {
 		if atLeast(t, 3, 17) && !atLeast(t, 3, 18) {
 			t.Skip("the client of 3.17 encrypts nothing with OpenSSL 3: its own server refuses it too")
 		}
 		tries.Repeat(t, func(t testing.TB) {
-			addr := serveHere(t, ServerConfig{Access: access})
+			old := *access
+			old.Paddings = both
+			addr := serveHere(t, ServerConfig{Access: &old})
 			args := "-n 1M --username mario --rsa-public-key-path " + public
 			if s := foreignClient(t, addr, args, "IPERF3_PASSWORD=rossi"); s.Error != "" {
 				t.Error(s.Error)
@@ -106,8 +112,9 @@ func TestServerLogin(t *testing.T) {
 		ok     bool
 	}{
 		{"OAEP", &Login{"mario", "rossi", &key.PublicKey, iperf3.OAEP}, Access{}, true},
-		{"PKCS #1", &Login{"mario", "rossi", &key.PublicKey, iperf3.PKCS1v15}, Access{}, true},
-		{"PKCS #1 where only OAEP is", &Login{"mario", "rossi", &key.PublicKey, iperf3.PKCS1v15}, Access{Paddings: []iperf3.Padding{iperf3.OAEP}}, false},
+		{"PKCS #1", &Login{"mario", "rossi", &key.PublicKey, iperf3.PKCS1v15}, Access{}, false},
+		{"PKCS #1 where it is allowed", &Login{"mario", "rossi", &key.PublicKey, iperf3.PKCS1v15}, Access{Paddings: both}, true},
+		{"OAEP where both are", &Login{"mario", "rossi", &key.PublicKey, iperf3.OAEP}, Access{Paddings: both}, true},
 		{"wrong user", &Login{"luigi", "rossi", &key.PublicKey, iperf3.OAEP}, Access{}, false},
 		{"no token", nil, Access{}, false},
 		{"clocks apart", &Login{"mario", "rossi", &key.PublicKey, iperf3.OAEP}, Access{Skew: -time.Hour}, false},
@@ -121,4 +128,75 @@ func TestServerLogin(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOldPaddingIsNamed: a real client of before 3.17 is refused in the words of
+// its own program, and the server's log says why.
+func TestOldPaddingIsNamed(t *testing.T) {
+	t.Parallel()
+	if atLeast(t, 3, 17) {
+		t.Skip("this client pads with OAEP")
+	}
+	key := testKey(t)
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := writePEM(t, "PUBLIC KEY", der)
+	tries.Repeat(t, func(t testing.TB) {
+		e := newEvents()
+		addr := serveHere(t, ServerConfig{Event: e.add, Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}}})
+		s := foreignClient(t, addr, "-n 1M --username mario --rsa-public-key-path "+public, "IPERF3_PASSWORD=rossi")
+		if !strings.Contains(s.Error, "authorization") {
+			t.Errorf("the client says %q", s.Error)
+		}
+		if err := e.ended(t).Err; !errors.Is(err, iperf3.ErrRefused) || !strings.Contains(err.Error(), "PKCS #1 v1.5") {
+			t.Errorf("the server says %v", err)
+		}
+	})
+}
+
+// TestRefusedLoginsLookAlike: whatever is wrong with a login, it is refused with
+// one error and at one time, so that neither tells whether the padding was right.
+func TestRefusedLoginsLookAlike(t *testing.T) {
+	key := testKey(t)
+	token := func(user, password string, at time.Time, padding iperf3.Padding) string {
+		text, err := iperf3.Credentials{User: user, Password: password, Time: at}.Token(&key.PublicKey, padding)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	garbage := make([]byte, key.Size())
+	garbage[1] = 2
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		for _, paddings := range [][]iperf3.Padding{nil, {iperf3.OAEP, iperf3.PKCS1v15}} {
+			a := &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}, Paddings: paddings}
+			turn := make(chan struct{}, 1)
+			began := time.Now()
+			if user, err := a.admit(t.Context(), turn, token("mario", "rossi", now, iperf3.OAEP)); err != nil || user != "mario" || time.Since(began) != 0 {
+				t.Errorf("the right login: %q, %v, after %v", user, err, time.Since(began))
+			}
+			for name, bad := range map[string]string{
+				"no token":        "",
+				"no base64":       "???",
+				"too short":       "AAAA",
+				"too long":        strings.Repeat("A", 4096),
+				"garbage":         base64.StdEncoding.EncodeToString(garbage),
+				"wrong user":      token("luigi", "rossi", now, iperf3.OAEP),
+				"wrong password":  token("mario", "russo", now, iperf3.OAEP),
+				"old wrong user":  token("luigi", "rossi", now, iperf3.PKCS1v15),
+				"clock":           token("mario", "rossi", now.Add(-time.Hour), iperf3.OAEP),
+				"old wrong clock": token("mario", "rossi", now.Add(-time.Hour), iperf3.PKCS1v15),
+			} {
+				began := time.Now()
+				user, err := a.admit(t.Context(), turn, bad)
+				if took := time.Since(began); !errors.Is(err, iperf3.ErrRefused) || user != "" || took != answerStep {
+					t.Errorf("%s: %q, %v, after %v", name, user, err, took)
+				}
+				now = now.Add(answerStep) // as the clock of the bubble
+			}
+		}
+	})
 }

@@ -89,6 +89,7 @@ func (t *session) check(begun time.Time) error {
 			return refuse(iperf3.CodeNoMessage, "%s: nothing moved for %v", l.direction, limit)
 		}
 	}
+	t.progress(moved)
 	lasted := time.Since(begun)
 	// Samples come once a second, and rates settle in a few.
 	if rate := units.BitRate(moved * 8 / lasted.Seconds()); t.Rate > 0 && lasted > 3*time.Second && rate > t.Rate*105/100 {
@@ -109,10 +110,15 @@ func (l *lane) floods(rate units.BitRate, at time.Duration) bool {
 	return l.above > float64(rate)*burst.Seconds()
 }
 
+// mostResults bounds what a client says of its streams, bytes: 256 of them take
+// 50 KB. Only a server's results hold a report besides.
+const mostResults = 256 << 10
+
 // exchange reads the client's results, then reads on until what it sent has
 // come, and answers.
 func (t *session) exchange(ctx context.Context, window time.Duration) (own, theirs model.EndReport, err error) {
-	body, err := t.ctl.read(iperf3.MaxResults)
+	t.touch()
+	body, err := t.ctl.read(mostResults)
 	if err != nil {
 		return own, theirs, fmt.Errorf("read the client's results: %w", err)
 	}

@@ -3,7 +3,6 @@ package peer
 import (
 	"cmp"
 	"context"
-	"crypto/rsa"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +25,8 @@ type ServerConfig struct {
 	Access *Access
 
 	// Tests is how many tests may run at the same time; 0 is 1, as tests that
-	// share a path measure each other. A client beyond it gets ACCESS_DENIED.
+	// share a path measure each other. A client beyond it gets ACCESS_DENIED. A
+	// test in which nothing moves for 2 s gives way to one that is ready.
 	Tests int
 	// Streams is the most streams of a test in each direction; 0 is
 	// iperf3.MaxParallel.
@@ -56,36 +56,6 @@ type ServerConfig struct {
 	limits limits
 }
 
-// Access is who may test. Tokens in both paddings are taken, unless Paddings
-// says otherwise; a server that takes PKCS #1 v1.5 can be used to decrypt what
-// was encrypted with its key by whoever can measure its time to answer, so the
-// key should serve nothing else.
-type Access struct {
-	Key      *rsa.PrivateKey
-	Users    map[string]string // of iperf3.ParseUsers
-	Paddings []iperf3.Padding  // nil is OAEP and PKCS1v15
-	Skew     time.Duration     // between the clocks; 0 is iperf3.DefaultClockSkew
-}
-
-// check returns iperf3.ErrRefused unless token is of a known user.
-func (a *Access) check(token string, now time.Time) error {
-	paddings := a.Paddings
-	if paddings == nil {
-		paddings = []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
-	}
-	refused := iperf3.ErrRefused
-	for _, padding := range paddings {
-		who, err := iperf3.OpenToken(a.Key, token, padding)
-		if err == nil {
-			err = who.Check(a.Users, now, cmp.Or(a.Skew, iperf3.DefaultClockSkew))
-		}
-		if err == nil {
-			refused = nil
-		}
-	}
-	return refused
-}
-
 // Event is one thing that happened at a server.
 type Event struct {
 	Remote string        // address of the client
@@ -101,19 +71,18 @@ type Event struct {
 	Note string
 }
 
-// maxGreetings is how many connections may be between accept and cookie: a
-// connection that says nothing holds its place for as long as it may.
-const maxGreetings = 256
-
 // server is the listener and the tests that run.
 type server struct {
 	ServerConfig
 	accepted uint64 // connections so far
-	greeting chan struct{}
 	udp      *greeter
 
+	strangers, openings, gathered *accept.Crowd
+	login                         chan struct{} // held by who looks at a token
+
 	mu    sync.Mutex
-	tests []*session
+	tests []*session // also those that do not run yet
+	slots slots
 	wait  sync.WaitGroup
 }
 
@@ -132,7 +101,10 @@ func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	c.Tests = cmp.Or(c.Tests, 1)
 	c.Streams = min(cmp.Or(c.Streams, iperf3.MaxParallel), iperf3.MaxParallel)
 	c.Duration = cmp.Or(c.Duration, time.Hour)
-	s := &server{ServerConfig: c, greeting: make(chan struct{}, maxGreetings)}
+	s := &server{
+		ServerConfig: c, slots: newSlots(), login: make(chan struct{}, 1),
+		strangers: accept.NewCrowd(mostStrangers), openings: accept.NewCrowd(mostOpenings), gathered: accept.NewCrowd(mostGathered),
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.wait.Wait()
 	defer cancel()
@@ -157,22 +129,36 @@ func (s *server) admit(ctx context.Context, c net.Conn) {
 		_ = c.Close()
 		return
 	}
-	select {
-	case s.greeting <- struct{}{}:
-	default:
-		s.tell(Event{Remote: c.RemoteAddr().String(), Err: errors.New("too many connections that have said nothing yet")})
-		_ = conn.Close()
-		return
-	}
-	s.wait.Go(func() {
+	from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	place := s.strangers.Enter(from, func() { _ = conn.Close() })
+	s.goGuarded(conn, func() {
 		cookie, err := s.cookie(ctx, conn)
-		<-s.greeting
+		if !place.Leave() {
+			err = errCrowded
+		}
 		if err != nil {
 			s.tell(Event{Remote: conn.RemoteAddr().String(), Err: err})
 			_ = conn.Close()
 			return
 		}
-		s.place(ctx, cookie, arrival{order, conn})
+		s.place(ctx, cookie, arrival{order: order, conn: conn, from: from})
+	})
+}
+
+// goGuarded runs f, which serves conn, in a goroutine that Serve waits for and
+// whose panic ends conn alone.
+func (s *server) goGuarded(conn net.Conn, f func()) {
+	s.wait.Go(func() {
+		whole := false
+		defer func() {
+			if !whole {
+				_ = conn.Close()
+			}
+		}()
+		accept.Guard(s.note, conn.RemoteAddr().String(), func() {
+			f()
+			whole = true
+		})
 	})
 }
 
@@ -191,43 +177,48 @@ func (s *server) cookie(ctx context.Context, conn *net.TCPConn) (iperf3.Cookie, 
 
 // place gives the connection to the test that waits for it, or begins another.
 func (s *server) place(ctx context.Context, cookie iperf3.Cookie, a arrival) {
-	t, created := s.find(cookie)
-	switch {
-	case t == nil:
-		s.tell(Event{Remote: a.conn.RemoteAddr().String(), Err: ErrBusy})
-		deny(a.conn)
-	case !created:
+	if t := s.find(cookie); t != nil {
 		if !t.take(a) {
 			deny(a.conn)
 		}
-	default:
-		defer s.forget(t)
-		t.ctl = control{a.conn, s.limits.wait()}
-		t.serve(ctx)
+		return
 	}
+	if s.busy() {
+		s.tell(Event{Remote: a.conn.RemoteAddr().String(), Err: ErrBusy})
+		deny(a.conn)
+		return
+	}
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &session{
+		server: s, cookie: cookie, arrivals: make(chan arrival, iperf3.MaxStreams), since: time.Now(),
+		ctl: control{a.conn, s.limits.wait()}, source: accept.Source(a.from), cancel: cancel,
+	}
+	t.opening = s.openings.Enter(a.from, func() { t.drop(errCrowded) })
+	defer t.opening.Leave()
+	s.mu.Lock()
+	s.tests = append(s.tests, t)
+	s.mu.Unlock()
+	defer s.forget(t)
+	t.serve(own)
 }
 
-// find returns the test that cookie names; a new one where there is none and
-// room for it; nil where there is no room.
-func (s *server) find(cookie iperf3.Cookie) (t *session, created bool) {
+// find returns the test that cookie names; nil where there is none.
+func (s *server) find(cookie iperf3.Cookie) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.tests {
 		if t.cookie.Equal(cookie) {
-			return t, false
+			return t
 		}
 	}
-	if len(s.tests) >= s.Tests {
-		return nil, false
-	}
-	t = &session{server: s, cookie: cookie, arrivals: make(chan arrival, iperf3.MaxStreams)}
-	s.tests = append(s.tests, t)
-	return t, true
+	return nil
 }
 
 func (s *server) forget(t *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.slots.leave(t)
 	for i := range s.tests {
 		if s.tests[i] == t {
 			s.tests = append(s.tests[:i:i], s.tests[i+1:]...)

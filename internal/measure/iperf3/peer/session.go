@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
@@ -22,6 +25,14 @@ import (
 type arrival struct {
 	order uint64
 	conn  *net.TCPConn
+	from  netip.Addr
+	place *accept.Place // among the streams of tests that have not begun
+}
+
+// close gives up a connection.
+func (a arrival) close() {
+	a.place.Leave()
+	_ = a.conn.Close()
 }
 
 // session is one test at the server's end.
@@ -31,6 +42,19 @@ type session struct {
 	ctl    control
 	params iperf3.Params
 	lanes  []*lane
+	user   string // whose login it was
+
+	source  netip.Prefix
+	cancel  context.CancelCauseFunc
+	opening *accept.Place // among the tests that have not begun
+	ending  bool          // it was silent, and its slot goes to another; under server.mu
+	dropped atomic.Bool   // for the sake of others
+
+	// Whether anything moves.
+	since   time.Time
+	touched atomic.Int64 // the last progress, nanoseconds after since
+	moved   atomic.Bool
+	mark    float64 // bytes at the last progress
 
 	arrivals chan arrival
 	mu       sync.Mutex
@@ -53,7 +77,14 @@ func refuse(code iperf3.Code, format string, args ...any) error {
 // errLeft says that the client ended the test before its end.
 var errLeft = errors.New("the client left")
 
-// serve runs the test from the parameters to the end, and tells its outcome.
+// drop ends the test for the sake of others, who need its place.
+func (t *session) drop(why error) {
+	t.dropped.Store(true)
+	t.cancel(why)
+}
+
+// serve runs the test from the parameters to the end, and tells its outcome. ctx
+// is the test's own.
 func (t *session) serve(ctx context.Context) {
 	defer t.ctl.conn.Close()
 	defer t.ctl.bind(ctx)()
@@ -65,21 +96,26 @@ func (t *session) serve(ctx context.Context) {
 	for _, l := range t.lanes {
 		err = errors.Join(err, l.close())
 	}
+	t.free()
 	if err != nil {
-		e.Err = because(ctx, err)
+		err = because(ctx, err)
+		e.Err = err
 		t.excuse(ctx, err)
 	}
 	t.tell(e)
 }
 
 // excuse tells the client why the test is over. It writes over a deadline that
-// the end of ctx may have set.
+// the end of a context may have set.
 func (t *session) excuse(ctx context.Context, err error) {
 	ctl := control{t.ctl.conn, time.Second}
 	var why *refusal
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !t.dropped.Load():
 		_ = ctl.state(iperf3.ServerTerminate)
+	case errors.Is(err, ErrBusy), errors.Is(err, errCrowded):
+		_ = ctl.state(iperf3.AccessDenied)
+		return // at once: others need the place
 	case errors.As(err, &why):
 		_ = ctl.say((&iperf3.ServerError{Code: why.code, HasErrno: true}).Append(nil))
 	case errors.Is(err, errLeft):
@@ -95,7 +131,7 @@ func (t *session) excuse(ctx context.Context, err error) {
 
 // test is the whole test.
 func (t *session) test(ctx context.Context, remote string) (own, theirs model.EndReport, err error) {
-	if err := t.agree(); err != nil {
+	if err := t.agree(ctx); err != nil {
 		return own, theirs, err
 	}
 	next, err := t.open(ctx)
@@ -111,7 +147,7 @@ func (t *session) test(ctx context.Context, remote string) (own, theirs model.En
 }
 
 // agree asks for the parameters and judges them.
-func (t *session) agree() error {
+func (t *session) agree(ctx context.Context) error {
 	if err := t.ctl.state(iperf3.ParamExchange); err != nil {
 		return err
 	}
@@ -126,7 +162,7 @@ func (t *session) agree() error {
 		return refuse(iperf3.CodeReceiveParams, "%w", err)
 	}
 	if t.Access != nil {
-		if err := t.Access.check(t.params.AuthToken, time.Now()); err != nil {
+		if t.user, err = t.Access.admit(ctx, t.login, t.params.AuthToken); err != nil {
 			return refuse(iperf3.CodeAuthentication, "login: %w", err)
 		}
 	}
@@ -186,7 +222,7 @@ func (t *session) take(a arrival) bool {
 		for {
 			select {
 			case late := <-t.arrivals:
-				_ = late.conn.Close()
+				late.close()
 			default:
 				return false
 			}
@@ -196,6 +232,7 @@ func (t *session) take(a arrival) bool {
 		return false
 	}
 	t.wanted--
+	a.place = t.gathered.Enter(a.from, func() { t.drop(errCrowded) })
 	t.arrivals <- a
 	return true
 }
@@ -214,19 +251,36 @@ func (t *session) open(ctx context.Context) (<-chan heard, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.limits.opening)
 	defer cancel()
-	var opened []arrival
 	if t.params.Protocol == iperf3.UDP {
-		err = t.openUDP(ctx, all, next)
-	} else if err = t.ctl.state(iperf3.CreateStreams); err == nil {
-		opened, err = t.gather(ctx, len(all), next)
-		if err == nil {
-			err = t.openTCP(ctx, all, opened)
+		if err = t.openUDP(ctx, all, next); err == nil {
+			err = t.seize(ctx, t, next)
 		}
+	} else if err = t.ctl.state(iperf3.CreateStreams); err == nil {
+		err = t.gatherTCP(ctx, all, next)
 	}
+	t.opening.Leave()
 	if err != nil {
 		return nil, err
 	}
 	return next, t.ctl.say([]byte{iperf3.TestStart.Byte(), iperf3.TestRunning.Byte()})
+}
+
+// gatherTCP opens the streams of a TCP test and takes its slot.
+func (t *session) gatherTCP(ctx context.Context, all []iperf3.Stream, next <-chan heard) error {
+	opened, err := t.gather(ctx, len(all), next)
+	if err != nil {
+		return err
+	}
+	if err = t.seize(ctx, t, next); err != nil {
+		for _, a := range opened {
+			a.close()
+		}
+		return err
+	}
+	for _, a := range opened {
+		a.place.Leave()
+	}
+	return t.openTCP(ctx, all, opened)
 }
 
 // gather waits for n connections and puts them in the order of accepting, which
@@ -245,7 +299,7 @@ func (t *session) gather(ctx context.Context, n int, next <-chan heard) ([]arriv
 			err = refuse(iperf3.CodeStreamAccept, "%d of %d streams came: %w", len(all), n, context.Cause(ctx))
 		}
 		for _, a := range all {
-			_ = a.conn.Close()
+			a.close()
 		}
 		return nil, err
 	}
@@ -316,7 +370,7 @@ func (t *session) newLane(d model.Direction, all []iperf3.Stream) *lane {
 	l.spec = model.Flow{
 		Direction: d, Streams: int(p.Parallel), Block: units.Bytes(p.Length), Window: units.Bytes(p.Window),
 		Nagle: !p.NoDelay, Congestion: p.Congestion, Omit: time.Duration(p.OmitSeconds) * time.Second,
-		Duration: t.guard(),
+		Duration: t.guard(), Interval: progressEvery,
 	}
 	// A sender sends until the client's end, or as many bytes as were asked
 	// for: then both ends count the same.

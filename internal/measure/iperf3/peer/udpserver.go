@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"linerate/internal/core/model"
@@ -14,15 +15,45 @@ import (
 )
 
 // greeter answers no greeting by itself: it gives the sender's address to the
-// one test that opens UDP streams at the time, as greetings name no test.
+// one test of a client at that address that opens UDP streams at the time, as
+// greetings name no test. A client that sends none keeps nobody else waiting.
 type greeter struct {
-	conn  net.PacketConn
-	turn  chan struct{}       // held by that test
+	conn net.PacketConn
+
+	mu    sync.Mutex
+	halls map[netip.Addr]*hall // by the addresses of clients that open UDP streams
+}
+
+// hall is where greetings from one address are waited for.
+type hall struct {
+	turn  chan struct{}       // held by the test that opens its streams
 	found chan netip.AddrPort // what has come
+	tests int                 // that want the turn, or have it; under greeter.mu
+}
+
+// enter returns the hall of an address, which leave gives back.
+func (g *greeter) enter(from netip.Addr) *hall {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.halls[from]
+	if h == nil {
+		h = &hall{turn: make(chan struct{}, 1), found: make(chan netip.AddrPort, iperf3.MaxStreams)}
+		g.halls[from] = h
+	}
+	h.tests++
+	return h
+}
+
+func (g *greeter) leave(from netip.Addr, h *hall) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h.tests--; h.tests == 0 {
+		delete(g.halls, from)
+	}
 }
 
 // openingPatience is how long a client may take to open its UDP streams, while
-// other tests wait to open theirs.
+// other tests of its address wait to open theirs.
 const openingPatience = 10 * time.Second
 
 // listenUDP opens the socket for greetings on l's port, where the system lets
@@ -36,7 +67,7 @@ func (s *server) listenUDP(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("listen on UDP: %w", err)
 	}
-	s.udp = &greeter{conn: conn, turn: make(chan struct{}, 1), found: make(chan netip.AddrPort, iperf3.MaxStreams)}
+	s.udp = &greeter{conn: conn, halls: map[netip.Addr]*hall{}}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	s.wait.Go(func() { s.udp.listen(ctx) })
 	return nil
@@ -54,26 +85,43 @@ func (g *greeter) listen(ctx context.Context) {
 			continue
 		}
 		if a, ok := from.(*net.UDPAddr); ok && iperf3.IsHello(b[:n]) {
-			select {
-			case g.found <- a.AddrPort():
-			default:
-			}
+			g.pass(a.AddrPort())
 		}
 	}
 }
 
+// pass gives a greeting to whom it may concern.
+func (g *greeter) pass(from netip.AddrPort) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.halls[plain(from.Addr())]
+	if h == nil {
+		return // nobody else may take a place in a test
+	}
+	select {
+	case h.found <- from:
+	default:
+	}
+}
+
+// plain is an address without what two sockets of one host may differ in.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
 // openUDP opens the streams of a UDP test: each client's greeting makes a socket
 // of its own, connected to it, which answers.
 func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan heard) error {
+	client := plain(t.ctl.conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	hall := t.udp.enter(client)
+	defer t.udp.leave(client, hall)
 	select {
-	case t.udp.turn <- struct{}{}:
+	case hall.turn <- struct{}{}:
 	case h := <-next:
 		return t.early(h)
 	case <-ctx.Done():
 		return refuse(iperf3.CodeStreamAccept, "wait for another test to open its UDP streams: %w", context.Cause(ctx))
 	}
-	defer func() { <-t.udp.turn }()
-	t.udp.forget()
+	defer func() { <-hall.turn }()
+	hall.forget()
 	if err := t.ctl.state(iperf3.CreateStreams); err != nil {
 		return err
 	}
@@ -81,7 +129,7 @@ func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan 
 	defer cancel()
 	var conns []*net.UDPConn
 	for len(conns) < len(all) {
-		c, err := t.greeted(ctx, next)
+		c, err := t.greeted(ctx, hall, next)
 		if err != nil {
 			for _, c := range conns {
 				_ = c.Close()
@@ -106,10 +154,10 @@ func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan 
 }
 
 // forget drops greetings that came for nobody.
-func (g *greeter) forget() {
+func (h *hall) forget() {
 	for {
 		select {
-		case <-g.found:
+		case <-h.found:
 		default:
 			return
 		}
@@ -117,21 +165,14 @@ func (g *greeter) forget() {
 }
 
 // greeted waits for the client's next greeting and answers it.
-func (t *session) greeted(ctx context.Context, next <-chan heard) (*net.UDPConn, error) {
-	client := t.ctl.conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	for {
-		select {
-		case a := <-t.udp.found:
-			// Nobody else may take a place in this test.
-			if a.Addr().Unmap().WithZone("") != client.WithZone("") {
-				continue
-			}
-			return t.answer(ctx, a)
-		case h := <-next:
-			return nil, t.early(h)
-		case <-ctx.Done():
-			return nil, refuse(iperf3.CodeStreamAccept, "no greeting came over UDP: %w", context.Cause(ctx))
-		}
+func (t *session) greeted(ctx context.Context, from *hall, next <-chan heard) (*net.UDPConn, error) {
+	select {
+	case a := <-from.found:
+		return t.answer(ctx, a)
+	case h := <-next:
+		return nil, t.early(h)
+	case <-ctx.Done():
+		return nil, refuse(iperf3.CodeStreamAccept, "no greeting came over UDP: %w", context.Cause(ctx))
 	}
 }
 

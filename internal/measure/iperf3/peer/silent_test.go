@@ -1,0 +1,254 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf3"
+	"linerate/internal/measure/iperf3/tries"
+)
+
+// besieger is a client that goes as far as one stage and then says nothing, holds
+// on, and comes back when it is thrown out.
+type besieger struct {
+	addr  string
+	local net.IP // where it comes from
+	stage string
+	n     int
+	rest  time.Duration // before it comes again
+	came  *atomic.Int64 // counts connections
+}
+
+// besiegeStages are how far besiegers go.
+var besiegeStages = []string{"connects", "drips a cookie", "cookie", "drips parameters", "parameters", "one stream of two", "UDP without a greeting", "all but payload"}
+
+func (b besieger) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		b.once(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(b.rest):
+		}
+	}
+}
+
+// once is one visit, until the server ends it. Whatever fails, it comes again.
+func (b besieger) once(ctx context.Context) {
+	var all []net.Conn
+	defer func() {
+		for _, c := range all {
+			_ = c.Close()
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: b.local}}).DialContext(ctx, "tcp", b.addr)
+		if err != nil {
+			return nil
+		}
+		b.came.Add(1)
+		all = append(all, c)
+		context.AfterFunc(ctx, func() { _ = c.Close() })
+		return c
+	}
+	hold := func(c net.Conn) { // until the server has had enough
+		buf := make([]byte, 100)
+		for {
+			if _, err := c.Read(buf); err != nil {
+				return
+			}
+		}
+	}
+	drip := func(c net.Conn, text []byte) {
+		for _, one := range text {
+			if _, err := c.Write([]byte{one}); err != nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	c := dial()
+	if c == nil {
+		return
+	}
+	cookie := fmt.Appendf(nil, "%036d\x00", b.n)
+	params := `{"tcp":true,"time":1,"parallel":2,"len":1000}`
+	if strings.HasPrefix(b.stage, "UDP") {
+		params = `{"udp":true,"time":1,"parallel":2,"len":1000,"bandwidth":1000000}`
+	}
+	switch b.stage {
+	case "connects":
+	case "drips a cookie":
+		drip(c, cookie)
+	default:
+		_, _ = c.Write(cookie)
+		if s, err := iperf3.ReadState(c); err != nil || s != iperf3.ParamExchange || b.stage == "cookie" {
+			break
+		}
+		if b.stage == "drips parameters" {
+			drip(c, frame(params))
+			break
+		}
+		_, _ = c.Write(frame(params))
+		if s, err := iperf3.ReadState(c); err != nil || s != iperf3.CreateStreams {
+			return
+		}
+		streams := map[string]int{"one stream of two": 1, "all but payload": 2}[b.stage]
+		for range streams {
+			if one := dial(); one != nil {
+				_, _ = one.Write(cookie)
+			}
+		}
+	}
+	hold(c)
+}
+
+// besiege lets so many hold on at a stage, from one address or from one each. It
+// returns when they have come.
+func besiege(t testing.TB, addr, stage string, n int, spread bool) {
+	t.Helper()
+	var came atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range n {
+		b := besieger{addr: addr, local: net.IPv4(127, 0, 7, 7), stage: stage, n: i, rest: 50 * time.Millisecond, came: &came}
+		if spread {
+			b.local = net.IPv4(127, 0, 8+byte(i/250), 1+byte(i%250))
+		}
+		all.Go(func() { b.run(ctx) })
+	}
+	t.Cleanup(func() {
+		cancel()
+		all.Wait()
+	})
+	waitFor(t, func() bool { return came.Load() >= int64(n) })
+}
+
+// TestSilentClientsKeepNobodyOut: while 256 clients hold on at any stage, drip, or
+// come back, a real one has its test within 2 s.
+func TestSilentClientsKeepNobodyOut(t *testing.T) {
+	program(t)
+	if _, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.7.7:0"); err != nil {
+		t.Skipf("this system has one loopback address: %v", err)
+	}
+	for _, stage := range besiegeStages {
+		for _, spread := range []bool{false, true} {
+			if spread && stage == "all but payload" {
+				continue // each is a test: see TestSilentTestGivesWay
+			}
+			t.Run(fmt.Sprintf("%s, many sources %v", stage, spread), func(t *testing.T) {
+				tries.Repeat(t, func(t testing.TB) {
+					addr := serveHere(t, ServerConfig{})
+					besiege(t, addr, stage, 256, spread)
+					began, args := time.Now(), "-n 1M"
+					if strings.HasPrefix(stage, "UDP") {
+						args = "-u -b 10M -n 100K"
+					}
+					for {
+						s := foreignClient(t, addr, args)
+						if s.Error == "" {
+							break
+						}
+						if time.Since(began) > 5*time.Second {
+							t.Fatalf("after %v: %s", time.Since(began), s.Error)
+						}
+					}
+					if took := time.Since(began); took > 2500*time.Millisecond { // with the test itself
+						t.Errorf("it had its test after %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestSilentTestGivesWay: of a test in which nothing moves the slot is free for the
+// next client within 2 s, and after it for its own source last.
+func TestSilentTestGivesWay(t *testing.T) {
+	t.Parallel()
+	tries.Repeat(t, func(t testing.TB) {
+		e := newEvents()
+		addr := serveHere(t, ServerConfig{Event: e.add})
+		r := newRaw(t, addr)
+		r.begin(oneSecond, 2)
+		began := time.Now()
+		// It waits, and is not turned away.
+		c := Client{limits: limits{between: time.Nanosecond}}
+		_, _, err := c.Run(t.Context(), addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, func([]model.Sample) {})
+		if took := time.Since(began); err != nil || took > 3*time.Second {
+			t.Errorf("%v, after %v", err, took)
+		}
+		if said := r.over(); len(said) < 5 || said[0] != iperf3.ServerFailed.Byte() {
+			t.Errorf("the silent one was told % x", said)
+		}
+		waitFor(t, func() bool { return e.told("another client waits") })
+		if !e.told("another client waits") {
+			t.Error("the log does not say why the silent one ended")
+		}
+	})
+}
+
+// TestRunningTestKeepsItsSlot: while something moves others are refused, at once.
+func TestRunningTestKeepsItsSlot(t *testing.T) {
+	t.Parallel()
+	tries.Repeat(t, func(t testing.TB) {
+		e := newEvents()
+		addr := serveHere(t, ServerConfig{Event: e.add})
+		moving, done := make(chan struct{}), make(chan error, 1)
+		go func() {
+			var once sync.Once
+			samples := 0
+			_, _, err := Client{}.Run(t.Context(), addr, model.Flow{Direction: model.To, Duration: 5 * time.Second, Interval: 100 * time.Millisecond},
+				func([]model.Sample) {
+					if samples++; samples > 12 {
+						once.Do(func() { close(moving) })
+					}
+				})
+			done <- err
+		}()
+		<-moving
+		for range 3 {
+			began := time.Now()
+			s := foreignClient(t, addr, "-n 1M")
+			if took := time.Since(began); !strings.Contains(s.Error, "server is busy") || took > time.Second {
+				t.Errorf("%q after %v", s.Error, took)
+			}
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// told reports whether an event had such an error.
+func (e *events) told(what string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.all, func(one Event) bool { return one.Err != nil && strings.Contains(one.Err.Error(), what) })
+}
+
+// waitFor waits until ok, or for some seconds: what follows says whether it matters.
+func waitFor(t testing.TB, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(5 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			return
+		}
+	}
+}

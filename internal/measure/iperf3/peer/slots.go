@@ -1,0 +1,214 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"linerate/internal/measure/iperf3"
+)
+
+// Who may be on the way to a test. A client that says nothing keeps nobody out:
+// any number up to these gets ready beside each other, and where all places are
+// taken the one of the largest source goes (accept.Crowd). Only a test whose
+// streams are open takes a slot.
+const (
+	mostStrangers = 256 // connections that have not sent a cookie
+	mostOpenings  = 128 // tests whose data do not flow yet
+	mostGathered  = 512 // connections of their streams
+)
+
+// A test in which nothing moves for silentFor is ended when another client wants
+// its slot, and the source of the silent one comes after others for struckFor.
+// Samples tell of progress every progressEvery, so that it keeps the slot for 2 s at
+// most. A client that comes while something moves is refused at once, as busy
+// servers do, and one that comes beside a test that may be silent waits.
+const (
+	silentFor     = 1500 * time.Millisecond
+	progressEvery = 500 * time.Millisecond
+	movesWithin   = 2 * progressEvery
+	struckFor     = time.Minute
+	mostStruck    = 1024
+	// leastProgress is what counts as moving, bytes, unless the client stated a
+	// rate that is lower: one that drips is silent.
+	leastProgress = 2 << 10
+)
+
+// errCrowded ends a client for which there is no place any more.
+var errCrowded = errors.New("made room for others: too many clients have not begun their test")
+
+// slots are the places of running tests. They are guarded by server.mu.
+type slots struct {
+	running []*session
+	waiting map[*session]bool
+	struck  map[netip.Prefix]time.Time // when a source was silent
+	changed chan struct{}              // closed, and replaced, when one may go on
+}
+
+func newSlots() slots {
+	return slots{waiting: map[*session]bool{}, struck: map[netip.Prefix]time.Time{}, changed: make(chan struct{})}
+}
+
+// wake lets those who wait look again.
+func (s *slots) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// busy reports whether all slots have tests in which something moves.
+func (s *server) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.slots.running) < s.Tests {
+		return false
+	}
+	for _, t := range s.slots.running {
+		if !t.moves() {
+			return false
+		}
+	}
+	return true
+}
+
+// seize takes a slot for t, whose streams are open. It returns ErrBusy when all
+// have tests in which something moves, and waits while one may turn out to be
+// silent.
+func (s *server) seize(ctx context.Context, t *session, next <-chan heard) error {
+	s.mu.Lock()
+	s.slots.waiting[t] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.slots.waiting, t)
+		s.slots.wake() // those who wait behind it
+	}()
+	for {
+		s.mu.Lock()
+		got, wait, err := s.try(t)
+		changed := s.slots.changed
+		s.mu.Unlock()
+		if got || err != nil {
+			return err
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-again.C:
+		case h := <-next:
+			err = t.early(h)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		again.Stop()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// try takes a slot, or returns how long to wait before the next try, or ErrBusy.
+func (s *server) try(t *session) (got bool, wait time.Duration, err error) {
+	if len(s.slots.running) < s.Tests {
+		if s.slots.behind(t) {
+			return false, silentFor, nil
+		}
+		t.touch()
+		s.slots.running = append(s.slots.running, t)
+		return true, 0, nil
+	}
+	var v *session // the one that is silent for longest
+	for _, r := range s.slots.running {
+		if r.ending {
+			return false, silentFor, nil // its slot will be free
+		}
+		if v == nil || r.quiet() > v.quiet() {
+			v = r
+		}
+	}
+	if v.moves() {
+		return false, 0, ErrBusy
+	}
+	if left := silentFor - v.quiet(); left > 0 {
+		return false, left, nil
+	}
+	v.ending = true
+	s.slots.strike(v.source)
+	v.drop(refuse(iperf3.CodeNoMessage, "nothing moved for %v, and another client waits", v.quiet().Round(100*time.Millisecond)))
+	return false, silentFor, nil
+}
+
+// free gives back t's slot, if it has one.
+func (t *session) free() {
+	t.server.mu.Lock()
+	defer t.server.mu.Unlock()
+	t.slots.leave(t)
+}
+
+// leave takes t out of those that run.
+func (s *slots) leave(t *session) {
+	for i := range s.running {
+		if s.running[i] == t {
+			s.running = append(s.running[:i:i], s.running[i+1:]...)
+			s.wake()
+			return
+		}
+	}
+}
+
+// strike notes that a test of that source was silent.
+func (s *slots) strike(from netip.Prefix) {
+	if len(s.struck) >= mostStruck {
+		for p, at := range s.struck {
+			if time.Since(at) >= struckFor {
+				delete(s.struck, p)
+			}
+		}
+	}
+	if len(s.struck) < mostStruck {
+		s.struck[from] = time.Now()
+	}
+}
+
+// behind reports whether t comes after others that wait: its source was silent
+// lately, and that of another was not.
+func (s *slots) behind(t *session) bool {
+	if !s.wasSilent(t.source) {
+		return false
+	}
+	for other := range s.waiting {
+		if !s.wasSilent(other.source) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *slots) wasSilent(from netip.Prefix) bool {
+	at, known := s.struck[from]
+	return known && time.Since(at) < struckFor
+}
+
+// touch notes that t makes progress.
+func (t *session) touch() { t.touched.Store(int64(time.Since(t.since))) }
+
+// quiet is for how long t has made none.
+func (t *session) quiet() time.Duration { return time.Since(t.since) - time.Duration(t.touched.Load()) }
+
+// moves reports whether something moves in t, which has begun. Of one that has
+// only just begun nobody knows.
+func (t *session) moves() bool { return t.moved.Load() && t.quiet() < movesWithin }
+
+// progress notes how many bytes have moved so far.
+func (t *session) progress(bytes float64) {
+	least := float64(leastProgress)
+	if rate := float64(t.params.TotalBitsPerSecond()) / 8; rate > 0 {
+		least = min(least, rate*progressEvery.Seconds())
+	}
+	if bytes-t.mark >= max(least, 1) {
+		t.mark = bytes
+		t.touch()
+		t.moved.Store(true)
+	}
+}
