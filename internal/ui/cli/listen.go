@@ -26,6 +26,7 @@ import (
 type listenFlags struct {
 	iperf3, iperf2, netpipe string // addresses; "" is off
 	users, key              string
+	pkcs1                   bool
 	netpipeOptions          string
 }
 
@@ -41,6 +42,7 @@ func (f *listenFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.netpipeOptions, "netpipe-options", "", "options of the NPtcp clients that both ends must share: -r, -s, -2, -i")
 	fl.StringVar(&f.users, "iperf3-users", "", "file of iperf3 users, name,hash a line (iperf3 --authorized-users-path)")
 	fl.StringVar(&f.key, "iperf3-key", "", "file with the RSA private key that their passwords are encrypted for (PEM)")
+	fl.BoolVar(&f.pkcs1, "iperf3-pkcs1", false, "take logins of iperf3 before 3.17 too, whose padding (PKCS #1 v1.5) is weak")
 }
 
 // Limits of servers that ask for no secret: those of serve --open, whether it is
@@ -75,6 +77,9 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 	}()
 	if (f.users == "") != (f.key == "") {
 		return nil, usagef("--iperf3-users and --iperf3-key belong together")
+	}
+	if f.pkcs1 && f.users == "" {
+		return nil, usagef("--iperf3-pkcs1 is about logins: it needs --iperf3-users and --iperf3-key")
 	}
 	for _, p := range []struct {
 		name, addr, port string
@@ -131,6 +136,9 @@ func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[un
 		access, err := loadAccess(f.users, f.key)
 		if err != nil {
 			return nil, withCode(exitUsage, err)
+		}
+		if f.pkcs1 {
+			access.Paddings = []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
 		}
 		c.Access, c.Streams, c.Duration, c.UDPRate = access, 0, 0, 0 // who has a password is no stranger
 	}

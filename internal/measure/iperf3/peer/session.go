@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,24 +15,8 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
-	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
-	"linerate/internal/measure/sockio"
 )
-
-// arrival is a stream's connection, with its place in the order of accepting.
-type arrival struct {
-	order uint64
-	conn  *net.TCPConn
-	from  netip.Addr
-	place *accept.Place // among the streams of tests that have not begun
-}
-
-// close gives up a connection.
-func (a arrival) close() {
-	a.place.Leave()
-	_ = a.conn.Close()
-}
 
 // session is one test at the server's end.
 type session struct {
@@ -208,145 +191,6 @@ func (t *session) judgeUDP() error {
 		return refuse(iperf3.CodeTotalRate, "UDP as fast as it goes, at most %v", t.UDPRate)
 	case asked > t.UDPRate:
 		return refuse(iperf3.CodeTotalRate, "%v over UDP, at most %v", asked, t.UDPRate)
-	}
-	return nil
-}
-
-// take accepts a stream's connection where the test waits for one. The zero
-// arrival says that it waits no more, and closes those that nobody took.
-func (t *session) take(a arrival) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if a.conn == nil {
-		t.wanted = 0
-		for {
-			select {
-			case late := <-t.arrivals:
-				late.close()
-			default:
-				return false
-			}
-		}
-	}
-	if t.wanted == 0 {
-		return false
-	}
-	t.wanted--
-	a.place = t.gathered.Enter(a.from, func() { t.drop(errCrowded) })
-	t.arrivals <- a
-	return true
-}
-
-// open lets the client open its streams and prepares the lanes.
-func (t *session) open(ctx context.Context) (<-chan heard, error) {
-	all := iperf3.Streams(t.params.Direction, int(t.params.Parallel))
-	t.mu.Lock()
-	if t.params.Protocol == iperf3.TCP {
-		t.wanted = len(all)
-	}
-	t.mu.Unlock()
-	next, err := t.ctl.follow()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.limits.opening)
-	defer cancel()
-	if t.params.Protocol == iperf3.UDP {
-		if err = t.openUDP(ctx, all, next); err == nil {
-			err = t.seize(ctx, t, next)
-		}
-	} else if err = t.ctl.state(iperf3.CreateStreams); err == nil {
-		err = t.gatherTCP(ctx, all, next)
-	}
-	t.opening.Leave()
-	if err != nil {
-		return nil, err
-	}
-	return next, t.ctl.say([]byte{iperf3.TestStart.Byte(), iperf3.TestRunning.Byte()})
-}
-
-// gatherTCP opens the streams of a TCP test and takes its slot.
-func (t *session) gatherTCP(ctx context.Context, all []iperf3.Stream, next <-chan heard) error {
-	opened, err := t.gather(ctx, len(all), next)
-	if err != nil {
-		return err
-	}
-	if err = t.seize(ctx, t, next); err != nil {
-		for _, a := range opened {
-			a.close()
-		}
-		return err
-	}
-	for _, a := range opened {
-		a.place.Leave()
-	}
-	return t.openTCP(ctx, all, opened)
-}
-
-// gather waits for n connections and puts them in the order of accepting, which
-// is all that tells them apart.
-func (t *session) gather(ctx context.Context, n int, next <-chan heard) ([]arrival, error) {
-	var all []arrival
-	for len(all) < n {
-		err := error(nil)
-		select {
-		case a := <-t.arrivals:
-			all = append(all, a)
-			continue
-		case h := <-next:
-			err = t.early(h)
-		case <-ctx.Done():
-			err = refuse(iperf3.CodeStreamAccept, "%d of %d streams came: %w", len(all), n, context.Cause(ctx))
-		}
-		for _, a := range all {
-			a.close()
-		}
-		return nil, err
-	}
-	slices.SortFunc(all, func(a, b arrival) int { return cmp.Compare(a.order, b.order) })
-	return all, nil
-}
-
-// early is the error for what the client says where only its end could come.
-func (t *session) early(h heard) error {
-	switch {
-	case h.err != nil:
-		return fmt.Errorf("%w: %w", errLeft, h.err)
-	case h.state == iperf3.ClientTerminate:
-		return fmt.Errorf("%w: it was stopped", errLeft)
-	default:
-		return refuse(iperf3.CodeMessage, "%w", unexpected(h.state, iperf3.TestEnd.String()))
-	}
-}
-
-// openTCP makes lanes of the connections.
-func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arrival) error {
-	take := func(_ context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error) {
-		conn := opened[0].conn
-		opened = opened[1:]
-		if err := conn.SetDeadline(time.Time{}); err != nil {
-			return nil, nil, errors.Join(err, conn.Close())
-		}
-		// The segment size is agreed by the handshake, in which the client
-		// stated its own; an algorithm or a buffer that this system does not
-		// give is the client's loss, as with a real server.
-		o.MSS = 0
-		warnings, err := sockio.Apply(conn, o)
-		if err != nil {
-			warnings = append(warnings, err.Error())
-		}
-		return conn, warnings, nil
-	}
-	for _, d := range directions(t.params.Direction).Parts() {
-		l := t.newLane(d, all)
-		err := l.openTCP(ctx, t.Bulk, engine.Env{Host: model.Far, LinkRate: t.LinkRate}, t.rate(), take)
-		if err != nil {
-			for _, a := range opened {
-				_ = a.conn.Close()
-			}
-			return refuse(iperf3.CodeStreamAccept, "open streams %s: %w", d, err)
-		}
-		t.lanes = append(t.lanes, l)
 	}
 	return nil
 }

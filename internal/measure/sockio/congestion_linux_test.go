@@ -1,0 +1,13 @@
+package sockio
+
+import "testing"
+
+// TestAllowedCongestion: reno is always allowed (tcp_cong.c), and a name that
+// would have a module loaded is not.
+func TestAllowedCongestion(t *testing.T) {
+	for name, want := range map[string]bool{"reno": true, "nosuch": false, "": false, "reno cubic": false} {
+		if got := AllowedCongestion(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}

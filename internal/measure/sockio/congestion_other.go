@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sockio
+
+func allowedCongestion(string) bool { return true }
