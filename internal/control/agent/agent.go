@@ -130,22 +130,26 @@ func Serve(ctx context.Context, conn net.Conn, c Config) error {
 	}
 	base, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{Config: c, base: base}
-	err := session.Serve(ctx, conn, c.Version, a, c.Timeouts)
+	life, end := context.WithCancel(ctx)
+	defer end()
+	a := &agent{Config: c, base: base, end: end}
+	err := session.Serve(life, conn, c.Version, a, c.Timeouts)
 	cancel()
-	return errors.Join(err, a.end(context.WithoutCancel(ctx)))
+	return errors.Join(err, a.finish(context.WithoutCancel(ctx)))
 }
 
 // agent is the service of one session.
 type agent struct {
 	Config
 	base context.Context // of runs, which outlive the call that began them
+	end  func()          // of the session
 	// Written by Hello, before any other call.
 	host  model.Host
 	grant Grant
 
-	mu  sync.Mutex
-	run *run // prepared or running; nil for none
+	mu   sync.Mutex
+	run  *run  // prepared or running; nil for none
+	over error // why there are no more runs
 
 	knobs   sync.Mutex // one call of Knobs at a time
 	changed bool       // Apply was called and not undone
@@ -159,6 +163,7 @@ func (a *agent) Hello(ctx context.Context, h session.Hello) (session.Welcome, er
 			return session.Welcome{}, err
 		}
 		a.grant = grant
+		a.live(a.end)
 	}
 	a.host = h.Host
 	return session.Welcome{CanTune: a.Knobs != nil}, nil
@@ -269,8 +274,8 @@ func (a *agent) Close(ctx context.Context) ([]model.Change, error) {
 	return a.Undo(ctx)
 }
 
-// end leaves the host as it was, after the last call has returned.
-func (a *agent) end(ctx context.Context) error {
+// finish leaves the host as it was, after the last call has returned.
+func (a *agent) finish(ctx context.Context) error {
 	_, err := a.Close(ctx)
 	if a.Knobs != nil {
 		err = errors.Join(err, a.Knobs.Close())

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 )
 
@@ -48,6 +51,11 @@ type run struct {
 	followed bool
 	started  bool
 	start    chan struct{} // closed by Start
+
+	conns []*net.TCPConn // that were opened, and what each has sent
+	last  []int64
+	sent  atomic.Int64 // bytes, as the samples have it
+	give  func()       // gives back what the run has of the session's share
 
 	unwatched []string // why counters are missing; of the goroutine that measures
 
@@ -98,12 +106,29 @@ func (a *agent) longest(f model.Flow) time.Duration {
 		measured = min(time.Duration(len(f.Sweep.Sizes))*perSize, session.MaxDuration)
 	case f.Duration == 0: // ended by a number of bytes
 		measured = session.MaxDuration
-		if a.Limits.MaxTime > 0 {
-			measured = a.Limits.MaxTime
-		}
 	default:
 	}
+	if a.Limits.MaxTime > 0 {
+		measured = min(measured, a.Limits.MaxTime)
+	}
 	return a.Config.Prepare + measured + runSlack
+}
+
+// stopAfter is after which time this end stops by itself, without a word from the
+// controller; 0 is never, but for the end of the run's context. What has no
+// duration of its own, such as a sweep or a copy, has the most that is allowed.
+func (a *agent) stopAfter(f model.Flow) time.Duration {
+	if f.Sweep != nil || f.Duration == 0 {
+		return a.Limits.MaxTime
+	}
+	if a.grant.Share.Class() != budget.Stranger {
+		return 0
+	}
+	whole := f.Omit + f.Duration + stopSlack
+	if f.Loaded != nil {
+		whole += f.Loaded.Idle
+	}
+	return whole
 }
 
 // Prepare begins to open the connections of a run.
@@ -117,15 +142,20 @@ func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error)
 			return 0, fmt.Errorf("prepare run: %w", err)
 		}
 	}
-	r := &run{number: p.Run, flow: p.Flow, prepared: make(chan struct{}), start: make(chan struct{}), gone: make(chan struct{})}
+	give, err := a.reserve(p.Flow)
+	if err != nil {
+		return 0, fmt.Errorf("prepare run: %w", err)
+	}
+	r := &run{number: p.Run, flow: p.Flow, give: give, prepared: make(chan struct{}), start: make(chan struct{}), gone: make(chan struct{})}
 	if err := a.admit(ctx, r); err != nil {
+		give()
 		return 0, fmt.Errorf("prepare run: %w", err)
 	}
 	ports := make(chan int, 1)
 	go func() {
 		defer close(r.prepared)
 		a.forget(r)
-		env := engine.Env{Host: a.host, Open: a.opener(r, p, ports)}
+		env := engine.Env{Host: a.host, Open: r.counted(a.opener(r, p, ports)), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
 		env.OpenUDP = a.udpOpener(p, env.Open)
 		if a.LinkRate != nil {
 			env.LinkRate = a.LinkRate()
@@ -177,6 +207,9 @@ func (a *agent) admit(ctx context.Context, r *run) error {
 	defer a.mu.Unlock()
 	if a.run != nil {
 		return fmt.Errorf("%w: run %d is not finished", session.ErrState, a.run.number)
+	}
+	if a.over != nil {
+		return a.over
 	}
 	timed, stop := context.WithTimeout(a.base, a.longest(r.flow))
 	r.ctx, r.cancel = context.WithCancelCause(timed)
@@ -230,6 +263,7 @@ func (a *agent) drop(r *run) {
 		if port != nil {
 			_ = port.Close()
 		}
+		r.give()
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.run == r {
@@ -323,7 +357,12 @@ func (a *agent) measure(r *run, send func(session.Event) error) error {
 		err    error
 	}
 	batches := make(chan []model.Sample, queued)
+	defer a.charge(r)()
+	if late := a.stopAfter(r.flow); late > 0 {
+		defer time.AfterFunc(late, r.test.Stop).Stop()
+	}
 	emit := func(s []model.Sample) {
+		r.sampled(a.host, s)
 		select {
 		case batches <- slices.Clone(s):
 		default:

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
 )
 
 // Engine makes one kind of traffic. It is safe for concurrent use.
@@ -65,6 +66,11 @@ type Env struct {
 	// LinkRate is the rate of the interface that carries the flow, where it is
 	// known. Engines choose their block size by it.
 	LinkRate fact.Of[units.BitRate]
+	// Share bounds memory and disk that engines take by what the peer says; nil is
+	// no bound.
+	Share *budget.Share
+	// MaxBytes is the most that one copy may move at this end; 0 is no limit.
+	MaxBytes units.Bytes
 }
 
 // Opened are connections from Env.Open, owned by the engine.

@@ -6,7 +6,8 @@
 //  1. Prepare opens one connection. Everything else happens in Run, since
 //     making a large file takes longer than a session waits for Prepare.
 //  2. The sender offers a size and makes its source, the receiver makes its
-//     sink, both after having looked whether there is room. Pages that are on
+//     sink, both after having looked whether there is room, on the machine and
+//     in what the session is given of it (Env.Share). Pages that are on
 //     disk are dropped from the page cache where the system can do that.
 //  3. The receiver says go, and its clock starts: a copy lasts from the first
 //     byte wanted to the last byte stored, with Sync to the last byte flushed.
@@ -125,8 +126,9 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
-	if most := e.options.MaxBytes; most > 0 && f.Bytes > most {
-		return nil, fmt.Errorf("copy %s where this end allows %s: %w", f.Bytes, most, fs.ErrPermission)
+	limit := most(e.options.MaxBytes, env.MaxBytes)
+	if limit > 0 && f.Bytes > limit {
+		return nil, fmt.Errorf("copy %s where this end allows %s: %w", f.Bytes, limit, fs.ErrPermission)
 	}
 	if f.Interval == 0 {
 		f.Interval = time.Second
@@ -145,13 +147,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if len(opened.Conns) != 1 {
 		return nil, fmt.Errorf("open connection %s: got %d", f.Direction, len(opened.Conns))
 	}
-	return newTest(e, env.Host, f, opened), nil
-}
-
-// limit says why size bytes may not be moved here, or nil.
-func (e *Engine) limit(size int64) error {
-	if most := e.options.MaxBytes; most > 0 && units.Bytes(size) > most {
-		return fmt.Errorf("%s are more than the %s that this end allows: %w", units.Bytes(size), most, fs.ErrPermission)
-	}
-	return nil
+	t := newTest(e, env.Host, f, opened)
+	t.share, t.most = env.Share, limit
+	return t, nil
 }

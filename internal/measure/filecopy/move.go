@@ -92,6 +92,7 @@ func receiveAll(c *net.TCPConn, s *store, m *meter, buf []byte, halted func() bo
 		b := buf[:want]
 		if s.mem != nil {
 			b = s.mem[at : at+want]
+			s.ahead.arrived(at)
 		}
 		n, err := io.ReadFull(c, b)
 		if s.file != nil && n > 0 && (err == nil || !s.direct) {

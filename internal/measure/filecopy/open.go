@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
 )
 
 // maker makes the stores of one run.
@@ -16,6 +18,8 @@ type maker struct {
 	bytes  int64 // that were asked for; 0 is what suits
 	buf    []byte
 	halted func() bool
+	share  *budget.Share // of this end's memory and disk
+	most   units.Bytes   // that may be moved; 0 is no limit
 }
 
 // source finds what is read from, and how much of it.
@@ -68,11 +72,11 @@ func (m *maker) size(p place) (int64, error) {
 		return 0, fmt.Errorf("%s has %d bytes where %d were asked for", p.path, p.bytes, size)
 	case size == 0:
 		var err error
-		if size, err = p.suggest(); err != nil {
+		if size, err = m.suggest(p); err != nil {
 			return 0, err
 		}
 	}
-	if err := m.engine.limit(size); err != nil {
+	if err := m.limit(size); err != nil {
 		return 0, err
 	}
 	if p.path != "" {
@@ -111,7 +115,7 @@ func (m *maker) sink(name string, size int64) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sink: %w", err)
 	}
-	if err := errors.Join(m.engine.limit(size), p.fits(size)); err != nil {
+	if err := errors.Join(m.limit(size), p.fits(size)); err != nil {
 		return nil, fmt.Errorf("sink: %w", err)
 	}
 	s, err := m.make(p, size)
@@ -133,33 +137,46 @@ func (m *maker) sinkSize(name string) (int64, error) {
 	if m.bytes != 0 {
 		return m.bytes, nil
 	}
-	return p.suggest()
+	return m.suggest(p)
+}
+
+// suggest returns how much to copy where nobody said.
+func (m *maker) suggest(p place) (int64, error) {
+	size, err := p.suggest()
+	if err != nil {
+		return 0, err
+	}
+	return m.modest(size, p.inMemory(), 1)
 }
 
 // make makes the store of a place: linerate's own, or a new file where the user
 // wants it.
 func (m *maker) make(p place, size int64) (*store, error) {
 	if p.anonymous {
-		s, err := inMemory(size, m.halted)
+		s, err := m.memory(size, false)
 		if err == nil {
 			s.warned = append(s.warned, p.warning)
 		}
 		return s, err
 	}
-	s := &store{size: size, where: p.where(), volume: p.volume}
+	give, err := m.take(p.inMemory(), size)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{give: give, size: size, where: p.where(), volume: p.volume}
 	flags := 0
 	if s.direct = m.copy.Direct && !p.volume.Memory; s.direct {
 		flags = directFlag
 	} else if m.copy.Direct {
 		s.note("in memory, where no cache is in between")
 	}
-	var err error
 	if p.path != "" {
 		s.claim, err = register(m.engine.stateDir, p.path, true, flags)
 	} else {
 		s.claim, err = makeFile(m.engine.stateDir, p.folder, flags)
 	}
 	if err != nil {
+		give()
 		return nil, s.refused(err)
 	}
 	s.file = s.claim.File
@@ -181,16 +198,32 @@ func (s *store) refused(err error) error {
 
 // plain makes memory of the process of size bytes.
 func (m *maker) plain(size int64, filled bool) (*store, error) {
-	if err := m.engine.limit(size); err != nil {
+	if err := m.limit(size); err != nil {
 		return nil, err
 	}
-	s, err := inMemory(size, m.halted)
+	s, err := m.memory(size, filled)
 	if err != nil || !filled {
 		return s, err
 	}
 	if err := s.fill(m.engine.files.Add(1), nil, m.halted); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	return s, nil
+}
+
+// memory makes memory of the process. That of who has a share only of this end
+// is touched as its bytes arrive, unless it will be filled here.
+func (m *maker) memory(size int64, filled bool) (*store, error) {
+	give, err := m.take(true, size)
+	if err != nil {
+		return nil, err
+	}
+	s, err := inMemory(size, filled || m.share == nil, m.halted)
+	if err != nil {
+		give()
+		return nil, err
+	}
+	s.give = give
 	return s, nil
 }
 
@@ -204,5 +237,5 @@ func (m *maker) plainSize() (int64, error) {
 	if size < leastDefault {
 		return 0, fmt.Errorf("no room for %s in memory, of which %s are available", leastDefault, free)
 	}
-	return int64(size) &^ (1<<20 - 1), nil
+	return m.modest(int64(size), true, 2)
 }

@@ -177,7 +177,7 @@ func (w *pathWork) file(size units.Bytes, repeat int) (err error) {
 		}
 	}()
 	for range 2 {
-		s, err := inMemory(int64(size), w.halted)
+		s, err := inMemory(int64(size), true, w.halted)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 )
 
@@ -22,6 +24,8 @@ type test struct {
 	copy     model.Copy
 	conn     *net.TCPConn
 	warnings []string
+	share    *budget.Share // of this end's memory and disk
+	most     units.Bytes   // that may be moved here; 0 is no limit
 
 	closing sync.Once
 	failure error // of closing
@@ -56,7 +60,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 		t.Complete()
 	}
 	r := &run{test: t, emit: emit, over: make(chan struct{})}
-	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted}
+	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted, share: t.share, most: t.most}
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx) })
 	err = r.work()

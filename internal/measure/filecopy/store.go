@@ -27,6 +27,8 @@ type store struct {
 	file  *os.File
 	mem   []byte
 	free  func() error
+	give  func() // gives back what the store took of the session's share
+	ahead *ahead // makes mem ready; nil where it is already
 
 	volume Volume
 	direct bool // the file is open past the page cache
@@ -52,9 +54,9 @@ func (s *store) how() string { return strings.Join(append([]string{s.where}, s.n
 // place where the bytes stay.
 func (s *store) onDisk() bool { return s.file != nil && !s.volume.Memory }
 
-// inMemory makes a store of size bytes of this process's memory, whose pages
-// are all there.
-func inMemory(size int64, halted func() bool) (*store, error) {
+// inMemory makes a store of size bytes of this process's memory. Its pages are
+// all there when it is whole, else those that come first.
+func inMemory(size int64, whole bool, halted func() bool) (*store, error) {
 	if err := enoughMemory(size); err != nil {
 		return nil, err
 	}
@@ -64,6 +66,10 @@ func inMemory(size int64, halted func() bool) (*store, error) {
 		return nil, err
 	}
 	s := &store{size: size, where: "memory of the process", mem: mem[:size], free: free}
+	if !whole {
+		s.ahead = makeAhead(mem)
+		return s, nil
+	}
 	for i := 0; i < len(mem); i += alignment {
 		mem[i] = 1
 		if i%(1<<26) == 0 && halted() {
@@ -212,6 +218,11 @@ func (s *store) close() error {
 		return nil
 	}
 	var errs []error
+	s.ahead.end()
+	s.ahead = nil
+	if s.give != nil {
+		defer s.give()
+	}
 	if s.free != nil {
 		errs = append(errs, s.free())
 		s.free, s.mem = nil, nil

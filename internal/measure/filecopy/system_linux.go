@@ -196,5 +196,13 @@ func readNumber(path string) (int64, bool) {
 	return n, err == nil
 }
 
+// populate makes the pages of b, madvise(2): MADV_POPULATE_WRITE of Linux 5.14.
+// Older kernels make them when they are written.
+func populate(b []byte) {
+	if len(b) > 0 {
+		_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	}
+}
+
 // past sets nothing more: directFlag has.
 func past(*os.File) error { return nil }

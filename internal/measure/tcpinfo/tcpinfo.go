@@ -35,8 +35,9 @@ type Info struct {
 	PeerWindow fact.Of[units.Bytes] // receive window announced by the peer, scaled
 	NotSent    fact.Of[units.Bytes] // in the send buffer, not sent yet
 
-	Retransmits fact.Of[int64] // segments retransmitted, total
-	SegmentsOut fact.Of[int64] // segments sent, total; wraps at 2^32
+	Retransmits fact.Of[int64]       // segments retransmitted, total
+	SegmentsOut fact.Of[int64]       // segments sent, total; wraps at 2^32
+	BytesSent   fact.Of[units.Bytes] // payload sent, total, retransmissions included
 
 	Busy          fact.Of[time.Duration] // with data to send, total; contains the two below
 	RwndLimited   fact.Of[time.Duration] // held back by the peer's receive window

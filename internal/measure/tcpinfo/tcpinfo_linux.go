@@ -33,6 +33,7 @@ const (
 	offBusy          = 168 // 4.10; u64, us
 	offRwndLimited   = 176 // 4.10; u64, us
 	offSndbufLimited = 184 // 4.10; u64, us
+	offBytesSent     = 200 // 4.19; u64
 	offSndWnd        = 228 // 5.4; bytes
 
 	infoBytes = 512 // room for what later kernels append
@@ -109,6 +110,9 @@ func parse(b []byte) Info {
 	i.SegmentsOut = count[int64](r, offSegsOut)
 	i.NotSent = count[units.Bytes](r, offNotSent)
 	i.PeerWindow = count[units.Bytes](r, offSndWnd)
+	if n, ok := r.u64(offBytesSent); ok && n <= math.MaxInt64 {
+		i.BytesSent = fact.Known(units.Bytes(n), source)
+	}
 	i.Busy = r.micros(offBusy)
 	i.RwndLimited = r.micros(offRwndLimited)
 	i.SndbufLimited = r.micros(offSndbufLimited)

@@ -45,7 +45,9 @@ func TestParseByLength(t *testing.T) {
 	linux410.Busy = known(952 * time.Millisecond)
 	linux410.RwndLimited = known(24 * time.Millisecond)
 	linux410.SndbufLimited = known(time.Duration(0))
-	linux54 := linux410
+	linux419 := linux410
+	linux419.BytesSent = known(units.Bytes(4254859264))
+	linux54 := linux419
 	linux54.PeerWindow = known(units.Bytes(0x3d0800))
 	for _, c := range []struct {
 		name   string
@@ -59,7 +61,9 @@ func TestParseByLength(t *testing.T) {
 		{"4.6", 160, linux46},
 		{"4.9", 168, linux49},
 		{"4.10", 192, linux410},
-		{"cut inside snd_wnd", 231, linux410},
+		{"cut inside bytes_sent", 207, linux410},
+		{"4.19", 224, linux419},
+		{"cut inside snd_wnd", 231, linux419},
 		{"5.4", 232, linux54},
 		{"6.18", 280, linux54},
 	} {

@@ -1,0 +1,188 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/tcpinfo"
+)
+
+const (
+	// streamCost is what a stream costs beside its blocks: stacks, counters and
+	// histograms (measured: 20 to 50 KiB).
+	streamCost = 64 << 10
+	// leastBlock is counted for a flow that states no block: engines take 512 KiB
+	// at most.
+	leastBlock = 512 << 10
+	// datagramCost is what a stream of datagrams costs: trains of 64 KiB, sixteen
+	// in and some out.
+	datagramCost = 1280 << 10
+	// spareSockets are those of a run besides its streams: the rendezvous, probes,
+	// listening ones.
+	spareSockets = 16
+
+	// chargeEvery is how often what a run sent and used is counted.
+	chargeEvery = time.Second
+	// stopSlack is how much longer than it measures a stranger's run may send: both
+	// ends start and stop one after the other.
+	stopSlack = 10 * time.Second
+	// farewell is how long a session whose lifetime is over may still tell so.
+	farewell = 5 * time.Second
+)
+
+// holds is the most that one end of f takes of its host, by what the controller
+// asks for. What a copy stores is taken when its size is known.
+func holds(f model.Flow, here model.Host) budget.Amounts {
+	streams, block := int64(max(1, f.Streams)), int64(f.Block)
+	if block == 0 {
+		block = leastBlock
+	}
+	if f.Sweep != nil {
+		for _, n := range f.Sweep.Sizes {
+			block = max(block, int64(n))
+		}
+	}
+	if f.Requests != nil {
+		block += int64(f.Requests.Reply)
+	}
+	if f.Direction == model.Both {
+		streams *= 2
+	}
+	each := block + streamCost
+	if usesUDP(f) {
+		each += datagramCost
+	}
+	// Two blocks more are shared by all streams, one for each direction.
+	a := budget.Amounts{Descriptors: int(2*streams) + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
+	if usesUDP(f) && f.UDP != nil && (f.Direction == model.Both || f.Direction.Sender() == here) {
+		a.UDP = f.UDP.Rate
+	}
+	return a
+}
+
+// reserve takes what f needs of the session's share, before anything is opened.
+func (a *agent) reserve(f model.Flow) (give func(), err error) {
+	share := a.grant.Share
+	if share == nil {
+		return func() {}, nil
+	}
+	if err := errors.Join(share.Spend(0), share.Use(0)); err != nil {
+		return nil, OverBudget(err)
+	}
+	need := holds(f, a.host)
+	if most := share.Limits().UDP; most != 0 && usesUDP(f) && (f.UDP == nil || f.UDP.Rate == 0) {
+		return nil, fmt.Errorf("%w: UDP as fast as it goes, and this server allows %v: ask for a rate", session.ErrRefused, max(0, most))
+	}
+	give, err = share.Take(need)
+	if err != nil {
+		return nil, OverBudget(err)
+	}
+	return give, nil
+}
+
+// counted returns open, with what it opens noted as the run's.
+func (r *run) counted(open func(context.Context, int, engine.SocketOptions) (engine.Opened, error)) func(context.Context, int, engine.SocketOptions) (engine.Opened, error) {
+	return func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
+		opened, err := open(ctx, n, o)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.conns = append(r.conns, opened.Conns...)
+		return opened, err
+	}
+}
+
+// sampled counts what the samples say that this end sent.
+func (r *run) sampled(here model.Host, samples []model.Sample) {
+	for _, s := range samples {
+		if s.Host == here && s.Metric == model.Sent && s.Value > 0 {
+			r.sent.Add(int64(s.Value / 8 * s.Length.Seconds()))
+		}
+	}
+}
+
+// charge counts what r sends and how long it takes, until stop is called, and
+// ends the run when the budget is spent. What was sent is what the kernel says
+// where it tells, and else what the engine's samples say: nothing is counted in
+// a measuring loop.
+func (a *agent) charge(r *run) (stop func()) {
+	share := a.grant.Share
+	if share == nil {
+		return func() {}
+	}
+	begun, charged, used := time.Now(), int64(0), time.Duration(0)
+	step := func() {
+		sent := max(charged, r.sent.Load(), r.kernelSent())
+		now := time.Since(begun)
+		err := errors.Join(share.Spend(units.Bytes(sent-charged)), share.Use(now-used))
+		charged, used = sent, now
+		if err != nil {
+			r.cancel(OverBudget(err))
+		}
+	}
+	quit := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(chargeEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				step()
+			case <-quit:
+				return
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		ended.Wait()
+		step()
+	}
+}
+
+// kernelSent is what the kernel sent over the run's TCP connections, as far as it
+// tells.
+func (r *run) kernelSent() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last) < len(r.conns) {
+		r.last = append(r.last, make([]int64, len(r.conns)-len(r.last))...)
+	}
+	var all int64
+	for i, c := range r.conns {
+		if info, err := tcpinfo.Read(c); err == nil { // one that was closed keeps what it had
+			r.last[i] = int64(info.BytesSent.Or(units.Bytes(r.last[i])))
+		}
+		all += r.last[i]
+	}
+	return all
+}
+
+// live ends the session when its lifetime is over: the run at once, so that the
+// controller reads why, and the connection soon after.
+func (a *agent) live(end context.CancelFunc) {
+	at := a.grant.Share.Ends()
+	if at.IsZero() {
+		return
+	}
+	timer := time.AfterFunc(time.Until(at), func() {
+		a.mu.Lock()
+		a.over = fmt.Errorf("%w: this server gives %s no longer sessions, and this one has had its time: open another one", session.ErrRefused, a.grant.Share.Class())
+		r := a.run
+		a.mu.Unlock()
+		if r != nil {
+			r.cancel(a.over)
+		}
+		late := time.AfterFunc(farewell, end)
+		context.AfterFunc(a.base, func() { late.Stop() })
+	})
+	context.AfterFunc(a.base, func() { timer.Stop() })
+}
