@@ -116,7 +116,7 @@ type Part struct {
 // Config is what a budget gives. The zero value limits nothing.
 type Config struct {
 	Server          Limits // of all together
-	Reserve         Limits // what of Server strangers cannot take; where Server has no limit there is none
+	Strangers       Limits // of all strangers together; what Server has more is the reserve
 	Stranger, Keyed Part
 	// Window is in which Egress and Time are counted; 0 is 24 h.
 	Window time.Duration
@@ -211,11 +211,8 @@ func New(c Config) *Budget {
 		known: map[who]*entry{}, idle: list.New(),
 	}
 	b.server[Sessions] = min(b.server[Sessions], maxSources)
-	b.strangers = b.server
-	for k, n := range c.Reserve.list() {
-		if n != unlimited && b.server[k] != unlimited {
-			b.strangers[k] = max(0, b.server[k]-n)
-		}
+	for k, n := range c.Strangers.list() {
+		b.strangers[k] = min(n, b.server[k])
 	}
 	for class := range b.session {
 		p := c.part(Class(class))

@@ -49,8 +49,8 @@ func TestSource(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	c := newClock()
 	b := New(Config{
-		Server:  Limits{Sessions: 3, Memory: 3 << 30, UDP: 1e9, Egress: 10 << 30},
-		Reserve: Limits{Memory: 1 << 30},
+		Server:    Limits{Sessions: 3, Memory: 3 << 30, UDP: 1e9, Egress: 10 << 30},
+		Strangers: Limits{Memory: 2 << 30},
 		Stranger: Part{
 			Session: Limits{Memory: 512 << 20},
 			Source:  Limits{Sessions: 2, Memory: 768 << 20, Egress: 1 << 30},
@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 // who has a key there is still served.
 func TestKeyedBehindStrangers(t *testing.T) {
 	b := New(Config{
-		Server: Limits{Sessions: 8, Egress: 100}, Reserve: Limits{Sessions: 2, Egress: 50},
+		Server: Limits{Sessions: 8, Egress: 100}, Strangers: Limits{Sessions: 6, Egress: 50},
 		Stranger: Part{Source: Limits{Egress: 10}},
 	})
 	var all []*Share
@@ -221,7 +221,7 @@ func TestNothing(t *testing.T) {
 func TestLifetimeAndLimits(t *testing.T) {
 	c := newClock()
 	b := New(Config{
-		Server: Limits{Memory: 100, UDP: units.BitRate(1e9)}, Reserve: Limits{Memory: 60},
+		Server: Limits{Memory: 100, UDP: units.BitRate(1e9)}, Strangers: Limits{Memory: 40},
 		Stranger: Part{Session: Limits{Memory: 50}, Lifetime: time.Minute, Source: Limits{Disk: -1}}, Now: c.now,
 	})
 	s := open(t, b, 1, Stranger)

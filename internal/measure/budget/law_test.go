@@ -24,7 +24,7 @@ func TestLaws(t *testing.T) {
 			}
 		}
 		b := New(Config{
-			Server: draw("server"), Reserve: draw("reserve"), Window: time.Hour, Now: c.now,
+			Server: draw("server"), Strangers: draw("strangers"), Window: time.Hour, Now: c.now,
 			Stranger: Part{Session: draw("stranger's session"), Source: draw("stranger")},
 			Keyed:    Part{Session: draw("key's session"), Source: draw("key")},
 		})
@@ -175,7 +175,7 @@ func (m *ledger) compare(t *rapid.T) {
 		if got.Stranger != want[Stranger] || got.Keyed != want[Keyed] {
 			t.Fatalf("%v: %+v, want %v", kind, got, want)
 		}
-		if got.Limit >= 0 && (got.Used() > got.Limit || got.Stranger > got.Limit-got.Reserve) {
+		if got.Limit >= 0 && got.Used() > got.Limit || got.Strangers >= 0 && got.Stranger > got.Strangers {
 			t.Fatalf("%v: over the limit: %+v", kind, got)
 		}
 	}

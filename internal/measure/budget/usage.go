@@ -6,6 +6,8 @@ import "time"
 type Usage struct {
 	Kinds  []KindUsage // one for each kind, in their order
 	Window time.Duration
+	// Lifetime is that of strangers' sessions; 0 is no limit.
+	Lifetime time.Duration
 	// Active is how many sources have sessions, Remembered how many are remembered
 	// one by one; a source that comes with a key and without counts twice.
 	Active, Remembered int
@@ -17,7 +19,8 @@ type KindUsage struct {
 	Kind            Kind
 	Stranger, Keyed int64 // by class
 	Limit           int64 // of both together; less than 0 where there is none
-	Reserve         int64 // the part of Limit that strangers cannot take
+	Strangers       int64 // the part of Limit that strangers can take, likewise
+	Source          int64 // what one stranger's address can take, likewise
 	Refused         int64 // how often it was refused since the start
 }
 
@@ -31,21 +34,24 @@ func (b *Budget) Usage() Usage {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	u := Usage{Window: b.window, Active: len(b.known) - b.idle.Len(), Remembered: len(b.known)}
+	u := Usage{Window: b.window, Lifetime: b.config.Stranger.Lifetime, Active: len(b.known) - b.idle.Len(), Remembered: len(b.known)}
 	now := b.slot()
 	for k := range kinds {
-		row := KindUsage{Kind: k, Limit: b.server[k], Refused: b.refused[k]}
+		row := KindUsage{Kind: k, Limit: bound(b.server[k]), Strangers: bound(b.strangers[k]), Source: bound(b.source[Stranger][k]), Refused: b.refused[k]}
 		if k < held {
 			row.Stranger, row.Keyed = b.used[Stranger].held[k], b.used[Keyed].held[k]
 		} else {
 			row.Stranger, row.Keyed = b.used[Stranger].spent[k-held].at(now).sum, b.used[Keyed].spent[k-held].at(now).sum
 		}
-		if row.Limit == unlimited {
-			row.Limit = -1
-		} else {
-			row.Reserve = row.Limit - b.strangers[k]
-		}
 		u.Kinds = append(u.Kinds, row)
 	}
 	return u
+}
+
+// bound is n as reports have it.
+func bound(n int64) int64 {
+	if n == unlimited {
+		return -1
+	}
+	return n
 }

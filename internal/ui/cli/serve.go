@@ -25,6 +25,8 @@ type serveFlags struct {
 	open                bool
 	foreign             listenFlags
 	sessions            int
+	budget              budgetFlags
+	metrics             string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -55,6 +57,8 @@ a password, and has no limits then but an hour.`,
 	fl.StringVar(&f.state, "state", "", "directory of key and secret (default: $LINERATE_STATE, else the system's)")
 	fl.BoolVar(&f.open, "open", false, "without a secret, with limits")
 	f.foreign.register(fl)
+	f.budget.register(fl)
+	fl.StringVar(&f.metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
 	fl.IntVar(&f.sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
 	return c
 }
@@ -73,8 +77,12 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return withHint(err, "use --state DIR for a directory of yours")
 	}
 	a.sweepUp(f.state)
+	sharing, err := a.share(ctx, f)
+	if err != nil {
+		return err
+	}
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
-		Identity: identity, Open: f.open, MaxSessions: f.sessions,
+		Identity: identity, Open: f.open, MaxSessions: f.sessions, Budget: sharing.budget,
 		Agent:   agent.Config{Version: a.Version, Engines: a.instruments(f.state, false)},
 		Welcome: func(v tls.Visitor, c *agent.Config) { a.welcome(f.state, v, c) },
 		Ended: func(from netip.Addr, err error) {
@@ -86,6 +94,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		},
 	})
 	if err != nil {
+		sharing.close()
 		if _, ok := errors.AsType[*net.AddrError](err); ok {
 			return withHint(withCode(exitUsage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
 		}
@@ -93,17 +102,20 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	}
 	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate)
 	if err != nil {
+		sharing.close()
 		_ = server.Close()
 		return err
 	}
 	link := server.Link(linkHost(f.host, server.Addr()))
-	if err := a.printLink(link.String(), server.Addr().String(), f.open, foreign); err != nil {
+	if err := a.printLink(link.String(), server.Addr().String(), f.open, foreign, sharing); err != nil {
+		sharing.close()
 		_ = server.Close()
 		for _, s := range foreign {
 			s.close()
 		}
 		return err
 	}
+	defer sharing.begin(ctx)()
 	return a.serveAll(ctx, server.Serve, foreign)
 }
 
@@ -131,19 +143,26 @@ func linkHost(given string, addr net.Addr) string {
 	return "localhost"
 }
 
-func (a *app) printLink(link, addr string, open bool, foreign []foreignServer) error {
+func (a *app) printLink(link, addr string, open bool, foreign []foreignServer, sharing *sharing) error {
 	if a.json {
 		also := map[string]string{}
 		for _, s := range foreign {
 			also[s.name] = s.addr.String()
 		}
-		return a.document("linerate/serve/v1", map[string]any{"link": link, "address": addr, "open": open, "foreign": also})
+		return a.document("linerate/serve/v1", map[string]any{
+			"link": link, "address": addr, "open": open, "foreign": also,
+			"budget": describeBudget(sharing.budget), "metrics": sharing.addr(),
+		})
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
 	for _, s := range foreign {
 		fmt.Fprintf(&text, "answering %s clients on %s\n", s.name, s.addr)
 	}
+	if addr := sharing.addr(); addr != "" {
+		fmt.Fprintf(&text, "metrics on http://%s/metrics\n", addr)
+	}
 	_, err := io.WriteString(a.Out, text.String())
+	a.printBudget(sharing.budget)
 	return err
 }

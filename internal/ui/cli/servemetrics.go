@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/measure/budget"
+)
+
+// metricsType is the content type of OpenMetrics 1.0
+// (https://prometheus.io/docs/specs/om/open_metrics_spec/, "Content-Type").
+const metricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+// Bounds of the server of metrics, which answers with a few kilobytes.
+const (
+	metricsTimeout = 5 * time.Second
+	metricsHeaders = 8 << 10
+)
+
+// listenMetrics opens the address of metrics; a port alone is one of loopback,
+// since whoever reads them learns how busy a server is.
+func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil && !strings.Contains(addr, ":") {
+		host, port, err = "", addr, nil
+	}
+	if err != nil {
+		return nil, withHint(usagef("--metrics: %v", err), "write it like --metrics 127.0.0.1:9100 or --metrics :9100")
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, withHint(fmt.Errorf("--metrics: %w", err), "use --metrics ADDRESS:PORT for another port")
+	}
+	return l, nil
+}
+
+// serveMetrics answers on l until ctx ends. A request that fails is its client's.
+func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget.Budget) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		var text bytes.Buffer
+		writeMetrics(&text, version, b.Usage())
+		w.Header().Set("Content-Type", metricsType)
+		_, _ = w.Write(text.Bytes())
+	})
+	s := &http.Server{
+		Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: 2 * metricsTimeout,
+		MaxHeaderBytes: metricsHeaders, ErrorLog: quietLog(),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	if err := s.Serve(&fewConns{Listener: l, slots: make(chan struct{}, 16)}); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// fewConns is a listener with so many connections at a time. Others are closed.
+type fewConns struct {
+	net.Listener
+	slots chan struct{}
+}
+
+// Accept waits for a connection for which there is a slot.
+func (f *fewConns) Accept() (net.Conn, error) {
+	for {
+		c, err := f.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case f.slots <- struct{}{}:
+			return &slotted{Conn: c, free: f.slots}, nil
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+type slotted struct {
+	net.Conn
+	free chan struct{}
+	once onceFlag
+}
+
+// Close gives the slot back.
+func (s *slotted) Close() error {
+	if s.once.first() {
+		<-s.free
+	}
+	return s.Conn.Close()
+}
+
+// writeMetrics writes u as OpenMetrics text.
+func writeMetrics(w io.Writer, version string, u budget.Usage) {
+	family := func(name, kind, unit, help string) {
+		fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
+		if unit != "" {
+			fmt.Fprintf(w, "# UNIT %s %s\n", name, unit)
+		}
+		fmt.Fprintf(w, "# HELP %s %s\n", name, help)
+	}
+	family("linerate_serve", "info", "", "The server's version.")
+	fmt.Fprintf(w, "linerate_serve_info{version=%q} 1\n", metricText(version))
+	family("linerate_serve_sources", "gauge", "", "Addresses that have sessions.")
+	fmt.Fprintf(w, "linerate_serve_sources %d\n", u.Active)
+	family("linerate_serve_sources_remembered", "gauge", "", "Addresses whose use within the window is remembered one by one.")
+	fmt.Fprintf(w, "linerate_serve_sources_remembered %d\n", u.Remembered)
+	family("linerate_serve_window_seconds", "gauge", "seconds", "The window in which egress and time are counted.")
+	fmt.Fprintf(w, "linerate_serve_window_seconds %s\n", decimal(u.Window.Seconds()))
+	for _, k := range u.Kinds {
+		name, unit, scale := metricName(k.Kind)
+		family(name, "gauge", unit, metricHelp[k.Kind])
+		fmt.Fprintf(w, "%s{class=\"stranger\"} %s\n", name, decimal(float64(k.Stranger)*scale))
+		fmt.Fprintf(w, "%s{class=\"keyed\"} %s\n", name, decimal(float64(k.Keyed)*scale))
+		limits := limitName(name, unit)
+		family(limits, "gauge", unit, "The limit of that; +Inf is none.")
+		for _, l := range []struct {
+			of string
+			n  int64
+		}{{"server", k.Limit}, {"strangers", k.Strangers}, {"source", k.Source}} {
+			fmt.Fprintf(w, "%s{of=%q} %s\n", limits, l.of, limitValue(l.n, scale))
+		}
+	}
+	family("linerate_serve_refusals", "counter", "", "What was refused because a limit was reached.")
+	for _, k := range u.Kinds {
+		fmt.Fprintf(w, "linerate_serve_refusals_total{kind=%q} %d\n", k.Kind.String(), k.Refused)
+	}
+	fmt.Fprint(w, "# EOF\n")
+}
+
+// metricHelp says what the metrics of the kinds are.
+var metricHelp = map[budget.Kind]string{
+	budget.Sessions: "Sessions.", budget.Descriptors: "Descriptors that sessions hold.",
+	budget.Memory: "Memory that sessions hold.", budget.Disk: "Disk that sessions hold.",
+	budget.UDP:    "Rate of UDP that sessions may send now.",
+	budget.Egress: "Payload sent within the window.", budget.Time: "Time of runs within the window.",
+}
+
+// metricName is the name, the unit as OpenMetrics wants it at the name's end, and
+// the scale of a kind.
+func metricName(k budget.Kind) (name, unit string, scale float64) {
+	switch k {
+	case budget.Memory, budget.Disk, budget.Egress:
+		return "linerate_serve_" + k.String() + "_bytes", "bytes", 1
+	case budget.Time:
+		return "linerate_serve_time_seconds", "seconds", 1e-9
+	case budget.UDP:
+		return "linerate_serve_udp_bits_per_second", "bits_per_second", 1
+	}
+	return "linerate_serve_" + k.String(), "", 1
+}
+
+func limitName(name, unit string) string {
+	if unit == "" {
+		return name + "_limit"
+	}
+	return strings.TrimSuffix(name, unit) + "limit_" + unit
+}
+
+func limitValue(n int64, scale float64) string {
+	if n < 0 {
+		return "+Inf"
+	}
+	return decimal(float64(n) * scale)
+}
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// metricText keeps what needs no escape that Go and OpenMetrics write differently.
+func metricText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, s)
+}
