@@ -24,6 +24,10 @@ type Limits struct {
 	NoPaths bool
 }
 
+// maxIntervals is how many samples of a kind one run may have: those of a day at
+// ten a second.
+const maxIntervals = 1 << 20
+
 // check says why f is more than what is allowed.
 func (l Limits) check(f model.Flow) error {
 	refuse := func(format string, args ...any) error {
@@ -38,6 +42,8 @@ func (l Limits) check(f model.Flow) error {
 		return refuse("%d streams, this agent allows %d", f.Streams, l.MaxStreams)
 	case l.MaxTime > 0 && whole > l.MaxTime:
 		return refuse("a run of %v, this agent allows %v", whole, l.MaxTime)
+	case intervals(f) > maxIntervals:
+		return refuse("samples of %d intervals, at most %d are allowed", intervals(f), maxIntervals)
 	case l.MaxBlock > 0 && f.Block > l.MaxBlock:
 		return refuse("%d bytes per write, this agent allows %d", f.Block, l.MaxBlock)
 	}

@@ -25,6 +25,9 @@ const (
 	// datagramCost is what a stream of datagrams costs: trains of 64 KiB, sixteen
 	// in and some out.
 	datagramCost = 1280 << 10
+	// readingBytes is what a stream keeps of each interval: a round trip, in a list
+	// that grows by doubling.
+	readingBytes = 8
 	// spareSockets are those of a run besides its streams: the rendezvous, probes,
 	// listening ones.
 	spareSockets = 16
@@ -50,8 +53,8 @@ func holds(f model.Flow, here model.Host) budget.Amounts {
 			block = max(block, int64(n))
 		}
 	}
-	if f.Requests != nil {
-		block += int64(f.Requests.Reply)
+	if r := f.Requests; r != nil {
+		block += max(int64(r.Reply), int64(f.Block)) // no reply stated is one as long as the request
 	}
 	if f.Direction == model.Both {
 		streams *= 2
@@ -61,11 +64,24 @@ func holds(f model.Flow, here model.Host) budget.Amounts {
 		each += datagramCost
 	}
 	// Two blocks more are shared by all streams, one for each direction.
+	each += 2 * readingBytes * intervals(f)
 	a := budget.Amounts{Descriptors: int(2*streams) + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
 	if usesUDP(f) && f.UDP != nil && (f.Direction == model.Both || f.Direction.Sender() == here) {
 		a.UDP = f.UDP.Rate
 	}
 	return a
+}
+
+// intervals is how many samples f asks for of each stream.
+func intervals(f model.Flow) int64 {
+	whole, each := f.Omit+f.Duration, f.Interval
+	if f.Loaded != nil {
+		whole += f.Loaded.Idle
+	}
+	if each <= 0 {
+		each = time.Second
+	}
+	return int64(whole / each)
 }
 
 // reserve takes what f needs of the session's share, before anything is opened.

@@ -171,9 +171,9 @@ func (b *Budget) take(s *Share, want amounts) error {
 			used, limit int64
 		}{
 			{OfSession, s.held[k], b.session[s.class][k]},
-			{OfServer, all, b.server[k]},
-			{OfStrangers, b.used[Stranger].held[k], b.most(s.class, k)},
 			{OfSource, s.entry.held[k], b.source[s.class][k]},
+			{OfStrangers, b.used[Stranger].held[k], b.most(s.class, k)},
+			{OfServer, all, b.server[k]},
 		} {
 			if l.level == OfStrangers && s.class != Stranger || n <= l.limit-l.used {
 				continue
@@ -219,9 +219,9 @@ func (b *Budget) over(s *Share, k Kind) *Refusal {
 		*window
 		limit int64
 	}{
-		{OfServer, &both, b.server[k]},
-		{OfStrangers, strangers, b.most(s.class, k)},
 		{OfSource, s.sourceWindow(i, now), b.source[s.class][k]},
+		{OfStrangers, strangers, b.most(s.class, k)},
+		{OfServer, &both, b.server[k]},
 	} {
 		if l.window == nil || l.limit == unlimited || l.level == OfStrangers && s.class != Stranger || l.sum < l.limit {
 			continue

@@ -44,7 +44,12 @@ streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s.
 --iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
 They know no secret: whoever reaches the port may measure, with the limits of
 --open, except that a test of NPtcp may last 15 min. iperf3 can ask for a name and
-a password, and has no limits then but an hour.`,
+a password, and has no limits then but an hour.
+
+What all of them may take together, and one address without a key, is bounded by
+what is free on this host, or by --limit, --limit-strangers and --limit-source:
+` + limitExample + `.
+none is no limit, 0 is nothing at all.`,
 		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

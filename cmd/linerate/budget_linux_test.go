@@ -1,0 +1,242 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// mostResident is what a server may have resident whatever strangers ask for, MiB.
+const mostResident = 300
+
+// greed is a run that is asked for, which the server must neither grant nor pay
+// for: says is what it answers.
+type greed struct {
+	flow  model.Flow
+	offer int64 // of a copy to the server
+	says  string
+}
+
+func memoryCopy(mode string, d model.Direction, n units.Bytes) model.Flow {
+	return model.Flow{Engine: "filecopy", Direction: d, Bytes: n, Copy: &model.Copy{Mode: mode, Source: "memory", Sink: "memory"}}
+}
+
+func bulk(d model.Direction, streams int, block units.Bytes) model.Flow {
+	return model.Flow{Engine: "tcpbulk", Direction: d, Streams: streams, Block: block, Duration: time.Second, Interval: time.Second}
+}
+
+// refused asks for g and demands that the server refuses with the number.
+func (g greed) refused(t *testing.T, i *intruder) {
+	t.Helper()
+	conns, err := i.prepare(t, g.flow, 1)
+	if err == nil {
+		i.start(t)
+		if g.offer > 0 {
+			say(t, conns[0], "offer", g.offer)
+		}
+		answer := hear(conns[0], 20*time.Second)
+		if strings.Contains(answer, `"offer"`) {
+			answer = hear(conns[0], 20*time.Second)
+		}
+		err = i.end(t, 20*time.Second)
+		if err == nil || !strings.Contains(answer, `"fail"`) {
+			t.Fatalf("granted: the server says %s, the run ends with %v", answer, err)
+		}
+	}
+	if !strings.Contains(err.Error(), g.says) {
+		t.Errorf("refused with %q, without %q", err, g.says)
+	}
+}
+
+// TestGreedyStranger asks an open server for memory, disk and descriptors on its
+// word alone. One message of 30 bytes once cost 6 GiB.
+func TestGreedyStranger(t *testing.T) {
+	server, link := publicServer(t, "--open")
+	for name, g := range map[string]greed{
+		"an offer of 6 GiB":      {memoryCopy(model.CopyNetwork, model.To, 0), 6 << 30, "6 GiB"},
+		"an offer of 1 PiB":      {memoryCopy(model.CopyNetwork, model.To, 0), 1 << 50, "1 PiB"},
+		"an offer to a file":     {memoryCopy(model.CopyFiles, model.To, 0), 6 << 30, "6 GiB"},
+		"a source of 256 MiB":    {memoryCopy(model.CopyNetwork, model.From, 256<<20), 0, "this server gives 128 MiB to one address"},
+		"memory alone":           {memoryCopy(model.CopyMemory, model.From, 100<<20), 0, "this server gives one address only"},
+		"a source of 6 GiB":      {memoryCopy(model.CopyNetwork, model.From, 6<<30), 0, "this agent allows"},
+		"blocks for 16 streams":  {bulk(model.Both, 16, 64<<20), 0, "this agent allows"},
+		"samples without bound":  {interval(bulk(model.To, 1, 1<<10), time.Minute, time.Millisecond), 0, "shorter than"},
+		"a sweep of large sizes": {model.Flow{Engine: "pingpong", Direction: model.To, Sweep: &model.Sweep{Sizes: []units.Bytes{64 << 20}}}, 0, "this agent allows"},
+	} {
+		t.Run(name, func(t *testing.T) { g.refused(t, intrude(t, link)) })
+	}
+	if got := peakMemory(t, server); got > mostResident {
+		t.Errorf("the server had %d MiB resident, more than %d", got, mostResident)
+	}
+}
+
+// TestGreedyFriend does the same with the secret: there is more, and no less of a
+// bound.
+func TestGreedyFriend(t *testing.T) {
+	server, link := publicServer(t, "--limit", "memory=1GiB,disk=1GiB,egress=1TiB/day")
+	for name, g := range map[string]greed{
+		"an offer of 6 GiB":  {memoryCopy(model.CopyNetwork, model.To, 0), 6 << 30, "this needs 6 GiB of memory, this server gives 512 MiB to a session"},
+		"a file of 6 GiB":    {model.Flow{Engine: "filecopy", Direction: model.To, Copy: &model.Copy{Mode: model.CopyFiles, Sink: "disk"}}, 6 << 30, "this needs 6 GiB of disk, this server gives 512 MiB to a session"},
+		"a source of 6 GiB":  {memoryCopy(model.CopyNetwork, model.From, 6<<30), 0, "this server gives 512 MiB to a session"},
+		"blocks":             {bulk(model.To, 1000, 64<<20), 0, "of memory, this server gives 512 MiB to a session"},
+		"a million samples":  {interval(bulk(model.To, 1, 1<<10), 24*time.Hour, 10*time.Millisecond), 0, "intervals"},
+		"readings of a day":  {interval(bulk(model.To, 900, 1<<10), 24*time.Hour, time.Second), 0, "of memory, this server gives 512 MiB to a session"},
+		"a reply and blocks": {model.Flow{Engine: "reqresp", Direction: model.To, Streams: 512, Duration: time.Second, Block: 1, Requests: &model.Requests{Reply: 64 << 20}}, 0, "of memory, this server gives 512 MiB to a session"},
+	} {
+		t.Run(name, func(t *testing.T) { g.refused(t, intrude(t, link)) })
+	}
+	if got := peakMemory(t, server); got > mostResident {
+		t.Errorf("the server had %d MiB resident, more than %d", got, mostResident)
+	}
+}
+
+func interval(f model.Flow, d, i time.Duration) model.Flow {
+	f.Duration, f.Interval = d, i
+	return f
+}
+
+// TestOfferWithoutBytes offers what a session with a secret may have, and sends
+// nothing: the server touches what arrives, and some of it before.
+func TestOfferWithoutBytes(t *testing.T) {
+	server, link := publicServer(t, "--limit", "memory=4GiB")
+	i := intrude(t, link)
+	conns, err := i.prepare(t, memoryCopy(model.CopyNetwork, model.To, 0), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.start(t)
+	say(t, conns[0], "offer", 1<<30)
+	if got := hear(conns[0], 10*time.Second); !strings.Contains(got, `"ready"`) {
+		t.Fatalf("1 GiB of 4 GiB: %s", got)
+	}
+	if got := peakMemory(t, server); got > 150 {
+		t.Errorf("the server had %d MiB resident for nothing", got)
+	}
+}
+
+// TestEgressIsSpent reads from a server until it has sent what it sends an
+// address, and asks again.
+func TestEgressIsSpent(t *testing.T) {
+	_, link := publicServer(t, "--open", "--limit-source", "egress=300MiB/day")
+	i := intrude(t, link)
+	f := bulk(model.From, 1, 128<<10)
+	f.Duration = 50 * time.Second
+	conns, err := i.prepare(t, f, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.start(t)
+	// Read slowly enough that it takes some seconds, and count.
+	read := make(chan int64, 1)
+	go func() {
+		n, _ := io.Copy(io.Discard, &slowly{Conn: conns[0], rate: 100 << 20})
+		read <- n
+	}()
+	err = i.end(t, 30*time.Second)
+	if err == nil || !strings.Contains(err.Error(), "this server sends 300 MiB for one address within 24 h, and has") {
+		t.Errorf("ended with %v", err)
+	}
+	if n := <-read; n < 250<<20 || n > 600<<20 {
+		t.Errorf("the server sent %d MiB", n>>20)
+	}
+	if _, err := i.prepare(t, f, 1); err == nil || !strings.Contains(err.Error(), "300 MiB") {
+		t.Errorf("another run: %v", err)
+	}
+	if _, err := tryIntrude(t, link); err == nil || !strings.Contains(err.Error(), "try again in") {
+		t.Errorf("another session: %v", err)
+	}
+}
+
+// slowly reads at most at a rate, bytes per second.
+type slowly struct {
+	net.Conn
+	rate  int64
+	begun time.Time
+	total int64
+}
+
+func (s *slowly) Read(b []byte) (int, error) {
+	if s.begun.IsZero() {
+		s.begun = time.Now()
+	}
+	<-time.After(time.Duration(float64(s.total)/float64(s.rate)*1e9) - time.Since(s.begun))
+	n, err := s.Conn.Read(b)
+	s.total += int64(n)
+	return n, err
+}
+
+// TestLifetime ends a stranger's session, with a word before.
+func TestLifetime(t *testing.T) {
+	_, link := publicServer(t, "--open", "--limit-source", "lifetime=2s")
+	i := intrude(t, link)
+	f := bulk(model.To, 1, 1<<10)
+	f.Duration = 50 * time.Second
+	if _, err := i.prepare(t, f, 1); err != nil {
+		t.Fatal(err)
+	}
+	i.start(t)
+	err := i.end(t, 10*time.Second)
+	if err == nil || !strings.Contains(err.Error(), "open another one") {
+		t.Errorf("the run ended with %v", err)
+	}
+	eventually(t, 15*time.Second, "the session to end", func() bool {
+		_, err := i.Facts(t.Context(), "")
+		return err != nil
+	})
+}
+
+// TestMetrics reads what a server gives away as programs do.
+func TestMetrics(t *testing.T) {
+	p, link := publicServer(t, "--metrics", "0")
+	i := intrude(t, link)
+	if _, err := i.prepare(t, bulk(model.To, 2, 1<<20), 2); err != nil {
+		t.Fatal(err)
+	}
+	addr := decode[struct {
+		Metrics string `json:"metrics"`
+	}](t, p.said()).Metrics
+	if !strings.HasPrefix(addr, "127.0.0.1:") {
+		t.Fatalf("metrics are on %q", addr)
+	}
+	get := func(method, path string) (int, string, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = a.Body.Close() }()
+		text, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, a.Header.Get("Content-Type"), string(text)
+	}
+	code, kind, text := get(http.MethodGet, "/metrics")
+	if code != 200 || !strings.HasPrefix(kind, "application/openmetrics-text; version=1.0.0") || !strings.HasSuffix(text, "# EOF\n") {
+		t.Errorf("status %d, type %q\n%s", code, kind, text)
+	}
+	for _, want := range []string{
+		"linerate_serve_sessions{class=\"keyed\"} 1\n", "linerate_serve_descriptors{class=\"keyed\"} 21\n",
+		"linerate_serve_sessions_limit{of=\"server\"} 64\n", "linerate_serve_refusals_total{kind=\"memory\"} 0\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if code, _, _ := get(http.MethodPost, "/metrics"); code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: status %d", code)
+	}
+	if code, _, _ := get(http.MethodGet, "/debug/pprof/"); code != http.StatusNotFound {
+		t.Errorf("another path: status %d", code)
+	}
+}
