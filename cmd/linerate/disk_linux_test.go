@@ -111,7 +111,7 @@ func TestFullDiskUnderJournal(t *testing.T) {
 		t.Run("host "+end, func(t *testing.T) {
 			dir, r := isolated(t, `
 mkdir $W/far $W/state $W/out
-mount -t tmpfs -o size=64k none $W/`+map[string]string{"a": "state", "b": "far"}[end]+`
+mount -t tmpfs -o size=64k,mode=700 none $W/`+map[string]string{"a": "state", "b": "far"}[end]+`
 dd if=/dev/zero of=$W/`+map[string]string{"a": "state", "b": "far"}[end]+`/fill bs=4k 2>/dev/null || true
 cat `+ceilingFile+` > $W/out/before
 linerate run "$FAR" --seed 1 --factor `+end+`.tcp.recv_buffer_max=64KiB,1MiB`+shortOptions+`--blocks 2 > $W/out/out 2> $W/out/err || echo $? > $W/out/code
@@ -141,7 +141,7 @@ linerate show last --json > $W/out/last.json`)
 func TestReadOnlyHome(t *testing.T) {
 	dir, r := isolated(t, `
 mkdir $W/home $W/out
-mount -t tmpfs -o size=64k none $W/home
+mount -t tmpfs -o size=64k,mode=700 none $W/home
 mount -o remount,ro $W/home
 unset LINERATE_DB LINERATE_STATE XDG_DATA_HOME
 export HOME=$W/home

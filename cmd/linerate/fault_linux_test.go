@@ -151,7 +151,7 @@ func newRun(t *testing.T, c faultCase, hosts *pool, gated ...string) *faultRun {
 	}
 	if c.fault.disk {
 		dir := r.state(c.host)
-		r.mounts = newMounts(t, "mkdir -p "+dir+"\nmount -t tmpfs -o size=64k none "+dir)
+		r.mounts = newMounts(t, "mkdir -p "+dir+"\nmount -t tmpfs -o size=64k,mode=700 none "+dir)
 	}
 	r.ready()
 	return r

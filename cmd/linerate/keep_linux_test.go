@@ -261,7 +261,7 @@ func TestKeepFullDisk(t *testing.T) {
 	for _, full := range []string{"/etc/sysctl.d", "$LINERATE_STATE"} {
 		_, r := keptHere(t, `
 mkdir -p `+full+`
-mount -t tmpfs -o size=16k none `+full+`
+mount -t tmpfs -o size=16k,mode=700 none `+full+`
 printf '`+strings.ReplaceAll(older, "\n", `\n`)+`' > /etc/`+kept+`
 cp /etc/`+kept+` $W/before
 dd if=/dev/zero of=`+full+`/fill bs=4k 2>/dev/null || true

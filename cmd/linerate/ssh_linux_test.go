@@ -204,7 +204,7 @@ func TestSSHSudo(t *testing.T) {
 			"/etc/shadow":  "root:*:20000:0:99999:7:::\nsomeone:" + strings.TrimSpace(string(hash)) + ":20000:0:99999:7:::\n",
 			"/etc/sudoers": "root ALL=(ALL) ALL\nsomeone ALL=(ALL) ALL\n",
 		},
-		Setup: "mount -t tmpfs none /var/lib", // root's journal
+		Setup: "mount -t tmpfs -o mode=755 none /var/lib", // root's journal
 	})
 	words := "'" + binary + "' undo --sudo someone@far"
 	cmd := withSSH(exec.CommandContext(t.Context(), "script", "-qfec", words, "/dev/null"), s)

@@ -35,7 +35,7 @@ var (
 	// linerate's.
 	ErrTaken = errors.New("not made by this linerate")
 	// ErrUntrusted says that somebody else could replace what the system would run.
-	ErrUntrusted = errors.New("others could replace what the system runs there as root")
+	ErrUntrusted = durable.ErrUntrusted
 )
 
 // Keeper installs and removes the job of one machine.
@@ -119,7 +119,7 @@ func (k Keeper) install(ctx context.Context) (string, error) {
 	if _, err := k.Remove(ctx); err != nil {
 		return "", err
 	}
-	if err := trusted(k.State); err != nil {
+	if err := durable.Private(k.State); err != nil {
 		return "", err
 	}
 	choose := k.choose

@@ -342,6 +342,12 @@ func TestUntrusted(t *testing.T) {
 	if err := os.Chmod(k.State, fs.ModeSticky|0o777); err != nil { // as /tmp
 		t.Fatal(err)
 	}
+	if _, err := k.Install(t.Context()); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("where anybody may be first: %v", err)
+	}
+	if err := os.Chmod(k.State, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	install(t, k)
 	if _, err := k.Remove(t.Context()); err != nil {
 		t.Error(err)

@@ -22,6 +22,9 @@ type record struct {
 
 // load returns the record, nil where there is none.
 func (k Keeper) load() (*record, error) {
+	if err := durable.Trusted(k.State); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(k.dir(), recordName)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

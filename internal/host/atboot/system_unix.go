@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,29 +29,4 @@ func discard(program string) (later string, err error) {
 		return "", err
 	}
 	return "", nil
-}
-
-// trusted fails where another user than root and this one could replace what
-// lies in dir: the system would run it as root.
-func trusted(dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	for {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Uid != 0 && int(s.Uid) != os.Geteuid() {
-			return fmt.Errorf("%s belongs to another user (uid %d): %w", dir, s.Uid, ErrUntrusted)
-		}
-		if info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
-			return fmt.Errorf("%s may be written by others: %w", dir, ErrUntrusted)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-		dir = filepath.Dir(dir)
-	}
 }

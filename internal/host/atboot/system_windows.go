@@ -16,10 +16,6 @@ const programName = "linerate.exe"
 
 func executable(string) error { return nil }
 
-// trusted leaves the rights on dir to its owner: the directories of users are
-// closed to others by default.
-func trusted(string) error { return nil }
-
 // discard removes a program. One that is running cannot be removed, but moved:
 // it gets a name that nothing else will ever have, and Windows removes it at its
 // next start (MoveFileEx, MOVEFILE_DELAY_UNTIL_REBOOT). Others that were moved

@@ -1,5 +1,6 @@
-// Package durable is what files need that a crash must not lose: the lock that
-// lets one process write, and names that are on disk.
+// Package durable is what files need that neither a crash nor another user may
+// spoil: the lock that lets one process write, names that are on disk, directories
+// that nobody else may write.
 package durable
 
 import (

@@ -20,6 +20,9 @@ const confirmationName = "confirmed"
 // Confirm puts the confirmation of a transaction on disk, in one step. The
 // journal does not have to be open. An earlier confirmation is replaced.
 func Confirm(dir, transaction string) error {
+	if err := durable.Trusted(dir); err != nil {
+		return fmt.Errorf("confirm %s: %w", transaction, err)
+	}
 	path := filepath.Join(dir, confirmationName)
 	next := fmt.Sprintf("%s.%d", path, os.Getpid())
 	err := writeSynced(next, []byte(transaction+"\n"), os.O_TRUNC)

@@ -116,10 +116,15 @@ type Journal struct {
 // does not exist, and locks it. The error wraps ErrLocked and names the holder
 // when another process has it open, and fs.ErrPermission when dir may not be
 // written. A damaged journal opens; see Damage. So does one on a read-only file
-// system, which takes no records: Append then wraps syscall.EROFS.
+// system, which takes no records: Append then wraps syscall.EROFS. It wraps
+// durable.ErrUntrusted where root is asked to believe a journal that others could
+// have written.
 func Open(dir string) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("state directory %s: %w", dir, err)
+	}
+	if err := durable.Trusted(dir); err != nil { // once more: it may not have been there
+		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	l, err := acquire(dir)
 	if err != nil {
@@ -140,6 +145,9 @@ func Open(dir string) (*Journal, error) {
 
 // makeDir makes dir and has its name on disk.
 func makeDir(dir string) error {
+	if err := durable.Trusted(dir); err != nil {
+		return err
+	}
 	if _, err := os.Stat(dir); err == nil {
 		return nil
 	}
@@ -297,8 +305,12 @@ func (j *Journal) Close() error {
 }
 
 // Read returns the records in dir and what could not be read, without a lock:
-// for people, while another process may be writing. No journal is no records.
+// for people, while another process may be writing. No journal is no records. It
+// wraps durable.ErrUntrusted as Open does.
 func Read(dir string) ([]Record, []Damage, error) {
+	if err := durable.Trusted(dir); err != nil {
+		return nil, nil, fmt.Errorf("read journal: %w", err)
+	}
 	text, err := os.ReadFile(filepath.Join(dir, fileName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil

@@ -17,7 +17,7 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, "mode=700,"+options); err != nil {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
 	t.Cleanup(func() {

@@ -258,7 +258,13 @@ func (k Keeper) putBack(saved, temp string, before Snapshot) error {
 // lock takes the lock of the state directory, which the end of the process,
 // however it comes, gives free.
 func (k Keeper) lock() (unlock func(), err error) {
+	if err := durable.Trusted(k.State); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(k.dir(), 0o700); err != nil {
+		return nil, err
+	}
+	if err := durable.Trusted(k.dir()); err != nil { // it may not have been there
 		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(k.dir(), "lock"), os.O_RDWR|os.O_CREATE, 0o600)

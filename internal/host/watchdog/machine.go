@@ -149,6 +149,11 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 	group, between := chain(group)
 	first, last := group[0], group[len(group)-1]
 	id, place := last.Knob, first.Place
+	for _, o := range group { // a record may be forged, damaged, or of another version
+		if err := knob.Belongs(o.Knob, place, first.Old); err != nil {
+			return model.ChangeFailed, err.Error(), err
+		}
+	}
 	now, err := m.host.ReadRaw(ctx, id, place)
 	if errors.Is(err, fs.ErrNotExist) {
 		return model.ChangeFailed, err.Error(), nil // nothing is left to undo

@@ -314,7 +314,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := errors.Join(syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
-		syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16k")); err != nil {
+		syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16k,mode=700")); err != nil {
 		t.Skipf("this system allows no mount here: %v", err)
 	}
 	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()

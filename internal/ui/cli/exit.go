@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"linerate/internal/control/session"
+	"linerate/internal/host/durable"
 	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
@@ -85,7 +86,7 @@ func exitCode(err error) int {
 		return exitUnreachable
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFull), errors.Is(err, store.ErrNewer), errors.Is(err, store.ErrForeign):
 		return exitStore
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission), errors.Is(err, durable.ErrUntrusted):
 		return exitUnsupported
 	default:
 		return exitFailed
@@ -95,6 +96,9 @@ func exitCode(err error) int {
 func hintOf(err error) string {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.hint
+	}
+	if u, ok := errors.AsType[*durable.UntrustedError](err); ok {
+		return u.Hint()
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/kmsg"
 	"linerate/internal/host/knob"
@@ -20,12 +21,16 @@ import (
 // copiesDir is where the ledger of made files is, below the state directory.
 const copiesDir = "copies"
 
-// stateDir is dir, or the system's place for linerate's state.
+// stateDir is dir, or the system's place for linerate's state. Root has it only
+// where nobody else may write: it does what the files there say.
 func stateDir(dir string) (string, error) {
-	if dir != "" {
-		return dir, nil
+	if dir == "" {
+		var err error
+		if dir, err = journal.DefaultDir(); err != nil {
+			return "", err
+		}
 	}
-	return journal.DefaultDir()
+	return dir, durable.Trusted(dir)
 }
 
 // noLog is a kernel log that this user may not read.

@@ -28,12 +28,7 @@ func (h *hostKnobs) files() *agent.Files {
 }
 
 // stateDir is where this machine's linerate keeps what it has to remember.
-func (h *hostKnobs) stateDir() (string, error) {
-	if h.state != "" {
-		return h.state, nil
-	}
-	return journal.DefaultDir()
-}
+func (h *hostKnobs) stateDir() (string, error) { return stateDir(h.state) }
 
 func (h *hostKnobs) keeper() (persist.Keeper, error) {
 	dir, err := h.stateDir()

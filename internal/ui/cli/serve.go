@@ -16,7 +16,6 @@ import (
 	"linerate/internal/control/agent"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
-	"linerate/internal/host/journal"
 )
 
 // serveFlags are the flags of a server.
@@ -69,13 +68,9 @@ none is no limit, 0 is nothing at all.`,
 }
 
 func (a *app) serve(ctx context.Context, f serveFlags) error {
-	dir := f.state
-	if dir == "" {
-		d, err := journal.DefaultDir()
-		if err != nil {
-			return err
-		}
-		dir = d
+	dir, err := stateDir(f.state)
+	if err != nil {
+		return err
 	}
 	identity, err := tls.LoadIdentity(filepath.Join(dir, "serve"))
 	if err != nil {

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// somebody is a user who is not root.
+const somebody = 65534
+
+// TestForeignState has root find a state directory that another user could have
+// filled: by --state, by LINERATE_STATE, as an agent, and as the job for the next
+// start. It believes nothing that is in there.
+func TestForeignState(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.knobs(t, "b")
+	for name, prepare := range map[string]func(dir string) string{
+		"of another user": func(dir string) string { return dir },
+		"a link to it": func(dir string) string {
+			link := filepath.Join(n.dir, "link")
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(dir, link)); err != nil {
+				t.Fatal(err)
+			}
+			return link
+		},
+		"below it": func(dir string) string { return filepath.Join(dir, "linerate") },
+	} {
+		dir := filepath.Join(t.TempDir(), "home")
+		state := prepare(dir)
+		if err := os.MkdirAll(state, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// What he forges would take effect: the host holds what he says that linerate
+		// had written.
+		forged := journal.Record{Kind: journal.KindIntent, Transaction: "forged", Number: 1, Intent: &journal.Intent{
+			Host: model.Near, Knob: sackKnob, Place: knob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "0", New: before.sack,
+		}}
+		j, err := journal.Open(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Append(forged); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(dir, somebody, somebody); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			args []string
+			env  string
+		}{
+			{args: []string{"undo", "--state", state}},
+			{args: []string{"undo", "--at-boot", "--state", state}},
+			{args: []string{"undo"}, env: "LINERATE_STATE=" + state},
+			{args: []string{"undo", "--kept"}, env: "LINERATE_STATE=" + state},
+			{args: []string{"set", "tcp.timestamps=off", "--for", "1s"}, env: "LINERATE_STATE=" + state},
+			{args: []string{"undo", "exec:" + farAddr + " ip netns exec " + n.b + " " + binary + " agent --state " + state}},
+		} {
+			cmd := n.inside(t, "b", c.args...)
+			cmd.Env = append(cmd.Env, c.env)
+			r := run(t, cmd)
+			if r.code == 0 || !strings.Contains(r.err, "belongs to another user (uid 65534)") {
+				t.Errorf("%s: %q: exit code %d\n%s%s", name, c.args, r.code, r.out, r.err)
+			}
+			if strings.HasPrefix(c.args[0], "undo") && len(c.args) > 1 && c.args[1] == "--state" && !strings.Contains(r.err, "root keeps its state only where nobody else may write") {
+				t.Errorf("%s: no hint: %s", name, r.err)
+			}
+			if now := n.knobs(t, "b"); now != before {
+				t.Fatalf("%s: %q: it believed what another user wrote: %+v, before %+v", name, c.args, now, before)
+			}
+		}
+	}
+	// A user may have his own where he likes.
+	own := filepath.Join(t.TempDir(), "own")
+	if err := os.Mkdir(own, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(own, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for dir := own; dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(own, somebody, somebody); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(own, "linerate")
+	b, err := os.ReadFile(binary)
+	if err == nil {
+		err = os.WriteFile(program, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := n.inside(t, "b", "undo", "--state", filepath.Join(own, "state"))
+	cmd.Args = append([]string{"ip", "netns", "exec", n.b, "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", program}, cmd.Args[5:]...)
+	if r := run(t, cmd); r.code != 0 || r.out != "nothing to undo\n" {
+		t.Errorf("a user's own: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

@@ -1,0 +1,78 @@
+//go:build unix
+
+package durable_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/host/durable"
+)
+
+// TestPrivate: whatever another user could change on the way to a directory makes
+// it untrusted, the links on the way and what they lead to as well.
+func TestPrivate(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("no other user without root")
+	}
+	base := t.TempDir()
+	in := func(name string) string { return filepath.Join(base, name) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir := func(name string, uid int, mode fs.FileMode) {
+		t.Helper()
+		must(os.MkdirAll(in(name), 0o755))
+		must(os.Chmod(in(name), mode))
+		must(os.Chown(in(name), uid, uid))
+	}
+	const other = 4711
+	mkdir("good/state", 0, 0o700)
+	mkdir("foreign", other, 0o755)
+	mkdir("foreign/state", 0, 0o700)
+	mkdir("open", 0, 0o777)
+	mkdir("open/state", 0, 0o700)
+	mkdir("group", 0, 0o770)
+	mkdir("tmp", 0, fs.ModeSticky|0o777)
+	mkdir("tmp/ours", 0, 0o700)
+	mkdir("tmp/theirs", other, 0o700)
+	link := func(target, name string, uid int) {
+		t.Helper()
+		must(os.Symlink(target, in(name)))
+		must(os.Lchown(in(name), uid, uid))
+	}
+	link("good", "link", 0)
+	link(in("good/state"), "tmp/link", other)
+	link("../foreign/state", "good/away", 0)
+	link("round", "round", 0)
+
+	for name, why := range map[string]string{
+		"good/state": "", "good/state/not/yet": "", "link/state": "", "tmp/ours": "", "tmp/new": "",
+		"foreign/state": "belongs to another user (uid 4711)", "foreign/new": "belongs to another user",
+		"open/state": "open may be written by others", "group": "may be written by others", "tmp": "may be written by others",
+		"tmp/theirs": "belongs to another user", "tmp/theirs/new": "belongs to another user",
+		"tmp/link": "link belongs to another user", "good/away": "foreign belongs to another user", "round": "too many symbolic links",
+	} {
+		err := durable.Private(in(name))
+		switch {
+		case why == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case why != "" && (!errors.Is(err, durable.ErrUntrusted) || !strings.Contains(err.Error(), why)):
+			t.Errorf("%s: %v, want %q", name, err, why)
+		}
+		if also := durable.Trusted(in(name)); (also == nil) != (err == nil) {
+			t.Errorf("%s: Trusted %v, Private %v", name, also, err)
+		}
+	}
+	t.Chdir(in("good"))
+	if err := durable.Private("../foreign/x"); !errors.Is(err, durable.ErrUntrusted) {
+		t.Errorf("a path that begins here: %v", err)
+	}
+}

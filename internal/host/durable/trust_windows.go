@@ -1,0 +1,3 @@
+package durable
+
+func private(string) error { return nil }

@@ -1,0 +1,112 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+
+	"linerate/internal/core/model"
+)
+
+// ErrNotOurs says that a place, or the text for it, is none that linerate sets by
+// this knob.
+var ErrNotOurs = errors.New("linerate does not set this there")
+
+// Belongs says whether p is a place of the knob on this system, by which linerate
+// could have set it for some interface and route, and text one that it could have
+// found there. Who goes by a record asks this before he writes: a record that
+// somebody else made, or that is damaged, writes nowhere else then. The error
+// wraps ErrNotOurs, and is an *Error about id.
+func Belongs(id model.KnobID, p Place, text string) error {
+	why := belongs(id, p)
+	if why == "" {
+		why = readable(id, text)
+	}
+	if why == "" {
+		return nil
+	}
+	return &Error{Op: "undo", Knob: id, Place: p.String(), Err: fmt.Errorf("%s: %w", why, ErrNotOurs)}
+}
+
+// belongs says why not, "" where p is a place of the knob.
+func belongs(id model.KnobID, p Place) string {
+	k, ok := ByID(id)
+	if !ok {
+		return "this linerate knows no such knob"
+	}
+	if err := writable(id); err != nil {
+		return err.Error()
+	}
+	n := k.Native[runtime.GOOS]
+	link, route := p.Target, ""
+	if k.Scope == ScopeRoute {
+		route, link, _ = strings.Cut(p.Target, " dev ")
+		if prefix, err := netip.ParsePrefix(route); route != "default" && (err != nil || prefix.String() != route) {
+			return fmt.Sprintf("%q is no route", route)
+		}
+	}
+	if link == "" {
+		link = filled(n.Name, p.Native)
+	}
+	if link != "" && !isLinkName(link) {
+		return fmt.Sprintf("%q is no name of an interface", link)
+	}
+	if _, want, err := (Host{Interface: link, Route: route}).Place(id); err != nil || want != p {
+		return fmt.Sprintf("%s %s is no place of it on %s", p.Mechanism, p, runtime.GOOS)
+	}
+	return ""
+}
+
+// filled returns the interface for which a native name is that of the template, ""
+// where there is none.
+func filled(template, native string) string {
+	for _, mark := range []string{"{if}", "{dev}"} {
+		head, tail, ok := strings.Cut(template, mark)
+		if !ok {
+			continue
+		}
+		rest, begins := strings.CutPrefix(native, head)
+		name, ends := strings.CutSuffix(rest, tail)
+		if begins && ends && mark == "{dev}" {
+			return strings.Replace(name, ".", "", 1) // "em.0" is em0, see Host.Expand
+		}
+		if begins && ends {
+			return name
+		}
+	}
+	return ""
+}
+
+// isLinkName reports whether a system could call an interface so: Linux
+// net/core/dev.c dev_valid_name forbids slashes, colons and spaces, Windows allows
+// 256 characters without control characters (IF_MAX_STRING_SIZE of ifdef.h).
+func isLinkName(name string) bool {
+	if runtime.GOOS == "windows" {
+		return len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f })
+	}
+	return len(name) <= 15 && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || strings.ContainsRune(`/:\*?[]`, r)
+	})
+}
+
+// readable says why a text is none that the knob could have had: linerate sets
+// nothing that it could not read before.
+func readable(id model.KnobID, text string) string {
+	k, _ := ByID(id) // belongs has found it
+	if strings.ContainsAny(text, "\n\x00") {
+		return fmt.Sprintf("%q is not one line", text)
+	}
+	switch k.Type {
+	case TypeBytes, TypeInt, TypeRate, TypeBool:
+		if k.Native[runtime.GOOS].Mechanism == Sysctl && strings.Trim(text, "0123456789- \t") != "" {
+			return fmt.Sprintf("%q is no number", text)
+		}
+	case TypeEnum, TypeName, TypeWords:
+	}
+	if _, err := k.Decode(text); err != nil {
+		return err.Error()
+	}
+	return ""
+}
