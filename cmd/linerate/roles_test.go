@@ -18,14 +18,18 @@ import (
 // roleVar makes this test binary somebody else: "future-agent" on its standard
 // input and output, "banner ADDR", "silent ADDR" and "hang up ADDR" for servers
 // that are not linerate's, "scan ADDR" for a visitor who is not, "relay=ADDR" for
-// a way to what listens there; "crowd" and "friend" for the clients of a server
-// under attack, who have their orders in crowdVar.
+// a way to what listens there, "hostile=MANNER" for an agent that means harm
+// (hostileagent_test.go); "crowd" and "friend" for the clients of a server under
+// attack, who have their orders in crowdVar.
 const roleVar = "LINERATE_TEST_ROLE"
 
 // play plays a role and returns the exit code.
 func play(role string) int {
 	if addr, ok := strings.CutPrefix(role, "relay="); ok {
 		role = "relay " + addr // the command of an exec: target has no quotes
+	}
+	if manner, ok := strings.CutPrefix(role, "hostile="); ok {
+		role = "hostile " + manner
 	}
 	name, addr := role, ""
 	if i := strings.LastIndexByte(role, ' '); i > 0 && role != "future-agent" {
@@ -40,6 +44,8 @@ func play(role string) int {
 		err = otherServer(ctx, name, addr)
 	case "scan":
 		err = scan(ctx, addr)
+	case "hostile":
+		err = hostileAgent(ctx, hostileManner(addr))
 	case "relay":
 		err = relay(ctx, addr)
 	case "crowd":

@@ -262,7 +262,8 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	ended := at
 	ended.Kind, ended.Run = RunEnded, &run
 	e.Observe(e.event(ended))
-	if err != nil && !errors.Is(err, runner.ErrInvalid) && !errors.Is(err, runner.ErrContact) {
+	again := errors.Is(err, runner.ErrInvalid) || errors.Is(err, runner.ErrContact)
+	if err != nil && (!again || errors.Is(err, runner.ErrGreedy)) {
 		return run, err
 	}
 	return run, nil

@@ -207,6 +207,9 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 		}
 		break
 	}
+	if err := greedy(ends); err != nil {
+		return err // its connection is cut, and the other end's is not needed any more
+	}
 	if err := each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) }); err != nil {
 		return lostOrInvalid(ctx, err)
 	}
@@ -224,10 +227,25 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 	return lostOrInvalid(ctx, join(first.err, second.err))
 }
 
-// lostOrInvalid returns err as it is when contact is lost or the caller gave
-// up, and otherwise as the reason why the run does not count.
+// greedy returns the error of an end that sent more than its run can have.
+func greedy(ends []*end) error {
+	for _, e := range ends {
+		select {
+		case <-e.failed:
+			if errors.Is(e.err, ErrGreedy) {
+				return e.err
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// lostOrInvalid returns err as it is when contact is lost, the agent is not to be
+// trusted or the caller gave up, and otherwise as the reason why the run does not
+// count.
 func lostOrInvalid(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) || errors.Is(err, ErrGreedy) {
 		return err
 	}
 	return invalid("%w", err)

@@ -35,6 +35,9 @@ var (
 	ErrInvalid = errors.New("run is invalid")
 	// ErrContact says that a host went away. The sessions are of no more use.
 	ErrContact = session.ErrLost
+	// ErrGreedy says that a host sent more than its run can have. The session with
+	// it is over, and another would end no better.
+	ErrGreedy = session.ErrGreedy
 )
 
 const (
@@ -156,7 +159,7 @@ func (a *attempt) finish(ctx context.Context, err error) {
 		a.run.State, a.run.Reason = model.RunInterrupted, "interrupted"
 	default:
 		a.run.State, a.run.Reason = model.RunInvalid, err.Error()
-		a.run.LostContact = errors.Is(err, ErrContact)
+		a.run.LostContact = errors.Is(err, ErrContact) && !errors.Is(err, ErrGreedy)
 	}
 }
 
@@ -273,7 +276,7 @@ func (a *attempt) undo(ctx context.Context, before error) error {
 	err := each(a.touched(), func(c *session.Client) error {
 		changes, err := c.Undo(ctx)
 		a.record(changes)
-		if errors.Is(err, ErrContact) && errors.Is(before, ErrContact) {
+		if errors.Is(err, ErrContact) && (errors.Is(before, ErrContact) || errors.Is(before, ErrGreedy)) {
 			a.warn("%s is out of reach: its agent undoes the setting by itself", c.Name())
 			return nil
 		}

@@ -31,8 +31,9 @@ type Options struct {
 
 // Client is the controller's end of a session. It is safe for concurrent use.
 //
-// Its errors name the host. They wrap ErrLost when contact is lost, the context's
-// error when that ended first, and otherwise what the agent's refusal wraps.
+// Its errors name the host. They wrap ErrLost when contact is lost, ErrGreedy when
+// the agent sent too much, the context's error when that ended first, and otherwise
+// what the agent's refusal wraps.
 type Client struct {
 	peer     wire.Peer
 	host     model.Host
@@ -46,6 +47,9 @@ type Client struct {
 	close    sync.Once
 	closeErr error
 	ended    []model.Change
+
+	mu      sync.Mutex
+	allowed map[uint64]*allowance // of the run that was prepared last
 }
 
 // Open says hello to the agent behind peer, which it owns from then on, also
@@ -69,7 +73,7 @@ func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	c.conn = conn
 	const base = "http://session.linerate.invalid"
 	options := connect.WithClientOptions(
-		connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
+		connect.WithCodec(frugal{}), connect.WithReadMaxBytes(maxResponse), connect.WithSendMaxBytes(maxRequest),
 		connect.WithAcceptCompression("gzip", nil, nil))
 	c.api = sessionpbconnect.NewSessionServiceClient(oneClient{conn}, base, options)
 	c.settings = sessionpbconnect.NewSettingsServiceClient(oneClient{conn}, base, options)
@@ -124,6 +128,9 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	}
 	if connect.CodeOf(err) == connect.CodeUnimplemented { // its mux answered, which knows no such call
 		return fmt.Errorf("%s: the linerate over there (%s) is older than this one (%s) and cannot do that: %w", at, c.version, c.own, errors.ErrUnsupported)
+	}
+	if errors.Is(err, ErrGreedy) {
+		return fmt.Errorf("%s: %w", at, err)
 	}
 	if errors.Is(err, ErrInvalid) {
 		return fmt.Errorf("%s: the answer breaks the protocol: %w", at, err)
@@ -279,12 +286,17 @@ func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
 	return c.ended, c.closeErr
 }
 
-// shut ends the connection and the transport.
-func (c *Client) shut() error {
+// cut ends the connection. What carries it goes with Close.
+func (c *Client) cut() {
 	if c.conn != nil {
 		_ = c.conn.Close()
 	}
 	_ = c.peer.Control.Close()
+}
+
+// shut ends the connection and the transport.
+func (c *Client) shut() error {
+	c.cut()
 	if c.peer.Close == nil {
 		return nil
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"connectrpc.com/connect"
 
 	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/core/model"
 )
 
 // Prepare begins to open the connections of a run, and returns the TCP port
@@ -26,6 +28,9 @@ func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err erro
 	}
 	var k check
 	port = int(k.atMost("port", int64(r.GetPort()), 65535))
+	c.mu.Lock()
+	c.allowed = map[uint64]*allowance{p.Run: newAllowance(p.Flow)}
+	c.mu.Unlock()
 	return checked(ctx, c, op, &k, port)
 }
 
@@ -47,7 +52,8 @@ func (c *Client) Stop(ctx context.Context, run uint64) error {
 
 // Run follows a prepared run and calls each with its events in order, in this
 // goroutine, until the result, which is the last. It returns an error when
-// there is no result; when ctx ends, the agent closes the run.
+// there is no result; when ctx ends, the agent closes the run. An agent that tells
+// more than the run can have loses the session.
 func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 	const op = "run"
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,12 +63,17 @@ func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 		return c.failed(ctx, op, err)
 	}
 	defer func() { _ = stream.Close() }()
+	allowed := c.allowance(run)
 	for last := Ready - 1; stream.Receive(); {
 		e, err := c.event(stream, last)
 		if err != nil {
 			return c.failed(ctx, op, err)
 		}
 		last = max(last, e.Kind)
+		if err := allowed.take(e, time.Now()); err != nil {
+			c.cut()
+			return c.failed(ctx, op, err)
+		}
 		each(e)
 		if e.Kind == Result {
 			return nil
@@ -76,6 +87,17 @@ func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 		err = fmt.Errorf("%w: the run ended without a result", ErrInvalid)
 	}
 	return c.failed(ctx, op, err)
+}
+
+// allowance is what a run may tell; that of a flow of no particular kind where
+// nobody prepared it here.
+func (c *Client) allowance(run uint64) *allowance {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.allowed[run]; a != nil {
+		return a
+	}
+	return newAllowance(model.Flow{})
 }
 
 // event decodes the stream's message and checks that it may come now.

@@ -45,7 +45,7 @@ func Serve(ctx context.Context, conn net.Conn, version string, s Service, t Time
 	}
 	a.host = host
 	options := connect.WithHandlerOptions(
-		connect.WithReadMaxBytes(maxRequest),
+		connect.WithCodec(frugal{}), connect.WithReadMaxBytes(maxRequest),
 		connect.WithSendMaxBytes(maxResponse),
 		connect.WithCompression("gzip", nil, nil), // nothing to inflate
 		connect.WithRecover(recovered),

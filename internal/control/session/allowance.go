@@ -1,0 +1,85 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// ErrGreedy says that an agent sent more than its run can have. The connection
+// was cut then, and every further call fails. Only Client returns it.
+var ErrGreedy = errors.New("the agent sent more than this run can have")
+
+// How many samples one end of a run makes at most.
+const (
+	// flowSeries is for each interval of the flow: every metric of package model,
+	// of both directions and of neither, and as many of a load beside it.
+	flowSeries = 160
+	// hostSeries is for each second: what watch.Run reads of the host.
+	hostSeries = MaxCounters
+	// perSize is for each size of a sweep.
+	perSize = 8
+	// sweepSizes is for a sweep that leaves the sizes to the engine.
+	sweepSizes = 256
+)
+
+// allowance is what an agent may tell of one run, by its plan and by the time
+// that has passed here: an agent cannot have measured for longer than that.
+type allowance struct {
+	interval time.Duration // of the flow
+	sizes    int           // of a sweep; 0 for other traffic
+	begun    time.Time     // when the run was ready
+	samples  int           // so far
+	measured bool
+}
+
+func newAllowance(f model.Flow) *allowance {
+	a := &allowance{interval: f.Interval}
+	if a.interval <= 0 {
+		a.interval = time.Second
+		if f.Duration > 0 {
+			a.interval = max(min(a.interval, f.Duration), MinInterval)
+		}
+	}
+	if f.Sweep != nil {
+		a.sizes = len(f.Sweep.Sizes)
+		if a.sizes == 0 {
+			a.sizes = sweepSizes
+		}
+	}
+	return a
+}
+
+// most is how many samples there may be after a run of so long. Two intervals more
+// than have passed: the one that a run ends in, and one for clocks that differ.
+func (a *allowance) most(passed time.Duration) int {
+	steps := passed/a.interval + 2
+	seconds := passed/time.Second + 2
+	return int(steps)*flowSeries + int(seconds)*hostSeries + a.sizes*perSize
+}
+
+// take counts in an event that came at now, and wraps ErrGreedy when it is one
+// too many.
+func (a *allowance) take(e Event, now time.Time) error {
+	switch e.Kind {
+	case Ready:
+		a.begun = now
+	case Samples:
+		a.samples += len(e.Samples)
+		if most := a.most(now.Sub(a.begun)); a.samples > most {
+			return fmt.Errorf("%w: over %d samples in %v", ErrGreedy, most, now.Sub(a.begun).Round(time.Millisecond))
+		}
+	case Measured:
+		if a.measured {
+			return fmt.Errorf("%w: it has measured twice", ErrGreedy)
+		}
+		a.measured = true
+	case Result:
+		if n := len(e.Report.Points); n > a.sizes {
+			return fmt.Errorf("%w: %d sizes of messages, where %d were asked for", ErrGreedy, n, a.sizes)
+		}
+	}
+	return nil
+}

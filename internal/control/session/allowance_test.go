@@ -1,0 +1,132 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// TestGreedyAgentLosesTheSession: an agent that sends samples without end once
+// filled the memory of the controller.
+func TestGreedyAgentLosesTheSession(t *testing.T) {
+	batch := make([]model.Sample, MaxSamples)
+	for i := range batch {
+		batch[i] = model.Sample{Direction: model.To, Metric: model.Goodput, Length: time.Second}
+	}
+	left := make(chan struct{})
+	conn, _ := serving(t, stub{run: func(_ context.Context, send func(Event) error) error {
+		defer close(left)
+		if err := send(Event{Kind: Ready}); err != nil {
+			return err
+		}
+		for {
+			if err := send(Event{Kind: Samples, Samples: batch}); err != nil {
+				return err
+			}
+		}
+	}}, short())
+	c := mustOpen(t, conn)
+	flow := model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: 3 * time.Second, Interval: time.Second}
+	if _, err := c.Prepare(t.Context(), Preparation{Run: 1, Flow: flow}); err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	err := c.Run(t.Context(), 1, func(e Event) { got += len(e.Samples) })
+	if !errors.Is(err, ErrGreedy) || !strings.Contains(err.Error(), "the agent sent more than this run can have") || got > 100_000 {
+		t.Errorf("%d samples, error %v", got, err)
+	}
+	soon(t, "the agent to be cut off", left)
+	if _, err := c.Facts(t.Context(), ""); !errors.Is(err, ErrLost) {
+		t.Errorf("the session goes on: %v", err)
+	}
+}
+
+// TestAllowanceOfHonestRuns: what real agents send passes, at every moment.
+func TestAllowanceOfHonestRuns(t *testing.T) {
+	start := time.Now()
+	for name, f := range map[string]model.Flow{
+		"a second": {Duration: 10 * time.Second, Interval: time.Second}, "fast": {Duration: time.Second, Interval: 10 * time.Millisecond},
+		"short": {Duration: 100 * time.Millisecond}, "bytes": {Bytes: 1 << 30},
+	} {
+		a := newAllowance(f)
+		if err := a.take(Event{Kind: Ready}, start); err != nil {
+			t.Fatal(err)
+		}
+		series := make([]model.Sample, 40)
+		host := make([]model.Sample, 3000)
+		for at := time.Duration(0); at < 20*time.Second; at += a.interval {
+			err := a.take(Event{Kind: Samples, Samples: series}, start.Add(at))
+			if at%time.Second == 0 {
+				err = errors.Join(err, a.take(Event{Kind: Samples, Samples: host}, start.Add(at)))
+			}
+			if err != nil {
+				t.Fatalf("%s: after %v: %v", name, at, err)
+			}
+		}
+		end := errors.Join(a.take(Event{Kind: Measured}, start.Add(20*time.Second)), a.take(Event{Kind: Result}, start.Add(21*time.Second)))
+		if end != nil {
+			t.Errorf("%s: %v", name, end)
+		}
+	}
+}
+
+func TestAllowanceOfEvents(t *testing.T) {
+	a := newAllowance(model.Flow{Sweep: &model.Sweep{Sizes: make([]units.Bytes, 3)}})
+	now := time.Now()
+	for _, e := range []Event{{Kind: Ready}, {Kind: Measured}, {Kind: Result, Report: model.EndReport{Points: make([]model.Point, 3)}}} {
+		if err := a.take(e, now); err != nil {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+	for _, e := range []Event{{Kind: Measured}, {Kind: Result, Report: model.EndReport{Points: make([]model.Point, 4)}}} {
+		if err := a.take(e, now); !errors.Is(err, ErrGreedy) {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}
+
+// TestSmallPartsAreCounted: two bytes on the wire are a hundred in memory.
+func TestSmallPartsAreCounted(t *testing.T) {
+	const many = maxResponse / 2
+	for name, m := range map[string]struct {
+		wire []byte
+		into proto.Message
+	}{
+		"interfaces": {[]byte(strings.Repeat("\xb2\x01\x00", many/3)), &sessionpb.HostFacts{}},
+		"samples":    {[]byte(strings.Repeat("\x0a\x00", many/2*2)), &sessionpb.Samples{}},
+		"unknown":    {[]byte(strings.Repeat("\xfa\x7f\x00", many/3)), &sessionpb.Samples{}},
+	} {
+		if err := (frugal{}).Unmarshal(m.wire, m.into); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	deep := []byte{}
+	for range 100 {
+		deep = append([]byte{0x0a, byte(len(deep) % 128)}, deep[:len(deep)%128]...)
+	}
+	_ = (frugal{}).Unmarshal(deep, &sessionpb.Samples{}) // whatever it says, it says it
+}
+
+func FuzzFrugal(f *testing.F) {
+	b, err := proto.Marshal(encodeEvent(Event{Kind: Samples, Samples: []model.Sample{{Direction: model.To, Metric: model.Goodput, Value: 1}}}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("\x0a\x02\x0a\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var ours, theirs sessionpb.RunResponse
+		mine := (frugal{}).Unmarshal(b, &ours)
+		if err := proto.Unmarshal(b, &theirs); (err == nil) != (mine == nil) && !errors.Is(mine, ErrInvalid) {
+			t.Errorf("%v, without the count %v", mine, err)
+		}
+	})
+}
