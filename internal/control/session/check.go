@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 )
 
 // Bounds of messages, as session.proto states them.
@@ -63,11 +64,14 @@ func (c *check) that(ok bool, format string, args ...any) {
 	}
 }
 
-// text returns s if it has at most most bytes and no control characters.
-func (c *check) text(field, s string, most int) string {
+// text returns s in one line if it has at most most bytes and no control characters.
+func (c *check) text(field, s string, most int) string { return plain.Line(c.lines(field, s, most)) }
+
+// lines is text that may have several lines.
+func (c *check) lines(field, s string, most int) string {
 	c.that(len(s) <= most, "%s has %d bytes, at most %d are allowed", field, len(s), most)
 	c.that(utf8.ValidString(s) && !strings.ContainsFunc(s, isControl), "%s holds control characters", field)
-	return s
+	return plain.Text(s)
 }
 
 // name is text that must not be empty.
@@ -81,10 +85,11 @@ func (c *check) texts(field string, list []string, most int) []string {
 	if c.err != nil {
 		return nil
 	}
+	var out []string
 	for _, s := range list {
-		c.text(field, s, MaxText)
+		out = append(out, c.text(field, s, MaxText))
 	}
-	return list
+	return out
 }
 
 func (c *check) count(field string, n, most int) {
@@ -174,14 +179,20 @@ func (c *check) parts(f model.Flow) {
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
 
 // clean makes a sentence from another program or a kernel fit to be sent and
-// shown: valid UTF-8, blanks for control characters, at most most bytes.
+// shown: one line of valid UTF-8, blanks for control characters and newlines, at
+// most most bytes.
 func clean(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
+	return cleanLines(strings.ReplaceAll(s, "\n", " "), most)
+}
+
+// cleanLines is clean for text that may have several lines.
+func cleanLines(s string, most int) string {
+	s = plain.Text(strings.Map(func(r rune) rune {
 		if isControl(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	}, strings.ToValidUTF8(s, "\uFFFD")))
 	if len(s) <= most {
 		return s
 	}

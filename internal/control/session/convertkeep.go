@@ -56,7 +56,7 @@ func encodeKeeping(k Keeping, h model.Host) *sessionpb.KeepResponse {
 	}
 	for _, f := range k.Files[:min(len(k.Files), maxFiles)] {
 		out.Files = append(out.Files, &sessionpb.KeepFile{
-			Path: clean(f.Path, MaxValue), Change: fileChanges()[f.Change], Block: f.Block, Mode: uint32(f.Mode.Perm()), Diff: clean(f.Diff, MaxDiff),
+			Path: clean(f.Path, MaxValue), Change: fileChanges()[f.Change], Block: f.Block, Mode: uint32(f.Mode.Perm()), Diff: cleanLines(f.Diff, MaxDiff),
 		})
 	}
 	for _, o := range k.Omitted[:min(len(k.Omitted), MaxAssignments)] {
@@ -84,7 +84,7 @@ func decodeKeeping(c *check, p *sessionpb.KeepResponse, h model.Host) Keeping {
 	for _, f := range p.GetFiles() {
 		one := KeepFile{
 			Path: c.text("file", f.GetPath(), MaxValue), Block: f.GetBlock(), Mode: fs.FileMode(c.atMost("mode", int64(f.GetMode()), int64(fs.ModePerm))),
-			Diff: c.text("diff", f.GetDiff(), MaxDiff),
+			Diff: c.lines("diff", f.GetDiff(), MaxDiff),
 		}
 		for change, number := range fileChanges() {
 			if number == f.GetChange() {

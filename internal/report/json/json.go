@@ -15,6 +15,7 @@ import (
 	"io"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/report"
 )
 
@@ -99,6 +100,6 @@ func Envelope(w io.Writer, schema string, v any) error {
 		return fmt.Errorf("write %s: %w", schema, err)
 	}
 	out.WriteByte('\n')
-	_, err = out.WriteTo(w)
+	_, err = w.Write(plain.JSON(out.Bytes())) // also a terminal may be there
 	return err
 }

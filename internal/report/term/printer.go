@@ -50,8 +50,18 @@ func (p *printer) flush(w io.Writer) error {
 	if p.ascii {
 		text = toASCII(text)
 	}
-	_, err := io.WriteString(w, text)
+	write := w.Write
+	if s, ok := w.(styled); ok && p.color {
+		write = s.WriteStyled
+	}
+	_, err := write([]byte(text))
 	return err
+}
+
+// styled is a writer that lets commands to a terminal pass only where it is told
+// that they are linerate's own.
+type styled interface {
+	WriteStyled(p []byte) (int, error)
 }
 
 // toASCII replaces what we print beyond ASCII by what looks like it, and

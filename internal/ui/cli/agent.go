@@ -41,7 +41,7 @@ changed when it was killed is undone at the start.`,
 		Example: `  linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out, ok := a.Out.(*os.File)
+			out, ok := a.raw.Out.(*os.File)
 			if ok && a.OutTerminal {
 				return withHint(usagef("agent speaks a protocol on stdin and stdout, not to people"), "see linerate agent --help")
 			}

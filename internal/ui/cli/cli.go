@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"linerate/internal/core/plain"
 	reportjson "linerate/internal/report/json"
+	"linerate/internal/ui/screen"
 )
 
 // Env is the world as the commands see it; tests make their own.
@@ -63,9 +65,13 @@ func OS(version string) Env {
 	}
 }
 
-// app is what the commands share.
+// app is what the commands share. Its Out and Err let no escapes pass that are not
+// linerate's own; see package screen.
 type app struct {
 	Env
+	// raw are stdout and stderr themselves: for a protocol, for the bytes of a file,
+	// and for a program of the user's.
+	raw   struct{ Out, Err io.Writer }
 	json  bool
 	db    string
 	quiet bool
@@ -86,6 +92,10 @@ func Main(ctx context.Context, env Env, args []string) int {
 
 	// The flags before a mistake are parsed, those after it are not.
 	a := &app{Env: env, json: wantsJSON(args)}
+	a.raw.Out, a.raw.Err = env.Out, env.Err
+	out, errs := screen.New(env.Out), screen.New(env.Err)
+	a.Out, a.Err = out, errs
+	defer func() { _, _ = out.Flush(), errs.Flush() }()
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -199,11 +209,23 @@ func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "the closed list of exit codes", Long: "Exit codes:\n" + exitText}
 }
 
-// talk prints a line to stderr unless --quiet.
+// talk prints a line to stderr unless --quiet. What it tells of stays in that line:
+// no host may begin one that looks like linerate's.
 func (a *app) talk(format string, args ...any) {
-	if !a.quiet {
-		fmt.Fprintf(a.Err, format+"\n", args...)
+	if a.quiet {
+		return
 	}
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = plain.Line(v)
+		case error:
+			args[i] = plain.Line(v.Error())
+		case fmt.Stringer:
+			args[i] = plain.Line(v.String())
+		}
+	}
+	fmt.Fprintf(a.Err, format+"\n", args...)
 }
 
 // color says whether stdout may carry colour (https://no-color.org).

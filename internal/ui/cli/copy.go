@@ -16,6 +16,7 @@ import (
 	"linerate/internal/measure/filecopy"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
+	"linerate/internal/ui/screen"
 )
 
 // copyFlags are the flags of file copies.
@@ -212,14 +213,14 @@ func (a *app) pathProgress(o filecopy.PathOptions) func(filecopy.PathProgress) {
 		if moved > 0 {
 			left = ", about " + units.FormatDuration(time.Duration(float64(p.Elapsed)*(total/moved-1)).Round(time.Second)) + " more"
 		}
-		fmt.Fprintf(a.Err, "\r\x1b[K%s %d/%d  %.0f %%%s", p.Operation, p.Repeat, o.Repeats, 100*moved/total, left)
+		screen.Styled(a.Err, fmt.Sprintf("%s%s %d/%d  %.0f %%%s", screen.Redraw, p.Operation, p.Repeat, o.Repeats, 100*moved/total, left))
 	}
 }
 
 // clearLine ends a line that was drawn over.
 func (a *app) clearLine() {
 	if !a.quiet && a.ErrTerminal {
-		fmt.Fprint(a.Err, "\r\x1b[K")
+		screen.Styled(a.Err, screen.Redraw)
 	}
 }
 

@@ -172,7 +172,7 @@ func (a *app) printExport(format native.Format, out native.Output, dir string) e
 		return nil
 	}
 	if len(out.Files) == 1 && !a.OutTerminal { // exactly the file, for a shell to redirect
-		_, err := a.Out.Write(out.Files[0].Content)
+		_, err := a.raw.Out.Write(out.Files[0].Content)
 		return err
 	}
 	for i, f := range out.Files {

@@ -79,7 +79,9 @@ func (a *app) foreignPeer(t target, f trafficFlags, link fact.Of[units.BitRate])
 		}
 		if f.serverOutput {
 			c.ServerOutput = func(text string, document json.RawMessage) {
-				a.talk("%s", cmp.Or(text, string(document)))
+				for line := range strings.Lines(cmp.Or(text, string(document))) {
+					a.talk("server: %s", strings.TrimRight(line, "\r\n"))
+				}
 			}
 		}
 		login, err := a.login(f)

@@ -72,7 +72,7 @@ func (a *app) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []
 		return err
 	}
 	defer l.Close()
-	err = l.Command(ctx, host, argv, a.In, a.Out, a.Err)
+	err = l.Command(ctx, host, argv, a.In, a.raw.Out, a.raw.Err)
 	if exit, ok := errors.AsType[*lab.ExitError](err); ok {
 		return &fault{code: exitFailed, err: exit}
 	}

@@ -8,8 +8,10 @@ import (
 	"linerate/internal/control/experiment"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/report/term"
+	"linerate/internal/ui/screen"
 )
 
 // live shows how a session goes on: one line that is drawn over on a terminal,
@@ -69,7 +71,7 @@ func (l *live) draw() {
 	passed := l.app.Now().Sub(l.since)
 	p.AtMost = max(0, p.AtMost-(passed-p.Elapsed))
 	p.Elapsed = passed
-	fmt.Fprintf(l.app.Err, "\r\x1b[K%s", p.Line(max(20, l.app.Width()-1), false))
+	screen.Styled(l.app.Err, screen.Redraw+p.Line(max(20, l.app.Width()-1), false))
 	l.drawn = true
 }
 
@@ -166,10 +168,10 @@ func (l *live) line(text string) {
 		return
 	}
 	if l.drawn {
-		fmt.Fprint(l.app.Err, "\r\x1b[K")
+		screen.Styled(l.app.Err, screen.Redraw)
 		l.drawn = false
 	}
-	fmt.Fprintln(l.app.Err, text)
+	fmt.Fprintln(l.app.Err, plain.Line(text))
 }
 
 // close ends the display and leaves a clean line.
@@ -179,7 +181,7 @@ func (l *live) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.drawn {
-		fmt.Fprint(l.app.Err, "\r\x1b[K")
+		screen.Styled(l.app.Err, screen.Redraw)
 	}
 }
 

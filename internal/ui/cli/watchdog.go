@@ -19,7 +19,7 @@ func (a *app) watchdogCommand() *cobra.Command {
 			}
 			cfg.After, cfg.Talk = a.AfterStep, a.Err
 			// The signals that end other commands are the watchdog's own business.
-			return watchdog.Serve(context.WithoutCancel(cmd.Context()), a.In, a.Out, cfg)
+			return watchdog.Serve(context.WithoutCancel(cmd.Context()), a.In, a.raw.Out, cfg)
 		},
 	}
 }

@@ -1,0 +1,98 @@
+// Package plain makes text from elsewhere fit to be shown to a person: without
+// what a terminal would obey, and without what makes text look like other text.
+package plain
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// mark stands for each character that is not shown.
+const mark = '?'
+
+// Harmful reports whether a character does something instead of being seen:
+//
+//   - controls of ECMA-48 (Unicode Cc: U+0000-U+001F, U+007F-U+009F), of which
+//     ESC and CSI begin commands to a terminal; tab and newline are none here;
+//   - formats (Unicode Cf), which turn the order of text around (UAX #9: U+061C,
+//     U+200E, U+200F, U+202A-U+202E, U+2066-U+2069), are not seen at all (U+200B,
+//     U+2060, U+FEFF), or hide letters behind others (U+E0001-U+E007F);
+//   - the separators of lines and paragraphs (U+2028, U+2029).
+func Harmful(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// Clean reports whether Text would leave b as it is.
+func Clean(b []byte) bool {
+	for i := 0; i < len(b); {
+		if c := b[i]; c < utf8.RuneSelf {
+			if c < ' ' && c != '\n' && c != '\t' && (c != '\r' || i+1 == len(b) || b[i+1] != '\n') || c == 0x7f {
+				return false
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 || Harmful(r) {
+			return false
+		}
+		i += size
+	}
+	return true
+}
+
+// Text returns s with a question mark for each harmful character and each byte
+// that is not UTF-8. Newlines, also those of Windows, and tabs stay.
+func Text(s string) string {
+	if Clean([]byte(s)) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"):
+			b.WriteByte('\r')
+		case r == utf8.RuneError && size == 1, Harmful(r):
+			b.WriteRune(mark)
+		default:
+			b.WriteString(s[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Line is Text for a field that is one line: a blank stands for each newline. Who
+// could write one could write a line that looks like ours.
+func Line(s string) string {
+	s = Text(s)
+	if !strings.ContainsAny(s, "\r\n") {
+		return s
+	}
+	return strings.NewReplacer("\r\n", " ", "\n", " ").Replace(s)
+}
+
+// JSON returns a JSON document with an escape for each harmful character, which
+// is still the same document (RFC 8259 section 7). Outside of strings it must have
+// none, and inside none below U+0020, as encoding/json writes it.
+func JSON(doc []byte) []byte {
+	if Clean(doc) {
+		return doc
+	}
+	var b strings.Builder
+	for _, r := range string(doc) {
+		switch {
+		case !Harmful(r) || r < ' ':
+			b.WriteRune(r)
+		case r > 0xffff:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,53 @@
+package plain
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                  "",
+		"naïve 10 µs → 東京 👍":                "naïve 10 µs → 東京 👍",
+		"a\tb\nc\r\nd":                      "a\tb\nc\r\nd",
+		"\x1b[2J\x1b]0;t\x07":               "?[2J?]0;t?",
+		"a\rb\x00\x08\x7f":                  "a?b???",
+		"\u009b31m\x9b31m\xc3":              "?31m?31m?",
+		"\u202egpj.exe\u2066\u061c\u200e":   "?gpj.exe???",
+		"in\u200bvis\ufeffible\u2060\u00ad": "in?vis?ible??",
+		"tag\U000e0041 line\u2028par\u2029": "tag? line?par?",
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if got := Line("ok\nlinerate: everything is fine\r\n"); got != "ok linerate: everything is fine " {
+		t.Errorf("%q", got)
+	}
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("a\x1b[31m\u202e\u009b\x9b\r\n\x00")
+	f.Fuzz(func(t *testing.T, s string) {
+		text := Text(s)
+		if !utf8.ValidString(text) || !Clean([]byte(text)) || strings.ContainsFunc(strings.ReplaceAll(text, "\r\n", "\n"), Harmful) {
+			t.Fatalf("%q", text)
+		}
+		if Text(text) != text || strings.ContainsAny(Line(s), "\r\n") {
+			t.Fatalf("%q, %q", Text(text), Line(s))
+		}
+		doc, err := json.MarshalIndent(map[string]string{"k": s, s: "v"}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := JSON(doc)
+		var a, b map[string]string
+		if json.Unmarshal(doc, &a) != nil || json.Unmarshal(shown, &b) != nil || !reflect.DeepEqual(a, b) || !Clean(bytes.TrimSpace(shown)) {
+			t.Fatalf("%q became %q", doc, shown)
+		}
+	})
+}

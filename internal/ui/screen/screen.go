@@ -1,0 +1,126 @@
+// Package screen is between everything that linerate prints and the terminal: it
+// lets text through and commands to the terminal not, but for linerate's own.
+//
+// What linerate says holds much that others said: names of hosts, refusals of
+// servers, reasons of ssh, titles out of a database. Any of it may hold escapes.
+// So every command prints through a Writer, which stops them all. Colour, and a
+// line that is drawn over, come through WriteStyled, by the few who write them;
+// there too only the commands of a closed list pass.
+package screen
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"linerate/internal/core/plain"
+)
+
+// Redraw goes to the beginning of a line and erases it (CR; EL of ECMA-48 section
+// 8.3.41). Only WriteStyled lets it pass.
+const Redraw = "\r\x1b[K"
+
+// own returns what WriteStyled lets pass: Redraw, and the colours of report/term
+// (SGR of ECMA-48 section 8.3.117).
+func own() []string {
+	return []string{Redraw, "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"}
+}
+
+// Writer passes on text. It is safe for concurrent use.
+type Writer struct {
+	mu   sync.Mutex
+	to   io.Writer
+	rest []byte // the beginning of a character that is not complete
+}
+
+// New returns a Writer to w.
+func New(w io.Writer) *Writer { return &Writer{to: w} }
+
+// Write passes p on as plain.Text. A character may come in parts.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(p), w.text(p)
+}
+
+// WriteStyled is Write for text with commands of linerate's own.
+func (w *Writer) WriteStyled(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size := len(p)
+	var out []byte
+	for len(p) > 0 {
+		at, command := len(p), ""
+		for _, c := range own() {
+			if i := bytes.Index(p[:min(len(p), at+len(c)-1)], []byte(c)); i >= 0 && i < at {
+				at, command = i, c
+			}
+		}
+		out = append(out, plain.Text(string(p[:at]))...)
+		out = append(out, command...)
+		p = p[at+len(command):]
+	}
+	_, err := w.to.Write(out)
+	return size, err
+}
+
+// Flush passes on what may be the beginning of a character.
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.rest) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w.to, plain.Text(string(w.rest)))
+	w.rest = nil
+	return err
+}
+
+// text passes p on, but for a last part of a character.
+func (w *Writer) text(p []byte) error {
+	if len(w.rest) > 0 {
+		p = slices.Concat(w.rest, p)
+		w.rest = nil
+	}
+	if cut := incomplete(p); cut > 0 {
+		w.rest = slices.Clone(p[len(p)-cut:])
+		p = p[:len(p)-cut]
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	if !plain.Clean(p) {
+		p = []byte(plain.Text(string(p)))
+	}
+	_, err := w.to.Write(p)
+	return err
+}
+
+// incomplete returns how many bytes at the end of p may begin a character. A
+// carriage return may begin the end of a line.
+func incomplete(p []byte) int {
+	if bytes.HasSuffix(p, []byte("\r")) {
+		return 1
+	}
+	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
+		if tail := p[len(p)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// Styled writes text that has commands of linerate's own to w: as it is where w is
+// no Writer, which is so in tests.
+func Styled(w io.Writer, text string) {
+	if s, ok := w.(*Writer); ok {
+		_, _ = s.WriteStyled([]byte(text)) // talk: nobody may be there
+		return
+	}
+	_, _ = io.WriteString(w, text)
+}

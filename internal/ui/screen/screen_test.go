@@ -1,0 +1,73 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+
+	"linerate/internal/core/plain"
+)
+
+func TestWriterStopsEscapes(t *testing.T) {
+	const hostile = "a\x1b[31mred\u202e\x9b2J\r\u009b µ東\r\nend"
+	var whole strings.Builder
+	w := New(&whole)
+	if n, err := w.Write([]byte(hostile)); n != len(hostile) || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	const want = "a?[31mred??2J?? µ東\r\nend"
+	if whole.String() != want {
+		t.Errorf("%q", whole.String())
+	}
+	var parts strings.Builder
+	w = New(&parts)
+	for i := range len(hostile) {
+		_, _ = w.Write([]byte(hostile[i : i+1]))
+	}
+	if parts.String() != want {
+		t.Errorf("byte by byte: %q", parts.String())
+	}
+	_, _ = w.Write([]byte("\xe6\x9d"))
+	if err := w.Flush(); err != nil || parts.String() != want+"??" {
+		t.Errorf("%q, %v", parts.String(), err)
+	}
+}
+
+func TestOnlyOwnStylePasses(t *testing.T) {
+	var out strings.Builder
+	w := New(&out)
+	_, _ = w.WriteStyled([]byte(Redraw + "\x1b[1mbold\x1b[0m \x1b[5mblink\x1b[0m \x1b]0;title\x07\x1b[2J\x1b[K\r\x1b"))
+	if want := Redraw + "\x1b[1mbold\x1b[0m ?[5mblink\x1b[0m ?]0;title??[2J?[K??"; out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+	out.Reset()
+	_, _ = w.Write([]byte(Redraw + "\x1b[1m"))
+	if out.String() != "??[K?[1m" {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func FuzzWriter(f *testing.F) {
+	f.Add([]byte("a\x1b[31m\u202e\x9b"), 3, true)
+	f.Fuzz(func(t *testing.T, text []byte, cut int, styled bool) {
+		var out strings.Builder
+		w := New(&out)
+		cut = max(0, min(cut, len(text)))
+		_, _ = w.Write(text[:cut])
+		_ = w.Flush()
+		if styled {
+			_, _ = w.WriteStyled(text[cut:])
+		} else {
+			_, _ = w.Write(text[cut:])
+		}
+		_ = w.Flush()
+		got := out.String()
+		if styled {
+			for _, c := range own() {
+				got = strings.ReplaceAll(got, c, "")
+			}
+		}
+		if !plain.Clean([]byte(got)) {
+			t.Errorf("%q", got)
+		}
+	})
+}
