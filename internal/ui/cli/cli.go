@@ -204,6 +204,13 @@ HOST is one of
 	return root
 }
 
+// Commands returns the command tree, for tests and documents that go over all of
+// it. Its commands print nothing and have no environment.
+func Commands() *cobra.Command {
+	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
+	return a.root()
+}
+
 // exitCodesTopic is a help text of its own.
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "the closed list of exit codes", Long: "Exit codes:\n" + exitText}

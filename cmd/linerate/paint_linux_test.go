@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/store/sqlite"
+	"linerate/internal/ui/cli"
+)
+
+// unpainted demands that a person may look at what a command printed: no command to
+// a terminal, nothing that turns text around, no line that another host made.
+func unpainted(t *testing.T, args []string, r result) {
+	t.Helper()
+	for stream, text := range map[string]string{"stdout": r.out, "stderr": r.err} {
+		if !plain.Clean([]byte(text)) {
+			t.Errorf("%q: %s holds escapes: %q", args, stream, text)
+		}
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "linerate: everything is fine") {
+				t.Errorf("%q: %s holds a forged line:\n%s", args, stream, text)
+			}
+		}
+	}
+	if doc := strings.TrimSpace(r.out); strings.HasPrefix(doc, "{") && !json.Valid([]byte(doc)) {
+		t.Errorf("%q: not JSON:\n%s", args, doc)
+	}
+}
+
+// paintedStore makes a database of somebody who means harm: escapes in every text.
+func paintedStore(t *testing.T) string {
+	t.Helper()
+	db := filepath.Join(t.TempDir(), "painted.db")
+	cmd := command(t, "test", "exec:127.0.0.1 "+binary+" agent", "--to", "-t", "100ms", "--omit", "0", "--db", db)
+	if r := run(t, cmd); r.code != 0 {
+		t.Fatalf("exit code %d\n%s", r.code, r.err)
+	}
+	st, err := sqlite.Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	s, err := st.Session(t.Context(), "last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ID, s.Title, s.Reason = s.ID+"x", "title"+paintRaw, "reason"+paintRaw
+	s.Near, s.Far, s.Version = "near"+paintRaw, "far"+paintRaw, "v"+paintRaw
+	s.State = model.SessionInterrupted
+	s.Command, s.Warnings = []string{"linerate" + paintRaw}, []string{"warning" + paintRaw}
+	for i := range s.Hosts {
+		s.Hosts[i].Name, s.Hosts[i].OS = "host"+paintRaw, "linux"+paintRaw
+	}
+	for i := range s.Plan.Settings {
+		s.Plan.Settings[i].Assignments = append(s.Plan.Settings[i].Assignments, model.Assignment{Host: model.Far, Knob: "tcp.sack", Value: "on" + paintRaw})
+	}
+	runs := s.Runs
+	s.Runs, s.Changes = nil, nil
+	if err := st.CreateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range runs {
+		r.Reason, r.Warnings = paintRaw, []string{"run" + paintRaw}
+		for i := range r.Ends {
+			r.Ends[i].Waiting, r.Ends[i].Warnings = "w"+paintRaw, []string{"end" + paintRaw}
+			r.Ends[i].Counters = append(r.Ends[i].Counters, model.Counter{Name: "c" + paintRaw, Of: paintRaw, Value: 1})
+		}
+		change := model.Change{Run: r.Number, Host: model.Far, Knob: "tcp.sack", Native: "n" + paintRaw, Old: `"a` + paintRaw, New: `"b` + paintRaw, State: model.ChangeForeign, Detail: "d" + paintRaw}
+		if err := st.AddRun(t.Context(), s.ID, r, nil, []model.Change{change}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return db
+}
+
+// paintingSSH is a program that ssh is thought to be.
+func paintingSSH(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	words := filepath.Join(dir, "words")
+	if err := os.WriteFile(words, []byte(paintRaw), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ssh := filepath.Join(dir, "ssh")
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = -G ] && { echo hostname 127.0.0.1; exit 0; }\ncat %s; cat %s >&2; exit 255\n", words, words)
+	if err := os.WriteFile(ssh, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return ssh
+}
+
+// paintingServer answers every connection with escapes.
+func paintingServer(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(paintRaw + paintRaw))
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// paintedArgs are for each command the arguments with which it meets those who mean
+// harm; %s is the host. A command without others' words has none, and says so by an
+// empty list: it is run with --help.
+func paintedArgs(file, db string) map[string][][]string {
+	hosts := func(lines ...string) (all [][]string) {
+		for _, l := range lines {
+			all = append(all, strings.Fields(l))
+		}
+		return all
+	}
+	return map[string][][]string{
+		"linerate test":            hosts("HOST --to -t 200ms --omit 0", "HOST --to -t 200ms --omit 0 --json"),
+		"linerate sweep":           hosts("HOST --max 8 -t 1ms", "HOST --max 8 --json"),
+		"linerate copy":            hosts("HOST:/nowhere", "HOST /nowhere", "/nowhere HOST"),
+		"linerate run":             hosts("HOST --factor window=64KiB --blocks 1 -t 100ms --omit 0 --settle 0", "--resume last --db "+db, "--resume last --allow-exec --db "+db, file),
+		"linerate limits":          nil,
+		"linerate demo":            nil,
+		"linerate lab":             nil,
+		"linerate list":            hosts("--db "+db, "--json --db "+db),
+		"linerate show":            hosts("last --db "+db, "last --json --db "+db, "-2 --db "+db),
+		"linerate compare":         hosts("-2 -1 --db "+db, "-1 -2 --db "+db+" --json"),
+		"linerate profile":         nil,
+		"linerate profile save":    hosts("last - --db "+db, "last - --setting nothing --db "+db),
+		"linerate profile show":    hosts(file),
+		"linerate profile diff":    hosts(file, file+" HOST"),
+		"linerate profile apply":   hosts(file+" --role near", file+" HOST --role far"),
+		"linerate export":          hosts("last --db "+db, file+" --format sysctl"),
+		"linerate facts":           hosts("HOST", "HOST --json"),
+		"linerate knobs":           hosts("HOST", "HOST --json"),
+		"linerate knobs explain":   nil,
+		"linerate set":             hosts("tcp.sack=on HOST --for 1s", "tcp.sack=on HOST --for 1s --json"),
+		"linerate keep":            hosts("last --db "+db, file+" HOST --dry-run", "HOST --list"),
+		"linerate undo":            hosts("HOST", "HOST --json", "HOST --kept"),
+		"linerate serve":           nil,
+		"linerate agent":           nil,
+		"linerate version":         nil,
+		"linerate completion":      nil,
+		"linerate completion bash": nil, "linerate completion zsh": nil, "linerate completion fish": nil, "linerate completion powershell": nil,
+		"linerate watchdog":   nil,
+		"linerate lab-init":   nil,
+		"linerate exit-codes": nil,
+		"linerate help":       nil,
+	}
+}
+
+// TestNobodyPaints runs every command against an agent, a server, an ssh, a file and
+// a database with escapes everywhere.
+func TestNobodyPaints(t *testing.T) {
+	t.Parallel()
+	db, ssh, server := paintedStore(t), paintingSSH(t), paintingServer(t)
+	file := filepath.Join(t.TempDir(), "painted.yaml")
+	if err := os.WriteFile(file, []byte("title: \""+strings.ReplaceAll(paintFair, "\n", `\n`)+`\e[2J"`+"\nfar: \"exec:1 \\e[2J\"\n"+strings.ToValidUTF8(paintFair, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	argument := strings.ReplaceAll(paintRaw, "\x00", "") // which no argument may hold
+	hosts := []string{
+		hostileTarget(paints), hostileTarget(paintsRaw), "root@painted", "iperf3://" + server, "iperf2://" + server,
+		"netpipe://" + server, "linerate://" + server + "/?pin=uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U",
+		"exec:127.0.0.1 " + argument, argument, "lab:" + argument,
+	}
+	known := paintedArgs(file, db)
+	for _, path := range commandPaths(t) {
+		all, ok := known[path]
+		if !ok {
+			t.Errorf("%s: say in paintedArgs how it meets what others say", path)
+			continue
+		}
+		if len(all) == 0 {
+			all = [][]string{{"--help"}}
+		}
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			for _, args := range all {
+				visit := hosts
+				if !strings.Contains(strings.Join(args, " "), "HOST") {
+					visit = hosts[:1]
+				}
+				for _, host := range visit {
+					words := strings.Fields(path)[1:]
+					for _, arg := range args {
+						words = append(words, strings.ReplaceAll(arg, "HOST", host))
+					}
+					cmd := command(t, words...)
+					cmd.Env = append(cmd.Env, "LINERATE_SSH="+ssh)
+					cmd.Stdin = strings.NewReader("")
+					unpainted(t, words, run(t, cmd))
+				}
+			}
+		})
+	}
+}
+
+// commandPaths are all commands, also the hidden ones, as the program has them.
+func commandPaths(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.HasParent() {
+			all = append(all, c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(cli.Commands())
+	if len(all) < 20 {
+		t.Fatalf("only %q", all)
+	}
+	return all
+}
