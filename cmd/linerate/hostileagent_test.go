@@ -177,7 +177,7 @@ func (h hostileProxy) stream(w http.ResponseWriter, from io.Reader) {
 				body, _ = proto.Marshal(&e)
 			}
 		}
-		if !frame(w, head[0], body) {
+		if !hostileFrame(w, head[0], body) {
 			return
 		}
 	}
@@ -195,7 +195,7 @@ func (h hostileProxy) event(w http.ResponseWriter, e *sessionpb.RunResponse) boo
 			<-time.After(time.Second)
 			one := &sessionpb.Sample{Direction: sessionpb.Direction_DIRECTION_TO, Metric: "goodput", LengthNs: 1, Value: 1}
 			body, _ := proto.Marshal(&sessionpb.RunResponse{Event: &sessionpb.RunResponse_Samples{Samples: &sessionpb.Samples{Samples: []*sessionpb.Sample{one}}}})
-			if !frame(w, 0, body) {
+			if !hostileFrame(w, 0, body) {
 				return true
 			}
 		}
@@ -213,14 +213,14 @@ func (h hostileProxy) event(w http.ResponseWriter, e *sessionpb.RunResponse) boo
 	}
 	first, _ := proto.Marshal(e)
 	body, _ := proto.Marshal(more)
-	for ok := frame(w, 0, first); ok; {
-		ok = frame(w, 0, body)
+	for ok := hostileFrame(w, 0, first); ok; {
+		ok = hostileFrame(w, 0, body)
 	}
 	return true
 }
 
-// frame sends one message of a stream.
-func frame(w http.ResponseWriter, flags byte, body []byte) bool {
+// hostileFrame sends one message of a stream.
+func hostileFrame(w http.ResponseWriter, flags byte, body []byte) bool {
 	head := append([]byte{flags}, be.BigEndian.AppendUint32(nil, uint32(len(body)))...)
 	_, err := w.Write(append(head, body...))
 	flush(w)
