@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -84,18 +85,68 @@ func hostileAgent(ctx context.Context, m hostileManner) error {
 	}
 	defer honest.Close()
 	conn, done := wire.Join(os.Stdin, os.Stdout)
-	l := &single{Conn: conn, done: done}
+	if err := hostileGreeting(conn, honest.Control, m); err != nil {
+		return err
+	}
+	l := &onlyConn{Conn: conn, done: done}
 	l.first.Store(true)
+	var prior http.Protocols
+	prior.SetUnencryptedHTTP2(true) // RFC 9113 section 3.3
 	between := hostileProxy{m, &http.Transport{
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return honest.Control, nil },
-		Protocols:   prior(), DisableCompression: true,
+		Protocols:   &prior, DisableCompression: true,
 	}}
-	err = (&http.Server{Handler: between, Protocols: prior(), ReadHeaderTimeout: time.Minute}).Serve(l)
+	err = (&http.Server{Handler: between, Protocols: &prior, ReadHeaderTimeout: time.Minute}).Serve(l)
 	if errors.Is(err, net.ErrClosed) {
 		return nil
 	}
 	return err
 }
+
+// hostileGreeting passes on what both ends say before HTTP/2; see session/greeting.go.
+func hostileGreeting(controller, honest net.Conn, m hostileManner) error {
+	const hello, reply = len("lr-hello"), len("lr-reply") + 1
+	body, err := greeting(controller, hello)
+	if err != nil {
+		return err
+	}
+	head := be.BigEndian.AppendUint16([]byte("lr-hello"), uint16(len(body)))
+	if _, err := honest.Write(append(head, body...)); err != nil {
+		return err
+	}
+	if body, err = greeting(honest, reply); err != nil {
+		return err
+	}
+	var welcome sessionpb.HelloResponse
+	if m == paints && proto.Unmarshal(body, &welcome) == nil {
+		welcome.Version += paintFair
+		if body, err = proto.Marshal(&welcome); err != nil {
+			return err
+		}
+	}
+	head = be.BigEndian.AppendUint16([]byte("lr-reply\x00"), uint16(len(body)))
+	_, err = controller.Write(append(head, body...))
+	return err
+}
+
+// onlyConn is a listener with one connection.
+type onlyConn struct {
+	net.Conn
+	first atomic.Bool
+	done  <-chan struct{} // the connection has ended
+}
+
+// Accept returns the connection, then waits for its end.
+func (l *onlyConn) Accept() (net.Conn, error) {
+	if l.first.CompareAndSwap(true, false) {
+		return l.Conn, nil
+	}
+	<-l.done
+	return nil, net.ErrClosed
+}
+
+// Addr is the connection's own.
+func (l *onlyConn) Addr() net.Addr { return l.LocalAddr() }
 
 // hostileProxy stands between a controller and an honest agent.
 type hostileProxy struct {
