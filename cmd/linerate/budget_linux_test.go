@@ -240,3 +240,19 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("another path: status %d", code)
 	}
 }
+
+// TestNobodyStops has a server send for a second and never stops it: a stranger's
+// run ends by itself.
+func TestNobodyStops(t *testing.T) {
+	_, link := publicServer(t, "--open")
+	i := intrude(t, link)
+	conns, err := i.prepare(t, bulk(model.From, 1, 128<<10), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.start(t)
+	go func() { _, _ = io.Copy(io.Discard, &slowly{Conn: conns[0], rate: 10 << 20}) }()
+	if err := i.end(t, 25*time.Second); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}

@@ -228,6 +228,9 @@ func (a *adapter) Run(ctx context.Context, p *sessionpb.RunRequest, out *connect
 			if err := extend(w, a.timeouts.Send); err != nil {
 				return fmt.Errorf("send event: %w", err)
 			}
+			// net/http ends a stream at its deadline also when nothing is being
+			// written, and a run may have nothing to tell for a long time.
+			defer func() { _ = w.SetWriteDeadline(time.Time{}) }()
 		}
 		if e.Kind != Samples {
 			return out.Send(encodeEvent(e))
@@ -242,7 +245,11 @@ func (a *adapter) Run(ctx context.Context, p *sessionpb.RunRequest, out *connect
 		}
 		return nil
 	}
-	return outgoing(a.service.Run(ctx, p.GetRun(), send))
+	err := a.service.Run(ctx, p.GetRun(), send)
+	if w != nil {
+		_ = extend(w, a.timeouts.Send) // for the last word; where it fails, so does that
+	}
+	return outgoing(err)
 }
 
 // Start begins traffic.

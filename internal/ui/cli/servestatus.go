@@ -180,7 +180,7 @@ func statusText(u budget.Usage) string {
 	}
 	text := strings.Join(parts, ", ")
 	if u.Active > 0 {
-		text += fmt.Sprintf(", %d addresses", u.Active)
+		text += ", " + plural(u.Active, "source")
 	}
 	if refused > 0 {
 		text += fmt.Sprintf(", %d refused", refused)

@@ -1,0 +1,169 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/engine"
+)
+
+// patient is an engine whose runs last until they are stopped.
+type patient struct{}
+
+func (patient) Name() string              { return "patient" }
+func (patient) Validate(model.Flow) error { return nil }
+func (patient) Prepare(context.Context, engine.Env, model.Flow) (engine.Test, error) {
+	return &patience{engine.NewLife()}, nil
+}
+
+type patience struct{ *engine.Life }
+
+func (p *patience) Run(ctx context.Context, _ func([]model.Sample)) (model.EndReport, error) {
+	end, err := p.Begin()
+	if err != nil {
+		return model.EndReport{}, err
+	}
+	defer end()
+	select {
+	case <-p.Stopping():
+		return model.EndReport{Host: model.Far, Warnings: []string{"stopped"}}, nil
+	case <-ctx.Done():
+		return model.EndReport{}, ctx.Err()
+	}
+}
+
+func (p *patience) Close() error { return p.End(func() error { return nil }) }
+
+// conduct prepares f, starts it and returns its report.
+func conduct(t *testing.T, s *session.Client, n uint64, f model.Flow) (report model.EndReport, err error) {
+	t.Helper()
+	if _, err := s.Prepare(t.Context(), session.Preparation{Run: n, Flow: f}); err != nil {
+		return report, err
+	}
+	err = s.Run(t.Context(), n, func(e session.Event) {
+		switch e.Kind {
+		case session.Ready:
+			if err := s.Start(t.Context(), n); err != nil {
+				t.Error(err)
+			}
+		case session.Result:
+			report = e.Report
+		case session.Samples, session.Measured:
+		}
+	})
+	return report, err
+}
+
+// granted is an agent whose controllers get s.
+func granted(s *budget.Share) agent.Config {
+	c := agenttest.Config(nil)
+	c.Engines = append(c.Engines, patient{})
+	c.Admit = func(context.Context, session.Hello, *agent.Config) (agent.Grant, error) {
+		return agent.Grant{Share: s}, nil
+	}
+	return c
+}
+
+// TestMaxTimeOfWhatHasNoDuration: a sweep and a copy end when the time of a run is
+// over, whether the controller stops them or not.
+func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
+	c := granted(nil)
+	c.Limits.MaxTime = 100 * time.Millisecond
+	s, _, _ := far(t, c)
+	for i, f := range []model.Flow{
+		{Engine: "patient", Direction: model.To, Sweep: &model.Sweep{Sizes: make([]units.Bytes, 1000)}},
+		{Engine: "patient", Direction: model.To, Copy: &model.Copy{Mode: model.CopyMemory}},
+		{Engine: "patient", Direction: model.To, Bytes: 1 << 40},
+	} {
+		began := time.Now()
+		r, err := conduct(t, s, uint64(i+1), f)
+		if err != nil || len(r.Warnings) == 0 || r.Warnings[0] != "stopped" || time.Since(began) > 10*time.Second {
+			t.Errorf("%+v: %+v, %v after %v", f, r, err, time.Since(began))
+		}
+	}
+}
+
+// TestShareIsGivenBack: what a run holds is back when it ended, and when it was
+// refused, failed or never started.
+func TestShareIsGivenBack(t *testing.T) {
+	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: 64 << 20, Descriptors: 100, UDP: 1e6}}})
+	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), budget.Keyed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := granted(share)
+	c.Limits.MaxTime = time.Minute
+	c.Prepare = 200 * time.Millisecond
+	c.Engines = append(c.Engines, agenttest.Refusing{})
+	s, _, _ := far(t, c)
+	used := func() int64 { return b.Usage().Kinds[budget.Memory].Used() }
+	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Second, Interval: time.Second}
+	for name, change := range map[string]func(f *model.Flow){
+		"blocks":    func(f *model.Flow) { f.Block, f.Streams = 1<<20, 60 },
+		"both ways": func(f *model.Flow) { f.Block, f.Streams, f.Direction = 1<<20, 35, model.Both },
+		"streams":   func(f *model.Flow) { f.Block, f.Streams = 1, 90 },
+		"a sweep":   func(f *model.Flow) { f.Sweep = &model.Sweep{Sizes: []units.Bytes{1, 64 << 20}} },
+		"answers":   func(f *model.Flow) { f.Requests = &model.Requests{Reply: 60 << 20} },
+	} {
+		bad := f
+		change(&bad)
+		if _, err := conduct(t, s, 1, bad); !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "this server gives") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := used(); n != 0 {
+			t.Errorf("%s: %d bytes are held", name, n)
+		}
+	}
+	if _, err := s.Prepare(t.Context(), session.Preparation{Run: 2, Flow: f}); err != nil {
+		t.Fatal(err)
+	}
+	if used() == 0 {
+		t.Error("a prepared run holds nothing")
+	}
+	for deadline := time.After(10 * time.Second); used() != 0; {
+		select {
+		case <-deadline:
+			t.Fatal("a run that nobody started holds its part")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// TestTimeIsSpent ends a run when its source has had its time, and refuses others.
+func TestTimeIsSpent(t *testing.T) {
+	b := budget.New(budget.Config{Keyed: budget.Part{Source: budget.Limits{Time: 500 * time.Millisecond}}})
+	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), budget.Keyed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, _ := far(t, granted(share))
+	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Hour, Interval: time.Second}
+	for n := range uint64(2) {
+		_, err := conduct(t, s, n+1, f)
+		if !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "this server measures for 500 ms for one address within 24 h, and has") {
+			t.Errorf("run %d: %v", n+1, err)
+		}
+	}
+}
+
+// TestRunWithoutAWord has nothing to tell for longer than an event may wait for
+// its reader: such a run was once given up.
+func TestRunWithoutAWord(t *testing.T) {
+	c := granted(nil)
+	c.Limits.MaxTime = 2 * agenttest.Timeouts().Send
+	s, _, _ := far(t, c)
+	r, err := conduct(t, s, 1, model.Flow{Engine: "patient", Direction: model.To, Copy: &model.Copy{Mode: model.CopyMemory}})
+	if err != nil || len(r.Warnings) == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,131 @@
+package filecopy
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
+)
+
+// shared is a share of memory and disk, and what is taken of both.
+func shared(t *testing.T, most units.Bytes) (*budget.Share, func() [2]int64) {
+	t.Helper()
+	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: most, Disk: most}}})
+	s, err := b.Open(netip.MustParseAddr("192.0.2.1"), budget.Keyed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, func() [2]int64 {
+		u := b.Usage().Kinds
+		return [2]int64{u[budget.Memory].Used(), u[budget.Disk].Used()}
+	}
+}
+
+// copyWithin carries f out, with a share of most for the far end.
+func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) {
+	t.Helper()
+	h := newHome(t)
+	share, used := shared(t, most)
+	w := enginetest.NewWire(t)
+	w.Change = func(host model.Host, e *engine.Env) {
+		if host == model.Far {
+			e.Share = share
+		}
+	}
+	a, b := enginetest.Prepare(t, h.Engine, w, f)
+	_ = enginetest.Conduct(t, a, b, f.Direction)
+	if got := used(); got != [2]int64{} {
+		t.Errorf("%v: %d bytes of memory and disk are not given back", f.Copy, got)
+	}
+	h.checkEmpty(t)
+	return a.Err, b.Err
+}
+
+// TestCopiesWithinAShare: what fits is copied whole, also where its memory is
+// touched as it arrives, and what does not fit is refused with the number.
+func TestCopiesWithinAShare(t *testing.T) {
+	flow := func(mode string, d model.Direction, n units.Bytes) model.Flow {
+		return model.Flow{
+			Engine: Name, Direction: d, Bytes: n, Interval: minInterval,
+			Copy: &model.Copy{Mode: mode, Source: model.CopyInMemory, Sink: model.CopyInMemory},
+		}
+	}
+	const size = 100<<20 + 12345
+	for _, f := range []model.Flow{
+		flow(model.CopyNetwork, model.To, size), flow(model.CopyNetwork, model.From, size), flow(model.CopyFiles, model.To, size),
+	} {
+		if near, far := copyWithin(t, f, 128<<20); near != nil || far != nil {
+			t.Errorf("%+v within: %v, %v", f.Copy, near, far)
+		}
+		near, far := copyWithin(t, f, 64<<20)
+		if !errors.Is(far, fs.ErrPermission) || !errors.Is(far, budget.ErrSpent) || near == nil {
+			t.Errorf("%+v above: %v, %v", f.Copy, near, far)
+		}
+		for _, err := range []error{near, far} {
+			if err != nil && !strings.Contains(err.Error(), "this server gives 64 MiB to a session") {
+				t.Errorf("%+v: no number in %v", f.Copy, err)
+			}
+		}
+	}
+	// A size that nobody asked for is one that fits.
+	for _, mode := range []string{model.CopyNetwork, model.CopyMemory} {
+		if near, far := copyWithin(t, flow(mode, model.From, 0), 80<<20); near != nil || far != nil {
+			t.Errorf("%s of any size: %v, %v", mode, near, far)
+		}
+	}
+}
+
+// TestMostBytesOfAnEnd refuses what the peer offers as it refuses what is asked
+// for: an offer to a flow without a size was once taken whatever it was.
+func TestMostBytesOfAnEnd(t *testing.T) {
+	h := newHome(t)
+	m := maker{engine: h.Engine, halted: func() bool { return false }, most: 1 << 20}
+	if _, err := m.sink(model.CopyInMemory, 2<<20); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a sink: %v", err)
+	}
+	if _, err := m.plain(2<<20, false); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("memory: %v", err)
+	}
+	for _, c := range []struct{ a, b, want units.Bytes }{{0, 0, 0}, {0, 5, 5}, {5, 0, 5}, {4, 5, 4}, {5, 4, 4}} {
+		if got := most(c.a, c.b); got != c.want {
+			t.Errorf("most(%d, %d) = %d", c.a, c.b, got)
+		}
+	}
+}
+
+// TestAheadKeepsWhatArrived: making memory ready changes no byte of it, in
+// whatever steps it fills.
+func TestAheadKeepsWhatArrived(t *testing.T) {
+	for _, size := range []int64{1, 5 << 20, 40<<20 + 1, 96<<20 + 5} {
+		for _, step := range []int64{1 << 16, 1 << 20, 24 << 20} {
+			mem, free, err := allocate((size + alignment - 1) / alignment * alignment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := makeAhead(mem)
+			for at := int64(0); at < size; at += step {
+				a.arrived(at)
+				mem[at] = byte(at/step) | 1
+			}
+			a.end()
+			for at := int64(0); at < size; at += step {
+				if mem[at] != byte(at/step)|1 {
+					t.Fatalf("byte %d of %d was changed, in steps of %d", at, size, step)
+				}
+			}
+			if a.asked > int64(len(mem)) {
+				t.Errorf("asked for %d of %d", a.asked, len(mem))
+			}
+			if err := free(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

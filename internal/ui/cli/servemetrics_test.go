@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/measure/budget"
+)
+
+var loopback = netip.MustParseAddr("127.0.0.1")
+
+// The lines of the exposition, after the ABNF of OpenMetrics 1.0, without
+// timestamps and exemplars, which are not written.
+var (
+	metaLine   = regexp.MustCompile(`^# (TYPE|UNIT|HELP) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.*)$`)
+	sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"(?:,[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*")*\})? ([+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|Inf)|NaN)$`)
+)
+
+// checkOpenMetrics says what of text OpenMetrics 1.0 does not allow: families are
+// not interleaved and told of once, TYPE and UNIT and HELP come before samples, a
+// unit is the end of the name, samples have the suffix of their type and are not
+// repeated, EOF is last.
+func checkOpenMetrics(text string) error {
+	if !strings.HasSuffix(text, "\n") {
+		return fmt.Errorf("the last line does not end")
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if lines[len(lines)-1] != "# EOF" {
+		return fmt.Errorf("no EOF")
+	}
+	suffix := map[string]string{"gauge": "", "counter": "_total", "info": "_info"}
+	seen, families := map[string]bool{}, map[string]bool{}
+	var name, kind string
+	for _, l := range lines[:len(lines)-1] {
+		if m := metaLine.FindStringSubmatch(l); m != nil {
+			if m[1] == "TYPE" {
+				if families[m[2]] {
+					return fmt.Errorf("family %s comes twice", m[2])
+				}
+				name, kind = m[2], m[3]
+				families[name] = true
+				if _, ok := suffix[kind]; !ok {
+					return fmt.Errorf("type %q", kind)
+				}
+			}
+			if m[2] != name {
+				return fmt.Errorf("%s among those of %s", l, name)
+			}
+			if m[1] == "UNIT" && !strings.HasSuffix(name, "_"+m[3]) {
+				return fmt.Errorf("%s does not end in its unit %s", name, m[3])
+			}
+			continue
+		}
+		m := sampleLine.FindStringSubmatch(l)
+		if m == nil {
+			return fmt.Errorf("line %q", l)
+		}
+		if m[1] != name+suffix[kind] {
+			return fmt.Errorf("sample %s of %s %s", m[1], kind, name)
+		}
+		if seen[m[1]+m[2]] {
+			return fmt.Errorf("sample %s comes twice", m[1]+m[2])
+		}
+		seen[m[1]+m[2]] = true
+	}
+	return nil
+}
+
+func TestMetricsAreOpenMetrics(t *testing.T) {
+	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}, Strangers: budget.Limits{Time: time.Hour}})
+	s, err := b.Open(loopback, budget.Keyed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Use(1500 * time.Millisecond)
+	for _, u := range []budget.Usage{{}, b.Usage()} {
+		var text bytes.Buffer
+		writeMetrics(&text, "v1 \"x\"\\\n\x1b", u)
+		if err := checkOpenMetrics(text.String()); err != nil {
+			t.Errorf("%v\n%s", err, text.String())
+		}
+	}
+	var text bytes.Buffer
+	writeMetrics(&text, "v1", b.Usage())
+	for _, want := range []string{
+		"linerate_serve_time_seconds{class=\"keyed\"} 1.5\n", "linerate_serve_time_limit_seconds{of=\"strangers\"} 3600\n",
+		"linerate_serve_memory_limit_bytes{of=\"server\"} 1073741824\n", "linerate_serve_disk_limit_bytes{of=\"server\"} +Inf\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// TestMetricsBounded holds more connections than there are slots, and demands an
+// answer when they are gone.
+func TestMetricsBounded(t *testing.T) {
+	l, err := listenMetrics(t.Context(), "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- serveMetrics(ctx, l, "v1", budget.New(budget.Config{})) }()
+	var silent []net.Conn
+	for range 40 {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, c)
+	}
+	closed := 0
+	for _, c := range silent {
+		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		if _, err := c.Read(make([]byte, 1)); err == io.EOF || err != nil && !err.(net.Error).Timeout() {
+			closed++
+		}
+		_ = c.Close()
+	}
+	if closed < 40-16 {
+		t.Errorf("%d of 40 connections were closed", closed)
+	}
+	answered := false
+	for try := 0; try < 100 && !answered; try++ {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			<-time.After(20 * time.Millisecond)
+			continue
+		}
+		text, _ := io.ReadAll(a.Body)
+		_ = a.Body.Close()
+		answered = checkOpenMetrics(string(text)) == nil
+	}
+	if !answered {
+		t.Error("no answer after the silent ones were gone")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestListenMetrics(t *testing.T) {
+	for addr, says := range map[string]string{"::1:x": "--metrics", "127.0.0.1:http-none": "--metrics"} {
+		if l, err := listenMetrics(t.Context(), addr); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v", addr, l, err)
+		}
+	}
+	l, err := listenMetrics(t.Context(), ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
+		t.Errorf("a port alone is %s", l.Addr())
+	}
+}
