@@ -84,6 +84,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
 		Identity: identity, Open: f.open, MaxSessions: f.sessions, Budget: sharing.budget,
 		Agent:   agent.Config{Version: a.Version, Engines: a.instruments(f.state, false)},
+		Log:     func(line string) { a.talk("%s", line) },
 		Welcome: func(v tls.Visitor, c *agent.Config) { a.welcome(f.state, v, c) },
 		Ended: func(from netip.Addr, err error) {
 			if err != nil {

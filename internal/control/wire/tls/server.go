@@ -19,6 +19,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"time"
 
@@ -26,29 +27,32 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 )
 
 // Limits of servers. Those of open ones keep strangers from using a host as a
 // source of traffic.
 const (
-	defaultSessions  = 64
-	openSessions     = 8
-	openPerSource    = 4
-	openTime         = time.Minute
-	openStreams      = 16
-	openBlock        = units.Bytes(1 << 20)
-	openUDPRate      = units.BitRate(100e6)
-	openCopy         = units.Bytes(256 << 20)
-	defaultPending   = 1024 // connections that have not said what they are
-	pendingPerSource = 512
-	defaultIdle      = 10 * time.Minute
+	defaultSessions = 64
+	openSessions    = 8
+	openPerSource   = 4
+	openTime        = time.Minute
+	openStreams     = 16
+	openBlock       = units.Bytes(1 << 20)
+	openUDPRate     = units.BitRate(100e6)
+	openCopy        = units.Bytes(256 << 20)
+	defaultIdle     = 10 * time.Minute
+	defaultHello    = 3 * time.Second // to say hello, once TLS stands
 )
 
 // slowRefusal is how long a wrong secret waits for its answer: who guesses does so
 // with as many connections as may wait at a time and no faster, and nobody else
 // pays for it. The secret has 256 bits: this is to keep the noise down.
 const slowRefusal = 500 * time.Millisecond
+
+// shedding is how many strangers are closed when accepting fails.
+const shedding = 64
 
 // firstRecord is the content type of a TLS handshake record.
 const firstRecord = 0x16
@@ -78,6 +82,8 @@ type Config struct {
 	MaxSessions int
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
 	Handshake time.Duration
+	// Log, where given, is told of the server's own troubles, a line each.
+	Log func(line string)
 	// Ended, where given, is told how each session ended; nil for well.
 	Ended func(from netip.Addr, err error)
 }
@@ -98,11 +104,9 @@ type Server struct {
 	udp      *data.UDPRouter
 	guard    *guard
 	port     int
-
-	mu      sync.Mutex
-	pending map[netip.Prefix]int // connections that have not said what they are
-	waiting int                  // their sum
-	running sync.WaitGroup
+	door     *door
+	gate     *gate
+	running  sync.WaitGroup
 }
 
 // Listen opens the server's port at addr, "host:port". The caller calls Serve.
@@ -125,7 +129,8 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 		return nil, fmt.Errorf("listen on %s: not a TCP address", addr)
 	}
 	s := &Server{
-		config: limited(c), listener: l, port: tcp.Port, pending: map[netip.Prefix]int{},
+		config: limited(c), listener: l, port: tcp.Port, door: newDoor(),
+		gate: newGate(runtime.GOMAXPROCS(0) / 2), // the other half of the cores is for runs
 		tls: &ctls.Config{
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
 			NextProtos: []string{alpn, alpnOld}, SessionTicketsDisabled: true,
@@ -159,6 +164,9 @@ func limited(c Config) Config {
 		if c.Open {
 			c.MaxSessions = openSessions
 		}
+	}
+	if c.Agent.Timeouts.Hello <= 0 {
+		c.Agent.Timeouts.Hello = defaultHello
 	}
 	if c.Agent.Timeouts.Idle <= 0 {
 		c.Agent.Timeouts.Idle = defaultIdle
@@ -211,32 +219,35 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer s.running.Wait()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = s.listener.Close() })()
-	for backoff := time.Duration(0); ; {
+	patience := accept.Retry{What: "accept", Log: s.log}
+	for {
 		c, err := s.listener.Accept()
 		switch {
 		case err == nil:
-			backoff = 0
+			patience.Worked()
 			s.accept(ctx, c)
-			continue
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
+		default: // out of descriptors or memory: that passes when connections end
+			s.door.shed(shedding) // those without a name go first
+			patience.Failed(ctx, err)
 		}
-		// Out of descriptors or memory: that passes when connections end.
-		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
-		select {
-		case <-time.After(backoff):
-		case <-ctx.Done():
-		}
+	}
+}
+
+// log tells of the server's own troubles.
+func (s *Server) log(line string) {
+	if s.config.Log != nil {
+		s.config.Log(line)
 	}
 }
 
 // Close closes the port of a server that is not serving.
 func (s *Server) Close() error { return errors.Join(s.listener.Close(), s.udp.Close()) }
 
-// accept serves c in a goroutine, or closes it when too many others have not
-// said yet what they are.
+// accept serves c in a goroutine, as soon as there is a place for it.
 func (s *Server) accept(ctx context.Context, c net.Conn) {
 	conn, ok := c.(*net.TCPConn)
 	if !ok {
@@ -244,68 +255,48 @@ func (s *Server) accept(ctx context.Context, c net.Conn) {
 		return
 	}
 	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
-	from := source(addr)
-	if !s.begin(from) {
-		_ = conn.Close()
-		return
+	k := s.door.enter(conn, addr)
+	for ; k == nil; k = s.door.enter(conn, addr) {
+		select {
+		case <-time.After(retry):
+		case <-ctx.Done():
+			_ = conn.Close()
+			return
+		}
 	}
 	s.running.Go(func() {
-		var once sync.Once
-		known := func() { once.Do(func() { s.end(from) }) }
-		defer known()
-		s.serve(ctx, conn, addr, known)
+		defer s.door.leave(k)
+		accept.Guard(s.log, addr.String(), func() { s.serve(ctx, conn, addr, k) })
 	})
 }
 
-func (s *Server) begin(from netip.Prefix) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting >= defaultPending || s.pending[from] >= pendingPerSource {
-		return false
-	}
-	s.waiting++
-	s.pending[from]++
-	return true
-}
-
-func (s *Server) end(from netip.Prefix) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting--
-	if s.pending[from]--; s.pending[from] == 0 {
-		delete(s.pending, from)
-	}
-}
-
-// serve finds out what a connection is. known is called when it is no stranger
-// any more.
-func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, known func()) {
+// serve finds out what a connection is. It waits at the door until then.
+func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, k *knocking) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
 	var first [1]byte
 	_ = conn.SetDeadline(time.Now().Add(s.config.Handshake)) // a connection without deadlines is closed: it fails below
 	if _, err := io.ReadFull(conn, first[:]); err != nil {
-		stop()
 		_ = conn.Close()
 		return
 	}
+	s.door.come(k, spoke)
 	switch first[0] {
 	case data.FirstByte:
-		_ = s.router.Handle(conn, first[:], s.config.Handshake) // closes what is no run's
-		stop()                                                  // the connection is its run's now
+		_ = s.router.Handle(conn, first[:], s.config.Handshake) // closes what is no run's; else it is its run's now
 	case firstRecord:
-		s.control(ctx, conn, addr, known)
-		stop()
+		s.control(ctx, conn, addr, k)
 	default:
-		stop()
 		_ = conn.Close()
 	}
 }
 
 // control is a session: TLS, then the agent.
-func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, known func()) {
+func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, at *knocking) {
 	defer func() { _ = conn.Close() }()
-	secure := ctls.Server(&prefixed{Conn: conn, head: []byte{firstRecord}}, s.tls)
-	if err := secure.HandshakeContext(ctx); err != nil {
+	raw := &stranger{Conn: conn, head: []byte{firstRecord}, left: handshakeBytes, gate: s.gate, source: source(addr)}
+	secure := ctls.Server(raw, s.tls)
+	if err := raw.handshake(func() error { return secure.HandshakeContext(ctx) }); err != nil {
 		return // whoever does not speak TLS is told nothing
 	}
 	if p := secure.ConnectionState().NegotiatedProtocol; p != alpn && p != alpnOld {
@@ -314,6 +305,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return
 	}
+	s.door.come(at, secured)
 	c := s.config.Agent
 	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp}
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
@@ -338,11 +330,14 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			free()
 			return agent.Grant{}, agent.OverBudget(err)
 		}
+		unfriend := s.door.befriend(addr)
 		release = func() {
+			unfriend()
 			share.Close()
 			free()
 		}
-		known()
+		raw.left = -1
+		s.door.leave(at)
 		if s.config.Welcome != nil {
 			s.config.Welcome(Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn)}, own)
 		}
@@ -369,20 +364,4 @@ func onlyTo(controller netip.Addr, to string) error {
 		return fmt.Errorf("%w: this server opens data connections only to %s, where you come from", session.ErrRefused, controller.Unmap())
 	}
 	return nil
-}
-
-// prefixed is a connection of which the first bytes were read already.
-type prefixed struct {
-	net.Conn
-	head []byte
-}
-
-// Read reads what was read already, then the connection.
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.head) > 0 {
-		n := copy(b, p.head)
-		p.head = p.head[n:]
-		return n, nil
-	}
-	return p.Conn.Read(b)
 }

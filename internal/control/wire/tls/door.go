@@ -1,0 +1,182 @@
+package tls
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Places at the door: connections that have not shown yet that they belong to
+// somebody. Those of addresses that have a session have places of their own, so
+// that a running session gets its data connections whatever strangers do.
+const (
+	strangerPlaces = 1024
+	friendPlaces   = 512
+	looked         = 24 // connections that are looked at to find one to close
+	// grace is how long nobody is closed for others: time for a handshake and a
+	// hello at a round trip of a quarter of a second. While all who wait are
+	// younger, nobody is accepted: those who come wait in the listen queue, and
+	// coming often does not help against who came before.
+	grace = 300 * time.Millisecond
+	// retry is how long the accepting waits in that case, before it looks again.
+	retry = 5 * time.Millisecond
+)
+
+// stage is how far a connection has come at the door. The further, the more it
+// has cost who made it, and the later it is closed.
+type stage int
+
+const (
+	silent  stage = iota // has said nothing
+	spoke                // has said what it wants to be
+	secured              // has a TLS session
+)
+
+// knocking is one connection at the door.
+type knocking struct {
+	conn    io.Closer
+	room    *room
+	source  netip.Prefix
+	network netip.Prefix
+	stage   stage
+	since   time.Time
+	place   int // in room.all; -1 when it has left
+}
+
+// room is a number of places. When they are all taken, one connection is closed
+// for each that comes: one of the network, and in it of the source, that has most
+// there, and of these one of those that have come least far, by lot. So whoever
+// fills the room competes with itself, and who comes from elsewhere stays. It is
+// the random early drop of OpenSSH (sshd_config MaxStartups) with a fair share.
+type room struct {
+	places int
+	all    []*knocking
+	of     map[netip.Prefix]int // by source, and by network
+}
+
+// door is where connections wait until they are known. It is safe for concurrent
+// use.
+type door struct {
+	mu        sync.Mutex
+	strangers room
+	friends   room
+	sessions  map[netip.Prefix]int // by source: who are friends
+	random    func(n int) int      // less than n
+	now       func() time.Time
+}
+
+func newDoor() *door {
+	return &door{
+		strangers: room{places: strangerPlaces, of: map[netip.Prefix]int{}},
+		friends:   room{places: friendPlaces, of: map[netip.Prefix]int{}},
+		sessions:  map[netip.Prefix]int{}, random: rand.IntN, now: time.Now,
+	}
+}
+
+// enter lets a connection from an address wait. It may close another one, and
+// returns nil while that is not possible: ask again after retry.
+func (d *door) enter(c io.Closer, from netip.Addr) *knocking {
+	k := &knocking{conn: c, source: source(from), network: block(from, 24, 48)}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.room, k.since = &d.strangers, d.now()
+	if d.sessions[k.source] > 0 {
+		k.room = &d.friends
+	}
+	if len(k.room.all) >= k.room.places && !d.close(k.room, k.since.Add(-grace)) {
+		return nil
+	}
+	k.room.add(k)
+	return k
+}
+
+// come notes how far a connection has come.
+func (d *door) come(k *knocking, s stage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.stage = s
+}
+
+// leave takes a connection from the door; it may have been closed there.
+func (d *door) leave(k *knocking) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.room.remove(k)
+}
+
+// befriend gives an address the places of friends until the function returned is
+// called.
+func (d *door) befriend(from netip.Addr) (end func()) {
+	s := source(from)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sessions[s]++
+	return sync.OnceFunc(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.sessions[s]--; d.sessions[s] == 0 {
+			delete(d.sessions, s)
+		}
+	})
+}
+
+// shed closes some strangers, for descriptors that others need.
+func (d *door) shed(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for range min(n, len(d.strangers.all)) {
+		d.close(&d.strangers, d.now())
+	}
+}
+
+// close closes one connection of r that came before a time, if it finds one.
+func (d *door) close(r *room, before time.Time) bool {
+	var worst *knocking
+	for range looked {
+		k := r.all[d.random(len(r.all))]
+		if !k.since.After(before) && (worst == nil || r.before(k, worst)) {
+			worst = k
+		}
+	}
+	if worst == nil {
+		return false
+	}
+	r.remove(worst)
+	_ = worst.conn.Close()
+	return true
+}
+
+// before reports whether a is closed rather than b.
+func (r *room) before(a, b *knocking) bool {
+	if x, y := r.of[a.network], r.of[b.network]; x != y {
+		return x > y
+	}
+	if x, y := r.of[a.source], r.of[b.source]; x != y {
+		return x > y
+	}
+	return a.stage < b.stage
+}
+
+func (r *room) add(k *knocking) {
+	k.place = len(r.all)
+	r.all = append(r.all, k)
+	r.of[k.source]++
+	r.of[k.network]++
+}
+
+func (r *room) remove(k *knocking) {
+	if k.place < 0 {
+		return
+	}
+	last := r.all[len(r.all)-1]
+	r.all[k.place], last.place = last, k.place
+	r.all = r.all[:len(r.all)-1]
+	k.place = -1
+	for _, p := range []netip.Prefix{k.source, k.network} {
+		if r.of[p]--; r.of[p] == 0 {
+			delete(r.of, p)
+		}
+	}
+}

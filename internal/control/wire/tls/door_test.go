@@ -1,0 +1,190 @@
+package tls
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// knocker is a connection that notes whether it was closed.
+type knocker struct{ closed bool }
+
+func (k *knocker) Close() error {
+	k.closed = true
+	return nil
+}
+
+// aged is a door where everybody has waited for longer than the grace.
+func aged() *door {
+	d, now := newDoor(), time.Now()
+	d.now = func() time.Time {
+		now = now.Add(grace)
+		return now
+	}
+	return d
+}
+
+func at(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+
+// TestDoorClosesTheCrowd has one who waits alone stay, whoever else comes, and
+// how many, and from however many addresses of one network.
+func TestDoorClosesTheCrowd(t *testing.T) {
+	for name, from := range map[string]func(i int) netip.Addr{
+		"one address": func(int) netip.Addr { return at(1) },
+		"64 addresses": func(i int) netip.Addr {
+			return at(i % 64)
+		},
+		"a /48 of IPv6": func(i int) netip.Addr {
+			return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, 1, byte(i >> 8), byte(i), 15: 1})
+		},
+	} {
+		d, alone := aged(), &knocker{}
+		k := d.enter(alone, netip.MustParseAddr("192.0.2.1"))
+		for i := range 20_000 {
+			d.enter(&knocker{}, from(i))
+		}
+		if alone.closed {
+			t.Errorf("%s: who waited alone was closed", name)
+		}
+		d.leave(k)
+		if n := len(d.strangers.all); n != strangerPlaces-1 || len(d.strangers.of) > 2*n {
+			t.Errorf("%s: %d wait, %d counted", name, n, len(d.strangers.of))
+		}
+	}
+}
+
+// TestDoorKeepsTheYoung has a crowd come so fast that nobody has had time to say
+// who it is: the others wait outside.
+func TestDoorKeepsTheYoung(t *testing.T) {
+	d, now := newDoor(), time.Now()
+	d.now = func() time.Time { return now }
+	for i := range strangerPlaces {
+		if d.enter(&knocker{}, at(i)) == nil {
+			t.Fatalf("%d do not get in", i)
+		}
+	}
+	if d.enter(&knocker{}, at(1)) != nil {
+		t.Error("one was closed for another at once")
+	}
+	now = now.Add(grace)
+	if d.enter(&knocker{}, at(1)) == nil {
+		t.Error("nobody is closed in the end")
+	}
+}
+
+// Of one source, those that have said nothing go before one that has.
+func TestDoorClosesTheSilent(t *testing.T) {
+	d, mine := aged(), &knocker{}
+	d.come(d.enter(mine, at(1)), spoke)
+	for range 5000 {
+		d.enter(&knocker{}, at(1))
+	}
+	if mine.closed {
+		t.Error("one that spoke was closed for silent ones")
+	}
+}
+
+// A crowd from everywhere closes one that waits only by lot: one in so many as
+// there are places.
+func TestDoorIsFairByLot(t *testing.T) {
+	const tries, crowd = 400, 100
+	lost := 0
+	d := aged()
+	for i := range strangerPlaces {
+		d.enter(&knocker{}, netip.AddrFrom4([4]byte{byte(i), byte(i >> 8), 1, 1}))
+	}
+	for range tries {
+		mine := &knocker{}
+		k := d.enter(mine, netip.MustParseAddr("192.0.2.1"))
+		for i := range crowd {
+			d.enter(&knocker{}, netip.AddrFrom4([4]byte{byte(i), 200, 1, 1}))
+		}
+		if mine.closed {
+			lost++
+		}
+		d.leave(k)
+	}
+	// 1-(1-1/1024)^100 is 9 %; the crowd has two in some networks.
+	if lost > tries*20/100 {
+		t.Errorf("%d of %d were closed", lost, tries)
+	}
+}
+
+// Strangers take none of the places of those who have a session.
+func TestFriendsHavePlaces(t *testing.T) {
+	d := aged()
+	end := d.befriend(at(7))
+	var mine []*knocker
+	for range 64 {
+		k := &knocker{}
+		mine = append(mine, k)
+		d.enter(k, at(7))
+	}
+	for i := range 10_000 {
+		d.enter(&knocker{}, netip.AddrFrom4([4]byte{byte(i), byte(i >> 8), 1, 1}))
+	}
+	d.shed(1 << 20)
+	for i, k := range mine {
+		if k.closed {
+			t.Fatalf("data connection %d was closed", i)
+		}
+	}
+	end()
+	end()
+	d.enter(&knocker{}, at(7))
+	if len(d.sessions) != 0 || len(d.friends.all) != 64 || len(d.strangers.all) != 1 {
+		t.Errorf("%d sessions, %d friends, %d strangers", len(d.sessions), len(d.friends.all), len(d.strangers.all))
+	}
+}
+
+// TestGateTakesTurns has a source with many handshakes let one of another source
+// pass after one of its own.
+func TestGateTakesTurns(t *testing.T) {
+	g := newGate(1)
+	g.enter(from(0))
+	var all sync.WaitGroup
+	var before atomic.Int64 // of the crowd, that came in before the other
+	for range 200 {
+		all.Go(func() {
+			g.enter(from(1))
+			before.Add(1)
+			g.leave()
+		})
+	}
+	queued := func(n int) bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.lines[from(1)])+len(g.lines[from(2)]) == n
+	}
+	eventually(t, func() bool { return queued(200) })
+	var passed int64
+	all.Go(func() {
+		g.enter(from(2))
+		passed = before.Load()
+		g.leave()
+	})
+	eventually(t, func() bool { return queued(201) })
+	g.leave()
+	all.Wait()
+	if passed > 1 {
+		t.Errorf("%d of the crowd came before", passed)
+	}
+	if g.free != 1 || len(g.lines) != 0 || len(g.turns) != 0 {
+		t.Errorf("%d free, %d lines, %d turns", g.free, len(g.lines), len(g.turns))
+	}
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 10_000 {
+		if ok() {
+			return
+		}
+		<-tick.C
+	}
+	t.Fatal("not within 10 s")
+}

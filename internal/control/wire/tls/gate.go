@@ -1,0 +1,126 @@
+package tls
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// gate bounds how many handshakes compute at a time, and serves sources in turn:
+// a source with one handshake waits for one of each other source, not for all of
+// theirs. It is safe for concurrent use.
+type gate struct {
+	mu    sync.Mutex
+	free  int
+	turns []netip.Prefix                   // sources that wait, the next one first
+	lines map[netip.Prefix][]chan struct{} // of each source, the first one first
+}
+
+func newGate(n int) *gate {
+	return &gate{free: max(1, n), lines: map[netip.Prefix][]chan struct{}{}}
+}
+
+// enter waits for the source's turn.
+func (g *gate) enter(s netip.Prefix) {
+	g.mu.Lock()
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	if len(g.lines[s]) == 0 {
+		g.turns = append(g.turns, s)
+	}
+	g.lines[s] = append(g.lines[s], turn)
+	g.mu.Unlock()
+	<-turn // those inside only compute: it does not take long
+}
+
+// leave lets the next one in.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.turns) == 0 {
+		g.free++
+		return
+	}
+	s := g.turns[0]
+	g.turns = g.turns[1:]
+	line := g.lines[s]
+	close(line[0])
+	if len(line) == 1 {
+		delete(g.lines, s)
+		return
+	}
+	g.lines[s] = line[1:]
+	g.turns = append(g.turns, s)
+}
+
+// Bytes that are read before a controller is known. A ClientHello with a
+// post-quantum key share has 1.5 to 2 KiB, Finished some dozens; the greeting has
+// 4 KiB and the overhead of its TLS records.
+const (
+	handshakeBytes = 8 << 10
+	greetingBytes  = 6 << 10
+)
+
+// errTooMuch ends who says too much before it is known.
+var errTooMuch = errors.New("too many bytes before the hello")
+
+// stranger is the connection below TLS until its controller is known: it has a
+// number of bytes to read, and while its handshake lasts everything between two
+// reads or writes is done inside the gate. Read and Write are not called at the
+// same time as know or secured.
+type stranger struct {
+	net.Conn
+	head   []byte // read already
+	left   int    // bytes that may still be read; -1 is no limit
+	gate   *gate  // nil after the handshake
+	source netip.Prefix
+}
+
+// handshake does f, a TLS handshake on this connection, inside the gate.
+func (s *stranger) handshake(f func() error) error {
+	g := s.gate
+	g.enter(s.source)
+	defer func() {
+		g.leave()
+		s.gate, s.left = nil, greetingBytes
+	}()
+	return f()
+}
+
+// outside waits for the network outside of the gate.
+func (s *stranger) outside(f func() (int, error)) (int, error) {
+	if s.gate == nil {
+		return f()
+	}
+	s.gate.leave()
+	defer s.gate.enter(s.source)
+	return f()
+}
+
+// Read reads what was read already, then the connection.
+func (s *stranger) Read(b []byte) (int, error) {
+	if len(s.head) > 0 {
+		n := copy(b, s.head)
+		s.head = s.head[n:]
+		return n, nil
+	}
+	if s.left < 0 {
+		return s.Conn.Read(b)
+	}
+	if s.left == 0 {
+		return 0, errTooMuch
+	}
+	n, err := s.outside(func() (int, error) { return s.Conn.Read(b[:min(len(b), s.left)]) })
+	s.left -= n
+	return n, err
+}
+
+// Write writes to the connection.
+func (s *stranger) Write(b []byte) (int, error) {
+	return s.outside(func() (int, error) { return s.Conn.Write(b) })
+}
