@@ -88,6 +88,9 @@ type Config struct {
 	// session.ErrBusy.
 	Admit  func(ctx context.Context, h session.Hello, c *Config) (Grant, error)
 	Limits Limits
+	// Discreet tells the controller only what everybody may know: see
+	// model.HostFacts.Public and discreet.go.
+	Discreet bool
 	// MayConnect, where given, refuses addresses, host:port, that the controller
 	// wants data connections to go to.
 	MayConnect func(addr string) error
@@ -176,7 +179,10 @@ func (a *agent) Facts(ctx context.Context, peer string) (model.HostFacts, error)
 	}
 	f, err := a.Config.Facts(ctx, peer)
 	f.Host, f.Version = a.host, a.Version
-	return f, err
+	if a.Discreet {
+		f = f.Public()
+	}
+	return f, a.tell(err)
 }
 
 // Recovered tells what was put back at the start.

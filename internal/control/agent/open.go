@@ -10,12 +10,24 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
+	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 )
 
 // dialing is how many connections are opened at a time: few enough for any
 // listen queue.
 const dialing = 16
+
+// control is how many connections a run may open before its engine asks for them,
+// besides those of its streams: what steers and what probes.
+const control = 8
+
+// ahead is how many connections the other end may be ahead of this one's engine.
+// Engines open them in the same order at both ends, one direction after the other;
+// one end may be done with its calls before the other has begun with the next.
+func ahead(f model.Flow) int {
+	return min(max(1, f.Streams)*len(f.Direction.Parts())+control, data.MaxConns)
+}
 
 // opener returns the function by which r's engine opens its connections. On an
 // accepting end the port is sent to ports as soon as it is known.
@@ -86,7 +98,7 @@ func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, fi
 	port := r.port
 	r.mu.Unlock()
 	if port == nil {
-		opened, err := a.Data.Open(ctx, p.Token, data.MaxConns, o)
+		opened, err := a.Data.Open(ctx, p.Token, ahead(p.Flow), o)
 		if err != nil {
 			return nil, nil, err
 		}

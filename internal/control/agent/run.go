@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -133,6 +134,11 @@ func (a *agent) stopAfter(f model.Flow) time.Duration {
 
 // Prepare begins to open the connections of a run.
 func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error) {
+	port, err := a.prepare(ctx, p)
+	return port, a.tell(err)
+}
+
+func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error) {
 	e, err := a.allowed(p.Flow)
 	if err != nil {
 		return 0, fmt.Errorf("prepare run: %w", err)
@@ -160,7 +166,10 @@ func (a *agent) Prepare(ctx context.Context, p session.Preparation) (int, error)
 		if a.LinkRate != nil {
 			env.LinkRate = a.LinkRate()
 		}
-		r.test, r.err = e.Prepare(r.ctx, env, p.Flow)
+		r.err = guarded("prepare", func() (err error) {
+			r.test, err = e.Prepare(r.ctx, env, p.Flow)
+			return err
+		})
 	}()
 	if p.Connect != "" {
 		return 0, nil
@@ -255,7 +264,7 @@ func (a *agent) drop(r *run) {
 		r.cancel(context.Canceled)
 		<-r.prepared
 		if r.test != nil {
-			_ = r.test.Close()
+			_ = guarded("close", r.test.Close)
 		}
 		r.mu.Lock()
 		port := r.port
@@ -314,6 +323,10 @@ func (a *agent) Start(_ context.Context, n uint64) error {
 
 // Run follows a prepared run to its result.
 func (a *agent) Run(ctx context.Context, n uint64, send func(session.Event) error) error {
+	return a.tell(a.follow(ctx, n, send))
+}
+
+func (a *agent) follow(ctx context.Context, n uint64, send func(session.Event) error) error {
 	r, err := a.numbered(n)
 	if err != nil {
 		return err
@@ -339,6 +352,9 @@ func (a *agent) Run(ctx context.Context, n uint64, send func(session.Event) erro
 	r.mu.Lock()
 	ready := session.Event{Kind: session.Ready, Warnings: slices.Clone(r.warnings)}
 	r.mu.Unlock()
+	if a.Discreet {
+		ready.Warnings = withoutPaths(ready.Warnings)
+	}
 	if err := send(ready); err != nil {
 		return err
 	}
@@ -371,9 +387,13 @@ func (a *agent) measure(r *run, send func(session.Event) error) error {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		counters := a.watch(r, emit)
-		report, err := r.test.Run(r.ctx, emit)
-		report.Counters = append(report.Counters, counters()...)
+		var report model.EndReport
+		err := guarded("measure", func() (err error) {
+			counters := a.watch(r, emit)
+			defer func() { report.Counters = append(report.Counters, counters()...) }()
+			report, err = r.test.Run(r.ctx, emit)
+			return err
+		})
 		report.Warnings = append(report.Warnings, r.unwatched...)
 		close(batches)
 		done <- outcome{report, err}
@@ -391,7 +411,20 @@ func (a *agent) measure(r *run, send func(session.Event) error) error {
 	case out.err != nil:
 		return fmt.Errorf("measure: %w", out.err)
 	}
+	if a.Discreet {
+		out.report = publicReport(out.report)
+	}
 	return send(session.Event{Kind: session.Result, Report: out.report})
+}
+
+// guarded does f. A panic in it, of an engine, ends this run and nothing else.
+func guarded(what string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%s: a bug in the agent: %v\n%s", what, v, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // watch begins to sample the host's counters, in steps of at least a second. It
@@ -400,6 +433,10 @@ func (a *agent) watch(r *run, emit func([]model.Sample)) func() []model.Counter 
 	none := func() []model.Counter { return nil }
 	if a.Watch == nil {
 		return none
+	}
+	if a.Discreet {
+		whole := emit
+		emit = func(s []model.Sample) { whole(publicSamples(s)) }
 	}
 	stop, err := a.Watch(r.ctx, a.host, max(r.flow.Interval, time.Second), emit)
 	if err != nil {

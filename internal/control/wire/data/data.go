@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -127,24 +128,32 @@ type Router struct {
 // Expected are the connections of one run.
 type Expected struct {
 	token   Token
-	most    int
+	ahead   int
+	peer    netip.Addr // who may connect; the zero Addr is everybody
 	forget  func() error
 	arrived chan struct{} // holds one element when something arrived
 	closed  chan struct{}
 
 	mu    sync.Mutex
+	next  int                  // after the last connection that Take was asked for
 	conns map[int]*net.TCPConn // arrived, not yet taken; nil when taken
 	once  sync.Once
 }
 
-// Expect makes r accept up to most connections for the run with that token,
-// until Close.
-func (r *Router) Expect(token Token, most int) (*Expected, error) {
-	if most < 0 || most > MaxConns {
-		return nil, fmt.Errorf("expect %d data connections: at most %d are possible", most, MaxConns)
+// Expect makes r accept connections for the run with that token, until Close: what
+// Take was asked for, and up to ahead more that come early. So a peer cannot have
+// more connections wait than the run has streams.
+func (r *Router) Expect(token Token, ahead int) (*Expected, error) {
+	return r.expect(token, ahead, netip.Addr{})
+}
+
+// expect is Expect for connections that come from peer, the zero Addr for any.
+func (r *Router) expect(token Token, ahead int, peer netip.Addr) (*Expected, error) {
+	if ahead < 0 || ahead > MaxConns {
+		return nil, fmt.Errorf("expect %d data connections: at most %d are possible", ahead, MaxConns)
 	}
 	e := &Expected{
-		token: token, most: most, conns: map[int]*net.TCPConn{},
+		token: token, ahead: ahead, peer: peer, conns: map[int]*net.TCPConn{},
 		arrived: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	e.forget = func() error { r.remove(e); return nil }
@@ -213,7 +222,10 @@ func (r *Router) handle(conn *net.TCPConn, head []byte, timeout time.Duration) e
 func (e *Expected) deliver(conn *net.TCPConn, index int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, taken := e.conns[index]; taken || index >= e.most || e.isClosed() {
+	if _, taken := e.conns[index]; taken || index >= min(e.next+e.ahead, MaxConns) || e.isClosed() {
+		return ErrToken
+	}
+	if from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr(); e.peer.IsValid() && from.Unmap().WithZone("") != e.peer {
 		return ErrToken
 	}
 	if _, err := conn.Write([]byte{accepted}); err != nil {
@@ -242,6 +254,9 @@ func (e *Expected) isClosed() bool {
 // Take waits for the connections first…first+n-1 and gives them to the caller,
 // in this order, with the options o applied. Only one call at a time.
 func (e *Expected) Take(ctx context.Context, first, n int, o engine.SocketOptions) ([]*net.TCPConn, []string, error) {
+	e.mu.Lock()
+	e.next = max(e.next, first+n)
+	e.mu.Unlock()
 	for {
 		if conns := e.takeAll(first, n); conns != nil {
 			return applyAll(conns, o)

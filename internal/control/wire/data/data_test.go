@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"testing"
 	"time"
@@ -151,5 +152,63 @@ func TestTokenIsUsedOnce(t *testing.T) {
 	_ = again.Close()
 	if _, err := r.Expect(k, MaxConns+1); err == nil {
 		t.Error("any number of connections is accepted")
+	}
+}
+
+// TestNoMoreThanTheRunNeeds has a peer that holds the token open connections
+// without end, and somebody else come with the right token: only what the engine
+// asked for and a few that come early are taken, and only from the peer.
+func TestNoMoreThanTheRunNeeds(t *testing.T) {
+	const ahead = 3
+	var r Router
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = r.Handle(c.(*net.TCPConn), nil, time.Second) }()
+		}
+	}()
+	defer func() { _ = l.Close() }()
+	dial := func(token Token, index int) error {
+		c, _, err := Dial(t.Context(), l.Addr().String(), token, index, engine.SocketOptions{})
+		if err == nil {
+			t.Cleanup(func() { _ = c.Close() })
+		}
+		return err
+	}
+	e, err := r.expect(Token{1}, ahead, netip.MustParseAddr("127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	for i := range 10 {
+		if err := dial(Token{1}, i); (err == nil) != (i < ahead) {
+			t.Errorf("connection %d of at most %d: %v", i, ahead, err)
+		}
+	}
+	conns, _, err := e.Take(t.Context(), 0, 2, engine.SocketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(conns)
+	for i := ahead; i < 10; i++ {
+		if err := dial(Token{1}, i); (err == nil) != (i < 2+ahead) {
+			t.Errorf("connection %d after two were taken: %v", i, err)
+		}
+	}
+	other, err := r.expect(Token{2}, ahead, netip.MustParseAddr("127.0.0.2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	if err := dial(Token{2}, 0); err == nil {
+		t.Error("a connection from elsewhere was taken")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 
 	"linerate/internal/measure/engine"
@@ -24,8 +25,9 @@ type Port struct {
 // Source opens ports for runs.
 type Source interface {
 	// Open accepts TCP connections. o are the options of the run's first ones, for
-	// ports whose options can be set before the handshake.
-	Open(ctx context.Context, token Token, most int, o engine.SocketOptions) (Port, error)
+	// ports whose options can be set before the handshake. ahead is how many may
+	// come before Take asks for them.
+	Open(ctx context.Context, token Token, ahead int, o engine.SocketOptions) (Port, error)
 	// OpenUDP accepts the run's UDP sockets first…first+n-1. The caller calls Take
 	// or Close.
 	OpenUDP(ctx context.Context, token Token, first, n int) (*Sockets, error)
@@ -39,7 +41,7 @@ type Ephemeral struct {
 
 // Open listens on a free port with o set, so that windows and segment sizes are
 // announced in the SYN of every connection.
-func (s Ephemeral) Open(ctx context.Context, token Token, most int, o engine.SocketOptions) (Port, error) {
+func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.SocketOptions) (Port, error) {
 	lc := net.ListenConfig{Control: sockio.Control(o)}
 	lc.SetMultipathTCP(false)
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.Host, "0"))
@@ -52,7 +54,7 @@ func (s Ephemeral) Open(ctx context.Context, token Token, most int, o engine.Soc
 		return Port{}, errors.New("listen for data connections: not a TCP address")
 	}
 	var router Router
-	e, err := router.Expect(token, most)
+	e, err := router.Expect(token, ahead)
 	if err != nil {
 		_ = l.Close()
 		return Port{}, err
@@ -146,11 +148,12 @@ type Shared struct {
 	Router *Router
 	Number int        // TCP port that the router's connections come from
 	UDP    *UDPRouter // nil: this server has no UDP
+	Peer   netip.Addr // from where connections may come; the zero Addr is everywhere
 }
 
 // Open expects connections at the router.
-func (s Shared) Open(_ context.Context, token Token, most int, _ engine.SocketOptions) (Port, error) {
-	e, err := s.Router.Expect(token, most)
+func (s Shared) Open(_ context.Context, token Token, ahead int, _ engine.SocketOptions) (Port, error) {
+	e, err := s.Router.expect(token, ahead, s.Peer.Unmap().WithZone(""))
 	return Port{Expected: e, Number: s.Number}, err
 }
 

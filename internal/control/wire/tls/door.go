@@ -15,10 +15,11 @@ const (
 	strangerPlaces = 1024
 	friendPlaces   = 512
 	looked         = 24 // connections that are looked at to find one to close
-	// grace is how long nobody is closed for others: time for a handshake and a
-	// hello at a round trip of a quarter of a second. While all who wait are
-	// younger, nobody is accepted: those who come wait in the listen queue, and
-	// coming often does not help against who came before.
+	// grace is how long the next word of a connection may take until it may be
+	// closed for others: a round trip of a quarter of a second. One whose word is
+	// being worked on is never closed for others. While all who wait are like that,
+	// nobody is accepted: those who come wait in the listen queue, and coming often
+	// does not help against who came before.
 	grace = 300 * time.Millisecond
 	// retry is how long the accepting waits in that case, before it looks again.
 	retry = 5 * time.Millisecond
@@ -41,8 +42,9 @@ type knocking struct {
 	source  netip.Prefix
 	network netip.Prefix
 	stage   stage
-	since   time.Time
-	place   int // in room.all; -1 when it has left
+	since   time.Time // when it was last its turn to say something
+	working bool      // it has said something, and is not done with here
+	place   int       // in room.all; -1 when it has left
 }
 
 // room is a number of places. When they are all taken, one connection is closed
@@ -99,6 +101,13 @@ func (d *door) come(k *knocking, s stage) {
 	k.stage = s
 }
 
+// pause notes that a connection is to say something, or that it has.
+func (d *door) pause(k *knocking, waits bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k.working, k.since = !waits, d.now()
+}
+
 // leave takes a connection from the door; it may have been closed there.
 func (d *door) leave(k *knocking) {
 	d.mu.Lock()
@@ -136,7 +145,7 @@ func (d *door) close(r *room, before time.Time) bool {
 	var worst *knocking
 	for range looked {
 		k := r.all[d.random(len(r.all))]
-		if !k.since.After(before) && (worst == nil || r.before(k, worst)) {
+		if !k.working && !k.since.After(before) && (worst == nil || r.before(k, worst)) {
 			worst = k
 		}
 	}

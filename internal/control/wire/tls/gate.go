@@ -15,6 +15,7 @@ type gate struct {
 	free  int
 	turns []netip.Prefix                   // sources that wait, the next one first
 	lines map[netip.Prefix][]chan struct{} // of each source, the first one first
+	back  []chan struct{}                  // those that were in before
 }
 
 func newGate(n int) *gate {
@@ -38,10 +39,29 @@ func (g *gate) enter(s netip.Prefix) {
 	<-turn // those inside only compute: it does not take long
 }
 
+// again lets one in that was in before, and has little left to compute.
+func (g *gate) again() {
+	g.mu.Lock()
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+		return
+	}
+	turn := make(chan struct{})
+	g.back = append(g.back, turn)
+	g.mu.Unlock()
+	<-turn
+}
+
 // leave lets the next one in.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if len(g.back) > 0 {
+		close(g.back[0])
+		g.back = g.back[1:]
+		return
+	}
 	if len(g.turns) == 0 {
 		g.free++
 		return
@@ -79,6 +99,9 @@ type stranger struct {
 	left   int    // bytes that may still be read; -1 is no limit
 	gate   *gate  // nil after the handshake
 	source netip.Prefix
+	// pause is told when this end waits for the other (true), and when it has
+	// something to do again.
+	pause func(bool)
 }
 
 // handshake does f, a TLS handshake on this connection, inside the gate.
@@ -94,11 +117,12 @@ func (s *stranger) handshake(f func() error) error {
 
 // outside waits for the network outside of the gate.
 func (s *stranger) outside(f func() (int, error)) (int, error) {
-	if s.gate == nil {
-		return f()
+	if s.gate != nil {
+		s.gate.leave()
+		defer s.gate.again()
 	}
-	s.gate.leave()
-	defer s.gate.enter(s.source)
+	s.pause(true)
+	defer s.pause(false)
 	return f()
 }
 
@@ -122,5 +146,8 @@ func (s *stranger) Read(b []byte) (int, error) {
 
 // Write writes to the connection.
 func (s *stranger) Write(b []byte) (int, error) {
+	if s.left < 0 {
+		return s.Conn.Write(b)
+	}
 	return s.outside(func() (int, error) { return s.Conn.Write(b) })
 }

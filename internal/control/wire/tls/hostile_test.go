@@ -100,7 +100,7 @@ func crowd(ctx context.Context, n int, from func(i int) net.IP, server string, h
 // one address, which is that of the friend too, or from many: who has the right
 // secret is served within 2 s.
 func TestRightSecretAmongStrangers(t *testing.T) {
-	const strangers, within = 1500, 2 * time.Second
+	const strangers, within = 1000, 2 * time.Second
 	sources := map[string]func(i int) net.IP{
 		"one address": func(int) net.IP { return nil },
 		"many":        func(i int) net.IP { return net.IPv4(127, byte(1+i/250), byte(i), 9) },

@@ -294,7 +294,8 @@ func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, 
 // control is a session: TLS, then the agent.
 func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, at *knocking) {
 	defer func() { _ = conn.Close() }()
-	raw := &stranger{Conn: conn, head: []byte{firstRecord}, left: handshakeBytes, gate: s.gate, source: source(addr)}
+	raw := &stranger{Conn: conn, head: []byte{firstRecord}, left: handshakeBytes, gate: s.gate, source: source(addr),
+		pause: func(waits bool) { s.door.pause(at, waits) }}
 	secure := ctls.Server(raw, s.tls)
 	if err := raw.handshake(func() error { return secure.HandshakeContext(ctx) }); err != nil {
 		return // whoever does not speak TLS is told nothing
@@ -307,12 +308,13 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	}
 	s.door.come(at, secured)
 	c := s.config.Agent
-	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp}
+	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp, Peer: addr}
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
 	release := func() {}
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
 		k, free, err := s.guard.admit(source(addr), h.Secret)
 		if errors.Is(err, session.ErrRefused) {
+			s.door.pause(at, true)
 			select {
 			case <-time.After(slowRefusal):
 			case <-ctx.Done():
@@ -342,6 +344,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			s.config.Welcome(Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn)}, own)
 		}
 		limit(&own.Limits, k)
+		own.Discreet = own.Discreet || k.Stranger()
 		return agent.Grant{Share: share}, nil
 	}
 	err := agent.Serve(ctx, secure, c)

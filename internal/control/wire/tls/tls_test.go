@@ -81,7 +81,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceOpen(t *testing.T) {
-	wiretest.Run(t, wiretest.Transport{Dial: func(t *testing.T) wire.Peer { return dial(t, serve(t, tls.Config{Open: true})) }})
+	wiretest.Run(t, wiretest.Transport{Strange: true, Dial: func(t *testing.T) wire.Peer { return dial(t, serve(t, tls.Config{Open: true})) }})
 }
 
 func TestLinkRoundTrip(t *testing.T) {

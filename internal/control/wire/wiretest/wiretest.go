@@ -26,6 +26,8 @@ type Transport struct {
 	Dial func(t *testing.T) wire.Peer
 	// Tunes says that the agent has the knobs of agenttest.Values.
 	Tunes bool
+	// Strange says that the agent tells only what everybody may know.
+	Strange bool
 }
 
 // Open opens a session with peer, and closes it with the test.
@@ -77,7 +79,11 @@ func looks(t *testing.T, tr Transport) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Host != model.Far || f.Name != "test" || f.Address != "192.0.2.7" || f.MTU.Or(0) != 1500 || f.Kernel.Reason() != "not asked" {
+	name, why := "test", "not asked"
+	if tr.Strange {
+		name, why = "", "not told without a key"
+	}
+	if f.Host != model.Far || f.Name != name || f.Address != "192.0.2.7" || f.MTU.Or(0) != 1500 || f.Kernel.Reason() != why {
 		t.Errorf("facts %+v", f)
 	}
 	if cs, err := c.Recovered(t.Context()); err != nil || len(cs) != 1 || cs[0].State != model.ChangeUndone || cs[0].Host != model.Far {
