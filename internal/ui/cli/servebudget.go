@@ -21,19 +21,19 @@ const (
 	strangersMemory   = units.Bytes(192 << 20) // so that a server full of them stays below 300 MB
 	strangerMemory    = units.Bytes(128 << 20) // of one address: a copy of 64 MiB in memory, twice
 	strangersDisk     = units.Bytes(2 << 30)   // eight copies of the largest size
-	strangerDisk      = units.Bytes(512 << 20) //
+	strangerDisk      = units.Bytes(512 << 20)
 	strangersUDP      = units.BitRate(800e6)   // eight sessions at their limit
-	strangerUDP       = units.BitRate(400e6)   //
+	strangerUDP       = units.BitRate(400e6)   // four sessions
 	strangersEgress   = units.Bytes(2 << 40)   // a day
 	strangerEgress    = units.Bytes(256 << 30) // a day: some minutes at 10 Gbit/s
 	strangerTime      = 2 * time.Hour          // a day
 	strangerLifetime  = 10 * time.Minute       // of a session
 	strangersSessions = 16                     // beside key holders, who have the rest
 	strangerSessions  = 4                      // of one address
-	keyedSessions     = 64                     //
-	openSessions      = 8                      //
-	reservedFiles     = 1024 + 128             // connections that have not said what they are, and the server's own
-	strangerFiles     = 512                    // of one address
+	keyedSessions     = 64
+	openSessions      = 8          // of an open server
+	reservedFiles     = 1024 + 128 // connections that have not said what they are, and the server's own
+	strangerFiles     = 512        // of one address
 )
 
 // budgetFlags bound what a server gives away.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"linerate/internal/measure/budget"
@@ -91,14 +92,12 @@ func (f *fewConns) Accept() (net.Conn, error) {
 type slotted struct {
 	net.Conn
 	free chan struct{}
-	once onceFlag
+	once sync.Once
 }
 
 // Close gives the slot back.
 func (s *slotted) Close() error {
-	if s.once.first() {
-		<-s.free
-	}
+	s.once.Do(func() { <-s.free })
 	return s.Conn.Close()
 }
 

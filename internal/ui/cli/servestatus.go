@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/units"
@@ -20,11 +19,6 @@ const (
 	statusEvery = time.Second
 	statusLog   = time.Minute
 )
-
-// onceFlag tells who is first.
-type onceFlag struct{ done atomic.Bool }
-
-func (o *onceFlag) first() bool { return o.done.CompareAndSwap(false, true) }
 
 // quietLog takes what nobody needs to read: how clients of metrics hung up.
 func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
