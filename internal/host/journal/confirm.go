@@ -25,7 +25,7 @@ func Confirm(dir, transaction string) error {
 	}
 	path := filepath.Join(dir, confirmationName)
 	next := fmt.Sprintf("%s.%d", path, os.Getpid())
-	err := writeSynced(next, []byte(transaction+"\n"), os.O_TRUNC)
+	err := durable.Write(next, []byte(transaction+"\n"), 0o600)
 	if err == nil {
 		err = os.Rename(next, path)
 	}
@@ -95,7 +95,7 @@ func StateOf(records []Record, transaction string) State {
 			s = max(s, Confirmed)
 		case KindUndone, KindForeign, KindFailed, KindClosed:
 			s = Over
-		case KindApplied:
+		case KindApplied, KindHealed:
 		}
 	}
 	return s

@@ -1,29 +1,28 @@
 // Package journal is the record on disk of what linerate changes on a host,
 // written before each change so that another process can undo it.
 //
-// The journal is one file of lines in a directory that one process at a time
-// may write. Each line is one record with a checksum, and is on disk (fsync)
-// when Append returns:
+// The journal is a file of lines, twice, in a directory that one process at a
+// time may write. Each line is one record with a number and a checksum. When
+// Append returns it is on disk (fsync) in the first copy, journal.jsonl, and then
+// in the second, journal-b.jsonl: whenever a machine goes down, one of them is
+// whole.
 //
-//	{"v":1,"crc":"9a3c11f0","record":{"kind":"intent","transaction":…}}
-//
-// A last line without its line feed is what a crash leaves of a record that
-// was never promised; it is dropped. Any other unreadable line is damage: it is
-// reported, the journal takes no more records, and Compact saves the damaged
-// file before it writes a new one.
+// Open reads both as one and mends what differs. A record that either copy has
+// whole is never lost: between damaged ones, whole ones are found again. What a
+// crash leaves of a record that was never promised is dropped. If anything else
+// is in neither copy, that is Damage: the damaged files are kept beside the
+// journal, and Unacknowledged names them until a person has seen them. A journal
+// with records of a newer linerate is not opened, and left as it is.
 package journal
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
@@ -42,6 +41,7 @@ const (
 	KindForeign   Kind = "foreign"   // somebody else changed it meanwhile: left alone
 	KindFailed    Kind = "failed"    // cannot be undone any more; Detail says why
 	KindClosed    Kind = "closed"    // the whole transaction is over
+	KindHealed    Kind = "healed"    // of no transaction: Detail says what was damaged in one copy and whole in the other
 )
 
 // Origin is where a change was made: the same setting means another thing after
@@ -67,7 +67,7 @@ type Intent struct {
 type Record struct {
 	Kind        Kind      `json:"kind"`
 	Transaction string    `json:"transaction"`
-	Number      int       `json:"number,omitempty"` // of the intent within its transaction, 1…; 0 for KindConfirmed and KindClosed
+	Number      int       `json:"number,omitempty"` // of the intent within its transaction, 1…; 0 for KindConfirmed, KindClosed and KindHealed
 	Time        time.Time `json:"time"`
 	Intent      *Intent   `json:"intent,omitempty"` // of KindIntent
 	Text        string    `json:"text,omitempty"`
@@ -82,44 +82,39 @@ type Unfinished struct {
 	Wrote []string // native texts that are ours: New, and what was read back
 }
 
-// Damage is a line that cannot be read.
-type Damage struct {
-	Line   int // 1…
-	Reason string
-}
-
-// ErrDamaged says that the journal holds lines that cannot be read and takes no
-// records until Compact has saved it.
-var ErrDamaged = errors.New("the journal is damaged")
-
-const (
-	fileName     = "journal.jsonl"
-	version      = 1
-	compactAbove = 64 << 10 // bytes of closed transactions that are kept for people to read
-)
+// compactAbove is how many bytes of closed transactions are kept for people to read.
+const compactAbove = 64 << 10
 
 // Journal is an open journal. It is not safe for concurrent use; other
 // processes are kept out by a lock.
 type Journal struct {
 	dir     string
+	by      string // version of the linerate that writes
 	lock    *lock
-	file    *os.File
-	size    int64 // of the good part of the file
-	dirty   bool  // something after size may be on disk
-	records []Record
+	entries []entry
+	records []Record // of entries
 	damage  []Damage
+	text    []byte // of both copies
+	files   [2]*os.File
+	ok      [2]bool // the copy holds text
+	unsaved *merged // what is damaged and not kept yet; nil for nothing
 
-	readOnly bool // its file system is: there is no place for records
+	readOnly bool              // its file system is: there is no place for records
+	after    func(step string) // tests: called after each step that a crash may follow
 }
 
-// Open opens the journal in dir, which it makes for this user alone where it
-// does not exist, and locks it. The error wraps ErrLocked and names the holder
-// when another process has it open, and fs.ErrPermission when dir may not be
+// Open is OpenAs for a linerate of unknown version.
+func Open(dir string) (*Journal, error) { return OpenAs(dir, "") }
+
+// OpenAs opens the journal in dir for a linerate of version by, which its records
+// name. It makes dir for this user alone where it does not exist, and locks it.
+// The error wraps ErrLocked and names the holder when another process has it open
+// (HeldError), ErrNewer (NewerError), and fs.ErrPermission when dir may not be
 // written. A damaged journal opens; see Damage. So does one on a read-only file
 // system, which takes no records: Append then wraps syscall.EROFS. It wraps
 // durable.ErrUntrusted where root is asked to believe a journal that others could
 // have written.
-func Open(dir string) (*Journal, error) {
+func OpenAs(dir, by string) (*Journal, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("state directory %s: %w", dir, err)
 	}
@@ -130,17 +125,30 @@ func Open(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, lock: l}
-	if err := j.load(); err != nil {
+	j := &Journal{dir: dir, by: by, lock: l}
+	if err := j.begin(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", j.Path(), err), j.Close())
 	}
-	j.dropUnfinished()
-	if len(j.damage) == 0 && !j.readOnly {
-		if err := j.Tidy(); err != nil {
-			return nil, errors.Join(err, j.Close())
-		}
-	}
 	return j, nil
+}
+
+// begin is what is left to do under the lock.
+func (j *Journal) begin() error {
+	if err := j.load(); err != nil {
+		return err
+	}
+	j.dropUnfinished()
+	if !j.readOnly {
+		_ = j.Tidy() // a full disk: it stays long, and nothing in it is open
+	}
+	return nil
+}
+
+// step lets a test look.
+func (j *Journal) step(name string) {
+	if j.after != nil {
+		j.after(name)
+	}
 }
 
 // makeDir makes dir and has its name on disk.
@@ -157,37 +165,72 @@ func makeDir(dir string) error {
 	return durable.SyncDir(filepath.Dir(dir))
 }
 
-// load opens the file, reads it, and cuts a torn tail off.
+// load reads the copies, keeps what is damaged, and makes them one again.
 func (j *Journal) load() error {
-	f, readOnly, err := openWritable(j.Path(), os.O_APPEND)
+	texts, err := readCopies(j.dir)
 	if err != nil {
 		return err
 	}
-	j.file, j.readOnly = f, readOnly
-	text, err := os.ReadFile(j.Path())
-	if err != nil {
+	m := merge(texts)
+	if err := m.newer(j.dir); err != nil {
 		return err
 	}
-	var torn int
-	j.records, j.damage, torn = parse(text)
-	j.size = int64(len(text) - torn)
-	if readOnly {
-		return nil
-	}
-	if torn > 0 {
-		j.dirty = true
-		if err := j.repair(); err != nil {
+	for i := range j.files {
+		err := j.reopen(i)
+		if errors.Is(err, syscall.EROFS) { // and not there
+			j.readOnly = true
+		} else if err != nil {
 			return err
 		}
+	}
+	j.damage = m.lost
+	if m.exact >= 0 {
+		j.setEntries(m.entries, m.scans[m.exact].text)
+	} else if entries, text, err := j.chain(m.entries); err != nil {
+		return err
+	} else {
+		j.setEntries(entries, text)
+	}
+	if j.readOnly {
+		return nil
+	}
+	if m.exact >= 0 {
+		j.ok[m.exact] = true
+	}
+	if len(m.lost) > 0 {
+		j.unsaved = &m
+	}
+	// Where there is no room for it, what is known can be undone all the same.
+	if err := j.bothAs(); err == nil && len(m.healed) > 0 {
+		_ = j.Append(Record{Kind: KindHealed, Time: time.Now().UTC(), Detail: describe(m.healed)})
 	}
 	return durable.SyncDir(j.dir)
 }
 
-// Path returns the name of the journal's file.
-func (j *Journal) Path() string { return filepath.Join(j.dir, fileName) }
+func (j *Journal) setEntries(entries []entry, text []byte) {
+	j.entries, j.text, j.records = entries, text, merged{entries: entries}.records()
+}
 
-// Damage returns the lines that could not be read. What they said is not among
-// Records and OpenIntents.
+// maxDescribed bounds how many damaged places are named.
+const maxDescribed = 4
+
+func describe(all []Damage) string {
+	var s []string
+	for _, d := range all[:min(len(all), maxDescribed)] {
+		s = append(s, d.String())
+	}
+	if n := len(all) - maxDescribed; n > 0 {
+		s = append(s, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(s, "; ")
+}
+
+// Path returns the name of the journal's first copy.
+func (j *Journal) Path() string { return filepath.Join(j.dir, copies[0]) }
+
+// Damage returns what is lost: what neither copy had whole when the journal was
+// opened. It is not among Records and OpenIntents. The copies as they were are
+// kept; see Unacknowledged.
 func (j *Journal) Damage() []Damage { return j.damage }
 
 // Records returns all records, oldest first. The slice is the journal's.
@@ -195,44 +238,48 @@ func (j *Journal) Records() []Record { return j.records }
 
 // Append writes r and returns when it is on disk. On an error nothing of r is
 // in the journal: do not make the change that it announces. The error wraps
-// ErrDamaged for a damaged journal, and syscall.EROFS for a read-only one.
+// syscall.EROFS for a read-only one.
 func (j *Journal) Append(r Record) error {
-	if err := j.writable(); err != nil {
-		return err
+	if err := j.append(r); err != nil {
+		return fmt.Errorf("append to %w", err)
 	}
-	line, err := encode(r)
-	if err != nil {
-		return fmt.Errorf("append to %s: %w", j.Path(), err)
-	}
-	if err := j.repair(); err != nil {
-		return fmt.Errorf("append to %s: %w", j.Path(), err)
-	}
-	j.dirty = true
-	_, err = j.file.Write(line)
-	if err == nil {
-		err = j.file.Sync()
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("append to %s: %w", j.Path(), err), j.repair())
-	}
-	j.dirty = false
-	j.size += int64(len(line))
-	j.records = append(j.records, r)
 	return nil
 }
 
-// repair cuts off what a failed write or a crash left behind the last record.
-func (j *Journal) repair() error {
-	if !j.dirty {
-		return nil
-	}
-	if err := j.file.Truncate(j.size); err != nil {
+func (j *Journal) append(r Record) error {
+	if err := j.writable(); err != nil {
 		return err
 	}
-	if err := j.file.Sync(); err != nil {
-		return err
+	if err := j.bothAs(); err != nil {
+		return fmt.Errorf("%s: %w", j.Path(), err)
 	}
-	j.dirty = false
+	e := entry{seq: 1, Record: r}
+	if n := len(j.entries); n > 0 {
+		e.prev = j.entries[n-1].seq
+		e.seq = e.prev + 1
+	}
+	var err error
+	if e.raw, err = encode(r, e.seq, e.prev, j.by); err != nil {
+		return fmt.Errorf("%s: %w", j.Path(), err)
+	}
+	for i, f := range j.files {
+		j.ok[i] = false
+		_, err := f.Write(e.raw)
+		j.step("write " + copies[i])
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			// Cut off again, also from the copy before.
+			j.ok = [2]bool{}
+			return errors.Join(fmt.Errorf("%s: %w", f.Name(), err), j.bothAs())
+		}
+		j.step("sync " + copies[i])
+	}
+	j.ok = [2]bool{true, true}
+	j.text = append(j.text, e.raw...)
+	j.entries = append(j.entries, e)
+	j.records = append(j.records, r)
 	return nil
 }
 
@@ -296,91 +343,30 @@ func unfinished(records []Record) (open, confirmed []Unfinished) {
 
 // Close gives the journal free for others. It is idempotent.
 func (j *Journal) Close() error {
-	var err error
-	if j.file != nil {
-		err = j.file.Close()
-		j.file = nil
+	var errs []error
+	for i, f := range j.files {
+		if f != nil {
+			errs = append(errs, f.Close())
+			j.files[i] = nil
+		}
 	}
-	return errors.Join(err, j.lock.release())
+	return errors.Join(append(errs, j.lock.release())...)
 }
 
-// Read returns the records in dir and what could not be read, without a lock:
-// for people, while another process may be writing. No journal is no records. It
-// wraps durable.ErrUntrusted as Open does.
+// Read returns the records in dir and what is lost, without a lock: for people,
+// while another process may be writing. No journal is no records. The error
+// wraps ErrNewer, and durable.ErrUntrusted as that of OpenAs does.
 func Read(dir string) ([]Record, []Damage, error) {
 	if err := durable.Trusted(dir); err != nil {
 		return nil, nil, fmt.Errorf("read journal: %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, fileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
+	texts, err := readCopies(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read journal: %w", err)
 	}
-	records, damage, _ := parse(text)
-	return records, damage, nil
-}
-
-// line is the form of a record on disk. The checksum is CRC-32C of the bytes
-// of Record as they stand in the line (RFC 3720 section 12.1).
-type line struct {
-	V      int             `json:"v"`
-	CRC    string          `json:"crc"`
-	Record json.RawMessage `json:"record"`
-}
-
-func checksum(b []byte) string {
-	return fmt.Sprintf("%08x", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
-}
-
-func encode(r Record) ([]byte, error) {
-	if r.Intent != nil && (!utf8.ValidString(r.Intent.Old) || !utf8.ValidString(r.Intent.New)) {
-		return nil, fmt.Errorf("old text %q or new text %q of %s cannot be kept: not UTF-8", r.Intent.Old, r.Intent.New, r.Intent.Place)
+	m := merge(texts)
+	if err := m.newer(dir); err != nil {
+		return nil, nil, fmt.Errorf("read journal: %w", err)
 	}
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	b, err := json.Marshal(line{V: version, CRC: checksum(body), Record: body})
-	return append(b, '\n'), err
-}
-
-// parse reads a journal and returns how many bytes at its end are torn.
-func parse(text []byte) (records []Record, damage []Damage, torn int) {
-	for n := 1; len(text) > 0; n++ {
-		one, rest, complete := bytes.Cut(text, []byte("\n"))
-		if !complete {
-			return records, damage, len(text)
-		}
-		text = rest
-		r, err := decode(one)
-		if err != nil {
-			damage = append(damage, Damage{Line: n, Reason: err.Error()})
-			continue
-		}
-		records = append(records, r)
-	}
-	return records, damage, 0
-}
-
-func decode(b []byte) (Record, error) {
-	var l line
-	if err := json.Unmarshal(b, &l); err != nil {
-		return Record{}, errors.New("not a record")
-	}
-	if l.V != version {
-		return Record{}, fmt.Errorf("version %d of the format, this program knows %d", l.V, version)
-	}
-	if l.CRC != checksum(l.Record) {
-		return Record{}, errors.New("checksum does not match")
-	}
-	var r Record
-	if err := json.Unmarshal(l.Record, &r); err != nil {
-		return Record{}, errors.New("not a record")
-	}
-	if r.Kind == KindIntent && r.Intent == nil {
-		return Record{}, errors.New("intent without its change")
-	}
-	return r, nil
+	return m.records(), m.lost, nil
 }

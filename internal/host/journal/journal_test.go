@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -104,89 +103,6 @@ func TestOpenIntents(t *testing.T) {
 	}
 }
 
-// TestTornLastLine cuts the file inside its last record at every byte, as a
-// crash does, and goes on.
-func TestTornLastLine(t *testing.T) {
-	first, err := encode(intent("t", 1, "a", "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := encode(intent("t", 2, "a", "c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := range len(second) {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, fileName), append(slices.Clone(first), second[:cut]...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		j, err := Open(dir)
-		if err != nil {
-			t.Fatalf("cut at %d: %v", cut, err)
-		}
-		if got := numbers(j.OpenIntents()); got != "t/1" || len(j.Damage()) != 0 {
-			t.Fatalf("cut at %d: open %q, damage %v", cut, got, j.Damage())
-		}
-		appendAll(t, j, end(KindUndone, "t", 1))
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
-		records, damage, err := Read(dir)
-		if len(records) != 2 || len(damage) != 0 || err != nil {
-			t.Fatalf("cut at %d: after going on %d records, damage %v, %v", cut, len(records), damage, err)
-		}
-	}
-}
-
-func TestDamageIsReportedAndSaved(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, dir)
-	appendAll(t, j, intent("t", 1, "a", "b"), intent("t", 2, "a", "c"), intent("u", 1, "a", "d"), end(KindUndone, "u", 1))
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, fileName)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	damaged := bytes.Replace(text, []byte(`"new":"c"`), []byte(`"new":"z"`), 1)
-	if err := os.WriteFile(path, damaged, 0o600); err != nil {
-		t.Fatal(err)
-	}
-
-	j = open(t, dir)
-	if d := j.Damage(); len(d) != 1 || d[0].Line != 2 || !strings.Contains(d[0].Reason, "checksum") {
-		t.Fatalf("Damage = %+v, want line 2", d)
-	}
-	if got := numbers(j.OpenIntents()); got != "t/1" {
-		t.Errorf("open %q: the readable rest is lost", got)
-	}
-	if err := j.Append(intent("v", 1, "a", "b")); !errors.Is(err, ErrDamaged) {
-		t.Errorf("Append = %v, want it to wrap ErrDamaged", err)
-	}
-	if err := j.Compact(); err != nil {
-		t.Fatal(err)
-	}
-	if got := numbers(j.OpenIntents()); got != "t/1" || len(j.Damage()) != 0 {
-		t.Errorf("after Compact open %q, damage %v", got, j.Damage())
-	}
-	appendAll(t, j, end(KindUndone, "t", 1))
-	if saved, err := os.ReadFile(path + ".damaged-1"); !bytes.Equal(saved, damaged) || err != nil {
-		t.Errorf("the damaged file was not saved as it was: %v", err)
-	}
-}
-
-func TestNewerFormatIsNotGuessedAt(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, fileName), []byte(`{"v":2,"crc":"00000000","record":{}}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if d := open(t, dir).Damage(); len(d) != 1 || !strings.Contains(d[0].Reason, "version 2") {
-		t.Errorf("Damage = %+v", d)
-	}
-}
-
 func TestOneWriter(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
@@ -228,8 +144,10 @@ func TestCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	j = open(t, dir)
-	if info, err := os.Stat(j.Path()); err != nil || info.Size() != 0 || len(j.Records()) != 0 {
-		t.Errorf("after reopening %d records, %v", len(j.Records()), err)
+	for _, path := range Files(dir) {
+		if info, err := os.Stat(path); err != nil || info.Size() != 0 || len(j.Records()) != 0 {
+			t.Errorf("after reopening %d records, %v", len(j.Records()), err)
+		}
 	}
 	appendAll(t, j, intent("next", 1, "a", "b"))
 }
@@ -272,22 +190,4 @@ func TestDefaultDir(t *testing.T) {
 	if dir, err := DefaultDir(); dir != want || err != nil {
 		t.Errorf("DefaultDir = %q, %v, want %q", dir, err, want)
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	good, err := encode(intent("t", 1, "a", "b"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Add(good[:len(good)-3])
-	f.Add([]byte("{}\n\x00\x00\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		records, damage, torn := parse(text)
-		lines := bytes.Count(text, []byte("\n"))
-		if len(records)+len(damage) != lines || torn < 0 || torn > len(text) {
-			t.Errorf("%d lines gave %d records and %d damaged lines, %d torn bytes", lines, len(records), len(damage), torn)
-		}
-		OpenIntents(records)
-	})
 }

@@ -15,11 +15,34 @@ import (
 // its own, or is undoing some.
 var ErrLocked = durable.ErrLocked
 
+// HeldError says who holds the lock. It wraps ErrLocked.
+type HeldError struct {
+	Dir string
+	Who string // "process 4711, since 2026-01-02T15:04:05Z"
+	// Undo is not empty while that process goes on trying to undo: how much is open,
+	// and why.
+	Undo string
+}
+
+// Error names the holder.
+func (e *HeldError) Error() string {
+	if e.Undo != "" {
+		return fmt.Sprintf("state directory %s: %v: an undo is still being retried by %s: %s", e.Dir, ErrLocked, e.Who, e.Undo)
+	}
+	return fmt.Sprintf("state directory %s: %v (%s)", e.Dir, ErrLocked, e.Who)
+}
+
+// Unwrap returns ErrLocked.
+func (e *HeldError) Unwrap() error { return ErrLocked }
+
 const lockName = "lock"
 
 // lock is held by an open file, so that the end of the process, however it
 // comes, gives it free.
-type lock struct{ file *os.File }
+type lock struct {
+	file *os.File
+	who  string
+}
 
 // acquire takes the lock of dir or says who has it.
 func acquire(dir string) (*lock, error) {
@@ -30,21 +53,41 @@ func acquire(dir string) (*lock, error) {
 	}
 	err = durable.Lock(f)
 	if errors.Is(err, ErrLocked) {
-		holder, _ := os.ReadFile(path) // for people; an unreadable one is named as unknown
-		who := strings.TrimSpace(string(holder))
+		text, _ := os.ReadFile(path) // for people; an unreadable one is named as unknown
+		who, undo, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		if who == "" {
 			who = "an unknown process"
 		}
-		return nil, errors.Join(fmt.Errorf("state directory %s: %w (%s)", dir, ErrLocked, who), f.Close())
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+		return nil, &HeldError{Dir: dir, Who: who, Undo: strings.TrimSpace(undo)}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock state directory %s: %w", dir, err), f.Close())
 	}
-	// Who holds it is for people only: a full or read-only disk must not keep an
-	// undo away.
-	_ = f.Truncate(0)
-	_, _ = fmt.Fprintf(f, "process %d, since %s\n", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
-	return &lock{file: f}, nil
+	l := &lock{file: f, who: fmt.Sprintf("process %d, since %s", os.Getpid(), time.Now().UTC().Format(time.RFC3339))}
+	l.write("")
+	return l, nil
+}
+
+// write tells others who holds the lock, and what of an undo is open still. It is
+// for people only: a full or read-only disk must not keep an undo away.
+func (l *lock) write(undo string) {
+	text := l.who + "\n"
+	if undo != "" {
+		text += strings.Join(strings.Fields(undo), " ") + "\n"
+	}
+	_, _ = l.file.WriteAt([]byte(text), 0)
+	_ = l.file.Truncate(int64(len(text)))
+}
+
+// Note tells other processes, which find the journal locked, that an undo goes on
+// and what is open still; "" is no undo.
+func (j *Journal) Note(undo string) {
+	if j.lock.file != nil {
+		j.lock.write(undo)
+	}
 }
 
 // release gives the lock free. The file stays: removing it would let two

@@ -23,11 +23,8 @@ func openWritable(path string, flag int) (f *os.File, readOnly bool, err error) 
 
 // writable refuses records where there is no place for them.
 func (j *Journal) writable() error {
-	switch {
-	case len(j.damage) > 0:
-		return fmt.Errorf("append to %s: line %d: %s: %w", j.Path(), j.damage[0].Line, j.damage[0].Reason, ErrDamaged)
-	case j.readOnly:
-		return fmt.Errorf("append to %s: %w", j.Path(), syscall.EROFS)
+	if j.readOnly {
+		return fmt.Errorf("%s: %w", j.Path(), syscall.EROFS)
 	}
 	return nil
 }

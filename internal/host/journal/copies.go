@@ -1,0 +1,210 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"linerate/internal/host/durable"
+)
+
+// copies are the names of the two copies of a journal, in the order in which a
+// record is written to them: it is on disk in the first before the second is
+// touched, so that a crash tears one at most.
+var copies = [...]string{"journal.jsonl", "journal-b.jsonl"}
+
+// Files returns the paths of the two copies of the journal in dir.
+func Files(dir string) []string {
+	var all []string
+	for _, name := range copies {
+		all = append(all, filepath.Join(dir, name))
+	}
+	return all
+}
+
+// merged is what two copies say together.
+type merged struct {
+	entries []entry
+	exact   int      // index of the copy that is as it should be; -1 for none
+	gap     bool     // a record is missing between others
+	lost    []Damage // what neither copy tells
+	healed  []Damage // what one tells in place of the other
+	spoilt  [2]bool  // which copies have a part in lost
+	scans   [2]scanned
+}
+
+// merge reads two copies as one. A copy that is whole and has the newest record
+// speaks for both. Else all whole records of both are taken, by number.
+func merge(texts [2][]byte) merged {
+	m := merged{exact: -1}
+	for i := range texts {
+		m.scans[i] = scan(texts[i])
+	}
+	for i, s := range m.scans {
+		if m.exact < 0 && s.exact && s.last() >= m.scans[1-i].last() {
+			m.exact = i
+		}
+	}
+	if m.exact >= 0 {
+		m.entries = m.scans[m.exact].entries
+	} else {
+		m.unite()
+	}
+	for i, s := range m.scans {
+		for _, r := range s.regions {
+			m.judge(i, r)
+		}
+	}
+	return m
+}
+
+// unite takes every record that is in either copy.
+func (m *merged) unite() {
+	all := make(map[uint64]entry)
+	before := make(map[uint64][]uint64) // of a number: those that stood before it
+	for _, s := range slices.Backward(m.scans[:]) {
+		for _, e := range s.entries {
+			all[e.seq] = e
+			before[e.seq] = append(before[e.seq], e.prev)
+		}
+	}
+	m.entries = slices.SortedFunc(maps.Values(all), func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
+	for i, e := range m.entries {
+		known := uint64(0)
+		if i > 0 {
+			known = m.entries[i-1].seq
+		}
+		// A copy may have been rewritten without records that are over: then its line
+		// names one that is older.
+		if !slices.ContainsFunc(before[e.seq], func(p uint64) bool { return p <= known }) {
+			m.gap = true
+			m.lost = append(m.lost, Damage{Reason: fmt.Sprintf("no whole record %d, which came before record %d", before[e.seq][0], e.seq)})
+		}
+	}
+}
+
+// judge says whether a region of copy i may have held what is lost. Between
+// records their numbers tell. Behind the last one the other copy has to have as
+// much; only the first copy may end in what a crash left of a write that was
+// never promised.
+func (m *merged) judge(i int, r region) {
+	d := Damage{File: copies[i], Line: r.line, Reason: r.reason}
+	other := m.scans[1-i]
+	otherTorn := slices.ContainsFunc(other.regions, func(o region) bool { return o.last })
+	switch {
+	case !r.last && !m.gap, r.last && r.bytes <= other.behind(r.after):
+		if !r.torn {
+			m.healed = append(m.healed, d)
+		}
+	case r.torn && i == 0 && !otherTorn:
+	default:
+		m.lost = append(m.lost, d)
+		m.spoilt[i] = true
+	}
+}
+
+// readCopies reads both copies, "" for one that is not there. The second is read
+// first: what another process has written to it is in the first already.
+func readCopies(dir string) (texts [2][]byte, err error) {
+	for i, path := range slices.Backward(Files(dir)) {
+		texts[i], err = os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return texts, err
+		}
+	}
+	return texts, nil
+}
+
+// newer returns the first record that this program does not understand.
+func (m merged) newer(dir string) error {
+	for i, s := range m.scans {
+		if s.newer != nil {
+			s.newer.Path = filepath.Join(dir, copies[i])
+			return s.newer
+		}
+	}
+	return nil
+}
+
+func (m merged) records() []Record {
+	var all []Record
+	for _, e := range m.entries {
+		all = append(all, e.Record)
+	}
+	return all
+}
+
+// bothAs brings the copies that are not ok to the journal's text, and keeps what
+// is damaged before. What cannot be done now (a full disk) is tried again before the next record.
+func (j *Journal) bothAs() error {
+	if j.unsaved != nil {
+		if err := j.unsaved.save(j.dir); err != nil {
+			return fmt.Errorf("keep the damaged journal: %w", err)
+		}
+		j.unsaved = nil
+		j.step("damage saved")
+	}
+	var errs []error
+	for i := range j.files {
+		if !j.ok[i] {
+			err := j.mend(i)
+			j.ok[i] = err == nil
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// mend brings copy i to the journal's text: in place where only the end differs,
+// which needs no room on the disk.
+func (j *Journal) mend(i int) error {
+	if j.files[i] == nil {
+		if err := j.reopen(i); err != nil {
+			return err
+		}
+	}
+	f := j.files[i]
+	have, err := os.ReadFile(f.Name())
+	switch {
+	case err != nil:
+		return err
+	case bytes.Equal(have, j.text):
+		return nil
+	case bytes.HasPrefix(have, j.text):
+		err = f.Truncate(int64(len(j.text)))
+	case bytes.HasPrefix(j.text, have):
+		_, err = f.Write(j.text[len(have):])
+	default:
+		return j.replace(i)
+	}
+	j.step("mend " + copies[i])
+	return errors.Join(err, f.Sync())
+}
+
+// replace writes copy i anew, in one step.
+func (j *Journal) replace(i int) error {
+	// Windows replaces no file that is open, so ours is closed around it.
+	path := j.files[i].Name()
+	err := j.files[i].Close()
+	j.files[i] = nil
+	if err == nil {
+		err = durable.Replace(path, j.text, 0o600)
+	}
+	j.step("replace " + copies[i])
+	return errors.Join(err, j.reopen(i))
+}
+
+func (j *Journal) reopen(i int) error {
+	f, readOnly, err := openWritable(filepath.Join(j.dir, copies[i]), os.O_APPEND)
+	if err != nil {
+		return err
+	}
+	j.files[i], j.readOnly = f, j.readOnly || readOnly
+	return nil
+}

@@ -1,0 +1,263 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"unicode/utf8"
+)
+
+// version is that of the lines that this program writes. It reads version 1 too.
+const version = 2
+
+// A line is a record on disk:
+//
+//	{"crc":"9a3c11f0","v":2,"seq":7,"prev":6,"by":"1.4.0","record":{"kind":"intent",…}}
+//
+// Every later version keeps these first two fields and "by". The checksum is
+// CRC-32C (RFC 3720 section 12.1) of all bytes of the line behind it and its
+// comma, without the line feed. Lines of version 1 had a checksum of the record
+// alone, and no number:
+//
+//	{"v":1,"crc":"9a3c11f0","record":{"kind":"intent",…}}
+//
+// Neither beginning occurs within a line, where quotation marks are escaped: what
+// stands between two of them can be told from the records on both sides.
+const (
+	lineStart = `{"crc":"`
+	lineV1    = `{"v":1,"crc":"`
+	crcDigits = 8
+
+	maxSeq = 1 << 53 // what every reader of JSON can count to
+)
+
+// line is what the checksum covers. Seq counts the records that were ever
+// written to a journal from 1, and Prev is that of the line before, 0 for none.
+type line struct {
+	V      int             `json:"v"`
+	Seq    uint64          `json:"seq"`
+	Prev   uint64          `json:"prev,omitempty"`
+	By     string          `json:"by,omitempty"`
+	Record json.RawMessage `json:"record"`
+}
+
+// entry is a record with its place in the order of all records.
+type entry struct {
+	seq, prev uint64
+	raw       []byte // the line as it stands on disk, with its line feed; nil for one of version 1
+	Record
+}
+
+func checksum(b []byte) string {
+	return fmt.Sprintf("%0*x", crcDigits, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// encode returns the line of a record.
+func encode(r Record, seq, prev uint64, by string) ([]byte, error) {
+	if r.Intent != nil && (!utf8.ValidString(r.Intent.Old) || !utf8.ValidString(r.Intent.New)) {
+		return nil, fmt.Errorf("old text %q or new text %q of %s cannot be kept: not UTF-8", r.Intent.Old, r.Intent.New, r.Intent.Place)
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(line{V: version, Seq: seq, Prev: prev, By: by, Record: body})
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%s%s\",%s\n", lineStart, checksum(b[1:]), b[1:]), nil
+}
+
+// NewerError says that a record was written by a linerate whose format this one
+// does not know. It wraps ErrNewer.
+type NewerError struct {
+	Path    string
+	Version int    // of the format
+	By      string // the version of that linerate; "" is unknown
+}
+
+// Error says what to do: nothing can be undone by this program.
+func (e *NewerError) Error() string {
+	who := "a newer linerate"
+	if e.By != "" {
+		who = "linerate " + e.By
+	}
+	return fmt.Sprintf("%s: written by %s in version %d of the format, this program knows %d: it is left as it is, use that linerate", e.Path, who, e.Version, version)
+}
+
+// Unwrap returns ErrNewer.
+func (e *NewerError) Unwrap() error { return ErrNewer }
+
+// decode reads a line without its line feed. Of version 1 it returns no number.
+func decode(b []byte) (entry, error) {
+	if bytes.HasPrefix(b, []byte(lineV1)) {
+		return decodeV1(b)
+	}
+	rest, ok := bytes.CutPrefix(b, []byte(lineStart))
+	if !ok || len(rest) < crcDigits+2 || string(rest[crcDigits:crcDigits+2]) != `",` {
+		return entry{}, errors.New("not a record")
+	}
+	sum, rest := string(rest[:crcDigits]), rest[crcDigits+2:]
+	if sum != checksum(rest) {
+		return entry{}, errors.New("checksum does not match")
+	}
+	var l line
+	if err := json.Unmarshal(append([]byte{'{'}, rest...), &l); err != nil {
+		return entry{}, errors.New("not a record")
+	}
+	if l.V > version {
+		return entry{}, &NewerError{Version: l.V, By: l.By}
+	}
+	if l.V != version || l.Seq == 0 || l.Seq > maxSeq || l.Prev >= l.Seq {
+		return entry{}, errors.New("numbers out of order")
+	}
+	e := entry{seq: l.Seq, prev: l.Prev, raw: append(bytes.Clone(b), '\n')}
+	return e, e.take(l.Record)
+}
+
+func decodeV1(b []byte) (entry, error) {
+	var l struct {
+		CRC    string          `json:"crc"`
+		Record json.RawMessage `json:"record"`
+	}
+	if err := json.Unmarshal(b, &l); err != nil {
+		return entry{}, errors.New("not a record")
+	}
+	if l.CRC != checksum(l.Record) {
+		return entry{}, errors.New("checksum does not match")
+	}
+	var e entry
+	return e, e.take(l.Record)
+}
+
+func (e *entry) take(body []byte) error {
+	if err := json.Unmarshal(body, &e.Record); err != nil {
+		return errors.New("not a record")
+	}
+	if e.Kind == KindIntent && e.Intent == nil {
+		return errors.New("intent without its change")
+	}
+	return nil
+}
+
+// region is a stretch of a copy that is no record.
+type region struct {
+	line   int    // in which it begins, 1…
+	after  uint64 // number of the record before it, 0 for none
+	bytes  int
+	last   bool // no record comes behind it
+	torn   bool // the last one, without a line feed: what a crash leaves of a write
+	reason string
+}
+
+// scanned is one copy as it was read.
+type scanned struct {
+	text    []byte
+	entries []entry
+	regions []region
+	exact   bool // whole records of this version, each with the one before it, and nothing else
+	newer   *NewerError
+}
+
+func (s scanned) last() uint64 {
+	if len(s.entries) == 0 {
+		return 0
+	}
+	return s.entries[len(s.entries)-1].seq
+}
+
+// behind is how many bytes stand behind the record of a number.
+func (s scanned) behind(seq uint64) int {
+	n := 0
+	for _, e := range s.entries {
+		if e.seq > seq {
+			n += len(e.raw)
+		}
+	}
+	return n
+}
+
+// scan reads every whole record of a copy, whatever stands between them.
+func scan(text []byte) scanned {
+	s := scanned{text: text, exact: true}
+	for number, rest := 1, text; len(rest) > 0; {
+		e, n, err := one(rest)
+		if newer, ok := errors.AsType[*NewerError](err); ok && s.newer == nil {
+			s.newer = newer
+		}
+		if err == nil {
+			s.add(e, rest[:n])
+		} else {
+			n = next(rest)
+			s.regions = append(s.regions, region{
+				line: number, after: s.last(), bytes: n, last: n == len(rest), reason: err.Error(),
+				torn: n == len(rest) && !bytes.Contains(rest, []byte("\n")),
+			})
+			s.exact = false
+		}
+		number += bytes.Count(rest[:n], []byte("\n"))
+		rest = rest[n:]
+	}
+	return s
+}
+
+// add takes a record that stands in the copy as text. One of version 1 gets the
+// number that its place gives it; behind a damaged line one is known to be missing.
+func (s *scanned) add(e entry, text []byte) {
+	last := s.last()
+	if e.raw == nil {
+		e.seq, e.prev = last+1, last
+		if n := len(s.regions); n > 0 && s.regions[n-1].after == last {
+			e.seq, e.prev = last+2, last+1
+		}
+	}
+	if e.seq <= last { // never written so
+		s.exact = false
+		return
+	}
+	s.exact = s.exact && e.prev == last && bytes.Equal(e.raw, text)
+	s.entries = append(s.entries, e)
+}
+
+// one reads the record at the beginning of text and how many bytes it takes with
+// the byte that ends its line, which need not be a line feed any more, or be there.
+func one(text []byte) (entry, int, error) {
+	if !begins(text) {
+		return entry{}, 0, errors.New("not a record")
+	}
+	why := errors.New("cut off")
+	if end := bytes.IndexByte(text, '\n'); end >= 0 {
+		e, err := decode(text[:end])
+		if _, newer := errors.AsType[*NewerError](err); err == nil || newer {
+			return e, end + 1, err
+		}
+		why = err
+	}
+	var object json.RawMessage
+	if json.NewDecoder(bytes.NewReader(text)).Decode(&object) != nil {
+		return entry{}, 0, why
+	}
+	e, err := decode(object)
+	n := len(object)
+	if n < len(text) && !begins(text[n:]) {
+		n++
+	}
+	return e, n, err
+}
+
+func begins(text []byte) bool {
+	return bytes.HasPrefix(text, []byte(lineStart)) || bytes.HasPrefix(text, []byte(lineV1))
+}
+
+// next is where the next record may begin behind the first byte of text.
+func next(text []byte) int {
+	n := len(text)
+	for _, start := range []string{lineStart, lineV1} {
+		if i := bytes.Index(text[1:], []byte(start)); i >= 0 {
+			n = min(n, i+1)
+		}
+	}
+	return n
+}
