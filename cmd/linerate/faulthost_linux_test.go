@@ -292,8 +292,10 @@ func (n *netns) shiftJournal(t *testing.T, host string, by time.Duration) {
 	if err != nil || len(records) == 0 {
 		return
 	}
-	if err := os.Remove(filepath.Join(n.state(host), "journal.jsonl")); err != nil {
-		t.Fatal(err)
+	for _, path := range journal.Files(n.state(host)) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var j *journal.Journal
 	// Of a process that was killed, one thread may be the last to let go of the lock.

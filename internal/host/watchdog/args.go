@@ -13,6 +13,9 @@ func (c Config) Args() []string {
 		"--dir", c.Dir, "--proc-sys", c.Host.ProcSys, "--interface", c.Host.Interface, "--route", c.Host.Route, "--cap", c.Cap.String(),
 		"--patience", c.Patience.String(),
 	}
+	if c.Version != "" {
+		args = append(args, "--version", c.Version)
+	}
 	if c.AtBoot {
 		args = append(args, "--at-boot")
 	}
@@ -34,6 +37,7 @@ func ParseArgs(args []string) (Config, error) {
 	f.DurationVar(&c.Cap, "cap", 0, "longest deadline that is accepted")
 	f.DurationVar(&c.Patience, "patience", 0, "wait for another watchdog to end")
 	f.BoolVar(&c.AtBoot, "at-boot", false, "put changes back at the next start of the machine, too")
+	f.StringVar(&c.Version, "version", "", "of the linerate that writes the journal")
 	f.StringVar(&c.Root, "root", "", "root of the files of the system")
 	if err := f.Parse(args); err != nil {
 		return Config{}, fmt.Errorf("watchdog: %w", err)

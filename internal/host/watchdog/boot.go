@@ -5,14 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 
 	"linerate/internal/host/atboot"
-	"linerate/internal/host/journal"
 )
 
-// BootMark begins every line that Config.Talk gets.
+// BootMark begins every line for Config.Talk that tells of the job for the next
+// start.
 const BootMark = "at-boot: "
 
 // boot keeps the job for the next start of the machine where there are changes
@@ -23,18 +22,20 @@ type boot struct {
 	talk   io.Writer // nil for nobody
 }
 
-func newBoot(cfg Config, j *journal.Journal, after func(string)) boot {
+func newBoot(cfg Config, state string, after func(string)) boot {
 	return boot{
 		wanted: cfg.AtBoot, talk: cfg.Talk,
-		keeper: atboot.Keeper{State: filepath.Dir(j.Path()), Root: cfg.Root, After: after},
+		keeper: atboot.Keeper{State: state, Root: cfg.Root, After: after},
 	}
 }
 
 // say tells a person. Nobody may be there to read it, which keeps nothing from
 // being undone.
-func (b boot) say(format string, a ...any) {
+func (b boot) say(format string, a ...any) { b.talkf(BootMark, format, a...) }
+
+func (b boot) talkf(mark, format string, a ...any) {
 	if b.talk != nil {
-		_, _ = fmt.Fprintf(b.talk, BootMark+format+"\n", a...)
+		_, _ = fmt.Fprintf(b.talk, mark+format+"\n", a...)
 	}
 }
 
@@ -70,7 +71,7 @@ func (m *machine) disarm(ctx context.Context) {
 const maxTalk = 4 << 10
 
 // BootLines returns a writer that passes on to w, one by one, the lines that
-// begin with BootMark, of what a watchdog or its agent says on its standard
+// begin with BootMark or UndoMark, of what a watchdog or its agent says on its standard
 // error. Its Write never fails. It is safe for concurrent use if w is not used
 // by others.
 func BootLines(w io.Writer) io.Writer { return &bootLines{to: w} }
@@ -90,7 +91,7 @@ func (b *bootLines) Write(p []byte) (int, error) {
 		if part[len(part)-1] != '\n' {
 			break
 		}
-		if bytes.HasPrefix(b.line, []byte(BootMark)) {
+		if bytes.HasPrefix(b.line, []byte(BootMark)) || bytes.HasPrefix(b.line, []byte(UndoMark)) {
 			_, _ = b.to.Write(append(bytes.TrimRight(b.line, "\r\n"), '\n')) // nobody may be there
 		}
 		b.line = b.line[:0]

@@ -96,9 +96,10 @@ func (b bench) restart(t *testing.T, dir string, environment ...string) string {
 	if err != nil || len(damage) > 0 {
 		t.Fatalf("%v, %v", damage, err)
 	}
-	path := filepath.Join(dir, "journal.jsonl")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
+	for _, path := range journal.Files(dir) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	j, err := Config{}.open(t.Context(), dir) // the kernel closes a dead process's pipe before its lock
 	if err != nil {

@@ -44,7 +44,8 @@ type Client struct {
 	close   sync.Once
 }
 
-// Start starts a watchdog in a session of its own and returns when it has the
+// Start starts a watchdog in a session of its own, and where systemd keeps the
+// agent in a unit, in a scope of its own, and returns when it has the
 // journal. The error wraps journal.ErrLocked, naming the holder, when another
 // watchdog is at work, and fs.ErrPermission when the journal's directory may
 // not be written. ctx ends the waiting only, not the watchdog: Close does.
@@ -57,7 +58,12 @@ func Start(ctx context.Context, cfg Config) (*Client, error) {
 		}
 		command = []string{program, "watchdog"}
 	}
-	command = append(slices.Clone(command), cfg.Args()...)
+	return startScoped(ctx, cfg, append(slices.Clone(command), cfg.Args()...))
+}
+
+// startProcess is Start for a command. enter is the program that becomes the
+// watchdog, "" where the command starts it directly.
+func startProcess(ctx context.Context, cfg Config, command []string, enter string) (*Client, error) {
 	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail{}}
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	c.cmd.Stderr = c.talk
@@ -70,6 +76,9 @@ func Start(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("start watchdog: %w", err)
 	}
 	go c.listen(context.WithoutCancel(ctx), out)
+	if enter != "" {
+		go c.watchEntering(enter)
+	}
 	hello, err := c.await(ctx, 0)
 	switch {
 	case err != nil:
@@ -191,7 +200,7 @@ func (c *Client) Close() error {
 			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.talk.text()), c.leftErr)
 		case <-c.replies: // nobody waits for them any more
 		case <-limit.C:
-			return fmt.Errorf("watchdog (process %d): still undoing after %s", c.cmd.Process.Pid, farewell)
+			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.cmd.Process.Pid, farewell)
 		}
 	}
 }

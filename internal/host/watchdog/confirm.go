@@ -85,9 +85,16 @@ func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) boo
 		return nil, err
 	}
 	m := newMachine(cfg, j)
-	changes, err := m.recover(ctx)
-	kept, keptErr := m.undoConfirmed(ctx, wanted)
-	return append(changes, kept...), errors.Join(err, keptErr, j.Close())
+	changes, err := m.insist(ctx, func(ctx context.Context) ([]model.Change, error) {
+		changes, err := m.recover(ctx)
+		kept, keptErr := m.undoConfirmed(ctx, wanted)
+		return append(changes, kept...), errors.Join(err, keptErr)
+	})
+	open := len(slices.DeleteFunc(j.OpenIntents(), m.elsewhere)) > 0
+	if closeErr := j.Close(); closeErr != nil || !open {
+		return changes, errors.Join(err, closeErr)
+	}
+	return goOn(ctx, cfg, changes, err)
 }
 
 // undoConfirmed undoes the confirmed intents of this machine in this network

@@ -85,7 +85,7 @@ func TestFailedUndoOfTheDeadlineIsTriedAgain(t *testing.T) {
 		d.expect(sack, "0")
 		d.expect(place("net.ipv4.tcp_timestamps"), "1")
 		busy.Store(false)
-		<-time.After(secondTry + look)
+		<-time.After(longestRetry + look)
 		synctest.Wait()
 		d.expect(sack, "1")
 		u := d.call(request{Op: opUndo})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ type machine struct {
 	origin journal.Origin
 	after  func(step string)
 	boot   boot
+	of     int // places that the undo which is stuck began with; 0 for none
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
@@ -28,7 +30,7 @@ func newMachine(cfg Config, j *journal.Journal) *machine {
 	if m.after == nil {
 		m.after = func(string) {}
 	}
-	m.boot = newBoot(cfg, j, m.after)
+	m.boot = newBoot(cfg, filepath.Dir(j.Path()), m.after)
 	return m
 }
 
@@ -46,10 +48,7 @@ func (m *machine) record(r journal.Record, step string) error {
 func (m *machine) recover(ctx context.Context) ([]model.Change, error) {
 	var errs []error
 	if d := m.j.Damage(); len(d) > 0 {
-		errs = append(errs, fmt.Errorf("%s: line %d: %s: saved beside it: %w", m.j.Path(), d[0].Line, d[0].Reason, journal.ErrDamaged))
-		if err := m.j.Compact(); err != nil { // it takes no records before
-			errs = append(errs, err)
-		}
+		errs = append(errs, fmt.Errorf("%s: %s: %w; what is left of it is kept beside it", filepath.Dir(m.j.Path()), d[0], journal.ErrDamaged))
 	}
 	changes, err := m.undoOpen(ctx)
 	away := slices.DeleteFunc(m.j.OpenIntents(), func(o journal.Unfinished) bool { return !m.elsewhere(o) })
@@ -61,6 +60,7 @@ func (m *machine) recover(ctx context.Context) ([]model.Change, error) {
 func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
 	m.heed()
 	changes, err := m.undo(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+	m.tell(err)
 	m.disarm(ctx)
 	return changes, err
 }
@@ -75,7 +75,7 @@ func (m *machine) heed() string {
 	}
 	m.after("see confirmation")
 	kept := ""
-	if slices.ContainsFunc(m.j.OpenIntents(), func(o journal.Unfinished) bool { return o.Transaction == id }) {
+	if journal.StateOf(m.j.Records(), id) == journal.Pending { // all of it is in place
 		if err := m.record(journal.Record{Kind: journal.KindConfirmed, Transaction: id}, "confirmed"); err == nil {
 			kept = id
 		}
@@ -92,18 +92,20 @@ func (m *machine) elsewhere(o journal.Unfinished) bool {
 // undo takes back the intents of each place, the place that was written last
 // first, and closes the transactions that are over then. It returns one change
 // for each knob. A change that could not be taken back is ChangeFailed, part of
-// the error, and stays open in the journal for another try. A journal that
+// the error (StuckError), and stays open in the journal for another try. A journal that
 // takes no records (a full disk) does not keep a knob from its old value: the
 // record is what a later recovery would find out itself.
 func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.Change, error) {
 	ctx = context.WithoutCancel(ctx)
 	var changes []model.Change
 	var errs []error
-	for _, group := range byPlaceNewestFirst(open) {
+	groups := byPlaceNewestFirst(open)
+	left := &StuckError{Of: len(groups)}
+	for _, group := range groups {
 		state, detail, err := m.undoPlace(ctx, group)
 		changes = append(changes, changesOf(group, state, detail)...)
 		if err != nil {
-			errs = append(errs, err)
+			left.Reasons = append(left.Reasons, err)
 			continue // stays open
 		}
 		kind := map[model.ChangeState]journal.Kind{
@@ -118,6 +120,9 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 				errs = append(errs, fmt.Errorf("%s was undone, its record was not written: %w", o.Knob, err))
 			}
 		}
+	}
+	if left.Open = len(left.Reasons); left.Open > 0 {
+		errs = append(errs, left)
 	}
 	return changes, errors.Join(append(errs, m.closeOver(open))...)
 }
@@ -159,7 +164,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 		return model.ChangeFailed, err.Error(), nil // nothing is left to undo
 	}
 	if err != nil {
-		return model.ChangeFailed, err.Error(), fmt.Errorf("undo: %w", err)
+		return model.ChangeFailed, err.Error(), err
 	}
 	m.after("look " + string(id))
 	switch {
@@ -179,7 +184,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 		return model.ChangeFailed, err.Error(), nil
 	}
 	if err != nil {
-		return model.ChangeFailed, err.Error(), fmt.Errorf("undo: %w", err)
+		return model.ChangeFailed, err.Error(), err
 	}
 	return model.ChangeUndone, between, nil
 }

@@ -29,6 +29,7 @@ const (
 	stepsVar    = "LINERATE_TEST_STEPS"    // file to which the watchdog adds the name of each step
 	deadlineVar = "LINERATE_TEST_DEADLINE" // of the agent's Apply; a minute without it
 	crashVar    = "LINERATE_CRASH"         // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone
+	busyVar     = "LINERATE_TEST_BUSY"     // while there is a file of this name, the driver of tcp.sack takes no old value
 	foreignVar  = "LINERATE_TEST_FOREIGN"  // N:path=text: somebody else writes text after step N
 )
 
@@ -60,6 +61,9 @@ func watchdogMain() error {
 		return err
 	}
 	cfg.After, cfg.Talk = interruptions(), os.Stderr
+	if path := os.Getenv(busyVar); path != "" {
+		cfg.Host = busyHost(cfg.Host.ProcSys, path)
+	}
 	return Serve(context.Background(), os.Stdin, os.Stdout, cfg)
 }
 

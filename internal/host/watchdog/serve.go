@@ -20,9 +20,6 @@ const (
 	listen = 200 * time.Millisecond
 	// pending is how many replies may wait for an agent that does not read.
 	pending = 16
-	// secondTry is after how long an undo that failed is tried again: a driver
-	// that is busy with a link needs seconds.
-	secondTry = 10 * time.Second
 	// parting is how long the last replies may take to be written.
 	parting = time.Second
 )
@@ -39,6 +36,7 @@ type server struct {
 
 	unfinished bool          // the last undo left something open
 	again      time.Duration // when that is tried again
+	wait       time.Duration // until then
 }
 
 // serve is Serve without the signals. clock counts from any point.
@@ -78,6 +76,7 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, 
 
 	s := &server{m: newMachine(cfg, j), cfg: cfg, clock: clock}
 	recovered, err := s.m.recover(ctx)
+	s.note(err)
 	replies <- reply{Ready: true, Changes: recovered, Error: remote(err)}
 
 	requests := make(chan request)
@@ -97,8 +96,7 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, 
 		})
 	}()
 	stopped := s.loop(ctx, requests, ended, replies)
-	_, err = s.m.undoOpen(ctx)
-	return errors.Join(stopped, err)
+	return errors.Join(stopped, s.persist(ctx))
 }
 
 // loop answers requests and watches the deadline. It ends with the agent.
@@ -131,10 +129,14 @@ func (s *server) loop(ctx context.Context, requests <-chan request, ended <-chan
 }
 
 func (s *server) nextLook() time.Duration {
-	if s.t == nil {
-		return look
+	next := look
+	if s.t != nil {
+		next = min(listen, s.expires-s.clock())
 	}
-	return max(0, min(listen, s.expires-s.clock()))
+	if s.unfinished {
+		next = min(next, s.again-s.clock())
+	}
+	return max(0, next)
 }
 
 // watchConfirmation lets go of a transaction that a person keeps.
@@ -166,15 +168,29 @@ func (s *server) watchDeadline(ctx context.Context) {
 // undoOpen undoes what is open and notes whether anything is left.
 func (s *server) undoOpen(ctx context.Context) ([]model.Change, error) {
 	changes, err := s.m.undoOpen(ctx)
-	s.unfinished, s.again = err != nil, s.clock()+secondTry
+	s.note(err)
 	return changes, err
 }
 
-// lastWord keeps of the changes to each knob the last.
+// note says when what err left open is tried again.
+func (s *server) note(err error) {
+	s.unfinished = err != nil
+	if err == nil {
+		s.wait = 0
+		return
+	}
+	s.wait = min(max(firstRetry, 2*s.wait), longestRetry)
+	s.again = s.clock() + s.wait
+}
+
+// lastWord keeps of the changes to each knob the last; one that is left in another
+// network namespace is one of its own.
 func lastWord(changes []model.Change) []model.Change {
 	var out []model.Change
 	for _, c := range changes {
-		i := slices.IndexFunc(out, func(o model.Change) bool { return o.Knob == c.Knob && o.Native == c.Native })
+		i := slices.IndexFunc(out, func(o model.Change) bool {
+			return o.Knob == c.Knob && o.Native == c.Native && (o.State == model.ChangeApplied) == (c.State == model.ChangeApplied)
+		})
 		if i < 0 {
 			out = append(out, c)
 			continue
@@ -258,7 +274,7 @@ func (s *server) extend(d time.Duration) error {
 }
 
 func (s *server) undo(ctx context.Context) ([]model.Change, error) {
-	changes, err := s.undoOpen(ctx)
+	changes, err := s.m.insist(ctx, s.undoOpen)
 	if s.expired {
 		changes = lastWord(append(s.undone, changes...))
 		err = errors.Join(ErrExpired, err)

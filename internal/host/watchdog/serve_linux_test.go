@@ -243,34 +243,6 @@ func TestVanishedKnobIsReported(t *testing.T) {
 	}
 }
 
-// TestRefusedUndoStaysOpen: what could not be undone is tried again, also by
-// the next process.
-func TestRefusedUndoStaysOpen(t *testing.T) {
-	d := newDesk(t, t.TempDir())
-	d.start(t.Context(), sinceBoot)
-	d.apply("tcp.sack", "0")
-	d.memory.Refuse = func(knob.Place, string) error { return fs.ErrPermission }
-	if u := d.call(request{Op: opUndo}); !errors.Is(u.err(), fs.ErrPermission) || u.Changes[0].State != model.ChangeFailed {
-		t.Errorf("Undo = %+v", u)
-	}
-	if a := d.apply("tcp.sack", "0"); !errors.Is(a.err(), fs.ErrPermission) {
-		t.Errorf("Apply over an unfinished change = %v", a.err())
-	}
-	if err := d.stop(); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("the watchdog ended with %v, want what could not be undone", err)
-	}
-	d.expect(sack, "0")
-	d.memory.Refuse = nil
-	hello := d.start(t.Context(), sinceBoot)
-	if len(hello.Changes) != 1 || hello.Changes[0].State != model.ChangeUndone {
-		t.Errorf("hello = %+v, want the recovered change", hello)
-	}
-	d.expect(sack, "1")
-	if err := d.stop(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestEndUndoes(t *testing.T) {
 	for name, end := range map[string]func(d *desk, cancel func()){
 		"end of input":   func(d *desk, _ func()) { _ = d.ask.Close() },

@@ -11,6 +11,9 @@
 //  3. Undo takes everything back, newest first, where the knob still holds what
 //     was written. So do the deadline, the death of the agent (end of input)
 //     and SIGTERM, without being asked.
+//  4. What cannot be undone (a driver is busy) does not keep the rest. It is tried
+//     again, after 0.1 s and then less and less often, at least every 30 s. The
+//     process does not end before, also not by SIGTERM, until it has tried for 12 h.
 //
 // [Confirm], called by another process, keeps what is applied: the deadline is
 // over then, and only [Revert] takes it back. (A restart of the machine forgets
@@ -52,6 +55,7 @@ var ErrForeign = errors.New("changed by somebody else")
 type Config struct {
 	Dir     string        // of the journal; "" is journal.DefaultDir
 	Host    knob.Host     // whose knobs
+	Version string        // of this linerate, which the journal's records name
 	Cap     time.Duration // longest deadline that is accepted; 0 is no limit
 	Command []string      // starts the watchdog, before Args; nil is this program with "watchdog"
 	// Patience is how long to wait for another watchdog that has the journal: one
@@ -64,13 +68,15 @@ type Config struct {
 	AtBoot bool
 	Root   string // below which the job's files lie; "" is the machine itself
 	// Talk gets one line, which begins with BootMark, when the job is installed or
-	// removed: of this process, or what the watchdog of a Client says on its
+	// removed, and one that begins with UndoMark when an undo is not as safe as it
+	// could be, or waits for somebody: of this process, or what the watchdog of a Client says on its
 	// standard error. nil is for nobody.
 	Talk io.Writer
 
 	// After is called when a step is done: "intent tcp.sack" (on disk), "write
 	// tcp.sack", "read tcp.sack", "applied tcp.sack" (on disk), and in undoing
 	// "look tcp.sack", "restore tcp.sack", "undone tcp.sack" (on disk), "closed";
+	// before it is tried again, "still open";
 	// where the job for the next start is installed or removed, "job recorded" and
 	// others of package atboot;
 	// where it is kept, "see confirmation", "confirmed" (on disk), "drop confirmation".
@@ -89,7 +95,8 @@ type Mismatch struct {
 }
 
 // Serve is the watchdog: it reads requests from in and answers on out until in
-// ends or ctx is done, and undoes what is applied before it returns. It is
+// ends or ctx is done, and undoes what is applied before it returns, however long
+// that takes. It is
 // meant for a process of its own, whose signals it takes over: SIGHUP, SIGINT
 // and SIGPIPE are ignored, SIGTERM ends it like ctx. The error says what could
 // not be undone. The rules of the exchange are those of Client.
@@ -103,9 +110,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 // first, and returns what became of each change. Changes made in another
 // network namespace are left open and returned as applied, with the reason. It
 // is cheap when there is nothing to do, and needs no rights then. The error
-// wraps journal.ErrLocked when a watchdog is and stays at work, and journal.ErrDamaged
+// wraps journal.ErrLocked when a watchdog is and stays at work (journal.HeldError
+// says who, and whether it is undoing), journal.ErrNewer, and journal.ErrDamaged
 // when part of the journal could not be read; the rest was undone then, and
-// the damaged file is saved.
+// the damaged files are kept. What is stuck (StuckError) is tried for 5 s; then a
+// watchdog of its own goes on with it, where Config.Command says how to start one.
 func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
 	dir, err := cfg.dir()
 	if err != nil {
@@ -122,8 +131,12 @@ func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := newMachine(cfg, j).recover(ctx)
-	return changes, errors.Join(err, j.Close())
+	m := newMachine(cfg, j)
+	changes, err := m.insist(ctx, m.recover)
+	if closeErr := j.Close(); closeErr != nil {
+		return changes, errors.Join(err, closeErr)
+	}
+	return goOn(ctx, cfg, changes, err)
 }
 
 func (c Config) dir() (string, error) {
@@ -137,6 +150,8 @@ const (
 	// patience is Config's default: longer than sysctls take to undo, and short
 	// enough for an agent that recovers to say hello in time.
 	patience = 5 * time.Second
+	// telling is after how long a person is told who has the journal.
+	telling = 2 * time.Second
 	// retry is how often a journal that is in use is tried again.
 	retry = 20 * time.Millisecond
 )
@@ -149,14 +164,18 @@ func (c Config) open(ctx context.Context, dir string) (*journal.Journal, error) 
 	}
 	late := time.NewTimer(wait)
 	defer late.Stop()
+	soon := time.NewTimer(telling)
+	defer soon.Stop()
 	again := time.NewTicker(retry)
 	defer again.Stop()
 	for {
-		j, err := journal.Open(dir)
+		j, err := journal.OpenAs(dir, c.Version)
 		if !errors.Is(err, journal.ErrLocked) {
 			return j, err
 		}
 		select {
+		case <-soon.C:
+			newBoot(c, dir, nil).talkf(UndoMark, "waiting: %v", err)
 		case <-late.C:
 			return nil, err
 		case <-ctx.Done():

@@ -1,0 +1,137 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// scopePrefix begins the name of the unit of a watchdog.
+const scopePrefix = "linerate-undo-"
+
+// entering is how long systemd may take to make a scope.
+const entering = 5 * time.Second
+
+// scope is how a watchdog gets out of the unit of its agent, whose end would end
+// it too: systemctl stop of a service, or the end of a login session with
+// KillUserProcesses=yes (logind.conf(5)), kills all that is in its cgroup.
+type scope struct {
+	unit   string   // which the agent is in; "" where nothing has to be done
+	prefix []string // of the command that starts the watchdog elsewhere
+	why    string   // there is no prefix
+}
+
+// findScope looks where this process is. root is Config.Root.
+func findScope(root string) scope {
+	at := func(path string) string { return filepath.Join(root, filepath.FromSlash(path)) }
+	if root == "" {
+		at = func(path string) string { return path }
+	}
+	if _, err := os.Stat(at("/run/systemd/system")); err != nil { // sd_booted(3)
+		return scope{}
+	}
+	text, err := os.ReadFile(at("/proc/self/cgroup"))
+	if err != nil {
+		return scope{}
+	}
+	s := scope{unit: unitOf(string(text))}
+	program := at("/usr/bin/systemd-run")
+	switch _, err := os.Stat(program); {
+	case s.unit == "" || strings.HasPrefix(s.unit, scopePrefix):
+		return scope{}
+	case os.Geteuid() != 0:
+		s.why = "only root may ask systemd for a scope"
+	case err != nil:
+		s.why = err.Error()
+	default:
+		s.prefix = []string{
+			program, "--scope", "--quiet", "--collect", fmt.Sprintf("--unit=%s%d-%x", scopePrefix, os.Getpid(), time.Now().UnixNano()),
+			"--description=linerate: puts settings back", "--",
+		}
+	}
+	return s
+}
+
+// unitOf returns the unit of systemd in a text of /proc/self/cgroup, "" for none
+// (cgroups(7)):
+//
+//	0::/user.slice/user-0.slice/session-3.scope
+//	1:name=systemd:/system.slice/linerate.service
+func unitOf(text string) string {
+	unit := ""
+	for l := range strings.Lines(text) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(l), ":")
+		controllers, path, ok := strings.Cut(rest, ":")
+		if !ok || controllers != "" && controllers != "name=systemd" {
+			continue
+		}
+		for _, word := range slices.Backward(strings.Split(path, "/")) {
+			if strings.HasSuffix(word, ".service") || strings.HasSuffix(word, ".scope") {
+				unit = word
+				break
+			}
+		}
+	}
+	return unit
+}
+
+// warning says that the end of the unit is the end of the undo.
+func (s scope) warning(why string) string {
+	return fmt.Sprintf("the watchdog shares the cgroup of %s: to stop that ends the undo too, and the next start of linerate finishes it (%s)",
+		s.unit, strings.Join(strings.Fields(why), " "))
+}
+
+// startScoped starts the watchdog outside the agent's unit, or in it with a
+// warning where that cannot be done.
+func startScoped(ctx context.Context, cfg Config, command []string) (*Client, error) {
+	s := findScope(cfg.Root)
+	why := s.why
+	if s.prefix != nil {
+		c, err := startProcess(ctx, cfg, slices.Concat(s.prefix, command), s.prefix[0])
+		switch {
+		case err == nil && cfg.Root == "" && s.shared(c.cmd.Process.Pid):
+			why = "it did not leave it"
+		case err == nil:
+			return c, nil
+		case !errors.Is(err, ErrGone) || ctx.Err() != nil:
+			return nil, err
+		default:
+			why = err.Error()
+		}
+		if c != nil {
+			newBoot(cfg, "", nil).talkf(UndoMark, "%s", s.warning(why))
+			return c, nil
+		}
+	}
+	if s.unit != "" {
+		newBoot(cfg, "", nil).talkf(UndoMark, "%s", s.warning(why))
+	}
+	return startProcess(ctx, cfg, command, "")
+}
+
+// shared reports whether a process is in the unit.
+func (s scope) shared(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return err == nil && unitOf(string(text)) == s.unit
+}
+
+// watchEntering ends a process that is still the program which should have become
+// the watchdog: systemd does not answer.
+func (c *Client) watchEntering(program string) {
+	late := time.NewTimer(entering)
+	defer late.Stop()
+	select {
+	case <-c.gone:
+		return
+	case <-late.C:
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.cmd.Process.Pid))
+	if first, _, _ := strings.Cut(string(line), "\x00"); err == nil && first == program {
+		_ = c.cmd.Process.Kill() // it is gone already
+	}
+}

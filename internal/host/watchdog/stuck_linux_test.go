@@ -1,0 +1,376 @@
+package watchdog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// busyBackend is a driver that takes no old value while there is a file.
+type busyBackend struct {
+	fileBackend
+	path string
+}
+
+func (b busyBackend) Write(ctx context.Context, raw string) error {
+	if exists(b.path) && raw == "1" {
+		return syscall.EBUSY
+	}
+	return b.fileBackend.Write(ctx, raw)
+}
+
+// busyHost is a host below procSys of which tcp.sack is such a driver's.
+func busyHost(procSys, path string) knob.Host {
+	return knob.Host{ProcSys: procSys, Backend: func(p knob.Place) (knob.Backend, error) {
+		f := fileBackend(filepath.Join(procSys, strings.ReplaceAll(p.Native, ".", "/")))
+		if p == sack {
+			return busyBackend{f, path}, nil
+		}
+		return f, nil
+	}}
+}
+
+// busyFor has the driver of tcp.sack take nothing until the function returned is
+// called, and counts how often it was asked.
+func (d *desk) busyUntil(why error) (free func(), asked *atomic.Int64) {
+	var is atomic.Bool
+	asked = new(atomic.Int64)
+	is.Store(true)
+	d.memory.Refuse = func(p knob.Place, _ string) error {
+		if p != sack || !is.Load() {
+			return nil
+		}
+		asked.Add(1)
+		return why
+	}
+	return func() { is.Store(false) }, asked
+}
+
+// fake is a clock of a bubble of package synctest.
+func fake() func() time.Duration {
+	begin := time.Now()
+	return func() time.Duration { return time.Since(begin) }
+}
+
+// TestBusyDriverAtTheEnd: a driver that is busy for 3 s when the agent is gone, or
+// when somebody ends the watchdog, keeps nothing else, and goes back as soon as it can.
+func TestBusyDriverAtTheEnd(t *testing.T) {
+	for name, why := range map[string]error{"busy": syscall.EBUSY, "no rights": fs.ErrPermission} {
+		for ended, end := range map[string]func(d *desk, cancel func()){
+			"end of input": func(d *desk, _ func()) { _ = d.ask.Close() },
+			"SIGTERM":      func(_ *desk, cancel func()) { cancel() },
+		} {
+			t.Run(name+" at "+ended, func(t *testing.T) {
+				dir := t.TempDir()
+				synctest.Test(t, func(t *testing.T) {
+					d := newDesk(t, dir)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					d.start(ctx, fake())
+					d.apply("tcp.sack", "0", "tcp.timestamps", "0")
+					free, asked := d.busyUntil(why)
+					end(d, cancel)
+					<-time.After(3 * time.Second)
+					synctest.Wait()
+					d.expect(place("net.ipv4.tcp_timestamps"), "1")
+					d.expect(sack, "0")
+					if n := asked.Load(); n < 4 || n > 6 { // at 0, 0.1, 0.3, 0.7, 1.5 s
+						t.Errorf("asked %d times in 3 s", n)
+					}
+					_, err := journal.Open(d.cfg.Dir)
+					held, _ := errors.AsType[*journal.HeldError](err)
+					if held == nil || !strings.HasPrefix(held.Undo, "1 of 2 open, because: write tcp.sack") || !strings.Contains(held.Undo, why.Error()) {
+						t.Errorf("others are told: %v", err)
+					}
+					free()
+					<-time.After(3 * time.Second)
+					synctest.Wait()
+					d.expect(sack, "1")
+					if err := <-d.done; err != nil {
+						t.Errorf("the watchdog ends with %v", err)
+					}
+					cancel()
+					_ = d.ask.Close()
+				})
+			})
+		}
+	}
+}
+
+// TestBusyDriverIsHandedOver: after half a day somebody else has to do it, and
+// every try before came at least every 30 s.
+func TestBusyDriverIsHandedOver(t *testing.T) {
+	for name, next := range map[string]string{"": "linerate undo, or the next start of linerate here", "atboot": "the job for the next start of the machine"} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t, dir)
+			var said bytes.Buffer
+			d.cfg.Talk = &said
+			d.start(t.Context(), fake())
+			d.apply("tcp.sack", "0")
+			_, asked := d.busyUntil(syscall.EBUSY)
+			if name != "" { // what a job that is installed leaves there
+				if err := os.Mkdir(filepath.Join(d.cfg.Dir, name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin := time.Now()
+			err := d.stop()
+			if took := time.Since(begin); took < persistence || took > persistence+2*longestRetry {
+				t.Errorf("it tried for %s", took)
+			}
+			if n := asked.Load(); n < int64(persistence/longestRetry) || n > int64(persistence/longestRetry)+20 {
+				t.Errorf("it tried %d times", n)
+			}
+			if !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), "gave up after ") || !strings.Contains(err.Error(), next) ||
+				!strings.HasPrefix(said.String(), UndoMark+"gave up") {
+				t.Errorf("it ends with %v\nsaid %s", err, said.String())
+			}
+			d.memory.Refuse = nil
+			if changes, err := Recover(t.Context(), d.cfg); len(changes) != 1 || changes[0].State != model.ChangeUndone || err != nil {
+				t.Errorf("Recover = %+v, %v", changes, err)
+			}
+			d.expect(sack, "1")
+		})
+	}
+}
+
+// TestBusyDriverOfALiveAgent: Undo waits a moment for a driver, and what it cannot
+// do is tried again while the agent lives; nothing new is applied before.
+func TestBusyDriverOfALiveAgent(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, dir)
+		d.start(t.Context(), fake())
+		d.apply("tcp.sack", "0", "tcp.timestamps", "0")
+		free, _ := d.busyUntil(syscall.EBUSY)
+		time.AfterFunc(3*time.Second, free)
+		if u := d.call(request{Op: opUndo}); u.Error != nil || len(u.Changes) != 2 ||
+			slices.ContainsFunc(u.Changes, func(c model.Change) bool { return c.State != model.ChangeUndone }) {
+			t.Errorf("Undo of a driver that is busy for 3 s = %+v", u)
+		}
+		d.apply("tcp.sack", "0")
+		free, _ = d.busyUntil(syscall.EBUSY)
+		if u := d.call(request{Op: opUndo}); u.Error == nil || u.Changes[0].State != model.ChangeFailed {
+			t.Errorf("Undo = %+v", u)
+		}
+		if a := d.apply("tcp.timestamps", "0"); a.Error == nil || !strings.Contains(a.Error.Text, "1 of 1 settings not undone: write tcp.sack") {
+			t.Errorf("Apply over an unfinished change = %+v", a)
+		}
+		free()
+		<-time.After(longestRetry + look)
+		synctest.Wait()
+		d.expect(sack, "1")
+		if a := d.apply("tcp.timestamps", "0"); a.Error != nil {
+			t.Errorf("Apply = %v", a.Error)
+		}
+		if err := d.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestConfirmationOfHalf: what is half undone is not kept by a confirmation that
+// comes late.
+func TestConfirmationOfHalf(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, dir)
+		d.start(t.Context(), fake())
+		a := d.apply("tcp.sack", "0", "tcp.timestamps", "0")
+		free, _ := d.busyUntil(syscall.EBUSY)
+		_ = d.ask.Close()
+		<-time.After(time.Second)
+		if err := journal.Confirm(d.cfg.Dir, a.Transaction); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		free()
+		if err := <-d.done; err != nil {
+			t.Error(err)
+		}
+		d.expect(sack, "1")
+	})
+}
+
+// TestRecoverWaitsForABusyDriver: not for one that it has no rights to.
+func TestRecoverWaitsForABusyDriver(t *testing.T) {
+	for name, c := range map[string]struct {
+		why    error
+		within time.Duration
+		state  model.ChangeState
+	}{
+		"busy for 3 s":    {syscall.EBUSY, 3 * time.Second, model.ChangeUndone},
+		"busy for 1 min":  {syscall.EBUSY, time.Minute, model.ChangeFailed},
+		"no rights":       {fs.ErrPermission, 3 * time.Second, model.ChangeFailed},
+		"of another kind": {errors.ErrUnsupported, 3 * time.Second, model.ChangeFailed},
+	} {
+		for which, f := range map[string]func(context.Context, Config) ([]model.Change, error){"Recover": Recover, "Revert": Revert} {
+			t.Run(which+" "+name, func(t *testing.T) {
+				dir := t.TempDir()
+				j, err := journal.Open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+					Host: model.Near, Knob: "tcp.sack", Place: sack, Old: "1", New: "0", Origin: journal.Here(),
+				}})
+				if which == "Revert" {
+					err = errors.Join(err, j.Append(journal.Record{Kind: journal.KindConfirmed, Transaction: "t"}))
+				}
+				if err := errors.Join(err, j.Close()); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Test(t, func(t *testing.T) {
+					d := newDesk(t, dir)
+					d.memory.Set(sack, "0")
+					free, _ := d.busyUntil(c.why)
+					time.AfterFunc(c.within, free)
+					changes, err := f(t.Context(), d.cfg)
+					if len(changes) != 1 || changes[0].State != c.state || (err == nil) != (c.state == model.ChangeUndone) {
+						t.Errorf("%+v, %v", changes, err)
+					}
+					if err != nil && !errors.Is(err, c.why) {
+						t.Errorf("it fails with %v", err)
+					}
+					<-time.After(time.Minute)
+				})
+			})
+		}
+	}
+}
+
+// busyDog has a watchdog process apply b's changes over a driver that is busy then,
+// and ends its input.
+func busyDog(t *testing.T) (b bench, c *Client, dir, busy string) {
+	t.Helper()
+	b, dir, busy = fakeBench(t), t.TempDir(), filepath.Join(t.TempDir(), "busy")
+	b.host = busyHost(b.host.ProcSys, busy)
+	t.Setenv(busyVar, busy)
+	c = start(t, b, dir)
+	if _, err := c.Apply(t.Context(), b.changes, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	setFile(t, busy, "")
+	return b, c, dir, busy
+}
+
+// heldUndo waits until others are told that an undo goes on, and returns what.
+func heldUndo(t *testing.T, dir string) *journal.HeldError {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for range 4000 {
+		j, err := journal.Open(dir)
+		if err == nil {
+			_ = j.Close()
+		}
+		if held, ok := errors.AsType[*journal.HeldError](err); ok && held.Undo != "" {
+			return held
+		}
+		<-again.C
+	}
+	t.Fatal("nobody says that an undo goes on")
+	return nil
+}
+
+// TestNoSignalEndsAnUndo: SIGTERM begins it, and a second one does not end it;
+// others who come meanwhile do not get between.
+func TestNoSignalEndsAnUndo(t *testing.T) {
+	b, c, dir, busy := busyDog(t)
+	before := map[model.KnobID]string{"tcp.sack": "0", "tcp.recv_buffer_max": "4096\t131072\t33554432", "tcp.send_buffer_max": "4096\t16384\t4194304"}
+	pid := c.cmd.Process.Pid
+	for range 3 {
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		held := heldUndo(t, dir)
+		if !strings.Contains(held.Who, "process "+strconv.Itoa(pid)) || !strings.HasPrefix(held.Undo, "1 of 3 open, because: write tcp.sack") {
+			t.Errorf("%v", held)
+		}
+	}
+	for range 2 {
+		_, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Millisecond})
+		if held, ok := errors.AsType[*journal.HeldError](err); !ok || held.Undo == "" {
+			t.Errorf("Recover meanwhile = %v", err)
+		}
+	}
+	_, err := Start(t.Context(), Config{Dir: dir, Host: b.host, Command: os.Args[:1], Patience: time.Millisecond})
+	if !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), "an undo is still being retried by process "+strconv.Itoa(pid)+", since ") {
+		t.Errorf("Start meanwhile = %v", err)
+	}
+	b.expect(t, before, "while the driver is busy")
+	if err := os.Remove(busy); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Gone()
+	before["tcp.sack"] = "1"
+	b.expect(t, before, "after SIGTERM")
+	if err := c.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
+// TestKilledWhileItInsists: kill -9 of a watchdog that tries again leaves what is
+// open to the next one.
+func TestKilledWhileItInsists(t *testing.T) {
+	b := fakeBench(t)
+	before := b.values(t)
+	for n := range 3 {
+		dir, busy := t.TempDir(), filepath.Join(t.TempDir(), "busy")
+		setFile(t, busy, "")
+		path := filepath.Join(t.TempDir(), "steps")
+		// 3 knobs: intent, write, read, applied; look, restore, undone but for one.
+		b.runIn(t, dir, "agent", busyVar+"="+busy, stepsVar+"="+path, crashVar+"="+strconv.Itoa(3*7-2+1+n)+":both")
+		names := stepsIn(t, path)
+		if !slices.Contains(names, "still open") {
+			t.Fatalf("it was killed too early: %q", names)
+		}
+		if err := os.Remove(busy); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
+			t.Error(err)
+		}
+		b.expect(t, before, "Recover")
+	}
+}
+
+// TestRecoverHandsOver: what Recover cannot do in a moment a process of its own
+// goes on with.
+func TestRecoverHandsOver(t *testing.T) {
+	b, c, dir, busy := busyDog(t)
+	if err := c.cmd.Process.Kill(); err != nil { // its agent, this test, recovers
+		t.Fatal(err)
+	}
+	<-c.Gone()
+	if c.leftErr == nil || !strings.Contains(c.leftErr.Error(), "goes on trying") {
+		t.Fatalf("Recover = %+v, %v", c.left, c.leftErr)
+	}
+	held := heldUndo(t, dir)
+	if err := os.Remove(busy); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host, Patience: time.Minute})
+	if err != nil {
+		t.Errorf("Recover behind %v = %+v, %v", held, changes, err)
+	}
+	if got := b.values(t)["tcp.sack"]; got != "1" {
+		t.Errorf("tcp.sack is %q", got)
+	}
+}
