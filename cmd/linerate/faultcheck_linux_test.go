@@ -278,7 +278,7 @@ func (r *faultRun) nothingLeft() {
 		// can take it away.
 		allowed := []string{"journal.jsonl", "journal-b.jsonl", "lock"}
 		if r.c.op.keeps && (r.dead || strings.Contains(r.c.fault.name, "read-only")) {
-			allowed = append(allowed, "confirming.json")
+			allowed = append(allowed, "confirming.json", "confirming.json.new")
 		}
 		for _, e := range entries {
 			if !slices.Contains(allowed, e.Name()) {

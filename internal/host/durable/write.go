@@ -29,8 +29,8 @@ func Create(path string, data []byte, mode fs.FileMode) error {
 }
 
 // Replace has data on disk under a name, in one step: after a crash there is the
-// old file or the new one. A file with .new behind that name may be left by a
-// crash; the next call writes over it.
+// old file or the new one. What a crash leaves beside it the next call writes
+// over, and Discard removes.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	next := path + newSuffix
 	err := Write(next, data, mode)
@@ -43,6 +43,9 @@ func Replace(path string, data []byte, mode fs.FileMode) error {
 	}
 	return SyncDir(filepath.Dir(path))
 }
+
+// Discard removes what a crash in Replace of a name left beside it.
+func Discard(path string) { _ = os.Remove(path + newSuffix) }
 
 func write(path string, data []byte, mode fs.FileMode, flag int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag, mode)

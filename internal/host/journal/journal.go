@@ -175,7 +175,8 @@ func (j *Journal) load() error {
 	if err := m.newer(j.dir); err != nil {
 		return err
 	}
-	for i := range j.files {
+	for i, path := range Files(j.dir) {
+		durable.Discard(path)
 		err := j.reopen(i)
 		if errors.Is(err, syscall.EROFS) { // and not there
 			j.readOnly = true

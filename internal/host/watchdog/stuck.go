@@ -135,10 +135,10 @@ func (s *server) handOver(err error) error {
 // returns changes with what that put back at once.
 func goOn(ctx context.Context, cfg Config, changes []model.Change, err error) ([]model.Change, error) {
 	e := stuck(err)
-	if e == nil || !e.passing() || cfg.Command == nil || ctx.Err() != nil {
+	if e == nil || !e.passing() || cfg.Command == nil {
 		return changes, err
 	}
-	c, startErr := Start(ctx, cfg)
+	c, startErr := Start(context.WithoutCancel(ctx), cfg) // who gives up waiting leaves it to that one
 	if startErr != nil {
 		return changes, errors.Join(err, startErr)
 	}

@@ -68,6 +68,7 @@ changed when it was killed is undone at the start.`,
 	c.Flags().StringVar(&o.link, "interface", "", "interface that link settings act on (default: the one that leads to the other end)")
 	c.Flags().Float64Var(&o.rate, "link-rate", 0, "rate of that link in bit/s, where the system does not know it")
 	a.bindAtBoot(c.Flags())
+	c.Flags().BoolVar(&o.acknowledge, "acknowledge", false, "you have seen what is left of a damaged journal here; see linerate undo")
 	c.Flags().StringVar(&o.remove, "remove", "", "at the end, remove this program with its directory DIR")
 	return c
 }
@@ -78,10 +79,12 @@ type agentOptions struct {
 	state, link string
 	rate        float64 // bit/s
 	remove      string  // directory of this program, which goes with it
+	acknowledge bool    // that the journal was damaged
 }
 
 // serveAgent is the agent of this machine on conn.
 func (a *app) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) error {
+	a.acknowledgeFor(o)
 	h := a.newHostKnobs(o.state, o.link)
 	if o.rate > 0 {
 		h.rate = fact.Known(units.BitRate(o.rate), "command line")
@@ -106,8 +109,8 @@ type hostKnobs struct {
 	after   func(step string) // of tests; see watchdog.Config.After
 
 	recovery  chan struct{}  // closed when recovery has ended; nil without one
-	recovered []model.Change // valid after recovery, like broken
-	broken    error          // why nothing can be changed
+	recovered []model.Change // valid after recovery
+	tell      func(error)    // what is wrong with an undo, on stderr
 
 	mu    sync.Mutex
 	link  string // interface of the data path
@@ -117,14 +120,15 @@ type hostKnobs struct {
 }
 
 func (a *app) newHostKnobs(state, link string) *hostKnobs {
+	a.tellJournal(state)
 	boot := watchdog.Config{AtBoot: a.boot.wanted, Root: a.Root, Talk: a.bootTalk("")}
-	return &hostKnobs{version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, boot: boot, after: a.AfterStep}
+	return &hostKnobs{tell: a.tellUndo, version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, boot: boot, after: a.AfterStep}
 }
 
 func (h *hostKnobs) config() watchdog.Config {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return watchdog.Config{Dir: h.state, Host: h.host(), Command: h.command, AtBoot: h.boot.AtBoot, Root: h.boot.Root, Talk: h.boot.Talk, After: h.after}
+	return watchdog.Config{Dir: h.state, Version: h.version, Host: h.host(), Command: h.command, AtBoot: h.boot.AtBoot, Root: h.boot.Root, Talk: h.boot.Talk, After: h.after}
 }
 
 // host is this machine as knobs see it, for a caller that holds mu.
@@ -139,8 +143,8 @@ func (h *hostKnobs) beginRecovery(ctx context.Context) (end func()) {
 		defer close(h.recovery)
 		changes, err := watchdog.Recover(ctx, h.config())
 		h.recovered = changes
-		if err != nil && len(changes) == 0 {
-			h.broken = err
+		if err != nil && ctx.Err() == nil {
+			h.tell(err) // the watchdog tries again when something is to be changed
 		}
 	}()
 	return func() {
@@ -247,13 +251,11 @@ func (h *hostKnobs) linkRate() fact.Of[units.BitRate] {
 	return h.rate
 }
 
-// client returns the watchdog, starting it where needed.
+// client returns the watchdog, starting it where needed. It begins with what the
+// recovery could not do, because somebody else held the journal, say.
 func (h *hostKnobs) client(ctx context.Context) (*watchdog.Client, error) {
 	if err := h.awaitRecovery(ctx); err != nil {
 		return nil, err
-	}
-	if h.broken != nil {
-		return nil, busy(h.broken)
 	}
 	cfg := h.config()
 	h.mu.Lock()
@@ -390,5 +392,9 @@ func (h *hostKnobs) Revert(ctx context.Context, transaction string) ([]model.Cha
 	if transaction != "" {
 		return watchdog.RevertOne(ctx, h.config(), transaction)
 	}
-	return watchdog.Revert(ctx, h.config())
+	changes, err := watchdog.Revert(ctx, h.config())
+	if err == nil {
+		err = journalFault(h.state)
+	}
+	return changes, err
 }

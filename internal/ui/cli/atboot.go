@@ -38,20 +38,34 @@ func (a *app) atBootFits(ends ...target) error {
 		switch {
 		case t.kind == targetLab:
 			return usagef("--at-boot: a lab ends with its command, there is no next start of it")
-		case t.kind == targetExec && !slices.ContainsFunc(t.argv, func(s string) bool { return strings.Contains(s, "--at-boot") }):
-			return withHint(usagef("--at-boot does not reach the agent of %s, whose command is your own", t.addr),
-				"write it into that command: exec:ADDRESS ... linerate agent --at-boot")
+		}
+		if err := a.flagFits("--at-boot", true, t); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// flagFits demands that a flag for an agent stands in a command that linerate does
+// not make.
+func (a *app) flagFits(flag string, wanted bool, t target) error {
+	if !wanted || t.kind != targetExec || slices.ContainsFunc(t.argv, func(s string) bool { return strings.Contains(s, flag) }) {
+		return nil
+	}
+	return withHint(usagef("%s does not reach the agent of %s, whose command is your own", flag, t.addr),
+		"write it into that command: exec:ADDRESS ... linerate agent %s", flag)
+}
+
 // agentFlags are what an agent that linerate starts itself is told.
 func (a *app) agentFlags() []string {
+	var flags []string
 	if a.boot.wanted {
-		return []string{"--at-boot"}
+		flags = append(flags, "--at-boot")
 	}
-	return nil
+	if a.acknowledge {
+		flags = append(flags, "--acknowledge")
+	}
+	return flags
 }
 
 // bootTalk prints what the watchdog of a host says of the job for the next start,

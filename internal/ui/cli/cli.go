@@ -77,6 +77,8 @@ type app struct {
 	quiet bool
 	ssh   sshFlags
 	boot  bootJob
+	// acknowledge has the far agent acknowledge a damaged journal.
+	acknowledge bool
 	// printed says that stdout holds the one JSON document of this command.
 	printed bool
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/host/durable"
 )
 
 // halfName is the file in the state directory of this machine that stands there
@@ -44,12 +45,15 @@ func (s *setting) noteHalf() (done func(), err error) {
 		return nil, err
 	}
 	name := filepath.Join(dir, halfName)
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		_ = os.Remove(name) // a disk that is full takes part of it
+	if err := durable.Replace(name, text, 0o600); err != nil {
 		return nil, fmt.Errorf("note that the change is being kept: %w", err)
 	}
 	return func() {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(name)
+		if err == nil {
+			err = durable.SyncDir(dir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.app.talk("linerate: %v", err)
 		}
 	}, nil
@@ -65,13 +69,14 @@ func (s *setting) tellHalf() {
 		return
 	}
 	name := filepath.Join(dir, halfName)
+	durable.Discard(name)
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return
 	}
 	var h half
 	if err := json.Unmarshal(text, &h); err != nil || h.Host == "" {
-		return // cut off while it was written: nobody was told anything yet
+		return // no note of this program, which puts it in place whole
 	}
 	here, there := s.holding(h, model.Near), s.holding(h, model.Far)
 	known := s.pair != nil && redact(s.pair.farText) == h.Host

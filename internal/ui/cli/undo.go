@@ -14,7 +14,7 @@ import (
 func (a *app) undoCommand() *cobra.Command {
 	var state string
 	var atBoot bool
-	var kept bool
+	var kept, acknowledge bool
 	c := &cobra.Command{
 		Use: "undo [HOST]", Short: "put back what linerate set and you confirmed, and what a cut session left",
 		Long: `undo puts back what the journal says linerate changed on this machine, or on
@@ -22,11 +22,23 @@ HOST: what was confirmed with linerate set, and what a session that was cut shor
 left. Every setting that still holds what linerate wrote gets its old value back,
 newest first. What somebody else changed meanwhile is left alone and reported.
 
+A driver that is busy is waited for: a few seconds here, then by a process of its
+own, which tries until it is done. Where the journal itself was damaged, what is whole
+of it is undone, what is left is kept beside it, and undo ends with exit code 7
+until you have looked, and say so with --acknowledge.
+
 With --kept it takes back the files that linerate keep wrote instead: each is as it
 was before, byte for byte, or gone where there was none. The running values stay.`,
 		Example: "  linerate undo\n  linerate undo 'exec:10.0.0.2 ip netns exec b linerate agent'\n  linerate undo --kept root@nas",
 		Args:    atMostOne("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if acknowledge && (kept || atBoot) {
+				return usagef("--acknowledge goes alone")
+			}
+			if acknowledge && len(args) == 0 {
+				return a.undoAcknowledge(state)
+			}
+			a.acknowledge = acknowledge
 			if kept {
 				return a.undoKept(cmd.Context(), args, state)
 			}
@@ -35,6 +47,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 				undo = a.undoAtBoot
 			}
 			changes, err := undo(cmd.Context(), args, state)
+			err = undoFault(err)
 			if err != nil && len(changes) == 0 {
 				return err
 			}
@@ -44,6 +57,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 			return errors.Join(a.printUndone(changes), err)
 		},
 	}
+	c.Flags().BoolVar(&acknowledge, "acknowledge", false, "you have seen what is left of a damaged journal: it is kept, and reported no more")
 	c.Flags().BoolVar(&kept, "kept", false, "take back the files that linerate keep wrote")
 	c.Flags().BoolVar(&atBoot, "at-boot", false, "only what nobody confirmed: what the job does that --at-boot of other commands installs")
 	_ = c.Flags().MarkHidden("at-boot") // it is there
@@ -71,6 +85,9 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 	case targetForeign:
 		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
 	case targetHere, targetExec, targetSSH:
+	}
+	if err := a.flagFits("--acknowledge", a.acknowledge, t); err != nil {
+		return nil, err
 	}
 	peer, err := a.dialTarget(ctx, t)
 	if err != nil {
