@@ -28,8 +28,10 @@ const (
 	changesVar  = "LINERATE_TEST_CHANGES"  // JSON, of the agent
 	stepsVar    = "LINERATE_TEST_STEPS"    // file to which the watchdog adds the name of each step
 	deadlineVar = "LINERATE_TEST_DEADLINE" // of the agent's Apply; a minute without it
-	crashVar    = "LINERATE_CRASH"         // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone
+	crashVar    = "LINERATE_CRASH"         // N:agent, N:watchdog or N:both: killed after step N, 1…; N:stop: the agent hangs until all is undone; N:cgroup: all in the agent's is killed
 	busyVar     = "LINERATE_TEST_BUSY"     // while there is a file of this name, the driver of tcp.sack takes no old value
+	cgroupVar   = "LINERATE_TEST_CGROUP"   // of the agent, for N:cgroup
+	noBootVar   = "LINERATE_TEST_NO_BOOT"  // not empty: the agent wants no job for the next start
 	foreignVar  = "LINERATE_TEST_FOREIGN"  // N:path=text: somebody else writes text after step N
 )
 
@@ -75,6 +77,12 @@ func agentMain() (err error) {
 		return err
 	}
 	cfg.Command, cfg.Talk = os.Args[:1], os.Stderr
+	cfg.AtBoot = cfg.AtBoot && os.Getenv(noBootVar) == ""
+	if dir := os.Getenv(cgroupVar); dir != "" {
+		if err := joinCgroup(dir); err != nil {
+			return err
+		}
+	}
 	var changes []model.Assignment
 	if err := json.Unmarshal([]byte(os.Getenv(changesVar)), &changes); err != nil {
 		return err
@@ -142,6 +150,9 @@ func interruptions() func(step string) {
 			for !standsStill(os.Getppid()) {
 				runtime.Gosched()
 			}
+		}
+		if target == "cgroup" {
+			killCgroup(os.Getenv(cgroupVar))
 		}
 		if target == "agent" || target == "both" {
 			must(syscall.Kill(os.Getppid(), syscall.SIGKILL))
