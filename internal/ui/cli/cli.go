@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -79,6 +80,7 @@ type app struct {
 	boot  bootJob
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
+	told        sync.Once // what is wrong with the journal of this machine
 	// printed says that stdout holds the one JSON document of this command.
 	printed bool
 }

@@ -14,9 +14,11 @@ import (
 // tellJournal says in one line what a person has to know of this machine's journal,
 // once for each process.
 func (a *app) tellJournal(state string) {
-	if err := journalFault(state); err != nil {
-		a.tellUndo(err)
-	}
+	a.told.Do(func() {
+		if err := journalFault(state); err != nil {
+			a.tellUndo(err)
+		}
+	})
 }
 
 // tellUndo says in one line what is wrong with an undo.

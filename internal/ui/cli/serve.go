@@ -76,6 +76,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return withHint(err, "use --state DIR for a directory of yours")
 	}
+	a.tellJournal(f.state)
 	a.sweepUp(f.state)
 	sharing, err := a.share(ctx, f)
 	if err != nil {

@@ -101,6 +101,9 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 	var kept []model.Change
 	if err == nil {
 		kept, err = c.Revert(ctx, "")
+		if err != nil && exitCode(err) == exitFailed {
+			err = withCode(exitNotUndone, err) // nobody knows what the host holds
+		}
 	}
 	_, cerr := c.Close(ctx)
 	return append(changes, kept...), errors.Join(err, cerr)

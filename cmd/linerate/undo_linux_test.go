@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/stdio"
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+const toldOfDamage = "undo: the journal is damaged, a setting may be changed that linerate no longer knows of: see journal-b.jsonl.damaged-1, journal.jsonl.damaged-1 in "
+
+// leftOpen writes what a watchdog that was killed leaves of a change of sack on a
+// host, and whatever more there is to write.
+func (n *netns) leftOpen(t *testing.T, host string, more ...journal.Record) {
+	t.Helper()
+	err := inNetns(n.name(host), func() error {
+		j, err := journal.OpenAs(n.state(host), "1.2.3")
+		if err != nil {
+			return err
+		}
+		first := journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+			Host: model.Near, Knob: sackKnob, Place: knob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: "0", Origin: journal.Here(),
+		}}
+		for _, r := range append([]journal.Record{first}, more...) {
+			err = errors.Join(err, j.Append(r))
+		}
+		return errors.Join(err, j.Close(), os.WriteFile(sack, []byte("0\n"), 0o644))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit changes both copies of a host's journal.
+func (n *netns) edit(t *testing.T, host string, f func([]byte) []byte) {
+	t.Helper()
+	for _, path := range journal.Files(n.state(host)) {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, f(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamagedJournal: what is whole is undone, every start tells that something is
+// not, and undo ends with 7, until a person has acknowledged it, here or from afar.
+func TestDamagedJournal(t *testing.T) {
+	needRoot(t)
+	for _, way := range []string{"here", "from afar"} {
+		t.Run(way, func(t *testing.T) {
+			n := newNetns(t)
+			before := settingsOf(t, n.b)
+			n.leftOpen(t, "b", journal.Record{Kind: journal.KindApplied, Transaction: "other", Number: 1}, journal.Record{Kind: journal.KindApplied, Transaction: "t", Number: 1, Text: "0"})
+			n.edit(t, "b", func(text []byte) []byte { return bytes.Replace(text, []byte(`"other"`), []byte(`"0ther"`), 1) })
+			undo := func(more ...string) *exec.Cmd {
+				if way == "here" {
+					return n.inside(t, "b", append([]string{"undo", "--state", n.state("b")}, more...)...)
+				}
+				return n.command(t, append([]string{"undo", n.agent("b") + " " + strings.Join(more, " ")}, more...)...)
+			}
+			for i := range 3 {
+				u := run(t, undo())
+				if u.code != 7 || i > 0 && !strings.Contains(u.err, toldOfDamage) {
+					t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
+				}
+				if got := settingsOf(t, n.b); got[sackKnob] != before[sackKnob] {
+					t.Errorf("after undo: %v", got)
+				}
+			}
+			facts := n.inside(t, "b", "facts")
+			facts.Env = append(facts.Env, "LINERATE_STATE="+n.state("b"))
+			if f := run(t, facts); f.code != 0 || strings.Count(f.err, toldOfDamage) != 1 {
+				t.Errorf("facts: exit code %d\n%s", f.code, f.err)
+			}
+			p := start(t, n.inside(t, "b", "serve", "--state", n.state("b"), "--listen", farAddr+":0"))
+			eventually(t, 20*time.Second, "the join link", func() bool { return p.said() != "" })
+			p.signal(t, os.Interrupt)
+			if s := p.wait(t, 20*time.Second); strings.Count(s.err, toldOfDamage) != 1 {
+				t.Errorf("serve: exit code %d\n%s%s", s.code, s.out, s.err)
+			}
+			if r := run(t, undo("--acknowledge")); r.code != 0 || !strings.Contains(r.out+r.err, "acknowledged, and kept as "+journal.Files(n.state("b"))[0]+".damaged-1.seen") {
+				t.Errorf("undo --acknowledge: exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+			if u := run(t, undo()); u.code != 0 || u.err != "" || u.out != "nothing to undo\n" {
+				t.Errorf("undo afterwards: exit code %d\n%s%s", u.code, u.out, u.err)
+			}
+		})
+	}
+}
+
+// TestJournalOfANewerLinerate: it is not touched, and that linerate is named.
+func TestJournalOfANewerLinerate(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	n.leftOpen(t, "b")
+	line := `"v":7,"seq":2,"prev":1,"by":"9.8.7","record":{}}`
+	crc := crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli))
+	n.edit(t, "b", func(text []byte) []byte { return fmt.Appendf(text, "{\"crc\":\"%08x\",%s\n", crc, line) })
+	for name, cmd := range map[string]*exec.Cmd{
+		"here": n.inside(t, "b", "undo", "--state", n.state("b")), "from afar": n.command(t, "undo", n.agent("b")),
+		"acknowledge": n.inside(t, "b", "undo", "--acknowledge", "--state", n.state("b")),
+	} {
+		if u := run(t, cmd); u.code != 7 || !strings.Contains(u.err, "written by linerate 9.8.7 in version 7 of the format") {
+			t.Errorf("undo %s: exit code %d\n%s%s", name, u.code, u.out, u.err)
+		}
+	}
+	for _, path := range journal.Files(n.state("b")) {
+		if text, err := os.ReadFile(path); err != nil || !bytes.HasSuffix(text, []byte(line+"\n")) {
+			t.Errorf("%s was changed: %v", path, err)
+		}
+	}
+}
+
+// TestDriverIsBusy has the kernel refuse the old value for a while: the watchdog of
+// a controller that was killed goes on, others are told, and it ends when it is done.
+func TestDriverIsBusy(t *testing.T) {
+	needRoot(t)
+	n, m := newNetns(t), newMounts(t, "true")
+	in := func(args ...string) *exec.Cmd {
+		enter := append(m.enter()[1:], "--net=/run/netns/"+n.b)
+		return n.prepare(exec.CommandContext(t.Context(), "nsenter", append(enter, args...)...))
+	}
+	must := func(args ...string) {
+		t.Helper()
+		if out, err := in(args...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+	}
+	state := []string{"--state", n.state("b")}
+	p := start(t, in(append([]string{binary, "set", "tcp.sack=off", "tcp.timestamps=off", "--for", "1m"}, state...)...))
+	eventually(t, 20*time.Second, "the setting", func() bool { return settingsOf(t, n.b)[sackKnob] == "0" && settingsOf(t, n.b)[stampKnob] == "0" })
+	must("mount", "--bind", sack, sack)
+	must("mount", "-o", "remount,bind,ro", sack)
+	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(t, 20*time.Second)
+	eventually(t, 20*time.Second, "the undo of the rest", func() bool { return settingsOf(t, n.b)[stampKnob] == "1" })
+	if got := settingsOf(t, n.b)[sackKnob]; got != "0" {
+		t.Fatalf("tcp.sack is %s: nothing was refused", got)
+	}
+	dogs := withVariable("LINERATE_STATE=" + n.dir)
+	for range 2 {
+		for _, pid := range dogs {
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		u := run(t, in(append([]string{binary, "undo"}, state...)...))
+		if u.code != 7 || !strings.Contains(u.err, "an undo is still being retried by process "+strconv.Itoa(dogs[0])+", since ") ||
+			!strings.Contains(u.err, "1 of 2 open, because: write tcp.sack") || !strings.Contains(u.err, "read-only file system") {
+			t.Errorf("undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
+		}
+	}
+	must("umount", sack)
+	eventually(t, 40*time.Second, "the undo", func() bool { return settingsOf(t, n.b)[sackKnob] == "1" })
+	eventually(t, 20*time.Second, "the end of the watchdog", func() bool { return len(withVariable("LINERATE_STATE="+n.dir)) == 0 })
+	if u := run(t, in(append([]string{binary, "undo"}, state...)...)); u.code != 0 || u.out != "nothing to undo\n" {
+		t.Errorf("undo: exit code %d\n%s%s", u.code, u.out, u.err)
+	}
+}
+
+// TestRecoveryIsTriedAgain: an agent that found the journal busy when it started
+// undoes and changes as soon as it is free.
+func TestRecoveryIsTriedAgain(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	n.leftOpen(t, "b")
+	j, err := journal.Open(n.state("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{"ip", "netns", "exec", n.b, binary, "agent", "--state", n.state("b")}
+	peer, err := stdio.Start(t.Context(), argv, stdio.Options{Name: "b", DataHost: farAddr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := session.Open(t.Context(), peer, session.Options{Host: model.Far, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []model.Assignment{{Host: model.Far, Knob: stampKnob, Value: "0"}}
+	if changes, err := c.Recovered(t.Context()); len(changes) > 0 || err != nil {
+		t.Errorf("Recovered = %+v, %v", changes, err)
+	}
+	if _, err := c.Apply(t.Context(), want, time.Minute); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d, since ", os.Getpid())) {
+		t.Errorf("Apply while somebody holds the journal = %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Apply(t.Context(), want, time.Minute); err != nil {
+		t.Errorf("Apply = %v", err)
+	}
+	if got := settingsOf(t, n.b); got[sackKnob] != "1" || got[stampKnob] != "0" {
+		t.Errorf("after Apply: %v", got)
+	}
+	if _, err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(n.state("b") + "/confirm*"); len(left) > 0 || err != nil {
+		t.Errorf("left %q, %v", left, err)
+	}
+}
