@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/atboot"
+	"linerate/internal/host/knob"
 )
 
 // UndoMark begins every line for Config.Talk that tells of the undo itself.
@@ -56,11 +58,17 @@ func (e *StuckError) Unwrap() []error { return e.Reasons }
 // system, do not come by themselves.
 func (e *StuckError) passing() bool {
 	for _, r := range e.Reasons {
-		if !errors.Is(r, fs.ErrPermission) && !errors.Is(r, errors.ErrUnsupported) {
+		if !errors.Is(r, fs.ErrPermission) && !errors.Is(r, errors.ErrUnsupported) && !errors.Is(r, knob.ErrNotOurs) {
 			return true
 		}
 	}
 	return false
+}
+
+// worthATry reports whether e may ever be over: a record that is not ours will not
+// become so.
+func (e *StuckError) worthATry() bool {
+	return slices.ContainsFunc(e.Reasons, func(r error) bool { return !errors.Is(r, knob.ErrNotOurs) })
 }
 
 // stuck returns the part of err that says what is open, nil for none.
@@ -109,7 +117,7 @@ func (m *machine) insist(ctx context.Context, try func(context.Context) ([]model
 func (s *server) persist(ctx context.Context) error {
 	end := s.clock() + persistence
 	_, err := s.undoOpen(ctx)
-	for stuck(err) != nil {
+	for stuck(err) != nil && stuck(err).worthATry() {
 		if s.clock() >= end {
 			return s.handOver(err)
 		}

@@ -38,6 +38,9 @@ func journalFault(state string) error {
 	if errors.Is(err, journal.ErrNewer) {
 		return err
 	}
+	if err != nil {
+		return nil //nolint:nilerr // who wants to undo is told
+	}
 	kept, err := journal.Unacknowledged(dir)
 	if err != nil {
 		return nil //nolint:nilerr // somebody else's: nothing is done with it
