@@ -106,19 +106,30 @@ func (s *native) poll(b []byte) (int, error) {
 	// that takes room from the receive buffer.
 	for {
 		var one [1]byte
-		if _, _, _, _, err := unix.Recvmsg(s.fd, one[:], nil, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); err != nil {
+		if _, errno := recvfrom(s.fd, one[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT); errno != 0 {
 			break
 		}
 	}
-	n, _, err := unix.Recvfrom(s.fd, b, unix.MSG_DONTWAIT)
-	switch {
-	case err == nil:
+	n, errno := recvfrom(s.fd, b, unix.MSG_DONTWAIT)
+	switch errno {
+	case 0:
 		return n, nil
-	case errors.Is(err, unix.EBADF), errors.Is(err, unix.ENOTSOCK):
-		return 0, os.NewSyscallError("recv", err)
+	case unix.EBADF, unix.ENOTSOCK:
+		return 0, os.NewSyscallError("recv", errno)
 	}
 	// Nothing there, or what an earlier datagram has caused.
 	return 0, nil
+}
+
+// recvfrom is raw and allocates nothing: senders poll while they measure.
+//
+//go:noinline
+func recvfrom(fd int, b []byte, flags int) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), uintptr(flags), 0, 0)
+	if e != 0 {
+		return 0, e
+	}
+	return int(n), 0
 }
 
 func (s *native) pathMTU() fact.Of[int] {

@@ -262,8 +262,9 @@ type health struct {
 
 const (
 	// A single answer that nobody listens may belong to somebody else's
-	// datagram; so many over so long do not.
-	nobodyCount = 8
+	// datagram; so many over so long do not. A host gives six at once, and then
+	// one a second (icmp_ratelimit and XRLIM_BURST_FACTOR, net/ipv4/route.c).
+	nobodyCount = 4
 	nobodyTime  = 100 * time.Millisecond
 	// giveUp is how long a kernel may take nothing.
 	giveUp = 5 * time.Second

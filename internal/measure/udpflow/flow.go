@@ -80,6 +80,16 @@ func (f *flow) prepare() error {
 	return nil
 }
 
+// useKeys tells the streams what reports carry.
+func (f *flow) useKeys(l *line) {
+	for _, s := range f.out {
+		s.key = l.mine
+	}
+	for _, s := range f.in {
+		s.key = l.theirs
+	}
+}
+
 func (f *flow) prepareOut(i int, c *datagram.Conn) error {
 	u := settings(f.spec)
 	n := len(f.conns)

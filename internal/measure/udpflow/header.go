@@ -14,14 +14,16 @@ const (
 	inside              // data of the window
 	ending              // the sender's counts
 	ack                 // the receiver has them
+	report              // the receiver is there
 	kinds
 )
 
 const (
 	magic     = 0x4c
-	version   = 1
+	version   = 2
 	headerLen = 16
 	endLen    = headerLen + 8 + 8 + 4
+	reportLen = headerLen + keyLen
 
 	early = 1 // flag of an end
 

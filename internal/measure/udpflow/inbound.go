@@ -28,6 +28,9 @@ type inbound struct {
 	foreign int64 // datagrams that are not of this stream
 	ackDue  int64 // number of the end to answer; -1 is none
 	answer  [headerLen]byte
+	key     key           // of reports
+	due     time.Duration // when the next one is
+	report  [reportLen]byte
 	changed bool
 	_       [128]byte
 
@@ -63,7 +66,7 @@ func newInbound(c *datagram.Conn, number int, streams int, closed *atomic.Bool) 
 // handle counts one datagram.
 func (s *inbound) handle(b []byte, at time.Duration, follows bool) {
 	h, ok := parseHeader(b)
-	if !ok || h.stream != s.number || h.kind == ack {
+	if !ok || h.stream != s.number || h.kind == ack || h.kind == report {
 		s.foreign++
 		return
 	}
@@ -141,6 +144,12 @@ func (s *inbound) publish(at time.Duration) bool {
 		// The sender asks again where this fails.
 		_ = s.conn.Write(s.answer[:])
 		s.ackDue = -1
+	}
+	if at >= s.due {
+		s.due = at + reportEvery
+		header{kind: report, stream: s.number, seq: s.tally.Total & maxSequence, sent: max(0, at)}.put(s.report[:])
+		copy(s.report[headerLen:], s.key[:])
+		_ = s.conn.Write(s.report[:]) // there is the line, too
 	}
 	return true
 }

@@ -24,6 +24,10 @@ const (
 	endEvery = 20 * time.Millisecond
 	// lastEnds is how many a sender sends that has no time to wait.
 	lastEnds = 3
+	// lookEvery is the time between two looks for reports, of which mostLook are
+	// read at most.
+	lookEvery = 100 * time.Millisecond
+	mostLook  = 64
 )
 
 // outbound is a stream at its sender. Only its own thread uses it while it
@@ -47,11 +51,14 @@ type outbound struct {
 	refused   int64 // in the window; before it closes: until it opened
 	inWindow  hist.Histogram
 	endDue    time.Duration
+	lookDue   time.Duration
+	key       key // of the receiver's reports
 	endings   int
 	answered  bool
 	end, back [endLen]byte
 
-	over   atomic.Bool // the thread has ended; reason is set
+	heard  atomic.Int64 // when a report came last, ns since the start
+	over   atomic.Bool  // the thread has ended; reason is set
 	ended  atomic.Int64
 	reason error
 }
@@ -74,11 +81,15 @@ func (s *outbound) step(at time.Duration, next int64) (rest time.Duration, more 
 		s.shutWindow(at, next, false)
 	}
 	if s.phase != after {
+		if at >= s.lookDue {
+			s.lookDue = at + lookEvery
+			s.listen(at)
+		}
 		return 0, true
 	}
 	silent := s.quota > 0 || at >= s.shut+s.bounds.tail
 	if at >= s.endDue || silent {
-		s.listen()
+		s.listen(at)
 	}
 	if s.answered || at >= s.shut+s.bounds.grace {
 		return 0, false
@@ -123,16 +134,20 @@ func (s *outbound) sendEnd(at time.Duration, next int64) {
 	s.endings++
 }
 
-// listen looks for the receiver's answer.
-func (s *outbound) listen() {
-	for {
+// listen looks for the receiver's reports and its answer.
+func (s *outbound) listen(at time.Duration) {
+	for range mostLook {
 		n, err := s.conn.Poll(s.back[:])
 		if n == 0 || err != nil {
 			return
 		}
 		h, ok := parseHeader(s.back[:n])
-		if ok && h.kind == ack && h.stream == s.number && s.endings > 0 {
+		switch {
+		case !ok || h.stream != s.number:
+		case h.kind == ack && s.endings > 0:
 			s.answered = true
+		case h.kind == report && n == reportLen && s.key.fits(s.back[headerLen:n]):
+			s.heard.Store(int64(at))
 		}
 	}
 }

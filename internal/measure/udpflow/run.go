@@ -19,6 +19,7 @@ type test struct {
 	host   model.Host
 	spec   model.Flow // zero fields filled in, but for Block
 	flows  []*flow
+	line   *line
 }
 
 // Close implements engine.Test. It waits for Run.
@@ -28,8 +29,26 @@ func (t *test) Close() error {
 		for _, f := range t.flows {
 			errs = append(errs, f.close())
 		}
-		return errors.Join(errs...)
+		return errors.Join(append(errs, t.line.close())...)
 	})
+}
+
+// counter returns how many datagrams this end has received; nil where it does
+// not receive.
+func (t *test) counter() func() int64 {
+	var in []*inbound
+	for _, f := range t.flows {
+		in = append(in, f.in...)
+	}
+	if len(in) == 0 {
+		return nil
+	}
+	return func() (n int64) {
+		for _, s := range in {
+			n += s.count.Load()
+		}
+		return n
+	}
 }
 
 // Run implements engine.Test. It may be called once.
@@ -98,6 +117,7 @@ func (r *run) loop(ctx context.Context) {
 			} else {
 				r.watch(at)
 			}
+			r.desert()
 			r.guard()
 		case <-r.Stopping():
 			r.finish("stopped")
@@ -161,6 +181,44 @@ func (r *run) watch(at time.Duration) {
 	for _, f := range r.flows {
 		f.progress(at)
 	}
+}
+
+// desert ends the flows of this end whose receiver has gone.
+func (r *run) desert() {
+	at := time.Since(r.start)
+	for _, f := range r.flows {
+		if f.role != model.Sender || f.state >= winding {
+			continue
+		}
+		if why := r.deserted(f, at); why != "" {
+			f.halt()
+			r.step()
+			f.finish(why)
+		}
+	}
+}
+
+// deserted says why the receiver of f seems to have gone, at time at; "" is that
+// it does not. A path that carries nothing is no reason, if its reports come:
+// over the line, by UDP where the line's acknowledgments get lost under the
+// load, or as data of its own.
+func (r *run) deserted(f *flow, at time.Duration) string {
+	if r.line.gone.Load() {
+		return "the receiver hung up"
+	}
+	quiet := min(at, r.line.quiet())
+	for _, s := range f.out {
+		quiet = min(quiet, at-time.Duration(s.heard.Load()))
+	}
+	for _, o := range r.flows {
+		if o.role == model.Receiver && o.heard() {
+			quiet = min(quiet, o.quietFor(at))
+		}
+	}
+	if quiet <= f.bounds.reports {
+		return ""
+	}
+	return fmt.Sprintf("the receiver did not report for %v", f.bounds.reports)
 }
 
 // settle notes what the last step completed.

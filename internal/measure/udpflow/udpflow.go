@@ -3,7 +3,8 @@
 //
 // A run goes like this:
 //
-//  1. Prepare opens a pair of sockets for each stream of each direction.
+//  1. Prepare opens a line, by which each end knows that the other one is still
+//     there, and a pair of sockets for each stream of each direction.
 //  2. Run starts a thread per stream, which does nothing but move datagrams
 //     and count in memory of its own (package datagram). Garbage collections
 //     are held off while the clock runs.
@@ -11,7 +12,8 @@
 //     says at the end which numbers those were, so that each one is either
 //     received or lost. Goodput is counted in the receiver's window, by its own
 //     clock (docs/wire/udpflow.md).
-//  4. A sampler reads clock and counters at the end of each interval.
+//  4. A sampler reads clock and counters at the end of each interval. It stops
+//     senders whose receiver has gone: load is for who wants it.
 //
 // Copies of a datagram count once. With a rate, datagrams leave one by one at
 // times of a fixed schedule, unless they follow each other closer than a system
@@ -65,15 +67,18 @@ type bounds struct {
 	linger  time.Duration // for which it waits for the sender's counts
 	grace   time.Duration // for which a sender waits to be answered or stopped
 	silence time.Duration // after which a receiver takes the sender for gone
+	reports time.Duration // after which a sender takes the receiver for gone
 }
 
 // New returns the engine. A receiver gives up 3 s after its window when the
 // sender's counts do not come, or when nothing came for 30 s; a sender when
-// nobody has answered or stopped it 10 s after its window.
+// the receiver's reports do not come for 2 s, or nobody has answered or stopped
+// it 10 s after its window.
 func New() *Engine {
 	return &Engine{bounds: bounds{
 		tail: time.Second, drain: 100 * time.Millisecond, linger: 3 * time.Second,
 		grace: 10 * time.Second, silence: 30 * time.Second,
+		reports: 2 * time.Second,
 	}}
 }
 
@@ -153,13 +158,19 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	t := &test{
 		Life: engine.NewLife(), engine: e, host: env.Host, spec: f,
 	}
+	var err error
+	if t.line, err = openLine(ctx, env); err != nil {
+		return nil, err
+	}
 	for _, d := range f.Direction.Parts() {
 		fl, err := e.openFlow(ctx, env, f, d)
 		if err != nil {
 			return nil, errors.Join(err, t.Close())
 		}
+		fl.useKeys(t.line)
 		t.flows = append(t.flows, fl)
 	}
+	t.line.begin(t.counter())
 	return t, nil
 }
 

@@ -1,0 +1,132 @@
+package udpflow
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
+)
+
+// puppet is a receiver without an engine: what it says is the test's.
+type puppet struct {
+	line *net.TCPConn
+	udp  *net.UDPConn
+	key  key // the sender's
+}
+
+// againstPuppet prepares a sender of f at the near end, whose peer is a puppet.
+func againstPuppet(t *testing.T, e *Engine, f model.Flow) (*enginetest.End, *puppet) {
+	t.Helper()
+	w := enginetest.NewWire(t)
+	p := &puppet{}
+	there := make(chan error, 1)
+	go func() {
+		var err error
+		if p.line, err = w.Accept(t.Context(), engine.SocketOptions{}); err != nil {
+			there <- err
+			return
+		}
+		b := make([]byte, len(lineMagic)+keyLen)
+		if _, err = p.line.Write(append([]byte(lineMagic), make([]byte, keyLen)...)); err == nil {
+			_, err = io.ReadFull(p.line, b)
+		}
+		copy(p.key[:], b[len(lineMagic):])
+		there <- err
+	}()
+	test, err := e.Prepare(t.Context(), w.Env(model.Near), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-there; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.line.Close() })
+	socks, err := w.Env(model.Far).OpenUDP(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.udp = socks[0]
+	return enginetest.NewEnd(t, test), p
+}
+
+// repeatedly does f until the end has ended.
+func repeatedly(end *enginetest.End, f func()) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-tick.C:
+		case <-end.Done:
+			return
+		}
+	}
+}
+
+// byUDP is a report as a datagram.
+func byUDP(k key) []byte {
+	var b [reportLen]byte
+	header{kind: report}.put(b[:])
+	copy(b[headerLen:], k[:])
+	return b[:]
+}
+
+// A sender goes on as long as its receiver reports, and no longer: over the
+// line, also where nothing arrives, or by UDP with the key of the line.
+func TestReportsStop(t *testing.T) {
+	for name, e := range everyWay() {
+		for what, c := range map[string]struct {
+			say  func(p *puppet, end *enginetest.End)
+			want string // "" is to go on to the end
+		}{
+			"silence": {func(*puppet, *enginetest.End) {}, "did not report for 600ms"},
+			"hung up": {func(p *puppet, _ *enginetest.End) { _ = p.line.Close() }, "hung up"},
+			"nothing received": {func(p *puppet, end *enginetest.End) {
+				repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
+			}, ""},
+			"by UDP": {func(p *puppet, end *enginetest.End) {
+				repeatedly(end, func() { _, _ = p.udp.Write(byUDP(p.key)) })
+			}, ""},
+			"forged": {func(p *puppet, end *enginetest.End) {
+				repeatedly(end, func() { _, _ = p.udp.Write(byUDP(key{1})) })
+			}, "did not report for 600ms"},
+			"no socket any more": {func(p *puppet, end *enginetest.End) {
+				_ = p.udp.Close()
+				repeatedly(end, func() { _, _ = p.line.Write(make([]byte, lineReport)) })
+			}, "nobody listens"},
+			"another socket": {func(p *puppet, end *enginetest.End) {
+				b := byUDP(p.key)
+				b[3] = 1
+				repeatedly(end, func() { _, _ = p.udp.Write(b) })
+			}, "did not report for 600ms"},
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				mine := *e
+				mine.bounds.reports, mine.bounds.tail, mine.bounds.grace = 600*time.Millisecond, 0, time.Millisecond
+				f := model.Flow{Direction: model.To, Duration: time.Hour, Interval: time.Second, UDP: &model.UDPFlow{Rate: 1e6}}
+				if c.want == "" {
+					f.Duration = 1500 * time.Millisecond
+				}
+				near, p := againstPuppet(t, &mine, f)
+				began := time.Now()
+				near.Start(t.Context())
+				go c.say(p, near)
+				enginetest.Await(t, near.Done, "sender")
+				if c.want == "" {
+					if near.Err != nil || near.Flow(t, model.To).UDP.Sent == 0 || warned(near, "did not report") || time.Since(began) < f.Duration {
+						t.Errorf("error %v, warnings %q after %v", near.Err, near.Report.Warnings, time.Since(began))
+					}
+					return
+				}
+				if near.Err != nil || !warned(near, c.want) {
+					t.Errorf("error %v, warnings %q, want %q", near.Err, near.Report.Warnings, c.want)
+				}
+			})
+		}
+	}
+}
