@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type listenFlags struct {
 	users, key              string
 	pkcs1                   bool
 	netpipeOptions          string
+	iperf2Reverse           bool
 }
 
 func (f *listenFlags) register(fl *pflag.FlagSet) {
@@ -40,6 +42,7 @@ func (f *listenFlags) register(fl *pflag.FlagSet) {
 		fl.Lookup(l.name).NoOptDefVal = l.port
 	}
 	fl.StringVar(&f.netpipeOptions, "netpipe-options", "", "options of the NPtcp clients that both ends must share: -r, -s, -2, -i")
+	fl.BoolVar(&f.iperf2Reverse, "iperf2-reverse-udp", false, "send UDP to any iperf 2 client that asks for it: whoever forges a source address can have this host send to it")
 	fl.StringVar(&f.users, "iperf3-users", "", "file of iperf3 users, name,hash a line (iperf3 --authorized-users-path)")
 	fl.StringVar(&f.key, "iperf3-key", "", "file with the RSA private key that their passwords are encrypted for (PEM)")
 	fl.BoolVar(&f.pkcs1, "iperf3-pkcs1", false, "take logins of iperf3 before 3.17 too, whose padding (PKCS #1 v1.5) is weak")
@@ -88,7 +91,9 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 		{"iperf3", f.iperf3, "5201", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
 			return a.iperf3Server(l, f, link)
 		}},
-		{"iperf2", f.iperf2, "5001", a.iperf2Server},
+		{"iperf2", f.iperf2, "5001", func(ctx context.Context, l net.Listener) (func(context.Context) error, error) {
+			return a.iperf2Server(ctx, l, f.iperf2Reverse)
+		}},
 		{"netpipe", f.netpipe, "5002", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
 			return a.netpipeServer(l, f.netpipeOptions)
 		}},
@@ -186,7 +191,7 @@ func privateKey(text []byte) (*rsa.PrivateKey, error) {
 	return nil, fmt.Errorf("holds a %T, not an RSA key", key)
 }
 
-func (a *app) iperf2Server(ctx context.Context, l net.Listener) (func(context.Context) error, error) {
+func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool) (func(context.Context) error, error) {
 	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
 	if err != nil {
 		return nil, err
@@ -198,6 +203,9 @@ func (a *app) iperf2Server(ctx context.Context, l net.Listener) (func(context.Co
 		Done: func(r peer.Result) {
 			a.talk("iperf2: %s done", r.Peer)
 		},
+	}
+	if anybody {
+		c.UDPTo = func(netip.Addr) bool { return true }
 	}
 	return func(ctx context.Context) error { return peer.Serve(ctx, l, pc, c) }, nil
 }

@@ -43,9 +43,10 @@ type ServerConfig struct {
 	Idle time.Duration
 	// Opening is how long a client may take to send its header, 10 s.
 	Opening time.Duration
-	// UDPTo says whether UDP payload may be sent to an address. The sender of a
-	// datagram can be forged, and with it a server be made to flood somebody
-	// else. Nil allows addresses of this host, and private and link-local ones.
+	// UDPTo says whether UDP payload may be sent to an address on a datagram's
+	// word. Its sender can be forged, and with it a server be made to flood
+	// somebody else. Nil allows addresses of loopback only. An address from which
+	// a TCP connection came within the last minute needs no permission.
 	UDPTo func(netip.Addr) bool
 	// Log gets a line on each client that was refused or failed, for people. It
 	// must be safe for concurrent use.
@@ -87,7 +88,7 @@ func (c ServerConfig) withDefaults() ServerConfig {
 		c.Block = 1 << 20
 	}
 	if c.UDPTo == nil {
-		c.UDPTo = nearby
+		c.UDPTo = netip.Addr.IsLoopback // no other host can forge those
 	}
 	if c.Log == nil {
 		c.Log = func(string) {}
@@ -97,9 +98,6 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	}
 	return c
 }
-
-// nearby reports whether a is an address that strangers do not share.
-func nearby(a netip.Addr) bool { return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() }
 
 // Serve answers clients of iperf 2 on l, whose connections must be TCP, and on
 // pc, until ctx ends, which is no error, or somebody else closes one of them:
@@ -147,6 +145,7 @@ type server struct {
 	running sync.WaitGroup
 	// Forged datagrams can take all places of UDP, so TCP has its own.
 	tcp, udp *places
+	proven   proofs
 }
 
 func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }

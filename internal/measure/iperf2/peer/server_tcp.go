@@ -29,6 +29,7 @@ type tcpSession struct {
 
 // handle serves one connection and closes it.
 func (s *server) handle(ctx context.Context, c *net.TCPConn, from netip.AddrPort) error {
+	s.proven.note(from.Addr())
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Time, errOverrun)
 	defer cancel()
 	t := &tcpSession{server: s, conn: c, from: from, sink: newSink(model.Far, nil)}

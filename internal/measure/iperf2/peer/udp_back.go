@@ -21,7 +21,7 @@ const (
 )
 
 // errNoData says that a server asked for payload sent none.
-var errNoData = errors.New("the server sent nothing: servers of 2.0 cannot, some send to near addresses only, or datagrams are blocked on the way")
+var errNoData = errors.New("the server sent nothing: servers of 2.0 cannot, some send only to whom they trust, or datagrams are blocked on the way")
 
 // receive receives in direction from on the client's own sockets, after asking
 // for it where nothing else does.
@@ -123,11 +123,12 @@ type udpBack struct {
 	flows map[netip.AddrPort]*arrivals
 	order []*arrivals
 	acks  map[*arrivals]int
+	room  map[*arrivals]int // bytes that its sender may be sent
 }
 
 func newUDPBack(c *net.UDPConn) *udpBack {
 	_ = c.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
-	return &udpBack{conn: c, flows: map[netip.AddrPort]*arrivals{}, acks: map[*arrivals]int{}}
+	return &udpBack{conn: c, flows: map[netip.AddrPort]*arrivals{}, acks: map[*arrivals]int{}, room: map[*arrivals]int{}}
 }
 
 func (b *udpBack) port() int { return b.conn.LocalAddr().(*net.UDPAddr).Port }
@@ -137,10 +138,6 @@ func (b *udpBack) close() { _ = b.conn.Close() }
 // receive receives as many flows as the client has streams, and answers their
 // final datagrams.
 func (b *udpBack) receive(ctx context.Context, u *udpClient) {
-	server, err := netip.ParseAddrPort(u.addr)
-	if err != nil {
-		server = netip.AddrPort{} // a name: the port is secret enough
-	}
 	for range u.streams {
 		b.order = append(b.order, newArrivals(u.layout, u.flow.Omit))
 	}
@@ -160,7 +157,7 @@ func (b *udpBack) receive(ctx context.Context, u *udpClient) {
 		if err != nil {
 			continue
 		}
-		if server.IsValid() && from.Addr().Unmap() != server.Addr().Unmap() {
+		if from.Addr().Unmap() != u.server {
 			continue
 		}
 		if at := time.Since(began); b.take(buf[:n], from, at) {
@@ -191,9 +188,11 @@ func (b *udpBack) take(d []byte, from netip.AddrPort, at time.Duration) bool {
 		a = b.order[len(b.flows)]
 		b.flows[from] = a
 	}
+	b.room[a] = min(b.room[a]+mostAnswer*len(d), mostAcks*maxDatagram)
 	if a.take(d, at, false) && b.acks[a] < mostAcks {
 		b.acks[a]++
-		if out, err := reportFor(a, d); err == nil {
+		if out, err := reportFor(a, d); err == nil && len(out) <= b.room[a] {
+			b.room[a] -= len(out)
 			_, _ = b.conn.WriteToUDPAddrPort(out, from) // the peer asks again for what gets lost
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type udpClient struct {
 	layout  iperf2.Layout
 	streams []*udpStream
 	back    *udpBack // where the server connects back
+	server  netip.Addr
 }
 
 // udpStream is one connected socket.
@@ -72,6 +74,7 @@ func (t *clientTest) runUDP(ctx context.Context) error {
 
 // open makes the sockets and the headers.
 func (u *udpClient) open(ctx context.Context) error {
+	u.show(ctx)
 	headers, err := u.header(u.flow, u.mode)
 	if err != nil {
 		return err
@@ -86,6 +89,7 @@ func (u *udpClient) open(ctx context.Context) error {
 		udp := c.(*net.UDPConn)
 		local := udp.LocalAddr().(*net.UDPAddr)
 		if i == 0 {
+			u.server = udp.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 			u.size = u.sizeFor(local)
 			if err := u.listen(local); err != nil {
 				return errors.Join(err, c.Close())

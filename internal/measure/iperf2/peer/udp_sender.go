@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"linerate/internal/core/model"
@@ -27,6 +28,7 @@ type udpSender struct {
 	await  func(b []byte) bool // waits finalEvery for a report; nil where none comes
 	sent   int64
 	failed int // writes, one after the other
+	nobody int // writes that failed because nobody listens
 	err    error
 }
 
@@ -86,7 +88,10 @@ func (p *udpSender) send(b []byte) {
 		p.failed = 0
 		return
 	}
-	if p.failed++; p.failed >= mostFailed || errors.Is(err, net.ErrClosed) {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		p.nobody++
+	}
+	if p.failed++; p.failed >= mostFailed || p.nobody >= mostRefusals || errors.Is(err, net.ErrClosed) {
 		p.err = fmt.Errorf("send datagrams: %w", err)
 	}
 }

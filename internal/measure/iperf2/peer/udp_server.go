@@ -44,6 +44,8 @@ type udpFlow struct {
 	mode    iperf2.Mode
 	seen    time.Duration // the last datagram
 	acks    int
+	got     int64  // bytes that came
+	gave    int64  // bytes of answers
 	over    bool   // reported as ended
 	refused bool   // only there to be silent to
 	thrown  string // why it was ended; "" is not
@@ -138,6 +140,7 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 		}
 	}
 	f.seen = at
+	f.got += int64(len(b))
 	if f.refused || f.over {
 		return
 	}
@@ -149,7 +152,7 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 	if final && f.mode != iperf2.Reverse && f.mode != iperf2.FullDuplex && f.acks < mostAcks {
 		f.acks++
 		out, err := reportFor(f.in, b)
-		if err == nil {
+		if err == nil && u.mayAnswer(f, len(out)) {
 			_, err = u.conn.WriteToUDPAddrPort(out, from)
 		}
 		if err != nil {
@@ -208,8 +211,8 @@ func (u *udpServer) permit(f *udpFlow) error {
 		return fmt.Errorf("%v over UDP, at most %v", asked, u.UDPRate)
 	case f.mode == iperf2.Forward:
 		return nil
-	case !u.UDPTo(f.from.Addr().Unmap()):
-		return fmt.Errorf("%s test: payload over UDP goes to near addresses only, because senders can be forged", f.mode)
+	case !u.mayLoad(f.from.Addr()):
+		return fmt.Errorf("%s test: no TCP connection came from there, and the sender of a datagram can be forged", f.mode)
 	case f.mode.ConnectsBack() && (f.header.Port < 1 || f.header.Port > math.MaxUint16):
 		return fmt.Errorf("%s test: the client listens on port %d: not between 1 and %d", f.mode, f.header.Port, math.MaxUint16)
 	}
@@ -237,6 +240,9 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 	}
 	for key, f := range u.flows {
 		quiet := at - f.seen
+		if f.deserted(quiet) {
+			f.stop()
+		}
 		switch {
 		case f.refused:
 			if quiet > refusedFor {
@@ -264,6 +270,13 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 			delete(u.flows, key)
 		}
 	}
+}
+
+// deserted reports whether a client that is to send as well as to be sent to has
+// gone.
+func (f *udpFlow) deserted(quiet time.Duration) bool {
+	both := f.mode == iperf2.FullDuplex || f.mode == iperf2.Dual
+	return both && f.stop != nil && quiet > silence && !f.in.final.Load()
 }
 
 // endAll ends what is left when the server ends.

@@ -1,0 +1,99 @@
+package peer
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
+)
+
+// wary is a server that believes the sender of no datagram.
+func wary(t testing.TB) *ownServer {
+	return startServer(t, ServerConfig{Idle: 300 * time.Millisecond, UDPTo: func(netip.Addr) bool { return false }})
+}
+
+// TestProofByTCP: payload goes to where a TCP connection came from, and nowhere
+// else. linerate's own client makes one.
+func TestProofByTCP(t *testing.T) { tries.Repeat(t, checkProofByTCP) }
+
+func checkProofByTCP(t testing.TB) {
+	s := wary(t)
+	c := dialUDP(t, s.addr)
+	for _, m := range []iperf2.Mode{iperf2.Reverse, iperf2.FullDuplex, iperf2.Dual} {
+		if _, err := c.Write(datagramOf(m, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if got := answered(t, c); got != nil {
+			t.Errorf("%s: %d bytes came back", m, len(got))
+		}
+	}
+	for _, d := range []model.Direction{model.From, model.Both} {
+		f := model.Flow{Direction: d, Duration: 200 * time.Millisecond, UDP: &model.UDPFlow{Rate: gentle}}
+		near, _, err := Client{}.Run(t.Context(), s.addr, f, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", d, err)
+		}
+		got := false
+		for _, r := range near.Flows {
+			got = got || r.Direction == model.From && r.Bytes > 0
+		}
+		if !got {
+			t.Errorf("%s: %+v", d, near)
+		}
+	}
+}
+
+// TestSmallFinals: a sender that may be forged gets no more than three times what
+// it sent, however small its final datagrams are.
+func TestSmallFinals(t *testing.T) { tries.Repeat(t, checkSmallFinals) }
+
+func checkSmallFinals(t testing.TB) {
+	s := wary(t)
+	c := dialUDP(t, s.addr)
+	sent, got := 0, 0
+	send := func(b []byte) {
+		n, err := c.Write(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent += n
+	}
+	send(datagramOf(iperf2.Forward, 1)[:minDatagram])
+	for i := range int64(3 * mostAcks) {
+		send(datagramOf(iperf2.Forward, -2-i)[:16])
+		if i%10 == 0 {
+			for b := answered(t, c); b != nil; b = answered(t, c) {
+				got += len(b)
+			}
+		}
+		if got > mostAnswer*sent {
+			t.Fatalf("%d bytes for %d", got, sent)
+		}
+	}
+	if got == 0 {
+		t.Error("no report at all")
+	}
+}
+
+// TestProofsAreBounded: strangers fill the list, and nobody is kept out.
+func TestProofsAreBounded(t *testing.T) {
+	var p proofs
+	a := netip.MustParseAddr("2001:db8::")
+	for range 2 * mostProven {
+		a = a.Next()
+		p.note(a)
+		if !p.has(a) {
+			t.Fatal(a)
+		}
+	}
+	if len(p.came) > mostProven || p.has(netip.MustParseAddr("192.0.2.1")) {
+		t.Errorf("%d proven", len(p.came))
+	}
+	p.came[a] = time.Now().Add(-2 * proofTime)
+	if p.has(a) {
+		t.Error("for ever")
+	}
+}
