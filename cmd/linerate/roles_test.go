@@ -20,7 +20,8 @@ import (
 // that are not linerate's, "scan ADDR" for a visitor who is not, "relay=ADDR" for
 // a way to what listens there, "hostile=MANNER" for an agent that means harm
 // (hostileagent_test.go); "crowd" and "friend" for the clients of a server under
-// attack, who have their orders in crowdVar.
+// attack, who have their orders in crowdVar; "gunner LINK" and "aimer ADDR" for a
+// client and a server that want the other end to send to somebody else.
 const roleVar = "LINERATE_TEST_ROLE"
 
 // play plays a role and returns the exit code.
@@ -52,6 +53,10 @@ func play(role string) int {
 		err = crowd(ctx)
 	case "friend":
 		err = friend(ctx)
+	case "gunner":
+		err = gunner(ctx, addr)
+	case "aimer":
+		err = aim(ctx, addr)
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
