@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"linerate/internal/core/model"
 )
 
 // serverAddr is where the tests' servers listen.
@@ -195,5 +198,78 @@ func TestServeOpen(t *testing.T) {
 	server.signal(t, os.Interrupt)
 	if r := server.wait(t, 10*time.Second); r.code != 0 {
 		t.Errorf("Ctrl-C: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// far is what a report says of its far host.
+func far(t *testing.T, r result) (model.HostFacts, string) {
+	t.Helper()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	d := decode[struct {
+		Session struct {
+			Hosts []json.RawMessage `json:"hosts"`
+		} `json:"session"`
+	}](t, r.out)
+	if len(d.Session.Hosts) != 2 {
+		t.Fatalf("%d hosts\n%s", len(d.Session.Hosts), r.out)
+	}
+	return decode[model.HostFacts](t, string(d.Session.Hosts[1])), string(d.Session.Hosts[1])
+}
+
+// TestServeSeesEachSession has two clients of one server on different links, one
+// after the other and back: each is told of its own path. On an open server each
+// is told of nothing else.
+func TestServeSeesEachSession(t *testing.T) {
+	needRoot(t)
+	const otherAddr, otherServer = "10.78.0.1", "10.78.0.2"
+	n := newNetns(t)
+	other := n.a + "c"
+	ip(t, "netns", "add", other)
+	t.Cleanup(func() { removeNetns(t, other) })
+	ip(t, "link", "add", "w0", "mtu", "1400", "netns", other, "type", "veth", "peer", "name", "w0", "netns", n.b)
+	for name, addr := range map[string]string{other: otherAddr, n.b: otherServer} {
+		ip(t, "-n", name, "addr", "add", addr+"/24", "dev", "w0")
+		ip(t, "-n", name, "link", "set", "lo", "up")
+		ip(t, "-n", name, "link", "set", "w0", "mtu", "1400", "up")
+	}
+	macs := regexp.MustCompile(`link/ether ([0-9a-f:]{17})`).FindAllStringSubmatch(ip(t, "-n", n.b, "link"), -1)
+	name, err := os.Hostname()
+	if err != nil || len(macs) < 2 {
+		t.Fatalf("%v, %v", macs, err)
+	}
+	there := &netns{dir: t.TempDir(), a: other, b: n.b}
+	for _, open := range []bool{false, true} {
+		args := []string{"serve", "--listen", ":5299", "--host", farAddr, "--state", n.state("b")}
+		if open {
+			args = append(args, "--open")
+		}
+		p := start(t, n.inside(t, "b", args...))
+		eventually(t, 10*time.Second, "a join link", func() bool { return strings.Contains(p.said(), "linerate://") })
+		link := regexp.MustCompile(`linerate://[^\s']+`).FindString(p.said())
+		for range 2 {
+			for _, c := range []struct {
+				from       *netns
+				addr, face string
+				mtu        int
+				elsewhere  string
+			}{{n, farAddr, "v0", 1500, otherServer}, {there, otherServer, "w0", 1400, farAddr}} {
+				f, text := far(t, c.from.look(t, strings.Replace(link, farAddr, c.addr, 1), "--json"))
+				if f.Address != c.addr || f.MTU.Or(0) != c.mtu || !open && f.Interface.Or("") != c.face {
+					t.Errorf("at %s: address %s, MTU %v, interface %v", c.addr, f.Address, f.MTU, f.Interface)
+				}
+				if !open {
+					continue
+				}
+				for _, secret := range append([]string{c.elsewhere, name, "v0", "w0", "/sys", "/proc"}, macs[0][1], macs[1][1]) {
+					if strings.Contains(text, `"`+secret) {
+						t.Errorf("a stranger is told %q: %s", secret, text)
+					}
+				}
+			}
+		}
+		p.signal(t, syscall.SIGTERM)
+		p.wait(t, 10*time.Second)
 	}
 }
