@@ -4,9 +4,10 @@
 //     this very program, one beside it, or one in the cache folder.
 //  2. It copies that into a private directory there over the shell's own
 //     connection, and has the host tell the SHA-256 of what arrived.
-//  3. It starts the agent, as root by sudo where asked for. Two remove the
-//     directory: the shell when the agent has ended, also by force, and the
-//     agent itself, in case the shell was ended first.
+//  3. It starts the agent. Two remove the directory: the shell when the agent has
+//     ended, also by force, and the agent itself, in case the shell was ended first.
+//  4. As root by sudo, where asked for, the agent starts from a copy that only root
+//     may write and whose SHA-256 root took; see rootScript.
 package deploy
 
 import (
@@ -33,8 +34,12 @@ type Options struct {
 	Version string
 	// Cache is linerate's cache folder here; "" is the user's.
 	Cache string
-	// Sudo runs the agent as root.
+	// Sudo runs the agent as root: from a copy that only root may write, whose sum
+	// was taken there.
 	Sudo bool
+	// TrustFar runs, also as root, a linerate that the far host has itself where
+	// there is none for its system here. Nobody knows what it is.
+	TrustFar bool
 	// Password asks for the password of sudo on a host; nil for nobody to ask.
 	Password func(host string) ([]byte, error)
 	// Keep leaves the program in the cache folder there, for the next time.
@@ -114,7 +119,8 @@ type deployment struct {
 // remote is the program on the far host.
 type remote struct {
 	path string
-	dir  string // to be removed; "" for one that stays
+	dir  string      // to be removed; "" for one that stays
+	want fingerprint // that it has; the zero value for a program of the far host's own
 }
 
 // removal is the flag of the agent that makes it leave nothing behind.
@@ -134,8 +140,8 @@ func (d *deployment) flags(r remote) string {
 func (d *deployment) provide(ctx context.Context) (remote, error) {
 	path, err := find(d.far.system, d.o)
 	if err != nil {
-		if d.far.installed != "" {
-			return remote{path: d.far.installed}, nil // the session says whether it fits
+		if d.far.installed != "" { // the session says whether it fits
+			return remote{path: d.far.installed}, d.mayRunUnknown(d.far.installed)
 		}
 		return remote{}, err
 	}
@@ -159,7 +165,7 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 			}
 		}
 		if d.verify(ctx, there, want) == nil {
-			return remote{path: there}, nil
+			return remote{path: there, want: want}, nil
 		}
 	}
 	return d.copy(ctx, program, want, kept)
@@ -171,7 +177,7 @@ func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint,
 	if err != nil {
 		return remote{}, err
 	}
-	r := remote{path: dir + "/" + d.far.system.file(), dir: dir}
+	r := remote{path: dir + "/" + d.far.system.file(), dir: dir, want: want}
 	data, receive := program, "cat"
 	if d.far.tools["gzip"] {
 		if data, err = compress(program); err != nil {

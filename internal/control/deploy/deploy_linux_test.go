@@ -384,6 +384,11 @@ func TestOtherSystems(t *testing.T) {
 		t.Fatal(err)
 	}
 	as("FreeBSD", "riscv64")
+	_, err = h.agent(t, o)
+	if p, ok := errors.AsType[*deploy.Problem](err); !ok || !strings.Contains(err.Error(), "would run as root unchecked") || !strings.Contains(p.Hint, "--trust-far-binary") {
+		t.Errorf("a program that nobody knows, as root: %v", err)
+	}
+	o.TrustFar = true
 	closeSession(t, h.session(t, o))
 }
 
@@ -411,7 +416,7 @@ func TestSudo(t *testing.T) {
 	rootHome := func(t *testing.T, h *host) {
 		t.Helper()
 		c := h.session(t, deploy.Options{Sudo: true, Password: typed(t, h, "wrong", "open sesame")})
-		pid := find(t, h.PIDs()[0], "linerate agent --remove")
+		pid := find(t, h.PIDs()[0], "/linerate agent --remove")
 		if s, err := os.Stat("/proc/" + itoa(pid)); err != nil || s.Sys().(*syscall.Stat_t).Uid != 0 {
 			t.Errorf("the agent's user: %v, %v", s, err)
 		}

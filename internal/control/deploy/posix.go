@@ -100,7 +100,7 @@ func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, e
 	if result.Status != 0 || !ok {
 		return remote{}, d.refused("keep linerate on", result)
 	}
-	return remote{path: path}, nil
+	return remote{path: path, want: r.want}, nil
 }
 
 // fingerprint is what tells one program from another.

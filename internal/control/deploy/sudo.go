@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"linerate/internal/control/wire"
 )
@@ -10,6 +11,37 @@ import (
 // passwords is how often sudo's password may be wrong, as with sudo itself
 // (passwd_tries of sudoers(5)).
 const passwords = 3
+
+// rootPlaces are directories that only root may write, where a system has them.
+const rootPlaces = "/var/lib /var/db /usr/local/libexec /root /var/root /opt /run"
+
+// rootScript is what sudo starts: the file that was checked is the file that runs.
+// What lies in the user's directory may be another file a moment after its sum was
+// taken, as long as anything else runs there as that user. So root takes a copy,
+// below directories that nobody else may write, takes the sum of that, and runs it.
+//
+// The file is read by the user's own rights: root opens nothing of whose name
+// somebody else decides. Arguments are the two halves of the marker, the sum, the
+// size, the file, a directory to be removed with the user's rights ("" for none),
+// then the flags of the agent. Where it cannot go on it says why, and 1 behind the
+// marker.
+const rootScript = `a=$1; b=$2; sum=$3; size=$4; from=$5; gone=$6; shift 6; umask 077; d=; ` +
+	`trap '[ -z "$d" ] || rm -rf "$d"' 0; trap 'exit 1' HUP INT TERM PIPE; ` +
+	`fail() { echo "$1"; printf '%s%s 1\n' "$a" "$b"; exit 1; }; ` +
+	`as() { sudo -n -u "#$SUDO_UID" -- "$@" </dev/null; }; ` +
+	// Columns 6 and 9 of the mode are "w" where the group or others may write.
+	`own() { p=$(cd -P "$1" && pwd -P) || return 1; while :; do set -- $(ls -ldn "$p"); [ "$3" = 0 ] || return 1; ` +
+	`case $1 in ?????w*|????????w*) return 1;; esac; [ "$p" = / ] && return 0; p=$(dirname "$p"); done; }; ` +
+	`for p in ` + rootPlaces + `; do own "$p" 2>/dev/null || continue; d=$(mktemp -d "$p/linerate-XXXXXXXXXX" 2>/dev/null) || { d=; continue; }; ` +
+	`printf '#!/bin/sh\nexit 0\n' >"$d/linerate" && chmod 700 "$d/linerate" && "$d/linerate" 2>/dev/null && break; rm -rf "$d"; d=; done; ` +
+	`[ -n "$d" ] || fail 'no directory that only root may write, and from which programs start'; ` +
+	`as head -c "$size" "$from" >"$d/linerate" || fail 'the program cannot be read'; ` +
+	`case "$(HASH "$d/linerate")" in *"$sum"*) ;; *) fail 'the program is not the one that was sent: somebody changed it';; esac; ` +
+	`[ -z "$gone" ] || as rm -rf "$gone"; ` +
+	`printf '%s%s 0\n' "$a" "$b"; "$d/linerate" agent "$@" --remove "$d"`
+
+// trustedScript runs a program of the far host that the user trusts unseen.
+const trustedScript = `printf "%s%s 0\n" "$1" "$2"; p=$5; shift 6; exec "$p" agent "$@"`
 
 // startBySudo starts the agent as root.
 //
@@ -20,8 +52,12 @@ const passwords = 3
 // agent is started by a shell that first prints the marker, so that nothing is
 // sent to it before sudo is content.
 func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, error) {
+	script, err := d.rootScript(file)
+	if err != nil {
+		return wire.Peer{}, err
+	}
 	sudo := "sudo -k -n"
-	r, err := d.shell.Run(ctx, sudo+" -- "+quote(file.path)+" version", nil)
+	r, err := d.shell.Run(ctx, sudo+" -- sh -c :", nil)
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("run sudo on %s: %w", d.host, err)
 	}
@@ -34,22 +70,48 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 			}
 		}
 		sudo = "sudo -k -S -p ''"
-		password, err := d.password(ctx, sudo, file)
+		password, err := d.password(ctx, sudo)
 		if err != nil {
 			return wire.Peer{}, err
 		}
 		line = append(password, '\n')
 	}
 	a, b := d.shell.Mark()
-	agent := fmt.Sprintf(`%s -- sh -c 'printf "%%s%%s 0\n" "$0" "$1"; shift; exec "$@"' %s %s %s agent %s; exit $?`,
-		sudo, a, b, quote(file.path), d.flags(file))
+	agent := fmt.Sprintf(`%s -- sh -c %s sh %s %s %s %d %s %s %s; exit $?`,
+		sudo, quote(script), a, b, quote(file.want.sum), file.want.size, quote(file.path), quote(file.dir), strings.Join(d.o.Flags, " "))
 	peer, err := d.shell.Start(ctx, agent, line)
 	clear(line)
 	return peer, err
 }
 
+// rootScript returns what root runs to start file.
+func (d *deployment) rootScript(file remote) (string, error) {
+	if file.want.sum == "" {
+		return trustedScript, nil // mayRunUnknown has asked
+	}
+	tool, strong := d.hashTool()
+	if !strong || !d.far.tools["head"] {
+		return "", &Problem{
+			text: fmt.Sprintf("--sudo: %s has nothing to take a SHA-256 with, and root runs no program that was not checked", d.host),
+			Hint: "install sha256sum (coreutils) or openssl there, or log in as root",
+		}
+	}
+	return strings.Replace(rootScript, "HASH", tool, 1), nil
+}
+
+// mayRunUnknown refuses to run as root what nobody here knows.
+func (d *deployment) mayRunUnknown(path string) error {
+	if d.o.TrustFar || !d.o.Sudo && !d.far.root {
+		return nil
+	}
+	return &Problem{
+		text: fmt.Sprintf("there is no linerate for %s here, and the one that %s has, %s, would run as root unchecked", d.far.system, d.host, path),
+		Hint: "if you trust that program, add --trust-far-binary; or put a linerate for that system beside this one (make dist)",
+	}
+}
+
 // password asks until sudo takes it.
-func (d *deployment) password(ctx context.Context, sudo string, file remote) ([]byte, error) {
+func (d *deployment) password(ctx context.Context, sudo string) ([]byte, error) {
 	var said string
 	for range passwords {
 		password, err := d.o.Password(d.host)
@@ -57,7 +119,7 @@ func (d *deployment) password(ctx context.Context, sudo string, file remote) ([]
 			return nil, fmt.Errorf("ask for the password of sudo on %s: %w", d.host, err)
 		}
 		// head waits for the line even where sudo does not.
-		r, err := d.shell.Ask(ctx, "head -n 1 | "+sudo+" -- "+quote(file.path)+" version", password)
+		r, err := d.shell.Ask(ctx, "head -n 1 | "+sudo+" -- sh -c :", password)
 		if err != nil {
 			return nil, fmt.Errorf("run sudo on %s: %w", d.host, err)
 		}

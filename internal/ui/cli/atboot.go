@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/host/knob"
 	"linerate/internal/host/watchdog"
@@ -83,12 +84,16 @@ type bootTalk struct {
 	host string
 }
 
+// maxBootLines is how many lines of this kind a command prints: there are a few for
+// each host, unless an agent means harm.
+const maxBootLines = 64
+
 // Write prints one line, also where nobody wants to see progress.
 func (t bootTalk) Write(line []byte) (int, error) {
-	b, text := &t.app.boot, t.host+string(line)
+	b, text := &t.app.boot, plain.Text(t.host+string(line))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.said[text] {
+	if !b.said[text] && len(b.said) < maxBootLines {
 		if b.said == nil {
 			b.said = map[string]bool{}
 		}

@@ -20,7 +20,7 @@ import (
 
 // sshFlags say how hosts are reached over ssh.
 type sshFlags struct {
-	sudo, keep bool
+	sudo, keep, trust bool
 	// passwords of sudo, by target, until the command ends: a connection that
 	// was lost is made anew without a person.
 	passwords map[string][]byte
@@ -28,6 +28,7 @@ type sshFlags struct {
 
 func (f *sshFlags) bind(s *pflag.FlagSet) {
 	s.BoolVar(&f.sudo, "sudo", false, "over ssh: run the far agent as root, by sudo")
+	s.BoolVar(&f.trust, "trust-far-binary", false, "over ssh: run as root a linerate of the far host that nobody here can check")
 	s.BoolVar(&f.keep, "keep-agent", false, "over ssh: leave a copy of linerate in the far ~/.cache, for the next time")
 }
 
@@ -47,7 +48,7 @@ func (a *app) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
 		return wire.Peer{}, sshFault(err)
 	}
 	o := deploy.Options{
-		Self: a.Self[0], Version: a.Version, Sudo: a.ssh.sudo, Keep: a.ssh.keep, Flags: a.agentFlags(),
+		Self: a.Self[0], Version: a.Version, Sudo: a.ssh.sudo, Keep: a.ssh.keep, TrustFar: a.ssh.trust, Flags: a.agentFlags(),
 		Copying: func(bytes int) {
 			a.talk("copying linerate to %s (%.1f MB)", t.ssh.Host, float64(bytes)/1e6)
 		},
@@ -65,8 +66,8 @@ func (a *app) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
 
 // sshFlagsFit demands that the flags for ssh are about somebody.
 func (a *app) sshFlagsFit(near, far target) error {
-	if (a.ssh.sudo || a.ssh.keep) && near.kind != targetSSH && far.kind != targetSSH {
-		return usagef("--sudo and --keep-agent are for hosts that are reached over ssh, as in user@host")
+	if (a.ssh.sudo || a.ssh.keep || a.ssh.trust) && near.kind != targetSSH && far.kind != targetSSH {
+		return usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
 	}
 	return nil
 }
