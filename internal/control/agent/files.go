@@ -358,6 +358,9 @@ func (a *agent) Kept(context.Context) ([]session.KeptRecord, error) {
 	var out []session.KeptRecord
 	for _, r := range records {
 		one := session.KeptRecord{ID: r.ID, Time: r.Time, Source: r.Source, Settings: r.Settings}
+		if r.Damage != "" {
+			one.Source = "damaged: " + r.Damage
+		}
 		for _, file := range r.Files {
 			one.Files = append(one.Files, file.Path)
 		}

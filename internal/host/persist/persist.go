@@ -5,8 +5,9 @@
 // touched; files appear whole, by renaming. So after a crash at any step the
 // next Restore finds everything that it needs:
 //
-//	STATE/kept/000001/record.json   what was written where, with checksums
-//	STATE/kept/000001/0             bytes of the first file as it was before
+//	STATE/kept/000001/record.json        what was written where, with checksums
+//	STATE/kept/000001/record.copy.json   the same once more
+//	STATE/kept/000001/0                  bytes of the first file as it was before
 //
 // Restore is compare-and-restore: a file that somebody changed since is left
 // alone and reported. Several records of one file go back newest first.
@@ -63,6 +64,10 @@ type Record struct {
 	Files []Kept    `json:"files"`
 	Made  []string  `json:"made,omitempty"` // directories that were made for them, outermost first
 	About
+
+	// Damage says why it cannot be read, and where it is; nothing else is known of
+	// it then but its ID. "" for a good one.
+	Damage string `json:"-"`
 }
 
 // Kept is one file of a record.

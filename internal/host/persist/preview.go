@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"linerate/internal/host/durable"
 	"linerate/internal/host/persist/native"
 )
 
@@ -43,6 +44,9 @@ func (k Keeper) Preview(files []native.File) ([]Change, error) {
 // Peek is Records without a lock: while another process may be writing. It
 // changes nothing.
 func (k Keeper) Peek() ([]Record, error) {
+	if err := durable.Trusted(k.State); err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(k.dir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -1,7 +1,6 @@
 package persist
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +21,8 @@ const (
 
 func (k Keeper) dir() string { return filepath.Join(k.State, "kept") }
 
-// Records returns what was written and not taken back, oldest first.
+// Records returns what was written and not taken back, oldest first, a damaged
+// record among the others. It wraps ErrNewer where a newer linerate wrote one.
 func (k Keeper) Records() ([]Record, error) {
 	unlock, err := k.lock()
 	if err != nil {
@@ -62,13 +62,9 @@ func (k Keeper) readRecords(entries []fs.DirEntry) ([]Record, error) {
 		if !e.IsDir() || !counts(name) {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(k.dir(), name, recordFile))
+		r, err := k.readRecord(name)
 		if err != nil {
 			return nil, err
-		}
-		var r Record
-		if err := json.Unmarshal(b, &r); err != nil || r.ID != name {
-			return nil, fmt.Errorf("read %s: damaged: %w", filepath.Join(k.dir(), name, recordFile), errors.Join(err, fs.ErrInvalid))
 		}
 		all = append(all, r)
 	}
@@ -105,12 +101,15 @@ func (k Keeper) saveIn(dir string, r Record, all []planned) error {
 		}
 		k.after("saving " + p.kept.Path)
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
+	b, err := sealed(r)
 	if err != nil {
 		return err
 	}
-	if err := writeTemp(filepath.Join(dir, recordFile), append(b, '\n'), 0o600, Snapshot{}); err != nil {
-		return err
+	for _, name := range copies() {
+		if err := writeTemp(filepath.Join(dir, name), b, 0o600, Snapshot{}); err != nil {
+			return err
+		}
+		k.after("saving " + name)
 	}
 	return durable.SyncDir(dir)
 }
@@ -137,7 +136,9 @@ type Result struct {
 // Restore takes back all records, newest first, and reports every file. The
 // error joins what could not be taken back and wraps ErrChanged for files that
 // somebody changed since; their records stay for another try, as do all older
-// records of the same files. With since, the ID of a record, the records before
+// records of the same files. A record that is damaged keeps no other from
+// being taken back; it stays as it is, and the error wraps ErrDamaged until a person
+// removes its directory. With since, the ID of a record, the records before
 // that one stay.
 func (k Keeper) Restore(since string) ([]Result, error) {
 	unlock, err := k.lock()
@@ -154,6 +155,11 @@ func (k Keeper) Restore(since string) ([]Result, error) {
 	for _, r := range slices.Backward(records) {
 		if r.ID < since { // IDs sort by age
 			break
+		}
+		if r.Damage != "" { // it stays where it is, and is told every time
+			all = append(all, Result{Record: r.ID, Path: filepath.Join(k.dir(), r.ID), State: Failed, Detail: ErrDamaged.Error() + ": " + r.Damage})
+			errs = append(errs, fmt.Errorf("record %s: %w: %s", r.ID, ErrDamaged, r.Damage))
+			continue
 		}
 		results, err := k.restore(r, len(r.Files))
 		all, errs = append(all, results...), append(errs, err)

@@ -1,0 +1,131 @@
+package persist_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/host/persist"
+	"linerate/internal/host/persist/native"
+)
+
+// twoKept writes two files in two records.
+func twoKept(t *testing.T) persist.Keeper {
+	t.Helper()
+	k := persist.Keeper{Root: t.TempDir(), State: t.TempDir()}
+	if err := os.Mkdir(filepath.Join(k.Root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range []string{"/etc/a", "/etc/b"} {
+		if _, err := k.Write(time.Unix(int64(i), 0), []native.File{{Path: name, Content: []byte("x\n"), Mode: 0o644}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return k
+}
+
+// TestDamagedRecords: a byte that flips, a torn end and a lost file in one copy of
+// a record cost nothing; in both copies they cost that record alone, which is told
+// until somebody removes it.
+func TestDamagedRecords(t *testing.T) {
+	damages := map[string]func([]byte) []byte{
+		"gone":  func([]byte) []byte { return nil },
+		"empty": func([]byte) []byte { return []byte{} },
+		"zeros": func(b []byte) []byte { return make([]byte, len(b)) },
+	}
+	for _, tenth := range []int{1, 3, 5, 7, 9} {
+		damages[fmt.Sprintf("torn at %d0%%", tenth)] = func(b []byte) []byte { return b[:len(b)*tenth/10] }
+		damages[fmt.Sprintf("flipped at %d0%%", tenth)] = func(b []byte) []byte {
+			b = bytes.Clone(b)
+			b[len(b)*tenth/10] ^= 0x10
+			return b
+		}
+	}
+	for name, damage := range damages {
+		for which, files := range map[string][]string{"first": {"record.json"}, "second": {"record.copy.json"}, "both": {"record.json", "record.copy.json"}} {
+			t.Run(name+"/"+which, func(t *testing.T) {
+				k := twoKept(t)
+				for _, file := range files {
+					path := filepath.Join(k.State, "kept", "000002", file)
+					b, err := os.ReadFile(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if b = damage(b); b == nil {
+						err = os.Remove(path)
+					} else {
+						err = os.WriteFile(path, b, 0o600)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				results, err := k.Restore("")
+				lost := which == "both"
+				if errors.Is(err, persist.ErrDamaged) != lost || len(results) != 2 || (results[0].State == persist.Failed) != lost || results[1].State != persist.Restored {
+					t.Errorf("Restore = %+v, %v", results, err)
+				}
+				left, _ := os.ReadDir(filepath.Join(k.Root, "etc"))
+				if len(left) > 0 != lost {
+					t.Errorf("left: %v", left)
+				}
+				if !lost {
+					return
+				}
+				if records, err := k.Records(); err != nil || len(records) != 1 || !strings.Contains(records[0].Damage, "000002") {
+					t.Errorf("Records = %+v, %v", records, err)
+				}
+				if _, err := k.Restore(""); !errors.Is(err, persist.ErrDamaged) {
+					t.Errorf("told once only: %v", err)
+				}
+				if r, err := k.Write(time.Unix(9, 0), []native.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); err != nil || r.ID != "000003" {
+					t.Errorf("Write beside it: %+v, %v", r, err)
+				}
+			})
+		}
+	}
+}
+
+// TestNewerRecord is refused, and nothing of it is dropped.
+func TestNewerRecord(t *testing.T) {
+	k := twoKept(t)
+	for _, name := range []string{"record.json", "record.copy.json"} {
+		if err := os.WriteFile(filepath.Join(k.State, "kept", "000001", name), []byte(`{"v":3,"what":"nobody knows"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if results, err := k.Restore(""); !errors.Is(err, persist.ErrNewer) || len(results) > 0 {
+		t.Errorf("Restore = %+v, %v", results, err)
+	}
+	if _, err := k.Write(time.Unix(9, 0), []native.File{{Path: "/etc/c", Content: []byte("x\n"), Mode: 0o644}}); !errors.Is(err, persist.ErrNewer) {
+		t.Errorf("Write: %v", err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(k.Root, "etc")); len(left) != 2 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestOldRecord: what linerate wrote before there were checksums goes back too.
+func TestOldRecord(t *testing.T) {
+	k := twoKept(t)
+	dir := filepath.Join(k.State, "kept", "000001")
+	b, err := os.ReadFile(filepath.Join(dir, "record.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := bytes.Cut(b, []byte(`"record":`))
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "record.json"), bytes.TrimSuffix(body, []byte("}\n")), 0o600), os.Remove(filepath.Join(dir, "record.copy.json"))); err != nil {
+		t.Fatal(err)
+	}
+	if results, err := k.Restore(""); err != nil || len(results) != 2 {
+		t.Errorf("Restore = %+v, %v", results, err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(k.Root, "etc")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
