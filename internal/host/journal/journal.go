@@ -27,6 +27,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/linkid"
 )
 
 // Kind is what a record says.
@@ -61,6 +62,9 @@ type Intent struct {
 	New      string       `json:"new"` // native text that is written
 	Deadline time.Time    `json:"deadline"`
 	Origin   Origin       `json:"origin"`
+	// Link is the interface that Place is about; nil for none, and for one of which
+	// nothing was known but its name.
+	Link *linkid.ID `json:"link,omitempty"`
 }
 
 // Record is one line of the journal.

@@ -39,16 +39,9 @@ func belongs(id model.KnobID, p Place) string {
 	if err := writable(id); err != nil {
 		return err.Error()
 	}
-	n := k.Native[runtime.GOOS]
-	link, route := p.Target, ""
-	if k.Scope == ScopeRoute {
-		route, link, _ = strings.Cut(p.Target, " dev ")
-		if prefix, err := netip.ParsePrefix(route); route != "default" && (err != nil || prefix.String() != route) {
-			return fmt.Sprintf("%q is no route", route)
-		}
-	}
-	if link == "" {
-		link = filled(n.Name, p.Native)
+	link, route := parts(k, p)
+	if prefix, err := netip.ParsePrefix(route); route != "" && route != "default" && (err != nil || prefix.String() != route) {
+		return fmt.Sprintf("%q is no route", route)
 	}
 	if link != "" && !isLinkName(link) {
 		return fmt.Sprintf("%q is no name of an interface", link)
@@ -57,6 +50,42 @@ func belongs(id model.KnobID, p Place) string {
 		return fmt.Sprintf("%s %s is no place of it on %s", p.Mechanism, p, runtime.GOOS)
 	}
 	return ""
+}
+
+// parts are the interface and the route that a place of the knob is about, "" for
+// none.
+func parts(k Knob, p Place) (link, route string) {
+	link = p.Target
+	if k.Scope == ScopeRoute {
+		route, link, _ = strings.Cut(p.Target, " dev ")
+	}
+	if link == "" {
+		link = filled(k.Native[runtime.GOOS].Name, p.Native)
+	}
+	return link, route
+}
+
+// LinkOf returns the name of the interface that p, a place of the knob, is about;
+// "" where it is about the whole machine.
+func LinkOf(id model.KnobID, p Place) string {
+	k, ok := ByID(id)
+	if !ok {
+		return ""
+	}
+	link, _ := parts(k, p)
+	return link
+}
+
+// On returns the place that p, one of the knob, is at another interface: where to
+// look when an interface got another name.
+func (p Place) On(id model.KnobID, link string) (Place, error) {
+	k, ok := ByID(id)
+	if !ok {
+		return Place{}, UnknownError(id)
+	}
+	_, route := parts(k, p)
+	_, at, err := (Host{Interface: link, Route: route}).Place(id)
+	return at, err
 }
 
 // filled returns the interface for which a native name is that of the template, ""

@@ -12,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/linkid"
 )
 
 // machine is a host with its journal: what both a live watchdog and recovery
@@ -22,11 +23,12 @@ type machine struct {
 	origin journal.Origin
 	after  func(step string)
 	boot   boot
-	of     int // places that the undo which is stuck began with; 0 for none
+	of     int                         // places that the undo which is stuck began with; 0 for none
+	links  func() ([]linkid.ID, error) // of this network namespace
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
-	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After}
+	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After, links: linkid.All}
 	if m.after == nil {
 		m.after = func(string) {}
 	}
@@ -153,12 +155,18 @@ func (m *machine) closeOver(undone []journal.Unfinished) error {
 func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (model.ChangeState, string, error) {
 	group, between := chain(group)
 	first, last := group[0], group[len(group)-1]
-	id, place := last.Knob, first.Place
-	for _, o := range group { // a record may be forged, damaged, or of another version
-		if err := knob.Belongs(o.Knob, place, first.Old); err != nil {
-			return model.ChangeFailed, err.Error(), err
-		}
+	id := last.Knob
+	if refused, err := m.refuse(group); refused != "" {
+		return model.ChangeFailed, refused, err
 	}
+	place, moved, err := m.find(last)
+	switch {
+	case errors.Is(err, errOther):
+		return model.ChangeForeign, err.Error(), nil
+	case err != nil:
+		return model.ChangeFailed, err.Error(), fmt.Errorf("undo %s (%s): %w", id, last.Place, err)
+	}
+	between = join(moved, between)
 	now, err := m.host.ReadRaw(ctx, id, place)
 	if errors.Is(err, fs.ErrNotExist) {
 		return model.ChangeFailed, err.Error(), nil // nothing is left to undo
@@ -237,13 +245,21 @@ func wrote(group []journal.Unfinished, now string) bool {
 // byPlaceNewestFirst groups intents, oldest first in each group, and puts the
 // group with the newest intent first.
 func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
-	var places []knob.Place
-	groups := make(map[knob.Place][]journal.Unfinished)
+	type where struct {
+		place knob.Place
+		link  string // two interfaces may have had one name after each other
+	}
+	var places []where
+	groups := make(map[where][]journal.Unfinished)
 	for _, o := range slices.Backward(open) {
-		if groups[o.Place] == nil {
-			places = append(places, o.Place)
+		w := where{place: o.Place}
+		if o.Link != nil {
+			w.link = o.Link.Key()
 		}
-		groups[o.Place] = append(groups[o.Place], o)
+		if groups[w] == nil {
+			places = append(places, w)
+		}
+		groups[w] = append(groups[w], o)
 	}
 	ordered := make([][]journal.Unfinished, len(places))
 	for i, p := range places {

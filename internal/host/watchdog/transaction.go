@@ -189,7 +189,7 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 	for _, s := range steps {
 		r := journal.Record{Kind: journal.KindIntent, Transaction: t.id, Number: s.number, Intent: &journal.Intent{
 			Host: s.Host, Knob: s.Knob, Place: s.held.place, Old: s.held.old, New: s.new,
-			Deadline: deadline.UTC(), Origin: t.m.origin,
+			Deadline: deadline.UTC(), Origin: t.m.origin, Link: t.m.linkOf(s.Knob, s.held.place),
 		}}
 		if err := t.m.record(r, "intent "+string(s.Knob)); err != nil {
 			return err

@@ -1,0 +1,83 @@
+package watchdog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/linkid"
+)
+
+// errOther says that the interface of a change is gone, and another one has its
+// name.
+var errOther = errors.New("is another device now")
+
+// linkOf returns the interface that a place is about, as far as the system tells;
+// nil for none. What is not known is looked for by its name at undo.
+func (m *machine) linkOf(id model.KnobID, p knob.Place) *linkid.ID {
+	name := knob.LinkOf(id, p)
+	if name == "" {
+		return nil
+	}
+	links, err := m.links()
+	if err != nil {
+		return nil
+	}
+	if i := slices.IndexFunc(links, func(l linkid.ID) bool { return l.Name == name }); i >= 0 {
+		return &links[i]
+	}
+	return nil
+}
+
+// find returns where the setting of an intent is now: its interface may have got
+// another name, which the sentence says. The error wraps errOther where the name is
+// another interface's. One that is gone has its old place: nothing is there.
+func (m *machine) find(o journal.Unfinished) (p knob.Place, moved string, err error) {
+	if o.Link == nil {
+		return o.Place, "", nil
+	}
+	links, err := m.links()
+	if err != nil {
+		return o.Place, "", err
+	}
+	now, err := o.Link.Find(links, o.Origin.SameBoot(m.origin) && o.Origin.SameNamespace(m.origin))
+	if err != nil {
+		i := slices.IndexFunc(links, func(l linkid.ID) bool { return l.Name == o.Link.Name })
+		if i < 0 {
+			return o.Place, "", nil
+		}
+		return o.Place, "", fmt.Errorf("%s %w: it was %s, it is %s; left alone", o.Link.Name, errOther, o.Link, links[i])
+	}
+	if now.Name == knob.LinkOf(o.Knob, o.Place) {
+		return o.Place, "", nil
+	}
+	p, err = o.Place.On(o.Knob, now.Name)
+	return p, fmt.Sprintf("%s is called %s now", o.Link.Name, now.Name), err
+}
+
+// refuse says why the intents of one place are none that linerate could have made,
+// "" where they are: a record may be forged or damaged. The error is for a knob that
+// this linerate does not know, and which a newer one may put back.
+func (m *machine) refuse(group []journal.Unfinished) (why string, err error) {
+	group, _ = chain(group)
+	for _, o := range group {
+		if err := knob.Belongs(o.Knob, o.Place, group[0].Old); err != nil {
+			if _, known := knob.ByID(o.Knob); known {
+				return err.Error(), nil
+			}
+			return err.Error(), err
+		}
+	}
+	return "", nil
+}
+
+// join is two sentences, of which each may be empty.
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}

@@ -1,0 +1,161 @@
+package watchdog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+	"linerate/internal/host/knob/knobtest"
+	"linerate/internal/host/knob/linkid"
+)
+
+// fate is what became of an interface between a change and its undo.
+type fate struct {
+	name   string
+	links  func(was linkid.ID) []linkid.ID // what the system has now
+	at     string                          // the name under which it is now; "" for gone
+	others []string                        // names that are another interface's now
+}
+
+func fates() []fate {
+	as := func(was linkid.ID, name string) linkid.ID {
+		was.Name = name
+		return was
+	}
+	other := func(was linkid.ID, name string) linkid.ID {
+		was.Name, was.Index, was.Bus = name, was.Index+10, ""
+		if was.MAC != "" {
+			was.MAC = "02:00:00:00:00:99"
+		}
+		return was
+	}
+	return []fate{
+		{"as it was", func(w linkid.ID) []linkid.ID { return []linkid.ID{w, other(w, "eth9")} }, "eth0", []string{"eth9"}},
+		{"renamed", func(w linkid.ID) []linkid.ID { return []linkid.ID{as(w, "lan0")} }, "lan0", nil},
+		{"renamed, its name another's", func(w linkid.ID) []linkid.ID { return []linkid.ID{other(w, "eth0"), as(w, "lan0")} }, "lan0", []string{"eth0"}},
+		{"replaced", func(w linkid.ID) []linkid.ID { return []linkid.ID{other(w, "eth0")} }, "", []string{"eth0"}},
+		{"replaced by another driver", func(w linkid.ID) []linkid.ID {
+			o := as(w, "eth0")
+			o.Driver = "tun"
+			return []linkid.ID{o}
+		}, "", []string{"eth0"}},
+		{"gone", func(linkid.ID) []linkid.ID { return nil }, "", nil},
+	}
+}
+
+// TestLinkFates takes settings of interfaces back, of every mechanism that has
+// some, whatever became of the interface, after a crash or a confirmation, in the
+// same run of the machine or the next: the interface that was changed goes back,
+// under whatever name, and no other one is touched.
+func TestLinkFates(t *testing.T) {
+	card := linkid.ID{Name: "eth0", Index: 2, MAC: "02:00:00:00:00:01", Driver: "ixgbe", Bus: "0000:03:00.0"}
+	kinds := map[string]linkid.ID{"card": card, "virtual": {Name: "eth0", Index: 2, Driver: "veth"}}
+	settings := map[model.KnobID][2]string{
+		"link.mtu": {"1500", "9000"}, "txqueuelen": {"1000", "10"}, "nic.ring.rx": {"512", "4096"}, "nic.offload.tso": {"tso=on", "tso=off"},
+		"qdisc": {"default (pfifo_fast)", "fq (handle 8001: options 00)"}, "route.initcwnd": {"0", "32"}, "rx.gro_flush_timeout": {"0", "20000"},
+	}
+	cases := 0
+	for id, text := range settings {
+		if _, ok := knob.ByID(id); !ok {
+			t.Fatalf("no knob %s", id)
+		}
+		for kind, was := range kinds {
+			for _, f := range fates() {
+				for _, confirmed := range []bool{false, true} {
+					for _, restarted := range []bool{false, true} {
+						cases++
+						t.Run(fmt.Sprintf("%s/%s/%s/confirmed=%v/restarted=%v", id, kind, f.name, confirmed, restarted), func(t *testing.T) {
+							fatal(t, id, text, was, f, confirmed, restarted)
+						})
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d cases", cases)
+	if cases < 100 {
+		t.Errorf("%d cases, want 100 at least", cases)
+	}
+}
+
+func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate, confirmed, restarted bool) {
+	old, ours := text[0], text[1]
+	at := func(link string) knob.Place {
+		_, p, err := knob.Host{Interface: link, Route: "10.0.0.0/24"}.Place(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	memory := &knobtest.Memory{}
+	for _, name := range append(f.others, f.at) {
+		if name != "" {
+			memory.Set(at(name), ours) // as it happens, another one holds the same
+		}
+	}
+	j, err := journal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = j.Close() }()
+	m := newMachine(Config{Host: knob.Host{Backend: memory.Open}}, j)
+	m.links = func() ([]linkid.ID, error) { return f.links(was), nil }
+	origin := m.origin
+	if restarted {
+		origin.Boot = "the run before"
+	}
+	records := []journal.Record{
+		{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
+			Host: model.Near, Knob: id, Place: at("eth0"), Old: old, New: ours, Origin: origin, Link: &was,
+		}},
+		{Kind: journal.KindApplied, Transaction: "t", Number: 1, Text: ours},
+	}
+	if confirmed {
+		records = append(records, journal.Record{Kind: journal.KindConfirmed, Transaction: "t"})
+	}
+	for _, r := range records {
+		if err := j.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes, err := m.recover(t.Context())
+	if confirmed {
+		if len(changes) > 0 || err != nil {
+			t.Errorf("recover = %+v, %v", changes, err)
+		}
+		changes, err = m.undoConfirmed(t.Context(), func(journal.Unfinished) bool { return true })
+	}
+	if err != nil || len(changes) != 1 {
+		t.Fatalf("%+v, %v", changes, err)
+	}
+	back := f.at != "" && !restarted // a restart forgets such settings: what it holds now is not ours
+	c := changes[0]
+	switch {
+	case back && c.State != model.ChangeUndone, !back && c.State == model.ChangeUndone:
+		t.Errorf("%+v", c)
+	case back && f.at != "eth0" && !strings.Contains(c.Detail, "eth0 is called "+f.at+" now"):
+		t.Errorf("it does not say where: %q", c.Detail)
+	case f.at == "" && len(f.others) > 0 && (c.State != model.ChangeForeign || !strings.Contains(c.Detail, "eth0 is another device now: ")):
+		t.Errorf("it does not say that it is another one: %+v", c)
+	}
+	expect := func(link, want string) {
+		b, _ := memory.Open(at(link))
+		if got, err := b.Read(t.Context()); err != nil || got != want {
+			t.Errorf("%s holds %q, %v, want %q", link, got, err, want)
+		}
+	}
+	for _, name := range f.others {
+		expect(name, ours)
+	}
+	if back {
+		expect(f.at, old)
+	} else if f.at != "" {
+		expect(f.at, ours)
+	}
+	if left := append(j.OpenIntents(), j.ConfirmedIntents()...); len(left) > 0 {
+		t.Errorf("left open: %+v", left)
+	}
+}
