@@ -22,7 +22,7 @@ type Peer struct {
 // itself waits for ever.
 type bounds struct {
 	quiet   time.Duration // without progress
-	first   time.Duration // of a transmitter that has its turn, until it says something
+	first   time.Duration // of a transmitter until its first words, and while others wait
 	trial   time.Duration // of one trial, or of the opening exchanges
 	connect time.Duration // until a receiver listens again after a reset
 	retry   time.Duration // between two attempts of that
@@ -54,17 +54,27 @@ type talk struct {
 	link     *link.Link
 	out, in  []byte // as long as the present message
 	next     func(ctx context.Context) (*link.Link, error)
+	patience func() (quiet, total time.Duration) // nil is bounds alone
 }
 
 // limit starts the bounds anew.
-func (t *talk) limit() { t.link.Limit(t.bounds.quiet, t.bounds.trial) }
+func (t *talk) limit() {
+	quiet, total := t.bounds.quiet, t.bounds.trial
+	if t.patience != nil {
+		quiet, total = t.patience()
+	}
+	t.link.Limit(quiet, total)
+}
 
-// control receives a control message. What is none shows at its first byte that
+// control receives a control message.
+func (t *talk) control() (Control, error) { return readControl(t.link.Receive) }
+
+// readControl receives a control message. What is none shows at its first byte that
 // differs, so that an end out of step does not wait for more.
-func (t *talk) control() (Control, error) {
+func readControl(receive func(b []byte) error) (Control, error) {
 	var b [SyncBytes]byte
 	for _, part := range [][2]int{{0, 1}, {1, QuitBytes}, {QuitBytes, SyncBytes}} {
-		if err := t.link.Receive(b[part[0]:part[1]]); err != nil {
+		if err := receive(b[part[0]:part[1]]); err != nil {
 			return 0, fmt.Errorf("wait for sync: %w", err)
 		}
 		c, _, err := DecodeControl(b[:part[1]])

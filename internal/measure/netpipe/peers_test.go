@@ -152,10 +152,10 @@ func serveOn(t testing.TB, p *Peer, listener net.Listener, s Settings, l Limits)
 	var lines []string
 	done := make(chan error, 1)
 	go func() {
-		done <- p.Serve(ctx, listener, s, l, func(line string) {
+		done <- p.Serve(ctx, listener, s, l, func(e Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			lines = append(lines, line)
+			lines = append(lines, e.String())
 		})
 	}()
 	t.Cleanup(func() {

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/pingpong/link"
 )
 
@@ -19,6 +24,33 @@ type Limits struct {
 	Largest int           // message in bytes; default 64 MiB, at most MaxBytes
 	Time    time.Duration // of one transmitter's whole test; default 15 min
 	Waiting int           // transmitters that wait for their turn; default 8
+
+	// Budget, where it is not nil, is the ledger of which every turn takes a
+	// session, its buffers, its time and the bytes it sends, as a stranger.
+	Budget *budget.Budget
+}
+
+// Event is what became of one transmitter, or, with Note, a line on the server
+// itself, and nothing else.
+type Event struct {
+	From  netip.Addr
+	Began bool          // it had its turn
+	Sizes int           // that were complete
+	Sent  units.Bytes   // by the receiver
+	Took  time.Duration // of its turn
+	Err   error         // why it was refused or ended early; nil for a whole schedule
+	Note  string
+}
+
+// String returns the event as a sentence.
+func (e Event) String() string {
+	switch {
+	case e.Note != "":
+		return "netpipe: " + e.Note
+	case e.Err == nil:
+		return fmt.Sprintf("netpipe from %s: %d sizes, complete", e.From, e.Sizes)
+	}
+	return fmt.Sprintf("netpipe from %s: %d sizes, then: %v", e.From, e.Sizes, e.Err)
 }
 
 // The defaults of Limits. A test with NPtcp's own defaults takes about 1 min on
@@ -55,18 +87,20 @@ func (l Limits) complete() Limits {
 // may connect again for it; who waited before that keeps waiting. (Another one
 // at the same address that comes in just that moment spoils both: nothing on
 // the wire tells them apart.) A transmitter that falls silent or goes away costs
-// its own turn, after 15 s at most, and one that says nothing at all after 2 s: a
-// real one syncs as soon as it is connected, also while it waits.
+// its own turn, after 15 s at most, or 2 s while another one waits, and its turn is
+// over after 2 min then. One that says nothing has no turn at all, and is let go of
+// after 2 s: a real one syncs as soon as it is connected, also while it waits.
 //
-// log is called with a sentence on each test, and where accepting fails or works
-// again, from one goroutine at a time. Accepting that fails is tried again. The
-// error is nil when ctx ended it.
-func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l Limits, log func(string)) error {
+// tell is called on each transmitter, and where accepting fails or works again,
+// from one goroutine at a time. Accepting that fails is tried again. The error is
+// nil when ctx ended it.
+func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l Limits, tell func(Event)) error {
 	if err := s.Validate(); err != nil {
 		return errors.Join(fmt.Errorf("settings: %w", err), listener.Close())
 	}
 	l = l.complete()
-	log = inTurn(log)
+	tell = inTurn(tell)
+	note := func(line string) { tell(Event{Note: line}) }
 	// -u is not asked for: the largest message bounds the schedule. What lies
 	// above it by its perturbation is refused when it comes.
 	s.Upper = min(l.Largest, MaxBytes/2-s.Perturbation)
@@ -75,11 +109,11 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q := &queue{most: l.Waiting, arrived: make(chan struct{}, 1)}
+	q := &queue{most: l.Waiting, arrived: make(chan struct{}, 1), strangers: accept.NewCrowd(mostStrangers), tell: tell, resets: s.Resets()}
 	var accepting sync.WaitGroup
 	var failed error
 	accepting.Go(func() {
-		failed = q.accept(ctx, listener, log)
+		failed = q.accept(ctx, listener, p.bounds.first)
 		cancel()
 	})
 	closing := context.AfterFunc(ctx, func() { _ = listener.Close() })
@@ -89,40 +123,64 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 		if err != nil {
 			break
 		}
-		accept.Guard(log, "netpipe from "+c.from.String(), func() { log(p.turn(ctx, q, c, s, l)) })
+		accept.Guard(note, "transmitter "+c.from.String(), func() { tell(p.turn(ctx, q, c, s, l)) })
 	}
 	_ = listener.Close()
 	accepting.Wait()
 	q.close()
+	q.greeting.Wait()
 	if errors.Is(failed, net.ErrClosed) {
 		return nil
 	}
 	return failed
 }
 
-// inTurn is log, called by one goroutine at a time.
-func inTurn(log func(string)) func(string) {
+// inTurn is tell, called by one goroutine at a time.
+func inTurn(tell func(Event)) func(Event) {
 	var mu sync.Mutex
-	return func(line string) {
+	return func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		log(line)
+		tell(e)
 	}
 }
 
+// contendedTurn is how long a turn may last while another transmitter waits.
+const contendedTurn = 2 * time.Minute
+
 // turn serves one transmitter and returns what became of it.
-func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limits) string {
-	from := c.from.String()
+func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limits) (e Event) {
+	e.From = c.from
+	share, err := l.Budget.Open(c.from, budget.Stranger)
+	if err != nil {
+		_ = c.conn.Close()
+		e.Err = err
+		return e
+	}
+	defer share.Close()
 	first, err := adopt(c.conn)
 	if err != nil {
-		return fmt.Sprintf("netpipe from %s: %v", from, err)
+		e.Err = err
+		return e
 	}
+	e.Began = true
+	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Time, fmt.Errorf("took longer than %v", l.Time))
 	defer cancel()
 	defer link.Thread(first)()
 	q.serving(c.from)
 	defer q.serving(netip.Addr{})
-	r := &receiver{talk: talk{settings: s, bounds: p.bounds, link: first}, largest: l.Largest}
+	r := &receiver{talk: talk{settings: s, bounds: p.bounds, link: first}, largest: l.Largest, said: c.said, share: share, charged: began}
+	r.patience = func() (quiet, total time.Duration) {
+		quiet, total = p.bounds.quiet, p.bounds.trial
+		if !r.opened {
+			quiet = p.bounds.first
+		}
+		if q.contended() {
+			quiet, total = min(quiet, p.bounds.first), min(total, max(contendedTurn-time.Since(began), 0))
+		}
+		return quiet, total
+	}
 	r.next = func(ctx context.Context) (*link.Link, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, p.bounds.connect, errors.New("the transmitter did not connect again"))
 		defer cancel()
@@ -130,6 +188,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 		if err != nil {
 			return nil, err
 		}
+		r.said = again.said
 		return adopt(again.conn)
 	}
 	defer func() {
@@ -139,22 +198,26 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 		}
 	}()
 	err = r.run(ctx)
-	switch {
-	case err == nil:
-		return fmt.Sprintf("netpipe from %s: %d sizes, complete", from, r.done)
-	case ctx.Err() != nil:
+	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return fmt.Sprintf("netpipe from %s: %d sizes, then: %v", from, r.done, err)
+	e.Sizes, e.Sent, e.Took, e.Err = r.done, r.sent, time.Since(began), err
+	return e
 }
 
 // receiver is a talk that follows.
 type receiver struct {
 	talk
 	largest int
-	heard   bool      // the transmitter has said something
+	said    Control   // came while the connection waited; 0 is nothing
+	opened  bool      // the opening exchanges are done
 	done    int       // sizes
 	quitAt  time.Time // when the last quit came
+
+	share   *budget.Share
+	give    func() // gives the buffers back
+	charged time.Time
+	sent    units.Bytes
 }
 
 // errQuit says that the transmitter ended the test.
@@ -171,6 +234,7 @@ func (r *receiver) run(ctx context.Context) error {
 		}
 		return r.sync()
 	})
+	r.opened = true
 	if err == nil {
 		err = r.reset(ctx)
 	}
@@ -219,6 +283,9 @@ func (r *receiver) point(ctx context.Context, at Point) error {
 	if at.Bytes > r.largest {
 		return fmt.Errorf("messages of %d bytes: the largest allowed has %d", at.Bytes, r.largest)
 	}
+	if err := r.room(at.Bytes); err != nil {
+		return err
+	}
 	r.prepare(at.Bytes)
 	var times []float64
 	for range r.settings.Trials() {
@@ -230,6 +297,9 @@ func (r *receiver) point(ctx context.Context, at Point) error {
 			times = append(times, seconds)
 			return err
 		})
+		if err == nil {
+			err = r.charge(at.Bytes, repeats)
+		}
 		if err == nil {
 			err = r.reset(ctx)
 		}
@@ -250,16 +320,42 @@ func (r *receiver) point(ctx context.Context, at Point) error {
 	return r.guarded(ctx, func() error { return r.link.Send(b) })
 }
 
+// room takes two buffers of n bytes from the budget, where they must grow.
+func (r *receiver) room(n int) error {
+	if n <= cap(r.out) {
+		return nil
+	}
+	if r.give != nil {
+		r.give()
+	}
+	var err error
+	r.give, err = r.share.Take(budget.Amounts{Memory: 2 * units.Bytes(n)})
+	return err
+}
+
+// charge counts a trial of so many messages of n bytes.
+func (r *receiver) charge(n, messages int) error {
+	sent := units.Bytes(0)
+	if !r.settings.Streaming {
+		sent = units.Bytes(n) * units.Bytes(messages)
+	}
+	r.sent += sent
+	now := time.Now()
+	took := now.Sub(r.charged)
+	r.charged = now
+	return errors.Join(r.share.Spend(sent), r.share.Use(took))
+}
+
 // sync reads before it writes, so that a transmitter which quits is answered
 // with nothing else. It returns errQuit then, after the answer.
 func (r *receiver) sync() error {
-	if r.limit(); !r.heard {
-		r.link.Limit(r.bounds.first, r.bounds.trial)
-	}
-	c, err := r.control()
-	r.heard = true
-	if err != nil {
-		return err
+	r.limit()
+	c := r.said
+	if r.said = 0; c == 0 {
+		var err error
+		if c, err = r.control(); err != nil {
+			return err
+		}
 	}
 	if c == Quit {
 		r.quitAt = time.Now() // who connects again does so after the answer
@@ -300,10 +396,18 @@ func (r *receiver) reset(ctx context.Context) error {
 	return nil
 }
 
-// queue holds the connections that were accepted and not yet served.
+// mostStrangers is how many connections may have said nothing yet.
+const mostStrangers = 128
+
+// queue holds the connections that have said their first word and are not yet
+// served.
 type queue struct {
-	most    int
-	arrived chan struct{} // holds one element when something arrived
+	most      int
+	arrived   chan struct{} // holds one element when something arrived
+	strangers *accept.Crowd // that have said nothing yet
+	greeting  sync.WaitGroup
+	tell      func(Event)
+	resets    bool // who has its turn connects again
 
 	mu      sync.Mutex
 	callers []caller // in the order of their arrival
@@ -316,21 +420,68 @@ type caller struct {
 	conn *net.TCPConn
 	from netip.Addr
 	at   time.Time
+	said Control // its first word; 0 where it need not be there yet
 }
 
-// accept fills the queue until listener is closed.
-func (q *queue) accept(ctx context.Context, listener net.Listener, log func(string)) error {
-	return accept.Loop(ctx, listener, log, func(c net.Conn) {
+// errCrowded ends a connection for which there is no place any more.
+var errCrowded = errors.New("made room for others: too many transmitters have said nothing")
+
+// accept takes connections until listener is closed, and queues each when it has
+// said its first word, for which it has so long.
+func (q *queue) accept(ctx context.Context, listener net.Listener, patience time.Duration) error {
+	note := func(line string) { q.tell(Event{Note: line}) }
+	return accept.Loop(ctx, listener, note, func(c net.Conn) {
 		conn, ok := c.(*net.TCPConn)
 		if !ok {
-			log(fmt.Sprintf("netpipe: accepted a %T, which is not TCP", c))
+			note(fmt.Sprintf("accepted a %T, which is not TCP", c))
 			_ = c.Close()
 			return
 		}
 		// Its own address is what a TCP connection always has.
 		from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
-		q.add(caller{conn: conn, from: from.Addr().Unmap(), at: time.Now()})
+		one := caller{conn: conn, from: from.Addr().Unmap(), at: time.Now()}
+		if q.expects(one.from) {
+			q.add(one) // with -s the receiver has the first word then
+			return
+		}
+		place := q.strangers.Enter(one.from, func() { _ = conn.Close() })
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		q.greeting.Go(func() {
+			err := one.greet(patience)
+			stop()
+			if !place.Leave() {
+				err = errCrowded
+			}
+			if err != nil {
+				_ = conn.Close()
+				if ctx.Err() == nil {
+					q.tell(Event{From: one.from, Err: err})
+				}
+				return
+			}
+			q.add(one)
+		})
 	})
+}
+
+// greet reads the first word. The whole of it must come in time, so that who sends
+// a byte now and then is silent too.
+func (c *caller) greet(patience time.Duration) error {
+	if err := c.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	said, err := readControl(func(b []byte) error {
+		_, err := io.ReadFull(c.conn, b)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = link.ErrStalled
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.said = said
+	return c.conn.SetReadDeadline(time.Time{})
 }
 
 // add appends c, or closes it where no more may wait.
@@ -343,6 +494,9 @@ func (q *queue) add(c caller) {
 	}
 	if q.closed || len(q.callers) >= most {
 		_ = c.conn.Close()
+		if !q.closed {
+			go q.tell(Event{From: c.from, Err: fmt.Errorf("%d others wait already", len(q.callers))})
+		}
 		return
 	}
 	q.callers = append(q.callers, c)
@@ -350,6 +504,13 @@ func (q *queue) add(c caller) {
 	case q.arrived <- struct{}{}:
 	default:
 	}
+}
+
+// contended reports whether somebody else waits than who has the turn.
+func (q *queue) contended() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.callers, func(c caller) bool { return c.from != q.served })
 }
 
 // first waits for the caller whose turn it is.
@@ -360,6 +521,13 @@ func (q *queue) first(ctx context.Context) (caller, error) {
 // again waits for a connection from that address which was made after since.
 func (q *queue) again(ctx context.Context, from netip.Addr, since time.Time) (caller, error) {
 	return q.wait(ctx, func(c caller) bool { return c.from == from && !c.at.Before(since) })
+}
+
+// expects reports whether who has its turn may connect again from there.
+func (q *queue) expects(from netip.Addr) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.resets && from == q.served
 }
 
 // serving names who has its turn: its further connections have a place.

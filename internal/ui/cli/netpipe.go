@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/control/audit"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/sockio"
 )
@@ -37,14 +39,20 @@ func netpipeSettings(options string) (netpipe.Settings, error) {
 	return s, nil
 }
 
-func (a *app) netpipeServer(l net.Listener, options string) (func(context.Context) error, error) {
+func (a *app) netpipeServer(l net.Listener, options string, ledger *budget.Budget) (func(context.Context) error, error) {
 	s, err := netpipeSettings(options)
 	if err != nil {
 		return nil, err
 	}
-	limits := netpipe.Limits{}
+	limits := netpipe.Limits{Largest: foreignLargest, Budget: ledger}
 	return func(ctx context.Context) error {
-		return netpipe.New().Serve(ctx, l, s, limits, func(line string) { a.talk("%s", line) })
+		return netpipe.New().Serve(ctx, l, s, limits, func(e netpipe.Event) {
+			if e.Note != "" {
+				a.talk("netpipe: %s", e.Note)
+				return
+			}
+			a.record(foreignEvent("netpipe", e.From, e.Began, e.Err, audit.Event{Engine: "pingpong", Took: e.Took, Sent: e.Sent, Received: e.Sent}))
+		})
 	}, nil
 }
 
