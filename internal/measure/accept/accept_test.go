@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -215,16 +214,5 @@ func TestCrowdOfManySources(t *testing.T) {
 	// The chance to go is below (32/256)^2 / 2.
 	if stayed < 190 {
 		t.Errorf("only %d of 200 stayed while 32 others came to 256 places", stayed)
-	}
-}
-
-func TestSource(t *testing.T) {
-	var got []string
-	for _, a := range []string{"192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "2001:db8::ffff:2", "fe80::1%eth0"} {
-		got = append(got, Source(netip.MustParseAddr(a)).String())
-	}
-	want := []string{"192.0.2.1/32", "192.0.2.1/32", "2001:db8::/64", "2001:db8::/64", "fe80::/64"}
-	if !slices.Equal(got, want) || Source(netip.Addr{}) != (netip.Prefix{}) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }

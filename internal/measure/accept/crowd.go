@@ -4,22 +4,9 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"sync"
-)
 
-// Source is who counts as one: an IPv4 address, or an IPv6 network of 64 bits,
-// of which one host has all addresses (RFC 7421).
-func Source(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // no address: all of those are one source
-	}
-	return p
-}
+	"linerate/internal/measure/budget"
+)
 
 // Crowd bounds the clients between their connection and the moment at which they
 // have said what they want. Whoever comes gets in. Where all places are taken
@@ -65,7 +52,7 @@ func (c *Crowd) Enter(from netip.Addr, drop func()) *Place {
 		c.remove(out)
 	}
 	c.order++
-	p := &Place{of: c, source: Source(from), order: c.order, drop: drop}
+	p := &Place{of: c, source: budget.Source(from), order: c.order, drop: drop}
 	p.index = len(c.sources[p.source])
 	c.sources[p.source] = append(c.sources[p.source], p)
 	c.count++

@@ -510,7 +510,7 @@ func (q *queue) add(c caller) {
 func (q *queue) contended() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.ContainsFunc(q.callers, func(c caller) bool { return c.from != q.served })
+	return slices.ContainsFunc(q.callers, func(c caller) bool { return !q.resets || c.from != q.served })
 }
 
 // first waits for the caller whose turn it is.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"linerate/internal/control/audit"
 	"linerate/internal/core/plain"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/ui/screen"
@@ -80,7 +81,8 @@ type app struct {
 	boot  bootJob
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
-	told        sync.Once // what is wrong with the journal of this machine
+	told        sync.Once  // what is wrong with the journal of this machine
+	audit       *audit.Log // of a server; nil drops what is recorded
 	// printed says that stdout holds the one JSON document of this command.
 	printed bool
 }

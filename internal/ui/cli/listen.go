@@ -15,9 +15,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/control/audit"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2/peer"
 	"linerate/internal/measure/iperf3"
 	iperf3peer "linerate/internal/measure/iperf3/peer"
@@ -58,6 +60,7 @@ const (
 	foreignSessions = 8
 	foreignBlock    = units.Bytes(1 << 20)
 	foreignUDPRate  = units.BitRate(100e6)
+	foreignLargest  = 16 << 20 // bytes of an NPtcp message; its own schedule ends at 10^7
 )
 
 // foreignServer is one listener of another protocol.
@@ -70,7 +73,7 @@ type foreignServer struct {
 
 // listenForeign opens the ports that were asked for. Nothing is answered before
 // serve is called.
-func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate]) (servers []foreignServer, err error) {
+func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (servers []foreignServer, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -89,13 +92,13 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 		make             func(ctx context.Context, l net.Listener) (func(context.Context) error, error)
 	}{
 		{"iperf3", f.iperf3, "5201", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
-			return a.iperf3Server(l, f, link)
+			return a.iperf3Server(l, f, link, ledger)
 		}},
 		{"iperf2", f.iperf2, "5001", func(ctx context.Context, l net.Listener) (func(context.Context) error, error) {
-			return a.iperf2Server(ctx, l, f.iperf2Reverse)
+			return a.iperf2Server(ctx, l, f.iperf2Reverse, ledger)
 		}},
 		{"netpipe", f.netpipe, "5002", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
-			return a.netpipeServer(l, f.netpipeOptions)
+			return a.netpipeServer(l, f.netpipeOptions, ledger)
 		}},
 	} {
 		if p.addr == "" {
@@ -121,21 +124,10 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 	return servers, nil
 }
 
-func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate]) (func(context.Context) error, error) {
+func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (func(context.Context) error, error) {
 	c := iperf3peer.ServerConfig{
 		Streams: foreignStreams, Duration: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock, LinkRate: link(),
-		Event: func(e iperf3peer.Event) {
-			switch {
-			case e.Note != "":
-				a.talk("iperf3: %s", e.Note)
-			case e.Err != nil:
-				a.talk("iperf3: %s: %v", e.Remote, e.Err)
-			case e.Begun:
-				a.talk("iperf3: %s begins", e.Remote)
-			default:
-				a.talk("iperf3: %s done", e.Remote)
-			}
-		},
+		Budget: ledger, Event: a.iperf3Event,
 	}
 	if f.users != "" {
 		access, err := loadAccess(f.users, f.key)
@@ -145,7 +137,9 @@ func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[un
 		if f.pkcs1 {
 			access.Paddings = []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
 		}
-		c.Access, c.Streams, c.Duration, c.UDPRate = access, 0, 0, 0 // who has a password is no stranger
+		// Who has a password is no stranger: what the budget gives key holders
+		// bounds a test, and the hour of a server.
+		c.Access, c.Streams, c.Duration, c.UDPRate = access, 0, 0, 0
 	}
 	return func(ctx context.Context) error { return iperf3peer.Serve(ctx, l, c) }, nil
 }
@@ -191,7 +185,7 @@ func privateKey(text []byte) (*rsa.PrivateKey, error) {
 	return nil, fmt.Errorf("holds a %T, not an RSA key", key)
 }
 
-func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool) (func(context.Context) error, error) {
+func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool, ledger *budget.Budget) (func(context.Context) error, error) {
 	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
 	if err != nil {
 		return nil, err
@@ -199,10 +193,9 @@ func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool) (f
 	c := peer.ServerConfig{
 		Sessions: foreignSessions * foreignStreams, PerClient: foreignStreams,
 		Time: foreignTime, UDPTime: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock,
-		Log: func(line string) { a.talk("iperf2: %s", line) },
-		Done: func(r peer.Result) {
-			a.talk("iperf2: %s done", r.Peer)
-		},
+		Budget: ledger,
+		Log:    func(line string) { a.talk("iperf2: %s", line) },
+		Done:   a.iperf2Result,
 	}
 	if anybody {
 		c.UDPTo = func(netip.Addr) bool { return true }
@@ -216,6 +209,10 @@ func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool) (f
 func (a *app) serveAll(ctx context.Context, own func(context.Context) error, foreign []foreignServer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if a.audit == nil {
+		a.audit = audit.New(audit.Config{Talk: func(line string) { a.talk("%s", line) }})
+		defer func() { _ = a.audit.Close() }()
+	}
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, s := range foreign {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/control/audit"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/netpipe"
@@ -46,13 +45,7 @@ func (a *app) netpipeServer(l net.Listener, options string, ledger *budget.Budge
 	}
 	limits := netpipe.Limits{Largest: foreignLargest, Budget: ledger}
 	return func(ctx context.Context) error {
-		return netpipe.New().Serve(ctx, l, s, limits, func(e netpipe.Event) {
-			if e.Note != "" {
-				a.talk("netpipe: %s", e.Note)
-				return
-			}
-			a.record(foreignEvent("netpipe", e.From, e.Began, e.Err, audit.Event{Engine: "pingpong", Took: e.Took, Sent: e.Sent, Received: e.Sent}))
-		})
+		return netpipe.New().Serve(ctx, l, s, limits, a.netpipeEvent)
 	}, nil
 }
 

@@ -43,8 +43,9 @@ streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s.
 --iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
 They know no secret: whoever reaches the port may measure, with the limits of
 --open, except that a test of NPtcp may last 15 min. iperf3 can ask for a name and
-a password, and has no limits then but an hour. iperf 2 is sent UDP only where a
-TCP connection of its host came first, unless --iperf2-reverse-udp is given.
+a password, and has the limits of those who have the link then, and an hour.
+iperf 2 is sent UDP only where a TCP connection of its host came first, unless
+--iperf2-reverse-udp is given.
 
 What all of them may take together, and one address without a key, is bounded by
 what is free on this host, or by --limit, --limit-strangers and --limit-source:
@@ -103,7 +104,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate)
+	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate, sharing.budget)
 	if err != nil {
 		sharing.close()
 		_ = server.Close()

@@ -21,14 +21,13 @@ const (
 
 // bounce answers messages until the client's end. The first four bytes of the
 // first one have been read.
-func (t *tcpSession) bounce(ctx context.Context) error {
+func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = t.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	buf := make([]byte, max(min(t.Block, maxBounce), bounceHeader))
 	// What Peek has judged: the word says bounce back and nothing else.
 	copy(buf, []byte{0x00, 0x80, 0x00, 0x00})
 	began, have, total := time.Now(), 4, units.Bytes(0)
-	var err error
 	for {
 		var n int
 		n, err = t.bounceOne(ctx, buf, have)
@@ -39,17 +38,17 @@ func (t *tcpSession) bounce(ctx context.Context) error {
 		have = 0
 	}
 	window := time.Since(began)
-	report := model.EndReport{Host: model.Far, Flows: []model.FlowReport{
+	report = model.EndReport{Host: model.Far, Flows: []model.FlowReport{
 		{Direction: model.To, Role: model.Receiver, Bytes: total, Window: window, Streams: []units.Bytes{total}},
 		{Direction: model.From, Role: model.Sender, Bytes: total, Window: window, Streams: []units.Bytes{total}},
 	}}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	if total > 0 {
-		t.Done(Result{Peer: t.from, Bounce: true, Threads: 1, Report: report})
+	if total == 0 {
+		report = model.EndReport{}
 	}
-	return err
+	return report, err
 }
 
 // maxBounce bounds the buffer of a bounce-back test, whatever the largest block.

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/tcpbulk"
 )
@@ -29,6 +31,7 @@ type half struct {
 	empty     bool          // nothing at all is no error
 	idle      time.Duration // how long no byte may move; 0 is for ever
 	limit     time.Duration // how long it may take at all; 0 is for ever
+	share     *budget.Share // of a server's budget; nil is without limits
 }
 
 // untilEnd is more than any peer sends: tcpbulk then counts from the first byte
@@ -55,6 +58,9 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 		t := time.AfterFunc(h.idle, func() { cancel(errIdle) })
 		defer t.Stop()
 		emit = h.watch(t, emit)
+	}
+	if h.share != nil {
+		emit = h.charge(cancel, emit)
 	}
 	move := h.bulk
 	if h.rate > 0 || h.shared && (h.role == model.Sender || !h.twinned) {
@@ -84,6 +90,29 @@ func (h half) watch(t *time.Timer, emit func([]model.Sample)) func([]model.Sampl
 			if (one.Metric == model.Goodput || one.Metric == model.Sent) && one.Value > 0 {
 				t.Reset(h.idle)
 			}
+		}
+		emit(list)
+	}
+}
+
+// charge returns emit, and counts what was sent and the time that it took. The
+// budget's refusal ends the half.
+func (h half) charge(end context.CancelCauseFunc, emit func([]model.Sample)) func([]model.Sample) {
+	last := time.Now()
+	return func(list []model.Sample) {
+		now := time.Now()
+		err := h.share.Use(now.Sub(last))
+		last = now
+		for _, one := range list {
+			if one.Metric == model.Sent {
+				err = errors.Join(err, h.share.Spend(units.Bytes(one.Value*one.Length.Seconds()/8)))
+			}
+		}
+		if ends := h.share.Ends(); !ends.IsZero() && now.After(ends) {
+			err = errors.Join(err, errOverrun)
+		}
+		if err != nil {
+			end(err)
 		}
 		emit(list)
 	}

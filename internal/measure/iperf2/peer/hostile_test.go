@@ -8,10 +8,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3/tries"
 )
@@ -142,8 +144,15 @@ func checkPortProbe(t testing.TB) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	s := startServer(t, ServerConfig{Sessions: 3, PerClient: 2, Opening: time.Minute})
-	first, second := dialRaw(t, s.addr), dialRaw(t, s.addr)
-	gone(t, dialRaw(t, s.addr))
+	begin := func() *net.TCPConn {
+		c := dialRaw(t, s.addr)
+		if _, err := c.Write(header(func(*iperf2.Header) {})); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first, second := begin(), begin()
+	gone(t, begin())
 	s.await(t, "refusal", func(_ []Result, log []string) bool {
 		return slices.ContainsFunc(log, func(l string) bool { return strings.Contains(l, "the client has 2 sessions already") })
 	})
@@ -264,5 +273,84 @@ func TestHostileServers(t *testing.T) {
 				t.Errorf("neither error nor warning: %+v", near)
 			}
 		})
+	}
+}
+
+// TestSilentConnectionsKeepNobodyOut: while 256 say nothing, or a byte now and then,
+// and come back, a real client has its test at once.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	for name, say := range map[string][]byte{"silent": nil, "half a header": {0x40, 0x01}} {
+		t.Run(name, func(t *testing.T) {
+			tries.Repeat(t, func(t testing.TB) {
+				s := startServer(t, ServerConfig{Sessions: 128, PerClient: 16})
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				came := make(chan struct{}, 1000)
+				for range 300 {
+					all.Go(func() { besiege(ctx, s.addr, say, came) })
+				}
+				defer func() {
+					cancel()
+					all.Wait()
+				}()
+				for range 300 {
+					<-came
+				}
+				began := time.Now()
+				s.alive(t)
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("its test took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// besiege holds on to connections, and comes back.
+func besiege(ctx context.Context, addr string, say []byte, came chan<- struct{}) {
+	for ctx.Err() == nil {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+		_, _ = c.Write(say)
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+		_, _ = c.Read(make([]byte, 10)) // until the server has had enough
+		stop()
+		_ = c.Close()
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// TestConnectionsStayWithinTheBudget: what one is sent ends it at the limit, and
+// what it held comes back.
+func TestConnectionsStayWithinTheBudget(t *testing.T) {
+	b := budget.New(budget.Config{Stranger: budget.Part{Source: budget.Limits{Egress: 1 << 20}}})
+	s := startServer(t, ServerConfig{Budget: b, Rate: 40e6})
+	f := model.Flow{Direction: model.From, Duration: 20 * time.Second}
+	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && near.Flows[0].Window > 10*time.Second {
+		t.Errorf("%+v", near)
+	}
+	results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+	if w := strings.Join(results[0].Report.Warnings, "; "); !strings.Contains(w, "1 MiB") {
+		t.Errorf("warnings %q", w)
+	}
+	c := dialRaw(t, s.addr)
+	if _, err := c.Write(header(func(*iperf2.Header) {})); err != nil {
+		t.Fatal(err)
+	}
+	s.logged(t, "try again in")
+	for _, k := range b.Usage().Kinds {
+		if k.Kind < budget.Egress && k.Used() != 0 {
+			t.Errorf("%d of %v did not come back", k.Used(), k.Kind)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
 )
@@ -48,10 +50,15 @@ type ServerConfig struct {
 	// somebody else. Nil allows addresses of loopback only. An address from which
 	// a TCP connection came within the last minute needs no permission.
 	UDPTo func(netip.Addr) bool
-	// Log gets a line on each client that was refused or failed, for people. It
-	// must be safe for concurrent use.
+	// Budget, where it is not nil, is the ledger of which every TCP connection
+	// takes a session, descriptors, its buffers, its time and the bytes it is sent,
+	// as a stranger.
+	Budget *budget.Budget
+	// Log gets a line on the server itself, and on clients over UDP that were
+	// refused, for people. It must be safe for concurrent use.
 	Log func(line string)
-	// Done gets the outcome of each session. It must be safe for concurrent use.
+	// Done gets the outcome of each session, also of TCP connections that got
+	// none. It must be safe for concurrent use.
 	Done func(Result)
 }
 
@@ -64,6 +71,9 @@ type Result struct {
 	Bounce  bool            // a bounce-back test, which has no mode
 	Threads int             // as many connections or flows belong to the client's test; 0 is not told
 	Report  model.EndReport // of the server, model.Far
+	Took    time.Duration   // since the connection was accepted; 0 over UDP
+	Refused bool            // no session began; Err says why
+	Err     error           // why it was refused or failed; nil for a whole test
 }
 
 // withDefaults fills in what is zero.
@@ -105,7 +115,7 @@ func (c ServerConfig) withDefaults() ServerConfig {
 // nil. Serve closes both, and waits for the sessions, which end with ctx.
 func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New()}
+	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New(), strangers: accept.NewCrowd(mostStrangers)}
 	s.tcp, s.udp = newPlaces(s.ServerConfig), newPlaces(s.ServerConfig)
 	stop := context.AfterFunc(ctx, func() {
 		if l != nil {
@@ -146,6 +156,9 @@ type server struct {
 	// Forged datagrams can take all places of UDP, so TCP has its own.
 	tcp, udp *places
 	proven   proofs
+	// strangers are TCP connections that have not sent their header: they take no
+	// place of those who have.
+	strangers *accept.Crowd
 }
 
 func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
@@ -208,19 +221,25 @@ func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
 			return
 		}
 		from := tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
-		if err := s.tcp.admit(from.Addr()); err != nil {
-			s.logf("refused %v: %v", from, err)
-			_ = tcp.Close()
-			return
-		}
+		began := time.Now()
+		place := s.strangers.Enter(from.Addr(), func() { _ = tcp.Close() })
 		s.goGuarded(from, func() {
-			defer s.tcp.release(from.Addr())
-			if err := s.handle(ctx, tcp, from); err != nil {
-				s.logf("client %v: %v", from, err)
+			defer tcp.Close() // once more, where all went well
+			defer place.Leave()
+			r := Result{Peer: from}
+			if s.handle(ctx, tcp, place, &r) {
+				r.Took = time.Since(began)
+				s.Done(r)
 			}
 		})
 	})
 }
+
+// mostStrangers is how many connections may not have sent their header yet.
+const mostStrangers = 256
+
+// errCrowded ends a connection for which there is no place any more.
+var errCrowded = errors.New("made room for others: too many connections have sent no header yet")
 
 // goGuarded runs f, which serves the client at from, in a goroutine that Serve
 // waits for and whose panic ends that client alone.

@@ -56,7 +56,12 @@ func startServerOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerCo
 	cfg.Done = func(r Result) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.results = append(s.results, r)
+		if r.Err != nil {
+			s.log = append(s.log, fmt.Sprintf("client %v: %v", r.Peer, r.Err))
+		}
+		if !r.Refused {
+			s.results = append(s.results, r)
+		}
 		signal()
 	}
 	cfg.Log = func(line string) {

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 )
 
@@ -25,28 +26,47 @@ type tcpSession struct {
 	lead   int64     // bytes read of what counts as payload
 	got    time.Time // when the header came
 	sink   *sink
+	share  *budget.Share
 }
 
-// handle serves one connection and closes it.
-func (s *server) handle(ctx context.Context, c *net.TCPConn, from netip.AddrPort) error {
-	s.proven.note(from.Addr())
+// handle serves one connection, which the caller closes, and fills in what became
+// of it. It returns false where that is nothing: somebody looked whether the port
+// is open.
+func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place, r *Result) bool {
+	s.proven.note(r.Peer.Addr())
 	ctx, cancel := context.WithTimeoutCause(ctx, s.Time, errOverrun)
 	defer cancel()
-	t := &tcpSession{server: s, conn: c, from: from, sink: newSink(model.Far, nil)}
+	t := &tcpSession{server: s, conn: c, from: r.Peer, sink: newSink(model.Far, nil)}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	opening, err := t.open()
 	stop()
-	defer c.Close() // once more, where all went well
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil // somebody looked whether the port is open
-	case err != nil:
-		return err
-	case opening == iperf2.OpeningBounceBack:
-		return t.bounce(ctx)
+	if !place.Leave() {
+		err = errCrowded
 	}
-	mode := t.header.Mode()
-	switch mode {
+	if errors.Is(err, io.EOF) {
+		return false
+	}
+	if err == nil {
+		err = s.tcp.admit(t.from.Addr())
+	}
+	if err != nil {
+		r.Refused, r.Err = true, err
+		return true
+	}
+	defer s.tcp.release(t.from.Addr())
+	if err := t.afford(); err != nil {
+		r.Refused, r.Err = true, err
+		return true
+	}
+	defer t.share.Close()
+	if opening == iperf2.OpeningBounceBack {
+		r.Bounce, r.Threads = true, 1
+		r.Report, r.Err = t.bounce(ctx)
+		r.Err = errors.Join(r.Err, t.charge(r.Report))
+		return len(r.Report.Flows) > 0 || r.Err != nil
+	}
+	r.Mode, r.Threads = t.header.Mode(), int(t.header.Threads)
+	switch r.Mode {
 	case iperf2.Forward:
 		t.receive(ctx)
 	case iperf2.Reverse:
@@ -54,11 +74,41 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, from netip.AddrPort
 	case iperf2.FullDuplex:
 		err = t.fullDuplex(ctx)
 	case iperf2.Dual, iperf2.TradeOff:
-		err = t.withReturn(ctx, mode)
+		err = t.withReturn(ctx, r.Mode)
 	}
 	report, fault := t.sink.result()
-	s.Done(Result{Peer: from, Mode: mode, Threads: int(t.header.Threads), Report: report})
-	return errors.Join(err, fault)
+	r.Report, r.Err = report, errors.Join(err, fault)
+	return true
+}
+
+// afford takes from the budget what the session needs: a second connection and
+// buffers where it sends and receives.
+func (t *tcpSession) afford() error {
+	share, err := t.Budget.Open(t.from.Addr(), budget.Stranger)
+	if err != nil {
+		return err
+	}
+	block := fullBlock
+	if n := t.header.BufferLen; n > 0 {
+		block = int(n)
+	}
+	if _, err = share.Take(budget.Amounts{Descriptors: 1, Memory: 2 * min(units.Bytes(block), max(t.Block, maxBounce))}); err != nil {
+		share.Close()
+		return err
+	}
+	t.share = share
+	return nil
+}
+
+// charge counts what a bounce-back test has sent and how long it took.
+func (t *tcpSession) charge(r model.EndReport) error {
+	var errs []error
+	for _, f := range r.Flows {
+		if f.Role == model.Sender {
+			errs = append(errs, t.share.Spend(f.Bytes), t.share.Use(f.Window))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // open reads the header and answers it. Deadlines are gone afterwards.
@@ -121,7 +171,7 @@ func stampOf(t time.Time) iperf2.Stamp {
 
 // half returns what the server does in direction d.
 func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
-	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle}
+	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle, share: t.share}
 	// The samples tell whether anything moves.
 	h.flow.Interval = min(max(t.Idle/4, 10*time.Millisecond), time.Second)
 	if n := units.Bytes(t.header.BufferLen); n > 0 {

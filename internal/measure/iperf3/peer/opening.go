@@ -72,7 +72,9 @@ func (t *session) open(ctx context.Context) (<-chan heard, error) {
 	defer cancel()
 	if t.params.Protocol == iperf3.UDP {
 		if err = t.openUDP(ctx, all, next); err == nil {
-			err = t.seize(ctx, t, next)
+			if err = t.seize(ctx, t, next); err == nil {
+				err = t.afford()
+			}
 		}
 	} else if err = t.ctl.state(iperf3.CreateStreams); err == nil {
 		err = t.gatherTCP(ctx, all, next)
@@ -90,7 +92,10 @@ func (t *session) gatherTCP(ctx context.Context, all []iperf3.Stream, next <-cha
 	if err != nil {
 		return err
 	}
-	if err = t.seize(ctx, t, next); err != nil {
+	if err = t.seize(ctx, t, next); err == nil {
+		err = t.afford()
+	}
+	if err != nil {
 		for _, a := range opened {
 			a.close()
 		}

@@ -90,6 +90,9 @@ func (t *session) check(begun time.Time) error {
 		}
 	}
 	t.progress(moved)
+	if err := t.charge(); err != nil {
+		return err
+	}
 	lasted := time.Since(begun)
 	// Samples come once a second, and rates settle in a few.
 	if rate := units.BitRate(moved * 8 / lasted.Seconds()); t.Rate > 0 && lasted > 3*time.Second && rate > t.Rate*105/100 {

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/tcpbulk"
@@ -45,6 +46,13 @@ type ServerConfig struct {
 	// Block is the largest read or write in bytes; 0 is 1 MiB.
 	Block units.Bytes
 
+	// Budget, where it is not nil, is the ledger of which every test takes a
+	// session, the descriptors and the buffers of its streams, the rate of UDP that
+	// it is sent, its time and the bytes it gets: as one who has a key where it has
+	// logged in, as a stranger else. A test that would pass a limit is refused, or
+	// ended, in iperf3's words, and Event gets the number.
+	Budget *budget.Budget
+
 	// Event, where it is not nil, is told what happens. It is called from
 	// several goroutines and must not block.
 	Event func(Event)
@@ -59,9 +67,13 @@ type ServerConfig struct {
 // Event is one thing that happened at a server.
 type Event struct {
 	Remote string        // address of the client
+	User   string        // whose login it was; "" is none
+	Took   time.Duration // since its connection was accepted
 	Params iperf3.Params // what it asked for; the token is removed
 	// Begun is true when data begins to flow, and false when the client is gone.
 	Begun bool
+	// Ran is true at the end of a test whose data flowed.
+	Ran bool
 	// Own and Theirs are what the ends say, of a test that was completed.
 	Own, Theirs model.EndReport
 	// Err is why a test was refused or broken off; nil for a complete one.
@@ -192,7 +204,7 @@ func (s *server) place(ctx context.Context, cookie iperf3.Cookie, a arrival) {
 	defer cancel(nil)
 	t := &session{
 		server: s, cookie: cookie, arrivals: make(chan arrival, iperf3.MaxStreams), since: time.Now(),
-		ctl: control{a.conn, s.limits.wait()}, source: accept.Source(a.from), cancel: cancel,
+		ctl: control{a.conn, s.limits.wait()}, from: a.from, source: budget.Source(a.from), cancel: cancel,
 	}
 	t.opening = s.openings.Enter(a.from, func() { t.drop(errCrowded) })
 	defer t.opening.Leave()

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf3"
 )
 
@@ -27,6 +28,12 @@ type session struct {
 	lanes  []*lane
 	user   string // whose login it was
 
+	share   *budget.Share
+	charged time.Time // when
+	spent   units.Bytes
+	ran     bool // data flowed
+
+	from    netip.Addr
 	source  netip.Prefix
 	cancel  context.CancelCauseFunc
 	opening *accept.Place // among the tests that have not begun
@@ -71,10 +78,11 @@ func (t *session) drop(why error) {
 func (t *session) serve(ctx context.Context) {
 	defer t.ctl.conn.Close()
 	defer t.ctl.bind(ctx)()
+	defer func() { t.share.Close() }()
 	e := Event{Remote: t.ctl.conn.RemoteAddr().String()}
 	var err error
 	e.Own, e.Theirs, err = t.test(ctx, e.Remote)
-	e.Params = t.params
+	e.Params, e.User, e.Took, e.Ran = t.params, t.user, time.Since(t.since), t.ran
 	t.take(arrival{}) // nothing more is wanted; frees what came too late
 	for _, l := range t.lanes {
 		err = errors.Join(err, l.close())
@@ -121,7 +129,8 @@ func (t *session) test(ctx context.Context, remote string) (own, theirs model.En
 	if err != nil {
 		return own, theirs, err
 	}
-	t.tell(Event{Remote: remote, Params: t.params, Begun: true})
+	t.ran = true
+	t.tell(Event{Remote: remote, User: t.user, Params: t.params, Begun: true})
 	window, err := t.move(ctx, next)
 	if err != nil {
 		return own, theirs, err

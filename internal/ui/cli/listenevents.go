@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"linerate/internal/control/audit"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/iperf2/peer"
+	"linerate/internal/measure/iperf3"
+	iperf3peer "linerate/internal/measure/iperf3/peer"
+	"linerate/internal/measure/netpipe"
+)
+
+// foreignEvent completes what happened to a client of another program: one that
+// never began was refused, one that the budget or the end of the server ended was
+// cut.
+func foreignEvent(protocol string, from netip.Addr, began bool, err error, e audit.Event) audit.Event {
+	e.Protocol, e.From = protocol, from
+	if e.Kind == "" {
+		e.Kind = audit.RunEnd
+	}
+	switch {
+	case err == nil:
+		e.Outcome = audit.OK
+		return e
+	case !began:
+		e.Kind, e.Outcome = audit.Refused, audit.Denied
+	case errors.Is(err, budget.ErrSpent), errors.Is(err, context.Canceled):
+		e.Outcome = audit.Cut
+	default:
+		e.Outcome = audit.Failed
+	}
+	e.Reason = err.Error()
+	return e
+}
+
+// moved fills in how much a server says that it sent and received.
+func moved(e audit.Event, own model.EndReport) audit.Event {
+	var ways []model.Direction
+	for _, f := range own.Flows {
+		if f.Role == model.Sender {
+			e.Sent += f.Bytes
+		} else {
+			e.Received += f.Bytes
+		}
+		ways = append(ways, f.Direction)
+	}
+	switch len(ways) {
+	case 0:
+	case 1:
+		e.Direction = string(ways[0])
+	default:
+		e.Direction = string(model.Both)
+	}
+	return e
+}
+
+// iperf3Event writes down what a client of iperf3 did.
+func (a *app) iperf3Event(e iperf3peer.Event) {
+	if e.Note != "" {
+		a.talk("iperf3: %s", e.Note)
+		return
+	}
+	// What has no address is told without one.
+	at, _ := netip.ParseAddrPort(e.Remote)
+	line := audit.Event{Key: e.User, Took: e.Took, Engine: "tcpbulk"}
+	if e.Params.Protocol == iperf3.UDP {
+		line.Engine = "udpflow"
+	}
+	if e.Begun {
+		line.Kind = audit.RunBegin
+	}
+	a.audit.Record(foreignEvent("iperf3", at.Addr(), e.Ran || e.Begun, e.Err, moved(line, e.Own)))
+}
+
+// iperf2Result writes down what a client of iperf 2 did.
+func (a *app) iperf2Result(r peer.Result) {
+	line := audit.Event{Took: r.Took, Engine: "tcpbulk"}
+	switch {
+	case r.UDP:
+		line.Engine = "udpflow"
+	case r.Bounce:
+		line.Engine = "pingpong"
+	}
+	a.audit.Record(foreignEvent("iperf2", r.Peer.Addr(), !r.Refused, r.Err, moved(line, r.Report)))
+}
+
+// netpipeEvent writes down what an NPtcp transmitter did.
+func (a *app) netpipeEvent(e netpipe.Event) {
+	if e.Note != "" {
+		a.talk("netpipe: %s", e.Note)
+		return
+	}
+	a.audit.Record(foreignEvent("netpipe", e.From, e.Began, e.Err, audit.Event{Engine: "pingpong", Took: e.Took, Sent: e.Sent}))
+}
