@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -12,7 +11,6 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/tcpbulk"
 )
@@ -31,7 +29,7 @@ type half struct {
 	empty     bool          // nothing at all is no error
 	idle      time.Duration // how long no byte may move; 0 is for ever
 	limit     time.Duration // how long it may take at all; 0 is for ever
-	share     *budget.Share // of a server's budget; nil is without limits
+	guest     *guest        // whose budget it takes; nil is without limits
 }
 
 // untilEnd is more than any peer sends: tcpbulk then counts from the first byte
@@ -59,7 +57,7 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 		defer t.Stop()
 		emit = h.watch(t, emit)
 	}
-	if h.share != nil {
+	if h.guest != nil {
 		emit = h.charge(cancel, emit)
 	}
 	move := h.bulk
@@ -95,23 +93,16 @@ func (h half) watch(t *time.Timer, emit func([]model.Sample)) func([]model.Sampl
 	}
 }
 
-// charge returns emit, and counts what was sent and the time that it took. The
-// budget's refusal ends the half.
+// charge returns emit, and counts what was sent. The budget's refusal ends the half.
 func (h half) charge(end context.CancelCauseFunc, emit func([]model.Sample)) func([]model.Sample) {
-	last := time.Now()
 	return func(list []model.Sample) {
-		now := time.Now()
-		err := h.share.Use(now.Sub(last))
-		last = now
+		sent := 0.0
 		for _, one := range list {
 			if one.Metric == model.Sent {
-				err = errors.Join(err, h.share.Spend(units.Bytes(one.Value*one.Length.Seconds()/8)))
+				sent += one.Value * one.Length.Seconds() / 8
 			}
 		}
-		if ends := h.share.Ends(); !ends.IsZero() && now.After(ends) {
-			err = errors.Join(err, errOverrun)
-		}
-		if err != nil {
+		if err := h.guest.charge(units.Bytes(sent)); err != nil {
 			end(err)
 		}
 		emit(list)

@@ -330,6 +330,20 @@ func besiege(ctx context.Context, addr string, say []byte, came chan<- struct{})
 	}
 }
 
+// TestConnectionsOfATestAreOneSession: the program's -P 8 is served where a source
+// may have one session.
+func TestConnectionsOfATestAreOneSession(t *testing.T) {
+	b := budget.New(budget.Config{Stranger: budget.Part{Source: budget.Limits{Sessions: 1}}})
+	s := startServer(t, ServerConfig{Budget: b})
+	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: short, Streams: 8}, nil)
+	if err != nil || len(near.Warnings) > 0 {
+		t.Errorf("%v, %q", err, near.Warnings)
+	}
+	if _, log := s.await(t, "results", func(r []Result, _ []string) bool { return len(r) == 8 }); len(log) > 0 {
+		t.Errorf("log %q", log)
+	}
+}
+
 // TestConnectionsStayWithinTheBudget: what one is sent ends it at the limit, and
 // what it held comes back.
 func TestConnectionsStayWithinTheBudget(t *testing.T) {

@@ -50,9 +50,9 @@ type ServerConfig struct {
 	// somebody else. Nil allows addresses of loopback only. An address from which
 	// a TCP connection came within the last minute needs no permission.
 	UDPTo func(netip.Addr) bool
-	// Budget, where it is not nil, is the ledger of which every TCP connection
-	// takes a session, descriptors, its buffers, its time and the bytes it is sent,
-	// as a stranger.
+	// Budget, where it is not nil, is the ledger of which every address with TCP
+	// connections takes a session, as a stranger, and each connection descriptors,
+	// its buffers and the bytes it is sent.
 	Budget *budget.Budget
 	// Log gets a line on the server itself, and on clients over UDP that were
 	// refused, for people. It must be safe for concurrent use.
@@ -159,6 +159,7 @@ type server struct {
 	// strangers are TCP connections that have not sent their header: they take no
 	// place of those who have.
 	strangers *accept.Crowd
+	guests    guests
 }
 
 func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }

@@ -26,7 +26,7 @@ type tcpSession struct {
 	lead   int64     // bytes read of what counts as payload
 	got    time.Time // when the header came
 	sink   *sink
-	share  *budget.Share
+	guest  *guest
 }
 
 // handle serves one connection, which the caller closes, and fills in what became
@@ -54,15 +54,20 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place
 		return true
 	}
 	defer s.tcp.release(t.from.Addr())
-	if err := t.afford(); err != nil {
+	leave, err := t.afford()
+	if err != nil {
 		r.Refused, r.Err = true, err
 		return true
 	}
-	defer t.share.Close()
+	defer leave()
 	if opening == iperf2.OpeningBounceBack {
 		r.Bounce, r.Threads = true, 1
 		r.Report, r.Err = t.bounce(ctx)
-		r.Err = errors.Join(r.Err, t.charge(r.Report))
+		for _, f := range r.Report.Flows {
+			if f.Role == model.Sender {
+				r.Err = errors.Join(r.Err, t.guest.charge(f.Bytes))
+			}
+		}
 		return len(r.Report.Flows) > 0 || r.Err != nil
 	}
 	r.Mode, r.Threads = t.header.Mode(), int(t.header.Threads)
@@ -81,34 +86,27 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place
 	return true
 }
 
-// afford takes from the budget what the session needs: a second connection and
-// buffers where it sends and receives.
-func (t *tcpSession) afford() error {
-	share, err := t.Budget.Open(t.from.Addr(), budget.Stranger)
+// afford takes from the budget what the session needs, until leave: a second
+// connection and buffers where it sends and receives.
+func (t *tcpSession) afford() (leave func(), err error) {
+	g, gone, err := t.guests.enter(t.Budget, t.from.Addr())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	block := fullBlock
+	block := units.Bytes(fullBlock)
 	if n := t.header.BufferLen; n > 0 {
-		block = int(n)
+		block = units.Bytes(n)
 	}
-	if _, err = share.Take(budget.Amounts{Descriptors: 1, Memory: 2 * min(units.Bytes(block), max(t.Block, maxBounce))}); err != nil {
-		share.Close()
-		return err
+	give, err := g.share.Take(budget.Amounts{Descriptors: 2, Memory: 2 * min(block, max(t.Block, maxBounce))})
+	if err != nil {
+		gone()
+		return nil, err
 	}
-	t.share = share
-	return nil
-}
-
-// charge counts what a bounce-back test has sent and how long it took.
-func (t *tcpSession) charge(r model.EndReport) error {
-	var errs []error
-	for _, f := range r.Flows {
-		if f.Role == model.Sender {
-			errs = append(errs, t.share.Spend(f.Bytes), t.share.Use(f.Window))
-		}
-	}
-	return errors.Join(errs...)
+	t.guest = g
+	return func() {
+		give()
+		gone()
+	}, nil
 }
 
 // open reads the header and answers it. Deadlines are gone afterwards.
@@ -171,7 +169,7 @@ func stampOf(t time.Time) iperf2.Stamp {
 
 // half returns what the server does in direction d.
 func (t *tcpSession) half(d model.Direction, conns []*net.TCPConn) half {
-	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle, share: t.share}
+	h := half{direction: d, role: model.Receiver, conns: conns, rate: t.Rate, idle: t.Idle, guest: t.guest}
 	// The samples tell whether anything moves.
 	h.flow.Interval = min(max(t.Idle/4, 10*time.Millisecond), time.Second)
 	if n := units.Bytes(t.header.BufferLen); n > 0 {

@@ -19,7 +19,7 @@ func TestTestsStayWithinTheBudget(t *testing.T) {
 		client string // what the real program says; "" is anything
 		log    string
 	}{
-		"descriptors": {"-n 1M -P 4", budget.Limits{Descriptors: 4}, "number of parallel streams", "4 descriptors"},
+		"descriptors": {"-n 1M -P 4", budget.Limits{Descriptors: 4}, "number of parallel streams", "8 descriptors"},
 		"memory":      {"-n 1M -l 128K -P 2", budget.Limits{Memory: 128 << 10}, "block size", "128 KiB"},
 		"UDP":         {"-u -b 2M -P 2 -R -t 1", budget.Limits{UDP: 3e6}, "total required bandwidth", "3 Mbit/s"},
 		"UDP at all":  {"-u -b 0 -R -t 1", budget.Limits{UDP: 3e6}, "total required bandwidth", "3 Mbit/s"},

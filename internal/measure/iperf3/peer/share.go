@@ -23,7 +23,8 @@ func (t *session) afford() error {
 		return t.overspent(err)
 	}
 	streams := len(iperf3.Streams(t.params.Direction, int(t.params.Parallel)))
-	need := budget.Amounts{Descriptors: streams, Memory: units.Bytes(streams) * units.Bytes(t.params.Length)}
+	// Of a TCP stream two descriptors are kept: see lane.hold.
+	need := budget.Amounts{Descriptors: 2 * streams, Memory: units.Bytes(streams) * units.Bytes(t.params.Length)}
 	if t.params.Protocol == iperf3.UDP && t.params.Direction != iperf3.Forward {
 		need.UDP = units.BitRate(t.params.BitsPerSecond) * units.BitRate(t.params.Parallel)
 		if most := t.share.Limits().UDP; need.UDP == 0 && most != 0 {
