@@ -82,7 +82,7 @@ func (s Store) Ring(talk func(line string)) (*Ring, error) {
 // Share lets a process of user uid and group gid read the keys and write when
 // they were used, and nothing else. It needs root.
 func (r *Ring) Share(uid, gid int) error {
-	if err := errors.Join(r.keys.Chown(".", -1, gid), r.keys.Chmod(".", 0o750|fs.ModeSetgid)); err != nil {
+	if err := errors.Join(r.keys.Chown(".", -1, gid), r.keys.Chmod(".", 0o750)); err != nil {
 		return fmt.Errorf("share keys: %w", err)
 	}
 	err := r.keys.Chown(keysFile, -1, gid)

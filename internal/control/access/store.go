@@ -242,6 +242,9 @@ func lock(name string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock keys: %w", err)
 	}
+	if err := adopt(f, filepath.Dir(name)); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock keys: %w", err), f.Close())
+	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	again := time.NewTicker(retry)
@@ -270,6 +273,9 @@ func replace(dir, name string, b []byte, mode fs.FileMode) error {
 		return err
 	}
 	_, err = f.Write(b)
+	if err == nil {
+		err = adopt(f, dir)
+	}
 	if err == nil && mode != 0o600 {
 		err = f.Chmod(mode)
 	}
