@@ -1,0 +1,170 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"linerate/internal/host/sandbox"
+)
+
+// childVar makes this test binary give up its rights and tell what is left.
+const childVar = "LINERATE_SANDBOX_TEST"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childVar); dir != "" {
+		if err := json.NewEncoder(os.Stdout).Encode(child(dir)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// left is what a child could still do.
+type left struct {
+	Dropped, NoNewPrivileges, Confined string // errors
+	UID                                int
+	Status                             []string // of all threads: user, groups, capabilities, no_new_privs
+	Opened                             map[string]string
+	Exec                               string
+}
+
+func child(dir string) left {
+	l := left{Opened: map[string]string{}}
+	say := func(err error) string {
+		switch {
+		case err == nil:
+			return ""
+		case errors.Is(err, errors.ErrUnsupported):
+			return "unsupported: " + err.Error()
+		case errors.Is(err, fs.ErrPermission):
+			return "permission"
+		}
+		return err.Error()
+	}
+	hold := make(chan struct{}) // some threads that were there before
+	var started sync.WaitGroup
+	for range 4 {
+		started.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			started.Done()
+			<-hold
+		}()
+	}
+	started.Wait()
+	defer close(hold)
+	if sandbox.IsRoot() {
+		u, err := sandbox.Choose("", dir)
+		if err == nil {
+			err = sandbox.Drop(u)
+		}
+		l.Dropped = say(err)
+	}
+	l.NoNewPrivileges = say(sandbox.NoNewPrivileges())
+	_, err := sandbox.Confine(sandbox.Files{Read: []string{"/proc", filepath.Join(dir, "read"), "/no/such/path"}, Write: []string{filepath.Join(dir, "write")}})
+	l.Confined = say(err)
+	l.UID = os.Getuid()
+	threads, _ := filepath.Glob("/proc/self/task/*/status")
+	for _, name := range threads {
+		b, _ := os.ReadFile(name)
+		for line := range strings.Lines(string(b)) {
+			if word, _, _ := strings.Cut(line, ":"); word == "Uid" || word == "Gid" || word == "CapEff" || word == "CapPrm" || word == "NoNewPrivs" {
+				l.Status = append(l.Status, strings.Join(strings.Fields(line), " "))
+			}
+		}
+	}
+	for _, name := range []string{"read/file", "write/file", "other/file"} {
+		f, err := os.Open(filepath.Join(dir, name))
+		if l.Opened[name] = say(err); err == nil {
+			_ = f.Close()
+		}
+	}
+	for _, name := range []string{"read/new", "write/new", "other/new"} {
+		l.Opened[name] = say(os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
+	}
+	l.Exec = say(exec.Command("/bin/true").Run())
+	return l
+}
+
+// TestRightsAreGone has a process give up everything, and try.
+func TestRightsAreGone(t *testing.T) {
+	dir, err := os.MkdirTemp("", "linerate-sandbox-") // where another user may look, unlike t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"read", "write", "other"} {
+		folder := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, 0o777), os.WriteFile(filepath.Join(folder, "file"), nil, 0o600), os.Chmod(filepath.Join(folder, "file"), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVar+"="+dir)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var l left
+	if err := json.Unmarshal(out, &l); err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasPrefix(l.NoNewPrivileges, "unsupported") {
+		t.Skip("built with cgo, which has threads that Go does not know: ", l.NoNewPrivileges)
+	}
+	if l.NoNewPrivileges != "" {
+		t.Error(l.NoNewPrivileges)
+	}
+	for _, s := range l.Status {
+		bad := s == "NoNewPrivs: 0"
+		if sandbox.IsRoot() {
+			bad = bad || strings.HasPrefix(s, "Cap") && !strings.HasSuffix(s, " 0000000000000000") || strings.Contains(s+" ", " 0 ") && strings.Contains(s, "id:")
+		}
+		if bad {
+			t.Errorf("a thread has %s", s)
+		}
+	}
+	if sandbox.IsRoot() && (l.Dropped != "" || l.UID < 61184) {
+		t.Errorf("user %d, %s", l.UID, l.Dropped)
+	}
+	if strings.HasPrefix(l.Confined, "unsupported") {
+		t.Skip("TestRightsAreGone: files: ", l.Confined)
+	}
+	want := map[string]string{"read/file": "", "read/new": "permission", "write/file": "", "write/new": "", "other/file": "permission", "other/new": "permission"}
+	if fmt.Sprint(l.Opened) != fmt.Sprint(want) || l.Confined != "" || l.Exec != "permission" {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	a, err := sandbox.Choose("", "/var/lib/linerate")
+	if errors.Is(err, sandbox.ErrNobody) {
+		t.Skip(err)
+	}
+	b, _ := sandbox.Choose("", "/var/lib/linerate")
+	if err != nil || a != b || a.UID < 61184 || a.UID > 65519 || a.UID != a.GID {
+		t.Errorf("%+v, %+v, %v", a, b, err)
+	}
+	for _, bad := range []string{"root", "0", "no-such-user"} {
+		if u, err := sandbox.Choose(bad, ""); err == nil {
+			t.Errorf("%s: %+v", bad, u)
+		}
+	}
+	if err := sandbox.Drop(sandbox.User{}); err == nil {
+		t.Error("the zero user is taken")
+	}
+}
