@@ -41,7 +41,7 @@ var restricted = []struct {
 	{"github.com/vishvananda/netlink", []string{"internal/measure/enginetest", "internal/host", "internal/lab"}},
 	{"linerate/internal/measure/enginetest", []string{"tests"}},
 	{"linerate/internal/host/referee", []string{"tests"}},
-	{"os/exec", []string{"internal/control/wire", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/host/referee", "internal/lab", "bench"}},
+	{"os/exec", []string{"internal/control/wire", "internal/control/tuner", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/host/referee", "internal/lab", "bench"}},
 	{"database/sql", []string{"internal/store"}},
 	{"github.com/ncruces", []string{"internal/store"}},
 	{"github.com/spf13/cobra", []string{"internal/ui/cli"}},

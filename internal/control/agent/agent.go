@@ -72,6 +72,9 @@ type Config struct {
 	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
 	// Files, where given, keeps settings over a restart. It needs Knobs.
 	Files *Files
+	// Settings, where given, does by hand what Keeper, Origins and Files would: it is
+	// an agent with more rights. It needs Knobs, which are of the same agent.
+	Settings session.Settings
 	// LinkRate, where given, is the rate of the link that leads to the peer, as
 	// far as it is known after Facts was called.
 	LinkRate func() fact.Of[units.BitRate]
@@ -82,6 +85,9 @@ type Config struct {
 	// Watch, where given, samples the host's counters beside each run: it emits
 	// until stop is called, which returns how far they moved.
 	Watch func(ctx context.Context, h model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error)
+	// Runs, where given, is told of each run whose traffic begins; ended, which it
+	// returns, of how that went: the report is that of this end, as far as there is one.
+	Runs func(f model.Flow) (ended func(report model.EndReport, err error))
 	// Admit, where given, decides on a controller, and what it gets. It may change
 	// c, which is this session's own: what a controller may depends on who it is.
 	// Its error is what the controller reads; it should wrap session.ErrRefused or
@@ -136,7 +142,7 @@ func Serve(ctx context.Context, conn net.Conn, c Config) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
 	a := &agent{Config: c, base: base, end: end}
-	err := session.Serve(life, conn, c.Version, a, c.Timeouts)
+	err := session.Serve(life, conn, c.Version, relay{a}, c.Timeouts)
 	cancel()
 	return errors.Join(err, a.finish(context.WithoutCancel(ctx)))
 }

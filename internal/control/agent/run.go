@@ -367,10 +367,15 @@ func (a *agent) follow(ctx context.Context, n uint64, send func(session.Event) e
 }
 
 // measure runs the test beside the host's counters and sends what they emit.
-func (a *agent) measure(r *run, send func(session.Event) error) error {
+func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 	type outcome struct {
 		report model.EndReport
 		err    error
+	}
+	var out outcome
+	if a.Runs != nil {
+		ended := a.Runs(r.flow)
+		defer func() { ended(out.report, err) }()
 	}
 	batches := make(chan []model.Sample, queued)
 	defer a.charge(r)()
@@ -401,10 +406,10 @@ func (a *agent) measure(r *run, send func(session.Event) error) error {
 	if err := r.forward(batches, send); err != nil {
 		r.cancel(err)
 		r.test.Stop()
-		<-done
+		out = <-done
 		return err
 	}
-	out := <-done
+	out = <-done
 	switch {
 	case r.ctx.Err() != nil: // says more than what the engine made of it
 		return fmt.Errorf("measure: %w", context.Cause(r.ctx))
