@@ -15,6 +15,11 @@ const DefaultKey = "default"
 // Key is what a secret stands for. The zero value is a stranger.
 type Key struct {
 	Name string // "" for a stranger
+	// Tune says that the key's holder may change settings, where the server does.
+	Tune bool
+	// Over, where given, is closed when the key is valid no longer: its sessions
+	// end then.
+	Over <-chan struct{}
 }
 
 // Stranger reports whether nobody vouches for who has this key.

@@ -34,12 +34,31 @@ const secretBytes = 32
 // know its pin from the join link.
 type Identity struct {
 	Certificate ctls.Certificate
-	Secret      []byte // 32 random bytes
+	Secret      []byte // 32 random bytes; nil where it is not shown in links
 }
 
 // LoadIdentity reads the identity in dir, and makes what is missing. Its files
 // are for the owner only.
 func LoadIdentity(dir string) (Identity, error) {
+	id, err := LoadKey(dir)
+	if err != nil {
+		return Identity{}, err
+	}
+	text, err := loadOrMake(filepath.Join(dir, secretFile), makeSecret)
+	if err != nil {
+		return Identity{}, err
+	}
+	secret, err := base64.RawURLEncoding.DecodeString(string(text))
+	if err != nil || len(secret) != secretBytes {
+		return Identity{}, fmt.Errorf("read %s: not a secret; remove the file for a new one", filepath.Join(dir, secretFile))
+	}
+	id.Secret = secret
+	return id, nil
+}
+
+// LoadKey is LoadIdentity without a secret, for a server that knows its users by
+// Config.Find.
+func LoadKey(dir string) (Identity, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Identity{}, fmt.Errorf("make identity: %w", err)
 	}
@@ -51,15 +70,7 @@ func LoadIdentity(dir string) (Identity, error) {
 	if err != nil {
 		return Identity{}, fmt.Errorf("read %s: %w", filepath.Join(dir, keyFile), err)
 	}
-	text, err := loadOrMake(filepath.Join(dir, secretFile), makeSecret)
-	if err != nil {
-		return Identity{}, err
-	}
-	secret, err := base64.RawURLEncoding.DecodeString(string(text))
-	if err != nil || len(secret) != secretBytes {
-		return Identity{}, fmt.Errorf("read %s: not a secret; remove the file for a new one", filepath.Join(dir, secretFile))
-	}
-	return Identity{Certificate: cert, Secret: secret}, nil
+	return Identity{Certificate: cert}, nil
 }
 
 // loadOrMake reads path, and first writes it when there is no such file. Of two

@@ -84,8 +84,11 @@ type Config struct {
 	Handshake time.Duration
 	// Log, where given, is told of the server's own troubles, a line each.
 	Log func(line string)
-	// Ended, where given, is told how each session ended; nil for well.
-	Ended func(from netip.Addr, err error)
+	// Refused, where given, is told who was not let in by hello, and why.
+	Refused func(from netip.Addr, err error)
+	// Ended, where given, is told how each session that was let in ended; nil for
+	// well.
+	Ended func(v Visitor, took time.Duration, err error)
 }
 
 // Visitor is who a session is with.
@@ -111,7 +114,7 @@ type Server struct {
 
 // Listen opens the server's port at addr, "host:port". The caller calls Serve.
 func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
-	if len(c.Identity.Certificate.Certificate) == 0 || len(c.Identity.Secret) == 0 {
+	if len(c.Identity.Certificate.Certificate) == 0 || len(c.Identity.Secret) == 0 && c.Find == nil {
 		return nil, errors.New("listen: the server has no identity")
 	}
 	if c.Handshake <= 0 {
@@ -203,10 +206,11 @@ func limit(l *agent.Limits, k Key) {
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Link is the join link for a server that its users reach as host.
+// Link is the join link for a server that its users reach as host, with the
+// identity's secret where it has one.
 func (s *Server) Link(host string) Link {
 	l := Link{Addr: net.JoinHostPort(host, fmt.Sprint(s.port)), Pin: s.config.Identity.Pin()}
-	if !s.config.Open {
+	if !s.config.Open && len(s.config.Identity.Secret) > 0 {
 		l.Secret = base64.RawURLEncoding.EncodeToString(s.config.Identity.Secret)
 	}
 	return l
@@ -311,6 +315,15 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	c.Data = data.Shared{Router: &s.router, Number: s.port, UDP: s.udp, Peer: addr}
 	c.MayConnect = func(to string) error { return onlyTo(addr, to) }
 	release := func() {}
+	var v *Visitor // who was let in
+	began := time.Now()
+	whole, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	refused := func(err error) {
+		if s.config.Refused != nil {
+			s.config.Refused(addr.Unmap(), err)
+		}
+	}
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
 		k, free, err := s.guard.admit(source(addr), h.Secret)
 		if errors.Is(err, session.ErrRefused) {
@@ -321,6 +334,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			}
 		}
 		if err != nil {
+			refused(err)
 			return agent.Grant{}, err
 		}
 		class := budget.Keyed
@@ -330,6 +344,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		share, err := s.config.Budget.Open(addr, class)
 		if err != nil {
 			free()
+			refused(err)
 			return agent.Grant{}, agent.OverBudget(err)
 		}
 		unfriend := s.door.befriend(addr)
@@ -340,17 +355,37 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		}
 		raw.left = -1
 		s.door.leave(at)
+		v = &Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn)}
 		if s.config.Welcome != nil {
-			s.config.Welcome(Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn)}, own)
+			s.config.Welcome(*v, own)
+		}
+		if k.Over != nil {
+			go endWith(whole, k.Over, end)
 		}
 		limit(&own.Limits, k)
 		own.Discreet = own.Discreet || k.Stranger()
 		return agent.Grant{Share: share}, nil
 	}
-	err := agent.Serve(ctx, secure, c)
+	err := agent.Serve(whole, secure, c)
 	release()
-	if s.config.Ended != nil {
-		s.config.Ended(addr, err)
+	if v == nil || s.config.Ended == nil {
+		return
+	}
+	if why := context.Cause(whole); errors.Is(why, ErrKeyOver) {
+		err = errors.Join(why, err)
+	}
+	s.config.Ended(*v, time.Since(began), err)
+}
+
+// ErrKeyOver says that a session was ended since its key is no longer valid.
+var ErrKeyOver = errors.New("the key was revoked or has expired")
+
+// endWith ends a session when its key is over.
+func endWith(ctx context.Context, over <-chan struct{}, end context.CancelCauseFunc) {
+	select {
+	case <-over:
+		end(ErrKeyOver)
+	case <-ctx.Done():
 	}
 }
 
