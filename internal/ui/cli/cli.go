@@ -79,6 +79,7 @@ type app struct {
 	quiet bool
 	ssh   sshFlags
 	boot  bootJob
+	audit *audit.Log // of a server; nil drops what is recorded
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
 	told        sync.Once  // what is wrong with the journal of this machine
@@ -205,7 +206,7 @@ HOST is one of
 	add("measure", a.testCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
 	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.profileCommand(), a.exportCommand())
 	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
-	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.labInitCommand(), exitCodesTopic())
+	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	root.SetHelpCommand(helpCommand())
 	return root
 }

@@ -146,6 +146,9 @@ func (a *app) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 			}
 			return p, withHint(err, "is linerate serve running there? use the join link that it prints")
 		}
+		if t.warning != "" {
+			p.Warnings = append(p.Warnings, t.warning)
+		}
 		return p, nil
 	case targetLab, targetForeign:
 	}
@@ -364,7 +367,8 @@ func (a *app) mayTune(e *ends, p model.Plan) error {
 			}
 			return withHint(withCode(exitUnsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
 				"settings of the flow (window, mss, streams, block, nodelay) need no rights there;\n"+
-					"to change that host, start its agent by a command: exec:ADDRESS COMMAND...")
+					"to change that host, use a key with the right tune and serve --allow-tune there,\n"+
+					"or start its agent by a command: exec:ADDRESS COMMAND...")
 		}
 	}
 	return nil

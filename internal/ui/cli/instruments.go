@@ -45,6 +45,15 @@ func (noLog) Close() error { return nil }
 // instruments are the engines of this host. Paths of files may be named by who
 // started this process and nobody else.
 func (a *app) instruments(state string, namedPaths bool) []engine.Engine {
+	dir, err := stateDir(state)
+	if err != nil {
+		return a.instrumentsAt("", namedPaths) // filecopy says so
+	}
+	return a.instrumentsAt(filepath.Join(dir, copiesDir), namedPaths)
+}
+
+// instrumentsAt is instruments with the ledger of made files in copies.
+func (a *app) instrumentsAt(copies string, namedPaths bool) []engine.Engine {
 	o := engines.Options{
 		Files: filecopy.Options{NamedPaths: namedPaths},
 		KernelLog: func() (pingpong.LogReader, error) {
@@ -58,19 +67,20 @@ func (a *app) instruments(state string, namedPaths bool) []engine.Engine {
 			return r, nil
 		},
 	}
-	if dir, err := stateDir(state); err == nil { // without one, filecopy says so
-		o.State = filepath.Join(dir, copiesDir)
-	}
+	o.State = copies
 	return engines.All(o)
 }
 
 // sweepUp removes the files of copies that were killed, before others are made.
 func (a *app) sweepUp(state string) {
-	dir, err := stateDir(state)
-	if err != nil {
-		return
+	if dir, err := stateDir(state); err == nil {
+		a.sweepUpAt(filepath.Join(dir, copiesDir))
 	}
-	removed, err := filecopy.Clean(filepath.Join(dir, copiesDir))
+}
+
+// sweepUpAt is sweepUp for the ledger in copies.
+func (a *app) sweepUpAt(copies string) {
+	removed, err := filecopy.Clean(copies)
 	for _, path := range removed {
 		a.talk("removed %s, which a copy that was killed had left", path)
 	}

@@ -61,10 +61,7 @@ func hasFiles(t target) error {
 		return withCode(exitUnsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
 	case targetForeign:
 		return withCode(exitUnsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
-	case targetServe:
-		return withHint(withCode(exitUnsupported, errors.New("linerate serve changes no settings: it keeps none")),
-			"run linerate keep on that host, or reach it over ssh, as in user@host")
-	case targetHere, targetExec, targetSSH:
+	case targetHere, targetExec, targetSSH, targetServe:
 	}
 	return nil
 }

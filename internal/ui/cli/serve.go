@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/control/agent"
+	"linerate/internal/control/audit"
 	"linerate/internal/control/wire/tls"
-	"linerate/internal/core/model"
 )
 
 // serveFlags are the flags of a server.
@@ -26,6 +24,9 @@ type serveFlags struct {
 	sessions            int
 	budget              budgetFlags
 	metrics             string
+
+	allowTune, printUnit bool
+	user, audit          string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -33,12 +34,23 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "let other hosts measure to this one",
 		Long: `serve listens on one port, TCP for control (TLS 1.3) and data, UDP for data. The
-first start makes a key and a secret; every start prints the join link that holds
-the key's pin and the secret. Those who have the link may measure, nothing else:
-serve changes no settings of this host.
+first start makes a key called default and prints its join link, which holds the
+server's pin and the key's secret: who has it may measure. linerate serve key makes
+more keys and takes them back, linerate serve link prints the first link again.
+
+With --allow-tune, who has a key with the right tune may change settings of this host
+as well, with the same way back as everywhere. Changes are made by a process of its
+own, the only part that stays root.
+
+Started by root, the part that listens gives root up once the port is open: it becomes
+the user of --user, or one of a number that no account has. Wherever the kernel can,
+it loses all files but those it needs. --print-unit prints a unit for systemd.
+
+--audit FILE gets one line for each session, run, change and refused attempt.
 
 --open lets everybody measure who reaches the port, with limits: 60 s a run, 16
-streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s.
+streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets strangers
+change settings.
 
 --iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
 They know no secret: whoever reaches the port may measure, with the limits of
@@ -51,54 +63,50 @@ What all of them may take together, and one address without a key, is bounded by
 what is free on this host, or by --limit, --limit-strangers and --limit-source:
 ` + limitExample + `.
 none is no limit, 0 is nothing at all.`,
-		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
+		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.printUnit {
+				return a.printUnit(cmd.Flags())
+			}
 			return a.serve(cmd.Context(), f)
 		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.listen, "listen", ":"+tls.DefaultPort, "address and port; port 0 takes a free one")
 	fl.StringVar(&f.host, "host", "", "name or address in the join link (default: the address listened on, else this host's name)")
-	fl.StringVar(&f.state, "state", "", "directory of key and secret (default: $LINERATE_STATE, else the system's)")
+	fl.StringVar(&f.state, "state", "", "directory of the server's state (default: $LINERATE_STATE, else the system's)")
 	fl.BoolVar(&f.open, "open", false, "without a secret, with limits")
 	f.foreign.register(fl)
 	f.budget.register(fl)
 	fl.StringVar(&f.metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
 	fl.IntVar(&f.sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
+	fl.BoolVar(&f.allowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
+	fl.StringVar(&f.user, "user", "", "user to become once the port is open (default, for root: one that no account has)")
+	fl.StringVar(&f.audit, "audit", "", "append a line for each event to this file")
+	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts serve with these flags")
+	c.AddCommand(a.keyCommand(), a.linkCommand())
 	return c
 }
 
-func (a *app) serve(ctx context.Context, f serveFlags) error {
-	dir, err := stateDir(f.state)
+func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
+	s, err := a.prepareServing(ctx, f)
 	if err != nil {
 		return err
 	}
-	identity, err := tls.LoadIdentity(filepath.Join(dir, "serve"))
-	if err != nil {
-		return withHint(err, "use --state DIR for a directory of yours")
-	}
+	defer s.close()
 	a.tellJournal(f.state)
-	a.sweepUp(f.state)
-	sharing, err := a.share(ctx, f)
-	if err != nil {
+	if s.sharing, err = a.share(ctx, f); err != nil {
 		return err
 	}
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
-		Identity: identity, Open: f.open, MaxSessions: f.sessions, Budget: sharing.budget,
-		Agent:   agent.Config{Version: a.Version, Engines: a.instruments(f.state, false)},
+		Identity: s.identity, Open: f.open, MaxSessions: f.sessions, Find: s.find, Budget: s.sharing.budget,
+		Agent:   agent.Config{Version: a.Version, Engines: a.instrumentsAt(s.copies, false)},
 		Log:     func(line string) { a.talk("%s", line) },
-		Welcome: func(v tls.Visitor, c *agent.Config) { a.welcome(f.state, v, c) },
-		Ended: func(from netip.Addr, err error) {
-			if err != nil {
-				a.talk("session from %s ended: %v", from, err)
-			} else {
-				a.talk("session from %s ended", from)
-			}
-		},
+		Welcome: s.welcome, Refused: s.refused, Ended: s.ended,
 	})
 	if err != nil {
-		sharing.close()
+		s.sharing.close()
 		if _, ok := errors.AsType[*net.AddrError](err); ok {
 			return withHint(withCode(exitUsage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
 		}
@@ -106,30 +114,29 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	}
 	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate, sharing.budget)
 	if err != nil {
-		sharing.close()
+		s.sharing.close()
 		_ = server.Close()
 		return err
 	}
 	link := server.Link(linkHost(f.host, server.Addr()))
-	if err := a.printLink(link.String(), server.Addr().String(), f.open, foreign, sharing); err != nil {
-		sharing.close()
+	s.noteAddress(link.Addr)
+	if err = s.giveUpRights(); err == nil {
+		a.sweepUpAt(s.copies)
+		err = s.printLink(link.String(), server.Addr().String(), foreign)
+	}
+	if err != nil {
+		s.sharing.close()
 		_ = server.Close()
-		for _, s := range foreign {
-			s.close()
+		for _, f := range foreign {
+			f.close()
 		}
 		return err
 	}
-	defer sharing.begin(ctx)()
+	s.log.Record(audit.Event{Kind: audit.Started, Protocol: protocolName, Reason: "listens on " + server.Addr().String()})
+	defer s.log.Record(audit.Event{Kind: audit.Stopped, Protocol: protocolName})
+	defer s.watch(ctx)()
+	defer s.sharing.begin(ctx)()
 	return a.serveAll(ctx, server.Serve, foreign)
-}
-
-// welcome gives a session its own view of this host: the interface and the route
-// are those that lead to v, whatever the controller says of its address, and no
-// session sees another's.
-func (a *app) welcome(state string, v tls.Visitor, c *agent.Config) {
-	h := a.newHostKnobs(state, "")
-	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.facts(ctx, v.Addr.String()) }
-	c.LinkRate, c.Watch = h.linkRate, h.watch
 }
 
 // linkHost is what goes into the join link: the user's word, the address that
@@ -147,26 +154,34 @@ func linkHost(given string, addr net.Addr) string {
 	return "localhost"
 }
 
-func (a *app) printLink(link, addr string, open bool, foreign []foreignServer, sharing *sharing) error {
+// printLink says where the server listens, and its link: with a secret only where
+// that was made just now.
+func (s *serving) printLink(link, addr string, foreign []foreignServer) error {
+	a := s.app
 	if a.json {
 		also := map[string]string{}
-		for _, s := range foreign {
-			also[s.name] = s.addr.String()
+		for _, f := range foreign {
+			also[f.name] = f.addr.String()
 		}
 		return a.document("linerate/serve/v1", map[string]any{
-			"link": link, "address": addr, "open": open, "foreign": also,
-			"budget": describeBudget(sharing.budget), "metrics": sharing.addr(),
+			"link": link, "address": addr, "open": s.flags.open, "foreign": also,
+			"budget": describeBudget(s.sharing.budget), "metrics": s.sharing.addr(),
 		})
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
-	for _, s := range foreign {
-		fmt.Fprintf(&text, "answering %s clients on %s\n", s.name, s.addr)
+	if s.made || s.flags.open {
+		fmt.Fprintf(&text, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
+	} else {
+		fmt.Fprintf(&text, "listening on %s; its link was printed when its key was made:\n"+
+			"linerate serve link prints that of the first key again, linerate serve key add NAME makes another\n", addr)
 	}
-	if addr := sharing.addr(); addr != "" {
+	for _, f := range foreign {
+		fmt.Fprintf(&text, "answering %s clients on %s\n", f.name, f.addr)
+	}
+	if addr := s.sharing.addr(); addr != "" {
 		fmt.Fprintf(&text, "metrics on http://%s/metrics\n", addr)
 	}
 	_, err := io.WriteString(a.Out, text.String())
-	a.printBudget(sharing.budget)
+	a.printBudget(s.sharing.budget)
 	return err
 }

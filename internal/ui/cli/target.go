@@ -2,8 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/url"
+	"os"
+	"runtime"
 	"strings"
 
 	"linerate/internal/control/runner"
@@ -36,6 +39,8 @@ type target struct {
 	argv []string // targetExec
 	ssh  ssh.Target
 
+	warning string // of how the target was given, "" for none
+
 	foreign foreignKind // targetForeign, whose address is addr
 	// peer makes the client of a foreign target; nil is one without options.
 	peer func(link fact.Of[units.BitRate]) (runner.Peer, error)
@@ -61,6 +66,8 @@ func parseTarget(s string) (target, error) {
 		return target{kind: targetExec, text: s, addr: words[0], argv: words[1:]}, nil
 	case isForeign(s):
 		return parseForeign(s)
+	case strings.HasPrefix(s, "@"):
+		return parseLinkAt(s)
 	case strings.HasPrefix(s, "linerate://"):
 		return parseLink(s)
 	case strings.HasPrefix(s, "ssh://"), strings.Contains(s, "@") && !strings.Contains(s, "://"):
@@ -81,6 +88,46 @@ func parseLink(s string) (target, error) {
 		return target{}, withCode(exitUsage, fmt.Errorf("%s: %w", redact(s), err))
 	}
 	return target{kind: targetServe, link: link, text: "linerate://" + link.Addr + "/?pin=" + link.Pin}, nil
+}
+
+// linkVariable is the environment variable that "@" alone stands for.
+const linkVariable = "LINERATE_LINK"
+
+// longestLink bounds a file with a link, in bytes.
+const longestLink = 4096
+
+// parseLinkAt reads the join link in a file, @FILE, or in $LINERATE_LINK, @: so
+// that its secret stands on no command line, which every user of a host can read.
+func parseLinkAt(s string) (target, error) {
+	file := strings.TrimPrefix(s, "@")
+	if file == "" {
+		t, err := parseLinkText("$"+linkVariable, os.Getenv(linkVariable))
+		return t, withHint(err, "set %s to the link that linerate serve printed, or name a file that holds it: @FILE", linkVariable)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return target{}, withHint(withCode(exitUsage, err), "@FILE names a file that holds a join link; a user of an ssh host is written user@host")
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, longestLink))
+	if err != nil {
+		return target{}, withCode(exitUsage, err)
+	}
+	t, err := parseLinkText(file, string(text))
+	if info, serr := f.Stat(); err == nil && serr == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		t.warning = fmt.Sprintf("warning: %s holds a secret, and others may read it: chmod 600 %[1]s", file)
+	}
+	return t, err
+}
+
+// parseLinkText reads a link out of a place. What it holds instead is not shown:
+// it may be another secret.
+func parseLinkText(place, text string) (target, error) {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "linerate://") || strings.ContainsAny(text, " \t\r\n") {
+		return target{}, usagef("%s holds no join link: one looks like linerate://HOST:5299/?pin=PIN&secret=SECRET", place)
+	}
+	return parseLink(text)
 }
 
 // parseHostPort knows "host", "host:port" and addresses, to say what is missing.

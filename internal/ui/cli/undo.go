@@ -77,14 +77,11 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
 	switch t.kind {
-	case targetServe:
-		return nil, withHint(usagef("linerate serve changes no settings: there is nothing that it could undo"),
-			"run linerate undo on that host, or reach it with exec:ADDRESS COMMAND...")
 	case targetLab:
 		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
 	case targetForeign:
 		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
-	case targetHere, targetExec, targetSSH:
+	case targetHere, targetExec, targetSSH, targetServe:
 	}
 	if err := a.flagFits("--acknowledge", a.acknowledge, t); err != nil {
 		return nil, err

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/host/referee"
+)
+
+// addKey makes a key on host b and returns its link in a file.
+func (n *netns) addKey(t *testing.T, name string, more ...string) (link, file string) {
+	t.Helper()
+	r := run(t, n.inside(t, "b", append([]string{"serve", "key", "add", name, "--state", n.state("b"), "--json"}, more...)...))
+	if err := validate("linerate/key/v1", r.out); err != nil || r.code != 0 {
+		t.Fatalf("exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
+	}
+	link = decode[struct {
+		Link string `json:"link"`
+	}](t, r.out).Link
+	file = filepath.Join(n.dir, name+".link")
+	if err := os.WriteFile(file, []byte(link+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return link, "@" + file
+}
+
+// audited returns the lines of an audit log.
+func audited(t *testing.T, path string) (all []map[string]any) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var m map[string]any
+		if err := json.Unmarshal(s.Bytes(), &m); err != nil {
+			t.Fatalf("%s: %v", s.Text(), err)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// tells reports whether a line has all the fields of want, "NAME=VALUE ...".
+func tells(lines []map[string]any, want string) bool {
+	return slices.ContainsFunc(lines, func(m map[string]any) bool {
+		for _, w := range strings.Fields(want) {
+			name, value, _ := strings.Cut(w, "=")
+			if fmt.Sprint(m[name]) != value {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// asBefore waits until both hosts hold what they held, while a server goes on.
+func (n *netns) asBefore(t *testing.T, before both) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the values of before", func() bool { return n.bothKnobs(t) == before })
+}
+
+// status reads a line of /proc/PID/status.
+func status(t *testing.T, pid int, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.Join(strings.Fields(v), " ")
+		}
+	}
+	return ""
+}
+
+// daemon returns the processes of the server on host b: what listens, and its tuner.
+func (n *netns) daemon(t *testing.T) (listener, tuner int) {
+	t.Helper()
+	for _, pid := range netnsPIDs(t.Context(), n.b) {
+		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if err != nil {
+			continue
+		}
+		switch words := strings.Split(string(b), "\x00"); {
+		case len(words) > 1 && words[1] == "serve":
+			listener = pid
+		case len(words) > 1 && words[1] == "tuner":
+			tuner = pid
+		}
+	}
+	return listener, tuner
+}
+
+// TestServeKeys lets a key in by its link in a file and in the environment, cuts
+// it off when it is taken back, and writes all of it down.
+func TestServeKeys(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	log := filepath.Join(n.dir, "audit.log")
+	server, _ := n.serve(t, "--audit", log)
+	link, file := n.addKey(t, "ci")
+	sane(t, n.look(t, file, "--json"))
+
+	look := n.inside(t, "a", "test", "@", "-t", "0.4s", "-i", "0.2s", "--omit", "0s", "--idle", "0s", "-q", "--json")
+	look.Env = append(look.Env, "LINERATE_LINK="+link)
+	sane(t, run(t, look))
+
+	if err := os.Chmod(strings.TrimPrefix(file, "@"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(t, n.inside(t, "a", "facts", file)); r.code != 0 || !strings.Contains(r.err, "others may read it: chmod 600") {
+		t.Errorf("a link that others may read: exit code %d\n%s", r.code, r.err)
+	}
+
+	r := run(t, n.inside(t, "b", "serve", "key", "list", "--state", n.state("b"), "--json"))
+	if err := validate("linerate/keys/v1", r.out); err != nil || strings.Count(r.out, `"state": "valid"`) != 2 {
+		t.Errorf("%v\n%s%s", err, r.out, r.err)
+	}
+
+	p := start(t, n.inside(t, "a", "test", file, "--to", "-t", "1m"))
+	enough := n.received(t) + 100e6
+	eventually(t, 20*time.Second, "traffic", func() bool { return n.received(t) > enough })
+	revoked := time.Now()
+	if r := run(t, n.inside(t, "b", "serve", "key", "revoke", "ci", "--state", n.state("b"))); r.code != 0 || r.out != "key ci is revoked\n" {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := p.wait(t, 30*time.Second); r.code != 3 {
+		t.Errorf("a session whose key was revoked: exit code %d after %v\n%s", r.code, time.Since(revoked), r.err)
+	}
+	if r := n.look(t, file); r.code != 3 || !strings.Contains(r.err, "the secret is wrong") {
+		t.Errorf("a revoked key: exit code %d\n%s", r.code, r.err)
+	}
+	if err := os.Rename(log, log+".1"); err != nil { // as logrotate does
+		t.Fatal(err)
+	}
+	again, _ := n.addKey(t, "ci", "--expires", "1h")
+	if again == link {
+		t.Error("the same secret again")
+	}
+	server.signal(t, syscall.SIGHUP)
+	server.signal(t, syscall.SIGTERM)
+	if r := server.wait(t, 10*time.Second); r.code != 0 || strings.Contains(r.err, again) {
+		t.Errorf("exit code %d\n%s", r.code, r.err)
+	}
+	lines := audited(t, log+".1")
+	for _, want := range []string{
+		"event=started", "event=session-begin key=ci address=10.77.0.1", "event=run-begin key=ci engine=tcpbulk direction=to",
+		"event=run-end key=ci direction=from outcome=ok", "event=session-end key=ci outcome=ok", "event=session-end key=ci outcome=cut",
+		"event=refused address=10.77.0.1 outcome=denied",
+	} {
+		if !tells(lines, want) {
+			t.Errorf("the audit log has no %s", want)
+		}
+	}
+	for _, file := range []string{log + ".1", log} {
+		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), "secret=") {
+			t.Errorf("%s has a secret", file)
+		}
+	}
+	// A later start shows no secret.
+	later, _ := n.serve(t, "--open")
+	if strings.Contains(later.said(), "secret=") {
+		t.Errorf("a later start says\n%s", later.said())
+	}
+	later.signal(t, syscall.SIGTERM)
+	later.wait(t, 10*time.Second)
+}
+
+// TestServeTune changes settings of a server's host by a key that may, and by no
+// other; what listens has no rights of its own.
+func TestServeTune(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	log := filepath.Join(n.dir, "audit.log")
+	server, first := n.serve(t, "--allow-tune", "--audit", log)
+	_, ops := n.addKey(t, "ops", "--right", "tune")
+	listener, tuner := n.daemon(t)
+	if listener == 0 || tuner == 0 {
+		t.Fatal("no listener, or no tuner")
+	}
+	if uid, caps := status(t, listener, "Uid"), status(t, listener, "CapEff"); strings.HasPrefix(uid, "0 ") || strings.Trim(caps, "0") != "" || status(t, listener, "NoNewPrivs") != "1" {
+		t.Errorf("what listens is user %s with capabilities %s", uid, caps)
+	}
+	if r := run(t, n.inside(t, "a", setArgs(first.String(), "--for", "3s")...)); r.code != 4 || !strings.Contains(r.err, "measures only") {
+		t.Errorf("a key that may measure: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	p := start(t, n.inside(t, "a", setArgs(ops, "--for", "3s", "--json")...))
+	n.changed(t, before, false, true)
+	if r := p.wait(t, 30*time.Second); r.code != 0 || strings.Count(r.out, `"state": "undone"`) != 2 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.asBefore(t, before)
+
+	r := run(t, n.inside(t, "a", "run", "--far", ops, "--factor", "b.tcp.recv_buffer_max=64KiB,1MiB", "--blocks", "6",
+		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
+	if d := decode[document](t, r.out); r.code != 0 && r.code != 5 || len(d.Session.Changes) == 0 {
+		t.Errorf("run over a server: exit code %d, %d changes\n%s", r.code, len(d.Session.Changes), r.err)
+	}
+	n.asBefore(t, before)
+
+	// A person confirms over a connection of its own, and takes it back later.
+	tt := onTerminal(t, n.inside(t, "a", setArgs(ops)...))
+	tt.asked(t, "y\n")
+	if r := tt.wait(t, time.Minute); r.code != 0 {
+		t.Errorf("exit code %d\n%s", r.code, r.out)
+	}
+	n.changed(t, before, false, true)
+	if r := run(t, n.inside(t, "a", "undo", ops)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	n.asBefore(t, before)
+	server.signal(t, syscall.SIGTERM)
+	if r := server.wait(t, 10*time.Second); r.code != 0 {
+		t.Errorf("exit code %d\n%s", r.code, r.err)
+	}
+	lines := audited(t, log)
+	for _, want := range []string{
+		"event=change key=ops address=10.77.0.1 knob=tcp.sack old=1 new=0 outcome=ok", "event=undo key=ops knob=tcp.sack old=0 new=1 outcome=ok",
+		"event=confirm key=ops outcome=ok",
+	} {
+		if !tells(lines, want) {
+			t.Errorf("the audit log has no %s", want)
+		}
+	}
+
+	// Without --allow-tune the same key measures.
+	plain, _ := n.serve(t, "--open")
+	r = run(t, n.inside(t, "a", setArgs(ops, "--for", "3s")...))
+	if r.code != 4 || !strings.Contains(r.err, "measures only") {
+		t.Errorf("without --allow-tune: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	plain.signal(t, syscall.SIGTERM)
+	plain.wait(t, 10*time.Second)
+	n.asBefore(t, before)
+}
+
+// TestServeTuneKilled kills the parts of a server while a change is held, each in
+// turn and both at once, and takes the key back: it always goes back.
+func TestServeTuneKilled(t *testing.T) {
+	needRoot(t)
+	for name, kill := range map[string]func(t *testing.T, n *netns, listener, tuner int){
+		"listener": func(_ *testing.T, _ *netns, listener, _ int) { _ = syscall.Kill(listener, syscall.SIGKILL) },
+		"tuner":    func(_ *testing.T, _ *netns, _, tuner int) { _ = syscall.Kill(tuner, syscall.SIGKILL) },
+		"both": func(_ *testing.T, _ *netns, listener, tuner int) {
+			_ = syscall.Kill(tuner, syscall.SIGKILL)
+			_ = syscall.Kill(listener, syscall.SIGKILL)
+		},
+		"revoked": func(t *testing.T, n *netns, _, _ int) {
+			if r := run(t, n.inside(t, "b", "serve", "key", "revoke", "ops", "--state", n.state("b"))); r.code != 0 {
+				t.Errorf("exit code %d\n%s", r.code, r.err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetns(t)
+			before := n.bothKnobs(t)
+			server, _ := n.serve(t, "--allow-tune")
+			_, ops := n.addKey(t, "ops", "--right", "tune")
+			p := start(t, n.inside(t, "a", setArgs(ops, "--for", "10m")...))
+			n.changed(t, before, false, true)
+			listener, tuner := n.daemon(t)
+			kill(t, n, listener, tuner)
+			n.changed(t, before, false, false)
+			n.asBefore(t, before)
+			_ = p.cmd.Process.Kill()
+			_ = server.cmd.Process.Kill()
+			p.wait(t, 20*time.Second)
+			server.wait(t, 20*time.Second)
+			eventually(t, 20*time.Second, "the end of all processes", func() bool { return len(netnsPIDs(t.Context(), n.b)) == 0 })
+		})
+	}
+}
+
+// TestPrintUnit has systemd itself judge the units, where it is installed.
+func TestPrintUnit(t *testing.T) {
+	judge := referee.Program(t, "systemd-analyze")
+	for name, c := range map[string]struct {
+		args []string
+		has  []string
+		not  []string
+	}{
+		"measure": {nil, []string{"DynamicUser=yes", "\nCapabilityBoundingSet=\n", "ProtectSystem=strict", " serve\n"}, []string{"ExecReload"}},
+		"tune": {
+			[]string{"--allow-tune", "--audit", "/var/log/linerate/100%.log", "--state", "/x"},
+			[]string{"CAP_NET_ADMIN", "ProtectSystem=yes", " --allow-tune=true --audit=/var/log/linerate/100%%.log\n", "ExecReload="}, []string{"DynamicUser", "--state"},
+		},
+		"low port": {[]string{"--listen", ":443", "--host", "a b"}, []string{"AmbientCapabilities=CAP_NET_BIND_SERVICE", `"--host=a b" --listen=:443`}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := succeed(t, append([]string{"serve", "--print-unit"}, c.args...)...).out
+			for _, s := range append(c.has, "NoNewPrivileges=yes", "ExecStart="+binary+" serve") {
+				if !strings.Contains(unit, s) {
+					t.Errorf("it has no %q\n%s", s, unit)
+				}
+			}
+			for _, s := range c.not {
+				if strings.Contains(unit, s) {
+					t.Errorf("it has %q\n%s", s, unit)
+				}
+			}
+			file := filepath.Join(t.TempDir(), "linerate.service")
+			if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := referee.Command(t, judge, "verify", "--man=no", "--generators=no", file).CombinedOutput()
+			for line := range strings.Lines(string(out)) {
+				if strings.Contains(line, filepath.Base(file)) {
+					t.Errorf("systemd: %s", line)
+				}
+			}
+			t.Logf("%v\n%s", err, out)
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/tuner"
+	"linerate/internal/host/sandbox"
+	"linerate/internal/host/watchdog"
+)
+
+// servedCopiesDir is where the ledger of made files is for a server that gave up
+// root: it belongs to the user that the server becomes, and root reads nothing of it.
+const servedCopiesDir = "copies-of-serve"
+
+// chooseUser finds the user that a server of root becomes. Its ledger of copies is
+// in a folder of its own then, which will be the working directory.
+func (s *serving) chooseUser() error {
+	if !sandbox.IsRoot() {
+		return nil
+	}
+	u, err := sandbox.Choose(s.flags.user, s.dir)
+	switch {
+	case err == nil:
+		s.user, s.copies = &u, "."
+	case s.flags.user == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)):
+		s.got = append(s.got, fmt.Sprintf("as this user (%v)", err))
+	default:
+		return withHint(withCode(exitUsage, err), "name a user without rights: --user NAME")
+	}
+	return nil
+}
+
+// giveUpRights becomes a user without rights, where this is root, and keeps only
+// the files that measuring needs, where the kernel can do that. It says what it got.
+func (s *serving) giveUpRights() error {
+	got := s.got
+	if s.user != nil {
+		if err := s.become(*s.user); err != nil {
+			return withHint(err, "start serve as that user, or name another: --user NAME")
+		}
+		got = append(got, "as "+s.user.String())
+	}
+	for _, part := range []struct {
+		name string
+		do   func() (string, error)
+	}{
+		{"without new privileges", func() (string, error) { return "", sandbox.NoNewPrivileges() }},
+		{"with few files", func() (string, error) {
+			abi, err := sandbox.Confine(s.files())
+			return fmt.Sprintf(" (Landlock %d)", abi), err
+		}},
+	} {
+		more, err := part.do()
+		switch {
+		case err == nil:
+			got = append(got, part.name+more)
+		case errors.Is(err, errors.ErrUnsupported):
+			got = append(got, fmt.Sprintf("not %s: %v", part.name, err))
+		default:
+			return err
+		}
+	}
+	s.app.talk("runs %s", strings.Join(got, ", "))
+	return nil
+}
+
+// become is the way of root to u. What u has to read and write later is opened, or
+// given to it, before. The folder of the ledger becomes the working directory, so
+// that it is reached whatever the folders above it allow.
+func (s *serving) become(u sandbox.User) error {
+	if err := s.ring.Share(u.UID, u.GID); err != nil {
+		return err
+	}
+	copies := filepath.Join(s.dir, servedCopiesDir)
+	if err := os.MkdirAll(copies, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chown(copies, u.UID, u.GID); err != nil {
+		return err
+	}
+	if err := os.Chdir(copies); err != nil {
+		return err
+	}
+	if s.file != nil {
+		if err := s.file.Descriptor(func(f *os.File) error { return f.Chown(u.UID, u.GID) }); err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+	}
+	return sandbox.Drop(u)
+}
+
+// files are those that a measuring server needs: what describes the host, its
+// keys, and where copies and the audit log go.
+func (s *serving) files() sandbox.Files {
+	f := sandbox.Files{
+		Read: []string{
+			"/proc", "/sys", "/etc", "/usr/share/zoneinfo", "/dev/urandom",
+			"/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager", // where /etc/resolv.conf may lead
+			filepath.Join(s.store.Dir, "keys"),
+		},
+		Write: []string{filepath.Join(s.store.Dir, "used"), s.copies, filepath.Join(s.dir, servedCopiesDir), "/dev/null", "/dev/shm", "/tmp", "/var/tmp", os.TempDir()},
+	}
+	if cache, err := os.UserCacheDir(); err == nil {
+		f.Write = append(f.Write, cache)
+	}
+	if s.flags.audit != "" {
+		f.Write = append(f.Write, filepath.Dir(s.flags.audit))
+	}
+	return f
+}
+
+// tunerCommand starts the process that changes settings for the server.
+func (s *serving) tunerCommand() []string {
+	return append(append([]string{}, s.app.Self...), "tuner", "--state", s.dir)
+}
+
+// tunerCommand is the part of a server that changes settings.
+func (a *app) tunerCommand() *cobra.Command {
+	var state string
+	c := &cobra.Command{
+		Use: "tuner", Hidden: true, Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, ok := a.In.(*os.File)
+			if !ok {
+				return errors.New("tuner needs its own stdin")
+			}
+			return a.tune(cmd.Context(), in, state)
+		},
+	}
+	bindServeState(c, &state)
+	return c
+}
+
+// tune serves the sessions of a server that may change settings, once what one
+// before it left is put back.
+func (a *app) tune(ctx context.Context, in *os.File, state string) error {
+	changes, err := watchdog.Recover(ctx, a.newHostKnobs(state, "").config())
+	a.tellChanges(thisMachine, changes)
+	if err != nil {
+		a.talk("linerate: %v", err) // each session tries again
+	}
+	return tuner.Serve(ctx, in, func(ctx context.Context, _ tuner.Request, conn net.Conn) {
+		h := a.newHostKnobs(state, "")
+		defer h.beginRecovery(ctx)()
+		err := agent.Serve(ctx, conn, agent.Config{
+			Version: a.Version, Facts: h.facts, Knobs: h, Keeper: h, Files: h.files(), Origins: h.origins, Recovered: h.recoveredChanges,
+		})
+		_ = conn.Close()
+		if err != nil {
+			a.talk("linerate: tuner: %v", err)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// unitText is a unit for systemd. %[1]s is the command line, %[2]s what depends on
+// the rights that the server needs. Its settings are those of systemd.exec(5).
+const unitText = `# Made by linerate serve --print-unit.
+[Unit]
+Description=linerate serve: lets other hosts measure to this one
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart=%[1]s
+Restart=on-failure
+RestartSec=5s
+StateDirectory=linerate
+StateDirectoryMode=0700
+LogsDirectory=linerate
+LogsDirectoryMode=0700
+Environment=LINERATE_STATE=%%S/linerate
+UMask=0077
+LimitNOFILE=65536
+TasksMax=4096
+NoNewPrivileges=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectHome=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+MemoryDenyWriteExecute=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+SystemCallArchitectures=native
+SystemCallFilter=@system-service landlock_create_ruleset landlock_add_rule landlock_restrict_self
+SystemCallErrorNumber=EPERM
+%[2]s
+[Install]
+WantedBy=multi-user.target
+`
+
+// measureUnit needs no rights at all.
+const measureUnit = `DynamicUser=yes
+ProtectSystem=strict
+ProtectKernelTunables=yes
+ProtectKernelLogs=yes
+ProtectProc=invisible
+CapabilityBoundingSet=
+AmbientCapabilities=
+`
+
+// tuneUnit leaves its tuner what changing settings and keeping them needs; the part
+// that listens gives all of it up by itself.
+const tuneUnit = `ProtectSystem=yes
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_KILL
+`
+
+// portUnit lets an unprivileged server have a port below 1024.
+const portUnit = `DynamicUser=yes
+ProtectSystem=strict
+ProtectKernelTunables=yes
+ProtectKernelLogs=yes
+ProtectProc=invisible
+CapabilityBoundingSet=CAP_NET_BIND_SERVICE
+AmbientCapabilities=CAP_NET_BIND_SERVICE
+`
+
+// printUnit prints a unit that starts serve with the flags that are set.
+func (a *app) printUnit(set *pflag.FlagSet) error {
+	words := append(slices.Clone(a.Self), "serve")
+	tune, low, reload := false, false, ""
+	set.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "print-unit", "json", "user", "state": // of the unit, not of the server
+			return
+		case "allow-tune":
+			tune = true
+		case "audit":
+			reload = "ExecReload=/bin/kill -HUP $MAINPID\n" // a new file, after logrotate
+		case "listen", "iperf3", "iperf2", "netpipe":
+			low = low || lowPort(f.Value.String())
+		}
+		words = append(words, "--"+f.Name+"="+f.Value.String())
+	})
+	for i, w := range words {
+		words[i] = unitWord(w)
+	}
+	rights := measureUnit
+	switch {
+	case tune:
+		rights = tuneUnit
+	case low:
+		rights = portUnit
+	}
+	if a.json {
+		return usagef("--print-unit prints a unit, not a document: leave out --json")
+	}
+	_, err := fmt.Fprintf(a.Out, unitText, strings.Join(words, " "), reload+rights)
+	return err
+}
+
+// lowPort reports whether only those may listen there who have rights.
+func lowPort(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n > 0 && n < 1024
+}
+
+// unitWord quotes a word of a command line of systemd (systemd.service(5), COMMAND
+// LINES).
+func unitWord(s string) string {
+	s = strings.NewReplacer(`%`, `%%`, `$`, `$$`).Replace(s)
+	if s != "" && !strings.ContainsAny(s, " \t\n\"'\\;") {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
+}
