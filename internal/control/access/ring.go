@@ -39,6 +39,7 @@ type Ring struct {
 	live    map[Hash]*Grant
 	times   map[Hash]time.Time // of the last use, of keys of this run of the server
 	dirty   bool
+	silent  bool // never becomes dirty
 	wrote   time.Time
 }
 
@@ -95,7 +96,10 @@ func (r *Ring) Share(uid, gid int) error {
 	if err := errors.Join(r.used.Chown(".", uid, gid), r.used.Chmod(".", 0o700)); err != nil {
 		return fmt.Errorf("share times of use: %w", err)
 	}
-	if err := r.used.Chown(usedFile, uid, gid); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.used.Remove(usedFile + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of another user
+		return fmt.Errorf("share times of use: %w", err)
+	}
+	if err := r.used.Lchown(usedFile, uid, gid); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("share times of use: %w", err)
 	}
 	return nil
@@ -115,8 +119,15 @@ func (r *Ring) Find(secret []byte) (*Grant, bool) {
 	if g == nil {
 		return nil, false
 	}
-	r.times[h], r.dirty = r.now(), true
+	r.times[h], r.dirty = r.now(), !r.silent
 	return g, true
+}
+
+// Silent has r never write when keys were used: another ring does.
+func (r *Ring) Silent() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.silent = true
 }
 
 // Watch looks at the keys once a second until ctx ends: who holds a key that was

@@ -4,7 +4,9 @@
 // The server starts that process, the tuner, before it gives up its rights
 // ([Start]), and is connected to it by a socket that nobody else has. For each
 // session whose key may tune it asks for a connection ([Tuner.Open]), which is
-// made of the same sort of socket and handed over. What is spoken on it is the
+// made of the same sort of socket and handed over. With it comes the secret of the
+// session's key, which the tuner looks up itself: who has taken the server over can
+// change nothing before somebody came who may. What is spoken on it is the
 // session protocol, with an agent that changes settings and has no engines, so
 // that messages are bounded and checked as from anybody. When the server or the
 // tuner ends, however that happens, both see the end of their sockets, and what
@@ -30,8 +32,8 @@ import (
 
 // Request is what a session asks for.
 type Request struct {
-	Key  string `json:"key"`  // name of the key, for messages
-	Peer string `json:"peer"` // address of the session's controller
+	Secret []byte `json:"secret"` // of the session's key
+	Peer   string `json:"peer"`   // address of the session's controller
 }
 
 // bounds of the exchange before a connection is handed over.

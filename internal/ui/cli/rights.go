@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/tuner"
 	"linerate/internal/host/sandbox"
@@ -148,15 +149,45 @@ func (a *app) tune(ctx context.Context, in *os.File, state string) error {
 	if err != nil {
 		a.talk("linerate: %v", err) // each session tries again
 	}
-	return tuner.Serve(ctx, in, func(ctx context.Context, _ tuner.Request, conn net.Conn) {
-		h := a.newHostKnobs(state, "")
-		defer h.beginRecovery(ctx)()
-		err := agent.Serve(ctx, conn, agent.Config{
-			Version: a.Version, Facts: h.facts, Knobs: h, Keeper: h, Files: h.files(), Origins: h.origins, Recovered: h.recoveredChanges,
-		})
-		_ = conn.Close()
-		if err != nil {
+	store, err := keyStore(state)
+	if err != nil {
+		return err
+	}
+	ring, err := store.Ring(func(line string) { a.talk("linerate: tuner: %s", line) })
+	if err != nil {
+		return err
+	}
+	ring.Silent() // the server writes when keys are used
+	defer func() { _ = ring.Close() }()
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	go ring.Watch(watching)
+	return tuner.Serve(ctx, in, func(ctx context.Context, r tuner.Request, conn net.Conn) {
+		if err := a.tuneFor(ctx, ring, r, conn, state); err != nil {
 			a.talk("linerate: tuner: %v", err)
 		}
+	})
+}
+
+// tuneFor is the agent of one session, for as long as its key is valid.
+func (a *app) tuneFor(ctx context.Context, ring *access.Ring, r tuner.Request, conn net.Conn, state string) error {
+	defer func() { _ = conn.Close() }()
+	g, ok := ring.Find(r.Secret)
+	if !ok || g.Right != access.Tune {
+		return errors.New("asked by the server for a session without a key that may tune: refused")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-g.Over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	h := a.newHostKnobs(state, "")
+	defer h.beginRecovery(ctx)()
+	return agent.Serve(ctx, conn, agent.Config{
+		Version: a.Version, Facts: h.facts, Knobs: h, Keeper: h, Files: h.files(), Origins: h.origins, Recovered: h.recoveredChanges,
 	})
 }

@@ -203,7 +203,7 @@ func (s *serving) welcome(v tls.Visitor, c *agent.Config) {
 	case s.tuner == nil:
 		c.NoKnobs = "linerate serve was started there without --allow-tune: it changes no settings of its host"
 	default:
-		hand := &tuner.Hand{Tuner: s.tuner, Request: tuner.Request{Key: v.Key.Name, Peer: v.Addr.String()}, Version: a.Version, Record: record}
+		hand := &tuner.Hand{Tuner: s.tuner, Request: tuner.Request{Secret: v.Secret, Peer: v.Addr.String()}, Version: a.Version, Record: record}
 		c.Knobs, c.Settings = hand, hand
 	}
 	record(audit.Event{Kind: audit.SessionBegin})

@@ -84,7 +84,8 @@ type Config struct {
 	Handshake time.Duration
 	// Log, where given, is told of the server's own troubles, a line each.
 	Log func(line string)
-	// Refused, where given, is told who was not let in by hello, and why.
+	// Refused, where given, is told who was not let in, and why: by hello, or since
+	// the handshake of TLS failed.
 	Refused func(from netip.Addr, err error)
 	// Ended, where given, is told how each session that was let in ended; nil for
 	// well.
@@ -96,6 +97,10 @@ type Visitor struct {
 	Key  Key
 	Addr netip.Addr // where the session comes from
 	Here netip.Addr // the server's own address that it came to
+
+	// Secret is what it showed: that of Key, or what a stranger of an open server
+	// happened to send.
+	Secret []byte
 }
 
 // Server is a listening linerate serve.
@@ -319,11 +324,6 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	began := time.Now()
 	whole, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	refused := func(err error) {
-		if s.config.Refused != nil {
-			s.config.Refused(addr.Unmap(), err)
-		}
-	}
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
 		k, free, err := s.guard.admit(source(addr), h.Secret)
 		if errors.Is(err, session.ErrRefused) {
@@ -334,7 +334,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			}
 		}
 		if err != nil {
-			refused(err)
+			s.refused(addr, err)
 			return agent.Grant{}, err
 		}
 		class := budget.Keyed
@@ -344,7 +344,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		share, err := s.config.Budget.Open(addr, class)
 		if err != nil {
 			free()
-			refused(err)
+			s.refused(addr, err)
 			return agent.Grant{}, agent.OverBudget(err)
 		}
 		unfriend := s.door.befriend(addr)
@@ -355,7 +355,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		}
 		raw.left = -1
 		s.door.leave(at)
-		v = &Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn)}
+		v = &Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn), Secret: h.Secret}
 		if s.config.Welcome != nil {
 			s.config.Welcome(*v, own)
 		}
@@ -375,6 +375,13 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		err = errors.Join(why, err)
 	}
 	s.config.Ended(*v, time.Since(began), err)
+}
+
+// refused tells of somebody who was not let in.
+func (s *Server) refused(addr netip.Addr, err error) {
+	if s.config.Refused != nil {
+		s.config.Refused(addr.Unmap(), err)
+	}
 }
 
 // ErrKeyOver says that a session was ended since its key is no longer valid.

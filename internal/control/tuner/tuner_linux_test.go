@@ -1,0 +1,119 @@
+package tuner_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/tuner"
+)
+
+// childVar makes this test binary a tuner that echoes.
+const childVar = "LINERATE_TUNER_TEST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVar) != "" {
+		err := tuner.Serve(context.Background(), os.Stdin, func(ctx context.Context, r tuner.Request, conn net.Conn) {
+			defer func() { _ = conn.Close() }()
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			_, _ = io.WriteString(conn, r.Peer+";")
+			_, _ = io.Copy(conn, conn)
+		})
+		if err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T) *tuner.Tuner {
+	t.Helper()
+	t.Setenv(childVar, "1")
+	tn, err := tuner.Start(t.Context(), []string{os.Args[0]}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tn
+}
+
+// TestConnections hands over connections of their own, up to a bound, and ends
+// them with the tuner.
+func TestConnections(t *testing.T) {
+	tn := start(t)
+	var conns []net.Conn
+	var err error
+	for range 17 {
+		var c net.Conn
+		if c, err = tn.Open(t.Context(), tuner.Request{Peer: "192.0.2.1"}); err != nil {
+			break
+		}
+		conns = append(conns, c)
+	}
+	if len(conns) != 16 || !errors.Is(err, session.ErrBusy) {
+		t.Fatalf("%d connections, then %v", len(conns), err)
+	}
+	for _, c := range conns {
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(c, "hello"); err != nil {
+			t.Error(err)
+		}
+		b := make([]byte, len("192.0.2.1;hello"))
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != "192.0.2.1;hello" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if _, err := tn.Open(t.Context(), tuner.Request{Peer: strings.Repeat("x", 2000)}); err == nil {
+		t.Error("a request of any length is sent")
+	}
+	if err := tn.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range conns {
+		if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		_ = c.Close()
+	}
+	if _, err := tn.Open(t.Context(), tuner.Request{}); err == nil {
+		t.Error("a tuner that has ended is asked")
+	}
+}
+
+// TestRubbish ends a tuner whose server sends what is no request.
+func TestRubbish(t *testing.T) {
+	for _, text := range []string{"{", "", strings.Repeat("x", 5000)} {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, its := os.NewFile(uintptr(fds[0]), "mine"), os.NewFile(uintptr(fds[1]), "its")
+		done := make(chan error, 1)
+		go func() {
+			done <- tuner.Serve(t.Context(), its, func(context.Context, tuner.Request, net.Conn) { t.Error("served") })
+		}()
+		if b := make([]byte, 1); func() error { _, err := io.ReadFull(mine, b); return err }() != nil || !bytes.Equal(b, []byte("+")) {
+			t.Errorf("it is not ready: %q", b)
+		}
+		if _, err := mine.WriteString(text); err != nil {
+			t.Error(err)
+		}
+		_ = mine.Close()
+		select {
+		case err := <-done:
+			if (err == nil) != (text == "") {
+				t.Errorf("%.10q: %v", text, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%.10q: it goes on", text)
+		}
+	}
+}
