@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,43 @@ func TestParseTarget(t *testing.T) {
 	} {
 		if got, err := parseTarget(in); exitCode(err) != exitUsage {
 			t.Errorf("%q: %+v, %v", in, got, err)
+		}
+	}
+}
+
+// TestParseLinkAt reads links from a file and the environment, warns of a file that
+// others may read, and never shows what it holds instead of a link.
+func TestParseLinkAt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nas.link")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(link+"\n", 0o600)
+	got, err := parseTarget("@" + file)
+	if err != nil || got.kind != targetServe || got.link.Secret == "" || got.warning != "" || strings.Contains(got.text, "secret") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if runtime.GOOS != "windows" {
+		write(link, 0o640)
+		if got, err := parseTarget("@" + file); err != nil || !strings.Contains(got.warning, "others may read it") {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	t.Setenv(linkVariable, " "+link+" ")
+	if got, err := parseTarget("@"); err != nil || got.link.Addr != "nas:5299" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	t.Setenv(linkVariable, "")
+	write("hunter2 "+link, 0o600)
+	for _, in := range []string{"@", "@" + file, "@" + file + ".none", "@" + filepath.Dir(file)} {
+		if got, err := parseTarget(in); exitCode(err) != exitUsage || hintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %+v, %v", in, got, err)
 		}
 	}
 }
