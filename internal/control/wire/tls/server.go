@@ -307,9 +307,11 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		pause: func(waits bool) { s.door.pause(at, waits) }}
 	secure := ctls.Server(raw, s.tls)
 	if err := raw.handshake(func() error { return secure.HandshakeContext(ctx) }); err != nil {
+		s.refused(addr, fmt.Errorf("handshake: %w", err))
 		return // whoever does not speak TLS is told nothing
 	}
 	if p := secure.ConnectionState().NegotiatedProtocol; p != alpn && p != alpnOld {
+		s.refused(addr, fmt.Errorf("handshake: it does not speak %s", alpn))
 		return
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
