@@ -79,7 +79,6 @@ type app struct {
 	quiet bool
 	ssh   sshFlags
 	boot  bootJob
-	audit *audit.Log // of a server; nil drops what is recorded
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
 	told        sync.Once  // what is wrong with the journal of this machine

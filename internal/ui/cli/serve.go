@@ -112,7 +112,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate, sharing.budget)
+	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate, s.sharing.budget)
 	if err != nil {
 		s.sharing.close()
 		_ = server.Close()
