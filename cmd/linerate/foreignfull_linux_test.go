@@ -3,20 +3,24 @@ package main
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // TestServerOutOfDescriptors takes all descriptors that a server has by connections
 // to each of its listeners: afterwards every program is served.
 func TestServerOutOfDescriptors(t *testing.T) {
-	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
-		"--netpipe=127.0.0.1:0", "--state", t.TempDir()))
+	// The limit comes before the server, which becomes another user: not every root
+	// may change what that one has.
+	server := command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
+		"--netpipe=127.0.0.1:0", "--state", t.TempDir())
+	limited := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -n 96 && exec "$@"`, "sh"}, server.Args...)...)
+	limited.Env = server.Env
+	p := start(t, limited)
 	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
 	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
 	d := decode[struct {
@@ -24,10 +28,6 @@ func TestServerOutOfDescriptors(t *testing.T) {
 		Address string            `json:"address"`
 		Foreign map[string]string `json:"foreign"`
 	}](t, p.said())
-	few := unix.Rlimit{Cur: 96, Max: 96}
-	if err := unix.Prlimit(p.cmd.Process.Pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
-		t.Fatal(err)
-	}
 	for name, addr := range map[string]string{"iperf3": d.Foreign["iperf3"], "iperf2": d.Foreign["iperf2"], "netpipe": d.Foreign["netpipe"], "linerate": d.Address} {
 		var all []net.Conn
 		for range 300 {
@@ -46,7 +46,9 @@ func TestServerOutOfDescriptors(t *testing.T) {
 			}
 			return len(list)
 		}
-		eventually(t, 5*time.Second, name+" takes all descriptors", func() bool { return held() >= 90 })
+		if name != "linerate" { // whose own door takes no more than the limit leaves for others
+			eventually(t, 5*time.Second, name+" takes all descriptors", func() bool { return held() >= 90 })
+		}
 		for _, c := range all {
 			_ = c.Close()
 		}
