@@ -40,7 +40,10 @@ func only(want []byte) Find {
 }
 
 // newcomers is the part of the slots that is kept for those who have no session
-// yet, so that one who has many cannot keep others out: a quarter.
+// yet, so that one who has many cannot keep others out: a quarter. One key gets
+// the other three, from however many sources, so that somebody with a key that
+// became known does not lock the other keys out; and of these one source gets
+// three quarters again.
 const newcomers = 4
 
 // guard decides who gets a session. What somebody without a right secret did
@@ -119,10 +122,28 @@ func (g *guard) room(k Key, h holder) error {
 		return fmt.Errorf("%w: this server already has %d sessions, its limit: try again later", session.ErrBusy, total)
 	case k.Stranger() && has >= g.perSource:
 		return fmt.Errorf("%w: this server already has %d sessions from your address, its limit: close one of them", session.ErrBusy, has)
-	case !k.Stranger() && has > 0 && total >= most-most/newcomers:
+	case k.Stranger() || most < newcomers:
+		return nil
+	}
+	keys := most - most/newcomers // what one key gets
+	ofKey := g.held(k.Name)
+	switch {
+	case ofKey >= keys:
+		return fmt.Errorf("%w: this server already has %d sessions with your key, and keeps the rest for other keys: close one of them", session.ErrBusy, ofKey)
+	case has > 0 && (total >= keys || ofKey >= keys-max(1, keys/newcomers)):
 		return fmt.Errorf("%w: this server already has %d sessions, %d of them yours, and keeps the rest for others: close one of yours", session.ErrBusy, total, has)
 	}
 	return nil
+}
+
+// held is how many sessions a key has, of all sources.
+func (g *guard) held(key string) (n int) {
+	for h, sessions := range g.sessions {
+		if h.key == key {
+			n += sessions
+		}
+	}
+	return n
 }
 
 func (g *guard) release(k Key, h holder) {

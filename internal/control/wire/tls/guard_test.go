@@ -50,27 +50,60 @@ func TestRightSecretIsNeverLockedOut(t *testing.T) {
 	}
 }
 
-// One who has many sessions does not keep others with a right secret out.
+// One who has many sessions does not keep others with a right secret out, at
+// another source or with another key.
 func TestNewcomersFindASlot(t *testing.T) {
 	g := newTestGuard(false, 8, 0, 0)
-	for i := range 6 {
-		if _, _, err := g.admit(from(0), []byte("anna")); err != nil {
-			t.Fatalf("session %d: %v", i+1, err)
+	steps := []struct {
+		what string
+		from int
+		key  string
+		want int // sessions until one is refused
+	}{
+		{"one key at one source", 0, "anna", 5},
+		{"the same key at another source", 1, "anna", 1},
+		{"another key at the first source", 0, "ben", 1},
+		{"another key at another source", 2, "ben", 1},
+		{"the ninth session of eight", 3, "ben", 0},
+	}
+	for _, s := range steps {
+		got := 0
+		var err error
+		for ; err == nil && got < 20; got++ {
+			_, _, err = g.admit(from(s.from), []byte(s.key))
+		}
+		if got--; got != s.want || !errors.Is(err, session.ErrBusy) {
+			t.Errorf("%s: %d sessions, want %d: %v", s.what, got, s.want, err)
 		}
 	}
-	if _, _, err := g.admit(from(0), []byte("anna")); !errors.Is(err, session.ErrBusy) {
-		t.Errorf("seventh session of one key at one source: %v", err)
-	}
-	for what, enter := range map[string]func() error{
-		"another source": func() error { _, _, err := g.admit(from(1), []byte("anna")); return err },
-		"another key":    func() error { _, _, err := g.admit(from(0), []byte("ben")); return err },
-	} {
-		if err := enter(); err != nil {
-			t.Errorf("%s: %v", what, err)
+}
+
+// A key that became known, used from ever so many sources, leaves a quarter of
+// the sessions to the other keys; where there are less than four there is
+// nothing to divide.
+func TestOneKeyLeavesRoomForOthers(t *testing.T) {
+	for sessions, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 6, 64: 48} {
+		g := newTestGuard(false, sessions, 0, 0)
+		var in []func()
+		for i := range 1000 {
+			if _, release, err := g.admit(from(i), []byte("anna")); err == nil {
+				in = append(in, release)
+			} else if !errors.Is(err, session.ErrBusy) {
+				t.Fatal(err)
+			}
 		}
-	}
-	if _, _, err := g.admit(from(2), []byte("ben")); !errors.Is(err, session.ErrBusy) {
-		t.Errorf("ninth session of eight: %v", err)
+		if len(in) != want {
+			t.Errorf("%d sessions: one key got %d, want %d", sessions, len(in), want)
+		}
+		for i := range sessions - want {
+			if _, _, err := g.admit(from(i), []byte("ben")); err != nil {
+				t.Errorf("%d sessions: another key's session %d: %v", sessions, i+1, err)
+			}
+		}
+		in[0]()
+		if _, _, err := g.admit(from(2000), []byte("anna")); err != nil {
+			t.Errorf("%d sessions: the key where one of its sessions went: %v", sessions, err)
+		}
 	}
 }
 
