@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
 )
@@ -69,21 +70,26 @@ func (s *server) listenUDP(ctx context.Context, l net.Listener) error {
 	}
 	s.udp = &greeter{conn: conn, halls: map[netip.Addr]*hall{}}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	s.wait.Go(func() { s.udp.listen(ctx) })
+	s.wait.Go(func() { s.udp.listen(ctx, s.note) })
 	return nil
 }
 
 // listen passes greetings on until the socket is closed. What does not fit is
-// dropped, as on the wire.
-func (g *greeter) listen(ctx context.Context) {
+// dropped, as on the wire. Reading fails for what passes too, such as an answer to
+// something that was sent to a client that is gone.
+func (g *greeter) listen(ctx context.Context, log func(line string)) {
+	reading := accept.Retry{What: "read UDP", Log: log}
 	b := make([]byte, 64)
-	for ctx.Err() == nil {
+	for {
 		n, from, err := g.conn.ReadFrom(b)
-		if err != nil {
-			// Perhaps an answer to something that was sent to a client that is gone.
-			pause(ctx.Done(), tick)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			reading.Failed(ctx, err)
 			continue
 		}
+		reading.Worked()
 		if a, ok := from.(*net.UDPAddr); ok && iperf3.IsHello(b[:n]) {
 			g.pass(a.AddrPort())
 		}
