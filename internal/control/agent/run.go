@@ -161,7 +161,7 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 	go func() {
 		defer close(r.prepared)
 		a.forget(r)
-		env := engine.Env{Host: a.host, Open: r.counted(a.opener(r, p, ports)), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
+		env := engine.Env{Host: a.host, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
 		env.OpenUDP = a.udpOpener(p, env.Open)
 		if a.LinkRate != nil {
 			env.LinkRate = a.LinkRate()

@@ -1,0 +1,73 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// choosing is an engine that asks for the flow's congestion control, as those of
+// TCP do where they send.
+type choosing struct{ patient }
+
+func (choosing) Name() string { return "choosing" }
+func (choosing) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
+	opened, err := env.Open(ctx, 1, engine.SocketOptions{Congestion: f.Congestion})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range opened.Conns {
+		err = errors.Join(err, c.Close())
+	}
+	return nil, errors.Join(errors.New("opened"), err)
+}
+
+// TestCongestionOfWhoMeasures: who a server let in to measure chooses among what
+// every program may; the kernel is not even asked for a name beyond that, since
+// for root it would load a module. Who came over ssh, or may tune, is not held.
+func TestCongestionOfWhoMeasures(t *testing.T) {
+	const refused = "every program of this server's host may choose"
+	for _, c := range []struct {
+		what             string
+		admitted, tuning bool
+		name             string
+		held             bool
+	}{
+		{"a stranger or a measuring key", true, false, "nosuch", true},
+		{"the same, two names", true, false, "reno cubic", true},
+		{"the same, one that is allowed", true, false, "reno", false},
+		{"the same, none", true, false, "", false},
+		{"a tuning key", true, true, "nosuch", false},
+		{"over ssh", false, false, "nosuch", false},
+		{"over ssh with rights", false, true, "nosuch", false},
+	} {
+		conf := granted(nil)
+		conf.Engines = append(conf.Engines, choosing{})
+		if !c.admitted {
+			conf.Admit = nil
+		}
+		if c.tuning {
+			conf.Knobs = agenttest.NewKnobs(model.Far, nil)
+		}
+		s, _, _ := far(t, conf)
+		// A name is set before the connection is tried, which nobody takes.
+		f := model.Flow{Engine: "choosing", Direction: model.From, Duration: time.Second, Congestion: c.name}
+		_, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Connect: "127.0.0.1:1", Flow: f})
+		if err == nil {
+			err = s.Run(t.Context(), 1, func(session.Event) {})
+		}
+		if err == nil {
+			t.Fatalf("%s: no error", c.what)
+		}
+		if held := strings.Contains(err.Error(), refused); held != c.held || held && !errors.Is(err, session.ErrRefused) {
+			t.Errorf("%s: %q: %v", c.what, c.name, err)
+		}
+	}
+}
