@@ -37,7 +37,7 @@ slow: ## the long simulations and the no-difference sessions in the lab
 interop: ## every mode of iperf 2 in both roles; the other peers' are in make test
 	scripts/gotest -tags slow -timeout 10m -- ./internal/measure/iperf2/peer
 
-abuse: ## bad clients against linerate serve with every listener, LINERATE_ABUSE=60s long
+abuse: ## bad clients against linerate serve: every way in turn for LINERATE_HOSTILE=10m, a mix for LINERATE_ABUSE=60s
 	$(GO) test -tags slow -timeout 90m -run Abuse -v ./cmd/linerate
 
 lint: ## go vet, gofmt and golangci-lint, built at a pinned version

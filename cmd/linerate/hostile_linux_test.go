@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// hostileVar is how long the hostile suite takes, if not three minutes.
+// hostileVar is how long the hostile suite takes, if not ten minutes.
 const hostileVar = "LINERATE_HOSTILE"
 
 // What has to hold, whoever comes (docs/public-server.md, SECURITY.md).
@@ -207,12 +207,12 @@ func (s *siege) under(t *testing.T, attack string, d time.Duration) {
 // router solicitations.
 const quietLink = 4 << 10
 
-// length is the time of the suite.
+// hostileTime is the time of the suite.
 func hostileTime(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv(hostileVar)
 	if text == "" {
-		return 3 * time.Minute
+		return 10 * time.Minute
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
