@@ -230,7 +230,7 @@ func (h *hostile) inTLS(ctx context.Context, write func(ctx context.Context, c n
 	if raw == nil {
 		return
 	}
-	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/1"}, MinVersion: ctls.VersionTLS13})
+	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/2"}, MinVersion: ctls.VersionTLS13})
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
 		return
@@ -359,7 +359,7 @@ func (h *hostile) session(ctx context.Context, l tls.Link) (*session.Client, err
 	if raw == nil {
 		return nil, errors.New("no connection")
 	}
-	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/1"}, MinVersion: ctls.VersionTLS13})
+	c := ctls.Client(raw, &ctls.Config{InsecureSkipVerify: true, NextProtos: []string{"linerate/2"}, MinVersion: ctls.VersionTLS13})
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
 		return nil, err

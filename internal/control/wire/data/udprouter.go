@@ -25,6 +25,10 @@ type UDPRouter struct {
 	waiting []*Sockets
 }
 
+// readAgain is how long a failed read waits for the next one, so that an error
+// which stays costs no core.
+const readAgain = 5 * time.Millisecond
+
 // ListenUDP opens the router's port at addr, "host:port", and answers until
 // Close.
 func ListenUDP(ctx context.Context, addr string) (*UDPRouter, error) {
@@ -59,7 +63,8 @@ func (r *UDPRouter) serve() {
 			return
 		}
 		if err != nil {
-			continue // an ICMP message about an earlier answer
+			<-time.After(readAgain) // an ICMP message about an earlier answer passes at once, a lack of memory does not
+			continue
 		}
 		if token, index, theirs, ok := readGreeting(b[:n]); ok {
 			if s := r.find(token); s != nil {
