@@ -153,10 +153,10 @@ func (s *siege) friend(ctx context.Context, t *testing.T) []time.Duration {
 	cmd.Env = append(cmd.Env, crowdVar+"="+s.link)
 	p := start(t, cmd)
 	<-ctx.Done()
-	p.signal(t, os.Interrupt)
+	_ = p.cmd.Process.Signal(os.Interrupt) // it has ended where it was turned away
 	r := p.wait(t, 30*time.Second)
 	if r.code != 0 {
-		t.Fatalf("a friend of the server: %s%s", r.out, r.err)
+		t.Fatalf("a friend of the server: %s%s\n%s", r.out, r.err, s.server.said())
 	}
 	return decode[[]time.Duration](t, r.out)
 }
