@@ -31,7 +31,7 @@ func TestLinkFaults(t *testing.T) {
 	endings := map[string]func(*testing.T, *netns, *process){
 		"noticed":           func(*testing.T, *netns, *process) {},
 		"controller killed": func(t *testing.T, _ *netns, p *process) { p.signal(t, syscall.SIGKILL) },
-		"everything killed": func(t *testing.T, n *netns, p *process) {
+		"everything killed": func(t *testing.T, _ *netns, p *process) {
 			for pid, of := range processes() {
 				if of == p.cmd.Process.Pid && named(pid, "watchdog") {
 					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -71,6 +71,7 @@ func hostileAgent(ctx context.Context, m hostileManner) error {
 		}()
 	case paints, paintsRaw:
 		fmt.Fprint(os.Stderr, paintRaw)
+	default: // hostile in what it answers
 	}
 	state, err := os.MkdirTemp("", "hostile-")
 	if err != nil {
@@ -258,6 +259,7 @@ func (h hostileProxy) event(w http.ResponseWriter, e *sessionpb.RunResponse) boo
 			list.Samples = append(list.Samples, &sessionpb.Sample{Direction: sessionpb.Direction_DIRECTION_TO, Metric: "goodput", LengthNs: 1, Value: 1})
 		}
 		more = &sessionpb.RunResponse{Event: &sessionpb.RunResponse_Samples{Samples: list}}
+	default: // hostile elsewhere
 	}
 	if more == nil {
 		return false

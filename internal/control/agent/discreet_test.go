@@ -55,10 +55,10 @@ func TestPublicReport(t *testing.T) {
 // broken is an engine with a bug at a place.
 type broken struct{ at string }
 
-func (b broken) Name() string                { return "broken" }
-func (b broken) Validate(f model.Flow) error { return nil }
-func (b broken) Measured() <-chan struct{}   { return nil }
-func (b broken) Stop()                       {}
+func (b broken) Name() string              { return "broken" }
+func (b broken) Validate(model.Flow) error { return nil }
+func (b broken) Measured() <-chan struct{} { return nil }
+func (b broken) Stop()                     {}
 func (b broken) Close() error {
 	if b.at == "close" {
 		panic("oh")

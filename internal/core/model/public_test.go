@@ -49,6 +49,7 @@ func fill(v reflect.Value) {
 				fill(v.Field(i))
 			}
 		}
+	default: // a number holds no text
 	}
 }
 

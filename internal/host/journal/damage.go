@@ -45,11 +45,9 @@ const (
 // each as it is under a name that is free: journal.jsonl.damaged-1 and so on. It
 // is there on disk before anything is written in its place.
 func (m merged) save(dir string) error {
-	if m.spoilt == [2]bool{} {
-		m.spoilt = [2]bool{true, true}
-	}
+	neither := m.spoilt == [2]bool{}
 	for i, s := range m.scans {
-		if !m.spoilt[i] || len(s.text) == 0 {
+		if !m.spoilt[i] && !neither || len(s.text) == 0 {
 			continue
 		}
 		if err := saveAs(filepath.Join(dir, copies[i])+asideMark, s.text); err != nil {

@@ -329,6 +329,7 @@ func unfinished(records []Record) (open, confirmed []Unfinished) {
 			wrote[k] = append(wrote[k], r.Text)
 		case KindIntent:
 			wrote[k] = append(wrote[k], r.Intent.New)
+		case KindHealed: // of the journal itself
 		}
 	}
 	for _, r := range records {

@@ -83,9 +83,7 @@ func forgedPlaces() []knob.Place {
 	targets := []string{"", "..", "../../etc", "eth0", "*", "eth0\n", "a b", "default dev eth0", "default dev ../x", "10.0.0.1/24 dev eth0", "0.0.0.0/0 dev", "/", "a:b", "averyveryverylongname"}
 	var all []knob.Place
 	for _, places := range settable() {
-		for _, p := range places {
-			all = append(all, p)
-		}
+		all = append(all, places...)
 	}
 	for _, m := range append(knob.Mechanisms("linux"), knob.IfIoctl, knob.WinReg, knob.WinTCP, "shell", "") {
 		for _, n := range natives {

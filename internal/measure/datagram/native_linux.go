@@ -116,9 +116,9 @@ func (s *native) poll(b []byte) (int, error) {
 		return n, nil
 	case unix.EBADF, unix.ENOTSOCK:
 		return 0, os.NewSyscallError("recv", errno)
+	default: // nothing there, or what an earlier datagram has caused
+		return 0, nil
 	}
-	// Nothing there, or what an earlier datagram has caused.
-	return 0, nil
 }
 
 // recvfrom is raw and allocates nothing: senders poll while they measure.

@@ -36,8 +36,7 @@ func (a *app) atBootFits(ends ...target) error {
 		return nil
 	}
 	for _, t := range ends {
-		switch {
-		case t.kind == targetLab:
+		if t.kind == targetLab {
 			return usagef("--at-boot: a lab ends with its command, there is no next start of it")
 		}
 		if err := a.flagFits("--at-boot", true, t); err != nil {

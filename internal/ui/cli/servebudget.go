@@ -297,6 +297,7 @@ func kindText(k budget.Kind, n int64, window time.Duration) string {
 		return units.Bytes(n).Binary() + " sent" + by
 	case budget.Time:
 		return units.FormatDuration(time.Duration(n)) + " of runs" + by
+	case budget.Sessions, budget.Descriptors:
 	}
 	return fmt.Sprintf("%d %s", n, k)
 }

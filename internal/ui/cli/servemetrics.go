@@ -157,6 +157,7 @@ func metricName(k budget.Kind) (name, unit string, scale float64) {
 		return "linerate_serve_time_seconds", "seconds", 1e-9
 	case budget.UDP:
 		return "linerate_serve_udp_bits_per_second", "bits_per_second", 1
+	case budget.Sessions, budget.Descriptors:
 	}
 	return "linerate_serve_" + k.String(), "", 1
 }

@@ -22,7 +22,7 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startServerOn(t, enginetest.Failing(l, 5, syscall.EMFILE), nil, ServerConfig{})
+	s := startServerOn(t, enginetest.Failing(l, 5, syscall.EMFILE), ServerConfig{})
 	for range 3 {
 		s.alive(t)
 	}
@@ -37,7 +37,7 @@ func TestServerOutlivesAcceptErrors(t *testing.T) {
 func TestServerOutlivesAPanic(t *testing.T) {
 	var bad atomic.Bool
 	bad.Store(true)
-	s := startServerOn(t, nil, nil, ServerConfig{}, func(c *ServerConfig) {
+	s := startServerOn(t, nil, ServerConfig{}, func(c *ServerConfig) {
 		done := c.Done
 		c.Done = func(r Result) {
 			if bad.Swap(false) {
@@ -59,7 +59,7 @@ func TestServerOutlivesAPanic(t *testing.T) {
 func TestUDPServerOutlivesAPanic(t *testing.T) {
 	var bad atomic.Bool
 	bad.Store(true)
-	s := startServerOn(t, nil, nil, ServerConfig{UDPRate: udpLimit}, func(c *ServerConfig) {
+	s := startServerOn(t, nil, ServerConfig{UDPRate: udpLimit}, func(c *ServerConfig) {
 		log := c.Log
 		c.Log = func(line string) {
 			if strings.HasPrefix(line, "refused datagrams") && bad.Swap(false) {

@@ -30,13 +30,14 @@ type ownServer struct {
 
 func startServer(t testing.TB, cfg ServerConfig) *ownServer {
 	t.Helper()
-	return startServerOn(t, nil, nil, cfg)
+	return startServerOn(t, nil, cfg)
 }
 
 // startServerOn starts a server on l, where nil is a port of its own over TCP and
-// UDP, and pc. What it does with its configuration can be changed.
-func startServerOn(t testing.TB, l net.Listener, pc net.PacketConn, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
+// UDP. What it does with its configuration can be changed.
+func startServerOn(t testing.TB, l net.Listener, cfg ServerConfig, change ...func(*ServerConfig)) *ownServer {
 	t.Helper()
+	var pc net.PacketConn
 	if l == nil {
 		var err error
 		if l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err == nil {
