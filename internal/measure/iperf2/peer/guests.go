@@ -20,7 +20,8 @@ type guests struct {
 
 // guest is one source. A nil guest has no limits.
 type guest struct {
-	share *budget.Share
+	share  *budget.Share
+	nobody bool // anybody may say to be it
 
 	mu      sync.Mutex
 	charged time.Time // up to when its time is counted
@@ -28,7 +29,9 @@ type guest struct {
 	conns int // under guests.mu
 }
 
-// enter returns the guest at from, which leave must be called for.
+// enter returns the guest at from, which leave must be called for. The zero
+// address is that of all who are not known to be where they say: they are sent
+// nothing but reports, and neither their time nor those are held against anybody.
 func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave func(), err error) {
 	source := budget.Source(from)
 	g.mu.Lock()
@@ -39,7 +42,7 @@ func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave fun
 		if err != nil {
 			return nil, nil, err
 		}
-		one = &guest{share: share, charged: time.Now()}
+		one = &guest{share: share, charged: time.Now(), nobody: !from.IsValid()}
 		if g.by == nil {
 			g.by = map[netip.Prefix]*guest{}
 		}
@@ -62,7 +65,7 @@ func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave fun
 // charge counts what was sent, and the time since it was counted last, whichever
 // connections it was for. The error says which limit is reached.
 func (g *guest) charge(sent units.Bytes) error {
-	if g == nil {
+	if g == nil || g.nobody {
 		return nil
 	}
 	g.mu.Lock()

@@ -52,7 +52,9 @@ type ServerConfig struct {
 	UDPTo func(netip.Addr) bool
 	// Budget, where it is not nil, is the ledger of which every address with TCP
 	// connections takes a session, as a stranger, and each connection descriptors,
-	// its buffers and the bytes it is sent.
+	// its buffers and the bytes it is sent. So does one with UDP flows from which a
+	// TCP connection came, with the rate at which it is sent to. All other addresses
+	// with UDP flows, which can be forged, are one session together.
 	Budget *budget.Budget
 	// Log gets a line on the server itself, and on clients over UDP that were
 	// refused, for people. It must be safe for concurrent use.
@@ -192,15 +194,33 @@ func (p *places) admit(a netip.Addr) error {
 	a = source(a)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.total >= p.most:
-		return fmt.Errorf("all %d sessions are taken", p.most)
-	case p.clients[a] >= p.perClient:
-		return fmt.Errorf("the client has %d sessions already", p.perClient)
+	if err := p.lacks(a); err != nil {
+		return err
 	}
 	p.total++
 	p.clients[a]++
 	return nil
+}
+
+// errPerClient says that a client has all places that one gets.
+var errPerClient = errors.New("its limit")
+
+// lacks says why there is no place for a source.
+func (p *places) lacks(source netip.Addr) error {
+	switch {
+	case p.clients[source] >= p.perClient:
+		return fmt.Errorf("the client has %d sessions already, %w", p.perClient, errPerClient)
+	case p.total >= p.most:
+		return fmt.Errorf("all %d sessions are taken", p.most)
+	}
+	return nil
+}
+
+// full says why a client would get no place.
+func (p *places) full(a netip.Addr) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lacks(source(a))
 }
 
 func (p *places) release(a netip.Addr) {

@@ -25,10 +25,13 @@ type udpSender struct {
 	length time.Duration // after which it ends
 	quota  int64         // datagrams after which it ends; 0 is without bound
 	write  func(b []byte) error
-	await  func(b []byte) bool // waits finalEvery for a report; nil where none comes
+	await  func(b []byte) bool     // waits finalEvery for a report; nil where none comes
+	charge func(units.Bytes) error // counts what was sent, and says when that is enough; nil is no limit
 	sent   int64
-	failed int // writes, one after the other
-	nobody int // writes that failed because nobody listens
+	paid   int64         // datagrams that were charged
+	last   time.Duration // when they were
+	failed int           // writes, one after the other
+	nobody int           // writes that failed because nobody listens
 	err    error
 }
 
@@ -56,6 +59,10 @@ func (p *udpSender) run(ctx context.Context) model.FlowReport {
 		if at >= p.length || p.quota > 0 && p.sent >= p.quota {
 			break
 		}
+		if at-p.last >= chargeEvery {
+			p.last = at
+			p.pay()
+		}
 		due = max(due, float64(at-paceBehind))
 		if wait := time.Duration(due) - at; wait > 0 {
 			timer.Reset(min(wait, p.length-at))
@@ -73,10 +80,23 @@ func (p *udpSender) run(ctx context.Context) model.FlowReport {
 	}
 	window := time.Since(start)
 	p.finish(ctx, b, first+p.sent)
+	p.pay()
 	n := units.Bytes(p.sent) * units.Bytes(p.size)
 	return model.FlowReport{
 		Direction: model.From, Role: model.Sender, Bytes: n, Window: window, Streams: []units.Bytes{n},
 		UDP: &model.UDPSummary{Sent: p.sent, Pacing: "clock"},
+	}
+}
+
+// pay charges what was not yet.
+func (p *udpSender) pay() {
+	if p.charge == nil {
+		return
+	}
+	n := units.Bytes(p.sent-p.paid) * units.Bytes(p.size)
+	p.paid = p.sent
+	if err := p.charge(n); err != nil && p.err == nil {
+		p.err = err
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
 )
@@ -28,6 +29,10 @@ type udpServer struct {
 	came  map[netip.Addr]*level // what comes from an address
 	swept time.Duration         // when flows were looked through last
 	told  time.Duration         // when a refusal was logged last
+
+	waiting map[netip.AddrPort]*newcomer
+	sought  time.Duration // when room was made last
+	spare   []byte        // as large as a datagram
 
 	reading accept.Retry
 
@@ -49,6 +54,11 @@ type udpFlow struct {
 	over    bool   // reported as ended
 	refused bool   // only there to be silent to
 	thrown  string // why it was ended; "" is not
+
+	known   bool          // its address is where it says
+	guest   *guest        // who pays
+	leave   func()        // gives back its place and its part of the budget
+	charged time.Duration // when its time was counted last
 
 	sending sync.WaitGroup
 	sent    udpSent
@@ -80,7 +90,8 @@ func (s *server) serveUDP(ctx context.Context, pc net.PacketConn) error {
 		return fmt.Errorf("serve %T: %w: only UDP carries iperf 2", pc, errors.ErrUnsupported)
 	}
 	_ = conn.SetReadBuffer(int(datagram.DefaultRecvBuffer)) // the system grants what it likes
-	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{}}
+	u := &udpServer{server: s, conn: conn, began: time.Now(), flows: map[netip.AddrPort]*udpFlow{}, came: map[netip.Addr]*level{}, granted: map[netip.Addr]units.BitRate{},
+		waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
 	defer u.endAll()
 	u.reading = accept.Retry{What: "read UDP", Log: s.Log}
 	for buf := make([]byte, maxDatagram+1); ; {
@@ -161,40 +172,6 @@ func (u *udpServer) take(ctx context.Context, b []byte, from netip.AddrPort, at 
 	}
 }
 
-// begin makes the flow that a first datagram announces; nil where it is none.
-func (u *udpServer) begin(ctx context.Context, b []byte, from netip.AddrPort, at time.Duration) *udpFlow {
-	layout, sure := iperf2.DetectLayout(b)
-	if !sure {
-		layout = iperf2.Layout12 // its first datagram got lost: 2.1 has its flags in each
-	}
-	d, err := iperf2.ParseDatagram(b, layout)
-	if err != nil || d.Final() {
-		return nil // not a beginning; answering would make this server a mirror
-	}
-	h, err := iperf2.ParseHeader(b[layout.HeaderOffset():], layout.HeaderOffset())
-	f := &udpFlow{from: from, header: h, old: layout == iperf2.Layout12, mode: h.Mode(), seen: at}
-	if err == nil {
-		err = u.permit(f)
-	}
-	if err == nil {
-		err = u.udp.admit(from.Addr())
-	}
-	if err != nil {
-		u.tell(at, "refused datagrams from %v: %v", from, err)
-		if len(u.flows) >= mostRefused {
-			return nil
-		}
-		f.refused = true
-	} else {
-		f.in = newArrivals(layout, 0)
-	}
-	u.flows[from] = f
-	if !f.refused && f.mode != iperf2.Forward && f.mode != iperf2.TradeOff {
-		u.reply(ctx, f)
-	}
-	return f
-}
-
 // tell logs what may happen with every datagram, now and then.
 func (u *udpServer) tell(at time.Duration, format string, args ...any) {
 	if at-u.told >= tellEvery || u.told == 0 {
@@ -203,36 +180,10 @@ func (u *udpServer) tell(at time.Duration, format string, args ...any) {
 	}
 }
 
-// permit reports why a flow may not be served.
-func (u *udpServer) permit(f *udpFlow) error {
-	asked := f.asked() * units.BitRate(f.threads())
-	switch {
-	case f.mode != iperf2.Reverse && u.UDPRate > 0 && asked > u.UDPRate:
-		return fmt.Errorf("%v over UDP, at most %v", asked, u.UDPRate)
-	case f.mode == iperf2.Forward:
-		return nil
-	case !u.mayLoad(f.from.Addr()):
-		return fmt.Errorf("%s test: no TCP connection came from there, and the sender of a datagram can be forged", f.mode)
-	case f.mode.ConnectsBack() && (f.header.Port < 1 || f.header.Port > math.MaxUint16):
-		return fmt.Errorf("%s test: the client listens on port %d: not between 1 and %d", f.mode, f.header.Port, math.MaxUint16)
-	}
-	return nil
-}
-
-// asked is the rate in a flow's header; 0 is none.
-func (f *udpFlow) asked() units.BitRate {
-	if f.old {
-		return units.BitRate(max(f.header.WinBand, 0))
-	}
-	return units.BitRate(f.header.Extension.BitsPerSecond)
-}
-
-// threads is how many flows the client says that its test has.
-func (f *udpFlow) threads() int32 { return min(max(f.header.Threads, 1), mostThreads) }
-
 // sweep ends the flows that have ended.
 func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 	u.swept = at
+	u.forget(at)
 	for from, l := range u.came {
 		if at-l.at > refusedFor {
 			delete(u.came, from)
@@ -243,6 +194,7 @@ func (u *udpServer) sweep(ctx context.Context, at time.Duration) {
 		if f.deserted(quiet) {
 			f.stop()
 		}
+		u.charge(f, at)
 		switch {
 		case f.refused:
 			if quiet > refusedFor {
@@ -291,17 +243,18 @@ func (u *udpServer) endAll() {
 // end waits for the flow's sender and reports it.
 func (u *udpServer) end(f *udpFlow) {
 	f.sending.Wait()
-	u.udp.release(f.from.Addr())
+	_ = f.guest.charge(units.Bytes(f.gave)) // it is over anyway
+	f.leave()
 	r := model.EndReport{Host: model.Far, Warnings: f.sent.warns}
 	if f.mode != iperf2.Reverse {
 		in := summarise(model.To, []*arrivals{f.in})
 		r.Flows = append(r.Flows, in)
-		switch {
-		case f.thrown != "":
-			r.Warnings = append(r.Warnings, f.thrown)
-		case !f.in.final.Load():
-			r.Warnings = append(r.Warnings, "to receiver: the client vanished: what was lost at the end is not counted")
-		}
+	}
+	switch {
+	case f.thrown != "":
+		r.Warnings = append(r.Warnings, f.thrown)
+	case f.mode != iperf2.Reverse && !f.in.final.Load():
+		r.Warnings = append(r.Warnings, "to receiver: the client vanished: what was lost at the end is not counted")
 	}
 	if f.back {
 		r.Flows = append(r.Flows, f.sent.flow)
@@ -334,6 +287,12 @@ func (u *udpServer) sendTo(ctx context.Context, f *udpFlow) error {
 	if p.rate <= 0 {
 		return fmt.Errorf("the client gets %v over UDP already, which is the most", u.udpMost())
 	}
+	give, err := f.guest.share.Take(budget.Amounts{UDP: p.rate})
+	if err != nil {
+		return err
+	}
+	defer give()
+	p.charge = f.guest.charge
 	if !f.mode.ConnectsBack() {
 		p.write = func(b []byte) error {
 			_, err := u.conn.WriteToUDPAddrPort(b, f.from)
@@ -377,6 +336,9 @@ func (u *udpServer) plan(f *udpFlow) *udpSender {
 	// Flows that belong together share the rate, if they say so.
 	fair := u.udpMost() / units.BitRate(f.threads())
 	asked := f.asked()
+	if most := f.guest.share.Limits().UDP; most != 0 {
+		fair = min(fair, units.BitRate(math.Floor(float64(max(0, most))/float64(f.threads()))))
+	}
 	if asked <= 0 || asked > fair {
 		asked = fair
 	}

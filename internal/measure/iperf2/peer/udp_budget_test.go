@@ -1,0 +1,233 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/iperf3/tries"
+)
+
+// heldNothing waits until all that is held of b came back.
+func heldNothing(t testing.TB, b *budget.Budget) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var left string
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); <-tick.C {
+		left = ""
+		for _, k := range b.Usage().Kinds {
+			if k.Kind < budget.Egress && k.Used() != 0 {
+				left += fmt.Sprintf("%d of %v ", k.Used(), k.Kind)
+			}
+		}
+		if left == "" {
+			return
+		}
+	}
+	t.Errorf("did not come back: %s", left)
+}
+
+func used(b *budget.Budget, k budget.Kind) int64 { return b.Usage().Kinds[k].Used() }
+
+// forge sends datagrams of one test from a socket at an address of this host.
+func forge(ctx context.Context, from, to string, list ...[]byte) error {
+	d := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}
+	c, err := d.DialContext(ctx, "udp", to)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, b := range list {
+		if _, err := c.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// canForge skips a test where the system has one address of loopback only.
+func canForge(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
+		t.Skip("this system has no further addresses of loopback")
+	}
+}
+
+// TestUDPTakesFromTheBudget: the program's flows are a session of their address,
+// pay for what they are sent, and give everything back.
+func TestUDPTakesFromTheBudget(t *testing.T) { tries.Repeat(t, checkUDPTakesFromTheBudget) }
+
+func checkUDPTakesFromTheBudget(t testing.TB) {
+	b := budget.New(budget.Config{Stranger: budget.Part{Source: budget.Limits{Sessions: 1, UDP: udpLimit}}})
+	s := startServer(t, ServerConfig{Budget: b})
+	text := foreignClient(t, s.addr, "-u", "-R", "-b", "50m", "-P", "2", "-t", "1")
+	got := total(transfers(t, text), func(transfer) bool { return true })
+	if most := float64(udpLimit / 8 * 1.4); got == 0 || float64(got) > most {
+		t.Errorf("%v came in a second at %v:\n%s", got, udpLimit, text)
+	}
+	if text := foreignClient(t, s.addr, "-u", "-b", "4m", "-t", "0.3"); !strings.Contains(text, "Server Report") {
+		t.Errorf("no report:\n%s", text)
+	}
+	heldNothing(t, b)
+	if n := used(b, budget.Egress); units.Bytes(n) < got || n > 2*int64(got)+10_000 {
+		t.Errorf("%d bytes are counted, %d came", n, got)
+	}
+	if d := time.Duration(used(b, budget.Time)); d < time.Second {
+		t.Errorf("%v are counted", d)
+	}
+}
+
+// TestUDPEndsWithTheBudget: what is sent ends where the bytes are spent, and what
+// comes where the time is; a further flow is refused.
+func TestUDPEndsWithTheBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits budget.Limits
+		args   []string
+		want   string
+	}{
+		"bytes":     {budget.Limits{Egress: 100_000}, []string{"-R", "-b", "4m"}, "100 kB"},
+		"time":      {budget.Limits{Time: time.Second}, []string{"-b", "1m"}, "1 s"},
+		"time back": {budget.Limits{Time: time.Second}, []string{"-R", "-b", "1m"}, "1 s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program(t)
+			b := budget.New(budget.Config{Stranger: budget.Part{Source: c.limits}})
+			s := startServer(t, ServerConfig{Budget: b})
+			if text, took := anyEnd(t, s.addr, append([]string{"-u", "-t", "8"}, c.args...)...); took > 18*time.Second {
+				t.Errorf("it took %v:\n%s", took, text)
+			}
+			results, _ := s.await(t, "result", func(r []Result, _ []string) bool { return len(r) == 1 })
+			if w := strings.Join(results[0].Report.Warnings, "; "); !strings.Contains(w, c.want) {
+				t.Errorf("warnings %q", w)
+			}
+			for _, f := range results[0].Report.Flows {
+				if f.Window > 5*time.Second {
+					t.Errorf("it went on for %v", f.Window)
+				}
+			}
+			if _, err := dialUDP(t, s.addr).Write(datagramOf(iperf2.Forward, 1)); err != nil {
+				t.Fatal(err)
+			}
+			s.logged(t, "try again in")
+			heldNothing(t, b)
+		})
+	}
+}
+
+// TestForgedDatagramsTakeNothing: one datagram each from hundreds of forged
+// addresses takes neither a place nor a session.
+func TestForgedDatagramsTakeNothing(t *testing.T) {
+	canForge(t)
+	b := budget.New(budget.Config{Strangers: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
+	s := startServer(t, ServerConfig{Budget: b, Sessions: 4, UDPTo: func(netip.Addr) bool { return false }})
+	for i := range 300 {
+		if err := forge(t.Context(), fmt.Sprintf("127.0.%d.%d", 1+i/200, 1+i%200), s.addr, datagramOf(iperf2.Forward, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A client that shows where it is comes last, so that the others have been read.
+	s.alive(t)
+	s.aliveUDP(t)
+	heldNothing(t, b)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.results); n != 2 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+// TestForgedFlowsKeepNobodyOut: where forged addresses send two datagrams each in
+// the right order, as often as they like, they are one session together, and who
+// really sends, or shows where it is, gets a place, over TCP and UDP.
+func TestForgedFlowsKeepNobodyOut(t *testing.T) { tries.Repeat(t, checkForgedFlows) }
+
+func checkForgedFlows(t testing.TB) {
+	canForge(t)
+	b := budget.New(budget.Config{Strangers: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
+	s := startServer(t, ServerConfig{Budget: b, Sessions: 4, UDPTo: func(netip.Addr) bool { return false }})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	most := int64(0)
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			err := forge(context.Background(), fmt.Sprintf("127.0.%d.%d", 1+i/200%200, 1+i%200), s.addr, datagramOf(iperf2.Forward, 1), datagramOf(iperf2.Forward, 2))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			most = max(most, used(b, budget.Sessions))
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	s.await(t, "forged flow that made room", func(r []Result, _ []string) bool { return len(r) > 8 })
+	began := time.Now()
+	s.alive(t)
+	// The program shows nothing, but sends.
+	text := foreignClient(t, s.addr, "-u", "-b", "2m", "-t", "0.5")
+	if !strings.Contains(text, "Server Report") {
+		t.Errorf("no report:\n%s", text)
+	}
+	f := model.Flow{Direction: model.Both, Duration: 200 * time.Millisecond, UDP: &model.UDPFlow{Rate: gentle}}
+	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err != nil || len(near.Flows) != 2 {
+		t.Errorf("who shows where it is: %v, %+v", err, near)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	close(stop)
+	<-stopped
+	if most > 2 {
+		t.Errorf("%d sessions at a time", most)
+	}
+}
+
+// TestNewcomersAreBounded: forged first datagrams are kept in a bounded table, and
+// the next newcomer finds room in it.
+func TestNewcomersAreBounded(t *testing.T) {
+	s := &server{ServerConfig: ServerConfig{}.withDefaults()}
+	s.udp = newPlaces(s.ServerConfig)
+	u := &udpServer{server: s, flows: map[netip.AddrPort]*udpFlow{}, waiting: map[netip.AddrPort]*newcomer{}, spare: make([]byte, maxDatagram+1)}
+	a := netip.MustParseAddr("2001:db8::")
+	for range 2 * mostWaiting {
+		a = a.Next()
+		from := netip.AddrPortFrom(a, 7)
+		if f := u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second); f != nil || u.waiting[from] == nil {
+			t.Fatalf("%v: %+v", from, f)
+		}
+	}
+	if len(u.waiting) > mostWaiting || len(u.flows) != 0 {
+		t.Errorf("%d wait, %d flows", len(u.waiting), len(u.flows))
+	}
+	from := netip.AddrPortFrom(a, 7)
+	for _, n := range []int64{1, 1 << 40} { // no order
+		if f := u.begin(t.Context(), datagramOf(iperf2.Forward, n), from, time.Second); f != nil {
+			t.Errorf("datagram %d made a flow", n)
+		}
+		u.begin(t.Context(), datagramOf(iperf2.Forward, 1), from, time.Second)
+	}
+	f := u.begin(t.Context(), datagramOf(iperf2.Forward, 4), from, 2*time.Second)
+	if f == nil || f.in.got.Load() != 1 || f.got != 200 || f.in.first != time.Second {
+		t.Fatalf("flow %+v", f)
+	}
+	u.forget(time.Hour)
+	if len(u.waiting) != 0 {
+		t.Errorf("%d wait for ever", len(u.waiting))
+	}
+}
