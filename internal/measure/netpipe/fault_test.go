@@ -20,7 +20,7 @@ import (
 func quick() *Peer {
 	p := New()
 	p.bounds = bounds{
-		quiet: 300 * time.Millisecond, first: 300 * time.Millisecond, trial: 2 * time.Second, connect: 500 * time.Millisecond,
+		quiet: 300 * time.Millisecond, first: 300 * time.Millisecond, trial: 2 * time.Second, whole: time.Minute, connect: 500 * time.Millisecond,
 		retry: time.Millisecond, ending: 100 * time.Millisecond,
 	}
 	return p

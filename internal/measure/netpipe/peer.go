@@ -24,16 +24,20 @@ type bounds struct {
 	quiet   time.Duration // without progress
 	first   time.Duration // of a transmitter until its first words, and while others wait
 	trial   time.Duration // of one trial, or of the opening exchanges
+	whole   time.Duration // of a transmitter's test with calibrated repeats, three trials each
 	connect time.Duration // until a receiver listens again after a reset
 	retry   time.Duration // between two attempts of that
 	ending  time.Duration // for the end of a connection
 }
 
 // New returns a peer. It gives up after 15 s without progress, 2 s where the other
-// end has never said a word, or 5 min in one trial, which is meant to last 0.1 s.
+// end has never said a word, or 5 min in one trial, which is meant to last 0.1 s. A
+// transmitter that calibrates its repeats ends after 40 min, with Final 200 min: a
+// path with a round trip of 1.8 s needs three quarters of that, others less than
+// half.
 func New() *Peer {
 	return &Peer{bounds: bounds{
-		quiet: 15 * time.Second, first: 2 * time.Second, trial: 5 * time.Minute, connect: 10 * time.Second,
+		quiet: 15 * time.Second, first: 2 * time.Second, trial: 5 * time.Minute, whole: 40 * time.Minute, connect: 10 * time.Second,
 		retry: 5 * time.Millisecond, ending: 2 * time.Second,
 	}}
 }
@@ -42,6 +46,18 @@ func New() *Peer {
 // complete here: it was started with another -u, or a message took about 1 s
 // and it decided so by its own clock.
 var ErrEnded = errors.New("the other end ended the test first")
+
+// wholeOf is bounds.whole for a test with s, which grows with what is exchanged at
+// least of each size.
+func (b bounds) wholeOf(s Settings) time.Duration {
+	return b.whole * time.Duration(max(1, s.Trials()*s.leastRepeats()/usualLeast))
+}
+
+// usualLeast is three trials of three messages.
+const usualLeast = 9
+
+// errWhole ends a transmitter's test that the receiver's end does not.
+var errWhole = errors.New("the test lasted too long")
 
 // looks is how often the clock is read in a trial that goes well.
 const looks = 16

@@ -54,6 +54,11 @@ func (p *Peer) Transmit(ctx context.Context, dial func(ctx context.Context) (*ne
 			return nil, err
 		}
 	}
+	if o.Repeats == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.bounds.wholeOf(o.Settings), errWhole)
+		defer cancel()
+	}
 	t := &transmitter{talk: talk{settings: o.Settings, bounds: p.bounds}, options: o, emit: emit}
 	t.next = func(ctx context.Context) (*link.Link, error) { return t.redial(ctx, dial) }
 	c, err := dial(ctx)
