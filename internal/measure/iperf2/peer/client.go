@@ -36,6 +36,7 @@ type Client struct {
 	Rate units.BitRate
 
 	settling time.Duration // 0 is settleTime; for tests
+	slack    time.Duration // 0 is slack; for tests
 }
 
 // Run does one flow with the server at addr (host:port), over UDP where f.UDP
@@ -296,16 +297,34 @@ func (t *clientTest) half(d model.Direction, conns []*net.TCPConn) half {
 	if d == model.To {
 		h.role, h.rate = model.Sender, t.Rate
 	}
-	if t.flow.Duration > 0 {
-		h.limit = t.flow.Omit + t.flow.Duration + slack
+	h.limit = t.longest()
+	if d == model.From {
+		h.most = t.flow.Bytes
 	}
 	return h
+}
+
+// A test of bytes has no time of its own: it may take as long as a path of this
+// rate needs for them, and a while more.
+const (
+	leastRate units.BitRate = 64e3
+	whiles                  = 6 // times slack
+)
+
+// longest is how long a half may take, whatever the server does.
+func (t *clientTest) longest() time.Duration {
+	more := cmp.Or(t.slack, slack)
+	if t.flow.Duration > 0 {
+		return t.flow.Omit + t.flow.Duration + more
+	}
+	seconds := float64(t.flow.Bytes) * 8 / float64(leastRate)
+	return whiles*more + time.Duration(min(seconds, forever.Seconds())*float64(time.Second))
 }
 
 func (t *clientTest) receive(ctx context.Context, conns []*net.TCPConn) {
 	h := t.half(model.From, conns)
 	if t.mode == iperf2.Reverse { // no ack says who the server is
-		if err := payloadBegins(ctx, conns); err != nil {
+		if err := payloadBegins(ctx, conns, cmp.Or(t.slack, openTime)); err != nil {
 			closeAll(conns)
 			t.sink.add(model.EndReport{}, fmt.Errorf("from receiver: %w", err))
 			return

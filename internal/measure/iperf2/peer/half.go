@@ -29,6 +29,7 @@ type half struct {
 	empty     bool          // nothing at all is no error
 	idle      time.Duration // how long no byte may move; 0 is for ever
 	limit     time.Duration // how long it may take at all; 0 is for ever
+	most      units.Bytes   // what a receiver takes; 0 is without bound
 	guest     *guest        // whose budget it takes; nil is without limits
 }
 
@@ -56,6 +57,9 @@ func (h half) run(ctx context.Context, bulk *tcpbulk.Engine, s *sink) model.EndR
 		t := time.AfterFunc(h.idle, func() { cancel(errIdle) })
 		defer t.Stop()
 		emit = h.watch(t, emit)
+	}
+	if h.most > 0 {
+		emit = h.bounded(cancel, emit)
 	}
 	if h.guest != nil {
 		emit = h.charge(cancel, emit)
@@ -88,6 +92,23 @@ func (h half) watch(t *time.Timer, emit func([]model.Sample)) func([]model.Sampl
 			if (one.Metric == model.Goodput || one.Metric == model.Sent) && one.Value > 0 {
 				t.Reset(h.idle)
 			}
+		}
+		emit(list)
+	}
+}
+
+// bounded returns emit, and ends the half where clearly more came than was asked
+// for: what a sender's blocks and this end's clock make more does not.
+func (h half) bounded(end context.CancelCauseFunc, emit func([]model.Sample)) func([]model.Sample) {
+	got, most := 0.0, 2*float64(h.most)+float64(len(h.conns))*fullBlock
+	return func(list []model.Sample) {
+		for _, one := range list {
+			if one.Metric == model.Goodput {
+				got += one.Value * one.Length.Seconds() / 8
+			}
+		}
+		if got > most {
+			end(errTooMuch)
 		}
 		emit(list)
 	}

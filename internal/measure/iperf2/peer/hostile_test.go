@@ -151,13 +151,16 @@ func TestSessionsAreBounded(t *testing.T) {
 		}
 		return c
 	}
-	first, second := begin(), begin()
-	gone(t, begin())
-	s.await(t, "refusal", func(_ []Result, log []string) bool {
+	conns := []*net.TCPConn{begin(), begin(), begin()}
+	_, log := s.await(t, "refusal", func(_ []Result, log []string) bool {
 		return slices.ContainsFunc(log, func(l string) bool { return strings.Contains(l, "the client has 2 sessions already") })
 	})
-	first.Close()
-	second.Close()
+	for _, c := range conns { // whichever came last
+		if strings.Contains(log[0], c.LocalAddr().String()) {
+			gone(t, c)
+		}
+		c.Close()
+	}
 	// The places come back.
 	for limit := time.Now().Add(10 * time.Second); ; {
 		near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Bytes: 1 << 20}, nil)

@@ -31,6 +31,7 @@ import (
 // Times that a peer gets.
 const (
 	connectTime = 10 * time.Second // to answer a connection
+	eachTime    = time.Second / 2  // and for each of several, one after the other
 	openTime    = 10 * time.Second // to take a header
 	ackTime     = time.Second      // to ack one; 2.0 never does
 	backTime    = 10 * time.Second // a server, to connect back
@@ -43,6 +44,7 @@ const (
 var (
 	errIdle    = errors.New("no byte moved for too long")
 	errOverrun = errors.New("the test lasted too long")
+	errTooMuch = errors.New("the peer sends far more than was asked for")
 )
 
 // options are the socket options of f.
@@ -61,6 +63,9 @@ func dial(ctx context.Context, addr string, from net.IP, n int, o engine.SocketO
 		conns    []*net.TCPConn
 		warnings []string
 	)
+	// Each may take long, all of them not that long each.
+	ctx, cancel := context.WithTimeout(ctx, connectTime+time.Duration(n)*eachTime)
+	defer cancel()
 	for range n {
 		c, err := d.DialContext(ctx, "tcp", addr)
 		if err != nil {

@@ -44,9 +44,10 @@ func isIperf3Word(b byte) bool {
 // leadBytes is what payloadBegins reads of each connection.
 const leadBytes = 2
 
-// payloadBegins waits until payload comes on each connection, and reads the
-// first bytes of it. A server of iperf3 says one, and then waits itself.
-func payloadBegins(ctx context.Context, conns []*net.TCPConn) error {
+// payloadBegins waits at most so long until payload comes on all connections, and
+// reads the first bytes of it. A server of iperf3 says one, and then waits itself.
+func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duration) error {
+	until := time.Now().Add(limit)
 	defer context.AfterFunc(ctx, func() {
 		for _, c := range conns {
 			_ = c.SetReadDeadline(time.Unix(1, 0)) // fails only where the connection is closed
@@ -54,8 +55,12 @@ func payloadBegins(ctx context.Context, conns []*net.TCPConn) error {
 	})()
 	for _, c := range conns {
 		word := false
-		for i, limit := range [leadBytes]time.Duration{idleTime, strangerTime} {
-			if err := c.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		for i := range leadBytes {
+			by := until
+			if i > 0 {
+				by = earlier(until, time.Now().Add(strangerTime))
+			}
+			if err := c.SetReadDeadline(by); err != nil {
 				return err
 			}
 			var b [1]byte

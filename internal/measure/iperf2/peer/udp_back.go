@@ -108,6 +108,8 @@ func (u *udpClient) receiveOne(ctx context.Context, s *udpStream, began time.Tim
 // datagram came at last.
 func (u *udpClient) quiet(at, last time.Duration) bool {
 	switch quiet := at - last; {
+	case at > u.longest():
+		return true // it would go on for ever
 	case last == 0:
 		return quiet > noData
 	case u.flow.Duration == 0:

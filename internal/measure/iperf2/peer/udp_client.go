@@ -374,6 +374,6 @@ func (u *udpClient) stateReports() {
 // had that number. A report in the layout of another version is not.
 func plausible(r iperf2.Report, next int64, size int) bool {
 	most := next + finalTries + 1
-	return r.Datagrams >= 0 && r.Datagrams <= most && r.Lost <= r.Datagrams && r.OutOfOrder >= 0 &&
+	return r.Datagrams >= 0 && r.Datagrams <= most && r.Lost <= r.Datagrams && r.OutOfOrder >= 0 && r.OutOfOrder <= most && r.Jitter.Float() < 1e8 &&
 		r.Bytes <= uint64(most)*uint64(size) && r.Duration.Float() < 1e8
 }
