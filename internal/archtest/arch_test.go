@@ -20,9 +20,10 @@ var layers = []struct {
 	may    []string
 }{
 	{"internal/core", []string{"internal/core"}},
-	{"internal/measure", []string{"internal/core", "internal/measure"}},
-	{"internal/host", []string{"internal/core", "internal/host"}},
-	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control"}},
+	{"internal/rescue", nil},
+	{"internal/measure", []string{"internal/core", "internal/measure", "internal/rescue"}},
+	{"internal/host", []string{"internal/core", "internal/host", "internal/rescue"}},
+	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control", "internal/rescue"}},
 	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab"}},
 	{"internal/store", []string{"internal/core", "internal/store"}},
 	{"internal/report", []string{"internal/core", "internal/report"}},

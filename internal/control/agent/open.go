@@ -12,6 +12,7 @@ import (
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/rescue"
 )
 
 // dialing is how many connections are opened at a time: few enough for any
@@ -121,14 +122,14 @@ func dialAll(ctx context.Context, p session.Preparation, first, n int, o engine.
 	var all sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}
-		all.Go(func() {
+		all.Go(rescue.From(cancel, func() {
 			defer func() { <-slots }()
 			var err error
 			conns[i], warnings[i], err = data.Dial(ctx, p.Connect, p.Token, first+i, o)
 			if err != nil {
 				cancel(err) // the first error is the one that counts
 			}
-		})
+		}))
 	}
 	all.Wait()
 	if err := context.Cause(ctx); err != nil {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
+	"linerate/internal/rescue"
 )
 
 const (
@@ -160,13 +160,13 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 	ports := make(chan int, 1)
 	go func() {
 		defer close(r.prepared)
-		a.forget(r)
-		env := engine.Env{Host: a.host, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
-		env.OpenUDP = a.udpOpener(p, env.Open)
-		if a.LinkRate != nil {
-			env.LinkRate = a.LinkRate()
-		}
 		r.err = guarded("prepare", func() (err error) {
+			a.forget(r)
+			env := engine.Env{Host: a.host, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
+			env.OpenUDP = a.udpOpener(p, env.Open)
+			if a.LinkRate != nil {
+				env.LinkRate = a.LinkRate()
+			}
 			r.test, err = e.Prepare(r.ctx, env, p.Flow)
 			return err
 		})
@@ -423,13 +423,12 @@ func (a *agent) measure(r *run, send func(session.Event) error) (err error) {
 }
 
 // guarded does f. A panic in it, of an engine, ends this run and nothing else.
-func guarded(what string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%s: a bug in the agent: %v\n%s", what, v, debug.Stack())
-		}
-	}()
-	return f()
+func guarded(what string, f func() error) error {
+	err := rescue.Call(f)
+	if bug, ok := errors.AsType[*rescue.Panic](err); ok {
+		return fmt.Errorf("%s: a bug in the agent: %v\n%s", what, bug.Value, bug.Stack)
+	}
+	return err
 }
 
 // watch begins to sample the host's counters, in steps of at least a second. It

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/canary"
 	"linerate/internal/host/knob/origin"
+	"linerate/internal/rescue"
 )
 
 // The agent does settings by hand where it may change any.
@@ -77,7 +77,7 @@ func (a *agent) Probe(ctx context.Context, targets []string, within, settle time
 		return nil, err
 	}
 	answers := make([][]canary.Result, len(targets))
-	var all sync.WaitGroup
+	var all rescue.Group // a panic is this call's, which its session guards
 	for i, t := range targets {
 		all.Go(func() { answers[i] = canary.Probe(ctx, t, within, settle) })
 	}

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/tcpinfo"
+	"linerate/internal/rescue"
 )
 
 const (
@@ -145,7 +146,7 @@ func (a *agent) charge(r *run) (stop func()) {
 	}
 	quit := make(chan struct{})
 	var ended sync.WaitGroup
-	ended.Go(func() {
+	ended.Go(rescue.From(r.cancel, func() {
 		tick := time.NewTicker(chargeEvery)
 		defer tick.Stop()
 		for {
@@ -156,7 +157,7 @@ func (a *agent) charge(r *run) (stop func()) {
 				return
 			}
 		}
-	})
+	}))
 	return func() {
 		close(quit)
 		ended.Wait()

@@ -28,12 +28,12 @@ func (patient) Prepare(context.Context, engine.Env, model.Flow) (engine.Test, er
 
 type patience struct{ *engine.Life }
 
-func (p *patience) Run(ctx context.Context, _ func([]model.Sample)) (model.EndReport, error) {
-	end, err := p.Begin()
+func (p *patience) Run(ctx context.Context, _ func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := p.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	select {
 	case <-p.Stopping():
 		return model.EndReport{Host: model.Far, Warnings: []string{"stopped"}}, nil

@@ -22,6 +22,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"linerate/internal/rescue"
 )
 
 // Result is what became of one question.
@@ -181,19 +183,20 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 		return []Result{small, full}
 	}
 	small.Bytes, full.Bytes = smallPacket, size
-	done := make(chan Result, 1)
-	go func() {
+	var other rescue.Group
+	other.Go(func() {
 		cut, why := size, "" // by what routers tell
-		done <- until(ctx, within, full, func(ctx context.Context) (string, error) {
+		full = until(ctx, within, full, func(ctx context.Context) (string, error) {
 			how, err := anyAnswer(ctx, addr, cut, wait)
 			if big, ok := errors.AsType[*tooBig](err); ok && big.mtu >= smallPacket && big.mtu < cut {
 				cut, why = big.mtu, fmt.Sprintf(" with %d bytes; %v", big.mtu, big)
 			}
 			return how + why, err
 		})
-	}()
+	})
 	small = until(ctx, within, small, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, smallPacket, wait) })
-	return []Result{small, <-done}
+	other.Wait()
+	return []Result{small, full}
 }
 
 func resolve(ctx context.Context, target string) (netip.Addr, error) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"linerate/internal/rescue"
 )
 
 const (
@@ -53,8 +55,9 @@ func anyAnswer(ctx context.Context, to netip.Addr, size int, wait time.Duration)
 	answers := make(chan answer, len(asks))
 	for _, ask := range asks {
 		go func() {
-			how, err := ask()
-			answers <- answer{how, err}
+			var a answer
+			a.err = rescue.Call(func() (err error) { a.how, err = ask(); return err })
+			answers <- a
 		}()
 	}
 	last := errSilent

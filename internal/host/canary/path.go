@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"linerate/internal/rescue"
 )
 
 const (
@@ -210,8 +212,10 @@ func (s *search) try(size int) bool {
 	for silent, n := 0, 0; silent < triesOfSize && n < triesAtAll; n++ {
 		small := make(chan error, 1)
 		go func() {
-			_, err := s.ask(smallPacket, s.wait)
-			small <- err
+			small <- rescue.Call(func() error {
+				_, err := s.ask(smallPacket, s.wait)
+				return err
+			})
 		}()
 		how, err := s.ask(size, s.wait)
 		together := <-small

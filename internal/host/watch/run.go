@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // tolerable is how long reading the driver's own counters may take to be read
@@ -21,6 +22,8 @@ const tolerable = time.Millisecond
 // called. stop may be called more than once and always returns the same. An
 // interval of 0 is one second.
 //
+// A panic of that goroutine goes on in who calls stop.
+//
 // The driver's own counters are read each time only where that is quick; at
 // the beginning and the end always.
 func (w *Watcher) Run(ctx context.Context, host model.Host, interval time.Duration, start time.Time, emit func([]model.Sample)) (stop func() []model.Counter) {
@@ -33,17 +36,14 @@ func (w *Watcher) Run(ctx context.Context, host model.Host, interval time.Durati
 	r.first, r.err = w.read(began, true)
 	r.slow = time.Since(began) > tolerable
 	r.last = r.first
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.run(ctx, interval)
-	}()
+	var running rescue.Group
+	running.Go(func() { r.run(ctx, interval) })
 	var once sync.Once
 	var counters []model.Counter
 	return func() []model.Counter {
 		once.Do(func() {
 			cancel()
-			<-done
+			running.Wait()
 			counters = r.finish(interval)
 		})
 		return counters

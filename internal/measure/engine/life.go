@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"sync"
 )
@@ -13,6 +14,9 @@ type Life struct {
 
 	mu                               sync.Mutex
 	stopped, complete, begun, closed bool
+
+	bug    error                   // what Fail was told first
+	cancel context.CancelCauseFunc // of Run's context; nil before Begin
 
 	freeing sync.Once
 	failure error // of freeing
@@ -45,19 +49,44 @@ func (l *Life) shut(c chan struct{}, done *bool) {
 	}
 }
 
-// Begin is the beginning of Run, and end its end, which includes Complete. The
-// error is for a test that has been run or closed before.
-func (l *Life) Begin() (end func(), err error) {
+// Begin is the beginning of Run, and end its end, which includes Complete. Run has
+// to use the context that it returns, which ends with ctx or for Fail; end makes
+// what Fail was told Run's error. The error is for a test that has been run or
+// closed before.
+func (l *Life) Begin(ctx context.Context) (run context.Context, end func(*error), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.begun || l.closed {
-		return nil, errors.New("run test: it has been run or closed before")
+		return nil, nil, errors.New("run test: it has been run or closed before")
 	}
 	l.begun = true
-	return func() {
+	run, l.cancel = context.WithCancelCause(ctx)
+	if l.bug != nil {
+		l.cancel(l.bug)
+	}
+	return run, func(err *error) {
 		l.Complete()
+		l.mu.Lock()
+		l.cancel(nil)
+		if l.bug != nil {
+			*err = l.bug
+		}
+		l.mu.Unlock()
 		close(l.over)
 	}, nil
+}
+
+// Fail ends Run, also one that has not begun yet, for a bug in a goroutine of the
+// test: that is Run's error. The first call counts. It does not wait.
+func (l *Life) Fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bug == nil {
+		l.bug = err
+	}
+	if l.cancel != nil {
+		l.cancel(l.bug)
+	}
 }
 
 // End is the body of Close: it stops Run, waits for its end, and then has free

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
@@ -21,18 +22,18 @@ func isClosed(c <-chan struct{}) bool {
 
 func TestLifeRunsOnce(t *testing.T) {
 	l := NewLife()
-	end, err := l.Begin()
+	_, end, err := l.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if isClosed(l.Measured()) || isClosed(l.Stopping()) {
 		t.Error("measured or stopped when it began")
 	}
-	end()
+	end(&err)
 	if !isClosed(l.Measured()) || isClosed(l.Stopping()) {
 		t.Error("the end of Run is not measured, or a stop")
 	}
-	if _, err := l.Begin(); err == nil {
+	if _, _, err := l.Begin(t.Context()); err == nil {
 		t.Error("it began twice")
 	}
 }
@@ -49,7 +50,7 @@ func TestLifeClosedBeforeRun(t *testing.T) {
 	if freed != 1 {
 		t.Errorf("freed %d times", freed)
 	}
-	if _, err := l.Begin(); err == nil {
+	if _, _, err := l.Begin(t.Context()); err == nil {
 		t.Error("it began although it is closed")
 	}
 }
@@ -73,7 +74,7 @@ func TestLifeAtOnce(t *testing.T) {
 			for range 2 {
 				lasts := time.Duration(rng.IntN(8)) * time.Millisecond
 				at(func() {
-					end, err := l.Begin()
+					_, end, err := l.Begin(t.Context())
 					if err != nil {
 						return
 					}
@@ -86,7 +87,7 @@ func TestLifeAtOnce(t *testing.T) {
 					}
 					<-time.After(time.Millisecond) // what it does at last
 					running.Add(-1)
-					end()
+					end(&err)
 				})
 				at(l.Stop)
 				at(func() {
@@ -107,5 +108,36 @@ func TestLifeAtOnce(t *testing.T) {
 				t.Errorf("ran %d times, stopped %v, measured %v", ran.Load(), isClosed(l.Stopping()), isClosed(l.Measured()))
 			}
 		})
+	}
+}
+
+// TestLifeFails: a bug in a goroutine of a test ends Run's context and is Run's
+// error, also where it happened before Run.
+func TestLifeFails(t *testing.T) {
+	bug, second := errors.New("bug"), errors.New("second")
+	for _, before := range []bool{true, false} {
+		l := NewLife()
+		if before {
+			l.Fail(bug)
+		}
+		run := func() (err error) {
+			ctx, end, err := l.Begin(t.Context())
+			if err != nil {
+				return err
+			}
+			defer end(&err)
+			if !before {
+				go l.Fail(bug)
+			}
+			<-ctx.Done()
+			l.Fail(second)
+			return context.Cause(ctx)
+		}
+		if err := run(); !errors.Is(err, bug) || errors.Is(err, second) {
+			t.Errorf("before %t: %v", before, err)
+		}
+		if err := l.End(func() error { return nil }); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // send is the sender's part of a copy.
@@ -25,13 +26,13 @@ func (r *run) send() error {
 	r.sending = true
 	m := r.startMeter()
 	before := readTCP(r.conn)
-	go func() {
+	go rescue.From(func(err error) { r.fail(err); verdict <- err }, func() {
 		_, err := readMessage(r.conn, kindDone)
 		if err != nil && !r.finished.Load() {
 			r.interrupt(err.Error())
 		}
 		verdict <- err
-	}()
+	})()
 	err = r.why(sendAll(r.conn, source, m, r.maker.buf, r.copy.Plain))
 	m.end()
 	f := m.flow(model.Sender)

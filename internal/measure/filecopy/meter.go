@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/usage"
+	"linerate/internal/rescue"
 )
 
 // meter counts what moves between its start and its end, and emits samples
@@ -40,7 +41,7 @@ func (r *run) startMeter() *meter {
 	m.prev = m.from
 	m.start = time.Now()
 	r.meter = m
-	m.ended.Go(m.sample)
+	m.ended.Go(rescue.From(r.fail, m.sample))
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
+	"linerate/internal/rescue"
 )
 
 // limit says why size bytes may not be moved here, or nil.
@@ -86,12 +87,13 @@ func makeAhead(mem []byte) *ahead {
 	a := &ahead{mem: mem, asked: min(aheadBytes, int64(len(mem))), want: make(chan int64, 1)}
 	populate(mem[:a.asked])
 	done := a.asked
-	a.making.Go(func() {
+	// What is not made ready here is made by the kernel.
+	a.making.Go(rescue.From(func(error) {}, func() {
 		for to := range a.want {
 			populate(a.mem[done:to])
 			done = to
 		}
-	})
+	}))
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
+	"linerate/internal/rescue"
 )
 
 // test is one end of one run.
@@ -50,19 +51,19 @@ func (t *test) Close() error {
 
 // Run implements engine.Test. It may be called once. What it made is removed
 // when it returns.
-func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	end, err := t.Begin()
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	if !t.measures() {
 		t.Complete()
 	}
 	r := &run{test: t, emit: emit, over: make(chan struct{})}
 	r.maker = maker{engine: t.engine, copy: t.copy, bytes: int64(t.spec.Bytes), halted: r.halted, share: t.share, most: t.most}
 	var watching sync.WaitGroup
-	watching.Go(func() { r.watch(ctx) })
+	watching.Go(rescue.From(r.fail, func() { r.watch(ctx) }))
 	err = r.work()
 	close(r.over)
 	watching.Wait()
@@ -111,6 +112,12 @@ type run struct {
 const lastWord = 2 * time.Second
 
 func (r *run) halted() bool { return r.halt.Load() }
+
+// fail ends the run for a bug in one of its goroutines.
+func (r *run) fail(err error) {
+	r.Fail(err)
+	r.interrupt("a bug in linerate")
+}
 
 // watch ends the work when the run is stopped.
 func (r *run) watch(ctx context.Context) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"linerate/internal/rescue"
 )
 
 // echo is the far end's sending back.
@@ -25,9 +27,9 @@ func (e *echo) begin() error {
 	if _, err := e.tcp.Write([]byte{letterReady}); err != nil {
 		return fmt.Errorf("greet the near end: %w", err)
 	}
-	e.running.Go(e.serveTCP)
+	e.running.Go(rescue.From(e.Fail, e.serveTCP))
 	if e.udp != nil {
-		e.running.Go(e.serveUDP)
+		e.running.Go(rescue.From(e.Fail, e.serveUDP))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // step says where the near end is in its run.
@@ -61,8 +62,10 @@ func (r *run) awaitReady(ctx context.Context) error {
 	read := make(chan error, 1)
 	var b [1]byte
 	go func() {
-		_, err := io.ReadFull(r.tcp, b[:])
-		read <- err
+		read <- rescue.Call(func() error {
+			_, err := io.ReadFull(r.tcp, b[:])
+			return err
+		})
 	}()
 	var why error
 	select {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"linerate/internal/rescue"
 )
 
 // past is a deadline that ends every call on a connection.
@@ -39,14 +41,14 @@ func newProber(t *test) *prober {
 // begin starts the probes. The two kinds take turns.
 func (p *prober) begin() {
 	p.start = time.Now()
-	p.running.Go(p.listenTCP)
-	p.running.Go(func() { p.send(p.pace/2, p.sendTCP) })
+	p.running.Go(rescue.From(p.Fail, p.listenTCP))
+	p.running.Go(rescue.From(p.Fail, func() { p.send(p.pace/2, p.sendTCP) }))
 	if p.udp == nil {
 		return
 	}
-	p.running.Go(p.listenUDP)
+	p.running.Go(rescue.From(p.Fail, p.listenUDP))
 	b := make([]byte, probeSize)
-	p.running.Go(func() { p.send(0, func() error { return p.sendUDP(b) }) })
+	p.running.Go(rescue.From(p.Fail, func() { p.send(0, func() error { return p.sendUDP(b) }) }))
 }
 
 func (p *prober) now() time.Duration { return time.Since(p.start) }

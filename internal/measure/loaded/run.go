@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
+	"linerate/internal/rescue"
 )
 
 // test is one end of one run. It is measured when this end of the load has
@@ -62,12 +63,12 @@ func (t *test) wake() {
 }
 
 // Run implements engine.Test. It may be called once.
-func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	end, err := t.Begin()
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	r := &run{test: t, emit: emit}
 	defer r.release()
 	if t.host == model.Near {
@@ -119,11 +120,15 @@ func (r *run) begin(ctx context.Context) {
 	samples, done := make(chan []model.Sample, 16), make(chan outcome, 1)
 	r.samples, r.outcome = samples, done
 	go func() {
-		report, err := r.load.Run(ctx, func(s []model.Sample) {
-			samples <- append([]model.Sample(nil), s...)
+		var o outcome
+		o.err = rescue.Call(func() (err error) {
+			o.report, err = r.load.Run(ctx, func(s []model.Sample) {
+				samples <- append([]model.Sample(nil), s...)
+			})
+			return err
 		})
 		close(samples)
-		done <- outcome{report, err}
+		done <- o
 	}()
 }
 

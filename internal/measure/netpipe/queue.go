@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/rescue"
 )
 
 // mostStrangers is how many connections may have said nothing yet.
@@ -66,7 +67,12 @@ func (q *queue) accept(ctx context.Context, listener net.Listener, patience time
 		}
 		place := q.strangers.Enter(one.from, func() { _ = conn.Close() })
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-		q.greeting.Go(func() {
+		broken := func(err error) {
+			_ = conn.Close()
+			place.Leave()
+			q.tell(Event{From: one.from, Err: err})
+		}
+		q.greeting.Go(rescue.From(broken, func() {
 			err := one.greet(patience)
 			stop()
 			if !place.Leave() {
@@ -80,7 +86,7 @@ func (q *queue) accept(ctx context.Context, listener net.Listener, patience time
 				return
 			}
 			q.add(one)
-		})
+		}))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/pingpong/link"
+	"linerate/internal/rescue"
 )
 
 // Limits bound what the transmitters of others may ask of a receiver. A zero
@@ -110,7 +111,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	var accepting sync.WaitGroup
 	var failed error
 	accepting.Go(func() {
-		failed = q.accept(ctx, listener, p.bounds.first)
+		failed = rescue.Call(func() error { return q.accept(ctx, listener, p.bounds.first) })
 		cancel()
 	})
 	closing := context.AfterFunc(ctx, func() { _ = listener.Close() })

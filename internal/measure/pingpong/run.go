@@ -14,6 +14,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/pingpong/link"
 	"linerate/internal/measure/usage"
+	"linerate/internal/rescue"
 )
 
 // opener makes a link of a connection.
@@ -142,12 +143,12 @@ func (t *test) reconnect(ctx context.Context, how func(*link.Link) error) error 
 func (t *test) peer() *peer { return &peer{link: t.link, out: t.out, in: t.in} }
 
 // Run implements engine.Test. It may be called once.
-func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	end, err := t.Begin()
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.watch(ctx)()
 	defer cancel()
@@ -173,7 +174,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 // The function that it returns waits for it.
 func (t *test) watch(ctx context.Context) (wait func()) {
 	var watching sync.WaitGroup
-	watching.Go(func() {
+	watching.Go(rescue.From(t.Fail, func() {
 		select {
 		case <-ctx.Done():
 			t.interrupt()
@@ -187,7 +188,7 @@ func (t *test) watch(ctx context.Context) (wait func()) {
 		case <-grace.C:
 		}
 		t.interrupt()
-	})
+	}))
 	return watching.Wait
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/rescue"
 )
 
 // answerer is the answering end of one direction.
@@ -26,6 +27,7 @@ type answerer struct {
 	marks   chan mark // from the asking end; closed when it ended
 	broken  error     // why marks was closed; nil where the asking end just ended
 	running sync.WaitGroup
+	fail    func(error) // ends the run for a bug; set before begin
 	closed  sync.Once
 	failure error // of close
 }
@@ -84,12 +86,12 @@ func (a *answerer) greet(ctx context.Context) error {
 // begin starts to answer, says so, and reads what the asking end says.
 func (a *answerer) begin() error {
 	for _, d := range a.desks {
-		a.running.Go(func() { a.plane.work(func() { d.reason = d.serve() }) })
+		a.running.Go(rescue.From(a.fail, func() { a.plane.work(func() { d.reason = d.serve() }) }))
 	}
 	if a.door != nil {
-		a.running.Go(a.door.serve)
+		a.running.Go(rescue.From(a.fail, a.door.serve))
 	}
-	a.running.Go(a.listen)
+	a.running.Go(rescue.From(a.fail, a.listen))
 	if err := a.channel.write(mark{kind: markReady}); err != nil {
 		return fmt.Errorf("greet the asking end %s: %w", a.direction, err)
 	}

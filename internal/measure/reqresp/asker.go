@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/rescue"
 )
 
 // What the first byte of a request says.
@@ -37,6 +38,7 @@ type asker struct {
 	start   time.Time     // set before release is closed
 	release chan struct{} // closed to start
 	running sync.WaitGroup
+	fail    func(error) // ends the run for a bug; set before begin
 	closed  sync.Once
 	failure error // of close
 }
@@ -114,13 +116,13 @@ func (a *asker) begin() {
 	var ready sync.WaitGroup
 	for _, w := range a.workers {
 		ready.Add(1)
-		a.running.Go(func() {
+		a.running.Go(rescue.From(a.fail, func() {
 			a.plane.work(func() {
 				ready.Done()
 				<-a.release
 				w.reason = w.ask()
 			})
-		})
+		}))
 	}
 	ready.Wait()
 }

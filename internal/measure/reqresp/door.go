@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // door takes the fresh connections of an asking end. Anybody can reach its
@@ -91,10 +92,10 @@ func (d *door) serve() {
 			time.Sleep(missPause)
 			continue
 		}
-		open.Go(func() {
+		open.Go(rescue.From(d.answerer.fail, func() {
 			defer func() { <-d.slots }()
 			d.answer(c)
-		})
+		}))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/usage"
+	"linerate/internal/rescue"
 )
 
 // test is one end of one run. It is measured when this end has asked and
@@ -40,12 +41,12 @@ func (t *test) Close() error {
 }
 
 // Run implements engine.Test. It may be called once.
-func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	end, err := t.Begin()
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	ends := 0
 	for _, there := range []bool{t.asking != nil, t.answering != nil} {
 		if there {
@@ -105,6 +106,7 @@ func (r *run) launch(ctx context.Context) error {
 	r.start = time.Now()
 	r.phase, r.answered = over, true
 	if a := r.answering; a != nil {
+		a.fail = r.Fail
 		if err := a.begin(); err != nil {
 			return err
 		}
@@ -116,6 +118,7 @@ func (r *run) launch(ctx context.Context) error {
 			_ = a.channel.write(mark{kind: markClose})
 			return fmt.Errorf("wait for the answering end %s: %w", a.direction, err)
 		}
+		a.fail = r.Fail
 		a.begin()
 		r.start = time.Now()
 		a.start = r.start
@@ -144,13 +147,13 @@ func (r *run) await(ctx context.Context) error {
 	defer cancel(nil)
 	done := make(chan struct{})
 	defer close(done)
-	go func() {
+	go rescue.From(r.Fail, func() {
 		select {
 		case <-r.Stopping():
 			cancel(errStopped)
 		case <-done:
 		}
-	}()
+	})()
 	return c.bounded(ctx, r.engine.grace, func() error {
 		m, err := c.readMark(r.spec.Duration)
 		if err == nil && m.kind != markReady {

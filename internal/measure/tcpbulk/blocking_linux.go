@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // blocking is the plane with a locked thread per stream, which blocks in raw
@@ -54,13 +55,13 @@ func (blocking) move(w *work) error {
 // locked is worker with a thread of its own.
 func (w *work) locked(f func()) {
 	w.ready.Add(1)
-	w.running.Go(func() {
+	w.running.Go(rescue.From(w.fail, func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		w.ready.Done()
 		<-w.release
 		f()
-	})
+	}))
 }
 
 // sendAll sends s's quota.

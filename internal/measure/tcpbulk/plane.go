@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpinfo"
+	"linerate/internal/rescue"
 )
 
 // A plane moves payload, in one way of waiting for the kernel.
@@ -67,6 +68,7 @@ type work struct {
 	ready   sync.WaitGroup
 	release chan struct{} // closed to start
 	running sync.WaitGroup
+	fail    func(error) // ends the run for a bug in a worker
 }
 
 func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
@@ -79,11 +81,11 @@ func newWork(role model.Role, streams []*stream, spec model.Flow) *work {
 // worker runs f in a goroutine of its own, once the clock runs.
 func (w *work) worker(f func()) {
 	w.ready.Add(1)
-	w.running.Go(func() {
+	w.running.Go(rescue.From(w.fail, func() {
 		w.ready.Done()
 		<-w.release
 		f()
-	})
+	}))
 }
 
 // arrive marks the stream's first byte.

@@ -35,12 +35,12 @@ func (t *test) Close() error {
 }
 
 // Run implements engine.Test. It may be called once.
-func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	end, err := t.Begin()
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	streams := 0
 	for _, f := range t.flows {
 		streams += len(f.streams)
@@ -79,6 +79,7 @@ type run struct {
 // launch starts the workers, then the clock.
 func (r *run) launch() error {
 	for i, f := range r.flows {
+		f.work.fail = r.Fail
 		if err := r.plane.move(f.work); err != nil {
 			for _, begun := range r.flows[:i] {
 				begun.work.stop.Store(true)

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/measure/datagram"
+	"linerate/internal/rescue"
 )
 
 // state says where a direction is in its run, as this end's sampler sees it.
@@ -159,14 +160,14 @@ func (f *flow) prepareIn(i int, c *datagram.Conn) error {
 	return nil
 }
 
-// launch starts the threads.
-func (f *flow) launch(start time.Time) {
+// launch starts the threads. fail is told of a bug in one.
+func (f *flow) launch(start time.Time, fail func(error)) {
 	f.dropped, f.countDrops = f.drops()
 	for _, s := range f.out {
-		f.running.Go(func() { s.run(start) })
+		f.running.Go(rescue.From(fail, func() { s.run(start) }))
 	}
 	for _, s := range f.in {
-		f.running.Go(func() { s.run(start) })
+		f.running.Go(rescue.From(fail, func() { s.run(start) }))
 	}
 }
 

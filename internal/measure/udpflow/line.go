@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/engine"
+	"linerate/internal/rescue"
 )
 
 // A line is the TCP connection by which each end knows that the other one is
@@ -84,11 +85,12 @@ func (l *line) greet() error {
 	return nil
 }
 
-// begin listens, and reports, where this end receives, what count returns.
-func (l *line) begin(count func() int64) {
-	l.running.Go(l.listen)
+// begin listens, and reports, where this end receives, what count returns. fail is
+// told of a bug in that.
+func (l *line) begin(count func() int64, fail func(error)) {
+	l.running.Go(rescue.From(fail, l.listen))
 	if count != nil {
-		l.running.Go(func() { l.report(count) })
+		l.running.Go(rescue.From(fail, func() { l.report(count) }))
 	}
 }
 

@@ -52,12 +52,12 @@ func (t *test) counter() func() int64 {
 }
 
 // Run implements engine.Test. It may be called once.
-func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndReport, error) {
-	end, err := t.Begin()
+func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (report model.EndReport, err error) {
+	ctx, end, err := t.Begin(ctx)
 	if err != nil {
 		return model.EndReport{}, err
 	}
-	defer end()
+	defer end(&err)
 	threads := 0
 	for _, f := range t.flows {
 		for _, c := range f.conns {
@@ -96,7 +96,7 @@ func (r *run) launch() {
 	r.cpuPrev = usage.ReadEdge(time.Since(r.start))
 	r.cpuOpen = r.cpuPrev
 	for _, f := range r.flows {
-		f.launch(r.start)
+		f.launch(r.start, r.Fail)
 	}
 	r.settle()
 }

@@ -170,7 +170,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		fl.useKeys(t.line)
 		t.flows = append(t.flows, fl)
 	}
-	t.line.begin(t.counter())
+	t.line.begin(t.counter(), t.Fail)
 	return t, nil
 }
 

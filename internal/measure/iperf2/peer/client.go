@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/rescue"
 )
 
 // Client measures with a foreign iperf 2 server. The zero value speaks the form
@@ -364,7 +364,7 @@ func (t *clientTest) infer(r model.EndReport, delivered bool, took time.Duration
 
 // together runs halves at once.
 func together(runs ...func()) {
-	var running sync.WaitGroup
+	var running rescue.Group
 	for _, run := range runs {
 		running.Go(run)
 	}

@@ -6,13 +6,13 @@ import (
 	"math"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/tcpbulk"
+	"linerate/internal/rescue"
 )
 
 // half is one direction of a TCP test at this end.
@@ -142,9 +142,12 @@ func (h half) bulk(ctx context.Context, bulk *tcpbulk.Engine, host model.Host, e
 		return model.EndReport{}, fmt.Errorf("prepare %s: %w", h.direction, err)
 	}
 	over := make(chan struct{})
-	var timer sync.WaitGroup
+	var timer rescue.Group
 	if h.role == model.Sender && f.Duration > 0 {
-		timer.Go(func() { stopAfter(test, f.Omit+f.Duration, over) })
+		timer.Go(func() {
+			defer test.Stop()
+			stopAfter(test, f.Omit+f.Duration, over)
+		})
 	}
 	report, err := test.Run(ctx, emit)
 	close(over)

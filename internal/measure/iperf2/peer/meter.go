@@ -1,11 +1,11 @@
 package peer
 
 import (
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // reading is what a meter sums up.
@@ -29,7 +29,7 @@ func (m meter) start(s *sink) (stop func()) {
 		m.interval = time.Second
 	}
 	done := make(chan struct{})
-	var running sync.WaitGroup
+	var running rescue.Group
 	running.Go(func() { m.loop(done, emit) })
 	return func() {
 		close(done)

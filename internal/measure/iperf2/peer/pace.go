@@ -17,6 +17,7 @@ import (
 	"linerate/internal/measure/sockio"
 	"linerate/internal/measure/tcpbulk"
 	"linerate/internal/measure/tcpinfo"
+	"linerate/internal/rescue"
 )
 
 const (
@@ -57,7 +58,7 @@ func (h half) pace(ctx context.Context, _ *tcpbulk.Engine, host model.Host, emit
 	p.open = p.prev
 	var running sync.WaitGroup
 	for i, c := range h.conns {
-		running.Go(func() { p.errs[i] = p.move(ctx, c, i) })
+		running.Go(func() { p.errs[i] = rescue.Call(func() error { return p.move(ctx, c, i) }) })
 	}
 	done := make(chan struct{})
 	go func() {

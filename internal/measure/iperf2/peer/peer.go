@@ -20,12 +20,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // Times that a peer gets.
@@ -118,7 +118,7 @@ func settle(ctx context.Context, conns []*net.TCPConn, limit time.Duration) bool
 		return false
 	}
 	all := make([]bool, len(conns))
-	var running sync.WaitGroup
+	var running rescue.Group
 	for i, c := range conns {
 		running.Go(func() { all[i] = settleOne(c, limit) })
 	}

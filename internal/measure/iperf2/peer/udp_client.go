@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -16,6 +15,7 @@ import (
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // udpClient is the UDP part of a client's run.
@@ -170,7 +170,7 @@ func (u *udpClient) processor() func() {
 
 // each does f for all streams at once.
 func (u *udpClient) each(f func(s *udpStream)) {
-	var running sync.WaitGroup
+	var running rescue.Group
 	for _, s := range u.streams {
 		running.Go(func() { f(s) })
 	}
@@ -223,7 +223,7 @@ func (u *udpClient) send(ctx context.Context) {
 // its own tests. The function that it returns ends that.
 func (u *udpClient) recognise(ctx context.Context, found func(error)) (stop func()) {
 	done := make(chan struct{})
-	var watching sync.WaitGroup
+	var watching rescue.Group
 	watching.Go(func() {
 		tick := time.NewTicker(finalEvery)
 		defer tick.Stop()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/rescue"
 )
 
 // control is the control connection of a test. Every read and write has a
@@ -77,8 +78,9 @@ func (c control) follow() (<-chan heard, error) {
 	}
 	next := make(chan heard, 1)
 	go func() {
-		s, err := iperf3.ReadState(c.conn)
-		next <- heard{s, err}
+		var h heard
+		h.err = rescue.Call(func() (err error) { h.state, err = iperf3.ReadState(c.conn); return err })
+		next <- h
 	}()
 	return next, nil
 }

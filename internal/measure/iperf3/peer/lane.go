@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
+	"linerate/internal/rescue"
 )
 
 // lane is one direction of a test at one end. The directions of a
@@ -48,9 +49,12 @@ func (l *lane) start(ctx context.Context, emit func([]model.Sample)) {
 	l.last = time.Now()
 	go func() {
 		defer close(l.over)
-		l.report, l.err = l.test.Run(ctx, func(s []model.Sample) {
-			l.watch(s)
-			emit(s)
+		l.err = rescue.Call(func() (err error) {
+			l.report, err = l.test.Run(ctx, func(s []model.Sample) {
+				l.watch(s)
+				emit(s)
+			})
+			return err
 		})
 	}()
 }

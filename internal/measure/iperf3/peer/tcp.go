@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -14,6 +13,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/tcpinfo"
+	"linerate/internal/rescue"
 )
 
 // kept is a second handle of a stream's connection, for what the engine that
@@ -202,7 +202,7 @@ func (l *lane) drain(ctx context.Context, limit time.Duration) {
 // listens would otherwise wait for us for ever. The function that it returns
 // waits for that.
 func (l *lane) discard(stop <-chan struct{}) (wait func()) {
-	var all sync.WaitGroup
+	var all rescue.Group
 	for _, k := range l.kept {
 		all.Go(func() {
 			buf := make([]byte, 64<<10)

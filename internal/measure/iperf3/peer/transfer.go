@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"linerate/internal/core/model"
@@ -13,6 +12,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // open opens all streams, in order, and waits until the server has them.
@@ -99,7 +99,7 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 	if failed != nil {
 		return failed
 	}
-	var queues sync.WaitGroup
+	var queues rescue.Group
 	for _, l := range t.lanes {
 		if l.role == model.Sender {
 			queues.Go(func() { l.drain(ctx, drainLimit) })
@@ -129,7 +129,7 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 
 // discardAll reads on at every receiver once it is over, until stop is closed.
 func (t *clientTest) discardAll(stop <-chan struct{}) (wait func()) {
-	var all sync.WaitGroup
+	var all rescue.Group
 	for _, l := range t.lanes {
 		if l.role != model.Receiver {
 			continue

@@ -70,7 +70,11 @@ func (s *server) listenUDP(ctx context.Context, l net.Listener) error {
 	}
 	s.udp = &greeter{conn: conn, halls: map[netip.Addr]*hall{}}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	s.wait.Go(func() { s.udp.listen(ctx, s.note) })
+	s.wait.Go(func() {
+		for ctx.Err() == nil { // it ends with ctx, or for a bug
+			accept.Guard(s.note, "UDP greetings", func() { s.udp.listen(ctx, s.note) })
+		}
+	})
 	return nil
 }
 

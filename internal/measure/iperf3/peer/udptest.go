@@ -15,6 +15,7 @@ import (
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/quiet"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // udpTest is one direction of a UDP test at one end, as an engine.Test.
@@ -194,14 +195,15 @@ func (t *udpTest) launch() <-chan struct{} {
 		all.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			if s.send != nil {
-				s.send.Start(t.start)
-				s.err = s.send.Run()
-				return
-			}
-			s.receive.Start(t.start)
-			s.err = s.receive.Run()
-			s.publish(0)
+			s.err = rescue.Call(func() error {
+				if s.send != nil {
+					s.send.Start(t.start)
+					return s.send.Run()
+				}
+				s.receive.Start(t.start)
+				defer s.publish(0)
+				return s.receive.Run()
+			})
 		})
 	}
 	go func() {

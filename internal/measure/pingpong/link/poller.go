@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"linerate/internal/rescue"
 )
 
 // poller is the portable wire: the Go runtime waits.
@@ -113,11 +115,14 @@ func ended(got int) error {
 func (p *poller) exchange(out, in []byte) error {
 	if p.jobs == nil {
 		p.jobs, p.done = make(chan []byte), make(chan error, 1)
-		go func() {
+		go rescue.From(func(err error) {
+			p.done <- err
+			p.interrupt() // nothing comes for what was not sent
+		}, func() {
 			for b := range p.jobs {
 				p.done <- p.send(b)
 			}
-		}()
+		})()
 	}
 	p.jobs <- out
 	err := p.receive(in)
@@ -125,7 +130,9 @@ func (p *poller) exchange(out, in []byte) error {
 		// The writer must not outlive this call, and the connection is of no
 		// more use.
 		_ = p.conn.Close()
-		<-p.done
+		if bug, ok := errors.AsType[*rescue.Panic](<-p.done); ok {
+			return bug
+		}
 		return err
 	}
 	return <-p.done

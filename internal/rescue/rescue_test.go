@@ -1,0 +1,74 @@
+package rescue
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestFrom: a panic in a goroutine is told once, with where it was, and the
+// others and the process go on.
+func TestFrom(t *testing.T) {
+	var all sync.WaitGroup
+	told := make(chan error, 10)
+	for i := range 10 {
+		all.Go(From(func(err error) { told <- err }, func() {
+			var none []int
+			if i%2 == 0 {
+				_ = none[i]
+			}
+		}))
+	}
+	all.Wait()
+	if len(told) != 5 {
+		t.Fatalf("%d told", len(told))
+	}
+	var p *Panic
+	if err := <-told; !errors.As(err, &p) || !strings.Contains(err.Error(), "index out of range") || !strings.Contains(err.Error(), "rescue_test.go") {
+		t.Error(err)
+	}
+}
+
+func TestCall(t *testing.T) {
+	if err := Call(func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if err := Call(func() error { return io.EOF }); err != io.EOF { //nolint:errorlint // the same error, not wrapped
+		t.Error(err)
+	}
+	for what, v := range map[string]any{"a bug in linerate: boom": "boom", io.ErrClosedPipe.Error(): io.ErrClosedPipe} {
+		err := Call(func() error { panic(v) })
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%v: %v", v, err)
+		}
+		if want, ok := v.(error); ok && !errors.Is(err, want) {
+			t.Errorf("%v is not %v", err, want)
+		}
+	}
+}
+
+// TestGroup: all goroutines end, and the panic of one goes on where they are
+// waited for, once.
+func TestGroup(t *testing.T) {
+	var g Group
+	whole := make(chan int, 3)
+	for i := range 4 {
+		g.Go(func() {
+			if i == 2 {
+				panic("boom")
+			}
+			whole <- i
+		})
+	}
+	err := Call(func() error { g.Wait(); return nil })
+	var p *Panic
+	if !errors.As(err, &p) || p.Value != "boom" || strings.Count(err.Error(), "a bug in linerate") != 1 || !strings.Contains(err.Error(), "rescue_test.go") {
+		t.Error(err)
+	}
+	if len(whole) != 3 {
+		t.Errorf("%d of 3 others ended", len(whole))
+	}
+	g.Wait()
+}
