@@ -44,7 +44,7 @@ func TestGreedyAgentLosesTheSession(t *testing.T) {
 		t.Errorf("%d samples, error %v", got, err)
 	}
 	soon(t, "the agent to be cut off", left)
-	if _, err := c.Facts(t.Context(), ""); !errors.Is(err, ErrLost) {
+	if _, err := c.Facts(t.Context(), ""); !errors.Is(err, ErrGreedy) {
 		t.Errorf("the session goes on: %v", err)
 	}
 }

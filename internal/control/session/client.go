@@ -50,6 +50,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	allowed map[uint64]*allowance // of the run that was prepared last
+	greed   error                 // why the connection was cut, which every call after it says; nil for not
 }
 
 // Open says hello to the agent behind peer, which it owns from then on, also
@@ -128,6 +129,9 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 	}
 	if connect.CodeOf(err) == connect.CodeUnimplemented { // its mux answered, which knows no such call
 		return fmt.Errorf("%s: the linerate over there (%s) is older than this one (%s) and cannot do that: %w", at, c.version, c.own, errors.ErrUnsupported)
+	}
+	if why := c.wasCut(); why != nil {
+		err = why
 	}
 	if errors.Is(err, ErrGreedy) {
 		return fmt.Errorf("%s: %w", at, err)
@@ -286,17 +290,30 @@ func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
 	return c.ended, c.closeErr
 }
 
-// cut ends the connection. What carries it goes with Close.
-func (c *Client) cut() {
+// cut ends the connection, for a reason that every later call says, or for none.
+// What carries it goes with Close.
+func (c *Client) cut(why error) {
+	c.mu.Lock()
+	if c.greed == nil {
+		c.greed = why
+	}
+	c.mu.Unlock()
 	if c.conn != nil {
 		_ = c.conn.Close()
 	}
 	_ = c.peer.Control.Close()
 }
 
+// wasCut is the reason that cut had.
+func (c *Client) wasCut() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.greed
+}
+
 // shut ends the connection and the transport.
 func (c *Client) shut() error {
-	c.cut()
+	c.cut(nil)
 	if c.peer.Close == nil {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (c *Client) Run(ctx context.Context, run uint64, each func(Event)) error {
 		}
 		last = max(last, e.Kind)
 		if err := allowed.take(e, time.Now()); err != nil {
-			c.cut()
+			c.cut(err)
 			return c.failed(ctx, op, err)
 		}
 		each(e)
