@@ -18,7 +18,7 @@ import (
 // What a server gives away where nobody said (proposed).
 const (
 	freePart          = 4                      // of free memory and disk
-	strangersMemory   = units.Bytes(192 << 20) // so that a server full of them stays below 300 MB
+	strangersMemory   = units.Bytes(128 << 20) // so that a server full of them stays below 300 MB, garbage included
 	strangerMemory    = units.Bytes(128 << 20) // of one address: a copy of 64 MiB in memory, twice
 	strangersDisk     = units.Bytes(2 << 30)   // eight copies of the largest size
 	strangerDisk      = units.Bytes(512 << 20)
@@ -31,7 +31,7 @@ const (
 	strangersSessions = 16                     // beside key holders, who have the rest
 	strangerSessions  = 4                      // of one address
 	keyedSessions     = 64
-	openSessions      = 8          // of an open server
+	openSessions      = 8          // of an open server, for those without a key
 	reservedFiles     = 1024 + 128 // connections that have not said what they are, and the server's own
 	strangerFiles     = 512        // of one address
 )
@@ -75,8 +75,8 @@ func (f *budgetFlags) config(r room, open bool, sessions int) (budget.Config, er
 	c.Strangers.Disk = thereof(c.Server.Disk, strangersDisk)
 	c.Strangers.Descriptors = thereof(c.Server.Descriptors, budget.MostDescriptors)
 	c.Strangers.Sessions = thereof(c.Server.Sessions, strangersSessions)
-	if open { // there is nobody else
-		c.Strangers.Sessions = 0
+	if open {
+		c.Strangers.Sessions = min(openSlots(sessions), c.Server.Sessions-c.Server.Sessions/4)
 	}
 	p.parse("limit-strangers", f.strangers, &c.Strangers, nil)
 	p.parse("limit-source", f.source, &c.Stranger.Source, &c.Stranger.Lifetime)
@@ -111,13 +111,22 @@ func defaultBudget(r room, open bool, sessions int) budget.Config {
 		},
 		Window: 24 * time.Hour,
 	}
-	if open {
-		c.Server.Sessions = openSessions
-	}
-	if sessions > 0 {
+	switch {
+	case open: // those with a key find room beside them
+		c.Server.Sessions += openSlots(sessions)
+	case sessions > 0:
 		c.Server.Sessions = sessions
 	}
 	return c
+}
+
+// openSlots is how many sessions an open server has for those without a key, of
+// which --max-sessions speaks there.
+func openSlots(sessions int) int {
+	if sessions > 0 {
+		return sessions
+	}
+	return openSessions
 }
 
 // limitParser reads what --limit and its like say.

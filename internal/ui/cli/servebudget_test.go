@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestBudgetFlags(t *testing.T) {
 	if s := c.Server; s.Sessions != 64 || s.Memory != 2<<30 || s.Disk != 25<<30 || s.Descriptors != 4096-reservedFiles || s.UDP != 0 {
 		t.Errorf("server %+v", s)
 	}
-	if s := c.Strangers; s.Sessions != 16 || s.Memory != 192<<20 || s.Disk != 2<<30 || s.Descriptors != (4096-reservedFiles)/2 {
+	if s := c.Strangers; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (4096-reservedFiles)/2 {
 		t.Errorf("strangers %+v", s)
 	}
 	if c.Keyed.Session.Memory != 1<<30 || c.Stranger.Lifetime != 10*time.Minute || c.Window != 24*time.Hour {
@@ -33,13 +34,13 @@ func TestBudgetFlags(t *testing.T) {
 	if c.Server.Sessions != 20 || c.Server.Memory != 1<<30 || c.Server.UDP != 1e9 || c.Server.Egress != 1<<40 || c.Window != time.Hour {
 		t.Errorf("server %+v in %v", c.Server, c.Window)
 	}
-	if c.Strangers.Memory != 0 || c.Strangers.Disk != -1 || c.Strangers.Sessions != 0 {
+	if c.Strangers.Memory != 0 || c.Strangers.Disk != -1 || c.Strangers.Sessions != 3 {
 		t.Errorf("strangers %+v", c.Strangers)
 	}
 	if c.Stranger.Lifetime != time.Minute || c.Stranger.Source.Time != 10*time.Minute || c.Stranger.Source.Sessions != 0 {
 		t.Errorf("source %+v", c.Stranger)
 	}
-	if c, err = (&budgetFlags{}).config(room{}, true, 0); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 192<<20 {
+	if c, err = (&budgetFlags{}).config(room{}, true, 0); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 128<<20 {
 		t.Errorf("a host that tells nothing: %v, %+v", err, c)
 	}
 }
@@ -104,5 +105,28 @@ func TestStatusLine(t *testing.T) {
 	write("c\n")
 	if want := "a\n" + eraseLine + "1/8" + eraseLine + "b\n1/8" + eraseLine + "c\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// TestMemoryLimit: strangers never raise what the server may hold, key holders do
+// by what they took.
+func TestMemoryLimit(t *testing.T) {
+	b := budget.New(budget.Config{Server: budget.Limits{Memory: 1 << 30}, Strangers: budget.Limits{Memory: 128 << 20}})
+	empty := memoryLimit(b.Usage())
+	if empty != besideBudget+128<<20 || empty > 300e6 {
+		t.Errorf("an idle server may hold %d MiB", empty>>20)
+	}
+	for class, more := range map[budget.Class]int64{budget.Stranger: 0, budget.Keyed: 64 << 20} {
+		s, err := b.Open(netip.MustParseAddr("192.0.2.1"), class)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Take(budget.Amounts{Memory: 64 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		if got := memoryLimit(b.Usage()); got != empty+more {
+			t.Errorf("%v took 64 MiB: %d MiB, want %d", class, got>>20, (empty+more)>>20)
+		}
+		s.Close()
 	}
 }

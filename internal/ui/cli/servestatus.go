@@ -149,6 +149,9 @@ func (s *sharing) begin(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { s.app.status(ctx, s.budget) })
+	if s.app.Getenv("GOMEMLIMIT") == "" { // else somebody has decided
+		all.Go(func() { holdMemory(ctx, s.budget) })
+	}
 	if s.metrics != nil {
 		all.Go(func() {
 			if err := serveMetrics(ctx, s.metrics, s.app.Version, s.budget); err != nil {
