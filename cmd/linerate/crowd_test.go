@@ -39,7 +39,7 @@ type order struct {
 	Rate    int               // tries a second of all clients together
 	Server  string            // its address
 	Ports   map[string]string // by listener: own, iperf3, iperf2, netpipe
-	Sources netip.Prefix      // each client comes from an address of its own in it
+	Sources netip.Prefix      // each client comes from an address of its own in it, or a /64 of IPv6
 	Victim  netip.Addr        // whose address is forged
 	Link    string            // for clients that have the secret
 }
@@ -127,7 +127,7 @@ func crowd(ctx context.Context) error {
 	var clients sync.WaitGroup
 	from := o.Sources.Addr()
 	for range o.Clients {
-		from = from.Next()
+		from = neighbour(from)
 		h := &hostile{order: o, from: from, done: &done, pace: pace}
 		clients.Go(func() {
 			for h.next(ctx) {
@@ -141,6 +141,17 @@ func crowd(ctx context.Context) error {
 	}
 	clients.Wait()
 	return json.NewEncoder(os.Stdout).Encode(done)
+}
+
+// neighbour is the next address that counts as somebody else.
+func neighbour(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return a.Next()
+	}
+	b := a.As16()
+	endian.BigEndian.PutUint64(b[:8], endian.BigEndian.Uint64(b[:8])+1)
+	b[15] = 1
+	return netip.AddrFrom16(b)
 }
 
 // next waits for the client's turn; false ends it.
