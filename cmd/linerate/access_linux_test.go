@@ -325,3 +325,54 @@ func TestPrintUnit(t *testing.T) {
 		})
 	}
 }
+
+// TestKeysOfAServerOfAnotherUser: root manages the keys of a server that systemd
+// runs as a user of its own, with that user's rights and nothing else.
+func TestKeysOfAServerOfAnotherUser(t *testing.T) {
+	needRoot(t)
+	const nobody = 61234
+	dir := filepath.Join(t.TempDir(), "private") // closed to that user, as /var/lib/private is
+	state := filepath.Join(dir, "linerate")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(state, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, command(t, "serve", "key", "add", "anna", "--state", state))
+	if r.code != 0 || !strings.Contains(r.err, "as user 61234") || !strings.Contains(r.out, "linerate://") {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	made := 0
+	err := filepath.WalkDir(state, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		made++
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != nobody {
+			t.Errorf("%s belongs to user %d", path, uid)
+		}
+		return nil
+	})
+	if err != nil || made < 4 {
+		t.Errorf("%d files: %v", made, err)
+	}
+	if r := run(t, command(t, "serve", "key", "list", "--state", state)); r.code != 0 || !strings.Contains(r.out, "anna") {
+		t.Errorf("list: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	// Root's own directory to which others may write is nobody's to manage.
+	open := filepath.Join(t.TempDir(), "open")
+	if err := os.Mkdir(open, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if r := run(t, command(t, "serve", "key", "add", "anna", "--state", open)); r.code != 4 {
+		t.Errorf("a directory for everybody: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

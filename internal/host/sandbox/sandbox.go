@@ -97,6 +97,10 @@ func account(name string) (User, error) {
 	return User{UID: uid, GID: gid, Name: u.Username}, nil
 }
 
+// OwnerOf is the user that a file or directory belongs to, and false where that is
+// root or not known.
+func OwnerOf(path string) (User, bool) { return ownerOf(path) }
+
 // Drop becomes u, with no groups but its own and no capabilities, in all threads.
 // It needs root. The error wraps errors.ErrUnsupported where the system has no
 // such thing; after another error the process may have part of its rights, and

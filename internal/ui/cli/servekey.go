@@ -17,6 +17,8 @@ import (
 	"linerate/internal/control/access"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/units"
+	"linerate/internal/host/durable"
+	"linerate/internal/host/sandbox"
 )
 
 // serveDir is where a server has its key and the keys of its users, below the
@@ -81,6 +83,29 @@ func keyStore(state string) (access.Store, error) {
 	return access.Store{Dir: filepath.Join(dir, serveDir)}, err
 }
 
+// ownStore is keyStore for the commands about keys. Where root speaks of a server
+// that runs as another user, such as a dynamic one of systemd, whose directory
+// root does not trust, it becomes that user: the directory is entered first, since
+// the way to it may be open to root only (/var/lib/private).
+func (a *app) ownStore(state string) (access.Store, error) {
+	s, err := keyStore(state)
+	if !errors.Is(err, durable.ErrUntrusted) {
+		return s, err
+	}
+	if os.Chdir(filepath.Dir(s.Dir)) != nil {
+		return s, err
+	}
+	u, ok := sandbox.OwnerOf(".")
+	if !ok {
+		return s, err // it is root's, and others may write to it
+	}
+	if err := sandbox.Drop(u); err != nil {
+		return s, err
+	}
+	a.talk("linerate: as %s, to whom this server's state belongs", u)
+	return access.Store{Dir: serveDir}, nil
+}
+
 func (a *app) addKey(name, right, expires, host, state string) error {
 	r, err := access.ParseRight(right)
 	if err != nil {
@@ -94,7 +119,7 @@ func (a *app) addKey(name, right, expires, host, state string) error {
 		}
 		end = a.Now().Add(life)
 	}
-	s, err := keyStore(state)
+	s, err := a.ownStore(state)
 	if err != nil {
 		return err
 	}
@@ -187,7 +212,7 @@ func (a *app) keyListCommand() *cobra.Command {
 		Example: "  linerate serve key list\n  linerate serve key list --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			s, err := keyStore(state)
+			s, err := a.ownStore(state)
 			if err != nil {
 				return err
 			}
@@ -238,7 +263,7 @@ secret.`,
 		Example: "  linerate serve key revoke ci",
 		Args:    exactArgs("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := keyStore(state)
+			s, err := a.ownStore(state)
 			if err != nil {
 				return err
 			}
@@ -271,7 +296,7 @@ machine knows only a hash of their secrets.`,
 		Example: "  linerate serve link --host nas",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			s, err := keyStore(state)
+			s, err := a.ownStore(state)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,3 @@
+package sandbox
+
+func ownerOf(string) (User, bool) { return User{}, false }
