@@ -54,7 +54,7 @@ func audited(t *testing.T, path string) (all []map[string]any) {
 // tells reports whether a line has all the fields of want, "NAME=VALUE ...".
 func tells(lines []map[string]any, want string) bool {
 	return slices.ContainsFunc(lines, func(m map[string]any) bool {
-		for _, w := range strings.Fields(want) {
+		for w := range strings.FieldsSeq(want) {
 			name, value, _ := strings.Cut(w, "=")
 			if fmt.Sprint(m[name]) != value {
 				return false

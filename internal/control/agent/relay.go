@@ -16,8 +16,8 @@ import (
 type relay struct{ *agent }
 
 func (r relay) settings() session.Settings {
-	if r.Config.Settings != nil {
-		return r.Config.Settings
+	if r.Settings != nil {
+		return r.Settings
 	}
 	return r.agent
 }
@@ -33,12 +33,12 @@ func (r relay) Confirm(ctx context.Context, transaction string) error {
 // Revert undoes what was confirmed. It is not cut short by a controller that
 // hangs up.
 func (r relay) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
-	if r.Config.Settings == nil {
+	if r.Settings == nil {
 		return r.agent.Revert(ctx, transaction)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Config.Undo)
 	defer cancel()
-	return r.Config.Settings.Revert(ctx, transaction)
+	return r.Settings.Revert(ctx, transaction)
 }
 
 // Origins tells which permanent files set knobs.

@@ -58,8 +58,9 @@ func everywhere(call uintptr, args ...uintptr) error {
 		return nil
 	case syscall.ENOSYS, syscall.EOPNOTSUPP: // EOPNOTSUPP: of Landlock that was not started, and of programs built with cgo
 		return fmt.Errorf("%w: %w", errno, errors.ErrUnsupported)
+	default:
+		return errno
 	}
-	return errno
 }
 
 func noNewPrivileges() error {

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,13 +94,13 @@ func child(dir string) left {
 	for _, name := range []string{"read/new", "write/new", "other/new"} {
 		l.Opened[name] = say(os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 	}
-	l.Exec = say(exec.Command("/bin/true").Run())
+	l.Exec = say(exec.CommandContext(context.Background(), "/bin/true").Run())
 	return l
 }
 
 // TestRightsAreGone has a process give up everything, and try.
 func TestRightsAreGone(t *testing.T) {
-	dir, err := os.MkdirTemp("", "linerate-sandbox-") // where another user may look, unlike t.TempDir
+	dir, err := os.MkdirTemp("", "linerate-sandbox-") //nolint:usetesting // another user has to look into it, which t.TempDir forbids
 	if err != nil {
 		t.Fatal(err)
 	}

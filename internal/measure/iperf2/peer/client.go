@@ -307,8 +307,8 @@ func (t *clientTest) half(d model.Direction, conns []*net.TCPConn) half {
 // A test of bytes has no time of its own: it may take as long as a path of this
 // rate needs for them, and a while more.
 const (
-	leastRate units.BitRate = 64e3
-	whiles                  = 6 // times slack
+	leastRate = units.BitRate(64e3)
+	whiles    = 6 // times slack
 )
 
 // longest is how long a half may take, whatever the server does.
