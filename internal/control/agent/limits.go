@@ -33,10 +33,7 @@ func (l Limits) check(f model.Flow) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", session.ErrRefused, fmt.Sprintf(format, args...))
 	}
-	whole := f.Omit + f.Duration
-	if f.Loaded != nil {
-		whole += f.Loaded.Idle
-	}
+	whole := f.Length()
 	switch {
 	case l.MaxStreams > 0 && f.Streams > l.MaxStreams:
 		return refuse("%d streams, this agent allows %d", f.Streams, l.MaxStreams)

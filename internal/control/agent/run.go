@@ -98,10 +98,7 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 
 // longest is how long a run may take from its preparation on.
 func (a *agent) longest(f model.Flow) time.Duration {
-	measured := f.Omit + f.Duration
-	if f.Loaded != nil {
-		measured += f.Loaded.Idle
-	}
+	measured := f.Length()
 	switch {
 	case f.Sweep != nil:
 		measured = min(time.Duration(len(f.Sweep.Sizes))*perSize, session.MaxDuration)
@@ -125,11 +122,7 @@ func (a *agent) stopAfter(f model.Flow) time.Duration {
 	if a.grant.Share.Class() != budget.Stranger {
 		return 0
 	}
-	whole := f.Omit + f.Duration + stopSlack
-	if f.Loaded != nil {
-		whole += f.Loaded.Idle
-	}
-	return whole
+	return f.Length() + stopSlack
 }
 
 // Prepare begins to open the connections of a run.

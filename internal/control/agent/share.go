@@ -75,10 +75,7 @@ func holds(f model.Flow, here model.Host) budget.Amounts {
 
 // intervals is how many samples f asks for of each stream.
 func intervals(f model.Flow) int64 {
-	whole, each := f.Omit+f.Duration, f.Interval
-	if f.Loaded != nil {
-		whole += f.Loaded.Idle
-	}
+	whole, each := f.Length(), f.Interval
 	if each <= 0 {
 		each = time.Second
 	}

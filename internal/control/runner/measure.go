@@ -183,10 +183,7 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 	ends := []*end{first, second}
 	limit := session.MaxDuration
 	if a.flow.Duration > 0 {
-		limit = a.flow.Omit + a.flow.Duration + overtime
-		if a.flow.Loaded != nil {
-			limit += a.flow.Loaded.Idle
-		}
+		limit = a.flow.Length() + overtime
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()

@@ -198,7 +198,7 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 // is enough for the whole run: the length of a flow with a byte count is not
 // known, and a deadline has an upper bound.
 func (a *attempt) deadline() (within time.Duration, enough bool) {
-	within = a.spec.Settle + openingTime + a.flow.Omit + a.flow.Duration + overtime + slack
+	within = a.spec.Settle + openingTime + a.flow.Length() + overtime + slack
 	return min(within, session.MaxDuration), a.flow.Duration > 0 && within <= session.MaxDuration
 }
 

@@ -114,6 +114,19 @@ func OpenBlocks(p model.Plan, runs []model.Run) []int {
 	return open
 }
 
+// Counted returns the runs that count: those of the plan's complete blocks, with
+// the baseline pairs, in the order in which they were done. A valid run of a block
+// of which another run is invalid does not.
+func Counted(p model.Plan, runs []model.Run) []model.Run {
+	s := newSession(p, runs, []model.Metric{model.Goodput})
+	s.replay()
+	var out []model.Run
+	for _, b := range s.blocks {
+		out = append(out, b.runs...)
+	}
+	return out
+}
+
 // blockSpent reports whether block number is complete or has failed once more
 // often than it is repeated. An attempt that was interrupted is no failure.
 func (s *session) blockSpent(number int) bool {

@@ -30,6 +30,16 @@ type Flow struct {
 	Copy     *Copy     `json:"copy,omitempty"`     // filecopy
 }
 
+// Length is how long f lasts by its own word: probing without load, warm-up and
+// measured time. Where bytes or sizes of messages end it, it lasts longer.
+func (f *Flow) Length() time.Duration {
+	length := f.Omit + f.Duration
+	if f.Loaded != nil {
+		length += f.Loaded.Idle
+	}
+	return length
+}
+
 // UDPFlow are the settings of engine udpflow. Its datagrams have Flow.Block
 // bytes of payload, 16 to 65507.
 type UDPFlow struct {

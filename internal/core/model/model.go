@@ -176,10 +176,7 @@ func (p *Plan) Setting(name string) (Setting, bool) {
 // RunLength returns how long one run of the plan takes at least, with settling
 // and cool-down; 0 for the measured part when a byte count ends it.
 func (p *Plan) RunLength() time.Duration {
-	measured := p.Flow.Omit + p.Flow.Duration
-	if p.Flow.Loaded != nil {
-		measured += p.Flow.Loaded.Idle
-	}
+	measured := p.Flow.Length()
 	if p.Flow.Sweep != nil && p.Flow.Duration == 0 {
 		measured = time.Duration(len(p.Flow.Sweep.Sizes)) * sizeTime
 	}

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -143,11 +144,16 @@ func untrusted(s model.Session) bool {
 	return report.Build(s, report.Options{}).Untrustworthy != ""
 }
 
-// medianRun returns the valid run of the baseline whose goodput in direction d
-// is the median of all of them; the lower one of two.
+// medianRun returns the run of the baseline whose goodput in direction d is the
+// median of all that count; the lower one of two. Where no block is complete,
+// every valid run counts.
 func medianRun(s model.Session, d model.Direction) (model.Run, bool) {
+	counted := analysis.Counted(s.Plan, s.Runs)
+	if len(counted) == 0 {
+		counted = s.Runs
+	}
 	var runs []model.Run
-	for _, r := range s.Runs {
+	for _, r := range counted {
 		if _, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {
 			runs = append(runs, r)
 		}
@@ -158,7 +164,7 @@ func medianRun(s model.Session, d model.Direction) (model.Run, bool) {
 	slices.SortStableFunc(runs, func(x, y model.Run) int {
 		vx, _ := x.Value(d, model.Goodput)
 		vy, _ := y.Value(d, model.Goodput)
-		return int(math.Copysign(1, vx-vy))
+		return cmp.Compare(vx, vy)
 	})
 	return runs[(len(runs)-1)/2], true
 }

@@ -181,9 +181,5 @@ func parseRequests(s string) (float64, error) {
 
 // runLength is how long a run of f takes at least.
 func runLength(f File) time.Duration {
-	d := f.Settle + f.Flow.Omit + f.Flow.Duration + f.Cooldown
-	if f.Flow.Loaded != nil {
-		d += f.Flow.Loaded.Idle
-	}
-	return d
+	return f.Settle + f.Flow.Length() + f.Cooldown
 }
