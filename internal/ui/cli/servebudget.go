@@ -41,8 +41,8 @@ type budgetFlags struct{ all, strangers, source string }
 
 func (f *budgetFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.all, "limit", "", "what the server gives away, as KEY=VALUE,...: sessions, descriptors, memory, disk, udp, egress, time; egress and time count by the day, or with /hour by the hour (default: by what is free)")
-	fl.StringVar(&f.strangers, "limit-strangers", "", "what thereof all who show no key get together, likewise")
-	fl.StringVar(&f.source, "limit-source", "", "what thereof one address (IPv6: a /64) without a key gets, likewise; also lifetime, of a session")
+	fl.StringVar(&f.strangers, "limit-strangers", "", "what of that all without a key get together, written likewise")
+	fl.StringVar(&f.source, "limit-source", "", "what of that one address (IPv6: a /64) without a key gets, written likewise; also lifetime, of a session")
 }
 
 // room is what this host has.
@@ -71,10 +71,10 @@ func (f *budgetFlags) config(r room, open bool, sessions int) (budget.Config, er
 	c := defaultBudget(r, open, sessions)
 	p := limitParser{window: &c.Window}
 	p.parse("limit", f.all, &c.Server, nil)
-	c.Strangers.Memory = thereof(c.Server.Memory, strangersMemory)
-	c.Strangers.Disk = thereof(c.Server.Disk, strangersDisk)
-	c.Strangers.Descriptors = thereof(c.Server.Descriptors, budget.MostDescriptors)
-	c.Strangers.Sessions = thereof(c.Server.Sessions, strangersSessions)
+	c.Strangers.Memory = partOf(c.Server.Memory, strangersMemory)
+	c.Strangers.Disk = partOf(c.Server.Disk, strangersDisk)
+	c.Strangers.Descriptors = partOf(c.Server.Descriptors, budget.MostDescriptors)
+	c.Strangers.Sessions = partOf(c.Server.Sessions, strangersSessions)
 	if open {
 		c.Strangers.Sessions = min(openSlots(sessions), c.Server.Sessions-c.Server.Sessions/4)
 	}
@@ -85,8 +85,8 @@ func (f *budgetFlags) config(r room, open bool, sessions int) (budget.Config, er
 	return c, p.err
 }
 
-// thereof is what strangers get of all: no more than half, and most.
-func thereof[T int | units.Bytes](all, most T) T {
+// partOf is what strangers get of all: half, and no more than most.
+func partOf[T int | units.Bytes](all, most T) T {
 	if all <= 0 {
 		return most
 	}
@@ -291,7 +291,7 @@ func (a *app) printBudget(b *budget.Budget) {
 	if u.Lifetime > 0 {
 		text += ", a session lasts " + units.FormatDuration(u.Lifetime)
 	}
-	a.talk("  to one address thereof: %s", text)
+	a.talk("  to one address without a key: %s", text)
 }
 
 // kindText is n of a kind in words.
