@@ -376,3 +376,23 @@ func TestKeysOfAServerOfAnotherUser(t *testing.T) {
 		t.Errorf("a directory for everybody: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 }
+
+// TestServeSharesItsPort: also once it has become another user a server has one
+// port for UDP, so that one rule of a firewall names it.
+func TestServeSharesItsPort(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	_, link := n.serve(t)
+	p := start(t, n.inside(t, "a", "test", link.String(), "--to", "--udp", "-b", "10M", "-t", "3s", "--omit", "0s", "--idle", "0s", "-q"))
+	var sockets string
+	eventually(t, 20*time.Second, "a UDP socket of the run at "+serverAddr, func() bool {
+		sockets = ip(t, "netns", "exec", n.b, "ss", "-Hun")
+		return strings.Contains(sockets, serverAddr+" ") && strings.Contains(sockets, nearAddr+":") || len(p.done) > 0
+	})
+	if !strings.Contains(sockets, serverAddr+" ") {
+		t.Errorf("the run's sockets:\n%s", sockets)
+	}
+	if r := p.wait(t, 30*time.Second); r.code != 0 {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

@@ -13,3 +13,17 @@ func ReusePort(_, _ string, c syscall.RawConn) error {
 	}
 	return err
 }
+
+// GiveTo makes a socket that of another user, as root, so that sockets which this
+// process opens as that user may share its port (Linux 6.1, net/ipv4/udp.c
+// udp_lib_lport_inuse: all must be of one user). Elsewhere it does nothing.
+func GiveTo(conn syscall.Conn, uid, gid int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if cerr := raw.Control(func(fd uintptr) { err = giveTo(fd, uid, gid) }); cerr != nil {
+		return cerr
+	}
+	return err
+}

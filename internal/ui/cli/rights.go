@@ -14,6 +14,7 @@ import (
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/tuner"
+	"linerate/internal/control/wire/tls"
 	"linerate/internal/host/sandbox"
 	"linerate/internal/host/watchdog"
 )
@@ -42,10 +43,10 @@ func (s *serving) chooseUser() error {
 
 // giveUpRights becomes a user without rights, where this is root, and keeps only
 // the files that measuring needs, where the kernel can do that. It says what it got.
-func (s *serving) giveUpRights() error {
+func (s *serving) giveUpRights(server *tls.Server) error {
 	got := s.got
 	if s.user != nil {
-		if err := s.become(*s.user); err != nil {
+		if err := s.become(*s.user, server); err != nil {
 			return withHint(err, "start serve as that user, or name another: --user NAME")
 		}
 		got = append(got, "as "+s.user.String())
@@ -77,7 +78,10 @@ func (s *serving) giveUpRights() error {
 // become is the way of root to u. What u has to read and write later is opened, or
 // given to it, before. The folder of the ledger becomes the working directory, so
 // that it is reached whatever the folders above it allow.
-func (s *serving) become(u sandbox.User) error {
+func (s *serving) become(u sandbox.User, server *tls.Server) error {
+	if err := server.GiveTo(u.UID, u.GID); err != nil {
+		return fmt.Errorf("become %s: %w", u, err)
+	}
 	if err := s.ring.Share(u.UID, u.GID); err != nil {
 		return err
 	}

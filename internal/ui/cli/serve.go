@@ -120,7 +120,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	}
 	link := server.Link(linkHost(f.host, server.Addr()))
 	s.noteAddress(link.Addr)
-	if err = s.giveUpRights(); err == nil {
+	if err = s.giveUpRights(server); err == nil {
 		a.sweepUpAt(s.copies)
 		err = s.printLink(link.String(), server.Addr().String(), foreign)
 	}

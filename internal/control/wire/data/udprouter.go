@@ -45,6 +45,10 @@ func ListenUDP(ctx context.Context, addr string) (*UDPRouter, error) {
 	return r, nil
 }
 
+// GiveTo lets the router share its port also once this process, root's so far, has
+// become another user. Where a system cannot, runs get other ports.
+func (r *UDPRouter) GiveTo(uid, gid int) error { return sockio.GiveTo(r.conn, uid, gid) }
+
 // Port is the router's UDP port.
 func (r *UDPRouter) Port() int { return r.conn.LocalAddr().(*net.UDPAddr).Port }
 

@@ -208,6 +208,9 @@ func limit(l *agent.Limits, k Key) {
 	l.NoPaths = true // the right to measure is no right to files
 }
 
+// GiveTo prepares for becoming another user, as root; see data.UDPRouter.GiveTo.
+func (s *Server) GiveTo(uid, gid int) error { return s.udp.GiveTo(uid, gid) }
+
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
