@@ -28,6 +28,11 @@ func TestServeAmongManyIPv6Networks(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sysctl", "-w", "net.ipv6.ip_nonlocal_bind=1").CombinedOutput(); err != nil {
 		t.Skipf("no addresses to come from: %v: %s", err, out)
 	}
+	// Until its link-local addresses are known to be unique (RFC 4862 section 5.4),
+	// which takes seconds, a new link answers no neighbour.
+	eventually(t, 15*time.Second, "addresses of the link", func() bool {
+		return ip(t, "-n", n.a, "-6", "addr", "show", "tentative")+ip(t, "-n", n.b, "-6", "addr", "show", "tentative") == ""
+	})
 	p := start(t, n.inside(t, "b", "serve", "--listen", "["+far+"]:5299", "--state", n.state("b")))
 	pattern := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, 20*time.Second, "a join link", func() bool { return pattern.MatchString(p.said()) })
