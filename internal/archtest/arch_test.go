@@ -25,6 +25,7 @@ var layers = []struct {
 	{"internal/host", []string{"internal/core", "internal/host", "internal/rescue"}},
 	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control", "internal/rescue"}},
 	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab"}},
+	{"internal/app", []string{"internal/core", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/rescue", "internal/app"}},
 	{"internal/store", []string{"internal/core", "internal/store"}},
 	{"internal/report", []string{"internal/core", "internal/report"}},
 	{"internal/ui", []string{"internal"}},

@@ -40,7 +40,8 @@ type Options struct {
 	// TrustFar runs, also as root, a linerate that the far host has itself where
 	// there is none for its system here. Nobody knows what it is.
 	TrustFar bool
-	// Password asks for the password of sudo on a host; nil for nobody to ask.
+	// Password asks for the password of sudo on a host. It returns ErrNobody where
+	// nobody is there to answer, which is also what nil stands for.
 	Password func(host string) ([]byte, error)
 	// Keep leaves the program in the cache folder there, for the next time.
 	Keep bool
@@ -50,6 +51,9 @@ type Options struct {
 	// Copying, where given, is told before the program is copied.
 	Copying func(bytes int)
 }
+
+// ErrNobody is of a password that nobody is there to type.
+var ErrNobody = errors.New("nobody is there to type it")
 
 // Problem is a failure that the user can do something about.
 type Problem struct {

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -63,14 +64,14 @@ func (d *deployment) startBySudo(ctx context.Context, file remote) (wire.Peer, e
 	}
 	var line []byte
 	if r.Status != 0 {
-		if d.o.Password == nil {
+		sudo = "sudo -k -S -p ''"
+		password, err := d.password(ctx, sudo)
+		if errors.Is(err, ErrNobody) {
 			return wire.Peer{}, &Problem{
 				text: fmt.Sprintf("sudo on %s wants a password, and there is no terminal to ask for it: %s", d.host, firstLine(r.Output)),
 				Hint: "log in there as root, or allow sudo without a password (NOPASSWD in sudoers)",
 			}
 		}
-		sudo = "sudo -k -S -p ''"
-		password, err := d.password(ctx, sudo)
 		if err != nil {
 			return wire.Peer{}, err
 		}
@@ -113,6 +114,9 @@ func (d *deployment) mayRunUnknown(path string) error {
 // password asks until sudo takes it.
 func (d *deployment) password(ctx context.Context, sudo string) ([]byte, error) {
 	var said string
+	if d.o.Password == nil {
+		return nil, ErrNobody
+	}
 	for range passwords {
 		password, err := d.o.Password(d.host)
 		if err != nil {

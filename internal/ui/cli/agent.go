@@ -30,7 +30,7 @@ import (
 	"linerate/internal/host/watchdog"
 )
 
-func (a *app) agentCommand() *cobra.Command {
+func (a *console) agentCommand() *cobra.Command {
 	var o agentOptions
 	c := &cobra.Command{
 		Use: "agent", Short: "measure and change this host for a controller on stdin and stdout",
@@ -83,7 +83,7 @@ type agentOptions struct {
 }
 
 // serveAgent is the agent of this machine on conn.
-func (a *app) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) error {
+func (a *console) serveAgent(ctx context.Context, conn net.Conn, o agentOptions) error {
 	a.acknowledgeFor(o)
 	h := a.newHostKnobs(o.state, o.link)
 	if o.rate > 0 {
@@ -119,7 +119,7 @@ type hostKnobs struct {
 	dog   *watchdog.Client
 }
 
-func (a *app) newHostKnobs(state, link string) *hostKnobs {
+func (a *console) newHostKnobs(state, link string) *hostKnobs {
 	a.tellJournal(state)
 	boot := watchdog.Config{AtBoot: a.boot.wanted, Root: a.Root, Talk: a.bootTalk("")}
 	return &hostKnobs{tell: a.tellUndo, version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, boot: boot, after: a.AfterStep}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"linerate/internal/app"
 )
 
 // exactArgs demands one argument for each name, with the exit code and the hint
@@ -54,7 +56,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 // flagFault says what is wrong with a flag, and which one may have been meant.
 func flagFault(cmd *cobra.Command, err error) error {
-	err = withCode(exitUsage, err)
+	err = app.WithKind(app.Usage, err)
 	text := err.Error()
 	if _, shorthand, ok := strings.Cut(text, "unknown shorthand flag: "); ok && shorthand[1] >= '0' && shorthand[1] <= '9' {
 		return withHint(err, "the session before the last one is written last~1; see %s --help", cmd.CommandPath())

@@ -26,12 +26,12 @@ type bootJob struct {
 }
 
 // bindAtBoot is the flag of commands that change settings.
-func (a *app) bindAtBoot(f *pflag.FlagSet) {
+func (a *console) bindAtBoot(f *pflag.FlagSet) {
 	f.BoolVar(&a.boot.wanted, "at-boot", false, "while settings are changed, have a job at the next start of the host put them back, too")
 }
 
 // atBootFits demands that --at-boot reaches those that it is for.
-func (a *app) atBootFits(ends ...target) error {
+func (a *console) atBootFits(ends ...target) error {
 	if !a.boot.wanted {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (a *app) atBootFits(ends ...target) error {
 
 // flagFits demands that a flag for an agent stands in a command that linerate does
 // not make.
-func (a *app) flagFits(flag string, wanted bool, t target) error {
+func (a *console) flagFits(flag string, wanted bool, t target) error {
 	if !wanted || t.kind != targetExec || slices.ContainsFunc(t.argv, func(s string) bool { return strings.Contains(s, flag) }) {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (a *app) flagFits(flag string, wanted bool, t target) error {
 }
 
 // agentFlags are what an agent that linerate starts itself is told.
-func (a *app) agentFlags() []string {
+func (a *console) agentFlags() []string {
 	var flags []string
 	if a.boot.wanted {
 		flags = append(flags, "--at-boot")
@@ -71,7 +71,7 @@ func (a *app) agentFlags() []string {
 // bootTalk prints what the watchdog of a host says of the job for the next start,
 // each line once: with every run of an experiment the job comes and goes. host is
 // "" for this machine.
-func (a *app) bootTalk(host string) io.Writer {
+func (a *console) bootTalk(host string) io.Writer {
 	if host != "" {
 		host += ": "
 	}
@@ -79,7 +79,7 @@ func (a *app) bootTalk(host string) io.Writer {
 }
 
 type bootTalk struct {
-	app  *app
+	app  *console
 	host string
 }
 
@@ -118,7 +118,7 @@ func lasting(os string, wanted []model.Assignment) []model.KnobID {
 
 // noteLasting says what a restart would not put back. within is how long the
 // change is held; 0 for a run.
-func (a *app) noteLasting(name, os string, wanted []model.Assignment, within time.Duration) {
+func (a *console) noteLasting(name, os string, wanted []model.Assignment, within time.Duration) {
 	all := lasting(os, wanted)
 	if len(all) == 0 || a.boot.wanted {
 		return
@@ -144,7 +144,7 @@ func joinKnobs(ids []model.KnobID) string {
 }
 
 // noteLastingPlan is noteLasting for the hosts of a plan.
-func (a *app) noteLastingPlan(e *ends, p model.Plan) {
+func (a *console) noteLastingPlan(e *ends, p model.Plan) {
 	for i, host := range []model.Host{model.Near, model.Far} {
 		var wanted []model.Assignment
 		for _, s := range p.Settings {
@@ -162,7 +162,7 @@ func (a *app) noteLastingPlan(e *ends, p model.Plan) {
 
 // undoAtBoot is what the job does: what is open and not confirmed goes back, and
 // then the job goes.
-func (a *app) undoAtBoot(ctx context.Context, args []string, state string) ([]model.Change, error) {
+func (a *console) undoAtBoot(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) > 0 {
 		return nil, usagef("--at-boot is for the job of this machine")
 	}

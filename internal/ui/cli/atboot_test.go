@@ -27,7 +27,7 @@ func TestNoteLasting(t *testing.T) {
 		{"windows", 0, wanted, false, "note: desk: tcp.ecn, link.mtu survive a restart; if this machine goes down during a run they stay: --at-boot puts them back at the next start\n"},
 	} {
 		var out bytes.Buffer
-		a := &app{Env: Env{Err: &out}}
+		a := &console{Env: Env{Err: &out}}
 		a.boot.wanted = c.asked
 		a.noteLasting("desk", c.os, c.wanted, c.within)
 		if out.String() != c.want {
@@ -39,7 +39,7 @@ func TestNoteLasting(t *testing.T) {
 // TestBootTalk prints every line of a host once, also with --quiet.
 func TestBootTalk(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Env: Env{Err: &out}, quiet: true}
+	a := &console{Env: Env{Err: &out}, quiet: true}
 	for range 2 {
 		for _, host := range []string{"", "nas"} {
 			if _, err := a.bootTalk(host).Write([]byte("at-boot: installed x\nelse\n")); err != nil {

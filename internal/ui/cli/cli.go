@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"linerate/internal/app"
 	"linerate/internal/control/audit"
 	"linerate/internal/core/plain"
 	reportjson "linerate/internal/report/json"
@@ -67,9 +68,9 @@ func OS(version string) Env {
 	}
 }
 
-// app is what the commands share. Its Out and Err let no escapes pass that are not
+// console is what the commands share. Its Out and Err let no escapes pass that are not
 // linerate's own; see package screen.
-type app struct {
+type console struct {
 	Env
 	// raw are stdout and stderr themselves: for a protocol, for the bytes of a file,
 	// and for a program of the user's.
@@ -97,7 +98,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 	context.AfterFunc(ctx, stop)
 
 	// The flags before a mistake are parsed, those after it are not.
-	a := &app{Env: env, json: wantsJSON(args)}
+	a := &console{Env: env, json: wantsJSON(args)}
 	a.raw.Out, a.raw.Err = env.Out, env.Err
 	out, errs := screen.New(env.Out), screen.New(env.Err)
 	a.Out, a.Err = out, errs
@@ -109,7 +110,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 		return exitOK
 	}
 	if ctx.Err() != nil && exitCode(err) != exitNotUndone {
-		err = withCode(exitInterrupted, err)
+		err = app.WithKind(app.Interrupted, err)
 	}
 	a.printError(err)
 	return exitCode(err)
@@ -117,7 +118,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 
 // printError is the only place that prints an error: what happened, then what
 // to do.
-func (a *app) printError(err error) {
+func (a *console) printError(err error) {
 	if text := err.Error(); text != "" && (exitCode(err) != exitInterrupted || !errors.Is(err, context.Canceled)) {
 		fmt.Fprintf(a.Err, "linerate: %s\n", strings.ReplaceAll(text, "\n", "\nlinerate: "))
 	}
@@ -137,7 +138,7 @@ type errorDoc struct {
 }
 
 // document prints the JSON document of a command.
-func (a *app) document(schema string, v any) error {
+func (a *console) document(schema string, v any) error {
 	a.printed = true
 	return reportjson.Envelope(a.Out, schema, v)
 }
@@ -156,7 +157,7 @@ func wantsJSON(args []string) bool {
 }
 
 // root builds the command tree.
-func (a *app) root() *cobra.Command {
+func (a *console) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "linerate",
 		Short: "find what limits your network, fix it, prove it",
@@ -213,7 +214,7 @@ HOST is one of
 // Commands returns the command tree, for tests and documents that go over all of
 // it. Its commands print nothing and have no environment.
 func Commands() *cobra.Command {
-	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
+	a := &console{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
 	return a.root()
 }
 
@@ -224,7 +225,7 @@ func exitCodesTopic() *cobra.Command {
 
 // talk prints a line to stderr unless --quiet. What it tells of stays in that line:
 // no host may begin one that looks like linerate's.
-func (a *app) talk(format string, args ...any) {
+func (a *console) talk(format string, args ...any) {
 	if a.quiet {
 		return
 	}
@@ -242,6 +243,6 @@ func (a *app) talk(format string, args ...any) {
 }
 
 // color says whether stdout may carry colour (https://no-color.org).
-func (a *app) color() bool {
+func (a *console) color() bool {
 	return a.OutTerminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/store"
@@ -63,7 +64,7 @@ func TestExitCode(t *testing.T) {
 		{store.ErrNewer, exitStore},
 		{store.ErrForeign, exitStore},
 		{context.Canceled, exitInterrupted},
-		{withCode(exitNotUndone, context.Canceled), exitNotUndone},
+		{app.WithKind(app.NotUndone, context.Canceled), exitNotUndone},
 	} {
 		if got := exitCode(c.err); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
@@ -79,7 +80,7 @@ func TestExitCode(t *testing.T) {
 			t.Errorf("%v with a hint: %d, %q", c.err, exitCode(hinted), hintOf(hinted))
 		}
 	}
-	if withHint(nil, "x") != nil || withCode(1, nil) != nil {
+	if withHint(nil, "x") != nil || app.WithKind(app.Failed, nil) != nil {
 		t.Error("an error out of nothing")
 	}
 	for _, code := range []int{exitOK, exitFailed, exitUsage, exitUnreachable, exitUnsupported, exitUntrusted, exitStore, exitNotUndone, exitInterrupted} {
@@ -129,7 +130,7 @@ func TestOneDocument(t *testing.T) {
 		t.Errorf("--json of another program: exit code %d, %s", code, w.out.String())
 	}
 
-	a := &app{Env: w.Env, json: true}
+	a := &console{Env: w.Env, json: true}
 	w.out.Reset()
 	if err := a.printUndone([]model.Change{{Knob: "tcp.sack", State: model.ChangeFailed}}); exitCode(err) != exitNotUndone {
 		t.Fatalf("a change that is not undone: %v", err)
@@ -145,7 +146,7 @@ func TestOneDocument(t *testing.T) {
 // hint below them.
 func TestEveryLineSaysWho(t *testing.T) {
 	w := newWorld(t)
-	a := &app{Env: w.Env}
+	a := &console{Env: w.Env}
 	a.printError(withHint(errors.Join(errors.New("one"), errors.New("two")), "first\nsecond"))
 	if want := "linerate: one\nlinerate: two\n  first\n  second\n"; w.err.String() != want {
 		t.Errorf("%q, want %q", w.err.String(), want)
@@ -162,7 +163,7 @@ func TestColor(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.OutTerminal, w.vars["NO_COLOR"], w.vars["TERM"] = c.terminal, c.noColor, c.term
-		if got := (&app{Env: w.Env}).color(); got != c.want {
+		if got := (&console{Env: w.Env}).color(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
@@ -172,7 +173,7 @@ func TestStorePath(t *testing.T) {
 	w := newWorld(t)
 	home := t.TempDir()
 	w.vars = map[string]string{"HOME": home, "LocalAppData": home, "XDG_DATA_HOME": filepath.Join(home, "data"), "LINERATE_DB": "named.db"}
-	a := &app{Env: w.Env, db: "flag.db"}
+	a := &console{Env: w.Env, db: "flag.db"}
 	if got := a.storePath(); got != "flag.db" {
 		t.Errorf("with --db: %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/experiment"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/diagnose"
@@ -40,7 +41,7 @@ func newSessionID(now time.Time) string {
 // conduct runs the job's plan to its end, keeps everything, and returns the
 // session as stored. Also when it returns an error, what was measured is kept
 // and the session says how it stands.
-func (a *app) conduct(ctx context.Context, j *job) (model.Session, error) {
+func (a *console) conduct(ctx context.Context, j *job) (model.Session, error) {
 	keep := context.WithoutCancel(ctx)
 	if err := j.begin(keep); err != nil {
 		return j.session, err
@@ -73,9 +74,9 @@ func (a *app) conduct(ctx context.Context, j *job) (model.Session, error) {
 		err = errors.Join(err, serr)
 	}
 	if left := notUndone(j.session.Changes); len(left) > 0 {
-		err = errors.Join(err, &fault{code: exitNotUndone,
-			err:  fmt.Errorf("not undone: %s", strings.Join(left, "; ")),
-			hint: "run linerate undo on that host"})
+		err = errors.Join(err, &app.Fault{Kind: app.NotUndone,
+			Err:  fmt.Errorf("not undone: %s", strings.Join(left, "; ")),
+			Hint: "run linerate undo on that host"})
 	}
 	return j.session, err
 }
@@ -144,7 +145,7 @@ func settled(c model.Change, now fact.Of[string]) model.Change {
 
 // tellForeign says which settings were not put back because they are somebody
 // else's by now.
-func (a *app) tellForeign(changes []model.Change) {
+func (a *console) tellForeign(changes []model.Change) {
 	for _, c := range changes {
 		if c.State == model.ChangeForeign {
 			a.talk("%s on %s was changed by somebody else meanwhile: it %s", c.Knob, c.Host, c.Detail)
@@ -209,7 +210,7 @@ func notUndone(changes []model.Change) []string {
 }
 
 // resumeHint says how to go on with an interrupted session.
-func (a *app) resumeHint(s model.Session) string {
+func (a *console) resumeHint(s model.Session) string {
 	line := "hosts undone, data kept; go on with: linerate run --resume " + s.ID
 	if strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
 		line += " --allow-exec"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -32,7 +33,7 @@ type copyFlags struct {
 	seed                uint64
 }
 
-func (a *app) copyCommand() *cobra.Command {
+func (a *console) copyCommand() *cobra.Command {
 	var f copyFlags
 	c := &cobra.Command{
 		Use: "copy HOST", Short: "file copies: memory or disk at each end, and the network apart from both",
@@ -119,7 +120,7 @@ func (f *copyFlags) plan() (model.Plan, error) {
 	return bottleneck.Plan(o)
 }
 
-func (a *app) copy(ctx context.Context, f copyFlags, host string) error {
+func (a *console) copy(ctx context.Context, f copyFlags, host string) error {
 	p, err := f.plan()
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func (a *app) copy(ctx context.Context, f copyFlags, host string) error {
 
 // session opens store and hosts, carries p out and reports; the session it
 // returns holds what was measured, also beside an error.
-func (a *app) session(ctx context.Context, near, far target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
+func (a *console) session(ctx context.Context, near, far target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return model.Session{}, err
@@ -162,7 +163,7 @@ type pathDoc struct {
 
 // copyPath measures a folder. Its result is printed and not stored: no host, no
 // path and no setting of linerate's took part.
-func (a *app) copyPath(ctx context.Context, f copyFlags, given func(string) bool) error {
+func (a *console) copyPath(ctx context.Context, f copyFlags, given func(string) bool) error {
 	for _, flag := range []string{"from", "source", "sink", "reverse", "both", "sync", "plain", "cooldown", "title"} {
 		if given(flag) {
 			return usagef("--%s: belongs to copies between hosts, not to --path", flag)
@@ -182,7 +183,7 @@ func (a *app) copyPath(ctx context.Context, f copyFlags, given func(string) bool
 		StateDir: filepath.Join(dir, copiesDir), Sizes: []units.Bytes{size}, Repeats: f.blocks, Direct: f.direct, Seed: f.seed,
 	}
 	if err := o.Validate(); err != nil {
-		return withCode(exitUsage, err)
+		return app.WithKind(app.Usage, err)
 	}
 	show := a.pathProgress(o)
 	result, err := filecopy.Path(ctx, f.path, o, show)
@@ -197,7 +198,7 @@ func (a *app) copyPath(ctx context.Context, f copyFlags, given func(string) bool
 
 // pathProgress draws one line: what is done, how far, and about how long it
 // takes still.
-func (a *app) pathProgress(o filecopy.PathOptions) func(filecopy.PathProgress) {
+func (a *console) pathProgress(o filecopy.PathOptions) func(filecopy.PathProgress) {
 	if a.quiet || !a.ErrTerminal {
 		return nil
 	}
@@ -218,13 +219,13 @@ func (a *app) pathProgress(o filecopy.PathOptions) func(filecopy.PathProgress) {
 }
 
 // clearLine ends a line that was drawn over.
-func (a *app) clearLine() {
+func (a *console) clearLine() {
 	if !a.quiet && a.ErrTerminal {
 		screen.Styled(a.Err, screen.Redraw)
 	}
 }
 
-func (a *app) printPath(d pathDoc) error {
+func (a *console) printPath(d pathDoc) error {
 	var trials []report.PathTrial
 	for _, t := range d.Trials {
 		trials = append(trials, report.PathTrial{

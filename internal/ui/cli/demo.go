@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -25,7 +26,7 @@ const (
 	demoKnob   = model.KnobID("tcp.recv_buffer_max")
 )
 
-func (a *app) demoCommand() *cobra.Command {
+func (a *console) demoCommand() *cobra.Command {
 	var loopback bool
 	c := &cobra.Command{
 		Use: "demo", Short: "the main job in the built-in lab: measure, find the limit, try, prove, undo",
@@ -43,7 +44,7 @@ with settings of the flow over loopback.`,
 	return c
 }
 
-func (a *app) demo(ctx context.Context, loopback bool) error {
+func (a *console) demo(ctx context.Context, loopback bool) error {
 	if !loopback {
 		err := a.demoInLab(ctx)
 		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
@@ -55,7 +56,7 @@ func (a *app) demo(ctx context.Context, loopback bool) error {
 }
 
 // say prints a step of the story.
-func (a *app) say(format string, args ...any) {
+func (a *console) say(format string, args ...any) {
 	if !a.json {
 		fmt.Fprintf(a.Out, format+"\n", args...)
 	}
@@ -81,7 +82,7 @@ func demoQuestion(factor, title string) (question, error) {
 	}, nil
 }
 
-func (a *app) demoInLab(ctx context.Context) error {
+func (a *console) demoInLab(ctx context.Context) error {
 	spec, err := lab.ParseSpec(strings.TrimPrefix(demoLab, "lab:"))
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (a *app) demoInLab(ctx context.Context) error {
 }
 
 // demoTest is linerate test with short runs.
-func (a *app) demoTest(ctx context.Context, e *ends, st results) (model.Session, error) {
+func (a *console) demoTest(ctx context.Context, e *ends, st results) (model.Session, error) {
 	f := testFlags{flow: flowFlags{duration: "3s", omit: "1s", interval: "1s", streams: 1}, to: true, repeat: 1}
 	p, err := f.plan(noneGiven)
 	if err != nil {
@@ -140,7 +141,7 @@ func (a *app) demoTest(ctx context.Context, e *ends, st results) (model.Session,
 	return s, err
 }
 
-func (a *app) demoRun(ctx context.Context, e *ends, st results, q question) (model.Session, error) {
+func (a *console) demoRun(ctx context.Context, e *ends, st results, q question) (model.Session, error) {
 	probe, err := e.probe(ctx, q.Flow)
 	if err != nil {
 		return model.Session{}, err
@@ -159,7 +160,7 @@ func (a *app) demoRun(ctx context.Context, e *ends, st results, q question) (mod
 }
 
 // demoEnd ends a demo that broke off or was stopped.
-func (a *app) demoEnd(ctx context.Context, st results, s model.Session, err error) error {
+func (a *console) demoEnd(ctx context.Context, st results, s model.Session, err error) error {
 	if s.ID == "" {
 		return err
 	}
@@ -167,14 +168,14 @@ func (a *app) demoEnd(ctx context.Context, st results, s model.Session, err erro
 }
 
 // demoProof reads the knob again: the last word has the host.
-func (a *app) demoProof(ctx context.Context, e *ends, st results, s model.Session, before string) error {
+func (a *console) demoProof(ctx context.Context, e *ends, st results, s model.Session, before string) error {
 	now, err := e.far.ReadKnobs(ctx, []model.KnobID{demoKnob})
 	if err != nil {
 		return err
 	}
 	after, ok := now[demoKnob].Get()
 	if !ok || after != before {
-		return &fault{code: exitNotUndone, err: fmt.Errorf("%s on b was %s and is %s", demoKnob, before, after)}
+		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%s on b was %s and is %s", demoKnob, before, after)}
 	}
 	a.say("\n4. Undone: %s on b was %s before and is %s now,", demoKnob,
 		formatKnob(demoKnob, before), formatKnob(demoKnob, after))
@@ -185,7 +186,7 @@ func (a *app) demoProof(ctx context.Context, e *ends, st results, s model.Sessio
 
 // demoOnLoopback does the same over two agents in this process, with settings
 // that change no host.
-func (a *app) demoOnLoopback(ctx context.Context) error {
+func (a *console) demoOnLoopback(ctx context.Context) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -219,7 +220,7 @@ func (a *app) demoOnLoopback(ctx context.Context) error {
 }
 
 // announce says what is about to happen, and how long it takes.
-func (a *app) announce(s model.Session) {
+func (a *console) announce(s model.Session) {
 	p := s.Plan
 	runs := 0
 	for _, b := range p.Order {

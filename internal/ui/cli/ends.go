@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/experiment"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
@@ -26,7 +27,7 @@ import (
 
 // ends are the open sessions with both hosts.
 type ends struct {
-	app               *app
+	app               *console
 	nearText, farText string
 	near, far         *session.Client // far is nil for a foreign peer
 	runner            experiment.Runner
@@ -67,7 +68,7 @@ func parsePair(nearText, farText string) (near, far target, err error) {
 const thisMachine = "this machine"
 
 // open opens both ends and reads their facts.
-func (a *app) open(ctx context.Context, near, far target) (*ends, error) {
+func (a *console) open(ctx context.Context, near, far target) (*ends, error) {
 	if err := errors.Join(a.sshFlagsFit(near, far), a.atBootFits(near, far)); err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (e *ends) startLab(ctx context.Context, spec lab.Spec) error {
 }
 
 // dialTarget makes the way to one real host.
-func (a *app) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
+func (a *console) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 	switch t.kind {
 	case targetHere:
 		return pipe.Start(ctx, thisMachine, "127.0.0.1", func(ctx context.Context, c net.Conn) error {
@@ -140,7 +141,7 @@ func (a *app) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 	case targetServe:
 		p, err := tls.Dial(ctx, t.link)
 		if err != nil {
-			err = withCode(exitUnreachable, plainDial(t.link.Addr, err))
+			err = app.WithKind(app.Unreachable, plainDial(t.link.Addr, err))
 			if errors.Is(err, tls.ErrPin) {
 				return p, err // it says itself what is wrong
 			}
@@ -182,7 +183,7 @@ func (e *ends) connect(ctx context.Context) error {
 		e.warn(peer.Warnings)
 		c, err := session.Open(ctx, peer, session.Options{Host: h, Version: e.app.Version})
 		if err != nil {
-			return withCode(exitUnreachable, err)
+			return app.WithKind(app.Unreachable, err)
 		}
 		if h == model.Near {
 			e.near = c
@@ -257,7 +258,7 @@ func (e *ends) tellRecovered(ctx context.Context, c *session.Client) {
 }
 
 // tellChanges says what an agent put back when it started, and returns the lines.
-func (a *app) tellChanges(name string, changes []model.Change) []string {
+func (a *console) tellChanges(name string, changes []model.Change) []string {
 	var lines []string
 	for _, ch := range changes {
 		line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", name, ch.Knob, ch.State)
@@ -351,7 +352,7 @@ func (e *ends) probe(ctx context.Context, flow model.Flow) (probed, error) {
 }
 
 // mayTune fails early where the plan changes a host that may not be changed.
-func (a *app) mayTune(e *ends, p model.Plan) error {
+func (a *console) mayTune(e *ends, p model.Plan) error {
 	for _, s := range p.Settings {
 		for _, as := range s.Assignments {
 			c := e.near
@@ -359,13 +360,13 @@ func (a *app) mayTune(e *ends, p model.Plan) error {
 				c = e.far
 			}
 			if as.Host != "" && e.foreign != nil {
-				return withHint(withCode(exitUnsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.foreign)),
+				return withHint(app.WithKind(app.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.foreign)),
 					"start linerate serve or a linerate agent on that host")
 			}
 			if as.Host == "" || c.CanTune() {
 				continue
 			}
-			return withHint(withCode(exitUnsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
+			return withHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
 				"settings of the flow (window, mss, streams, block, nodelay) need no rights there;\n"+
 					"to change that host, use a key with the right tune and serve --allow-tune there,\n"+
 					"or start its agent by a command: exec:ADDRESS COMMAND...")
@@ -375,7 +376,7 @@ func (a *app) mayTune(e *ends, p model.Plan) error {
 }
 
 // newSession returns the session of a plan on e, not yet stored.
-func (a *app) newSession(kind model.Kind, title string, e *ends, p model.Plan) model.Session {
+func (a *console) newSession(kind model.Kind, title string, e *ends, p model.Plan) model.Session {
 	now := a.Now()
 	return model.Session{
 		ID: newSessionID(now), Kind: kind, Title: title, Command: redactAll(os.Args), Near: e.nearText, Far: e.farText,

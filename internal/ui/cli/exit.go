@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 
-	"linerate/internal/control/session"
-	"linerate/internal/host/durable"
+	"linerate/internal/app"
 	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
@@ -37,68 +34,46 @@ const exitText = `  0    done
   130  stopped by the user: what was changed goes back, data is kept, a run may be resumed
 `
 
-// fault is an error with an exit code and a hint: what happened, then what to
-// do about it.
-type fault struct {
-	code int
-	err  error
-	hint string
-}
-
-func (f *fault) Error() string { return f.err.Error() }
-func (f *fault) Unwrap() error { return f.err }
-
-// usagef returns a fault of the user's input.
-func usagef(format string, args ...any) error {
-	return &fault{code: exitUsage, err: fmt.Errorf(format, args...)}
-}
-
-// withHint gives err a hint, keeping its exit code.
-func withHint(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
+// exitCodes has the exit code of every kind of fault.
+func exitCodes() map[app.Kind]int {
+	return map[app.Kind]int{
+		app.Failed: exitFailed, app.Usage: exitUsage, app.Unreachable: exitUnreachable, app.Unsupported: exitUnsupported,
+		app.Untrusted: exitUntrusted, app.Store: exitStore, app.NotUndone: exitNotUndone, app.Interrupted: exitInterrupted,
 	}
-	return &fault{code: exitCode(err), err: err, hint: fmt.Sprintf(format, args...)}
-}
-
-// withCode gives err an exit code.
-func withCode(code int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &fault{code: code, err: err, hint: hintOf(err)}
 }
 
 // exitCode is the one place that turns an error into an exit code.
 func exitCode(err error) int {
-	var f *fault
-	var problems config.Errors
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
-	case errors.As(err, &f):
-		return f.code
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
-	case errors.As(err, &problems):
-		return exitUsage
-	case errors.Is(err, session.ErrRefused), errors.Is(err, session.ErrLost), errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrVersion):
-		return exitUnreachable
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFull), errors.Is(err, store.ErrNewer), errors.Is(err, store.ErrForeign):
-		return exitStore
-	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, fs.ErrPermission), errors.Is(err, durable.ErrUntrusted):
-		return exitUnsupported
-	default:
-		return exitFailed
 	}
+	return exitCodes()[kindOf(err)]
 }
 
-func hintOf(err error) string {
-	if f, ok := errors.AsType[*fault](err); ok {
-		return f.hint
+// kindOf is app.KindOf for the errors of the packages too that only the command
+// line knows: plan files and the store.
+func kindOf(err error) app.Kind {
+	var f *app.Fault
+	var problems config.Errors
+	switch {
+	case errors.As(err, &f), errors.Is(err, context.Canceled):
+	case errors.As(err, &problems):
+		return app.Usage
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrFull), errors.Is(err, store.ErrNewer), errors.Is(err, store.ErrForeign):
+		return app.Store
 	}
-	if u, ok := errors.AsType[*durable.UntrustedError](err); ok {
-		return u.Hint()
-	}
-	return ""
+	return app.KindOf(err)
 }
+
+// withHint is app.WithHint with the kind that kindOf finds.
+func withHint(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return app.WithHint(app.WithKind(kindOf(err), err), format, args...)
+}
+
+// usagef returns a fault of the user's input.
+func usagef(format string, args ...any) error { return app.Usagef(format, args...) }
+
+func hintOf(err error) string { return app.HintOf(err) }

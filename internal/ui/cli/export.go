@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/profile"
 	"linerate/internal/host/knob"
 	"linerate/internal/host/persist/native"
@@ -24,7 +25,7 @@ type exportFlags struct {
 	in                         native.Input
 }
 
-func (a *app) exportCommand() *cobra.Command {
+func (a *console) exportCommand() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use: "export PROFILE|SESSION", Short: "settings as the files of a system, to make them permanent",
@@ -86,7 +87,7 @@ type exportFile struct {
 	Content  string `json:"content"`
 }
 
-func (a *app) export(ctx context.Context, source string, f exportFlags) error {
+func (a *console) export(ctx context.Context, source string, f exportFlags) error {
 	format := native.Format(f.format)
 	if !slices.Contains(native.Formats(), format) {
 		return withHint(usagef("--for: %q is no format", f.format), "see linerate export --help")
@@ -106,9 +107,9 @@ func (a *app) export(ctx context.Context, source string, f exportFlags) error {
 	var bad *knob.ValueError
 	switch {
 	case errors.Is(err, knob.ErrConstraint):
-		return withHint(withCode(exitUsage, err), "change a value, or take it as it is with --anyway")
+		return withHint(app.WithKind(app.Usage, err), "change a value, or take it as it is with --anyway")
 	case errors.Is(err, native.ErrInput), errors.As(err, &bad):
-		return withCode(exitUsage, err)
+		return app.WithKind(app.Usage, err)
 	case err != nil:
 		return err
 	}
@@ -117,7 +118,7 @@ func (a *app) export(ctx context.Context, source string, f exportFlags) error {
 	}
 	a.tellExport(out)
 	if len(out.Files) == 0 && len(out.Commands) == 0 {
-		return withCode(exitUnsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
+		return app.WithKind(app.Unsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
 	}
 	return a.printExport(format, out, f.dir)
 }
@@ -133,7 +134,7 @@ func whyComments(p profile.Profile, h profile.Host) []string {
 }
 
 // source is the profile in a file, or one made of a session.
-func (a *app) source(ctx context.Context, name, setting string) (profile.Profile, error) {
+func (a *console) source(ctx context.Context, name, setting string) (profile.Profile, error) {
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		if setting != "" {
 			return profile.Profile{}, usagef("--setting is for sessions; %s is a profile", name)
@@ -147,7 +148,7 @@ func (a *app) source(ctx context.Context, name, setting string) (profile.Profile
 }
 
 // tellExport says what stands in no file; --quiet does not silence it.
-func (a *app) tellExport(out native.Output) {
+func (a *console) tellExport(out native.Output) {
 	for _, o := range out.Omitted {
 		fmt.Fprintf(a.Err, "left out: %s=%s: %s\n", o.Knob, o.Value, o.Reason)
 	}
@@ -156,7 +157,7 @@ func (a *app) tellExport(out native.Output) {
 	}
 }
 
-func (a *app) printExport(format native.Format, out native.Output, dir string) error {
+func (a *console) printExport(format native.Format, out native.Output, dir string) error {
 	if dir != "" {
 		if err := a.writeTree(dir, out.Files); err != nil {
 			return err
@@ -197,7 +198,7 @@ func fileRemark(f native.File) string {
 }
 
 // writeTree writes the files below dir, as they would lie below the root.
-func (a *app) writeTree(dir string, files []native.File) error {
+func (a *console) writeTree(dir string, files []native.File) error {
 	for _, f := range files {
 		name := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

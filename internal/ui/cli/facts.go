@@ -14,7 +14,7 @@ type factsDoc struct {
 	Facts model.HostFacts `json:"facts"`
 }
 
-func (a *app) factsCommand() *cobra.Command {
+func (a *console) factsCommand() *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use: "facts [HOST]", Short: "what a host is: machine, bus, interfaces, the route to the other end",
@@ -48,7 +48,7 @@ the other end comes first. What cannot be read is listed with the reason.`,
 }
 
 // readFacts reads this machine's facts, or those of a host.
-func (a *app) readFacts(ctx context.Context, args []string, to string) (model.HostFacts, error) {
+func (a *console) readFacts(ctx context.Context, args []string, to string) (model.HostFacts, error) {
 	if len(args) == 0 {
 		f, err := a.newHostKnobs("", "").facts(ctx, to)
 		f.Host = model.Near

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -66,7 +67,7 @@ func parseForeign(s string) (target, error) {
 
 // foreignPeer returns how to measure with a foreign server. What it says at the
 // end goes to said.
-func (a *app) foreignPeer(t target, f trafficFlags, link fact.Of[units.BitRate]) (runner.Peer, error) {
+func (a *console) foreignPeer(t target, f trafficFlags, link fact.Of[units.BitRate]) (runner.Peer, error) {
 	switch t.foreign.scheme {
 	case "iperf3":
 		c := iperf3peer.Client{LinkRate: link}
@@ -105,7 +106,7 @@ func (a *app) foreignPeer(t target, f trafficFlags, link fact.Of[units.BitRate])
 }
 
 // login is who asks an iperf3 server; nil where no user is named.
-func (a *app) login(f trafficFlags) (*iperf3peer.Login, error) {
+func (a *console) login(f trafficFlags) (*iperf3peer.Login, error) {
 	if f.user == "" && f.keyFile == "" {
 		return nil, nil //nolint:nilnil // no login is a valid answer
 	}
@@ -114,7 +115,7 @@ func (a *app) login(f trafficFlags) (*iperf3peer.Login, error) {
 	}
 	key, err := publicKey(f.keyFile)
 	if err != nil {
-		return nil, withCode(exitUsage, fmt.Errorf("--rsa-public-key: %w", err))
+		return nil, app.WithKind(app.Usage, fmt.Errorf("--rsa-public-key: %w", err))
 	}
 	password := a.Getenv("IPERF3_PASSWORD")
 	if password == "" {
@@ -161,9 +162,9 @@ func unreachable(ctx context.Context, err error, kind, start string) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case ok && op.Op == "dial" && op.Addr == nil: // its name was not found
-		return withHint(withCode(exitUnreachable, cmp.Or(op.Err, err)), "is the name right?")
+		return withHint(app.WithKind(app.Unreachable, cmp.Or(op.Err, err)), "is the name right?")
 	case ok && op.Op == "dial":
-		return withHint(withCode(exitUnreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err))), "is it running there? start it with: %s", start)
+		return withHint(app.WithKind(app.Unreachable, fmt.Errorf("connect to %s: %w", op.Addr, cmp.Or(errors.Unwrap(op.Err), op.Err))), "is it running there? start it with: %s", start)
 	case hintOf(err) == "" && exitCode(err) == exitFailed:
 		return withHint(err, "is what answers there an %s? start one with: %s", kind, start)
 	}
@@ -175,11 +176,11 @@ func (p iperf3Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sam
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
 	switch {
 	case errors.Is(err, iperf3peer.ErrIperf2):
-		err = withHint(withCode(exitUnreachable, err), "use iperf2://%s", p.addr)
+		err = withHint(app.WithKind(app.Unreachable, err), "use iperf2://%s", p.addr)
 	case errors.Is(err, errors.ErrUnsupported) && f.Direction == model.Both:
 		err = withHint(err, "leave out --bidir: one direction is then measured after the other")
 	case errors.Is(err, iperf3peer.ErrBusy):
-		err = withHint(withCode(exitUnreachable, err), "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
+		err = withHint(app.WithKind(app.Unreachable, err), "if it is an iperf3 server, wait for its test to end, or start one of your own: iperf3 -s -p PORT")
 	case errors.Is(err, iperf3.ErrRefused):
 		err = withHint(err, "is the name known there, and is $IPERF3_PASSWORD its password? servers older than 3.17 need --use-pkcs1-padding")
 	}
@@ -195,7 +196,7 @@ type iperf2Peer struct {
 func (p iperf2Peer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	near, far, err = p.client.Run(ctx, p.addr, f, emit)
 	if errors.Is(err, peer.ErrIperf3) {
-		err = withHint(withCode(exitUnreachable, err), "use iperf3://%s", p.addr)
+		err = withHint(app.WithKind(app.Unreachable, err), "use iperf3://%s", p.addr)
 	}
 	return near, far, unreachable(ctx, err, "iperf 2 server", "iperf -s, or iperf -s -u for UDP")
 }

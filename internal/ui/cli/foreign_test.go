@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"linerate/internal/app"
 )
 
 // What is wrong with a foreign server decides on the code and on what to do.
@@ -16,7 +18,7 @@ func TestUnreachable(t *testing.T) {
 		return fmt.Errorf("test: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: err})
 	}
 	server := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5201}
-	told := withHint(withCode(exitUnreachable, errors.New("busy")), "wait")
+	told := withHint(app.WithKind(app.Unreachable, errors.New("busy")), "wait")
 	for name, c := range map[string]struct {
 		err        error
 		code       int

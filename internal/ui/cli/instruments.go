@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
@@ -44,7 +45,7 @@ func (noLog) Close() error { return nil }
 
 // instruments are the engines of this host. Paths of files may be named by who
 // started this process and nobody else.
-func (a *app) instruments(state string, namedPaths bool) []engine.Engine {
+func (a *console) instruments(state string, namedPaths bool) []engine.Engine {
 	dir, err := stateDir(state)
 	if err != nil {
 		return a.instrumentsAt("", namedPaths) // filecopy says so
@@ -53,7 +54,7 @@ func (a *app) instruments(state string, namedPaths bool) []engine.Engine {
 }
 
 // instrumentsAt is instruments with the ledger of made files in copies.
-func (a *app) instrumentsAt(copies string, namedPaths bool) []engine.Engine {
+func (a *console) instrumentsAt(copies string, namedPaths bool) []engine.Engine {
 	o := engines.Options{
 		Files: filecopy.Options{NamedPaths: namedPaths},
 		KernelLog: func() (pingpong.LogReader, error) {
@@ -72,14 +73,14 @@ func (a *app) instrumentsAt(copies string, namedPaths bool) []engine.Engine {
 }
 
 // sweepUp removes the files of copies that were killed, before others are made.
-func (a *app) sweepUp(state string) {
+func (a *console) sweepUp(state string) {
 	if dir, err := stateDir(state); err == nil {
 		a.sweepUpAt(filepath.Join(dir, copiesDir))
 	}
 }
 
 // sweepUpAt is sweepUp for the ledger in copies.
-func (a *app) sweepUpAt(copies string) {
+func (a *console) sweepUpAt(copies string) {
 	removed, err := filecopy.Clean(copies)
 	for _, path := range removed {
 		a.talk("removed %s, which a copy that was killed had left", path)
@@ -94,13 +95,13 @@ func (a *app) sweepUpAt(copies string) {
 func engineTakes(p model.Plan) error {
 	e, err := engines.ByName(engines.All(engines.Options{}), p.Flow.Engine)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return app.WithKind(app.Usage, err)
 	}
 	for _, d := range p.Directions {
 		flow := p.Flow
 		flow.Direction = d
 		if err := e.Validate(flow); err != nil {
-			return withCode(exitUsage, err)
+			return app.WithKind(app.Usage, err)
 		}
 		for _, s := range p.Settings {
 			of := slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool { return a.Host != "" })
@@ -109,7 +110,7 @@ func engineTakes(p model.Plan) error {
 				err = e.Validate(set)
 			}
 			if err != nil {
-				return withCode(exitUsage, fmt.Errorf("setting %s: %w", s.Name, err))
+				return app.WithKind(app.Usage, fmt.Errorf("setting %s: %w", s.Name, err))
 			}
 		}
 	}

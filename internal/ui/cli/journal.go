@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/watchdog"
@@ -13,7 +14,7 @@ import (
 
 // tellJournal says in one line what a person has to know of this machine's journal,
 // once for each process.
-func (a *app) tellJournal(state string) {
+func (a *console) tellJournal(state string) {
 	a.told.Do(func() {
 		if err := journalFault(state); err != nil {
 			a.tellUndo(err)
@@ -22,7 +23,7 @@ func (a *app) tellJournal(state string) {
 }
 
 // tellUndo says in one line what is wrong with an undo.
-func (a *app) tellUndo(err error) {
+func (a *console) tellUndo(err error) {
 	text := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
 	_, _ = fmt.Fprintf(a.bootTalk(""), "%s%s\n", watchdog.UndoMark, text) // its Write never fails
 }
@@ -65,7 +66,7 @@ func undoFault(err error) error {
 	held, locked := errors.AsType[*journal.HeldError](err)
 	_, stuck := errors.AsType[*watchdog.StuckError](err)
 	if stuck || locked && held.Undo != "" || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNewer) {
-		return withCode(exitNotUndone, err)
+		return app.WithKind(app.NotUndone, err)
 	}
 	return err
 }
@@ -94,7 +95,7 @@ func acknowledgeDamage(version, state string) ([]string, error) {
 }
 
 // undoAcknowledge is undo --acknowledge on this machine.
-func (a *app) undoAcknowledge(state string) error {
+func (a *console) undoAcknowledge(state string) error {
 	files, err := acknowledgeDamage(a.Version, state)
 	if err != nil {
 		return undoFault(err)
@@ -112,7 +113,7 @@ func (a *app) undoAcknowledge(state string) error {
 }
 
 // acknowledgeFor is what an agent that was started with --acknowledge does first.
-func (a *app) acknowledgeFor(o agentOptions) {
+func (a *console) acknowledgeFor(o agentOptions) {
 	if !o.acknowledge {
 		return
 	}

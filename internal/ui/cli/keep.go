@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist"
@@ -25,7 +26,7 @@ type keepFlags struct {
 	both, dryRun, yes, anyway, list    bool
 }
 
-func (a *app) keepCommand() *cobra.Command {
+func (a *console) keepCommand() *cobra.Command {
 	var f keepFlags
 	c := &cobra.Command{
 		Use: "keep [PROFILE|SESSION] [HOST]", Short: "make settings permanent: write the files from which the system takes them at its start",
@@ -80,7 +81,7 @@ const (
 
 // keeping is one keep, on one host or two.
 type keeping struct {
-	app     *app
+	app     *console
 	flags   keepFlags
 	source  keepSource
 	host    string     // HOST as it was written, "" for this machine
@@ -101,7 +102,7 @@ type keepEnd struct {
 }
 
 // keep carries out one keep.
-func (a *app) keep(ctx context.Context, f keepFlags, args []string) error {
+func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	source, host, err := keepArgs(args)
 	if err == nil {
 		err = f.check(a, source, host)
@@ -131,7 +132,7 @@ func (a *app) keep(ctx context.Context, f keepFlags, args []string) error {
 }
 
 // check refuses flags that cannot be meant.
-func (f keepFlags) check(a *app, source, host string) error {
+func (f keepFlags) check(a *console, source, host string) error {
 	switch {
 	case host == "" && f.both:
 		return withHint(usagef("--both names no HOST"), "linerate keep %s --both HOST", cmp.Or(source, "[SOURCE]"))
@@ -185,7 +186,7 @@ func (k *keeping) preview(ctx context.Context) error {
 	k.show(k.talkOut())
 	switch {
 	case empty:
-		return withCode(exitUnsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
+		return app.WithKind(app.Unsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
 	case k.flags.dryRun:
 		k.outcome = keepDry
 	case holds:
@@ -260,7 +261,7 @@ func (k *keeping) names() string {
 
 // agreed asks a person on the terminal. Its goroutine may stay in the read until
 // the process ends: no system can wake it up from there for every terminal.
-func (a *app) agreed(ctx context.Context, question string) (bool, error) {
+func (a *console) agreed(ctx context.Context, question string) (bool, error) {
 	fmt.Fprint(a.Err, question)
 	answers := make(chan string, 1)
 	go func() {
@@ -287,7 +288,7 @@ func keepFault(err error, k *keeping, e *keepEnd) error {
 	case errors.Is(err, session.ErrBusy):
 		return withHint(err, "another linerate writes files there: wait until it has ended")
 	case errors.Is(err, session.ErrInvalid):
-		return withCode(exitUsage, err)
+		return app.WithKind(app.Usage, err)
 	case errors.Is(err, session.ErrState):
 		return withHint(err, "see what it is now: linerate keep --list%s, and --dry-run", k.hostWord(e))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
@@ -58,16 +59,16 @@ func (k *keeping) open(ctx context.Context) error {
 func hasFiles(t target) error {
 	switch t.kind {
 	case targetLab:
-		return withCode(exitUnsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
+		return app.WithKind(app.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
 	case targetForeign:
-		return withCode(exitUnsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
+		return app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
 	case targetHere, targetExec, targetSSH, targetServe:
 	}
 	return nil
 }
 
 // openAlone opens a session with this machine.
-func (a *app) openAlone(ctx context.Context, state, link string) (*session.Client, model.HostFacts, error) {
+func (a *console) openAlone(ctx context.Context, state, link string) (*session.Client, model.HostFacts, error) {
 	if link != "" {
 		if _, err := net.InterfaceByName(link); err != nil {
 			return nil, model.HostFacts{}, withHint(usagef("--interface: no interface %q here", link), "known are %s", interfaceNames())
@@ -96,7 +97,7 @@ func (k *keeping) prepare(ctx context.Context) error {
 	var left []*keepEnd
 	for _, e := range k.ends {
 		if !e.client.CanTune() {
-			return withHint(withCode(exitUnsupported, fmt.Errorf("%s measures only: nothing can be kept there", e.client.Name())),
+			return withHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: nothing can be kept there", e.client.Name())),
 				"reach it over ssh, as in user@host, or start its agent by a command: exec:ADDRESS COMMAND...")
 		}
 		other, err := k.settings(ctx, e)
@@ -119,11 +120,11 @@ func (k *keeping) prepare(ctx context.Context) error {
 	}
 	k.ends = left
 	if len(errs) > 0 {
-		code := exitUsage
+		kind := app.Usage
 		if unsupported {
-			code = exitUnsupported
+			kind = app.Unsupported
 		}
-		err := withCode(code, errors.Join(errs...))
+		err := app.WithKind(kind, errors.Join(errs...))
 		if k.host == "" && k.flags.link == "" && slices.ContainsFunc(left[0].ask.Settings, ofLink) {
 			return withHint(err, "name the interface with --interface; known are %s", interfaceNames())
 		}
@@ -257,7 +258,7 @@ func (k *keeping) endsOfWindows() error {
 			}
 		}
 		if len(open) > 0 {
-			return withHint(withCode(exitUnsupported, fmt.Errorf("%s runs Windows, which has no files for settings: what is set there stays over a restart", e.name)),
+			return withHint(app.WithKind(app.Unsupported, fmt.Errorf("%s runs Windows, which has no files for settings: what is set there stays over a restart", e.name)),
 				"set and confirm it: linerate set %s%s\nor carry it there as a file: linerate export --for windows-reg", strings.Join(open, " "), k.hostWord(e))
 		}
 		k.app.talk("%s runs Windows, which keeps what is set over a restart: all of it is kept already; linerate export --for windows-reg writes it as a file", e.name)

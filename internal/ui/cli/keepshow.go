@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/manager"
@@ -255,7 +256,7 @@ type keptRecordDoc struct {
 }
 
 // listKept lists what is kept on this machine, or on HOST.
-func (a *app) listKept(ctx context.Context, host, state string) error {
+func (a *console) listKept(ctx context.Context, host, state string) error {
 	c, err := a.openFiles(ctx, host, state)
 	if err != nil {
 		return err
@@ -288,7 +289,7 @@ func (a *app) listKept(ctx context.Context, host, state string) error {
 }
 
 // openFiles opens a session with the host whose files are meant, alone.
-func (a *app) openFiles(ctx context.Context, host, state string) (*session.Client, error) {
+func (a *console) openFiles(ctx context.Context, host, state string) (*session.Client, error) {
 	if host == "" {
 		c, _, err := a.openAlone(ctx, state, "")
 		return c, err
@@ -308,5 +309,5 @@ func (a *app) openFiles(ctx context.Context, host, state string) (*session.Clien
 		return nil, err
 	}
 	c, err := session.Open(ctx, peer, session.Options{Host: model.Far, Version: a.Version})
-	return c, withCode(exitUnreachable, err)
+	return c, app.WithKind(app.Unreachable, err)
 }

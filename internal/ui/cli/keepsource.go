@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 )
@@ -49,7 +50,7 @@ func looksLikeHost(s string) bool {
 
 // keepSourceOf reads the profile, or the session. What no verdict calls better
 // is refused, unless the user wishes it by --anyway.
-func (a *app) keepSourceOf(ctx context.Context, name string, f keepFlags) (keepSource, error) {
+func (a *console) keepSourceOf(ctx context.Context, name string, f keepFlags) (keepSource, error) {
 	if name == "" {
 		if f.setting != "" || f.role != "" {
 			return keepSource{}, withHint(usagef("--setting and --role are about a session or a profile"), "linerate keep SESSION --setting NAME")
@@ -72,7 +73,7 @@ func (a *app) keepSourceOf(ctx context.Context, name string, f keepFlags) (keepS
 }
 
 // keepSession is keepSourceOf for a stored session.
-func (a *app) keepSession(ctx context.Context, ref string, f keepFlags) (keepSource, error) {
+func (a *console) keepSession(ctx context.Context, ref string, f keepFlags) (keepSource, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return keepSource{}, err
@@ -92,14 +93,14 @@ func (a *app) keepSession(ctx context.Context, ref string, f keepFlags) (keepSou
 	}
 	p, flow, err := profile.FromSession(s, setting)
 	if err != nil {
-		return keepSource{}, withHint(withCode(exitUsage, err), "its settings are %s", settingNames(s))
+		return keepSource{}, withHint(app.WithKind(app.Usage, err), "its settings are %s", settingNames(s))
 	}
 	for _, one := range flow {
 		a.talk("left out: %s=%s belongs to the test traffic, not to a host", one.Knob, one.Value)
 	}
 	if untrusted(s) {
 		if !f.anyway {
-			return keepSource{}, withHint(withCode(exitUntrusted, fmt.Errorf("session %s says that its verdicts must not be believed", s.ID)),
+			return keepSource{}, withHint(app.WithKind(app.Untrusted, fmt.Errorf("session %s says that its verdicts must not be believed", s.ID)),
 				"measure again, or keep it all the same: --anyway")
 		}
 		a.talk("warning: session %s says that its verdicts must not be believed", s.ID)
@@ -116,7 +117,7 @@ func (a *app) keepSession(ctx context.Context, ref string, f keepFlags) (keepSou
 
 // demandProof refuses what was measured and did not prove better, or made
 // something worse. What nobody measured is a wish of whoever wrote the profile.
-func (a *app) demandProof(e *profile.Evidence, anyway bool, what string) error {
+func (a *console) demandProof(e *profile.Evidence, anyway bool, what string) error {
 	if e == nil {
 		a.talk("note: %s: nobody measured these settings", what)
 		return nil

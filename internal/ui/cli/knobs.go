@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
@@ -68,7 +69,7 @@ type knobsFlags struct {
 	all         bool
 }
 
-func (a *app) knobsCommand() *cobra.Command {
+func (a *console) knobsCommand() *cobra.Command {
 	var f knobsFlags
 	c := &cobra.Command{
 		Use: "knobs [HOST]", Short: "the settings that linerate knows, and how they stand",
@@ -89,7 +90,7 @@ to the test traffic and change no host.`,
 			}
 			rows := knobRows(k, f)
 			if len(rows) == 0 {
-				return withHint(&fault{code: exitUsage, err: fmt.Errorf("no setting of %s matches %q", k.name, f.match)},
+				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting of %s matches %q", k.name, f.match)},
 					"linerate knobs --all --match %s looks at other systems too; linerate knobs explain NAME knows old names", f.match)
 			}
 			if err := a.printKnobs(k.name, rows); err != nil {
@@ -116,7 +117,7 @@ type hostKnobValues struct {
 }
 
 // readKnobs reads this machine's knobs, or those of a host.
-func (a *app) readKnobs(ctx context.Context, args []string, link string) (hostKnobValues, error) {
+func (a *console) readKnobs(ctx context.Context, args []string, link string) (hostKnobValues, error) {
 	ids := hostKnobIDs()
 	if len(args) == 0 {
 		if link != "" {
@@ -245,7 +246,7 @@ func matches(k knob.Knob, text string) bool {
 }
 
 // printKnobs prints a table for each theme.
-func (a *app) printKnobs(host string, rows []knobRow) error {
+func (a *console) printKnobs(host string, rows []knobRow) error {
 	if a.json {
 		return a.document(reportjson.KnobsSchema, map[string]any{"host": host, "knobs": rows})
 	}

@@ -79,7 +79,7 @@ type deadEntry struct {
 	Source  string         `json:"source"`
 }
 
-func (a *app) explainCommand() *cobra.Command {
+func (a *console) explainCommand() *cobra.Command {
 	var link string
 	c := &cobra.Command{
 		Use: "explain NAME...", Short: "what a setting is, by its name here, on any system, or in an old guide",
@@ -107,7 +107,7 @@ old guides name and that is no more: then it tells what stands in its place.`,
 }
 
 // explain prints what names mean. Names that nobody knows come last, as an error.
-func (a *app) explain(ctx context.Context, names []string, link string) error {
+func (a *console) explain(ctx context.Context, names []string, link string) error {
 	host := knob.Host{Interface: link}
 	var all []explanation
 	var unknown []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
 	"linerate/internal/lab"
@@ -18,7 +19,7 @@ import (
 // labInterface is the name of a virtual host's interface.
 const labInterface = "eth0"
 
-func (a *app) labCommand() *cobra.Command {
+func (a *console) labCommand() *cobra.Command {
 	var onFar bool
 	c := &cobra.Command{
 		Use: "lab SPEC [-- COMMAND...]", Short: "run any program in a virtual host, with the other one over an emulated wire",
@@ -41,7 +42,7 @@ Keys of SPEC:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := lab.ParseSpec(strings.TrimPrefix(args[0], "lab:"))
 			if err != nil {
-				return withCode(exitUsage, err)
+				return app.WithKind(app.Usage, err)
 			}
 			argv := args[1:]
 			if len(argv) == 0 {
@@ -58,7 +59,7 @@ Keys of SPEC:
 	return c
 }
 
-func (a *app) shell() string {
+func (a *console) shell() string {
 	if s := a.Getenv("SHELL"); s != "" {
 		return s
 	}
@@ -66,7 +67,7 @@ func (a *app) shell() string {
 }
 
 // inLab runs one program in a lab of its own.
-func (a *app) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []string) error {
+func (a *console) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []string) error {
 	l, _, err := a.startLab(ctx, spec)
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (a *app) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []
 	defer l.Close()
 	err = l.Command(ctx, host, argv, a.In, a.raw.Out, a.raw.Err)
 	if exit, ok := errors.AsType[*lab.ExitError](err); ok {
-		return &fault{code: exitFailed, err: exit}
+		return &app.Fault{Kind: app.Failed, Err: exit}
 	}
 	return err
 }
@@ -83,9 +84,9 @@ func (a *app) inLab(ctx context.Context, spec lab.Spec, host model.Host, argv []
 // They are the virtual hosts' own state, not changes: they end with the lab.
 // The directory returned is where the hosts keep their journals; the caller
 // removes it after closing the lab.
-func (a *app) startLab(ctx context.Context, spec lab.Spec) (l *lab.Lab, state string, err error) {
+func (a *console) startLab(ctx context.Context, spec lab.Spec) (l *lab.Lab, state string, err error) {
 	if err := checkLabKnobs(spec.Knobs); err != nil {
-		return nil, "", withCode(exitUsage, err)
+		return nil, "", app.WithKind(app.Usage, err)
 	}
 	state, err = os.MkdirTemp("", "linerate-lab-")
 	if err != nil {
@@ -129,7 +130,7 @@ func checkLabKnobs(knobs []model.Assignment) error {
 	return errors.Join(errs...)
 }
 
-func (a *app) presetLab(ctx context.Context, l *lab.Lab, host model.Host, knobs []model.Assignment) error {
+func (a *console) presetLab(ctx context.Context, l *lab.Lab, host model.Host, knobs []model.Assignment) error {
 	argv := append([]string{}, a.Self...)
 	argv = append(argv, "lab-init", "set")
 	n := len(argv)
@@ -149,7 +150,7 @@ func (a *app) presetLab(ctx context.Context, l *lab.Lab, host model.Host, knobs 
 }
 
 // labInitCommand is the entry of the lab's own processes.
-func (a *app) labInitCommand() *cobra.Command {
+func (a *console) labInitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-init", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

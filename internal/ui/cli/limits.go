@@ -52,7 +52,7 @@ type lossRow struct {
 	Cubic  units.BitRate `json:"cubic"`
 }
 
-func (a *app) limitsCommand() *cobra.Command {
+func (a *console) limitsCommand() *cobra.Command {
 	var f limitsFlags
 	c := &cobra.Command{
 		Use: "limits", Short: "the physics: goodput by MTU and link, rate by window, round trip and loss",
@@ -209,7 +209,7 @@ func (f limitsFlags) paths(doc *limitsDoc, rtt time.Duration, window units.Bytes
 	}
 }
 
-func (a *app) printLimits(doc limitsDoc) error {
+func (a *console) printLimits(doc limitsDoc) error {
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "goodput of a link at %s\n", doc.Rate)
 	fmt.Fprintln(w, "  MTU\tgoodput\tshare\tpackets/s\toptions")

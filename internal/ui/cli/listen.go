@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/app"
 	"linerate/internal/control/audit"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
@@ -73,7 +74,7 @@ type foreignServer struct {
 
 // listenForeign opens the ports that were asked for. Nothing is answered before
 // serve is called.
-func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (servers []foreignServer, err error) {
+func (a *console) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (servers []foreignServer, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -110,7 +111,7 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 		if err != nil {
 			err = fmt.Errorf("--%s: %w", p.name, err)
 			if _, ok := errors.AsType[*net.AddrError](err); ok {
-				return servers, withHint(withCode(exitUsage, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.name, p.port)
+				return servers, withHint(app.WithKind(app.Usage, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.name, p.port)
 			}
 			return servers, withHint(err, "use --%s=ADDRESS:PORT for another port", p.name)
 		}
@@ -124,7 +125,7 @@ func (a *app) listenForeign(ctx context.Context, f listenFlags, link func() fact
 	return servers, nil
 }
 
-func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (func(context.Context) error, error) {
+func (a *console) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (func(context.Context) error, error) {
 	c := iperf3peer.ServerConfig{
 		Streams: foreignStreams, Duration: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock, LinkRate: link(),
 		Budget: ledger, Event: a.iperf3Event,
@@ -132,7 +133,7 @@ func (a *app) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[un
 	if f.users != "" {
 		access, err := loadAccess(f.users, f.key)
 		if err != nil {
-			return nil, withCode(exitUsage, err)
+			return nil, app.WithKind(app.Usage, err)
 		}
 		if f.pkcs1 {
 			access.Paddings = []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
@@ -185,7 +186,7 @@ func privateKey(text []byte) (*rsa.PrivateKey, error) {
 	return nil, fmt.Errorf("holds a %T, not an RSA key", key)
 }
 
-func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool, ledger *budget.Budget) (func(context.Context) error, error) {
+func (a *console) iperf2Server(ctx context.Context, l net.Listener, anybody bool, ledger *budget.Budget) (func(context.Context) error, error) {
 	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
 	if err != nil {
 		return nil, err
@@ -206,7 +207,7 @@ func (a *app) iperf2Server(ctx context.Context, l net.Listener, anybody bool, le
 // serveAll runs linerate's own server, and the foreign ones beside it, until ctx
 // ends or the own one fails. What ends a foreign one, or a panic in it, is told,
 // and the others go on.
-func (a *app) serveAll(ctx context.Context, own func(context.Context) error, foreign []foreignServer) error {
+func (a *console) serveAll(ctx context.Context, own func(context.Context) error, foreign []foreignServer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if a.audit == nil {

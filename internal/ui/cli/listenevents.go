@@ -59,7 +59,7 @@ func moved(e audit.Event, own model.EndReport) audit.Event {
 }
 
 // iperf3Event writes down what a client of iperf3 did.
-func (a *app) iperf3Event(e iperf3peer.Event) {
+func (a *console) iperf3Event(e iperf3peer.Event) {
 	if e.Note != "" {
 		a.talk("iperf3: %s", e.Note)
 		return
@@ -77,7 +77,7 @@ func (a *app) iperf3Event(e iperf3peer.Event) {
 }
 
 // iperf2Result writes down what a client of iperf 2 did.
-func (a *app) iperf2Result(r peer.Result) {
+func (a *console) iperf2Result(r peer.Result) {
 	line := audit.Event{Took: r.Took, Engine: "tcpbulk"}
 	switch {
 	case r.UDP:
@@ -89,7 +89,7 @@ func (a *app) iperf2Result(r peer.Result) {
 }
 
 // netpipeEvent writes down what an NPtcp transmitter did.
-func (a *app) netpipeEvent(e netpipe.Event) {
+func (a *console) netpipeEvent(e netpipe.Event) {
 	if e.Note != "" {
 		a.talk("netpipe: %s", e.Note)
 		return

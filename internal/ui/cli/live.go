@@ -17,7 +17,7 @@ import (
 // live shows how a session goes on: one line that is drawn over on a terminal,
 // a line per block elsewhere.
 type live struct {
-	app      *app
+	app      *console
 	quiet    bool
 	terminal bool
 	kind     model.Kind
@@ -34,7 +34,7 @@ type live struct {
 // redraw is how often the line is drawn: the clock in it moves on.
 const redraw = 250 * time.Millisecond
 
-func (a *app) newLive(s model.Session) *live {
+func (a *console) newLive(s model.Session) *live {
 	l := &live{
 		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind,
 		stop: make(chan struct{}), done: make(chan struct{}), since: a.Now(),

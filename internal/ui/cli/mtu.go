@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
 	"linerate/internal/host/knob"
@@ -135,7 +136,7 @@ func (s *setting) checkMTU() error {
 			errs = append(errs, err)
 		}
 	}
-	return s.hintMTU(withCode(exitUsage, errors.Join(errs...)))
+	return s.hintMTU(app.WithKind(app.Usage, errors.Join(errs...)))
 }
 
 // hintMTU adds to an error what MTU both ends would take, where one is wanted that

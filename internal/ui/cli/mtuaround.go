@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
@@ -52,7 +53,7 @@ func (s *setting) canGoAround() bool {
 // looks there first.
 func (s *setting) goAround(ctx context.Context, cause error) error {
 	failed := func(err error) error {
-		return &fault{code: exitCode(cause), err: fmt.Errorf("%w; no work-around: %w", cause, err), hint: hintOf(cause)}
+		return &app.Fault{Kind: kindOf(cause), Err: fmt.Errorf("%w; no work-around: %w", cause, err), Hint: hintOf(cause)}
 	}
 	s.around = true
 	done := map[*setEnd]bool{}

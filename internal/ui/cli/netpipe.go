@@ -38,7 +38,7 @@ func netpipeSettings(options string) (netpipe.Settings, error) {
 	return s, nil
 }
 
-func (a *app) netpipeServer(l net.Listener, options string, ledger *budget.Budget) (func(context.Context) error, error) {
+func (a *console) netpipeServer(l net.Listener, options string, ledger *budget.Budget) (func(context.Context) error, error) {
 	s, err := netpipeSettings(options)
 	if err != nil {
 		return nil, err

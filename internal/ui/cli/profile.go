@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/yamlshape"
@@ -22,7 +23,7 @@ import (
 	"linerate/internal/ui/config"
 )
 
-func (a *app) profileCommand() *cobra.Command {
+func (a *console) profileCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "profile", Short: "settings with their evidence, as a file that travels from host to host",
 		Long: `A profile is a small YAML file: settings for the hosts of a pair, where they were
@@ -46,7 +47,7 @@ func knownSubcommand(cmd *cobra.Command, args []string) error {
 	return withHint(usagef("%s: unknown command %q", cmd.CommandPath(), args[0]), "see %s --help", cmd.CommandPath())
 }
 
-func (a *app) profileSave() *cobra.Command {
+func (a *console) profileSave() *cobra.Command {
 	var setting string
 	c := &cobra.Command{
 		Use: "save SESSION FILE", Short: "make a profile of a session's setting",
@@ -67,7 +68,7 @@ not exist yet; - is stdout.`,
 	return c
 }
 
-func (a *app) saveProfile(p profile.Profile, name string) error {
+func (a *console) saveProfile(p profile.Profile, name string) error {
 	text := p.Text(formatKnob)
 	switch {
 	case name != "-":
@@ -86,7 +87,7 @@ func (a *app) saveProfile(p profile.Profile, name string) error {
 }
 
 // profileOf makes a profile of a stored session.
-func (a *app) profileOf(ctx context.Context, ref, setting string) (profile.Profile, error) {
+func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.Profile, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return profile.Profile{}, err
@@ -101,7 +102,7 @@ func (a *app) profileOf(ctx context.Context, ref, setting string) (profile.Profi
 	}
 	p, flow, err := profile.FromSession(s, setting)
 	if err != nil {
-		return p, withHint(withCode(exitUsage, err), "its settings are %s", settingNames(s))
+		return p, withHint(app.WithKind(app.Usage, err), "its settings are %s", settingNames(s))
 	}
 	for _, f := range flow {
 		a.talk("left out: %s=%s belongs to the test traffic, not to a host", f.Knob, f.Value)
@@ -159,11 +160,11 @@ func writeNew(name string, data []byte) error {
 func readText(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, withCode(exitUsage, err)
+		return nil, app.WithKind(app.Usage, err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, withCode(exitUsage, fmt.Errorf("%s is a directory", name))
+		return nil, app.WithKind(app.Usage, fmt.Errorf("%s is a directory", name))
 	}
 	return io.ReadAll(io.LimitReader(f, yamlshape.MaxBytes+1))
 }
@@ -177,7 +178,7 @@ func readProfile(name string) (profile.Profile, error) {
 	return config.ParseProfile(name, data, knobChecker{})
 }
 
-func (a *app) profileShow() *cobra.Command {
+func (a *console) profileShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show FILE", Short: "what a profile says", Args: exactArgs("FILE"),
 		Example: "  linerate profile show tall.yaml\n  linerate profile show tall.yaml --json",
@@ -194,7 +195,7 @@ func (a *app) profileShow() *cobra.Command {
 	}
 }
 
-func (a *app) showProfile(p profile.Profile) error {
+func (a *console) showProfile(p profile.Profile) error {
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	if p.Title != "" {
 		fmt.Fprintln(w, p.Title)

@@ -11,7 +11,7 @@ import (
 	"linerate/internal/core/profile"
 )
 
-func (a *app) profileApply() *cobra.Command {
+func (a *console) profileApply() *cobra.Command {
 	var f setFlags
 	var role string
 	c := &cobra.Command{
@@ -47,7 +47,7 @@ that is changed, and with --both that of HOST. What is for either end goes to al
 	return c
 }
 
-func (a *app) applyProfile(ctx context.Context, f setFlags, file, host, role string) error {
+func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role string) error {
 	p, err := readProfile(file)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/host/knob"
 )
 
-func (a *app) profileDiff() *cobra.Command {
+func (a *console) profileDiff() *cobra.Command {
 	var link, role string
 	c := &cobra.Command{
 		Use: "diff FILE [HOST]", Short: "a profile beside what a host holds",
@@ -48,7 +48,7 @@ link, or values that do not fit together with the ones that the host has.`,
 }
 
 // hostFacts reads this machine's facts with its knobs, or those of a host.
-func (a *app) hostFacts(ctx context.Context, args []string, link string) (model.HostFacts, error) {
+func (a *console) hostFacts(ctx context.Context, args []string, link string) (model.HostFacts, error) {
 	if len(args) == 0 {
 		return a.newHostKnobs("", link).facts(ctx, "")
 	}
@@ -77,7 +77,7 @@ type diffDoc struct {
 	Conflict []string             `json:"conflict"` // why the values may not be set there
 }
 
-func (a *app) printDiff(h profile.Host, f model.HostFacts) error {
+func (a *console) printDiff(h profile.Host, f model.HostFacts) error {
 	d := diffDoc{Host: f.Name, Role: h.Role, Settings: h.Diff(f.Knobs), Same: true, Doubts: h.Doubts(f), Conflict: []string{}}
 	if d.Doubts == nil {
 		d.Doubts = []string{}

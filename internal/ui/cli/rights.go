@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/tuner"
@@ -36,7 +37,7 @@ func (s *serving) chooseUser() error {
 	case s.flags.user == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)):
 		s.got = append(s.got, fmt.Sprintf("as this user (%v)", err))
 	default:
-		return withHint(withCode(exitUsage, err), "name a user without rights: --user NAME")
+		return withHint(app.WithKind(app.Usage, err), "name a user without rights: --user NAME")
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func (s *serving) tunerCommand() []string {
 }
 
 // tunerCommand is the part of a server that changes settings.
-func (a *app) tunerCommand() *cobra.Command {
+func (a *console) tunerCommand() *cobra.Command {
 	var state string
 	c := &cobra.Command{
 		Use: "tuner", Hidden: true, Args: exactArgs(),
@@ -147,7 +148,7 @@ func (a *app) tunerCommand() *cobra.Command {
 
 // tune serves the sessions of a server that may change settings, once what one
 // before it left is put back.
-func (a *app) tune(ctx context.Context, in *os.File, state string) error {
+func (a *console) tune(ctx context.Context, in *os.File, state string) error {
 	changes, err := watchdog.Recover(ctx, a.newHostKnobs(state, "").config())
 	a.tellChanges(thisMachine, changes)
 	if err != nil {
@@ -174,7 +175,7 @@ func (a *app) tune(ctx context.Context, in *os.File, state string) error {
 }
 
 // tuneFor is the agent of one session, for as long as its key is valid.
-func (a *app) tuneFor(ctx context.Context, ring *access.Ring, r tuner.Request, conn net.Conn, state string) error {
+func (a *console) tuneFor(ctx context.Context, ring *access.Ring, r tuner.Request, conn net.Conn, state string) error {
 	defer func() { _ = conn.Close() }()
 	g, ok := ring.Find(r.Secret)
 	if !ok || g.Right != access.Tune {

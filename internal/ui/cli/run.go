@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
@@ -32,7 +33,7 @@ type runFlags struct {
 	rate                                          string
 }
 
-func (a *app) runCommand() *cobra.Command {
+func (a *console) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [PLAN.yaml | HOST]",
@@ -82,7 +83,7 @@ congestion; of UDP also rate. Verdicts are on goodput.`,
 }
 
 // runExperiment is the command: a new experiment, or one that goes on.
-func (a *app) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
+func (a *console) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
 	if f.resume != "" {
 		return a.resume(ctx, f, args)
 	}
@@ -115,7 +116,7 @@ type question struct {
 }
 
 // experiment opens store and hosts, carries the plan out and reports.
-func (a *app) experiment(ctx context.Context, near, far target, q question) error {
+func (a *console) experiment(ctx context.Context, near, far target, q question) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func (a *app) experiment(ctx context.Context, near, far target, q question) erro
 }
 
 // finish prints the report of a session that ended, however it ended.
-func (a *app) finish(ctx context.Context, st results, s model.Session, err error) error {
+func (a *console) finish(ctx context.Context, st results, s model.Session, err error) error {
 	measured := slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid })
 	if measured || a.json && len(s.Runs) > 0 {
 		if rerr := a.report(context.WithoutCancel(ctx), st, s); rerr != nil {
@@ -159,21 +160,21 @@ func (a *app) finish(ctx context.Context, st results, s model.Session, err error
 		a.talk("%s", a.resumeHint(s))
 	}
 	if err == nil && !measured && len(s.Runs) > 0 {
-		return withHint(withCode(exitUntrusted, fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
+		return withHint(app.WithKind(app.Untrusted, fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
 			len(s.Runs), s.Runs[len(s.Runs)-1].Reason)), "find what disturbs the path or the hosts, then repeat")
 	}
 	if err != nil && hintOf(err) == "" && exitCode(err) == exitFailed && strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
 		err = withHint(err, "make room there; a setting is only changed once its undo is on disk")
 	}
 	if err == nil && untrusted(s) {
-		err = &fault{code: exitUntrusted, err: errors.New("the session cannot be trusted: " + s.Reason),
-			hint: "find what disturbs the path or the hosts, then repeat"}
+		err = &app.Fault{Kind: app.Untrusted, Err: errors.New("the session cannot be trusted: " + s.Reason),
+			Hint: "find what disturbs the path or the hosts, then repeat"}
 	}
 	return err
 }
 
 // resume goes on with a stored session.
-func (a *app) resume(ctx context.Context, f runFlags, args []string) error {
+func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -398,7 +399,7 @@ func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 	o.Seed, o.Directions = q.seed, q.Directions
 	p, err := plan.New(o)
 	if err != nil {
-		return p, withCode(exitUsage, err)
+		return p, app.WithKind(app.Usage, err)
 	}
 	return p, nil
 }

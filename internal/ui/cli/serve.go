@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
 	"linerate/internal/control/wire/tls"
@@ -29,7 +30,7 @@ type serveFlags struct {
 	user, audit          string
 }
 
-func (a *app) serveCommand() *cobra.Command {
+func (a *console) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use: "serve", Short: "let other hosts measure to this one",
@@ -89,7 +90,7 @@ none is no limit, 0 is nothing at all.`,
 	return c
 }
 
-func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
+func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 	s, err := a.prepareServing(ctx, f)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if err != nil {
 		s.sharing.close()
 		if _, ok := errors.AsType[*net.AddrError](err); ok {
-			return withHint(withCode(exitUsage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
+			return withHint(app.WithKind(app.Usage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}

@@ -52,7 +52,7 @@ type room struct {
 }
 
 // lookForRoom reads what is free, and raises the limit of open files.
-func (a *app) lookForRoom(state string) room {
+func (a *console) lookForRoom(state string) room {
 	var r room
 	if dir, err := stateDir(state); err == nil {
 		memory, disk := filecopy.Room(filepath.Join(dir, copiesDir))
@@ -274,7 +274,7 @@ func describeBudget(b *budget.Budget) budgetDoc {
 }
 
 // printBudget says on stderr what is given away.
-func (a *app) printBudget(b *budget.Budget) {
+func (a *console) printBudget(b *budget.Budget) {
 	u := b.Usage()
 	line := func(of func(budget.KindUsage) int64) string {
 		var parts []string

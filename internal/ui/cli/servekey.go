@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/control/access"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/units"
@@ -32,7 +33,7 @@ const addressFile = "serve-address.txt"
 const longestLife = 100 * 365 * 24 * time.Hour
 
 // keyCommand has the commands about the keys of a server.
-func (a *app) keyCommand() *cobra.Command {
+func (a *console) keyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "key", Short: "who may use the server of this machine",
 		Long: `key makes, lists and takes back the keys of linerate serve on this machine. A key
@@ -50,7 +51,7 @@ off, and what he changed is undone.`,
 	return c
 }
 
-func (a *app) keyAddCommand() *cobra.Command {
+func (a *console) keyAddCommand() *cobra.Command {
 	var right, expires, host, state string
 	c := &cobra.Command{
 		Use: "add NAME", Short: "make a key, and print its join link",
@@ -87,7 +88,7 @@ func keyStore(state string) (access.Store, error) {
 // that runs as another user, such as a dynamic one of systemd, whose directory
 // root does not trust, it becomes that user: the directory is entered first, since
 // the way to it may be open to root only (/var/lib/private).
-func (a *app) ownStore(state string) (access.Store, error) {
+func (a *console) ownStore(state string) (access.Store, error) {
 	s, err := keyStore(state)
 	if !errors.Is(err, durable.ErrUntrusted) {
 		return s, err
@@ -106,16 +107,16 @@ func (a *app) ownStore(state string) (access.Store, error) {
 	return access.Store{Dir: serveDir}, nil
 }
 
-func (a *app) addKey(name, right, expires, host, state string) error {
+func (a *console) addKey(name, right, expires, host, state string) error {
 	r, err := access.ParseRight(right)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return app.WithKind(app.Usage, err)
 	}
 	var end time.Time
 	if expires != "" {
 		life, err := parseLife(expires)
 		if err != nil {
-			return withHint(withCode(exitUsage, err), "write it like --expires 12h, --expires 30d or --expires 8w")
+			return withHint(app.WithKind(app.Usage, err), "write it like --expires 12h, --expires 30d or --expires 8w")
 		}
 		end = a.Now().Add(life)
 	}
@@ -130,7 +131,7 @@ func (a *app) addKey(name, right, expires, host, state string) error {
 	k, secret, err := s.Add(name, r, end)
 	switch {
 	case errors.Is(err, access.ErrName):
-		return withCode(exitUsage, err)
+		return app.WithKind(app.Usage, err)
 	case errors.Is(err, access.ErrExists):
 		return withHint(err, "take it back first: linerate serve key revoke %s", name)
 	case err != nil:
@@ -205,7 +206,7 @@ func describeKey(k access.Key, now, used time.Time, link string) keyDoc {
 	return keyDoc{Name: k.Name, Right: string(k.Right), Created: k.Created, Expires: known(k.Expires), LastUsed: known(used), State: string(k.State(now)), Link: link}
 }
 
-func (a *app) keyListCommand() *cobra.Command {
+func (a *console) keyListCommand() *cobra.Command {
 	var state string
 	c := &cobra.Command{
 		Use: "list", Short: "the keys, with right, expiry and last use",
@@ -253,7 +254,7 @@ func writeKeys(w io.Writer, all []keyDoc) error {
 	return t.Flush()
 }
 
-func (a *app) keyRevokeCommand() *cobra.Command {
+func (a *console) keyRevokeCommand() *cobra.Command {
 	var state string
 	c := &cobra.Command{
 		Use: "revoke NAME", Short: "take a key back",
@@ -286,7 +287,7 @@ secret.`,
 }
 
 // linkCommand prints the link of the first key again.
-func (a *app) linkCommand() *cobra.Command {
+func (a *console) linkCommand() *cobra.Command {
 	var host, state string
 	c := &cobra.Command{
 		Use: "link", Short: "print the join link of the key default again",

@@ -64,7 +64,7 @@ func (s *statusLine) show(line string) {
 
 // status shows what is given away until ctx ends: on a terminal in a line that is
 // renewed, else in a line each time that something changed, at most one a minute.
-func (a *app) status(ctx context.Context, b *budget.Budget) {
+func (a *console) status(ctx context.Context, b *budget.Budget) {
 	if a.quiet {
 		return
 	}
@@ -105,13 +105,13 @@ func shortened(text string, most int) string {
 
 // sharing is the budget of a running server, and what tells of it.
 type sharing struct {
-	app     *app
+	app     *console
 	budget  *budget.Budget
 	metrics net.Listener // nil where nobody asked
 }
 
 // share makes the budget that all listeners of f share.
-func (a *app) share(ctx context.Context, f serveFlags) (*sharing, error) {
+func (a *console) share(ctx context.Context, f serveFlags) (*sharing, error) {
 	gives, err := f.budget.config(a.lookForRoom(f.state), f.open, f.sessions)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
@@ -26,7 +27,7 @@ const protocolName = "linerate"
 
 // serving is what a server has besides its port.
 type serving struct {
-	app      *app
+	app      *console
 	flags    serveFlags
 	dir      string        // state directory
 	copies   string        // ledger of the files that copies make
@@ -44,7 +45,7 @@ type serving struct {
 
 // prepareServing opens what a server needs while it still has all its rights. The
 // caller calls close.
-func (a *app) prepareServing(ctx context.Context, f serveFlags) (_ *serving, err error) {
+func (a *console) prepareServing(ctx context.Context, f serveFlags) (_ *serving, err error) {
 	s := &serving{app: a, flags: f}
 	defer func() {
 		if err != nil {
@@ -96,10 +97,10 @@ func (s *serving) mayRun() error {
 	}
 	switch {
 	case s.flags.allowTune:
-		return withHint(withCode(exitUnsupported, errors.New("--allow-tune: settings of this host are changed by root only")),
+		return withHint(app.WithKind(app.Unsupported, errors.New("--allow-tune: settings of this host are changed by root only")),
 			"start serve as root: all of it but what changes settings gives root up at once; or leave --allow-tune out")
 	case s.flags.user != "":
-		return withHint(withCode(exitUnsupported, errors.New("--user: only root becomes another user")), "leave it out, or start serve as root")
+		return withHint(app.WithKind(app.Unsupported, errors.New("--user: only root becomes another user")), "leave it out, or start serve as root")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -28,7 +29,7 @@ type setFlags struct {
 	around   bool // take a work-around where only paths beyond the other end fail
 }
 
-func (a *app) setCommand() *cobra.Command {
+func (a *console) setCommand() *cobra.Command {
 	var f setFlags
 	c := &cobra.Command{
 		Use: "set [a.|b.]KNOB=VALUE... [HOST]", Short: "change settings for a while, and keep them if you confirm",
@@ -77,7 +78,7 @@ func (f *setFlags) register(s *pflag.FlagSet) {
 }
 
 // set carries out one change of settings.
-func (a *app) set(ctx context.Context, f setFlags, args []string) error {
+func (a *console) set(ctx context.Context, f setFlags, args []string) error {
 	wanted, host, err := parseSet(args)
 	if err == nil {
 		err = errors.Join(f.check(host), f.checkHosts(host, wanted))
@@ -194,7 +195,7 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 		wanted = append(wanted, model.Assignment{Host: on, Knob: k.ID, Value: v})
 	}
 	if err := errors.Join(errs...); err != nil {
-		err = withCode(exitUsage, err)
+		err = app.WithKind(app.Usage, err)
 		if unknown {
 			err = withHint(err, "linerate knobs lists them; linerate knobs explain NAME knows what systems call them")
 		}
@@ -235,7 +236,7 @@ func splitHost(name string) (model.Host, model.KnobID, error) {
 func (s *setting) check() error {
 	for _, e := range s.changing() {
 		if !e.client.CanTune() {
-			return withHint(withCode(exitUnsupported, fmt.Errorf("%s measures only: nothing can be set there", e.client.Name())),
+			return withHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: nothing can be set there", e.client.Name())),
 				"reach it over ssh, as in user@host, or start its agent by a command: exec:ADDRESS COMMAND...")
 		}
 	}
@@ -259,11 +260,11 @@ func (s *setting) check() error {
 		s.app.noteLasting(e.name, e.facts.OS, e.wanted, s.flags.within)
 	}
 	if len(errs) > 0 {
-		code := exitUsage
+		kind := app.Usage
 		if unsupported {
-			code = exitUnsupported
+			kind = app.Unsupported
 		}
-		err := withCode(code, errors.Join(errs...))
+		err := app.WithKind(kind, errors.Join(errs...))
 		if s.linkMissing() {
 			return withHint(err, "name the interface with --interface; known are %s", interfaceNames())
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/canary"
@@ -126,7 +127,7 @@ func linked(h model.Host, system string, now, most int) *setEnd {
 // bytes on Windows, packets of 4088 on the other one.
 func TestMTURanges(t *testing.T) {
 	change := func(text string) (*setting, error) {
-		a := &app{Env: Env{Err: io.Discard}}
+		a := &console{Env: Env{Err: io.Discard}}
 		near, far := linked(model.Near, "linux", 1500, 4088), linked(model.Far, "windows", 1500, 9000)
 		s := &setting{app: a, ends: []*setEnd{far, near}, pair: &ends{hosts: []model.HostFacts{near.facts, far.facts}}}
 		wanted, _, err := parseSet([]string{text})
@@ -139,7 +140,7 @@ func TestMTURanges(t *testing.T) {
 		}
 		for _, e := range s.changing() {
 			for _, f := range e.faults() {
-				return s, s.hintMTU(withCode(exitUsage, f))
+				return s, s.hintMTU(app.WithKind(app.Usage, f))
 			}
 		}
 		return s, nil
@@ -218,7 +219,7 @@ func TestHalfConfirmed(t *testing.T) {
 	var said strings.Builder
 	dir := t.TempDir()
 	far := linked(model.Far, "linux", 9000, 9000)
-	s := &setting{app: &app{Env: Env{Err: &said, Now: time.Now}}, flags: setFlags{state: dir}, pair: &ends{farText: "root@nas"},
+	s := &setting{app: &console{Env: Env{Err: &said, Now: time.Now}}, flags: setFlags{state: dir}, pair: &ends{farText: "root@nas"},
 		ends: []*setEnd{far, linked(model.Near, "linux", 1500, 9000)}}
 	s.pair.hosts = []model.HostFacts{s.ends[1].facts, far.facts}
 	s.hand([]model.Assignment{{Knob: "link.mtu", Value: "9000"}})

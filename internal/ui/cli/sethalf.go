@@ -95,7 +95,7 @@ func (s *setting) tellHalf() {
 // undoneHalf says after an undo of this machine that another host may hold the
 // rest of a change that was cut short while it was being kept. An undo of that
 // host has taken it back.
-func (a *app) undoneHalf(args []string, state string) {
+func (a *console) undoneHalf(args []string, state string) {
 	dir, err := stateDir(state)
 	if err != nil {
 		return

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -282,17 +283,17 @@ func (s *setting) back(ctx context.Context, cause error, reason string) error {
 	}
 	if len(left) > 0 {
 		s.outcome = outcomeOpen
-		return errors.Join(cause, &fault{code: exitNotUndone, err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), hint: "run linerate undo on that host"})
+		return errors.Join(cause, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"})
 	}
 	if cause == nil {
 		return nil
 	}
-	return &fault{code: exitCode(cause), err: fmt.Errorf("%w: all settings are back", cause), hint: hintOf(cause)}
+	return &app.Fault{Kind: kindOf(cause), Err: fmt.Errorf("%w: all settings are back", cause), Hint: hintOf(cause)}
 }
 
 // undo takes back what is applied on a host. Where the session is lost the host
 // does it by itself, and a new one tells what became of it.
-func (e *setEnd) undo(ctx context.Context, a *app) {
+func (e *setEnd) undo(ctx context.Context, a *console) {
 	e.applied = false
 	changes, err := e.client.Undo(ctx)
 	if err == nil {
@@ -313,7 +314,7 @@ func (e *setEnd) undo(ctx context.Context, a *app) {
 }
 
 // readAgain reads a host over a new session, when what its agent left is undone.
-func (e *setEnd) readAgain(ctx context.Context, a *app) (map[model.KnobID]fact.Of[string], error) {
+func (e *setEnd) readAgain(ctx context.Context, a *console) (map[model.KnobID]fact.Of[string], error) {
 	c, err := a.openSession(ctx, e.host, e.dial)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
@@ -28,7 +29,7 @@ const (
 
 // setting is one change of settings by hand, on one host or two.
 type setting struct {
-	app     *app
+	app     *console
 	flags   setFlags
 	ends    []*setEnd // the far one first: what is near is sure to be reachable last
 	pair    *ends     // the sessions with both ends; nil where the change is about this machine alone
@@ -60,7 +61,7 @@ type setEnd struct {
 }
 
 // openSetting opens the hosts of a change and reads them.
-func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted []model.Assignment) (*setting, error) {
+func (a *console) openSetting(ctx context.Context, f setFlags, host string, wanted []model.Assignment) (*setting, error) {
 	s := &setting{app: a, flags: f}
 	if host == "" {
 		err := s.openHere(ctx)
@@ -72,7 +73,7 @@ func (a *app) openSetting(ctx context.Context, f setFlags, host string, wanted [
 		return nil, err
 	}
 	if far.kind == targetForeign {
-		return nil, withCode(exitUnsupported, fmt.Errorf("%s has no settings that linerate could change", far))
+		return nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
 	}
 	e, err := a.open(ctx, near, far)
 	if err != nil {
@@ -176,17 +177,17 @@ func (s *setting) add(h model.Host, c *session.Client, f model.HostFacts, peer s
 }
 
 // openSession opens a session by dial.
-func (a *app) openSession(ctx context.Context, h model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
+func (a *console) openSession(ctx context.Context, h model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
 	peer, err := dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c, err := session.Open(ctx, peer, session.Options{Host: h, Version: a.Version})
-	return c, withCode(exitUnreachable, err)
+	return c, app.WithKind(app.Unreachable, err)
 }
 
 // hangUp ends a session.
-func (a *app) hangUp(c *session.Client) {
+func (a *console) hangUp(c *session.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/store"
 )
 
-func (a *app) listCommand() *cobra.Command {
+func (a *console) listCommand() *cobra.Command {
 	var f store.Filter
 	var kind, state string
 	c := &cobra.Command{
@@ -54,7 +54,7 @@ func oneOf(flag, value string, allowed ...string) error {
 	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed[1:], ", "))
 }
 
-func (a *app) list(ctx context.Context, f store.Filter) error {
+func (a *console) list(ctx context.Context, f store.Filter) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (a *app) list(ctx context.Context, f store.Filter) error {
 	return term.RenderList(a.Out, l, a.termOptions())
 }
 
-func (a *app) showCommand() *cobra.Command {
+func (a *console) showCommand() *cobra.Command {
 	var samples bool
 	c := &cobra.Command{
 		Use: "show ID", Short: "the report of a stored session again",
@@ -103,16 +103,16 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 	return c
 }
 
-func (a *app) termOptions() term.Options {
+func (a *console) termOptions() term.Options {
 	return term.Options{Width: a.Width(), Color: a.color()}
 }
 
 // report prints the report of a session.
-func (a *app) report(ctx context.Context, st results, s model.Session) error {
+func (a *console) report(ctx context.Context, st results, s model.Session) error {
 	return a.reportWith(ctx, st, s, false)
 }
 
-func (a *app) reportWith(ctx context.Context, st results, s model.Session, withSamples bool) error {
+func (a *console) reportWith(ctx context.Context, st results, s model.Session, withSamples bool) error {
 	samples := map[int][]model.Sample{}
 	for _, r := range s.Runs {
 		batch, err := st.Samples(ctx, s.ID, r.Number)
@@ -169,7 +169,7 @@ func medianRun(s model.Session, d model.Direction) (model.Run, bool) {
 	return runs[(len(runs)-1)/2], true
 }
 
-func (a *app) compareCommand() *cobra.Command {
+func (a *console) compareCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "compare A B", Short: "two stored sessions side by side",
 		Long: `compare shows the runs of two sessions side by side, setting by setting. It gives
@@ -219,7 +219,7 @@ type summary struct {
 	Max    float64 `json:"max"`
 }
 
-func (a *app) compare(ctx context.Context, refA, refB string) error {
+func (a *console) compare(ctx context.Context, refA, refB string) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"linerate/internal/app"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
@@ -36,13 +37,13 @@ func (f *sshFlags) bind(s *pflag.FlagSet) {
 func parseSSH(s string) (target, error) {
 	t, err := ssh.ParseTarget(s)
 	if err != nil {
-		return target{}, withHint(withCode(exitUsage, err), "write user@host, or ssh://user@host:port; ssh://host takes the user from ssh's configuration")
+		return target{}, withHint(app.WithKind(app.Usage, err), "write user@host, or ssh://user@host:port; ssh://host takes the user from ssh's configuration")
 	}
 	return target{kind: targetSSH, text: s, ssh: t}, nil
 }
 
 // dialSSH starts an agent on a host over the user's own ssh.
-func (a *app) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
+func (a *console) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
 	shell, err := ssh.Dial(ctx, t.ssh, ssh.Options{Command: strings.Fields(a.Getenv("LINERATE_SSH")), Stderr: a.bootTalk(t.ssh.Host)})
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
@@ -65,7 +66,7 @@ func (a *app) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
 }
 
 // sshFlagsFit demands that the flags for ssh are about somebody.
-func (a *app) sshFlagsFit(near, far target) error {
+func (a *console) sshFlagsFit(near, far target) error {
 	if (a.ssh.sudo || a.ssh.keep || a.ssh.trust) && near.kind != targetSSH && far.kind != targetSSH {
 		return usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
 	}
@@ -85,16 +86,16 @@ func (e *ends) warn(warnings []string) {
 // sshFault gives an error of the way to a host its exit code and hint.
 func sshFault(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return withCode(exitInterrupted, err)
+		return app.WithKind(app.Interrupted, err)
 	}
 	if problem, ok := errors.AsType[*deploy.Problem](err); ok {
-		code := exitUnreachable
+		kind := app.Unreachable
 		if errors.Is(err, errors.ErrUnsupported) {
-			code = exitUnsupported
+			kind = app.Unsupported
 		}
-		return withHint(withCode(code, err), "%s", problem.Hint)
+		return withHint(app.WithKind(kind, err), "%s", problem.Hint)
 	}
-	err = withCode(exitUnreachable, err)
+	err = app.WithKind(app.Unreachable, err)
 	if failure, ok := errors.AsType[*ssh.Failure](err); ok && failure.Hint != "" {
 		return withHint(err, "%s", failure.Hint)
 	}
@@ -112,7 +113,7 @@ func openTTY() (*os.File, error) {
 // sudoPassword returns the password that was given for a target before, and asks
 // on the terminal when there is none, or it was wrong. The caller may clear what
 // it gets.
-func (a *app) sudoPassword(ctx context.Context, target string) func(host string) ([]byte, error) {
+func (a *console) sudoPassword(ctx context.Context, target string) func(host string) ([]byte, error) {
 	remembered := a.ssh.passwords[target]
 	return func(host string) ([]byte, error) {
 		password := remembered
@@ -131,7 +132,7 @@ func (a *app) sudoPassword(ctx context.Context, target string) func(host string)
 }
 
 // askPassword reads a line from the terminal without showing it.
-func (a *app) askPassword(ctx context.Context, prompt string) ([]byte, error) {
+func (a *console) askPassword(ctx context.Context, prompt string) ([]byte, error) {
 	tty, err := openTTY()
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func (a *app) askPassword(ctx context.Context, prompt string) ([]byte, error) {
 
 // removeSelf removes the program that is running, and its directory, which is
 // dir: what was copied here for one session. Nothing else is ever removed.
-func (a *app) removeSelf(dir string) {
+func (a *console) removeSelf(dir string) {
 	if dir == "" || filepath.Dir(a.Self[0]) != filepath.Clean(dir) {
 		return
 	}

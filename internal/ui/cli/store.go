@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/store"
 	"linerate/internal/store/sqlite"
@@ -30,7 +31,7 @@ type results interface {
 const inMemory = sqlite.Memory
 
 // openStore opens the results' file; the first use makes it.
-func (a *app) openStore(ctx context.Context) (results, error) {
+func (a *console) openStore(ctx context.Context) (results, error) {
 	path := a.storePath()
 	s, err := sqlite.Open(ctx, path)
 	if err == nil {
@@ -43,11 +44,11 @@ func (a *app) openStore(ctx context.Context) (results, error) {
 	default:
 		err = withHint(err, "use --db FILE for another place, or --db :memory: to keep nothing")
 	}
-	return nil, withCode(exitStore, err)
+	return nil, app.WithKind(app.Store, err)
 }
 
 // storePath is --db, else $LINERATE_DB, else the user's data directory.
-func (a *app) storePath() string {
+func (a *console) storePath() string {
 	if a.db != "" {
 		return a.db
 	}
@@ -78,5 +79,5 @@ func find(ctx context.Context, st results, ref string) (model.Session, error) {
 	case errors.Is(err, store.ErrNotFound):
 		err = fmt.Errorf("session %s: %w", ref, store.ErrNotFound)
 	}
-	return s, withHint(withCode(exitStore, err), "see linerate list")
+	return s, withHint(app.WithKind(app.Store, err), "see linerate list")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -34,7 +35,7 @@ type sweepFlags struct {
 	seed              uint64
 }
 
-func (a *app) sweepCommand() *cobra.Command {
+func (a *console) sweepCommand() *cobra.Command {
 	var f sweepFlags
 	c := &cobra.Command{
 		Use: "sweep HOST", Short: "latency and throughput by message size, 1 B to 8 MiB, with what is odd confirmed",
@@ -118,7 +119,7 @@ func (f sweepFlags) plan() (model.Plan, error) {
 	return p, bad.err()
 }
 
-func (a *app) sweep(ctx context.Context, f sweepFlags, given func(string) bool, host string) error {
+func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bool, host string) error {
 	p, err := f.plan()
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (a *app) sweep(ctx context.Context, f sweepFlags, given func(string) bool, 
 	}
 	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return withHint(withCode(exitUsage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
+		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
 	for _, d := range report.BuildSweep(s).Directions {
@@ -179,7 +180,7 @@ func (f sweepFlags) foreign(far target, p *model.Plan, given func(string) bool) 
 	s.Bidirectional, s.Streaming, s.Reset = f.both, f.stream, f.fresh
 	o := netpipe.Options{Settings: s, Window: p.Flow.Window}
 	if err := o.Validate(); err != nil {
-		return nil, withCode(exitUsage, err)
+		return nil, app.WithKind(app.Usage, err)
 	}
 	p.Flow.Engine, p.Flow.Sweep.Sizes = "netpipe", []units.Bytes{} // its own schedule; a document has a list
 	return netpipePeer{far.addr, o}, nil

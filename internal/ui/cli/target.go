@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
@@ -54,7 +55,7 @@ func parseTarget(s string) (target, error) {
 	case strings.HasPrefix(s, "lab:"):
 		spec, err := lab.ParseSpec(strings.TrimPrefix(s, "lab:"))
 		if err != nil {
-			return target{}, withCode(exitUsage, err)
+			return target{}, app.WithKind(app.Usage, err)
 		}
 		return target{kind: targetLab, text: s, lab: spec}, nil
 	case strings.HasPrefix(s, "exec:"):
@@ -85,7 +86,7 @@ func parseTarget(s string) (target, error) {
 func parseLink(s string) (target, error) {
 	link, err := tls.ParseLink(s)
 	if err != nil {
-		return target{}, withCode(exitUsage, fmt.Errorf("%s: %w", redact(s), err))
+		return target{}, app.WithKind(app.Usage, fmt.Errorf("%s: %w", redact(s), err))
 	}
 	return target{kind: targetServe, link: link, text: "linerate://" + link.Addr + "/?pin=" + link.Pin}, nil
 }
@@ -106,12 +107,12 @@ func parseLinkAt(s string) (target, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return target{}, withHint(withCode(exitUsage, err), "@FILE names a file that holds a join link; a user of an ssh host is written user@host")
+		return target{}, withHint(app.WithKind(app.Usage, err), "@FILE names a file that holds a join link; a user of an ssh host is written user@host")
 	}
 	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, longestLink))
 	if err != nil {
-		return target{}, withCode(exitUsage, err)
+		return target{}, app.WithKind(app.Usage, err)
 	}
 	t, err := parseLinkText(file, string(text))
 	if info, serr := f.Stat(); err == nil && serr == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {

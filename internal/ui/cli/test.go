@@ -25,7 +25,7 @@ type testFlags struct {
 	title         string
 }
 
-func (a *app) testCommand() *cobra.Command {
+func (a *console) testCommand() *cobra.Command {
 	var f testFlags
 	c := &cobra.Command{
 		Use: "test HOST", Short: "the quick look: both directions, and what limits them",
@@ -124,7 +124,7 @@ func (f testFlags) suit(far target, p *model.Plan, given func(string) bool) erro
 // currentSetting is the hosts and the flow as they are.
 const currentSetting = "current"
 
-func (a *app) test(ctx context.Context, f testFlags, given func(string) bool, host string) error {
+func (a *console) test(ctx context.Context, f testFlags, given func(string) bool, host string) error {
 	p, err := f.plan(given)
 	if err != nil {
 		return err

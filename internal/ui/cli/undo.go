@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 )
 
-func (a *app) undoCommand() *cobra.Command {
+func (a *console) undoCommand() *cobra.Command {
 	var state string
 	var atBoot bool
 	var kept, acknowledge bool
@@ -65,7 +66,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 	return c
 }
 
-func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
+func (a *console) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) == 0 {
 		return a.newHostKnobs(state, "").Revert(ctx, "")
 	}
@@ -92,21 +93,21 @@ func (a *app) undoOn(ctx context.Context, args []string, state string) ([]model.
 	}
 	c, err := session.Open(ctx, peer, session.Options{Host: model.Far, Version: a.Version})
 	if err != nil {
-		return nil, withCode(exitUnreachable, err)
+		return nil, app.WithKind(app.Unreachable, err)
 	}
 	changes, err := c.Recovered(ctx)
 	var kept []model.Change
 	if err == nil {
 		kept, err = c.Revert(ctx, "")
 		if err != nil && exitCode(err) == exitFailed {
-			err = withCode(exitNotUndone, err) // nobody knows what the host holds
+			err = app.WithKind(app.NotUndone, err) // nobody knows what the host holds
 		}
 	}
 	_, cerr := c.Close(ctx)
 	return append(changes, kept...), errors.Join(err, cerr)
 }
 
-func (a *app) printUndone(changes []model.Change) error {
+func (a *console) printUndone(changes []model.Change) error {
 	if a.json {
 		if changes == nil {
 			changes = []model.Change{}
@@ -127,8 +128,8 @@ func (a *app) printUndone(changes []model.Change) error {
 		}
 	}
 	if len(left) > 0 {
-		return &fault{code: exitNotUndone, err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
-			hint: "see the reasons above; root is needed for most settings"}
+		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
+			Hint: "see the reasons above; root is needed for most settings"}
 	}
 	return nil
 }

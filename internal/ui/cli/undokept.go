@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/host/persist"
 )
@@ -21,7 +22,7 @@ type undoneFileDoc struct {
 }
 
 // undoKept takes back the files that keep wrote on this machine, or on HOST.
-func (a *app) undoKept(ctx context.Context, args []string, state string) error {
+func (a *console) undoKept(ctx context.Context, args []string, state string) error {
 	host := ""
 	if len(args) == 1 {
 		host = args[0]
@@ -43,7 +44,7 @@ func (a *app) undoKept(ctx context.Context, args []string, state string) error {
 	return a.printUndoneFiles(r)
 }
 
-func (a *app) printUndoneFiles(r session.Restored) error {
+func (a *console) printUndoneFiles(r session.Restored) error {
 	files := []undoneFileDoc{}
 	last := make(map[string]persist.Result) // of each file; the oldest record comes last
 	var paths []string
@@ -74,8 +75,8 @@ func (a *app) printUndoneFiles(r session.Restored) error {
 	}
 	switch {
 	case len(left) > 0:
-		return &fault{code: exitNotUndone, err: fmt.Errorf("%d of %d files not taken back", len(left), len(paths)),
-			hint: "see the reasons above; what a file held before is kept until it is taken back"}
+		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d files not taken back", len(left), len(paths)),
+			Hint: "see the reasons above; what a file held before is kept until it is taken back"}
 	case r.Problem != "":
 		return errors.New(r.Problem)
 	}

@@ -79,7 +79,7 @@ AmbientCapabilities=CAP_NET_BIND_SERVICE
 `
 
 // printUnit prints a unit that starts serve with the flags that are set.
-func (a *app) printUnit(set *pflag.FlagSet) error {
+func (a *console) printUnit(set *pflag.FlagSet) error {
 	words := append(slices.Clone(a.Self), "serve")
 	tune, low, reload := false, false, ""
 	set.Visit(func(f *pflag.Flag) {

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/control/session"
 )
 
-func (a *app) versionCommand() *cobra.Command {
+func (a *console) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print the version", Args: exactArgs(),
 		Example: "  linerate version\n  linerate version --json",

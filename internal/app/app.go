@@ -1,0 +1,84 @@
+// Package app is what linerate can do for somebody, without a terminal: the
+// folders below it hold the use cases, this one what they share. A use case is
+// given the world as an Env, asks a person through Asker, tells what happens
+// through Observer, and fails with a Fault. The command line, a web page, an
+// agent of a fleet and a test bring their own; no use case knows which.
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Env is the world as the use cases see it; tests make their own.
+type Env struct {
+	Version string
+	Self    []string // the argument vector that starts this program again
+	Getenv  func(string) string
+	Now     func() time.Time
+	// AfterStep, where tests set it, is called by the watchdog after each step
+	// of a change; see watchdog.Config.After.
+	AfterStep func(step string)
+	// Root, where tests set it, is below which the files of a job for the next start
+	// of the machine lie; see watchdog.Config.Root.
+	Root string
+	Asker
+	Observer
+}
+
+// Asker puts questions to a person.
+type Asker interface {
+	// Ask returns the person's answer. It returns ErrNobody at once where nobody is
+	// there to answer that kind of question, and the error of ctx when that ends
+	// before the answer comes.
+	Ask(ctx context.Context, q Question) (Answer, error)
+}
+
+// ErrNobody is of a question that nobody is there to answer.
+var ErrNobody = errors.New("nobody is there to answer")
+
+// QuestionKind says what is asked.
+type QuestionKind int
+
+// The closed list of questions.
+const (
+	// Password asks for the password of sudo on Host; the answer is Answer.Secret.
+	Password QuestionKind = iota
+	// KeepChange asks whether a change of settings that holds now is to stay. It goes
+	// back by itself after Within.
+	KeepChange
+	// WriteFiles asks whether Count files may be written on Host, or on the hosts
+	// that it names.
+	WriteFiles
+)
+
+// Question is asked of a person. Fields that do not belong to the kind are zero.
+type Question struct {
+	Kind   QuestionKind
+	Host   string        // for people
+	Count  int           // WriteFiles
+	Within time.Duration // KeepChange: how long there is to decide
+}
+
+// Answer is what the person said. Who asked for a Secret may clear it.
+type Answer struct {
+	Yes    bool
+	Secret []byte
+}
+
+// Observer is told what happens.
+type Observer interface {
+	// Observe takes one event. It is called from any goroutine of a use case, must
+	// not block for long, and must not change what it is given.
+	Observe(e Event)
+}
+
+// Nobody answers no question and hears nothing.
+type Nobody struct{}
+
+// Ask implements Asker: it returns ErrNobody.
+func (Nobody) Ask(context.Context, Question) (Answer, error) { return Answer{}, ErrNobody }
+
+// Observe implements Observer: it drops e.
+func (Nobody) Observe(Event) {}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"linerate/internal/core/model"
+)
+
+// Event is something that happened, as data: one of the types of this file, and no
+// other. Whoever shows events decides on the words.
+type Event interface{ event() }
+
+// The closed list of events.
+func (Trouble) event()   {}
+func (Warning) event()   {}
+func (Recovered) event() {}
+func (HostSaid) event()  {}
+func (Copying) event()   {}
+
+// Trouble is a failure beside what a use case does: the use case goes on, or fails
+// for a reason of its own.
+type Trouble struct{ Err error }
+
+// Warning is something to know of the way to a host, told once.
+type Warning struct{ Text string }
+
+// Recovered is a change that an agent put back, or tried to, when it started: a
+// session before it was cut short.
+type Recovered struct {
+	Host   string // for people
+	Change model.Change
+}
+
+// HostSaid is a line that the agent of a host, the program that leads there, or a
+// foreign server has written for people.
+type HostSaid struct {
+	Host string // "" for this machine
+	Line string
+}
+
+// Copying begins a copy of this program to a host.
+type Copying struct {
+	Host  string
+	Bytes int
+}

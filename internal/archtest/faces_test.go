@@ -1,0 +1,110 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// wiring is the one file of the command line that knows the packages which
+// measure and change: it hands them to the use cases.
+const wiring = "wire.go"
+
+// inBreach are the files of internal/ui/cli that import host, measure or control
+// beside the wiring. The list only gets shorter.
+var inBreach = []string{
+	"agent.go", "atboot.go", "cli.go", "conduct.go", "copy.go", "ends.go", "export.go", "factspage.go", "flow.go", "foreign.go",
+	"instruments.go", "journal.go", "keep.go", "keepends.go", "keephost.go", "keepshow.go", "knobs.go", "knobsexplain.go", "lab.go",
+	"listen.go", "listenevents.go", "live.go", "mtu.go", "mtuaround.go", "mtuprove.go", "netpipe.go", "profile.go", "profilediff.go",
+	"rights.go", "serve.go", "servebudget.go", "servekey.go", "servememory.go", "servemetrics.go", "servestatus.go", "serving.go",
+	"set.go", "sethalf.go", "setrun.go", "setting.go", "ssh.go", "sweep.go", "target.go", "test.go", "undo.go", "undokept.go",
+	"version.go", "watchdog.go",
+}
+
+// TestCommandLineIsThin: the command line reaches hosts through internal/app.
+func TestCommandLineIsThin(t *testing.T) {
+	hands := []string{"internal/host", "internal/measure", "internal/control"}
+	var found []string
+	for path, f := range parseFolder(t, "internal/ui/cli") {
+		name := filepath.Base(path)
+		if name != wiring && slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+			own, ok := strings.CutPrefix(importPath(i), "linerate/")
+			return ok && withinAny(own, hands)
+		}) {
+			found = append(found, name)
+		}
+	}
+	for _, name := range found {
+		if !slices.Contains(inBreach, name) {
+			t.Errorf("internal/ui/cli/%s imports host, measure or control: the use case belongs in internal/app", name)
+		}
+	}
+	for _, name := range inBreach {
+		if !slices.Contains(found, name) {
+			t.Errorf("internal/ui/cli/%s is in breach no longer: take it off the list", name)
+		}
+	}
+}
+
+// TestUseCasesDoNotPrint: internal/app tells what happens as events, and asks
+// through app.Asker.
+func TestUseCasesDoNotPrint(t *testing.T) {
+	forbidden := []string{
+		"fmt.Print", "fmt.Printf", "fmt.Println", "fmt.Scan", "fmt.Scanf", "fmt.Scanln",
+		"os.Stdin", "os.Stdout", "os.Stderr", "os.Exit", "os.Args", "signal.Notify", "signal.NotifyContext",
+	}
+	files := 0
+	for path, f := range parseFolder(t, "internal/app") {
+		files++
+		for _, i := range f.Imports {
+			if p := importPath(i); within(p, "golang.org/x/term") || within(p, "github.com/spf13") || p == "log" {
+				t.Errorf("%s imports %s: a use case knows no terminal", path, p)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok && slices.Contains(forbidden, selector(e)) {
+				t.Errorf("%s uses %s: a use case tells an app.Observer and asks an app.Asker", path, selector(e))
+			}
+			if c, ok := n.(*ast.CallExpr); ok {
+				if id, ok := c.Fun.(*ast.Ident); ok && (id.Name == "print" || id.Name == "println") {
+					t.Errorf("%s uses %s", path, id.Name)
+				}
+			}
+			return true
+		})
+	}
+	if files < 3 {
+		t.Errorf("only %d files found: the test looks in the wrong place", files)
+	}
+}
+
+// parseFolder parses the files of a folder and those below it, without tests.
+func parseFolder(t *testing.T, folder string) map[string]*ast.File {
+	t.Helper()
+	root, set, files := filepath.Join(module, folder), token.NewFileSet(), map[string]*ast.File{}
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files[path], err = parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func importPath(i *ast.ImportSpec) string {
+	path, err := strconv.Unquote(i.Path.Value)
+	if err != nil {
+		return ""
+	}
+	return path
+}
