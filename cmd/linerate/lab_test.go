@@ -66,6 +66,44 @@ func (d document) goodput(direction string) []float64 {
 
 func median(sorted []float64) float64 { return sorted[len(sorted)/2] }
 
+// TestCeilingOfEachDirection: a path that carries ten times as much one way as the
+// other has two ceilings, small segments lower both, and each direction is
+// compared with its own. The wire's rates are known, so the shares are too.
+func TestCeilingOfEachDirection(t *testing.T) {
+	needLab(t)
+	for name, c := range map[string]struct {
+		flags    []string
+		to, from float64 // diagnosis.md section 2.1
+	}{
+		"full segments":  {nil, 4.7074e6, 47.074e6},
+		"small segments": {[]string{"-M", "536"}, 4.2671e6, 42.671e6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"test", "lab:rate=50mbit,ab.rate=5mbit,rtt=2ms", "-t", "1s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
+			doc := decode[struct {
+				Report struct {
+					Lines []struct {
+						Direction string  `json:"direction"`
+						Goodput   float64 `json:"goodput"`
+						Ceiling   struct {
+							Value float64 `json:"value"`
+						} `json:"ceiling"`
+					} `json:"lines"`
+				} `json:"report"`
+			}](t, succeed(t, args...).out)
+			if len(doc.Report.Lines) != 2 {
+				t.Fatalf("%+v", doc)
+			}
+			for _, l := range doc.Report.Lines {
+				want := map[string]float64{"to": c.to, "from": c.from}[l.Direction]
+				if math.Abs(l.Ceiling.Value/want-1) > 1e-4 || l.Goodput > 1.03*want {
+					t.Errorf("%s: %.0f of %.0f, want a ceiling of %.0f", l.Direction, l.Goodput, l.Ceiling.Value, want)
+				}
+			}
+		})
+	}
+}
+
 // TestTruthOfGoodput holds the data plane and the lab against arithmetic:
 // the wire's rate is known, so the goodput is too.
 func TestTruthOfGoodput(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/bottleneck"
-	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -61,7 +61,7 @@ func BuildCopy(s model.Session) CopyDocument {
 	}
 	d.Size = b.copySize()
 	for _, way := range []model.Direction{model.To, model.From} {
-		if c, ok := b.copyDirection(way, d.Header.Ceiling); ok {
+		if c, ok := b.copyDirection(way); ok {
 			d.Directions = append(d.Directions, c)
 		}
 	}
@@ -96,10 +96,10 @@ func movedBy(r model.Run) units.Bytes {
 }
 
 // copyDirection is the report of one way, false where it has no run.
-func (b *builder) copyDirection(way model.Direction, ceiling fact.Of[units.BitRate]) (CopyDirection, bool) {
+func (b *builder) copyDirection(way model.Direction) (CopyDirection, bool) {
 	c := CopyDirection{Direction: way, Label: b.label(way), Sender: b.name(way.Sender()), Receiver: b.name(way.Receiver()), Rows: []CopyRow{}, How: []string{}}
 	in := bottleneck.Input{
-		Rates: map[string]bottleneck.Rates{}, CPU: map[string]map[model.Host]float64{}, Ceiling: ceiling, Confidence: b.s.Plan.Confidence,
+		Rates: map[string]bottleneck.Rates{}, CPU: map[string]map[model.Host]float64{}, Ceiling: limits.OfPath(b.s, way).Rate, Confidence: b.s.Plan.Confidence,
 	}
 	for _, set := range b.s.Plan.Settings {
 		row, rates := b.copyRow(way, set, &c)
@@ -202,7 +202,7 @@ func (b *builder) copyNext(all []CopyDirection) (Step, bool) {
 		for _, l := range c.Limits {
 			share, known := l.Link.Get()
 			if l.Verdict == bottleneck.OnePart && l.Parts[0].Name == bottleneck.Network && (!known || share < nearLink) {
-				return Step{"what limits the network", "linerate check " + quote(b.s.Far)}, true
+				return Step{"what limits the network", "linerate test " + quote(b.s.Far)}, true
 			}
 		}
 	}

@@ -71,11 +71,6 @@ func offered(f model.Flow) fact.Of[units.BitRate] {
 	return fact.Known(f.UDP.Rate, "asked for")
 }
 
-// usesUDP reports whether the payload of f travels in datagrams.
-func usesUDP(f model.Flow) bool {
-	return f.Engine == "udpflow" || f.Loaded != nil && f.Loaded.Engine == "udpflow"
-}
-
 // FormatLoss returns a share of datagrams as people write it, with two digits
 // that count: "0.13 %".
 func FormatLoss(v float64) string {

@@ -62,7 +62,7 @@ func (b *builder) try(f model.Finding) (Step, bool) {
 // bandwidth-delay product and a step to spare.
 func (b *builder) levels(f model.Finding) []string {
 	ceiling, ok1 := b.ceiling().Get()
-	rtt, ok2 := b.leastRTT().Get()
+	rtt, ok2 := limits.LeastRTT(b.s).Get()
 	text, ok3 := b.facts(f.Host).Knobs[f.Knobs[0]].Get()
 	current, err := strconv.ParseInt(text, 10, 64)
 	if !ok1 || !ok2 || !ok3 || err != nil || current <= 0 {

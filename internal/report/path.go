@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ func (b *builder) header() Header {
 		Link:      b.s.WireRate,
 		NearMTU:   b.facts(model.Near).MTU,
 		FarMTU:    b.facts(model.Far).MTU,
-		RTT:       b.leastRTT(),
+		RTT:       limits.LeastRTT(b.s),
 		Ceiling:   b.ceiling(),
 		NearQdisc: b.facts(model.Near).Qdisc,
 		FarQdisc:  b.facts(model.Far).Qdisc,
@@ -35,45 +34,6 @@ func (b *builder) facts(h model.Host) model.HostFacts {
 	silent := model.HostFacts{Host: h}
 	silent.MTU = fact.Unknown[int]("the host did not tell")
 	return silent
-}
-
-// ceiling returns the payload that the slowest known link can carry with the
-// smaller of the two MTUs.
-func (b *builder) ceiling() fact.Of[units.BitRate] {
-	rate, known := b.s.WireRate.Get()
-	if !known {
-		return fact.Unknown[units.BitRate]("the rate of the link is unknown: " + cmp.Or(b.s.WireRate.Reason(), "nobody told"))
-	}
-	near, nearKnown := b.facts(model.Near).MTU.Get()
-	far, farKnown := b.facts(model.Far).MTU.Get()
-	if !nearKnown || !farKnown {
-		return fact.Unknown[units.BitRate]("the MTU is unknown at one end")
-	}
-	w := limits.Wire{
-		Rate: rate, MTU: min(near, far), Timestamps: b.timestamps(),
-		IPv6: strings.Contains(b.facts(model.Far).Address, ":"), UDP: usesUDP(b.s.Plan.Flow),
-	}
-	goodput, err := w.Goodput()
-	if f := b.s.Plan.Flow; usesUDP(f) && f.Block > 0 {
-		goodput, err = w.DatagramGoodput(int(f.Block))
-	}
-	if err != nil {
-		return fact.Unknown[units.BitRate](err.Error())
-	}
-	return fact.Known(goodput, "link rate, MTU and headers")
-}
-
-// timestamps reports whether the connections used RFC 7323 timestamps, and
-// assumes so where no kernel said: Linux asks for them by default (ip-sysctl,
-// tcp_timestamps), and the ceiling without them is 0.8 % higher at MTU 1500,
-// so that the assumption never makes a result look worse than it is.
-func (b *builder) timestamps() bool {
-	for _, sum := range b.summaries("", "") {
-		if on, ok := sum.Timestamps.Get(); ok {
-			return on
-		}
-	}
-	return true
 }
 
 // summaries returns what the senders' kernels said of the counted runs, of
@@ -95,17 +55,16 @@ func (b *builder) summaries(d model.Direction, setting string) []*model.TCPSumma
 	return all
 }
 
-func (b *builder) leastRTT() fact.Of[time.Duration] {
-	least := fact.Unknown[time.Duration]("no kernel told it")
-	for _, sum := range b.summaries("", "") {
-		if v, ok := sum.RTTMin.Get(); ok && (!least.IsKnown() || v < least.Or(0)) {
-			least = sum.RTTMin
-		}
+// ceiling returns the lower of the two directions' ceilings.
+func (b *builder) ceiling() fact.Of[units.BitRate] {
+	to, from := limits.OfPath(b.s, model.To).Rate, limits.OfPath(b.s, model.From).Rate
+	if to.IsKnown() && from.IsKnown() && from.Or(0) < to.Or(0) {
+		return from
 	}
-	return least
+	return to
 }
 
-func (b *builder) lines(ceiling fact.Of[units.BitRate]) []Line {
+func (b *builder) lines() []Line {
 	lines := []Line{}
 	runs := b.baselineRuns()
 	for _, d := range []model.Direction{model.To, model.From} {
@@ -115,8 +74,11 @@ func (b *builder) lines(ceiling fact.Of[units.BitRate]) []Line {
 		}
 		sums := b.summaries(d, b.s.Plan.Baseline)
 		goodput := median(rates)
+		path := limits.OfPath(b.s, d)
+		ceiling := path.Against(units.BitRate(goodput))
 		l := Line{
 			Direction: d, Label: b.label(d), Setting: b.s.Plan.Baseline, Runs: len(rates), Goodput: units.BitRate(goodput),
+			Ceiling:     path.Rate,
 			Share:       fact.Unknown[float64](ceiling.Reason()),
 			Congestion:  congestion(sums),
 			Retransmits: retransmits(sums),
@@ -131,6 +93,17 @@ func (b *builder) lines(ceiling fact.Of[units.BitRate]) []Line {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// refuted warns of ceilings that a measurement shows to be wrong.
+func refuted(lines []Line) []string {
+	var out []string
+	for _, l := range lines {
+		if l.Ceiling.IsKnown() && !l.Share.IsKnown() {
+			out = append(out, l.Label+": "+l.Share.Reason())
+		}
+	}
+	return out
 }
 
 // runValues returns the runs' numbers for one metric and direction.

@@ -48,7 +48,7 @@ type Header struct {
 	NearMTU   fact.Of[int]           `json:"near_mtu"` // bytes
 	FarMTU    fact.Of[int]           `json:"far_mtu"`
 	RTT       fact.Of[time.Duration] `json:"rtt_ns"`     // least that a kernel saw in any run
-	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the link can carry at most, per direction
+	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the path can carry at most; of two directions the lower one
 	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
 	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
 }
@@ -61,7 +61,8 @@ type Line struct {
 	Setting     string                 `json:"setting"`
 	Runs        int                    `json:"runs"`
 	Goodput     units.BitRate          `json:"goodput"`
-	Share       fact.Of[float64]       `json:"share"`       // of the ceiling, 0…1
+	Ceiling     fact.Of[units.BitRate] `json:"ceiling"`     // payload that the path can carry at most in this direction
+	Share       fact.Of[float64]       `json:"share"`       // of the ceiling, 0…1; unknown where more was measured than the ceiling
 	Congestion  fact.Of[string]        `json:"congestion"`  // congestion control of the sender
 	Retransmits fact.Of[int64]         `json:"retransmits"` // segments, of all runs together
 	NearCPU     fact.Of[float64]       `json:"near_cpu"`    // of the measuring process, 1 is one core
@@ -110,10 +111,10 @@ func Build(s model.Session, o Options) Document {
 		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
 		Next:          append(b.tries(), Step{"see this again", "linerate show " + s.ID}),
 	}
-	d.Lines = b.lines(d.Header.Ceiling)
+	d.Lines = b.lines()
 	switch s.Kind {
 	case model.KindTest:
-		d.Warnings = b.warnings(b.baselineRuns())
+		d.Warnings = append(b.warnings(b.baselineRuns()), refuted(d.Lines)...)
 	case model.KindCopy:
 		copies := BuildCopy(s)
 		d.Copy = &copies

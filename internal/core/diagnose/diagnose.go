@@ -1,7 +1,7 @@
 // Package diagnose names what limits a direction, with its evidence, from what
-// the two ends reported of a run.
+// the two hosts said of themselves and counted in a run.
 //
-// It looks at one direction at a time, in the order of diagnosis.md section
+// Session looks at one direction at a time, by its median run, in the order of diagnosis.md section
 // 4.1: is the path full; else, which share of the sender's busy time was lost
 // to the receive window or to the send buffer; else the congestion window, and
 // with it loss; else the application. The first rule with full evidence wins.
@@ -9,7 +9,7 @@ package diagnose
 
 import (
 	"fmt"
-	"time"
+	"slices"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
@@ -29,49 +29,41 @@ const (
 	coreFull     = 0.95 // rule B16: one core is full
 )
 
-// Evidence is what the rules look at for one direction of one or more runs.
-type Evidence struct {
-	Direction model.Direction
-	Goodput   units.BitRate
-	Window    time.Duration          // length of the measured window
-	TCP       model.TCPSummary       // of the sender
-	Ceiling   fact.Of[units.BitRate] // of the link, as payload
-	Streams   int                    // connections that the sums of TCP are over
-	SenderCPU fact.Of[float64]       // cores busy in the sending process
-	RecvCPU   fact.Of[float64]       // cores busy in the receiving process
-	Fixed     bool                   // the user set the socket buffers
+// Session returns what limits each direction of s, from the runs of its
+// baseline and the facts and counters of both hosts. samples are those of the
+// runs of Looked, by number of run, as far as the caller has them.
+func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
+	var out []model.Finding
+	looked := Looked(s)
+	for _, d := range []model.Direction{model.To, model.From} {
+		run, ok := looked[d]
+		if !ok {
+			continue
+		}
+		// The rules that are built are about TCP; without it, a process that waits
+		// by polling would be found to lack processors.
+		if e, ok := Collect(s, run, d, samples[run.Number]); ok && e.Window > 0 {
+			out = append(out, Find(e)...)
+		}
+		if loss, ok := LocateUDP(run, d); ok && bothCounted(run) {
+			out = append(out, loss.Findings()...)
+		}
+	}
+	return out
 }
 
-// FromRun collects the evidence of direction d from one run. It reports false
-// where the run has no sender's report for d.
-func FromRun(r model.Run, d model.Direction, ceiling fact.Of[units.BitRate]) (Evidence, bool) {
-	rate, ok := r.Value(d, model.Goodput)
-	if !ok {
-		return Evidence{}, false
-	}
-	e := Evidence{
-		Direction: d, Goodput: units.BitRate(rate), Ceiling: ceiling,
-		Streams: max(1, r.Flow.Streams), Fixed: r.Flow.Window > 0,
-	}
-	found := false
-	for _, end := range r.Ends {
-		cpu := fact.Unknown[float64]("no CPU window")
-		if end.CPUWindow > 0 {
-			cpu = fact.Known((end.CPUUser+end.CPUSystem).Seconds()/end.CPUWindow.Seconds(), "getrusage")
-		}
-		if end.Host == d.Sender() {
-			e.SenderCPU = cpu
-		} else {
-			e.RecvCPU = cpu
-		}
-		for _, f := range end.Flows {
-			if f.Direction == d && f.Role == model.Sender && f.TCP != nil {
-				e.TCP, e.Window, found = *f.TCP, f.Window, true
-			}
-		}
-	}
-	return e, found
+// bothCounted reports whether both ends read their counters: without those nothing
+// can be said of where datagrams were lost.
+func bothCounted(r model.Run) bool {
+	return !slices.ContainsFunc(r.Ends, func(e model.EndReport) bool { return len(e.Counters) == 0 })
 }
+
+// A rule names one limit, from evidence alone. It reports false where the
+// evidence does not show it.
+type rule func(Evidence) (model.Finding, bool)
+
+// rules are those that are built, in the order of diagnosis.md section 4.1.
+func rules() []rule { return []rule{receiveWindow, sendBuffer, application, loss, cpu} }
 
 // Find returns what limits the direction, the main limit first. It returns
 // nothing where the evidence says nothing: unknown stays unknown.
@@ -79,8 +71,8 @@ func Find(e Evidence) []model.Finding {
 	if c, ok := e.Ceiling.Get(); ok && float64(e.Goodput) >= fullPath*float64(c) {
 		return []model.Finding{full(e, c)}
 	}
-	for _, rule := range []func(Evidence) (model.Finding, bool){receiveWindow, sendBuffer, application, loss, cpu} {
-		if f, ok := rule(e); ok {
+	for _, look := range rules() {
+		if f, ok := look(e); ok {
 			return []model.Finding{f}
 		}
 	}
@@ -90,31 +82,25 @@ func Find(e Evidence) []model.Finding {
 	return nil
 }
 
-// full says that the link is used up: there is nothing to tune.
+// full says that the path is used up: there is nothing to tune.
 func full(e Evidence, ceiling units.BitRate) model.Finding {
 	share := float64(e.Goodput) / float64(ceiling)
-	return model.Finding{
+	f := model.Finding{
 		Rule: "ceiling", Direction: e.Direction, Host: e.Direction.Sender(), Limit: "link",
 		Evidence: fmt.Sprintf("%.1f %% of the %s that it can carry", 100*share, ceiling),
 		Share:    fact.Unknown[float64]("a link has no share of the time"),
-		Implied:  fact.Known(ceiling, "link rate and MTU"),
+		Implied:  e.Ceiling,
 	}
-}
-
-// shareOf returns limited over busy time.
-func shareOf(limited, busy fact.Of[time.Duration]) (float64, bool) {
-	l, ok1 := limited.Get()
-	b, ok2 := busy.Get()
-	if !ok1 || !ok2 || b <= 0 {
-		return 0, false
+	if least, ok := limits.Smallest(e.Path.Limits); ok && least.Name != f.Limit {
+		f.Host, f.Limit = "", least.Name // it names its host itself
 	}
-	return min(1, float64(l)/float64(b)), true
+	return f
 }
 
 // receiveWindow is rule B07. Linux keeps the time at the sender and it blames
 // the receiver (kernel net/ipv4/tcp_output.c, TCP_CHRONO_RWND_LIMITED).
 func receiveWindow(e Evidence) (model.Finding, bool) {
-	share, ok := shareOf(e.TCP.RwndLimited, e.TCP.Busy)
+	share, ok := e.Share(e.TCP.RwndLimited)
 	if !ok || share < limitedShare {
 		return model.Finding{}, false
 	}
@@ -134,22 +120,45 @@ func receiveWindow(e Evidence) (model.Finding, bool) {
 		f.Implied = fact.Known(implied, "window over round trip")
 		f.Evidence = fmt.Sprintf("%s at %s allows %s", window.Binary(), units.FormatDuration(rtt), implied)
 	}
-	if e.Fixed {
+	if e.Fixed() {
 		f.Knobs = []model.KnobID{"window"}
 		f.Evidence += "; the test itself set the socket buffer"
 	}
 	// TCPSummary leaves the scale unknown where the option was not negotiated. A
 	// small socket buffer needs no scale.
-	if ok1 && !e.Fixed && e.TCP.SendScale.Or(0) == 0 && window <= limits.MaxUnscaledWindow*units.Bytes(e.Streams) {
-		f.Rule, f.Knobs = "B09", []model.KnobID{"tcp.window_scaling"}
-		f.Evidence += "; the receiver announced no window scale"
+	if ok1 && !e.Fixed() && e.TCP.SendScale.Or(0) == 0 && window <= limits.MaxUnscaledWindow*units.Bytes(e.Streams) {
+		f = noScaling(e, f)
 	}
 	return f, true
 }
 
+// noScaling is rule B09. The option is off where either end did not offer it
+// (RFC 7323 section 2.2), so the host to blame is the one whose setting says so;
+// without that knowledge it is the receiver, who announced no scale.
+func noScaling(e Evidence, f model.Finding) model.Finding {
+	f.Rule, f.Knobs = "B09", []model.KnobID{windowScaling}
+	sender, receiver := e.Sender.Knob(windowScaling).Or("1"), e.Receiver.Knob(windowScaling).Or("1")
+	switch {
+	case sender == off && receiver == off:
+		f.Evidence += "; window scaling is off at both hosts"
+	case sender == off:
+		f.Host = e.Sender.Host
+		f.Evidence += "; the sender's host has window scaling off, so that the receiver may not use it"
+	default:
+		f.Evidence += "; the receiver announced no window scale"
+	}
+	return f
+}
+
+// windowScaling is the setting of rule B09, and off its value without the option.
+const (
+	windowScaling model.KnobID = "tcp.window_scaling"
+	off                        = "0"
+)
+
 // sendBuffer is rule B08.
 func sendBuffer(e Evidence) (model.Finding, bool) {
-	share, ok := shareOf(e.TCP.SndbufLimited, e.TCP.Busy)
+	share, ok := e.Share(e.TCP.SndbufLimited)
 	if !ok || share < limitedShare {
 		return model.Finding{}, false
 	}
@@ -159,7 +168,7 @@ func sendBuffer(e Evidence) (model.Finding, bool) {
 		Evidence: "the socket buffer was full of data that was not acknowledged yet",
 		Knobs:    []model.KnobID{"tcp.send_buffer_max"},
 	}
-	if e.Fixed {
+	if e.Fixed() {
 		f.Knobs = []model.KnobID{"window"}
 		f.Evidence += "; the socket buffer was set by the test itself"
 	}
@@ -219,7 +228,7 @@ func cpu(e Evidence) (model.Finding, bool) {
 		use   fact.Of[float64]
 		named string
 	}{
-		{e.Direction.Receiver(), e.RecvCPU, "receiving"}, {e.Direction.Sender(), e.SenderCPU, "sending"},
+		{e.Direction.Receiver(), e.Receiver.CPU, "receiving"}, {e.Direction.Sender(), e.Sender.CPU, "sending"},
 	} {
 		use, ok := end.use.Get()
 		if !ok || use < coreFull*float64(e.Streams) {

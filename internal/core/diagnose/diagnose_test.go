@@ -26,9 +26,13 @@ func busy() model.TCPSummary {
 func evidence(rate units.BitRate, change func(*Evidence)) Evidence {
 	e := Evidence{
 		Direction: model.To, Goodput: rate, Window: 10 * time.Second, TCP: busy(), Streams: 1,
-		Ceiling: known(units.BitRate(941.48e6)),
+		Ceiling: known(units.BitRate(941.48e6)), Run: &model.Run{},
+		Sender: End{Host: model.Near}, Receiver: End{Host: model.Far},
 	}
 	change(&e)
+	if e.Direction == model.From {
+		e.Sender.Host, e.Receiver.Host = model.Far, model.Near
+	}
 	return e
 }
 
@@ -58,8 +62,14 @@ func TestFind(t *testing.T) {
 			e.TCP.RwndLimited, e.TCP.PeerWindow = known(7*time.Second), known(units.Bytes(65535))
 			e.TCP.SendScale = fact.Unknown[int]("not negotiated")
 		}), rule: "B09", host: model.Far, mayHelp: "tcp.window_scaling"},
+		{name: "window scaling off at the sender, so that the receiver may not use it", e: evidence(50e6, func(e *Evidence) {
+			e.TCP.RwndLimited, e.TCP.PeerWindow = known(7*time.Second), known(units.Bytes(65535))
+			e.TCP.SendScale = fact.Unknown[int]("not negotiated")
+			e.Sender.Facts.Knobs = map[model.KnobID]fact.Of[string]{"tcp.window_scaling": known("0")}
+			e.Receiver.Facts.Knobs = map[model.KnobID]fact.Of[string]{"tcp.window_scaling": known("1")}
+		}), rule: "B09", host: model.Near, mayHelp: "tcp.window_scaling"},
 		{name: "the test's own buffers", e: evidence(50e6, func(e *Evidence) {
-			e.TCP.RwndLimited, e.Fixed = known(7*time.Second), true
+			e.TCP.RwndLimited, e.Run.Flow.Window = known(7*time.Second), 24<<10
 			e.TCP.SendScale, e.TCP.PeerWindow = known(0), known(units.Bytes(24<<10))
 		}), rule: "B07", host: model.Far, mayHelp: "window"},
 		{name: "send buffer", e: evidence(50e6, func(e *Evidence) {
@@ -76,7 +86,7 @@ func TestFind(t *testing.T) {
 			e.TCP.Retransmits = known(int64(10))
 		})},
 		{name: "one core full", e: evidence(500e6, func(e *Evidence) {
-			e.RecvCPU = known(0.99)
+			e.Receiver.CPU = known(0.99)
 		}), rule: "B16", host: model.Far},
 		{name: "nearly full link with nothing else", e: evidence(880e6, func(*Evidence) {}), rule: "ceiling", host: model.Near},
 		{name: "unknown stays unknown", e: Evidence{Direction: model.To, Goodput: 5e6, Streams: 1}},
@@ -99,28 +109,6 @@ func TestFind(t *testing.T) {
 				t.Errorf("knobs %v, want %s", got[0].Knobs, c.mayHelp)
 			}
 		})
-	}
-}
-
-func TestFromRun(t *testing.T) {
-	tcp := busy()
-	r := model.Run{
-		Flow:   model.Flow{Streams: 2},
-		Values: []model.Value{{Direction: model.From, Metric: model.Goodput, Value: 7e6}},
-		Ends: []model.EndReport{
-			{Host: model.Near, CPUUser: time.Second, CPUWindow: 10 * time.Second},
-			{
-				Host: model.Far, CPUSystem: 2 * time.Second, CPUWindow: 10 * time.Second,
-				Flows: []model.FlowReport{{Direction: model.From, Role: model.Sender, Window: 10 * time.Second, TCP: &tcp}},
-			},
-		},
-	}
-	e, ok := FromRun(r, model.From, fact.Unknown[units.BitRate]("test"))
-	if !ok || e.Goodput != 7e6 || e.Streams != 2 || e.SenderCPU.Or(0) != 0.2 || e.RecvCPU.Or(0) != 0.1 {
-		t.Errorf("FromRun = %+v, %v", e, ok)
-	}
-	if _, ok := FromRun(r, model.To, fact.Unknown[units.BitRate]("test")); ok {
-		t.Error("FromRun found evidence in a direction that was not measured")
 	}
 }
 

@@ -132,45 +132,21 @@ func UDPCounters() []string {
 	return out
 }
 
-// readCounters is the counter that says which groups of counters were read.
-const readCounters = "counters_read"
-
-// tally is an end's counters, added up over interfaces, cores and families.
-type tally struct {
-	sum    map[string]int64
-	groups map[string]bool // that were read
-}
-
-func newTally(e *model.EndReport) tally {
-	t := tally{sum: map[string]int64{}, groups: map[string]bool{}}
-	if e == nil {
-		return t
-	}
-	for _, c := range e.Counters {
-		if c.Name == readCounters {
-			t.groups[c.Of] = c.Value > 0
-		} else if c.Value > 0 {
-			t.sum[c.Name] += c.Value
-		}
-	}
-	return t
-}
-
 // count returns what was counted at p.
-func (t tally) count(p place) fact.Of[int64] {
-	if !t.groups[p.group] {
+func (p place) count(c Counters) fact.Of[int64] {
+	if !c.groups[p.group] {
 		return fact.Unknown[int64]("counters of " + p.group + " were not read")
 	}
 	var n int64
 	for _, name := range p.names {
-		if p.largest {
-			n = max(n, t.sum[name])
+		if one := c.Moved(name).Or(0); p.largest {
+			n = max(n, one)
 		} else {
-			n += t.sum[name]
+			n += one
 		}
 	}
 	for _, name := range p.without {
-		n -= t.sum[name]
+		n -= c.Moved(name).Or(0)
 	}
 	return fact.Known(max(0, n), strings.Join(p.names, " + "))
 }
@@ -188,11 +164,11 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 		l.Sent = fact.Known(from.Sent, "sender")
 		l.Drops = append(l.Drops, Drops{Place: PlaceSendSocket, Host: d.Sender(), Count: fact.Known(from.Refused, "sender"), Outside: true})
 	}
-	tallies := [2]tally{newTally(ends[0]), newTally(ends[1])}
+	sender, receiver := countersOf(ends[0]), countersOf(ends[1])
 	for _, p := range places() {
-		one := Drops{Place: p.where, Host: d.Receiver(), Count: tallies[1].count(p)}
+		one := Drops{Place: p.where, Host: d.Receiver(), Count: p.count(receiver)}
 		if p.sender {
-			one.Host, one.Count = d.Sender(), tallies[0].count(p)
+			one.Host, one.Count = d.Sender(), p.count(sender)
 		}
 		one.AtLeast = p.train.hides(from != nil && from.Segmented, to.Coalesced)
 		l.Counted += one.Count.Or(0)

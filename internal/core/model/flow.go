@@ -40,6 +40,12 @@ func (f *Flow) Length() time.Duration {
 	return length
 }
 
+// Datagrams reports whether the payload of f, or of the load that it probes
+// beside, travels in UDP datagrams.
+func (f *Flow) Datagrams() bool {
+	return f.Engine == "udpflow" || f.Loaded != nil && f.Loaded.Engine == "udpflow"
+}
+
 // UDPFlow are the settings of engine udpflow. Its datagrams have Flow.Block
 // bytes of payload, 16 to 65507.
 type UDPFlow struct {

@@ -188,17 +188,20 @@ const sizeTime = 200 * time.Millisecond
 
 // HostFacts is what an agent says of its host at the start of a session.
 type HostFacts struct {
-	Host       Host                       `json:"host"`
-	Name       string                     `json:"name"`
-	OS         string                     `json:"os"`   // GOOS
-	Arch       string                     `json:"arch"` // GOARCH
-	Kernel     fact.Of[string]            `json:"kernel"`
-	CPUs       int                        `json:"cpus"`
-	Version    string                     `json:"version"`   // linerate's
-	Address    string                     `json:"address"`   // of the data path, as seen from this end
-	Interface  fact.Of[string]            `json:"interface"` // that carries the data path
-	MTU        fact.Of[int]               `json:"mtu"`       // of Interface, bytes
-	LinkRate   fact.Of[units.BitRate]     `json:"link_rate"` // of Interface
+	Host      Host                   `json:"host"`
+	Name      string                 `json:"name"`
+	OS        string                 `json:"os"`   // GOOS
+	Arch      string                 `json:"arch"` // GOARCH
+	Kernel    fact.Of[string]        `json:"kernel"`
+	CPUs      int                    `json:"cpus"`
+	Version   string                 `json:"version"`   // linerate's
+	Address   string                 `json:"address"`   // of the data path, as seen from this end
+	Interface fact.Of[string]        `json:"interface"` // that carries the data path
+	MTU       fact.Of[int]           `json:"mtu"`       // of Interface, bytes
+	LinkRate  fact.Of[units.BitRate] `json:"link_rate"` // of Interface
+	// PathRate is the slowest link on the way from this host to its peer, where
+	// somebody knows that for this direction: of a lab, its wire.
+	PathRate   fact.Of[units.BitRate]     `json:"path_rate,omitzero"`
 	Congestion fact.Of[string]            `json:"congestion"`
 	Qdisc      fact.Of[string]            `json:"qdisc"` // of Interface
 	Knobs      map[KnobID]fact.Of[string] `json:"knobs"` // current values
@@ -251,6 +254,17 @@ type Session struct {
 	Verdicts []Verdict              `json:"verdicts,omitempty"`
 	Plateaus []Plateau              `json:"plateaus,omitempty"`
 	Warnings []string               `json:"warnings,omitempty"`
+}
+
+// Facts returns what host h said of itself. It reports false, with all facts
+// unknown, where it said nothing.
+func (s *Session) Facts(h Host) (HostFacts, bool) {
+	for _, f := range s.Hosts {
+		if f.Host == h {
+			return f, true
+		}
+	}
+	return HostFacts{Host: h}, false
 }
 
 // ChangeState says what became of a change to a host.

@@ -23,7 +23,7 @@ type Case struct {
 func Cases() []Case {
 	return []Case{
 		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(),
-		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(),
+		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(),
 	}
 }
 
@@ -114,6 +114,21 @@ func quickTest() Case {
 		{Rule: "B07", Direction: model.From, Host: model.Near, Limit: "receive window", Evidence: "64 KiB at 0.86 ms allows 610 Mbit/s",
 			Share: fact.Known(0.71, "TCP_INFO"), Implied: fact.Known(units.BitRate(610e6), "window over round trip"),
 			Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+	}
+	return c
+}
+
+// unevenTest is `linerate test` of a path that carries ten times as much one way
+// as the other, and of which one direction is said to be slower than it is.
+func unevenTest() Case {
+	c := quickTest()
+	c.Name, c.Session.ID, c.Session.Findings = "uneven", "20261121T013309-u5e0", nil
+	c.Session.WireRate = fact.Known(units.BitRate(5e6), "the lab's wire")
+	c.Session.Near, c.Session.Far = "lab:rate=50mbit,ab.rate=5mbit", "lab:rate=50mbit,ab.rate=5mbit"
+	c.Session.Hosts[0].PathRate, c.Session.Hosts[1].PathRate = c.Session.WireRate, fact.Known(units.BitRate(50e6), "the lab's wire")
+	c.Samples = map[int][]model.Sample{}
+	for i, rate := range []float64{6.1e6, 46.9e6} {
+		c.Session.Runs[i].Values[0].Value = rate
 	}
 	return c
 }

@@ -88,6 +88,9 @@ func (p *printer) header(d report.Document) {
 	carries := ""
 	if v, ok := h.Ceiling.Get(); ok {
 		carries = fmt.Sprintf("the link can carry %s of payload", v)
+		if parts := byDirection(d.Lines); len(parts) > 1 {
+			carries = "the link can carry as payload " + strings.Join(parts, ", ")
+		}
 	} else if h.Link.IsKnown() {
 		carries = "what the link can carry is unknown: " + h.Ceiling.Reason()
 	}
@@ -106,6 +109,20 @@ func (p *printer) header(d report.Document) {
 		p.paragraph(dim, text, indent)
 	}
 	p.gap()
+}
+
+// byDirection says what the path can carry each way, where that differs.
+func byDirection(lines []report.Line) []string {
+	var parts []string
+	for _, l := range lines {
+		if v, ok := l.Ceiling.Get(); ok {
+			parts = append(parts, fmt.Sprintf("%s %s", v, clean(l.Label)))
+		}
+	}
+	if len(parts) == 2 && lines[0].Ceiling.Or(0) == lines[1].Ceiling.Or(0) {
+		return nil
+	}
+	return parts
 }
 
 // algorithms says what decides a rate beside the link, and differs from host to

@@ -18,7 +18,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/knob"
-	"linerate/internal/report"
 )
 
 // job is a session to carry out: its plan is complete, its hosts are open.
@@ -69,7 +68,7 @@ func (a *console) conduct(ctx context.Context, j *job) (model.Session, error) {
 	j.session.Runs = out.Runs
 	j.session.State, j.session.Reason = out.State, out.Reason
 	j.session.Ended = a.Now()
-	conclude(&j.session)
+	conclude(&j.session, j.samples(keep))
 	if serr := j.store.UpdateSession(keep, j.session); serr != nil {
 		err = errors.Join(err, serr)
 	}
@@ -153,9 +152,21 @@ func (a *console) tellForeign(changes []model.Change) {
 	}
 }
 
-// conclude fills in what follows from the runs: findings and verdicts.
-func conclude(s *model.Session) {
-	s.Findings = findings(*s)
+// samples are those of the runs that are diagnosed, as far as they were kept.
+func (j *job) samples(ctx context.Context) map[int][]model.Sample {
+	out := map[int][]model.Sample{}
+	for _, r := range diagnose.Looked(&j.session) {
+		if kept, err := j.store.Samples(ctx, j.session.ID, r.Number); err == nil {
+			out[r.Number] = kept
+		}
+	}
+	return out
+}
+
+// conclude fills in what follows from the runs: findings and verdicts. samples
+// are those of the runs of diagnose.Looked.
+func conclude(s *model.Session, samples map[int][]model.Sample) {
+	s.Findings = diagnose.Session(s, samples)
 	if s.Kind != model.KindRun {
 		return
 	}
@@ -166,32 +177,6 @@ func conclude(s *model.Session) {
 			s.Warnings = append(s.Warnings, w)
 		}
 	}
-}
-
-// findings diagnoses each direction from the run of the baseline whose goodput
-// is the median: one real run, not a mixture.
-func findings(s model.Session) []model.Finding {
-	var out []model.Finding
-	ceiling := report.Build(s, report.Options{}).Header.Ceiling
-	for _, d := range []model.Direction{model.To, model.From} {
-		run, ok := medianRun(s, d)
-		if !ok {
-			continue
-		}
-		if e, ok := diagnose.FromRun(run, d, ceiling); ok {
-			out = append(out, diagnose.Find(e)...)
-		}
-		if loss, ok := diagnose.LocateUDP(run, d); ok && counted(run) {
-			out = append(out, loss.Findings()...)
-		}
-	}
-	return out
-}
-
-// counted reports whether both ends read their counters: without those nothing
-// can be said of where datagrams were lost.
-func counted(r model.Run) bool {
-	return !slices.ContainsFunc(r.Ends, func(e model.EndReport) bool { return len(e.Counters) == 0 })
 }
 
 // notUndone lists the changes whose undo failed.

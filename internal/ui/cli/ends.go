@@ -211,9 +211,21 @@ func (e *ends) connect(ctx context.Context) error {
 	}
 	if e.lab == nil {
 		e.wireRate = hostRates(e.hosts)
+	} else {
+		e.labRates()
 	}
 	e.runner = runner.New(e.near, e.far, e.app.Now)
 	return nil
+}
+
+// labRates notes what the lab's wire carries in each direction.
+func (e *ends) labRates() {
+	wire := e.lab.Spec()
+	for i, rate := range []units.BitRate{wire.AB.Rate, wire.BA.Rate} {
+		if rate > 0 {
+			e.hosts[i].PathRate = fact.Known(rate, "the lab's wire")
+		}
+	}
 }
 
 // meetForeign reads the facts of this end; the other one tells none.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -142,31 +140,6 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 // untrusted reports whether the session says that it must not be believed.
 func untrusted(s model.Session) bool {
 	return report.Build(s, report.Options{}).Untrustworthy != ""
-}
-
-// medianRun returns the run of the baseline whose goodput in direction d is the
-// median of all that count; the lower one of two. Where no block is complete,
-// every valid run counts.
-func medianRun(s model.Session, d model.Direction) (model.Run, bool) {
-	counted := analysis.Counted(s.Plan, s.Runs)
-	if len(counted) == 0 {
-		counted = s.Runs
-	}
-	var runs []model.Run
-	for _, r := range counted {
-		if _, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {
-			runs = append(runs, r)
-		}
-	}
-	if len(runs) == 0 {
-		return model.Run{}, false
-	}
-	slices.SortStableFunc(runs, func(x, y model.Run) int {
-		vx, _ := x.Value(d, model.Goodput)
-		vy, _ := y.Value(d, model.Goodput)
-		return cmp.Compare(vx, vy)
-	})
-	return runs[(len(runs)-1)/2], true
 }
 
 func (a *console) compareCommand() *cobra.Command {

@@ -1,0 +1,237 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Evidence is what a rule may look at: one direction of a session, as both
+// hosts saw it. What nobody told is unknown, or nil; a rule stays silent then.
+//
+// All counters and times are differences over the run, never totals since the
+// host was started (diagnosis.md section 1, step 1).
+type Evidence struct {
+	Direction model.Direction
+	Plan      *model.Plan            // what was asked for
+	Run       *model.Run             // the run looked at: one real run, not a mixture
+	Goodput   units.BitRate          // of Run
+	Other     fact.Of[units.BitRate] // goodput the other way, of its own run
+	Window    time.Duration          // length of the measured window
+	TCP       model.TCPSummary       // of the sender, over the window
+	Streams   int                    // connections that the sums of TCP are over
+	Ceiling   fact.Of[units.BitRate] // of the path in this direction, as payload; unknown where the run refutes it
+	Path      limits.Ceiling         // what Ceiling was made from
+	RTT       fact.Of[time.Duration] // the least that a kernel saw in the session
+	Sender    End                    //
+	Receiver  End                    //
+	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil where they were not kept
+}
+
+// End is what one host tells of a run.
+type End struct {
+	Host     model.Host
+	Facts    model.HostFacts   // the host, its interface, its route, its settings
+	Report   *model.EndReport  // nil where it did not report
+	Flow     *model.FlowReport // of the direction; nil where it did not report
+	Counters Counters          // how far its counters moved in the run
+	CPU      fact.Of[float64]  // busy cores of the measuring process
+}
+
+// Fixed reports whether the test itself set the socket buffers.
+func (e Evidence) Fixed() bool { return e.Run != nil && e.Run.Flow.Window > 0 }
+
+// Share returns which part of the sender's busy time was lost to what limited
+// counts, 0 to 1: TCP's own account of its time.
+func (e Evidence) Share(limited fact.Of[time.Duration]) (float64, bool) {
+	l, ok1 := limited.Get()
+	b, ok2 := e.TCP.Busy.Get()
+	if !ok1 || !ok2 || b <= 0 {
+		return 0, false
+	}
+	return min(1, float64(l)/float64(b)), true
+}
+
+// Knob returns the present value of a setting of the host.
+func (e End) Knob(id model.KnobID) fact.Of[string] {
+	if v, ok := e.Facts.Knobs[id]; ok {
+		return v
+	}
+	return fact.Unknown[string]("the host did not tell")
+}
+
+// NIC returns the interface that leads to the peer. It reports false where the
+// host did not tell.
+func (e End) NIC() (model.NIC, bool) {
+	if len(e.Facts.NICs) == 0 {
+		return model.NIC{}, false
+	}
+	return e.Facts.NICs[0], true
+}
+
+// Sampled returns the values of one metric at one host, in order of time and
+// without the warm-up.
+func (e Evidence) Sampled(h model.Host, m model.Metric) []model.Sample {
+	var out []model.Sample
+	for _, s := range e.Samples {
+		if s.Host == h && s.Metric == m && !s.Omitted && (s.Direction == e.Direction || s.Direction == "") {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Looked returns the runs that Session looks at: of each direction the one of
+// the baseline whose goodput is the median. Whoever has samples of these can
+// hand them over.
+func Looked(s *model.Session) map[model.Direction]model.Run {
+	out := map[model.Direction]model.Run{}
+	for _, d := range []model.Direction{model.To, model.From} {
+		if r, ok := medianRun(s, d); ok {
+			out[d] = r
+		}
+	}
+	return out
+}
+
+// medianRun returns the run of the baseline whose goodput in direction d is the
+// median of all that count; the lower one of two. Where no block is complete,
+// every valid run counts.
+func medianRun(s *model.Session, d model.Direction) (model.Run, bool) {
+	counted := analysis.Counted(s.Plan, s.Runs)
+	if len(counted) == 0 {
+		counted = s.Runs
+	}
+	var runs []model.Run
+	for _, r := range counted {
+		if _, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {
+			runs = append(runs, r)
+		}
+	}
+	if len(runs) == 0 {
+		return model.Run{}, false
+	}
+	slices.SortStableFunc(runs, func(x, y model.Run) int {
+		vx, _ := x.Value(d, model.Goodput)
+		vy, _ := y.Value(d, model.Goodput)
+		return cmp.Compare(vx, vy)
+	})
+	return runs[(len(runs)-1)/2], true
+}
+
+// Collect gathers what s holds of direction d: the run is one of s, and samples
+// are that run's. It reports false where the run has no goodput in d.
+func Collect(s *model.Session, run model.Run, d model.Direction, samples []model.Sample) (Evidence, bool) {
+	rate, ok := run.Value(d, model.Goodput)
+	if !ok {
+		return Evidence{}, false
+	}
+	path := limits.OfPath(s, d)
+	e := Evidence{
+		Direction: d, Plan: &s.Plan, Run: &run, Goodput: units.BitRate(rate), Streams: max(1, run.Flow.Streams),
+		Path: path, Ceiling: path.Against(units.BitRate(rate)), RTT: limits.LeastRTT(s), Samples: samples,
+		Other:  fact.Unknown[units.BitRate]("the other direction was not measured"),
+		Sender: endOf(s, run, d, d.Sender()), Receiver: endOf(s, run, d, d.Receiver()),
+	}
+	for _, back := range []model.Direction{model.To, model.From} {
+		if other, ok := medianRun(s, back); back != d && ok {
+			v, _ := other.Value(back, model.Goodput)
+			e.Other = fact.Known(units.BitRate(v), "measured")
+		}
+	}
+	if f := e.Sender.Flow; f != nil && f.TCP != nil {
+		e.TCP, e.Window = *f.TCP, f.Window
+	}
+	return e, true
+}
+
+// endOf is what host h tells of direction d of a run.
+func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End {
+	e := End{Host: h, CPU: fact.Unknown[float64]("the host did not tell")}
+	e.Facts, _ = s.Facts(h)
+	for i := range run.Ends {
+		r := &run.Ends[i]
+		if r.Host != h {
+			continue
+		}
+		e.Report, e.Counters = r, countersOf(r)
+		if r.CPUWindow > 0 {
+			e.CPU = fact.Known((r.CPUUser+r.CPUSystem).Seconds()/r.CPUWindow.Seconds(), "getrusage")
+		}
+		for k := range r.Flows {
+			if r.Flows[k].Direction == d {
+				e.Flow = &r.Flows[k]
+			}
+		}
+	}
+	return e
+}
+
+// Counters is how far a host's counters moved in a run. docs/counters.md lists
+// them. The zero value knows none.
+type Counters struct {
+	parts  map[string]map[string]int64 // by name and part of the host
+	groups map[string]bool             // that were read
+}
+
+// readCounters is the counter that says which groups of counters were read.
+const readCounters = "counters_read"
+
+// driverCounter is the name that all counters of drivers share.
+const driverCounter = "nic_driver"
+
+func countersOf(r *model.EndReport) Counters {
+	c := Counters{parts: map[string]map[string]int64{}, groups: map[string]bool{}}
+	if r == nil {
+		return c
+	}
+	for _, one := range r.Counters {
+		switch {
+		case one.Name == readCounters:
+			c.groups[one.Of] = one.Value > 0
+		case one.Value > 0:
+			if c.parts[one.Name] == nil {
+				c.parts[one.Name] = map[string]int64{}
+			}
+			c.parts[one.Name][one.Of] += one.Value
+		}
+	}
+	return c
+}
+
+// group returns the group of counters that a name belongs to.
+func group(name string) string {
+	if name == driverCounter {
+		return "driver"
+	}
+	for i := range name {
+		if name[i] == '_' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// Moved returns how far a counter moved, added up over interfaces, cores and
+// families: 0 where it was looked at and stood still, unknown where nobody
+// looked.
+func (c Counters) Moved(name string) fact.Of[int64] {
+	if g := group(name); !c.groups[g] {
+		return fact.Unknown[int64]("counters of " + g + " were not read")
+	}
+	var n int64
+	for _, v := range c.parts[name] {
+		n += v
+	}
+	return fact.Known(n, name)
+}
+
+// By returns how far a counter moved at each part of the host that it moved at:
+// "cpu3", "eth0", "eth0 rx_no_buffer_count".
+func (c Counters) By(name string) map[string]int64 { return c.parts[name] }

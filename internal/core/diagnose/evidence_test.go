@@ -1,0 +1,173 @@
+package diagnose
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// session is a quick look between two hosts that tell everything of themselves.
+func session() *model.Session {
+	s := &model.Session{
+		Kind: model.KindTest, WireRate: known(units.BitRate(1e9)),
+		Plan: model.Plan{Baseline: "current", Settings: []model.Setting{{Name: "current"}}, MaxBlocks: 1, Mode: model.FixedBlocks,
+			Order: [][]string{{"current"}}, Directions: []model.Direction{model.To, model.From}, Flow: model.Flow{Engine: "tcpbulk", Direction: model.To}},
+	}
+	for _, h := range []model.Host{model.Near, model.Far} {
+		s.Hosts = append(s.Hosts, model.HostFacts{
+			Host: h, MTU: known(1500), Address: "192.0.2.1",
+			Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": known("65536 of " + string(h))},
+			NICs:  []model.NIC{{Name: "eth" + string(h), Bus: model.Bus{Kind: known("pcie")}}},
+		})
+	}
+	for i, d := range s.Plan.Directions {
+		tcp := busy()
+		tcp.RwndLimited = known(7 * time.Second)
+		tcp.PeerWindow, tcp.RTT = known(units.Bytes(65536)), known(10*time.Millisecond)
+		s.Runs = append(s.Runs, model.Run{
+			Number: i + 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", State: model.RunValid,
+			Flow:   model.Flow{Engine: "tcpbulk", Direction: d, Streams: 2},
+			Values: []model.Value{{Direction: d, Metric: model.Goodput, Value: 50e6 + float64(i)*1e6}},
+			Ends: []model.EndReport{
+				{Host: d.Sender(), CPUUser: time.Second, CPUWindow: 10 * time.Second, SystemBusy: known(0.5),
+					Counters: counted(everything(), "qdisc_dropped/eth0", 4),
+					Flows:    []model.FlowReport{{Direction: d, Role: model.Sender, Window: 10 * time.Second, TCP: &tcp}}},
+				{Host: d.Receiver(), CPUSystem: 2 * time.Second, CPUWindow: 10 * time.Second,
+					Counters: counted(everything(), "softnet_dropped/cpu0", 3, "softnet_dropped/cpu1", 5),
+					Flows:    []model.FlowReport{{Direction: d, Role: model.Receiver}}},
+			},
+		})
+	}
+	return s
+}
+
+// TestCollect holds what a rule may look at, in both directions: the facts and
+// counters of the right host, the plan, the samples, the other direction.
+func TestCollect(t *testing.T) {
+	s := session()
+	for _, d := range s.Plan.Directions {
+		run := Looked(s)[d]
+		samples := []model.Sample{
+			{Host: d.Sender(), Direction: d, Metric: model.Cwnd, Value: 1, Omitted: true},
+			{Host: d.Sender(), Direction: d, Metric: model.Cwnd, Value: 2},
+			{Host: d.Receiver(), Metric: "cpu_softirq", Of: "cpu1", Value: 0.9},
+		}
+		e, ok := Collect(s, run, d, samples)
+		if !ok {
+			t.Fatalf("%s: nothing collected", d)
+		}
+		for name, good := range map[string]bool{
+			"plan":     e.Plan == &s.Plan && e.Run.Number == run.Number && e.Streams == 2,
+			"goodput":  e.Goodput == units.BitRate(run.Values[0].Value) && e.Window == 10*time.Second,
+			"other":    e.Other.IsKnown() && e.Other.Or(0) != e.Goodput,
+			"ceiling":  e.Ceiling.IsKnown() && len(e.Path.Limits) > 0 && e.RTT.Or(0) == 10*time.Millisecond,
+			"hosts":    e.Sender.Host == d.Sender() && e.Receiver.Host == d.Receiver(),
+			"settings": e.Receiver.Knob("tcp.recv_buffer_max").Or("") == "65536 of "+string(d.Receiver()),
+			"unknown":  !e.Sender.Knob("no.such").IsKnown(),
+			"CPU":      e.Sender.CPU.Or(0) == 0.1 && e.Receiver.CPU.Or(0) == 0.2 && e.Sender.Report.SystemBusy.Or(0) == 0.5,
+			"counters": e.Sender.Counters.Moved("qdisc_dropped").Or(0) == 4 && e.Receiver.Counters.Moved("softnet_dropped").Or(0) == 8,
+			"by core":  e.Receiver.Counters.By("softnet_dropped")["cpu1"] == 5,
+			"stood":    e.Sender.Counters.Moved("tcp_timeouts").Or(-1) == 0,
+			"unread":   !e.Sender.Counters.Moved("nic_driver").IsKnown() && !e.Sender.Counters.Moved("cpu_busy_ms").IsKnown(),
+			"samples":  len(e.Sampled(d.Sender(), model.Cwnd)) == 1 && len(e.Sampled(d.Receiver(), "cpu_softirq")) == 1,
+		} {
+			if !good {
+				t.Errorf("%s: %s: %+v", d, name, e)
+			}
+		}
+		share, ok := e.Share(e.TCP.RwndLimited)
+		if nic, told := e.Sender.NIC(); !told || nic.Name != "eth"+string(d.Sender()) || !ok || share != 0.7 {
+			t.Errorf("%s: interface %+v, share %v", d, nic, share)
+		}
+	}
+	if _, ok := Collect(s, s.Runs[0], model.From, nil); ok {
+		t.Error("collected in a direction that the run did not measure")
+	}
+	// Hosts that say nothing leave everything unknown.
+	s.Hosts, s.Runs[0].Ends = nil, nil
+	e, ok := Collect(s, s.Runs[0], model.To, nil)
+	if _, told := e.Sender.NIC(); !ok || told || e.Window != 0 || e.Sender.CPU.IsKnown() || e.Sender.Counters.Moved("tcp_timeouts").IsKnown() || len(Find(e)) > 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A rate that the link cannot carry shows that the link's rate is wrong: the
+// path is then not called full.
+func TestRefutedCeiling(t *testing.T) {
+	s := session()
+	s.WireRate = known(units.BitRate(10e6))
+	for _, f := range Session(s, nil) {
+		if f.Rule == "ceiling" {
+			t.Errorf("50 Mbit/s are said to fill a link of 10: %+v", f)
+		}
+	}
+}
+
+func TestSession(t *testing.T) {
+	s := session()
+	found := Session(s, nil)
+	if len(found) != 2 {
+		t.Fatalf("%+v", found)
+	}
+	for i, d := range s.Plan.Directions {
+		if f := found[i]; f.Direction != d || f.Rule != "B07" || f.Host != d.Receiver() {
+			t.Errorf("%+v, want the receive window of %s", f, d.Receiver())
+		}
+	}
+	// Lost datagrams are located where both hosts counted, and UDP has no TCP rules.
+	s = session()
+	s.Plan.Directions, s.Runs = s.Plan.Directions[:1], s.Runs[:1]
+	for i := range s.Runs[0].Ends {
+		f := &s.Runs[0].Ends[i].Flows[0]
+		f.TCP, f.UDP = nil, &model.UDPSummary{Sent: 1000, Lost: 100}
+	}
+	s.Runs[0].Ends[1].CPUSystem = time.Minute
+	if found = Session(s, nil); len(found) == 0 || slices.ContainsFunc(found, func(f model.Finding) bool { return !f.Loss }) {
+		t.Errorf("%+v", found)
+	}
+	s.Runs[0].Ends[1].Counters = nil
+	if found = Session(s, nil); len(found) > 0 {
+		t.Errorf("without counters: %+v", found)
+	}
+}
+
+// The median run is one that counts: not one of a block that was spoilt and done
+// again, and not whichever of two equal ones a sort without equality picks.
+func TestMedianRun(t *testing.T) {
+	run := func(number, block, attempt int, state model.RunState, goodput float64) model.Run {
+		return model.Run{Number: number, Block: block, Attempt: attempt, Position: 1, Setting: "as is", State: state,
+			Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: goodput}}}
+	}
+	s := &model.Session{
+		Plan: model.Plan{Settings: []model.Setting{{Name: "as is"}}, Baseline: "as is", MaxBlocks: 3,
+			Order: [][]string{{"as is"}, {"as is"}, {"as is"}}, Mode: model.FixedBlocks, Flow: model.Flow{Direction: model.To}},
+		Runs: []model.Run{
+			run(1, 1, 1, model.RunInvalid, 1e9), run(2, 2, 1, model.RunValid, 5e8), run(3, 3, 1, model.RunValid, 5e8), run(4, 1, 2, model.RunValid, 4e8),
+		},
+	}
+	if r := Looked(s)[model.To]; r.Number != 2 {
+		t.Errorf("run %d", r.Number)
+	}
+	s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: "b"})
+	s.Plan.Order = [][]string{{"as is", "b"}, {"as is", "b"}}
+	other := func(number, block, attempt int, state model.RunState) model.Run {
+		r := run(number, block, attempt, state, 1e6)
+		r.Setting, r.Position = "b", 2
+		return r
+	}
+	s.Runs = []model.Run{
+		run(1, 1, 1, model.RunValid, 9e8), other(2, 1, 1, model.RunInvalid), // spoilt: not counted
+		run(3, 1, 2, model.RunValid, 1e8), other(4, 1, 2, model.RunValid),
+		run(5, 2, 1, model.RunValid, 2e8), other(6, 2, 1, model.RunValid),
+	}
+	if r := Looked(s)[model.To]; r.Number != 3 {
+		t.Errorf("run %d of a spoilt block", r.Number)
+	}
+	if len(Looked(&model.Session{})) > 0 {
+		t.Error("a run of a session without runs")
+	}
+}

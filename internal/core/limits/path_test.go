@@ -1,0 +1,161 @@
+package limits
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
+
+// path is a session between two hosts on gigabit Ethernet, with one valid run
+// each way whose segments carried 1448 bytes.
+func path(change func(*model.Session)) *model.Session {
+	s := &model.Session{WireRate: known(units.BitRate(1e9)), Plan: model.Plan{Baseline: "current", Flow: model.Flow{Engine: "tcpbulk"}}}
+	for i, h := range []model.Host{model.Near, model.Far} {
+		s.Hosts = append(s.Hosts, model.HostFacts{Host: h, Name: []string{"desk", "nas"}[i], Address: "192.0.2.1", MTU: known(1500), NICs: []model.NIC{{Name: "eth0"}}})
+	}
+	for i, d := range []model.Direction{model.To, model.From} {
+		s.Runs = append(s.Runs, model.Run{Number: i + 1, Setting: "current", State: model.RunValid, Ends: []model.EndReport{{
+			Host: d.Sender(), Flows: []model.FlowReport{{Direction: d, Role: model.Sender, TCP: &model.TCPSummary{
+				MSS: known(1448), Timestamps: known(true), RTTMin: known(time.Duration(10-i) * time.Millisecond)}}},
+		}}})
+	}
+	change(s)
+	return s
+}
+
+// tcp is what the sender of direction d said.
+func tcp(s *model.Session, d model.Direction) *model.TCPSummary {
+	if d == model.From {
+		return s.Runs[1].Ends[0].Flows[0].TCP
+	}
+	return s.Runs[0].Ends[0].Flows[0].TCP
+}
+
+func TestOfPath(t *testing.T) {
+	for name, c := range map[string]struct {
+		change   func(*model.Session)
+		to, from float64  // Mbit/s; 0 is unknown
+		says     []string // parts of the source of To, or of the reason
+	}{
+		// diagnosis.md section 2.1.
+		"gigabit Ethernet": {func(*model.Session) {}, 941.48, 941.48, []string{"link: 1 Gbit/s (test)", "segments of 1448 bytes"}},
+		"each direction has its rate": {func(s *model.Session) {
+			s.WireRate = known(units.BitRate(5e6)) // the slower one, as a lab says it
+			s.Hosts[0].PathRate, s.Hosts[1].PathRate = known(units.BitRate(5e6)), known(units.BitRate(50e6))
+		}, 4.7074, 47.074, []string{"5 Mbit/s"}},
+		"each direction has its segments": {func(s *model.Session) {
+			tcp(s, model.To).MSS = known(524)
+		}, 853.42, 941.48, []string{"segments of 524 bytes"}},
+		"jumbo frames that the path does not take": {func(s *model.Session) {
+			s.Hosts[0].MTU, s.Hosts[1].MTU = known(9000), known(9000)
+		}, 941.48, 941.48, nil},
+		"one end without a known MTU, but a kernel that knows its segments": {func(s *model.Session) {
+			s.Hosts[1].MTU = fact.Unknown[int]("does not tell")
+		}, 941.48, 941.48, nil},
+		"no timestamps": {func(s *model.Session) {
+			for _, d := range []model.Direction{model.To, model.From} {
+				tcp(s, d).MSS, tcp(s, d).Timestamps = known(1460), known(false)
+			}
+		}, 949.28, 949.28, nil},
+		"a kernel that counts the options into its segments": {func(s *model.Session) {
+			tcp(s, model.To).MSS = known(1460)
+		}, 941.48, 941.48, []string{"segments of 1448 bytes"}},
+		"no kernel tells: the smaller MTU": {func(s *model.Session) {
+			s.Runs, s.Hosts[0].MTU = nil, known(9000)
+		}, 941.48, 941.48, []string{"MTU 1500"}},
+		"no kernel tells: the segment size that was asked for": {func(s *model.Session) {
+			s.Runs, s.Plan.Flow.MSS = nil, 536
+		}, 853.42, 853.42, []string{"maximum segment size 536"}},
+		"runs of other settings do not count": {func(s *model.Session) {
+			jumbo := *tcp(s, model.To)
+			jumbo.MSS = known(8948)
+			s.Runs = append(s.Runs, model.Run{Number: 3, Setting: "jumbo", State: model.RunValid, Ends: []model.EndReport{{
+				Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, TCP: &jumbo}}}}})
+		}, 941.48, 941.48, nil},
+		"IPv6": {func(s *model.Session) {
+			s.Runs, s.Hosts[1].Address = nil, "2001:db8::1"
+		}, 928.48, 928.48, nil},
+		"IPv4 written as IPv6": {func(s *model.Session) {
+			s.Runs, s.Hosts[1].Address = nil, "::ffff:192.0.2.1"
+		}, 941.48, 941.48, nil},
+		"VLAN": {func(s *model.Session) { s.Hosts[1].NICs[0].Kind = known("vlan") }, 939.04, 939.04, nil},
+		// diagnosis.md section 2.1: 2 x 1448 of 2 x 1538 + 90.
+		"half duplex":       {func(s *model.Session) { s.Hosts[0].NICs[0].Media.Duplex = known("half") }, 914.72, 914.72, nil},
+		"UDP fills packets": {func(s *model.Session) { s.Plan.Flow.Engine = "udpflow" }, 957.09, 957.09, []string{"MTU 1500"}},
+		"UDP beside probes": {func(s *model.Session) {
+			s.Plan.Flow = model.Flow{Engine: "loaded", Loaded: &model.Loaded{Engine: "udpflow"}}
+		}, 957.09, 957.09, nil},
+		"UDP in small steps": {func(s *model.Session) { s.Plan.Flow = model.Flow{Engine: "udpflow", Block: 100} }, 602.41, 602.41, []string{"datagrams of 100 B"}},
+		"a bus that is slower than the link": {func(s *model.Session) {
+			s.Hosts[1].NICs[0].Bus.Allows = known(units.BitRate(500e6))
+		}, 478.20, 478.20, []string{"bus of nas: 500 Mbit/s (test)"}},
+		"a bus that is faster than the link": {func(s *model.Session) {
+			s.Hosts[1].NICs[0].Bus.Allows = known(units.BitRate(8e9))
+		}, 941.48, 941.48, []string{"link"}},
+		"nobody knows the link": {func(s *model.Session) {
+			s.WireRate = fact.Unknown[units.BitRate]("virtual")
+		}, 0, 0, []string{"the rate of the link is unknown: virtual"}},
+		"nobody knows the packets": {func(s *model.Session) {
+			s.Runs, s.Hosts[1].MTU = nil, fact.Unknown[int]("does not tell")
+		}, 0, 0, []string{"the MTU is unknown at one end"}},
+		"nobody knows anything": {func(s *model.Session) { *s = model.Session{} }, 0, 0, []string{"unknown"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := path(c.change)
+			for d, want := range map[model.Direction]float64{model.To: c.to, model.From: c.from} {
+				got := OfPath(s, d)
+				rate, ok := got.Rate.Get()
+				if ok != (want > 0) || ok && math.Abs(float64(rate)/1e6-want) > want*1e-4 {
+					t.Errorf("%s: %v, %v (%s), want %v Mbit/s", d, rate, ok, got.Rate.Reason(), want)
+				}
+				if got.Direction != d || ok && (len(got.Limits) == 0 || got.Limits[0].Rate != rate) {
+					t.Errorf("%s: %+v", d, got)
+				}
+			}
+			to := OfPath(s, model.To).Rate
+			for _, part := range c.says {
+				if !strings.Contains(to.Source()+to.Reason(), part) {
+					t.Errorf("%q is not said in %q", part, to.Source()+to.Reason())
+				}
+			}
+		})
+	}
+}
+
+// A measurement above the ceiling shows that the ceiling is wrong: nothing is
+// compared with it (diagnosis.md section 4.0, rule 1).
+func TestRefuted(t *testing.T) {
+	c := OfPath(path(func(*model.Session) {}), model.To)
+	for rate, refuted := range map[units.BitRate]bool{1e6: false, 941e6: false, 960e6: false, 980e6: true, 9e9: true} {
+		if c.Refuted(rate) != refuted || c.Against(rate).IsKnown() == refuted {
+			t.Errorf("%s: refuted %v, %v", rate, c.Refuted(rate), c.Against(rate))
+		}
+	}
+	if why := c.Against(9e9).Reason(); !strings.Contains(why, "9 Gbit/s") || !strings.Contains(why, "941.5 Mbit/s") {
+		t.Errorf("reason %q", why)
+	}
+	if unknown := (Ceiling{}); unknown.Refuted(1e12) {
+		t.Error("an unknown ceiling was refuted")
+	}
+}
+
+func TestLeastRTT(t *testing.T) {
+	s := path(func(*model.Session) {})
+	if rtt, ok := LeastRTT(s).Get(); !ok || rtt != 9*time.Millisecond {
+		t.Errorf("%v, %v", rtt, ok)
+	}
+	s.Runs[1].State = model.RunInvalid
+	if rtt := LeastRTT(s).Or(0); rtt != 10*time.Millisecond {
+		t.Errorf("%v, of a run that is not valid", rtt)
+	}
+	if LeastRTT(&model.Session{}).IsKnown() {
+		t.Error("known of nothing")
+	}
+}
