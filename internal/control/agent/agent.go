@@ -18,7 +18,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob/origin"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
 )
@@ -69,7 +68,7 @@ type Config struct {
 	// Keeper, where given, keeps changes. It needs Knobs.
 	Keeper Keeper
 	// Origins, where given, tells which permanent files set knobs.
-	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
+	Origins func(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error)
 	// Files, where given, keeps settings over a restart. It needs Knobs.
 	Files *Files
 	// Settings, where given, does by hand what Keeper, Origins and Files would: it is

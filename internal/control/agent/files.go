@@ -14,8 +14,6 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/manager"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )
@@ -33,14 +31,14 @@ type Files struct {
 	Texts func(ctx context.Context, link string, ids []model.KnobID) map[string]string
 	// Origins returns the lines that set knobs once changes are made to the
 	// files. nil: not known.
-	Origins func(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]origin.Line, error)
+	Origins func(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error)
 	// Owner, where given, says in which format settings of a link are kept here,
 	// and why.
-	Owner func(ctx context.Context, link string) (native.Format, string, error)
+	Owner func(ctx context.Context, link string) (model.FileFormat, string, error)
 	// Confirmed, where given, lists what was confirmed.
 	Confirmed func(ctx context.Context) ([]session.Confirmation, error)
 	// Claims, where given, tells who else sets knobs.
-	Claims func(ctx context.Context, link string, ids []model.KnobID) ([]manager.Claim, error)
+	Claims func(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error)
 }
 
 // takesBack is the comment by which a reader of a file finds the way back.
@@ -177,9 +175,9 @@ func (f *Files) render(ctx context.Context, k session.Keep, settings []model.Ass
 
 // format is the one that the controller names, or that of who configures the
 // link where a setting is of one.
-func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (native.Format, string, error) {
+func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Assignment, out *session.Keeping) (model.FileFormat, string, error) {
 	if k.Format != "" {
-		if !slices.Contains(native.Formats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
+		if !slices.Contains(model.FileFormats(), k.Format) || k.Format.System() != f.System || f.System == "windows" {
 			return "", "", fmt.Errorf("%w: %s is no format of files that %s reads by itself", session.ErrInvalid, k.Format, f.System)
 		}
 		return k.Format, "asked for", nil
@@ -187,9 +185,9 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 	switch f.System {
 	case "linux":
 	case "freebsd":
-		return native.FreeBSD, "", nil
+		return model.FormatFreeBSD, "", nil
 	case "darwin":
-		return native.MacOS, "", nil
+		return model.FormatMacOS, "", nil
 	default:
 		return "", "", fmt.Errorf("%s keeps what is set over a restart by itself: there is no file to write: %w", f.System, errors.ErrUnsupported)
 	}
@@ -199,14 +197,14 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 	})
 	switch {
 	case !link:
-		return native.LinuxSysctl, "", nil
+		return model.FormatLinuxSysctl, "", nil
 	case k.Link == "" || f.Owner == nil:
-		return native.LinuxSysctl, "", nil // which says that the interface is missing
+		return model.FormatLinuxSysctl, "", nil // which says that the interface is missing
 	}
 	owner, reason, err := f.Owner(ctx, k.Link)
 	if errors.Is(err, errors.ErrUnsupported) {
 		out.Notes = append(out.Notes, fmt.Sprintf("settings of %s: %v", k.Link, err))
-		return native.LinuxSysctl, "", nil
+		return model.FormatLinuxSysctl, "", nil
 	}
 	return owner, reason, err
 }
@@ -245,13 +243,13 @@ func (f *Files) preview(keeper persist.Keeper, files []native.File, out *session
 // held are the settings that the files hold.
 func held(settings []model.Assignment, out *session.Keeping) []model.Assignment {
 	return slices.DeleteFunc(slices.Clone(settings), func(s model.Assignment) bool {
-		return slices.ContainsFunc(out.Omitted, func(o native.Omission) bool { return o.Knob == s.Knob })
+		return slices.ContainsFunc(out.Omitted, func(o model.Omission) bool { return o.Knob == s.Knob })
 	})
 }
 
 // others are the lines of other files that set what the files keep, with changes
 // made.
-func (f *Files) others(ctx context.Context, link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) (map[model.KnobID]origin.Line, error) {
+func (f *Files) others(ctx context.Context, link string, settings []model.Assignment, changes []persist.Change, out *session.Keeping) (map[model.KnobID]model.FileLine, error) {
 	if f.Origins == nil {
 		return nil, nil
 	}
@@ -260,7 +258,7 @@ func (f *Files) others(ctx context.Context, link string, settings []model.Assign
 		ids = append(ids, s.Knob)
 	}
 	found, err := f.Origins(context.WithoutCancel(ctx), link, ids, changes) // the files may be written by now: that has to be told
-	maps.DeleteFunc(found, func(_ model.KnobID, l origin.Line) bool {
+	maps.DeleteFunc(found, func(_ model.KnobID, l model.FileLine) bool {
 		return slices.ContainsFunc(out.Files, func(f session.KeepFile) bool { return f.Path == l.File })
 	})
 	return found, err
@@ -329,7 +327,7 @@ func (a *agent) Restore(_ context.Context, since string) (session.Restored, erro
 	}
 	results, err := keeper.Restore(since)
 	out := session.Restored{Files: results}
-	told := slices.ContainsFunc(results, func(r persist.Result) bool { return r.State == persist.Changed || r.State == persist.Failed })
+	told := slices.ContainsFunc(results, func(r model.FileResult) bool { return r.State == model.FileChanged || r.State == model.FileFailed })
 	switch {
 	case errors.Is(err, persist.ErrLocked):
 		return out, fmt.Errorf("%w: %w", session.ErrBusy, err)
@@ -382,7 +380,7 @@ func (a *agent) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
 }
 
 // Claims tells who else sets knobs.
-func (a *agent) Claims(ctx context.Context, ids []model.KnobID) ([]manager.Claim, error) {
+func (a *agent) Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error) {
 	f, err := a.files()
 	if err != nil {
 		return nil, err

@@ -14,10 +14,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/manager"
 	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 // keepsFiles is an agent of system with a root of the test's own.
@@ -32,14 +29,14 @@ func keepsFiles(t *testing.T, system string) (c agent.Config, root string) {
 		Texts: func(context.Context, string, []model.KnobID) map[string]string {
 			return map[string]string{"net.ipv4.tcp_rmem": "4096 131072 6291456"}
 		},
-		Owner: func(context.Context, string) (native.Format, string, error) {
-			return native.SystemdNetworkd, "networkd has it", nil
+		Owner: func(context.Context, string) (model.FileFormat, string, error) {
+			return model.FormatSystemdNetworkd, "networkd has it", nil
 		},
-		Origins: func(_ context.Context, _ string, ids []model.KnobID, _ []persist.Change) (map[model.KnobID]origin.Line, error) {
-			return map[model.KnobID]origin.Line{ids[0]: {File: "/etc/other", Number: 2, Text: "9"}}, nil
+		Origins: func(_ context.Context, _ string, ids []model.KnobID, _ []persist.Change) (map[model.KnobID]model.FileLine, error) {
+			return map[model.KnobID]model.FileLine{ids[0]: {File: "/etc/other", Number: 2, Text: "9"}}, nil
 		},
-		Claims: func(_ context.Context, link string, ids []model.KnobID) ([]manager.Claim, error) {
-			return []manager.Claim{{Knob: ids[0], Link: link, Manager: manager.TuneD, When: "soon", File: "/x", Line: 3, Active: fact.Known(true, "test")}}, nil
+		Claims: func(_ context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
+			return []model.Claim{{Knob: ids[0], Link: link, Manager: model.ManagerTuneD, When: "soon", File: "/x", Line: 3, Active: fact.Known(true, "test")}}, nil
 		},
 		Confirmed: func(context.Context) ([]session.Confirmation, error) {
 			return []session.Confirmation{{Knob: "link.mtu", Native: "mtu of em0", Value: "9000", Holds: true, Link: "em0"}}, nil
@@ -63,7 +60,7 @@ func TestFilesAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown.Format != native.SystemdNetworkd || shown.Reason != "networkd has it" || shown.Record != "" || len(shown.Files) != 2 || len(shown.Omitted) != 1 || len(shown.Commands) == 0 {
+	if shown.Format != model.FormatSystemdNetworkd || shown.Reason != "networkd has it" || shown.Record != "" || len(shown.Files) != 2 || len(shown.Omitted) != 1 || len(shown.Commands) == 0 {
 		t.Errorf("the dry run: %+v", shown)
 	}
 	if entries, _ := os.ReadDir(root); len(entries) > 0 {
@@ -89,7 +86,7 @@ func TestFilesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := s.Restore(ctx, "")
-	if err != nil || len(back.Files) != 2 || back.Files[0].State != persist.Restored || back.Files[1].State != persist.Changed {
+	if err != nil || len(back.Files) != 2 || back.Files[0].State != model.FileRestored || back.Files[1].State != model.FileChanged {
 		t.Errorf("Restore = %+v, %v", back, err)
 	}
 	if claims, err := s.Claims(ctx, []model.KnobID{"link.mtu"}); err != nil || len(claims) != 1 || claims[0].Link != "em0" || !claims[0].Active.Or(false) || claims[0].Line != 3 {
@@ -103,7 +100,7 @@ func TestFilesAreKept(t *testing.T) {
 // TestFilesOfSystems finds the format of each system, and refuses what is none.
 func TestFilesOfSystems(t *testing.T) {
 	sack := model.Assignment{Knob: "tcp.sack", Value: "0"}
-	for system, want := range map[string]native.Format{"linux": native.LinuxSysctl, "freebsd": native.FreeBSD, "darwin": native.MacOS} {
+	for system, want := range map[string]model.FileFormat{"linux": model.FormatLinuxSysctl, "freebsd": model.FormatFreeBSD, "darwin": model.FormatMacOS} {
 		c, _ := keepsFiles(t, system)
 		s, _, _ := far(t, c)
 		k := asked(sack)
@@ -111,7 +108,7 @@ func TestFilesOfSystems(t *testing.T) {
 		if got, err := s.Keep(t.Context(), k); err != nil || got.Format != want || len(got.Files) == 0 {
 			t.Errorf("%s: %+v, %v", system, got, err)
 		}
-		k.Format = native.Ansible
+		k.Format = model.FormatAnsible
 		if _, err := s.Keep(t.Context(), k); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("%s: tasks: %v", system, err)
 		}

@@ -6,9 +6,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
-	"linerate/internal/host/canary"
-	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/manager"
+	"linerate/internal/core/probe"
 )
 
 // relay is an agent whose settings by hand are done by Config.Settings, where a
@@ -42,12 +40,12 @@ func (r relay) Revert(ctx context.Context, transaction string) ([]model.Change, 
 }
 
 // Origins tells which permanent files set knobs.
-func (r relay) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+func (r relay) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	return r.settings().Origins(ctx, ids)
 }
 
 // Probe asks others.
-func (r relay) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error) {
+func (r relay) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error) {
 	return r.settings().Probe(ctx, targets, within, settle)
 }
 
@@ -70,6 +68,6 @@ func (r relay) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
 }
 
 // Claims tells who else sets knobs.
-func (r relay) Claims(ctx context.Context, ids []model.KnobID) ([]manager.Claim, error) {
+func (r relay) Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error) {
 	return r.settings().Claims(ctx, ids)
 }

@@ -8,8 +8,8 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/probe"
 	"linerate/internal/host/canary"
-	"linerate/internal/host/knob/origin"
 	"linerate/internal/rescue"
 )
 
@@ -63,7 +63,7 @@ func (a *agent) Revert(ctx context.Context, transaction string) ([]model.Change,
 }
 
 // Origins tells which permanent files set knobs.
-func (a *agent) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+func (a *agent) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	if a.Config.Origins == nil {
 		return nil, fmt.Errorf("this agent reads no permanent files: %w", errors.ErrUnsupported)
 	}
@@ -72,17 +72,17 @@ func (a *agent) Origins(ctx context.Context, ids []model.KnobID) (map[model.Knob
 
 // Probe asks others, all at once. Only who may change this host may have it talk
 // to others.
-func (a *agent) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error) {
+func (a *agent) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error) {
 	if err := a.mayTune(); err != nil {
 		return nil, err
 	}
-	answers := make([][]canary.Result, len(targets))
+	answers := make([][]probe.Result, len(targets))
 	var all rescue.Group // a panic is this call's, which its session guards
 	for i, t := range targets {
 		all.Go(func() { answers[i] = canary.Probe(ctx, t, within, settle) })
 	}
 	all.Wait()
-	var out []canary.Result
+	var out []probe.Result
 	for _, one := range answers {
 		out = append(out, one...)
 	}

@@ -11,7 +11,6 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin"
 )
 
 // keeper is a Keeper that knows one transaction.
@@ -39,8 +38,8 @@ func TestKeeping(t *testing.T) {
 	c := agenttest.Config(agenttest.NewKnobs(model.Far, agenttest.Values()))
 	k := &keeper{}
 	c.Keeper = k
-	c.Origins = func(_ context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
-		return map[model.KnobID]origin.Line{ids[0]: {File: "/etc/x", Number: 3, Text: "9"}}, nil
+	c.Origins = func(_ context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
+		return map[model.KnobID]model.FileLine{ids[0]: {File: "/etc/x", Number: 3, Text: "9"}}, nil
 	}
 	s, _, _ := far(t, c)
 	ctx := t.Context()
@@ -81,7 +80,7 @@ func TestKeeping(t *testing.T) {
 	if strings.Join(k.asked, " ") != "one two revert revertone" {
 		t.Errorf("the keeper was asked %q", k.asked)
 	}
-	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (origin.Line{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
+	if found, err := s.Origins(ctx, []model.KnobID{"tcp.sack"}); len(found) != 1 || found["tcp.sack"] != (model.FileLine{File: "/etc/x", Number: 3, Text: "9"}) || err != nil {
 		t.Errorf("Origins = %+v, %v", found, err)
 	}
 }

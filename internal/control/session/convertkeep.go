@@ -7,9 +7,6 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 // This file converts what is kept over a restart.
@@ -20,10 +17,10 @@ func fileChanges() map[FileChange]sessionpb.FileChange {
 	}
 }
 
-func restoreStates() map[persist.State]sessionpb.RestoreState {
-	return map[persist.State]sessionpb.RestoreState{
-		persist.Restored: sessionpb.RestoreState_RESTORE_STATE_RESTORED, persist.Already: sessionpb.RestoreState_RESTORE_STATE_ALREADY,
-		persist.Changed: sessionpb.RestoreState_RESTORE_STATE_CHANGED, persist.Failed: sessionpb.RestoreState_RESTORE_STATE_FAILED,
+func restoreStates() map[model.FileState]sessionpb.RestoreState {
+	return map[model.FileState]sessionpb.RestoreState{
+		model.FileRestored: sessionpb.RestoreState_RESTORE_STATE_RESTORED, model.FileAlready: sessionpb.RestoreState_RESTORE_STATE_ALREADY,
+		model.FileChanged: sessionpb.RestoreState_RESTORE_STATE_CHANGED, model.FileFailed: sessionpb.RestoreState_RESTORE_STATE_FAILED,
 	}
 }
 
@@ -71,7 +68,7 @@ func encodeKeeping(k Keeping, h model.Host) *sessionpb.KeepResponse {
 
 func decodeKeeping(c *check, p *sessionpb.KeepResponse, h model.Host) Keeping {
 	k := Keeping{
-		Format: native.Format(c.text("format", p.GetFormat(), MaxName)), Reason: c.text("reason", p.GetReason(), MaxText),
+		Format: model.FileFormat(c.text("format", p.GetFormat(), MaxName)), Reason: c.text("reason", p.GetReason(), MaxText),
 		Commands: c.texts("commands", p.GetCommands(), maxCommands), Notes: c.texts("notes", p.GetNotes(), MaxWarnings),
 		Plan: c.text("plan", p.GetPlan(), MaxName), Record: c.text("record", p.GetRecord(), MaxName),
 		Added: decodeSettings(c, p.GetAdded(), h), Others: decodeOrigins(c, p.GetOthers()),
@@ -95,25 +92,25 @@ func decodeKeeping(c *check, p *sessionpb.KeepResponse, h model.Host) Keeping {
 		k.Files = append(k.Files, one)
 	}
 	for _, o := range p.GetOmitted() {
-		k.Omitted = append(k.Omitted, native.Omission{
+		k.Omitted = append(k.Omitted, model.Omission{
 			Knob: model.KnobID(c.name("knob", o.GetKnob())), Value: c.text("value", o.GetValue(), MaxValue), Reason: c.text("reason", o.GetReason(), MaxText),
 		})
 	}
 	return k
 }
 
-func encodeOrigin(id model.KnobID, l origin.Line) *sessionpb.Origin {
+func encodeOrigin(id model.KnobID, l model.FileLine) *sessionpb.Origin {
 	return &sessionpb.Origin{Id: clean(string(id), MaxName), File: clean(l.File, MaxValue), Line: uint32(l.Number), Text: clean(l.Text, MaxValue)}
 }
 
-func decodeOrigins(k *check, list []*sessionpb.Origin) map[model.KnobID]origin.Line {
+func decodeOrigins(k *check, list []*sessionpb.Origin) map[model.KnobID]model.FileLine {
 	k.count("origins", len(list), MaxKnobs)
-	found := make(map[model.KnobID]origin.Line)
+	found := make(map[model.KnobID]model.FileLine)
 	for _, o := range list[:min(len(list), MaxKnobs)] {
 		id := model.KnobID(k.name("knob", o.GetId()))
 		_, twice := found[id]
 		k.that(!twice, "%s is told twice", id)
-		found[id] = origin.Line{
+		found[id] = model.FileLine{
 			File: k.text("file", o.GetFile(), MaxValue), Number: int(k.atMost("line", int64(o.GetLine()), maxBlock)), Text: k.text("text", o.GetText(), MaxValue),
 		}
 	}

@@ -7,10 +7,6 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/manager"
-	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 // Bounds of what is kept, as settings.proto states them.
@@ -29,22 +25,22 @@ type Keep struct {
 	Comments []string           // why, for the files
 	Source   string             // whence they come: a session, a profile
 	Link     string             // interface of settings of a link; "" is that of the data path
-	Format   native.Format      // of the files; "" is that of who configures the interface
+	Format   model.FileFormat   // of the files; "" is that of who configures the interface
 	DryRun   bool               // only tell what would be written
 	Plan     string             // of the dry run that a person saw; "" is whatever it is
 }
 
 // Keeping is what was written for a Keep, or would be.
 type Keeping struct {
-	Format   native.Format
+	Format   model.FileFormat
 	Reason   string // why that format; may be empty
 	Files    []KeepFile
 	Commands []string // that make the system read them now; nobody ran them
-	Omitted  []native.Omission
+	Omitted  []model.Omission
 	Notes    []string
 	// Others are lines of other files that count for the same knobs although the
 	// files are written.
-	Others map[model.KnobID]origin.Line
+	Others map[model.KnobID]model.FileLine
 	Plan   string
 	Record string             // "" where nothing was written
 	Added  []model.Assignment // that an earlier Keep wrote, and which stand in the files again
@@ -71,7 +67,7 @@ const (
 
 // Restored is what became of the files of all Keeps.
 type Restored struct {
-	Files   []persist.Result
+	Files   []model.FileResult
 	Problem string // that belongs to no file; "" for none
 }
 
@@ -108,7 +104,7 @@ type keeping interface {
 	// Confirmed lists what was confirmed on this host and not undone.
 	Confirmed(ctx context.Context) ([]Confirmation, error)
 	// Claims tells who else sets knobs.
-	Claims(ctx context.Context, ids []model.KnobID) ([]manager.Claim, error)
+	Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error)
 }
 
 // Keep puts settings into files.
@@ -117,7 +113,7 @@ func (a settings) Keep(ctx context.Context, p *sessionpb.KeepRequest) (*sessionp
 		var c check
 		k := Keep{
 			Settings: decodeAssignments(&c, p.GetSettings(), h), Source: c.text("source", p.GetSource(), MaxValue),
-			Link: c.text("interface", p.GetInterface(), MaxName), Format: native.Format(c.text("format", p.GetFormat(), MaxName)),
+			Link: c.text("interface", p.GetInterface(), MaxName), Format: model.FileFormat(c.text("format", p.GetFormat(), MaxName)),
 			DryRun: p.GetDryRun(), Plan: c.text("plan", p.GetPlan(), MaxName),
 			Comments: c.texts("comments", p.GetComments(), MaxComments),
 		}
@@ -239,7 +235,7 @@ func (c *Client) Restore(ctx context.Context, since string) (Restored, error) {
 	k.count("files", len(p.GetFiles()), MaxChanges)
 	out := Restored{Problem: k.text("problem", p.GetProblem(), MaxText)}
 	for _, f := range p.GetFiles()[:min(len(p.GetFiles()), MaxChanges)] {
-		one := persist.Result{Record: k.name("record", f.GetRecord()), Path: k.text("file", f.GetPath(), MaxValue), Detail: k.text("detail", f.GetDetail(), MaxText)}
+		one := model.FileResult{Record: k.name("record", f.GetRecord()), Path: k.text("file", f.GetPath(), MaxValue), Detail: k.text("detail", f.GetDetail(), MaxText)}
 		for state, number := range restoreStates() {
 			if number == f.GetState() {
 				one.State = state
@@ -305,7 +301,7 @@ func (c *Client) Confirmed(ctx context.Context) ([]Confirmation, error) {
 
 // Claims tells who else sets knobs on the host. Those of one knob stand in the
 // order in which they are applied.
-func (c *Client) Claims(ctx context.Context, ids []model.KnobID) ([]manager.Claim, error) {
+func (c *Client) Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error) {
 	const op = "ask who manages settings"
 	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.ClaimsResponse, error) {
 		r := &sessionpb.ClaimsRequest{}
@@ -319,10 +315,10 @@ func (c *Client) Claims(ctx context.Context, ids []model.KnobID) ([]manager.Clai
 	}
 	var k check
 	k.count("claims", len(p.GetClaims()), MaxKnobs)
-	var out []manager.Claim
+	var out []model.Claim
 	for _, l := range p.GetClaims()[:min(len(p.GetClaims()), MaxKnobs)] {
-		out = append(out, manager.Claim{
-			Knob: model.KnobID(k.name("knob", l.GetId())), Link: k.text("interface", l.GetInterface(), MaxName), Manager: manager.Name(k.name("manager", l.GetManager())),
+		out = append(out, model.Claim{
+			Knob: model.KnobID(k.name("knob", l.GetId())), Link: k.text("interface", l.GetInterface(), MaxName), Manager: model.Manager(k.name("manager", l.GetManager())),
 			Sets: k.text("text", l.GetSets(), MaxValue), When: k.text("when", l.GetWhen(), MaxText), File: k.text("file", l.GetFile(), MaxValue),
 			Line: int(k.atMost("line", int64(l.GetLine()), maxBlock)), Active: decodeTruth(&k, "active", l.GetActive()),
 		})

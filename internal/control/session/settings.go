@@ -7,8 +7,7 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
-	"linerate/internal/host/canary"
-	"linerate/internal/host/knob/origin"
+	"linerate/internal/core/probe"
 )
 
 // Bounds of probes, as settings.proto states them.
@@ -30,9 +29,9 @@ type Settings interface {
 	// that ever was.
 	Revert(ctx context.Context, transaction string) ([]model.Change, error)
 	// Origins tells which permanent files set knobs, as far as that is known.
-	Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error)
+	Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error)
 	// Probe asks whether others answer this host.
-	Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error)
+	Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error)
 	keeping
 }
 
@@ -110,7 +109,7 @@ func (a settings) Probe(ctx context.Context, p *sessionpb.ProbeRequest) (*sessio
 		settle := c.duration("time to settle", p.GetSettleNs(), 0, MaxSettle)
 		for _, t := range p.GetTargets()[:min(len(p.GetTargets()), MaxTargets)] {
 			c.text("target", t, MaxValue)
-			if err := canary.Valid(t); err != nil {
+			if err := probe.Valid(t); err != nil {
 				c.fail("target %v", err)
 			}
 		}
@@ -168,7 +167,7 @@ func (c *Client) Revert(ctx context.Context, transaction string) ([]model.Change
 
 // Origins tells which permanent files set knobs; those of which none is known
 // are left out.
-func (c *Client) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+func (c *Client) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	const op = "read permanent files"
 	p, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.OriginsResponse, error) {
 		r := &sessionpb.OriginsRequest{}
@@ -187,7 +186,7 @@ func (c *Client) Origins(ctx context.Context, ids []model.KnobID) (map[model.Kno
 
 // Probe asks whether others answer the host, each for at most within after its
 // link came back, which may take settle.
-func (c *Client) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error) {
+func (c *Client) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error) {
 	const op = "ask others"
 	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.ProbeResponse, error) {
 		return c.settings.Probe(ctx, &sessionpb.ProbeRequest{Targets: targets, WithinNs: int64(within), SettleNs: int64(settle)})
@@ -197,9 +196,9 @@ func (c *Client) Probe(ctx context.Context, targets []string, within, settle tim
 	}
 	var k check
 	k.count("answers", len(p.GetAnswers()), maxAnswers)
-	var out []canary.Result
+	var out []probe.Result
 	for _, a := range p.GetAnswers()[:min(len(p.GetAnswers()), maxAnswers)] {
-		out = append(out, canary.Result{
+		out = append(out, probe.Result{
 			Target: k.text("target", a.GetTarget(), MaxValue), Full: a.GetFull(), Bytes: int(k.atMost("size", int64(a.GetBytes()), 1<<16)),
 			OK: a.GetOk(), Detail: k.text("detail", a.GetDetail(), MaxText),
 		})

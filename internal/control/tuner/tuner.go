@@ -25,9 +25,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/host/canary"
-	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/manager"
+	"linerate/internal/core/probe"
 )
 
 // Request is what a session asks for.
@@ -203,13 +201,13 @@ func (h *Hand) Revert(ctx context.Context, transaction string) ([]model.Change, 
 }
 
 // Origins tells which permanent files set knobs.
-func (h *Hand) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
-	return with(ctx, h, func(c *session.Client) (map[model.KnobID]origin.Line, error) { return c.Origins(ctx, ids) })
+func (h *Hand) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
+	return with(ctx, h, func(c *session.Client) (map[model.KnobID]model.FileLine, error) { return c.Origins(ctx, ids) })
 }
 
 // Probe asks whether others answer this host.
-func (h *Hand) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]canary.Result, error) {
-	return with(ctx, h, func(c *session.Client) ([]canary.Result, error) { return c.Probe(ctx, targets, within, settle) })
+func (h *Hand) Probe(ctx context.Context, targets []string, within, settle time.Duration) ([]probe.Result, error) {
+	return with(ctx, h, func(c *session.Client) ([]probe.Result, error) { return c.Probe(ctx, targets, within, settle) })
 }
 
 // Keep puts settings into the files of the system.
@@ -256,6 +254,6 @@ func (h *Hand) Confirmed(ctx context.Context) ([]session.Confirmation, error) {
 }
 
 // Claims tells who else sets knobs.
-func (h *Hand) Claims(ctx context.Context, ids []model.KnobID) ([]manager.Claim, error) {
-	return with(ctx, h, func(c *session.Client) ([]manager.Claim, error) { return c.Claims(ctx, ids) })
+func (h *Hand) Claims(ctx context.Context, ids []model.KnobID) ([]model.Claim, error) {
+	return with(ctx, h, func(c *session.Client) ([]model.Claim, error) { return c.Claims(ctx, ids) })
 }

@@ -8,8 +8,8 @@
 // on, a TCP connection. A packet that a router answers as too big is one that TCP
 // copes with, and counts by the try after it, with the size that the router told.
 //
-// A target made by [PathTo] asks how large packets may be on the way to an
-// address; one made by [SmallTo] is asked with small packets only.
+// A target made by [probe.PathTo] asks how large packets may be on the way to an
+// address; one made by [probe.SmallTo] is asked with small packets only.
 package canary
 
 import (
@@ -23,81 +23,30 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/probe"
 	"linerate/internal/rescue"
 )
-
-// Result is what became of one question.
-type Result struct {
-	Target string
-	Full   bool   // asked with packets as large as the interface takes
-	Bytes  int    // of the IP packets; 0 where the system decides
-	OK     bool   // it answered
-	Detail string // how, or why not
-}
-
-// String says it for people.
-func (r Result) String() string {
-	what := r.Target
-	if r.Bytes > 0 {
-		what += fmt.Sprintf(" (packets of %d bytes)", r.Bytes)
-	}
-	if r.OK {
-		return what + " answers: " + r.Detail
-	}
-	return what + " does not answer: " + r.Detail
-}
-
-// Lost returns the results of after whose question was answered before and is
-// not any more.
-func Lost(before, after []Result) []Result {
-	var lost []Result
-	for _, a := range after {
-		for _, b := range before {
-			if b.Target == a.Target && b.Full == a.Full && b.OK && !a.OK {
-				lost = append(lost, a)
-			}
-		}
-	}
-	return lost
-}
 
 // Probe asks a target until it answers, for at most within: an address or a
 // name, HOST:PORT for a TCP connection, or a URL of http and https. The time
 // begins when there is a link and a way to an address, which a change may have
 // taken away for seconds; settle is how long to wait for that.
-func Probe(ctx context.Context, target string, within, settle time.Duration) []Result {
-	if p, ok := parsePath(target); ok {
-		return p.results(ctx, within, settle)
+func Probe(ctx context.Context, target string, within, settle time.Duration) []probe.Result {
+	if q, ok := probe.ParseQuery(target); ok {
+		return answer(ctx, q, within, settle)
 	}
 	switch {
 	case strings.HasPrefix(target, "http://"), strings.HasPrefix(target, "https://"):
-		return []Result{until(ctx, within, Result{Target: target}, func(ctx context.Context) (string, error) { return fetch(ctx, target) })}
+		return []probe.Result{until(ctx, within, probe.Result{Target: target}, func(ctx context.Context) (string, error) { return fetch(ctx, target) })}
 	default:
 		if _, _, err := net.SplitHostPort(target); err == nil {
-			return []Result{until(ctx, within, Result{Target: target}, func(ctx context.Context) (string, error) { return connect(ctx, target) })}
+			return []probe.Result{until(ctx, within, probe.Result{Target: target}, func(ctx context.Context) (string, error) { return connect(ctx, target) })}
 		}
 		return probeHost(ctx, target, within, settle)
 	}
 }
 
-// Valid says whether Probe understands a target.
-func Valid(target string) error {
-	switch {
-	case target == "" || len(target) > maxTarget || strings.ContainsAny(target, " \t\n"):
-		return fmt.Errorf("%q: want an address, HOST:PORT or a URL", target)
-	case strings.HasPrefix(target, pathScheme), strings.HasPrefix(target, smallScheme):
-		if _, ok := parsePath(target); !ok {
-			return fmt.Errorf("%q: want path://HOST/BYTES or small://HOST", target)
-		}
-	case strings.Contains(target, "://") && !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://"):
-		return fmt.Errorf("%q: want a URL of http or https", target)
-	}
-	return nil
-}
-
 const (
-	// maxTarget bounds a target in bytes, as browsers bound URLs.
-	maxTarget = 2 << 10
 	// pause is the time between two tries.
 	pause = 300 * time.Millisecond
 	// maxBody is how much of a page is read: enough for full packets.
@@ -105,7 +54,7 @@ const (
 )
 
 // until repeats a question until it is answered or the time is over.
-func until(ctx context.Context, within time.Duration, r Result, ask func(context.Context) (string, error)) Result {
+func until(ctx context.Context, within time.Duration, r probe.Result, ask func(context.Context) (string, error)) probe.Result {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	again := time.NewTicker(pause)
@@ -168,8 +117,8 @@ func connect(ctx context.Context, addr string) (string, error) {
 }
 
 // probeHost asks an address with small and with full packets.
-func probeHost(ctx context.Context, target string, within, settle time.Duration) []Result {
-	small, full := Result{Target: target}, Result{Target: target, Full: true}
+func probeHost(ctx context.Context, target string, within, settle time.Duration) []probe.Result {
+	small, full := probe.Result{Target: target}, probe.Result{Target: target, Full: true}
 	addr, err := resolve(ctx, target)
 	if err == nil {
 		err = awaitLink(ctx, addr, settle)
@@ -180,23 +129,23 @@ func probeHost(ctx context.Context, target string, within, settle time.Duration)
 	}
 	if err != nil {
 		small.Detail, full.Detail = reason(err), reason(err)
-		return []Result{small, full}
+		return []probe.Result{small, full}
 	}
-	small.Bytes, full.Bytes = smallPacket, size
+	small.Bytes, full.Bytes = probe.Small, size
 	var other rescue.Group
 	other.Go(func() {
 		cut, why := size, "" // by what routers tell
 		full = until(ctx, within, full, func(ctx context.Context) (string, error) {
 			how, err := anyAnswer(ctx, addr, cut, wait)
-			if big, ok := errors.AsType[*tooBig](err); ok && big.mtu >= smallPacket && big.mtu < cut {
+			if big, ok := errors.AsType[*tooBig](err); ok && big.mtu >= probe.Small && big.mtu < cut {
 				cut, why = big.mtu, fmt.Sprintf(" with %d bytes; %v", big.mtu, big)
 			}
 			return how + why, err
 		})
 	})
-	small = until(ctx, within, small, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, smallPacket, wait) })
+	small = until(ctx, within, small, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, probe.Small, wait) })
 	other.Wait()
-	return []Result{small, full}
+	return []probe.Result{small, full}
 }
 
 func resolve(ctx context.Context, target string) (netip.Addr, error) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"linerate/internal/core/probe"
 )
 
 // long is enough for an answer on a busy machine, short for one that never comes.
@@ -20,7 +22,7 @@ const (
 func TestProbeAddress(t *testing.T) {
 	for _, target := range []string{"127.0.0.1", "localhost"} {
 		got := Probe(t.Context(), target, long, 0)
-		if len(got) != 2 || !got[0].OK || !got[1].OK || got[0].Full || !got[1].Full || got[0].Bytes != smallPacket || got[1].Bytes < 1500 {
+		if len(got) != 2 || !got[0].OK || !got[1].OK || got[0].Full || !got[1].Full || got[0].Bytes != probe.Small || got[1].Bytes < 1500 {
 			t.Errorf("%s: %+v", target, got)
 		}
 	}
@@ -35,7 +37,7 @@ func TestEachWay(t *testing.T) {
 	lo := netip.MustParseAddr("127.0.0.1")
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
-	for _, size := range []int{smallPacket, 1500, 9000} {
+	for _, size := range []int{probe.Small, 1500, 9000} {
 		if how, err := refusedPort(ctx, lo, size); err != nil || how != "UDP port refused" {
 			t.Errorf("UDP with %d bytes: %q, %v", size, how, err)
 		}
@@ -74,28 +76,6 @@ func TestProbePage(t *testing.T) {
 	s.Close()
 	if got := Probe(t.Context(), s.URL, short, 0); len(got) != 1 || got[0].OK {
 		t.Errorf("after Close: %+v", got)
-	}
-}
-
-func TestLost(t *testing.T) {
-	before := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 1500, OK: true}}
-	after := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 9000, Detail: "no answer in time"}, {Target: "new"}}
-	got := Lost(before, after)
-	if len(got) != 1 || got[0].String() != "b (packets of 9000 bytes) does not answer: no answer in time" {
-		t.Errorf("%+v", got)
-	}
-	if got := Lost(before, before); len(got) > 0 {
-		t.Errorf("of itself: %+v", got)
-	}
-}
-
-func TestValid(t *testing.T) {
-	for target, ok := range map[string]bool{
-		"10.0.0.1": true, "nas:22": true, "https://example.net/": true, "": false, "ftp://example.net": false, "a b": false, strings.Repeat("x", 3000): false,
-	} {
-		if err := Valid(target); (err == nil) != ok {
-			t.Errorf("%.20q: %v", target, err)
-		}
 	}
 }
 

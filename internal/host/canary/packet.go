@@ -13,12 +13,11 @@ import (
 	"syscall"
 	"time"
 
+	"linerate/internal/core/probe"
 	"linerate/internal/rescue"
 )
 
 const (
-	// smallPacket is the size in bytes of an IP packet that every link carries.
-	smallPacket = 128
 	// closedPort is one of traceroute's, on which nobody listens.
 	closedPort = 33434
 	// Bytes of the headers of IPv4 (RFC 791) and IPv6 (RFC 8200), and of UDP and
@@ -43,7 +42,7 @@ func anyAnswer(ctx context.Context, to netip.Addr, size int, wait time.Duration)
 		func() (string, error) { return echo(ctx, to, size) },
 		func() (string, error) { return refusedPort(ctx, to, size) },
 	}
-	if size <= smallPacket {
+	if size <= probe.Small {
 		for _, port := range []int{22, 80, 443} {
 			asks = append(asks, func() (string, error) { return knock(ctx, to, port) })
 		}
@@ -265,7 +264,7 @@ func packetSize(ctx context.Context, to netip.Addr) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return max(smallPacket, min(i.MTU, 65535)), nil
+	return max(probe.Small, min(i.MTU, 65535)), nil
 }
 
 // awaitLink waits until the interface to an address has a link again, which a

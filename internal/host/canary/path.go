@@ -7,118 +7,37 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"linerate/internal/core/probe"
 	"linerate/internal/rescue"
 )
 
-const (
-	pathScheme  = "path://"
-	smallScheme = "small://"
-)
-
-// PathTo is the target that asks how large packets to a host may be, up to bytes
-// of the IP packet. The answers are read by PathOf.
-func PathTo(host string, bytes int) string { return pathScheme + host + "/" + strconv.Itoa(bytes) }
-
-// SmallTo is the target that asks a host with small packets only.
-func SmallTo(host string) string { return smallScheme + host }
-
-// Path is how large packets from one host to another may be. A packet that is
-// larger than what the other direction carries is seen to arrive where the other
-// end refuses a UDP port, so that each direction is told for itself.
-type Path struct {
-	Host    string // as it was asked for
-	Address string // that it has, "" where that is not known
-	Asked   int    // bytes of the largest packet that was tried
-	Passes  int    // bytes of the largest that was answered; 0: not even a small one
-	Exact   bool   // Passes+1 was tried and lost
-	Router  string // who said that a packet was too big; "" for nobody, or for somebody unknown
-	Told    bool   // somebody said so
-	MTU     int    // that was told with it; 0 for none
-}
-
-// PathOf reads the answers to PathTo(host, bytes). It reports false where there
-// are none.
-func PathOf(results []Result, host string, bytes int) (Path, bool) {
-	target := PathTo(host, bytes)
-	i := slices.IndexFunc(results, func(r Result) bool { return r.Target == target })
-	if i < 0 {
-		return Path{}, false
-	}
-	r := results[i]
-	p := Path{Host: host, Asked: bytes, Passes: r.Bytes, Exact: !strings.HasPrefix(r.Detail, atLeast)}
-	for _, more := range results[i+1:] {
-		of, who, ok := strings.Cut(more.Target, " ")
-		switch {
-		case !ok || who != target:
-			return p, true
-		case of == addressWord:
-			p.Address = more.Detail
-		case of == routerWord:
-			p.Router, p.Told, p.MTU = more.Detail, true, more.Bytes
-		}
-	}
-	return p, true
-}
-
-// What the answers after the first one are about, and how the first one says that
-// the search ended early.
-const (
-	addressWord = "address"
-	routerWord  = "router"
-	atLeast     = "at least"
-)
-
-// query is what a target of this file asks.
-type query struct {
-	target, host string
-	bytes        int // 0: small packets only
-}
-
-func parsePath(target string) (query, bool) {
-	if host, ok := strings.CutPrefix(target, smallScheme); ok {
-		return query{target: target, host: host}, host != "" && !strings.Contains(host, "/")
-	}
-	rest, ok := strings.CutPrefix(target, pathScheme)
-	if !ok {
-		return query{}, false
-	}
-	at := strings.LastIndex(rest, "/")
-	if at <= 0 || strings.Contains(rest[:at], "/") {
-		return query{}, false
-	}
-	n, err := strconv.Atoi(rest[at+1:])
-	return query{target: target, host: rest[:at], bytes: n}, err == nil && n >= smallPacket && n <= 65535
-}
-
-// results answers q.
-func (q query) results(ctx context.Context, within, settle time.Duration) []Result {
-	addr, err := resolve(ctx, q.host)
+// answer answers a question about a path.
+func answer(ctx context.Context, q probe.Query, within, settle time.Duration) []probe.Result {
+	addr, err := resolve(ctx, q.Host)
 	if err == nil {
 		err = awaitLink(ctx, addr, settle)
 	}
 	if err != nil {
-		return []Result{{Target: q.target, Full: q.bytes > 0, Detail: reason(err)}}
+		return []probe.Result{{Target: q.Target, Full: q.Bytes > 0, Detail: reason(err)}}
 	}
-	if q.bytes == 0 {
-		r := Result{Target: q.target, Bytes: smallPacket}
-		return []Result{until(ctx, within, r, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, smallPacket, wait) })}
+	if q.Bytes == 0 {
+		r := probe.Result{Target: q.Target, Bytes: probe.Small}
+		return []probe.Result{until(ctx, within, r, func(ctx context.Context) (string, error) { return anyAnswer(ctx, addr, probe.Small, wait) })}
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	s := search{largest: q.bytes, ask: func(size int, wait time.Duration) (string, error) { return anyAnswer(ctx, addr, size, wait) }}
+	s := search{largest: q.Bytes, ask: func(size int, wait time.Duration) (string, error) { return anyAnswer(ctx, addr, size, wait) }}
 	s.do()
-	first := Result{Target: q.target, Full: true, Bytes: s.passes, OK: s.passes >= q.bytes, Detail: s.detail()}
-	all := []Result{first, {Target: addressWord + " " + q.target, OK: true, Detail: addr.String()}}
+	first := probe.Result{Target: q.Target, Full: true, Bytes: s.passes, OK: s.passes >= q.Bytes, Detail: s.detail()}
+	all := []probe.Result{first, q.Address(addr.String())}
 	if t := s.told; t != nil {
 		who := ""
 		if t.router.IsValid() {
 			who = t.router.String()
 		}
-		all = append(all, Result{Target: routerWord + " " + q.target, Bytes: t.mtu, OK: true, Detail: who})
+		all = append(all, q.Router(who, t.mtu))
 	}
 	return all
 }
@@ -163,7 +82,7 @@ func (s *search) do() {
 		return
 	}
 	s.wait = min(max(roundTrips*time.Since(began), leastWait), mostWait)
-	s.passes = smallPacket
+	s.passes = probe.Small
 	if s.try(s.largest) {
 		return
 	}
@@ -175,7 +94,7 @@ func (s *search) do() {
 // small asks with a small packet, several times.
 func (s *search) small() bool {
 	for range triesAtAll {
-		if s.how, s.err = s.ask(smallPacket, s.wait); s.err == nil {
+		if s.how, s.err = s.ask(probe.Small, s.wait); s.err == nil {
 			return true
 		}
 	}
@@ -213,7 +132,7 @@ func (s *search) try(size int) bool {
 		small := make(chan error, 1)
 		go func() {
 			small <- rescue.Call(func() error {
-				_, err := s.ask(smallPacket, s.wait)
+				_, err := s.ask(probe.Small, s.wait)
 				return err
 			})
 		}()
@@ -246,7 +165,7 @@ func (s *search) detail() string {
 	case s.lost == 0:
 		return s.how
 	case s.lost-s.passes > 1:
-		return fmt.Sprintf("%s %d bytes pass, %d do not", atLeast, s.passes, s.lost)
+		return fmt.Sprintf("%s %d bytes pass, %d do not", probe.AtLeast, s.passes, s.lost)
 	}
 	return fmt.Sprintf("%d bytes pass, %d do not: %s", s.passes, s.lost, reason(s.err))
 }

@@ -8,17 +8,19 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"linerate/internal/core/probe"
 )
 
 // TestSearch holds the search against ways of every size.
 func TestSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		largest := rapid.IntRange(600, 65535).Draw(t, "largest")
-		limit := rapid.OneOf(rapid.SampledFrom(common()), rapid.IntRange(smallPacket, 70000)).Draw(t, "limit")
+		limit := rapid.OneOf(rapid.SampledFrom(common()), rapid.IntRange(probe.Small, 70000)).Draw(t, "limit")
 		told := rapid.SampledFrom([]int{-1, 0, min(limit, largest)}).Draw(t, "told") // -1: silent
 		tries := 0
 		s := search{largest: largest, ask: func(size int, _ time.Duration) (string, error) {
-			if size > smallPacket {
+			if size > probe.Small {
 				tries++
 			}
 			switch {
@@ -71,45 +73,17 @@ func TestSearchOnABadWay(t *testing.T) {
 	}
 }
 
-func TestPathOf(t *testing.T) {
-	answers := []Result{
-		{Target: "10.0.0.9"},
-		{Target: "path://10.0.0.2/9000", Full: true, Bytes: 1500, Detail: "1500 bytes pass, 1501 do not: no answer in time"},
-		{Target: "address path://10.0.0.2/9000", OK: true, Detail: "10.0.0.2"},
-		{Target: "router path://10.0.0.2/9000", Bytes: 1500, OK: true, Detail: "10.0.0.1"},
-		{Target: "path://b/9000", Bytes: 4000, Detail: "at least 4000 bytes pass, 4050 do not"},
-	}
-	p, ok := PathOf(answers, "10.0.0.2", 9000)
-	if want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500}); !ok || p != want {
-		t.Errorf("%+v", p)
-	}
-	if p, ok := PathOf(answers, "b", 9000); !ok || p.Exact || p.Told || p.Passes != 4000 {
-		t.Errorf("%+v", p)
-	}
-	if _, ok := PathOf(answers, "b", 1500); ok {
-		t.Error("an answer to another question")
-	}
-}
-
 func TestProbePath(t *testing.T) {
-	got := Probe(t.Context(), PathTo("localhost", 40000), long, 0)
-	p, ok := PathOf(got, "localhost", 40000)
+	got := Probe(t.Context(), probe.PathTo("localhost", 40000), long, 0)
+	p, ok := probe.PathOf(got, "localhost", 40000)
 	if !ok || !got[0].OK || p.Passes != 40000 || p.Told || p.Address != "127.0.0.1" && p.Address != "::1" {
 		t.Errorf("%+v", got)
 	}
-	if got := Probe(t.Context(), SmallTo("127.0.0.1"), long, 0); len(got) != 1 || !got[0].OK || got[0].Bytes != smallPacket {
+	if got := Probe(t.Context(), probe.SmallTo("127.0.0.1"), long, 0); len(got) != 1 || !got[0].OK || got[0].Bytes != probe.Small {
 		t.Errorf("%+v", got)
 	}
-	if got := Probe(t.Context(), PathTo("no-such-name.invalid", 1500), short, 0); len(got) != 1 || got[0].OK || got[0].Detail == "" {
+	if got := Probe(t.Context(), probe.PathTo("no-such-name.invalid", 1500), short, 0); len(got) != 1 || got[0].OK || got[0].Detail == "" {
 		t.Errorf("%+v", got)
-	}
-	for target, ok := range map[string]bool{
-		"path://10.0.0.1/1500": true, "path://fe80::1%eth0/1500": true, "small://10.0.0.1": true, "path://10.0.0.1": false,
-		"path://10.0.0.1/70000": false, "path:///1500": false, "small://": false, "path://a/b/1500": false, "path://a/x": false,
-	} {
-		if err := Valid(target); (err == nil) != ok {
-			t.Errorf("%s: %v", target, err)
-		}
 	}
 }
 
@@ -171,8 +145,8 @@ func FuzzTarget(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		_ = Host(s)
-		q, ok := parsePath(s)
-		if ok && q.bytes > 0 && PathTo(q.host, q.bytes) != s && !strings.Contains(s, "/0") && !strings.Contains(s, "/+") {
+		q, ok := probe.ParseQuery(s)
+		if ok && q.Bytes > 0 && probe.PathTo(q.Host, q.Bytes) != s && !strings.Contains(s, "/0") && !strings.Contains(s, "/+") {
 			t.Errorf("%q is read as %+v", s, q)
 		}
 	})

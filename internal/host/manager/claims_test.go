@@ -13,7 +13,6 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob/origin"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -45,7 +44,7 @@ func linux(files fstest.MapFS, running ...string) Machine {
 var ids = []model.KnobID{"link.mtu", "nic.ring.rx", "nic.irq_affinity", "cpu.governor", "tcp.recv_buffer_max", "socket.recv_buffer_max", "tcp.listen_queue", "tcp.sack"}
 
 // short writes claims as "knob manager sets file:line active".
-func short(claims []Claim) []string {
+func short(claims []model.Claim) []string {
 	var all []string
 	for _, c := range claims {
 		active := "?"
@@ -202,7 +201,7 @@ func (p policies) Values(_ context.Context, key string) (map[string]string, erro
 }
 
 func TestString(t *testing.T) {
-	c := Claim{Knob: "link.mtu", Link: "eth0", Manager: NetworkManager, Sets: "1400", When: "whenever the connection comes up again", File: "/etc/a", Line: 3, Active: fact.Known(true, "x")}
+	c := model.Claim{Knob: "link.mtu", Link: "eth0", Manager: model.ManagerNetworkManager, Sets: "1400", When: "whenever the connection comes up again", File: "/etc/a", Line: 3, Active: fact.Known(true, "x")}
 	if got := c.String(); got != "NetworkManager manages eth0 and may set link.mtu again, to 1400: whenever the connection comes up again (/etc/a:3)" {
 		t.Error(got)
 	}
@@ -210,19 +209,19 @@ func TestString(t *testing.T) {
 	if got := c.String(); got != "NetworkManager would set link.mtu of eth0, but is not at work now: whenever the connection comes up again (/etc/a)" {
 		t.Error(got)
 	}
-	c = Claim{Knob: "link.mtu", Link: "eth0", Manager: DHCP, When: "whenever the lease is renewed"}
+	c = model.Claim{Knob: "link.mtu", Link: "eth0", Manager: model.ManagerDHCP, When: "whenever the lease is renewed"}
 	if got := c.String(); got != "DHCP may set link.mtu of eth0 again: whenever the lease is renewed" {
 		t.Error(got)
 	}
-	c = Claim{Knob: "tcp.sack", Manager: TuneD, Sets: "0", When: "whenever it starts"}
+	c = model.Claim{Knob: "tcp.sack", Manager: model.ManagerTuneD, Sets: "0", When: "whenever it starts"}
 	if got := c.String(); got != "TuneD may set tcp.sack again, to 0: whenever it starts" {
 		t.Error(got)
 	}
 }
 
 func TestMerge(t *testing.T) {
-	lines := map[model.KnobID]origin.Line{"tcp.sack": {File: "/a", Number: 1, Text: "1"}, "tcp.ecn": {File: "/b", Number: 2, Text: "2"}}
-	got := Merge(lines, []Claim{
+	lines := map[model.KnobID]model.FileLine{"tcp.sack": {File: "/a", Number: 1, Text: "1"}, "tcp.ecn": {File: "/b", Number: 2, Text: "2"}}
+	got := Merge(lines, []model.Claim{
 		{Knob: "tcp.sack", File: "/c", Line: 3, Sets: "0", Active: fact.Known(true, "")}, {Knob: "tcp.sack", File: "/d", Line: 4, Sets: "1", Active: fact.Known(false, "")},
 		{Knob: "tcp.ecn", File: "/e", Sets: "0"}, {Knob: "link.mtu", File: "/f", Line: 5, Sets: "9000"},
 	})

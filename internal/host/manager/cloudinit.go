@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin/yamlmap"
 )
 
@@ -19,8 +20,8 @@ func (s *search) cloudInit() {
 			continue
 		}
 		done[key] = true
-		s.add(turnLink, Claim{
-			Knob: st.Knob, Manager: CloudInit, Sets: st.Text, File: st.File, Active: active,
+		s.add(turnLink, model.Claim{
+			Knob: st.Knob, Manager: model.ManagerCloudInit, Sets: st.Text, File: st.File, Active: active,
 			When: "it writes the file anew for a new instance, and with some sources of data at every start",
 		})
 	}

@@ -8,14 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/knob/origin/tree"
 )
 
 // leases looks for the MTU of DHCP, option 26 of RFC 2132 section 5.1, in what
 // its clients keep of their last lease.
 func (s *search) leases() {
-	c := Claim{Knob: "link.mtu", Manager: DHCP, When: "whenever the lease is taken or renewed: its server names an MTU"}
+	c := model.Claim{Knob: "link.mtu", Manager: model.ManagerDHCP, When: "whenever the lease is taken or renewed: its server names an MTU"}
 	if l := s.networkdLease(); l != nil {
 		c.Sets, c.File, c.Line, c.Active = l.Text, l.File, l.Number, s.runs("systemd-network", "systemd-networkd")
 		s.add(turnLease, c)
@@ -39,7 +39,7 @@ func (s *search) leases() {
 //
 //	ADDRESS=192.0.2.7
 //	MTU=1400
-func (s *search) networkdLease() *tree.Line {
+func (s *search) networkdLease() *model.FileLine {
 	d := s.defined(origin.NetworkFile)
 	if s.found.Device.Index == "" || d == nil || s.states(origin.NetworkFile, "link.mtu") {
 		return nil
@@ -61,8 +61,8 @@ func (s *search) networkdLease() *tree.Line {
 //	  interface "eth0";
 //	  option interface-mtu 1400;
 //	}
-func (s *search) dhclientLease() *tree.Line {
-	var last *tree.Line
+func (s *search) dhclientLease() *model.FileLine {
+	var last *model.FileLine
 	for _, dir := range []string{"var/lib/dhcp", "var/lib/dhclient", "var/lib/NetworkManager", "var/db"} {
 		names, err := fs.Glob(s.tree.Root, dir+"/dhclient*")
 		if err != nil {
@@ -70,7 +70,7 @@ func (s *search) dhclientLease() *tree.Line {
 		}
 		for _, name := range names {
 			ours := path.Base(name) == "dhclient.leases."+s.link // FreeBSD
-			var mtu *tree.Line
+			var mtu *model.FileLine
 			for _, l := range s.tree.Lines(name, "#") {
 				words := strings.Fields(strings.TrimSuffix(l.Text, ";"))
 				switch {
@@ -92,14 +92,14 @@ func (s *search) dhclientLease() *tree.Line {
 }
 
 // option looks for a word behind a key in a file of dhcpcd.conf(5).
-func (s *search) option(name, key, word string) (tree.Line, bool) {
+func (s *search) option(name, key, word string) (model.FileLine, bool) {
 	for _, l := range s.tree.Lines(name, "#") {
 		rest, ok := strings.CutPrefix(l.Text, key+" ")
 		if ok && strings.Contains(rest, word) {
 			return l, true
 		}
 	}
-	return tree.Line{}, false
+	return model.FileLine{}, false
 }
 
 // packetMTU returns option 26 of a DHCP message as dhcpcd keeps it: 236 bytes,
@@ -139,8 +139,8 @@ func (s *search) advertisements() {
 	if accepts == "0" && !networkd {
 		return
 	}
-	s.add(turnLease, Claim{
-		Knob: "link.mtu", Manager: RouterAdvertisement, Active: atStart(), File: "/" + dir + "/mtu",
+	s.add(turnLease, model.Claim{
+		Knob: "link.mtu", Manager: model.ManagerRouterAdvertisement, Active: atStart(), File: "/" + dir + "/mtu",
 		When: "for IPv6 only, which a router has limited to " + strconv.Itoa(mtu6) + " bytes",
 	})
 }

@@ -29,7 +29,7 @@ func atStart() fact.Of[bool] { return fact.Known(true, "called at every start") 
 
 // statement turns a line of a permanent file into the claim of who applies it.
 func (s *search) statement(st origin.Statement, profile tunedProfile) {
-	c := Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
+	c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
 	t := turnLink
 	switch st.Source {
 	case origin.Sysctl, origin.SysctlConf:
@@ -37,25 +37,25 @@ func (s *search) statement(st origin.Statement, profile tunedProfile) {
 		if admin(st.File) {
 			t = turnAdmin
 		}
-		c.Manager, c.When, c.Active = SystemdSysctl, "at the start of the machine, and whenever somebody calls sysctl --system", atStart()
+		c.Manager, c.When, c.Active = model.ManagerSystemdSysctl, "at the start of the machine, and whenever somebody calls sysctl --system", atStart()
 		if !s.tree.Exists("usr/lib/systemd/systemd-sysctl") && !s.tree.Exists("lib/systemd/systemd-sysctl") {
-			c.Manager = ProcpsSysctl
+			c.Manager = model.ManagerProcpsSysctl
 		}
 		if st.Never {
 			c = s.neverRead(c, profile)
 		}
 	case origin.LinkFile:
-		t, c.Manager, c.When, c.Active = turnDevice, Udev, "when the device appears: at the start, or when its driver is bound again", atStart()
+		t, c.Manager, c.When, c.Active = turnDevice, model.ManagerUdev, "when the device appears: at the start, or when its driver is bound again", atStart()
 	case origin.NetworkFile:
-		c.Manager, c.When, c.Active = Networkd, "whenever the link comes up, or networkctl reload is called", s.runs("systemd-network", "systemd-networkd")
+		c.Manager, c.When, c.Active = model.ManagerNetworkd, "whenever the link comes up, or networkctl reload is called", s.runs("systemd-network", "systemd-networkd")
 	case origin.Keyfile:
-		c.Manager, c.When, c.Active = NetworkManager, "whenever the connection comes up again", s.runs("NetworkManager")
+		c.Manager, c.When, c.Active = model.ManagerNetworkManager, "whenever the connection comes up again", s.runs("NetworkManager")
 	case origin.Netplan:
-		c.Manager, c.When, c.Active = Netplan, "at the start of the machine and by netplan apply, through "+s.renderer(), s.runs(rendererProcess(s.renderer())...)
+		c.Manager, c.When, c.Active = model.ManagerNetplan, "at the start of the machine and by netplan apply, through "+s.renderer(), s.runs(rendererProcess(s.renderer())...)
 	case origin.Ifcfg:
 		c = s.ifcfg(c)
 	case origin.Interfaces:
-		c.Manager, c.When, c.Active = Ifupdown, "whenever ifup brings the interface up", s.ifstate()
+		c.Manager, c.When, c.Active = model.ManagerIfupdown, "whenever ifup brings the interface up", s.ifstate()
 	case origin.LoaderConf, origin.RCConf, origin.LaunchDaemon: // of other systems
 		return
 	}
@@ -69,12 +69,12 @@ func admin(file string) bool {
 }
 
 // neverRead is about a line of /etc/sysctl.conf that systemd does not read.
-func (s *search) neverRead(c Claim, profile tunedProfile) Claim {
-	c.Manager = ProcpsSysctl
+func (s *search) neverRead(c model.Claim, profile tunedProfile) model.Claim {
+	c.Manager = model.ManagerProcpsSysctl
 	c.When = "only when somebody calls sysctl --system or sysctl -p: systemd-sysctl does not read this file"
 	c.Active = fact.Known(false, "not called by the system")
 	if profile.reapplies && profile.setsSysctls {
-		c.Manager, c.When, c.Active = TuneD, "whenever it starts or switches profiles: it applies this file then", s.runs("tuned")
+		c.Manager, c.When, c.Active = model.ManagerTuneD, "whenever it starts or switches profiles: it applies this file then", s.runs("tuned")
 	}
 	return c
 }
@@ -95,16 +95,16 @@ func rendererProcess(renderer string) []string {
 }
 
 // ifcfg is who reads a file of RHEL or of SUSE.
-func (s *search) ifcfg(c Claim) Claim {
+func (s *search) ifcfg(c model.Claim) model.Claim {
 	c.When = "whenever the interface is brought up"
 	controlled := s.tree.Assignments(c.File)["NM_CONTROLLED"].Text
 	switch {
 	case strings.HasPrefix(c.File, "/etc/sysconfig/network/"):
-		c.Manager, c.Active = Wicked, s.runs("wickedd")
+		c.Manager, c.Active = model.ManagerWicked, s.runs("wickedd")
 	case s.mayRun("NetworkManager") && !strings.EqualFold(controlled, "no"):
-		c.Manager, c.Active = NetworkManager, s.runs("NetworkManager")
+		c.Manager, c.Active = model.ManagerNetworkManager, s.runs("NetworkManager")
 	default:
-		c.Manager, c.Active = NetworkScripts, fact.Unknown[bool]("no process of its own")
+		c.Manager, c.Active = model.ManagerNetworkScripts, fact.Unknown[bool]("no process of its own")
 	}
 	return c
 }
@@ -131,8 +131,8 @@ func (s *search) kernelCommandLine() {
 	for word := range strings.FieldsSeq(s.tree.Word("proc/cmdline")) {
 		rest, ok := strings.CutPrefix(word, "sysctl.")
 		if key, value, given := strings.Cut(rest, "="); ok && given {
-			s.addSysctl(turnKernel, origin.SysctlName(key), Claim{
-				Manager: Kernel, Sets: value, When: "at the start of the kernel", File: "/proc/cmdline", Line: 1, Active: atStart(),
+			s.addSysctl(turnKernel, origin.SysctlName(key), model.Claim{
+				Manager: model.ManagerKernel, Sets: value, When: "at the start of the kernel", File: "/proc/cmdline", Line: 1, Active: atStart(),
 			})
 		}
 	}
@@ -142,7 +142,7 @@ func (s *search) kernelCommandLine() {
 func (s *search) daemons() {
 	const watches = "as soon as traffic seems to need it; it leaves alone what was set by sysctl since it started"
 	type daemon struct {
-		name    Name
+		name    model.Manager
 		process []string
 		when    string
 		knobs   []model.KnobID
@@ -150,21 +150,21 @@ func (s *search) daemons() {
 	for _, d := range []daemon{
 		// bpftune-tcp-buffer(8), bpftune-net-buffer(8), bpftune-udp-buffer(8),
 		// bpftune-tcp-conn(8), bpftune-sysctl(8)
-		{BPFTune, []string{"bpftune"}, watches, []model.KnobID{
+		{model.ManagerBPFTune, []string{"bpftune"}, watches, []model.KnobID{
 			"tcp.recv_buffer_max", "tcp.send_buffer_max", "tcp.mem_limit", "tcp.mem_pressure", "udp.mem_limit",
 			"socket.recv_buffer_max", "socket.recv_buffer_default", "rx.backlog", "rx.budget", "rx.budget_usecs",
 		}},
-		{BPFTune, []string{"bpftune"}, "per connection, where another algorithm promises more", []model.KnobID{"tcp.congestion_control"}},
+		{model.ManagerBPFTune, []string{"bpftune"}, "per connection, where another algorithm promises more", []model.KnobID{"tcp.congestion_control"}},
 		// irqbalance(1) --interval, --banirq
-		{IRQBalance, []string{"irqbalance"}, "every 10 seconds, unless the interrupt is banned there", []model.KnobID{"nic.irq_affinity"}},
-		{PowerProfiles, []string{"power-profiles-", "power-profiles-daemon", "tuned-ppd"}, "whenever the power profile or the power supply changes", []model.KnobID{"cpu.governor"}},
+		{model.ManagerIRQBalance, []string{"irqbalance"}, "every 10 seconds, unless the interrupt is banned there", []model.KnobID{"nic.irq_affinity"}},
+		{model.ManagerPowerProfiles, []string{"power-profiles-", "power-profiles-daemon", "tuned-ppd"}, "whenever the power profile or the power supply changes", []model.KnobID{"cpu.governor"}},
 	} {
 		active := s.runs(d.process...)
 		if !active.Or(false) { // most machines have none of them
 			continue
 		}
 		for _, id := range d.knobs {
-			s.add(turnAlways, Claim{Knob: id, Manager: d.name, When: d.when, Active: active})
+			s.add(turnAlways, model.Claim{Knob: id, Manager: d.name, When: d.when, Active: active})
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin"
 	"linerate/internal/host/knob/origin/device"
 	"linerate/internal/host/knob/origin/tree"
@@ -16,14 +17,14 @@ import (
 func (s *search) networkManager() {
 	manages := s.nmManages()
 	for i, c := range s.claims {
-		if c.Manager == NetworkManager && c.File != "" && c.Active.Or(false) {
+		if c.Manager == model.ManagerNetworkManager && c.File != "" && c.Active.Or(false) {
 			s.claims[i].Active = manages
 		}
 	}
 	if !manages.Or(false) || s.states(origin.Keyfile, "link.mtu") || s.states(origin.Ifcfg, "link.mtu") {
 		return
 	}
-	c := Claim{Knob: "link.mtu", Manager: NetworkManager, Active: manages,
+	c := model.Claim{Knob: "link.mtu", Manager: model.ManagerNetworkManager, Active: manages,
 		When: "whenever the connection comes up again, since its profile names no MTU: to that of a DHCP lease, or to the usual one"}
 	if d := s.defined(origin.Keyfile); d != nil {
 		c.File = d.File

@@ -8,14 +8,14 @@ import (
 	"slices"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin"
-	"linerate/internal/host/persist/native"
 )
 
 // Owner returns the format in which settings of link are to be kept on this
 // machine, and why. It wraps errors.ErrUnsupported where nothing on the machine
 // keeps settings of links, and fs.ErrNotExist where link is "" or not there.
-func (m Machine) Owner(ctx context.Context, link string) (native.Format, string, error) {
+func (m Machine) Owner(ctx context.Context, link string) (model.FileFormat, string, error) {
 	if link == "" {
 		return "", "", fmt.Errorf("find who keeps the interface: no interface is named: %w", fs.ErrNotExist)
 	}
@@ -27,23 +27,23 @@ func (m Machine) Owner(ctx context.Context, link string) (native.Format, string,
 		}
 		return s.owner()
 	case "freebsd":
-		return native.FreeBSD, "rc(8) configures interfaces from /etc/rc.conf", nil
+		return model.FormatFreeBSD, "rc(8) configures interfaces from /etc/rc.conf", nil
 	case "darwin":
-		return native.MacOS, "the network service of the interface keeps its settings", nil
+		return model.FormatMacOS, "the network service of the interface keeps its settings", nil
 	case "windows":
-		return native.WindowsPowerShell, "the registry keeps settings of adapters, which have to be restarted", nil
+		return model.FormatWindowsPowerShell, "the registry keeps settings of adapters, which have to be restarted", nil
 	}
 	return "", "", fmt.Errorf("find who keeps %s: nothing is known of %s: %w", link, m.System, errors.ErrUnsupported)
 }
 
 // owner asks in the order of strength: who writes files for others comes before
 // them, and a program that runs before one that only has files.
-func (s *search) owner() (native.Format, string, error) {
+func (s *search) owner() (model.FileFormat, string, error) {
 	if s.tree.Exists("sys/class/net") && !s.tree.Exists("sys/class/net/"+s.link) {
 		return "", "", fmt.Errorf("find who keeps %s: there is no such interface: %w", s.link, fs.ErrNotExist)
 	}
 	if d := s.defined(origin.Netplan); d != nil {
-		return native.Netplan, fmt.Sprintf("netplan defines %s (%s:%d) for %s", s.link, d.File, d.Number, d.Renderer), nil
+		return model.FormatNetplan, fmt.Sprintf("netplan defines %s (%s:%d) for %s", s.link, d.File, d.Number, d.Renderer), nil
 	}
 	keyfile := s.defined(origin.Keyfile)
 	if manages, known := s.nmManages().Get(); known && manages || !known && keyfile != nil {
@@ -51,16 +51,16 @@ func (s *search) owner() (native.Format, string, error) {
 		if keyfile != nil {
 			why += " (" + keyfile.File + ")"
 		}
-		return native.NetworkManager, why, nil
+		return model.FormatNetworkManager, why, nil
 	}
 	if why, ok := s.networkdManages().Get(); ok {
-		return native.SystemdNetworkd, why, nil
+		return model.FormatSystemdNetworkd, why, nil
 	}
 	if d := s.defined(origin.Interfaces); d != nil && s.ifstate().Or(true) {
-		return native.Ifupdown, fmt.Sprintf("ifupdown brings %s up (%s:%d)", s.link, d.File, d.Number), nil
+		return model.FormatIfupdown, fmt.Sprintf("ifupdown brings %s up (%s:%d)", s.link, d.File, d.Number), nil
 	}
 	if slices.ContainsFunc([]string{"usr/lib/systemd/systemd-udevd", "lib/systemd/systemd-udevd", "usr/bin/udevadm", "bin/udevadm"}, s.tree.Exists) {
-		return native.SystemdNetworkd, "nobody else manages " + s.link + ", and udev reads .link files when it appears", nil
+		return model.FormatSystemdNetworkd, "nobody else manages " + s.link + ", and udev reads .link files when it appears", nil
 	}
 	return "", "", fmt.Errorf("find who keeps %s: neither netplan, NetworkManager, systemd, udev nor ifupdown does: %w", s.link, errors.ErrUnsupported)
 }

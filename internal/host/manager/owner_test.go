@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin/device"
-	"linerate/internal/host/persist/native"
 )
 
 func TestOwner(t *testing.T) {
@@ -19,28 +19,28 @@ func TestOwner(t *testing.T) {
 	interfaces := file("auto eth0\niface eth0 inet dhcp\n")
 	for name, c := range map[string]struct {
 		m    Machine
-		want native.Format
+		want model.FileFormat
 		why  string // part of it
 	}{
 		"netplan before all": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0: {dhcp4: true}\n"),
-			"run/NetworkManager/devices/2": file("[device]\nmanaged=true\n")}), "NetworkManager"), native.Netplan, "/etc/netplan/a.yaml:4"},
-		"netplan for others": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth1: {dhcp4: true}}}\n")})), native.SystemdNetworkd, "nobody else"},
-		"NetworkManager":     {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces}), "NetworkManager"), native.NetworkManager, "manages eth0"},
+			"run/NetworkManager/devices/2": file("[device]\nmanaged=true\n")}), "NetworkManager"), model.FormatNetplan, "/etc/netplan/a.yaml:4"},
+		"netplan for others": {linux(udev(fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth1: {dhcp4: true}}}\n")})), model.FormatSystemdNetworkd, "nobody else"},
+		"NetworkManager":     {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces}), "NetworkManager"), model.FormatNetworkManager, "manages eth0"},
 		"ifupdown beside NetworkManager": {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces,
-			"etc/NetworkManager/NetworkManager.conf": file("[main]\nplugins=ifupdown,keyfile\n[ifupdown]\nmanaged=false\n")}), "NetworkManager"), native.Ifupdown, "/etc/network/interfaces:2"},
+			"etc/NetworkManager/NetworkManager.conf": file("[main]\nplugins=ifupdown,keyfile\n[ifupdown]\nmanaged=false\n")}), "NetworkManager"), model.FormatIfupdown, "/etc/network/interfaces:2"},
 		"NetworkManager for both": {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces,
-			"etc/NetworkManager/NetworkManager.conf": file("[main]\nplugins=ifupdown,keyfile\n[ifupdown]\nmanaged=true\n")}), "NetworkManager"), native.NetworkManager, ""},
+			"etc/NetworkManager/NetworkManager.conf": file("[main]\nplugins=ifupdown,keyfile\n[ifupdown]\nmanaged=true\n")}), "NetworkManager"), model.FormatNetworkManager, ""},
 		"networkd": {linux(udev(fstest.MapFS{"run/systemd/netif/links/2": file("ADMIN_STATE=configured\n"), "etc/network/interfaces": interfaces}), "systemd-network"),
-			native.SystemdNetworkd, "systemd-networkd manages eth0 (configured"},
+			model.FormatSystemdNetworkd, "systemd-networkd manages eth0 (configured"},
 		"networkd leaves it": {linux(udev(fstest.MapFS{"run/systemd/netif/links/2": file("ADMIN_STATE=unmanaged\n"), "etc/network/interfaces": interfaces}), "systemd-network"),
-			native.Ifupdown, ""},
-		"ifupdown is down": {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces, "run/network/ifstate": file("lo=lo\n")})), native.SystemdNetworkd, ""},
-		"udev":             {linux(udev(fstest.MapFS{})), native.SystemdNetworkd, "udev reads .link files"},
+			model.FormatIfupdown, ""},
+		"ifupdown is down": {linux(udev(fstest.MapFS{"etc/network/interfaces": interfaces, "run/network/ifstate": file("lo=lo\n")})), model.FormatSystemdNetworkd, ""},
+		"udev":             {linux(udev(fstest.MapFS{})), model.FormatSystemdNetworkd, "udev reads .link files"},
 		"not known what runs": {Machine{System: "linux", Root: card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file("[connection]\ninterface-name=eth0\n")})},
-			native.NetworkManager, "a.nmconnection"},
-		"freebsd": {Machine{System: "freebsd"}, native.FreeBSD, "rc.conf"},
-		"darwin":  {Machine{System: "darwin"}, native.MacOS, ""},
-		"windows": {Machine{System: "windows"}, native.WindowsPowerShell, ""},
+			model.FormatNetworkManager, "a.nmconnection"},
+		"freebsd": {Machine{System: "freebsd"}, model.FormatFreeBSD, "rc.conf"},
+		"darwin":  {Machine{System: "darwin"}, model.FormatMacOS, ""},
+		"windows": {Machine{System: "windows"}, model.FormatWindowsPowerShell, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, why, err := c.m.Owner(t.Context(), "eth0")

@@ -16,7 +16,7 @@ import (
 // ("" leaves these out). For one knob they stand in the order in which they are
 // applied: of those that are at work, the last one counts. Files that cannot be
 // read are passed over; the only error is that of ctx.
-func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]Claim, error) {
+func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([]model.Claim, error) {
 	s := m.search(ctx, link, ids)
 	switch m.System {
 	case "linux":
@@ -37,7 +37,7 @@ func (m Machine) Claims(ctx context.Context, link string, ids []model.KnobID) ([
 		}
 		return cmp.Compare(a.turn, b.turn)
 	})
-	all := make([]Claim, len(s.claims))
+	all := make([]model.Claim, len(s.claims))
 	for i, c := range s.claims {
 		all[i] = c.Claim
 	}
@@ -63,7 +63,7 @@ const (
 )
 
 type ranked struct {
-	Claim
+	model.Claim
 	turn turn
 }
 
@@ -116,7 +116,7 @@ func (s *search) runs(names ...string) fact.Of[bool] {
 func (s *search) mayRun(names ...string) bool { return s.runs(names...).Or(true) }
 
 // add adds a claim if its knob is asked for.
-func (s *search) add(t turn, c Claim) {
+func (s *search) add(t turn, c model.Claim) {
 	if !slices.Contains(s.ids, c.Knob) {
 		return
 	}
@@ -130,7 +130,7 @@ func (s *search) add(t turn, c Claim) {
 }
 
 // addSysctl adds claims about a native name of a sysctl.
-func (s *search) addSysctl(t turn, name string, c Claim) {
+func (s *search) addSysctl(t turn, name string, c model.Claim) {
 	for _, id := range s.names[name] {
 		c.Knob = id
 		s.add(t, c)

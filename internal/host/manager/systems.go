@@ -13,14 +13,14 @@ import (
 // freebsd says what loader(8), rc(8) and devd(8) set.
 func (s *search) freebsd() {
 	for _, st := range s.found.Settings {
-		c := Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number, Active: atStart()}
+		c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number, Active: atStart()}
 		switch st.Source {
 		case origin.LoaderConf:
-			c.Manager, c.When = FreeBSDLoader, "before the kernel starts"
+			c.Manager, c.When = model.ManagerFreeBSDLoader, "before the kernel starts"
 		case origin.RCConf:
-			c.Manager, c.When = FreeBSDRC, "at the start of the machine, by service netif restart, and by devd when the interface appears"
+			c.Manager, c.When = model.ManagerFreeBSDRC, "at the start of the machine, by service netif restart, and by devd when the interface appears"
 		default:
-			c.Manager, c.When = FreeBSDRC, "at the start of the machine, and by service sysctl restart"
+			c.Manager, c.When = model.ManagerFreeBSDRC, "at the start of the machine, and by service sysctl restart"
 		}
 		s.add(turnLink, c)
 	}
@@ -43,7 +43,7 @@ func (s *search) devd() {
 				continue
 			}
 			command := strings.Trim(strings.TrimSuffix(strings.TrimSpace(rest), ";"), `"`)
-			c := Claim{Manager: Devd, When: "whenever the event happens that the file names", File: l.File, Line: l.Number, Active: s.runs("devd")}
+			c := model.Claim{Manager: model.ManagerDevd, When: "whenever the event happens that the file names", File: l.File, Line: l.Number, Active: s.runs("devd")}
 			for _, one := range origin.Command(command, s.link) {
 				c.Knob, c.Sets = one.Knob, one.Text
 				s.add(turnAlways, c)
@@ -59,17 +59,17 @@ func (s *search) devd() {
 // darwin says what launch daemons set, and that network services keep the MTU.
 func (s *search) darwin() {
 	for _, st := range s.found.Settings {
-		c := Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
+		c := model.Claim{Knob: st.Knob, Sets: st.Text, File: st.File, Line: st.Number}
 		if st.Source == origin.SysctlConf {
-			c.Manager, c.When, c.Active = LaunchDaemon, "never on macOS of today: only old releases read this file", fact.Known(false, "knobs of macOS")
+			c.Manager, c.When, c.Active = model.ManagerLaunchDaemon, "never on macOS of today: only old releases read this file", fact.Known(false, "knobs of macOS")
 		} else {
-			c.Manager, c.When, c.Active = LaunchDaemon, "at the start of the machine", atStart()
+			c.Manager, c.When, c.Active = model.ManagerLaunchDaemon, "at the start of the machine", atStart()
 		}
 		s.add(turnLink, c)
 	}
 	for _, id := range []model.KnobID{"link.mtu", "nic.media.speed", "nic.media.duplex", "nic.media.autoneg"} {
-		s.add(turnAlways, Claim{
-			Knob: id, Manager: MacNetworkService, Active: atStart(),
+		s.add(turnAlways, model.Claim{
+			Knob: id, Manager: model.ManagerMacNetworkService, Active: atStart(),
 			When: "when the location is changed, the service is switched on or the machine starts; networksetup changes what it keeps",
 		})
 	}
@@ -93,8 +93,8 @@ func (s *search) windows(ctx context.Context, r Registry) {
 			if strings.EqualFold(level, "off") {
 				level = "Disabled"
 			}
-			s.add(turnAlways, Claim{
-				Knob: "tcp.autotune_level", Manager: GroupPolicy, Sets: level, Active: fact.Known(true, `HKLM\`+qosKey),
+			s.add(turnAlways, model.Claim{
+				Knob: "tcp.autotune_level", Manager: model.ManagerGroupPolicy, Sets: level, Active: fact.Known(true, `HKLM\`+qosKey),
 				When: "always: the policy stands over the local setting",
 			})
 		}

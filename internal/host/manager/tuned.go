@@ -25,7 +25,7 @@ type tunedProfile struct {
 // tunedUnit is a section, merged from all profiles that have it.
 type tunedUnit struct {
 	name    string
-	options map[string]tree.Line
+	options map[string]model.FileLine
 }
 
 // kind is the plugin of a unit.
@@ -97,11 +97,11 @@ func (s *search) include(p *tunedProfile, name string, read map[string]bool) {
 func (p *tunedProfile) merge(e tree.Entry, file string) {
 	i := slices.IndexFunc(p.units, func(u *tunedUnit) bool { return u.name == e.Section })
 	if i < 0 {
-		p.units = append(p.units, &tunedUnit{e.Section, make(map[string]tree.Line)})
+		p.units = append(p.units, &tunedUnit{e.Section, make(map[string]model.FileLine)})
 		i = len(p.units) - 1
 	}
 	u := p.units[i]
-	included := func(l tree.Line) bool { return l.File != "/"+file }
+	included := func(l model.FileLine) bool { return l.File != "/"+file }
 	switch e.Key {
 	case "replace":
 		for key, l := range u.options {
@@ -116,7 +116,7 @@ func (p *tunedProfile) merge(e tree.Entry, file string) {
 			}
 		}
 	default:
-		u.options[e.Key] = e.Line
+		u.options[e.Key] = e.FileLine
 	}
 }
 
@@ -134,7 +134,7 @@ func (s *search) tunedFile(name string) []tree.Entry {
 		}
 		if key, value, ok := strings.Cut(text, "="); ok {
 			l.Text = strings.Trim(strings.TrimSpace(value), `"'`)
-			all = append(all, tree.Entry{Section: section, Key: strings.TrimSpace(key), Line: l})
+			all = append(all, tree.Entry{Section: section, Key: strings.TrimSpace(key), FileLine: l})
 		}
 	}
 	return all
@@ -176,9 +176,9 @@ func (s *search) tuned(p tunedProfile) {
 }
 
 // tunedOption adds what one option of a unit sets.
-func (s *search) tunedOption(p tunedProfile, u *tunedUnit, key string, l tree.Line, active fact.Of[bool]) {
+func (s *search) tunedOption(p tunedProfile, u *tunedUnit, key string, l model.FileLine, active fact.Of[bool]) {
 	text := p.expand(l.Text)
-	c := Claim{Manager: TuneD, When: "whenever it starts, or its profile is switched", File: l.File, Line: l.Number, Active: active}
+	c := model.Claim{Manager: model.ManagerTuneD, When: "whenever it starts, or its profile is switched", File: l.File, Line: l.Number, Active: active}
 	for sign, than := range map[string]string{">": "more", "<": "less"} {
 		if rest, ok := strings.CutPrefix(text, sign); ok {
 			text, c.When = rest, c.When+", where that is "+than

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )
@@ -67,7 +68,7 @@ func TestDamagedRecords(t *testing.T) {
 				}
 				results, err := k.Restore("")
 				lost := which == "both"
-				if errors.Is(err, persist.ErrDamaged) != lost || len(results) != 2 || (results[0].State == persist.Failed) != lost || results[1].State != persist.Restored {
+				if errors.Is(err, persist.ErrDamaged) != lost || len(results) != 2 || (results[0].State == model.FileFailed) != lost || results[1].State != model.FileRestored {
 					t.Errorf("Restore = %+v, %v", results, err)
 				}
 				left, _ := os.ReadDir(filepath.Join(k.Root, "etc"))

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )
@@ -126,7 +127,7 @@ func TestWriteAndRestore(t *testing.T) {
 		t.Errorf("%+v, %v", records, err)
 	}
 	results, err := k.Restore("")
-	if err != nil || len(results) != 3 || results[0].State != persist.Restored {
+	if err != nil || len(results) != 3 || results[0].State != model.FileRestored {
 		t.Errorf("%+v, %v", results, err)
 	}
 	if diff := cmp.Diff(before, tree(t, k.Root)); diff != "" {
@@ -209,7 +210,7 @@ func TestChangedSince(t *testing.T) {
 			}
 			changed := 0
 			for _, r := range results {
-				if r.State == persist.Changed {
+				if r.State == model.FileChanged {
 					changed++
 				}
 			}
@@ -318,7 +319,7 @@ func TestDamagedSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	results, err := k.Restore("")
-	if !errors.Is(err, fs.ErrInvalid) || results[2].State != persist.Failed {
+	if !errors.Is(err, fs.ErrInvalid) || results[2].State != model.FileFailed {
 		t.Errorf("%+v, %v", results, err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(k.Root, "etc/sysctl.d/90-linerate.conf")); string(got) != "# linerate\na = 1\n" {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 )
 
@@ -114,25 +115,6 @@ func (k Keeper) saveIn(dir string, r Record, all []planned) error {
 	return durable.SyncDir(dir)
 }
 
-// State says what Restore did with a file.
-type State string
-
-// The states.
-const (
-	Restored State = "restored" // as it was before the Write
-	Already  State = "already"  // it was so without Restore
-	Changed  State = "changed"  // somebody else changed it since: left alone
-	Failed   State = "failed"   // Detail says why
-)
-
-// Result is what became of one file.
-type Result struct {
-	Record string `json:"record"`
-	Path   string `json:"path"`
-	State  State  `json:"state"`
-	Detail string `json:"detail,omitempty"`
-}
-
 // Restore takes back all records, newest first, and reports every file. The
 // error joins what could not be taken back and wraps ErrChanged for files that
 // somebody changed since; their records stay for another try, as do all older
@@ -140,7 +122,7 @@ type Result struct {
 // being taken back; it stays as it is, and the error wraps ErrDamaged until a person
 // removes its directory. With since, the ID of a record, the records before
 // that one stay.
-func (k Keeper) Restore(since string) ([]Result, error) {
+func (k Keeper) Restore(since string) ([]model.FileResult, error) {
 	unlock, err := k.lock()
 	if err != nil {
 		return nil, err
@@ -150,14 +132,14 @@ func (k Keeper) Restore(since string) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Result
+	var all []model.FileResult
 	var errs []error
 	for _, r := range slices.Backward(records) {
 		if r.ID < since { // IDs sort by age
 			break
 		}
 		if r.Damage != "" { // it stays where it is, and is told every time
-			all = append(all, Result{Record: r.ID, Path: filepath.Join(k.dir(), r.ID), State: Failed, Detail: ErrDamaged.Error() + ": " + r.Damage})
+			all = append(all, model.FileResult{Record: r.ID, Path: filepath.Join(k.dir(), r.ID), State: model.FileFailed, Detail: ErrDamaged.Error() + ": " + r.Damage})
 			errs = append(errs, fmt.Errorf("record %s: %w: %s", r.ID, ErrDamaged, r.Damage))
 			continue
 		}
@@ -169,17 +151,17 @@ func (k Keeper) Restore(since string) ([]Result, error) {
 
 // restore takes one record back, of which the first so many files may have been
 // written, and drops it when nothing is left of it.
-func (k Keeper) restore(r Record, written int) ([]Result, error) {
-	var all []Result
+func (k Keeper) restore(r Record, written int) ([]model.FileResult, error) {
+	var all []model.FileResult
 	var errs []error
 	for i, f := range slices.Backward(r.Files) {
-		state, err := Already, k.removeTemp(r, f)
+		state, err := model.FileAlready, k.removeTemp(r, f)
 		if err == nil && i < written {
 			state, err = k.restoreFile(r, i, f)
 		} else if err != nil {
-			state = Failed
+			state = model.FileFailed
 		}
-		result := Result{Record: r.ID, Path: f.Path, State: state}
+		result := model.FileResult{Record: r.ID, Path: f.Path, State: state}
 		if err != nil {
 			result.Detail = err.Error()
 			errs = append(errs, err)
@@ -201,22 +183,22 @@ func (k Keeper) restore(r Record, written int) ([]Result, error) {
 	return all, errors.Join(durable.SyncDir(k.dir()), os.RemoveAll(dir+finished))
 }
 
-func (k Keeper) restoreFile(r Record, i int, f Kept) (State, error) {
+func (k Keeper) restoreFile(r Record, i int, f Kept) (model.FileState, error) {
 	to, temp := k.real(f.Path), k.temp(r, f)
 	now, err := look(to)
 	saved := filepath.Join(k.dir(), r.ID, strconv.Itoa(i))
 	switch {
 	case errors.Is(err, ErrIrregular):
-		return Changed, fmt.Errorf("%s: %w: it is no regular file any more", f.Path, ErrChanged)
+		return model.FileChanged, fmt.Errorf("%s: %w: it is no regular file any more", f.Path, ErrChanged)
 	case err != nil:
-		return Failed, err
+		return model.FileFailed, err
 	case now.Exists && now.Sum == f.After:
 	case now.Exists == f.Before.Exists && now.Sum == f.Before.Sum:
-		return Already, nil
+		return model.FileAlready, nil
 	case f.Before.Exists:
-		return Changed, fmt.Errorf("%s: %w; what was there before linerate is in %s", f.Path, ErrChanged, saved)
+		return model.FileChanged, fmt.Errorf("%s: %w; what was there before linerate is in %s", f.Path, ErrChanged, saved)
 	default:
-		return Changed, fmt.Errorf("%s: %w; there was no such file before linerate", f.Path, ErrChanged)
+		return model.FileChanged, fmt.Errorf("%s: %w; there was no such file before linerate", f.Path, ErrChanged)
 	}
 	if !f.Before.Exists {
 		err = os.Remove(to)
@@ -224,10 +206,10 @@ func (k Keeper) restoreFile(r Record, i int, f Kept) (State, error) {
 		err = os.Rename(temp, to)
 	}
 	if err != nil {
-		return Failed, fmt.Errorf("restore %s: %w", f.Path, err)
+		return model.FileFailed, fmt.Errorf("restore %s: %w", f.Path, err)
 	}
 	k.after("restored " + f.Path)
-	return Restored, durable.SyncDir(filepath.Dir(to))
+	return model.FileRestored, durable.SyncDir(filepath.Dir(to))
 }
 
 // temp is the name under which a file waits to be renamed: hidden, and without

@@ -215,7 +215,7 @@ func routeOf(ctx context.Context, r *model.Route, link string) string {
 
 // origins implements agent.Config.Origins: permanent files, and those of the
 // programs that come after them.
-func (h *hostKnobs) origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]origin.Line, error) {
+func (h *hostKnobs) origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
 	h.mu.Lock()
 	link := h.link
 	h.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/host/knob"
 	"linerate/internal/host/persist/native"
@@ -56,7 +57,7 @@ were before the trial, or the kernel's default.`,
 		},
 	}
 	var names []string
-	for _, one := range native.Formats() {
+	for _, one := range model.FileFormats() {
 		names = append(names, string(one))
 	}
 	c.Flags().StringVar(&f.format, "for", "", "format of the files: "+strings.Join(names, ", "))
@@ -72,11 +73,11 @@ were before the trial, or the kernel's default.`,
 
 // exportDoc is linerate/export/v1.
 type exportDoc struct {
-	Format   native.Format     `json:"format"`
-	Files    []exportFile      `json:"files"`
-	Commands []string          `json:"commands"` // to run once, after the files are in place
-	Omitted  []native.Omission `json:"omitted"`
-	Notes    []string          `json:"notes"`
+	Format   model.FileFormat `json:"format"`
+	Files    []exportFile     `json:"files"`
+	Commands []string         `json:"commands"` // to run once, after the files are in place
+	Omitted  []model.Omission `json:"omitted"`
+	Notes    []string         `json:"notes"`
 }
 
 type exportFile struct {
@@ -88,8 +89,8 @@ type exportFile struct {
 }
 
 func (a *console) export(ctx context.Context, source string, f exportFlags) error {
-	format := native.Format(f.format)
-	if !slices.Contains(native.Formats(), format) {
+	format := model.FileFormat(f.format)
+	if !slices.Contains(model.FileFormats(), format) {
 		return withHint(usagef("--for: %q is no format", f.format), "see linerate export --help")
 	}
 	p, err := a.source(ctx, source, f.setting)
@@ -157,7 +158,7 @@ func (a *console) tellExport(out native.Output) {
 	}
 }
 
-func (a *console) printExport(format native.Format, out native.Output, dir string) error {
+func (a *console) printExport(format model.FileFormat, out native.Output, dir string) error {
 	if dir != "" {
 		if err := a.writeTree(dir, out.Files); err != nil {
 			return err
@@ -215,8 +216,8 @@ func (a *console) writeTree(dir string, files []native.File) error {
 	return nil
 }
 
-func newExportDoc(format native.Format, out native.Output) exportDoc {
-	d := exportDoc{Format: format, Files: []exportFile{}, Commands: []string{}, Omitted: []native.Omission{}, Notes: []string{}}
+func newExportDoc(format model.FileFormat, out native.Output) exportDoc {
+	d := exportDoc{Format: format, Files: []exportFile{}, Commands: []string{}, Omitted: []model.Omission{}, Notes: []string{}}
 	d.Commands, d.Omitted, d.Notes = append(d.Commands, out.Commands...), append(d.Omitted, out.Omitted...), append(d.Notes, out.Notes...)
 	for _, f := range out.Files {
 		one := exportFile{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode), Block: f.Block, Encoding: "utf-8", Content: string(f.Content)}

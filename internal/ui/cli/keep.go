@@ -16,8 +16,6 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
-	"linerate/internal/host/persist"
-	"linerate/internal/host/persist/native"
 )
 
 // keepFlags say what to keep, and how.
@@ -50,7 +48,7 @@ refused unless you wish it by --anyway.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.keep(cmd.Context(), f, args) },
 	}
 	var names []string
-	for _, one := range native.Formats() {
+	for _, one := range model.FileFormats() {
 		if s := one.System(); s != "" && s != "windows" {
 			names = append(names, string(one))
 		}
@@ -140,7 +138,7 @@ func (f keepFlags) check(a *console, source, host string) error {
 		return usagef("--interface is for this machine alone; with HOST the interface between the two is used")
 	case host != "" && f.state != "":
 		return usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
-	case f.format != "" && !slices.Contains(native.Formats(), native.Format(f.format)):
+	case f.format != "" && !slices.Contains(model.FileFormats(), model.FileFormat(f.format)):
 		return withHint(usagef("--for: %q is no format", f.format), "see linerate keep --help")
 	case f.list && source != "":
 		return withHint(usagef("--list names no profile or session"), "linerate keep --list [HOST]")
@@ -237,7 +235,7 @@ func (k *keeping) takeBack(ctx context.Context) error {
 		}
 		back, err := e.client.Restore(ctx, e.got.Record)
 		for _, f := range back.Files {
-			if f.State != persist.Restored && f.State != persist.Already {
+			if f.State != model.FileRestored && f.State != model.FileAlready {
 				err = errors.Join(err, fmt.Errorf("%s: %s", f.Path, f.Detail))
 			}
 		}

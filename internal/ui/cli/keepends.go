@@ -16,7 +16,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/host/knob"
-	"linerate/internal/host/persist/native"
 )
 
 // open opens the hosts and reads them.
@@ -141,7 +140,7 @@ func ofLink(s model.Assignment) bool {
 // settings puts together what to ask of one host. other says that there is
 // nothing for this host where the other one may have something.
 func (k *keeping) settings(ctx context.Context, e *keepEnd) (other bool, err error) {
-	e.ask = session.Keep{Source: k.source.label, Format: native.Format(k.flags.format), Link: e.facts.Interface.Or(k.flags.link), DryRun: true}
+	e.ask = session.Keep{Source: k.source.label, Format: model.FileFormat(k.flags.format), Link: e.facts.Interface.Or(k.flags.link), DryRun: true}
 	if k.flags.link != "" {
 		e.ask.Link = k.flags.link
 	}
@@ -283,7 +282,7 @@ func (e *keepEnd) running() []running {
 	var all []running
 	h := profile.Host{}
 	for _, s := range slices.Concat(e.ask.Settings, e.got.Added) {
-		if !slices.ContainsFunc(e.got.Omitted, func(o native.Omission) bool { return o.Knob == s.Knob }) {
+		if !slices.ContainsFunc(e.got.Omitted, func(o model.Omission) bool { return o.Knob == s.Knob }) {
 			h.Settings = append(h.Settings, profile.Setting{Knob: s.Knob, Value: s.Value})
 		}
 	}

@@ -73,7 +73,7 @@ func (h *hostKnobs) texts(ctx context.Context, link string, ids []model.KnobID) 
 
 // originsAfter tells which files of this machine set knobs once changes are made,
 // those of the programs that manage it among them.
-func (h *hostKnobs) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]origin.Line, error) {
+func (h *hostKnobs) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error) {
 	machine := manager.Here()
 	if h.boot.Root != "" {
 		machine.Root = os.DirFS(h.boot.Root)

@@ -14,7 +14,6 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
-	"linerate/internal/host/manager"
 	"linerate/internal/host/persist/native"
 )
 
@@ -156,18 +155,18 @@ func (k *keeping) claims(ctx context.Context, e *keepEnd) error {
 
 // lastClaims are those of the programs at work that count, one for each knob. An
 // agent that does not know has none.
-func lastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]manager.Claim, error) {
+func lastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]model.Claim, error) {
 	all, err := c.Claims(ctx, ids)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
 	}
-	last := make(map[model.KnobID]manager.Claim)
+	last := make(map[model.KnobID]model.Claim)
 	for _, one := range all {
 		if one.Active.Or(true) {
 			last[one.Knob] = one
 		}
 	}
-	var out []manager.Claim
+	var out []model.Claim
 	for _, id := range slices.Sorted(maps.Keys(last)) {
 		out = append(out, last[id])
 	}
@@ -182,19 +181,19 @@ type keepDoc struct {
 }
 
 type keepHostDoc struct {
-	Host     model.Host        `json:"host"`
-	Name     string            `json:"name"`
-	System   string            `json:"system"`
-	Format   native.Format     `json:"format"`
-	Reason   string            `json:"reason"`
-	Record   string            `json:"record"` // "" where nothing was written
-	Files    []keepFileDoc     `json:"files"`
-	Settings []running         `json:"settings"`
-	Added    []knobValue       `json:"added"`
-	Commands []string          `json:"commands"`
-	Omitted  []native.Omission `json:"omitted"`
-	Notes    []string          `json:"notes"`
-	Others   []keepOtherDoc    `json:"others"`
+	Host     model.Host       `json:"host"`
+	Name     string           `json:"name"`
+	System   string           `json:"system"`
+	Format   model.FileFormat `json:"format"`
+	Reason   string           `json:"reason"`
+	Record   string           `json:"record"` // "" where nothing was written
+	Files    []keepFileDoc    `json:"files"`
+	Settings []running        `json:"settings"`
+	Added    []knobValue      `json:"added"`
+	Commands []string         `json:"commands"`
+	Omitted  []model.Omission `json:"omitted"`
+	Notes    []string         `json:"notes"`
+	Others   []keepOtherDoc   `json:"others"`
 }
 
 type keepFileDoc struct {
@@ -219,7 +218,7 @@ func (k *keeping) doc() keepDoc {
 		h := keepHostDoc{
 			Host: e.host, Name: e.name, System: e.facts.OS, Format: g.Format, Reason: g.Reason, Record: g.Record, Files: []keepFileDoc{},
 			Settings: append([]running{}, e.running()...), Added: knobValues(g.Added), Commands: append([]string{}, g.Commands...),
-			Omitted: append([]native.Omission{}, g.Omitted...), Notes: append([]string{}, g.Notes...), Others: []keepOtherDoc{},
+			Omitted: append([]model.Omission{}, g.Omitted...), Notes: append([]string{}, g.Notes...), Others: []keepOtherDoc{},
 		}
 		for _, f := range g.Files {
 			h.Files = append(h.Files, keepFileDoc{f.Path, f.Change, f.Block, fmt.Sprintf("%04o", f.Mode), f.Diff})

@@ -15,7 +15,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -113,7 +112,7 @@ to the test traffic and change no host.`,
 type hostKnobValues struct {
 	name, system, kernel string
 	values               map[model.KnobID]fact.Of[string]
-	origins              map[model.KnobID]origin.Line
+	origins              map[model.KnobID]model.FileLine
 }
 
 // readKnobs reads this machine's knobs, or those of a host.

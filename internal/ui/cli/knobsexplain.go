@@ -13,7 +13,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
 )
 
 // explainSchema names the document of linerate knobs explain.
@@ -165,7 +164,7 @@ func explained(ctx context.Context, host knob.Host, e knob.Explanation) explanat
 		add(id)
 	}
 	values := host.Read(ctx, ids...)
-	found := map[model.KnobID]origin.Line{}
+	found := map[model.KnobID]model.FileLine{}
 	if h := (&hostKnobs{link: host.Interface}); len(ids) > 0 {
 		found, _ = h.origins(ctx, ids) // it has no error of its own
 	}

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
+	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
 	"linerate/internal/host/canary"
 )
@@ -39,7 +40,7 @@ type transferDoc struct {
 // lostCanary is whom a host does not reach any more.
 type lostCanary struct {
 	end  *setEnd
-	path canary.Path
+	path probe.Path
 }
 
 const (
@@ -69,7 +70,7 @@ func (s *setting) reachable(ctx context.Context, changed *setEnd) error {
 		if !answered(e.before, e.peer) {
 			continue // it did not before: nothing can be told
 		}
-		got, err := e.client.Probe(ctx, []string{canary.SmallTo(e.peer)}, answerTime, s.settle())
+		got, err := e.client.Probe(ctx, []string{probe.SmallTo(e.peer)}, answerTime, s.settle())
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func (s *setting) reachable(ctx context.Context, changed *setEnd) error {
 }
 
 // answered reports whether a target answered small packets.
-func answered(results []canary.Result, target string) bool {
+func answered(results []probe.Result, target string) bool {
 	for _, r := range results {
 		if r.Target == target && r.OK && !r.Full {
 			return true
@@ -97,7 +98,7 @@ func (s *setting) prove(ctx context.Context) error {
 	if err := s.provePaths(ctx); err != nil {
 		return err
 	}
-	if err := s.ask(ctx, s.settle(), func(e *setEnd, r []canary.Result) { e.after = r }); err != nil {
+	if err := s.ask(ctx, s.settle(), func(e *setEnd, r []probe.Result) { e.after = r }); err != nil {
 		return err
 	}
 	if err := s.lostCanaries(ctx); err != nil {
@@ -139,13 +140,13 @@ func (s *setting) provePaths(ctx context.Context) error {
 }
 
 // path asks how large packets of a host to another may be.
-func (s *setting) path(ctx context.Context, e *setEnd, to string, settle time.Duration) (mtu.Way, canary.Path, error) {
+func (s *setting) path(ctx context.Context, e *setEnd, to string, settle time.Duration) (mtu.Way, probe.Path, error) {
 	size := e.mtuThen()
-	got, err := e.client.Probe(ctx, []string{canary.PathTo(to, size)}, pathTime, settle)
+	got, err := e.client.Probe(ctx, []string{probe.PathTo(to, size)}, pathTime, settle)
 	if err != nil {
-		return mtu.Way{}, canary.Path{}, err
+		return mtu.Way{}, probe.Path{}, err
 	}
-	p, _ := canary.PathOf(got, to, size)
+	p, _ := probe.PathOf(got, to, size)
 	w := mtu.Way{From: e.name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Told: p.Told, Router: p.Router, MTU: p.MTU}
 	if to == e.peer {
 		w.ToMTU = s.peerMTU(e.host)
@@ -164,7 +165,7 @@ func (s *setting) lostCanaries(ctx context.Context) error {
 	var bad []string
 	for _, e := range s.ends {
 		hosts := map[string]bool{}
-		for _, r := range canary.Lost(e.before, e.after) {
+		for _, r := range probe.Lost(e.before, e.after) {
 			bad = append(bad, fmt.Sprintf("seen from %s, since the change %s", e.name, r))
 			host := canary.Host(r.Target)
 			if !s.changesMTU() || e.wants(mtuKnob) == "" || hosts[host] {

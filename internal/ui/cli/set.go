@@ -14,8 +14,8 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
-	"linerate/internal/host/canary"
 	"linerate/internal/host/knob"
 )
 
@@ -129,7 +129,7 @@ func (f setFlags) check(host string) error {
 		return usagef("--canary: at most %d", maxCanaries)
 	}
 	for _, c := range f.canaries {
-		err := canary.Valid(c)
+		err := probe.Valid(c)
 		if scheme, _, ok := strings.Cut(c, "://"); err == nil && ok && scheme != "http" && scheme != "https" {
 			err = fmt.Errorf("%q: want a URL of http or https", c)
 		}

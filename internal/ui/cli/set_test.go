@@ -16,9 +16,8 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/host/canary"
+	"linerate/internal/core/probe"
 	"linerate/internal/host/knob"
-	"linerate/internal/host/knob/origin"
 )
 
 func TestParseSet(t *testing.T) {
@@ -47,11 +46,11 @@ func TestCanariesOfAHost(t *testing.T) {
 	if got := e.canaries(nil); len(got) > 0 {
 		t.Errorf("this machine by itself: %q", got)
 	}
-	e.before = []canary.Result{{Target: "x", OK: true, Detail: "yes"}, {Target: "x", Full: true, Bytes: 1500}}
+	e.before = []probe.Result{{Target: "x", OK: true, Detail: "yes"}, {Target: "x", Full: true, Bytes: 1500}}
 	if d := e.canaryDocs(); len(d) != 2 || !d[0].Before || d[0].After || d[0].Detail != "yes" {
 		t.Errorf("%+v", d)
 	}
-	e.after = []canary.Result{{Target: "x", OK: true}, {Target: "x", Full: true, Bytes: 9000, Detail: "no"}}
+	e.after = []probe.Result{{Target: "x", OK: true}, {Target: "x", Full: true, Bytes: 9000, Detail: "no"}}
 	if d := e.canaryDocs(); !d[0].After || d[1].Bytes != 9000 || d[1].Detail != "no" {
 		t.Errorf("%+v", d)
 	}
@@ -61,7 +60,7 @@ func TestKnobRows(t *testing.T) {
 	h := hostKnobValues{
 		name: "nas", system: "linux", kernel: "6.18.1",
 		values: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "net.ipv4.tcp_rmem"), "link.mtu": fact.Unknown[string]("no link")},
-		origins: map[model.KnobID]origin.Line{
+		origins: map[model.KnobID]model.FileLine{
 			"tcp.recv_buffer_max": {File: "/etc/sysctl.d/90-x.conf", Number: 4, Text: "4096 131072 6291456"}, "tcp.sack": {File: "/etc/sysctl.conf", Number: 1, Text: "what"},
 		},
 	}
@@ -174,7 +173,7 @@ func TestOrderOfHosts(t *testing.T) {
 }
 
 func TestLostCanaryHint(t *testing.T) {
-	l := lostCanary{linked(model.Near, "linux", 1500, 9000), canary.Path{Host: "example.net", Address: "2001:db8::1", Asked: 9000, Passes: 1480}}
+	l := lostCanary{linked(model.Near, "linux", 1500, 9000), probe.Path{Host: "example.net", Address: "2001:db8::1", Asked: 9000, Passes: 1480}}
 	l.end.wanted = []model.Assignment{{Knob: "link.mtu", Value: "9000"}}
 	if got := aroundHint([]lostCanary{l}); !strings.Contains(got, "route.mtu=1480 or route.advmss=1420 for the route to example.net, and tcp.mtu_probing=1") {
 		t.Error(got)

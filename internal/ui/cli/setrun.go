@@ -14,14 +14,14 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
-	"linerate/internal/host/canary"
 )
 
 // carryOut changes the hosts, and keeps the change or takes it back. The error
 // says why it was not kept; that nobody was there to keep it is none.
 func (s *setting) carryOut(ctx context.Context) error {
-	if err := s.ask(ctx, 0, func(e *setEnd, r []canary.Result) { e.before = r }); err != nil {
+	if err := s.ask(ctx, 0, func(e *setEnd, r []probe.Result) { e.before = r }); err != nil {
 		s.outcome, s.reason = outcomeUndone, "nothing was changed"
 		return err
 	}

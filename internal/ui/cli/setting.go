@@ -15,7 +15,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
-	"linerate/internal/host/canary"
+	"linerate/internal/core/probe"
 	"linerate/internal/host/knob"
 )
 
@@ -57,7 +57,7 @@ type setEnd struct {
 	transaction   string
 	applied       bool // and not undone, as far as is known
 	changes       []model.Change
-	before, after []canary.Result
+	before, after []probe.Result
 }
 
 // openSetting opens the hosts of a change and reads them.
@@ -278,7 +278,7 @@ const (
 
 // ask asks the canaries of all hosts, where the change is risky or the user
 // named some.
-func (s *setting) ask(ctx context.Context, settle time.Duration, keep func(*setEnd, []canary.Result)) error {
+func (s *setting) ask(ctx context.Context, settle time.Duration, keep func(*setEnd, []probe.Result)) error {
 	if !s.risky() && len(s.flags.canaries) == 0 {
 		return nil
 	}

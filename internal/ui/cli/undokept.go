@@ -10,15 +10,15 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/control/session"
-	"linerate/internal/host/persist"
+	"linerate/internal/core/model"
 )
 
 // undoneFileDoc is a file in linerate/undo/v1.
 type undoneFileDoc struct {
-	Record string        `json:"record"`
-	Path   string        `json:"path"`
-	State  persist.State `json:"state"`
-	Detail string        `json:"detail,omitempty"`
+	Record string          `json:"record"`
+	Path   string          `json:"path"`
+	State  model.FileState `json:"state"`
+	Detail string          `json:"detail,omitempty"`
 }
 
 // undoKept takes back the files that keep wrote on this machine, or on HOST.
@@ -46,7 +46,7 @@ func (a *console) undoKept(ctx context.Context, args []string, state string) err
 
 func (a *console) printUndoneFiles(r session.Restored) error {
 	files := []undoneFileDoc{}
-	last := make(map[string]persist.Result) // of each file; the oldest record comes last
+	last := make(map[string]model.FileResult) // of each file; the oldest record comes last
 	var paths []string
 	left := make(map[string]bool)
 	for _, f := range r.Files {
@@ -55,7 +55,7 @@ func (a *console) printUndoneFiles(r session.Restored) error {
 			paths = append(paths, f.Path)
 		}
 		last[f.Path] = f
-		left[f.Path] = left[f.Path] || f.State == persist.Changed || f.State == persist.Failed
+		left[f.Path] = left[f.Path] || f.State == model.FileChanged || f.State == model.FileFailed
 	}
 	maps.DeleteFunc(left, func(_ string, is bool) bool { return !is })
 	if a.json {
@@ -83,15 +83,15 @@ func (a *console) printUndoneFiles(r session.Restored) error {
 	return nil
 }
 
-func undoneFileText(f persist.Result) string {
+func undoneFileText(f model.FileResult) string {
 	switch f.State {
-	case persist.Restored:
+	case model.FileRestored:
 		return "as it was before"
-	case persist.Already:
+	case model.FileAlready:
 		return "was as before already"
-	case persist.Changed:
+	case model.FileChanged:
 		return "left alone: " + strings.TrimPrefix(f.Detail, f.Path+": ")
-	case persist.Failed:
+	case model.FileFailed:
 	}
 	return "not taken back: " + strings.TrimPrefix(f.Detail, f.Path+": ")
 }

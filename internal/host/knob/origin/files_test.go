@@ -35,14 +35,14 @@ func card(files fstest.MapFS) fstest.MapFS {
 type state struct {
 	id     model.KnobID
 	source Source
-	line   Line
+	line   model.FileLine
 }
 
 func states(f Found) []state {
 	var all []state
 	for _, s := range f.Settings {
 		if !s.Never {
-			all = append(all, state{s.Knob, s.Source, s.Line})
+			all = append(all, state{s.Knob, s.Source, s.FileLine})
 		}
 	}
 	return all
@@ -84,7 +84,7 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 // The forms are those of netplan(5): match, set-name, files in the order of their
 // names whatever their folder, mappings merged by name.
 func TestNetplan(t *testing.T) {
-	mtu := func(l Line) []state { return []state{{"link.mtu", Netplan, l}} }
+	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", Netplan, l}} }
 	runFiles(t, map[string]filesCase{
 		"by name": {fstest.MapFS{
 			"etc/netplan/50-cloud-init.yaml": file("# a comment\nnetwork:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n      mtu: 9000\n"),
@@ -127,7 +127,7 @@ func TestNetplan(t *testing.T) {
 // The forms are those of systemd.link(5) and systemd.network(5): [Match], drop-ins,
 // the first file that matches.
 func TestSystemdMatch(t *testing.T) {
-	mtu := func(l Line) []state { return []state{{"link.mtu", LinkFile, l}} }
+	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", LinkFile, l}} }
 	linkFile := func(match string) fstest.MapFS {
 		return fstest.MapFS{"etc/systemd/network/10-a.link": file("[Match]\n" + match + "\n[Link]\nMTUBytes=9000\n")}
 	}
@@ -192,7 +192,7 @@ func TestSystemdMatch(t *testing.T) {
 // The forms are those of nm-settings-keyfile(5) and of the ifcfg files of RHEL 9.
 func TestConnections(t *testing.T) {
 	dir := "etc/NetworkManager/system-connections/"
-	mtu := func(l Line) []state { return []state{{"link.mtu", Keyfile, l}} }
+	mtu := func(l model.FileLine) []state { return []state{{"link.mtu", Keyfile, l}} }
 	runFiles(t, map[string]filesCase{
 		"by address": {fstest.MapFS{
 			dir + "a.nmconnection": file("[connection]\ntype=ethernet\n[ethernet]\nmac-address=00:11:22:33:44:55\nmtu=1400\n"),
@@ -294,7 +294,7 @@ func TestLaunchDaemons(t *testing.T) {
 		"Library/LaunchDaemons/d.plist": file("bplist00\xd1\x01\x02"),
 		"etc/sysctl.conf":               file("net.inet.tcp.sack=1\n"),
 	}, "darwin", "en0", ids)
-	want := map[model.KnobID]Line{
+	want := map[model.KnobID]model.FileLine{
 		"tcp.recv_buffer_max": at("/Library/LaunchDaemons/a.plist", 11, "8388608"), "tcp.sack": at("/Library/LaunchDaemons/b.plist", 11, "0"),
 		"link.mtu": at("/Library/LaunchDaemons/c.plist", 12, "9000"),
 	}

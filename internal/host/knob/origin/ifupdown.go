@@ -5,6 +5,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/knob/origin/tree"
 )
 
 // interfaces reads interfaces(5), where stanzas of one interface add up:
@@ -52,10 +55,10 @@ func (s *stanzas) file(name string) {
 }
 
 // option reads a line of the interface's stanza.
-func (s *stanzas) option(l Line, name string) {
+func (s *stanzas) option(l model.FileLine, name string) {
 	switch name {
 	case "mtu":
-		if m := l.After("mtu"); m != nil {
+		if m := tree.After(l, "mtu"); m != nil {
 			s.say(Interfaces, "link.mtu", l, m.Text)
 		}
 	case "up", "pre-up", "post-up":
@@ -74,7 +77,7 @@ func (s *stanzas) option(l Line, name string) {
 }
 
 // command adds what a command sets.
-func (f *finder) command(source Source, l Line, text string) {
+func (f *finder) command(source Source, l model.FileLine, text string) {
 	for _, one := range Command(text, f.link) {
 		f.say(source, one.Knob, l, one.Text)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/xml"
 	"path"
 	"strings"
+
+	"linerate/internal/core/model"
 )
 
 // launchDaemons reads launchd.plist(5) files that run a command at boot:
@@ -50,12 +52,12 @@ func (f *finder) launchDaemons() {
 
 // programArguments returns the words of the command, each with its line. A
 // binary plist has none: nothing here reads it.
-func (f *finder) programArguments(name string) []Line {
+func (f *finder) programArguments(name string) []model.FileLine {
 	b := f.tree.Read(name)
 	d := xml.NewDecoder(bytes.NewReader(b))
 	d.Strict = false
 	d.AutoClose = xml.HTMLAutoClose
-	var words []Line
+	var words []model.FileLine
 	key, in := "", ""
 	for {
 		token, err := d.Token()
@@ -78,7 +80,7 @@ func (f *finder) programArguments(name string) []Line {
 				key = text
 			case in == "string" && key == "ProgramArguments":
 				at, _ := d.InputPos()
-				words = append(words, Line{File: "/" + name, Number: at, Text: text})
+				words = append(words, model.FileLine{File: "/" + name, Number: at, Text: text})
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package origin
 import (
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin/device"
 	"linerate/internal/host/knob/origin/yamlmap"
 )
@@ -33,7 +34,7 @@ func (f *finder) netplan() {
 			for _, one := range kind.Value.Keys {
 				d := byName[kind.Key+" "+one.Key]
 				if d == nil {
-					d = &definition{kind: kind.Key, name: one.Key, words: make(map[string]Line)}
+					d = &definition{kind: kind.Key, name: one.Key, words: make(map[string]model.FileLine)}
 					byName[kind.Key+" "+one.Key] = d
 					all = append(all, d)
 				}
@@ -63,14 +64,16 @@ func (f *finder) netplan() {
 
 // definition is what all files together say of one name.
 type definition struct {
-	kind, name string          // "ethernets", "eth0"
-	words      map[string]Line // single values by key; those of match behind "match "
-	matched    bool            // it has a match, however empty
-	last       Line            // where it was said last
+	kind, name string                    // "ethernets", "eth0"
+	words      map[string]model.FileLine // single values by key; those of match behind "match "
+	matched    bool                      // it has a match, however empty
+	last       model.FileLine            // where it was said last
 }
 
 func (d *definition) amend(file string, p yamlmap.Pair) {
-	line := func(p yamlmap.Pair) Line { return Line{File: "/" + file, Number: p.Line, Text: p.Value.Text} }
+	line := func(p yamlmap.Pair) model.FileLine {
+		return model.FileLine{File: "/" + file, Number: p.Line, Text: p.Value.Text}
+	}
 	d.last = line(p)
 	d.last.Text = ""
 	for _, one := range p.Value.Keys {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin/device"
 	"linerate/internal/host/knob/origin/tree"
 )
@@ -26,7 +27,7 @@ func (f *finder) keyfiles() {
 	if file == "" {
 		return
 	}
-	first := Line{File: "/" + file, Number: 1}
+	first := model.FileLine{File: "/" + file, Number: 1}
 	if len(all) > 0 {
 		first.Number = all[0].Number
 	}
@@ -41,9 +42,9 @@ func (f *finder) keyfiles() {
 		if !ok || e.Text == "" || e.Key == "mtu" && e.Text == "0" || e.Key == "speed" && e.Text == "0" { // 0 is "by itself"
 			continue
 		}
-		f.say(Keyfile, s.knob, e.Line, s.text(e.Text))
+		f.say(Keyfile, s.knob, e.FileLine, s.text(e.Text))
 		if e.Key == "speed" && all.Text(e.Section, "duplex") != "" && all.Text(e.Section, "auto-negotiate") == "" { // false is not written
-			f.say(Keyfile, "nic.media.autoneg", e.Line, "0")
+			f.say(Keyfile, "nic.media.autoneg", e.FileLine, "0")
 		}
 	}
 }
@@ -140,8 +141,8 @@ func (f *finder) hasAddress(text string) bool {
 	return device.HasMAC(f.dev.MAC, []string{text}) == device.Yes
 }
 
-func (f *finder) ifcfgFile(name string, all map[string]tree.Line) {
-	f.define(Ifcfg, Line{File: "/" + name, Number: 1}, "")
+func (f *finder) ifcfgFile(name string, all map[string]model.FileLine) {
+	f.define(Ifcfg, model.FileLine{File: "/" + name, Number: 1}, "")
 	if l, ok := all["MTU"]; ok && l.Text != "" {
 		f.say(Ifcfg, "link.mtu", l, l.Text)
 	}

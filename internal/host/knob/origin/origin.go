@@ -20,10 +20,6 @@ import (
 	"linerate/internal/host/knob/origin/tree"
 )
 
-// Line is one line of a permanent file. Text is the native text that it sets,
-// or the canonical one where the file has words of its own for it.
-type Line = tree.Line
-
 // Source is a kind of permanent files.
 type Source string
 
@@ -46,7 +42,7 @@ const (
 type Statement struct {
 	Knob   model.KnobID // "" in a definition
 	Source Source
-	Line
+	model.FileLine
 	Renderer string // of a definition of netplan: "networkd", "NetworkManager"
 	Never    bool   // no program reads it at the start of the machine
 }
@@ -61,11 +57,11 @@ type Found struct {
 // Find returns the lines that set the knobs of system, the last one that counts
 // for each. root is the root of the machine's files; link is the interface of
 // knobs of links, "" for none. Files that cannot be read are passed over.
-func Find(root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]Line {
-	found := make(map[model.KnobID]Line)
+func Find(root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]model.FileLine {
+	found := make(map[model.KnobID]model.FileLine)
 	for _, s := range All(root, system, link, ids).Settings {
 		if !s.Never {
-			found[s.Knob] = s.Line
+			found[s.Knob] = s.FileLine
 		}
 	}
 	return found
@@ -119,23 +115,23 @@ type finder struct {
 }
 
 // say adds a statement if its knob is asked for.
-func (f *finder) say(source Source, id model.KnobID, l Line, text string) {
+func (f *finder) say(source Source, id model.KnobID, l model.FileLine, text string) {
 	if slices.Contains(f.ids, id) {
 		l.Text = text
-		f.Settings = append(f.Settings, Statement{Knob: id, Source: source, Line: l})
+		f.Settings = append(f.Settings, Statement{Knob: id, Source: source, FileLine: l})
 	}
 }
 
 // sysctl adds a statement about a native name of a sysctl.
-func (f *finder) sysctl(source Source, name string, l Line, text string) {
+func (f *finder) sysctl(source Source, name string, l model.FileLine, text string) {
 	for _, id := range f.sysctls[name] {
 		f.say(source, id, l, text)
 	}
 }
 
 // define adds a definition of the interface.
-func (f *finder) define(source Source, l Line, renderer string) {
-	f.Definitions = append(f.Definitions, Statement{Source: source, Line: l, Renderer: renderer})
+func (f *finder) define(source Source, l model.FileLine, renderer string) {
+	f.Definitions = append(f.Definitions, Statement{Source: source, FileLine: l, Renderer: renderer})
 }
 
 // assigned reads the files of FreeBSD that assign to sysctls.
@@ -159,7 +155,7 @@ func (f *finder) rcConf() {
 }
 
 // ifconfig reads the words of ifconfig(8) on FreeBSD and macOS.
-func (f *finder) ifconfig(source Source, l Line, words []string) {
+func (f *finder) ifconfig(source Source, l model.FileLine, words []string) {
 	capabilities := map[string]model.KnobID{
 		"rxcsum": "nic.offload.rx_csum", "txcsum": "nic.offload.tx_csum", "tso": "nic.offload.tso", "lro": "nic.offload.lro", "polling": "polling",
 	}

@@ -9,8 +9,8 @@ import (
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-func at(file string, number int, text string) Line {
-	return Line{File: file, Number: number, Text: text}
+func at(file string, number int, text string) model.FileLine {
+	return model.FileLine{File: file, Number: number, Text: text}
 }
 
 func TestFind(t *testing.T) {
@@ -18,7 +18,7 @@ func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		system string
 		files  fstest.MapFS
-		want   map[model.KnobID]Line
+		want   map[model.KnobID]model.FileLine
 	}{
 		"nothing": {"linux", fstest.MapFS{}, nil},
 		"order of sysctl.d": {"linux", fstest.MapFS{
@@ -26,20 +26,20 @@ func TestFind(t *testing.T) {
 			"etc/sysctl.d/50-vendor.conf":     file("# replaces the vendor's\n\n-net/ipv4/tcp_rmem = 4096 1 2\n"),
 			"etc/sysctl.d/90-mine.conf":       file("; later\nnet.ipv4.tcp_rmem=4096 131072 6291456\nno assignment\n"),
 			"etc/sysctl.d/99-not-read":        file("net.ipv4.tcp_sack = 0\n"),
-		}, map[model.KnobID]Line{"tcp.recv_buffer_max": at("/etc/sysctl.d/90-mine.conf", 2, "4096 131072 6291456")}},
+		}, map[model.KnobID]model.FileLine{"tcp.recv_buffer_max": at("/etc/sysctl.d/90-mine.conf", 2, "4096 131072 6291456")}},
 		"sysctl.conf last": {"linux", fstest.MapFS{
 			"etc/sysctl.conf":          file("net.ipv4.tcp_sack = 1\nnet.core.rmem_max = 5\n"),
 			"etc/sysctl.d/10-a.conf":   file("net.ipv4.tcp_sack = 0\n"),
 			"run/sysctl.d/99-sys.conf": file("net.core.rmem_max = 5\n"),
-		}, map[model.KnobID]Line{"tcp.sack": at("/etc/sysctl.conf", 1, "1"), "socket.recv_buffer_max": at("/etc/sysctl.conf", 2, "5")}},
+		}, map[model.KnobID]model.FileLine{"tcp.sack": at("/etc/sysctl.conf", 1, "1"), "socket.recv_buffer_max": at("/etc/sysctl.conf", 2, "5")}},
 		"ifupdown": {"linux", fstest.MapFS{
 			"etc/network/interfaces":        file("auto eth0\niface eth1 inet dhcp\n mtu 1400\niface eth0 inet static\n  address 192.0.2.1/24\n  mtu 9000\nauto eth2\n mtu 1\n"),
 			"etc/systemd/network/10-a.link": file("[Match]\nOriginalName=eth0\n[Link]\nMTUBytes=4000\n"),
-		}, map[model.KnobID]Line{"link.mtu": at("/etc/network/interfaces", 6, "9000")}},
+		}, map[model.KnobID]model.FileLine{"link.mtu": at("/etc/network/interfaces", 6, "9000")}},
 		"systemd.link": {"linux", fstest.MapFS{
 			"usr/lib/systemd/network/99-default.link": file("[Match]\nOriginalName=*\n[Link]\nMTUBytes=1500\n"),
 			"etc/systemd/network/10-a.link":           file("[Match]\nOriginalName=eth?\n[Link]\nMTUBytes=4000\n"),
-		}, map[model.KnobID]Line{"link.mtu": at("/etc/systemd/network/10-a.link", 4, "4000")}},
+		}, map[model.KnobID]model.FileLine{"link.mtu": at("/etc/systemd/network/10-a.link", 4, "4000")}},
 		"a first match without MTU": {"linux", fstest.MapFS{
 			"etc/systemd/network/10-a.network": file("[Match]\nName=eth0\n"),
 			"etc/systemd/network/20-b.network": file("[Match]\nName=e*\n[Link]\nMTUBytes=4000\n"),
@@ -47,12 +47,12 @@ func TestFind(t *testing.T) {
 		"NetworkManager": {"linux", fstest.MapFS{
 			"etc/NetworkManager/system-connections/a.nmconnection": file("[connection]\ninterface-name=eth0\n[ethernet]\nmtu=1400\n"),
 			"etc/NetworkManager/system-connections/b.nmconnection": file("[connection]\nid=b\n[ethernet]\nmtu=1300\n"),
-		}, map[model.KnobID]Line{"link.mtu": at("/etc/NetworkManager/system-connections/a.nmconnection", 4, "1400")}},
+		}, map[model.KnobID]model.FileLine{"link.mtu": at("/etc/NetworkManager/system-connections/a.nmconnection", 4, "1400")}},
 		"freebsd": {"freebsd", fstest.MapFS{
 			"boot/loader.conf": file("net.isr.maxthreads=\"4\" # cores\n"),
 			"etc/sysctl.conf":  file("net.inet.tcp.recvbuf_max=4194304  # 4 MiB\n"),
 			"etc/rc.conf":      file("ifconfig_eth0=\"inet 192.0.2.1/24 mtu 9000\"\nifconfig_em1='mtu 1'\n"),
-		}, map[model.KnobID]Line{
+		}, map[model.KnobID]model.FileLine{
 			"tcp.recv_buffer_max": at("/etc/sysctl.conf", 1, "4194304"), "link.mtu": at("/etc/rc.conf", 1, "9000"),
 			"netisr.threads": at("/boot/loader.conf", 1, "4"),
 		}},

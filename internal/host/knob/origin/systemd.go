@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/origin/device"
 	"linerate/internal/host/knob/origin/tree"
 )
@@ -24,12 +25,12 @@ func (f *finder) linkFile() {
 	if file == "" {
 		return
 	}
-	f.define(LinkFile, Line{File: "/" + file, Number: 1}, "")
+	f.define(LinkFile, model.FileLine{File: "/" + file, Number: 1}, "")
 	settings := linkFileKeys()
 	for _, e := range all.Section("Link") {
 		for _, s := range settings[e.Key] {
 			if e.Text != "" {
-				f.say(LinkFile, s.knob, e.Line, s.text(e.Text))
+				f.say(LinkFile, s.knob, e.FileLine, s.text(e.Text))
 			}
 		}
 	}
@@ -45,7 +46,7 @@ func (f *finder) networkFile() {
 	if file == "" || word(all.Text("Link", "Unmanaged")) == "1" {
 		return
 	}
-	f.define(NetworkFile, Line{File: "/" + file, Number: 1}, "")
+	f.define(NetworkFile, model.FileLine{File: "/" + file, Number: 1}, "")
 	if l := all.Get("Link", "MTUBytes"); l != nil {
 		f.say(NetworkFile, "link.mtu", *l, binaryBytes(l.Text))
 	}

@@ -23,16 +23,16 @@ type article struct {
 }
 
 // exports are the articles with the formats that fit their systems.
-func exports() map[native.Format][]article {
+func exports() map[model.FileFormat][]article {
 	crossed := []article{{"crossed", "both", "eth0"}}
-	return map[native.Format][]article{
-		native.LinuxSysctl: crossed, native.SystemdNetworkd: crossed, native.Netplan: crossed, native.NetworkManager: crossed, native.Ifupdown: crossed,
-		native.FreeBSD: {
+	return map[model.FileFormat][]article{
+		model.FormatLinuxSysctl: crossed, model.FormatSystemdNetworkd: crossed, model.FormatNetplan: crossed, model.FormatNetworkManager: crossed, model.FormatIfupdown: crossed,
+		model.FormatFreeBSD: {
 			{"gigabit", "near", "em0"}, {"fileshare", "far", "bge0"}, {"virtio2", "both", "vtnet0"}, {"virtio3", "both", "vtnet0"}, {"oldpc", "both", "xl0"},
 		},
-		native.MacOS:             {{"fileshare", "near", "en0"}},
-		native.WindowsReg:        {{"gigabit", "far", "LAN"}},
-		native.WindowsPowerShell: {{"gigabit", "far", "LAN"}},
+		model.FormatMacOS:             {{"fileshare", "near", "en0"}},
+		model.FormatWindowsReg:        {{"gigabit", "far", "LAN"}},
+		model.FormatWindowsPowerShell: {{"gigabit", "far", "LAN"}},
 	}
 }
 
@@ -80,7 +80,7 @@ func (a article) input(t *testing.T) native.Input {
 
 // want reads what an export has to be: sections by their first line, which is
 // not indented; the lines of a section begin with a tab.
-func (a article) want(t *testing.T, f native.Format) map[string][]string {
+func (a article) want(t *testing.T, f model.FileFormat) map[string][]string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "articles", fmt.Sprintf("%s.%s.%s.want", a.name, a.role, f)))
 	if err != nil {
@@ -153,12 +153,12 @@ func TestArticles(t *testing.T) {
 
 // TestArticlesByAnsible: tasks hold the lines that the files have.
 func TestArticlesByAnsible(t *testing.T) {
-	for f, a := range map[native.Format]article{
-		native.SystemdNetworkd: {"crossed", "both", "eth0"}, native.FreeBSD: {"gigabit", "near", "em0"}, native.MacOS: {"fileshare", "near", "en0"},
+	for f, a := range map[model.FileFormat]article{
+		model.FormatSystemdNetworkd: {"crossed", "both", "eth0"}, model.FormatFreeBSD: {"gigabit", "near", "em0"}, model.FormatMacOS: {"fileshare", "near", "en0"},
 	} {
 		want := a.want(t, f)
 		delete(want, "commands") // stand in comments
-		out, err := native.Render(native.Ansible, a.input(t))
+		out, err := native.Render(model.FormatAnsible, a.input(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestArticlesThatDoNotFit(t *testing.T) {
 				in.Settings = slices.DeleteFunc(in.Settings, func(o model.Assignment) bool { return o.Knob == a.Knob })
 				in.Settings = append(in.Settings, a)
 			}
-			_, err := native.Render(native.FreeBSD, in)
+			_, err := native.Render(model.FormatFreeBSD, in)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("want %q, got %v", c.want, err)
 			}
@@ -236,19 +236,19 @@ func TestArticlesThatDoNotFit(t *testing.T) {
 // file.
 func TestArticlesWithAdvice(t *testing.T) {
 	for _, c := range []struct {
-		f    native.Format
+		f    model.FileFormat
 		from article
 		want string
 	}{
-		{native.FreeBSD, article{"gigabit", "near", "em0"}, "note: link.mtu 9014 is what drivers of Windows call a packet of 9000 bytes (C-08: "},
-		{native.FreeBSD, article{"gigabit", "near", "em0"}, "note: what stands in /boot/loader.conf takes effect at the next boot"},
-		{native.FreeBSD, article{"gigabit", "near", "em0"}, "a kernel with DEVICE_POLLING only; at most HZ × burst_max packets a second"},
-		{native.FreeBSD, article{"gigabit", "near", "em0"}, "above 8/9 of socket.buffer_max no TCP socket can be made at all"},
-		{native.FreeBSD, article{"virtio2", "both", "vtnet0"}, "without a larger socket.buffer_max the window scale does not grow"},
-		{native.FreeBSD, article{"oldpc", "both", "xl0"}, "where mediaopt is left out a fixed medium is half duplex"},
-		{native.WindowsReg, article{"gigabit", "far", "LAN"}, "9014 is 9000 and 4088 is 4074, whatever the vendor calls it"},
-		{native.WindowsReg, article{"gigabit", "far", "LAN"}, "left out: tcp.recv_buffer_max 262144: AutoTuningLevelLocal is set by a cmdlet"},
-		{native.LinuxSysctl, article{"crossed", "both", "eth0"}, "left out: link.mtu 9000: not a sysctl: the owner of the interface keeps it"},
+		{model.FormatFreeBSD, article{"gigabit", "near", "em0"}, "note: link.mtu 9014 is what drivers of Windows call a packet of 9000 bytes (C-08: "},
+		{model.FormatFreeBSD, article{"gigabit", "near", "em0"}, "note: what stands in /boot/loader.conf takes effect at the next boot"},
+		{model.FormatFreeBSD, article{"gigabit", "near", "em0"}, "a kernel with DEVICE_POLLING only; at most HZ × burst_max packets a second"},
+		{model.FormatFreeBSD, article{"gigabit", "near", "em0"}, "above 8/9 of socket.buffer_max no TCP socket can be made at all"},
+		{model.FormatFreeBSD, article{"virtio2", "both", "vtnet0"}, "without a larger socket.buffer_max the window scale does not grow"},
+		{model.FormatFreeBSD, article{"oldpc", "both", "xl0"}, "where mediaopt is left out a fixed medium is half duplex"},
+		{model.FormatWindowsReg, article{"gigabit", "far", "LAN"}, "9014 is 9000 and 4088 is 4074, whatever the vendor calls it"},
+		{model.FormatWindowsReg, article{"gigabit", "far", "LAN"}, "left out: tcp.recv_buffer_max 262144: AutoTuningLevelLocal is set by a cmdlet"},
+		{model.FormatLinuxSysctl, article{"crossed", "both", "eth0"}, "left out: link.mtu 9000: not a sysctl: the owner of the interface keeps it"},
 	} {
 		out, err := native.Render(c.f, c.from.input(t))
 		if err != nil {

@@ -22,45 +22,6 @@ import (
 	"linerate/internal/host/knob"
 )
 
-// Format names a kind of files.
-type Format string
-
-// The formats. Those of Linux that belong to the owner of an interface come
-// with the sysctl file for the settings of the kernel.
-const (
-	LinuxSysctl       Format = "linux-sysctl"
-	SystemdNetworkd   Format = "systemd-networkd"
-	Netplan           Format = "netplan"
-	NetworkManager    Format = "networkmanager"
-	Ifupdown          Format = "ifupdown"
-	FreeBSD           Format = "freebsd"
-	MacOS             Format = "macos"
-	WindowsReg        Format = "windows-reg"
-	WindowsPowerShell Format = "windows-powershell"
-	Ansible           Format = "ansible"
-)
-
-// Formats returns all formats, in the order in which people should see them.
-func Formats() []Format {
-	return []Format{LinuxSysctl, SystemdNetworkd, Netplan, NetworkManager, Ifupdown, FreeBSD, MacOS, WindowsReg, WindowsPowerShell, Ansible}
-}
-
-// System returns the GOOS that the files are for; "" where they are for any.
-func (f Format) System() string {
-	switch f {
-	case FreeBSD:
-		return "freebsd"
-	case MacOS:
-		return "darwin"
-	case WindowsReg, WindowsPowerShell:
-		return "windows"
-	case Ansible:
-		return ""
-	default:
-		return "linux"
-	}
-}
-
 // Input is what to render, and what the files have to know of the host.
 type Input struct {
 	Settings   []model.Assignment // of one host, which is not looked at; canonical values, each knob once
@@ -81,18 +42,11 @@ type File struct {
 	Block   bool // belongs into a file that others write to as well; Content begins and ends with the lines that mark it
 }
 
-// Omission is a setting that the format cannot hold.
-type Omission struct {
-	Knob   model.KnobID `json:"knob"`
-	Value  string       `json:"value"`
-	Reason string       `json:"reason"`
-}
-
 // Output is what came of an Input.
 type Output struct {
 	Files    []File
 	Commands []string // to run once, as root, after the files are in place
-	Omitted  []Omission
+	Omitted  []model.Omission
 	Notes    []string // what to know before using the files
 }
 
@@ -103,9 +57,9 @@ var ErrInput = errors.New("cannot be made permanent")
 // where a knob is unknown, a value is out of the range of that system (a
 // *knob.ValueError), values do not fit together (knob.ErrConstraint) unless
 // in.Anyway, or a name is not one that a host can have (ErrInput).
-func Render(f Format, in Input) (Output, error) {
+func Render(f model.FileFormat, in Input) (Output, error) {
 	system := f.System()
-	if f == Ansible {
+	if f == model.FormatAnsible {
 		system = in.System
 		if system == "" {
 			system = "linux"
@@ -116,25 +70,25 @@ func Render(f Format, in Input) (Output, error) {
 		return Output{}, err
 	}
 	switch f {
-	case LinuxSysctl:
+	case model.FormatLinuxSysctl:
 		r.linux(ownerless{})
-	case SystemdNetworkd:
+	case model.FormatSystemdNetworkd:
 		r.linux(linkOwner{})
-	case Netplan:
+	case model.FormatNetplan:
 		r.linux(netplanOwner{})
-	case NetworkManager:
+	case model.FormatNetworkManager:
 		r.linux(nmOwner{})
-	case Ifupdown:
+	case model.FormatIfupdown:
 		r.linux(ifupdownOwner{})
-	case FreeBSD:
+	case model.FormatFreeBSD:
 		r.freebsd()
-	case MacOS:
+	case model.FormatMacOS:
 		r.darwin()
-	case WindowsReg:
+	case model.FormatWindowsReg:
 		r.registry()
-	case WindowsPowerShell:
+	case model.FormatWindowsPowerShell:
 		r.powershell()
-	case Ansible:
+	case model.FormatAnsible:
 		err = r.ansible(system)
 	default:
 		err = fmt.Errorf("format %q: unknown: %w", f, ErrInput)

@@ -67,7 +67,7 @@ func print(out native.Output) string {
 }
 
 func TestGolden(t *testing.T) {
-	for _, f := range native.Formats() {
+	for _, f := range model.FileFormats() {
 		t.Run(string(f), func(t *testing.T) {
 			out, err := native.Render(f, sample())
 			if err != nil {
@@ -94,14 +94,14 @@ func TestGolden(t *testing.T) {
 
 // checkNothingDropped demands that every setting is in a file, in a command, or
 // omitted with a reason that the first file repeats.
-func checkNothingDropped(t *testing.T, f native.Format, out native.Output) {
+func checkNothingDropped(t *testing.T, f model.FileFormat, out native.Output) {
 	t.Helper()
 	all := ""
 	for _, file := range out.Files {
 		all += decode(file)
 	}
 	for _, a := range sample().Settings {
-		i := slices.IndexFunc(out.Omitted, func(o native.Omission) bool { return o.Knob == a.Knob })
+		i := slices.IndexFunc(out.Omitted, func(o model.Omission) bool { return o.Knob == a.Knob })
 		mark := string(a.Knob) + ": "
 		switch {
 		case i >= 0 && (out.Omitted[i].Reason == "" || !strings.Contains(all, "left out: "+string(a.Knob)+" "+a.Value)):
@@ -115,7 +115,7 @@ func checkNothingDropped(t *testing.T, f native.Format, out native.Output) {
 }
 
 func TestFirstFileIsMarked(t *testing.T) {
-	for _, f := range native.Formats() {
+	for _, f := range model.FileFormats() {
 		out, err := native.Render(f, sample())
 		if err != nil {
 			t.Fatal(err)
@@ -131,33 +131,33 @@ func TestFirstFileIsMarked(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		f    native.Format
+		f    model.FileFormat
 		in   native.Input
 		is   error
 		want string
 	}{
-		{"unknown knob", native.LinuxSysctl, native.Input{Settings: settings("tcp.sakc=1")}, nil, "tcp.sack"},
-		{"flow knob", native.LinuxSysctl, native.Input{Settings: settings("window=65536")}, native.ErrInput, "test traffic"},
-		{"twice", native.LinuxSysctl, native.Input{Settings: settings("tcp.sack=1", "tcp.sack=0")}, native.ErrInput, "given twice"},
-		{"not canonical", native.LinuxSysctl, native.Input{Settings: settings("tcp.sack=on")}, native.ErrInput, `want "1"`},
-		{"out of range", native.LinuxSysctl, native.Input{Settings: settings("tcp.recv_buffer_max=1")}, nil, "a size from"},
-		{"system's own range", native.MacOS, native.Input{Settings: settings("socket.buffer_max=2304")}, nil, "18433 to 2147483647 on darwin"},
-		{"type", native.LinuxSysctl, native.Input{Settings: settings("tcp.ecn=9")}, nil, "value"},
-		{"newline in a name", native.LinuxSysctl, native.Input{Settings: settings("tcp.congestion_control=a\nb")}, nil, "letters"},
-		{"option", native.LinuxSysctl, native.Input{Settings: settings("tcp.congestion_control=-r")}, native.ErrInput, "option of a command"},
-		{"C-02", native.FreeBSD, native.Input{Settings: settings("socket.buffer_max=1048576", "tcp.recv_buffer_initial=1048576")}, knob.ErrConstraint, "C-02"},
-		{"C-05", native.LinuxSysctl, native.Input{Settings: settings("tcp.recv_buffer_max=65536", "tcp.recv_buffer_initial=131072")}, knob.ErrConstraint, "C-05"},
-		{"media", native.SystemdNetworkd, native.Input{Interface: "e0", Settings: settings("nic.media.autoneg=1", "nic.media.speed=100")}, native.ErrInput, "contradicts"},
-		{"levels", native.WindowsPowerShell, native.Input{Settings: settings("tcp.autotune_level=Disabled", "tcp.recv_buffer_max=16000000")}, native.ErrInput, "contradicts"},
-		{"interface", native.Ifupdown, native.Input{Interface: "eth0;reboot", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an interface"},
-		{"interface option", native.Ifupdown, native.Input{Interface: "-x", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an interface"},
-		{"path", native.SystemdNetworkd, native.Input{Interface: "../../x", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an interface"},
-		{"adapter", native.WindowsPowerShell, native.Input{Interface: "a\nb", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an adapter"},
-		{"mac", native.Netplan, native.Input{Interface: "e0", MAC: "x", Settings: settings("link.mtu=9000")}, native.ErrInput, "address"},
-		{"adapter key", native.WindowsReg, native.Input{Interface: "e0", AdapterKey: `7]`, Settings: settings("link.frame_mtu=9000")}, native.ErrInput, "four digits"},
-		{"before", native.FreeBSD, native.Input{Before: map[string]string{"media": "a\nb"}, Settings: settings("tcp.sack=1")}, native.ErrInput, "one line"},
-		{"system", native.Ansible, native.Input{System: "plan9", Settings: settings("tcp.sack=1")}, native.ErrInput, "plan9"},
-		{"windows by ansible", native.Ansible, native.Input{System: "windows", Settings: settings("tcp.ecn=1")}, native.ErrInput, "windows-powershell"},
+		{"unknown knob", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.sakc=1")}, nil, "tcp.sack"},
+		{"flow knob", model.FormatLinuxSysctl, native.Input{Settings: settings("window=65536")}, native.ErrInput, "test traffic"},
+		{"twice", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.sack=1", "tcp.sack=0")}, native.ErrInput, "given twice"},
+		{"not canonical", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.sack=on")}, native.ErrInput, `want "1"`},
+		{"out of range", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.recv_buffer_max=1")}, nil, "a size from"},
+		{"system's own range", model.FormatMacOS, native.Input{Settings: settings("socket.buffer_max=2304")}, nil, "18433 to 2147483647 on darwin"},
+		{"type", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.ecn=9")}, nil, "value"},
+		{"newline in a name", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.congestion_control=a\nb")}, nil, "letters"},
+		{"option", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.congestion_control=-r")}, native.ErrInput, "option of a command"},
+		{"C-02", model.FormatFreeBSD, native.Input{Settings: settings("socket.buffer_max=1048576", "tcp.recv_buffer_initial=1048576")}, knob.ErrConstraint, "C-02"},
+		{"C-05", model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.recv_buffer_max=65536", "tcp.recv_buffer_initial=131072")}, knob.ErrConstraint, "C-05"},
+		{"media", model.FormatSystemdNetworkd, native.Input{Interface: "e0", Settings: settings("nic.media.autoneg=1", "nic.media.speed=100")}, native.ErrInput, "contradicts"},
+		{"levels", model.FormatWindowsPowerShell, native.Input{Settings: settings("tcp.autotune_level=Disabled", "tcp.recv_buffer_max=16000000")}, native.ErrInput, "contradicts"},
+		{"interface", model.FormatIfupdown, native.Input{Interface: "eth0;reboot", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an interface"},
+		{"interface option", model.FormatIfupdown, native.Input{Interface: "-x", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an interface"},
+		{"path", model.FormatSystemdNetworkd, native.Input{Interface: "../../x", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an interface"},
+		{"adapter", model.FormatWindowsPowerShell, native.Input{Interface: "a\nb", Settings: settings("link.mtu=9000")}, native.ErrInput, "no name of an adapter"},
+		{"mac", model.FormatNetplan, native.Input{Interface: "e0", MAC: "x", Settings: settings("link.mtu=9000")}, native.ErrInput, "address"},
+		{"adapter key", model.FormatWindowsReg, native.Input{Interface: "e0", AdapterKey: `7]`, Settings: settings("link.frame_mtu=9000")}, native.ErrInput, "four digits"},
+		{"before", model.FormatFreeBSD, native.Input{Before: map[string]string{"media": "a\nb"}, Settings: settings("tcp.sack=1")}, native.ErrInput, "one line"},
+		{"system", model.FormatAnsible, native.Input{System: "plan9", Settings: settings("tcp.sack=1")}, native.ErrInput, "plan9"},
+		{"windows by ansible", model.FormatAnsible, native.Input{System: "windows", Settings: settings("tcp.ecn=1")}, native.ErrInput, "windows-powershell"},
 		{"format", "cpm", native.Input{Settings: settings("tcp.sack=1")}, native.ErrInput, "cpm"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 // TestAnyway: what does not fit together is written on demand, and says so.
 func TestAnyway(t *testing.T) {
 	in := native.Input{Anyway: true, Settings: settings("socket.buffer_max=4000000", "tcp.recv_buffer_max=16777216")}
-	out, err := native.Render(native.FreeBSD, in)
+	out, err := native.Render(model.FormatFreeBSD, in)
 	if err != nil || len(out.Files) != 1 || !strings.Contains(decode(out.Files[0]), "note: tcp.recv_buffer_max 16777216 is above 8/9") {
 		t.Errorf("%v\n%s", err, print(out))
 	}
@@ -184,13 +184,13 @@ func TestAnyway(t *testing.T) {
 // TestHostileBefore: texts of a profile that somebody else wrote do not reach a
 // shell.
 func TestHostileBefore(t *testing.T) {
-	out, err := native.Render(native.FreeBSD, native.Input{
+	out, err := native.Render(model.FormatFreeBSD, native.Input{
 		Interface: "em0", Settings: settings("nic.media.duplex=full", "nic.pause.rx=1"), Before: map[string]string{"media": "x$(reboot);reboot"},
 	})
 	if err != nil || len(out.Omitted) != 2 || len(out.Files) != 0 {
 		t.Errorf("%v\n%s", err, print(out))
 	}
-	out, err = native.Render(native.LinuxSysctl, native.Input{Settings: settings("tcp.mem_limit=4096"), Before: map[string]string{"net.ipv4.tcp_mem": "1 2 x"}})
+	out, err = native.Render(model.FormatLinuxSysctl, native.Input{Settings: settings("tcp.mem_limit=4096"), Before: map[string]string{"net.ipv4.tcp_mem": "1 2 x"}})
 	if err != nil || len(out.Omitted) != 1 {
 		t.Errorf("%v\n%s", err, print(out))
 	}
@@ -212,7 +212,7 @@ func TestSharedTexts(t *testing.T) {
 		{"memory", "", "whose other parts are not known", settings("tcp.mem_limit=100000"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := native.Render(native.LinuxSysctl, native.Input{Settings: c.set, Before: c.before})
+			out, err := native.Render(model.FormatLinuxSysctl, native.Input{Settings: c.set, Before: c.before})
 			if err != nil {
 				t.Fatal(err)
 			}

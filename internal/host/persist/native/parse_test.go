@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
 )
 
@@ -111,7 +112,7 @@ func readReg(content []byte) (map[string]string, error) {
 }
 
 func TestRegRoundTrip(t *testing.T) {
-	out, err := native.Render(native.WindowsReg, sample())
+	out, err := native.Render(model.FormatWindowsReg, sample())
 	if err != nil || len(out.Files) != 2 {
 		t.Fatalf("%v\n%s", err, print(out))
 	}
@@ -141,8 +142,8 @@ func TestHostileComments(t *testing.T) {
 		"`reboot` $(reboot) ${x}", "\"; reboot; \"", "x\\", "#>\nreboot\n<#", "# END linerate", "\u2028reboot", "\u0085reboot", "]]>", "%n%s", "-->-", "--", "{{{", "\x00\x1b]0;x\a", "\xff\xfe", "'@\nreboot",
 		"- name: x", "!unsafe", "\ufeff", "# SIG # Begin signature block",
 	}
-	want := map[native.Format][]string{}
-	for _, f := range native.Formats() {
+	want := map[model.FileFormat][]string{}
+	for _, f := range model.FileFormats() {
 		in := sample()
 		in.Comments = nil
 		want[f] = acted(t, f, in)
@@ -151,7 +152,7 @@ func TestHostileComments(t *testing.T) {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(append(seeds, "{", "%", "#", "-", ">", "\\", "\n", "\"", "'")), 0, 6).Draw(t, "parts"), "")
 	}))
 	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.SampledFrom(native.Formats()).Draw(t, "format")
+		f := rapid.SampledFrom(model.FileFormats()).Draw(t, "format")
 		in := sample()
 		in.Comments = rapid.SliceOfN(text, 1, 4).Draw(t, "comments")
 		if got := acted(t, f, in); strings.Join(got, "\x00") != strings.Join(want[f], "\x00") {
@@ -164,7 +165,7 @@ func TestHostileComments(t *testing.T) {
 func acted(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, f native.Format, in native.Input) []string {
+}, f model.FileFormat, in native.Input) []string {
 	t.Helper()
 	out, err := native.Render(f, in)
 	if err != nil {

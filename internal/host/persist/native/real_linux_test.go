@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/persist/native"
 	"linerate/internal/host/referee"
@@ -30,7 +31,7 @@ func file(t *testing.T, out native.Output, end string) native.File {
 	return native.File{}
 }
 
-func render(t *testing.T, f native.Format, in native.Input) native.Output {
+func render(t *testing.T, f model.FileFormat, in native.Input) native.Output {
 	t.Helper()
 	out, err := native.Render(f, in)
 	if err != nil {
@@ -73,7 +74,7 @@ func TestSysctlReads(t *testing.T) {
 		Settings: settings("tcp.recv_buffer_max=8388608", "tcp.send_buffer_max=7340032", "tcp.sack=0", "tcp.mtu_probing=1", "tcp.ecn=1",
 			"tcp.congestion_control=reno", "tcp.slow_start_after_idle=0", "tcp.metrics_cache=0", "tcp.window_scaling=1", "tcp.timestamps=2"),
 	}
-	path := put(t, t.TempDir(), file(t, render(t, native.LinuxSysctl, in), "90-linerate.conf"))
+	path := put(t, t.TempDir(), file(t, render(t, model.FormatLinuxSysctl, in), "90-linerate.conf"))
 	start(t, sysctl, "-p", path)
 	for name, want := range map[string]string{
 		"tcp_rmem": "4096 131072 8388608", "tcp_wmem": "4096 16384 7340032", "tcp_sack": "0", "tcp_mtu_probing": "1", "tcp_ecn": "1",
@@ -104,8 +105,8 @@ func TestUdevReads(t *testing.T) {
 	in.Settings = append(in.Settings, settings("nic.queues.rx=2", "nic.queues.tx=2", "nic.queues.combined=4", "nic.ring.tx=512", "nic.coalesce.tx_usecs=20", "nic.coalesce.rx_frames=8",
 		"nic.coalesce.tx_frames=8", "nic.coalesce.adaptive_tx=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.offload.gso=1", "nic.offload.gro=0", "nic.offload.gro_hw=0",
 		"nic.offload.vlan_rx=1", "nic.offload.vlan_tx=0", "nic.gso_max_size=65536", "nic.pause.autoneg=0")...)
-	f := file(t, render(t, native.SystemdNetworkd, in), ".link")
-	advertise := file(t, render(t, native.SystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
+	f := file(t, render(t, model.FormatSystemdNetworkd, in), ".link")
+	advertise := file(t, render(t, model.FormatSystemdNetworkd, native.Input{Interface: "e1", Settings: settings("nic.media.advertise=100baseT/Full,1000baseT/Full,2500baseT/Full", "nic.wol=none")}), ".link")
 	wrong := native.File{Path: "99-wrong.link", Mode: 0o644, Content: []byte("[Match]\nOriginalName=e2\n[Link]\nMTUByte=9000\n")}
 	for _, one := range []native.File{f, advertise, wrong} {
 		if err := os.WriteFile(filepath.Join(dir, filepath.Base(one.Path)), one.Content, one.Mode); err != nil {
@@ -139,7 +140,7 @@ func TestNetplanReads(t *testing.T) {
 	put(t, root, native.File{Path: "/etc/netplan/50-own.yaml", Mode: 0o600, Content: []byte("network:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n")})
 	in := sample()
 	in.Settings = settings("link.mtu=9000", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.gso=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.tx_csum=1", "nic.wol=magic")
-	put(t, root, file(t, render(t, native.Netplan, in), ".yaml"))
+	put(t, root, file(t, render(t, model.FormatNetplan, in), ".yaml"))
 	if out := start(t, generate, "--root-dir", root); out != "" {
 		t.Errorf("netplan says: %s", out)
 	}
@@ -165,7 +166,7 @@ func TestNetworkManagerReads(t *testing.T) {
 	in := sample()
 	in.Settings = settings("link.mtu=9000", "nic.media.speed=100", "nic.media.duplex=full", "nic.wol=magic,ucast", "nic.ring.rx=4096", "nic.ring.tx=512", "nic.coalesce.rx_usecs=50",
 		"nic.coalesce.adaptive_rx=0", "nic.pause.rx=1", "nic.pause.tx=0", "nic.pause.autoneg=0", "nic.offload.tso=0", "nic.offload.gro=1", "nic.offload.lro=0", "nic.offload.rx_csum=1", "nic.offload.vlan_rx=1")
-	f := file(t, render(t, native.NetworkManager, in), ".nmconnection")
+	f := file(t, render(t, model.FormatNetworkManager, in), ".nmconnection")
 	cmd := referee.Command(t, nmcli, "--offline", "connection", "modify", "connection.id", "again")
 	cmd.Stdin = bytes.NewReader(f.Content)
 	var stderr bytes.Buffer
@@ -189,7 +190,7 @@ func TestNetworkManagerReads(t *testing.T) {
 func TestIfupdownReads(t *testing.T) {
 	ifup := referee.Program(t, "ifup")
 	in := native.Input{Interface: "eth7", Comments: sample().Comments, Settings: settings("link.mtu=9000", "nic.ring.rx=4096", "qdisc=fq", "nic.offload.tso=0", "nic.coalesce.adaptive_rx=0", "txqueuelen=2000")}
-	f := file(t, render(t, native.Ifupdown, in), "interfaces.d/linerate")
+	f := file(t, render(t, model.FormatIfupdown, in), "interfaces.d/linerate")
 	root := t.TempDir()
 	put(t, root, f)
 	own := filepath.Join(root, "interfaces")
@@ -211,7 +212,7 @@ func TestShellReads(t *testing.T) {
 	sh := referee.Program(t, "sh")
 	in := sample()
 	in.Interface = "em0"
-	out := render(t, native.FreeBSD, in)
+	out := render(t, model.FormatFreeBSD, in)
 	script := "ifconfig_em0=\"inet 10.0.0.1 netmask 255.255.255.0\"\n" + decode(file(t, out, "rc.conf")) + "echo \"$ifconfig_em0\"\n"
 	got := start(t, sh, "-euc", script)
 	if want := "inet 10.0.0.1 netmask 255.255.255.0 mtu 9000 tso -lro wol_magic polling media 100baseTX mediaopt full-duplex,rxpause\n"; got != want {
@@ -231,7 +232,7 @@ func TestArticleApplies(t *testing.T) {
 	start(t, ip, "link", "add", "eth7", "type", "veth", "peer", "name", "eth8")
 	in := native.Input{Interface: "eth7", Settings: settings("link.mtu=9000", "socket.recv_buffer_max=262144", "socket.send_buffer_max=262144",
 		"socket.recv_buffer_default=262144", "socket.send_buffer_default=262144")}
-	out := render(t, native.Ifupdown, in)
+	out := render(t, model.FormatIfupdown, in)
 	n := 0
 	for l := range strings.SplitSeq(stripped(decode(file(t, out, "90-linerate.conf"))), "\n") {
 		name, value, _ := strings.Cut(l, " = ")
@@ -259,12 +260,12 @@ func TestAnsibleReads(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the tasks give files to root")
 	}
-	for system, format := range map[string]native.Format{"linux": native.SystemdNetworkd, "freebsd": native.FreeBSD} {
+	for system, format := range map[string]model.FileFormat{"linux": model.FormatSystemdNetworkd, "freebsd": model.FormatFreeBSD} {
 		in := sample()
 		in.System = system
 		in.Comments = []string{"{{ lookup('pipe', 'touch pwned') }}", "a: b # 'c' \"d\" %e", "- x"}
 		root := t.TempDir()
-		tasks := decode(file(t, render(t, native.Ansible, in), "linerate.yml"))
+		tasks := decode(file(t, render(t, model.FormatAnsible, in), "linerate.yml"))
 		tasks = strings.NewReplacer(`dest: "/`, `dest: "`+root+`/`, `path: "/`, `path: "`+root+`/`, "group: wheel", "group: root").Replace(tasks)
 		want := render(t, format, in).Files
 		for _, f := range want {

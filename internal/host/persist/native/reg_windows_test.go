@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
 
+	"linerate/internal/core/model"
 	"linerate/internal/host/knob/winreg"
 	"linerate/internal/host/persist/native"
 )
@@ -125,7 +126,7 @@ func TestRegImported(t *testing.T) {
 			in.Before[native] = strings.TrimPrefix(before[j], "sz:")
 		}
 		was := everything(t)
-		out, err := native.Render(native.WindowsReg, in)
+		out, err := native.Render(model.FormatWindowsReg, in)
 		if err != nil || len(out.Files) != 2 {
 			t.Fatalf("%v\n%s", err, print(out))
 		}

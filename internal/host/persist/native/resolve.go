@@ -89,7 +89,7 @@ func checkValue(system string, a model.Assignment) (knob.Knob, error) {
 func (r *rendering) place(k knob.Knob, a model.Assignment) {
 	n, ok := k.Native[r.system]
 	omit := func(format string, args ...any) {
-		r.out.Omitted = append(r.out.Omitted, Omission{a.Knob, a.Value, fmt.Sprintf(format, args...)})
+		r.out.Omitted = append(r.out.Omitted, model.Omission{Knob: a.Knob, Value: a.Value, Reason: fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case !ok:
@@ -165,7 +165,7 @@ func (r *rendering) note(format string, args ...any) {
 // omit says why a setting is in no file of this format.
 func (r *rendering) omit(e *entry, format string, args ...any) {
 	e.used = true
-	r.out.Omitted = append(r.out.Omitted, Omission{e.knob.ID, e.value, fmt.Sprintf(format, args...)})
+	r.out.Omitted = append(r.out.Omitted, model.Omission{Knob: e.knob.ID, Value: e.value, Reason: fmt.Sprintf(format, args...)})
 }
 
 // take returns the entries of one mechanism that nobody took yet.

@@ -13,14 +13,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-)
 
-// Line is one line of a file.
-type Line struct {
-	File   string // absolute path, "/etc/sysctl.d/90-net.conf"
-	Number int    // 1…
-	Text   string // without blanks around it
-}
+	"linerate/internal/core/model"
+)
 
 // Tree is the files of a machine.
 type Tree struct{ Root fs.FS }
@@ -58,14 +53,14 @@ func (t Tree) Exists(name string) bool {
 
 // Lines returns the lines of a file that are not empty and do not begin with
 // one of the bytes comments.
-func (t Tree) Lines(name, comments string) []Line {
-	var all []Line
+func (t Tree) Lines(name, comments string) []model.FileLine {
+	var all []model.FileLine
 	s := bufio.NewScanner(bytes.NewReader(t.Read(name)))
 	s.Buffer(nil, MaxFile+1)
 	for n := 1; s.Scan(); n++ {
 		text := strings.TrimSpace(s.Text())
 		if text != "" && !strings.ContainsAny(text[:1], comments) {
-			all = append(all, Line{File: "/" + strings.TrimPrefix(name, "/"), Number: n, Text: text})
+			all = append(all, model.FileLine{File: "/" + strings.TrimPrefix(name, "/"), Number: n, Text: text})
 		}
 	}
 	return all
@@ -73,8 +68,8 @@ func (t Tree) Lines(name, comments string) []Line {
 
 // Joined is Lines where a line that ends in a backslash goes on in the next
 // one, as in systemd.syntax(7) and interfaces(5); it counts where it begins.
-func (t Tree) Joined(name, comments string) []Line {
-	var all []Line
+func (t Tree) Joined(name, comments string) []model.FileLine {
+	var all []model.FileLine
 	open := false
 	for _, l := range t.Lines(name, comments) {
 		text, more := strings.CutSuffix(l.Text, `\`)
@@ -87,7 +82,7 @@ func (t Tree) Joined(name, comments string) []Line {
 		}
 		open = more
 	}
-	return slices.DeleteFunc(all, func(l Line) bool { return l.Text == "" }) // of backslashes alone
+	return slices.DeleteFunc(all, func(l model.FileLine) bool { return l.Text == "" }) // of backslashes alone
 }
 
 // ByName returns the files of directories whose names end so, sorted by name. A
@@ -120,8 +115,8 @@ func (t Tree) ByName(ending string, dirs ...string) []string {
 
 // Entry is an assignment in a section.
 type Entry struct {
-	Section, Key string
-	Line         // Text is the value
+	Section, Key   string
+	model.FileLine // Text is the value
 }
 
 // INI is a file of sections with assignments, in their order.
@@ -148,13 +143,13 @@ func (t Tree) INI(name string) INI {
 }
 
 // Get returns the last value of a key, nil where it has none or an empty one.
-func (f INI) Get(section, key string) *Line {
+func (f INI) Get(section, key string) *model.FileLine {
 	for _, e := range slices.Backward(f) {
 		if e.Section == section && e.Key == key {
 			if e.Text == "" {
 				return nil
 			}
-			return &e.Line
+			return &e.FileLine
 		}
 	}
 	return nil
@@ -181,8 +176,8 @@ func (f INI) Section(name string) []Entry {
 
 // Assignments reads NAME=VALUE and NAME="VALUE" as shells do, a later file over
 // an earlier one.
-func (t Tree) Assignments(names ...string) map[string]Line {
-	all := make(map[string]Line)
+func (t Tree) Assignments(names ...string) map[string]model.FileLine {
+	all := make(map[string]model.FileLine)
 	for _, name := range names {
 		for _, l := range t.Lines(name, "#") {
 			key, value, ok := strings.Cut(strings.TrimPrefix(l.Text, "export "), "=")
@@ -209,7 +204,7 @@ func unquote(s string) string {
 
 // After returns the word that follows a word of the line, nil where there is
 // none.
-func (l Line) After(word string) *Line {
+func After(l model.FileLine, word string) *model.FileLine {
 	words := strings.Fields(l.Text)
 	for i := 0; i+1 < len(words); i++ {
 		if words[i] == word {

@@ -1,0 +1,59 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLost(t *testing.T) {
+	before := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 1500, OK: true}}
+	after := []Result{{Target: "a", OK: true}, {Target: "a", Full: true}, {Target: "b", OK: true}, {Target: "b", Full: true, Bytes: 9000, Detail: "no answer in time"}, {Target: "new"}}
+	got := Lost(before, after)
+	if len(got) != 1 || got[0].String() != "b (packets of 9000 bytes) does not answer: no answer in time" {
+		t.Errorf("%+v", got)
+	}
+	if got := Lost(before, before); len(got) > 0 {
+		t.Errorf("of itself: %+v", got)
+	}
+}
+
+func TestValid(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"10.0.0.1": true, "nas:22": true, "https://example.net/": true, "": false, "ftp://example.net": false, "a b": false, strings.Repeat("x", 3000): false,
+	} {
+		if err := Valid(target); (err == nil) != ok {
+			t.Errorf("%.20q: %v", target, err)
+		}
+	}
+}
+
+func TestPathOf(t *testing.T) {
+	answers := []Result{
+		{Target: "10.0.0.9"},
+		{Target: "path://10.0.0.2/9000", Full: true, Bytes: 1500, Detail: "1500 bytes pass, 1501 do not: no answer in time"},
+		{Target: "address path://10.0.0.2/9000", OK: true, Detail: "10.0.0.2"},
+		{Target: "router path://10.0.0.2/9000", Bytes: 1500, OK: true, Detail: "10.0.0.1"},
+		{Target: "path://b/9000", Bytes: 4000, Detail: "at least 4000 bytes pass, 4050 do not"},
+	}
+	p, ok := PathOf(answers, "10.0.0.2", 9000)
+	if want := (Path{Host: "10.0.0.2", Address: "10.0.0.2", Asked: 9000, Passes: 1500, Exact: true, Router: "10.0.0.1", Told: true, MTU: 1500}); !ok || p != want {
+		t.Errorf("%+v", p)
+	}
+	if p, ok := PathOf(answers, "b", 9000); !ok || p.Exact || p.Told || p.Passes != 4000 {
+		t.Errorf("%+v", p)
+	}
+	if _, ok := PathOf(answers, "b", 1500); ok {
+		t.Error("an answer to another question")
+	}
+}
+
+func TestValidPath(t *testing.T) {
+	for target, ok := range map[string]bool{
+		"path://10.0.0.1/1500": true, "path://fe80::1%eth0/1500": true, "small://10.0.0.1": true, "path://10.0.0.1": false,
+		"path://10.0.0.1/70000": false, "path:///1500": false, "small://": false, "path://a/b/1500": false, "path://a/x": false,
+	} {
+		if err := Valid(target); (err == nil) != ok {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
