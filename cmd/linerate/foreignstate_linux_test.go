@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // somebody is a user who is not root.
@@ -41,7 +42,7 @@ func TestForeignState(t *testing.T) {
 		// What he forges would take effect: the host holds what he says that linerate
 		// had written.
 		forged := journal.Record{Kind: journal.KindIntent, Transaction: "forged", Number: 1, Intent: &journal.Intent{
-			Host: model.Near, Knob: sackKnob, Place: knob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "0", New: before.sack,
+			Host: model.Near, Knob: sackKnob, Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "0", New: before.sack,
 		}}
 		j, err := journal.Open(state)
 		if err != nil {

@@ -16,9 +16,10 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/stdio"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 const toldOfDamage = "undo: the journal is damaged, a setting may be changed that linerate no longer knows of: see journal-b.jsonl.damaged-1, journal.jsonl.damaged-1 in "
@@ -33,7 +34,7 @@ func (n *netns) leftOpen(t *testing.T, host string, more ...journal.Record) {
 			return err
 		}
 		first := journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Intent: &journal.Intent{
-			Host: model.Near, Knob: sackKnob, Place: knob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: "0", Origin: journal.Here(),
+			Host: model.Near, Knob: sackKnob, Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: "0", Origin: journal.Here(),
 		}}
 		for _, r := range append([]journal.Record{first}, more...) {
 			err = errors.Join(err, j.Append(r))

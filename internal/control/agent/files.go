@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 	"linerate/internal/host/persist"
 	"linerate/internal/host/persist/native"
 )

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // discard is the port of RFC 863. Nothing is sent there: a UDP socket that is
@@ -29,7 +29,7 @@ func Read(ctx context.Context, host model.Host, peer, version string) model.Host
 	f := model.HostFacts{
 		Host: host, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: version,
 		Kernel:     kernel(),
-		Congestion: knob.Host{}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
+		Congestion: hostknob.Host{}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
 	}
 	f.Name, _ = os.Hostname() // "" is what a host without a name is called
 	m := ReadMachine(ctx)

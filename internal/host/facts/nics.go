@@ -5,8 +5,9 @@ import (
 	"maps"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // maxNICs bounds the interfaces that are told: hosts of containers have
@@ -27,7 +28,7 @@ func settings(ctx context.Context, device string) map[model.KnobID]fact.Of[strin
 			ids = append(ids, k.ID)
 		}
 	}
-	all := knob.Host{Interface: device}.Read(ctx, ids...)
+	all := hostknob.Host{Interface: device}.Read(ctx, ids...)
 	maps.DeleteFunc(all, func(_ model.KnobID, v fact.Of[string]) bool { return !v.IsKnown() })
 	return all
 }

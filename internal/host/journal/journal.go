@@ -26,7 +26,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/linkid"
 )
 
@@ -55,13 +55,13 @@ type Origin struct {
 
 // Intent is one change of one knob.
 type Intent struct {
-	Host     model.Host   `json:"host"`
-	Knob     model.KnobID `json:"knob"`
-	Place    knob.Place   `json:"place"`
-	Old      string       `json:"old"` // native text to go back to: the one before the transaction
-	New      string       `json:"new"` // native text that is written
-	Deadline time.Time    `json:"deadline"`
-	Origin   Origin       `json:"origin"`
+	Host     model.Host     `json:"host"`
+	Knob     model.KnobID   `json:"knob"`
+	Place    hostknob.Place `json:"place"`
+	Old      string         `json:"old"` // native text to go back to: the one before the transaction
+	New      string         `json:"new"` // native text that is written
+	Deadline time.Time      `json:"deadline"`
+	Origin   Origin         `json:"origin"`
 	// Link is the interface that Place is about; nil for none, and for one of which
 	// nothing was known but its name.
 	Link *linkid.ID `json:"link,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -27,12 +28,12 @@ func Belongs(id model.KnobID, p Place, text string) error {
 	if why == "" {
 		return nil
 	}
-	return &Error{Op: "undo", Knob: id, Place: p.String(), Err: fmt.Errorf("%s: %w", why, ErrNotOurs)}
+	return &knob.Error{Op: "undo", Knob: id, Place: p.String(), Err: fmt.Errorf("%s: %w", why, ErrNotOurs)}
 }
 
 // belongs says why not, "" where p is a place of the knob.
 func belongs(id model.KnobID, p Place) string {
-	k, ok := ByID(id)
+	k, ok := knob.ByID(id)
 	if !ok {
 		return "this linerate knows no such knob"
 	}
@@ -54,9 +55,9 @@ func belongs(id model.KnobID, p Place) string {
 
 // parts are the interface and the route that a place of the knob is about, "" for
 // none.
-func parts(k Knob, p Place) (link, route string) {
+func parts(k knob.Knob, p Place) (link, route string) {
 	link = p.Target
-	if k.Scope == ScopeRoute {
+	if k.Scope == knob.ScopeRoute {
 		route, link, _ = strings.Cut(p.Target, " dev ")
 	}
 	if link == "" {
@@ -68,7 +69,7 @@ func parts(k Knob, p Place) (link, route string) {
 // LinkOf returns the name of the interface that p, a place of the knob, is about;
 // "" where it is about the whole machine.
 func LinkOf(id model.KnobID, p Place) string {
-	k, ok := ByID(id)
+	k, ok := knob.ByID(id)
 	if !ok {
 		return ""
 	}
@@ -79,9 +80,9 @@ func LinkOf(id model.KnobID, p Place) string {
 // On returns the place that p, one of the knob, is at another interface: where to
 // look when an interface got another name.
 func (p Place) On(id model.KnobID, link string) (Place, error) {
-	k, ok := ByID(id)
+	k, ok := knob.ByID(id)
 	if !ok {
-		return Place{}, UnknownError(id)
+		return Place{}, knob.UnknownError(id)
 	}
 	_, route := parts(k, p)
 	_, at, err := (Host{Interface: link, Route: route}).Place(id)
@@ -123,18 +124,18 @@ func isLinkName(name string) bool {
 // readable says why a text is none that the knob could have had: linerate sets
 // nothing that it could not read before.
 func readable(id model.KnobID, text string) string {
-	k, _ := ByID(id) // belongs has found it
+	k, _ := knob.ByID(id) // belongs has found it
 	if strings.ContainsAny(text, "\n\x00") {
 		return fmt.Sprintf("%q is not one line", text)
 	}
 	switch k.Type {
-	case TypeBytes, TypeInt, TypeRate, TypeBool:
-		if k.Native[runtime.GOOS].Mechanism == Sysctl && strings.Trim(text, "0123456789- \t") != "" {
+	case knob.TypeBytes, knob.TypeInt, knob.TypeRate, knob.TypeBool:
+		if k.Native[runtime.GOOS].Mechanism == knob.Sysctl && strings.Trim(text, "0123456789- \t") != "" {
 			return fmt.Sprintf("%q is no number", text)
 		}
-	case TypeEnum, TypeName, TypeWords:
+	case knob.TypeEnum, knob.TypeName, knob.TypeWords:
 	}
-	if _, err := k.Decode(text); err != nil {
+	if _, err := k.Decode(runtime.GOOS, text); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -1,15 +1,21 @@
+// Package knob reads and writes the settings of package core/knob on this machine.
+//
+// A [Host] turns an entry of the catalogue into a [Place], which is one native
+// setting of one machine, and opens the [Backend] that reads and writes it. Each
+// native mechanism is a folder of its own. Nothing here writes an undo record:
+// whoever calls Backend.Write has done that before (package watchdog).
 package knob
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -34,9 +40,9 @@ type Backend interface {
 
 // Place is one native setting of a machine, as the journal keeps it.
 type Place struct {
-	Mechanism Mechanism `json:"mechanism"`
-	Native    string    `json:"native"`           // "net.ipv4.tcp_rmem", "mtu"
-	Target    string    `json:"target,omitempty"` // name of the interface, or "DESTINATION dev INTERFACE" of a route
+	Mechanism knob.Mechanism `json:"mechanism"`
+	Native    string         `json:"native"`           // "net.ipv4.tcp_rmem", "mtu"
+	Target    string         `json:"target,omitempty"` // name of the interface, or "DESTINATION dev INTERFACE" of a route
 }
 
 // String returns the place for people: "net.ipv4.tcp_rmem", "mtu of eth0".
@@ -48,7 +54,7 @@ func (p Place) String() string {
 }
 
 // Volatile reports whether a restart of the machine forgets what was written.
-func (p Place) Volatile() bool { return p.Mechanism != WinReg && p.Mechanism != WinTCP }
+func (p Place) Volatile() bool { return p.Mechanism != knob.WinReg && p.Mechanism != knob.WinTCP }
 
 // Host is a machine as knobs see it. The zero value is this machine without an
 // interface: knobs of links are not available then. It is safe for concurrent
@@ -60,78 +66,30 @@ type Host struct {
 	Backend   func(Place) (Backend, error) // opens places; nil is the system's own, tests give others
 }
 
-// Error says what could not be done with a knob, and what to do about it.
-type Error struct {
-	Op    string // "read", "write", "check", "find"
-	Knob  model.KnobID
-	Place string // "net.ipv4.tcp_rmem", "" when there is none
-	Err   error
-}
-
-// Error returns the sentence without the hint.
-func (e *Error) Error() string {
-	if e.Place == "" {
-		return fmt.Sprintf("%s %s: %v", e.Op, e.Knob, e.Err)
-	}
-	return fmt.Sprintf("%s %s (%s): %v", e.Op, e.Knob, e.Place, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// Hint returns what a person could do, "" when there is nothing to say.
-func (e *Error) Hint() string {
-	switch {
-	case errors.Is(e.Err, fs.ErrPermission):
-		return fmt.Sprintf("run linerate as root on that host, or leave out %s", e.Knob)
-	case errors.Is(e.Err, errors.ErrUnsupported):
-		return fmt.Sprintf("leave out %s on that host", e.Knob)
-	case errors.Is(e.Err, fs.ErrNotExist):
-		return "the device is gone: nothing is left to set or to undo there"
-	}
-	return ""
-}
-
-// Hint returns the hint of the first error in err's tree that has one, else "".
-func Hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
-}
-
 // Place returns where this machine keeps the knob. It wraps
 // errors.ErrUnsupported, naming the system, where the machine has no such knob
 // or linerate cannot use it there.
-func (h Host) Place(id model.KnobID) (Knob, Place, error) {
-	k, ok := ByID(id)
+func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
+	k, ok := knob.ByID(id)
 	if !ok {
-		return Knob{}, Place{}, UnknownError(id)
+		return knob.Knob{}, Place{}, knob.UnknownError(id)
 	}
-	refuse := func(format string, a ...any) (Knob, Place, error) {
-		err := fmt.Errorf(format+": %w", append(a, errors.ErrUnsupported)...)
-		return Knob{}, Place{}, &Error{Op: "find", Knob: id, Err: err}
-	}
-	if k.Scope == ScopeFlow {
-		return refuse("belongs to the test traffic, not to a host")
-	}
-	n, ok := k.Native[runtime.GOOS]
+	n, err := k.On(runtime.GOOS)
 	switch {
-	case !ok:
-		return refuse("%s has no such setting", runtime.GOOS)
-	case n.Mechanism == NotYet:
-		return refuse("linerate cannot use %s on %s", n.Name, runtime.GOOS)
-	case (k.Scope != ScopeHost || strings.Contains(n.Name, "{")) && h.Interface == "":
-		return refuse("the interface of the data path is not known")
-	case k.Scope == ScopeRoute && h.Route == "":
-		return refuse("the route of the data path is not known")
+	case err != nil:
+	case (k.Scope != knob.ScopeHost || strings.Contains(n.Name, "{")) && h.Interface == "":
+		err = fmt.Errorf("the interface of the data path is not known: %w", errors.ErrUnsupported)
+	case k.Scope == knob.ScopeRoute && h.Route == "":
+		err = fmt.Errorf("the route of the data path is not known: %w", errors.ErrUnsupported)
+	}
+	if err != nil {
+		return knob.Knob{}, Place{}, &knob.Error{Op: "find", Knob: id, Err: err}
 	}
 	p := Place{Mechanism: n.Mechanism, Native: h.Expand(n.Name)}
 	switch {
-	case k.Scope == ScopeRoute:
+	case k.Scope == knob.ScopeRoute:
 		p.Target = h.Route + " dev " + h.Interface
-	case k.Scope == ScopeLink && n.Mechanism != Sysctl:
+	case k.Scope == knob.ScopeLink && n.Mechanism != knob.Sysctl:
 		p.Target = h.Interface
 	}
 	return k, p, nil
@@ -173,7 +131,7 @@ func (h Host) readOne(ctx context.Context, id model.KnobID) fact.Of[string] {
 	if err != nil {
 		return fact.Unknown[string](err.Error())
 	}
-	v, err := k.Decode(raw)
+	v, err := k.Decode(runtime.GOOS, raw)
 	if err != nil {
 		return fact.Unknown[string](err.Error())
 	}
@@ -184,11 +142,11 @@ func (h Host) readOne(ctx context.Context, id model.KnobID) fact.Of[string] {
 func (h Host) ReadRaw(ctx context.Context, id model.KnobID, p Place) (string, error) {
 	b, err := h.Open(p)
 	if err != nil {
-		return "", &Error{Op: "read", Knob: id, Place: p.String(), Err: err}
+		return "", &knob.Error{Op: "read", Knob: id, Place: p.String(), Err: err}
 	}
 	raw, err := b.Read(ctx)
 	if err != nil {
-		return "", &Error{Op: "read", Knob: id, Place: p.String(), Err: err}
+		return "", &knob.Error{Op: "read", Knob: id, Place: p.String(), Err: err}
 	}
 	return raw, nil
 }
@@ -205,24 +163,18 @@ func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) e
 		err = b.Check(ctx, raw)
 	}
 	if err != nil {
-		return &Error{Op: "check", Knob: id, Place: p.String(), Err: err}
+		return &knob.Error{Op: "check", Knob: id, Place: p.String(), Err: err}
 	}
 	return nil
 }
 
-// writable says whether the knob can be tried on this system.
+// writable says why the knob cannot be tried on this system.
 func writable(id model.KnobID) error {
-	k, ok := ByID(id)
-	n := k.Native[runtime.GOOS]
-	switch {
-	case !ok:
-		return UnknownError(id)
-	case k.ReadOnly || n.ReadOnly:
-		return fmt.Errorf("a fact of this machine, not a setting: %w", errors.ErrUnsupported)
-	case k.EffectOn(runtime.GOOS) == EffectBoot:
-		return fmt.Errorf("read at boot only (%s): no trial can show its effect: %w", n.Permanent(runtime.GOOS), errors.ErrUnsupported)
+	k, ok := knob.ByID(id)
+	if !ok {
+		return knob.UnknownError(id)
 	}
-	return nil
+	return k.Writable(runtime.GOOS)
 }
 
 // InForce says whether what p holds is at work: a wish that the driver did not
@@ -231,14 +183,14 @@ func writable(id model.KnobID) error {
 func (h Host) InForce(ctx context.Context, id model.KnobID, p Place) error {
 	b, err := h.Open(p)
 	if err != nil {
-		return &Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
+		return &knob.Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
 	}
 	f, ok := b.(interface{ InForce(context.Context) error })
 	if !ok {
 		return nil
 	}
 	if err := f.InForce(ctx); err != nil {
-		return &Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
+		return &knob.Error{Op: "verify", Knob: id, Place: p.String(), Err: err}
 	}
 	return nil
 }
@@ -254,10 +206,10 @@ func (h Host) WriteRaw(ctx context.Context, id model.KnobID, p Place, raw string
 	if err == nil {
 		return nil
 	}
-	if all, listErr := h.Choices(ctx, id); listErr == nil && !slices.Contains(all, SameText(raw)) {
+	if all, listErr := h.Choices(ctx, id); listErr == nil && !slices.Contains(all, knob.SameText(raw)) {
 		err = fmt.Errorf("%w; this host has %s", err, strings.Join(all, ", "))
 	}
-	return &Error{Op: "write", Knob: id, Place: p.String(), Err: err}
+	return &knob.Error{Op: "write", Knob: id, Place: p.String(), Err: err}
 }
 
 // Choices returns the words that this machine accepts for a knob of TypeName.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/ifioctl"
 	"linerate/internal/host/knob/sysctl"
 )
@@ -14,9 +15,9 @@ import (
 // open is the one place that knows the mechanisms of FreeBSD and macOS.
 func open(h Host, p Place) (Backend, error) {
 	switch p.Mechanism {
-	case Sysctl:
+	case knob.Sysctl:
 		return sysctl.Open(h.ProcSys, p.Native)
-	case IfIoctl:
+	case knob.IfIoctl:
 		return ifioctl.Open(p.Target, p.Native)
 	default:
 		return nil, fmt.Errorf("mechanism %q on %s: %w", p.Mechanism, runtime.GOOS, errors.ErrUnsupported)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/ethtool"
 	"linerate/internal/host/knob/irq"
 	"linerate/internal/host/knob/link"
@@ -15,17 +16,17 @@ import (
 // open is the one place that knows the mechanisms of Linux.
 func open(h Host, p Place) (Backend, error) {
 	switch p.Mechanism {
-	case Sysctl:
+	case knob.Sysctl:
 		return sysctl.Open(h.ProcSys, p.Native)
-	case Link:
+	case knob.Link:
 		return link.Open(p.Target, p.Native)
-	case Ethtool:
+	case knob.Ethtool:
 		return ethtool.Open(p.Target, p.Native)
-	case Qdisc:
+	case knob.Qdisc:
 		return qdisc.Open(p.Target, p.Native)
-	case Route:
+	case knob.Route:
 		return route.Open(p.Target, p.Native)
-	case IRQ:
+	case knob.IRQ:
 		return irq.Open("", p.Target, p.Native)
 	default:
 		return nil, fmt.Errorf("mechanism %q on linux: %w", p.Mechanism, errors.ErrUnsupported)

@@ -10,8 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 )
 
@@ -35,7 +36,7 @@ func fakeTree(t *testing.T) string {
 }
 
 func TestHostRead(t *testing.T) {
-	h := knob.Host{ProcSys: fakeTree(t)}
+	h := hostknob.Host{ProcSys: fakeTree(t)}
 	got := h.Read(t.Context(), "tcp.recv_buffer_max", "tcp.congestion_control", "tcp.timestamps", "link.mtu", "window", "nonsense")
 	if v, ok := got["tcp.recv_buffer_max"].Get(); !ok || v != "33554432" {
 		t.Errorf("tcp.recv_buffer_max = %q, %v", v, ok)
@@ -54,7 +55,7 @@ func TestHostRead(t *testing.T) {
 }
 
 func TestChoices(t *testing.T) {
-	h := knob.Host{ProcSys: fakeTree(t)}
+	h := hostknob.Host{ProcSys: fakeTree(t)}
 	got, err := h.Choices(t.Context(), "tcp.congestion_control")
 	if strings.Join(got, " ") != "reno cubic" || err != nil {
 		t.Errorf("Choices = %v, %v", got, err)
@@ -68,7 +69,7 @@ func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
 	if !knobtest.InNamespace(t) {
 		return
 	}
-	var h knob.Host
+	var h hostknob.Host
 	_, p, err := h.Place("tcp.congestion_control")
 	if err != nil {
 		t.Fatal(err)
@@ -88,15 +89,15 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		{"8192 131072 33554432", "4096", "4096 4096 4096"},
 		{"4096 131072 33554432", "67108864", "4096 131072 67108864"},
 	} {
-		if got, err := k.Encode(c.raw, c.set); got != c.want || err != nil {
+		if got, err := k.Encode("linux", c.raw, c.set); got != c.want || err != nil {
 			t.Errorf("Encode(%q, %q) = %q, %v, want %q", c.raw, c.set, got, err, c.want)
 		}
 	}
 	for _, bad := range []string{"", "1 2", "1 2 x", "1 2 3 4"} {
-		if _, err := k.Encode(bad, "65536"); err == nil {
+		if _, err := k.Encode("linux", bad, "65536"); err == nil {
 			t.Errorf("Encode of the text %q succeeded", bad)
 		}
-		if _, err := k.Decode(bad); err == nil {
+		if _, err := k.Decode("linux", bad); err == nil {
 			t.Errorf("Decode(%q) succeeded", bad)
 		}
 	}
@@ -106,11 +107,11 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := k.Encode("4096\t131072\t33554432", canonical)
+		raw, err := k.Encode("linux", "4096\t131072\t33554432", canonical)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := k.Decode(raw); back != canonical || err != nil {
+		if back, err := k.Decode("linux", raw); back != canonical || err != nil {
 			t.Fatalf("set %s, text %q, reads back %q, %v", canonical, raw, back, err)
 		}
 	})
@@ -119,7 +120,7 @@ func TestCeilingLowersWhatIsBelow(t *testing.T) {
 // TestEveryPlaceOpens: what the catalogue names on this system its mechanism
 // knows.
 func TestEveryPlaceOpens(t *testing.T) {
-	h := knob.Host{Interface: "lo", Route: "default"}
+	h := hostknob.Host{Interface: "lo", Route: "default"}
 	for _, k := range knob.Catalogue() {
 		_, p, err := h.Place(k.ID)
 		if err != nil {
@@ -137,7 +138,7 @@ func TestEveryPlaceOpens(t *testing.T) {
 // TestReadsThisMachine reads every knob of a running kernel: what is there
 // decodes, and what is not says why.
 func TestReadsThisMachine(t *testing.T) {
-	h := knob.Host{Interface: "lo", Route: "default"}
+	h := hostknob.Host{Interface: "lo", Route: "default"}
 	var ids []model.KnobID
 	for _, k := range knob.Catalogue() {
 		ids = append(ids, k.ID)
@@ -161,7 +162,7 @@ func TestReadsThisMachine(t *testing.T) {
 
 // TestFactsAndBootSettingsAreRefused before anything is written.
 func TestFactsAndBootSettingsAreRefused(t *testing.T) {
-	h := knob.Host{Interface: "lo"}
+	h := hostknob.Host{Interface: "lo"}
 	for _, id := range []model.KnobID{"link.mtu_max", "link.up", "nic.ring.rx_max"} {
 		_, p, err := h.Place(id)
 		if err != nil {
@@ -175,20 +176,20 @@ func TestFactsAndBootSettingsAreRefused(t *testing.T) {
 
 // TestCheckChangesReadsTheRest: what is not changed is read from the machine.
 func TestCheckChangesReadsTheRest(t *testing.T) {
-	h := knob.Host{ProcSys: fakeTree(t)}
-	if err := h.CheckChanges(t.Context(), assignments("tcp.recv_buffer_initial=67108864")); !errors.Is(err, knob.ErrConstraint) || !strings.Contains(err.Error(), "33554432") {
+	h := hostknob.Host{ProcSys: fakeTree(t)}
+	if err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_initial", Value: "67108864"}}); !errors.Is(err, knob.ErrConstraint) || !strings.Contains(err.Error(), "33554432") {
 		t.Errorf("CheckChanges = %v, want it refused by the ceiling that the machine has", err)
 	}
-	if err := h.CheckChanges(t.Context(), assignments("tcp.recv_buffer_initial=65536 tcp.sack=0")); err != nil {
+	if err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_initial", Value: "65536"}, {Knob: "tcp.sack", Value: "0"}}); err != nil {
 		t.Errorf("CheckChanges = %v", err)
 	}
-	if err := h.CheckChanges(t.Context(), assignments("tcp.recv_buffer_max=9999999999")); err == nil {
+	if err := h.CheckChanges(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_max", Value: "9999999999"}}); err == nil {
 		t.Error("a value above INT_MAX (C-18) was accepted")
 	}
 	if err := os.WriteFile(filepath.Join(h.ProcSys, "net", "ipv4", "tcp_window_scaling"), []byte("0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if advice := h.Advise(t.Context(), assignments("tcp.recv_buffer_max=67108864")); len(advice) == 0 || !strings.Contains(advice[0], "window scaling") && !strings.Contains(advice[0], "window_scaling") {
+	if advice := h.Advise(t.Context(), []model.Assignment{{Knob: "tcp.recv_buffer_max", Value: "67108864"}}); len(advice) == 0 || !strings.Contains(advice[0], "window scaling") && !strings.Contains(advice[0], "window_scaling") {
 		t.Errorf("Advise = %q", advice)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/winreg"
 	"linerate/internal/host/knob/wintcp"
 )
@@ -11,9 +12,9 @@ import (
 // open is the one place that knows the mechanisms of Windows.
 func open(_ Host, p Place) (Backend, error) {
 	switch p.Mechanism {
-	case WinReg:
+	case knob.WinReg:
 		return winreg.Open(p.Native)
-	case WinTCP:
+	case knob.WinTCP:
 		return wintcp.Open(p.Target, p.Native)
 	default:
 		return nil, fmt.Errorf("mechanism %q on windows: %w", p.Mechanism, errors.ErrUnsupported)
@@ -29,7 +30,7 @@ func together(h Host) Host {
 	}
 	run = wintcp.Remember(run)
 	h.Backend = func(p Place) (Backend, error) {
-		if p.Mechanism == WinTCP {
+		if p.Mechanism == knob.WinTCP {
 			return wintcp.OpenWith(run, p.Target, p.Native)
 		}
 		return open(h, p)

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/watchdog"
 )
@@ -39,10 +40,10 @@ func TestMain(m *testing.M) {
 // world is a network namespace with one interface, its watchdog, and what is
 // known of every place.
 type world struct {
-	host   knob.Host
+	host   hostknob.Host
 	client *watchdog.Client
 	knobs  map[model.KnobID][]string // canonical values to choose from
-	held   map[knob.Place]*holding
+	held   map[hostknob.Place]*holding
 }
 
 // holding is a place that our side has set.
@@ -63,7 +64,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		"veth": vethWorld, "rps": steeringWorld, "tap": tapWorld, "br": bridgeWorld,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{host: knob.Host{Interface: "k" + name, Route: "10.7.0.0/24"}, knobs: make(t)}
+			w := &world{host: hostknob.Host{Interface: "k" + name, Route: "10.7.0.0/24"}, knobs: make(t)}
 			client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: w.host, Command: []string{os.Args[0], "watchdog"}})
 			if err != nil {
 				t.Fatal(err)
@@ -192,8 +193,8 @@ func (w *world) ids() []model.KnobID {
 }
 
 // raws reads every place.
-func (w *world) raws(ctx context.Context, t *rapid.T) map[knob.Place]string {
-	all := make(map[knob.Place]string)
+func (w *world) raws(ctx context.Context, t *rapid.T) map[hostknob.Place]string {
+	all := make(map[hostknob.Place]string)
 	for _, id := range w.ids() {
 		_, p, err := w.host.Place(id)
 		if err != nil {
@@ -211,7 +212,7 @@ func (w *world) raws(ctx context.Context, t *rapid.T) map[knob.Place]string {
 // story is one random sequence of changes with an undo at its end. It returns
 // how many were made.
 func (w *world) story(ctx context.Context, t *rapid.T) int {
-	w.held = make(map[knob.Place]*holding)
+	w.held = make(map[hostknob.Place]*holding)
 	made := 0
 	for range rapid.IntRange(1, 5).Draw(t, "steps") {
 		if rapid.IntRange(0, 3).Draw(t, "who") == 0 {
@@ -248,7 +249,7 @@ func (w *world) we(ctx context.Context, t *rapid.T) int {
 			w.held[p] = &holding{base: before[p]}
 		}
 		w.held[p].ours = after[p]
-		if got, err := k.Decode(after[p]); err != nil || !sameValue(a.Value, got) {
+		if got, err := k.Decode("linux", after[p]); err != nil || !sameValue(a.Value, got) {
 			t.Fatalf("%s was set to %s and is %s, %v (%s)", a.Knob, a.Value, got, err, after[p])
 		}
 	}
@@ -264,7 +265,7 @@ func (w *world) somebodyElse(ctx context.Context, t *rapid.T) {
 		t.Fatal(err)
 	}
 	value := rapid.SampledFrom(w.knobs[id]).Draw(t, "foreign value")
-	text, err := k.Encode(raw, value)
+	text, err := k.Encode("linux", raw, value)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func (w *world) somebodyElse(ctx context.Context, t *rapid.T) {
 
 // expectUndone compares every place with what undo has to leave, where before
 // is what was there when it began.
-func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[knob.Place]string) {
+func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[hostknob.Place]string) {
 	after := w.raws(ctx, t)
 	for p, was := range before {
 		want := was // not ours, or somebody else's by now
@@ -289,7 +290,7 @@ func (w *world) expectUndone(ctx context.Context, t *rapid.T, before map[knob.Pl
 			t.Fatalf("%s: was %q before undo (%+v), is %q, want %q", p, was, w.held[p], after[p], want)
 		}
 	}
-	w.held = make(map[knob.Place]*holding)
+	w.held = make(map[hostknob.Place]*holding)
 }
 
 // TestTheWatchdogRefusesWhatCannotBe: constraints before anything is written,
@@ -299,7 +300,7 @@ func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 		return
 	}
 	vethWorld(t)
-	h := knob.Host{Interface: "kveth"}
+	h := hostknob.Host{Interface: "kveth"}
 	client, err := watchdog.Start(t.Context(), watchdog.Config{Dir: t.TempDir(), Host: h, Command: []string{os.Args[0], "watchdog"}})
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +308,7 @@ func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 	for _, c := range []struct{ set, want string }{
 		{"tcp.recv_buffer_initial=1073741824", "C-05"},
 		{"link.mtu=65535 tcp.recv_buffer_max=2147483647", "C-11"},
-		{"link.mtu_max=9000", "a fact of this machine"},
+		{"link.mtu_max=9000", "a fact of the machine"},
 		{"nic.offload.lro=1", "holds it fixed"},
 		{"nic.offload.tx_csum=0 nic.offload.tso=1", "tx-tcp-segmentation was set to on and stays off"},
 		{"qdisc=nosuchkind", "no scheduler nosuchkind"},
@@ -327,7 +328,7 @@ func TestTheWatchdogRefusesWhatCannotBe(t *testing.T) {
 }
 
 // snapshot reads every knob of the machine into one text.
-func snapshot(t *testing.T, h knob.Host) string {
+func snapshot(t *testing.T, h hostknob.Host) string {
 	t.Helper()
 	var b strings.Builder
 	for _, k := range knob.Catalogue() {
@@ -340,4 +341,20 @@ func snapshot(t *testing.T, h knob.Host) string {
 		}
 	}
 	return b.String()
+}
+
+// sameValue reports whether got is what was set: settings with parts take one
+// value for all of them, and read back each.
+func sameValue(want, got string) bool {
+	return got == want || strings.HasPrefix(want, got+";") || strings.HasPrefix(got, want+";")
+}
+
+// assignments reads "knob=value knob=value".
+func assignments(text string) []model.Assignment {
+	var as []model.Assignment
+	for one := range strings.FieldsSeq(text) {
+		id, value, _ := strings.Cut(one, "=")
+		as = append(as, model.Assignment{Knob: model.KnobID(id), Value: value})
+	}
+	return as
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // packet is a DHCP message as dhcpcd keeps it, RFC 2131 section 2.

@@ -6,8 +6,9 @@ import (
 	"slices"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
 	"linerate/internal/host/knob/origin/tree"
 )
@@ -87,7 +88,7 @@ func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *s
 	for _, id := range ids {
 		k, ok := knob.ByID(id)
 		if n := k.Native[m.System]; ok && n.Mechanism == knob.Sysctl {
-			name := knob.Host{Interface: link}.Expand(n.Name)
+			name := hostknob.Host{Interface: link}.Expand(n.Name)
 			s.names[name] = append(s.names[name], id)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // unit is the job on the machines of these tests, below their root.
@@ -66,8 +66,8 @@ func (f fileBackend) Write(_ context.Context, raw string) error {
 }
 
 // lasting is b's host with settings that outlive a restart.
-func lasting(procSys string) knob.Host {
-	return knob.Host{ProcSys: procSys, Backend: func(p knob.Place) (knob.Backend, error) {
+func lasting(procSys string) hostknob.Host {
+	return hostknob.Host{ProcSys: procSys, Backend: func(p hostknob.Place) (hostknob.Backend, error) {
 		return fileBackend(filepath.Join(procSys, strings.ReplaceAll(p.Native, ".", "/"))), nil
 	}}
 }

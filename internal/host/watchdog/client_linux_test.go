@@ -15,7 +15,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // start starts a watchdog process whose agent is this test.
@@ -200,7 +200,7 @@ func TestStartOfSomethingElse(t *testing.T) {
 }
 
 func TestArgsRoundTrip(t *testing.T) {
-	want := Config{Dir: "/a b", Host: knob.Host{ProcSys: "/p", Interface: "eth0"}, Cap: time.Hour, Patience: time.Second}
+	want := Config{Dir: "/a b", Host: hostknob.Host{ProcSys: "/p", Interface: "eth0"}, Cap: time.Hour, Patience: time.Second}
 	got, err := ParseArgs(want.Args())
 	if err != nil || got.Dir != want.Dir || got.Host.ProcSys != "/p" || got.Host.Interface != "eth0" || got.Cap != time.Hour ||
 		got.Patience != time.Second {

@@ -15,15 +15,16 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 )
 
 // bench is a host to crash on.
 type bench struct {
-	host    knob.Host
+	host    hostknob.Host
 	changes []model.Assignment
 	root    string // of the system's files, where a job for the next start is wanted; "" for none
 }
@@ -38,7 +39,7 @@ func fakeBench(t *testing.T) bench {
 		setFile(t, filepath.Join(root, "net", "ipv4", name), text)
 	}
 	return bench{
-		host: knob.Host{ProcSys: root},
+		host: hostknob.Host{ProcSys: root},
 		changes: []model.Assignment{
 			{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "65536"},
 			{Host: model.Far, Knob: "tcp.send_buffer_max", Value: "67108864"},
@@ -55,7 +56,7 @@ func realBench(t *testing.T) bench {
 		t.Fatal(err)
 	}
 	return bench{
-		host: knob.Host{Interface: "wd0"},
+		host: hostknob.Host{Interface: "wd0"},
 		changes: []model.Assignment{
 			{Host: model.Near, Knob: "tcp.recv_buffer_max", Value: "65536"},
 			{Host: model.Near, Knob: "tcp.sack", Value: "0"},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 func TestDeadline(t *testing.T) {
@@ -70,7 +70,7 @@ func TestFailedUndoOfTheDeadlineIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, dir)
 		var busy atomic.Bool
-		d.memory.Refuse = func(p knob.Place, _ string) error {
+		d.memory.Refuse = func(p hostknob.Place, _ string) error {
 			if p == sack && busy.Load() {
 				return syscall.EBUSY
 			}

@@ -10,9 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/linkid"
 )
 
@@ -21,15 +22,15 @@ import (
 type ledger struct {
 	mu     sync.Mutex
 	holds  string
-	writes map[knob.Place]string
+	writes map[hostknob.Place]string
 }
 
 type entry struct {
 	l *ledger
-	p knob.Place
+	p hostknob.Place
 }
 
-func (l *ledger) open(p knob.Place) (knob.Backend, error) { return entry{l, p}, nil }
+func (l *ledger) open(p hostknob.Place) (hostknob.Backend, error) { return entry{l, p}, nil }
 
 func (e entry) Read(context.Context) (string, error) {
 	e.l.mu.Lock()
@@ -54,8 +55,8 @@ func forgedLinks() []string  { return []string{"eth0", "v0.100", "lo"} }
 func forgedRoutes() []string { return []string{"default", "10.0.0.0/24", "2001:db8::/32"} }
 
 // settable are all places at which linerate set sets a knob on that host.
-func settable() map[model.KnobID][]knob.Place {
-	all := map[model.KnobID][]knob.Place{}
+func settable() map[model.KnobID][]hostknob.Place {
+	all := map[model.KnobID][]hostknob.Place{}
 	for _, k := range knob.Catalogue() {
 		n := k.Native["linux"]
 		if k.ReadOnly || n.ReadOnly || k.EffectOn("linux") == knob.EffectBoot {
@@ -63,7 +64,7 @@ func settable() map[model.KnobID][]knob.Place {
 		}
 		for _, link := range forgedLinks() {
 			for _, route := range forgedRoutes() {
-				if _, p, err := (knob.Host{Interface: link, Route: route}).Place(k.ID); err == nil && !slices.Contains(all[k.ID], p) {
+				if _, p, err := (hostknob.Host{Interface: link, Route: route}).Place(k.ID); err == nil && !slices.Contains(all[k.ID], p) {
 					all[k.ID] = append(all[k.ID], p)
 				}
 			}
@@ -74,33 +75,33 @@ func settable() map[model.KnobID][]knob.Place {
 
 // forgedPlaces are places of which a record could speak: those of every knob, of
 // every mechanism, and what nobody sets.
-func forgedPlaces() []knob.Place {
+func forgedPlaces() []hostknob.Place {
 	natives := []string{
 		"kernel.core_pattern", "kernel.modprobe", "net.ipv4.ip_forward", "../../etc/shadow", "/etc/shadow", "net/ipv4/../../kernel/core_pattern",
 		"up", "features.rx", "wol.modes", "smp_affinity_list", "scaling_governor", "root", "mtu", "", "numa_node", "current_link_speed",
 		`HKLM\SYSTEM\CurrentControlSet\Services\x\ImagePath`, "*SpeedDuplex", "tcp_sack", "net.ipv4.tcp_sack\x00",
 	}
 	targets := []string{"", "..", "../../etc", "eth0", "*", "eth0\n", "a b", "default dev eth0", "default dev ../x", "10.0.0.1/24 dev eth0", "0.0.0.0/0 dev", "/", "a:b", "averyveryverylongname"}
-	var all []knob.Place
+	var all []hostknob.Place
 	for _, places := range settable() {
 		all = append(all, places...)
 	}
 	for _, m := range append(knob.Mechanisms("linux"), knob.IfIoctl, knob.WinReg, knob.WinTCP, "shell", "") {
 		for _, n := range natives {
 			for _, target := range targets {
-				all = append(all, knob.Place{Mechanism: m, Native: n, Target: target})
+				all = append(all, hostknob.Place{Mechanism: m, Native: n, Target: target})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b knob.Place) int { return strings.Compare(fmt.Sprintf("%q", a), fmt.Sprintf("%q", b)) })
+	slices.SortFunc(all, func(a, b hostknob.Place) int { return strings.Compare(fmt.Sprintf("%q", a), fmt.Sprintf("%q", b)) })
 	return slices.Compact(all)
 }
 
 // forge undoes one forged record and returns what that wrote.
-func forge(t *testing.T, id model.KnobID, p knob.Place, old string) (writes map[knob.Place]string, changes []model.Change, err error) {
+func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes map[hostknob.Place]string, changes []model.Change, err error) {
 	t.Helper()
-	l := &ledger{holds: "777777", writes: map[knob.Place]string{}}
-	m := &machine{host: knob.Host{Backend: l.open}, origin: journal.Here(), after: func(string) {}, links: linkid.All}
+	l := &ledger{holds: "777777", writes: map[hostknob.Place]string{}}
+	m := &machine{host: hostknob.Host{Backend: l.open}, origin: journal.Here(), after: func(string) {}, links: linkid.All}
 	o := journal.Unfinished{Transaction: "forged", Number: 1, Wrote: []string{"777777", "777777"},
 		Intent: journal.Intent{Host: model.Near, Knob: id, Place: p, Old: old, New: "777777", Origin: m.origin}}
 	state, detail, err := m.undoPlace(t.Context(), []journal.Unfinished{o})
@@ -117,7 +118,7 @@ func TestForgedRecords(t *testing.T) {
 	}
 	ids = append(ids, "", "tcp.", "no.such.knob", "../../x")
 	wrote := 0
-	check := func(fail func(string, ...any), id model.KnobID, p knob.Place, old string) {
+	check := func(fail func(string, ...any), id model.KnobID, p hostknob.Place, old string) {
 		writes, changes, err := forge(t, id, p, old)
 		for at, text := range writes {
 			wrote++
@@ -141,14 +142,14 @@ func TestForgedRecords(t *testing.T) {
 		t.Errorf("%d writes: true records are refused, too", wrote)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		p := rapid.OneOf(rapid.SampledFrom(places), rapid.Custom(func(rt *rapid.T) knob.Place {
+		p := rapid.OneOf(rapid.SampledFrom(places), rapid.Custom(func(rt *rapid.T) hostknob.Place {
 			one := rapid.SampledFrom(places).Draw(rt, "of")
-			return knob.Place{Mechanism: one.Mechanism, Native: one.Native + rapid.StringMatching(`[./a-z ]{0,4}`).Draw(rt, "more"), Target: one.Target + rapid.StringMatching(`[./* a-z]{0,4}`).Draw(rt, "behind")}
+			return hostknob.Place{Mechanism: one.Mechanism, Native: one.Native + rapid.StringMatching(`[./a-z ]{0,4}`).Draw(rt, "more"), Target: one.Target + rapid.StringMatching(`[./* a-z]{0,4}`).Draw(rt, "behind")}
 		})).Draw(rt, "place")
 		id := rapid.SampledFrom(ids).Draw(rt, "knob")
 		writes, _, _ := forge(t, id, p, rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"1", "|/tmp/x", "1\n2", "-1", "4096 87380 6291456"})).Draw(rt, "old"))
 		for at, text := range writes {
-			if _, ok := allowed[id]; !ok || at != p || strings.ContainsAny(text, "\n\x00") || knob.Belongs(id, at, text) != nil {
+			if _, ok := allowed[id]; !ok || at != p || strings.ContainsAny(text, "\n\x00") || hostknob.Belongs(id, at, text) != nil {
 				rt.Errorf("%s: wrote %q to %q", id, text, at)
 			}
 		}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/linkid"
 )
 
@@ -17,8 +18,8 @@ var errOther = errors.New("is another device now")
 
 // linkOf returns the interface that a place is about, as far as the system tells;
 // nil for none. What is not known is looked for by its name at undo.
-func (m *machine) linkOf(id model.KnobID, p knob.Place) *linkid.ID {
-	name := knob.LinkOf(id, p)
+func (m *machine) linkOf(id model.KnobID, p hostknob.Place) *linkid.ID {
+	name := hostknob.LinkOf(id, p)
 	if name == "" {
 		return nil
 	}
@@ -35,7 +36,7 @@ func (m *machine) linkOf(id model.KnobID, p knob.Place) *linkid.ID {
 // find returns where the setting of an intent is now: its interface may have got
 // another name, which the sentence says. The error wraps errOther where the name is
 // another interface's. One that is gone has its old place: nothing is there.
-func (m *machine) find(o journal.Unfinished) (p knob.Place, moved string, err error) {
+func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, err error) {
 	if o.Link == nil {
 		return o.Place, "", nil
 	}
@@ -51,7 +52,7 @@ func (m *machine) find(o journal.Unfinished) (p knob.Place, moved string, err er
 		}
 		return o.Place, "", fmt.Errorf("%s %w: it was %s, it is %s; left alone", o.Link.Name, errOther, o.Link, links[i])
 	}
-	if now.Name == knob.LinkOf(o.Knob, o.Place) {
+	if now.Name == hostknob.LinkOf(o.Knob, o.Place) {
 		return o.Place, "", nil
 	}
 	p, err = o.Place.On(o.Knob, now.Name)
@@ -64,7 +65,7 @@ func (m *machine) find(o journal.Unfinished) (p knob.Place, moved string, err er
 func (m *machine) refuse(group []journal.Unfinished) (why string, err error) {
 	group, _ = chain(group)
 	for _, o := range group {
-		if err := knob.Belongs(o.Knob, o.Place, group[0].Old); err != nil {
+		if err := hostknob.Belongs(o.Knob, o.Place, group[0].Old); err != nil {
 			if _, known := knob.ByID(o.Knob); known {
 				return err.Error(), nil
 			}

@@ -5,9 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/linkid"
 )
@@ -83,8 +84,8 @@ func TestLinkFates(t *testing.T) {
 
 func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate, confirmed, restarted bool) {
 	old, ours := text[0], text[1]
-	at := func(link string) knob.Place {
-		_, p, err := knob.Host{Interface: link, Route: "10.0.0.0/24"}.Place(id)
+	at := func(link string) hostknob.Place {
+		_, p, err := hostknob.Host{Interface: link, Route: "10.0.0.0/24"}.Place(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 		t.Fatal(err)
 	}
 	defer func() { _ = j.Close() }()
-	m := newMachine(Config{Host: knob.Host{Backend: memory.Open}}, j)
+	m := newMachine(Config{Host: hostknob.Host{Backend: memory.Open}}, j)
 	m.links = func() ([]linkid.ID, error) { return f.links(was), nil }
 	origin := m.origin
 	if restarted {

@@ -9,16 +9,17 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/linkid"
 )
 
 // machine is a host with its journal: what both a live watchdog and recovery
 // undo with.
 type machine struct {
-	host   knob.Host
+	host   hostknob.Host
 	j      *journal.Journal
 	origin journal.Origin
 	after  func(step string)
@@ -211,7 +212,7 @@ func chain(group []journal.Unfinished) (end []journal.Unfinished, between string
 }
 
 // confirm reads back what was written.
-func (m *machine) confirm(ctx context.Context, id model.KnobID, p knob.Place, want string) error {
+func (m *machine) confirm(ctx context.Context, id model.KnobID, p hostknob.Place, want string) error {
 	got, err := m.host.ReadRaw(ctx, id, p)
 	if err != nil {
 		return err
@@ -246,7 +247,7 @@ func wrote(group []journal.Unfinished, now string) bool {
 // group with the newest intent first.
 func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 	type where struct {
-		place knob.Place
+		place hostknob.Place
 		link  string // two interfaces may have had one name after each other
 	}
 	var places []where

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
 )
 
 // The exchange is lines of JSON: the watchdog says hello (reply 0) when it has

@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 )
 
@@ -31,7 +32,9 @@ type desk struct {
 	id      int
 }
 
-func place(native string) knob.Place { return knob.Place{Mechanism: knob.Sysctl, Native: native} }
+func place(native string) hostknob.Place {
+	return hostknob.Place{Mechanism: knob.Sysctl, Native: native}
+}
 
 var (
 	rmem = place("net.ipv4.tcp_rmem")
@@ -44,7 +47,7 @@ func newDesk(t *testing.T, dir string) *desk {
 	d.memory.Set(rmem, "4096\t131072\t33554432")
 	d.memory.Set(sack, "1")
 	d.memory.Set(place("net.ipv4.tcp_timestamps"), "1")
-	d.cfg = Config{Dir: dir, Host: knob.Host{Backend: d.memory.Open}}
+	d.cfg = Config{Dir: dir, Host: hostknob.Host{Backend: d.memory.Open}}
 	return d
 }
 
@@ -94,7 +97,7 @@ func (d *desk) apply(knobsAndValues ...string) reply {
 	return d.call(r)
 }
 
-func (d *desk) expect(p knob.Place, want string) {
+func (d *desk) expect(p hostknob.Place, want string) {
 	d.t.Helper()
 	b, err := d.memory.Open(p)
 	if err != nil {
@@ -182,7 +185,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 		cause    error
 	}{
 		"write refused": {func(d *desk) {
-			d.memory.Refuse = func(p knob.Place, raw string) error {
+			d.memory.Refuse = func(p hostknob.Place, raw string) error {
 				if p == rmem && raw != "4096\t131072\t33554432" {
 					return fs.ErrPermission
 				}
@@ -292,7 +295,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
 	d := newDesk(t, dir)
 	writes := 0
-	d.memory.Refuse = func(knob.Place, string) error { writes++; return nil }
+	d.memory.Refuse = func(hostknob.Place, string) error { writes++; return nil }
 	d.start(t.Context(), sinceBoot)
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/atboot"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // UndoMark begins every line for Config.Talk that tells of the undo itself.
@@ -58,7 +58,7 @@ func (e *StuckError) Unwrap() []error { return e.Reasons }
 // system, do not come by themselves.
 func (e *StuckError) passing() bool {
 	for _, r := range e.Reasons {
-		if !errors.Is(r, fs.ErrPermission) && !errors.Is(r, errors.ErrUnsupported) && !errors.Is(r, knob.ErrNotOurs) {
+		if !errors.Is(r, fs.ErrPermission) && !errors.Is(r, errors.ErrUnsupported) && !errors.Is(r, hostknob.ErrNotOurs) {
 			return true
 		}
 	}
@@ -68,7 +68,7 @@ func (e *StuckError) passing() bool {
 // worthATry reports whether e may ever be over: a record that is not ours will not
 // become so.
 func (e *StuckError) worthATry() bool {
-	return slices.ContainsFunc(e.Reasons, func(r error) bool { return !errors.Is(r, knob.ErrNotOurs) })
+	return slices.ContainsFunc(e.Reasons, func(r error) bool { return !errors.Is(r, hostknob.ErrNotOurs) })
 }
 
 // stuck returns the part of err that says what is open, nil for none.

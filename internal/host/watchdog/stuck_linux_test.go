@@ -18,7 +18,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // busyBackend is a driver that takes no old value while there is a file.
@@ -35,8 +35,8 @@ func (b busyBackend) Write(ctx context.Context, raw string) error {
 }
 
 // busyHost is a host below procSys of which tcp.sack is such a driver's.
-func busyHost(procSys, path string) knob.Host {
-	return knob.Host{ProcSys: procSys, Backend: func(p knob.Place) (knob.Backend, error) {
+func busyHost(procSys, path string) hostknob.Host {
+	return hostknob.Host{ProcSys: procSys, Backend: func(p hostknob.Place) (hostknob.Backend, error) {
 		f := fileBackend(filepath.Join(procSys, strings.ReplaceAll(p.Native, ".", "/")))
 		if p == sack {
 			return busyBackend{f, path}, nil
@@ -51,7 +51,7 @@ func (d *desk) busyUntil(why error) (free func(), asked *atomic.Int64) {
 	var is atomic.Bool
 	asked = new(atomic.Int64)
 	is.Store(true)
-	d.memory.Refuse = func(p knob.Place, _ string) error {
+	d.memory.Refuse = func(p hostknob.Place, _ string) error {
 		if p != sack || !is.Load() {
 			return nil
 		}

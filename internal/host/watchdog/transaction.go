@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // transaction is all that was applied since the last undo.
@@ -24,7 +26,7 @@ type transaction struct {
 
 // held is a place that the transaction has set.
 type held struct {
-	place  knob.Place
+	place  hostknob.Place
 	old    string             // native text before the transaction
 	now    string             // native text that it should hold
 	values []model.Assignment // of the knobs that live there, in the order of their first setting
@@ -97,7 +99,7 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 			errs = append(errs, fmt.Errorf("%s is set twice", c.Knob))
 			continue
 		}
-		v, err := k.Decode(h.now)
+		v, err := k.Decode(runtime.GOOS, h.now)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -171,7 +173,7 @@ func (t *transaction) planOne(ctx context.Context, c model.Assignment) (step, er
 	raw := h.old
 	for _, v := range h.values {
 		k, _ := knob.ByID(v.Knob) // found above
-		if raw, err = k.Encode(raw, v.Value); err != nil {
+		if raw, err = k.Encode(runtime.GOOS, raw, v.Value); err != nil {
 			return step{}, fmt.Errorf("%s (%s): %w", v.Knob, p, err)
 		}
 	}
@@ -202,7 +204,7 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 // planned: getting them on disk takes time, in which somebody else may come, and
 // to write over his value would lose it.
 func (t *transaction) unchanged(ctx context.Context, steps []step) error {
-	seen := make(map[knob.Place]bool)
+	seen := make(map[hostknob.Place]bool)
 	for _, s := range steps {
 		p := s.held.place
 		if seen[p] {

@@ -33,7 +33,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/atboot"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // ErrExpired says that the deadline passed and the transaction was undone.
@@ -54,7 +54,7 @@ var ErrForeign = errors.New("changed by somebody else")
 // machine without an interface, with its journal in the default directory.
 type Config struct {
 	Dir     string        // of the journal; "" is journal.DefaultDir
-	Host    knob.Host     // whose knobs
+	Host    hostknob.Host // whose knobs
 	Version string        // of this linerate, which the journal's records name
 	Cap     time.Duration // longest deadline that is accepted; 0 is no limit
 	Command []string      // starts the watchdog, before Args; nil is this program with "watchdog"

@@ -21,7 +21,7 @@ import (
 	"linerate/internal/core/units"
 	"linerate/internal/host/facts"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
 	table "linerate/internal/host/knob/route"
 	"linerate/internal/host/manager"
@@ -114,7 +114,7 @@ type hostKnobs struct {
 
 	mu    sync.Mutex
 	link  string // interface of the data path
-	route string // destination of the route to the peer, see knob.Host
+	route string // destination of the route to the peer, see hostknob.Host
 	rate  fact.Of[units.BitRate]
 	dog   *watchdog.Client
 }
@@ -132,7 +132,7 @@ func (h *hostKnobs) config() watchdog.Config {
 }
 
 // host is this machine as knobs see it, for a caller that holds mu.
-func (h *hostKnobs) host() knob.Host { return knob.Host{Interface: h.link, Route: h.route} }
+func (h *hostKnobs) host() hostknob.Host { return hostknob.Host{Interface: h.link, Route: h.route} }
 
 // beginRecovery puts back what a dead watchdog left, while the caller goes on.
 // The function returned ends it.

@@ -11,10 +11,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/watchdog"
 )
 
@@ -109,7 +110,7 @@ func lasting(os string, wanted []model.Assignment) []model.KnobID {
 	for _, w := range wanted {
 		k, _ := knob.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
 		n, ok := k.Native[os]
-		if place := (knob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
+		if place := (hostknob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
 			all = append(all, w.Knob)
 		}
 	}

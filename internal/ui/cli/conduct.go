@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -15,9 +16,9 @@ import (
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob"
 )
 
 // job is a session to carry out: its plan is complete, its hosts are open.
@@ -128,8 +129,8 @@ func settled(c model.Change, now fact.Of[string]) model.Change {
 		c.Detail = "its undo was not seen, and its value is unknown: " + now.Reason()
 		return c
 	}
-	old, errOld := k.Decode(c.Old)
-	wrote, errNew := k.Decode(c.New)
+	old, errOld := k.Decode(runtime.GOOS, c.Old)
+	wrote, errNew := k.Decode(runtime.GOOS, c.New)
 	switch {
 	case errOld == nil && value == old:
 		c.State, c.Detail = model.ChangeUndone, "its undo was not seen; the host holds the old value"

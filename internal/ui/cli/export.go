@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
-	"linerate/internal/host/knob"
 	"linerate/internal/host/persist/native"
 )
 

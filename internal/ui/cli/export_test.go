@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob"
 	"linerate/internal/store/sqlite"
 )
 

@@ -10,9 +10,8 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-
-	"linerate/internal/host/knob"
 )
 
 // page collects lines of facts, and what is unknown for its end.

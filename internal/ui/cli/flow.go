@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob"
 )
 
 // flowFlags are the flags that describe test traffic, with iperf's letters.

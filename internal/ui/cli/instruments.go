@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"linerate/internal/app"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 	"linerate/internal/host/journal"
 	"linerate/internal/host/kmsg"
-	"linerate/internal/host/knob"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/engines"
 	"linerate/internal/measure/filecopy"

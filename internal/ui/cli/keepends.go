@@ -13,9 +13,9 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
-	"linerate/internal/host/knob"
 )
 
 // open opens the hosts and reads them.

@@ -11,9 +11,9 @@ import (
 
 	"linerate/internal/control/agent"
 	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
-	"linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin"
 	"linerate/internal/host/manager"
 	"linerate/internal/host/persist"
@@ -127,7 +127,7 @@ func (h *hostKnobs) confirmation(ctx context.Context, u journal.Unfinished) sess
 		c.Link = u.Place.Target
 	}
 	var err error
-	if c.Value, err = k.Decode(u.New); err != nil {
+	if c.Value, err = k.Decode(runtime.GOOS, u.New); err != nil {
 		c.Detail = err.Error()
 		return c
 	}
@@ -139,7 +139,7 @@ func (h *hostKnobs) confirmation(ctx context.Context, u journal.Unfinished) sess
 		c.Detail = err.Error()
 		return c
 	}
-	now, err := k.Decode(raw)
+	now, err := k.Decode(runtime.GOOS, raw)
 	switch {
 	case err != nil:
 		c.Detail = err.Error()

@@ -13,8 +13,8 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 	reportjson "linerate/internal/report/json"
 )
 
@@ -222,7 +222,7 @@ func (h hostKnobValues) row(k knob.Knob, theme string) knobRow {
 	}
 	if l, ok := h.origins[k.ID]; ok {
 		r.SetBy = &setBy{File: l.File, Line: l.Number, Value: l.Text}
-		if v, err := k.Decode(l.Text); err == nil {
+		if v, err := k.Decode(h.system, l.Text); err == nil {
 			r.SetBy.Value = v
 		}
 	}

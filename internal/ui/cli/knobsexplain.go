@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // explainSchema names the document of linerate knobs explain.
@@ -107,7 +108,7 @@ old guides name and that is no more: then it tells what stands in its place.`,
 
 // explain prints what names mean. Names that nobody knows come last, as an error.
 func (a *console) explain(ctx context.Context, names []string, link string) error {
-	host := knob.Host{Interface: link}
+	host := hostknob.Host{Interface: link}
 	var all []explanation
 	var unknown []string
 	for _, name := range names {
@@ -145,7 +146,7 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 
 // explained gathers the pages of a name: the knob itself, or those behind a
 // native name, or those that replace a dead one.
-func explained(ctx context.Context, host knob.Host, e knob.Explanation) explanation {
+func explained(ctx context.Context, host hostknob.Host, e knob.Explanation) explanation {
 	out := explanation{Name: e.Name, Knobs: []knobPage{}, Dead: []deadEntry{}}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {

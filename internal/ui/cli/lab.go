@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/lab"
 )
 
@@ -164,7 +166,7 @@ func (a *console) labInitCommand() *cobra.Command {
 
 // setLabKnobs runs inside a virtual host and writes KNOB=VALUE arguments.
 func setLabKnobs(ctx context.Context, args []string) error {
-	host := knob.Host{Interface: labInterface}
+	host := hostknob.Host{Interface: labInterface}
 	for _, arg := range args {
 		id, value, _ := strings.Cut(arg, "=")
 		if err := setKnob(ctx, host, model.KnobID(id), value); err != nil {
@@ -176,7 +178,7 @@ func setLabKnobs(ctx context.Context, args []string) error {
 
 // setKnob writes one knob without a journal: the virtual host is new, and ends
 // with the lab.
-func setKnob(ctx context.Context, host knob.Host, id model.KnobID, value string) error {
+func setKnob(ctx context.Context, host hostknob.Host, id model.KnobID, value string) error {
 	k, place, err := host.Place(id)
 	if err != nil {
 		return err
@@ -185,7 +187,7 @@ func setKnob(ctx context.Context, host knob.Host, id model.KnobID, value string)
 	if err != nil {
 		return err
 	}
-	raw, err := k.Encode(old, value)
+	raw, err := k.Encode(runtime.GOOS, old, value)
 	if err != nil {
 		return err
 	}

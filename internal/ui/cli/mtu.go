@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"linerate/internal/app"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
-	"linerate/internal/host/knob"
 )
 
 // The settings that say how large packets may be.

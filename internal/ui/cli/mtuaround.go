@@ -11,9 +11,9 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
-	"linerate/internal/host/knob"
 )
 
 // tcpHeaders4 and tcpHeaders6 are what of a packet is no segment: IPv4 (RFC 791)

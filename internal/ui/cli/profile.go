@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/yamlshape"
-	"linerate/internal/host/knob"
 	"linerate/internal/ui/config"
 )
 

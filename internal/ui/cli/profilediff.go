@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
-	"linerate/internal/host/knob"
 )
 
 func (a *console) profileDiff() *cobra.Command {

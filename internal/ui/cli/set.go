@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 	"linerate/internal/core/units"
-	"linerate/internal/host/knob"
 )
 
 // setFlags say how settings are changed by hand.
@@ -389,7 +390,7 @@ func (s *setting) announce() {
 // readable is a native text for people.
 func readable(id model.KnobID, raw string) string {
 	if k, ok := knob.ByID(id); ok {
-		if v, err := k.Decode(raw); err == nil {
+		if v, err := k.Decode(runtime.GOOS, raw); err == nil {
 			return k.Format(v)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
-	"linerate/internal/host/knob"
 )
 
 func TestParseSet(t *testing.T) {

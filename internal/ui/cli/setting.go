@@ -14,9 +14,9 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/pipe"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
-	"linerate/internal/host/knob"
 )
 
 // How a change of settings ends.

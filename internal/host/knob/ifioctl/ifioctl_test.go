@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/ifioctl"
 	"linerate/internal/host/knob/knobtest"
 )

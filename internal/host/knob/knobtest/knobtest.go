@@ -10,15 +10,16 @@ import (
 	"sync"
 	"testing"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
+	hostknob "linerate/internal/host/knob"
 )
 
 // Case is one backend and what to write to it.
 type Case struct {
-	Backend knob.Backend
-	Other   string       // a legal text that it does not hold now
-	Bad     []string     // texts that Check or Write refuses
-	Absent  knob.Backend // a place of the same mechanism that does not exist
+	Backend hostknob.Backend
+	Other   string           // a legal text that it does not hold now
+	Bad     []string         // texts that Check or Write refuses
+	Absent  hostknob.Backend // a place of the same mechanism that does not exist
 }
 
 // Run tests c. It leaves the value that it found.
@@ -82,7 +83,7 @@ func Run(t *testing.T, c Case) {
 	})
 }
 
-func read(t *testing.T, b knob.Backend) string {
+func read(t *testing.T, b hostknob.Backend) string {
 	t.Helper()
 	raw, err := b.Read(t.Context())
 	if err != nil {
@@ -91,7 +92,7 @@ func read(t *testing.T, b knob.Backend) string {
 	return raw
 }
 
-func expect(t *testing.T, b knob.Backend, want string) {
+func expect(t *testing.T, b hostknob.Backend, want string) {
 	t.Helper()
 	if got := read(t, b); !knob.Holds(want, got) {
 		t.Errorf("holds %q, want %q", got, want)
@@ -102,33 +103,33 @@ func expect(t *testing.T, b knob.Backend, want string) {
 // concurrent use.
 type Memory struct {
 	mu     sync.Mutex
-	texts  map[knob.Place]string
-	Refuse func(p knob.Place, raw string) error // asked before each write; nil refuses nothing
+	texts  map[hostknob.Place]string
+	Refuse func(p hostknob.Place, raw string) error // asked before each write; nil refuses nothing
 }
 
 // Set puts a text at p, as somebody else would.
-func (m *Memory) Set(p knob.Place, raw string) {
+func (m *Memory) Set(p hostknob.Place, raw string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.texts == nil {
-		m.texts = make(map[knob.Place]string)
+		m.texts = make(map[hostknob.Place]string)
 	}
 	m.texts[p] = raw
 }
 
 // Remove makes p vanish.
-func (m *Memory) Remove(p knob.Place) {
+func (m *Memory) Remove(p hostknob.Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.texts, p)
 }
 
-// Open returns the backend of p. It is what knob.Host.Backend wants.
-func (m *Memory) Open(p knob.Place) (knob.Backend, error) { return cell{m, p}, nil }
+// Open returns the backend of p. It is what hostknob.Host.Backend wants.
+func (m *Memory) Open(p hostknob.Place) (hostknob.Backend, error) { return cell{m, p}, nil }
 
 type cell struct {
 	m *Memory
-	p knob.Place
+	p hostknob.Place
 }
 
 // Read returns the text.

@@ -14,8 +14,9 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
+	hostknob "linerate/internal/host/knob"
 	"linerate/internal/host/knob/origin/device"
 	"linerate/internal/host/knob/origin/tree"
 )
@@ -74,7 +75,7 @@ func All(root fs.FS, system, link string, ids []model.KnobID) Found {
 	for _, id := range ids {
 		k, ok := knob.ByID(id)
 		if n := k.Native[system]; ok && n.Mechanism == knob.Sysctl {
-			name := knob.Host{Interface: link}.Expand(n.Name)
+			name := hostknob.Host{Interface: link}.Expand(n.Name)
 			f.sysctls[name] = append(f.sysctls[name], id)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/qdisc"
 )

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/windows/registry"
 	"pgregory.net/rapid"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/winreg"
 )
@@ -278,7 +278,7 @@ func TestRealCatalogue(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", k.ID, err)
 		}
-		if value, err := k.DecodeOn("windows", text); err != nil || value == "" {
+		if value, err := k.Decode("windows", text); err != nil || value == "" {
 			t.Errorf("%s: %q is %q, %v", k.ID, text, value, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/winreg"
 )
@@ -97,11 +97,11 @@ func TestCatalogueUsesWhatIsThere(t *testing.T) {
 		if _, err := memory().Open(n.Name); err != nil {
 			t.Errorf("%s: %v", k.ID, err)
 		}
-		raw, err := k.EncodeOn("windows", winreg.Absent, "1")
+		raw, err := k.Encode("windows", winreg.Absent, "1")
 		if raw != "dword:1" || err != nil {
 			t.Errorf("%s: 1 is %q, %v", k.ID, raw, err)
 		}
-		if v, err := k.DecodeOn("windows", "dword:0"); v != "0" || err != nil {
+		if v, err := k.Decode("windows", "dword:0"); v != "0" || err != nil {
 			t.Errorf("%s: dword:0 is %q, %v", k.ID, v, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 	"linerate/internal/host/knob/knobtest"
 	"linerate/internal/host/knob/wintcp"
 )
@@ -222,7 +222,7 @@ func TestWindowsUndoIsIdentity(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			raw, err := k.EncodeOn("windows", old, rapid.SampledFrom(values[id]).Draw(rt, "value"))
+			raw, err := k.Encode("windows", old, rapid.SampledFrom(values[id]).Draw(rt, "value"))
 			if errors.Is(err, errors.ErrUnsupported) {
 				continue // a duplex without a speed
 			}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // TestArticleNames: whoever types a name from an article gets the knob that it

@@ -3,7 +3,7 @@ package native
 import (
 	"strings"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 )
 
 const plistPath = "/Library/LaunchDaemons/linerate.plist"

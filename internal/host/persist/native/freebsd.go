@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 )
 
 // freebsd renders blocks of sysctl.conf(5), loader.conf(5) and rc.conf(5).

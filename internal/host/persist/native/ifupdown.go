@@ -3,8 +3,8 @@ package native
 import (
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // ifupdownOwner renders a stanza of interfaces(5). Several stanzas of one

@@ -3,8 +3,8 @@ package native
 import (
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // linkOwner renders systemd.link(5), which udev reads when a device appears.

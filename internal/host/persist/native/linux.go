@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // The files of Linux that are linerate's own.

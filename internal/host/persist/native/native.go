@@ -18,8 +18,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // Input is what to render, and what the files have to know of the host.

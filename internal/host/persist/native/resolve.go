@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // entry is one setting as the system sees it.
@@ -105,7 +105,7 @@ func (r *rendering) place(k knob.Knob, a model.Assignment) {
 	}
 }
 
-// expand puts the interface into a native name, as knob.Host does: {if} is
+// expand puts the interface into a native name, as hostknob.Host does: {if} is
 // "em0", {dev} is "em.0".
 func expand(name, link string) string {
 	unit := strings.TrimLeft(link, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
@@ -121,7 +121,7 @@ func (r *rendering) fitTogether() error {
 	before := knob.Values{}
 	for _, k := range knob.Catalogue() {
 		if raw, ok := r.in.Before[k.Native[r.system].Name]; ok && len(k.Native) > 0 {
-			if v, err := k.DecodeOn(r.system, raw); err == nil {
+			if v, err := k.Decode(r.system, raw); err == nil {
 				before[k.ID] = v
 			}
 		}
@@ -217,7 +217,7 @@ func (r *rendering) encode(t text) (text, bool) {
 	slices.SortStableFunc(t.entries, func(a, b *entry) int { return stage(a) - stage(b) })
 	var kept []*entry
 	for _, e := range t.entries {
-		next, err := e.knob.EncodeOn(r.system, raw, e.value)
+		next, err := e.knob.Encode(r.system, raw, e.value)
 		if err != nil {
 			reason := err.Error()
 			if raw == "" && !errors.Is(err, errors.ErrUnsupported) {
@@ -231,7 +231,7 @@ func (r *rendering) encode(t text) (text, bool) {
 	}
 	t.raw, t.entries = raw, kept
 	for _, e := range kept { // settings of one text compose, unless they contradict each other
-		if again, err := e.knob.EncodeOn(r.system, raw, e.value); err != nil || again != raw {
+		if again, err := e.knob.Encode(r.system, raw, e.value); err != nil || again != raw {
 			r.errs = append(r.errs, fmt.Errorf("%s %s: contradicts another setting of %s: %w", e.knob.ID, e.value, t.name, ErrInput))
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"linerate/internal/host/knob"
+	"linerate/internal/core/knob"
 )
 
 // adapterClass is the registry key of network adapters; each has a numbered key

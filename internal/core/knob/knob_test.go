@@ -11,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
-	"linerate/internal/host/knob/knobtest"
 )
 
 func TestParseAndFormat(t *testing.T) {
@@ -147,21 +146,6 @@ func TestPlanOrdersChanges(t *testing.T) {
 	if !slices.Equal(order, want) {
 		t.Errorf("Plan = %v, want %v", order, want)
 	}
-}
-
-func TestMemoryConforms(t *testing.T) {
-	var m knobtest.Memory
-	here, gone := knob.Place{Native: "a"}, knob.Place{Native: "b"}
-	m.Set(here, "1 2  3")
-	b, err := m.Open(here)
-	if err != nil {
-		t.Fatal(err)
-	}
-	absent, err := m.Open(gone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	knobtest.Run(t, knobtest.Case{Backend: b, Other: "4", Bad: []string{""}, Absent: absent})
 }
 
 func TestHintsByCause(t *testing.T) {

@@ -25,13 +25,7 @@ func Faults(system string, before Values, changes []model.Assignment) []error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, outOfBounds(system, changes)...)
-	for _, v := range Violations(system, before, changes) {
-		if !v.Constraint.Advice {
-			errs = append(errs, v)
-		}
-	}
-	return errs
+	return append(errs, Misfits(system, before, changes)...)
 }
 
 // Advice returns what is unwise about changes on a machine of system whose knobs
@@ -46,28 +40,46 @@ func Advice(system string, before Values, changes []model.Assignment) []string {
 	return all
 }
 
-// settable says why id cannot be tried on system.
+// settable says why id cannot be tried on system, as an *Error.
 func settable(system string, id model.KnobID) error {
 	k, ok := ByID(id)
 	if !ok {
 		return UnknownError(id)
 	}
-	n, has := k.Native[system]
-	var err error
-	switch {
-	case k.Scope == ScopeFlow:
-		err = errors.New("belongs to the test traffic, not to a host")
-	case !has:
-		err = fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported)
-	case n.Mechanism == NotYet:
-		err = fmt.Errorf("linerate cannot set %s on %s: %w", n.Name, system, errors.ErrUnsupported)
-	case k.ReadOnly || n.ReadOnly:
-		err = fmt.Errorf("a fact of the machine, not a setting: %w", errors.ErrUnsupported)
-	case k.EffectOn(system) == EffectBoot:
-		err = fmt.Errorf("read at boot only (%s): no trial can show its effect: %w", n.Permanent(system), errors.ErrUnsupported)
+	_, err := k.On(system)
+	if err == nil {
+		err = k.Writable(system)
 	}
 	if err != nil {
 		return &Error{Op: "set", Knob: id, Err: err}
+	}
+	return nil
+}
+
+// On returns where system keeps the knob. The error says why linerate has no hand
+// on it there, and wraps errors.ErrUnsupported.
+func (k Knob) On(system string) (Native, error) {
+	n, ok := k.Native[system]
+	switch {
+	case k.Scope == ScopeFlow:
+		return n, fmt.Errorf("belongs to the test traffic, not to a host: %w", errors.ErrUnsupported)
+	case !ok:
+		return n, fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported)
+	case n.Mechanism == NotYet:
+		return n, fmt.Errorf("linerate cannot use %s on %s: %w", n.Name, system, errors.ErrUnsupported)
+	}
+	return n, nil
+}
+
+// Writable says why the knob cannot be tried on system: it is a fact and no
+// setting, or it is read at boot only. The error wraps errors.ErrUnsupported.
+func (k Knob) Writable(system string) error {
+	n := k.Native[system]
+	switch {
+	case k.ReadOnly || n.ReadOnly:
+		return fmt.Errorf("a fact of the machine, not a setting: %w", errors.ErrUnsupported)
+	case k.EffectOn(system) == EffectBoot:
+		return fmt.Errorf("read at boot only (%s): no trial can show its effect: %w", n.Permanent(system), errors.ErrUnsupported)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package knob
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"strings"
 )
@@ -85,15 +84,10 @@ func splitRemark(raw string) (value, remark string) {
 }
 
 // Encode returns the native text that gives the knob the canonical value on
-// this system, where raw is the native text now. The rest of a text that holds
+// system, where raw is the native text now. The rest of a text that holds
 // several knobs is kept. It wraps errors.ErrUnsupported where the native
 // setting cannot have the value.
-func (k Knob) Encode(raw, canonical string) (string, error) {
-	return k.EncodeOn(runtime.GOOS, raw, canonical)
-}
-
-// EncodeOn is Encode for the native text of system.
-func (k Knob) EncodeOn(system, raw, canonical string) (string, error) {
+func (k Knob) Encode(system, raw, canonical string) (string, error) {
 	n := k.Native[system]
 	text, err := encode(n.Encoding, registryData(n, raw), canonical)
 	if err == nil && n.Mechanism == WinReg {
@@ -102,12 +96,8 @@ func (k Knob) EncodeOn(system, raw, canonical string) (string, error) {
 	return text, err
 }
 
-// Decode returns the knob's canonical value in the native text raw of this
-// system.
-func (k Knob) Decode(raw string) (string, error) { return k.DecodeOn(runtime.GOOS, raw) }
-
-// DecodeOn is Decode for the native text of system.
-func (k Knob) DecodeOn(system, raw string) (string, error) {
+// Decode returns the knob's canonical value in the native text raw of system.
+func (k Knob) Decode(system, raw string) (string, error) {
 	n := k.Native[system]
 	if n.Mechanism == WinReg && SameText(raw) == absent {
 		if n.Absent == "" {

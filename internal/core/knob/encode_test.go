@@ -7,8 +7,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // sameValue compares a canonical value with what the place holds: a list with
@@ -67,12 +67,12 @@ func TestEncodings(t *testing.T) {
 		if !ok {
 			t.Fatalf("no knob %s", c.knob)
 		}
-		got, err := k.EncodeOn(c.system, c.raw, c.value)
+		got, err := k.Encode(c.system, c.raw, c.value)
 		if got != c.want || err != nil {
 			t.Errorf("%s %s: %q with %s is %q, %v, want %q", c.system, c.knob, c.raw, c.value, got, err, c.want)
 			continue
 		}
-		if back, err := k.DecodeOn(c.system, got); !sameValue(c.value, back) || err != nil {
+		if back, err := k.Decode(c.system, got); !sameValue(c.value, back) || err != nil {
 			t.Errorf("%s %s: %q reads as %q, %v, want %s", c.system, c.knob, got, back, err, c.value)
 		}
 	}
@@ -87,7 +87,7 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 		{"windows", "tcp.recv_buffer_max", "Normal", "2000000000"},
 	} {
 		k, _ := knob.ByID(model.KnobID(c.knob))
-		if got, err := k.EncodeOn(c.system, c.raw, c.value); !errors.Is(err, errors.ErrUnsupported) {
+		if got, err := k.Encode(c.system, c.raw, c.value); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s %s=%s: %q, %v, want errors.ErrUnsupported", c.system, c.knob, c.value, got, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 func TestLevelIsTheLeastThatAllows(t *testing.T) {
 	k, _ := knob.ByID("tcp.recv_buffer_max")
 	for value, want := range map[string]string{"4096": "Disabled", "65535": "Disabled", "65536": "HighlyRestricted", "1048560": "Restricted", "16776960": "Normal", "16776961": "Experimental"} {
-		if got, err := k.EncodeOn("windows", "Normal", value); got != want || err != nil {
+		if got, err := k.Encode("windows", "Normal", value); got != want || err != nil {
 			t.Errorf("%s is %q, %v, want %s", value, got, err, want)
 		}
 	}
@@ -129,16 +129,16 @@ func TestKnobsOfOnePlaceCompose(t *testing.T) {
 		a, _ := knob.ByID(model.KnobID(p.a))
 		b, _ := knob.ByID(model.KnobID(p.b))
 		va, vb := rapid.SampledFrom([]string{"0", "1"}).Draw(t, "a"), rapid.SampledFrom([]string{"0", "1"}).Draw(t, "b")
-		one, err := a.EncodeOn(p.system, p.raw, va)
+		one, err := a.Encode(p.system, p.raw, va)
 		if err != nil {
 			t.Fatal(err)
 		}
-		both, err := b.EncodeOn(p.system, one, vb)
+		both, err := b.Encode(p.system, one, vb)
 		if err != nil {
 			t.Fatal(err)
 		}
-		gotA, _ := a.DecodeOn(p.system, both)
-		gotB, _ := b.DecodeOn(p.system, both)
+		gotA, _ := a.Decode(p.system, both)
+		gotB, _ := b.Decode(p.system, both)
 		if gotA != va || gotB != vb {
 			t.Fatalf("%s: %q with %s=%s and %s=%s is %q, which reads %s and %s", p.system, p.raw, p.a, va, p.b, vb, both, gotA, gotB)
 		}
@@ -155,8 +155,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, raw string) {
 		for _, k := range all {
 			for system := range k.Native {
-				if v, err := k.DecodeOn(system, raw); err == nil {
-					_, _ = k.EncodeOn(system, raw, v)
+				if v, err := k.Decode(system, raw); err == nil {
+					_, _ = k.Encode(system, raw, v)
 				}
 			}
 		}

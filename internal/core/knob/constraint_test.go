@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 func TestConstraints(t *testing.T) {

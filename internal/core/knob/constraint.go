@@ -1,11 +1,9 @@
 package knob
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strconv"
 
@@ -60,10 +58,7 @@ func Violations(system string, before Values, changes []model.Assignment) []*Vio
 		after[c.Knob] = c.Value
 	}
 	var all []*Violation
-	for _, c := range Constraints() {
-		if len(c.Systems) > 0 && !slices.Contains(c.Systems, system) || !c.touches(changes) {
-			continue
-		}
+	for _, c := range about(system, changes) {
 		if how := c.Breaks(before, after); how != "" {
 			all = append(all, &Violation{c, how})
 		}
@@ -71,55 +66,45 @@ func Violations(system string, before Values, changes []model.Assignment) []*Vio
 	return all
 }
 
-func (c Constraint) touches(changes []model.Assignment) bool {
-	return slices.ContainsFunc(changes, func(a model.Assignment) bool { return slices.Contains(c.Knobs, a.Knob) })
-}
-
-// CheckChanges says whether the changes may be made together on this machine,
-// before anything is written: every value in the system's own range, and no
-// constraint broken. Values have to be canonical. What the other knobs hold is
-// read. The error joins every fault; those of constraints wrap ErrConstraint.
-func (h Host) CheckChanges(ctx context.Context, changes []model.Assignment) error {
-	errs := outOfBounds(runtime.GOOS, changes)
-	for _, v := range Violations(runtime.GOOS, h.related(ctx, changes), changes) {
-		if !v.Constraint.Advice {
-			errs = append(errs, v)
-		}
+// about returns the constraints of system that look at a changed knob.
+func about(system string, changes []model.Assignment) []Constraint {
+	changed := func(id model.KnobID) bool {
+		return slices.ContainsFunc(changes, func(a model.Assignment) bool { return a.Knob == id })
 	}
-	return errors.Join(errs...)
+	return slices.DeleteFunc(Constraints(), func(c Constraint) bool {
+		return len(c.Systems) > 0 && !slices.Contains(c.Systems, system) || !slices.ContainsFunc(c.Knobs, changed)
+	})
 }
 
-// Advise returns what is unwise about the changes, for people.
-func (h Host) Advise(ctx context.Context, changes []model.Assignment) []string {
-	var all []string
-	for _, v := range Violations(runtime.GOOS, h.related(ctx, changes), changes) {
-		if v.Constraint.Advice {
-			all = append(all, v.Error())
+// Related returns the knobs that the constraints of system look at when changes
+// are made: those whose values Faults, Violations and Advice want to know.
+func Related(system string, changes []model.Assignment) []model.KnobID {
+	var all []model.KnobID
+	for _, c := range about(system, changes) {
+		for _, id := range c.Knobs {
+			if !slices.Contains(all, id) {
+				all = append(all, id)
+			}
 		}
 	}
 	return all
 }
 
-// related reads the knobs that the constraints of the changes look at.
-func (h Host) related(ctx context.Context, changes []model.Assignment) Values {
-	before := make(Values)
-	for _, c := range Constraints() {
-		if len(c.Systems) > 0 && !slices.Contains(c.Systems, runtime.GOOS) || !c.touches(changes) {
-			continue
-		}
-		for _, id := range c.Knobs {
-			if _, done := before[id]; done {
-				continue
-			}
-			if v, ok := h.readOne(ctx, id).Get(); ok {
-				before[id] = v
-			}
+// Misfits returns what is wrong with the values of changes on a machine of system
+// whose knobs hold before: those out of the system's range, and every constraint
+// that is broken. Values have to be canonical. Those of constraints wrap
+// ErrConstraint. Unlike Faults it does not ask whether a knob can be set there.
+func Misfits(system string, before Values, changes []model.Assignment) []error {
+	errs := outOfBounds(system, changes)
+	for _, v := range Violations(system, before, changes) {
+		if !v.Constraint.Advice {
+			errs = append(errs, v)
 		}
 	}
-	return before
+	return errs
 }
 
-// outOfBounds are the faults of numbers that this system does not take.
+// outOfBounds are the faults of numbers that system does not take.
 func outOfBounds(system string, changes []model.Assignment) []error {
 	var errs []error
 	for _, c := range changes {

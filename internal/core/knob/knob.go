@@ -2,11 +2,11 @@
 // linerate may read and change.
 //
 // The catalogue is data: one entry a knob, the same on every system, with the
-// native name that each system uses. A [Host] turns an entry into a [Place],
-// which is one native setting of one machine, and opens the [Backend] that
-// reads and writes it. Each native mechanism is a folder of its own. Nothing
-// here writes an undo record: whoever calls Backend.Write has done that before
-// (package watchdog).
+// native name that each system uses. What can be said of it without asking a
+// machine is here too: how people write a value, how a native text holds it,
+// which values go together, in which order changes are made, and what a name
+// means. The system (a GOOS) is an argument. Package host/knob reads and writes
+// the settings of this machine.
 package knob
 
 import (

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/host/knob"
 )
 
 // TestCatalogueIsComplete holds what every entry must say.
@@ -110,7 +110,7 @@ func checkNative(t *testing.T, k knob.Knob, system string, n knob.Native) {
 		t.Errorf("%s on %s: has no permanent form", k.ID, system)
 	}
 	if n.Mechanism == knob.WinReg && n.Encoding == knob.Plain {
-		if got, err := k.DecodeOn(system, "absent"); got != n.Absent || err != nil {
+		if got, err := k.Decode(system, "absent"); got != n.Absent || err != nil {
 			t.Errorf("%s on %s: absent reads as %q, %v", k.ID, system, got, err)
 		}
 	}
