@@ -57,7 +57,7 @@ func BuildCopy(s model.Session) CopyDocument {
 	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
 	d := CopyDocument{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
-		Directions: []CopyDirection{}, Warnings: b.warnings(s.Runs), Next: []Step{{"see this again", "linerate show " + s.ID}},
+		Directions: []CopyDirection{}, Warnings: b.warnings(s.Runs), Next: []Step{b.again()},
 	}
 	d.Size = b.copySize()
 	for _, way := range []model.Direction{model.To, model.From} {
@@ -202,7 +202,7 @@ func (b *builder) copyNext(all []CopyDirection) (Step, bool) {
 		for _, l := range c.Limits {
 			share, known := l.Link.Get()
 			if l.Verdict == bottleneck.OnePart && l.Parts[0].Name == bottleneck.Network && (!known || share < nearLink) {
-				return Step{"what limits the network", "linerate test " + quote(b.s.Far)}, true
+				return Step{"what limits the network", b.testCommand()}, true
 			}
 		}
 	}

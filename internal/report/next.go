@@ -1,86 +1,221 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"linerate/internal/core/limits"
+	"linerate/internal/core/candidate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
 
-// A suggested experiment has few levels, each four times the one before: the
-// plateau is found in a quarter of an hour, and a finer search can follow.
-const (
-	tryLevels = 4
-	tryStep   = 4
-)
-
-// tries are the commands that would test what the findings suspect.
+// tries are the experiments that would tell whether the candidates help: one
+// command for all levels of a setting.
 func (b *builder) tries() []Step {
 	if b.s.Kind != model.KindTest {
 		return nil
 	}
 	var steps []Step
-	for _, f := range b.s.Findings {
-		if s, ok := b.try(f); ok && !slices.Contains(steps, s) {
-			steps = append(steps, s)
+	all := candidate.Session(b.s)
+	for i, c := range all {
+		first := slices.IndexFunc(all, func(o candidate.Candidate) bool { return o.Levels == c.Levels && o.Direction == c.Direction })
+		if first != i || c.Caution != "" || !b.mayChange(c.Setting) {
+			continue
 		}
+		var values []string
+		for _, o := range all {
+			if o.Levels == c.Levels && o.Direction == c.Direction {
+				values = append(values, o.Text())
+			}
+		}
+		steps = append(steps, Step{"try it", b.runCommand(c, values)})
 	}
 	return steps
 }
 
-// try returns the experiment over the buffer that a finding blames, where this
-// controller may change that host.
-func (b *builder) try(f model.Finding) (Step, bool) {
-	if len(f.Knobs) == 0 || f.Knobs[0] != "tcp.recv_buffer_max" && f.Knobs[0] != "tcp.send_buffer_max" {
-		return Step{}, false
+// target returns the text that host h was reached by.
+func (b *builder) target(h model.Host) string {
+	if h == model.Near {
+		return b.s.Near
 	}
-	changeable := strings.HasPrefix(b.s.Far, "lab:") || strings.HasPrefix(b.s.Far, "exec:")
-	if f.Host == model.Far && !changeable {
-		return Step{}, false // a linerate serve measures only
-	}
-	levels := b.levels(f)
-	if len(levels) == 0 {
-		return Step{}, false
-	}
-	words := []string{"linerate run", quote(b.s.Far)}
-	if b.s.Near != "" && b.s.Near != b.s.Far && strings.HasPrefix(b.s.Near, "exec:") {
-		words = append(words, "--from "+quote(b.s.Near))
-	}
-	if f.Direction == model.From {
-		words = append(words, "--direction from")
-	}
-	words = append(words, fmt.Sprintf("--factor %s.%s=%s", f.Host, f.Knobs[0], strings.Join(levels, ",")))
-	return Step{"try it", strings.Join(words, " ")}, true
+	return b.s.Far
 }
 
-// levels returns sizes from above the current one to what the path could use: a
-// kernel keeps about half of a buffer for its own bookkeeping, so twice the
-// bandwidth-delay product and a step to spare.
-func (b *builder) levels(f model.Finding) []string {
-	ceiling, ok1 := b.ceiling().Get()
-	rtt, ok2 := limits.LeastRTT(b.s).Get()
-	text, ok3 := b.facts(f.Host).Knobs[f.Knobs[0]].Get()
-	current, err := strconv.ParseInt(text, 10, 64)
-	if !ok1 || !ok2 || !ok3 || err != nil || current <= 0 {
-		return nil
-	}
-	enough := 2 * limits.WindowFor(ceiling, rtt)
-	size := units.Bytes(1)
-	for size <= units.Bytes(current) {
-		size *= 2
-	}
-	var levels []string
-	for size *= tryStep / 2; len(levels) < tryLevels; size *= tryStep {
-		levels = append(levels, strings.ReplaceAll(size.String(), " ", ""))
-		if size >= enough {
-			break
+// mayChange reports whether the hosts that s changes are reached in a way that
+// lets this controller change them: a server of linerate or of another program
+// measures only, unless its key says otherwise, which no session remembers.
+func (b *builder) mayChange(s model.Setting) bool {
+	for _, a := range s.Assignments {
+		scheme, _, isURL := strings.Cut(b.target(a.Host), "://")
+		if a.Host != "" && isURL && scheme != "ssh" {
+			return false
 		}
 	}
-	return levels
+	return true
+}
+
+// testCommand is the quick look between the same hosts, reached in the same way.
+func (b *builder) testCommand() string {
+	words := append([]string{"linerate test", b.hostWord(b.s.Far)}, b.from()...)
+	return strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")
+}
+
+// from returns the flag for a near end that is not this machine. A lab is both.
+func (b *builder) from() []string {
+	if near := b.s.Near; near != "" && near != b.s.Far && near != thisMachine {
+		return []string{"--from " + b.hostWord(near)}
+	}
+	return nil
+}
+
+// runCommand is the experiment over one factor, between the same hosts, reached
+// in the same way, with the same traffic.
+func (b *builder) runCommand(c candidate.Candidate, values []string) string {
+	words := append([]string{"linerate run", b.hostWord(b.s.Far)}, b.from()...)
+	words = append(words, b.reached(c.Setting)...)
+	words = append(words, traffic(b.s.Plan.Flow)...)
+	if c.Direction == model.From {
+		words = append(words, "--direction from")
+	}
+	words = append(words, "--factor "+quote(c.Levels+"="+strings.Join(values, ",")))
+	return strings.Join(append(words, b.stored()...), " ")
+}
+
+// thisMachine is what a session calls the near end that is the controller's own.
+const thisMachine = "this machine"
+
+// hostWord is a HOST as it was given. The stored text of a join link is without
+// its secret: where the command took it from a file or from the environment, the
+// next one can too.
+func (b *builder) hostWord(text string) string {
+	if strings.HasPrefix(text, "linerate://") {
+		var at []string
+		for _, word := range b.s.Command {
+			if strings.HasPrefix(word, "@") {
+				at = append(at, word)
+			}
+		}
+		if len(at) == 1 {
+			return quote(at[0])
+		}
+	}
+	return quote(text)
+}
+
+// The flags that say how a host is reached over ssh, as they are given.
+const (
+	sudoFlag     = "--sudo"
+	keepFlag     = "--keep-agent"
+	trustFarFlag = "--trust-far-binary"
+)
+
+// reached returns the flags by which the session's ssh hosts were reached, with
+// sudo also where the session did without: changing a host takes root's rights.
+func (b *builder) reached(s model.Setting) []string {
+	var out []string
+	if b.given(sudoFlag) || b.needsSudo(s) {
+		out = append(out, sudoFlag)
+	}
+	for _, f := range []string{trustFarFlag, keepFlag} {
+		if b.given(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// given reports whether a switch was on the session's command line.
+func (b *builder) given(flag string) bool {
+	on := false
+	for _, word := range b.s.Command {
+		name, value, assigned := strings.Cut(word, "=")
+		switch v, err := strconv.ParseBool(value); {
+		case name != flag:
+		case !assigned:
+			on = true
+		case err == nil:
+			on = v
+		}
+	}
+	return on
+}
+
+// needsSudo reports whether s changes a host that is reached over ssh as a user
+// who is not root by name.
+func (b *builder) needsSudo(s model.Setting) bool {
+	for _, a := range s.Assignments {
+		text := b.target(a.Host)
+		user, _, named := strings.Cut(strings.TrimPrefix(text, "ssh://"), "@")
+		overSSH := strings.HasPrefix(text, "ssh://") || named && !strings.Contains(text, "://") && !strings.HasPrefix(text, "exec:") && !strings.HasPrefix(text, "lab:")
+		if a.Host != "" && overSSH && named && user != "root" && b.facts(a.Host).OS != "windows" {
+			return true
+		}
+	}
+	return false
+}
+
+// traffic returns the flags of run that make the traffic of f.
+func traffic(f model.Flow) []string {
+	var out []string
+	add := func(given bool, flag, value string) {
+		if given {
+			out = append(out, flag+" "+quote(value))
+		}
+	}
+	if f.Datagrams() {
+		out = append(out, "--udp")
+		if f.UDP != nil {
+			add(true, "-b", strconv.FormatFloat(float64(f.UDP.Rate), 'f', -1, 64))
+		}
+	}
+	add(f.Streams > 1, "-P", strconv.Itoa(f.Streams))
+	add(f.Block > 0, "-l", size(f.Block))
+	add(f.Window > 0, "-w", size(f.Window))
+	add(f.MSS > 0, "-M", strconv.Itoa(f.MSS))
+	add(f.Congestion != "", "-C", f.Congestion)
+	if f.Nagle {
+		out = append(out, "--nagle")
+	}
+	return out
+}
+
+// size writes b so that it is read back exactly.
+func size(b units.Bytes) string {
+	text := strings.ReplaceAll(b.String(), " ", "")
+	if back, err := units.ParseBytes(text); err == nil && back == b {
+		return text
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// stored returns the flag that names the store, where the session's command did.
+func (b *builder) stored() []string {
+	for i, word := range b.s.Command {
+		value, assigned := strings.CutPrefix(word, "--db=")
+		if !assigned && word == "--db" && i+1 < len(b.s.Command) {
+			value, assigned = b.s.Command[i+1], true
+		}
+		if assigned && value != "" && value != ":memory:" {
+			return []string{"--db " + quote(value)}
+		}
+	}
+	return nil
+}
+
+// again is the command that shows this session once more. One that was kept in
+// memory only is gone with its process.
+func (b *builder) again() Step {
+	return Step{"see this again", strings.Join(append([]string{"linerate show " + b.s.ID}, b.stored()...), " ")}
+}
+
+// resume is the command that goes on with an interrupted session.
+func (b *builder) resume() Step {
+	words := []string{"linerate run --resume " + b.s.ID}
+	if strings.HasPrefix(b.s.Near, "exec:") || strings.HasPrefix(b.s.Far, "exec:") {
+		words = append(words, "--allow-exec")
+	}
+	return Step{"go on at the next block", strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")}
 }
 
 // quote makes one word of s for a POSIX shell.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -45,5 +46,76 @@ func TestTries(t *testing.T) {
 	s.WireRate = fact.Unknown[units.BitRate]("virtual")
 	if got, want := first(), "linerate show x"; got != want {
 		t.Errorf("suggested %q without knowing the path, want %q", got, want)
+	}
+}
+
+// The experiment that is suggested reaches the hosts as the test did, and makes
+// the same traffic: whoever pastes it asks the same question.
+func TestTryReachesTheHostsAgain(t *testing.T) {
+	tcp := model.TCPSummary{RTTMin: fact.Known(10*time.Millisecond, "test")}
+	for name, c := range map[string]struct {
+		near, far string
+		command   []string
+		host      model.Host // to blame
+		flow      model.Flow
+		want      string // between "linerate run " and " --factor"; "" where nothing is suggested
+	}{
+		"ssh with sudo": {far: "alice@nas", command: []string{"linerate", "test", "alice@nas", "--sudo"}, want: "alice@nas --sudo"},
+		"ssh as a user, whose far end is to change": {far: "alice@nas", command: []string{"linerate", "test", "alice@nas"}, want: "alice@nas --sudo"},
+		"ssh as root":                              {far: "root@nas", command: []string{"linerate", "test", "root@nas"}, want: "root@nas"},
+		"ssh URL with a port":                      {far: "ssh://alice@nas:2222", want: "ssh://alice@nas:2222 --sudo"},
+		"ssh as the configuration says":            {far: "ssh://nas", want: "ssh://nas"},
+		"a user of ssh, and this end is to change": {far: "alice@nas", host: model.Near, want: "alice@nas"},
+		"both ends by ssh": {near: "bob@desk", far: "alice@nas", command: []string{"linerate", "test", "--from=bob@desk", "alice@nas", "--sudo=true", "--keep-agent", "--trust-far-binary"},
+			want: "alice@nas --from bob@desk --sudo --trust-far-binary --keep-agent"},
+		"a switch that was turned off":        {far: "root@nas", command: []string{"linerate", "test", "root@nas", "--sudo=false"}, want: "root@nas"},
+		"commands":                            {near: "exec:10.0.0.1 ip netns exec a linerate agent", far: "exec:10.0.0.2 ip netns exec b linerate agent", want: "'exec:10.0.0.2 ip netns exec b linerate agent' --from 'exec:10.0.0.1 ip netns exec a linerate agent'"},
+		"a server that measures only":         {far: "linerate://nas:5299/?pin=x"},
+		"another program":                     {far: "iperf3://nas"},
+		"a server, and this end is to change": {far: "linerate://nas:5299/?pin=x", host: model.Near, command: []string{"linerate", "test", "@nas.link"}, want: "@nas.link"},
+		"a store of its own":                  {far: "root@nas", command: []string{"linerate", "test", "root@nas", "--db", "my results.db"}, want: "root@nas"},
+		"the same traffic": {far: "root@nas", flow: model.Flow{Engine: "tcpbulk", Streams: 4, MSS: 1000, Congestion: "bbr", Block: 65000, Nagle: true},
+			want: "root@nas -P 4 -l 65000B -M 1000 -C bbr --nagle"},
+		"the same datagrams": {far: "root@nas", flow: model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: 123456789}}, want: "root@nas --udp -b 123456789"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.host == "" {
+				c.host = model.Far
+			}
+			if c.near == "" {
+				c.near = "this machine"
+			}
+			s := model.Session{
+				ID: "x", Kind: model.KindTest, Near: c.near, Far: c.far, Command: c.command, Plan: model.Plan{Flow: c.flow},
+				WireRate: fact.Known(units.BitRate(1e9), "test"),
+				Runs: []model.Run{{Number: 1, State: model.RunValid, Ends: []model.EndReport{{
+					Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, TCP: &tcp}},
+				}}}},
+				Findings: []model.Finding{{Direction: model.To, Host: c.host, Knobs: []model.KnobID{"tcp.recv_buffer_max"}}},
+			}
+			for _, h := range []model.Host{model.Near, model.Far} {
+				s.Hosts = append(s.Hosts, model.HostFacts{Host: h, MTU: fact.Known(1500, "test"),
+					Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "test")}})
+			}
+			next := Build(s, Options{}).Next
+			again := next[len(next)-1].Command
+			store := ""
+			if slices.Contains(c.command, "--db") {
+				store = " --db 'my results.db'"
+			}
+			if again != "linerate show x"+store {
+				t.Errorf("see again: %q", again)
+			}
+			if c.want == "" {
+				if len(next) != 1 {
+					t.Errorf("suggested %q", next[0].Command)
+				}
+				return
+			}
+			want := "linerate run " + c.want + " --factor " + string(c.host) + ".tcp.recv_buffer_max=256KiB,1MiB,4MiB" + store
+			if got := next[0].Command; got != want {
+				t.Errorf("%s\nwant %s", got, want)
+			}
+		})
 	}
 }

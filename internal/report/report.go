@@ -109,7 +109,7 @@ func Build(s model.Session, o Options) Document {
 		Classic:       b.classic(),
 		Changes:       b.changes(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
-		Next:          append(b.tries(), Step{"see this again", "linerate show " + s.ID}),
+		Next:          append(b.tries(), b.again()),
 	}
 	d.Lines = b.lines()
 	switch s.Kind {
@@ -124,7 +124,7 @@ func Build(s model.Session, o Options) Document {
 	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}
 	if s.State == model.SessionInterrupted {
-		d.Next = append([]Step{{"go on at the next block", "linerate run --resume " + s.ID}}, d.Next...)
+		d.Next = append([]Step{b.resume()}, d.Next...)
 	}
 	return d
 }

@@ -61,7 +61,7 @@ func BuildSweep(s model.Session) SweepDocument {
 	d := SweepDocument{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
 		Mode: model.SweepPingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.warnings(s.Runs),
-		Next: []Step{{"see this again", "linerate show " + s.ID}},
+		Next: []Step{b.again()},
 	}
 	if f := s.Plan.Flow.Sweep; f != nil {
 		d.Mode = cmp.Or(f.Mode, d.Mode)

@@ -48,7 +48,7 @@ func base(id string, kind model.Kind, p model.Plan) model.Session {
 	desk := host(model.Near, "desk", "192.0.2.1")
 	describe(&desk)
 	return model.Session{
-		ID: id, Kind: kind, Title: "desk -> nas", Command: []string{"linerate", string(kind), "nas"}, Near: "local", Far: "root@nas",
+		ID: id, Kind: kind, Title: "desk -> nas", Command: []string{"linerate", string(kind), "nas"}, Near: "this machine", Far: "root@nas",
 		Version: "0.1.0", Created: began(), Ended: began().Add(20 * time.Minute), State: model.SessionDone, Plan: p,
 		Hosts:    []model.HostFacts{desk, host(model.Far, "nas", "192.0.2.2")},
 		WireRate: fact.Known(units.BitRate(1e9), "sysfs"),

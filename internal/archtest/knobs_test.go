@@ -1,0 +1,21 @@
+package archtest
+
+import (
+	"slices"
+	"testing"
+
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/model"
+	"linerate/internal/core/knob"
+)
+
+// TestProposedSettingsExist: whatever is proposed to a user is in the catalogue,
+// or a setting of the test itself.
+func TestProposedSettingsExist(t *testing.T) {
+	flow := []model.KnobID{"window", "streams"}
+	for _, id := range candidate.Knobs() {
+		if _, ok := knob.ByID(id); !ok && !slices.Contains(flow, id) {
+			t.Errorf("%s is proposed and not in the catalogue", id)
+		}
+	}
+}

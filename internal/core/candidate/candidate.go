@@ -1,0 +1,328 @@
+// Package candidate turns a finding and the values that both hosts have now into
+// settings that are worth a try, each with the goodput that it would allow.
+//
+// Nothing here decides: a candidate is a question for an experiment. A setting
+// that is there already, that would change nothing as the host stands, or that
+// the path could not use, is none (diagnosis.md section 4.0, rule 4).
+package candidate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Candidate is one setting worth a try.
+type Candidate struct {
+	Setting   model.Setting          `json:"setting"`           // complete: what an experiment applies
+	Direction model.Direction        `json:"direction"`         // of the finding
+	Rule      string                 `json:"rule"`              // of the finding
+	Now       fact.Of[string]        `json:"now"`               // present value, of the first assignment
+	Allows    fact.Of[units.BitRate] `json:"allows"`            // goodput at most with it; unknown says why
+	Levels    string                 `json:"levels"`            // candidates with the same one are levels of one factor: "b.tcp.recv_buffer_max"
+	Caution   string                 `json:"caution,omitempty"` // why a person should look first; "" for none
+}
+
+// Text is the value as people write it, with a unit where it is a size.
+func (c Candidate) Text() string {
+	a := c.Setting.Assignments[0]
+	if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil && isSize(a.Knob) {
+		return strings.ReplaceAll(units.Bytes(n).String(), " ", "")
+	}
+	return a.Value
+}
+
+// The settings that are proposed. That each is in the catalogue is tested where
+// the catalogue is known.
+const (
+	recvBuffer    model.KnobID = "tcp.recv_buffer_max"
+	sendBuffer    model.KnobID = "tcp.send_buffer_max"
+	recvAutotune  model.KnobID = "tcp.recv_autotune"
+	sendAutotune  model.KnobID = "tcp.send_autotune"
+	windowScaling model.KnobID = "tcp.window_scaling"
+	sack          model.KnobID = "tcp.sack"
+	congestion    model.KnobID = "tcp.congestion_control"
+	linkMTU       model.KnobID = "link.mtu"
+	window        model.KnobID = "window"
+	streams       model.KnobID = "streams"
+	queueLength   model.KnobID = "txqueuelen"
+	backlog       model.KnobID = "rx.backlog"
+	socketBuffer  model.KnobID = "socket.buffer_max"
+)
+
+// Knobs lists every setting that a candidate may change.
+func Knobs() []model.KnobID {
+	return []model.KnobID{recvBuffer, sendBuffer, recvAutotune, sendAutotune, windowScaling, sack, congestion, linkMTU,
+		window, streams, queueLength, backlog, socketBuffer}
+}
+
+// isSize reports whether the values of a setting are bytes.
+func isSize(id model.KnobID) bool {
+	return slices.Contains([]model.KnobID{recvBuffer, sendBuffer, window, socketBuffer}, id)
+}
+
+// Levels of a size: few, each four times the one before, so that the plateau is
+// found in a quarter of an hour and a finer search can follow (p).
+const (
+	levels = 4
+	step   = 4
+)
+
+// enoughBuffer is the size from which a buffer is not proposed to grow (p).
+const enoughBuffer = 32 << 20
+
+// bookkeeping is how much of a buffer a kernel gives to payload: about a half,
+// the rest is its own bookkeeping (knobs.md section 1.2).
+const bookkeeping = 2
+
+// most streams are proposed against a full core (p): diagnosis.md section 1,
+// step 2 measures with so many.
+const mostStreams = 8
+
+// jumbo is the MTU that most switches and cards agree on (diagnosis.md section
+// 2.1).
+const jumbo = 9000
+
+// Session returns the settings worth a try for all findings of s, those of the
+// main finding first, each once.
+func Session(s *model.Session) []Candidate {
+	var out []Candidate
+	for _, f := range s.Findings {
+		for _, c := range From(s, f) {
+			if !slices.ContainsFunc(out, func(o Candidate) bool { return o.Setting.Name == c.Setting.Name && o.Direction == c.Direction }) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// From returns the settings worth a try against finding f of s, in the order in
+// which the finding names them, special values before levels.
+func From(s *model.Session, f model.Finding) []Candidate {
+	g := given{s: s, f: f, ceiling: limits.OfPath(s, f.Direction).Rate, rtt: limits.LeastRTT(s)}
+	var out []Candidate
+	for _, id := range f.Knobs {
+		switch id {
+		case recvBuffer:
+			out = append(out, g.buffer(id, recvAutotune)...)
+		case sendBuffer:
+			out = append(out, g.buffer(id, sendAutotune)...)
+		case windowScaling:
+			out = append(out, g.switchOn(id, g.scaled())...)
+		case sack:
+			out = append(out, g.switchOn(id, fact.Unknown[units.BitRate]("it depends on how the losses come"))...)
+		case congestion:
+			out = append(out, g.algorithm()...)
+		case linkMTU:
+			out = append(out, g.mtu()...)
+		case window:
+			out = append(out, g.window()...)
+		case streams:
+			out = append(out, g.streams()...)
+		case queueLength, backlog, socketBuffer:
+			out = append(out, g.multiples(id)...)
+		}
+	}
+	return out
+}
+
+// given is what candidates are made from.
+type given struct {
+	s       *model.Session
+	f       model.Finding
+	ceiling fact.Of[units.BitRate]
+	rtt     fact.Of[time.Duration]
+}
+
+// knob returns the present value of a setting of host h.
+func (g given) knob(h model.Host, id model.KnobID) fact.Of[string] {
+	facts, _ := g.s.Facts(h)
+	if v, ok := facts.Knobs[id]; ok {
+		return v
+	}
+	return fact.Unknown[string]("the host did not tell")
+}
+
+// candidate is one value of a setting of the given hosts; of none, of the flow.
+func (g given) candidate(id model.KnobID, value string, allows fact.Of[units.BitRate], hosts ...model.Host) Candidate {
+	c := Candidate{Direction: g.f.Direction, Rule: g.f.Rule, Allows: allows, Levels: string(id), Now: fact.Unknown[string]("a setting of the test")}
+	if len(hosts) == 0 {
+		c.Setting.Assignments = []model.Assignment{{Knob: id, Value: value}}
+	} else {
+		c.Now = g.knob(hosts[0], id)
+	}
+	for _, h := range hosts {
+		c.Setting.Assignments = append(c.Setting.Assignments, model.Assignment{Host: h, Knob: id, Value: value})
+	}
+	if len(hosts) == 1 {
+		c.Levels = string(hosts[0]) + "." + c.Levels
+	}
+	c.Setting.Name = c.Levels + "=" + c.Text()
+	return c
+}
+
+// bound returns what a window carries over the path.
+func (g given) bound(size units.Bytes) fact.Of[units.BitRate] {
+	rtt, ok1 := g.rtt.Get()
+	ceiling, ok2 := g.ceiling.Get()
+	switch {
+	case !ok1:
+		return fact.Unknown[units.BitRate]("the round trip is unknown: " + g.rtt.Reason())
+	case !ok2:
+		return g.ceiling
+	}
+	if w := limits.WindowBound(size, rtt); w < ceiling {
+		return fact.Known(w, fmt.Sprintf("%s over %s", size.Binary(), units.FormatDuration(rtt)))
+	}
+	return g.ceiling
+}
+
+// sizes returns levels from above the present size to what the path can use,
+// given how many bytes of a buffer hold one byte of payload.
+func (g given) sizes(now units.Bytes, perByte int) []units.Bytes {
+	ceiling, ok1 := g.ceiling.Get()
+	rtt, ok2 := g.rtt.Get()
+	if !ok1 || !ok2 || now <= 0 || now >= enoughBuffer {
+		return nil
+	}
+	enough := units.Bytes(perByte) * limits.WindowFor(ceiling, rtt)
+	size := units.Bytes(1)
+	for size <= now {
+		size *= 2
+	}
+	var out []units.Bytes
+	for size *= step / 2; len(out) < levels; size *= step {
+		out = append(out, size)
+		if size >= enough {
+			break
+		}
+	}
+	return out
+}
+
+// buffer proposes larger buffers at the host of the finding. Where the system
+// does not grow buffers by itself, their limit changes nothing, and growing is
+// what to try.
+func (g given) buffer(id, autotune model.KnobID) []Candidate {
+	now, err := strconv.ParseInt(g.knob(g.f.Host, id).Or(""), 10, 64)
+	if err != nil {
+		return nil
+	}
+	if g.knob(g.f.Host, autotune).Or(on) == off {
+		return []Candidate{g.candidate(autotune, on, g.bound(units.Bytes(now/bookkeeping)), g.f.Host)}
+	}
+	var out []Candidate
+	for _, size := range g.sizes(units.Bytes(now), bookkeeping) {
+		out = append(out, g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/bookkeeping), g.f.Host))
+	}
+	return out
+}
+
+// The values of switches.
+const (
+	off = "0"
+	on  = "1"
+)
+
+// switchOn proposes an option of TCP that both ends have to offer, at each host
+// where it is off; at the host of the finding where no host tells.
+func (g given) switchOn(id model.KnobID, allows fact.Of[units.BitRate]) []Candidate {
+	var hosts []model.Host
+	silent := true
+	for _, h := range []model.Host{model.Near, model.Far} {
+		v, known := g.knob(h, id).Get()
+		if silent = silent && !known; known && v == off {
+			hosts = append(hosts, h)
+		}
+	}
+	if silent && g.f.Host != "" {
+		hosts = []model.Host{g.f.Host}
+	}
+	if len(hosts) == 0 {
+		return nil // both offer it: something between them takes it away
+	}
+	return []Candidate{g.candidate(id, on, allows, hosts...)}
+}
+
+// scaled is what the receiver's buffer allows once windows may be larger than 64 KiB.
+func (g given) scaled() fact.Of[units.BitRate] {
+	n, err := strconv.ParseInt(g.knob(g.f.Direction.Receiver(), recvBuffer).Or(""), 10, 64)
+	if err != nil {
+		return fact.Unknown[units.BitRate]("the receive buffer is unknown")
+	}
+	return g.bound(min(units.Bytes(n/bookkeeping), limits.MaxWindow))
+}
+
+// algorithm proposes the other one of the two congestion controls that bear
+// losses differently: bbr does not slow down for them (diagnosis.md section 4.0,
+// rule 3).
+func (g given) algorithm() []Candidate {
+	host := g.f.Direction.Sender()
+	other := "bbr"
+	if strings.HasPrefix(g.knob(host, congestion).Or(""), other) {
+		other = "cubic"
+	}
+	c := g.candidate(congestion, other, fact.Unknown[units.BitRate]("no formula says what it makes of such losses"), host)
+	c.Caution = "not every host has " + other
+	return []Candidate{c}
+}
+
+// mtu proposes jumbo frames where both interfaces take them.
+func (g given) mtu() []Candidate {
+	for _, h := range []model.Host{model.Near, model.Far} {
+		f, _ := g.s.Facts(h)
+		if f.MTU.Or(jumbo) >= jumbo || len(f.NICs) == 0 || f.NICs[0].MTUMax.Or(0) < jumbo {
+			return nil
+		}
+	}
+	c := g.candidate(linkMTU, strconv.Itoa(jumbo), fact.Unknown[units.BitRate]("whether the path passes them is not known"), model.Near, model.Far)
+	c.Caution = "the devices between the hosts, and the other hosts of the link, have to take such packets too"
+	return []Candidate{c}
+}
+
+// window proposes larger socket buffers of the test itself. The kernel doubles
+// what a program asks for (socket(7)), so that all of it is payload.
+func (g given) window() []Candidate {
+	var out []Candidate
+	for _, size := range g.sizes(g.s.Plan.Flow.Window, 1) {
+		out = append(out, g.candidate(window, strconv.FormatInt(int64(size), 10), g.bound(size)))
+	}
+	return out
+}
+
+// streams proposes more connections where each one is held back by a core.
+func (g given) streams() []Candidate {
+	now := max(1, g.s.Plan.Flow.Streams)
+	var out []Candidate
+	for n := 2 * now; n <= mostStreams; n *= 2 {
+		allows := g.ceiling
+		full, ok1 := g.f.Implied.Get()
+		most, ok2 := g.ceiling.Get()
+		if more := full * units.BitRate(n) / units.BitRate(now); ok1 && (!ok2 || more < most) {
+			allows = fact.Known(more, fmt.Sprintf("%d times what one full core carried", n/now))
+		}
+		out = append(out, g.candidate(streams, strconv.Itoa(n), allows))
+	}
+	return out
+}
+
+// multiples proposes a longer queue at the host of the finding.
+func (g given) multiples(id model.KnobID) []Candidate {
+	now, err := strconv.ParseInt(g.knob(g.f.Host, id).Or(""), 10, 64)
+	if err != nil || now <= 0 || isSize(id) && now >= enoughBuffer {
+		return nil
+	}
+	var out []Candidate
+	for n := now * step; n <= now*step*step; n *= step {
+		out = append(out, g.candidate(id, strconv.FormatInt(n, 10), fact.Unknown[units.BitRate]("how long the bursts are is not known"), g.f.Host))
+	}
+	return out
+}

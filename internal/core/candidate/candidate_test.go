@@ -1,0 +1,175 @@
+package candidate
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func known[T any](v T) fact.Of[T] { return fact.Known(v, "test") }
+
+// session is a look at a path of 1 Gbit/s and 10 ms, whose hosts tell their
+// settings: it holds 1.18 MB.
+func session(near, far map[model.KnobID]string) *model.Session {
+	s := &model.Session{Kind: model.KindTest, WireRate: known(units.BitRate(1e9))}
+	for h, values := range map[model.Host]map[model.KnobID]string{model.Near: near, model.Far: far} {
+		f := model.HostFacts{Host: h, MTU: known(1500), Knobs: map[model.KnobID]fact.Of[string]{}}
+		for id, v := range values {
+			f.Knobs[id] = known(v)
+		}
+		s.Hosts = append(s.Hosts, f)
+	}
+	s.Runs = []model.Run{{State: model.RunValid, Ends: []model.EndReport{{Flows: []model.FlowReport{{
+		Direction: model.To, Role: model.Sender, TCP: &model.TCPSummary{RTTMin: known(10 * time.Millisecond)}}}}}}}
+	return s
+}
+
+func TestFrom(t *testing.T) {
+	type values = map[model.KnobID]string
+	for name, c := range map[string]struct {
+		near, far values
+		finding   model.Finding
+		change    func(*model.Session)
+		want      string    // names of the settings
+		allows    []float64 // Mbit/s; 0 is unknown
+		careful   bool
+	}{
+		"receive buffer of the far host": {
+			far:     values{"tcp.recv_buffer_max": "65536"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+			want:    "b.tcp.recv_buffer_max=256KiB b.tcp.recv_buffer_max=1MiB b.tcp.recv_buffer_max=4MiB",
+			allows:  []float64{104.86, 419.43, 941.48},
+		},
+		"send buffer of the near host": {
+			near:    values{"tcp.send_buffer_max": "500000"},
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.send_buffer_max"}},
+			want:    "a.tcp.send_buffer_max=1MiB a.tcp.send_buffer_max=4MiB",
+			allows:  []float64{419.43, 941.48},
+		},
+		"a buffer that is large already": {
+			far:     values{"tcp.recv_buffer_max": "33554432"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+		},
+		"a buffer that is not known": {
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+		},
+		"a path that is not known": {
+			far:     values{"tcp.recv_buffer_max": "65536"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+			change:  func(s *model.Session) { s.WireRate = fact.Unknown[units.BitRate]("virtual") },
+		},
+		"buffers that do not grow": {
+			far:     values{"tcp.recv_buffer_max": "6291456", "tcp.recv_autotune": "0"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+			want:    "b.tcp.recv_autotune=1", allows: []float64{941.48},
+		},
+		"the test's own buffers": {
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"window"}},
+			change:  func(s *model.Session) { s.Plan.Flow.Window = 64 << 10 },
+			want:    "window=256KiB window=1MiB window=4MiB", allows: []float64{209.72, 838.86, 941.48},
+		},
+		"window scaling, off at the sender": {
+			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "1", "tcp.recv_buffer_max": "262144"},
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.window_scaling"}},
+			want:    "a.tcp.window_scaling=1", allows: []float64{104.86},
+		},
+		"window scaling, off at both": {
+			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "0"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
+			want:    "tcp.window_scaling=1", allows: []float64{0},
+		},
+		"window scaling, on at both: it is taken away on the path": {
+			near: values{"tcp.window_scaling": "1"}, far: values{"tcp.window_scaling": "1"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
+		},
+		"window scaling, nobody tells": {
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
+			want:    "b.tcp.window_scaling=1", allows: []float64{0},
+		},
+		"loss": {
+			near: values{"tcp.congestion_control": "cubic", "tcp.sack": "1"}, far: values{"tcp.sack": "0"},
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.sack"}},
+			want:    "b.tcp.sack=1", allows: []float64{0},
+		},
+		"congestion control of the sender": {
+			far:     values{"tcp.congestion_control": "bbr"},
+			finding: model.Finding{Direction: model.From, Host: model.Far, Knobs: []model.KnobID{"tcp.congestion_control"}},
+			want:    "b.tcp.congestion_control=cubic", allows: []float64{0}, careful: true,
+		},
+		"jumbo frames that both interfaces take": {
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"link.mtu"}},
+			change: func(s *model.Session) {
+				for i := range s.Hosts {
+					s.Hosts[i].NICs = []model.NIC{{MTUMax: known(9216)}}
+				}
+			},
+			want: "link.mtu=9000", allows: []float64{0}, careful: true,
+		},
+		"jumbo frames that one interface does not take": {
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"link.mtu"}},
+			change: func(s *model.Session) {
+				s.Hosts[0].NICs, s.Hosts[1].NICs = []model.NIC{{MTUMax: known(9216)}}, []model.NIC{{MTUMax: known(1500)}}
+			},
+		},
+		"streams against a full core": {
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"streams", "no.candidate"}, Implied: known(units.BitRate(300e6))},
+			change:  func(s *model.Session) { s.Plan.Flow.Streams = 1 },
+			want:    "streams=2 streams=4 streams=8", allows: []float64{600, 941.48, 941.48},
+		},
+		"a backlog": {
+			far:     values{"rx.backlog": "1000"},
+			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"rx.backlog"}},
+			want:    "b.rx.backlog=4000 b.rx.backlog=16000", allows: []float64{0, 0},
+		},
+		"nothing to change": {finding: model.Finding{Direction: model.To, Rule: "ceiling"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := session(c.near, c.far)
+			if c.change != nil {
+				c.change(s)
+			}
+			got := From(s, c.finding)
+			var names []string
+			for i, one := range got {
+				names = append(names, one.Setting.Name)
+				rate, ok := one.Allows.Get()
+				if i < len(c.allows) && (ok != (c.allows[i] > 0) || ok && math.Abs(float64(rate)/1e6-c.allows[i]) > c.allows[i]*1e-4) {
+					t.Errorf("%s allows %v (%s), want %v Mbit/s", one.Setting.Name, rate, one.Allows.Reason(), c.allows[i])
+				}
+				if !ok && one.Allows.Reason() == "" {
+					t.Errorf("%s: no reason why its effect is unknown", one.Setting.Name)
+				}
+				if one.Direction != c.finding.Direction || (one.Caution != "") != c.careful || len(one.Setting.Assignments) == 0 {
+					t.Errorf("%+v", one)
+				}
+			}
+			if text := strings.Join(names, " "); text != c.want {
+				t.Errorf("%q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// A setting that two findings would try is tried once in a direction, and the
+// main finding's come first.
+func TestSession(t *testing.T) {
+	s := session(nil, map[model.KnobID]string{"tcp.recv_buffer_max": "500000", "tcp.window_scaling": "0"})
+	s.Findings = []model.Finding{
+		{Rule: "B09", Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
+		{Rule: "B07", Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max", "tcp.window_scaling"}},
+		{Rule: "B07", Direction: model.From, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
+	}
+	var names []string
+	for _, c := range Session(s) {
+		names = append(names, c.Rule+" "+string(c.Direction)+" "+c.Setting.Name)
+	}
+	want := "B09 to b.tcp.window_scaling=1, B07 to b.tcp.recv_buffer_max=1MiB, B07 to b.tcp.recv_buffer_max=4MiB, B07 from b.tcp.window_scaling=1"
+	if got := strings.Join(names, ", "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
