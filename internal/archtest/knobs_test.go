@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"linerate/internal/core/candidate"
-	"linerate/internal/core/model"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
 )
 
 // TestProposedSettingsExist: whatever is proposed to a user is in the catalogue,
