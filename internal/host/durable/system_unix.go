@@ -19,11 +19,19 @@ func Lock(f *os.File) error {
 	return err
 }
 
-// SyncDir has the names in dir on disk.
+// SyncDir has the names in dir on disk, as far as its file system can: some sync
+// no directory (CIFS, FUSE, 9P) and say EINVAL, ENOTSUP or ENOSYS, which is no
+// reason to leave undone what the names are for.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = d.Sync()
+	for _, none := range []error{unix.EINVAL, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.ENOTTY} {
+		if errors.Is(err, none) {
+			err = nil
+		}
+	}
+	return errors.Join(err, d.Close())
 }

@@ -1,0 +1,31 @@
+package durable_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"linerate/internal/host/durable"
+)
+
+// TestSyncDirThatCannot: procfs refuses to sync a directory, as CIFS and some FUSE
+// file systems do.
+func TestSyncDirThatCannot(t *testing.T) {
+	const dir = "/proc/self"
+	d, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, syscall.EINVAL) {
+		t.Skipf("this kernel syncs %s: %v", dir, err)
+	}
+	if err := durable.SyncDir(dir); err != nil {
+		t.Errorf("SyncDir = %v", err)
+	}
+	if err := durable.SyncDir(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("SyncDir of no directory = %v", err)
+	}
+}
