@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Setting is one setting of the machine or of one adapter. It is safe for
@@ -128,15 +129,31 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 	if err := s.Check(ctx, raw); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, s.source.set(s.adapter, raw))
+	_, err := s.start(ctx, s.source.set(s.adapter, raw))
 	return s.wrap(err)
+}
+
+// commandTime is how long one command may take: PowerShell needs seconds to start
+// on a busy machine, and an adapter up to 10 s to come back. An undo waits for no
+// command longer, and tries again.
+const commandTime = 30 * time.Second
+
+// start runs a command within its time.
+func (s *Setting) start(ctx context.Context, argv []string) (string, error) {
+	limited, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	output, err := s.run(limited, argv)
+	if limited.Err() != nil && ctx.Err() == nil {
+		return "", fmt.Errorf("%s did not end within %s", argv[0], commandTime)
+	}
+	return output, err
 }
 
 func (s *Setting) ask(ctx context.Context) (answer, error) {
 	if err := ctx.Err(); err != nil {
 		return answer{}, err
 	}
-	output, err := s.run(ctx, s.source.get(s.adapter))
+	output, err := s.start(ctx, s.source.get(s.adapter))
 	if err != nil {
 		return answer{}, s.wrap(err)
 	}

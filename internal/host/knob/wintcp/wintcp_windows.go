@@ -6,15 +6,21 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 func system() (Run, error) { return start, nil }
+
+// afterKill is how long a command that was ended may go on holding its output, by
+// a process of its own.
+const afterKill = time.Second
 
 // start runs a command of the system.
 func start(ctx context.Context, argv []string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
+	cmd.WaitDelay = afterKill
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return "", ctx.Err()

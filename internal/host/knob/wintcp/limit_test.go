@@ -1,0 +1,44 @@
+package wintcp_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/host/knob/wintcp"
+)
+
+// TestCommandThatHangs: an undo, which nothing else ends, waits for a PowerShell or
+// netsh that hangs for half a minute, and can try again.
+func TestCommandThatHangs(t *testing.T) {
+	for _, name := range []string{"ScalingHeuristics", "CongestionProvider", "NlMtuBytes"} {
+		synctest.Test(t, func(t *testing.T) {
+			m, hangs := newMachine(), true
+			s, err := wintcp.OpenWith(func(ctx context.Context, argv []string) (string, error) {
+				if hangs {
+					<-ctx.Done()
+					return "", ctx.Err()
+				}
+				return m.run(ctx, argv)
+			}, "Ethernet 2", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := context.WithoutCancel(t.Context())
+			begin := time.Now()
+			_, err = s.Read(ctx)
+			if took := time.Since(begin); err == nil || !strings.Contains(err.Error(), "powershell.exe did not end within 30s") || took > time.Minute {
+				t.Errorf("%s: Read = %v after %s", name, err, took)
+			}
+			if err := s.Write(ctx, "Disabled"); err == nil || !strings.Contains(err.Error(), "did not end within") {
+				t.Errorf("%s: Write = %v", name, err)
+			}
+			hangs = false
+			if _, err := s.Read(ctx); err != nil {
+				t.Errorf("%s: Read once it answers = %v", name, err)
+			}
+		})
+	}
+}
