@@ -51,6 +51,15 @@ func (j *Journal) Confirmation() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
+// Withdraw removes the confirmation of a transaction that went back before it
+// counted, if it is there.
+func Withdraw(dir, transaction string) {
+	path := filepath.Join(dir, confirmationName)
+	if b, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(b)) == transaction {
+		_ = os.Remove(path) // one that stays names a transaction that is no longer open
+	}
+}
+
 // DropConfirmation removes the confirmation, if there is one.
 func (j *Journal) DropConfirmation() error {
 	err := os.Remove(filepath.Join(j.dir, confirmationName))
@@ -78,25 +87,42 @@ const (
 	Unheard   State = iota // the journal does not know it (any more)
 	Pending                // applied, or being applied
 	Confirmed              // it stays
+	Leaving                // it is being undone: a part of it may be back already, not all
 	Over                   // it was undone
 )
 
-// StateOf returns how a transaction stands among records.
+// StateOf returns how a transaction stands among records. That one of its intents
+// ended makes it neither over, while others have not, nor one that can be kept whole.
 func StateOf(records []Record, transaction string) State {
-	s := Unheard
+	intents, ended := make(map[int]bool), make(map[int]bool)
+	confirmed, revoked, closed := false, false, false
 	for _, r := range records {
 		if r.Transaction != transaction {
 			continue
 		}
 		switch r.Kind {
 		case KindIntent:
-			s = max(s, Pending)
+			intents[r.Number] = true
 		case KindConfirmed:
-			s = max(s, Confirmed)
-		case KindUndone, KindForeign, KindFailed, KindClosed:
-			s = Over
+			confirmed = true
+		case KindRevoked:
+			revoked = true
+		case KindUndone, KindForeign, KindFailed:
+			ended[r.Number] = true
+		case KindClosed:
+			closed = true
 		case KindApplied, KindHealed:
 		}
 	}
-	return s
+	switch {
+	case closed, len(ended) > 0 && len(ended) >= len(intents):
+		return Over
+	case revoked, len(ended) > 0:
+		return Leaving
+	case confirmed:
+		return Confirmed
+	case len(intents) > 0:
+		return Pending
+	}
+	return Unheard
 }

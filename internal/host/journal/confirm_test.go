@@ -23,6 +23,10 @@ func TestConfirmedIntentsAreNotOpen(t *testing.T) {
 	if got := numbers(j.ConfirmedIntents()); got != "t1/1 t1/2" || len(j.Records()) != 3 {
 		t.Errorf("confirmed after Compact: %s of %d records", got, len(j.Records()))
 	}
+	appendAll(t, j, end(KindRevoked, "t1", 2))
+	if open, kept := numbers(j.OpenIntents()), numbers(j.ConfirmedIntents()); open != "t1/2" || kept != "t1/1" {
+		t.Errorf("after one was revoked: open %s, confirmed %s", open, kept)
+	}
 	appendAll(t, j, end(KindUndone, "t1", 2))
 	if got := numbers(j.ConfirmedIntents()); got != "t1/1" {
 		t.Errorf("confirmed: %s", got)
@@ -38,10 +42,12 @@ func TestStateOf(t *testing.T) {
 		intent("pending", 1, "1", "2"), end(KindApplied, "pending", 1),
 		intent("kept", 1, "1", "2"), end(KindConfirmed, "kept", 0),
 		intent("back", 1, "1", "2"), end(KindUndone, "back", 1),
+		intent("half back", 1, "1", "2"), intent("half back", 2, "1", "2"), end(KindUndone, "half back", 2),
+		intent("revoked", 1, "1", "2"), intent("revoked", 2, "1", "2"), end(KindConfirmed, "revoked", 0), end(KindRevoked, "revoked", 1), end(KindRevoked, "revoked", 2), end(KindUndone, "revoked", 1),
 		intent("kept and back", 1, "1", "2"), end(KindConfirmed, "kept and back", 0), end(KindClosed, "kept and back", 0),
 	}
 	for id, want := range map[string]State{
-		"pending": Pending, "kept": Confirmed, "back": Over, "kept and back": Over, "none": Unheard,
+		"pending": Pending, "kept": Confirmed, "back": Over, "half back": Leaving, "revoked": Leaving, "kept and back": Over, "none": Unheard,
 	} {
 		if got := StateOf(records, id); got != want {
 			t.Errorf("%s: %d, want %d", id, got, want)

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +39,7 @@ const (
 	KindIntent    Kind = "intent"    // about to be written to the host
 	KindApplied   Kind = "applied"   // written; Text is what was read back
 	KindConfirmed Kind = "confirmed" // a person keeps the whole transaction, until it is undone by hand
+	KindRevoked   Kind = "revoked"   // a person takes back what was confirmed: the intent is open again
 	KindUndone    Kind = "undone"    // the old value is back
 	KindForeign   Kind = "foreign"   // somebody else changed it meanwhile: left alone
 	KindFailed    Kind = "failed"    // cannot be undone any more; Detail says why
@@ -83,7 +85,8 @@ type Unfinished struct {
 	Transaction string
 	Number      int
 	Intent
-	Wrote []string // native texts that are ours: New, and what was read back
+	Wrote     []string // native texts that are ours: New, and what was read back
+	Confirmed bool     // only a person undoes it; else it is open
 }
 
 // compactAbove is how many bytes of closed transactions are kept for people to read.
@@ -288,6 +291,9 @@ func (j *Journal) append(r Record) error {
 	return nil
 }
 
+// Unfinished returns the intents that are not over, oldest first.
+func (j *Journal) Unfinished() []Unfinished { return unfinished(j.records) }
+
 // OpenIntents returns the intents that are neither over nor confirmed, oldest first.
 func (j *Journal) OpenIntents() []Unfinished { return OpenIntents(j.records) }
 
@@ -298,25 +304,24 @@ func (j *Journal) ConfirmedIntents() []Unfinished { return ConfirmedIntents(j.re
 // OpenIntents returns the intents among records that are neither over nor
 // confirmed, oldest first: what a crash leaves of them has to be undone.
 func OpenIntents(records []Record) []Unfinished {
-	open, _ := unfinished(records)
-	return open
+	return slices.DeleteFunc(unfinished(records), func(u Unfinished) bool { return u.Confirmed })
 }
 
 // ConfirmedIntents returns the intents among records that were confirmed and are
 // not over, oldest first: only a person undoes them.
 func ConfirmedIntents(records []Record) []Unfinished {
-	_, confirmed := unfinished(records)
-	return confirmed
+	return slices.DeleteFunc(unfinished(records), func(u Unfinished) bool { return !u.Confirmed })
 }
 
 // unfinished are the intents without an end.
-func unfinished(records []Record) (open, confirmed []Unfinished) {
+func unfinished(records []Record) []Unfinished {
 	type key struct {
 		transaction string
 		number      int
 	}
 	over := make(map[key]bool) // number 0: the whole transaction
 	kept := make(map[string]bool)
+	revoked := make(map[key]bool)
 	wrote := make(map[key][]string)
 	for _, r := range records {
 		k := key{r.Transaction, r.Number}
@@ -325,6 +330,8 @@ func unfinished(records []Record) (open, confirmed []Unfinished) {
 			over[k] = true
 		case KindConfirmed:
 			kept[r.Transaction] = true
+		case KindRevoked:
+			revoked[k] = true
 		case KindApplied:
 			wrote[k] = append(wrote[k], r.Text)
 		case KindIntent:
@@ -332,19 +339,17 @@ func unfinished(records []Record) (open, confirmed []Unfinished) {
 		case KindHealed: // of the journal itself
 		}
 	}
+	var all []Unfinished
 	for _, r := range records {
 		k := key{r.Transaction, r.Number}
 		if r.Kind != KindIntent || over[k] || over[key{r.Transaction, 0}] {
 			continue
 		}
-		u := Unfinished{Transaction: r.Transaction, Number: r.Number, Intent: *r.Intent, Wrote: wrote[k]}
-		if kept[r.Transaction] {
-			confirmed = append(confirmed, u)
-		} else {
-			open = append(open, u)
-		}
+		all = append(all, Unfinished{
+			Transaction: r.Transaction, Number: r.Number, Intent: *r.Intent, Wrote: wrote[k], Confirmed: kept[r.Transaction] && !revoked[k],
+		})
 	}
-	return open, confirmed
+	return all
 }
 
 // Close gives the journal free for others. It is idempotent.

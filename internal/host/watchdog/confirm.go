@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,6 +15,17 @@ import (
 
 // ErrNotPending says that a transaction to confirm is not applied (any more).
 var ErrNotPending = errors.New("nothing of that is applied any more: it went back before the confirmation came")
+
+// leavingError is ErrNotPending of a transaction of which a part is applied still.
+type leavingError struct{}
+
+// Error says what becomes of the rest.
+func (leavingError) Error() string {
+	return "it is being undone: a part of it is back already, and the rest will be"
+}
+
+// Is makes it ErrNotPending.
+func (leavingError) Is(target error) bool { return target == ErrNotPending }
 
 // Confirm keeps a transaction (see Client.Transaction) that the watchdog of
 // another process has applied, and returns when that is so for good: the
@@ -35,7 +47,11 @@ func Confirm(ctx context.Context, cfg Config, transaction string) error {
 		case journal.Confirmed:
 			return nil
 		case journal.Over, journal.Unheard:
+			journal.Withdraw(dir, transaction)
 			return fmt.Errorf("confirm %s: %w", transaction, ErrNotPending)
+		case journal.Leaving:
+			journal.Withdraw(dir, transaction)
+			return fmt.Errorf("confirm %s: %w", transaction, leavingError{})
 		case journal.Pending:
 		}
 		if !asked {
@@ -85,11 +101,8 @@ func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) boo
 		return nil, err
 	}
 	m := newMachine(cfg, j)
-	changes, err := m.insist(ctx, func(ctx context.Context) ([]model.Change, error) {
-		changes, err := m.recover(ctx)
-		kept, keptErr := m.undoConfirmed(ctx, wanted)
-		return append(changes, kept...), errors.Join(err, keptErr)
-	})
+	m.heed()
+	changes, err := m.insist(ctx, func(ctx context.Context) ([]model.Change, error) { return m.takeBack(ctx, wanted) })
 	open := len(slices.DeleteFunc(j.OpenIntents(), m.elsewhere)) > 0
 	if closeErr := j.Close(); closeErr != nil || !open {
 		return changes, errors.Join(err, closeErr)
@@ -97,27 +110,37 @@ func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) boo
 	return goOn(ctx, cfg, changes, err)
 }
 
-// undoConfirmed undoes the confirmed intents of this machine in this network
-// namespace that are wanted back, and reports those of others.
-func (m *machine) undoConfirmed(ctx context.Context, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
+// takeBack undoes what is open and what was confirmed and is wanted back, of this
+// machine in this network namespace: of each place as one chain, since what was
+// confirmed may lie under what is open. It reports what it leaves alone.
+func (m *machine) takeBack(ctx context.Context, wanted func(journal.Unfinished) bool) ([]model.Change, error) {
+	var errs []error
+	if d := m.j.Damage(); len(d) > 0 {
+		errs = append(errs, fmt.Errorf("%s: %s: %w; what is left of it is kept beside it", filepath.Dir(m.j.Path()), d[0], journal.ErrDamaged))
+	}
 	var here, away []journal.Unfinished
 	var covered []model.Change
-	all := m.j.ConfirmedIntents()
+	all := m.j.Unfinished()
 	for i, o := range all {
 		switch {
-		case !wanted(o):
+		case o.Confirmed && !wanted(o):
 		case m.elsewhere(o):
 			away = append(away, o)
-		case slices.ContainsFunc(all[i+1:], func(later journal.Unfinished) bool {
-			return later.Place == o.Place && !wanted(later) && !m.elsewhere(later)
+		case o.Confirmed && slices.ContainsFunc(all[i+1:], func(later journal.Unfinished) bool {
+			return later.Confirmed && later.Place == o.Place && !wanted(later) && !m.elsewhere(later)
 		}):
 			covered = append(covered, change(o, model.ChangeApplied, "left alone: a change that was confirmed later was made on top of it"))
 		default:
 			here = append(here, o)
 		}
 	}
-	changes, err := m.undo(ctx, here)
-	return slices.Concat(changes, covered, changesElsewhere(away)), err
+	for _, o := range here {
+		if o.Confirmed { // from now on whoever comes finishes it; where there is no room for that, it is undone all the same
+			_ = m.record(journal.Record{Kind: journal.KindRevoked, Transaction: o.Transaction, Number: o.Number}, "revoked "+string(o.Knob))
+		}
+	}
+	changes, err := m.undoThese(ctx, here)
+	return slices.Concat(changes, covered, changesElsewhere(away)), errors.Join(append(errs, err)...)
 }
 
 func changesElsewhere(away []journal.Unfinished) []model.Change {

@@ -77,7 +77,8 @@ func (b bench) reset(t *testing.T, values map[model.KnobID]string) {
 	}
 }
 
-// TestCrashAfterEveryStepOfARevert: another Revert finishes what was killed.
+// TestCrashAfterEveryStepOfARevert: the next linerate finishes what was killed, as
+// far as the journal says that it is wanted back, and another Revert the rest.
 func TestCrashAfterEveryStepOfARevert(t *testing.T) {
 	b := fakeBench(t)
 	before := b.values(t)
@@ -86,15 +87,19 @@ func TestCrashAfterEveryStepOfARevert(t *testing.T) {
 	b.runIn(t, dir, "reverter", stepsVar+"="+path)
 	b.expect(t, before, "after Revert")
 	steps := stepsIn(t, path)
-	if len(steps) != 3*3+1 { // look, restore, undone; and closed once
+	if len(steps) != 3+3*3+1 { // revoked; look, restore, undone; and closed once
 		t.Fatalf("%d steps: %q", len(steps), steps)
 	}
 	for n, step := range steps {
 		dir, _ := b.run(t, confirmVar+"=1")
 		b.runIn(t, dir, "reverter", fmt.Sprintf("%s=%d:watchdog", crashVar, n+1))
-		// An agent that starts now leaves alone what was confirmed.
-		if changes, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); len(changes) > 0 || err != nil {
-			t.Errorf("kill after %q: Recover = %+v, %v", step, changes, err)
+		// An agent that starts now finishes what was revoked, and leaves alone what is
+		// confirmed still.
+		if _, err := Recover(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
+			t.Errorf("kill after %q: Recover: %v", step, err)
+		}
+		if records, _, _ := journal.Read(dir); len(journal.OpenIntents(records)) > 0 || len(journal.ConfirmedIntents(records)) != max(0, 2-n) {
+			t.Errorf("kill after %q: after Recover %+v", step, records)
 		}
 		if _, err := Revert(t.Context(), Config{Dir: dir, Host: b.host}); err != nil {
 			t.Errorf("kill after %q: Revert: %v", step, err)

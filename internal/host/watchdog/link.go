@@ -3,6 +3,7 @@ package watchdog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"linerate/internal/core/knob"
@@ -29,6 +30,22 @@ func (m *machine) linkOf(id model.KnobID, p hostknob.Place) *linkid.ID {
 	}
 	if i := slices.IndexFunc(links, func(l linkid.ID) bool { return l.Name == name }); i >= 0 {
 		return &links[i]
+	}
+	return nil
+}
+
+// stillThere demands that a place is about the interface that it was about when it
+// was read: another one may have got its name.
+func (m *machine) stillThere(id model.KnobID, h *held) error {
+	if h.link == nil {
+		return nil
+	}
+	now := m.linkOf(id, h.place)
+	switch {
+	case now == nil:
+		return fmt.Errorf("%s (%s): %s is gone, or has another name: %w", id, h.place, h.link.Name, fs.ErrNotExist)
+	case now.Key() != h.link.Key():
+		return fmt.Errorf("%s (%s): %s %w: it was %s, it is %s", id, h.place, h.link.Name, errOther, h.link, now)
 	}
 	return nil
 }

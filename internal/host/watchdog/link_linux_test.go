@@ -127,7 +127,7 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 		if len(changes) > 0 || err != nil {
 			t.Errorf("recover = %+v, %v", changes, err)
 		}
-		changes, err = m.undoConfirmed(t.Context(), func(journal.Unfinished) bool { return true })
+		changes, err = m.takeBack(t.Context(), func(journal.Unfinished) bool { return true })
 	}
 	if err != nil || len(changes) != 1 {
 		t.Fatalf("%+v, %v", changes, err)

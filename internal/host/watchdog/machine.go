@@ -47,22 +47,19 @@ func (m *machine) record(r journal.Record, step string) error {
 	return nil
 }
 
-// recover is undoOpen for a journal that another process left. See Recover.
+// recover undoes what another process left. See Recover.
 func (m *machine) recover(ctx context.Context) ([]model.Change, error) {
-	var errs []error
-	if d := m.j.Damage(); len(d) > 0 {
-		errs = append(errs, fmt.Errorf("%s: %s: %w; what is left of it is kept beside it", filepath.Dir(m.j.Path()), d[0], journal.ErrDamaged))
-	}
-	changes, err := m.undoOpen(ctx)
-	away := slices.DeleteFunc(m.j.OpenIntents(), func(o journal.Unfinished) bool { return !m.elsewhere(o) })
-	return append(changes, changesElsewhere(away)...), errors.Join(append(errs, err)...)
+	return m.takeBack(ctx, func(journal.Unfinished) bool { return false })
 }
 
-// undoOpen undoes all open intents of this machine in this network namespace,
-// but those that were confirmed.
+// undoOpen undoes all open intents of this machine in this network namespace.
 func (m *machine) undoOpen(ctx context.Context) ([]model.Change, error) {
-	m.heed()
-	changes, err := m.undo(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+	return m.undoThese(ctx, slices.DeleteFunc(m.j.OpenIntents(), m.elsewhere))
+}
+
+// undoThese undoes intents, and tells others what is left.
+func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]model.Change, error) {
+	changes, err := m.undo(ctx, all)
 	m.tell(err)
 	m.disarm(ctx)
 	return changes, err
@@ -176,6 +173,10 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 		return model.ChangeFailed, err.Error(), err
 	}
 	m.after("look " + string(id))
+	if again, _, err := m.find(last); err != nil || again != place {
+		err = errors.Join(fmt.Errorf("undo %s (%s): its interface changed its name just now", id, last.Place), err)
+		return model.ChangeFailed, err.Error(), err
+	}
 	switch {
 	case knob.SameText(now) == knob.SameText(first.Old):
 		return model.ChangeUndone, between, nil

@@ -75,6 +75,7 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, 
 	defer func() { err = errors.Join(err, j.Close()) }()
 
 	s := &server{m: newMachine(cfg, j), cfg: cfg, clock: clock}
+	s.m.heed()
 	recovered, err := s.m.recover(ctx)
 	s.note(err)
 	replies <- reply{Ready: true, Changes: recovered, Error: remote(err)}
@@ -165,9 +166,12 @@ func (s *server) watchDeadline(ctx context.Context) {
 	}
 }
 
-// undoOpen undoes what is open and notes whether anything is left.
+// undoOpen undoes what is open and notes whether anything is left. A confirmation
+// that came since the last look is too late: whoever asked for the undo is told
+// that it was done, and who confirmed that it was not kept.
 func (s *server) undoOpen(ctx context.Context) ([]model.Change, error) {
 	changes, err := s.m.undoOpen(ctx)
+	_ = s.m.j.DropConfirmation() // one that stays names a transaction that is no longer open
 	s.note(err)
 	return changes, err
 }

@@ -116,6 +116,7 @@ func (m *machine) insist(ctx context.Context, try func(context.Context) ([]model
 // of linerate, or to the job for the next start of the machine.
 func (s *server) persist(ctx context.Context) error {
 	end := s.clock() + persistence
+	s.watchConfirmation(ctx) // of an agent that has gone since
 	_, err := s.undoOpen(ctx)
 	for stuck(err) != nil && stuck(err).worthATry() {
 		if s.clock() >= end {

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/knob/linkid"
 )
 
 // transaction is all that was applied since the last undo.
@@ -27,6 +28,7 @@ type transaction struct {
 // held is a place that the transaction has set.
 type held struct {
 	place  hostknob.Place
+	link   *linkid.ID         // that the place is about; nil for none, or an unknown one
 	old    string             // native text before the transaction
 	now    string             // native text that it should hold
 	values []model.Assignment // of the knobs that live there, in the order of their first setting
@@ -150,7 +152,7 @@ func (t *transaction) hold(ctx context.Context, id model.KnobID) (knob.Knob, *he
 			return k, nil, fmt.Errorf("%s (%s): an earlier change is not undone yet (by process %d)", id, p, o.Origin.PID)
 		}
 	}
-	h := &held{place: p, old: raw, now: raw}
+	h := &held{place: p, link: t.m.linkOf(id, p), old: raw, now: raw}
 	t.held = append(t.held, h)
 	return k, h, nil
 }
@@ -191,7 +193,7 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 	for _, s := range steps {
 		r := journal.Record{Kind: journal.KindIntent, Transaction: t.id, Number: s.number, Intent: &journal.Intent{
 			Host: s.Host, Knob: s.Knob, Place: s.held.place, Old: s.held.old, New: s.new,
-			Deadline: deadline.UTC(), Origin: t.m.origin, Link: t.m.linkOf(s.Knob, s.held.place),
+			Deadline: deadline.UTC(), Origin: t.m.origin, Link: s.held.link,
 		}}
 		if err := t.m.record(r, "intent "+string(s.Knob)); err != nil {
 			return err
@@ -225,6 +227,9 @@ func (t *transaction) unchanged(ctx context.Context, steps []step) error {
 // make writes one change, reads it back and records it.
 func (t *transaction) make(ctx context.Context, s step) error {
 	m, p := t.m, s.held.place
+	if err := m.stillThere(s.Knob, s.held); err != nil {
+		return err
+	}
 	// Settings of a link may move with each other, those of a file do not: what is
 	// not as it was is somebody else's.
 	if p.Mechanism == knob.Sysctl {

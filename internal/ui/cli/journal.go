@@ -61,11 +61,10 @@ func journalFault(state string) error {
 }
 
 // undoFault gives an error of an undo its exit code: a host may hold a changed
-// setting as long as somebody is still trying, or as the journal does not tell.
+// setting as long as somebody else holds the journal, or as it does not tell.
 func undoFault(err error) error {
-	held, locked := errors.AsType[*journal.HeldError](err)
 	_, stuck := errors.AsType[*watchdog.StuckError](err)
-	if stuck || locked && held.Undo != "" || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNewer) {
+	if stuck || errors.Is(err, journal.ErrLocked) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, journal.ErrNewer) {
 		return app.WithKind(app.NotUndone, err)
 	}
 	return err

@@ -1,0 +1,196 @@
+package watchdog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/knob"
+)
+
+// TestLateConfirmation has a confirmation land while the watchdog is undoing
+// already: who asked for the undo is told that it was done, and so it is; who
+// confirmed is told that it was not kept; and nothing of the confirmation is left.
+func TestLateConfirmation(t *testing.T) {
+	for name, moment := range map[string]func(d *desk, id string, late func()){
+		"in a second Apply that fails": func(d *desk, _ string, late func()) {
+			d.memory.Refuse = func(p knob.Place, raw string) error {
+				if p != rmem || strings.HasSuffix(raw, "33554432") {
+					return nil
+				}
+				late()
+				return syscall.EINVAL
+			}
+			if a := d.apply("tcp.timestamps", "0", "tcp.recv_buffer_max", "64KiB"); a.Error == nil {
+				d.t.Errorf("the second Apply = %+v", a)
+			}
+		},
+		"between the looks before an Undo": func(d *desk, _ string, late func()) {
+			d.memory.Refuse = func(knob.Place, string) error { late(); return nil }
+			if a := d.call(request{Op: opUndo}); len(a.Changes) != 1 || a.Changes[0].State != model.ChangeUndone || a.Error != nil {
+				d.t.Errorf("Undo = %+v", a)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, t.TempDir())
+			d.start(t.Context(), sinceBoot)
+			id := d.apply("tcp.sack", "0").Transaction
+			var once atomic.Bool
+			moment(d, id, func() {
+				if !once.Swap(true) {
+					if err := journal.Confirm(d.cfg.Dir, id); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			d.memory.Refuse = nil
+			d.wentBack(id)
+			if err := d.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// wentBack demands that a transaction is undone, and that it cannot be kept any more.
+func (d *desk) wentBack(id string) {
+	d.t.Helper()
+	d.expect(sack, "1")
+	d.expect(rmem, "4096\t131072\t33554432")
+	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
+	defer cancel()
+	if err := Confirm(ctx, d.cfg, id); !errors.Is(err, ErrNotPending) {
+		d.t.Errorf("Confirm = %v", err)
+	}
+	records, _, err := journal.Read(d.cfg.Dir)
+	if kept := journal.ConfirmedIntents(records); len(kept) > 0 || err != nil {
+		d.t.Errorf("kept: %+v, %v", kept, err)
+	}
+	if _, err := os.Stat(filepath.Join(d.cfg.Dir, "confirmed")); err == nil {
+		d.t.Error("the confirmation is still there")
+	}
+}
+
+// TestConfirmationAtTheDeadline lands between the last look and the deadline: the
+// agent is told that the changes were undone, and they were.
+func TestConfirmationAtTheDeadline(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	var late atomic.Pointer[string]
+	clock := func() time.Duration {
+		id := late.Swap(nil)
+		if id == nil {
+			return sinceBoot()
+		}
+		if err := journal.Confirm(d.cfg.Dir, *id); err != nil {
+			t.Error(err)
+		}
+		return sinceBoot() + time.Hour
+	}
+	d.start(t.Context(), clock)
+	id := d.apply("tcp.sack", "0").Transaction
+	late.Store(&id)
+	if v := d.call(request{Op: opVerify}); !errors.Is(v.err(), ErrExpired) {
+		t.Errorf("Verify = %+v", v)
+	}
+	d.wentBack(id)
+	if u := d.call(request{Op: opUndo}); !errors.Is(u.err(), ErrExpired) || len(u.Changes) != 1 || u.Changes[0].State != model.ChangeUndone {
+		t.Errorf("Undo = %+v", u)
+	}
+	if err := d.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestConfirmWhatIsGoingBack: of a transaction one setting is back and one is not,
+// since its driver is busy: it is not over, and cannot be kept.
+func TestConfirmWhatIsGoingBack(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.start(t.Context(), sinceBoot)
+	id := d.apply("tcp.sack", "0", "tcp.timestamps", "0").Transaction
+	free, _ := d.busyUntil(syscall.EBUSY)
+	if u := d.call(request{Op: opUndo}); u.Error == nil {
+		t.Errorf("Undo = %+v", u)
+	}
+	err := Confirm(t.Context(), d.cfg, id)
+	if !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "a part of it is back already") {
+		t.Errorf("Confirm = %v", err)
+	}
+	free()
+	if err := d.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := Confirm(t.Context(), d.cfg, id); !errors.Is(err, ErrNotPending) || !strings.Contains(err.Error(), "nothing of that is applied any more") {
+		t.Errorf("Confirm afterwards = %v", err)
+	}
+	d.expect(sack, "1")
+}
+
+// TestRevertUnderWhatIsStuck: what was confirmed lies under a change that is open,
+// and its driver is busy for a while: both go back as one, whoever does it.
+func TestRevertUnderWhatIsStuck(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.confirmed("tcp.sack", "0")
+	d.start(t.Context(), sinceBoot)
+	d.apply("tcp.sack", "1")
+	records, _, err := journal.Read(d.cfg.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := [][]byte{}
+	for _, path := range journal.Files(d.cfg.Dir) { // as a watchdog leaves it that is killed now
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies = append(copies, b)
+	}
+	if err := d.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for i, path := range journal.Files(d.cfg.Dir) {
+		if err := os.WriteFile(path, copies[i], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open, kept := journal.OpenIntents(records), journal.ConfirmedIntents(records); len(open) != 1 || len(kept) != 1 {
+		t.Fatalf("open %+v, confirmed %+v", open, kept)
+	}
+	d.memory.Set(sack, "1")
+	d.memory.Refuse = func(knob.Place, string) error { return syscall.EBUSY } // also to write what it holds
+	changes, err := Revert(t.Context(), d.cfg)
+	d.memory.Refuse = nil
+	if err != nil || len(changes) != 1 || changes[0].State != model.ChangeUndone {
+		t.Errorf("Revert = %+v, %v", changes, err)
+	}
+	d.expect(sack, "1")
+	if again, err := Revert(t.Context(), d.cfg); len(again) > 0 || err != nil {
+		t.Errorf("Revert again = %+v, %v", again, err)
+	}
+}
+
+// TestRevertIsFinished: who takes back what was confirmed and is killed, or finds
+// the driver busy, has said so in the journal: the next one finishes it unasked.
+func TestRevertIsFinished(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	d.confirmed("tcp.sack", "0", "tcp.timestamps", "0")
+	free, _ := d.busyUntil(syscall.EBUSY)
+	if changes, err := Revert(t.Context(), d.cfg); stuck(err) == nil {
+		t.Errorf("Revert = %+v, %v", changes, err)
+	}
+	d.expect(sack, "0")
+	free()
+	changes, err := Recover(t.Context(), d.cfg)
+	if err != nil || len(changes) != 1 || changes[0].Knob != "tcp.sack" || changes[0].State != model.ChangeUndone {
+		t.Errorf("Recover = %+v, %v", changes, err)
+	}
+	d.expect(sack, "1")
+}
