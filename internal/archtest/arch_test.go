@@ -25,11 +25,13 @@ var layers = []struct {
 	{"internal/host", []string{"internal/core", "internal/host", "internal/rescue"}},
 	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control", "internal/rescue"}},
 	{"internal/control/session", []string{"internal/core", "internal/control/session", "internal/control/wire", "internal/rescue"}},
+	{"internal/control/session", []string{"internal/core", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
 	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab"}},
 	{"internal/app", []string{"internal/core", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/rescue", "internal/app"}},
 	{"internal/store", []string{"internal/core", "internal/store"}},
 	{"internal/report", []string{"internal/core", "internal/report"}},
 	{"internal/ui", []string{"internal"}},
+	{"internal/ui/config", []string{"internal/core", "internal/ui/config"}},
 	{"internal/ui/config", []string{"internal/core", "internal/ui/config"}},
 	{"internal/archtest", nil},
 	{"cmd/linerate", []string{"internal/ui/cli"}},

@@ -54,7 +54,7 @@ func (l Limits) check(f model.Flow) error {
 	if r := f.Requests; r != nil && l.MaxBlock > 0 && r.Reply > l.MaxBlock {
 		return refuse("answers of %d bytes, this agent allows %d", r.Reply, l.MaxBlock)
 	}
-	if l.MaxRate > 0 && usesUDP(f) {
+	if l.MaxRate > 0 && f.Datagrams() {
 		var rate units.BitRate
 		if f.UDP != nil {
 			rate = f.UDP.Rate
@@ -80,11 +80,6 @@ func OverBudget(err error) error {
 		return fmt.Errorf("%w: %w", session.ErrBusy, err)
 	}
 	return fmt.Errorf("%w: %w", session.ErrRefused, err)
-}
-
-// usesUDP reports whether f loads the path with datagrams.
-func usesUDP(f model.Flow) bool {
-	return f.Engine == "udpflow" || f.Loaded != nil && f.Loaded.Engine == "udpflow"
 }
 
 // isPath reports whether the end of a copy is anything but a word of linerate's.

@@ -61,13 +61,13 @@ func holds(f model.Flow, here model.Host) budget.Amounts {
 		streams *= 2
 	}
 	each := block + streamCost
-	if usesUDP(f) {
+	if f.Datagrams() {
 		each += datagramCost
 	}
 	// Two blocks more are shared by all streams, one for each direction.
 	each += 2 * readingBytes * intervals(f)
 	a := budget.Amounts{Descriptors: int(2*streams) + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
-	if usesUDP(f) && f.UDP != nil && (f.Direction == model.Both || f.Direction.Sender() == here) {
+	if f.Datagrams() && f.UDP != nil && (f.Direction == model.Both || f.Direction.Sender() == here) {
 		a.UDP = f.UDP.Rate
 	}
 	return a
@@ -92,7 +92,7 @@ func (a *agent) reserve(f model.Flow) (give func(), err error) {
 		return nil, OverBudget(err)
 	}
 	need := holds(f, a.host)
-	if most := share.Limits().UDP; most != 0 && usesUDP(f) && (f.UDP == nil || f.UDP.Rate == 0) {
+	if most := share.Limits().UDP; most != 0 && f.Datagrams() && (f.UDP == nil || f.UDP.Rate == 0) {
 		return nil, fmt.Errorf("%w: UDP as fast as it goes, and this server allows %v: ask for a rate", session.ErrRefused, max(0, most))
 	}
 	give, err = share.Take(need)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -45,7 +46,7 @@ func (r *Alone) do(ctx context.Context, a *attempt, s Spec, emit func(model.Host
 	if i := slices.IndexFunc(s.Setting.Assignments, func(as model.Assignment) bool { return as.Host != "" }); i >= 0 {
 		return fmt.Errorf("%s cannot be set: %s only measures", s.Setting.Assignments[i].Knob, r.Name)
 	}
-	flow, err := withSetting(s.Flow, s.Setting)
+	flow, err := knob.WithSetting(s.Flow, s.Setting)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,11 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 )
 
 // leastShare is the least part of the planned window, or of the planned bytes,
@@ -170,79 +167,4 @@ func (j *judgement) sent(d model.Direction, t *model.TCPSummary) {
 	if mss, known := t.MSS.Get(); known && j.flow.MSS != 0 && mss > j.flow.MSS {
 		j.warn("%s sends segments of %d bytes where at most %d were asked", j.name(d.Sender()), mss, j.flow.MSS)
 	}
-}
-
-// withSetting returns f with those assignments of s that belong to no host.
-func withSetting(f model.Flow, s model.Setting) (model.Flow, error) {
-	for _, as := range s.Assignments {
-		if as.Host != "" {
-			continue
-		}
-		if err := assign(&f, as); err != nil {
-			return f, fmt.Errorf("setting %q: %s=%s: %w", s.Name, as.Knob, as.Value, err)
-		}
-	}
-	return f, nil
-}
-
-// assign sets one knob of the flow.
-func assign(f *model.Flow, as model.Assignment) error {
-	switch as.Knob {
-	case "congestion":
-		f.Congestion = as.Value
-		return nil
-	case "copy.mode", "copy.source", "copy.sink":
-		assignCopy(f, as)
-		return nil
-	}
-	if as.Knob == "rate" {
-		rate, err := strconv.ParseFloat(as.Value, 64)
-		if err != nil {
-			return err
-		}
-		var u model.UDPFlow
-		if f.UDP != nil {
-			u = *f.UDP
-		}
-		u.Rate = units.BitRate(rate)
-		f.UDP = &u
-		return nil
-	}
-	n, err := strconv.ParseInt(as.Value, 10, 64)
-	if err != nil {
-		return err
-	}
-	switch as.Knob {
-	case "streams":
-		f.Streams = int(n)
-	case "block":
-		f.Block = units.Bytes(n)
-	case "window":
-		f.Window = units.Bytes(n)
-	case "mss":
-		f.MSS = int(n)
-	case "nodelay":
-		f.Nagle = n == 0
-	default:
-		return errors.New("a flow has no such knob; it has window, block, mss, streams, nodelay, congestion, copy.mode, copy.source and copy.sink")
-	}
-	return nil
-}
-
-// assignCopy sets one knob of a copy. What f points to belongs to the plan, and
-// is replaced.
-func assignCopy(f *model.Flow, as model.Assignment) {
-	var c model.Copy
-	if f.Copy != nil {
-		c = *f.Copy
-	}
-	switch as.Knob {
-	case "copy.mode":
-		c.Mode = as.Value
-	case "copy.source":
-		c.Source = as.Value
-	default:
-		c.Sink = as.Value
-	}
-	f.Copy = &c
 }

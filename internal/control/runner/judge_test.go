@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -91,12 +92,12 @@ func TestFlowKnobs(t *testing.T) {
 		{Knob: "mss", Value: "536"}, {Knob: "nodelay", Value: "0"}, {Knob: "congestion", Value: "bbr"},
 		{Host: model.Far, Knob: "link.mtu", Value: "x"},
 	}}
-	got, err := withSetting(model.Flow{Engine: "e", Duration: 1}, s)
+	got, err := knob.WithSetting(model.Flow{Engine: "e", Duration: 1}, s)
 	want := model.Flow{Engine: "e", Duration: 1, Window: 65536, Streams: 4, Block: 8192, MSS: 536, Nagle: true, Congestion: "bbr"}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := withSetting(model.Flow{}, model.Setting{Assignments: []model.Assignment{{Knob: "mss", Value: "big"}}}); err == nil {
+	if _, err := knob.WithSetting(model.Flow{}, model.Setting{Assignments: []model.Assignment{{Knob: "mss", Value: "big"}}}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -106,14 +107,14 @@ func TestCopyKnobs(t *testing.T) {
 	s := model.Setting{Assignments: []model.Assignment{
 		{Knob: "copy.mode", Value: "read"}, {Knob: "copy.source", Value: "disk"}, {Knob: "copy.sink", Value: "/srv"},
 	}}
-	got, err := withSetting(model.Flow{Copy: before}, s)
+	got, err := knob.WithSetting(model.Flow{Copy: before}, s)
 	if want := (model.Copy{Mode: model.CopyRead, Source: "disk", Sink: "/srv", Sync: true}); err != nil || *got.Copy != want {
 		t.Errorf("%+v, %v", got.Copy, err)
 	}
 	if *before != (model.Copy{Mode: model.CopyFiles, Sync: true}) {
 		t.Errorf("the plan's own flow was changed: %+v", *before)
 	}
-	if got, err = withSetting(model.Flow{}, s); err != nil || got.Copy == nil || got.Copy.Sink != "/srv" {
+	if got, err = knob.WithSetting(model.Flow{}, s); err != nil || got.Copy == nil || got.Copy.Sink != "/srv" {
 		t.Errorf("without a copy before: %+v, %v", got.Copy, err)
 	}
 }

@@ -60,7 +60,8 @@ func themes() []theme {
 	}
 }
 
-// ByID returns the catalogue's entry for id.
+// ByID returns the catalogue's entry for id. It builds what it looks through: for
+// more than a few look-ups make an Index.
 func ByID(id model.KnobID) (Knob, bool) {
 	for _, theme := range themes() {
 		for _, k := range theme.knobs() {
@@ -71,6 +72,33 @@ func ByID(id model.KnobID) (Knob, bool) {
 		}
 	}
 	return Knob{}, false
+}
+
+// Index is the catalogue built once, for who looks up often and hands it on. It is
+// never changed, so that any number may read it at the same time; nobody may write
+// to the slices and maps of its entries.
+type Index struct {
+	all []Knob
+	at  map[model.KnobID]int
+}
+
+// NewIndex builds the catalogue.
+func NewIndex() *Index {
+	x := &Index{all: Catalogue()}
+	x.at = make(map[model.KnobID]int, len(x.all))
+	for i, k := range x.all {
+		x.at[k.ID] = i
+	}
+	return x
+}
+
+// ByID returns the entry for id.
+func (x *Index) ByID(id model.KnobID) (Knob, bool) {
+	i, ok := x.at[id]
+	if !ok {
+		return Knob{}, false
+	}
+	return x.all[i], true
 }
 
 // advise fills in what the symptom table says of a whole family of knobs, where

@@ -64,13 +64,14 @@ type Host struct {
 	Interface string                       // that knobs of links act on
 	Route     string                       // that knobs of routes act on: "default", or a prefix such as "10.0.0.0/24"; it leaves by Interface
 	Backend   func(Place) (Backend, error) // opens places; nil is the system's own, tests give others
+	Index     *knob.Index                  // of the catalogue; nil builds entries anew when they are looked up
 }
 
 // Place returns where this machine keeps the knob. It wraps
 // errors.ErrUnsupported, naming the system, where the machine has no such knob
 // or linerate cannot use it there.
 func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
-	k, ok := knob.ByID(id)
+	k, ok := h.byID(id)
 	if !ok {
 		return knob.Knob{}, Place{}, knob.UnknownError(id)
 	}
@@ -95,6 +96,13 @@ func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
 	return k, p, nil
 }
 
+func (h Host) byID(id model.KnobID) (knob.Knob, bool) {
+	if h.Index == nil {
+		return knob.ByID(id)
+	}
+	return h.Index.ByID(id)
+}
+
 // Expand puts the interface into a native name: {if} is "em0", {dev} is "em.0",
 // as FreeBSD names the device behind it.
 func (h Host) Expand(name string) string {
@@ -116,6 +124,9 @@ func (h Host) Open(p Place) (Backend, error) {
 func (h Host) Read(ctx context.Context, ids ...model.KnobID) map[model.KnobID]fact.Of[string] {
 	values := make(map[model.KnobID]fact.Of[string], len(ids))
 	h = together(h)
+	if h.Index == nil && len(ids) > 1 {
+		h.Index = knob.NewIndex()
+	}
 	for _, id := range ids {
 		values[id] = h.readOne(ctx, id)
 	}

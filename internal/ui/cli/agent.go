@@ -17,6 +17,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/facts"
@@ -103,6 +104,7 @@ func (a *console) serveAgent(ctx context.Context, conn net.Conn, o agentOptions)
 // the watchdog is started by the first change.
 type hostKnobs struct {
 	version string
+	index   *knob.Index // of the catalogue; nil builds it at each reading
 	command []string
 	state   string
 	boot    watchdog.Config   // what of it is the same for all hosts
@@ -122,7 +124,7 @@ type hostKnobs struct {
 func (a *console) newHostKnobs(state, link string) *hostKnobs {
 	a.tellJournal(state)
 	boot := watchdog.Config{AtBoot: a.boot.wanted, Root: a.Root, Talk: a.bootTalk("")}
-	return &hostKnobs{tell: a.tellUndo, version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, boot: boot, after: a.AfterStep}
+	return &hostKnobs{index: knob.NewIndex(), tell: a.tellUndo, version: a.Version, command: append(append([]string{}, a.Self...), "watchdog"), state: state, link: link, boot: boot, after: a.AfterStep}
 }
 
 func (h *hostKnobs) config() watchdog.Config {
@@ -132,7 +134,9 @@ func (h *hostKnobs) config() watchdog.Config {
 }
 
 // host is this machine as knobs see it, for a caller that holds mu.
-func (h *hostKnobs) host() hostknob.Host { return hostknob.Host{Interface: h.link, Route: h.route} }
+func (h *hostKnobs) host() hostknob.Host {
+	return hostknob.Host{Interface: h.link, Route: h.route, Index: h.index}
+}
 
 // beginRecovery puts back what a dead watchdog left, while the caller goes on.
 // The function returned ends it.

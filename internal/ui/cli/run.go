@@ -15,6 +15,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
@@ -315,7 +316,7 @@ func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
 	} else if f.udp {
 		flow.Engine = "udpflow"
 	}
-	udp := flow.Engine == "udpflow" || flow.Loaded != nil && flow.Loaded.Engine == "udpflow"
+	udp := flow.Datagrams()
 	switch {
 	case !udp && f.rate != "":
 		bad.add("rate", errors.New("belongs to UDP: add --udp"))
@@ -323,11 +324,9 @@ func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
 		flow.UDP = &model.UDPFlow{Rate: config.DefaultRate}
 	}
 	if udp && f.rate != "" {
-		rate, err := units.ParseBitRate(f.rate)
+		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
 		bad.add("rate", err)
-		u := *flow.UDP
-		u.Rate = rate
-		flow.UDP = &u
+		*flow = next
 	}
 }
 

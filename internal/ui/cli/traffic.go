@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
 	"linerate/internal/core/units"
@@ -97,10 +98,11 @@ func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad 
 	if f.pacing != "" && f.pacing != "kernel" && f.pacing != "clock" {
 		bad.add("pacing", fmt.Errorf("%q is neither kernel nor clock", f.pacing))
 	}
+	flow.UDP = &u
 	if f.rate != "" {
-		rate, err := units.ParseBitRate(f.rate)
+		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
 		bad.add("rate", err)
-		u.Rate = rate
+		*flow = next
 	}
 	if flow.Block > maxDatagram {
 		bad.add("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, maxDatagram))
@@ -110,7 +112,6 @@ func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad 
 			bad.add(flag, errors.New("belongs to TCP: leave out --udp"))
 		}
 	}
-	flow.UDP = &u
 }
 
 // maxDatagram is the most payload of a UDP datagram over IPv4 (RFC 768, RFC 791).

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
@@ -114,35 +114,17 @@ func flowKnobs() []model.KnobID {
 
 func isFlowKnob(id model.KnobID) bool { return slices.Contains(flowKnobs(), id) }
 
-// applyFlowKnob puts a canonical value into the flow.
+// applyFlowKnob puts a canonical value into the flow. A rate waits until the
+// engine is known, see reader.engine.
 func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
-	f := &r.f.Flow
-	if id == "congestion" {
-		f.Congestion = canonical
-		return
-	}
-	n, err := strconv.ParseInt(canonical, 10, 64)
-	most := int64(math.MaxInt32)
-	if id == "rate" {
-		most = math.MaxInt64
-	}
-	if err != nil || n < 0 || n > most {
-		r.fault(path, "", "%s is not a number that %s can take", quote(canonical), id)
-		return
-	}
-	switch id {
-	case "streams":
-		f.Streams = int(n)
-	case "window":
-		f.Window = units.Bytes(n)
-	case "mss":
-		f.MSS = int(n)
-	case "block":
-		f.Block = units.Bytes(n)
-	case "nodelay":
-		f.Nagle = n == 0
-	case "rate":
-		r.traffic.udp.Rate = units.BitRate(n)
+	next, err := knob.ApplyFlow(r.f.Flow, []model.Assignment{{Knob: id, Value: canonical}})
+	switch {
+	case err != nil:
+		r.badValue(path, err)
+	case id == "rate":
+		r.traffic.udp.Rate = next.UDP.Rate
+	default:
+		r.f.Flow = next
 	}
 }
 

@@ -59,17 +59,12 @@ func (r *reader) engine() {
 	if f.Engine == engineRequests {
 		f.Requests = &t.requests
 	}
-	if usesUDP(*f) {
+	if f.Datagrams() {
 		if _, given := r.at["flow.rate"]; !given {
 			t.udp.Rate = DefaultRate
 		}
 		f.UDP = &t.udp
 	}
-}
-
-// usesUDP reports whether the payload of f travels in datagrams.
-func usesUDP(f model.Flow) bool {
-	return f.Engine == engineDatagrams || f.Loaded != nil && f.Loaded.Engine == engineDatagrams
 }
 
 // owner is a kind of traffic with the keys of flow that only it has.
@@ -82,7 +77,7 @@ type owner struct {
 
 func owners() []owner {
 	return []owner{
-		{"UDP", usesUDP, "write engine: udpflow", []string{"rate", "pacing", "plain"}},
+		{"UDP", func(f model.Flow) bool { return f.Datagrams() }, "write engine: udpflow", []string{"rate", "pacing", "plain"}},
 		{"engine loaded", func(f model.Flow) bool { return f.Engine == engineLoaded }, "write engine: loaded", []string{"load", "idle"}},
 		{"engine reqresp", func(f model.Flow) bool { return f.Engine == engineRequests }, "write engine: reqresp", []string{"requests", "reply", "connect", "spin"}},
 	}
@@ -126,7 +121,7 @@ func (r *report) validateEngine(f File) {
 
 // knobOfEngine reports a knob of the flow that its engine does not have.
 func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
-	switch udp := usesUDP(f.Flow); {
+	switch udp := f.Flow.Datagrams(); {
 	case id == "rate" && !udp && f.at == nil:
 		r.fault(path, "add --udp", "rate belongs to UDP, which is not used")
 	case id == "rate" && !udp:

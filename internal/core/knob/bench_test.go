@@ -1,0 +1,28 @@
+package knob_test
+
+import (
+	"testing"
+
+	"linerate/internal/core/knob"
+)
+
+func BenchmarkByID(b *testing.B) {
+	x := knob.NewIndex()
+	for name, byID := range map[string]func() bool{
+		"index": func() bool { _, ok := x.ByID("link.mtu"); return ok },
+		"anew":  func() bool { _, ok := knob.ByID("link.mtu"); return ok },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if !byID() {
+					b.Fatal("no link.mtu")
+				}
+			}
+		})
+	}
+	b.Run("building the index", func(b *testing.B) {
+		for b.Loop() {
+			knob.NewIndex()
+		}
+	})
+}

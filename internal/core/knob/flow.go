@@ -1,0 +1,109 @@
+package knob
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// ApplyFlow returns f with the assignments of flow knobs in a applied, in
+// order. Values may be canonical or as a person writes them. Every fault is
+// reported, joined: an unknown knob, a knob of a host, a bad value. What f points
+// to is never written to.
+//
+// It is the only reading of such settings: flags, plans and runs all come here.
+// Beside the knobs of the catalogue it knows the parts of a copy, copy.mode,
+// copy.source and copy.sink, whose words the engine checks.
+func ApplyFlow(f model.Flow, a []model.Assignment) (model.Flow, error) {
+	var faults []error
+	for _, one := range a {
+		if err := applyFlow(&f, one); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return f, errors.Join(faults...)
+}
+
+// WithSetting returns f with those assignments of s that belong to no host. The
+// error names the setting.
+func WithSetting(f model.Flow, s model.Setting) (model.Flow, error) {
+	var of []model.Assignment
+	for _, a := range s.Assignments {
+		if a.Host == "" {
+			of = append(of, a)
+		}
+	}
+	f, err := ApplyFlow(f, of)
+	if err != nil {
+		return f, fmt.Errorf("setting %q: %w", s.Name, err)
+	}
+	return f, nil
+}
+
+func applyFlow(f *model.Flow, a model.Assignment) error {
+	if a.Host == "" && applyCopy(f, a) {
+		return nil
+	}
+	k, ok := ByID(a.Knob)
+	if !ok {
+		return UnknownError(a.Knob)
+	}
+	if k.Scope != ScopeFlow || a.Host != "" {
+		return fmt.Errorf("knob %s of host %q: not a setting of the flow", a.Knob, a.Host)
+	}
+	v, err := k.Parse(a.Value)
+	if err != nil {
+		return err
+	}
+	n, _ := strconv.ParseInt(v, 10, 64) // 0 for names, which do not use it
+	switch k.ID {
+	case "window":
+		f.Window = units.Bytes(n)
+	case "mss":
+		f.MSS = int(n)
+	case "streams":
+		f.Streams = int(n)
+	case "block":
+		f.Block = units.Bytes(n)
+	case "nodelay":
+		f.Nagle = n == 0
+	case "congestion":
+		f.Congestion = v
+	case "rate":
+		var u model.UDPFlow
+		if f.UDP != nil {
+			u = *f.UDP
+		}
+		u.Rate = units.BitRate(n)
+		if exact, err := units.ParseBitRate(a.Value); err == nil && n > 0 {
+			u.Rate = exact // a search compares what it asked for, to the last fraction of a bit
+		}
+		f.UDP = &u
+	default:
+		return fmt.Errorf("knob %s: %w by this version's flows", k.ID, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// applyCopy sets one part of a copy; false where a is no such part.
+func applyCopy(f *model.Flow, a model.Assignment) bool {
+	var c model.Copy
+	if f.Copy != nil {
+		c = *f.Copy
+	}
+	switch a.Knob {
+	case "copy.mode":
+		c.Mode = a.Value
+	case "copy.source":
+		c.Source = a.Value
+	case "copy.sink":
+		c.Sink = a.Value
+	default:
+		return false
+	}
+	f.Copy = &c
+	return true
+}

@@ -1,0 +1,125 @@
+package knob_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// asRunsRead is how runs read a setting of the flow before there was one reading:
+// canonical texts only, and no range.
+func asRunsRead(f *model.Flow, a model.Assignment) error {
+	if a.Knob == "congestion" {
+		f.Congestion = a.Value
+		return nil
+	}
+	if a.Knob == "rate" {
+		rate, err := strconv.ParseFloat(a.Value, 64)
+		f.UDP = &model.UDPFlow{Rate: units.BitRate(rate)}
+		return err
+	}
+	n, err := strconv.ParseInt(a.Value, 10, 64)
+	if err != nil {
+		return err
+	}
+	switch a.Knob {
+	case "streams":
+		f.Streams = int(n)
+	case "block":
+		f.Block = units.Bytes(n)
+	case "window":
+		f.Window = units.Bytes(n)
+	case "mss":
+		f.MSS = int(n)
+	case "nodelay":
+		f.Nagle = n == 0
+	default:
+		return errors.New("no such knob")
+	}
+	return nil
+}
+
+// TestOneReadingOfFlowSettings: what a plan holds, canonical values in their
+// range, means what it meant to runs before, for every knob of the flow.
+func TestOneReadingOfFlowSettings(t *testing.T) {
+	seen := 0
+	for _, k := range knob.Catalogue() {
+		if k.Scope != knob.ScopeFlow {
+			continue
+		}
+		seen++
+		rapid.Check(t, func(t *rapid.T) {
+			var text string
+			switch k.Type {
+			case knob.TypeName:
+				text = rapid.SampledFrom([]string{"cubic", "bbr", "reno"}).Draw(t, "name")
+			case knob.TypeBool:
+				text = rapid.SampledFrom([]string{"0", "1"}).Draw(t, "switch")
+			default:
+				n := rapid.Int64Range(k.Min, k.Max).Draw(t, "number")
+				if k.Zero != "" && rapid.Bool().Draw(t, "zero") {
+					n = 0
+				}
+				text = fmt.Sprint(n)
+			}
+			a := model.Assignment{Knob: k.ID, Value: text}
+			want := model.Flow{Engine: "e", Streams: 2}
+			got, err := knob.ApplyFlow(want, []model.Assignment{a})
+			if old := asRunsRead(&want, a); old != nil || err != nil {
+				t.Fatalf("%s=%s: %v before, %v now", k.ID, text, old, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s=%s: %s", k.ID, text, diff)
+			}
+		})
+	}
+	if seen < 7 {
+		t.Errorf("only %d knobs of the flow", seen)
+	}
+}
+
+// TestWhereTheReadingsDiffered: who was right. Runs took numbers out of every
+// range, which the plan's range forbids; they took a rate to the last fraction of a
+// bit, which a search compares; the catalogue's reading knew units.
+func TestWhereTheReadingsDiffered(t *testing.T) {
+	for _, c := range []struct {
+		knob  model.KnobID
+		value string
+		ok    bool
+	}{
+		{"streams", "129", false}, {"streams", "0", false}, {"mss", "1", false}, {"window", "-1", false}, {"nodelay", "2", false},
+		{"window", "64KiB", true}, {"rate", "100M", true}, {"rate", "unlimited", true}, {"nodelay", "off", true},
+	} {
+		if _, err := knob.ApplyFlow(model.Flow{}, []model.Assignment{{Knob: c.knob, Value: c.value}}); (err == nil) != c.ok {
+			t.Errorf("%s=%s: %v", c.knob, c.value, err)
+		}
+	}
+	f, err := knob.ApplyFlow(model.Flow{}, []model.Assignment{{Knob: "rate", Value: "1234567.891"}})
+	if err != nil || f.UDP.Rate != 1234567.891 {
+		t.Errorf("a rate of a search is %v, %v", f.UDP, err)
+	}
+}
+
+// TestWithSetting: what belongs to a host is left to it, and a fault names the
+// setting.
+func TestWithSetting(t *testing.T) {
+	f, err := knob.WithSetting(model.Flow{Engine: "filecopy"}, model.Setting{Name: "s", Assignments: []model.Assignment{
+		{Host: model.Far, Knob: "link.mtu", Value: "x"}, {Knob: "streams", Value: "4"}, {Knob: "copy.sink", Value: "/srv"},
+	}})
+	if err != nil || f.Streams != 4 || f.Copy == nil || f.Copy.Sink != "/srv" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	_, err = knob.WithSetting(model.Flow{}, model.Setting{Name: "odd", Assignments: []model.Assignment{{Knob: "widnow", Value: "1"}, {Knob: "tcp.sack", Value: "1"}}})
+	if err == nil || !strings.Contains(err.Error(), `setting "odd"`) || !strings.Contains(err.Error(), "did you mean window") || !strings.Contains(err.Error(), "tcp.sack") {
+		t.Errorf("%v", err)
+	}
+}
