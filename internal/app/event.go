@@ -14,6 +14,7 @@ func (Warning) event()   {}
 func (Recovered) event() {}
 func (HostSaid) event()  {}
 func (Copying) event()   {}
+func (SweptUp) event()   {}
 
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
@@ -41,3 +42,6 @@ type Copying struct {
 	Host  string
 	Bytes int
 }
+
+// SweptUp is a file of a copy that was killed, which was removed.
+type SweptUp struct{ Path string }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -11,12 +10,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	hostknob "linerate/internal/host/knob"
-	"linerate/internal/host/watchdog"
 )
 
 // bootJob is what is known of the job for the next start of hosts.
@@ -69,28 +69,19 @@ func (a *console) agentFlags() []string {
 	return flags
 }
 
-// bootTalk prints what the watchdog of a host says of the job for the next start,
-// each line once: with every run of an experiment the job comes and goes. host is
-// "" for this machine.
-func (a *console) bootTalk(host string) io.Writer {
-	if host != "" {
-		host += ": "
-	}
-	return watchdog.BootLines(bootTalk{app: a, host: host})
-}
-
-type bootTalk struct {
-	app  *console
-	host string
-}
-
 // maxBootLines is how many lines of this kind a command prints: there are a few for
 // each host, unless an agent means harm.
 const maxBootLines = 64
 
-// Write prints one line, also where nobody wants to see progress.
-func (t bootTalk) Write(line []byte) (int, error) {
-	b, text := &t.app.boot, plain.Text(t.host+string(line))
+// hostSaid prints a line of a host, each line once: with every run of an experiment
+// the job for the next start comes and goes. It is printed also where nobody wants
+// to see progress.
+func (a *console) hostSaid(e app.HostSaid) {
+	line := e.Line + "\n"
+	if e.Host != "" {
+		line = e.Host + ": " + line
+	}
+	b, text := &a.boot, plain.Text(line)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.said[text] && len(b.said) < maxBootLines {
@@ -98,9 +89,8 @@ func (t bootTalk) Write(line []byte) (int, error) {
 			b.said = map[string]bool{}
 		}
 		b.said[text] = true
-		fmt.Fprint(t.app.Err, text)
+		fmt.Fprint(a.Err, text)
 	}
-	return len(line), nil
 }
 
 // lasting returns the settings among wanted that a restart of a system does not
@@ -167,5 +157,5 @@ func (a *console) undoAtBoot(ctx context.Context, args []string, state string) (
 	if len(args) > 0 {
 		return nil, usagef("--at-boot is for the job of this machine")
 	}
-	return watchdog.Recover(ctx, a.newHostKnobs(state, "").config())
+	return here.New(a.world(), here.Options{State: state}).RecoverNow(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/app/here"
 	"linerate/internal/core/model"
 )
 
@@ -42,7 +43,7 @@ func TestBootTalk(t *testing.T) {
 	a := &console{Env: Env{Err: &out}, quiet: true}
 	for range 2 {
 		for _, host := range []string{"", "nas"} {
-			if _, err := a.bootTalk(host).Write([]byte("at-boot: installed x\nelse\n")); err != nil {
+			if _, err := here.Lines(a.world(), host).Write([]byte("at-boot: installed x\nelse\n")); err != nil {
 				t.Error(err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -174,13 +175,13 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, given func(string) 
 	if err := bad.err(); err != nil {
 		return err
 	}
-	dir, err := stateDir(f.state)
+	dir, err := here.StateDir(f.state)
 	if err != nil {
 		return err
 	}
-	a.sweepUp(f.state)
+	here.SweepUp(a.world(), f.state)
 	o := filecopy.PathOptions{
-		StateDir: filepath.Join(dir, copiesDir), Sizes: []units.Bytes{size}, Repeats: f.blocks, Direct: f.direct, Seed: f.seed,
+		StateDir: filepath.Join(dir, here.CopiesDir), Sizes: []units.Bytes{size}, Repeats: f.blocks, Direct: f.direct, Seed: f.seed,
 	}
 	if err := o.Validate(); err != nil {
 		return app.WithKind(app.Usage, err)

@@ -192,7 +192,7 @@ func (a *console) demoOnLoopback(ctx context.Context) error {
 		return err
 	}
 	defer st.Close()
-	here := target{kind: targetHere, text: thisMachine}
+	here := target{kind: targetHere, text: app.ThisMachine}
 	e, err := a.open(ctx, here, here)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/experiment"
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
@@ -46,8 +47,8 @@ func parsePair(nearText, farText string) (near, far target, err error) {
 	if far, err = parseTarget(farText); err != nil {
 		return near, far, err
 	}
-	if nearText == "" || nearText == thisMachine {
-		return target{kind: targetHere, text: thisMachine}, far, nil
+	if nearText == "" || nearText == app.ThisMachine {
+		return target{kind: targetHere, text: app.ThisMachine}, far, nil
 	}
 	if far.kind == targetLab {
 		return near, far, withHint(usagef("a lab has both ends of its own"), "leave out --from")
@@ -63,9 +64,6 @@ func parsePair(nearText, farText string) (near, far target, err error) {
 	}
 	return near, far, nil
 }
-
-// thisMachine is the near end unless the user names another.
-const thisMachine = "this machine"
 
 // open opens both ends and reads their facts.
 func (a *console) open(ctx context.Context, near, far target) (*ends, error) {
@@ -131,11 +129,11 @@ func (e *ends) startLab(ctx context.Context, spec lab.Spec) error {
 func (a *console) dialTarget(ctx context.Context, t target) (wire.Peer, error) {
 	switch t.kind {
 	case targetHere:
-		return pipe.Start(ctx, thisMachine, "127.0.0.1", func(ctx context.Context, c net.Conn) error {
-			return a.serveAgent(ctx, c, agentOptions{})
+		return pipe.Start(ctx, app.ThisMachine, "127.0.0.1", func(ctx context.Context, c net.Conn) error {
+			return here.Serve(ctx, a.world(), c, a.hereOptions("", ""))
 		}), nil
 	case targetExec:
-		return stdio.Start(ctx, t.argv, stdio.Options{Name: t.addr, DataHost: t.addr, Stderr: a.bootTalk(t.addr)})
+		return stdio.Start(ctx, t.argv, stdio.Options{Name: t.addr, DataHost: t.addr, Stderr: here.Lines(a.world(), t.addr)})
 	case targetSSH:
 		return a.dialSSH(ctx, t)
 	case targetServe:

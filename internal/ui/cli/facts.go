@@ -50,7 +50,7 @@ the other end comes first. What cannot be read is listed with the reason.`,
 // readFacts reads this machine's facts, or those of a host.
 func (a *console) readFacts(ctx context.Context, args []string, to string) (model.HostFacts, error) {
 	if len(args) == 0 {
-		f, err := a.newHostKnobs("", "").facts(ctx, to)
+		f, err := a.here("", "").Facts(ctx, to)
 		f.Host = model.Near
 		if err == nil && to != "" && !f.Interface.IsKnown() {
 			err = withHint(usagef("--to %s: %s", to, f.Interface.Reason()), "write the address of a host that can be reached from here")

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -199,11 +197,11 @@ func (k *keeping) write(ctx context.Context) error {
 		return k.print()
 	}
 	if !k.flags.yes {
-		yes, err := k.app.agreed(ctx, fmt.Sprintf("write these files on %s? [y/N] ", k.names()))
+		answer, err := k.app.Ask(ctx, app.Question{Kind: app.WriteFiles, Host: k.names()})
 		if err != nil {
 			return err
 		}
-		if !yes {
+		if !answer.Yes {
 			k.outcome = keepDeclined
 			return k.print()
 		}
@@ -255,27 +253,6 @@ func (k *keeping) names() string {
 		names = append(names, e.name)
 	}
 	return strings.Join(names, " and ")
-}
-
-// agreed asks a person on the terminal. Its goroutine may stay in the read until
-// the process ends: no system can wake it up from there for every terminal.
-func (a *console) agreed(ctx context.Context, question string) (bool, error) {
-	fmt.Fprint(a.Err, question)
-	answers := make(chan string, 1)
-	go func() {
-		line, err := bufio.NewReader(io.LimitReader(a.In, 1<<10)).ReadString('\n')
-		if err != nil {
-			line = ""
-		}
-		answers <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case answer := <-answers:
-		return answer == "y" || answer == "yes", nil
-	case <-ctx.Done():
-		fmt.Fprintln(a.Err)
-		return false, ctx.Err()
-	}
 }
 
 // keepFault gives an error of a keep its exit code and hint.

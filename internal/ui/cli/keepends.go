@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/session"
-	"linerate/internal/control/wire"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -22,12 +20,12 @@ import (
 func (k *keeping) open(ctx context.Context) error {
 	a := k.app
 	if k.host == "" {
-		c, facts, err := a.openAlone(ctx, k.flags.state, k.flags.link)
+		h, err := here.Open(ctx, a.world(), a.hereOptions(k.flags.state, k.flags.link))
 		if err != nil {
 			return err
 		}
-		k.shut = func() { a.hangUp(c) }
-		k.ends = []*keepEnd{{host: model.Near, name: cmp.Or(facts.Name, thisMachine), client: c, facts: facts}}
+		k.shut = func() { a.hangUp(h.Client) }
+		k.ends = []*keepEnd{{host: model.Near, name: h.Name, client: h.Client, facts: h.Facts}}
 		return nil
 	}
 	near, far, err := parsePair("", k.host)
@@ -44,7 +42,7 @@ func (k *keeping) open(ctx context.Context) error {
 	k.shut = e.close
 	k.ends = []*keepEnd{{host: model.Far, name: cmp.Or(e.hosts[1].Name, e.far.Name()), client: e.far, facts: e.hosts[1]}}
 	if k.flags.both {
-		k.ends = append(k.ends, &keepEnd{host: model.Near, name: cmp.Or(e.hosts[0].Name, thisMachine), client: e.near, facts: e.hosts[0]})
+		k.ends = append(k.ends, &keepEnd{host: model.Near, name: cmp.Or(e.hosts[0].Name, app.ThisMachine), client: e.near, facts: e.hosts[0]})
 		if k.ends[0].name == k.ends[1].name { // of a container, say
 			for _, end := range k.ends {
 				end.name += " (" + end.client.Name() + ")"
@@ -64,28 +62,6 @@ func hasFiles(t target) error {
 	case targetHere, targetExec, targetSSH, targetServe:
 	}
 	return nil
-}
-
-// openAlone opens a session with this machine.
-func (a *console) openAlone(ctx context.Context, state, link string) (*session.Client, model.HostFacts, error) {
-	if link != "" {
-		if _, err := net.InterfaceByName(link); err != nil {
-			return nil, model.HostFacts{}, withHint(usagef("--interface: no interface %q here", link), "known are %s", interfaceNames())
-		}
-	}
-	c, err := a.openSession(ctx, model.Near, func(ctx context.Context) (wire.Peer, error) {
-		return pipe.Start(ctx, thisMachine, "", func(ctx context.Context, conn net.Conn) error {
-			return a.serveAgent(ctx, conn, agentOptions{state: state, link: link})
-		}), nil
-	})
-	if err != nil {
-		return nil, model.HostFacts{}, err
-	}
-	facts, err := c.Facts(ctx, "")
-	if err != nil {
-		a.hangUp(c)
-	}
-	return c, facts, err
 }
 
 // prepare finds the settings of each host, and reports everything that is wrong
@@ -125,7 +101,7 @@ func (k *keeping) prepare(ctx context.Context) error {
 		}
 		err := app.WithKind(kind, errors.Join(errs...))
 		if k.host == "" && k.flags.link == "" && slices.ContainsFunc(left[0].ask.Settings, ofLink) {
-			return withHint(err, "name the interface with --interface; known are %s", interfaceNames())
+			return withHint(err, "name the interface with --interface; known are %s", here.LinkNames())
 		}
 		return err
 	}

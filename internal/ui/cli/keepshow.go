@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
@@ -290,8 +291,11 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 // openFiles opens a session with the host whose files are meant, alone.
 func (a *console) openFiles(ctx context.Context, host, state string) (*session.Client, error) {
 	if host == "" {
-		c, _, err := a.openAlone(ctx, state, "")
-		return c, err
+		h, err := here.Open(ctx, a.world(), a.hereOptions(state, ""))
+		if err != nil {
+			return nil, err
+		}
+		return h.Client, nil
 	}
 	t, err := parseTarget(host)
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -117,19 +118,19 @@ type hostKnobValues struct {
 
 // readKnobs reads this machine's knobs, or those of a host.
 func (a *console) readKnobs(ctx context.Context, args []string, link string) (hostKnobValues, error) {
-	ids := hostKnobIDs()
+	ids := here.KnobIDs()
 	if len(args) == 0 {
 		if link != "" {
 			if _, err := net.InterfaceByName(link); err != nil {
-				return hostKnobValues{}, withHint(usagef("--interface: no interface %q here", link), "known are %s", interfaceNames())
+				return hostKnobValues{}, withHint(usagef("--interface: no interface %q here", link), "known are %s", here.LinkNames())
 			}
 		}
-		h := a.newHostKnobs("", link)
-		f, err := h.facts(ctx, "")
+		h := a.here("", link)
+		f, err := h.Facts(ctx, "")
 		if err != nil {
 			return hostKnobValues{}, err
 		}
-		origins, err := h.origins(ctx, ids)
+		origins, err := h.Origins(ctx, ids)
 		return hostKnobValues{f.Name, f.OS, f.Kernel.Or(""), f.Knobs, origins}, err
 	}
 	if link != "" {
@@ -158,30 +159,6 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (ho
 		err = nil // not known, then
 	}
 	return k, err
-}
-
-// hostKnobIDs are the knobs of hosts, links and routes.
-func hostKnobIDs() []model.KnobID {
-	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
-		if k.Scope != knob.ScopeFlow {
-			ids = append(ids, k.ID)
-		}
-	}
-	return ids
-}
-
-// interfaceNames lists this machine's interfaces for a hint.
-func interfaceNames() string {
-	all, err := net.Interfaces()
-	if err != nil {
-		return "not readable: " + err.Error()
-	}
-	names := make([]string, len(all))
-	for i, one := range all {
-		names[i] = one.Name
-	}
-	return strings.Join(names, ", ")
 }
 
 // knobRows are the knobs to show, by theme.

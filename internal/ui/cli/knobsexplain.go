@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -166,8 +168,8 @@ func explained(ctx context.Context, host hostknob.Host, e knob.Explanation) expl
 	}
 	values := host.Read(ctx, ids...)
 	found := map[model.KnobID]model.FileLine{}
-	if h := (&hostKnobs{link: host.Interface}); len(ids) > 0 {
-		found, _ = h.origins(ctx, ids) // it has no error of its own
+	if h := here.New(app.Env{}, here.Options{Link: host.Interface}); len(ids) > 0 {
+		found, _ = h.Origins(ctx, ids) // it has no error of its own
 	}
 	for _, id := range ids {
 		if k, ok := knob.ByID(id); ok {

@@ -93,7 +93,7 @@ func (s *setting) nameOf(h model.Host) string {
 	}
 	name := s.pair.hosts[0].Name
 	if far := s.end(model.Far); name == "" || far != nil && far.name == name {
-		return thisMachine
+		return app.ThisMachine
 	}
 	return name
 }

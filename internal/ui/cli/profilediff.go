@@ -50,7 +50,7 @@ link, or values that do not fit together with the ones that the host has.`,
 // hostFacts reads this machine's facts with its knobs, or those of a host.
 func (a *console) hostFacts(ctx context.Context, args []string, link string) (model.HostFacts, error) {
 	if len(args) == 0 {
-		return a.newHostKnobs("", link).facts(ctx, "")
+		return a.here("", link).Facts(ctx, "")
 	}
 	if link != "" {
 		return model.HostFacts{}, usagef("--interface is for this machine; on HOST the interface that leads here is meant")

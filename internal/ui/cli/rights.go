@@ -17,7 +17,6 @@ import (
 	"linerate/internal/control/tuner"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/host/sandbox"
-	"linerate/internal/host/watchdog"
 )
 
 // servedCopiesDir is where the ledger of made files is for a server that gave up
@@ -149,8 +148,8 @@ func (a *console) tunerCommand() *cobra.Command {
 // tune serves the sessions of a server that may change settings, once what one
 // before it left is put back.
 func (a *console) tune(ctx context.Context, in *os.File, state string) error {
-	changes, err := watchdog.Recover(ctx, a.newHostKnobs(state, "").config())
-	a.tellChanges(thisMachine, changes)
+	changes, err := a.here(state, "").RecoverNow(ctx)
+	a.tellChanges(app.ThisMachine, changes)
 	if err != nil {
 		a.talk("linerate: %v", err) // each session tries again
 	}
@@ -190,9 +189,7 @@ func (a *console) tuneFor(ctx context.Context, ring *access.Ring, r tuner.Reques
 		case <-ctx.Done():
 		}
 	}()
-	h := a.newHostKnobs(state, "")
-	defer h.beginRecovery(ctx)()
-	return agent.Serve(ctx, conn, agent.Config{
-		Version: a.Version, Facts: h.facts, Knobs: h, Keeper: h, Files: h.files(), Origins: h.origins, Recovered: h.recoveredChanges,
-	})
+	h := a.here(state, "")
+	defer h.BeginRecovery(ctx)()
+	return agent.Serve(ctx, conn, h.Agent())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
 	"linerate/internal/control/wire/tls"
@@ -102,7 +103,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 	}
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
 		Identity: s.identity, Open: f.open, MaxSessions: f.sessions, Find: s.find, Budget: s.sharing.budget,
-		Agent:   agent.Config{Version: a.Version, Engines: a.instrumentsAt(s.copies, false)},
+		Agent:   agent.Config{Version: a.Version, Engines: here.EnginesAt(s.copies, false)},
 		Log:     func(line string) { a.talk("%s", line) },
 		Welcome: s.welcome, Refused: s.refused, Ended: s.ended,
 	})
@@ -113,7 +114,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	foreign, err := a.listenForeign(ctx, f.foreign, new(hostKnobs).linkRate, s.sharing.budget)
+	foreign, err := a.listenForeign(ctx, f.foreign, new(here.Machine).LinkRate, s.sharing.budget)
 	if err != nil {
 		s.sharing.close()
 		_ = server.Close()
@@ -122,7 +123,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 	link := server.Link(linkHost(f.host, server.Addr()))
 	s.noteAddress(link.Addr)
 	if err = s.giveUpRights(server); err == nil {
-		a.sweepUpAt(s.copies)
+		here.SweepUpAt(a.world(), s.copies)
 		err = s.printLink(link.String(), server.Addr().String(), foreign)
 	}
 	if err != nil {

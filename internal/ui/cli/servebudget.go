@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/app/here"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/filecopy"
@@ -54,8 +55,8 @@ type room struct {
 // lookForRoom reads what is free, and raises the limit of open files.
 func (a *console) lookForRoom(state string) room {
 	var r room
-	if dir, err := stateDir(state); err == nil {
-		memory, disk := filecopy.Room(filepath.Join(dir, copiesDir))
+	if dir, err := here.StateDir(state); err == nil {
+		memory, disk := filecopy.Room(filepath.Join(dir, here.CopiesDir))
 		r.memory, r.disk = memory.Or(0), disk.Or(0)
 	}
 	files, err := budget.RaiseDescriptors()

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/access"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/units"
@@ -80,7 +81,7 @@ func bindServeState(c *cobra.Command, state *string) {
 
 // keyStore is the keys of the server whose state is in state.
 func keyStore(state string) (access.Store, error) {
-	dir, err := stateDir(state)
+	dir, err := here.StateDir(state)
 	return access.Store{Dir: filepath.Join(dir, serveDir)}, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/audit"
@@ -52,13 +53,13 @@ func (a *console) prepareServing(ctx context.Context, f serveFlags) (_ *serving,
 			s.close()
 		}
 	}()
-	if s.dir, err = stateDir(f.state); err != nil {
+	if s.dir, err = here.StateDir(f.state); err != nil {
 		return nil, err
 	}
 	if s.dir, err = filepath.Abs(s.dir); err != nil {
 		return nil, err
 	}
-	s.copies = filepath.Join(s.dir, copiesDir)
+	s.copies = filepath.Join(s.dir, here.CopiesDir)
 	if err := s.mayRun(); err != nil {
 		return nil, err
 	}
@@ -188,9 +189,9 @@ func (s *serving) find(secret []byte) (tls.Key, bool) {
 // session sees another's. Who may tune gets the hand that does it.
 func (s *serving) welcome(v tls.Visitor, c *agent.Config) {
 	a := s.app
-	h := a.newHostKnobs(s.flags.state, "")
-	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.facts(ctx, v.Addr.String()) }
-	c.LinkRate, c.Watch = h.linkRate, h.watch
+	h := here.New(a.world(), here.Options{State: s.flags.state})
+	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.Facts(ctx, v.Addr.String()) }
+	c.LinkRate, c.Watch = h.LinkRate, h.Watch
 	record := func(e audit.Event) {
 		e.Protocol, e.Key, e.From = protocolName, v.Key.Name, v.Addr
 		s.log.Record(e)

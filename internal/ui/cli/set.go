@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -267,7 +268,7 @@ func (s *setting) check() error {
 		}
 		err := app.WithKind(kind, errors.Join(errs...))
 		if s.linkMissing() {
-			return withHint(err, "name the interface with --interface; known are %s", interfaceNames())
+			return withHint(err, "name the interface with --interface; known are %s", here.LinkNames())
 		}
 		return s.hintMTU(err)
 	}

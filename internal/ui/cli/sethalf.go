@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/app/here"
 	"linerate/internal/core/model"
 	"linerate/internal/host/durable"
 )
@@ -32,7 +33,7 @@ func (s *setting) noteHalf() (done func(), err error) {
 	if len(s.changing()) < 2 || s.pair.lab != nil {
 		return func() {}, nil
 	}
-	dir, err := stateDir(s.flags.state)
+	dir, err := here.StateDir(s.flags.state)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (s *setting) noteHalf() (done func(), err error) {
 // that is open now is with the same host, it says what is left there, and the note
 // has done its work.
 func (s *setting) tellHalf() {
-	dir, err := stateDir(s.flags.state)
+	dir, err := here.StateDir(s.flags.state)
 	if err != nil {
 		return
 	}
@@ -96,7 +97,7 @@ func (s *setting) tellHalf() {
 // rest of a change that was cut short while it was being kept. An undo of that
 // host has taken it back.
 func (a *console) undoneHalf(args []string, state string) {
-	dir, err := stateDir(state)
+	dir, err := here.StateDir(state)
 	if err != nil {
 		return
 	}

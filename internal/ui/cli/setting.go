@@ -5,15 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
-	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
@@ -128,42 +127,14 @@ func (s *setting) end(h model.Host) *setEnd {
 	return nil
 }
 
-// routeProbe is an address by which the way out is asked for, and to which
-// nothing is sent: TEST-NET-1 of RFC 5737.
-const routeProbe = "192.0.2.1"
-
 // openHere opens this machine alone.
 func (s *setting) openHere(ctx context.Context) error {
-	a, o := s.app, agentOptions{state: s.flags.state, link: s.flags.link}
-	to := ""
-	if o.link != "" {
-		if _, err := net.InterfaceByName(o.link); err != nil {
-			return withHint(usagef("--interface: no interface %q here", o.link), "known are %s", interfaceNames())
-		}
-		to = routeProbe
-	}
-	dial := func(ctx context.Context) (wire.Peer, error) {
-		return pipe.Start(ctx, thisMachine, "", func(ctx context.Context, c net.Conn) error { return a.serveAgent(ctx, c, o) }), nil
-	}
-	c, err := a.openSession(ctx, model.Near, dial)
+	h, err := here.Open(ctx, s.app.world(), s.app.hereOptions(s.flags.state, s.flags.link))
 	if err != nil {
 		return err
 	}
-	s.shut = func() { a.hangUp(s.ends[0].client) }
-	f, err := c.Facts(ctx, to)
-	if err != nil {
-		a.hangUp(c)
-		s.shut = nil
-		return err
-	}
-	if f.Route != nil && f.Route.Interface.Or("") != o.link {
-		f.Route = nil // the way out is by another interface
-	}
-	s.add(model.Near, c, f, "", dial)
-	changes, err := c.Recovered(ctx)
-	if err == nil {
-		a.tellChanges(c.Name(), changes)
-	}
+	s.shut = func() { s.app.hangUp(s.ends[0].client) }
+	s.add(model.Near, h.Client, h.Facts, "", h.Dial)
 	return nil
 }
 
@@ -171,29 +142,16 @@ func (s *setting) openHere(ctx context.Context) error {
 func (s *setting) add(h model.Host, c *session.Client, f model.HostFacts, peer string, dial func(context.Context) (wire.Peer, error)) {
 	name := f.Name
 	if h == model.Near {
-		name = cmp.Or(name, thisMachine)
+		name = cmp.Or(name, app.ThisMachine)
 	}
 	s.ends = append(s.ends, &setEnd{host: h, name: cmp.Or(name, c.Name()), client: c, facts: f, peer: peer, dial: dial})
 }
 
-// openSession opens a session by dial.
 func (a *console) openSession(ctx context.Context, h model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
-	peer, err := dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := session.Open(ctx, peer, session.Options{Host: h, Version: a.Version})
-	return c, app.WithKind(app.Unreachable, err)
+	return a.world().OpenSession(ctx, h, dial)
 }
 
-// hangUp ends a session.
-func (a *console) hangUp(c *session.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {
-		a.talk("linerate: %v", err)
-	}
-}
+func (a *console) hangUp(c *session.Client) { a.world().HangUp(c) }
 
 func (s *setting) close() {
 	if s.shut != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/ssh"
@@ -44,7 +45,7 @@ func parseSSH(s string) (target, error) {
 
 // dialSSH starts an agent on a host over the user's own ssh.
 func (a *console) dialSSH(ctx context.Context, t target) (wire.Peer, error) {
-	shell, err := ssh.Dial(ctx, t.ssh, ssh.Options{Command: strings.Fields(a.Getenv("LINERATE_SSH")), Stderr: a.bootTalk(t.ssh.Host)})
+	shell, err := ssh.Dial(ctx, t.ssh, ssh.Options{Command: strings.Fields(a.Getenv("LINERATE_SSH")), Stderr: here.Lines(a.world(), t.ssh.Host)})
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
 	}

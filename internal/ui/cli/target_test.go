@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/core/model"
 )
@@ -158,9 +159,9 @@ func TestResumedPair(t *testing.T) {
 		near, far targetKind
 	}{
 		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetHere, far: targetLab},
-		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: thisMachine, Far: exec}, near: targetHere, far: targetExec},
+		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: app.ThisMachine, Far: exec}, near: targetHere, far: targetExec},
 		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: targetExec, far: targetExec},
-		"link":      {s: model.Session{Near: thisMachine, Far: "linerate://nas:5299/?pin=" + pin}, args: []string{link}, near: targetHere, far: targetServe},
+		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://nas:5299/?pin=" + pin}, args: []string{link}, near: targetHere, far: targetServe},
 		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: targetExec, far: targetExec},
 		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetExec, far: targetServe},
 		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetHere, far: targetLab},

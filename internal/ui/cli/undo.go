@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 )
@@ -48,7 +49,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 				undo = a.undoAtBoot
 			}
 			changes, err := undo(cmd.Context(), args, state)
-			err = undoFault(err)
+			err = here.UndoFault(err)
 			if err != nil && len(changes) == 0 {
 				return err
 			}
@@ -68,7 +69,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 
 func (a *console) undoOn(ctx context.Context, args []string, state string) ([]model.Change, error) {
 	if len(args) == 0 {
-		return a.newHostKnobs(state, "").Revert(ctx, "")
+		return a.here(state, "").Revert(ctx, "")
 	}
 	t, err := parseTarget(args[0])
 	if err != nil {

@@ -1,4 +1,4 @@
-package cli
+package here
 
 import (
 	"context"
@@ -20,26 +20,23 @@ import (
 )
 
 // files are where this machine keeps settings over a restart.
-func (h *hostKnobs) files() *agent.Files {
+func (m *Machine) files() *agent.Files {
 	return &agent.Files{
-		System: runtime.GOOS, Keeper: h.keeper, Link: h.interfaceName, MAC: hardwareAddress, Texts: h.texts, Origins: h.originsAfter,
-		Owner: manager.Here().Owner, Claims: manager.Here().Claims, Confirmed: h.confirmed,
+		System: runtime.GOOS, Keeper: m.keeper, Link: m.interfaceName, MAC: hardwareAddress, Texts: m.texts, Origins: m.originsAfter,
+		Owner: manager.Here().Owner, Claims: manager.Here().Claims, Confirmed: m.confirmed,
 	}
 }
 
-// stateDir is where this machine's linerate keeps what it has to remember.
-func (h *hostKnobs) stateDir() (string, error) { return stateDir(h.state) }
-
-func (h *hostKnobs) keeper() (persist.Keeper, error) {
-	dir, err := h.stateDir()
-	return persist.Keeper{Root: h.boot.Root, State: dir, After: h.after}, err
+func (m *Machine) keeper() (persist.Keeper, error) {
+	dir, err := StateDir(m.o.State)
+	return persist.Keeper{Root: m.env.Root, State: dir, After: m.env.AfterStep}, err
 }
 
 // interfaceName is the interface of the data path.
-func (h *hostKnobs) interfaceName() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.link
+func (m *Machine) interfaceName() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.link
 }
 
 // hardwareAddress is the address of an interface of this machine, "" where it
@@ -53,10 +50,10 @@ func hardwareAddress(link string) string {
 }
 
 // texts reads native texts, by their names in the catalogue.
-func (h *hostKnobs) texts(ctx context.Context, link string, ids []model.KnobID) map[string]string {
-	h.mu.Lock()
-	host := h.host()
-	h.mu.Unlock()
+func (m *Machine) texts(ctx context.Context, link string, ids []model.KnobID) map[string]string {
+	m.mu.Lock()
+	host := m.host()
+	m.mu.Unlock()
 	host.Interface = link
 	all := make(map[string]string)
 	for _, id := range ids {
@@ -73,10 +70,10 @@ func (h *hostKnobs) texts(ctx context.Context, link string, ids []model.KnobID) 
 
 // originsAfter tells which files of this machine set knobs once changes are made,
 // those of the programs that manage it among them.
-func (h *hostKnobs) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error) {
+func (m *Machine) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error) {
 	machine := manager.Here()
-	if h.boot.Root != "" {
-		machine.Root = os.DirFS(h.boot.Root)
+	if m.env.Root != "" {
+		machine.Root = os.DirFS(m.env.Root)
 	}
 	machine.Root = persist.Overlay(machine.Root, changes)
 	claims, err := machine.Claims(ctx, link, ids)
@@ -86,11 +83,11 @@ func (h *hostKnobs) originsAfter(ctx context.Context, link string, ids []model.K
 // confirmed lists what the journal says was confirmed, each knob with the value
 // of the last time, and whether it still holds. What was confirmed before a
 // restart of the machine does not, unless somebody set it again.
-func (h *hostKnobs) confirmed(ctx context.Context) ([]session.Confirmation, error) {
-	if err := h.awaitRecovery(ctx); err != nil {
+func (m *Machine) confirmed(ctx context.Context) ([]session.Confirmation, error) {
+	if err := m.awaitRecovery(ctx); err != nil {
 		return nil, err
 	}
-	dir, err := h.stateDir()
+	dir, err := StateDir(m.o.State)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +104,7 @@ func (h *hostKnobs) confirmed(ctx context.Context) ([]session.Confirmation, erro
 		if u.Origin.SameBoot(here) && !u.Origin.SameNamespace(here) {
 			continue // of another network namespace, which has values of its own
 		}
-		one := h.confirmation(ctx, u)
+		one := m.confirmation(ctx, u)
 		all = slices.DeleteFunc(all, func(o session.Confirmation) bool { return o.Knob == one.Knob })
 		all = append(all, one)
 	}
@@ -116,7 +113,7 @@ func (h *hostKnobs) confirmed(ctx context.Context) ([]session.Confirmation, erro
 
 // confirmation reads how a confirmed knob stands. The place is the journal's: a
 // setting of a link is still the one of that link.
-func (h *hostKnobs) confirmation(ctx context.Context, u journal.Unfinished) session.Confirmation {
+func (m *Machine) confirmation(ctx context.Context, u journal.Unfinished) session.Confirmation {
 	c := session.Confirmation{Knob: u.Knob, Native: u.Place.String()}
 	k, ok := knob.ByID(u.Knob)
 	if !ok {
@@ -131,9 +128,9 @@ func (h *hostKnobs) confirmation(ctx context.Context, u journal.Unfinished) sess
 		c.Detail = err.Error()
 		return c
 	}
-	h.mu.Lock()
-	host := h.host()
-	h.mu.Unlock()
+	m.mu.Lock()
+	host := m.host()
+	m.mu.Unlock()
 	raw, err := host.ReadRaw(ctx, u.Knob, u.Place)
 	if err != nil {
 		c.Detail = err.Error()

@@ -1,0 +1,110 @@
+package here
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/host/kmsg"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/engines"
+	"linerate/internal/measure/filecopy"
+	"linerate/internal/measure/pingpong"
+)
+
+// CopiesDir is where the ledger of made files is, below the state directory.
+const CopiesDir = "copies"
+
+// noLog is a kernel log that this user may not read.
+type noLog struct{}
+
+// Lines returns nothing.
+func (noLog) Lines() ([]string, error) { return nil, nil }
+
+// Close does nothing.
+func (noLog) Close() error { return nil }
+
+// Engines are the engines of this host. Paths of files may be named by who
+// started this process and nobody else.
+func Engines(state string, namedPaths bool) []engine.Engine {
+	dir, err := StateDir(state)
+	if err != nil {
+		return EnginesAt("", namedPaths) // filecopy says so
+	}
+	return EnginesAt(filepath.Join(dir, CopiesDir), namedPaths)
+}
+
+// EnginesAt is Engines with the ledger of made files in copies.
+func EnginesAt(copies string, namedPaths bool) []engine.Engine {
+	o := engines.Options{
+		Files: filecopy.Options{NamedPaths: namedPaths},
+		KernelLog: func() (pingpong.LogReader, error) {
+			r, err := kmsg.Open()
+			if errors.Is(err, fs.ErrPermission) {
+				return noLog{}, nil // only root reads it, as the manual says
+			}
+			if err != nil {
+				return nil, err
+			}
+			return r, nil
+		},
+	}
+	o.State = copies
+	return engines.All(o)
+}
+
+// SweepUp removes the files of copies that were killed, before others are made.
+func SweepUp(env app.Env, state string) {
+	if dir, err := StateDir(state); err == nil {
+		SweepUpAt(env, filepath.Join(dir, CopiesDir))
+	}
+}
+
+// SweepUpAt is SweepUp for the ledger in copies.
+func SweepUpAt(env app.Env, copies string) {
+	removed, err := filecopy.Clean(copies)
+	for _, path := range removed {
+		env.Observe(app.SweptUp{Path: path})
+	}
+	if err != nil {
+		env.Observe(app.Trouble{Err: fmt.Errorf("files of killed copies: %w", err)})
+	}
+}
+
+// KnobIDs are the knobs of hosts, links and routes.
+func KnobIDs() []model.KnobID {
+	var ids []model.KnobID
+	for _, k := range knob.Catalogue() {
+		if k.Scope != knob.ScopeFlow {
+			ids = append(ids, k.ID)
+		}
+	}
+	return ids
+}
+
+// LinkExists demands that this machine has an interface.
+func LinkExists(name string) error {
+	if _, err := net.InterfaceByName(name); err != nil {
+		return app.WithHint(app.Usagef("--interface: no interface %q here", name), "known are %s", LinkNames())
+	}
+	return nil
+}
+
+// LinkNames lists this machine's interfaces for a hint.
+func LinkNames() string {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "not readable: " + err.Error()
+	}
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = one.Name
+	}
+	return strings.Join(names, ", ")
+}

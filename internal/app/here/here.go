@@ -1,0 +1,424 @@
+// Package here is this machine as an agent: it joins the knobs, facts, files and
+// engines of the machine that this process runs on to a session.
+package here
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/host/facts"
+	"linerate/internal/host/journal"
+	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/knob/origin"
+	table "linerate/internal/host/knob/route"
+	"linerate/internal/host/manager"
+	"linerate/internal/host/purge"
+	"linerate/internal/host/watch"
+	"linerate/internal/host/watchdog"
+)
+
+// Options are what an agent is told of its host. The zero value leaves everything
+// to be found out.
+type Options struct {
+	State       string        // directory of the journal; "" is the system's
+	Link        string        // interface that settings of a link act on; "" is the one that leads to the peer
+	Rate        units.BitRate // of that link, where the system does not know it; 0 for unknown
+	AtBoot      bool          // a job at the next start of the machine puts back what is open then
+	Acknowledge bool          // a person has seen that the journal was damaged
+}
+
+// Machine joins this machine's knobs to an agent. Reading needs no process; the
+// watchdog is started by the first change. It is an agent.Knobs and an agent.Keeper.
+type Machine struct {
+	env  app.Env
+	o    Options
+	talk io.Writer // of the watchdog, see app.HostSaid
+	// index of the catalogue; nil builds it at each reading.
+	index *knob.Index
+
+	recovery chan struct{}  // closed when recovery has ended; nil without one
+	found    []model.Change // by the recovery; valid after it
+
+	mu    sync.Mutex
+	link  string // interface of the data path
+	route string // destination of the route to the peer, see knob.Host
+	rate  fact.Of[units.BitRate]
+	dog   *watchdog.Client
+}
+
+// New returns this machine.
+func New(env app.Env, o Options) *Machine {
+	m := &Machine{env: env, o: o, link: o.Link, index: knob.NewIndex(), talk: Lines(env, "")}
+	if o.Rate > 0 {
+		m.rate = fact.Known(o.Rate, "command line")
+	}
+	return m
+}
+
+// Serve is the agent of this machine on conn, until that ends. What a killed agent
+// left behind goes back before anything is read or changed; who comes to confirm
+// what another agent has applied does not wait for it.
+func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
+	acknowledge(env, o)
+	TellJournal(env, o.State)
+	m := New(env, o)
+	defer m.BeginRecovery(ctx)()
+	SweepUp(env, o.State)
+	c := m.Agent()
+	c.Engines, c.LinkRate, c.Purge, c.Watch = Engines(o.State, true), m.LinkRate, purge.TCPMetrics, m.Watch
+	return agent.Serve(ctx, conn, c)
+}
+
+// Agent is an agent that reads this machine and changes its settings, and has no
+// engines.
+func (m *Machine) Agent() agent.Config {
+	return agent.Config{
+		Version: m.env.Version, Facts: m.Facts, Knobs: m, Keeper: m, Files: m.files(), Origins: m.Origins, Recovered: m.Recovered,
+	}
+}
+
+// Dial returns the way to this machine, an agent in this process. peer is the
+// address of its data path.
+func Dial(env app.Env, o Options, address string) func(context.Context) (wire.Peer, error) {
+	return func(ctx context.Context) (wire.Peer, error) {
+		return pipe.Start(ctx, app.ThisMachine, address, func(ctx context.Context, c net.Conn) error { return Serve(ctx, env, c, o) }), nil
+	}
+}
+
+// routeProbe is an address by which the way out is asked for, and to which
+// nothing is sent: TEST-NET-1 of RFC 5737.
+const routeProbe = "192.0.2.1"
+
+// Open opens a session with this machine alone. The caller hangs up. What an agent
+// before it had left is told.
+func Open(ctx context.Context, env app.Env, o Options) (*app.Host, error) {
+	to := ""
+	if o.Link != "" {
+		if err := LinkExists(o.Link); err != nil {
+			return nil, err
+		}
+		to = routeProbe
+	}
+	h := &app.Host{Side: model.Near, Dial: Dial(env, o, "")}
+	var err error
+	if h.Client, err = env.Again(ctx, h); err != nil {
+		return nil, err
+	}
+	if h.Facts, err = h.Client.Facts(ctx, to); err != nil {
+		env.HangUp(h.Client)
+		return nil, err
+	}
+	if h.Facts.Route != nil && h.Facts.Route.Interface.Or("") != o.Link {
+		h.Facts.Route = nil // the way out is by another interface
+	}
+	if h.Name = h.Facts.Name; h.Name == "" {
+		h.Name = app.ThisMachine
+	}
+	if changes, err := h.Client.Recovered(ctx); err == nil {
+		for _, c := range changes {
+			env.Observe(app.Recovered{Host: h.Client.Name(), Change: c})
+		}
+	}
+	return h, nil
+}
+
+// config is what a watchdog of this machine is told.
+func (m *Machine) config() watchdog.Config {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return watchdog.Config{
+		Dir: m.o.State, Version: m.env.Version, Host: m.host(), Command: append(slices.Clone(m.env.Self), "watchdog"),
+		AtBoot: m.o.AtBoot, Root: m.env.Root, Talk: m.talk, After: m.env.AfterStep,
+	}
+}
+
+// host is this machine as knobs see it, for a caller that holds mu.
+func (m *Machine) host() hostknob.Host {
+	return hostknob.Host{Interface: m.link, Route: m.route, Index: m.index}
+}
+
+// BeginRecovery puts back what a dead watchdog left, while the caller goes on.
+// The function returned ends it.
+func (m *Machine) BeginRecovery(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	m.recovery = make(chan struct{})
+	go func() {
+		defer close(m.recovery)
+		changes, err := watchdog.Recover(ctx, m.config())
+		m.found = changes
+		if err != nil && ctx.Err() == nil {
+			Tell(m.env, err) // the watchdog tries again when something is to be changed
+		}
+	}()
+	return func() {
+		cancel()
+		<-m.recovery
+	}
+}
+
+// RecoverNow puts back what nobody confirmed and a dead watchdog left.
+func (m *Machine) RecoverNow(ctx context.Context) ([]model.Change, error) {
+	return watchdog.Recover(ctx, m.config())
+}
+
+// awaitRecovery waits for the end of what BeginRecovery began.
+func (m *Machine) awaitRecovery(ctx context.Context) error {
+	if m.recovery == nil {
+		return nil
+	}
+	select {
+	case <-m.recovery:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the recovery of this host: %w", ctx.Err())
+	}
+}
+
+// Recovered implements agent.Config.Recovered.
+func (m *Machine) Recovered(ctx context.Context) ([]model.Change, error) {
+	if err := m.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	return m.found, nil
+}
+
+// Facts reads the host and notes the interface that leads to the peer.
+func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
+	if err := m.awaitRecovery(ctx); err != nil {
+		return model.HostFacts{}, err
+	}
+	f := facts.Read(ctx, "", peer, m.env.Version)
+	m.mu.Lock()
+	if m.link == "" {
+		m.link = f.Interface.Or("")
+	}
+	if m.route == "" {
+		m.route = routeOf(ctx, f.Route, m.link)
+	}
+	if !m.rate.IsKnown() {
+		m.rate = f.LinkRate
+	}
+	host := m.host()
+	m.mu.Unlock()
+	f.Knobs = host.Read(ctx, KnobIDs()...)
+	return f, nil
+}
+
+// routeOf returns the destination of the route to the peer by link, "" where it
+// is not known: settings of routes are not available then.
+func routeOf(ctx context.Context, r *model.Route, link string) string {
+	if r == nil {
+		return ""
+	}
+	peer, err := netip.ParseAddr(r.Peer)
+	if err != nil {
+		return ""
+	}
+	destination, device, err := table.Towards(ctx, peer)
+	if err != nil || device != link {
+		return ""
+	}
+	return destination
+}
+
+// Origins implements agent.Config.Origins: permanent files, and those of the
+// programs that come after them.
+func (m *Machine) Origins(ctx context.Context, ids []model.KnobID) (map[model.KnobID]model.FileLine, error) {
+	m.mu.Lock()
+	link := m.link
+	m.mu.Unlock()
+	machine := manager.Here()
+	claims, err := machine.Claims(ctx, link, ids)
+	if err != nil {
+		return nil, err
+	}
+	return manager.Merge(origin.Find(machine.Root, machine.System, link, ids), claims), nil
+}
+
+// Watch samples the host's counters until stop is called.
+func (m *Machine) Watch(ctx context.Context, host model.Host, interval time.Duration, emit func([]model.Sample)) (stop func() []model.Counter, err error) {
+	m.mu.Lock()
+	link := m.link
+	m.mu.Unlock()
+	w, err := watch.Open(link)
+	if err != nil {
+		return nil, err
+	}
+	end := w.Run(ctx, host, interval, time.Now(), emit)
+	return func() []model.Counter {
+		counters := end()
+		_ = w.Close()
+		return counters
+	}, nil
+}
+
+// LinkRate is what facts found, or what the lab told.
+func (m *Machine) LinkRate() fact.Of[units.BitRate] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.rate
+}
+
+// client returns the watchdog, starting it where needed. It begins with what the
+// recovery could not do, because somebody else held the journal, say.
+func (m *Machine) client(ctx context.Context) (*watchdog.Client, error) {
+	if err := m.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	cfg := m.config()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dog != nil {
+		return m.dog, nil
+	}
+	dog, err := watchdog.Start(ctx, cfg)
+	if err != nil {
+		return nil, busy(err)
+	}
+	m.dog = dog
+	return dog, nil
+}
+
+// busy has a controller know that another one changes this host.
+func busy(err error) error {
+	if errors.Is(err, journal.ErrLocked) {
+		return fmt.Errorf("%w: %w", session.ErrBusy, err)
+	}
+	return err
+}
+
+// Apply implements agent.Knobs.
+func (m *Machine) Apply(ctx context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error) {
+	dog, err := m.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return dog.Apply(ctx, as, time.Until(deadline))
+}
+
+// Verify implements agent.Knobs.
+func (m *Machine) Verify(ctx context.Context) error {
+	dog, err := m.client(ctx)
+	if err != nil {
+		return err
+	}
+	wrong, err := dog.Verify(ctx)
+	if err != nil || len(wrong) == 0 {
+		return err
+	}
+	w := wrong[0]
+	if w.Reason != "" {
+		return fmt.Errorf("%s (%s) cannot be read back: %s", w.Knob, w.Native, w.Reason)
+	}
+	return fmt.Errorf("%s (%s) reads back as %q instead of %q", w.Knob, w.Native, w.Got, w.Want)
+}
+
+// Extend implements agent.Knobs.
+func (m *Machine) Extend(ctx context.Context, d time.Duration) error {
+	dog, err := m.client(ctx)
+	if err != nil {
+		return err
+	}
+	return dog.Extend(ctx, d)
+}
+
+// Undo implements agent.Knobs. A watchdog that died is replaced by what the
+// journal says.
+func (m *Machine) Undo(ctx context.Context) ([]model.Change, error) {
+	cfg := m.config()
+	m.mu.Lock()
+	dog := m.dog
+	m.mu.Unlock()
+	if dog == nil {
+		return nil, nil
+	}
+	changes, err := dog.Undo(ctx)
+	failed := func(c model.Change) bool { return c.State == model.ChangeFailed }
+	if errors.Is(err, watchdog.ErrExpired) && !slices.ContainsFunc(changes, failed) {
+		return changes, nil // the deadline did what was asked
+	}
+	if !errors.Is(err, watchdog.ErrGone) {
+		return changes, err
+	}
+	left, err := watchdog.Recover(ctx, cfg)
+	if err == nil {
+		m.mu.Lock()
+		m.dog = nil
+		m.mu.Unlock()
+	}
+	return append(changes, left...), err
+}
+
+// Read implements agent.Knobs.
+func (m *Machine) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error) {
+	if err := m.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	host := m.host()
+	m.mu.Unlock()
+	return host.Read(ctx, ids...), nil
+}
+
+// Close implements agent.Knobs.
+func (m *Machine) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dog == nil {
+		return nil
+	}
+	dog := m.dog
+	m.dog = nil
+	return dog.Close()
+}
+
+// Pending implements agent.Keeper.
+func (m *Machine) Pending() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dog == nil {
+		return ""
+	}
+	return m.dog.Transaction()
+}
+
+// Confirm implements agent.Keeper.
+func (m *Machine) Confirm(ctx context.Context, transaction string) error {
+	err := watchdog.Confirm(ctx, m.config(), transaction)
+	if errors.Is(err, watchdog.ErrNotPending) {
+		return fmt.Errorf("%w: %w", session.ErrState, err)
+	}
+	return err
+}
+
+// Revert implements agent.Keeper: it undoes what was confirmed, one transaction or
+// all, and what a dead watchdog left.
+func (m *Machine) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
+	if err := m.awaitRecovery(ctx); err != nil {
+		return nil, err
+	}
+	if transaction != "" {
+		return watchdog.RevertOne(ctx, m.config(), transaction)
+	}
+	changes, err := watchdog.Revert(ctx, m.config())
+	if err == nil {
+		err = JournalFault(m.o.State)
+	}
+	return changes, err
+}

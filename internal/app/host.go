@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/model"
+)
+
+// ThisMachine is what people call the near end unless it has a name.
+const ThisMachine = "this machine"
+
+// Host is a host with an open session.
+type Host struct {
+	Side   model.Host // the end that it is; this machine alone is the near one
+	Name   string     // for people
+	Client *session.Client
+	Facts  model.HostFacts
+	Peer   string                                   // address of the other end as this one reaches it, "" for none
+	Dial   func(context.Context) (wire.Peer, error) // makes a new way to it
+}
+
+// Value returns the canonical value that the host held when its facts were read;
+// "" where that is not known.
+func (h *Host) Value(id model.KnobID) string { return h.Facts.Knobs[id].Or("") }
+
+// OpenSession opens a session with a host by dial.
+func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
+	peer, err := dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := session.Open(ctx, peer, session.Options{Host: side, Version: e.Version})
+	return c, WithKind(Unreachable, err)
+}
+
+// Again opens another session with a host, beside the one that it has.
+func (e Env) Again(ctx context.Context, h *Host) (*session.Client, error) {
+	return e.OpenSession(ctx, h.Side, h.Dial)
+}
+
+// CloseTime bounds how long ending a session may take: undoing included.
+const CloseTime = 30 * time.Second
+
+// HangUp ends a session. That the host was lost before is no trouble: it undoes by
+// itself.
+func (e Env) HangUp(c *session.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), CloseTime)
+	defer cancel()
+	if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {
+		e.Observe(Trouble{err})
+	}
+}

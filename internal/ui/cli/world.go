@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/core/units"
+)
+
+// world is what the use cases are given of the command line.
+func (a *console) world() app.Env {
+	return app.Env{
+		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Asker: a, Observer: a,
+	}
+}
+
+// here is this machine, of whose journal a person is told what there is to know,
+// once for each process.
+func (a *console) here(state, link string) *here.Machine {
+	a.tellJournal(state)
+	return here.New(a.world(), a.hereOptions(state, link))
+}
+
+func (a *console) hereOptions(state, link string) here.Options {
+	return here.Options{State: state, Link: link, AtBoot: a.boot.wanted}
+}
+
+func (a *console) tellJournal(state string) {
+	a.told.Do(func() { here.TellJournal(a.world(), state) })
+}
+
+// Ask implements app.Asker on the terminal.
+func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
+	if !a.InTerminal || !a.ErrTerminal {
+		return app.Answer{}, app.ErrNobody
+	}
+	switch q.Kind {
+	case app.KeepChange:
+		return a.agreed(ctx, fmt.Sprintf("keep it? [y/N] (goes back by itself in %s) ", units.FormatDuration(q.Within)))
+	case app.WriteFiles:
+		return a.agreed(ctx, fmt.Sprintf("write these files on %s? [y/N] ", q.Host))
+	case app.Password:
+	}
+	return app.Answer{}, app.ErrNobody
+}
+
+// agreed asks a person on the terminal. Its goroutine may stay in the read until
+// the process ends: no system can wake it up from there for every terminal.
+func (a *console) agreed(ctx context.Context, question string) (app.Answer, error) {
+	fmt.Fprint(a.Err, question)
+	answers := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(io.LimitReader(a.In, 1<<10)).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answers <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answers:
+		return app.Answer{Yes: answer == "y" || answer == "yes"}, nil
+	case <-ctx.Done():
+		fmt.Fprintln(a.Err)
+		return app.Answer{}, ctx.Err()
+	}
+}
+
+// Observe implements app.Observer: it finds the words for what happened.
+func (a *console) Observe(e app.Event) {
+	switch e := e.(type) {
+	case app.Trouble:
+		a.talk("linerate: %v", e.Err)
+	case app.Warning:
+		a.talk("%s", e.Text)
+	case app.Recovered:
+		a.talk("%s", recoveredLine(e))
+	case app.HostSaid:
+		a.hostSaid(e)
+	case app.SweptUp:
+		a.talk("removed %s, which a copy that was killed had left", e.Path)
+	}
+}
+
+// recoveredLine says what an agent put back when it started.
+func recoveredLine(e app.Recovered) string {
+	line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", e.Host, e.Change.Knob, e.Change.State)
+	if e.Change.Detail != "" {
+		line += " (" + e.Change.Detail + ")"
+	}
+	return line
+}
