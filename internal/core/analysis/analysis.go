@@ -18,8 +18,11 @@
 //     equivalence is two one-sided tests and holds at the plan's level alone.
 //   - A candidate that was found equivalent keeps its place in Holm's ranking:
 //     only a rejected hypothesis makes the next threshold easier.
-//   - Directions and metrics are families of their own. A candidate leaves the
-//     blocks when it is decided in all of them.
+//   - Directions are families of their own. Inside one, what decides has nearly
+//     all of alpha; the other metrics share the rest, and have the whole once what
+//     decides is settled (objectiveShare).
+//   - A candidate leaves the blocks when it is decided in all directions of what
+//     decides and, if it is better there, its guards hold or are violated.
 //   - Better and worse need both the plain interval beyond 0 and the adjusted
 //     p below alpha. For one candidate without ties the two are the same.
 //   - A fixed plan is looked at when its blocks, or its budget, are spent; before
@@ -39,10 +42,10 @@ import (
 
 // Result is what a session shows so far.
 type Result struct {
-	Verdicts      []model.Verdict // per direction and metric, in the order of the plan's settings
-	Plateaus      []model.Plateau // per direction and metric, where the plan has a factor and 3 complete blocks
-	Noise         []Noise         // per direction and metric, where baseline was compared with itself
-	Health        []Health        // per direction and metric, where there are complete blocks
+	Verdicts      []model.Verdict // per metric and direction, what decides first, in the order of the plan's settings
+	Plateaus      []model.Plateau // per direction of what decides, where the plan has a factor and 3 complete blocks
+	Noise         []model.Noise   // per direction of what decides, where baseline was compared with itself
+	Health        []Health        // per direction of what decides, where there are complete blocks
 	Blocks        int             // complete blocks, without baseline pairs
 	Untrustworthy bool            // baseline differs from itself: no verdict is given
 	PathChanged   bool            // the baseline fell for good: no verdict is given
@@ -54,35 +57,36 @@ type Result struct {
 	Warnings      []string
 }
 
-// Analyse returns what the runs of plan p show, of each metric in each
-// direction; without metrics, of goodput. The runs may be in any order and
-// include invalid ones and all attempts; nothing else is removed. The same
-// runs give the same result, however often it is asked.
-func Analyse(p model.Plan, runs []model.Run, metrics ...model.Metric) Result {
-	if len(metrics) == 0 {
-		metrics = []model.Metric{model.Goodput}
-	}
-	s := newSession(p, runs, metrics)
+// Analyse returns what the runs of plan p show, of the metric that decides, its
+// guards, and whatever else the traffic measures, in each direction. The runs may
+// be in any order and include invalid ones and all attempts; nothing else is
+// removed. The same runs give the same result, however often it is asked.
+func Analyse(p model.Plan, runs []model.Run) Result {
+	s := newSession(p, runs)
 	s.replay()
-	r := Result{Blocks: s.counted, Warnings: s.warnings, Unstable: unstable(s.runs)}
+	r := Result{Blocks: s.counted, Unstable: unstable(s.runs)}
 	for _, u := range r.Unstable {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("unstable: %d of %d runs of %s were invalid", u.Invalid, u.Runs, u.Setting))
+		s.warnings = append(s.warnings, fmt.Sprintf("unstable: %d of %d runs of %s were invalid", u.Invalid, u.Runs, u.Setting))
 	}
 	for _, x := range s.series {
+		if !x.objective {
+			continue
+		}
 		h := s.health(x)
 		if h.Blocks > 0 {
 			r.Health = append(r.Health, h)
-			r.Warnings = append(r.Warnings, h.warnings(x.label())...)
+			s.warnings = append(s.warnings, h.warnings(x)...)
 		}
 		if h.PathChanged && !r.PathChanged {
 			r.PathChanged, r.Reason = true, "the path changed during the session"
 		}
 	}
+	r.Warnings = s.warnings
 	spent := s.spent()
 	s.judgeNull(&r, spent != "")
 	s.finish(&r, spent)
+	r.Verdicts = s.verdicts(r)
 	for _, x := range s.series {
-		r.Verdicts = append(r.Verdicts, s.verdicts(x, r)...)
 		if pl, ok := s.plateau(x); ok {
 			r.Plateaus = append(r.Plateaus, pl)
 		}
@@ -112,13 +116,15 @@ func (s *session) finish(r *Result, spent string) {
 	}
 }
 
-// verdicts returns the verdicts of one series.
-func (s *session) verdicts(x *series, r Result) []model.Verdict {
+// verdicts returns the verdicts of all series.
+func (s *session) verdicts(r Result) []model.Verdict {
 	var out []model.Verdict
 	if s.plan.Mode == model.FixedBlocks {
-		out = s.fixedVerdicts(x, r.Done)
+		out = s.fixedVerdicts(r.Done)
 	} else {
-		out = s.sequentialVerdicts(x)
+		for _, x := range s.series {
+			out = append(out, s.sequentialVerdicts(x)...)
+		}
 	}
 	for i := range out {
 		v := &out[i]
@@ -130,6 +136,9 @@ func (s *session) verdicts(x *series, r Result) []model.Verdict {
 		}
 		if r.Untrustworthy || r.PathChanged {
 			v.Outcome, v.Size, v.MoreBlocks, v.P, v.Reason = model.Undecided, "", 0, nil, r.Reason
+			if v.Guard != nil {
+				v.Guard.State, v.Guard.MoreBlocks = model.GuardOpen, 0
+			}
 			continue
 		}
 		if v.Outcome == model.Undecided && v.Reason == "" {
@@ -148,7 +157,7 @@ func (s *session) hopeless(r Result) bool {
 	}
 	open := false
 	for _, v := range r.Verdicts {
-		if v.IsTwin || v.Outcome != model.Undecided {
+		if v.IsTwin || v.Metric != s.plan.Objective || v.Outcome != model.Undecided {
 			continue
 		}
 		if v.Blocks < s.floor || v.MoreBlocks <= stats.HopelessFactor*s.remaining(v.Setting) {
@@ -162,14 +171,24 @@ func (s *session) hopeless(r Result) bool {
 // newVerdict returns the parts of a verdict that both modes share.
 func (s *session) newVerdict(x *series, side *side) model.Verdict {
 	v := model.Verdict{
-		Setting: side.name, Baseline: s.plan.Baseline, Direction: x.direction, Metric: x.metric,
+		Setting: side.name, Baseline: s.plan.Baseline, Direction: x.direction, Metric: x.ID,
 		Outcome: model.Undecided, Blocks: len(side.d), IsTwin: side.twin,
 		Interval: modelInterval(stats.Unbounded(), "none"),
 	}
 	if len(side.d) > 0 {
-		v.Estimate = stats.Mean(side.d)
+		v.Estimate = x.unscaled(stats.Mean(side.d))
 	}
 	return v
+}
+
+// interval returns i, on the scale of the series, as verdicts have it.
+func (x *series) interval(i stats.Interval, method string) model.Interval {
+	return x.modelInterval(modelInterval(i, method))
+}
+
+func (x *series) modelInterval(i model.Interval) model.Interval {
+	i.Low, i.High = model.Bound(x.unscaled(float64(i.Low))), model.Bound(x.unscaled(float64(i.High)))
+	return i
 }
 
 func modelInterval(i stats.Interval, method string) model.Interval {
@@ -197,7 +216,7 @@ func size(o model.Outcome, i model.Interval, margin float64) string {
 // which all levels are present (statistics.md section 8).
 func (s *session) plateau(x *series) (model.Plateau, bool) {
 	levels := s.plan.Levels
-	if s.plan.Factor == "" || len(levels) < 2 {
+	if s.plan.Factor == "" || len(levels) < 2 || !x.objective || x.CanBe0 {
 		return model.Plateau{}, false
 	}
 	var rows [][]float64
@@ -210,7 +229,7 @@ func (s *session) plateau(x *series) (model.Plateau, bool) {
 		return model.Plateau{}, false
 	}
 	found := stats.Plateau(rows, float64(s.plan.Tolerance)/100, s.plan.Confidence)
-	out := model.Plateau{Direction: x.direction, Metric: x.metric, Decided: found.Decided, Tolerance: s.plan.Tolerance}
+	out := model.Plateau{Direction: x.direction, Metric: x.ID, Decided: found.Decided, Tolerance: s.plan.Tolerance}
 	if found.Decided {
 		out.Level = levels[found.Level]
 		return out, true

@@ -191,7 +191,7 @@ func TestTwinMakesTheSessionUntrustworthy(t *testing.T) {
 
 func TestBaselinePairs(t *testing.T) {
 	p := newPlan(t, 2, nil)
-	signs := newSession(p, nil, nil)
+	signs := newSession(p, nil)
 	pairs := func(d []float64) Result {
 		// value by coin, so that the differences are d whoever is the candidate
 		probe := signs.nullSigns()
@@ -371,18 +371,22 @@ func TestDirectionsAndMetrics(t *testing.T) {
 			model.Value{Direction: model.To, Metric: model.RTT, Value: up / 1e12})
 	}
 	r := Analyse(p, runs)
-	if len(r.Verdicts) != 2 || r.Verdicts[0].Direction != model.To || r.Verdicts[1].Direction != model.From {
+	if len(r.Verdicts) != 3 || r.Verdicts[0].Direction != model.To || r.Verdicts[1].Direction != model.From {
 		t.Fatalf("verdicts %+v", r.Verdicts)
 	}
 	if r.Verdicts[0].Outcome != model.Better || r.Verdicts[1].Outcome != model.Undecided || r.Done || len(r.Leaving) != 0 {
 		t.Errorf("%s and %s, done %v, leaving %v", r.Verdicts[0].Outcome, r.Verdicts[1].Outcome, r.Done, r.Leaving)
 	}
-	rtt := Analyse(p, runs, model.RTT, model.Retransmits)
-	if v := verdictOf(t, rtt, "s1"); v.Metric != model.RTT || v.Outcome != model.Worse {
+	if v := verdictOfMetric(t, r, "s1", model.RTT); v.Outcome != model.Undecided || !(v.Estimate < 0) {
+		t.Errorf("a longer round trip is %s by %v before goodput is decided", v.Outcome, v.Estimate)
+	}
+	p.Objective, p.Guards = model.RTT, nil
+	if v := verdictOf(t, Analyse(p, runs), "s1"); v.Metric != model.RTT || v.Outcome != model.Worse {
 		t.Errorf("a longer round trip is %s", v.Outcome)
 	}
-	if !slices.ContainsFunc(rtt.Warnings, func(w string) bool { return strings.Contains(w, "retransmits is not") }) {
-		t.Errorf("warnings %q", rtt.Warnings)
+	p.Objective = model.Retransmits
+	if none := Analyse(p, runs); !slices.ContainsFunc(none.Warnings, func(w string) bool { return strings.Contains(w, "retransmits is not") }) {
+		t.Errorf("warnings %q", none.Warnings)
 	}
 }
 

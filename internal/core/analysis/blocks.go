@@ -103,7 +103,7 @@ func (s *session) spent() string {
 // completed nor failed more often than a block is repeated, in order: what a
 // session has to do still, as far as the plan goes.
 func OpenBlocks(p model.Plan, runs []model.Run) []int {
-	s := newSession(p, runs, []model.Metric{model.Goodput})
+	s := newSession(p, runs)
 	s.replay()
 	var open []int
 	for i := range p.Order {
@@ -118,7 +118,7 @@ func OpenBlocks(p model.Plan, runs []model.Run) []int {
 // the baseline pairs, in the order in which they were done. A valid run of a block
 // of which another run is invalid does not.
 func Counted(p model.Plan, runs []model.Run) []model.Run {
-	s := newSession(p, runs, []model.Metric{model.Goodput})
+	s := newSession(p, runs)
 	s.replay()
 	var out []model.Run
 	for _, b := range s.blocks {

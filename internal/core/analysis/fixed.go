@@ -22,22 +22,52 @@ const (
 	shiftStream = 0x73686966 // "shif"
 )
 
-// look is one candidate at the end of a fixed plan.
+// look is one candidate at the end of a fixed plan, on the scale of its series.
 type look struct {
+	x       *series
+	one     *side
 	verdict model.Verdict
+	within  stats.Interval // the verdict's
 	narrow  stats.Interval // at 1 − 2 alpha, for equivalence
 	p       float64        // 1 where there is none
 }
 
-// fixedVerdicts returns the verdicts of one series after a fixed number of
-// blocks (statistics.md sections 4.4, 6.1 and 6.2); before done, estimates only.
-func (s *session) fixedVerdicts(x *series, done bool) []model.Verdict {
-	looks := make([]look, len(x.sides))
+// fixedVerdicts returns the verdicts of all series after a fixed number of blocks
+// (statistics.md sections 4.4, 6.1 and 6.2); before done, estimates only. Each
+// direction of what decides is a family of its own; all other comparisons together
+// are one more, which is tested at what the first leave (see objectiveShare).
+func (s *session) fixedVerdicts(done bool) []model.Verdict {
+	var out []model.Verdict
+	var rest []look
+	level, others := s.levels(false)
+	settled := true
+	for _, x := range s.series {
+		looks := make([]look, len(x.sides))
+		for i, one := range x.sides {
+			looks[i] = s.look(x, one)
+		}
+		if !x.objective {
+			rest = append(rest, looks...)
+			continue
+		}
+		for _, v := range s.nameFamily(looks, level, done) {
+			settled = settled && (v.IsTwin || v.Outcome == model.Better || v.Outcome == model.Worse)
+			out = append(out, v)
+		}
+	}
+	if settled {
+		_, others = s.levels(true)
+	}
+	return append(out, s.nameFamily(rest, others, done)...)
+}
+
+// nameFamily takes the p values of looks through Holm at level and names the
+// verdicts.
+func (s *session) nameFamily(looks []look, level float64, done bool) []model.Verdict {
 	var p []float64
-	for i, one := range x.sides {
-		looks[i] = s.look(x, one)
-		if !one.twin {
-			p = append(p, looks[i].p)
+	for _, l := range looks {
+		if !l.one.twin {
+			p = append(p, l.p)
 		}
 	}
 	adjusted := stats.Holm(p)
@@ -45,20 +75,25 @@ func (s *session) fixedVerdicts(x *series, done bool) []model.Verdict {
 	next := 0
 	for i, l := range looks {
 		own := l.p
-		if !l.verdict.IsTwin {
-			own = adjusted[next]
+		if !l.one.twin {
+			own = min(1, adjusted[next]*s.alpha/level)
 			next++
 		}
-		out[i] = s.nameFixed(l, own, x.sides[i].d, done)
+		out[i] = s.nameFixed(l, own, done)
+		state := model.GuardState("")
+		if done {
+			state = s.fixedGuard(l.x, l.one)
+		}
+		out[i].Guard = s.guardCheck(l.x, l.one, stats.PseudoMedian(l.one.d), state)
 	}
 	return out
 }
 
 // look takes the interval, the family's interval and the p of one side.
 func (s *session) look(x *series, one *side) look {
-	l := look{verdict: s.newVerdict(x, one), narrow: stats.Unbounded(), p: 1}
+	l := look{x: x, one: one, verdict: s.newVerdict(x, one), within: stats.Unbounded(), narrow: stats.Unbounded(), p: 1}
 	n, comparisons := len(one.d), len(s.candidates)
-	if one.twin {
+	if one.twin || !x.objective {
 		comparisons = 1
 	}
 	if n < stats.NormalBlocks {
@@ -66,12 +101,14 @@ func (s *session) look(x *series, one *side) look {
 	}
 	v := &l.verdict
 	var warnings []string
-	v.Estimate, v.Interval, warnings = estimate(one.d, s.plan.Confidence)
+	g, within, warnings := estimate(one.d, s.plan.Confidence)
+	v.Estimate, v.Interval, l.within = x.unscaled(g), x.modelInterval(within), plainInterval(within)
 	v.Warnings = append(v.Warnings, warnings...)
 	_, narrow, _ := estimate(one.d, 1-2*s.alpha)
-	l.narrow = stats.Interval{Low: float64(narrow.Low), High: float64(narrow.High)}
+	l.narrow = plainInterval(narrow)
 	if comparisons > 1 {
 		_, family, _ := estimate(one.d, 1-s.alpha/float64(comparisons))
+		family = x.modelInterval(family)
 		v.Family = &family
 	}
 	floor := stats.MinBlocks(comparisons, s.alpha)
@@ -85,6 +122,10 @@ func (s *session) look(x *series, one *side) look {
 			"an exact test of %d comparisons needs %d blocks: p assumes roughly normal block differences", comparisons, floor))
 	}
 	return l
+}
+
+func plainInterval(i model.Interval) stats.Interval {
+	return stats.Interval{Low: float64(i.Low), High: float64(i.High), Confidence: i.Confidence}
 }
 
 // exactP returns the signed-rank p, and where sizes are tied that of the sign
@@ -115,9 +156,8 @@ func estimate(d []float64, level float64) (float64, model.Interval, []string) {
 const rounding = 1e-12
 
 // nameFixed is the table of statistics.md section 4.4, rows 2 to 6.
-func (s *session) nameFixed(l look, p float64, d []float64, done bool) model.Verdict {
+func (s *session) nameFixed(l look, p float64, done bool) model.Verdict {
 	v := l.verdict
-	low, high := float64(v.Interval.Low), float64(v.Interval.High)
 	if !done {
 		v.Reason = fmt.Sprintf("block %d of %d: a fixed plan is judged once, at its end", s.counted, s.plan.MaxBlocks)
 		v.MoreBlocks = s.remaining(v.Setting)
@@ -129,20 +169,24 @@ func (s *session) nameFixed(l look, p float64, d []float64, done bool) model.Ver
 		return v
 	}
 	v.P = &p
+	low, high, m := l.within.Low, l.within.High, l.x.margin
 	switch {
 	case low > rounding && p < s.alpha:
 		v.Outcome = model.Better
 	case high < -rounding && p < s.alpha:
 		v.Outcome = model.Worse
-	case -s.margin < l.narrow.Low && l.narrow.High < s.margin:
+	case -m < l.narrow.Low && l.narrow.High < m:
 		v.Outcome = model.Equivalent
 	default:
-		theta := stats.PseudoMedian(d)
-		v.MoreBlocks = stats.MoreBlocks(theta, stats.StdDev(d), s.margin, v.Blocks, s.floor)
+		theta := stats.PseudoMedian(l.one.d)
+		v.MoreBlocks = stats.MoreBlocks(theta, stats.StdDev(l.one.d), m, v.Blocks, s.floor)
 		if low > rounding || high < -rounding {
-			v.Reason = fmt.Sprintf("differs alone, but not among %d comparisons", len(s.candidates))
+			v.Reason = "differs alone, but not among all comparisons"
+			if l.x.objective {
+				v.Reason = fmt.Sprintf("differs alone, but not among %d comparisons", len(s.candidates))
+			}
 		}
 	}
-	v.Size = size(v.Outcome, v.Interval, s.margin)
+	v.Size = size(v.Outcome, v.Interval, l.x.unscaled(m))
 	return v
 }

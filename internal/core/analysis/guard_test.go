@@ -1,56 +1,180 @@
 package analysis
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 )
 
+// probed is a plan of probes beside a load: goodput decides, and latency, loss and
+// CPU are guards.
+func probed(o *plan.Options) {
+	o.Flow.Engine, o.Flow.Loaded = "loaded", &model.Loaded{}
+	o.Objective = model.Goodput
+}
+
+// withMetrics adds the values of the other metrics to runs: factors of the
+// candidate, and its share of packets sent again.
+func withMetrics(runs []model.Run, p99, cpu, again float64) []model.Run {
+	for i := range runs {
+		wobble := 1 + 0.02*math.Sin(float64(i)) // both settings alike
+		v := map[model.Metric]float64{
+			model.LatencyP50: 0.010 * wobble, model.LatencyP99: 0.020 * wobble,
+			model.CPUPerGbitNear: 0.3 * wobble, model.CPUPerGbitFar: 0.4 * wobble, model.RetransmitRatio: 0.0001 * (wobble - 0.9),
+		}
+		if runs[i].Setting == "s1" {
+			v[model.LatencyP99] *= p99
+			v[model.CPUPerGbitFar] *= cpu
+			v[model.RetransmitRatio] += again
+		}
+		for _, m := range slices.Sorted(mapsKeys(v)) {
+			runs[i].Values = append(runs[i].Values, model.Value{Direction: model.To, Metric: m, Value: v[m]})
+		}
+	}
+	return runs
+}
+
+func mapsKeys(m map[model.Metric]float64) func(func(model.Metric) bool) {
+	return func(yield func(model.Metric) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
 func TestGuards(t *testing.T) {
-	for mode, change := range map[string]func(*plan.Options){"sequential": nil, "fixed": fixed(20)} {
+	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
+	for mode, change := range map[string]func(*plan.Options){
+		"sequential": probed, "fixed": func(o *plan.Options) { probed(o); fixed(20)(o) },
+	} {
 		p := newPlan(t, 2, change)
-		with := func(blocks int, retransmits, rtt float64) []model.Run {
-			runs := runsOf(p, blocks, steady(p, nil))
-			for i := range runs {
-				wobble := float64(runs[i].Number%3) / 10 // both settings alike
-				lost, trip := 2+wobble, 0.010*(1+wobble/100)
-				if runs[i].Setting == "s1" {
-					lost, trip = lost+retransmits, trip*(1+rtt)
-				}
-				runs[i].Values = append(runs[i].Values,
-					model.Value{Direction: model.To, Metric: model.Retransmits, Value: lost},
-					model.Value{Direction: model.To, Metric: model.RTT, Value: trip})
-			}
-			return runs
-		}
-		guards := []Guard{{Metric: model.Retransmits, Margin: 5}, {Metric: model.RTT, Margin: 0.10}}
 		for _, c := range []struct {
-			name             string
-			retransmits, rtt float64
-			holds            [2]bool
+			name            string
+			p99, cpu, again float64
+			bad             []model.Metric
 		}{
-			{"harmless", 0, 0, [2]bool{true, true}},
-			{"within the margins", 1, 0.02, [2]bool{true, true}},
-			{"lossy", 9, 0, [2]bool{false, true}},
-			{"slow", 0, 0.3, [2]bool{true, false}},
+			{"harmless", 1, 1, 0, nil},
+			{"within the margins", 1.2, 1.2, 0.001, nil},
+			{"bloated", 3, 1, 0, []model.Metric{model.LatencyP99}},
+			{"costly and lossy", 1, 2, 0.02, []model.Metric{model.RetransmitRatio, model.CPUPerGbitFar}},
 		} {
-			got := Guards(p, with(24, c.retransmits, c.rtt), "s1", guards)
-			if len(got) != 2 {
-				t.Fatalf("%s: %d results", c.name, len(got))
+			r := Analyse(p, withMetrics(runsOf(p, 24, steady(p, gain)), c.p99, c.cpu, c.again))
+			if v := r.Verdicts[0]; v.Metric != model.Goodput || v.Outcome != model.Better || v.Guard != nil {
+				t.Fatalf("%s, %s: %+v, want goodput to be better first", mode, c.name, v)
 			}
-			for i, g := range got {
-				if g.Holds != c.holds[i] || g.Holds != (g.Reason == "") || g.Blocks != 20 || g.Direction != model.To {
-					t.Errorf("%s, %s: %+v, want holds %v", mode, c.name, g, c.holds[i])
+			var bad []model.Metric
+			guards := 0
+			for _, v := range r.Verdicts {
+				if v.Guard == nil {
+					continue
+				}
+				guards++
+				if v.Guard.State == model.GuardViolated {
+					bad = append(bad, v.Metric)
+				} else if v.Guard.State != model.GuardHolds || v.Guard.MoreBlocks != 0 {
+					t.Errorf("%s, %s: guard %s %s", mode, c.name, v.Metric, v.Guard.State)
+				}
+				if v.Estimate > 0.1 {
+					t.Errorf("%s, %s: harm is a gain of %v", mode, c.name, v.Estimate)
 				}
 			}
+			if guards != 4 || !slices.Equal(bad, c.bad) {
+				t.Errorf("%s, %s: %d guards, violated %v, want 4 and %v", mode, c.name, guards, bad, c.bad)
+			}
+			if got := Refused(r.Verdicts, "s1"); len(got) != len(c.bad) {
+				t.Errorf("%s, %s: refused by %d guards, want %d", mode, c.name, len(got), len(c.bad))
+			}
 		}
-		thin := Guards(p, with(p.NullBlocks+2, 0, 0), "s1", guards)
-		if thin[0].Holds || thin[0].MoreBlocks < 1 || thin[0].Reason == "" {
-			t.Errorf("%s, two blocks: %+v", mode, thin[0])
+		thin := Analyse(p, withMetrics(runsOf(p, p.NullBlocks+2, steady(p, gain)), 1, 1, 0))
+		if v := verdictOfMetric(t, thin, "s1", model.LatencyP99); v.Guard.State != model.GuardOpen || v.Guard.MoreBlocks < 1 {
+			t.Errorf("%s, two blocks: %+v", mode, v.Guard)
 		}
-		if none := Guards(p, with(0, 0, 0), "s1", guards); none[0].Holds || none[0].Reason == "" {
-			t.Errorf("%s, no blocks: %+v", mode, none[0])
+		if got := Refused(thin.Verdicts, "s1"); len(got) != 4 {
+			t.Errorf("%s, two blocks: %d guards in the way, want 4", mode, len(got))
 		}
+	}
+}
+
+// A candidate that is better stays in the blocks until its guards have spoken, and
+// one that is not better leaves.
+func TestGuardsAreWaitedFor(t *testing.T) {
+	p := newPlan(t, 2, func(o *plan.Options) {
+		probed(o)
+		o.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 0.5}}
+	})
+	done := func(gain float64) int {
+		f := steady(p, map[string][]float64{"s1": {gain, gain * 1.01}})
+		for n := 1; n <= 20; n++ {
+			if Analyse(p, withMetrics(runsOf(p, p.NullBlocks+n, f), 1, 1, 0)).Done {
+				return n
+			}
+		}
+		return 0
+	}
+	if better, worse := done(0.2), done(-0.2); worse != 6 || better <= worse {
+		t.Errorf("better after %d blocks, worse after %d; want more than 6, and 6", better, worse)
+	}
+}
+
+// A guard that somebody asked for and nobody can read does not hold; one of the
+// defaults does not count.
+func TestGuardsWithoutValues(t *testing.T) {
+	gain := map[string][]float64{"s1": {0.10, 0.11, 0.09, 0.105}}
+	p := newPlan(t, 2, probed)
+	r := Analyse(p, runsOf(p, 24, steady(p, gain)))
+	if len(r.Verdicts) != 1 || len(Refused(r.Verdicts, "s1")) != 0 || !r.Done {
+		t.Errorf("defaults: %+v", r.Verdicts)
+	}
+	for i := range p.Guards {
+		p.Guards[i].Default = false
+	}
+	r = Analyse(p, runsOf(p, 24, steady(p, gain)))
+	if v := verdictOfMetric(t, r, "s1", model.LatencyP99); v.Guard.State != model.GuardUnmeasured {
+		t.Errorf("asked for: %+v", v.Guard)
+	}
+	if got := Refused(r.Verdicts, "s1"); len(got) != 4 {
+		t.Errorf("refused by %d guards, want 4", len(got))
+	}
+}
+
+// Latency that falls is better, in requests and under load.
+func TestLatencyDecides(t *testing.T) {
+	for _, engine := range []string{"reqresp", "loaded"} {
+		p := newPlan(t, 2, func(o *plan.Options) {
+			o.Flow.Engine = engine
+			if engine == "loaded" {
+				o.Flow.Loaded = &model.Loaded{}
+			}
+		})
+		if p.Objective != model.LatencyP50 {
+			t.Fatalf("%s decides on %s", engine, p.Objective)
+		}
+		runs := runsOf(p, 24, steady(p, nil))
+		for i := range runs {
+			v := 0.010 * (1 + 0.03*math.Cos(float64(i)))
+			if runs[i].Setting == "s1" {
+				v /= 2
+			}
+			runs[i].Values = []model.Value{{Direction: model.To, Metric: model.LatencyP50, Value: v}}
+		}
+		r := Analyse(p, runs)
+		if v := r.Verdicts[0]; v.Metric != model.LatencyP50 || v.Outcome != model.Better || math.Abs(v.Estimate-math.Ln2) > 0.05 || !r.Done {
+			t.Errorf("%s: half the latency is %s by %v, done %v", engine, v.Outcome, v.Estimate, r.Done)
+		}
+	}
+}
+
+// Old plans name nothing: goodput decides, and nothing is guarded.
+func TestPlansOfBefore(t *testing.T) {
+	p := newPlan(t, 2, nil)
+	p.Objective, p.Guards = "", nil
+	r := Analyse(p, withMetrics(runsOf(p, 24, steady(p, map[string][]float64{"s1": {0.2, 0.21}})), 5, 5, 0.5))
+	if v := r.Verdicts[0]; v.Metric != model.Goodput || v.Outcome != model.Better || len(Refused(r.Verdicts, "s1")) != 0 {
+		t.Errorf("%+v", v)
 	}
 }

@@ -1,12 +1,10 @@
 package analysis
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
-	"time"
+	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
@@ -17,7 +15,8 @@ import (
 const lastingRuns = 3
 
 // Health is whether the order of the runs left a trace in one direction and
-// metric (statistics.md section 2.2). Values are in log ratios, positive good.
+// metric (statistics.md section 2.2). Values are on the scale of
+// the block differences: log ratios, positive good, but for metrics that can be 0.
 type Health struct {
 	Direction model.Direction
 	Metric    model.Metric
@@ -43,21 +42,34 @@ func (h Health) SuggestABBA() bool { return h.HasPosition() && math.Abs(h.Positi
 // Drifting reports whether the baseline rose or fell over the session.
 func (h Health) Drifting() bool { return h.TrendP < stats.OrderAlpha }
 
-func (h Health) warnings(label string) []string {
+// warnings says what the reader of a series should know. "Worse" is a fall of
+// goodput and a rise of latency.
+func (h Health) warnings(x *series) []string {
 	var out []string
+	signed := func(d float64, decimals int) string {
+		text := x.change(d, decimals)
+		if !strings.HasPrefix(text, "-") {
+			text = "+" + text
+		}
+		return text
+	}
 	if h.HasPosition() {
-		w := fmt.Sprintf("%s: the last run of a block differs from its first by %+.1f %%", label, 100*math.Expm1(h.Position))
+		w := fmt.Sprintf("%s: the last run of a block differs from its first by %s", x.label(), signed(h.Position, 1))
 		if h.SuggestABBA() {
 			w += ", more than the noise: mirrored order (ABBA) would serve the next session better"
 		}
 		out = append(out, w)
 	}
 	if h.Drifting() {
-		out = append(out, fmt.Sprintf("%s: the baseline drifts by %+.2f %% per block", label, 100*math.Expm1(h.Slope)))
+		out = append(out, fmt.Sprintf("%s: the baseline drifts by %s per block", x.label(), signed(h.Slope, 2)))
 	}
 	if h.PathChanged {
-		out = append(out, fmt.Sprintf("%s: the baseline fell by %.0f %% and stayed there, as when burst credits run out: rest and repeat",
-			label, -100*math.Expm1(h.After-h.Before)))
+		verb := "fell"
+		if x.LowIs {
+			verb = "rose"
+		}
+		out = append(out, fmt.Sprintf("%s: the baseline %s by %s and stayed there, as when burst credits run out: rest and repeat",
+			x.label(), verb, strings.TrimPrefix(x.change(h.After-h.Before, 0), "-")))
 	}
 	return out
 }
@@ -66,7 +78,7 @@ func (h Health) warnings(label string) []string {
 // run. A block may lack candidates that had left; position compares whatever
 // ran first and last there in the series' direction.
 func (s *session) health(x *series) Health {
-	h := Health{Direction: x.direction, Metric: x.metric, S: math.NaN()}
+	h := Health{Direction: x.direction, Metric: x.ID, S: math.NaN()}
 	var position, number, base []float64
 	for _, b := range s.blocks {
 		if ys := x.values(b); len(ys) > 1 {
@@ -106,6 +118,9 @@ func (x *series) baseline(b block, name string) (float64, bool) {
 // shift rule of statistics.md section 10.3 on the baseline's runs. The cheap
 // conditions come first: the critical value is simulated.
 func (s *session) pathChange(x *series) (before, after float64, changed bool) {
+	if x.CanBe0 {
+		return 0, 0, false // no fall by a share of what can be nothing
+	}
 	var y []float64
 	for i := range s.runs {
 		if r := &s.runs[i]; r.Setting == s.plan.Baseline && r.State == model.RunValid {
@@ -124,44 +139,4 @@ func (s *session) pathChange(x *series) (before, after float64, changed bool) {
 	phi := stats.Phi(stats.LagOne(y), len(y))
 	limit := stats.ShiftLimit(len(y), phi, rand.New(rand.NewPCG(s.plan.Seed, shiftStream)))
 	return split.Before, split.After, split.Q > limit
-}
-
-// WarmUp returns a warning where the warm-up is typically longer than the
-// omitted time, and "" where it is not (statistics.md section 1.1). Each slice
-// holds the values of one run from its very start, warm-up included, one per
-// interval. It is advice for the next session; no run is cut by its own data.
-func WarmUp(perRunIntervals [][]float64, interval, omit time.Duration) string {
-	var cuts []float64
-	for _, x := range perRunIntervals {
-		if len(x) > 0 {
-			d, _ := stats.MSER(x)
-			cuts = append(cuts, float64(d))
-		}
-	}
-	if len(cuts) == 0 || interval <= 0 {
-		return ""
-	}
-	typical := time.Duration(math.Ceil(stats.Median(cuts))) * interval
-	if typical <= omit {
-		return ""
-	}
-	return fmt.Sprintf("warm-up longer than the omitted time of %v: omit %v next time", omit, typical)
-}
-
-// Intervals returns one direction's receiver values of metric m of one run, in
-// order of time, as WarmUp and Classic take them; with omitted, those of the
-// warm-up too.
-func Intervals(samples []model.Sample, d model.Direction, m model.Metric, omitted bool) []float64 {
-	var kept []model.Sample
-	for _, x := range samples {
-		if x.Host == d.Receiver() && x.Direction == d && x.Metric == m && (omitted || !x.Omitted) {
-			kept = append(kept, x)
-		}
-	}
-	slices.SortStableFunc(kept, func(a, b model.Sample) int { return cmp.Compare(a.Start, b.Start) })
-	out := make([]float64, len(kept))
-	for i, x := range kept {
-		out[i] = x.Value
-	}
-	return out
 }

@@ -116,57 +116,39 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 	}
 }
 
-func TestWarmUp(t *testing.T) {
+func TestInside(t *testing.T) {
 	slow := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5} // d = 5
-	flat := []float64{9.5, 9.4, 9.6, 9.5, 9.4, 9.6}
-	w := WarmUp([][]float64{slow, slow, flat}, time.Second, 3*time.Second)
-	if w != "warm-up longer than the omitted time of 3s: omit 5s next time" {
-		t.Errorf("warning %q", w)
+	flat := []float64{9.5, 9.4, 9.6, 9.5, 9.4, 9.6, 9.5, 9.4, 9.6}
+	look := func(omit time.Duration, series ...[]float64) []string {
+		var inside Inside
+		for _, values := range series {
+			var samples []model.Sample
+			for i, v := range values {
+				at := time.Duration(i) * time.Second
+				samples = append(samples, model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput,
+					Start: at, Length: time.Second, Value: v, Omitted: at < omit})
+			}
+			slices.Reverse(samples)
+			inside.Add(model.Run{Setting: "s1", Flow: model.Flow{Direction: model.To, Omit: omit}}, samples)
+		}
+		return inside.Warnings()
 	}
-	if w := WarmUp([][]float64{slow, slow, flat}, time.Second, 5*time.Second); w != "" {
+	if w := look(3*time.Second, slow, slow, flat); len(w) != 1 || w[0] != "the warm-up takes longer than the 3 s that are omitted: omit 5 s next time (--omit)" {
+		t.Errorf("warnings %q", w)
+	}
+	if w := look(5*time.Second, slow, slow, flat); len(w) != 0 {
 		t.Errorf("five seconds suffice, but: %q", w)
 	}
-	if w := WarmUp(nil, time.Second, 0); w != "" {
+	if w := look(3*time.Second, slow[:7], slow[:7]); len(w) != 0 {
+		t.Errorf("seven intervals tell nothing of a warm-up, but: %q", w)
+	}
+	stopped := slices.Clone(flat)
+	stopped[5], stopped[6] = 0.1, 0
+	if w := look(time.Second, flat, stopped); len(w) != 1 || w[0] != "1 of 2 runs stood still for a while, at most 2 s (s1): they count like every other" {
+		t.Errorf("warnings %q", w)
+	}
+	if w := look(0); len(w) != 0 {
 		t.Errorf("no runs: %q", w)
-	}
-}
-
-func TestClassic(t *testing.T) {
-	p := newPlan(t, 2, fixed(1))
-	runs := runsOf(p, 5, func(setting string, block, _ int) float64 {
-		if setting == "s1" {
-			return 3e9
-		}
-		return float64(block) * 1e9
-	})
-	runs[0].State = model.RunInvalid
-	sample := func(host model.Host, d model.Direction, start time.Duration, v float64, omitted bool) model.Sample {
-		return model.Sample{Host: host, Direction: d, Metric: model.Goodput, Start: start, Length: time.Second, Value: v, Omitted: omitted}
-	}
-	rows := Classic(runs, func(run int) []model.Sample {
-		if run != 2 {
-			return nil
-		}
-		return []model.Sample{
-			sample(model.Far, model.To, 2*time.Second, 7, false), sample(model.Far, model.To, time.Second, 5, false),
-			sample(model.Far, model.To, 0, 1, true),                    // warm-up
-			sample(model.Near, model.To, time.Second, 100, false),      // the sender's view
-			sample(model.Near, model.From, time.Second, 100, false),    // another direction
-			{Host: model.Far, Direction: model.To, Metric: model.Sent}, // another metric
-		}
-	})
-	if len(rows) != 2 || rows[0].Setting != "s0" || rows[1].Setting != "s1" || rows[0].Direction != model.To {
-		t.Fatalf("rows %+v", rows)
-	}
-	base := rows[0]
-	if base.Runs.N != 8 || base.Runs.Min != 1e9 || base.Runs.Max != 5e9 || base.Runs.Median != 3e9 || base.Runs.Mean != 3e9 {
-		t.Errorf("runs %+v", base.Runs)
-	}
-	if base.Intervals.N != 2 || base.Intervals.Mean != 6 || base.Intervals.Min != 5 {
-		t.Errorf("intervals %+v", base.Intervals)
-	}
-	if got := Classic(runs, nil); got[1].Intervals.N != 0 || got[1].Runs.N != 1 {
-		t.Errorf("without samples: %+v", got[1])
 	}
 }
 

@@ -4,52 +4,63 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
 
-// Noise is how far the baseline is from itself, as a standard deviation of block
-// differences in log ratios (statistics.md section 7.1).
-type Noise struct {
-	Direction model.Direction
-	Metric    model.Metric
-	Source    string // "baseline pairs" or "twin"
-	// Checked says that there are enough differences to tell whether the baseline
-	// differs from itself: 6. The pairs at the start alone are too few (5.4).
-	Checked bool
-	stats.Noise
-}
-
 // judgeNull asks whether the baseline differs from itself and notes the noise
 // (statistics.md sections 2 and 5.4). The twin of a fixed plan is judged at its
-// end, like every other setting.
+// end, like every other setting. Only what decides can make a session
+// untrustworthy; of other metrics a twin that differs is told.
 func (s *session) judgeNull(r *Result, atEnd bool) {
+	others := 0
 	for _, x := range s.series {
-		if d := s.nullPairs(x); len(d) > 0 {
-			r.Noise = append(r.Noise, newNoise(x, "baseline pairs", d))
-			s.judge(r, s.evidence(d), "%s: two runs of the baseline differed by %.1f %% in the %d pairs at the start",
-				x.label(), math.Abs(float64(stats.Change(stats.Mean(d), x.sense))), len(d))
+		if !x.objective {
+			others++
+		}
+	}
+	for _, x := range s.series {
+		if d := s.nullPairs(x); len(d) > 0 && x.objective {
+			e := s.evidence(d)
+			r.Noise = append(r.Noise, x.noise("baseline pairs", d, e))
+			s.judge(r, e, "%s: two runs of the baseline differed by %s in the %d pairs at the start",
+				x.label(), strings.TrimPrefix(x.change(stats.Mean(d), 1), "-"), len(d))
 		}
 		for _, one := range x.sides {
 			if !one.twin || len(one.d) == 0 {
 				continue
 			}
-			r.Noise = append(r.Noise, newNoise(x, "twin", one.d))
-			if s.plan.Mode == model.FixedBlocks && !atEnd {
-				continue
+			unready := s.plan.Mode == model.FixedBlocks && !atEnd
+			e := 0.0
+			if !unready {
+				e = s.against(one)
 			}
 			word := model.Better
 			if stats.Mean(one.d) < 0 {
 				word = model.Worse
 			}
-			s.judge(r, s.against(one), "%s: a copy of the baseline came out %s than the baseline", x.label(), word)
+			const differs = "%s: a copy of the baseline came out %s than the baseline"
+			switch {
+			case x.objective:
+				r.Noise = append(r.Noise, x.noise("twin", one.d, e))
+				s.judge(r, e, differs, x.label(), word)
+			case e >= math.Log(stats.NullVeto*float64(others)):
+				r.Warnings = append(r.Warnings, fmt.Sprintf(differs+": believe no verdict on that", x.label(), word))
+			}
 		}
 	}
 }
 
-func newNoise(x *series, source string, d []float64) Noise {
-	return Noise{x.direction, x.metric, source, len(d) >= stats.RankBlocks, stats.NullNoise(d)}
+// noise describes differences d of the baseline with itself; evidence is that
+// they are not by chance, in logs.
+func (x *series) noise(source string, d []float64, evidence float64) model.Noise {
+	n := stats.NullNoise(d)
+	return model.Noise{
+		Direction: x.direction, Metric: x.ID, Source: source, Pairs: n.Pairs, Sigma: x.unscaled(n.Sigma), Upper: x.unscaled(n.Upper),
+		Checked: len(d) >= stats.RankBlocks, Evidence: math.Exp(min(max(0, evidence), math.Log(math.MaxFloat64))),
+	}
 }
 
 // judge acts on the evidence, in logs, that the baseline differs from itself:

@@ -9,33 +9,114 @@ import (
 	"linerate/internal/core/stats"
 )
 
-// decide gives verdicts after a block (statistics.md section 5.3) and notes the
-// candidates that are decided in every series.
+// objectiveShare is the part of alpha that the metric that decides is tested at;
+// the others share the rest, and have the whole once every comparison of what
+// decides is better or worse. That is a graph of tests (Bretz, Maurer, Brannath,
+// Posch, Stat. Med. 28, 2009), which keeps the chance of any false verdict below
+// alpha. At 0.95 the least blocks of section 6.3 stay as they are up to 12
+// candidates.
+const objectiveShare = 0.95
+
+// levels returns what the metric that decides and the others are tested at.
+// settled says that all comparisons of the former are better or worse.
+func (s *session) levels(settled bool) (objective, others float64) {
+	switch {
+	case !slices.ContainsFunc(s.series, func(x *series) bool { return !x.objective }):
+		return s.alpha, 0
+	case settled:
+		return objectiveShare * s.alpha, s.alpha
+	}
+	return objectiveShare * s.alpha, (1 - objectiveShare) * s.alpha
+}
+
+// decide gives verdicts after a block (statistics.md sections 5.3, 6.1 and 6.4)
+// and notes the candidates that nothing is left to decide about.
 func (s *session) decide() {
+	level, _ := s.levels(false)
 	for _, x := range s.series {
-		s.decideDirections(x)
+		if x.objective {
+			decideDirections(x.sides, level)
+		}
+	}
+	_, others := s.levels(s.settled())
+	var rest []*side
+	for _, x := range s.series {
+		if !x.objective {
+			rest = append(rest, x.sides...)
+		}
+	}
+	decideDirections(rest, others)
+	for _, x := range s.series {
 		for _, one := range x.sides {
 			m, level := one.ev.Max(), math.Log(1/s.alpha)
 			if one.outcome == "" && m.NotAbove >= level && m.NotBelow >= level {
 				one.outcome = model.Equivalent
 			}
+			s.decideGuard(one)
 		}
 	}
 	for _, name := range s.candidates {
-		open := slices.ContainsFunc(s.series, func(x *series) bool {
-			return slices.ContainsFunc(x.sides, func(one *side) bool { return one.name == name && one.outcome == "" })
-		})
-		s.left[name] = len(s.series) > 0 && !open
+		s.left[name] = len(s.series) > 0 && !s.open(name)
 	}
 }
 
-// decideDirections takes the running maxima through Holm: the leading candidate
-// needs 2M/alpha, the next 2(M−1)/alpha, and so on. Every candidate stays in the
-// ranking, decided or not. The twin is compared on its own, and only speaks where
-// it takes all verdicts with it (section 5.4).
-func (s *session) decideDirections(x *series) {
+// settled reports whether every comparison of what decides is better or worse.
+func (s *session) settled() bool {
+	for _, x := range s.series {
+		for _, one := range x.sides {
+			if x.objective && !one.twin && one.outcome != model.Better && one.outcome != model.Worse {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// decideGuard asks whether harm of the margin is ruled out, or shown. Each guard
+// that holds is a test of its own, since all must hold (Berger, Technometrics 24,
+// 1982); harm is claimed of any of them, and takes all together.
+func (s *session) decideGuard(one *side) {
+	if one.harmed == nil || one.guard != "" {
+		return
+	}
+	switch m := one.harmed.Max(); {
+	case m.Up >= math.Log(1/s.alpha):
+		one.guard = model.GuardHolds
+	case m.Down >= math.Log(s.harms()/s.alpha):
+		one.guard = model.GuardViolated
+	}
+}
+
+// harms is how many claims of harm there may be.
+func (s *session) harms() float64 { return float64(max(1, s.guards*len(s.candidates))) }
+
+// open reports whether a candidate has to stay in the blocks: it is undecided in
+// a direction of what decides, or it is better and a guard has not spoken yet.
+func (s *session) open(name string) bool {
+	better, waiting := false, false
+	for _, x := range s.series {
+		for _, one := range x.sides {
+			switch {
+			case one.name != name:
+			case x.objective && one.outcome == "":
+				return true
+			case x.objective:
+				better = better || one.outcome == model.Better
+			case one.harmed != nil && one.guard == "":
+				waiting = waiting || len(one.d) > 0
+			}
+		}
+	}
+	return better && waiting
+}
+
+// decideDirections takes the running maxima through Holm at level: the leading
+// candidate needs 2M/level, the next 2(M−1)/level, and so on. Every candidate
+// stays in the ranking, decided or not. A twin is compared on its own, and only
+// speaks where it takes all verdicts with it (section 5.4).
+func decideDirections(sides []*side, level float64) {
 	var ranking []*side
-	for _, one := range x.sides {
+	for _, one := range sides {
 		if !one.twin {
 			ranking = append(ranking, one)
 		} else if leading(one) >= math.Log(stats.NullVeto) {
@@ -44,7 +125,7 @@ func (s *session) decideDirections(x *series) {
 	}
 	slices.SortStableFunc(ranking, func(a, b *side) int { return cmp.Compare(leading(b), leading(a)) })
 	for i, one := range ranking {
-		if leading(one) < math.Log(2*float64(len(ranking)-i)/s.alpha) {
+		if leading(one) < math.Log(2*float64(len(ranking)-i)/level) {
 			return
 		}
 		one.settle()
@@ -71,22 +152,25 @@ func (s *session) sequentialVerdicts(x *series) []model.Verdict {
 	var out []model.Verdict
 	for _, one := range x.sides {
 		v := s.newVerdict(x, one)
+		estimate := 0.0
 		if len(one.d) > 0 {
-			v.Estimate = stats.PseudoMedian(one.d)
+			estimate = stats.PseudoMedian(one.d)
+			v.Estimate = x.unscaled(estimate)
 		}
-		v.Interval = modelInterval(one.ev.Interval(0), methodEvidence)
-		if len(s.candidates) > 1 && !one.twin {
-			family := modelInterval(one.ev.Interval(1), methodEvidence)
+		v.Interval = x.interval(one.ev.Interval(0), methodEvidence)
+		if x.objective && len(s.candidates) > 1 && !one.twin {
+			family := x.interval(one.ev.Interval(1), methodEvidence)
 			v.Family = &family
 		}
 		evidence := math.Exp(min(leading(one), math.Log(math.MaxFloat64)))
 		v.Evidence = &evidence
 		if one.outcome != "" {
 			v.Outcome = one.outcome
-			v.Size = size(one.outcome, v.Interval, s.margin)
+			v.Size = size(one.outcome, v.Interval, x.unscaled(x.margin))
 		} else {
-			v.MoreBlocks = stats.MoreBlocks(v.Estimate, stats.StdDev(one.d), s.margin, len(one.d), s.floor)
+			v.MoreBlocks = stats.MoreBlocks(estimate, stats.StdDev(one.d), x.margin, len(one.d), s.floor)
 		}
+		v.Guard = s.guardCheck(x, one, estimate, one.guard)
 		out = append(out, v)
 	}
 	return out

@@ -3,10 +3,15 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
 )
 
 // session is the state of one replay.
@@ -21,16 +26,21 @@ type session struct {
 	blocks     []block // complete, in the order of completion
 	counted    int     // blocks without baseline pairs
 	series     []*series
-	left       map[string]bool // decided in every series
+	guards     int             // series with a guard
+	left       map[string]bool // nothing is left to decide
 	warnings   []string
 }
 
 // series is one metric in one direction.
 type series struct {
+	metric.Info
 	direction model.Direction
-	metric    model.Metric
-	sense     stats.Sense
-	sides     []*side // candidates and twin, in the order of the plan
+	objective bool         // of the metric that decides
+	guard     *model.Guard // nil where it is none
+	scale     float64      // of differences: 1 for log ratios (statistics.md section 3)
+	margin    float64      // smallest change that matters, on the scale of the differences
+	harm      float64      // the guard's margin on that scale
+	sides     []*side      // candidates and twin, in the order of the plan
 }
 
 // side is one setting against the baseline in one series.
@@ -39,10 +49,12 @@ type side struct {
 	twin    bool
 	d       []float64 // block differences
 	ev      *stats.Evidence
-	outcome model.Outcome // once reached, sequential mode only; "" before
+	harmed  *stats.Evidence  // against harm of exactly the guard's margin, where there is a guard
+	outcome model.Outcome    // once reached, sequential mode only; "" before
+	guard   model.GuardState // once reached, sequential mode only; "" before
 }
 
-func newSession(p model.Plan, runs []model.Run, metrics []model.Metric) *session {
+func newSession(p model.Plan, runs []model.Run) *session {
 	p = completed(p)
 	s := &session{plan: p, candidates: candidatesOf(p), alpha: 1 - p.Confidence,
 		margin: stats.LogMargin(p.Margin), left: map[string]bool{}}
@@ -50,17 +62,72 @@ func newSession(p model.Plan, runs []model.Run, metrics []model.Metric) *session
 	s.runs = slices.Clone(runs)
 	slices.SortStableFunc(s.runs, func(a, b model.Run) int { return cmp.Compare(a.Number, b.Number) })
 	s.attempts = attempts(s.runs)
-	for _, m := range metrics {
-		sense, ok := senseOf(m)
-		if !ok {
-			s.warn("%s is not a metric that verdicts are given on", m)
-			continue
+	s.addSeries(p.Objective, nil)
+	for _, m := range metric.Measured(p.Flow) {
+		if m != p.Objective && !slices.ContainsFunc(p.Guards, func(g model.Guard) bool { return g.Metric == m }) {
+			s.addSeries(m, nil)
 		}
-		for _, d := range directions(p, s.runs, m) {
-			s.series = append(s.series, s.newSeries(d, m, sense))
+	}
+	for _, g := range p.Guards {
+		if g.Metric != p.Objective {
+			s.addSeries(g.Metric, &g)
 		}
 	}
 	return s
+}
+
+// addSeries adds a series for each direction of metric m. What decides has one
+// before there is any value; other metrics where runs have values, and guards
+// that somebody asked for all the same: that they are not measured is told.
+func (s *session) addSeries(m model.Metric, g *model.Guard) {
+	info, ok := metric.Of(m)
+	if !ok {
+		s.warn("%s is not a metric that verdicts are given on", m)
+		return
+	}
+	objective := m == s.plan.Objective
+	found := directions(s.runs, m)
+	if len(found) == 0 && (objective || g != nil && !g.Default) {
+		found = planned(s.plan)
+	}
+	for _, d := range found {
+		x := &series{Info: info, direction: d, objective: objective, guard: g, scale: 1, margin: s.margin}
+		switch {
+		case info.CanBe0 && g != nil:
+			x.scale, x.margin, x.harm = stats.RateScale(g.Margin), stats.UnitMargin, stats.UnitMargin
+		case info.CanBe0:
+			x.scale, x.margin = stats.RateScale(info.Margin), stats.UnitMargin
+		case g != nil && info.LowIs:
+			x.harm = stats.LogMargin(units.Percent(g.Margin))
+		case g != nil:
+			x.harm = -stats.LogMargin(units.Percent(-g.Margin))
+		}
+		s.addSides(x)
+		s.series = append(s.series, x)
+		if g != nil {
+			s.guards++
+		}
+	}
+}
+
+func (s *session) addSides(x *series) {
+	for _, set := range s.plan.Settings {
+		if set.Name == s.plan.Baseline {
+			continue
+		}
+		one := &side{name: set.Name, twin: set.Name == s.plan.Twin}
+		if s.plan.Mode == model.Sequential {
+			alphas := []float64{s.alpha}
+			if x.objective {
+				alphas = append(alphas, s.alpha/float64(max(1, len(s.candidates))))
+			}
+			one.ev = stats.NewEvidence(x.margin, alphas...)
+			if x.guard != nil && !one.twin {
+				one.harmed = stats.NewEvidence(x.margin)
+			}
+		}
+		x.sides = append(x.sides, one)
+	}
 }
 
 // completed fills in what a plan made by hand, such as that of a quick test,
@@ -75,40 +142,12 @@ func completed(p model.Plan) model.Plan {
 	if !(p.Margin > 0) {
 		p.Margin = stats.DefaultMargin
 	}
+	p.Objective = p.Decides()
 	return p
 }
 
-func (s *session) newSeries(d model.Direction, m model.Metric, sense stats.Sense) *series {
-	x := &series{direction: d, metric: m, sense: sense}
-	for _, set := range s.plan.Settings {
-		if set.Name == s.plan.Baseline {
-			continue
-		}
-		one := &side{name: set.Name, twin: set.Name == s.plan.Twin}
-		if s.plan.Mode == model.Sequential {
-			one.ev = stats.NewEvidence(s.margin, s.alpha, s.alpha/float64(max(1, len(s.candidates))))
-		}
-		x.sides = append(x.sides, one)
-	}
-	return x
-}
-
-// senseOf returns which way m is good, and false for metrics that can be 0 or
-// have no good side.
-func senseOf(m model.Metric) (stats.Sense, bool) {
-	switch m {
-	case model.Goodput, model.Sent:
-		return stats.HigherIsBetter, true
-	case model.RTT, model.RTTMin:
-		return stats.LowerIsBetter, true
-	default:
-		return 0, false
-	}
-}
-
-// directions returns those that any valid run has a value for, and before the
-// first one those of the plan.
-func directions(p model.Plan, runs []model.Run, m model.Metric) []model.Direction {
+// directions returns those that any valid run has a value of m for.
+func directions(runs []model.Run, m model.Metric) []model.Direction {
 	var out []model.Direction
 	for _, r := range runs {
 		for _, v := range r.Values {
@@ -117,18 +156,22 @@ func directions(p model.Plan, runs []model.Run, m model.Metric) []model.Directio
 			}
 		}
 	}
-	if len(out) == 0 {
-		for _, d := range p.Directions {
-			out = append(out, d.Parts()...)
-		}
-	}
-	if len(out) == 0 {
-		return p.Flow.Direction.Parts()
-	}
 	order := []model.Direction{model.To, model.From}
 	slices.SortStableFunc(out, func(a, b model.Direction) int {
 		return cmp.Compare(uint(slices.Index(order, a)), uint(slices.Index(order, b))) // unknown ones last
 	})
+	return out
+}
+
+// planned returns the directions of the plan.
+func planned(p model.Plan) []model.Direction {
+	var out []model.Direction
+	for _, d := range p.Directions {
+		out = append(out, d.Parts()...)
+	}
+	if len(out) == 0 {
+		return p.Flow.Direction.Parts()
+	}
 	return out
 }
 
@@ -154,7 +197,7 @@ func (s *session) replay() {
 	}
 	for _, x := range s.series {
 		for _, one := range x.sides {
-			if one.ev != nil && one.ev.Contradicted() {
+			if x.objective && one.ev != nil && one.ev.Contradicted() {
 				s.warn("%s: the effect of %s changed during the session", x.label(), one.name)
 			}
 		}
@@ -165,13 +208,15 @@ func (s *session) replay() {
 func (s *session) add(x *series, b block) {
 	base, ok := x.value(b, s.plan.Baseline)
 	if !ok {
-		s.warn("%s: block %d has no usable value of the baseline and was left out", x.label(), b.number)
+		if x.objective {
+			s.warn("%s: block %d has no usable value of the baseline and was left out", x.label(), b.number)
+		}
 		return
 	}
 	for _, one := range x.sides {
 		y, found := x.value(b, one.name)
 		if !found {
-			if slices.ContainsFunc(b.runs, func(r model.Run) bool { return r.Setting == one.name }) {
+			if x.objective && slices.ContainsFunc(b.runs, func(r model.Run) bool { return r.Setting == one.name }) {
 				s.warn("%s: block %d has no usable value of %s and was left out", x.label(), b.number, one.name)
 			}
 			continue
@@ -179,6 +224,9 @@ func (s *session) add(x *series, b block) {
 		one.d = append(one.d, y-base) // finite: both are logs of positive finite numbers
 		if one.ev != nil {
 			one.ev.Add(y - base)
+		}
+		if one.harmed != nil {
+			one.harmed.Add(y - base + x.harm)
 		}
 	}
 }
@@ -206,12 +254,19 @@ func (x *series) values(b block) []float64 {
 	return out
 }
 
+// log returns the value of r on the scale of the series, positive good: its
+// logarithm, or the value itself of a metric that can be 0.
 func (x *series) log(r *model.Run) (float64, bool) {
-	y, ok := r.Value(x.direction, x.metric)
-	if !ok {
+	y, ok := r.Value(x.direction, x.ID)
+	switch {
+	case !ok:
 		return 0, false
+	case !x.CanBe0:
+		return stats.LogValue(y, x.Sense())
+	case x.LowIs:
+		y = -y
 	}
-	return stats.LogValue(y, x.sense)
+	return y * x.scale, !math.IsNaN(y) && !math.IsInf(y, 0)
 }
 
 // row returns the log values of all the named settings in block b.
@@ -227,7 +282,25 @@ func (x *series) row(b block, names []string) ([]float64, bool) {
 	return row, true
 }
 
-func (x *series) label() string { return fmt.Sprintf("%s %s", x.metric, x.direction) }
+func (x *series) label() string { return strings.TrimSpace(x.Name + " " + string(x.direction)) }
+
+// unscaled returns a number on the scale of the differences as a log ratio, or in
+// the metric's own unit.
+func (x *series) unscaled(v float64) float64 { return v / x.scale }
+
+// change returns gain d of the series for people: the change of the metric
+// itself, with its sign.
+func (x *series) change(d float64, decimals int) string {
+	v := x.Change(x.unscaled(d))
+	switch {
+	case !x.CanBe0:
+		v = 100 * math.Expm1(v)
+	case x.Unit == "%":
+		v *= 100
+	}
+	unit := map[bool]string{true: " " + x.Unit, false: " %"}[x.CanBe0]
+	return strconv.FormatFloat(v, 'f', decimals, 64) + unit
+}
 
 // warn adds a warning once.
 func (s *session) warn(format string, args ...any) {

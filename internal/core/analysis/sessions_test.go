@@ -89,6 +89,19 @@ func verdictOf(t testing.TB, r Result, setting string) model.Verdict {
 	return model.Verdict{}
 }
 
+// verdictOfMetric returns the verdict on a setting in one metric and the first
+// direction that has it.
+func verdictOfMetric(t testing.TB, r Result, setting string, m model.Metric) model.Verdict {
+	t.Helper()
+	for _, v := range r.Verdicts {
+		if v.Setting == setting && v.Metric == m {
+			return v
+		}
+	}
+	t.Fatalf("no verdict on %s of %s in %+v", m, setting, r.Verdicts)
+	return model.Verdict{}
+}
+
 func near(t testing.TB, what string, got, want, tolerance float64) {
 	t.Helper()
 	if math.IsNaN(got) || math.Abs(got-want) > tolerance {

@@ -4,18 +4,26 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 )
 
-// BenchmarkLongSession looks once at 500 blocks of 5 settings, one of which is
-// not decided before the end; it should take less than half a second.
+// BenchmarkLongSession looks once at 500 blocks of 5 settings in all metrics, none
+// of which is decided before the end; it should take less than half a second.
 func BenchmarkLongSession(b *testing.B) {
-	p := newPlan(b, 5, func(o *plan.Options) { o.Blocks = 500 })
+	p := newPlan(b, 5, func(o *plan.Options) { probed(o); o.Blocks = 500 })
 	rng := rand.New(rand.NewPCG(3, 4))
-	runs := runsOf(p, 500, func(string, int, int) float64 { return 1e9 * (1 + 0.05*rng.NormFloat64()) })
+	value := func() float64 { return 1 + 0.05*rng.NormFloat64() }
+	runs := runsOf(p, 500, func(string, int, int) float64 { return 1e9 * value() })
+	for i := range runs {
+		for _, m := range metric.Measured(p.Flow)[1:] {
+			runs[i].Values = append(runs[i].Values, model.Value{Direction: model.To, Metric: m, Value: value()})
+		}
+	}
 	for b.Loop() {
-		if r := Analyse(p, runs); r.Blocks != 500 {
-			b.Fatalf("%d blocks", r.Blocks)
+		if r := Analyse(p, runs); r.Blocks != 500 || len(r.Verdicts) != 6*5 {
+			b.Fatalf("%d blocks, %d verdicts", r.Blocks, len(r.Verdicts))
 		}
 	}
 }

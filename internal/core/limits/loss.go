@@ -72,16 +72,6 @@ func CubicLossBudget(target units.BitRate, mss int, rtt time.Duration) float64 {
 	return max(cubic, LossBudget(target, mss, rtt))
 }
 
-// FrameLoss returns the share of frames of the given size with at least one
-// wrong bit, where each bit is wrong with probability ber (0 to 1),
-// independently: 1 - (1-ber)^(8 x frameBytes).
-func FrameLoss(ber float64, frameBytes int) float64 {
-	if !(ber > 0) || frameBytes <= 0 {
-		return 0
-	}
-	return -math.Expm1(8 * float64(frameBytes) * math.Log1p(-min(ber, 1)))
-}
-
 // cubicK returns the factor of RFC 9438 equation 5, about 1.054.
 func cubicK() float64 {
 	return math.Pow(cubicC*(3+cubicBeta)/(4*(1-cubicBeta)), 0.25)

@@ -107,16 +107,6 @@ func (w Wire) PacketsPerSecond() (float64, error) {
 	return float64(w.Rate) / 8 / float64(w.packetBytes()), nil
 }
 
-// AckLoad returns what the acknowledgments of a full-rate TCP flow occupy of
-// the reverse direction, one for every two segments (RFC 9293 section
-// 3.8.6.3): 2.9 % of the rate at MTU 1500. It is 0 for UDP.
-func (w Wire) AckLoad() (units.BitRate, error) {
-	if err := w.Validate(); err != nil || w.UDP {
-		return 0, err
-	}
-	return w.Rate * units.BitRate(w.ackBytes()) / units.BitRate(2*w.packetBytes()), nil
-}
-
 // HalfDuplex returns the ceiling of Goodput where both directions share the
 // wire, so that acknowledgments take their part of it. Collisions cost more
 // on top; 60 to 85 % of the link rate is what to expect.

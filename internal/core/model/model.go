@@ -132,25 +132,43 @@ const (
 // Plan is an experiment, complete before its first run: Order fixes what runs
 // when, so that an interrupted session continues as if nothing had happened.
 type Plan struct {
-	Settings   []Setting     `json:"settings"`         // Settings[Baseline] is what others are compared with
-	Baseline   string        `json:"baseline"`         // name of a setting
-	Twin       string        `json:"twin,omitempty"`   // name of the null twin among Settings, "" for none
-	Factor     KnobID        `json:"factor,omitempty"` // the one numeric knob whose levels the settings are, if so
-	Levels     []string      `json:"levels,omitempty"` // names of the settings that are Factor's levels, ascending
-	Flow       Flow          `json:"flow"`             // of every run, before a setting's flow knobs
-	Directions []Direction   `json:"directions"`       // each setting of a block is run once per entry, in random order
-	Mode       Mode          `json:"mode"`             //
-	MaxBlocks  int           `json:"max_blocks"`       // number of blocks (fixed) or most blocks (sequential)
-	Budget     time.Duration `json:"budget_ns"`        // most time for the whole; 0 is no limit
-	Margin     units.Percent `json:"margin"`           // smallest change that matters
-	Tolerance  units.Percent `json:"tolerance"`        // of the plateau search
-	Confidence float64       `json:"confidence"`       // 0.95
-	Settle     time.Duration `json:"settle_ns"`        // after applying a setting
-	Cooldown   time.Duration `json:"cooldown_ns"`      // after each run
-	Seed       uint64        `json:"seed"`             //
-	NullBlocks int           `json:"null_blocks"`      // first so many blocks are baseline pairs (two settings only)
-	Order      [][]string    `json:"order"`            // names of settings, per block; len is NullBlocks + MaxBlocks
-	Search     *RateSearch   `json:"search,omitempty"` // instead of blocks: the highest rate with little loss
+	Settings   []Setting     `json:"settings"`            // Settings[Baseline] is what others are compared with
+	Baseline   string        `json:"baseline"`            // name of a setting
+	Twin       string        `json:"twin,omitempty"`      // name of the null twin among Settings, "" for none
+	Factor     KnobID        `json:"factor,omitempty"`    // the one numeric knob whose levels the settings are, if so
+	Levels     []string      `json:"levels,omitempty"`    // names of the settings that are Factor's levels, ascending
+	Flow       Flow          `json:"flow"`                // of every run, before a setting's flow knobs
+	Directions []Direction   `json:"directions"`          // each setting of a block is run once per entry, in random order
+	Mode       Mode          `json:"mode"`                //
+	MaxBlocks  int           `json:"max_blocks"`          // number of blocks (fixed) or most blocks (sequential)
+	Budget     time.Duration `json:"budget_ns"`           // most time for the whole; 0 is no limit
+	Objective  Metric        `json:"objective,omitempty"` // the metric that decides; "" is Goodput, as in plans before there was a choice
+	Guards     []Guard       `json:"guards,omitempty"`    // what a setting must not harm, whatever it gains
+	Margin     units.Percent `json:"margin"`              // smallest change that matters
+	Tolerance  units.Percent `json:"tolerance"`           // of the plateau search
+	Confidence float64       `json:"confidence"`          // 0.95
+	Settle     time.Duration `json:"settle_ns"`           // after applying a setting
+	Cooldown   time.Duration `json:"cooldown_ns"`         // after each run
+	Seed       uint64        `json:"seed"`                //
+	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings only)
+	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
+	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
+}
+
+// Decides returns the metric that decides the plan's comparisons.
+func (p *Plan) Decides() Metric {
+	if p.Objective == "" {
+		return Goodput
+	}
+	return p.Objective
+}
+
+// Guard is a metric that a setting must not worsen by Margin or more
+// (statistics.md section 6.4).
+type Guard struct {
+	Metric  Metric  `json:"metric"`
+	Margin  float64 `json:"margin"`            // percent; of metrics that can be 0 in their own unit: 0.005 of loss is half a percent of all packets
+	Default bool    `json:"default,omitempty"` // nobody asked for it: where runs have no such value, it does not count
 }
 
 // RateSearch asks for the highest rate of paced UDP whose loss stays below a
@@ -253,6 +271,7 @@ type Session struct {
 	Findings []Finding              `json:"findings,omitempty"`
 	Verdicts []Verdict              `json:"verdicts,omitempty"`
 	Plateaus []Plateau              `json:"plateaus,omitempty"`
+	Noise    []Noise                `json:"noise,omitempty"` // what the baseline compared with itself showed
 	Warnings []string               `json:"warnings,omitempty"`
 }
 
@@ -362,24 +381,57 @@ func (i *Interval) UnmarshalJSON(p []byte) error {
 	return nil
 }
 
+// GuardState says how a guard stands for one setting.
+type GuardState string
+
+// The states of a guard.
+const (
+	GuardHolds      GuardState = "holds"      // harm as large as the margin is ruled out
+	GuardViolated   GuardState = "violated"   // harm of the margin or more is shown
+	GuardOpen       GuardState = "open"       // neither is shown yet
+	GuardUnmeasured GuardState = "unmeasured" // no run of the setting and the baseline has a value
+)
+
+// GuardCheck is how one guard stands for one setting. Only GuardHolds lets the
+// setting be kept.
+type GuardCheck struct {
+	Guard
+	State      GuardState `json:"state"`
+	MoreBlocks int        `json:"more_blocks,omitempty"` // about so many more to hold, where it is open
+}
+
+// Noise is how far the baseline is from itself in the metric that decides
+// (statistics.md sections 5.4 and 7.1).
+type Noise struct {
+	Direction Direction `json:"direction"`
+	Metric    Metric    `json:"metric"`
+	Source    string    `json:"source"`   // "baseline pairs" or "twin"
+	Pairs     int       `json:"pairs"`    // differences behind it
+	Sigma     float64   `json:"sigma"`    // standard deviation of a block difference, log ratio, or in the metric's unit where it can be 0
+	Upper     float64   `json:"upper"`    // its upper bound for planning, 80 %
+	Checked   bool      `json:"checked"`  // enough differences to tell whether the baseline differs from itself
+	Evidence  float64   `json:"evidence"` // that it does, 1 is none; from 200 on no verdict counts
+}
+
 // Verdict is what the session says of one setting against the baseline.
 type Verdict struct {
-	Setting    string    `json:"setting"`
-	Baseline   string    `json:"baseline"`
-	Direction  Direction `json:"direction"`
-	Metric     Metric    `json:"metric"`
-	Outcome    Outcome   `json:"outcome"`
-	Size       string    `json:"size,omitempty"` // "small", "at least the margin" or ""
-	Blocks     int       `json:"blocks"`
-	Estimate   float64   `json:"estimate"` // log ratio, positive is good
-	Interval   Interval  `json:"interval"`
-	Family     *Interval `json:"family,omitempty"`      // level for all comparisons together, when there are several
-	P          *float64  `json:"p,omitempty"`           // adjusted; fixed mode only
-	Evidence   *float64  `json:"evidence,omitempty"`    // largest E against no difference; sequential mode only
-	MoreBlocks int       `json:"more_blocks,omitempty"` // about so many more to decide, when undecided
-	Reason     string    `json:"reason,omitempty"`
-	IsTwin     bool      `json:"is_twin,omitempty"`
-	Warnings   []string  `json:"warnings,omitempty"`
+	Setting    string      `json:"setting"`
+	Baseline   string      `json:"baseline"`
+	Direction  Direction   `json:"direction"`
+	Metric     Metric      `json:"metric"`
+	Outcome    Outcome     `json:"outcome"`
+	Size       string      `json:"size,omitempty"` // "small", "at least the margin" or ""
+	Blocks     int         `json:"blocks"`
+	Estimate   float64     `json:"estimate"` // log ratio, positive is good
+	Interval   Interval    `json:"interval"`
+	Family     *Interval   `json:"family,omitempty"`      // level for all comparisons together, when there are several
+	P          *float64    `json:"p,omitempty"`           // adjusted; fixed mode only
+	Evidence   *float64    `json:"evidence,omitempty"`    // largest E against no difference; sequential mode only
+	MoreBlocks int         `json:"more_blocks,omitempty"` // about so many more to decide, when undecided
+	Reason     string      `json:"reason,omitempty"`
+	IsTwin     bool        `json:"is_twin,omitempty"`
+	Guard      *GuardCheck `json:"guard,omitempty"` // where the metric is one of the plan's guards
+	Warnings   []string    `json:"warnings,omitempty"`
 }
 
 // Plateau is the smallest level of the session's factor that is good enough.

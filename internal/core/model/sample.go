@@ -7,27 +7,35 @@ type Metric string
 
 // Metrics of samples and runs. Samples carry the value of one interval.
 const (
-	Goodput       Metric = "goodput"          // bit/s of payload, taken at the receiver
-	Sent          Metric = "sent"             // bit/s of payload handed to the kernel by the sender
-	Retransmits   Metric = "retransmits"      // segments retransmitted, count in the interval
-	RTT           Metric = "rtt"              // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
-	RTTMin        Metric = "rtt_min"          // least round trip seen by the kernel, seconds
-	Cwnd          Metric = "cwnd"             // congestion window, bytes, sum over streams
-	PeerWindow    Metric = "peer_window"      // receive window announced by the peer, bytes, sum over streams
-	BusyTime      Metric = "busy_time"        // seconds in the interval with data to send, mean over streams
-	RwndLimited   Metric = "rwnd_limited"     // seconds thereof held back by the receive window
-	SndbufLimited Metric = "sndbuf_limited"   // seconds thereof held back by the send buffer
-	CPU           Metric = "cpu"              // seconds of CPU of the measuring process per second
-	Datagrams     Metric = "datagrams"        // datagrams received, count in the interval (receiver)
-	Lost          Metric = "lost"             // datagrams lost, count in the interval (receiver)
-	LossRatio     Metric = "loss_ratio"       // lost of sent, 0…1, of a run
-	Jitter        Metric = "jitter"           // interarrival jitter of RFC 3550 section 6.4.1, seconds
-	LatencyP50    Metric = "latency_p50"      // seconds, there and back unless the engine says otherwise
-	LatencyP99    Metric = "latency_p99"      // seconds
-	IdleP50       Metric = "latency_idle_p50" // same as LatencyP50, without load
-	IdleP99       Metric = "latency_idle_p99"
-	RequestRate   Metric = "request_rate" // answered requests per second
-	ConnectRate   Metric = "connect_rate" // connections opened, used and closed per second
+	Goodput       Metric = "goodput"        // bit/s of payload, taken at the receiver
+	Sent          Metric = "sent"           // bit/s of payload handed to the kernel by the sender
+	Retransmits   Metric = "retransmits"    // segments retransmitted, count in the interval
+	RTT           Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
+	RTTMin        Metric = "rtt_min"        // least round trip seen by the kernel, seconds
+	Cwnd          Metric = "cwnd"           // congestion window, bytes, sum over streams
+	PeerWindow    Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
+	BusyTime      Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
+	RwndLimited   Metric = "rwnd_limited"   // seconds thereof held back by the receive window
+	SndbufLimited Metric = "sndbuf_limited" // seconds thereof held back by the send buffer
+	CPU           Metric = "cpu"            // seconds of CPU of the measuring process per second
+	Datagrams     Metric = "datagrams"      // datagrams received, count in the interval (receiver)
+	Lost          Metric = "lost"           // datagrams lost, count in the interval (receiver)
+	LossRatio     Metric = "loss_ratio"     // lost of sent, 0…1, of a run
+	// RetransmitRatio is the segments retransmitted of those sent, 0…1, of a run.
+	RetransmitRatio Metric = "retransmit_ratio"
+	// CPU time of the measuring process at one end for each Gbit of payload,
+	// seconds, of a run; its direction is that of the run's flow.
+	CPUPerGbitNear Metric = "cpu_per_gbit_a"
+	CPUPerGbitFar  Metric = "cpu_per_gbit_b"
+	Jitter         Metric = "jitter"           // interarrival jitter of RFC 3550 section 6.4.1, seconds
+	LatencyP50     Metric = "latency_p50"      // seconds, there and back unless the engine says otherwise
+	LatencyP99     Metric = "latency_p99"      // seconds
+	IdleP50        Metric = "latency_idle_p50" // same as LatencyP50, without load
+	IdleP99        Metric = "latency_idle_p99"
+	AddedP50       Metric = "latency_added_p50" // LatencyP50 under load less IdleP50, seconds; of a run
+	AddedP99       Metric = "latency_added_p99"
+	RequestRate    Metric = "request_rate" // answered requests per second
+	ConnectRate    Metric = "connect_rate" // connections opened, used and closed per second
 )
 
 // Sample is the value of one metric over one interval of one run, taken at one

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
@@ -53,6 +54,12 @@ type Options struct {
 	Blocks     int
 	Exact      bool          // fixed mode: refuse fewer blocks than any exact test needs
 	Budget     time.Duration // most time for the whole; 0 is no limit
+	// Objective is the metric that decides; "" is what suits the traffic: median
+	// latency for requests and probes, else goodput.
+	Objective model.Metric
+	// Guards are what no setting may harm; nil are those that suit the traffic,
+	// and an empty list is none.
+	Guards []model.Guard
 	Margin     units.Percent // 0 is 3
 	Tolerance  units.Percent // of the plateau search; 0 is 5
 	Confidence float64       // 0 is 0.95
@@ -83,6 +90,7 @@ func New(o Options) (model.Plan, error) {
 		Settings: append([]model.Setting(nil), o.Settings...), Baseline: o.Baseline,
 		Factor: o.Factor, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
 		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget,
+		Objective: o.Objective, Guards: o.Guards,
 		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
 		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed,
 	}
@@ -125,6 +133,12 @@ func withDefaults(o Options) Options {
 	}
 	if o.Blocks == 0 && o.Mode == model.Sequential {
 		o.Blocks = stats.DefaultMaxBlocks
+	}
+	if o.Objective == "" {
+		o.Objective = metric.Objective(o.Flow)
+	}
+	if o.Guards == nil {
+		o.Guards = metric.Guards(o.Flow, o.Objective)
 	}
 	if o.Margin == 0 {
 		o.Margin = stats.DefaultMargin

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 )
@@ -26,6 +27,7 @@ func validate(o Options) ([]string, error) {
 	o.checkSettings(&f)
 	o.checkNumbers(&f)
 	o.checkFlow(&f)
+	o.checkMetrics(&f)
 	o.checkBlocks(&f)
 	levels := o.levels(&f)
 	return levels, errors.Join(f...)
@@ -68,6 +70,27 @@ func (o Options) checkFlow(f *faults) {
 	f.add(len(o.Directions) > 1 && slices.Contains(o.Directions, model.Both), "both directions at once cannot be measured beside single ones")
 	f.add(o.Flow.Duration < 0 || o.Flow.Omit < 0 || o.Flow.Interval < 0 || o.Flow.Bytes < 0, "the flow has a negative length")
 	f.add(o.Flow.Duration == 0 && o.Flow.Bytes == 0, "the flow has neither a duration nor an amount of bytes")
+}
+
+// checkMetrics refuses a plan that could decide nothing, and guards that guard
+// nothing.
+func (o Options) checkMetrics(f *faults) {
+	_, known := metric.Of(o.Objective)
+	f.add(!known, "no verdict can be given on %s", o.Objective)
+	measured := metric.Measured(o.Flow)
+	of := func(m model.Metric) bool { return metric.Serves(o.Flow, m) }
+	f.add(known && !of(o.Objective), "engine %s measures no %s; it measures %s", o.Flow.Engine, metric.Name(o.Objective), metric.List(measured))
+	seen := map[model.Metric]bool{}
+	for _, g := range o.Guards {
+		i, known := metric.Of(g.Metric)
+		f.add(!known, "%s cannot be a guard", g.Metric)
+		f.add(known && !of(g.Metric), "guard %s: engine %s measures no %s; it measures %s", i.Short, o.Flow.Engine, i.Name, metric.List(measured))
+		f.add(known && g.Metric == o.Objective, "guard %s: that is what decides already", i.Short)
+		f.add(seen[g.Metric], "guard %s appears twice", i.Short)
+		f.add(known && !(g.Margin > 0) || i.CanBe0 && i.Unit == "%" && !(g.Margin < 1) || known && !i.CanBe0 && !i.LowIs && !(g.Margin < 100),
+			"guard %s: a margin of %g is none", i.Short, g.Margin)
+		seen[g.Metric] = true
+	}
 }
 
 // checkBlocks refuses plans that could not decide anything. Sequential evidence

@@ -70,12 +70,6 @@ func (c *capital) top() float64 {
 	return top
 }
 
-// reaches reports whether the sum is at least e^level, mostly without adding up.
-func (c *capital) reaches(level float64) bool {
-	top := c.top()
-	return top >= level || top+math.Log(betCount) >= level && c.log() >= level
-}
-
 // Evidence gathers block differences one by one and may be looked at after each
 // of them, however often: by Ville's inequality (1939) the chance that it ever
 // reaches 1/a against a true hypothesis is at most a (Ramdas, Grünwald, Vovk,
@@ -124,28 +118,9 @@ func (e *Evidence) Add(d float64) bool {
 	return true
 }
 
-// N returns the number of blocks added.
-func (e *Evidence) N() int { return len(e.diffs) }
-
 // Max returns the running maxima; before the first block they are 0, since
 // evidence starts at 1.
 func (e *Evidence) Max() Extremes { return e.max }
-
-// LogUp returns ln E⁺(δ), the evidence that the gain is above δ. It falls in δ
-// and is below n ln 2.
-func (e *Evidence) LogUp(delta float64) float64 { return e.log(delta, 1) }
-
-// LogDown returns ln E⁻(δ), the evidence that the gain is below δ. It rises in
-// δ and is below n ln 2.
-func (e *Evidence) LogDown(delta float64) float64 { return e.log(delta, -1) }
-
-func (e *Evidence) log(delta, sign float64) float64 {
-	c := fresh()
-	for _, d := range e.diffs {
-		c.bet(sign * (d - delta))
-	}
-	return c.log()
-}
 
 // Interval returns the anytime interval of the i-th alpha of NewEvidence: the
 // intersection of those after every block so far, which covers the gain at all
@@ -209,12 +184,36 @@ func (e *Evidence) interval(i int, diffs []float64) Interval {
 }
 
 // everReached reports whether the evidence against a gain of delta, on the side
-// of sign, was at least e^level after any of the blocks.
+// of sign, was at least e^level after any of the blocks. It is what a search asks
+// sixty times for each end, and so it keeps the stakes themselves and not their
+// logarithms, with one exponential for each block: each λ is twice the one before,
+// and so e^(−2λx) is the square of the one before. A stake that is lost to below
+// the range of float64 stays lost, which can only widen an interval.
 func everReached(diffs []float64, delta, sign, level float64) bool {
-	c := fresh()
+	var size [len(sizeBets)]float64
+	var side [len(signBets)]float64
+	for i := range size {
+		size[i] = sizeShare / float64(len(sizeBets))
+	}
+	for i := range side {
+		side[i] = (1 - sizeShare) / float64(len(signBets))
+	}
+	enough := math.Exp(level)
 	for _, d := range diffs {
-		c.bet(sign * (d - delta))
-		if c.reaches(level) {
+		x, sum := sign*(d-delta), 0.0
+		t := math.Exp(-2 * sizeBets[0] * x)
+		for i := range size {
+			size[i] *= 2 / (1 + t)
+			sum += size[i]
+			t *= t
+		}
+		for i, c := range signBets {
+			if x != 0 {
+				side[i] *= 1 + math.Copysign(c, x)
+			}
+			sum += side[i]
+		}
+		if sum >= enough {
 			return true
 		}
 	}

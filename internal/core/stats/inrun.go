@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -89,51 +87,3 @@ func Spikes(x []float64) SpikesResult {
 	}
 	return r
 }
-
-// PooledPhi returns the lag-1 correlation that the runs of a session share: the
-// median over the runs of r, corrected for its bias (statistics.md section
-// 10.3). One run alone says too little about its own. It returns false where no
-// run has more than four values that vary.
-func PooledPhi(runs [][]float64) (float64, bool) {
-	var phis []float64
-	for _, x := range runs {
-		if len(x) > 4 && !constant(x) {
-			phis = append(phis, Phi(LagOne(x), len(x)))
-		}
-	}
-	if len(phis) == 0 {
-		return 0, false
-	}
-	return Median(phis), true
-}
-
-// ShiftResult says whether a run has two levels, one after the other.
-type ShiftResult struct {
-	Split
-	Limit   float64 // critical value of Q; 0 where there is nothing to test
-	Shifted bool    // Q is above Limit and the sides differ by more than ShiftLeast
-
-	Warnings []string
-}
-
-// Shift tests the positive values of a measured window for one lasting change
-// of level (statistics.md section 10.3). phi is their lag-1 correlation, 0…0.9,
-// pooled over the session (PooledPhi). The same state of rng gives the same
-// result. The sides differ by the fall from the greater to the lesser, so that
-// a run and its mirror image agree. It needs six values.
-func Shift(x []float64, phi float64, rng *rand.Rand) ShiftResult {
-	if len(x) < 2*shiftEdge {
-		return ShiftResult{Warnings: []string{"fewer than six values: no shift can be told"}}
-	}
-	if constant(x) {
-		return ShiftResult{}
-	}
-	r := ShiftResult{Split: BestSplit(x), Limit: ShiftLimit(len(x), phi, rng)}
-	low, high := min(r.Before, r.After), max(r.Before, r.After)
-	r.Shifted = r.Q > r.Limit && low < (1-ShiftLeast)*high
-	return r
-}
-
-// constant reports whether all values of x, at least one, are equal; the rounded
-// mean would leave a residue that looks like noise.
-func constant(x []float64) bool { return slices.Min(x) == slices.Max(x) }

@@ -135,8 +135,8 @@ func TestLawScaleDoesNotMatter(t *testing.T) {
 		a := rapid.Float64Range(1, 1e11).Draw(t, "candidate")
 		b := rapid.Float64Range(1, 1e11).Draw(t, "baseline")
 		factor := rapid.Float64Range(1e-3, 1e3).Draw(t, "factor")
-		d, _ := Difference(a, b, HigherIsBetter)
-		e, _ := Difference(factor*a, factor*b, HigherIsBetter)
+		d, _ := difference(a, b, HigherIsBetter)
+		e, _ := difference(factor*a, factor*b, HigherIsBetter)
 		same(t, "difference", d, e)
 	})
 }
@@ -174,5 +174,13 @@ func TestLawHolmNeverBelowRaw(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+func TestLawPseudoMedianIsTheMedianOfWalshAverages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SliceOfN(rapid.SampledFrom([]float64{-1, -0.25, 0, 0, 0.125, 0.5, 3}), 1, 30).Draw(t, "d")
+		d = append(d, drawDiffs(t, 0, 20)...)
+		same(t, "estimate", PseudoMedian(d), sortedMedian(walshAverages(d)))
 	})
 }

@@ -76,30 +76,3 @@ func inversionDistribution(n int) []float64 {
 	}
 	return p
 }
-
-// RunLength returns the length of a run in seconds that makes the variance per
-// unit of time least: sqrt(overhead × longRun / runVariance), with the overhead
-// per run in seconds, the long-run variance of the 1-s values and the variance
-// between runs that no longer run averages away (statistics.md section 2.3).
-// It is +Inf where runs do not differ.
-func RunLength(overheadSeconds, longRun, runVariance float64) float64 {
-	return math.Sqrt(overheadSeconds * longRun / runVariance)
-}
-
-// LongRunVariance returns σ²(1+φ)/(1−φ), the variance per second of the mean of
-// correlated 1-s values with standard deviation sigma and lag-1 correlation phi,
-// −1 < phi < 1 (statistics.md section 2.3).
-func LongRunVariance(sigma, phi float64) float64 {
-	return sigma * sigma * (1 + phi) / (1 - phi)
-}
-
-// Reps returns the cheapest number of runs per application of a setting that is
-// costly to switch to: sqrt((switch/run cost) × (variance inside/between
-// applications)), and the same rounded, at least 1 (statistics.md section 2.1).
-func Reps(switchCost, runCost, inside, between float64) (exact float64, reps int) {
-	exact = math.Sqrt(switchCost / runCost * inside / between)
-	if math.IsNaN(exact) {
-		return exact, 1
-	}
-	return exact, max(1, int(math.Round(min(exact, mostBlocks))))
-}

@@ -26,18 +26,6 @@ func TestKendallEdges(t *testing.T) {
 	near(t, "all tied", Kendall([]float64{2, 2, 2, 2}).P, 1, 1e-12)
 }
 
-func TestRunLengthAndReps(t *testing.T) {
-	near(t, "T*", RunLength(8, LongRunVariance(0.05, 0.7), 0.015*0.015), 22.4, 0.05)
-	exact, reps := Reps(20, 35, 4, 1)
-	near(t, "r*", exact, 1.512, 5e-4)
-	if reps != 2 {
-		t.Errorf("reps = %d, want 2", reps)
-	}
-	if _, least := Reps(1, 100, 1, 1); least != 1 {
-		t.Errorf("least reps = %d, want 1", least)
-	}
-}
-
 func plateauExample() [][]float64 {
 	rates := [][]float64{{4.71, 8.02, 9.31, 9.38}, {4.60, 7.85, 9.05, 9.20}, {4.85, 8.20, 9.48, 9.44},
 		{4.55, 7.90, 9.22, 9.18}, {4.68, 8.11, 9.15, 9.33}, {4.75, 7.95, 9.35, 9.29}}

@@ -30,35 +30,6 @@ func NullNoise(d []float64) Noise {
 	return Noise{Pairs: len(d), Sigma: math.Sqrt(ss / n), Upper: math.Sqrt(ss / chi)}
 }
 
-// Power returns the chance that the two-sided t test of n ≥ 2 blocks at alpha
-// calls a gain of ratio standard deviations (statistics.md section 7.2).
-func Power(n int, ratio, alpha float64) float64 {
-	return directionPower(spreads(n), n, ratio, tQuantile(n-1, 1-alpha/2))
-}
-
-// EquivalencePower returns the chance that two one-sided t tests of n ≥ 2
-// blocks at alpha each call "no difference beyond the margin" where there is
-// none at all; ratio is the margin in standard deviations (Schuirmann, 1987).
-func EquivalencePower(n int, ratio, alpha float64) float64 {
-	q, root := tQuantile(n-1, 1-alpha), math.Sqrt(float64(n))
-	total, u := 0.0, spreads(n)
-	for _, v := range u {
-		total += max(0, 2*distuv.UnitNormal.CDF(ratio*root-q*v)-1)
-	}
-	return total / float64(len(u))
-}
-
-// BlocksFor returns the least number of blocks, at least 3, with which the
-// power at the given ratio reaches power; a million means never.
-func BlocksFor(ratio, power, alpha float64) int {
-	return leastBlocks(power, func(n int) float64 { return Power(n, ratio, alpha) })
-}
-
-// EquivalenceBlocksFor is BlocksFor for EquivalencePower.
-func EquivalenceBlocksFor(ratio, power, alpha float64) int {
-	return leastBlocks(power, func(n int) float64 { return EquivalencePower(n, ratio, alpha) })
-}
-
 // LeastEffect returns the smallest gain, in standard deviations of a block
 // difference, that n ≥ 2 blocks call with the given power.
 func LeastEffect(n int, power, alpha float64) float64 {
@@ -113,26 +84,6 @@ func projected(s, g float64) float64 {
 }
 
 func blocks(n float64) int { return int(math.Ceil(min(n, mostBlocks))) }
-
-// leastBlocks searches the least n ≥ 3 with power(n) ≥ want, power rising in n.
-func leastBlocks(want float64, power func(int) float64) int {
-	low, high := NormalBlocks-1, NormalBlocks
-	for power(high) < want {
-		if high >= mostBlocks {
-			return mostBlocks
-		}
-		low, high = high, min(2*high, mostBlocks)
-	}
-	for high-low > 1 {
-		mid := (low + high) / 2
-		if power(mid) < want {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return high
-}
 
 // directionPower averages over u the chance that the t statistic lies outside
 // ±q. A non-central t routine is avoided: it fails for large arguments.

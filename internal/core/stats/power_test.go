@@ -22,30 +22,9 @@ func TestPower(t *testing.T) {
 		n           int
 		ratio, want float64
 	}{{6, 1, 0.50684}, {10, 1, 0.80310}, {8, 1.25, 0.85644}, {5, 2, 0.90888}} {
-		near(t, "power", Power(c.n, c.ratio, 0.05), c.want, 2e-4)
+		near(t, "power", directionPower(spreads(c.n), c.n, c.ratio, tQuantile(c.n-1, 0.975)), c.want, 2e-4)
 	}
-	near(t, "power without effect", Power(8, 0, 0.05), 0.05, 2e-4)
-}
-
-// The tables of statistics.md section 7.2.
-func TestBlocksFor(t *testing.T) {
-	ratios := []float64{0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4}
-	at80 := []int{128, 34, 16, 10, 8, 6, 5, 4, 3}
-	at90 := []int{171, 44, 21, 13, 9, 7, 5, 4, 3}
-	equivalent := map[int]int{1: 36, 2: 17, 3: 11, 4: 8, 5: 6, 6: 4, 7: 3}
-	for i, r := range ratios {
-		if got := BlocksFor(r, 0.8, 0.05); got != at80[i] {
-			t.Errorf("80 %% at %v: %d, want %d", r, got, at80[i])
-		}
-		if got := BlocksFor(r, 0.9, 0.05); got != at90[i] {
-			t.Errorf("90 %% at %v: %d, want %d", r, got, at90[i])
-		}
-		if want, ok := equivalent[i]; ok {
-			if got := EquivalenceBlocksFor(r, 0.8, 0.05); got != want {
-				t.Errorf("equivalence at %v: %d, want %d", r, got, want)
-			}
-		}
-	}
+	near(t, "power without effect", directionPower(spreads(8), 8, 0, tQuantile(7, 0.975)), 0.05, 2e-4)
 }
 
 // TestLeastEffect allows 0.006: the table's 1.44 (n 6) and 1.16 (n 10, 90 %) are

@@ -55,18 +55,59 @@ func PseudoMedian(d []float64) float64 {
 	if len(d) == 0 || !allFinite(d) {
 		return math.NaN()
 	}
-	return sortedMedian(walshAverages(d))
+	walsh := unsortedWalsh(d)
+	n := len(walsh)
+	upper := selected(walsh, n/2)
+	if n%2 == 1 {
+		return upper
+	}
+	return (slices.Max(walsh[:n/2]) + upper) / 2
+}
+
+// selected puts the k-th smallest value of x, counted from 0, in its place, with
+// nothing greater before it, and returns it (Hoare, Comm. ACM 4, 1961): an estimate
+// after each block of a long session needs no whole order.
+func selected(x []float64, k int) float64 {
+	for low, high := 0, len(x)-1; low < high; {
+		pivot, i, j := x[low+(high-low)/2], low, high
+		for i <= j {
+			for x[i] < pivot {
+				i++
+			}
+			for x[j] > pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			return x[k]
+		}
+	}
+	return x[k]
 }
 
 // walshAverages returns all (D_i + D_j)/2, i ≤ j, sorted.
 func walshAverages(d []float64) []float64 {
+	walsh := unsortedWalsh(d)
+	slices.Sort(walsh)
+	return walsh
+}
+
+func unsortedWalsh(d []float64) []float64 {
 	walsh := make([]float64, 0, len(d)*(len(d)+1)/2)
 	for i, a := range d {
 		for _, b := range d[i:] {
 			walsh = append(walsh, (a+b)/2)
 		}
 	}
-	slices.Sort(walsh)
 	return walsh
 }
 

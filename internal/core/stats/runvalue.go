@@ -12,25 +12,6 @@ type RunInterval struct {
 	Value         float64
 }
 
-// RunValue returns the run's one number: the time-weighted mean over the
-// intervals that start at omit or later (statistics.md section 1). An interval
-// that starts inside the warm-up is left out whole, so that no warm-up is ever
-// counted. It returns false where nothing was measured.
-func RunValue(intervals []RunInterval, omit time.Duration) (float64, bool) {
-	sum, window := 0.0, time.Duration(0)
-	for _, iv := range intervals {
-		if iv.Start < omit || iv.Length <= 0 {
-			continue
-		}
-		sum += iv.Value * iv.Length.Seconds()
-		window += iv.Length
-	}
-	if window == 0 {
-		return 0, false
-	}
-	return sum / window.Seconds(), true
-}
-
 // MSER returns the number of leading values whose removal leaves the steadiest
 // rest, 0…⌊N/2⌋, and the criterion for each such number (White, Simulation 69,
 // 1997; statistics.md section 1.1). It is a check of the omitted time, never a

@@ -21,24 +21,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestRunValueWeighsByTimeAndOmitsWarmUp(t *testing.T) {
-	intervals := []RunInterval{
-		{Start: 0, Length: time.Second, Value: 1},
-		{Start: time.Second, Length: 2 * time.Second, Value: 10},
-		{Start: 3 * time.Second, Length: 500 * time.Millisecond, Value: 40},
-	}
-	got, ok := RunValue(intervals, time.Second)
-	if !ok {
-		t.Fatal("no value")
-	}
-	near(t, "value", got, (2*10+0.5*40)/2.5, 1e-12)
-	if _, ok := RunValue(intervals, 4*time.Second); ok {
-		t.Error("a run without measured intervals has a value")
-	}
-	straddling, _ := RunValue(intervals, 1500*time.Millisecond)
-	near(t, "value after a straddling interval", straddling, 40, 1e-12)
-}
-
 func TestMSER(t *testing.T) {
 	x := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5}
 	d, criterion := MSER(x)
@@ -73,16 +55,16 @@ func TestDifferencesV1(t *testing.T) {
 }
 
 func TestDifferenceSenses(t *testing.T) {
-	up, _ := Difference(125, 100, HigherIsBetter)
-	down, _ := Difference(100, 125, LowerIsBetter)
+	up, _ := difference(125, 100, HigherIsBetter)
+	down, _ := difference(100, 125, LowerIsBetter)
 	near(t, "lower is better", down, up, 1e-15)
 	near(t, "change of goodput", float64(Change(up, HigherIsBetter)), 25, 1e-9)
 	near(t, "change of latency", float64(Change(down, LowerIsBetter)), -20, 1e-9)
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, ok := Difference(bad, 1, HigherIsBetter); ok {
+		if _, ok := difference(bad, 1, HigherIsBetter); ok {
 			t.Errorf("a ratio of %v was accepted", bad)
 		}
-		if _, ok := Difference(1, bad, LowerIsBetter); ok {
+		if _, ok := difference(1, bad, LowerIsBetter); ok {
 			t.Errorf("a ratio to %v was accepted", bad)
 		}
 	}
@@ -90,11 +72,7 @@ func TestDifferenceSenses(t *testing.T) {
 }
 
 func TestRateDifferencesScaleToTheBets(t *testing.T) {
-	d := []float64{RateDifference(0, 0.002), RateDifference(0.003, 0.001)}
-	nearAll(t, "D", d, []float64{0.002, -0.002}, 1e-15)
-	scaled := ScaleRates(d, 0.001)
-	nearAll(t, "scaled", scaled, []float64{0.06, -0.06}, 1e-12)
-	near(t, "unscaled", UnscaleRate(scaled[0], 0.001), d[0], 1e-15)
+	near(t, "twice the margin", RateScale(0.001)*0.002, 2*UnitMargin, 1e-15)
 }
 
 func TestMSEROfAConstantSeries(t *testing.T) {
