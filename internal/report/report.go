@@ -33,6 +33,7 @@ type Document struct {
 	Sweep         *SweepDocument     `json:"sweep,omitempty"` // of a session over message sizes
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
+	Noise         []Noise            `json:"noise"` // what the baseline compared with itself showed
 	Plateaus      []Plateau          `json:"plateaus"`
 	Classic       []Classic          `json:"classic"`
 	Changes       []Changes          `json:"changes"`
@@ -105,6 +106,7 @@ func Build(s model.Session, o Options) Document {
 		Search:        b.search(),
 		Findings:      b.findings(),
 		Tables:        b.tables(),
+		Noise:         b.noise(),
 		Plateaus:      b.plateaus(),
 		Classic:       b.classic(),
 		Changes:       b.changes(),

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"linerate/internal/core/analysis"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -19,33 +21,37 @@ type Table struct {
 	Metric     model.Metric    `json:"metric"`
 	Title      string          `json:"title"`  // "goodput to nas, against as-is"
 	Basis      string          `json:"basis"`  // how the intervals and verdicts came about, in words
-	Unit       string          `json:"unit"`   // of all numbers of the rows: "%", or "" for counts
+	Unit       string          `json:"unit"`   // of all numbers of the rows: "%", "points" of a share, "ms", or "" for counts
 	Margin     units.Percent   `json:"margin"` // smallest change that matters
 	LowerIs    string          `json:"lower_is"`
-	Together   int             `json:"together"` // comparisons that Row.Family holds for at once; 0 without
+	Objective  bool            `json:"objective"`       // the metric that decides
+	Guard      string          `json:"guard,omitempty"` // what a setting must not do: "50 % higher"; "" where it is no guard
+	Together   int             `json:"together"`        // comparisons that Row.Family holds for at once; 0 without
 	Rows       []Row           `json:"rows"`
 	Confidence float64         `json:"confidence"` // wanted; what was achieved is Row.Confidence
 }
 
 // Row is the verdict on one setting.
 type Row struct {
-	Setting    string        `json:"setting"`
-	IsTwin     bool          `json:"is_twin,omitempty"` // a copy of the baseline, to check the session
-	Blocks     int           `json:"blocks"`
-	Outcome    model.Outcome `json:"outcome"`
-	Words      string        `json:"words"`          // the outcome as people read it
-	Note       string        `json:"note,omitempty"` // what to add: reason, more blocks, strength
-	Change     model.Bound   `json:"change"`         // in Table.Unit; null when unknown
-	Low        model.Bound   `json:"low"`            // null when not bounded yet
-	High       model.Bound   `json:"high"`           //
-	FamilyLow  *model.Bound  `json:"family_low"`     // nil without a family
-	FamilyHigh *model.Bound  `json:"family_high"`    //
-	Confidence float64       `json:"confidence"`     // achieved, of Low to High
-	Method     string        `json:"method"`         // of Low to High
-	ChangeText string        `json:"change_text"`    // "4.5 % higher"
-	RangeText  string        `json:"range_text"`     // "+2.2 % to +6.9 %"
-	FamilyText string        `json:"family_text"`    // "" without a family
-	Warnings   []string      `json:"warnings,omitempty"`
+	Setting    string           `json:"setting"`
+	IsTwin     bool             `json:"is_twin,omitempty"` // a copy of the baseline, to check the session
+	Blocks     int              `json:"blocks"`
+	Outcome    model.Outcome    `json:"outcome"`
+	Words      string           `json:"words"`             // the outcome as people read it
+	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
+	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
+	Note       string           `json:"note,omitempty"`    // what to add: reason, more blocks, strength
+	Change     model.Bound      `json:"change"`            // in Table.Unit; null when unknown
+	Low        model.Bound      `json:"low"`               // null when not bounded yet
+	High       model.Bound      `json:"high"`              //
+	FamilyLow  *model.Bound     `json:"family_low"`        // nil without a family
+	FamilyHigh *model.Bound     `json:"family_high"`       //
+	Confidence float64          `json:"confidence"`        // achieved, of Low to High
+	Method     string           `json:"method"`            // of Low to High
+	ChangeText string           `json:"change_text"`       // "4.5 % higher"
+	RangeText  string           `json:"range_text"`        // "+2.2 % to +6.9 %"
+	FamilyText string           `json:"family_text"`       // "" without a family
+	Warnings   []string         `json:"warnings,omitempty"`
 }
 
 // Plateau is the sentence on the smallest level that is good enough.
@@ -75,22 +81,61 @@ func Words(v model.Verdict) string {
 }
 
 // untrustworthy says why the session's verdicts cannot be believed: its null
-// twin, a copy of the baseline, got a verdict (statistics, section 2).
+// twin, a copy of the baseline, got a verdict, or pairs of the baseline differed
+// (statistics.md sections 2 and 5.4).
 func (b *builder) untrustworthy() string {
 	for _, v := range b.s.Verdicts {
 		if v.IsTwin && (v.Outcome == model.Better || v.Outcome == model.Worse) {
 			return fmt.Sprintf("%s is a copy of %s and came out %s all the same (%s %s): something but the settings changed the results, so no verdict of this session counts",
-				v.Setting, v.Baseline, v.Outcome, metricName(v.Metric), b.label(v.Direction))
+				v.Setting, v.Baseline, v.Outcome, metric.Name(v.Metric), b.label(v.Direction))
 		}
 	}
-	if b.s.Kind != model.KindRun || b.s.Plan.NullBlocks == 0 {
-		return ""
-	}
-	// Baseline pairs leave no verdict of their own behind.
-	if r := analysis.Analyse(b.s.Plan, b.s.Runs); r.Untrustworthy {
-		return r.Reason
+	for _, n := range b.s.Noise {
+		if n.Evidence >= stats.NullVeto {
+			return fmt.Sprintf("the baseline differed from itself (%s, %s %s): something but the settings changed the results, so no verdict of this session counts",
+				n.Source, metric.Name(n.Metric), b.label(n.Direction))
+		}
 	}
 	return ""
+}
+
+// Noise says how far the baseline is from itself, and whether that was enough to
+// tell a session that fools itself.
+type Noise struct {
+	model.Noise
+	Text string `json:"text"`
+}
+
+func (b *builder) noise() []Noise {
+	out := []Noise{}
+	for _, n := range b.s.Noise {
+		what := strings.TrimSpace(metric.Name(n.Metric) + " " + b.label(n.Direction))
+		i := metric.Describe(n.Metric)
+		spread := "unknown"
+		if i.CanBe0 {
+			spread = units.Round(math.Abs(i.Shown(n.Sigma)), math.Abs(i.Shown(n.Sigma))) + " " + i.ShownUnit()
+		} else if !math.IsNaN(n.Sigma) {
+			spread = units.Round(100*math.Expm1(n.Sigma), 100*math.Expm1(n.Sigma)) + " %"
+		}
+		text := fmt.Sprintf("noise of %s: two runs of the baseline differ by %s (%s)", what, spread, sourceWords(n))
+		switch {
+		case !n.Checked:
+			text += fmt.Sprintf("; too few to check that it does not differ from itself: that takes %d", stats.RankBlocks)
+		case n.Evidence >= stats.NullWarn:
+			text += "; checked: it seems to differ from itself"
+		default:
+			text += "; checked: it does not differ from itself"
+		}
+		out = append(out, Noise{n, text})
+	}
+	return out
+}
+
+func sourceWords(n model.Noise) string {
+	if n.Source == "twin" {
+		return "its copy, " + count(n.Pairs, "block")
+	}
+	return count(n.Pairs, "pair")
 }
 
 func (b *builder) tables() []Table {
@@ -120,16 +165,18 @@ func (b *builder) tables() []Table {
 }
 
 func (b *builder) newTable(v model.Verdict) Table {
+	i := metric.Describe(v.Metric)
 	t := Table{
-		Direction: v.Direction, Metric: v.Metric, Unit: "%", Margin: b.s.Plan.Margin, Confidence: b.s.Plan.Confidence,
-		Title:   strings.TrimSpace(metricName(v.Metric)+" "+b.label(v.Direction)) + ", against " + v.Baseline,
-		LowerIs: "worse",
+		Direction: v.Direction, Metric: v.Metric, Unit: i.ShownUnit(), Margin: b.s.Plan.Margin, Confidence: b.s.Plan.Confidence,
+		Title:     strings.TrimSpace(i.Name+" "+b.label(v.Direction)) + ", against " + v.Baseline,
+		LowerIs:   "worse",
+		Objective: v.Metric == b.s.Plan.Decides(),
 	}
-	if lowerIsBetter(v.Metric) {
+	if i.LowIs {
 		t.LowerIs = "better"
 	}
-	if isCount(v.Metric) {
-		t.Unit = ""
+	if v.Guard != nil {
+		t.Guard = i.HarmText(v.Guard.Margin)
 	}
 	switch b.s.Plan.Mode {
 	case model.FixedBlocks:
@@ -141,25 +188,87 @@ func (b *builder) newTable(v model.Verdict) Table {
 }
 
 func (b *builder) row(v model.Verdict) Row {
-	e := effect{lower: lowerIsBetter(v.Metric), count: isCount(v.Metric)}
-	low, high := e.ends(v.Interval)
+	i := metric.Describe(v.Metric)
+	low, high := float64(v.Interval.Low), float64(v.Interval.High)
 	estimate := v.Estimate
 	if v.Blocks == 0 {
 		estimate = math.NaN()
 	}
 	r := Row{
 		Setting: v.Setting, IsTwin: v.IsTwin, Blocks: v.Blocks, Outcome: v.Outcome, Words: Words(v), Note: b.note(v),
-		Change: model.Bound(e.value(estimate)), Low: model.Bound(low), High: model.Bound(high),
-		Confidence: v.Interval.Confidence, Method: v.Interval.Method,
-		ChangeText: e.changeText(estimate, low, high), RangeText: e.rangeText(v.Interval),
+		Change: model.Bound(i.Shown(i.Change(estimate))), Confidence: v.Interval.Confidence, Method: v.Interval.Method,
+		ChangeText: i.ChangeText(estimate, low, high), RangeText: i.RangeText(estimate, low, high),
 		Warnings: v.Warnings,
 	}
+	r.Low, r.High = ends(i, low, high)
+	if v.Guard != nil {
+		r.Guard = v.Guard.State
+		if v.Guard.State == model.GuardViolated && v.Outcome != model.Worse {
+			r.Words = "worse, at least the guard's margin"
+		}
+	}
 	if v.Family != nil {
-		low, high := e.ends(*v.Family)
-		r.FamilyLow, r.FamilyHigh = new(model.Bound(low)), new(model.Bound(high))
-		r.FamilyText = e.rangeText(*v.Family)
+		familyLow, familyHigh := ends(i, float64(v.Family.Low), float64(v.Family.High))
+		r.FamilyLow, r.FamilyHigh = new(familyLow), new(familyHigh)
+		r.FamilyText = i.RangeText(estimate, float64(v.Family.Low), float64(v.Family.High))
+	}
+	if v.Metric == b.s.Plan.Decides() && v.Outcome == model.Better && !v.IsTwin {
+		b.refused(v, &r)
 	}
 	return r
+}
+
+// refused adds to the row of a setting that is better what stands in the way of
+// keeping it: harm that is shown stands in the words themselves, what is not
+// decided yet in the note.
+func (b *builder) refused(v model.Verdict, r *Row) {
+	var harm, open []string
+	for _, g := range analysis.Refused(b.s.Verdicts, v.Setting) {
+		text := b.guardWords(g)
+		r.Refused = append(r.Refused, text)
+		if g.Guard.State == model.GuardViolated {
+			harm = append(harm, text)
+		} else {
+			open = append(open, text)
+		}
+	}
+	if len(harm) > 0 {
+		r.Words += ", but " + strings.Join(harm, ", and ")
+	}
+	if len(open) > 0 {
+		if r.Note != "" {
+			r.Note = "; " + r.Note
+		}
+		r.Note = "may not be kept yet: " + strings.Join(open, ", ") + r.Note
+	}
+}
+
+// guardWords says how a guard that does not hold stands: "round trip to nas 2.1
+// times, where its guard allows 50 % higher".
+func (b *builder) guardWords(v model.Verdict) string {
+	i := metric.Describe(v.Metric)
+	what := strings.TrimSpace(i.Name + " " + b.label(v.Direction))
+	switch v.Guard.State {
+	case model.GuardViolated:
+		return fmt.Sprintf("%s %s (guard: less than %s)", what,
+			i.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)), i.HarmText(v.Guard.Margin))
+	case model.GuardUnmeasured:
+		return what + " is not measured"
+	case model.GuardHolds, model.GuardOpen:
+	}
+	if v.Guard.MoreBlocks > 0 {
+		return fmt.Sprintf("%s is not decided (%s)", what, b.moreBlocks(v.Guard.MoreBlocks))
+	}
+	return what + " is not decided"
+}
+
+// ends returns an interval of gains as a range of changes.
+func ends(i metric.Info, low, high float64) (from, to model.Bound) {
+	low, high = i.Change(low), i.Change(high)
+	if i.LowIs {
+		low, high = high, low
+	}
+	return model.Bound(i.Shown(low)), model.Bound(i.Shown(high))
 }
 
 // note says what a verdict's words leave open. A sequential session shows its
@@ -167,6 +276,9 @@ func (b *builder) row(v model.Verdict) Row {
 // anything in the other mode (statistics, section 5.4).
 func (b *builder) note(v model.Verdict) string {
 	var parts []string
+	if g := v.Guard; g != nil {
+		parts = append(parts, guardNote(v.Metric, g))
+	}
 	if v.IsTwin {
 		parts = append(parts, "copy of the baseline, the check that it does not differ from itself")
 	}
@@ -188,6 +300,21 @@ func (b *builder) note(v model.Verdict) string {
 	return strings.Join(parts, "; ")
 }
 
+// guardNote says how a guard stands in the row of its own metric.
+func guardNote(m model.Metric, g *model.GuardCheck) string {
+	harm := metric.Describe(m).HarmText(g.Margin)
+	switch g.State {
+	case model.GuardHolds:
+		return "guard holds: surely less than " + harm
+	case model.GuardViolated:
+		return "guard violated: surely " + harm + " or more"
+	case model.GuardUnmeasured:
+		return "guard: not measured"
+	case model.GuardOpen:
+	}
+	return "guard of " + harm + " is not decided"
+}
+
 // moreBlocks says about how much longer a verdict would take.
 func (b *builder) moreBlocks(n int) string {
 	p := &b.s.Plan
@@ -202,7 +329,7 @@ func (b *builder) moreBlocks(n int) string {
 func (b *builder) plateaus() []Plateau {
 	out := []Plateau{}
 	for _, p := range b.s.Plateaus {
-		what := strings.TrimSpace(metricName(p.Metric) + " " + b.label(p.Direction))
+		what := strings.TrimSpace(metric.Name(p.Metric) + " " + b.label(p.Direction))
 		text := fmt.Sprintf("%s: %s is the smallest level within %s of the best", what, p.Level, p.Tolerance)
 		if !p.Decided {
 			text = fmt.Sprintf("%s: the smallest level within %s of the best is not decided", what, p.Tolerance)

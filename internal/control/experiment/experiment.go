@@ -64,6 +64,8 @@ type experiment struct {
 	spent    time.Duration // by runs that ended
 	done     int           // runs that ended
 	givenUp  int           // blocks that were invalid in every attempt
+	seen     *analysis.Result
+	seenRuns int // runs behind seen
 }
 
 // Run carries out the plan. The error says why it could not go on; the outcome
@@ -84,7 +86,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	if err == nil && c.Plan.Flow.Sweep != nil {
 		err = e.confirm(ctx)
 	}
-	e.out.Result = analysis.Analyse(e.Plan, e.out.Runs)
+	e.out.Result = e.look()
 	switch {
 	case err == nil:
 		e.out.State = model.SessionDone
@@ -94,6 +96,15 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		e.out.State, e.out.Reason = model.SessionInterrupted, err.Error()
 	}
 	return e.out, err
+}
+
+// look analyses the runs so far, once for each number of them.
+func (e *experiment) look() analysis.Result {
+	if e.seen == nil || e.seenRuns != len(e.out.Runs) {
+		r := analysis.Analyse(e.Plan, e.out.Runs)
+		e.seen, e.seenRuns = &r, len(e.out.Runs)
+	}
+	return *e.seen
 }
 
 // takeUp finds the blocks that the past runs have not completed.
@@ -111,7 +122,7 @@ func (e *experiment) takeUp() {
 }
 
 func (e *experiment) loop(ctx context.Context) error {
-	result := analysis.Analyse(e.Plan, e.out.Runs)
+	result := e.look()
 	for len(e.pending) > 0 {
 		if result.Done {
 			e.out.Reason = result.Reason
@@ -136,7 +147,7 @@ func (e *experiment) loop(ctx context.Context) error {
 			}
 			continue
 		}
-		result = analysis.Analyse(e.Plan, e.out.Runs)
+		result = e.look()
 		e.Observe(e.event(Event{Kind: BlockEnded, Block: block, Result: &result}))
 	}
 	if e.givenUp > 0 {

@@ -51,15 +51,15 @@ type Options struct {
 	// Blocks is the number of block differences that each candidate gets
 	// (fixed) or gets at most (sequential, where 0 is 20). With more than six
 	// settings it is rounded up to what balances.
-	Blocks     int
-	Exact      bool          // fixed mode: refuse fewer blocks than any exact test needs
-	Budget     time.Duration // most time for the whole; 0 is no limit
+	Blocks int
+	Exact  bool          // fixed mode: refuse fewer blocks than any exact test needs
+	Budget time.Duration // most time for the whole; 0 is no limit
 	// Objective is the metric that decides; "" is what suits the traffic: median
 	// latency for requests and probes, else goodput.
 	Objective model.Metric
 	// Guards are what no setting may harm; nil are those that suit the traffic,
 	// and an empty list is none.
-	Guards []model.Guard
+	Guards     []model.Guard
 	Margin     units.Percent // 0 is 3
 	Tolerance  units.Percent // of the plateau search; 0 is 5
 	Confidence float64       // 0 is 0.95

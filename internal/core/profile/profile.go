@@ -6,6 +6,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -80,13 +82,36 @@ type Evidence struct {
 	Session  string // ID
 	Setting  string // its name in the session
 	Baseline string // name of the setting that it was compared with
-	Date     time.Time
-	Verdicts []Verdict
+	// Objective is the metric that decides; "" is goodput.
+	Objective model.Metric
+	Date      time.Time
+	Verdicts  []Verdict
+}
+
+// Proof is what the evidence says in one look.
+type Proof struct {
+	Better, Worse bool      // in the metric that decides, in any direction
+	Guards        []Verdict // that do not hold: they speak against keeping it
+}
+
+// Proof sums the verdicts up.
+func (e Evidence) Proof() Proof {
+	var p Proof
+	for _, v := range e.Verdicts {
+		if v.Metric == cmp.Or(e.Objective, model.Goodput) {
+			p.Better = p.Better || v.Outcome == model.Better
+			p.Worse = p.Worse || v.Outcome == model.Worse
+		}
+		if v.Guard != "" && v.Guard != model.GuardHolds {
+			p.Guards = append(p.Guards, v)
+		}
+	}
+	return p
 }
 
 // Empty reports whether e says nothing.
 func (e Evidence) Empty() bool {
-	return e.Session+e.Setting+e.Baseline == "" && e.Date.IsZero() && len(e.Verdicts) == 0
+	return e.Session+e.Setting+e.Baseline+string(e.Objective) == "" && e.Date.IsZero() && len(e.Verdicts) == 0
 }
 
 // Verdict is a model.Verdict without what belongs to its session. Estimate and
@@ -100,6 +125,8 @@ type Verdict struct {
 	Estimate   float64
 	Low, High  float64
 	Confidence float64 // 0…1
+	// Guard is how the guard on this metric stands; "" where it is none.
+	Guard model.GuardState
 }
 
 // ErrInvalid says that a profile breaks the rules of its format.
@@ -171,6 +198,7 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 	line("session", e.Session)
 	line("setting", e.Setting)
 	line("baseline", e.Baseline)
+	line("objective", string(e.Objective))
 	if len(e.Verdicts) > MaxVerdicts {
 		fault("%d verdicts: at most %d", len(e.Verdicts), MaxVerdicts)
 	}
@@ -179,6 +207,11 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 		case model.Better, model.Worse, model.Equivalent, model.Undecided:
 		default:
 			fault("outcome %q", v.Outcome)
+		}
+		switch v.Guard {
+		case "", model.GuardHolds, model.GuardViolated, model.GuardOpen, model.GuardUnmeasured:
+		default:
+			fault("guard %q", v.Guard)
 		}
 		line("direction", string(v.Direction))
 		line("metric", string(v.Metric))
@@ -246,17 +279,24 @@ func (p Profile) RoleNames() []Role {
 	return all
 }
 
-// String returns the verdict on one line: "goodput to: better, +12 % (+10 % to
-// +14 % at 95 %), 12 blocks". Changes are shown for metrics of which more is
-// good; of the others the outcome says which way it went.
+// String returns the verdict on one line: "goodput to: better, 12 % higher (+10 %
+// to +14 % at 95 %), 12 blocks". The change is that of the metric itself: a round
+// trip that is better is lower.
 func (v Verdict) String() string {
-	s := strings.TrimSpace(string(v.Metric)+" "+string(v.Direction)) + ": " + string(v.Outcome)
-	switch v.Metric {
-	case model.Goodput, model.Sent, model.RequestRate, model.ConnectRate:
-		s += fmt.Sprintf(", %s (%s at %s)", units.FormatChange(v.Estimate), units.FormatChangeInterval(v.Low, v.High), units.Percent(100*v.Confidence))
-	default:
+	i := metric.Describe(v.Metric)
+	s := fmt.Sprintf("%s: %s, %s (%s at %s), %d blocks", strings.TrimSpace(i.Name+" "+string(v.Direction)), v.Outcome,
+		i.ChangeText(v.Estimate, v.Low, v.High), i.RangeText(v.Estimate, v.Low, v.High), units.Percent(100*v.Confidence), v.Blocks)
+	switch v.Guard {
+	case model.GuardHolds:
+		s += ", guard holds"
+	case model.GuardViolated:
+		s += ", guard violated"
+	case model.GuardOpen:
+		s += ", guard not decided"
+	case model.GuardUnmeasured:
+		s += ", guard not measured"
 	}
-	return fmt.Sprintf("%s, %d blocks", s, v.Blocks)
+	return s
 }
 
 // Lines returns the evidence for people, one fact a line; e may be nil.

@@ -73,8 +73,8 @@ func TestFromSession(t *testing.T) {
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Error(diff)
 	}
-	if got := profile.Candidates(session()); len(got) != 1 || got[0] != "tall" {
-		t.Errorf("Candidates = %q: one is worse elsewhere, one changes no host", got)
+	if got, refused := profile.Candidates(session()); len(got) != 1 || got[0] != "tall" || len(refused) != 0 {
+		t.Errorf("Candidates = %q, refused %q: one is worse elsewhere, one changes no host", got, refused)
 	}
 }
 

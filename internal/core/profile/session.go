@@ -93,7 +93,7 @@ func sameSettings(a, b []Setting) bool {
 }
 
 func evidence(s model.Session, name string) *Evidence {
-	e := &Evidence{Session: s.ID, Setting: plain(name), Baseline: plain(s.Plan.Baseline), Date: s.Ended.UTC()}
+	e := &Evidence{Session: s.ID, Setting: plain(name), Baseline: plain(s.Plan.Baseline), Objective: s.Plan.Objective, Date: s.Ended.UTC()}
 	if s.Ended.IsZero() {
 		e.Date = s.Created.UTC()
 	}
@@ -101,32 +101,41 @@ func evidence(s model.Session, name string) *Evidence {
 		if v.Setting != name || v.IsTwin || len(e.Verdicts) == MaxVerdicts || math.IsNaN(v.Estimate) || math.IsInf(v.Estimate, 0) {
 			continue
 		}
-		e.Verdicts = append(e.Verdicts, Verdict{
-			Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
-			Low: float64(v.Interval.Low), High: float64(v.Interval.High), Confidence: v.Interval.Confidence,
-		})
+		e.Verdicts = append(e.Verdicts, FromVerdict(v))
 	}
 	return e
 }
 
+// FromVerdict returns what a profile keeps of v.
+func FromVerdict(v model.Verdict) Verdict {
+	out := Verdict{
+		Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
+		Low: float64(v.Interval.Low), High: float64(v.Interval.High), Confidence: v.Interval.Confidence,
+	}
+	if g := v.Guard; g != nil && !(g.Default && g.State == model.GuardUnmeasured) {
+		out.Guard = g.State
+	}
+	return out
+}
+
 // Candidates returns the names of the settings of s that change a host and that
-// a verdict calls better, and none worse.
-func Candidates(s model.Session) []string {
-	var names []string
+// the metric that decides calls better, and nowhere worse; those that a guard
+// refuses apart.
+func Candidates(s model.Session) (names, refused []string) {
 	for _, setting := range s.Plan.Settings {
-		better, worse := false, false
-		for _, v := range s.Verdicts {
-			if v.Setting == setting.Name && !v.IsTwin {
-				better = better || v.Outcome == model.Better
-				worse = worse || v.Outcome == model.Worse
-			}
-		}
 		changes := slices.ContainsFunc(setting.Assignments, func(a model.Assignment) bool { return a.Host != "" })
-		if better && !worse && changes {
+		if !changes || setting.Name == s.Plan.Twin {
+			continue
+		}
+		switch proof := evidence(s, setting.Name).Proof(); {
+		case !proof.Better || proof.Worse:
+		case len(proof.Guards) > 0:
+			refused = append(refused, setting.Name)
+		default:
 			names = append(names, setting.Name)
 		}
 	}
-	return names
+	return names, refused
 }
 
 // plain makes s one line of printable text that a profile may hold.

@@ -68,7 +68,7 @@ func (h Host) text(b *bytes.Buffer, format func(model.KnobID, string) string) {
 
 func (e Evidence) text(b *bytes.Buffer) {
 	b.WriteString("evidence:\n")
-	for _, l := range [][2]string{{"session", e.Session}, {"setting", e.Setting}, {"baseline", e.Baseline}} {
+	for _, l := range [][2]string{{"session", e.Session}, {"setting", e.Setting}, {"baseline", e.Baseline}, {"objective", string(e.Objective)}} {
 		if l[1] != "" {
 			fmt.Fprintf(b, "  %s: %s\n", l[0], quote(l[1]))
 		}
@@ -81,7 +81,7 @@ func (e Evidence) text(b *bytes.Buffer) {
 	}
 	for _, v := range e.Verdicts {
 		fmt.Fprintf(b, "    - outcome: %s\n", v.Outcome)
-		for _, l := range [][2]string{{"direction", string(v.Direction)}, {"metric", string(v.Metric)}} {
+		for _, l := range [][2]string{{"direction", string(v.Direction)}, {"metric", string(v.Metric)}, {"guard", string(v.Guard)}} {
 			if l[1] != "" {
 				fmt.Fprintf(b, "      %s: %s\n", l[0], quote(l[1]))
 			}

@@ -44,9 +44,30 @@ func pair(a int64, aUnit string, b int64, bUnit string) string {
 	return s + " " + strconv.FormatInt(b, 10) + bUnit
 }
 
-// FormatChange returns the relative change of a log ratio in percent, signed
-// and to two significant digits or the whole percent: ln(1.045) is "+4.5 %",
-// ln(0.5) is "-50 %". Unknown (NaN) is "unknown".
+// Beyond reports whether a ratio, as its logarithm, is above 2 or below 1/2, where
+// people think in factors and not in percent.
+func Beyond(logRatio float64) bool { return math.Abs(logRatio) > math.Ln2+1e-9 }
+
+// FormatFactor returns a ratio, given as its logarithm, as a factor: "30.7 times",
+// "0.33 times". uncertainty is the width of what it may be, as a ratio; 0 is
+// unknown, and three significant digits then.
+func FormatFactor(logRatio, uncertainty float64) string {
+	return factor(math.Exp(logRatio), uncertainty) + " times"
+}
+
+// factor returns ratio v with two to four significant digits.
+func factor(v, uncertainty float64) string {
+	if !isFinite(uncertainty) || uncertainty <= 0 {
+		return digits(v, 3)
+	}
+	n := min(decimalsFor(uncertainty), max(0, 3-int(math.Floor(math.Log10(v)))-1))
+	return strconv.FormatFloat(v, 'f', max(n, decimalsFor(v)), 64)
+}
+
+// FormatChange returns the relative change of a log ratio: in percent, signed and
+// to two significant digits or the whole percent, up to twofold, and as a factor
+// beyond: ln(1.045) is "+4.5 %", ln(0.5) is "-50 %", ln(30.7) is "30.7 times".
+// Unknown (NaN) is "unknown".
 func FormatChange(logRatio float64) string {
 	change := 100 * math.Expm1(logRatio)
 	switch {
@@ -54,15 +75,20 @@ func FormatChange(logRatio float64) string {
 		return "unknown"
 	case math.IsInf(change, 1):
 		return "+∞ %"
+	case math.IsInf(logRatio, -1):
+		return "-100 %"
+	case Beyond(logRatio):
+		return FormatFactor(logRatio, 0)
 	}
 	return signed(change, decimalsFor(change)) + " %"
 }
 
-// FormatChangeInterval returns a range of log ratios in percent, both ends to
-// the digits that its width supports: "+3.1 % to +5.9 %". An infinite end is
-// one that the data do not bound: "above +3.1 %", "below +5.9 %", "not
-// bounded yet".
-func FormatChangeInterval(low, high float64) string {
+// FormatChangeInterval returns a range of log ratios around estimate, both ends to
+// the digits that its width supports: in percent, "+3.1 % to +5.9 %", or as factors
+// where the estimate is Beyond or an end is above twofold, "1.8 to 2.4 times". An
+// estimate that is not known is NaN. An infinite end is one that the data do
+// not bound: "above +3.1 %", "below 2.4 times", "not bounded yet".
+func FormatChangeInterval(estimate, low, high float64) string {
 	noLow := math.IsInf(low, -1) || math.IsNaN(low)
 	noHigh := math.IsInf(high, 1) || math.IsNaN(high)
 	switch {
@@ -72,6 +98,9 @@ func FormatChangeInterval(low, high float64) string {
 		return "below " + FormatChange(high)
 	case noHigh:
 		return "above " + FormatChange(low)
+	case Beyond(estimate) || high > math.Ln2+1e-9:
+		width := math.Exp(high) - math.Exp(low)
+		return factor(math.Exp(low), width) + " to " + FormatFactor(high, width)
 	}
 	l, h := 100*math.Expm1(low), 100*math.Expm1(high)
 	n := decimalsFor(h - l)

@@ -112,7 +112,11 @@ func TestFormatChange(t *testing.T) {
 	}{
 		{math.Log(1.045), "+4.5 %"},
 		{math.Log(0.5), "-50 %"},
-		{math.Log(4.8), "+380 %"},
+		{math.Log(2), "+100 %"},
+		{math.Log(4.8), "4.8 times"},
+		{math.Log(30.69), "30.7 times"},
+		{math.Log(2970), "2970 times"},
+		{math.Log(1.0 / 3), "0.333 times"},
 		{math.Log(1.00123), "+0.12 %"},
 		{0, "0 %"},
 		{1e-12, "0 %"},
@@ -136,12 +140,19 @@ func TestFormatChangeInterval(t *testing.T) {
 		{math.Log(1.031), math.Log(1.059), "+3.1 % to +5.9 %"},
 		{math.Log(0.98), math.Log(1.3), "-2 % to +30 %"},
 		{math.Log(0.9991), math.Log(1.0004), "-0.09 % to +0.04 %"},
+		{math.Log(1.8), math.Log(2.4), "1.80 to 2.40 times"},
+		{math.Log(0.46), math.Log(0.59), "-54 % to -41 %"},
+		{math.Log(29.1), math.Log(32.3), "29.1 to 32.3 times"},
+		{math.Log(0.31), math.Log(0.36), "0.310 to 0.360 times"},
+		{math.Log(0.02), math.Log(50), "0.020 to 50 times"},
+		{math.Log(2.1), inf, "above 2.1 times"},
+		{-inf, math.Log(0.2), "below 0.2 times"},
 		{-inf, math.Log(1.059), "below +5.9 %"},
 		{math.Log(1.031), inf, "above +3.1 %"},
 		{-inf, inf, "not bounded yet"},
 		{math.NaN(), math.NaN(), "not bounded yet"},
 	} {
-		if got := FormatChangeInterval(c.low, c.high); got != c.want {
+		if got := FormatChangeInterval((c.low+c.high)/2, c.low, c.high); got != c.want {
 			t.Errorf("FormatChangeInterval(%g, %g) = %q, want %q", c.low, c.high, got, c.want)
 		}
 	}

@@ -22,7 +22,7 @@ type Case struct {
 // Cases returns all sessions, fresh ones at each call.
 func Cases() []Case {
 	return []Case{
-		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(),
+		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(), guarded(),
 		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(),
 	}
 }
@@ -213,6 +213,40 @@ func fixed() Case {
 		{Run: 4, Host: model.Near, Knob: "tcp.congestion", Native: "net.ipv4.tcp_congestion_control", Old: "cubic", New: "bbr", State: model.ChangeForeign},
 		{Run: 5, Host: model.Far, Knob: "tcp.congestion", Native: "net.ipv4.tcp_congestion_control", Old: "cubic", New: "bbr", State: model.ChangeFailed, Detail: "no such algorithm"},
 	}
+	return c
+}
+
+// guarded is an experiment whose two settings gain goodput, one of them at the
+// cost of three times the latency, and one with a guard that is not decided.
+func guarded() Case {
+	p := windows(model.Sequential, "as-is", "deep", "calm")
+	p.Factor, p.Objective = "", model.Goodput
+	p.Guards = []model.Guard{{Metric: model.LatencyP99, Margin: 50, Default: true}, {Metric: model.LossRatio, Margin: 0.005, Default: true}}
+	c := Case{"guarded", base("20261121T070000-9a4d", model.KindRun, p), map[int][]model.Sample{}}
+	c.Session.Reason = "every comparison is decided"
+	c.fill(9, 800e6, 24552e6, 880e6)
+	v := func(setting string, m model.Metric, o model.Outcome, g, half, evidence float64, state model.GuardState) model.Verdict {
+		v := model.Verdict{Setting: setting, Baseline: "as-is", Direction: model.To, Metric: m, Outcome: o, Blocks: 9, Estimate: g,
+			Interval: interval(g-half, g+half, "sign evidence"), Evidence: new(evidence)}
+		for _, guard := range p.Guards {
+			if guard.Metric == m {
+				v.Guard = &model.GuardCheck{Guard: guard, State: state}
+			}
+		}
+		return v
+	}
+	deep, calm := v("deep", model.Goodput, model.Better, 3.424, 0.05, 214, ""), v("calm", model.Goodput, model.Better, 0.095, 0.03, 160, "")
+	deep.Size, calm.Size = "at least the margin", "at least the margin"
+	loss := v("calm", model.LossRatio, model.Undecided, -0.0011, 0.0042, 1.4, model.GuardOpen)
+	loss.Guard.MoreBlocks = 4
+	c.Session.Verdicts = []model.Verdict{
+		deep, calm,
+		v("deep", model.LatencyP50, model.Worse, -1.05, 0.12, 190, ""), v("calm", model.LatencyP50, model.Better, 0.65, 0.12, 190, ""),
+		v("deep", model.LatencyP99, model.Worse, -1.13, 0.21, 190, model.GuardViolated),
+		v("calm", model.LatencyP99, model.Undecided, 0.04, 0.19, 2.2, model.GuardHolds),
+		v("deep", model.LossRatio, model.Undecided, -0.0002, 0.0011, 1.1, model.GuardHolds), loss,
+	}
+	c.Session.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Source: "baseline pairs", Pairs: 4, Sigma: 0.014, Upper: 0.022, Evidence: 1.2}}
 	return c
 }
 

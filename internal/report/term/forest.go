@@ -46,6 +46,68 @@ func (p *printer) table(t report.Table) {
 	p.gap()
 }
 
+// others prints what the other metrics show, one line for each setting, without
+// the copy of the baseline.
+func (p *printer) others(tables []report.Table) {
+	var rows [][]cell
+	for _, t := range tables {
+		for _, r := range t.Rows {
+			if !t.Objective && !r.IsTwin {
+				rows = append(rows, []cell{left("  " + r.Setting), right(r.ChangeText), right(r.RangeText), other(r)})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	widths, next := p.fit(rows), 0
+	p.paragraph(bold, "what else changed", 2)
+	for _, t := range tables {
+		if t.Objective {
+			continue
+		}
+		what, _, _ := strings.Cut(t.Title, ", against ")
+		if t.Guard != "" {
+			what += " (guard: less than " + t.Guard + ")"
+		}
+		p.paragraph(plain, what, 2)
+		for _, r := range t.Rows {
+			if !r.IsTwin {
+				p.row(rows[next], widths)
+				next++
+			}
+		}
+	}
+	p.gap()
+}
+
+// other is what a row of another metric says in a few words.
+func other(r report.Row) cell {
+	c := left(r.Words)
+	c.style = color(r)
+	if r.Outcome == model.Better || r.Outcome == model.Worse {
+		c.text = string(r.Outcome)
+	}
+	if r.Outcome == model.Equivalent {
+		c.text = "no difference"
+	}
+	switch r.Guard {
+	case model.GuardViolated:
+		c.text, c.style = "guard violated", red
+	case model.GuardHolds:
+		if r.Outcome == model.Undecided {
+			c.text = "guard holds"
+		} else {
+			c.text += ", guard holds"
+		}
+	case model.GuardOpen:
+		c.text = "guard not decided"
+	case model.GuardUnmeasured:
+		c.text = "not measured"
+	}
+	return c
+}
+
 // basis says how to read the numbers of t.
 func basis(t report.Table) string {
 	parts := []string{"intervals of " + confidence(t)}
@@ -104,6 +166,9 @@ func color(r report.Row) style {
 	}
 	switch r.Outcome {
 	case model.Better:
+		if strings.Contains(r.Words, ", but ") {
+			return yellow
+		}
 		return green
 	case model.Worse:
 		return red
@@ -180,6 +245,9 @@ func (p plot) axis() string {
 
 func (p plot) label(v float64) string {
 	text := units.Round(v, math.Abs(p.high-p.low))
+	if p.unit == "%" && v > 100 { // twofold and more
+		return units.Round(1+v/100, (p.high-p.low)/100) + " x"
+	}
 	if v > 0 {
 		text = "+" + text
 	}

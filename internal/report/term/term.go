@@ -53,7 +53,13 @@ func Render(w io.Writer, d report.Document, o Options) error {
 		p.gap()
 	}
 	for _, t := range d.Tables {
-		p.table(t)
+		if t.Objective {
+			p.table(t)
+		}
+	}
+	p.others(d.Tables)
+	for _, n := range d.Noise {
+		p.paragraph(dim, n.Text, 2)
 	}
 	for _, l := range d.Plateaus {
 		p.paragraph(plain, l.Text, 2)

@@ -120,15 +120,15 @@ func resolve(ctx context.Context, tx *sql.Tx, ref string) (int64, error) {
 
 func readSession(ctx context.Context, tx *sql.Tx, pk int64) (model.Session, error) {
 	var (
-		sess                                              model.Session
-		created                                           string
-		ended                                             sql.NullString
-		wire, command, plan, hosts, found, plats, warning string
+		sess                                                     model.Session
+		created                                                  string
+		ended                                                    sql.NullString
+		wire, command, plan, hosts, found, plats, warning, noise string
 	)
 	err := tx.QueryRowContext(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
-		wire_rate_json, command_json, plan_json, hosts_json, findings_json, plateaus_json, warnings_json
+		wire_rate_json, command_json, plan_json, hosts_json, findings_json, plateaus_json, warnings_json, noise_json
 		FROM sessions WHERE pk = ?`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
-		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &hosts, &found, &plats, &warning)
+		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &hosts, &found, &plats, &warning, &noise)
 	if err != nil {
 		return sess, err
 	}
@@ -141,6 +141,7 @@ func readSession(ctx context.Context, tx *sql.Tx, pk int64) (model.Session, erro
 	d.json(found, &sess.Findings)
 	d.json(plats, &sess.Plateaus)
 	d.json(warning, &sess.Warnings)
+	d.json(noise, &sess.Noise)
 	return sess, d.err
 }
 
@@ -202,7 +203,7 @@ func readChanges(ctx context.Context, tx *sql.Tx, session int64) ([]model.Change
 
 func readVerdicts(ctx context.Context, tx *sql.Tx, session int64) ([]model.Verdict, error) {
 	return queryAll(ctx, tx, scanVerdict, `SELECT setting, baseline, direction, metric, outcome, size, blocks, estimate,
-		low, high, confidence, method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json
+		low, high, confidence, method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json, guard_json
 		FROM verdicts WHERE session = ? ORDER BY seq`, session)
 }
 
@@ -210,11 +211,11 @@ func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
 	var (
 		estimate, low, high sql.NullFloat64
 		p, evidence         sql.Null[float64]
-		family              sql.NullString
+		family, guard       sql.NullString
 		warning             string
 	)
 	err = scan(&v.Setting, &v.Baseline, &v.Direction, &v.Metric, &v.Outcome, &v.Size, &v.Blocks, &estimate, &low, &high,
-		&v.Interval.Confidence, &v.Interval.Method, &family, &p, &evidence, &v.MoreBlocks, &v.Reason, &v.IsTwin, &warning)
+		&v.Interval.Confidence, &v.Interval.Method, &family, &p, &evidence, &v.MoreBlocks, &v.Reason, &v.IsTwin, &warning, &guard)
 	if err != nil {
 		return v, err
 	}
@@ -235,6 +236,9 @@ func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
 	var d decoder
 	if family.Valid {
 		d.json(family.String, &v.Family)
+	}
+	if guard.Valid {
+		d.json(guard.String, &v.Guard)
 	}
 	d.json(warning, &v.Warnings)
 	return v, d.err

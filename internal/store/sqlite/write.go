@@ -49,14 +49,14 @@ func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 		var j encoder
 		args := []any{
 			sess.Title, nullTime(sess.Ended), sess.State, sess.Reason, wireRate(&sess), j.text(sess.WireRate),
-			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), pk,
+			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), pk,
 		}
 		if j.err != nil {
 			return j.err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sessions SET title = ?, ended = ?, state = ?, reason = ?,
 			wire_rate = ?, wire_rate_json = ?, hosts_json = ?, findings_json = ?, plateaus_json = ?,
-			warnings_json = ? WHERE pk = ?`, args...)
+			warnings_json = ?, noise_json = ? WHERE pk = ?`, args...)
 		if err != nil {
 			return err
 		}
@@ -130,15 +130,15 @@ func insertSession(ctx context.Context, tx *sql.Tx, sess *model.Session) (pk int
 		sess.ID, sess.Kind, sess.Title, sess.Near, sess.Far, sess.Version, timeText(sess.Created),
 		nullTime(sess.Ended), sess.State, sess.Reason, plannedRuns(&sess.Plan), wireRate(sess),
 		j.text(sess.WireRate), j.text(sess.Command), j.text(sess.Plan), j.text(sess.Hosts),
-		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings),
+		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise),
 	}
 	if j.err != nil {
 		return 0, j.err
 	}
 	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
 		ended, state, reason, planned_runs, wire_rate, wire_rate_json, command_json, plan_json, hosts_json,
-		findings_json, plateaus_json, warnings_json)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+		findings_json, plateaus_json, warnings_json, noise_json)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -193,17 +193,20 @@ func insertChanges(ctx context.Context, tx *sql.Tx, session int64, changes []mod
 
 func insertVerdicts(ctx context.Context, tx *sql.Tx, session int64, verdicts []model.Verdict) error {
 	var j encoder
-	err := insertAll(ctx, tx, `INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err := insertAll(ctx, tx, `INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		verdicts, func(i int, v *model.Verdict) []any {
-			var family any
+			var family, guard any
 			if v.Family != nil {
 				family = j.text(v.Family)
+			}
+			if v.Guard != nil {
+				guard = j.text(v.Guard)
 			}
 			return []any{
 				session, i, v.Setting, v.Baseline, v.Direction, v.Metric, v.Outcome, v.Size, v.Blocks,
 				nullNumber(v.Estimate), nullBound(v.Interval.Low), nullBound(v.Interval.High),
 				v.Interval.Confidence, v.Interval.Method, family, v.P, v.Evidence, v.MoreBlocks, v.Reason,
-				v.IsTwin, j.text(v.Warnings),
+				v.IsTwin, j.text(v.Warnings), guard,
 			}
 		})
 	if err != nil {

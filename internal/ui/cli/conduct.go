@@ -69,7 +69,8 @@ func (a *console) conduct(ctx context.Context, j *job) (model.Session, error) {
 	j.session.Runs = out.Runs
 	j.session.State, j.session.Reason = out.State, out.Reason
 	j.session.Ended = a.Now()
-	conclude(&j.session, j.samples(keep))
+	conclude(&j.session, j.samples(keep), out.Result)
+	j.lookInside(keep)
 	if serr := j.store.UpdateSession(keep, j.session); serr != nil {
 		err = errors.Join(err, serr)
 	}
@@ -166,16 +167,34 @@ func (j *job) samples(ctx context.Context) map[int][]model.Sample {
 
 // conclude fills in what follows from the runs: findings and verdicts. samples
 // are those of the runs of diagnose.Looked.
-func conclude(s *model.Session, samples map[int][]model.Sample) {
+func conclude(s *model.Session, samples map[int][]model.Sample, r analysis.Result) {
 	s.Findings = diagnose.Session(s, samples)
 	if s.Kind != model.KindRun {
 		return
 	}
-	r := analysis.Analyse(s.Plan, s.Runs)
-	s.Verdicts, s.Plateaus = r.Verdicts, r.Plateaus
+	s.Verdicts, s.Plateaus, s.Noise = r.Verdicts, r.Plateaus, r.Noise
 	for _, w := range r.Warnings {
 		if !slices.Contains(s.Warnings, w) {
 			s.Warnings = append(s.Warnings, w)
+		}
+	}
+}
+
+// lookInside adds what the seconds of the runs show: a warm-up that is too short,
+// stalls. Runs whose samples could not be kept are passed over.
+func (j *job) lookInside(ctx context.Context) {
+	if j.session.Kind != model.KindRun {
+		return
+	}
+	var inside analysis.Inside
+	for _, r := range analysis.Counted(j.session.Plan, j.session.Runs) {
+		if samples, err := j.store.Samples(ctx, j.session.ID, r.Number); err == nil {
+			inside.Add(r, samples)
+		}
+	}
+	for _, w := range inside.Warnings() {
+		if !slices.Contains(j.session.Warnings, w) {
+			j.session.Warnings = append(j.session.Warnings, w)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func TestProfileOfSession(t *testing.T) {
 	if code := w.main(t, "profile", "show", name); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, w.err.String())
 	}
-	for _, s := range []string{"tall buffers", "receiver, tried on linux, 6.18, 1 Gbit/s, MTU 1500", "tcp.recv_buffer_max  4 MiB", "goodput to: better, +12 % (+10.5 % to +13.9 % at 95 %), 6 blocks",
+	for _, s := range []string{"tall buffers", "receiver, tried on linux, 6.18, 1 Gbit/s, MTU 1500", "tcp.recv_buffer_max  4 MiB", "goodput to: better, 12.0 % higher (+10.5 % to +13.9 % at 95 %), 6 blocks",
 		`session 20261121T130000-abcd, setting "4MiB" against "current", 2026-11-21`} {
 		if !strings.Contains(w.out.String(), s) {
 			t.Errorf("no %q in\n%s", s, w.out.String())

@@ -20,6 +20,7 @@ import (
 type keepFlags struct {
 	setting, role, format, link, state string
 	both, dryRun, yes, anyway, list    bool
+	despiteGuards                      bool
 }
 
 func (a *console) keepCommand() *cobra.Command {
@@ -36,7 +37,8 @@ it back, byte for byte, but what somebody changed since.
 
 No running value changes: what takes effect only at the next start is said.
 Settings that were kept before stay. A session without a verdict "better" is
-refused unless you wish it by --anyway.`,
+refused unless you wish it by --anyway, and a setting that harms the latency, the
+loss or the CPU beyond the guards of its session unless by --despite-guards.`,
 		Example: `  linerate keep last root@nas --dry-run
   linerate keep tall.yaml --role receiver
   linerate keep last root@nas --both --setting 4MiB
@@ -61,6 +63,7 @@ refused unless you wish it by --anyway.`,
 	s.BoolVar(&f.dryRun, "dry-run", false, "only show what would be written")
 	s.BoolVar(&f.yes, "yes", false, "write without asking")
 	s.BoolVar(&f.anyway, "anyway", false, "also what did not prove better")
+	s.BoolVar(&f.despiteGuards, "despite-guards", false, "also what a guard of its session refuses")
 	s.BoolVar(&f.list, "list", false, "only list what is kept")
 	c.MarkFlagsMutuallyExclusive("list", "both")
 	return c

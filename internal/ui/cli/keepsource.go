@@ -67,7 +67,7 @@ func (a *console) keepSourceOf(ctx context.Context, name string, f keepFlags) (k
 			return keepSource{}, err
 		}
 		s := keepSource{profile: p, label: strings.TrimSuffix("profile "+name+": "+p.Title, ": ")}
-		return s, a.demandProof(p.Evidence, f.anyway, name)
+		return s, a.demandProof(p.Evidence, f, name)
 	}
 	return a.keepSession(ctx, name, f)
 }
@@ -84,7 +84,7 @@ func (a *console) keepSession(ctx context.Context, ref string, f keepFlags) (kee
 		return keepSource{}, err
 	}
 	setting := f.setting
-	if setting == "" && len(profile.Candidates(s)) == 0 {
+	if names, refused := profile.Candidates(s); setting == "" && len(names)+len(refused) == 0 {
 		return keepSource{}, withHint(usagef("session %s: no setting that changes a host proved better%s", s.ID, verdictLines(s)),
 			"name the setting and your wish to keep it all the same: --setting NAME --anyway; its settings are %s", settingNames(s))
 	}
@@ -112,30 +112,45 @@ func (a *console) keepSession(ctx context.Context, ref string, f keepFlags) (kee
 			src.near, src.far = profile.Receiver, profile.Sender
 		}
 	}
-	return src, a.demandProof(p.Evidence, f.anyway, fmt.Sprintf("session %s, setting %q", s.ID, setting))
+	return src, a.demandProof(p.Evidence, f, fmt.Sprintf("session %s, setting %q", s.ID, setting))
 }
 
 // demandProof refuses what was measured and did not prove better, or made
-// something worse. What nobody measured is a wish of whoever wrote the profile.
-func (a *console) demandProof(e *profile.Evidence, anyway bool, what string) error {
+// something worse, and what is better but harms what a guard watches over, or has
+// not been shown not to. What nobody measured is a wish of whoever wrote the
+// profile.
+func (a *console) demandProof(e *profile.Evidence, f keepFlags, what string) error {
 	if e == nil {
 		a.talk("note: %s: nobody measured these settings", what)
 		return nil
 	}
-	better, worse := false, false
-	for _, v := range e.Verdicts {
-		better = better || v.Outcome == model.Better
-		worse = worse || v.Outcome == model.Worse
-	}
-	if better && !worse {
-		return nil
-	}
-	lines := strings.Join(e.Lines()[1:], "; ")
-	if anyway {
+	proof := e.Proof()
+	if !proof.Better || proof.Worse {
+		lines := strings.Join(e.Lines()[1:], "; ")
+		if !f.anyway {
+			return withHint(usagef("%s: no proof that it is better: %s", what, lines), "measure it once more, or keep it all the same: --anyway")
+		}
 		a.talk("warning: %s: kept by wish, not by proof: %s", what, lines)
+		proof.Guards = slices.DeleteFunc(proof.Guards, func(v profile.Verdict) bool { return v.Guard != model.GuardViolated })
+	}
+	if len(proof.Guards) == 0 {
 		return nil
 	}
-	return withHint(usagef("%s: no proof that it is better: %s", what, lines), "measure it once more, or keep it all the same: --anyway")
+	if !f.despiteGuards {
+		return withHint(usagef("%s: refused by its guards: %s", what, guardLines(e)),
+			"choose another setting, measure on where a guard is not decided, or keep it all the same: --despite-guards")
+	}
+	a.talk("warning: %s: kept despite its guards: %s", what, guardLines(e))
+	return nil
+}
+
+// guardLines are the guards that do not hold, in one line.
+func guardLines(e *profile.Evidence) string {
+	var lines []string
+	for _, v := range e.Proof().Guards {
+		lines = append(lines, v.String())
+	}
+	return strings.Join(lines, "; ")
 }
 
 // verdictLines are the verdicts of a session, for an error.
@@ -145,11 +160,7 @@ func verdictLines(s model.Session) string {
 		if v.IsTwin {
 			continue
 		}
-		one := profile.Verdict{
-			Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
-			Low: float64(v.Interval.Low), High: float64(v.Interval.High), Confidence: v.Interval.Confidence,
-		}
-		fmt.Fprintf(&b, "\n%q: %s", v.Setting, one)
+		fmt.Fprintf(&b, "\n%q: %s", v.Setting, profile.FromVerdict(v))
 	}
 	if b.Len() == 0 {
 		return "; it has no verdicts"

@@ -29,6 +29,8 @@ type live struct {
 	stop     chan struct{}
 	done     chan struct{}
 	since    time.Time
+
+	objective model.Metric
 }
 
 // redraw is how often the line is drawn: the clock in it moves on.
@@ -39,6 +41,7 @@ func (a *console) newLive(s model.Session) *live {
 		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind,
 		stop: make(chan struct{}), done: make(chan struct{}), since: a.Now(),
 	}
+	l.objective = s.Plan.Decides()
 	l.state.MaxBlocks = len(s.Plan.Order)
 	l.state.AtMost = expected(s.Plan)
 	if l.quiet || !l.terminal {
@@ -135,7 +138,7 @@ func (l *live) blockEnded(ev experiment.Event) {
 	s.Evidence = fact.Unknown[float64]("none yet")
 	decided, open := 0, 0
 	for _, v := range ev.Result.Verdicts {
-		if v.IsTwin {
+		if v.IsTwin || v.Metric != l.objective {
 			continue
 		}
 		if v.Outcome != model.Undecided {

@@ -107,7 +107,11 @@ func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.P
 	for _, f := range flow {
 		a.talk("left out: %s=%s belongs to the test traffic, not to a host", f.Knob, f.Value)
 	}
-	if !slices.Contains(profile.Candidates(s), setting) {
+	names, refused := profile.Candidates(s)
+	switch {
+	case slices.Contains(refused, setting):
+		a.talk("warning: guards of the session speak against %q: %s", setting, guardLines(p.Evidence))
+	case !slices.Contains(names, setting):
 		a.talk("warning: no verdict of the session says that %q is better", setting)
 	}
 	if untrusted(s) {
@@ -122,7 +126,10 @@ func chooseSetting(s model.Session, name string) (string, error) {
 	if name != "" {
 		return name, nil
 	}
-	names := profile.Candidates(s)
+	names, refused := profile.Candidates(s)
+	if len(names) == 0 {
+		names = refused // whoever asks is told what speaks against it
+	}
 	switch len(names) {
 	case 1:
 		return names[0], nil
@@ -298,22 +305,24 @@ type knobValue struct {
 }
 
 type evidenceDoc struct {
-	Session  string       `json:"session"`
-	Setting  string       `json:"setting"`
-	Baseline string       `json:"baseline"`
-	Date     *time.Time   `json:"date"`
-	Verdicts []verdictDoc `json:"verdicts"`
+	Session   string       `json:"session"`
+	Setting   string       `json:"setting"`
+	Baseline  string       `json:"baseline"`
+	Objective model.Metric `json:"objective,omitempty"` // left out: goodput
+	Date      *time.Time   `json:"date"`
+	Verdicts  []verdictDoc `json:"verdicts"`
 }
 
 type verdictDoc struct {
-	Direction  model.Direction `json:"direction,omitempty"`
-	Metric     model.Metric    `json:"metric"`
-	Outcome    model.Outcome   `json:"outcome"`
-	Blocks     int             `json:"blocks"`
-	Estimate   float64         `json:"estimate"`
-	Low        *float64        `json:"low"`
-	High       *float64        `json:"high"`
-	Confidence float64         `json:"confidence"`
+	Direction  model.Direction  `json:"direction,omitempty"`
+	Metric     model.Metric     `json:"metric"`
+	Outcome    model.Outcome    `json:"outcome"`
+	Blocks     int              `json:"blocks"`
+	Estimate   float64          `json:"estimate"`
+	Low        *float64         `json:"low"`
+	High       *float64         `json:"high"`
+	Confidence float64          `json:"confidence"`
+	Guard      model.GuardState `json:"guard,omitempty"`
 }
 
 func newProfileDoc(p profile.Profile) profileDoc {
@@ -326,13 +335,13 @@ func newProfileDoc(p profile.Profile) profileDoc {
 		d.Hosts = append(d.Hosts, one)
 	}
 	if e := p.Evidence; e != nil {
-		d.Evidence = &evidenceDoc{Session: e.Session, Setting: e.Setting, Baseline: e.Baseline, Verdicts: []verdictDoc{}}
+		d.Evidence = &evidenceDoc{Session: e.Session, Setting: e.Setting, Baseline: e.Baseline, Objective: e.Objective, Verdicts: []verdictDoc{}}
 		if !e.Date.IsZero() {
 			d.Evidence.Date = &e.Date
 		}
 		for _, v := range e.Verdicts {
 			d.Evidence.Verdicts = append(d.Evidence.Verdicts, verdictDoc{
-				v.Direction, v.Metric, v.Outcome, v.Blocks, v.Estimate, bounded(v.Low), bounded(v.High), v.Confidence,
+				v.Direction, v.Metric, v.Outcome, v.Blocks, v.Estimate, bounded(v.Low), bounded(v.High), v.Confidence, v.Guard,
 			})
 		}
 	}

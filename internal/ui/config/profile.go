@@ -142,10 +142,12 @@ func (r *profileReader) before(n ast.Node, path string) map[string]string {
 
 func (r *profileReader) evidence(n ast.Node, path string) {
 	e := &profile.Evidence{}
+	var objective string
 	r.object(n, path, []field{
 		{"session", value(&r.reader, &e.Session, parseLine)},
 		{"setting", value(&r.reader, &e.Setting, parseLine)},
 		{"baseline", value(&r.reader, &e.Baseline, parseLine)},
+		{"objective", value(&r.reader, &objective, parseLine)},
 		{"date", value(&r.reader, &e.Date, parseDate)},
 		{"verdicts", func(n ast.Node, path string) {
 			for i, item := range r.list(n, path) {
@@ -153,6 +155,7 @@ func (r *profileReader) evidence(n ast.Node, path string) {
 			}
 		}},
 	})
+	e.Objective = model.Metric(objective)
 	if !e.Empty() {
 		r.p.Evidence = e
 	}
@@ -160,11 +163,12 @@ func (r *profileReader) evidence(n ast.Node, path string) {
 
 func (r *profileReader) verdict(n ast.Node, path string) profile.Verdict {
 	v := profile.Verdict{Low: math.Inf(-1), High: math.Inf(1)}
-	var outcome, metric, direction string
+	var outcome, metric, direction, guard string
 	r.object(n, path, []field{
 		{"outcome", value(&r.reader, &outcome, parseLine)},
 		{"direction", value(&r.reader, &direction, parseLine)},
 		{"metric", value(&r.reader, &metric, parseLine)},
+		{"guard", value(&r.reader, &guard, parseLine)},
 		{"blocks", value(&r.reader, &v.Blocks, parseCount)},
 		{"estimate", value(&r.reader, &v.Estimate, parseNumber)},
 		{"low", value(&r.reader, &v.Low, parseNumber)},
@@ -172,6 +176,7 @@ func (r *profileReader) verdict(n ast.Node, path string) profile.Verdict {
 		{"confidence", value(&r.reader, &v.Confidence, parseNumber)},
 	})
 	v.Outcome, v.Metric, v.Direction = model.Outcome(outcome), model.Metric(metric), model.Direction(direction)
+	v.Guard = model.GuardState(guard)
 	return v
 }
 

@@ -1,0 +1,132 @@
+package metric
+
+import (
+	"math"
+	"strconv"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Describe returns what is known of m. Of a metric that no verdict is given on,
+// such as a count of some older session, it is the name and which way it is good.
+func Describe(m model.Metric) Info {
+	if i, ok := Of(m); ok {
+		return i
+	}
+	i := Info{ID: m, Name: string(m), Short: string(m)}
+	switch m {
+	case model.Retransmits, model.RwndLimited, model.SndbufLimited:
+		i.LowIs, i.CanBe0 = true, true
+	case model.CPU:
+		i.Name, i.LowIs = "CPU", true
+	case model.IdleP50, model.IdleP99:
+		i.LowIs = true
+	case model.PeerWindow:
+		i.Name = "window of the peer"
+	case model.Cwnd:
+		i.Name = "congestion window"
+	}
+	return i
+}
+
+// Shown returns a change of the metric as the number that people see: percent of
+// a log ratio, milliseconds of seconds, percentage points of a share. An infinite
+// one stays infinite.
+func (i Info) Shown(change float64) float64 {
+	switch {
+	case math.IsInf(change, 0):
+		return change
+	case !i.CanBe0:
+		return 100 * math.Expm1(change)
+	case i.Unit == "%":
+		return 100 * change
+	case i.Unit == "s":
+		return 1e3 * change
+	}
+	return change
+}
+
+// ShownUnit is the unit of Shown: "%", "ms", "points", or "" of a count.
+func (i Info) ShownUnit() string {
+	switch {
+	case !i.CanBe0:
+		return "%"
+	case i.Unit == "%":
+		return "points"
+	case i.Unit == "s":
+		return "ms"
+	}
+	return ""
+}
+
+// ChangeText writes gain d, positive good, as a change of the metric with its
+// direction in words, to the digits that the interval of gains from low to high
+// supports: "4.5 % higher", "30.7 times", "0.12 points lower".
+func (i Info) ChangeText(d, low, high float64) string {
+	change := i.Change(d)
+	if math.IsNaN(change) || math.IsInf(change, 0) {
+		return "unknown"
+	}
+	if !i.CanBe0 && units.Beyond(change) {
+		return units.FormatFactor(change, math.Abs(math.Exp(i.Change(high))-math.Exp(i.Change(low))))
+	}
+	shown := i.Shown(change)
+	width := math.Abs(i.Shown(i.Change(high)) - i.Shown(i.Change(low)))
+	if math.IsInf(width, 0) || math.IsNaN(width) {
+		width = math.Abs(shown) // two significant digits
+	}
+	digits, unit := units.Round(math.Abs(shown), width), i.suffix()
+	if v, err := strconv.ParseFloat(digits, 64); err == nil && v == 0 {
+		return digits + unit
+	}
+	if shown < 0 {
+		return digits + unit + " lower"
+	}
+	return digits + unit + " higher"
+}
+
+// RangeText writes an interval of gains around d as a range of changes, with the
+// digits that its width supports.
+func (i Info) RangeText(d, low, high float64) string {
+	if i.LowIs {
+		d, low, high = -d, -high, -low
+	}
+	if !i.CanBe0 {
+		return units.FormatChangeInterval(d, low, high)
+	}
+	low, high = i.Shown(low), i.Shown(high)
+	end := func(v float64) string { return units.Round(v, high-low) }
+	switch {
+	case math.IsInf(low, -1) && math.IsInf(high, 1):
+		return "not bounded yet"
+	case math.IsInf(low, -1):
+		return "below " + end(high) + i.suffix()
+	case math.IsInf(high, 1):
+		return "above " + end(low) + i.suffix()
+	}
+	return end(low) + " to " + end(high) + i.suffix()
+}
+
+func (i Info) suffix() string {
+	if u := i.ShownUnit(); u != "" {
+		return " " + u
+	}
+	return ""
+}
+
+// MarginText writes the margin of a guard: "50 %", "0.5 points", "5 ms".
+func (i Info) MarginText(margin float64) string {
+	if i.CanBe0 {
+		margin = i.Shown(margin)
+	}
+	return strconv.FormatFloat(margin, 'g', 6, 64) + i.suffix()
+}
+
+// HarmText says in words what the guard forbids: "50 % higher".
+func (i Info) HarmText(margin float64) string {
+	if i.LowIs {
+		return i.MarginText(margin) + " higher"
+	}
+	return i.MarginText(margin) + " lower"
+}
