@@ -193,26 +193,46 @@ func TestExistingSource(t *testing.T) {
 	}
 }
 
-// TestChangedSource: a source that changes while it is copied is noticed, since
-// its digest is taken after the copy. It is larger than what sockets hold.
+// TestChangedSource: a source that changes while it is copied is noticed, by the
+// digest that is taken after the copy, or by its end where it became shorter. It is
+// larger than what sockets hold. os.WriteFile would do both at once: which of the
+// two is noticed would be chance.
 func TestChangedSource(t *testing.T) {
-	h := newHome(t)
-	path := filepath.Join(h.folder, "mine")
-	if err := os.WriteFile(path, make([]byte, 16<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w := enginetest.NewWire(t)
-	relay(t, w, 32<<10, func([]byte) {
-		if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 16<<20), 0o600); err != nil {
-			t.Error(err)
-		}
-	})
-	f := flow(model.Copy{Source: path})
-	f.Bytes = 0
-	a, b := enginetest.Prepare(t, h.Engine, w, f)
-	_ = enginetest.Conduct(t, a, b, model.To)
-	if b.Err == nil || !strings.Contains(b.Err.Error(), "differs") {
-		t.Errorf("near %v, far %v", a.Err, b.Err)
+	const size = 16 << 20
+	for name, c := range map[string]struct {
+		change func(path string) error
+		says   string
+	}{
+		"written over": {func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(bytes.Repeat([]byte{1}, size), 0)
+			return errors.Join(err, f.Close())
+		}, "differs"},
+		"cut short": {func(path string) error { return os.Truncate(path, size/2) }, "ended after"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t)
+			path := filepath.Join(h.folder, "mine")
+			if err := os.WriteFile(path, make([]byte, size), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			w := enginetest.NewWire(t)
+			relay(t, w, 32<<10, func([]byte) {
+				if err := c.change(path); err != nil {
+					t.Error(err)
+				}
+			})
+			f := flow(model.Copy{Source: path})
+			f.Bytes = 0
+			a, b := enginetest.Prepare(t, h.Engine, w, f)
+			_ = enginetest.Conduct(t, a, b, model.To)
+			if b.Err == nil || !strings.Contains(b.Err.Error(), c.says) {
+				t.Errorf("near %v, far %v", a.Err, b.Err)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/store"
 )
@@ -43,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		test func(*testing.T, Store)
 	}{
 		{"round trip", RoundTrip},
+		{"ends that say little", EndsThatSayLittle},
 		{"run by run", RunByRun},
 		{"update", Update},
 		{"changes", Changes},
@@ -56,6 +58,38 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.test(t, open(t)) })
+	}
+}
+
+// EndsThatSayLittle demands that a run whose ends report empty parts reads as it
+// was stored, created with its session and run by run. Random sessions found each
+// of these.
+func EndsThatSayLittle(t *testing.T, s Store) {
+	silent := model.EndReport{}
+	datagrams := model.EndReport{Flows: []model.FlowReport{{UDP: &model.UDPSummary{}}}}
+	gaps := model.EndReport{Flows: []model.FlowReport{{UDP: &model.UDPSummary{Variation: new(hist.Histogram), Gaps: new(hist.Histogram)}}}}
+	latencies := model.EndReport{Latencies: []model.Latency{{}, {Times: new(hist.Histogram)}}}
+	for name, ends := range map[string][]model.EndReport{
+		"datagrams": {datagrams}, "a silent end": {silent, datagrams}, "datagrams without gaps": {gaps}, "no times": {silent, latencies},
+	} {
+		run := model.Run{Number: 1, Ends: ends}
+		want := model.Session{ID: "whole " + name, Created: time.Unix(1500000000, 0).UTC(), Runs: []model.Run{run}}
+		later := want
+		later.ID, later.Runs = "later "+name, nil
+		if err := errors.Join(s.CreateSession(t.Context(), want), s.CreateSession(t.Context(), later),
+			s.AddRun(t.Context(), later.ID, run, nil, nil)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		later.Runs = want.Runs
+		for _, stored := range []model.Session{want, later} {
+			got, err := s.Session(t.Context(), stored.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := Diff(stored, got); d != "" {
+				t.Errorf("%s: %s", stored.ID, d)
+			}
+		}
 	}
 }
 
