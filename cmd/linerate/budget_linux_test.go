@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	copyflow "linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
@@ -24,7 +28,7 @@ type greed struct {
 }
 
 func memoryCopy(mode string, d model.Direction, n units.Bytes) model.Flow {
-	return model.Flow{Engine: "filecopy", Direction: d, Bytes: n, Copy: &model.Copy{Mode: mode, Source: "memory", Sink: "memory"}}
+	return model.Flow{Engine: "filecopy", Direction: d, Bytes: n, Params: traffic.Write(copyflow.Params{Mode: mode, Source: "memory", Sink: "memory"})}
 }
 
 func bulk(d model.Direction, streams int, block units.Bytes) model.Flow {
@@ -59,15 +63,15 @@ func (g greed) refused(t *testing.T, i *intruder) {
 func TestGreedyStranger(t *testing.T) {
 	server, link := publicServer(t, "--open")
 	for name, g := range map[string]greed{
-		"an offer of 6 GiB":      {memoryCopy(model.CopyNetwork, model.To, 0), 6 << 30, "6 GiB"},
-		"an offer of 1 PiB":      {memoryCopy(model.CopyNetwork, model.To, 0), 1 << 50, "1 PiB"},
-		"an offer to a file":     {memoryCopy(model.CopyFiles, model.To, 0), 6 << 30, "6 GiB"},
-		"a source of 256 MiB":    {memoryCopy(model.CopyNetwork, model.From, 256<<20), 0, "this server gives 128 MiB to one address"},
-		"memory alone":           {memoryCopy(model.CopyMemory, model.From, 100<<20), 0, "this server gives one address only"},
-		"a source of 6 GiB":      {memoryCopy(model.CopyNetwork, model.From, 6<<30), 0, "this agent allows"},
+		"an offer of 6 GiB":      {memoryCopy(copyflow.Network, model.To, 0), 6 << 30, "6 GiB"},
+		"an offer of 1 PiB":      {memoryCopy(copyflow.Network, model.To, 0), 1 << 50, "1 PiB"},
+		"an offer to a file":     {memoryCopy(copyflow.Copy, model.To, 0), 6 << 30, "6 GiB"},
+		"a source of 256 MiB":    {memoryCopy(copyflow.Network, model.From, 256<<20), 0, "this server gives 128 MiB to one address"},
+		"memory alone":           {memoryCopy(copyflow.Memory, model.From, 100<<20), 0, "this server gives one address only"},
+		"a source of 6 GiB":      {memoryCopy(copyflow.Network, model.From, 6<<30), 0, "this agent allows"},
 		"blocks for 16 streams":  {bulk(model.Both, 16, 64<<20), 0, "this agent allows"},
 		"samples without bound":  {interval(bulk(model.To, 1, 1<<10), time.Minute, time.Millisecond), 0, "shorter than"},
-		"a sweep of large sizes": {model.Flow{Engine: "pingpong", Direction: model.To, Sweep: &model.Sweep{Sizes: []units.Bytes{64 << 20}}}, 0, "this agent allows"},
+		"a sweep of large sizes": {model.Flow{Engine: "pingpong", Direction: model.To, Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{64 << 20}})}, 0, "this agent allows"},
 	} {
 		t.Run(name, func(t *testing.T) { g.refused(t, intrude(t, link)) })
 	}
@@ -81,13 +85,13 @@ func TestGreedyStranger(t *testing.T) {
 func TestGreedyFriend(t *testing.T) {
 	server, link := publicServer(t, "--limit", "memory=1GiB,disk=1GiB,egress=1TiB/day")
 	for name, g := range map[string]greed{
-		"an offer of 6 GiB":  {memoryCopy(model.CopyNetwork, model.To, 0), 6 << 30, "this needs 6 GiB of memory, this server gives 512 MiB to a session"},
-		"a file of 6 GiB":    {model.Flow{Engine: "filecopy", Direction: model.To, Copy: &model.Copy{Mode: model.CopyFiles, Sink: "disk"}}, 6 << 30, "this needs 6 GiB of disk, this server gives 512 MiB to a session"},
-		"a source of 6 GiB":  {memoryCopy(model.CopyNetwork, model.From, 6<<30), 0, "this server gives 512 MiB to a session"},
+		"an offer of 6 GiB":  {memoryCopy(copyflow.Network, model.To, 0), 6 << 30, "this needs 6 GiB of memory, this server gives 512 MiB to a session"},
+		"a file of 6 GiB":    {model.Flow{Engine: "filecopy", Direction: model.To, Params: traffic.Write(copyflow.Params{Mode: copyflow.Copy, Sink: "disk"})}, 6 << 30, "this needs 6 GiB of disk, this server gives 512 MiB to a session"},
+		"a source of 6 GiB":  {memoryCopy(copyflow.Network, model.From, 6<<30), 0, "this server gives 512 MiB to a session"},
 		"blocks":             {bulk(model.To, 1000, 64<<20), 0, "of memory, this server gives 512 MiB to a session"},
 		"a million samples":  {interval(bulk(model.To, 1, 1<<10), 24*time.Hour, 10*time.Millisecond), 0, "intervals"},
 		"readings of a day":  {interval(bulk(model.To, 900, 1<<10), 24*time.Hour, time.Second), 0, "of memory, this server gives 512 MiB to a session"},
-		"a reply and blocks": {model.Flow{Engine: "reqresp", Direction: model.To, Streams: 512, Duration: time.Second, Block: 1, Requests: &model.Requests{Reply: 64 << 20}}, 0, "of memory, this server gives 512 MiB to a session"},
+		"a reply and blocks": {model.Flow{Engine: "reqresp", Direction: model.To, Streams: 512, Duration: time.Second, Block: 1, Params: traffic.Write(requests.Params{Reply: 64 << 20})}, 0, "of memory, this server gives 512 MiB to a session"},
 	} {
 		t.Run(name, func(t *testing.T) { g.refused(t, intrude(t, link)) })
 	}
@@ -106,7 +110,7 @@ func interval(f model.Flow, d, i time.Duration) model.Flow {
 func TestOfferWithoutBytes(t *testing.T) {
 	server, link := publicServer(t, "--limit", "memory=4GiB")
 	i := intrude(t, link)
-	conns, err := i.prepare(t, memoryCopy(model.CopyNetwork, model.To, 0), 1)
+	conns, err := i.prepare(t, memoryCopy(copyflow.Network, model.To, 0), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,8 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	copyflow "linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 )
 
@@ -504,8 +506,8 @@ func (h *hostile) greedy(ctx context.Context) {
 	}
 	defer func() { _, _ = c.Close(context.WithoutCancel(ctx)) }()
 	for i, f := range []model.Flow{
-		{Engine: "filecopy", Direction: model.From, Streams: 1, Bytes: 6 << 30, Copy: &model.Copy{Source: model.CopyInMemory, Sink: model.CopyInMemory}},
-		{Engine: "filecopy", Direction: model.From, Streams: 1, Copy: &model.Copy{Source: model.CopyOnDisk, Sink: model.CopyOnDisk}},
+		{Engine: "filecopy", Direction: model.From, Streams: 1, Bytes: 6 << 30, Params: traffic.Write(copyflow.Params{Source: copyflow.InMemory, Sink: copyflow.InMemory})},
+		{Engine: "filecopy", Direction: model.From, Streams: 1, Params: traffic.Write(copyflow.Params{Source: copyflow.OnDisk, Sink: copyflow.OnDisk})},
 		{Engine: "tcpbulk", Direction: model.Both, Streams: 1000, Block: units.Bytes(64 << 20), Duration: time.Hour, Interval: time.Second},
 		{Engine: "tcpbulk", Direction: model.To, Streams: 16, Duration: time.Minute, Interval: time.Millisecond},
 	} {

@@ -17,6 +17,8 @@ import (
 	"linerate/internal/control/wire/data"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/engine"
 )
 
@@ -43,7 +45,7 @@ func gunner(ctx context.Context, link string) error {
 		return err
 	}
 	prepared := session.Preparation{Run: 1, Flow: model.Flow{
-		Engine: "udpflow", Direction: model.From, Streams: 1, Duration: 3 * time.Second, Interval: time.Second, UDP: &model.UDPFlow{Rate: 50e6},
+		Engine: "udpflow", Direction: model.From, Streams: 1, Duration: 3 * time.Second, Interval: time.Second, Params: traffic.Write(udp.Params{Rate: 50e6}),
 	}}
 	_, _ = rand.Read(prepared.Token[:])
 	if _, err := c.Prepare(ctx, prepared); err != nil {

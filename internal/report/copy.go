@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 )
 
@@ -134,7 +135,7 @@ func bit(v bool) int {
 // copyRow gathers the runs of one setting and their rates by block, and adds
 // to c how they were done.
 func (b *builder) copyRow(way model.Direction, set model.Setting, c *CopyDirection) (CopyRow, bottleneck.Rates) {
-	row := CopyRow{Setting: set.Name, Part: knobOf(set, "copy.mode", model.CopyFiles) != model.CopyFiles}
+	row := CopyRow{Setting: set.Name, Part: knobOf(set, "copy.mode", files.Copy) != files.Copy}
 	rates := bottleneck.Rates{}
 	var all []float64
 	for _, r := range b.counted {

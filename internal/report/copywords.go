@@ -6,22 +6,23 @@ import (
 
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 )
 
 // copyLabel names a setting by where the bytes come from and go to.
 func copyLabel(set model.Setting) string {
 	from, to := knobOf(set, "copy.source", "memory"), knobOf(set, "copy.sink", "memory")
-	switch knobOf(set, "copy.mode", model.CopyFiles) {
-	case model.CopyFiles:
+	switch knobOf(set, "copy.mode", files.Copy) {
+	case files.Copy:
 		return from + " -> " + to
-	case model.CopyNetwork:
+	case files.Network:
 		return "network alone"
-	case model.CopyRead:
+	case files.Read:
 		return "reading " + from + " alone"
-	case model.CopyWrite:
+	case files.Write:
 		return "writing " + to + " alone"
-	case model.CopyMemory:
+	case files.Memory:
 		return "memory alone"
 	default:
 		return set.Name

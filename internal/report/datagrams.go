@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -65,10 +66,11 @@ func datagrams(runs []model.Run, d model.Direction) *Datagrams {
 
 // offered is the payload rate that a flow asks for.
 func offered(f model.Flow) fact.Of[units.BitRate] {
-	if f.UDP == nil || f.UDP.Rate == 0 {
+	u, _ := udp.Of(f)
+	if u.Rate == 0 {
 		return fact.Unknown[units.BitRate]("as fast as possible")
 	}
-	return fact.Known(f.UDP.Rate, "asked for")
+	return fact.Known(u.Rate, "asked for")
 }
 
 // FormatLoss returns a share of datagrams as people write it, with two digits

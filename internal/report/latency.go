@@ -11,6 +11,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
 )
 
@@ -140,8 +141,8 @@ const busyStreams = 0.9
 // overdue warns where more requests were due than the connections can answer,
 // each one at a time: what waits then is the asker's queue, not the network.
 func (b *builder) overdue() []string {
-	r := b.s.Plan.Flow.Requests
-	if r == nil || r.Rate == 0 {
+	r, _ := requests.Of(b.s.Plan.Flow)
+	if r.Rate == 0 {
 		return nil
 	}
 	for _, l := range b.latencies() {

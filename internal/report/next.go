@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -74,7 +75,7 @@ func (b *builder) from() []string {
 func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	words := append([]string{"linerate run", b.hostWord(b.s.Far)}, b.from()...)
 	words = append(words, b.reached(c.Setting)...)
-	words = append(words, traffic(b.s.Plan.Flow)...)
+	words = append(words, flags(b.s.Plan.Flow)...)
 	if c.Direction == model.From {
 		words = append(words, "--direction from")
 	}
@@ -155,18 +156,18 @@ func (b *builder) needsSudo(s model.Setting) bool {
 	return false
 }
 
-// traffic returns the flags of run that make the traffic of f.
-func traffic(f model.Flow) []string {
+// flags returns the flags of run that make the traffic of f.
+func flags(f model.Flow) []string {
 	var out []string
 	add := func(given bool, flag, value string) {
 		if given {
 			out = append(out, flag+" "+quote(value))
 		}
 	}
-	if f.Datagrams() {
+	if udp.Carries(f) {
 		out = append(out, "--udp")
-		if f.UDP != nil {
-			add(true, "-b", strconv.FormatFloat(float64(f.UDP.Rate), 'f', -1, 64))
+		if u, ok := udp.Of(f); ok {
+			add(true, "-b", strconv.FormatFloat(float64(u.Rate), 'f', -1, 64))
 		}
 	}
 	add(f.Streams > 1, "-P", strconv.Itoa(f.Streams))

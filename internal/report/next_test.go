@@ -7,6 +7,8 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -76,7 +78,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 		"a store of its own":                  {far: "root@nas", command: []string{"linerate", "test", "root@nas", "--db", "my results.db"}, want: "root@nas"},
 		"the same traffic": {far: "root@nas", flow: model.Flow{Engine: "tcpbulk", Streams: 4, MSS: 1000, Congestion: "bbr", Block: 65000, Nagle: true},
 			want: "root@nas -P 4 -l 65000B -M 1000 -C bbr --nagle"},
-		"the same datagrams": {far: "root@nas", flow: model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: 123456789}}, want: "root@nas --udp -b 123456789"},
+		"the same datagrams": {far: "root@nas", flow: model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 123456789})}, want: "root@nas --udp -b 123456789"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.host == "" {

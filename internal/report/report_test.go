@@ -8,6 +8,8 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
@@ -198,7 +200,7 @@ func TestPlateauAndNext(t *testing.T) {
 
 // Both directions of requests are told apart, and what was served from what was due.
 func TestRequestLabels(t *testing.T) {
-	p := model.Plan{Baseline: "current", Flow: model.Flow{Engine: "reqresp", Requests: &model.Requests{Rate: 10}}}
+	p := model.Plan{Baseline: "current", Flow: model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{Rate: 10})}}
 	s := model.Session{Kind: model.KindTest, Far: "nas", Plan: p}
 	for i, d := range []model.Direction{model.From, model.To} {
 		var all []model.Latency

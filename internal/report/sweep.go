@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
@@ -20,7 +21,7 @@ type SweepDocument struct {
 	State      model.SessionState `json:"state"`
 	Ending     string             `json:"ending"`
 	Header     Header             `json:"header"`
-	Mode       string             `json:"mode"` // model.SweepPingPong and its like
+	Mode       string             `json:"mode"` // sizes.PingPong and its like
 	How        []string           `json:"how"`  // what was done, in words
 	Directions []SweepDirection   `json:"directions"`
 	Warnings   []string           `json:"warnings"`
@@ -60,10 +61,10 @@ func BuildSweep(s model.Session) SweepDocument {
 	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
 	d := SweepDocument{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
-		Mode: model.SweepPingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.warnings(s.Runs),
+		Mode: sizes.PingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.warnings(s.Runs),
 		Next: []Step{b.again()},
 	}
-	if f := s.Plan.Flow.Sweep; f != nil {
+	if f, ok := sizes.Of(s.Plan.Flow); ok {
 		d.Mode = cmp.Or(f.Mode, d.Mode)
 	}
 	for _, way := range []model.Direction{model.To, model.From, model.Both} {

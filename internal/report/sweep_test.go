@@ -15,16 +15,17 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
 // sweepOf returns a session of passes over sizes, each of the same time.
-func sweepOf(passes int, sizes []units.Bytes, oneWay func(units.Bytes) time.Duration) model.Session {
+func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Duration) model.Session {
 	s := model.Session{Kind: model.KindSweep, Near: "local", Far: "nas"}
 	for i := range passes {
 		r := model.Run{Number: i + 1, Block: i + 1, Attempt: 1, Setting: "current", State: model.RunValid,
-			Flow: model.Flow{Direction: model.To, Sweep: &model.Sweep{Sizes: sizes}}, Ends: []model.EndReport{{Host: model.Near}, {Host: model.Far}}}
-		for _, n := range sizes {
+			Flow: sizes.With(model.Flow{Engine: sizes.Name, Direction: model.To}, sizes.Params{Sizes: list}), Ends: []model.EndReport{{Host: model.Near}, {Host: model.Far}}}
+		for _, n := range list {
 			p := model.Point{Size: n, Stalled: oneWay(n) < 0}
 			if !p.Stalled {
 				// A little different in each pass, as everything measured is.
@@ -121,7 +122,7 @@ func TestSweepWords(t *testing.T) {
 		{with(func(f *sweep.Feature) { f.Kind, f.State, f.Reference = sweep.Stall, sweep.NotConfirmed, 0 }),
 			"nothing came back from 96 KiB to 8 MiB: it did not happen again in 9 fresh passes"},
 	} {
-		if got := sweepText(c.f, model.SweepPingPong); got != c.want {
+		if got := sweepText(c.f, sizes.PingPong); got != c.want {
 			t.Errorf("%s %s:\n got %q\nwant %q", c.f.Kind, c.f.State, got, c.want)
 		}
 	}
@@ -178,7 +179,7 @@ func TestWriteNetPIPE(t *testing.T) {
 		{Size: 1, Trials: 3, Min: 7070 * time.Nanosecond, Median: time.Second}, {Size: 2}, {Size: 29, Trials: 3, Min: time.Second / 65536},
 	}}}
 	var b bytes.Buffer
-	if err := WriteNetPIPE(&b, d, model.SweepPingPong); err != nil {
+	if err := WriteNetPIPE(&b, d, sizes.PingPong); err != nil {
 		t.Fatal(err)
 	}
 	want := "       1 1.079137   0.00000707\n      29 14.500235   0.00001526\n"
@@ -186,7 +187,7 @@ func TestWriteNetPIPE(t *testing.T) {
 		t.Errorf("got %q, want about %q", b.String(), want)
 	}
 	b.Reset()
-	if err := WriteNetPIPE(&b, d, model.SweepBoth); err != nil || !strings.HasPrefix(b.String(), "       2 2.158") {
+	if err := WriteNetPIPE(&b, d, sizes.Both); err != nil || !strings.HasPrefix(b.String(), "       2 2.158") {
 		t.Errorf("both ways: %q, %v", b.String(), err)
 	}
 	r, w := io.Pipe()

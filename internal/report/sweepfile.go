@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
 )
 
 // WriteNetPIPE writes the curve of d to w as NetPIPE 3.x writes its np.out, for
@@ -14,7 +14,7 @@ import (
 // together (docs/wire/netpipe.md, "np.out"). Sizes without a time have no line.
 func WriteNetPIPE(w io.Writer, d SweepDirection, mode string) error {
 	factor := int64(1)
-	if mode == model.SweepBoth {
+	if mode == sizes.Both {
 		factor = 2
 	}
 	for _, s := range d.Curve.Sizes {

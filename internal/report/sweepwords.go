@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
@@ -21,13 +21,13 @@ func (b *builder) sweepHow() []string {
 		}
 	}
 	f := b.s.Plan.Flow
-	if s := f.Sweep; s != nil {
+	if s, ok := sizes.Of(f); ok {
 		switch s.Mode {
-		case "", model.SweepPingPong:
+		case "", sizes.PingPong:
 			add("one message in flight, there and back; times are one way, half of that")
-		case model.SweepBoth:
+		case sizes.Both:
 			add("both ends send at the same time; goodput is that of one direction")
-		case model.SweepStream:
+		case sizes.Stream:
 			add("one message after the other in one direction; times are what each adds")
 		}
 		if s.Fresh {
@@ -86,7 +86,7 @@ func sweepText(f sweep.Feature, mode string) string {
 		text = fmt.Sprintf("goodput is low %s: %s than with %s; larger messages recover", stretch("at", f), byHow(f, "less"), SizeText(f.Reference))
 	case sweep.Slow:
 		text = fmt.Sprintf("a message %s takes longer than one of %s: %s", stretch("of", f), SizeText(f.Reference), byHow(f, "more"))
-		if mode == model.SweepStream {
+		if mode == sizes.Stream {
 			text += " in a stream"
 		}
 	}

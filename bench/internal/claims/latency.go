@@ -14,6 +14,9 @@ import (
 	"linerate/bench/internal/results"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/pingpong"
 	"linerate/internal/measure/reqresp"
@@ -90,7 +93,7 @@ func runLatency(ctx context.Context, b *Bench) (results.Section, error) {
 func (b *Bench) messages(size int, w waiting, d time.Duration) (*situation, error) {
 	s := &situation{name: fmt.Sprintf("%d B, %s", size, w.name)}
 	err := s.addOwn(b, ownName, model.Flow{
-		Engine: reqresp.Name, Direction: model.To, Duration: d, Interval: d, Block: units.Bytes(size), Requests: &model.Requests{Spin: w.spin},
+		Engine: reqresp.Name, Direction: model.To, Duration: d, Interval: d, Block: units.Bytes(size), Params: traffic.Write(requests.Params{Spin: w.spin}),
 	}, "", readRequests)
 	if err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func (b *Bench) messages(size int, w waiting, d time.Duration) (*situation, erro
 		return values{fastestKey: times[size]}, err
 	})
 	err = s.addOwn(b, sweepName, model.Flow{
-		Engine: pingpong.Name, Direction: model.To, Duration: d, Sweep: &model.Sweep{Sizes: []units.Bytes{units.Bytes(size)}},
+		Engine: pingpong.Name, Direction: model.To, Duration: d, Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{units.Bytes(size)}}),
 	}, "", func(r reports) (values, error) {
 		times, err := trialsOf(r.near)
 		return values{fastestKey: times[size].fastest}, err

@@ -14,6 +14,8 @@ import (
 	"linerate/bench/internal/results"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/udpflow"
 )
@@ -157,7 +159,7 @@ func (s *situation) addPaced(b *Bench, name string, command peers.Command, rate 
 func (s *situation) addPacedOwn(b *Bench, rate float64, d time.Duration, how string) error {
 	p, err := b.ownPair(model.Flow{
 		Engine: udpflow.Name, Direction: model.To, Duration: d, Interval: d, Block: fullSize,
-		UDP: &model.UDPFlow{Rate: units.BitRate(rate), Pacing: how},
+		Params: traffic.Write(udp.Params{Rate: units.BitRate(rate), Pacing: how}),
 	}, "")
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"linerate/bench/internal/results"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/pingpong"
@@ -64,13 +65,14 @@ func runSweep(ctx context.Context, b *Bench) (results.Section, error) {
 }
 
 // sweepers adds both programs. The values have a key for each size.
-func (b *Bench) sweepers(s *situation, sizes []int, share time.Duration, most int) error {
-	flow := model.Flow{
-		Engine: pingpong.Name, Direction: model.To, Duration: share * time.Duration(len(sizes)), Sweep: &model.Sweep{},
+func (b *Bench) sweepers(s *situation, list []int, share time.Duration, most int) error {
+	var own sizes.Params
+	for _, n := range list {
+		own.Sizes = append(own.Sizes, units.Bytes(n))
 	}
-	for _, n := range sizes {
-		flow.Sweep.Sizes = append(flow.Sweep.Sizes, units.Bytes(n))
-	}
+	flow := sizes.With(model.Flow{
+		Engine: pingpong.Name, Direction: model.To, Duration: share * time.Duration(len(list)),
+	}, own)
 	err := s.addOwn(b, ownName, flow, "", func(r reports) (values, error) {
 		times, err := trialsOf(r.near)
 		v := values{}

@@ -10,6 +10,8 @@ import (
 	"linerate/bench/internal/results"
 	"linerate/bench/internal/stand"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/udpflow"
 )
@@ -79,7 +81,7 @@ func (b *Bench) datagrams(ctx context.Context, size int, d time.Duration) (*situ
 	s := &situation{name: fmt.Sprintf("%d B", size)}
 	flow := model.Flow{
 		Engine: udpflow.Name, Direction: model.To, Duration: d, Interval: d, Block: units.Bytes(size),
-		UDP: &model.UDPFlow{Plain: true},
+		Params: traffic.Write(udp.Params{Plain: true}),
 	}
 	if err := s.addOwn(b, ownName, flow, "", readDatagrams); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (b *Bench) datagrams(ctx context.Context, size int, d time.Duration) (*situ
 	if size != fullSize {
 		return s, nil
 	}
-	flow.UDP = &model.UDPFlow{}
+	flow.Params = traffic.Write(udp.Params{})
 	if err := s.addOwn(b, cutName, flow, "", readDatagrams); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/pingpong"
 	"linerate/internal/measure/reqresp"
@@ -27,13 +31,13 @@ func TestEnds(t *testing.T) {
 		{model.Flow{Engine: tcpbulk.Name, Streams: 2, Duration: d, Block: 64 << 10}, func(_, far model.EndReport) bool {
 			return far.Flows[0].Bytes > 0 && len(far.Flows[0].Streams) == 2
 		}},
-		{model.Flow{Engine: udpflow.Name, Duration: d, Block: 64, UDP: &model.UDPFlow{Rate: units.BitRate(1e6)}}, func(near, far model.EndReport) bool {
+		{model.Flow{Engine: udpflow.Name, Duration: d, Block: 64, Params: traffic.Write(udp.Params{Rate: units.BitRate(1e6)})}, func(near, far model.EndReport) bool {
 			return near.Flows[0].UDP.Sent > 0 && far.Flows[0].UDP.Received > 0
 		}},
-		{model.Flow{Engine: reqresp.Name, Duration: d, Requests: &model.Requests{}}, func(near, _ model.EndReport) bool {
+		{model.Flow{Engine: reqresp.Name, Duration: d, Params: traffic.Write(requests.Params{})}, func(near, _ model.EndReport) bool {
 			return len(near.Latencies) > 0 && near.Latencies[0].Times.Count() > 0
 		}},
-		{model.Flow{Engine: pingpong.Name, Duration: d, Sweep: &model.Sweep{Sizes: []units.Bytes{1, 64}}}, func(near, _ model.EndReport) bool {
+		{model.Flow{Engine: pingpong.Name, Duration: d, Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{1, 64}})}, func(near, _ model.EndReport) bool {
 			return len(near.Points) == 2 && len(near.Points[0].Trials) >= 3
 		}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engine"
 )
 
@@ -17,7 +18,9 @@ import (
 // TCP do where they send.
 type choosing struct{ patient }
 
-func (choosing) Name() string { return "choosing" }
+func (choosing) Name() string       { return "choosing" }
+func (choosing) Kind() traffic.Kind { return traffic.Kind{Name: "choosing"} }
+
 func (choosing) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	opened, err := env.Open(ctx, 1, engine.SocketOptions{Congestion: f.Congestion})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/pipe"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engine"
 )
 
@@ -56,6 +57,7 @@ func TestPublicReport(t *testing.T) {
 type broken struct{ at string }
 
 func (b broken) Name() string              { return "broken" }
+func (b broken) Kind() traffic.Kind        { return traffic.Kind{Name: "broken"} }
 func (b broken) Validate(model.Flow) error { return nil }
 func (b broken) Measured() <-chan struct{} { return nil }
 func (b broken) Stop()                     {}

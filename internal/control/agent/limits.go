@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 )
@@ -28,8 +29,8 @@ type Limits struct {
 // ten a second.
 const maxIntervals = 1 << 20
 
-// check says why f is more than what is allowed.
-func (l Limits) check(f model.Flow) error {
+// check says why f, which takes d, is more than what is allowed.
+func (l Limits) check(f model.Flow, d traffic.Demand) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", session.ErrRefused, fmt.Sprintf(format, args...))
 	}
@@ -44,32 +45,17 @@ func (l Limits) check(f model.Flow) error {
 	case l.MaxBlock > 0 && f.Block > l.MaxBlock:
 		return refuse("%d bytes per write, this agent allows %d", f.Block, l.MaxBlock)
 	}
-	if s := f.Sweep; s != nil && l.MaxBlock > 0 {
-		for _, n := range s.Sizes {
-			if n > l.MaxBlock {
-				return refuse("a message of %d bytes, this agent allows %d", n, l.MaxBlock)
-			}
-		}
-	}
-	if r := f.Requests; r != nil && l.MaxBlock > 0 && r.Reply > l.MaxBlock {
-		return refuse("answers of %d bytes, this agent allows %d", r.Reply, l.MaxBlock)
-	}
-	if l.MaxRate > 0 && f.Datagrams() {
-		var rate units.BitRate
-		if f.UDP != nil {
-			rate = f.UDP.Rate
-		}
-		if rate == 0 || rate > l.MaxRate {
-			return refuse("UDP at more than %v, which this agent allows", l.MaxRate)
-		}
-	}
-	if v := f.Copy; v != nil {
-		if l.NoPaths && (isPath(v.Source) || isPath(v.Sink)) {
-			return refuse("this agent copies between memory and a disk file of its own, not from or to a path")
-		}
-		if l.MaxBytes > 0 && f.Bytes > l.MaxBytes {
-			return refuse("a copy of %d bytes, this agent allows %d", f.Bytes, l.MaxBytes)
-		}
+	switch {
+	case l.MaxBlock > 0 && d.Message > l.MaxBlock:
+		return refuse("a message of %d bytes, this agent allows %d", d.Message, l.MaxBlock)
+	case l.MaxBlock > 0 && d.Answer > l.MaxBlock:
+		return refuse("answers of %d bytes, this agent allows %d", d.Answer, l.MaxBlock)
+	case l.MaxRate > 0 && d.Datagrams && (d.Rate == 0 || d.Rate > l.MaxRate):
+		return refuse("UDP at more than %v, which this agent allows", l.MaxRate)
+	case l.NoPaths && d.Paths:
+		return refuse("this agent copies between memory and a disk file of its own, not from or to a path")
+	case l.MaxBytes > 0 && d.Stored && f.Bytes > l.MaxBytes:
+		return refuse("a copy of %d bytes, this agent allows %d", f.Bytes, l.MaxBytes)
 	}
 	return nil
 }
@@ -81,6 +67,3 @@ func OverBudget(err error) error {
 	}
 	return fmt.Errorf("%w: %w", session.ErrRefused, err)
 }
-
-// isPath reports whether the end of a copy is anything but a word of linerate's.
-func isPath(s string) bool { return s != "" && s != model.CopyInMemory && s != model.CopyOnDisk }

@@ -24,9 +24,9 @@ const (
 	// runSlack is what a run may take besides its warm-up and measured time:
 	// both ends start and stop one after the other.
 	runSlack = time.Minute
-	// perSize is what one message size of a sweep may take in the mean, so that
+	// perPoint is what one message size of a sweep may take in the mean, so that
 	// a sweep has an end even when nobody ends it.
-	perSize = 30 * time.Second
+	perPoint = 30 * time.Second
 	// queued is how many batches of samples wait for a controller that reads
 	// slowly, before the run is given up: some minutes at one a second.
 	queued = 256
@@ -87,7 +87,7 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("no engine %q in linerate %s: %w", f.Engine, a.Version, errors.ErrUnsupported)
 	}
-	if err := a.Limits.check(f); err != nil {
+	if err := a.Limits.check(f, a.Engines[i].Kind().Of(f)); err != nil {
 		return nil, err
 	}
 	if err := a.Engines[i].Validate(f); err != nil {
@@ -100,8 +100,8 @@ func (a *agent) allowed(f model.Flow) (engine.Engine, error) {
 func (a *agent) longest(f model.Flow) time.Duration {
 	measured := f.Length()
 	switch {
-	case f.Sweep != nil:
-		measured = min(time.Duration(len(f.Sweep.Sizes))*perSize, session.MaxDuration)
+	case f.Points > 0:
+		measured = min(time.Duration(f.Points)*perPoint, session.MaxDuration)
 	case f.Duration == 0: // ended by a number of bytes
 		measured = session.MaxDuration
 	default:
@@ -116,7 +116,7 @@ func (a *agent) longest(f model.Flow) time.Duration {
 // controller; 0 is never, but for the end of the run's context. What has no
 // duration of its own, such as a sweep or a copy, has the most that is allowed.
 func (a *agent) stopAfter(f model.Flow) time.Duration {
-	if f.Sweep != nil || f.Duration == 0 {
+	if f.Points > 0 || f.Duration == 0 {
 		return a.Limits.MaxTime
 	}
 	if a.grant.Share.Class() != budget.Stranger {
@@ -141,7 +141,7 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 			return 0, fmt.Errorf("prepare run: %w", err)
 		}
 	}
-	give, err := a.reserve(p.Flow)
+	give, err := a.reserve(p.Flow, e.Kind().Of(p.Flow))
 	if err != nil {
 		return 0, fmt.Errorf("prepare run: %w", err)
 	}

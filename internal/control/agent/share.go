@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
@@ -42,33 +43,26 @@ const (
 	farewell = 5 * time.Second
 )
 
-// holds is the most that one end of f takes of its host, by what the controller
+// holds is the most that one end of f, which takes d, takes of its host in all, by what the controller
 // asks for. What a copy stores is taken when its size is known.
-func holds(f model.Flow, here model.Host) budget.Amounts {
+func holds(f model.Flow, d traffic.Demand, here model.Host) budget.Amounts {
 	streams, block := int64(max(1, f.Streams)), int64(f.Block)
 	if block == 0 {
 		block = leastBlock
 	}
-	if f.Sweep != nil {
-		for _, n := range f.Sweep.Sizes {
-			block = max(block, int64(n))
-		}
-	}
-	if r := f.Requests; r != nil {
-		block += max(int64(r.Reply), int64(f.Block)) // no reply stated is one as long as the request
-	}
+	block = max(block, int64(d.Message)) + int64(d.Answer)
 	if f.Direction == model.Both {
 		streams *= 2
 	}
 	each := block + streamCost
-	if f.Datagrams() {
+	if d.Datagrams {
 		each += datagramCost
 	}
 	// Two blocks more are shared by all streams, one for each direction.
 	each += 2 * readingBytes * intervals(f)
 	a := budget.Amounts{Descriptors: int(2*streams) + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
-	if f.Datagrams() && f.UDP != nil && (f.Direction == model.Both || f.Direction.Sender() == here) {
-		a.UDP = f.UDP.Rate
+	if d.Datagrams && (f.Direction == model.Both || f.Direction.Sender() == here) {
+		a.UDP = d.Rate
 	}
 	return a
 }
@@ -82,8 +76,8 @@ func intervals(f model.Flow) int64 {
 	return int64(whole / each)
 }
 
-// reserve takes what f needs of the session's share, before anything is opened.
-func (a *agent) reserve(f model.Flow) (give func(), err error) {
+// reserve takes what f, which takes d, needs of the session's share, before anything is opened.
+func (a *agent) reserve(f model.Flow, d traffic.Demand) (give func(), err error) {
 	share := a.grant.Share
 	if share == nil {
 		return func() {}, nil
@@ -91,8 +85,8 @@ func (a *agent) reserve(f model.Flow) (give func(), err error) {
 	if err := errors.Join(share.Spend(0), share.Use(0)); err != nil {
 		return nil, OverBudget(err)
 	}
-	need := holds(f, a.host)
-	if most := share.Limits().UDP; most != 0 && f.Datagrams() && (f.UDP == nil || f.UDP.Rate == 0) {
+	need := holds(f, d, a.host)
+	if most := share.Limits().UDP; most != 0 && d.Datagrams && d.Rate == 0 {
 		return nil, fmt.Errorf("%w: UDP as fast as it goes, and this server allows %v: ask for a rate", session.ErrRefused, max(0, most))
 	}
 	give, err = share.Take(need)

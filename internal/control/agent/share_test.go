@@ -12,6 +12,10 @@ import (
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
@@ -21,9 +25,18 @@ import (
 type patient struct{}
 
 func (patient) Name() string              { return "patient" }
+func (patient) Kind() traffic.Kind        { return traffic.Kind{Name: "patient", Demand: demand} }
 func (patient) Validate(model.Flow) error { return nil }
 func (patient) Prepare(context.Context, engine.Env, model.Flow) (engine.Test, error) {
 	return &patience{engine.NewLife()}, nil
+}
+
+// demand is that of a sweep, or of requests: what f's parameters are of.
+func demand(f model.Flow) traffic.Demand {
+	if f.Points > 0 {
+		return sizes.Kind().Of(f)
+	}
+	return requests.Kind().Of(f)
 }
 
 type patience struct{ *engine.Life }
@@ -81,8 +94,8 @@ func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 	c.Limits.MaxTime = 100 * time.Millisecond
 	s, _, _ := far(t, c)
 	for i, f := range []model.Flow{
-		{Engine: "patient", Direction: model.To, Sweep: &model.Sweep{Sizes: make([]units.Bytes, 1000)}},
-		{Engine: "patient", Direction: model.To, Copy: &model.Copy{Mode: model.CopyMemory}},
+		{Engine: "patient", Direction: model.To, Params: traffic.Write(sizes.Params{Sizes: make([]units.Bytes, 1000)})},
+		{Engine: "patient", Direction: model.To, Params: traffic.Write(files.Params{Mode: files.Memory})},
 		{Engine: "patient", Direction: model.To, Bytes: 1 << 40},
 	} {
 		began := time.Now()
@@ -112,8 +125,8 @@ func TestShareIsGivenBack(t *testing.T) {
 		"blocks":    func(f *model.Flow) { f.Block, f.Streams = 1<<20, 60 },
 		"both ways": func(f *model.Flow) { f.Block, f.Streams, f.Direction = 1<<20, 35, model.Both },
 		"streams":   func(f *model.Flow) { f.Block, f.Streams = 1, 90 },
-		"a sweep":   func(f *model.Flow) { f.Sweep = &model.Sweep{Sizes: []units.Bytes{1, 64 << 20}} },
-		"answers":   func(f *model.Flow) { f.Requests = &model.Requests{Reply: 60 << 20} },
+		"a sweep":   func(f *model.Flow) { *f = sizes.With(*f, sizes.Params{Sizes: []units.Bytes{1, 64 << 20}}) },
+		"answers":   func(f *model.Flow) { f.Params = traffic.Write(requests.Params{Reply: 60 << 20}) },
 	} {
 		bad := f
 		change(&bad)
@@ -162,7 +175,7 @@ func TestRunWithoutAWord(t *testing.T) {
 	c := granted(nil)
 	c.Limits.MaxTime = 2 * agenttest.Timeouts().Send
 	s, _, _ := far(t, c)
-	r, err := conduct(t, s, 1, model.Flow{Engine: "patient", Direction: model.To, Copy: &model.Copy{Mode: model.CopyMemory}})
+	r, err := conduct(t, s, 1, model.Flow{Engine: "patient", Direction: model.To, Params: traffic.Write(files.Params{Mode: files.Memory})})
 	if err != nil || len(r.Warnings) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

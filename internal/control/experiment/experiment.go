@@ -20,6 +20,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic/sizes"
 )
 
 // Runner does one run on the two hosts and leaves them as they were.
@@ -83,7 +84,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		loop = e.search
 	}
 	err := loop(ctx)
-	if err == nil && c.Plan.Flow.Sweep != nil {
+	if _, sweeps := sizes.Of(c.Plan.Flow); sweeps && err == nil {
 		err = e.confirm(ctx)
 	}
 	e.out.Result = e.look()
@@ -207,7 +208,7 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 	for i, s := range runs {
 		flow := e.Plan.Flow
 		flow.Direction = s.direction
-		flow.Sweep = inOrder(flow.Sweep, e.Plan.Seed, block)
+		flow = inOrder(flow, e.Plan.Seed, block)
 		run, err := e.run(ctx, runner.Spec{
 			Number: len(e.out.Runs) + 1, Block: block, Attempt: e.attempts[block], Position: i + 1,
 			Setting: s.setting, Flow: flow, Settle: e.Plan.Settle,
@@ -225,15 +226,15 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 	return true, nil
 }
 
-// inOrder returns the sweep of a block: the sizes in the order that belongs to
-// it.
-func inOrder(s *model.Sweep, seed uint64, block int) *model.Sweep {
-	if s == nil {
-		return nil
+// inOrder returns the flow of a block: of a sweep, the sizes in the order that
+// belongs to it.
+func inOrder(f model.Flow, seed uint64, block int) model.Flow {
+	s, sweeps := sizes.Of(f)
+	if !sweeps {
+		return f
 	}
-	shuffled := *s
-	shuffled.Sizes = plan.SweepOrder(s.Sizes, seed, block)
-	return &shuffled
+	s.Sizes = plan.SweepOrder(s.Sizes, seed, block)
+	return sizes.With(f, s)
 }
 
 // run does one run and records it, also when it was cut short.

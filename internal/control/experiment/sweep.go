@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic/sizes"
 )
 
 // confirm measures again, in passes of their own, the sizes at which the passes
@@ -40,9 +41,9 @@ func (e *experiment) confirmWay(ctx context.Context, d model.Direction) error {
 		}
 		flow := e.Plan.Flow
 		flow.Direction = d
-		s := *flow.Sweep
+		s, _ := sizes.Of(flow)
 		s.Sizes = plan.SweepOrder(sweep.Confirm(candidates), e.Plan.Seed+1, 1+len(again))
-		flow.Sweep = &s
+		flow = sizes.With(flow, s)
 		run, err := e.run(ctx, runner.Spec{
 			Number: len(e.out.Runs) + 1, Block: 1 + lastBlock(e.out.Runs), Attempt: 1, Position: 1,
 			Setting: model.Setting{Name: sweep.ConfirmSetting}, Flow: flow, Settle: e.Plan.Settle,

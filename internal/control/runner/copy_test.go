@@ -16,6 +16,8 @@ import (
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/filecopy"
 )
@@ -36,7 +38,7 @@ func TestCopies(t *testing.T) {
 	r := runner.New(open(model.Near), open(model.Far), time.Now)
 	p, err := bottleneck.Plan(bottleneck.PlanOptions{
 		Source: folder, Sink: folder, Blocks: 2, Directions: []model.Direction{model.To, model.From},
-		Flow: model.Flow{Engine: filecopy.Name, Direction: model.To, Bytes: 2 << 20, Copy: &model.Copy{Sync: true}},
+		Flow: model.Flow{Engine: filecopy.Name, Direction: model.To, Bytes: 2 << 20, Params: traffic.Write(files.Params{Sync: true})},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 func TestDeadlineCoversTheWholeRun(t *testing.T) {
 	for name, f := range map[string]model.Flow{
 		"plain":       {Omit: 3 * time.Second, Duration: 10 * time.Second},
-		"idle before": {Omit: 3 * time.Second, Duration: 10 * time.Second, Loaded: &model.Loaded{Idle: 2 * time.Minute}},
+		"idle before": {Omit: 3 * time.Second, Duration: 10 * time.Second, Lead: 2 * time.Minute},
 	} {
 		a := attempt{spec: Spec{Settle: 2 * time.Second}, flow: f}
 		within, enough := a.deadline()
@@ -20,7 +20,7 @@ func TestDeadlineCoversTheWholeRun(t *testing.T) {
 			t.Errorf("%s: %v, enough %v, want at least %v", name, within, enough, least)
 		}
 	}
-	if f := (model.Flow{Duration: time.Second, Loaded: &model.Loaded{Idle: time.Minute}}); f.Length() != 61*time.Second {
+	if f := (model.Flow{Duration: time.Second, Lead: time.Minute}); f.Length() != 61*time.Second {
 		t.Errorf("a run with a minute of idling lasts %v", f.Length())
 	}
 }

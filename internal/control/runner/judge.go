@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/requests"
 )
 
 // leastShare is the least part of the planned window, or of the planned bytes,
@@ -38,7 +40,7 @@ func (j *judgement) do() error {
 		j.run.Values = append(j.run.Values, e.Values...)
 	}
 	for _, d := range j.flow.Direction.Parts() {
-		if j.flow.Sweep != nil || j.flow.Requests != nil {
+		if _, asks := requests.Of(j.flow); asks || j.flow.Points > 0 {
 			break // no payload to and fro: what counts is in the values and points
 		}
 		got, ok := j.report(d, model.Receiver)
@@ -77,7 +79,7 @@ func (j *judgement) do() error {
 // measuring is the end whose window counts in direction d: the receiver, but
 // for the parts of a copy that the sender does alone.
 func (j *judgement) measuring(d model.Direction) model.Host {
-	if c := j.flow.Copy; c != nil && (c.Mode == model.CopyRead || c.Mode == model.CopyMemory) {
+	if files.BySender(j.flow) {
 		return d.Sender()
 	}
 	return d.Receiver()
@@ -150,10 +152,11 @@ func (j *judgement) answered() string {
 		points += len(e.Points)
 		values += len(e.Values)
 	}
+	_, asks := requests.Of(j.flow)
 	switch {
-	case j.flow.Sweep != nil && points == 0:
+	case j.flow.Points > 0 && points == 0:
 		return "no message size was measured"
-	case j.flow.Requests != nil && values == 0:
+	case asks && values == 0:
 		return "no request was answered"
 	}
 	return ""

@@ -10,6 +10,8 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 )
 
@@ -103,32 +105,36 @@ func TestFlowKnobs(t *testing.T) {
 }
 
 func TestCopyKnobs(t *testing.T) {
-	before := &model.Copy{Mode: model.CopyFiles, Sync: true}
+	before := traffic.Write(files.Params{Mode: files.Copy, Sync: true})
 	s := model.Setting{Assignments: []model.Assignment{
 		{Knob: "copy.mode", Value: "read"}, {Knob: "copy.source", Value: "disk"}, {Knob: "copy.sink", Value: "/srv"},
 	}}
-	got, err := knob.WithSetting(model.Flow{Copy: before}, s)
-	if want := (model.Copy{Mode: model.CopyRead, Source: "disk", Sink: "/srv", Sync: true}); err != nil || *got.Copy != want {
-		t.Errorf("%+v, %v", got.Copy, err)
+	got, err := knob.WithSetting(model.Flow{Engine: files.Name, Params: before}, s)
+	if want := traffic.Write(files.Params{Mode: files.Read, Source: "disk", Sink: "/srv", Sync: true}); err != nil || got.Params != want {
+		t.Errorf("%+v, %v", got.Params, err)
 	}
-	if *before != (model.Copy{Mode: model.CopyFiles, Sync: true}) {
-		t.Errorf("the plan's own flow was changed: %+v", *before)
+	got, err = knob.WithSetting(model.Flow{Engine: files.Name}, s)
+	if c, ok := files.Of(got); err != nil || !ok || c.Sink != "/srv" {
+		t.Errorf("without a copy before: %+v, %v", got.Params, err)
 	}
-	if got, err = knob.WithSetting(model.Flow{}, s); err != nil || got.Copy == nil || got.Copy.Sink != "/srv" {
-		t.Errorf("without a copy before: %+v, %v", got.Copy, err)
+	for id, value := range map[model.KnobID]string{"copy.sink": "/srv", "rate": "1000"} {
+		s.Assignments = []model.Assignment{{Knob: id, Value: value}}
+		if _, err := knob.WithSetting(model.Flow{Engine: "tcpbulk"}, s); err == nil || !strings.Contains(err.Error(), "not to engine tcpbulk") {
+			t.Errorf("%s of a flow that has none: %v", id, err)
+		}
 	}
 }
 
 // TestAlone: the end that does a part of a copy alone is the one that measures.
 func TestAlone(t *testing.T) {
 	for mode, host := range map[string]model.Host{
-		model.CopyFiles: model.Far, model.CopyNetwork: model.Far, model.CopyWrite: model.Far,
-		model.CopyRead: model.Near, model.CopyMemory: model.Near,
+		files.Copy: model.Far, files.Network: model.Far, files.Write: model.Far,
+		files.Read: model.Near, files.Memory: model.Near,
 	} {
 		for _, said := range []model.Host{model.Near, model.Far} {
 			a := &attempt{
 				Runner: &Runner{ends: [2]*session.Client{{}, {}}},
-				flow:   model.Flow{Direction: model.To, Bytes: 1000, Copy: &model.Copy{Mode: mode}},
+				flow:   model.Flow{Engine: files.Name, Direction: model.To, Bytes: 1000, Params: traffic.Write(files.Params{Mode: mode})},
 			}
 			a.run.Ends = []model.EndReport{{Host: said, Flows: []model.FlowReport{
 				{Direction: model.To, Role: model.Receiver, Bytes: 1000, Window: time.Second},

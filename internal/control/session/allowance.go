@@ -19,34 +19,26 @@ const (
 	flowSeries = 160
 	// hostSeries is for each second: what watch.Run reads of the host.
 	hostSeries = MaxCounters
-	// perSize is for each size of a sweep.
-	perSize = 8
-	// sweepSizes is for a sweep that leaves the sizes to the engine.
-	sweepSizes = 256
+	// perPoint is for each point, such as a size of messages.
+	perPoint = 8
 )
 
 // allowance is what an agent may tell of one run, by its plan and by the time
 // that has passed here: an agent cannot have measured for longer than that.
 type allowance struct {
 	interval time.Duration // of the flow
-	sizes    int           // of a sweep; 0 for other traffic
+	points   int           // that the run reports
 	begun    time.Time     // when the run was ready
 	samples  int           // so far
 	measured bool
 }
 
 func newAllowance(f model.Flow) *allowance {
-	a := &allowance{interval: f.Interval}
+	a := &allowance{interval: f.Interval, points: f.Points}
 	if a.interval <= 0 {
 		a.interval = time.Second
 		if f.Duration > 0 {
 			a.interval = max(min(a.interval, f.Duration), MinInterval)
-		}
-	}
-	if f.Sweep != nil {
-		a.sizes = len(f.Sweep.Sizes)
-		if a.sizes == 0 {
-			a.sizes = sweepSizes
 		}
 	}
 	return a
@@ -57,7 +49,7 @@ func newAllowance(f model.Flow) *allowance {
 func (a *allowance) most(passed time.Duration) int {
 	steps := passed/a.interval + 2
 	seconds := passed/time.Second + 2
-	return int(steps)*flowSeries + int(seconds)*hostSeries + a.sizes*perSize
+	return int(steps)*flowSeries + int(seconds)*hostSeries + a.points*perPoint
 }
 
 // take counts in an event that came at now, and wraps ErrGreedy when it is one
@@ -77,8 +69,8 @@ func (a *allowance) take(e Event, now time.Time) error {
 		}
 		a.measured = true
 	case Result:
-		if n := len(e.Report.Points); n > a.sizes {
-			return fmt.Errorf("%w: %d sizes of messages, where %d were asked for", ErrGreedy, n, a.sizes)
+		if n := len(e.Report.Points); n > a.points {
+			return fmt.Errorf("%w: %d points, where %d were asked for", ErrGreedy, n, a.points)
 		}
 	}
 	return nil

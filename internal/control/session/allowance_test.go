@@ -11,7 +11,6 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 )
 
 // TestGreedyAgentLosesTheSession: an agent that sends samples without end once
@@ -79,7 +78,7 @@ func TestAllowanceOfHonestRuns(t *testing.T) {
 }
 
 func TestAllowanceOfEvents(t *testing.T) {
-	a := newAllowance(model.Flow{Sweep: &model.Sweep{Sizes: make([]units.Bytes, 3)}})
+	a := newAllowance(model.Flow{Points: 3})
 	now := time.Now()
 	for _, e := range []Event{{Kind: Ready}, {Kind: Measured}, {Kind: Result, Report: model.EndReport{Points: make([]model.Point, 3)}}} {
 		if err := a.take(e, now); err != nil {

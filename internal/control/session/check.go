@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/traffic"
 )
 
 // Bounds of messages, as session.proto states them.
@@ -30,7 +32,8 @@ const (
 	MaxChanges     = 1024
 	MaxSamples     = 4096 // in one event
 	MaxWarnings    = 64
-	MaxPoints      = 4096 // sizes of a sweep
+	MaxPoints      = 4096 // of a run, such as sizes of messages
+	MaxParams      = traffic.MaxParams
 	MaxCounters    = 4096
 	MaxNICs        = 64
 
@@ -126,7 +129,8 @@ func (c *check) hostPort(field, s string) string {
 	return s
 }
 
-// flow checks the parts of f that are the same for every engine.
+// flow checks the parts of f that are the same for every engine. What an engine
+// has of its own, and whether the run has an end, the engine checks.
 func (c *check) flow(f model.Flow) {
 	c.name("engine", f.Engine)
 	c.text("congestion", f.Congestion, MaxName)
@@ -134,45 +138,16 @@ func (c *check) flow(f model.Flow) {
 	c.duration("duration", int64(f.Duration), 0, MaxDuration)
 	c.duration("omit", int64(f.Omit), 0, MaxDuration)
 	c.atMost("bytes", int64(f.Bytes), maxBytes)
-	c.that(f.Duration > 0 || f.Bytes > 0 || f.Sweep != nil || f.Copy != nil, "the flow has neither a duration nor a number of bytes nor sizes")
 	if f.Interval != 0 {
 		c.duration("interval", int64(f.Interval), MinInterval, MaxDuration)
 	}
 	c.atMost("block", int64(f.Block), maxBlock)
 	c.atMost("window", int64(f.Window), math.MaxInt32)
 	c.atMost("mss", int64(f.MSS), maxMSS)
-	c.parts(f)
-}
-
-// parts checks what belongs to one engine only.
-func (c *check) parts(f model.Flow) {
-	notNegative := func(field string, v float64) {
-		c.that(c.finite(field, v) >= 0, "%s is negative", field)
-	}
-	if u := f.UDP; u != nil {
-		notNegative("rate", float64(u.Rate))
-		c.text("pacing", u.Pacing, MaxName)
-	}
-	if s := f.Sweep; s != nil {
-		c.count("sizes of a sweep", len(s.Sizes), MaxPoints)
-		c.text("mode", s.Mode, MaxName)
-		for _, n := range s.Sizes {
-			c.atMost("size of a message", int64(n), maxBlock)
-		}
-	}
-	if r := f.Requests; r != nil {
-		notNegative("arrivals", r.Rate)
-		c.atMost("reply", int64(r.Reply), maxBlock)
-	}
-	if l := f.Loaded; l != nil {
-		c.text("engine of the load", l.Engine, MaxName)
-		c.duration("idle", int64(l.Idle), 0, MaxDuration)
-	}
-	if v := f.Copy; v != nil {
-		c.text("mode", v.Mode, MaxName)
-		c.text("source", v.Source, MaxValue)
-		c.text("sink", v.Sink, MaxValue)
-	}
+	c.duration("lead", int64(f.Lead), 0, MaxDuration)
+	c.atMost("points", int64(f.Points), MaxPoints)
+	c.that(len(f.Params) <= MaxParams, "parameters of the engine have %d bytes, at most %d are allowed", len(f.Params), MaxParams)
+	c.that(f.Params == "" || f.Params[0] == '{' && json.Valid([]byte(f.Params)), "parameters of the engine are no JSON object")
 }
 
 // isControl reports what may not occur in a text: it could steer a terminal.

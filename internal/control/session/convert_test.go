@@ -258,7 +258,6 @@ func TestDecodingRefuses(t *testing.T) {
 		"streams":          flow(func(p *sessionpb.Flow) { p.Streams = math.MaxUint32 }),
 		"negative time":    flow(func(p *sessionpb.Flow) { p.DurationNs = -1 }),
 		"eternity":         flow(func(p *sessionpb.Flow) { p.DurationNs = math.MaxInt64 }),
-		"no end":           flow(func(p *sessionpb.Flow) { p.DurationNs = 0 }),
 		"block":            flow(func(p *sessionpb.Flow) { p.Block = maxBlock + 1 }),
 		"window":           flow(func(p *sessionpb.Flow) { p.Window = math.MaxInt64 }),
 		"interval":         flow(func(p *sessionpb.Flow) { p.IntervalNs = 1 }),

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -30,34 +32,14 @@ func histograms() *rapid.Generator[*hist.Histogram] {
 
 func count() *rapid.Generator[int64] { return rapid.Int64Range(0, maxBytes) }
 
-// The settings of every engine pass the wire.
-func TestPartsOfFlowsRoundTrip(t *testing.T) {
+// What belongs to an engine passes the wire as it is.
+func TestParamsRoundTrip(t *testing.T) {
+	object := rapid.MapOfN(name(), rapid.Float64(), 0, 20)
 	rapid.Check(t, func(t *rapid.T) {
 		want := flows().Draw(t, "flow")
-		switch rapid.IntRange(0, 4).Draw(t, "part") {
-		case 0:
-			want.UDP = &model.UDPFlow{
-				Rate: units.BitRate(rapid.Float64Range(0, 1e12).Draw(t, "rate")), Pacing: name().Draw(t, "pacing"), Plain: rapid.Bool().Draw(t, "plain"),
-			}
-		case 1:
-			want.Sweep = &model.Sweep{
-				Sizes: rapid.SliceOfN(sizes(), 1, 30).Draw(t, "sizes"), Mode: name().Draw(t, "mode"),
-				Fresh: rapid.Bool().Draw(t, "fresh"), Spin: rapid.Bool().Draw(t, "spin"),
-			}
-			want.Duration, want.Bytes = 0, 0 // its sizes end it
-		case 2:
-			want.Requests = &model.Requests{
-				Rate: rapid.Float64Range(0, 1e9).Draw(t, "rate"), Reply: sizes().Draw(t, "reply"),
-				Connect: rapid.Bool().Draw(t, "connect"), Spin: rapid.Bool().Draw(t, "spin"),
-			}
-		case 3:
-			want.Loaded = &model.Loaded{Engine: name().Draw(t, "engine"), Idle: length().Draw(t, "idle")}
-		case 4:
-			want.Copy = &model.Copy{
-				Mode: name().Draw(t, "mode"), Source: text(40).Draw(t, "source"), Sink: text(40).Draw(t, "sink"),
-				Direct: rapid.Bool().Draw(t, "direct"), Sync: rapid.Bool().Draw(t, "sync"), Plain: rapid.Bool().Draw(t, "plain"),
-			}
-		}
+		want.Lead = length().Draw(t, "lead")
+		want.Points = rapid.IntRange(0, MaxPoints).Draw(t, "points")
+		want.Params = traffic.Write(object.Draw(t, "params"))
 		var c check
 		same(t, c, decodeFlow(&c, through(t, encodeFlow(want), &sessionpb.Flow{})), want)
 	})
@@ -113,23 +95,21 @@ func TestDecodingPartsRefuses(t *testing.T) {
 		return func(c *check) { decodeReport(c, p, model.Far) }
 	}
 	for name, decode := range map[string]func(*check){
-		"negative rate":     flow(model.Flow{UDP: &model.UDPFlow{Rate: -1}}),
-		"no rate":           flow(model.Flow{UDP: &model.UDPFlow{Rate: units.BitRate(math.NaN())}}),
-		"many sizes":        flow(model.Flow{Sweep: &model.Sweep{Sizes: make([]units.Bytes, MaxPoints+1)}}),
-		"huge message":      flow(model.Flow{Sweep: &model.Sweep{Sizes: []units.Bytes{maxBlock + 1}}}),
-		"negative message":  flow(model.Flow{Sweep: &model.Sweep{Sizes: []units.Bytes{-1}}}),
-		"infinite arrivals": flow(model.Flow{Requests: &model.Requests{Rate: math.Inf(1)}}),
-		"huge reply":        flow(model.Flow{Requests: &model.Requests{Reply: maxBlock + 1}}),
-		"idle for ever":     flow(model.Flow{Loaded: &model.Loaded{Idle: MaxDuration + 1}}),
-		"path that steers":  flow(model.Flow{Copy: &model.Copy{Sink: "/\x1b[2J"}}),
-		"bad histogram":     report(&sessionpb.EndReport{Latencies: []*sessionpb.Latency{{Name: "x", Times: []byte{0xff}}}}),
-		"huge histogram":    report(&sessionpb.EndReport{Latencies: []*sessionpb.Latency{{Name: "x", Times: make([]byte, maxHistogram+1)}}}),
-		"more lost":         report(&sessionpb.EndReport{Latencies: []*sessionpb.Latency{{Name: "x", Sent: 1, Lost: 2}}}),
-		"many trials":       report(&sessionpb.EndReport{Points: []*sessionpb.Point{{Trials: make([]int64, maxTrials+1)}}}),
-		"negative trial":    report(&sessionpb.EndReport{Points: []*sessionpb.Point{{Trials: []int64{-1}}}}),
-		"counter":           report(&sessionpb.EndReport{Counters: []*sessionpb.Counter{{Name: "x", Value: -1}}}),
-		"many counters":     report(&sessionpb.EndReport{Counters: make([]*sessionpb.Counter, MaxCounters+1)}),
-		"value":             report(&sessionpb.EndReport{Values: []*sessionpb.Value{{Metric: "x", Value: math.NaN()}}}),
+		"huge params":    flow(model.Flow{Params: model.Params("{\"a\":\"" + strings.Repeat("a", MaxParams) + "\"}")}),
+		"no object":      flow(model.Flow{Params: "[1]"}),
+		"no JSON":        flow(model.Flow{Params: "{"}),
+		"two objects":    flow(model.Flow{Params: "{} {}"}),
+		"not a number":   flow(model.Flow{Params: traffic.Write(map[string]float64{"rate": math.NaN()})}),
+		"idle for ever":  flow(model.Flow{Lead: MaxDuration + 1}),
+		"many points":    flow(model.Flow{Points: MaxPoints + 1}),
+		"bad histogram":  report(&sessionpb.EndReport{Latencies: []*sessionpb.Latency{{Name: "x", Times: []byte{0xff}}}}),
+		"huge histogram": report(&sessionpb.EndReport{Latencies: []*sessionpb.Latency{{Name: "x", Times: make([]byte, maxHistogram+1)}}}),
+		"more lost":      report(&sessionpb.EndReport{Latencies: []*sessionpb.Latency{{Name: "x", Sent: 1, Lost: 2}}}),
+		"many trials":    report(&sessionpb.EndReport{Points: []*sessionpb.Point{{Trials: make([]int64, maxTrials+1)}}}),
+		"negative trial": report(&sessionpb.EndReport{Points: []*sessionpb.Point{{Trials: []int64{-1}}}}),
+		"counter":        report(&sessionpb.EndReport{Counters: []*sessionpb.Counter{{Name: "x", Value: -1}}}),
+		"many counters":  report(&sessionpb.EndReport{Counters: make([]*sessionpb.Counter, MaxCounters+1)}),
+		"value":          report(&sessionpb.EndReport{Values: []*sessionpb.Value{{Metric: "x", Value: math.NaN()}}}),
 		"nil parts": report(&sessionpb.EndReport{
 			Values: []*sessionpb.Value{nil}, Latencies: []*sessionpb.Latency{nil}, Points: []*sessionpb.Point{nil}, Counters: []*sessionpb.Counter{nil},
 		}),

@@ -31,7 +31,7 @@ func says(t *testing.T, err error, words ...string) {
 }
 
 // spoken is how a sentence names the protocol of now.
-const spoken = "protocol 2"
+const spoken = "protocol 3"
 
 func TestVersionsMustFitBothWays(t *testing.T) {
 	conn, served := serving(t, stub{}, short())

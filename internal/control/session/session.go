@@ -28,7 +28,7 @@ import (
 
 // Protocol is the version of the protocol that this linerate speaks. It grows
 // when an old peer would misunderstand a new one.
-const Protocol = 2
+const Protocol = 3
 
 // TokenBytes is the length of a run's token.
 const TokenBytes = 32

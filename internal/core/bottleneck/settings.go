@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic/files"
 )
 
 // The names of the settings of a copy session: four copies, and their parts
@@ -32,10 +33,10 @@ const (
 )
 
 // inMemory reports whether a source or sink is no disk.
-func inMemory(place string) bool { return place == "" || place == model.CopyInMemory }
+func inMemory(place string) bool { return place == "" || place == files.InMemory }
 
 // Settings returns the settings that tell what limits copies from source at the
-// sender to sink at the receiver, which are what model.Copy takes: all eight
+// sender to sink at the receiver, which are what files.Params takes: all eight
 // where both are disks, and fewer where an end has only memory to offer.
 func Settings(source, sink string) []model.Setting {
 	set := func(name, mode, from, to string) model.Setting {
@@ -43,25 +44,25 @@ func Settings(source, sink string) []model.Setting {
 			{Knob: modeKnob, Value: mode}, {Knob: sourceKnob, Value: from}, {Knob: sinkKnob, Value: to},
 		}}
 	}
-	const memory = model.CopyInMemory
-	out := []model.Setting{set(MemoryToMemory, model.CopyFiles, memory, memory)}
+	const memory = files.InMemory
+	out := []model.Setting{set(MemoryToMemory, files.Copy, memory, memory)}
 	if !inMemory(sink) {
-		out = append(out, set(MemoryToDisk, model.CopyFiles, memory, sink))
+		out = append(out, set(MemoryToDisk, files.Copy, memory, sink))
 	}
 	if !inMemory(source) {
-		out = append(out, set(DiskToMemory, model.CopyFiles, source, memory))
+		out = append(out, set(DiskToMemory, files.Copy, source, memory))
 	}
 	if !inMemory(source) && !inMemory(sink) {
-		out = append(out, set(DiskToDisk, model.CopyFiles, source, sink))
+		out = append(out, set(DiskToDisk, files.Copy, source, sink))
 	}
-	out = append(out, set(Network, model.CopyNetwork, memory, memory))
+	out = append(out, set(Network, files.Network, memory, memory))
 	if !inMemory(source) {
-		out = append(out, set(Read, model.CopyRead, source, memory))
+		out = append(out, set(Read, files.Read, source, memory))
 	}
 	if !inMemory(sink) {
-		out = append(out, set(Write, model.CopyWrite, memory, sink))
+		out = append(out, set(Write, files.Write, memory, sink))
 	}
-	return append(out, set(Memory, model.CopyMemory, memory, memory))
+	return append(out, set(Memory, files.Memory, memory, memory))
 }
 
 // DefaultBlocks is how often everything is measured where nobody said: the
@@ -70,8 +71,8 @@ const DefaultBlocks = 3
 
 // PlanOptions are what the user of a copy session decides.
 type PlanOptions struct {
-	Source, Sink string     // as in model.Copy
-	Flow         model.Flow // Engine, Direction, Bytes, and in Copy what is the same for all
+	Source, Sink string     // as in files.Params
+	Flow         model.Flow // Engine, Direction, Bytes, and in Params (files.Params) what is the same for all
 	Blocks       int        // 0 is DefaultBlocks
 	Directions   []model.Direction
 	Budget       time.Duration // most time for the whole; 0 is no limit

@@ -4,15 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
 // ApplyFlow returns f with the assignments of flow knobs in a applied, in
 // order. Values may be canonical or as a person writes them. Every fault is
-// reported, joined: an unknown knob, a knob of a host, a bad value. What f points
-// to is never written to.
+// reported, joined: an unknown knob, a knob of a host or of another engine, a bad
+// value.
 //
 // It is the only reading of such settings: flags, plans and runs all come here.
 // Beside the knobs of the catalogue it knows the parts of a copy, copy.mode,
@@ -44,8 +48,8 @@ func WithSetting(f model.Flow, s model.Setting) (model.Flow, error) {
 }
 
 func applyFlow(f *model.Flow, a model.Assignment) error {
-	if a.Host == "" && applyCopy(f, a) {
-		return nil
+	if a.Host == "" && strings.HasPrefix(string(a.Knob), "copy.") {
+		return applyCopy(f, a)
 	}
 	k, ok := ByID(a.Knob)
 	if !ok {
@@ -73,26 +77,26 @@ func applyFlow(f *model.Flow, a model.Assignment) error {
 	case "congestion":
 		f.Congestion = v
 	case "rate":
-		var u model.UDPFlow
-		if f.UDP != nil {
-			u = *f.UDP
+		u, datagrams := udp.Of(*f)
+		if !datagrams {
+			return fmt.Errorf("knob %s: belongs to UDP, not to engine %s", k.ID, f.Engine)
 		}
 		u.Rate = units.BitRate(n)
 		if exact, err := units.ParseBitRate(a.Value); err == nil && n > 0 {
 			u.Rate = exact // a search compares what it asked for, to the last fraction of a bit
 		}
-		f.UDP = &u
+		*f = udp.With(*f, u)
 	default:
 		return fmt.Errorf("knob %s: %w by this version's flows", k.ID, errors.ErrUnsupported)
 	}
 	return nil
 }
 
-// applyCopy sets one part of a copy; false where a is no such part.
-func applyCopy(f *model.Flow, a model.Assignment) bool {
-	var c model.Copy
-	if f.Copy != nil {
-		c = *f.Copy
+// applyCopy sets one part of a copy.
+func applyCopy(f *model.Flow, a model.Assignment) error {
+	c, copies := files.Of(*f)
+	if !copies {
+		return fmt.Errorf("knob %s: belongs to copies, not to engine %s", a.Knob, f.Engine)
 	}
 	switch a.Knob {
 	case "copy.mode":
@@ -102,8 +106,8 @@ func applyCopy(f *model.Flow, a model.Assignment) bool {
 	case "copy.sink":
 		c.Sink = a.Value
 	default:
-		return false
+		return UnknownError(a.Knob)
 	}
-	f.Copy = &c
-	return true
+	f.Params = traffic.Write(c)
+	return nil
 }

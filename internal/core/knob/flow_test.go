@@ -12,6 +12,9 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -24,7 +27,7 @@ func asRunsRead(f *model.Flow, a model.Assignment) error {
 	}
 	if a.Knob == "rate" {
 		rate, err := strconv.ParseFloat(a.Value, 64)
-		f.UDP = &model.UDPFlow{Rate: units.BitRate(rate)}
+		f.Params = traffic.Write(udp.Params{Rate: units.BitRate(rate)})
 		return err
 	}
 	n, err := strconv.ParseInt(a.Value, 10, 64)
@@ -72,7 +75,7 @@ func TestOneReadingOfFlowSettings(t *testing.T) {
 				text = fmt.Sprint(n)
 			}
 			a := model.Assignment{Knob: k.ID, Value: text}
-			want := model.Flow{Engine: "e", Streams: 2}
+			want := model.Flow{Engine: udp.Name, Streams: 2}
 			got, err := knob.ApplyFlow(want, []model.Assignment{a})
 			if old := asRunsRead(&want, a); old != nil || err != nil {
 				t.Fatalf("%s=%s: %v before, %v now", k.ID, text, old, err)
@@ -99,13 +102,13 @@ func TestWhereTheReadingsDiffered(t *testing.T) {
 		{"streams", "129", false}, {"streams", "0", false}, {"mss", "1", false}, {"window", "-1", false}, {"nodelay", "2", false},
 		{"window", "64KiB", true}, {"rate", "100M", true}, {"rate", "unlimited", true}, {"nodelay", "off", true},
 	} {
-		if _, err := knob.ApplyFlow(model.Flow{}, []model.Assignment{{Knob: c.knob, Value: c.value}}); (err == nil) != c.ok {
+		if _, err := knob.ApplyFlow(model.Flow{Engine: udp.Name}, []model.Assignment{{Knob: c.knob, Value: c.value}}); (err == nil) != c.ok {
 			t.Errorf("%s=%s: %v", c.knob, c.value, err)
 		}
 	}
-	f, err := knob.ApplyFlow(model.Flow{}, []model.Assignment{{Knob: "rate", Value: "1234567.891"}})
-	if err != nil || f.UDP.Rate != 1234567.891 {
-		t.Errorf("a rate of a search is %v, %v", f.UDP, err)
+	f, err := knob.ApplyFlow(model.Flow{Engine: udp.Name}, []model.Assignment{{Knob: "rate", Value: "1234567.891"}})
+	if u, _ := udp.Of(f); err != nil || u.Rate != 1234567.891 {
+		t.Errorf("a rate of a search is %v, %v", u, err)
 	}
 }
 
@@ -115,7 +118,7 @@ func TestWithSetting(t *testing.T) {
 	f, err := knob.WithSetting(model.Flow{Engine: "filecopy"}, model.Setting{Name: "s", Assignments: []model.Assignment{
 		{Host: model.Far, Knob: "link.mtu", Value: "x"}, {Knob: "streams", Value: "4"}, {Knob: "copy.sink", Value: "/srv"},
 	}})
-	if err != nil || f.Streams != 4 || f.Copy == nil || f.Copy.Sink != "/srv" {
+	if c, _ := files.Of(f); err != nil || f.Streams != 4 || c.Sink != "/srv" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	_, err = knob.WithSetting(model.Flow{}, model.Setting{Name: "odd", Assignments: []model.Assignment{{Knob: "widnow", Value: "1"}, {Knob: "tcp.sack", Value: "1"}}})

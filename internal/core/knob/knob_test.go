@@ -13,6 +13,9 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/udp"
 )
 
 func TestParseAndFormat(t *testing.T) {
@@ -117,10 +120,17 @@ func TestApplyFlow(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("ApplyFlow: %v\n%s", err, diff)
 	}
-	datagrams := model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Pacing: "clock"}}
+	datagrams := model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Pacing: "clock"})}
 	got, err = knob.ApplyFlow(datagrams, []model.Assignment{{Knob: "rate", Value: "100M"}})
-	if want := (model.UDPFlow{Rate: 100e6, Pacing: "clock"}); err != nil || *got.UDP != want || datagrams.UDP.Rate != 0 {
-		t.Errorf("ApplyFlow of a rate: %+v, %v; the flow before holds %+v", got.UDP, err, datagrams.UDP)
+	if want := traffic.Write(udp.Params{Rate: 100e6, Pacing: "clock"}); err != nil || got.Params != want {
+		t.Errorf("ApplyFlow of a rate: %+v, %v", got.Params, err)
+	}
+	got, err = knob.ApplyFlow(probes.Over(datagrams), []model.Assignment{{Knob: "rate", Value: "100M"}})
+	if u, ok := udp.Of(got); err != nil || !ok || u.Rate != 100e6 || got.Engine != probes.Name {
+		t.Errorf("ApplyFlow of the rate of a load: %+v, %v", got, err)
+	}
+	if _, err = knob.ApplyFlow(base, []model.Assignment{{Knob: "rate", Value: "100M"}}); err == nil || !strings.Contains(err.Error(), "belongs to UDP") {
+		t.Errorf("a rate of TCP: %v", err)
 	}
 	_, err = knob.ApplyFlow(base, []model.Assignment{
 		{Knob: "tcp.sack", Value: "1"}, {Host: model.Near, Knob: "mss", Value: "1400"}, {Knob: "widnow", Value: "1"}, {Knob: "mss", Value: "big"},

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -129,7 +130,7 @@ func packetOf(s *model.Session, d model.Direction) (packet, error) {
 	farMTU, farKnown := far.MTU.Get()
 	p.wire.MTU = min(nearMTU, farMTU)
 	switch f := &s.Plan.Flow; {
-	case f.Datagrams():
+	case udp.Carries(*f):
 		p.wire.UDP, p.datagram = true, int(f.Block)
 		p.source = fmt.Sprintf("MTU %d", p.wire.MTU)
 		if p.datagram > 0 {

@@ -8,6 +8,8 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
 )
 
@@ -90,7 +92,7 @@ func TestOfPath(t *testing.T) {
 		"half duplex":       {func(s *model.Session) { s.Hosts[0].NICs[0].Media.Duplex = known("half") }, 914.72, 914.72, nil},
 		"UDP fills packets": {func(s *model.Session) { s.Plan.Flow.Engine = "udpflow" }, 957.09, 957.09, []string{"MTU 1500"}},
 		"UDP beside probes": {func(s *model.Session) {
-			s.Plan.Flow = model.Flow{Engine: "loaded", Loaded: &model.Loaded{Engine: "udpflow"}}
+			s.Plan.Flow = model.Flow{Engine: "loaded", Params: traffic.Write(probes.Params{Engine: "udpflow"})}
 		}, 957.09, 957.09, nil},
 		"UDP in small steps": {func(s *model.Session) { s.Plan.Flow = model.Flow{Engine: "udpflow", Block: 100} }, 602.41, 602.41, []string{"datagrams of 100 B"}},
 		"a bus that is slower than the link": {func(s *model.Session) {

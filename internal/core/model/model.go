@@ -195,8 +195,8 @@ func (p *Plan) Setting(name string) (Setting, bool) {
 // and cool-down; 0 for the measured part when a byte count ends it.
 func (p *Plan) RunLength() time.Duration {
 	measured := p.Flow.Length()
-	if p.Flow.Sweep != nil && p.Flow.Duration == 0 {
-		measured = time.Duration(len(p.Flow.Sweep.Sizes)) * sizeTime
+	if p.Flow.Points > 0 && p.Flow.Duration == 0 {
+		measured = time.Duration(p.Flow.Points) * sizeTime
 	}
 	return p.Settle + measured + p.Cooldown
 }

@@ -1,6 +1,9 @@
 package search
 
-import "linerate/internal/core/model"
+import (
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
+)
 
 // reached is the share of the rate asked for that a sender must make.
 const reached = 0.98
@@ -23,10 +26,11 @@ func Trials(runs []model.Run, d model.Direction) []Trial {
 	var out []Trial
 	for _, r := range runs {
 		loss, ok := r.Value(d, model.LossRatio)
-		if !ok || r.State != model.RunValid || r.Flow.UDP == nil {
+		asked, datagrams := udp.Of(r.Flow)
+		if !ok || r.State != model.RunValid || !datagrams {
 			continue
 		}
-		t := Trial{Rate: r.Flow.UDP.Rate, Loss: loss}
+		t := Trial{Rate: asked.Rate, Loss: loss}
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
 				if f.Direction == d && f.Role == model.Sender && f.Window > 0 {

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -158,7 +160,7 @@ func TestSenderIsTooSlow(t *testing.T) {
 func TestTrialsOfRuns(t *testing.T) {
 	run := func(state model.RunState, sent units.Bytes, got float64) model.Run {
 		return model.Run{
-			State: state, Flow: model.Flow{UDP: &model.UDPFlow{Rate: 8e6}},
+			State: state, Flow: model.Flow{Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: 8e6})},
 			Values: []model.Value{
 				{Direction: model.To, Metric: model.LossRatio, Value: 0.25}, {Direction: model.To, Metric: model.Goodput, Value: got},
 			},

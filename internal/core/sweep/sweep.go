@@ -20,6 +20,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
@@ -73,7 +74,7 @@ type Curve struct {
 // those that survey all sizes, and those of the second experiment.
 func Passes(runs []model.Run, d model.Direction) (survey, confirm []Pass) {
 	for _, r := range runs {
-		if r.Flow.Sweep == nil || r.Flow.Direction != d {
+		if _, ok := sizes.Of(r.Flow); !ok || r.Flow.Direction != d {
 			continue
 		}
 		p := passOf(r)

@@ -15,6 +15,8 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
@@ -229,14 +231,14 @@ func TestThinSurveys(t *testing.T) {
 }
 
 func TestPassesOfRuns(t *testing.T) {
-	flow := model.Flow{Direction: model.To, Sweep: &model.Sweep{}}
+	flow := model.Flow{Engine: sizes.Name, Direction: model.To, Params: traffic.Write(sizes.Params{})}
 	runs := []model.Run{
 		{Setting: "current", Flow: flow, Ends: []model.EndReport{
 			{Host: model.Near, Points: []model.Point{{Size: 1, Trials: []time.Duration{1}}, {Size: 2, Stalled: true, Log: []string{"near"}}}},
 			{Host: model.Far, Points: []model.Point{{Size: 1, Log: []string{"far"}}}},
 		}},
 		{Setting: ConfirmSetting, Flow: flow},
-		{Setting: "current", Flow: model.Flow{Direction: model.From, Sweep: &model.Sweep{}}},
+		{Setting: "current", Flow: model.Flow{Engine: sizes.Name, Direction: model.From, Params: traffic.Write(sizes.Params{})}},
 		{Setting: "current", Flow: model.Flow{Direction: model.To}},
 	}
 	survey, confirm := Passes(runs, model.To)

@@ -20,6 +20,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 )
@@ -28,6 +29,9 @@ import (
 type Engine interface {
 	// Name is the engine's name in plans and on the wire, for example "tcpbulk".
 	Name() string
+	// Kind is the paper half of the engine, which its own parameters belong to. Its
+	// name is Name.
+	Kind() traffic.Kind
 	// Validate reports every fault of f at once, joined.
 	Validate(f model.Flow) error
 	// Prepare opens the flow's connections and returns the test, ready to start.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 )
 
 // The bounds that engines share.
@@ -69,4 +70,19 @@ func (f *Faults) Window(flow model.Flow) {
 // MSS notes a size that no segment can have.
 func (f *Faults) MSS(flow model.Flow) {
 	f.Unless(flow.MSS == 0 || flow.MSS >= MinMSS && flow.MSS <= MaxMSS, "segment size of %d bytes: not between %d and %d", flow.MSS, MinMSS, MaxMSS)
+}
+
+// Params reads the engine's own parameters of flow, and notes what is wrong with
+// their text.
+func Params[T any](f *Faults, flow model.Flow) T {
+	p, err := traffic.Read[T](flow.Params)
+	f.Unless(err == nil, "%v", err)
+	return p
+}
+
+// Lead notes a time before the warm-up, or points, in a flow of an engine that has
+// none.
+func (f *Faults) Lead(flow model.Flow) {
+	f.Unless(flow.Lead == 0, "%v before the warm-up: this engine does nothing then", flow.Lead)
+	f.Unless(flow.Points == 0, "%d points: this engine reports none", flow.Points)
 }

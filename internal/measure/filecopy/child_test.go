@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 )
 
 // childTask is what a child of the test binary does, as JSON in this variable.
@@ -17,7 +17,7 @@ const childTask = "LINERATE_FILECOPY_CHILD"
 // task is a copy that a child process receives and never finishes.
 type task struct {
 	State string
-	Copy  model.Copy
+	Copy  files.Params
 }
 
 func TestMain(m *testing.M) {

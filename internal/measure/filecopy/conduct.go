@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/rescue"
 )
 
@@ -91,7 +92,7 @@ func (r *run) offer() (*store, error) {
 
 // plan says how much will be sent and what makes the source.
 func (r *run) plan() (int64, func() (*store, error), error) {
-	if r.copy.Mode == model.CopyNetwork {
+	if r.copy.Mode == files.Network {
 		size, err := r.maker.plainSize()
 		return size, func() (*store, error) { return r.maker.plain(size, true) }, err
 	}
@@ -138,7 +139,7 @@ func (r *run) receive() error {
 }
 
 func (r *run) makeSink(size int64) (*store, error) {
-	if r.copy.Mode == model.CopyNetwork {
+	if r.copy.Mode == files.Network {
 		return r.maker.plain(size, false)
 	}
 	return r.maker.sink(r.copy.Sink, size)
@@ -222,14 +223,14 @@ func (r *run) alone() error {
 // all.
 func (r *run) parts() (from, to *store, err error) {
 	switch r.copy.Mode {
-	case model.CopyRead:
+	case files.Read:
 		p, size, err := r.maker.source(r.copy.Source)
 		if err != nil {
 			return nil, nil, err
 		}
 		from, err = r.keep(r.maker.openSource(p, size))
 		return from, nil, err
-	case model.CopyWrite:
+	case files.Write:
 		if r.maker.bytes, err = r.maker.sinkSize(r.copy.Sink); err != nil {
 			return nil, nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
 )
 
@@ -33,7 +34,7 @@ func relay(t *testing.T, w *enginetest.Wire, at int, change func([]byte)) {
 }
 
 func TestCorruptedInTransit(t *testing.T) {
-	for name, c := range map[string]model.Copy{"files": {}, "network": {Mode: model.CopyNetwork}, "direct": {Sink: "disk", Direct: true}} {
+	for name, c := range map[string]files.Params{"files": {}, "network": {Mode: files.Network}, "direct": {Sink: "disk", Direct: true}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHome(t)
 			w := enginetest.NewWire(t)
@@ -53,7 +54,7 @@ func TestCorruptedInTransit(t *testing.T) {
 
 func TestSenderVanishes(t *testing.T) {
 	h := newHome(t)
-	p := script(t, h.Engine, flow(model.Copy{Sink: h.folder}))
+	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
 	if _, err := p.Write(make([]byte, 1000)); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestWrongOffer(t *testing.T) {
 	for name, m := range map[string]message{
 		"other size": {Kind: kindOffer, Bytes: 5}, "negative": {Kind: kindOffer, Bytes: -1}, "wrong kind": {Kind: kindDone},
 	} {
-		p := script(t, h.Engine, flow(model.Copy{}))
+		p := script(t, h.Engine, flow(files.Params{}))
 		p.say(t, m)
 		if err := p.CloseWrite(); err != nil {
 			t.Fatal(err)
@@ -89,7 +90,7 @@ func TestWrongOffer(t *testing.T) {
 func TestStall(t *testing.T) {
 	h := newHome(t)
 	h.stall = 200 * time.Millisecond
-	p := script(t, h.Engine, flow(model.Copy{Sink: h.folder}))
+	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
 	if _, err := p.Write(make([]byte, 2<<20)); err != nil {
 		t.Fatal(err)

@@ -27,19 +27,25 @@
 package filecopy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 )
 
 // Name is the engine's name in plans and on the wire.
-const Name = "filecopy"
+const Name = files.Name
 
 // Limits of a flow.
 const (
@@ -78,6 +84,9 @@ func New(stateDir string, o Options) *Engine {
 // Name returns "filecopy".
 func (*Engine) Name() string { return Name }
 
+// Kind is the paper half of the engine.
+func (*Engine) Kind() traffic.Kind { return files.Kind() }
+
 // Validate reports every fault of f at once, joined.
 //
 // A copy is ended by Bytes, so Duration and Omit must be 0. Bytes of 0 means
@@ -87,8 +96,9 @@ func (*Engine) Name() string { return Name }
 func (*Engine) Validate(f model.Flow) error {
 	var faults engine.Faults
 	check := faults.Unless
-	c := settings(f)
+	c := withDefaults(engine.Params[files.Params](&faults, f))
 	faults.Engine(f, Name)
+	faults.Lead(f)
 	check(f.Direction == model.To || f.Direction == model.From, "direction %q is neither to nor from: a file goes one way", f.Direction)
 	check(f.Streams == 0 || f.Streams == 1, "%d streams: a file is copied over one connection", f.Streams)
 	check(f.Duration == 0 && f.Omit == 0, "a copy is ended by its bytes: it has neither a duration nor a warm-up")
@@ -98,24 +108,30 @@ func (*Engine) Validate(f model.Flow) error {
 	check(!c.Direct || f.Block%alignment == 0, "block of %d bytes: past the page cache only multiples of %d can be moved", f.Block, alignment)
 	faults.Window(f)
 	switch c.Mode {
-	case model.CopyFiles, model.CopyNetwork, model.CopyRead, model.CopyWrite, model.CopyMemory:
+	case files.Copy, files.Network, files.Read, files.Write, files.Memory:
 	default:
 		check(false, "copy mode %q is none of copy, network, read, write, memory", c.Mode)
 	}
+	check(isPlain(c.Source) && isPlain(c.Sink), "a path holds control characters")
 	check(len(c.Source) <= maxPath, "the path of the source has %d bytes, more than %d", len(c.Source), maxPath)
 	check(len(c.Sink) <= maxPath, "the path of the sink has %d bytes, more than %d", len(c.Sink), maxPath)
 	return faults.Err()
 }
 
-// settings returns what belongs to this engine, defaults filled in.
-func settings(f model.Flow) model.Copy {
-	var c model.Copy
-	if f.Copy != nil {
-		c = *f.Copy
-	}
-	if c.Mode == "" {
-		c.Mode = model.CopyFiles
-	}
+// isPlain reports whether a path can be shown and named as it is.
+func isPlain(path string) bool {
+	return utf8.ValidString(path) && !strings.ContainsFunc(path, unicode.IsControl)
+}
+
+// settings returns what belongs to this engine of a flow that is valid, defaults
+// filled in.
+func settings(f model.Flow) files.Params {
+	c, _ := traffic.Read[files.Params](f.Params)
+	return withDefaults(c)
+}
+
+func withDefaults(c files.Params) files.Params {
+	c.Mode = cmp.Or(c.Mode, files.Copy)
 	return c
 }
 

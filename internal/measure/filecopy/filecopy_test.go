@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
 )
@@ -18,12 +20,12 @@ import (
 // odd is a size that no block divides.
 const odd units.Bytes = 3<<20 + 777
 
-func flow(c model.Copy) model.Flow {
-	return model.Flow{Direction: model.To, Bytes: odd, Interval: minInterval, Copy: &c}
+func flow(c files.Params) model.Flow {
+	return model.Flow{Direction: model.To, Bytes: odd, Interval: minInterval, Params: traffic.Write(c)}
 }
 
 func TestModes(t *testing.T) {
-	for name, c := range map[string]model.Copy{
+	for name, c := range map[string]files.Params{
 		"memory":             {},
 		"memory, plain":      {Plain: true},
 		"memory, direct":     {Direct: true},
@@ -35,14 +37,14 @@ func TestModes(t *testing.T) {
 		"disk, direct":       {Source: "disk", Sink: "disk", Direct: true, Sync: true},
 		"folders":            {Source: "FOLDER", Sink: "FOLDER"},
 		"new file":           {Sink: "FOLDER/new file"},
-		"network":            {Mode: model.CopyNetwork},
-		"read memory":        {Mode: model.CopyRead},
-		"read disk":          {Mode: model.CopyRead, Source: "disk"},
-		"read disk, direct":  {Mode: model.CopyRead, Source: "disk", Direct: true},
-		"write memory":       {Mode: model.CopyWrite},
-		"write disk":         {Mode: model.CopyWrite, Sink: "disk", Sync: true},
-		"write disk, direct": {Mode: model.CopyWrite, Sink: "disk", Direct: true},
-		"memory alone":       {Mode: model.CopyMemory},
+		"network":            {Mode: files.Network},
+		"read memory":        {Mode: files.Read},
+		"read disk":          {Mode: files.Read, Source: "disk"},
+		"read disk, direct":  {Mode: files.Read, Source: "disk", Direct: true},
+		"write memory":       {Mode: files.Write},
+		"write disk":         {Mode: files.Write, Sink: "disk", Sync: true},
+		"write disk, direct": {Mode: files.Write, Sink: "disk", Direct: true},
+		"memory alone":       {Mode: files.Memory},
 	} {
 		for _, d := range []model.Direction{model.To, model.From} {
 			t.Run(name+" "+string(d), func(t *testing.T) {
@@ -75,7 +77,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	}
 	measuring, other := receiver, sender
 	mode := settings(f).Mode
-	if mode == model.CopyRead || mode == model.CopyMemory {
+	if mode == files.Read || mode == files.Memory {
 		measuring, other = sender, receiver
 	}
 	if len(measuring.Report.Flows) != 1 {
@@ -85,7 +87,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 	if got.Role != model.Receiver || got.Direction != f.Direction || got.Bytes != f.Bytes || got.Window <= 0 {
 		t.Errorf("report %+v", got)
 	}
-	if moves := mode == model.CopyFiles || mode == model.CopyNetwork; moves != (len(other.Report.Flows) == 1) {
+	if moves := mode == files.Copy || mode == files.Network; moves != (len(other.Report.Flows) == 1) {
 		t.Errorf("the other end reports %+v", other.Report.Flows)
 	}
 	if len(measuring.Samples()) < 2 || measuring.Samples()[0].Metric != model.Goodput {
@@ -118,9 +120,9 @@ func expected(w string) bool {
 
 func TestHow(t *testing.T) {
 	h := newHome(t)
-	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(model.Copy{Source: h.folder, Sink: h.folder, Sync: true}))
+	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(files.Params{Source: h.folder, Sink: h.folder, Sync: true}))
 	_ = enginetest.Conduct(t, a, b, model.To)
-	checkRun(t, a, b, flow(model.Copy{}))
+	checkRun(t, a, b, flow(files.Params{}))
 	v, err := ReadVolume(h.folder)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +148,7 @@ func TestDefaultSize(t *testing.T) {
 		t.Skip("moves 256 MiB")
 	}
 	h := newHome(t)
-	f := flow(model.Copy{Mode: model.CopyMemory})
+	f := flow(files.Params{Mode: files.Memory})
 	f.Bytes = 0
 	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 	_ = enginetest.Conduct(t, a, b, model.To)
@@ -169,7 +171,7 @@ func TestExistingSource(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f := flow(model.Copy{Source: path})
+			f := flow(files.Params{Source: path})
 			f.Bytes = asked
 			a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 			_ = enginetest.Conduct(t, a, b, model.To)
@@ -225,7 +227,7 @@ func TestChangedSource(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			f := flow(model.Copy{Source: path})
+			f := flow(files.Params{Source: path})
 			f.Bytes = 0
 			a, b := enginetest.Prepare(t, h.Engine, w, f)
 			_ = enginetest.Conduct(t, a, b, model.To)
@@ -246,7 +248,7 @@ func TestRefusesOverwrite(t *testing.T) {
 	if err := os.Symlink("nowhere", link); err != nil {
 		link = path // no rights to make links
 	}
-	for _, c := range []model.Copy{{Sink: path}, {Sink: link}, {Mode: model.CopyWrite, Sink: path}} {
+	for _, c := range []files.Params{{Sink: path}, {Sink: link}, {Mode: files.Write, Sink: path}} {
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(c))
 		_ = enginetest.Conduct(t, a, b, model.To)
 		if !errors.Is(b.Err, fs.ErrExist) || !strings.Contains(b.Err.Error(), "not overwritten") {
@@ -266,13 +268,13 @@ func TestPermissions(t *testing.T) {
 	h := newHome(t)
 	strange := New(h.state, Options{MaxBytes: 4 << 20})
 	for name, c := range map[string]struct {
-		copy  model.Copy
+		copy  files.Params
 		bytes units.Bytes
 		bad   string // text of the far end's error; "" is none
 	}{
-		"own places":    {model.Copy{}, odd, ""},
-		"path":          {model.Copy{Sink: h.folder}, odd, "no paths"},
-		"path of other": {model.Copy{Source: h.folder}, odd, ""},
+		"own places":    {files.Params{}, odd, ""},
+		"path":          {files.Params{Sink: h.folder}, odd, "no paths"},
+		"path of other": {files.Params{Source: h.folder}, odd, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := flow(c.copy)
@@ -284,7 +286,7 @@ func TestPermissions(t *testing.T) {
 			}
 		})
 	}
-	f := flow(model.Copy{})
+	f := flow(files.Params{})
 	f.Bytes = 4<<20 + 1
 	if _, err := strange.Prepare(t.Context(), enginetest.NewWire(t).Env(model.Far), f); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("too much: %v", err)
@@ -311,15 +313,15 @@ func TestValidate(t *testing.T) {
 		"bytes":     {Direction: model.To, Bytes: -1},
 		"interval":  {Direction: model.To, Interval: 1},
 		"block":     {Direction: model.To, Block: 1 << 30},
-		"direct":    {Direction: model.To, Block: 1000, Copy: &model.Copy{Direct: true}},
-		"mode":      {Direction: model.To, Copy: &model.Copy{Mode: "teleport"}},
-		"path":      {Direction: model.To, Copy: &model.Copy{Sink: strings.Repeat("x", maxPath+1)}},
+		"direct":    {Direction: model.To, Block: 1000, Params: traffic.Write(files.Params{Direct: true})},
+		"mode":      {Direction: model.To, Params: traffic.Write(files.Params{Mode: "teleport"})},
+		"path":      {Direction: model.To, Params: traffic.Write(files.Params{Sink: strings.Repeat("x", maxPath+1)})},
 	} {
 		if New("", Options{}).Validate(f) == nil {
 			t.Errorf("%s: no fault", name)
 		}
 	}
-	if err := New("", Options{}).Validate(model.Flow{Engine: Name, Direction: model.From, Bytes: 1, Copy: &model.Copy{Mode: model.CopyRead}}); err != nil {
+	if err := New("", Options{}).Validate(model.Flow{Engine: Name, Direction: model.From, Bytes: 1, Params: traffic.Write(files.Params{Mode: files.Read})}); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
 )
 
@@ -51,7 +52,7 @@ func TestFullChild(t *testing.T) {
 	defer func() { _ = unix.Unmount(dir, 0) }()
 	h := newHome(t)
 	t.Run("from the start", func(t *testing.T) {
-		f := flow(model.Copy{Sink: dir})
+		f := flow(files.Params{Sink: dir})
 		f.Bytes = 32 << 20
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 		_ = enginetest.Conduct(t, a, b, model.To)
@@ -60,7 +61,7 @@ func TestFullChild(t *testing.T) {
 		}
 	})
 	t.Run("in the middle", func(t *testing.T) {
-		f := flow(model.Copy{Sink: dir})
+		f := flow(files.Params{Sink: dir})
 		f.Bytes = 8 << 20
 		p := script(t, h.Engine, f)
 		p.begin(t, int64(f.Bytes))

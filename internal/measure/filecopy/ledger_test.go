@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 )
 
 // TestKilled: what a killed process left is removed by the next one, and
@@ -24,7 +24,7 @@ func TestKilled(t *testing.T) {
 			if err := os.WriteFile(stranger, []byte("not linerate's"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			child := inTheMiddle(t, task{h.state, model.Copy{Sink: h.path(sink)}})
+			child := inTheMiddle(t, task{h.state, files.Params{Sink: h.path(sink)}})
 			removed, err := Clean(h.state)
 			if len(removed) > 0 || err != nil {
 				t.Fatalf("removed %q of a process that lives, %v", removed, err)
@@ -54,7 +54,7 @@ func TestKilled(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	h := newHome(t)
 	path := filepath.Join(h.folder, "new")
-	kill(t, inTheMiddle(t, task{h.state, model.Copy{Sink: path}}))
+	kill(t, inTheMiddle(t, task{h.state, files.Params{Sink: path}}))
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
 )
 
@@ -78,9 +80,9 @@ func measured(t *testing.T) bottleneck.Input {
 	for b, order := range p.Order {
 		for _, name := range order {
 			set, _ := p.Setting(name)
-			c := &model.Copy{Mode: set.Assignments[0].Value, Source: set.Assignments[1].Value, Sink: set.Assignments[2].Value}
+			c := files.Params{Mode: set.Assignments[0].Value, Source: set.Assignments[1].Value, Sink: set.Assignments[2].Value}
 			f := p.Flow
-			f.Copy = c
+			f.Params = traffic.Write(c)
 			w := enginetest.NewWire(t)
 			throttle(t, w)
 			near, far := enginetest.Prepare(t, h.Engine, w, f)

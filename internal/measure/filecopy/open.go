@@ -6,7 +6,7 @@ import (
 	"os"
 	"syscall"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 )
@@ -14,7 +14,7 @@ import (
 // maker makes the stores of one run.
 type maker struct {
 	engine *Engine
-	copy   model.Copy
+	copy   files.Params
 	bytes  int64 // that were asked for; 0 is what suits
 	buf    []byte
 	halted func() bool

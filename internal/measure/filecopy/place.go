@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 )
 
@@ -89,9 +89,9 @@ func (p place) suggest() (int64, error) {
 // to fit where there is a choice, sink says that it will be written.
 func (e *Engine) find(name string, need int64, sink bool) (place, error) {
 	switch name {
-	case model.CopyInMemory, "":
+	case files.InMemory, "":
 		return findMemory(need), nil
-	case model.CopyOnDisk:
+	case files.OnDisk:
 		return e.findDisk(need)
 	}
 	if !e.options.NamedPaths {

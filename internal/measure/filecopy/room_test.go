@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
@@ -42,7 +44,7 @@ func copyWithin(t *testing.T, f model.Flow, most units.Bytes) (near, far error) 
 	a, b := enginetest.Prepare(t, h.Engine, w, f)
 	_ = enginetest.Conduct(t, a, b, f.Direction)
 	if got := used(); got != [2]int64{} {
-		t.Errorf("%v: %d bytes of memory and disk are not given back", f.Copy, got)
+		t.Errorf("%v: %d bytes of memory and disk are not given back", f.Params, got)
 	}
 	h.checkEmpty(t)
 	return a.Err, b.Err
@@ -54,28 +56,28 @@ func TestCopiesWithinAShare(t *testing.T) {
 	flow := func(mode string, d model.Direction, n units.Bytes) model.Flow {
 		return model.Flow{
 			Engine: Name, Direction: d, Bytes: n, Interval: minInterval,
-			Copy: &model.Copy{Mode: mode, Source: model.CopyInMemory, Sink: model.CopyInMemory},
+			Params: traffic.Write(files.Params{Mode: mode, Source: files.InMemory, Sink: files.InMemory}),
 		}
 	}
 	const size = 100<<20 + 12345
 	for _, f := range []model.Flow{
-		flow(model.CopyNetwork, model.To, size), flow(model.CopyNetwork, model.From, size), flow(model.CopyFiles, model.To, size),
+		flow(files.Network, model.To, size), flow(files.Network, model.From, size), flow(files.Copy, model.To, size),
 	} {
 		if near, far := copyWithin(t, f, 128<<20); near != nil || far != nil {
-			t.Errorf("%+v within: %v, %v", f.Copy, near, far)
+			t.Errorf("%+v within: %v, %v", f.Params, near, far)
 		}
 		near, far := copyWithin(t, f, 64<<20)
 		if !errors.Is(far, fs.ErrPermission) || !errors.Is(far, budget.ErrSpent) || near == nil {
-			t.Errorf("%+v above: %v, %v", f.Copy, near, far)
+			t.Errorf("%+v above: %v, %v", f.Params, near, far)
 		}
 		for _, err := range []error{near, far} {
 			if err != nil && !strings.Contains(err.Error(), "this server gives 64 MiB to a session") {
-				t.Errorf("%+v: no number in %v", f.Copy, err)
+				t.Errorf("%+v: no number in %v", f.Params, err)
 			}
 		}
 	}
 	// A size that nobody asked for is one that fits.
-	for _, mode := range []string{model.CopyNetwork, model.CopyMemory} {
+	for _, mode := range []string{files.Network, files.Memory} {
 		if near, far := copyWithin(t, flow(mode, model.From, 0), 80<<20); near != nil || far != nil {
 			t.Errorf("%s of any size: %v, %v", mode, near, far)
 		}
@@ -87,7 +89,7 @@ func TestCopiesWithinAShare(t *testing.T) {
 func TestMostBytesOfAnEnd(t *testing.T) {
 	h := newHome(t)
 	m := maker{engine: h.Engine, halted: func() bool { return false }, most: 1 << 20}
-	if _, err := m.sink(model.CopyInMemory, 2<<20); !errors.Is(err, fs.ErrPermission) {
+	if _, err := m.sink(files.InMemory, 2<<20); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a sink: %v", err)
 	}
 	if _, err := m.plain(2<<20, false); !errors.Is(err, fs.ErrPermission) {

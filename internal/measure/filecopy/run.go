@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/engine"
@@ -22,7 +23,7 @@ type test struct {
 	engine   *Engine
 	host     model.Host
 	spec     model.Flow // zero fields filled in
-	copy     model.Copy
+	copy     files.Params
 	conn     *net.TCPConn
 	warnings []string
 	share    *budget.Share // of this end's memory and disk
@@ -83,7 +84,7 @@ func (t *test) sends() bool { return t.spec.Direction.Sender() == t.host }
 
 // measures reports whether this end's window is the run's.
 func (t *test) measures() bool {
-	if t.copy.Mode == model.CopyRead || t.copy.Mode == model.CopyMemory {
+	if t.copy.Mode == files.Read || t.copy.Mode == files.Memory {
 		return t.sends()
 	}
 	return !t.sends()
@@ -169,7 +170,7 @@ func (r *run) work() error {
 	r.maker.buf = buf[:r.spec.Block]
 	r.stores = append(r.stores, &store{where: "buffer", free: free})
 	switch {
-	case r.copy.Mode == model.CopyFiles || r.copy.Mode == model.CopyNetwork:
+	case r.copy.Mode == files.Copy || r.copy.Mode == files.Network:
 		if r.sends() {
 			err = r.send()
 		} else {

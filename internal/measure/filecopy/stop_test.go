@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/measure/enginetest"
 )
 
 // TestStopAnyTime stops and closes runs at random moments: they end soon, and
 // leave nothing behind.
 func TestStopAnyTime(t *testing.T) {
-	copies := []model.Copy{
-		{Sink: "FOLDER"}, {Source: "FOLDER", Sync: true, Sink: "FOLDER"}, {Mode: model.CopyNetwork},
-		{Mode: model.CopyRead, Source: "FOLDER"}, {Mode: model.CopyWrite, Sink: "FOLDER"}, {Mode: model.CopyMemory},
+	copies := []files.Params{
+		{Sink: "FOLDER"}, {Source: "FOLDER", Sync: true, Sink: "FOLDER"}, {Mode: files.Network},
+		{Mode: files.Read, Source: "FOLDER"}, {Mode: files.Write, Sink: "FOLDER"}, {Mode: files.Memory},
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 24 {
@@ -42,7 +43,7 @@ func TestStopAnyTime(t *testing.T) {
 // TestStopInTheMiddle: what had come is reported, with a warning.
 func TestStopInTheMiddle(t *testing.T) {
 	h := newHome(t)
-	p := script(t, h.Engine, flow(model.Copy{Sink: h.folder}))
+	p := script(t, h.Engine, flow(files.Params{Sink: h.folder}))
 	p.begin(t, int64(odd))
 	if _, err := p.Write(make([]byte, 2<<20)); err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func (p peer) moved() float64 {
 
 func TestCloseBeforeRun(t *testing.T) {
 	h := newHome(t)
-	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(model.Copy{}))
+	a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), flow(files.Params{}))
 	for range 2 {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -102,7 +103,7 @@ func TestCloseBeforeRun(t *testing.T) {
 func TestStopIsNoError(t *testing.T) {
 	for range 50 {
 		h := newHome(t)
-		f := flow(model.Copy{Mode: model.CopyWrite, Sink: h.folder})
+		f := flow(files.Params{Mode: files.Write, Sink: h.folder})
 		f.Bytes = 5000
 		a, b := enginetest.Prepare(t, h.Engine, enginetest.NewWire(t), f)
 		_ = enginetest.Conduct(t, a, b, model.To)

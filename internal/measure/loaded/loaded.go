@@ -3,7 +3,7 @@
 //
 // The near end sends two kinds of probes, at a fixed pace, and the far end
 // sends each back: datagrams of 64 bytes, and single bytes on a TCP connection
-// of its own without Nagle's algorithm. First comes Loaded.Idle with probes
+// of its own without Nagle's algorithm. First comes Flow.Lead with probes
 // alone; then both ends start the load, of the same flow, and probing goes on
 // from the end of its Omit to the end of its Duration. Added delay is the
 // median under load less the idle one.
@@ -19,6 +19,7 @@
 package loaded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,19 +29,21 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 )
 
 // Name is the engine's name in plans and on the wire.
-const Name = "loaded"
+const Name = probes.Name
 
 // DefaultLoad is the name of the engine that makes the load where a flow names
 // none.
-const DefaultLoad = "tcpbulk"
+const DefaultLoad = probes.DefaultLoad
 
 const (
-	// maxIdle bounds Loaded.Idle: an end waits for the other to begin the load
+	// maxIdle bounds Flow.Lead: an end waits for the other to begin the load
 	// while a session waits for both, and does so for 15 s beyond the flow's own
 	// time.
 	maxIdle         = 10 * time.Second
@@ -65,40 +68,41 @@ func New(load ...engine.Engine) *Engine {
 // Name returns "loaded".
 func (*Engine) Name() string { return Name }
 
+// Kind is the paper half of the engine.
+func (e *Engine) Kind() traffic.Kind {
+	var loads []traffic.Kind
+	for _, l := range e.loads {
+		loads = append(loads, l.Kind())
+	}
+	return probes.Kind(loads...)
+}
+
 // load returns the engine that makes the load of f, and what it is asked for.
 func (e *Engine) load(f model.Flow) (engine.Engine, model.Flow, error) {
-	name := DefaultLoad
-	if f.Loaded != nil && f.Loaded.Engine != "" {
-		name = f.Loaded.Engine
+	p, err := traffic.Read[probes.Params](f.Params)
+	if err != nil {
+		return nil, f, err
 	}
+	f.Engine, f.Params, f.Lead = cmp.Or(p.Engine, DefaultLoad), p.Load, 0
 	var known []string
 	for _, l := range e.loads {
-		if l.Name() == name {
-			f.Engine, f.Loaded = name, nil
+		if l.Name() == f.Engine {
 			return l, f, nil
 		}
 		known = append(known, l.Name())
 	}
-	return nil, f, fmt.Errorf("load %q is not one of %s", name, strings.Join(known, ", "))
+	return nil, f, fmt.Errorf("load %q is not one of %s", f.Engine, strings.Join(known, ", "))
 }
 
-// idle is how long f asks to probe without load.
-func idle(f model.Flow) time.Duration {
-	if f.Loaded == nil {
-		return 0
-	}
-	return f.Loaded.Idle
-}
-
-// Validate reports every fault of f at once, joined. Loaded.Idle is at most
+// Validate reports every fault of f at once, joined. Flow.Lead is at most
 // 10 s, Interval at least 10 ms, and the rest is what the load's engine accepts.
 func (e *Engine) Validate(f model.Flow) error {
 	var faults []error
 	if f.Engine != "" && f.Engine != Name {
 		faults = append(faults, fmt.Errorf("engine %q is not %q", f.Engine, Name))
 	}
-	if t := idle(f); t < 0 || t > maxIdle {
-		faults = append(faults, fmt.Errorf("idle %v: not between 0 and %v", t, maxIdle))
+	if f.Lead < 0 || f.Lead > maxIdle {
+		faults = append(faults, fmt.Errorf("idle %v: not between 0 and %v", f.Lead, maxIdle))
 	}
 	if f.Interval != 0 && f.Interval < minInterval {
 		faults = append(faults, fmt.Errorf("interval %v is shorter than %v", f.Interval, minInterval))

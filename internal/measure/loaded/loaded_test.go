@@ -10,6 +10,8 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
@@ -20,7 +22,7 @@ import (
 func brief(d model.Direction) model.Flow {
 	return model.Flow{
 		Engine: Name, Direction: d, Omit: 50 * time.Millisecond, Duration: 400 * time.Millisecond,
-		Interval: 100 * time.Millisecond, Window: 64 << 10, Loaded: &model.Loaded{Idle: 300 * time.Millisecond},
+		Interval: 100 * time.Millisecond, Window: 64 << 10, Lead: 300 * time.Millisecond,
 	}
 }
 
@@ -121,8 +123,8 @@ func TestSamples(t *testing.T) {
 	seen := map[model.Metric]int{}
 	for _, s := range near.Samples() {
 		loaded := s.Metric == model.LatencyP50 || s.Metric == model.Goodput
-		if before := s.Start < f.Loaded.Idle; loaded == before && s.Metric != model.CPU && s.Metric != model.LatencyP99 && s.Metric != model.IdleP99 {
-			t.Errorf("%s at %v, the load begins at %v", s.Metric, s.Start, f.Loaded.Idle)
+		if before := s.Start < f.Lead; loaded == before && s.Metric != model.CPU && s.Metric != model.LatencyP99 && s.Metric != model.IdleP99 {
+			t.Errorf("%s at %v, the load begins at %v", s.Metric, s.Start, f.Lead)
 		}
 		if !s.Omitted {
 			seen[s.Metric]++
@@ -138,7 +140,7 @@ func TestSamples(t *testing.T) {
 func TestBytesAndNoIdle(t *testing.T) {
 	for _, d := range []model.Direction{model.To, model.From} {
 		f := brief(d)
-		f.Loaded, f.Omit, f.Duration = nil, 0, 0
+		f.Lead, f.Omit, f.Duration = 0, 0, 0
 		f.Bytes = 256 << 20
 		near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 		enginetest.Succeed(t, near, far, d)
@@ -231,7 +233,7 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	bad := brief("up")
-	bad.Engine, bad.Interval, bad.Loaded = "x", 1, &model.Loaded{Idle: time.Hour}
+	bad.Engine, bad.Interval, bad.Lead = "x", 1, time.Hour
 	err := e.Validate(bad)
 	for _, want := range []string{"engine", "direction", "interval", "idle"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -239,7 +241,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	bad = brief(model.To)
-	bad.Loaded = &model.Loaded{Engine: "loaded"}
+	bad.Params = traffic.Write(probes.Params{Engine: "loaded"})
 	if err := e.Validate(bad); err == nil || !strings.Contains(err.Error(), "tcpbulk") {
 		t.Errorf("an unknown load: %v", err)
 	}
@@ -256,9 +258,9 @@ func TestEndsAtAnyTime(t *testing.T) {
 					f := brief(d)
 					f.Omit, f.Duration = 0, time.Hour
 					f.Interval = 20 * time.Millisecond
-					f.Loaded = &model.Loaded{Idle: 40 * time.Millisecond}
+					f.Lead = 40 * time.Millisecond
 					if phase == "idle" {
-						f.Loaded.Idle = maxIdle
+						f.Lead = maxIdle
 					}
 					near, far := enginetest.Prepare(t, bulk(), enginetest.NewWire(t), f)
 					ctx, cancel := context.WithCancelCause(t.Context())
@@ -305,7 +307,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 func TestPeerIsSilent(t *testing.T) {
 	e := bulk()
 	f := brief(model.To)
-	f.Loaded = nil
+	f.Lead = 0
 	near, _ := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	e.grace = 50 * time.Millisecond
 	near.Start(t.Context())

@@ -45,7 +45,7 @@ func (r *run) near(ctx context.Context) (model.EndReport, error) {
 	n := &nearRun{run: r, probes: newProber(r.test)}
 	n.probes.begin()
 	r.start = n.probes.start
-	if idle(r.spec) == 0 {
+	if r.spec.Lead == 0 {
 		n.announce(ctx)
 	}
 	n.follow(ctx)
@@ -122,9 +122,9 @@ func (n *nearRun) next() time.Duration {
 	next := n.prev + n.spec.Interval
 	switch n.step {
 	case quietly:
-		next = min(next, idle(n.spec))
+		next = min(next, n.spec.Lead)
 	case announced:
-		next = min(next, idle(n.spec)+n.engine.grace)
+		next = min(next, n.spec.Lead+n.engine.grace)
 	case warm:
 		next = min(next, n.opened)
 	case window:
@@ -187,10 +187,10 @@ func (n *nearRun) tick(ctx context.Context) {
 		n.sample(at)
 	}
 	switch {
-	case n.step == quietly && at >= idle(n.spec):
+	case n.step == quietly && at >= n.spec.Lead:
 		n.sample(at)
 		n.announce(ctx)
-	case n.step == announced && at >= idle(n.spec)+n.engine.grace:
+	case n.step == announced && at >= n.spec.Lead+n.engine.grace:
 		n.abort("the far end did not begin the load")
 	case n.step == warm && at >= n.opened:
 		n.sample(at)

@@ -176,7 +176,7 @@ func (r *run) far(ctx context.Context) (model.EndReport, error) {
 
 // awaitLoad waits until the near end wants the load.
 func (r *run) awaitLoad(ctx context.Context, e *echo) error {
-	limit := time.NewTimer(idle(r.spec) + r.engine.grace)
+	limit := time.NewTimer(r.spec.Lead + r.engine.grace)
 	defer limit.Stop()
 	var err error
 	select {

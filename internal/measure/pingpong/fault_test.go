@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
@@ -54,7 +55,7 @@ func TestStalledSizes(t *testing.T) {
 			hole(t, w, 4<<20, name == "deaf path")
 			e := quick()
 			e.open, e.share = open, 5*time.Millisecond
-			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, model.Sweep{Fresh: true}, 1, 8<<20, 2, 8<<20, 8<<20, 3))
+			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{Fresh: true}, 1, 8<<20, 2, 8<<20, 8<<20, 3))
 			conduct(t, near, far)
 			checkStalls(t, near.Report.Points, "1 2! 3 4! 5! 6")
 			if len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
@@ -88,7 +89,7 @@ func TestStallsInARowEndTheSweep(t *testing.T) {
 	hole(t, w, 1<<20, false)
 	e := quick()
 	e.share = 5 * time.Millisecond
-	near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, model.Sweep{}, 1, 8<<20, 8<<20, 8<<20, 2))
+	near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{}, 1, 8<<20, 8<<20, 8<<20, 2))
 	conduct(t, near, far)
 	checkStalls(t, near.Report.Points, "1 2! 3! 4!")
 	if w := near.Report.Warnings; len(w) != 1 || !strings.Contains(w[0], "1 of 5 sizes were not measured: three sizes in a row stalled") {
@@ -135,7 +136,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 			return p.send(frame{kind: end})
 		}},
 		"garbage": {"", func(p *peer, _ frame) error { return p.link.Send(make([]byte, frameBytes)) }},
-		"lying": {model.SweepStream, func(p *peer, b frame) error {
+		"lying": {sizes.Stream, func(p *peer, b frame) error {
 			b.kind = ready
 			if err := p.send(b); err != nil {
 				return err
@@ -150,7 +151,7 @@ func TestPeersThatDoNotFollow(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			near, far := manual(t, quick(), sweepOf(model.To, model.Sweep{Mode: c.mode}, 1000))
+			near, far := manual(t, quick(), sweepOf(model.To, sizes.Params{Mode: c.mode}, 1000))
 			near.Start(t.Context())
 			b, err := far.receive()
 			if err != nil || b.kind != batch || b.size != 1000 {
@@ -191,7 +192,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := quick()
 			e.bounds.follower, e.bounds.connect, e.bounds.pause = 100*time.Millisecond, 100*time.Millisecond, 0
-			near, far := manual(t, e, sweepOf(model.From, model.Sweep{}, 1))
+			near, far := manual(t, e, sweepOf(model.From, sizes.Params{}, 1))
 			near.Start(t.Context())
 			if err := c.lead(far); err != nil {
 				t.Fatal(err)
@@ -210,7 +211,7 @@ func TestLeadersThatDoNotLead(t *testing.T) {
 
 // long is a sweep that does not end by itself.
 func long() model.Flow {
-	f := sweepOf(model.To, model.Sweep{}, 1, 2)
+	f := sweepOf(model.To, sizes.Params{}, 1, 2)
 	f.Duration = 10 * time.Hour
 	return f
 }
@@ -218,7 +219,7 @@ func long() model.Flow {
 func TestStop(t *testing.T) {
 	e := quick()
 	e.share = time.Millisecond
-	f := sweepOf(model.To, model.Sweep{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
+	f := sweepOf(model.To, sizes.Params{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
 	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	far.Start(t.Context())
@@ -272,7 +273,7 @@ func TestStopAndCancelEndEitherEnd(t *testing.T) {
 
 // TestCloseEndsRun: Close waits for Run and leaves no connection.
 func TestCloseEndsRun(t *testing.T) {
-	f := sweepOf(model.To, model.Sweep{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
+	f := sweepOf(model.To, sizes.Params{}, slices.Repeat([]units.Bytes{1}, maxSizes)...)
 	near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), f)
 	near.Start(t.Context())
 	far.Start(t.Context())
@@ -287,7 +288,7 @@ func TestCloseEndsRun(t *testing.T) {
 }
 
 func TestRunOnce(t *testing.T) {
-	near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), sweepOf(model.To, model.Sweep{}, 1))
+	near, far := enginetest.Prepare(t, quick(), enginetest.NewWire(t), sweepOf(model.To, sizes.Params{}, 1))
 	conduct(t, near, far)
 	if _, err := near.Run(t.Context(), func([]model.Sample) {}); err == nil {
 		t.Error("a test ran twice")

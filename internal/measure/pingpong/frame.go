@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
 )
 
 // frameBytes is the size of every frame (docs/wire/pingpong.md, "Frame").
@@ -53,11 +53,11 @@ const (
 // modeOf returns the wire's mode for that of a flow, false for none.
 func modeOf(name string) (mode, bool) {
 	switch name {
-	case "", model.SweepPingPong:
+	case "", sizes.PingPong:
 		return turns, true
-	case model.SweepBoth:
+	case sizes.Both:
 		return both, true
-	case model.SweepStream:
+	case sizes.Stream:
 		return stream, true
 	}
 	return 0, false

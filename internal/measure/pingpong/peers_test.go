@@ -59,7 +59,7 @@ func alone(v string) error {
 	}
 	e := New(nil)
 	e.share = time.Second
-	test, err := e.Prepare(context.Background(), env, sweepOf(model.From, model.Sweep{Spin: spin == "true"}, 1))
+	test, err := e.Prepare(context.Background(), env, sweepOf(model.From, sizes.Params{Spin: spin == "true"}, 1))
 	if err != nil {
 		return err
 	}

@@ -25,13 +25,15 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/pingpong/link"
 )
 
 // Name is the engine's name in plans and on the wire.
-const Name = "pingpong"
+const Name = sizes.Name
 
 // LogReader tells what the kernel of this host logged.
 type LogReader interface {
@@ -72,6 +74,9 @@ func New(openLog func() (LogReader, error)) *Engine {
 // Name returns "pingpong".
 func (*Engine) Name() string { return Name }
 
+// Kind is the paper half of the engine.
+func (*Engine) Kind() traffic.Kind { return sizes.Kind() }
+
 // Limits of a flow.
 const (
 	// maxSizes is what the session can report; maxFresh is below the most
@@ -97,13 +102,11 @@ func (*Engine) Validate(f model.Flow) error {
 	check(f.Block == 0, "block of %d bytes: a sweep has sizes instead", f.Block)
 	faults.Window(f)
 	faults.MSS(f)
-	if f.Sweep == nil {
-		check(false, "no sizes to sweep")
-		return faults.Err()
-	}
-	s := f.Sweep
+	check(f.Lead == 0, "%v before the sweep: there is nothing to do then", f.Lead)
+	s := engine.Params[sizes.Params](&faults, f)
+	check(f.Points == len(s.Sizes), "%d points of %d sizes", f.Points, len(s.Sizes))
 	_, known := modeOf(s.Mode)
-	check(known, "mode %q is none of %s, %s, %s", s.Mode, model.SweepPingPong, model.SweepBoth, model.SweepStream)
+	check(known, "mode %q is none of %s, %s, %s", s.Mode, sizes.PingPong, sizes.Both, sizes.Stream)
 	check(len(s.Sizes) > 0 && len(s.Sizes) <= maxSizes, "%d sizes: not between 1 and %d", len(s.Sizes), maxSizes)
 	check(!s.Fresh || len(s.Sizes) <= maxFresh, "%d sizes with a new connection for each: at most %d", len(s.Sizes), maxFresh)
 	for _, n := range s.Sizes {
@@ -120,9 +123,10 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
-	m, _ := modeOf(f.Sweep.Mode)
+	s, _ := traffic.Read[sizes.Params](f.Params) // f is valid
+	m, _ := modeOf(s.Mode)
 	t := &test{
-		Life: engine.NewLife(), engine: e, env: env, flow: f, mode: m,
+		Life: engine.NewLife(), engine: e, env: env, flow: flow{f, s}, mode: m,
 	}
 	t.direction = f.Direction
 	if f.Direction == model.Both {
@@ -130,7 +134,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	}
 	t.leads = t.direction.Sender() == env.Host
 	var largest units.Bytes
-	for _, n := range f.Sweep.Sizes {
+	for _, n := range s.Sizes {
 		largest = max(largest, n)
 	}
 	t.out, t.in = payload(int(largest)), make([]byte, largest)

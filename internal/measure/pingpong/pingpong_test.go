@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/enginetest"
 	"linerate/internal/measure/pingpong/link"
@@ -30,9 +32,14 @@ func conduct(t *testing.T, near, far *enginetest.End) {
 }
 
 // sweepOf returns a flow over sizes with short trials.
-func sweepOf(d model.Direction, s model.Sweep, sizes ...units.Bytes) model.Flow {
-	s.Sizes = sizes
-	return model.Flow{Engine: Name, Direction: d, Sweep: &s}
+func sweepOf(d model.Direction, s sizes.Params, list ...units.Bytes) model.Flow {
+	s.Sizes = list
+	return sizes.With(model.Flow{Engine: Name, Direction: d}, s)
+}
+
+func sizesOf(f model.Flow) []units.Bytes {
+	p, _ := sizes.Of(f)
+	return p.Sizes
 }
 
 // quick returns an engine that gives up soon.
@@ -46,21 +53,21 @@ func quick() *Engine {
 }
 
 func TestSweep(t *testing.T) {
-	sizes := []units.Bytes{4096, 1, 1 << 20, 4096, 3}
+	list := []units.Bytes{4096, 1, 1 << 20, 4096, 3}
 	for _, d := range []model.Direction{model.To, model.From, model.Both} {
-		for _, m := range []string{"", model.SweepBoth, model.SweepStream} {
+		for _, m := range []string{"", sizes.Both, sizes.Stream} {
 			for _, spin := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/%t", d, m, spin), func(t *testing.T) {
 					w := enginetest.NewWire(t)
 					e := New(nil)
 					e.share = 20 * time.Millisecond
-					near, far := enginetest.Prepare(t, e, w, sweepOf(d, model.Sweep{Mode: m, Spin: spin}, sizes...))
+					near, far := enginetest.Prepare(t, e, w, sweepOf(d, sizes.Params{Mode: m, Spin: spin}, list...))
 					conduct(t, near, far)
 					leader, follower := near, far
 					if d == model.From {
 						leader, follower = far, near
 					}
-					checkPoints(t, leader.Report, sizes)
+					checkPoints(t, leader.Report, list)
 					checkSamples(t, leader, d)
 					if len(follower.Report.Points) != 0 || len(follower.Samples()) != 0 {
 						t.Errorf("the follower reports %+v", follower.Report.Points)
@@ -80,7 +87,7 @@ func TestSweep(t *testing.T) {
 }
 
 // checkPoints demands a complete point for each size.
-func checkPoints(t *testing.T, r model.EndReport, sizes []units.Bytes) {
+func checkPoints(t *testing.T, r model.EndReport, list []units.Bytes) {
 	t.Helper()
 	var got []units.Bytes
 	for _, p := range r.Points {
@@ -94,8 +101,8 @@ func checkPoints(t *testing.T, r model.EndReport, sizes []units.Bytes) {
 			}
 		}
 	}
-	if !slices.Equal(got, sizes) {
-		t.Errorf("sizes %v, want %v", got, sizes)
+	if !slices.Equal(got, list) {
+		t.Errorf("sizes %v, want %v", got, list)
 	}
 }
 
@@ -119,38 +126,38 @@ func checkSamples(t *testing.T, e *enginetest.End, d model.Direction) {
 }
 
 func TestFreshConnectionForEachSize(t *testing.T) {
-	sizes := []units.Bytes{1, 100, 1, 5000}
+	list := []units.Bytes{1, 100, 1, 5000}
 	w := enginetest.NewWire(t)
-	f := sweepOf(model.To, model.Sweep{Fresh: true}, sizes...)
+	f := sweepOf(model.To, sizes.Params{Fresh: true}, list...)
 	e := New(nil)
 	e.share = 20 * time.Millisecond
 	near, far := enginetest.Prepare(t, e, w, f)
 	conduct(t, near, far)
-	checkPoints(t, near.Report, sizes)
-	if w.Opened() != len(sizes) || len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
-		t.Errorf("%d connections of %d sizes, warnings %q %q", w.Opened(), len(sizes), near.Report.Warnings, far.Report.Warnings)
+	checkPoints(t, near.Report, list)
+	if w.Opened() != len(list) || len(near.Report.Warnings)+len(far.Report.Warnings) != 0 {
+		t.Errorf("%d connections of %d sizes, warnings %q %q", w.Opened(), len(list), near.Report.Warnings, far.Report.Warnings)
 	}
 }
 
 // TestLargeMessagesBothWays sends what no buffer holds, at the same time.
 func TestLargeMessagesBothWays(t *testing.T) {
 	for _, window := range []units.Bytes{0, 64 << 10} {
-		f := sweepOf(model.To, model.Sweep{Mode: model.SweepBoth}, 8<<20)
+		f := sweepOf(model.To, sizes.Params{Mode: sizes.Both}, 8<<20)
 		f.Window = window
 		near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 		conduct(t, near, far)
-		checkPoints(t, near.Report, f.Sweep.Sizes)
+		checkPoints(t, near.Report, sizesOf(f))
 	}
 }
 
 // TestLargerTakesLonger holds the times of sizes a factor 1000 apart against
 // each other, in every mode.
 func TestLargerTakesLonger(t *testing.T) {
-	for _, m := range []string{model.SweepPingPong, model.SweepBoth, model.SweepStream} {
-		f := sweepOf(model.To, model.Sweep{Mode: m}, 4<<20, 4<<10)
+	for _, m := range []string{sizes.PingPong, sizes.Both, sizes.Stream} {
+		f := sweepOf(model.To, sizes.Params{Mode: m}, 4<<20, 4<<10)
 		near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 		conduct(t, near, far)
-		checkPoints(t, near.Report, f.Sweep.Sizes)
+		checkPoints(t, near.Report, sizesOf(f))
 		large, small := middle(near.Report.Points[0].Trials), middle(near.Report.Points[1].Trials)
 		if large < 4*small { // 1024 times the bytes
 			t.Errorf("%s: 4 MiB took %v, 4 KiB took %v", m, large, small)
@@ -160,13 +167,13 @@ func TestLargerTakesLonger(t *testing.T) {
 
 // TestTimeIsUp: the duration bounds the pass, whatever is left.
 func TestTimeIsUp(t *testing.T) {
-	sizes := slices.Repeat([]units.Bytes{1}, 1000)
-	f := sweepOf(model.To, model.Sweep{}, sizes...)
+	list := slices.Repeat([]units.Bytes{1}, 1000)
+	f := sweepOf(model.To, sizes.Params{}, list...)
 	f.Duration = 100 * time.Millisecond
 	near, far := enginetest.Prepare(t, New(nil), enginetest.NewWire(t), f)
 	conduct(t, near, far)
 	n := len(near.Report.Points)
-	if n == 0 || n == len(sizes) || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the time is over") {
+	if n == 0 || n == len(list) || !strings.Contains(strings.Join(near.Report.Warnings, "\n"), "the time is over") {
 		t.Errorf("%d points, warnings %q", n, near.Report.Warnings)
 	}
 	if near.Report.CPUWindow > 10*f.Duration {
@@ -179,11 +186,11 @@ func TestPoller(t *testing.T) {
 	e := New(nil)
 	e.share = 20 * time.Millisecond
 	e.open = func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil }
-	for _, m := range []string{model.SweepPingPong, model.SweepBoth, model.SweepStream} {
-		f := sweepOf(model.To, model.Sweep{Mode: m, Spin: true}, 1, 2<<20, 100)
+	for _, m := range []string{sizes.PingPong, sizes.Both, sizes.Stream} {
+		f := sweepOf(model.To, sizes.Params{Mode: m, Spin: true}, 1, 2<<20, 100)
 		near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 		conduct(t, near, far)
-		checkPoints(t, near.Report, f.Sweep.Sizes)
+		checkPoints(t, near.Report, sizesOf(f))
 		if w := near.Report.Warnings; near.Report.Waiting != "poller" || len(w) != 1 || !strings.Contains(w[0], "polling is not possible") {
 			t.Errorf("waiting %q, warnings %q", near.Report.Waiting, w)
 		}
@@ -206,7 +213,7 @@ func (*kernelLog) Close() error { return nil }
 func TestKernelLogGoesToItsSize(t *testing.T) {
 	e := New(func() (LogReader, error) { return &kernelLog{}, nil })
 	e.share = 20 * time.Millisecond
-	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, model.Sweep{}, 1, 2, 3))
+	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, sizes.Params{}, 1, 2, 3))
 	conduct(t, near, far)
 	checkLogs(t, near.Report.Points, "1:0 2:1 3:1")
 	// The follower has only points with a log. It looks for the first time
@@ -232,7 +239,7 @@ func checkLogs(t *testing.T, points []model.Point, want string) {
 
 func TestKernelLogThatCannotBeRead(t *testing.T) {
 	e := New(func() (LogReader, error) { return nil, fmt.Errorf("open log: not allowed") })
-	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, model.Sweep{}, 1))
+	near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), sweepOf(model.To, sizes.Params{}, 1))
 	conduct(t, near, far)
 	for _, s := range []*enginetest.End{near, far} {
 		if len(s.Report.Warnings) != 1 || !strings.Contains(s.Report.Warnings[0], "not allowed") {
@@ -242,14 +249,15 @@ func TestKernelLogThatCannotBeRead(t *testing.T) {
 }
 
 func TestValidateNamesEveryFault(t *testing.T) {
-	good := sweepOf(model.Both, model.Sweep{Mode: model.SweepStream, Fresh: true, Spin: true}, 1, maxSize)
+	good := sweepOf(model.Both, sizes.Params{Mode: sizes.Stream, Fresh: true, Spin: true}, 1, maxSize)
 	good.Streams, good.Window, good.MSS = 1, 1<<20, 1448
 	if err := New(nil).Validate(good); err != nil {
 		t.Errorf("a good flow: %v", err)
 	}
 	bad := model.Flow{
 		Engine: "udp", Direction: "up", Streams: 2, Duration: -1, Omit: 1, Bytes: 1, Block: 1, Window: -1, MSS: 1,
-		Sweep: &model.Sweep{Mode: "x", Fresh: true, Sizes: slices.Repeat([]units.Bytes{0}, 5000)},
+		Points: 1, Lead: 1,
+		Params: traffic.Write(sizes.Params{Mode: "x", Fresh: true, Sizes: slices.Repeat([]units.Bytes{0}, 5000)}),
 	}
 	err := New(nil).Validate(bad)
 	if err == nil {
@@ -260,7 +268,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 			t.Errorf("%q lacks %q", err, want)
 		}
 	}
-	for _, f := range []model.Flow{{Direction: model.To}, sweepOf(model.To, model.Sweep{}), sweepOf(model.To, model.Sweep{}, maxSize+1)} {
+	for _, f := range []model.Flow{{Direction: model.To}, sweepOf(model.To, sizes.Params{}), sweepOf(model.To, sizes.Params{}, maxSize+1)} {
 		if New(nil).Validate(f) == nil {
 			t.Errorf("valid: %+v", f)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/pingpong/link"
 	"linerate/internal/measure/usage"
@@ -20,13 +21,19 @@ import (
 // opener makes a link of a connection.
 type opener func(c *net.TCPConn, spin bool) (*link.Link, error)
 
+// flow is a flow with what belongs to this engine.
+type flow struct {
+	model.Flow
+	Sweep sizes.Params
+}
+
 // test is one end of one run. When it is stopped, a batch on its way may end
 // first, so that the other end can be told.
 type test struct {
 	*engine.Life
 	engine    *Engine
 	env       engine.Env
-	flow      model.Flow
+	flow      flow
 	mode      mode
 	direction model.Direction // in which the leader sends first
 	leads     bool

@@ -17,7 +17,7 @@ import (
 // answerer is the answering end of one direction.
 type answerer struct {
 	direction model.Direction
-	spec      model.Flow
+	spec      spec
 	plane     plane
 	channel   *channel
 	door      *door // for a connection per request
@@ -44,7 +44,7 @@ type desk struct {
 	reason   error // why it ended before its time
 }
 
-func newAnswerer(d model.Direction, spec model.Flow, p plane, c *channel) *answerer {
+func newAnswerer(d model.Direction, spec spec, p plane, c *channel) *answerer {
 	return &answerer{direction: d, spec: spec, plane: p, channel: c, marks: make(chan mark, 2)}
 }
 

@@ -25,7 +25,7 @@ const (
 // asker is the asking end of one direction.
 type asker struct {
 	direction model.Direction
-	spec      model.Flow
+	spec      spec
 	plane     plane
 	channel   *channel
 	fresh     *fresh // with a connection per request
@@ -59,7 +59,7 @@ type worker struct {
 	misses  misses
 }
 
-func newAsker(d model.Direction, spec model.Flow, p plane, c *channel) *asker {
+func newAsker(d model.Direction, spec spec, p plane, c *channel) *asker {
 	a := &asker{direction: d, spec: spec, plane: p, channel: c, release: make(chan struct{})}
 	if spec.Requests.Connect {
 		a.fresh = &fresh{asker: a}

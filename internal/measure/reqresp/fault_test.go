@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 )
@@ -31,8 +33,8 @@ func answered(s model.Sample) bool {
 // variants are the flows that fail in ways of their own.
 func variants() map[string]model.Flow {
 	rate, connect := long(3), long(3)
-	rate.Requests = &model.Requests{Rate: 1000}
-	connect.Requests = &model.Requests{Connect: true}
+	rate.Params = traffic.Write(requests.Params{Rate: 1000})
+	connect.Params = traffic.Write(requests.Params{Connect: true})
 	return map[string]model.Flow{"closed": long(3), "rate": rate, "connect": connect}
 }
 
@@ -173,7 +175,7 @@ func TestNothingLeaks(t *testing.T) {
 		w := enginetest.NewWire(t)
 		check := enginetest.Untouched(t)
 		f := brief(model.Both, 4)
-		f.Requests = &model.Requests{Connect: connect}
+		f.Params = traffic.Write(requests.Params{Connect: connect})
 		near, far := enginetest.Prepare(t, New(), w, f)
 		enginetest.Succeed(t, near, far, f.Direction)
 		idle, other := enginetest.Prepare(t, New(), w, f) // and never run
@@ -189,7 +191,7 @@ func TestNothingLeaks(t *testing.T) {
 // TestStrangersAreNotAnswered knocks at the port for fresh connections.
 func TestStrangersAreNotAnswered(t *testing.T) {
 	f := long(1)
-	f.Requests = &model.Requests{Connect: true}
+	f.Params = traffic.Write(requests.Params{Connect: true})
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
 	far.Start(t.Context())
 	near.Start(t.Context())
@@ -229,7 +231,7 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 func TestFirewall(t *testing.T) {
 	w := enginetest.NewWire(t)
 	f := brief(model.To, 1)
-	f.Requests = &model.Requests{Connect: true}
+	f.Params = traffic.Write(requests.Params{Connect: true})
 	go func() {
 		c, err := w.Accept(t.Context(), engine.SocketOptions{})
 		if err != nil {

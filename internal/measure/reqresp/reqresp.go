@@ -23,17 +23,20 @@
 package reqresp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/engine"
 )
 
 // Name is the engine's name in plans and on the wire.
-const Name = "reqresp"
+const Name = requests.Name
 
 // Limits of a flow.
 const (
@@ -60,10 +63,13 @@ func New() *Engine {
 // Name returns "reqresp".
 func (*Engine) Name() string { return Name }
 
+// Kind is the paper half of the engine.
+func (*Engine) Kind() traffic.Kind { return requests.Kind() }
+
 // Validate reports every fault of f at once, joined.
 //
-// The flow ends by Duration, not by Bytes. Block and Requests.Reply are at most
-// 64 MiB, Requests.Rate at most 10 million per second, MSS between 88 and 32767
+// The flow ends by Duration, not by Bytes. Block and the reply are at most
+// 64 MiB, the rate at most 10 million per second, MSS between 88 and 32767
 // bytes, Interval at least 10 ms, and there are at most 512 streams per
 // direction.
 func (*Engine) Validate(f model.Flow) error {
@@ -79,30 +85,30 @@ func (*Engine) Validate(f model.Flow) error {
 	check(f.Block >= 0 && f.Block <= maxBlock, "request of %d bytes: not between 1 and %d", f.Block, maxBlock)
 	faults.Window(f)
 	faults.MSS(f)
-	if q := f.Requests; q != nil {
-		check(q.Rate >= 0 && q.Rate <= maxRate, "%v arrivals per second: not between 0 and %.0f", q.Rate, maxRate)
-		check(q.Reply >= 0 && q.Reply <= maxBlock, "answer of %d bytes: not between 1 and %d", q.Reply, maxBlock)
-	}
+	faults.Lead(f)
+	q := engine.Params[requests.Params](&faults, f)
+	check(q.Rate >= 0 && q.Rate <= maxRate, "%v arrivals per second: not between 0 and %.0f", q.Rate, maxRate)
+	check(q.Reply >= 0 && q.Reply <= maxBlock, "answer of %d bytes: not between 1 and %d", q.Reply, maxBlock)
 	return faults.Err()
 }
 
 // complete fills in what f leaves to the engine: one stream, an interval of
 // 1 s, requests of 1 byte, and answers as long as requests.
-func complete(f model.Flow) model.Flow {
+func complete(f model.Flow) spec {
 	f.Streams = max(f.Streams, 1)
 	f.Block = max(f.Block, 1)
 	if f.Interval == 0 {
 		f.Interval = time.Second
 	}
-	var q model.Requests
-	if f.Requests != nil {
-		q = *f.Requests
-	}
-	if q.Reply == 0 {
-		q.Reply = f.Block
-	}
-	f.Requests = &q
-	return f
+	q, _ := traffic.Read[requests.Params](f.Params) // f is valid
+	q.Reply = cmp.Or(q.Reply, f.Block)
+	return spec{Flow: f, Requests: q}
+}
+
+// spec is a flow with what belongs to this engine.
+type spec struct {
+	model.Flow
+	Requests requests.Params
 }
 
 // Prepare opens for each direction of f, first To, then From, one connection
@@ -110,25 +116,25 @@ func complete(f model.Flow) model.Flow {
 // mean: one stream, an interval of 1 s, requests of 1 byte, answers as long as
 // requests, one request after the other.
 //
-// With Requests.Connect there are no connections for streams: the answering end
+// With connect there are no connections for streams: the answering end
 // opens a port that only this run has, and the asking end tries it once. Where
 // something between the ends does not allow that, the error says so.
 func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine.Test, error) {
 	if err := e.Validate(f); err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
-	f = complete(f)
+	s := complete(f)
 	t := &test{
-		Life: engine.NewLife(), engine: e, host: env.Host, spec: f,
+		Life: engine.NewLife(), engine: e, host: env.Host, spec: s,
 	}
 	var warning string
-	if f.Requests.Connect {
+	if s.Requests.Connect {
 		t.plane = poller{}
-		if f.Requests.Spin {
+		if s.Requests.Spin {
 			warning = "waiting by polling is not possible with a connection per request"
 		}
 	} else {
-		t.plane, warning = e.planes(f.Streams*len(f.Direction.Parts()), f.Requests.Spin)
+		t.plane, warning = e.planes(s.Streams*len(s.Direction.Parts()), s.Requests.Spin)
 	}
 	if warning != "" {
 		t.warnings = append(t.warnings, warning)
@@ -140,7 +146,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 }
 
 // options are those of the connections that carry requests.
-func options(f model.Flow) engine.SocketOptions {
+func options(f spec) engine.SocketOptions {
 	return engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle, Congestion: f.Congestion}
 }
 

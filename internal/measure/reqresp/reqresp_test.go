@@ -7,6 +7,8 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/enginetest"
 )
 
@@ -96,7 +98,7 @@ func TestSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := brief(model.To, 3)
 			f.Block = 100
-			f.Requests = &model.Requests{Rate: 500, Reply: 3000}
+			f.Params = traffic.Write(requests.Params{Rate: 500, Reply: 3000})
 			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 			enginetest.Succeed(t, near, far, f.Direction)
 			check(t, near, far, f, f.Direction)
@@ -150,7 +152,7 @@ func TestStallIsSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := brief(model.To, 1)
 			f.Omit, f.Duration = 0, 2*time.Second
-			f.Requests = &model.Requests{Rate: 200}
+			f.Params = traffic.Write(requests.Params{Rate: 200})
 			w := enginetest.NewWire(t)
 			// Each exchange passes the relay in two pieces, the hello and the
 			// marks in one or two.
@@ -201,7 +203,7 @@ func TestDelayIsSeen(t *testing.T) {
 func TestMoreThanCanBeAnswered(t *testing.T) {
 	f := brief(model.To, 1)
 	f.Omit, f.Duration = 0, 600*time.Millisecond
-	f.Requests = &model.Requests{Rate: 200}
+	f.Params = traffic.Write(requests.Params{Rate: 200})
 	w := enginetest.NewWire(t)
 	(&relay{delay: 10 * time.Millisecond}).start(t, w) // 20 ms each, and no machine makes that less
 	e := New()
@@ -229,7 +231,7 @@ func TestConnect(t *testing.T) {
 		t.Run(string(d), func(t *testing.T) {
 			f := brief(d, 2)
 			f.Block = 10
-			f.Requests = &model.Requests{Connect: true, Spin: true}
+			f.Params = traffic.Write(requests.Params{Connect: true, Spin: true})
 			near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)
 			enginetest.Succeed(t, near, far, d)
 			check(t, near, far, f, d)
@@ -253,7 +255,7 @@ func TestValidate(t *testing.T) {
 	}
 	bad := model.Flow{
 		Engine: "x", Direction: "up", Streams: maxStreams + 1, Omit: -1, Bytes: 1, Interval: 1, Block: maxBlock + 1,
-		Window: -1, MSS: 1, Requests: &model.Requests{Rate: -1, Reply: -1},
+		Window: -1, MSS: 1, Params: traffic.Write(requests.Params{Rate: -1, Reply: -1}),
 	}
 	err := New().Validate(bad)
 	for _, want := range []string{"engine", "direction", "streams", "duration", "omit", "bytes", "interval", "request of", "window", "segment", "arrivals", "answer"} {

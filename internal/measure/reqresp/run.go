@@ -20,9 +20,9 @@ type test struct {
 	engine    *Engine
 	plane     plane
 	host      model.Host
-	spec      model.Flow // zero fields filled in
-	asking    *asker     // nil where this end does not ask
-	answering *answerer  // nil where it does not answer
+	spec      spec      // zero fields filled in
+	asking    *asker    // nil where this end does not ask
+	answering *answerer // nil where it does not answer
 	warnings  []string
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/enginetest"
 )
 
@@ -18,7 +20,7 @@ func TestSpin(t *testing.T) {
 		t.Skip("needs a core for each end")
 	}
 	f := brief(model.To, 1)
-	f.Requests = &model.Requests{Spin: true}
+	f.Params = traffic.Write(requests.Params{Spin: true})
 	var used, window time.Duration
 	var system float64 // busy cores of the whole machine
 	// Other work on the machine may take the processor away.

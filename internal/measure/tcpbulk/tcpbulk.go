@@ -27,12 +27,14 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 )
 
 // Name is the engine's name in plans and on the wire.
-const Name = "tcpbulk"
+const Name = bulk.Name
 
 // Limits of a flow.
 const (
@@ -60,6 +62,9 @@ func New() *Engine {
 // Name returns "tcpbulk".
 func (*Engine) Name() string { return Name }
 
+// Kind is the paper half of the engine.
+func (*Engine) Kind() traffic.Kind { return bulk.Kind() }
+
 // Validate reports every fault of f at once, joined.
 //
 // Bytes take the place of Duration and Omit, so they exclude both. Block is at
@@ -72,6 +77,8 @@ func (*Engine) Validate(f model.Flow) error {
 	faults.Direction(f)
 	check(f.Streams >= 0 && f.Streams <= maxStreams, "%d streams: not between 1 and %d", f.Streams, maxStreams)
 	faults.Amount(f)
+	faults.Lead(f)
+	engine.Params[struct{}](&faults, f)
 	check(f.Bytes == 0 || int64(f.Bytes) >= int64(f.Streams), "%d bytes are less than one for each of %d streams", f.Bytes, f.Streams)
 	faults.Interval(f)
 	check(f.Block >= 0 && f.Block <= maxBlock, "block of %d bytes: not between 1 and %d", f.Block, maxBlock)

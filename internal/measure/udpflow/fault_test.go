@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/enginetest"
 )
 
@@ -20,7 +22,7 @@ func warned(e *enginetest.End, what string) bool {
 func long() model.Flow {
 	return model.Flow{
 		Direction: model.To, Streams: 2, Duration: time.Hour, Interval: minInterval,
-		UDP: &model.UDPFlow{Rate: 20e6},
+		Params: traffic.Write(udp.Params{Rate: 20e6}),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/rescue"
 )
@@ -106,7 +107,7 @@ func (f *flow) prepareOut(i int, c *datagram.Conn) error {
 	}
 	// The streams take turns.
 	o.Offset = time.Duration(o.Gap * float64(i) / float64(n))
-	if u.Pacing == pacedByKernel {
+	if u.Pacing == udp.PacingKernel {
 		o.Pacing = datagram.ByKernel
 	}
 	if s.quota > 0 {

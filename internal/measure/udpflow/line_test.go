@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
 )
@@ -108,7 +110,7 @@ func TestReportsStop(t *testing.T) {
 				t.Parallel()
 				mine := *e
 				mine.bounds.reports, mine.bounds.tail, mine.bounds.grace = 600*time.Millisecond, 0, time.Millisecond
-				f := model.Flow{Direction: model.To, Duration: time.Hour, Interval: time.Second, UDP: &model.UDPFlow{Rate: 1e6}}
+				f := model.Flow{Direction: model.To, Duration: time.Hour, Interval: time.Second, Params: traffic.Write(udp.Params{Rate: 1e6})}
 				if c.want == "" {
 					f.Duration = 1500 * time.Millisecond
 				}

@@ -30,13 +30,15 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/engine"
 )
 
 // Name is the engine's name in plans and on the wire.
-const Name = "udpflow"
+const Name = udp.Name
 
 // Limits of a flow.
 const (
@@ -45,12 +47,6 @@ const (
 	maxBlock    = datagram.MaxPayload
 	minInterval = 10 * time.Millisecond
 	maxTime     = 48 * time.Hour // send times count modulo 78 h
-)
-
-// The ways of pacing, in model.UDPFlow.
-const (
-	pacedByKernel = "kernel"
-	pacedByClock  = "clock"
 )
 
 // Engine is the datagram engine. It is safe for concurrent use; one engine per
@@ -85,6 +81,9 @@ func New() *Engine {
 // Name returns "udpflow".
 func (*Engine) Name() string { return Name }
 
+// Kind is the paper half of the engine.
+func (*Engine) Kind() traffic.Kind { return udp.Kind() }
+
 // Validate reports every fault of f at once, joined.
 //
 // Block is 16 to 65507 bytes; there are at most 128 streams per direction, of
@@ -107,24 +106,23 @@ func (*Engine) Validate(f model.Flow) error {
 	check(f.MSS == 0, "a segment size has no meaning for datagrams")
 	check(!f.Nagle, "nagle's algorithm does not exist for datagrams")
 	check(f.Congestion == "", "congestion control %q does not exist for datagrams", f.Congestion)
-	u := settings(f)
+	faults.Lead(f)
+	u := engine.Params[udp.Params](&faults, f)
 	check(u.Rate >= 0 && !math.IsInf(float64(u.Rate), 0) && !math.IsNaN(float64(u.Rate)), "rate %v is none", float64(u.Rate))
 	check(u.Rate <= 0 || gap(u.Rate, max(f.Streams, 1), cmp.Or(int(f.Block), ethernetMTU)) <= float64(longestGap),
 		"%v is less than a datagram a minute for each stream", u.Rate)
-	check(u.Pacing == "" || u.Pacing == pacedByKernel || u.Pacing == pacedByClock,
-		"pacing %q is neither %q nor %q", u.Pacing, pacedByKernel, pacedByClock)
+	check(u.Pacing == "" || u.Pacing == udp.PacingKernel || u.Pacing == udp.PacingClock,
+		"pacing %q is neither %q nor %q", u.Pacing, udp.PacingKernel, udp.PacingClock)
 	return faults.Err()
 }
 
 // longestGap bounds how slow a stream may be.
 const longestGap = time.Minute
 
-// settings returns what f says of UDP.
-func settings(f model.Flow) model.UDPFlow {
-	if f.UDP == nil {
-		return model.UDPFlow{}
-	}
-	return *f.UDP
+// settings returns what a flow that is valid says of UDP.
+func settings(f model.Flow) udp.Params {
+	u, _ := traffic.Read[udp.Params](f.Params)
+	return u
 }
 
 // gap is the time between two datagrams of a stream, ns; 0 without a rate.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/enginetest"
@@ -25,7 +27,7 @@ func everyWay() map[string]*Engine {
 func timed(d model.Direction) model.Flow {
 	return model.Flow{
 		Direction: d, Duration: 200 * time.Millisecond, Omit: 50 * time.Millisecond, Interval: 50 * time.Millisecond,
-		UDP: &model.UDPFlow{Rate: 20e6},
+		Params: traffic.Write(udp.Params{Rate: 20e6}),
 	}
 }
 
@@ -148,7 +150,7 @@ func TestBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := model.Flow{
 				Direction: model.From, Streams: 2, Bytes: 300_000, Interval: 10 * time.Millisecond,
-				UDP: &model.UDPFlow{Rate: 5e6},
+				Params: traffic.Write(udp.Params{Rate: 5e6}),
 			}
 			near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 			enginetest.Succeed(t, near, far, model.From)
@@ -173,7 +175,7 @@ func TestSizes(t *testing.T) {
 			for _, plain := range []bool{true, false} {
 				t.Run(name+"/"+size.String(), func(t *testing.T) {
 					f := timed(model.To)
-					f.Block, f.UDP = size, &model.UDPFlow{Plain: plain, Rate: units.BitRate(size) * 8 * 2000}
+					f.Block, f.Params = size, traffic.Write(udp.Params{Plain: plain, Rate: units.BitRate(size) * 8 * 2000})
 					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
 					enginetest.Succeed(t, near, far, model.To)
 					send, receive := near.Flow(t, model.To), far.Flow(t, model.To)
@@ -193,7 +195,7 @@ func TestFast(t *testing.T) {
 		for _, plain := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
 				f := timed(model.To)
-				f.UDP = &model.UDPFlow{Plain: plain}
+				f.Params = traffic.Write(udp.Params{Plain: plain})
 				var send, receive model.FlowReport
 				for range 3 { // other work may leave the receiver no time at all
 					near, far := enginetest.Prepare(t, e, enginetest.NewWire(t), f)
@@ -248,10 +250,10 @@ func TestValidate(t *testing.T) {
 		"mss":        func(f *model.Flow) { f.MSS = 1000 },
 		"nagle":      func(f *model.Flow) { f.Nagle = true },
 		"congestion": func(f *model.Flow) { f.Congestion = "cubic" },
-		"rate":       func(f *model.Flow) { f.UDP = &model.UDPFlow{Rate: -1} },
-		"rate nan":   func(f *model.Flow) { f.UDP = &model.UDPFlow{Rate: units.BitRate(nan)} },
-		"slow":       func(f *model.Flow) { f.UDP = &model.UDPFlow{Rate: 1} },
-		"pacing":     func(f *model.Flow) { f.UDP = &model.UDPFlow{Pacing: "hope"} },
+		"rate":       func(f *model.Flow) { f.Params = traffic.Write(udp.Params{Rate: -1}) },
+		"rate nan":   func(f *model.Flow) { f.Params = traffic.Write(udp.Params{Rate: units.BitRate(nan)}) },
+		"slow":       func(f *model.Flow) { f.Params = traffic.Write(udp.Params{Rate: 1}) },
+		"pacing":     func(f *model.Flow) { f.Params = traffic.Write(udp.Params{Pacing: "hope"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := good

@@ -6,6 +6,8 @@ import (
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 )
 
@@ -14,7 +16,7 @@ import (
 func CopySession(blocks int, rates map[string]float64) model.Session {
 	p, err := bottleneck.Plan(bottleneck.PlanOptions{
 		Source: "disk", Sink: "/srv/share", Blocks: blocks, Seed: 1,
-		Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 256 << 20, Copy: &model.Copy{Sync: true}},
+		Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 256 << 20, Params: traffic.Write(files.Params{Sync: true})},
 	})
 	if err != nil {
 		panic(err) // the options are all above

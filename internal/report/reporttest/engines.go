@@ -7,6 +7,12 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -25,8 +31,8 @@ func datagramTest() Case {
 	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
 		Directions: []model.Direction{model.To}, Margin: 3, Tolerance: 5, Confidence: 0.95, Order: [][]string{{"current"}},
 		Flow: model.Flow{Engine: "loaded", Direction: model.To, Block: 1472, Duration: 20 * time.Second,
-			UDP:    &model.UDPFlow{Rate: 500e6, Pacing: "clock", Plain: true},
-			Loaded: &model.Loaded{Engine: "udpflow", Idle: time.Second}}}
+			Lead: time.Second, Params: traffic.Write(probes.Params{Engine: udp.Name,
+				Load: traffic.Write(udp.Params{Rate: 500e6, Pacing: "clock", Plain: true})})}}
 	c := Case{"datagrams", base("20261121T070000-udp1", model.KindTest, p), map[int][]model.Sample{}}
 	c.add(1, "current", model.To, 499.4e6)
 	r := &c.Session.Runs[0]
@@ -57,8 +63,8 @@ func datagramTest() Case {
 func sweepTest() Case {
 	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
 		Directions: []model.Direction{model.To}, Confidence: 0.95, Order: [][]string{{"current"}},
-		Flow: model.Flow{Engine: "pingpong", Direction: model.To, Sweep: &model.Sweep{
-			Sizes: []units.Bytes{1, 1024, 65536}, Mode: model.SweepPingPong, Fresh: true, Spin: true}}}
+		Flow: model.Flow{Engine: "pingpong", Direction: model.To, Points: 3, Params: traffic.Write(sizes.Params{
+			Sizes: []units.Bytes{1, 1024, 65536}, Mode: sizes.PingPong, Fresh: true, Spin: true})}}
 	c := Case{"sweep", base("20261121T080000-swp1", model.KindSweep, p), map[int][]model.Sample{}}
 	c.Session.Runs = []model.Run{{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", Flow: p.Flow, Started: began(), Ended: began().Add(time.Minute),
@@ -76,7 +82,7 @@ func requestTest() Case {
 	p := model.Plan{Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: 1,
 		Directions: []model.Direction{model.To}, Confidence: 0.95, Order: [][]string{{"current"}},
 		Flow: model.Flow{Engine: "reqresp", Direction: model.To, Duration: time.Second, Block: 64,
-			Requests: &model.Requests{Rate: 1000, Reply: 512, Connect: true, Spin: true}}}
+			Params: traffic.Write(requests.Params{Rate: 1000, Reply: 512, Connect: true, Spin: true})}}
 	c := Case{"requests", base("20261121T090000-req1", model.KindTest, p), map[int][]model.Sample{}}
 	c.Session.Runs = []model.Run{{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: "current", Flow: p.Flow, Started: began(), Ended: began().Add(time.Second),
@@ -94,8 +100,8 @@ func requestTest() Case {
 func copyTest() Case {
 	p := model.Plan{Settings: []model.Setting{{Name: "disk to disk"}}, Baseline: "disk to disk", Mode: model.FixedBlocks, MaxBlocks: 1,
 		Directions: []model.Direction{model.To}, Confidence: 0.95, Order: [][]string{{"disk to disk"}},
-		Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 1 << 28, Copy: &model.Copy{
-			Mode: model.CopyFiles, Source: model.CopyOnDisk, Sink: "/srv/share", Direct: true, Sync: true, Plain: true}}}
+		Flow: model.Flow{Engine: "filecopy", Direction: model.To, Bytes: 1 << 28, Params: traffic.Write(files.Params{
+			Mode: files.Copy, Source: files.OnDisk, Sink: "/srv/share", Direct: true, Sync: true, Plain: true})}}
 	c := Case{"copy", base("20261121T100000-cpy1", model.KindCopy, p), map[int][]model.Sample{}}
 	c.add(1, "disk to disk", model.To, 640e6)
 	c.Session.Runs[0].Flow = p.Flow
@@ -115,7 +121,7 @@ func searchTest() Case {
 		c.add(i+1, t.Rate.String(), model.To, float64(t.Rate)*(1-t.Loss))
 		r := &c.Session.Runs[i]
 		r.Flow = p.Flow
-		r.Flow.UDP = &model.UDPFlow{Rate: t.Rate}
+		r.Flow = udp.With(r.Flow, udp.Params{Rate: t.Rate})
 		r.Values = append(r.Values, model.Value{Direction: model.To, Metric: model.LossRatio, Value: t.Loss})
 		for _, end := range r.Ends {
 			for j := range end.Flows {

@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
@@ -23,7 +24,7 @@ func SweepSession(passes, confirm int, largest units.Bytes, oneWay func(n units.
 	s := base("20261121T080000-swp2", model.KindSweep, model.Plan{
 		Settings: []model.Setting{{Name: "current"}}, Baseline: "current", Mode: model.FixedBlocks, MaxBlocks: passes, Confidence: 0.95,
 		Directions: []model.Direction{model.To}, Seed: planned.Seed,
-		Flow: model.Flow{Engine: "pingpong", Direction: model.To, Sweep: &model.Sweep{Sizes: planned.Sizes, Mode: model.SweepPingPong}},
+		Flow: sizes.With(model.Flow{Engine: "pingpong", Direction: model.To}, sizes.Params{Sizes: planned.Sizes, Mode: sizes.PingPong}),
 	})
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range passes {
@@ -37,14 +38,14 @@ func SweepSession(passes, confirm int, largest units.Bytes, oneWay func(n units.
 	return s
 }
 
-func sweepRun(rng *rand.Rand, n int, setting string, sizes []units.Bytes, oneWay func(n units.Bytes) time.Duration) model.Run {
+func sweepRun(rng *rand.Rand, n int, setting string, list []units.Bytes, oneWay func(n units.Bytes) time.Duration) model.Run {
 	r := model.Run{
 		Number: n, Block: n, Attempt: 1, Position: 1, Setting: setting, State: model.RunValid,
 		Started: began().Add(time.Duration(n) * time.Minute), Ended: began().Add(time.Duration(n)*time.Minute + 30*time.Second),
-		Flow: model.Flow{Engine: "pingpong", Direction: model.To, Sweep: &model.Sweep{Sizes: sizes}},
+		Flow: sizes.With(model.Flow{Engine: "pingpong", Direction: model.To}, sizes.Params{Sizes: list}),
 	}
 	near := model.EndReport{Host: model.Near, Waiting: "blocking thread"}
-	for _, size := range sizes {
+	for _, size := range list {
 		p := model.Point{Size: size, Rounds: 100}
 		if t := oneWay(size); t < 0 {
 			p.Rounds, p.Stalled = 0, true

@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
@@ -44,7 +45,7 @@ func (p *printer) curve(d report.SweepDocument, c report.SweepDirection) {
 	p.paragraph(bold, fmt.Sprintf("messages %s, %d sizes, %s", c.Label, len(c.Curve.Sizes), passes), 2)
 	if s := c.Smallest; s != nil {
 		what := "latency one way"
-		if d.Mode == model.SweepStream {
+		if d.Mode == sizes.Stream {
 			what = "time per message"
 		}
 		p.paragraph(plain, fmt.Sprintf("%s of %s: %s (middle half %s to %s)", what, report.SizeText(s.Size),

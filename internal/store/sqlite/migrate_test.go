@@ -3,10 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +20,12 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/store"
 )
@@ -72,6 +82,98 @@ func TestVersion1(t *testing.T) {
 	if err != nil || len(samples) != 2 || !samples[0].Omitted || samples[1].Value != 941.5e6 {
 		t.Errorf("samples %v, %v", samples, err)
 	}
+}
+
+// version2 is a file as version 2 of the tables held it, when a flow had a field
+// for each engine: a session whose plan is its first flow, and a run of each.
+func version2(t *testing.T, path string, flows ...string) {
+	t.Helper()
+	var script strings.Builder
+	for _, name := range []string{"0001_sessions.sql", "0002_parts.sql"} {
+		text, err := fs.ReadFile(migrations(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script.Write(text)
+	}
+	fmt.Fprintf(&script, `INSERT INTO sessions VALUES (7, 'old', 'test', '', 'local', 'nas', '0.2.0', '2026-11-21T01:32:09.000000500Z', NULL,
+		'done', '', 1, NULL, '{"reason":"unknown"}', 'null', '{"settings":null,"baseline":"","flow":%s,"directions":["to"],"seed":18446744073709551615}',
+		'null', 'null', 'null', 'null');`, flows[0])
+	for i, flow := range flows {
+		fmt.Fprintf(&script, `INSERT INTO runs VALUES (%d, 7, %d, 1, 1, 1, '', '', 'to', NULL, NULL, 'valid', '', 0, '%s', 'null', 'null');`, i+1, i+1, flow)
+	}
+	fmt.Fprintf(&script, "PRAGMA application_id = %d; PRAGMA user_version = 2", applicationID)
+	raw(t, path, script.String())
+}
+
+// TestVersion2 reads what belonged to an engine from where it was before.
+func TestVersion2(t *testing.T) {
+	head := `"direction":"to","duration_ns":5000000000,"omit_ns":1000000000,"interval_ns":1000000000`
+	cases := []struct {
+		old  string
+		want model.Flow
+	}{
+		{`{"engine":"loaded",` + head + `,"udp":{"rate":500000000.5,"pacing":"clock","plain":true},"loaded":{"engine":"udpflow","idle_ns":250000000}}`,
+			model.Flow{Engine: "loaded", Lead: 250 * time.Millisecond, Params: traffic.Write(probes.Params{Engine: "udpflow",
+				Load: traffic.Write(udp.Params{Rate: 500000000.5, Pacing: "clock", Plain: true})})}},
+		{`{"engine":"loaded",` + head + `,"loaded":{"engine":"tcpbulk","idle_ns":1000000000}}`,
+			model.Flow{Engine: "loaded", Lead: time.Second, Params: traffic.Write(probes.Params{Engine: "tcpbulk"})}},
+		{`{"engine":"tcpbulk",` + head + `,"streams":4,"window":65536}`, model.Flow{Engine: "tcpbulk", Streams: 4, Window: 65536}},
+		{`{"engine":"udpflow",` + head + `,"udp":{}}`, model.Flow{Engine: "udpflow", Params: "{}"}},
+		{`{"engine":"reqresp",` + head + `,"requests":{"rate":0.1,"reply":4096,"connect":true}}`,
+			model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{Rate: 0.1, Reply: 4096, Connect: true})}},
+		{`{"engine":"pingpong",` + head + `,"sweep":{"sizes":[3,1,8388608],"mode":"both","fresh":true}}`,
+			model.Flow{Engine: "pingpong", Points: 3, Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{3, 1, 8 << 20}, Mode: "both", Fresh: true})}},
+		{`{"engine":"netpipe",` + head + `,"sweep":{"sizes":[]}}`, model.Flow{Engine: "netpipe", Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{}})}},
+		{`{"engine":"filecopy",` + head + `,"bytes":7,"copy":{"mode":"copy","source":"disk","sink":"/srv/\"a\" <b>","sync":true}}`,
+			model.Flow{Engine: "filecopy", Bytes: 7, Params: traffic.Write(files.Params{Mode: "copy", Source: "disk", Sink: `/srv/"a" <b>`, Sync: true})}},
+	}
+	var old []string
+	for _, c := range cases {
+		old = append(old, c.old)
+	}
+	path := filepath.Join(t.TempDir(), "v2.db")
+	version2(t, path, old...)
+	for range 2 { // the second time there is nothing to do
+		s, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sess, err := s.Session(t.Context(), "old")
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if sess.Plan.Seed != math.MaxUint64 || len(sess.Runs) != len(cases) {
+			t.Fatalf("seed %d, %d runs", sess.Plan.Seed, len(sess.Runs))
+		}
+		for i, c := range cases {
+			c.want.Direction, c.want.Duration, c.want.Omit, c.want.Interval = model.To, 5*time.Second, time.Second, time.Second
+			got := sess.Runs[i].Flow
+			if i == 0 && sess.Plan.Flow != got {
+				t.Errorf("plan %+v, run %+v", sess.Plan.Flow, got)
+			}
+			if !sameFlow(t, got, c.want) {
+				t.Errorf("%s\nis read as %+v,\nwant       %+v", c.old, got, c.want)
+			}
+		}
+	}
+}
+
+// sameFlow compares flows whose parameters may be written differently.
+func sameFlow(t *testing.T, a, b model.Flow) bool {
+	t.Helper()
+	values := func(p model.Params) (v any) {
+		if p == "" {
+			return nil
+		}
+		if err := json.Unmarshal([]byte(p), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	params := reflect.DeepEqual(values(a.Params), values(b.Params))
+	a.Params, b.Params = "", ""
+	return params && a == b
 }
 
 func TestOpenRefuses(t *testing.T) {

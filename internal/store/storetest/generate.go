@@ -13,6 +13,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -47,11 +48,18 @@ func Diff(stored, read any) string {
 // maxItems bounds generated slices and maps; sessions nest five of them.
 const maxItems = 3
 
+// params generates what an engine may have of its own: nothing, or any object.
+func params() *rapid.Generator[model.Params] {
+	object := rapid.Map(rapid.MapOfN(rapid.String(), rapid.String(), 0, maxItems), traffic.Write[map[string]string])
+	return rapid.OneOf(rapid.Just(model.Params("")), object)
+}
+
 func config() rapid.MakeConfig {
 	types := map[reflect.Type]*rapid.Generator[any]{
 		reflect.TypeFor[time.Time]():      times().AsAny(),
 		reflect.TypeFor[model.Interval](): intervals().AsAny(),
 		reflect.TypeFor[hist.Histogram](): histograms().AsAny(),
+		reflect.TypeFor[model.Params]():   params().AsAny(),
 	}
 	addFact(types, rapid.String())
 	addFact(types, rapid.Int())

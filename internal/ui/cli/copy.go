@@ -14,6 +14,8 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/filecopy"
 	"linerate/internal/report"
@@ -70,8 +72,8 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 	fl := c.Flags()
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.path, "path", "", "measure this folder instead, as it is mounted here")
-	fl.StringVar(&f.source, "source", model.CopyOnDisk, "disk, memory or a PATH at the sender")
-	fl.StringVar(&f.sink, "sink", model.CopyOnDisk, "disk, memory or a PATH at the receiver")
+	fl.StringVar(&f.source, "source", files.OnDisk, "disk, memory or a PATH at the sender")
+	fl.StringVar(&f.sink, "sink", files.OnDisk, "disk, memory or a PATH at the receiver")
 	fl.StringVarP(&f.size, "size", "s", "256MiB", "bytes of a file")
 	fl.IntVar(&f.blocks, "blocks", bottleneck.DefaultBlocks, "how often each is measured")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "copy from HOST")
@@ -93,7 +95,7 @@ func (f *copyFlags) plan() (model.Plan, error) {
 		Directions: []model.Direction{model.To},
 		Flow: model.Flow{
 			Engine: filecopy.Name, Bytes: bad.bytes("size", f.size), Interval: time.Second,
-			Copy: &model.Copy{Direct: f.direct, Sync: f.sync, Plain: f.plain},
+			Params: traffic.Write(files.Params{Direct: f.direct, Sync: f.sync, Plain: f.plain}),
 		},
 	}
 	if f.both && f.reverse {

@@ -18,6 +18,9 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/ui/config"
 )
@@ -309,25 +312,23 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 
 // datagrams makes the traffic UDP, or the load where there are probes beside it.
 func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
-	if f.udp && flow.Loaded != nil {
-		loaded := *flow.Loaded
-		loaded.Engine = "udpflow"
-		flow.Loaded = &loaded
-	} else if f.udp {
-		flow.Engine = "udpflow"
+	if f.udp && !udp.Carries(*flow) {
+		load := model.Flow{Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: config.DefaultRate})}
+		if flow.Engine == probes.Name {
+			load = probes.Over(load)
+		}
+		flow.Engine, flow.Params = load.Engine, load.Params
 	}
-	udp := flow.Datagrams()
 	switch {
-	case !udp && f.rate != "":
+	case f.rate == "":
+		return
+	case !udp.Carries(*flow):
 		bad.add("rate", errors.New("belongs to UDP: add --udp"))
-	case udp && flow.UDP == nil:
-		flow.UDP = &model.UDPFlow{Rate: config.DefaultRate}
+		return
 	}
-	if udp && f.rate != "" {
-		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
-		bad.add("rate", err)
-		*flow = next
-	}
+	next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
+	bad.add("rate", err)
+	*flow = next
 }
 
 // design overlays the flags that say how the experiment goes.

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/pingpong"
@@ -79,14 +80,15 @@ netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe
 // plan is the order of a sweep: one pass is a block.
 func (f sweepFlags) plan() (model.Plan, error) {
 	var bad faults
-	flow := model.Flow{Engine: pingpong.Name, Direction: model.To, Nagle: f.nagle, Sweep: &model.Sweep{Fresh: f.fresh, Spin: f.spin}}
+	flow := model.Flow{Engine: pingpong.Name, Direction: model.To, Nagle: f.nagle}
+	own := sizes.Params{Fresh: f.fresh, Spin: f.spin}
 	switch {
 	case f.both && f.stream:
 		bad.add("both", errors.New("excludes --stream, which has one direction"))
 	case f.both:
-		flow.Sweep.Mode = model.SweepBoth
+		own.Mode = sizes.Both
 	case f.stream:
-		flow.Sweep.Mode = model.SweepStream
+		own.Mode = sizes.Stream
 	}
 	if f.reverse {
 		flow.Direction = model.From
@@ -108,7 +110,8 @@ func (f sweepFlags) plan() (model.Plan, error) {
 	if err != nil && len(bad) == 0 {
 		bad = append(bad, err.Error())
 	}
-	flow.Sweep.Sizes = s.Sizes
+	own.Sizes = s.Sizes
+	flow = sizes.With(flow, own)
 	p := model.Plan{
 		Settings: []model.Setting{{Name: currentSetting}}, Baseline: currentSetting, Flow: flow, Directions: []model.Direction{flow.Direction},
 		Mode: model.FixedBlocks, MaxBlocks: f.sweeps, Confidence: 0.95, Cooldown: bad.duration("cooldown", f.cooldown), Seed: seed,
@@ -146,8 +149,9 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
+	own, _ := sizes.Of(p.Flow)
 	for _, d := range report.BuildSweep(s).Directions {
-		err = errors.Join(err, report.WriteNetPIPE(file, d, p.Flow.Sweep.Mode))
+		err = errors.Join(err, report.WriteNetPIPE(file, d, own.Mode))
 	}
 	return errors.Join(err, file.Close())
 }
@@ -166,9 +170,9 @@ func (f sweepFlags) foreign(far target, p *model.Plan, given func(string) bool) 
 		p.MaxBlocks, p.Order = 1, p.Order[:1] // NPtcp ends after one
 	}
 	s := netpipe.Default()
-	sizes := p.Flow.Sweep.Sizes
+	own, _ := sizes.Of(p.Flow)
 	if given("min") {
-		s.Start = int(sizes[0])
+		s.Start = int(own.Sizes[0])
 	}
 	if given("max") {
 		largest, err := units.ParseBytes(f.largest)
@@ -182,6 +186,8 @@ func (f sweepFlags) foreign(far target, p *model.Plan, given func(string) bool) 
 	if err := o.Validate(); err != nil {
 		return nil, app.WithKind(app.Usage, err)
 	}
-	p.Flow.Engine, p.Flow.Sweep.Sizes = "netpipe", []units.Bytes{} // its own schedule; a document has a list
+	own.Sizes = []units.Bytes{} // its own schedule; a document has a list
+	p.Flow.Engine = sizes.NetPIPE
+	p.Flow = sizes.With(p.Flow, own)
 	return netpipePeer{far.addr, o}, nil
 }

@@ -10,6 +10,8 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/units"
 )
 
@@ -112,12 +114,10 @@ func (f testFlags) suit(far target, p *model.Plan, given func(string) bool) erro
 		}
 		return engineTakes(*p)
 	}
-	if p.Flow.Requests != nil {
+	if p.Flow.Engine == requests.Name {
 		return withHint(usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
 	}
-	if p.Flow.Loaded != nil { // it answers no probes
-		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
-	}
+	p.Flow = probes.Load(p.Flow) // it answers no probes
 	return nil
 }
 

@@ -15,6 +15,10 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/ui/config"
 )
@@ -86,26 +90,26 @@ func (f *trafficFlags) apply(flow *model.Flow, given func(string) bool, bad *fau
 	if given("loss") && !f.search {
 		bad.add("loss", errors.New("belongs to --search"))
 	}
-	if idle := bad.duration("idle", f.idle); idle > 0 && flow.Requests == nil && flow.Bytes == 0 {
-		flow.Loaded = &model.Loaded{Engine: flow.Engine, Idle: idle}
-		flow.Engine = "loaded"
+	if idle := bad.duration("idle", f.idle); idle > 0 && flow.Engine != requests.Name && flow.Bytes == 0 {
+		*flow = probes.Over(*flow)
+		flow.Lead = idle
 	}
 }
 
 func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad *faults) {
-	flow.Engine = "udpflow"
-	u := model.UDPFlow{Rate: config.DefaultRate, Pacing: f.pacing, Plain: f.plain}
-	if f.pacing != "" && f.pacing != "kernel" && f.pacing != "clock" {
+	flow.Engine = udp.Name
+	u := udp.Params{Rate: config.DefaultRate, Pacing: f.pacing, Plain: f.plain}
+	if f.pacing != "" && f.pacing != udp.PacingKernel && f.pacing != udp.PacingClock {
 		bad.add("pacing", fmt.Errorf("%q is neither kernel nor clock", f.pacing))
 	}
-	flow.UDP = &u
+	flow.Params = traffic.Write(u)
 	if f.rate != "" {
 		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
 		bad.add("rate", err)
 		*flow = next
 	}
-	if flow.Block > maxDatagram {
-		bad.add("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, maxDatagram))
+	if flow.Block > udp.MaxDatagram {
+		bad.add("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, udp.MaxDatagram))
 	}
 	for _, flag := range []string{"set-mss", "congestion", "nagle"} {
 		if given(flag) {
@@ -114,11 +118,8 @@ func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad 
 	}
 }
 
-// maxDatagram is the most payload of a UDP datagram over IPv4 (RFC 768, RFC 791).
-const maxDatagram = 65507
-
 func (f *trafficFlags) ask(flow *model.Flow, given func(string) bool, bad *faults) {
-	r := model.Requests{Connect: f.connect, Spin: f.spin}
+	r := requests.Params{Connect: f.connect, Spin: f.spin}
 	if f.requests != "" {
 		v, err := strconv.ParseFloat(strings.TrimSuffix(f.requests, "/s"), 64)
 		if err == nil && (v < 0 || math.IsNaN(v) || math.IsInf(v, 0)) {
@@ -133,7 +134,7 @@ func (f *trafficFlags) ask(flow *model.Flow, given func(string) bool, bad *fault
 	if flow.Bytes > 0 {
 		bad.add("bytes", errors.New("requests end by time: use --time"))
 	}
-	flow.Engine, flow.Requests = "reqresp", &r
+	flow.Engine, flow.Params = requests.Name, traffic.Write(r)
 	if !given("length") {
 		flow.Block = 0
 	}
@@ -174,14 +175,13 @@ func (f *trafficFlags) plan(p *model.Plan, given func(string) bool, bad *faults)
 	low := units.BitRate(searchLow * 8 * size / max(p.Flow.Duration.Seconds(), 0.001))
 	s := model.RateSearch{Low: low, High: searchHigh, Limit: float64(limit) / 100, Resolution: searchResolution, Repeats: searchRepeats}
 	if f.rate != "" {
-		s.High = p.Flow.UDP.Rate
+		u, _ := udp.Of(p.Flow)
+		s.High = u.Rate
 	}
 	if given("repeat") {
 		s.Repeats = p.MaxBlocks
 	}
-	if p.Flow.Loaded != nil { // a search wants many short runs, and one question
-		p.Flow.Engine, p.Flow.Loaded = p.Flow.Loaded.Engine, nil
-	}
+	p.Flow = probes.Load(p.Flow) // a search wants many short runs, and one question
 	switch {
 	case len(*bad) > 0:
 	case f.rate != "" && s.High < low:

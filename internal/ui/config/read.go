@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -29,7 +30,7 @@ type reader struct {
 	report
 	check   KnobChecker
 	f       File
-	traffic traffic
+	traffic own
 }
 
 // Parse reads the plan file name with the given content. check says which
@@ -117,12 +118,17 @@ func isFlowKnob(id model.KnobID) bool { return slices.Contains(flowKnobs(), id) 
 // applyFlowKnob puts a canonical value into the flow. A rate waits until the
 // engine is known, see reader.engine.
 func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
-	next, err := knob.ApplyFlow(r.f.Flow, []model.Assignment{{Knob: id, Value: canonical}})
+	flow := r.f.Flow
+	if id == "rate" {
+		flow = model.Flow{Engine: udp.Name}
+	}
+	next, err := knob.ApplyFlow(flow, []model.Assignment{{Knob: id, Value: canonical}})
 	switch {
 	case err != nil:
 		r.badValue(path, err)
 	case id == "rate":
-		r.traffic.udp.Rate = next.UDP.Rate
+		u, _ := udp.Of(next)
+		r.traffic.udp.Rate = u.Rate
 	default:
 		r.f.Flow = next
 	}

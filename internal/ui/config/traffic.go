@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -31,8 +35,8 @@ func (r *reader) trafficFields() []field {
 	return []field{
 		{"pacing", value(r, &t.udp.Pacing, parseWord("pacing", "kernel", "clock"))},
 		{"plain", value(r, &t.udp.Plain, parseSwitch)},
-		{"load", value(r, &t.loaded.Engine, parseWord("load", engineBulk, engineDatagrams))},
-		{"idle", value(r, &t.loaded.Idle, parseDuration)},
+		{"load", value(r, &t.load, parseWord("load", engineBulk, engineDatagrams))},
+		{"idle", value(r, &t.idle, parseDuration)},
 		{"requests", value(r, &t.requests.Rate, parseRequests)},
 		{"reply", value(r, &t.requests.Reply, parsePositiveBytes)},
 		{"connect", value(r, &t.requests.Connect, parseSwitch)},
@@ -40,30 +44,28 @@ func (r *reader) trafficFields() []field {
 	}
 }
 
-// traffic is what a file says of single engines, whether it names them or not.
-type traffic struct {
-	udp      model.UDPFlow
-	loaded   model.Loaded
-	requests model.Requests
+// own is what a file says of single engines, whether it names them or not.
+type own struct {
+	udp      udp.Params
+	load     string
+	idle     time.Duration
+	requests requests.Params
 }
 
 // engine puts what belongs to the flow's engine into it.
 func (r *reader) engine() {
 	f, t := &r.f.Flow, r.traffic
-	if f.Engine == engineLoaded {
-		if t.loaded.Engine == "" {
-			t.loaded.Engine = engineBulk
-		}
-		f.Loaded = &t.loaded
+	switch f.Engine {
+	case engineLoaded:
+		f.Lead, f.Params = t.idle, traffic.Write(probes.Params{Engine: cmp.Or(t.load, engineBulk)})
+	case engineRequests:
+		f.Params = traffic.Write(t.requests)
 	}
-	if f.Engine == engineRequests {
-		f.Requests = &t.requests
-	}
-	if f.Datagrams() {
+	if udp.Carries(*f) {
 		if _, given := r.at["flow.rate"]; !given {
 			t.udp.Rate = DefaultRate
 		}
-		f.UDP = &t.udp
+		*f = udp.With(*f, t.udp)
 	}
 }
 
@@ -77,7 +79,7 @@ type owner struct {
 
 func owners() []owner {
 	return []owner{
-		{"UDP", func(f model.Flow) bool { return f.Datagrams() }, "write engine: udpflow", []string{"rate", "pacing", "plain"}},
+		{"UDP", udp.Carries, "write engine: udpflow", []string{"rate", "pacing", "plain"}},
 		{"engine loaded", func(f model.Flow) bool { return f.Engine == engineLoaded }, "write engine: loaded", []string{"load", "idle"}},
 		{"engine reqresp", func(f model.Flow) bool { return f.Engine == engineRequests }, "write engine: reqresp", []string{"requests", "reply", "connect", "spin"}},
 	}
@@ -121,12 +123,12 @@ func (r *report) validateEngine(f File) {
 
 // knobOfEngine reports a knob of the flow that its engine does not have.
 func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
-	switch udp := f.Flow.Datagrams(); {
-	case id == "rate" && !udp && f.at == nil:
+	switch datagrams := udp.Carries(f.Flow); {
+	case id == "rate" && !datagrams && f.at == nil:
 		r.fault(path, "add --udp", "rate belongs to UDP, which is not used")
-	case id == "rate" && !udp:
+	case id == "rate" && !datagrams:
 		r.fault(path, "write engine: udpflow", "rate belongs to UDP, not to engine %s", cmp.Or(f.Flow.Engine, engineBulk))
-	case udp && slices.Contains([]model.KnobID{"mss", "nodelay", "congestion"}, id):
+	case datagrams && slices.Contains([]model.KnobID{"mss", "nodelay", "congestion"}, id):
 		r.fault(path, "leave it out", "%s belongs to TCP, not to UDP", id)
 	}
 }

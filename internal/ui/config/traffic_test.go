@@ -8,6 +8,10 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/udp"
 )
 
 // A flow holds what belongs to its engine, and nothing of the others.
@@ -18,13 +22,13 @@ func TestEngines(t *testing.T) {
 		want model.Flow
 	}{
 		"bulk":             {"engine: tcpbulk", model.Flow{Engine: "tcpbulk"}},
-		"UDP":              {"engine: udpflow, rate: 2.5 gbit/s, pacing: clock, plain: yes", model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: 2.5e9, Pacing: "clock", Plain: true}}},
-		"UDP, no rate":     {"engine: udpflow", model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: DefaultRate}}},
-		"UDP, any rate":    {"engine: udpflow, rate: unlimited", model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{}}},
-		"loaded":           {"engine: loaded, idle: 2s", model.Flow{Engine: "loaded", Loaded: &model.Loaded{Engine: "tcpbulk", Idle: 2 * time.Second}}},
-		"loaded with UDP":  {"engine: loaded, load: udpflow, rate: 10M", model.Flow{Engine: "loaded", Loaded: &model.Loaded{Engine: "udpflow"}, UDP: &model.UDPFlow{Rate: 10e6}}},
-		"requests":         {"engine: reqresp, requests: 500/s, reply: 4KiB, connect: on, spin: off, block: 64", model.Flow{Engine: "reqresp", Block: 64, Requests: &model.Requests{Rate: 500, Reply: 4096, Connect: true}}},
-		"requests in turn": {"engine: reqresp", model.Flow{Engine: "reqresp", Requests: &model.Requests{}}},
+		"UDP":              {"engine: udpflow, rate: 2.5 gbit/s, pacing: clock, plain: yes", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 2.5e9, Pacing: "clock", Plain: true})}},
+		"UDP, no rate":     {"engine: udpflow", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: DefaultRate})}},
+		"UDP, any rate":    {"engine: udpflow, rate: unlimited", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{})}},
+		"loaded":           {"engine: loaded, idle: 2s", model.Flow{Engine: "loaded", Lead: 2 * time.Second, Params: traffic.Write(probes.Params{Engine: "tcpbulk"})}},
+		"loaded with UDP":  {"engine: loaded, load: udpflow, rate: 10M", model.Flow{Engine: "loaded", Params: traffic.Write(probes.Params{Engine: "udpflow", Load: traffic.Write(udp.Params{Rate: 10e6})})}},
+		"requests":         {"engine: reqresp, requests: 500/s, reply: 4KiB, connect: on, spin: off, block: 64", model.Flow{Engine: "reqresp", Block: 64, Params: traffic.Write(requests.Params{Rate: 500, Reply: 4096, Connect: true})}},
+		"requests in turn": {"engine: reqresp", model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{})}},
 	} {
 		if diff := cmp.Diff(c.want, parse(t, window+"flow: {"+c.text+"}\n").Flow); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -59,7 +63,7 @@ func TestRateOfFlags(t *testing.T) {
 	if err := f.Validate(); err == nil || err.Error() != "factors[0]: rate belongs to UDP, which is not used; add --udp" {
 		t.Errorf("TCP: %v", err)
 	}
-	f.Flow = model.Flow{Engine: "udpflow", UDP: &model.UDPFlow{Rate: 1e6}}
+	f.Flow = model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 1e6})}
 	if err := f.Validate(); err != nil {
 		t.Errorf("UDP: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 )
@@ -25,6 +26,9 @@ type Engine struct{}
 
 // Name is EngineName.
 func (Engine) Name() string { return EngineName }
+
+// Kind has nothing of its own.
+func (Engine) Kind() traffic.Kind { return traffic.Kind{Name: EngineName} }
 
 // Validate refuses more than 32 streams.
 func (Engine) Validate(f model.Flow) error {
@@ -200,6 +204,9 @@ type Refusing struct{ Delay time.Duration }
 
 // Name is "refusing".
 func (Refusing) Name() string { return "refusing" }
+
+// Kind has nothing of its own.
+func (Refusing) Kind() traffic.Kind { return traffic.Kind{Name: "refusing"} }
 
 // Validate accepts everything.
 func (Refusing) Validate(model.Flow) error { return nil }

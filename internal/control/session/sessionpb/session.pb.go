@@ -2327,25 +2327,22 @@ func (x *RecoveredResponse) GetChanges() []*Change {
 
 // Flow describes the test traffic; 0 and "" mean the engine's default.
 type Flow struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Engine     string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`                                           // a name
-	Direction  Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=linerate.session.v1.Direction" json:"direction,omitempty"` // not unspecified
-	Streams    uint32                 `protobuf:"varint,3,opt,name=streams,proto3" json:"streams,omitempty"`                                        // per direction, at most 1000
-	DurationNs int64                  `protobuf:"varint,4,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`                // measured time; 0 only with bytes
-	Bytes      int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                            // payload per direction instead of duration; at most 2^60
-	OmitNs     int64                  `protobuf:"varint,6,opt,name=omit_ns,json=omitNs,proto3" json:"omit_ns,omitempty"`                            // warm-up
-	IntervalNs int64                  `protobuf:"varint,7,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`                // reporting step; 0, or 1 ms to 24 h
-	Block      int64                  `protobuf:"varint,8,opt,name=block,proto3" json:"block,omitempty"`                                            // bytes per write, at most 64 MiB
-	Window     int64                  `protobuf:"varint,9,opt,name=window,proto3" json:"window,omitempty"`                                          // bytes, at most 2^31 - 1
-	Mss        uint32                 `protobuf:"varint,10,opt,name=mss,proto3" json:"mss,omitempty"`                                               // bytes, at most 65535
-	Nagle      bool                   `protobuf:"varint,11,opt,name=nagle,proto3" json:"nagle,omitempty"`                                           // leave Nagle's algorithm on
-	Congestion string                 `protobuf:"bytes,12,opt,name=congestion,proto3" json:"congestion,omitempty"`                                  // a name
-	// What belongs to one engine only; absent is that engine's default.
-	Udp           *UDPFlow  `protobuf:"bytes,13,opt,name=udp,proto3" json:"udp,omitempty"`
-	Sweep         *Sweep    `protobuf:"bytes,14,opt,name=sweep,proto3" json:"sweep,omitempty"`
-	Requests      *Requests `protobuf:"bytes,15,opt,name=requests,proto3" json:"requests,omitempty"`
-	Loaded        *Loaded   `protobuf:"bytes,16,opt,name=loaded,proto3" json:"loaded,omitempty"`
-	Copy          *Copy     `protobuf:"bytes,17,opt,name=copy,proto3" json:"copy,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Engine        string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`                                           // a name
+	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=linerate.session.v1.Direction" json:"direction,omitempty"` // not unspecified
+	Streams       uint32                 `protobuf:"varint,3,opt,name=streams,proto3" json:"streams,omitempty"`                                        // per direction, at most 1000
+	DurationNs    int64                  `protobuf:"varint,4,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`                // measured time; 0 only with bytes
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                                            // payload per direction instead of duration; at most 2^60
+	OmitNs        int64                  `protobuf:"varint,6,opt,name=omit_ns,json=omitNs,proto3" json:"omit_ns,omitempty"`                            // warm-up
+	IntervalNs    int64                  `protobuf:"varint,7,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`                // reporting step; 0, or 1 ms to 24 h
+	Block         int64                  `protobuf:"varint,8,opt,name=block,proto3" json:"block,omitempty"`                                            // bytes per write, at most 64 MiB
+	Window        int64                  `protobuf:"varint,9,opt,name=window,proto3" json:"window,omitempty"`                                          // bytes, at most 2^31 - 1
+	Mss           uint32                 `protobuf:"varint,10,opt,name=mss,proto3" json:"mss,omitempty"`                                               // bytes, at most 65535
+	Nagle         bool                   `protobuf:"varint,11,opt,name=nagle,proto3" json:"nagle,omitempty"`                                           // leave Nagle's algorithm on
+	Congestion    string                 `protobuf:"bytes,12,opt,name=congestion,proto3" json:"congestion,omitempty"`                                  // a name
+	Params        string                 `protobuf:"bytes,18,opt,name=params,proto3" json:"params,omitempty"`                                          // what belongs to the engine only: one JSON object of at most 64 KiB, "" for its defaults
+	LeadNs        int64                  `protobuf:"varint,19,opt,name=lead_ns,json=leadNs,proto3" json:"lead_ns,omitempty"`                           // before the warm-up, what the engine does first by itself
+	Points        uint32                 `protobuf:"varint,20,opt,name=points,proto3" json:"points,omitempty"`                                         // how many points the run reports, at most 4096
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2464,376 +2461,25 @@ func (x *Flow) GetCongestion() string {
 	return ""
 }
 
-func (x *Flow) GetUdp() *UDPFlow {
+func (x *Flow) GetParams() string {
 	if x != nil {
-		return x.Udp
+		return x.Params
 	}
-	return nil
+	return ""
 }
 
-func (x *Flow) GetSweep() *Sweep {
+func (x *Flow) GetLeadNs() int64 {
 	if x != nil {
-		return x.Sweep
-	}
-	return nil
-}
-
-func (x *Flow) GetRequests() *Requests {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
-}
-
-func (x *Flow) GetLoaded() *Loaded {
-	if x != nil {
-		return x.Loaded
-	}
-	return nil
-}
-
-func (x *Flow) GetCopy() *Copy {
-	if x != nil {
-		return x.Copy
-	}
-	return nil
-}
-
-// UDPFlow are settings of engine udpflow.
-type UDPFlow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rate          float64                `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`   // bit/s of payload per direction; 0 is as fast as possible
-	Pacing        string                 `protobuf:"bytes,2,opt,name=pacing,proto3" json:"pacing,omitempty"` // "", "kernel" or "clock"
-	Plain         bool                   `protobuf:"varint,3,opt,name=plain,proto3" json:"plain,omitempty"`  // no segmentation offload
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UDPFlow) Reset() {
-	*x = UDPFlow{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UDPFlow) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UDPFlow) ProtoMessage() {}
-
-func (x *UDPFlow) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UDPFlow.ProtoReflect.Descriptor instead.
-func (*UDPFlow) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *UDPFlow) GetRate() float64 {
-	if x != nil {
-		return x.Rate
+		return x.LeadNs
 	}
 	return 0
 }
 
-func (x *UDPFlow) GetPacing() string {
+func (x *Flow) GetPoints() uint32 {
 	if x != nil {
-		return x.Pacing
-	}
-	return ""
-}
-
-func (x *UDPFlow) GetPlain() bool {
-	if x != nil {
-		return x.Plain
-	}
-	return false
-}
-
-// Sweep are settings of engine pingpong.
-type Sweep struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sizes         []int64                `protobuf:"varint,1,rep,packed,name=sizes,proto3" json:"sizes,omitempty"` // bytes of the messages in order, at most 4096 of at most 64 MiB
-	Mode          string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`           // a name or ""
-	Fresh         bool                   `protobuf:"varint,3,opt,name=fresh,proto3" json:"fresh,omitempty"`        // a new connection for each size
-	Spin          bool                   `protobuf:"varint,4,opt,name=spin,proto3" json:"spin,omitempty"`          // wait by polling
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Sweep) Reset() {
-	*x = Sweep{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Sweep) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Sweep) ProtoMessage() {}
-
-func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
-func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *Sweep) GetSizes() []int64 {
-	if x != nil {
-		return x.Sizes
-	}
-	return nil
-}
-
-func (x *Sweep) GetMode() string {
-	if x != nil {
-		return x.Mode
-	}
-	return ""
-}
-
-func (x *Sweep) GetFresh() bool {
-	if x != nil {
-		return x.Fresh
-	}
-	return false
-}
-
-func (x *Sweep) GetSpin() bool {
-	if x != nil {
-		return x.Spin
-	}
-	return false
-}
-
-// Requests are settings of engine reqresp.
-type Requests struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rate          float64                `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`      // arrivals per second; 0 is one after the other
-	Reply         int64                  `protobuf:"varint,2,opt,name=reply,proto3" json:"reply,omitempty"`     // bytes of an answer, at most 64 MiB
-	Connect       bool                   `protobuf:"varint,3,opt,name=connect,proto3" json:"connect,omitempty"` // a new connection for each request
-	Spin          bool                   `protobuf:"varint,4,opt,name=spin,proto3" json:"spin,omitempty"`       // wait by polling
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Requests) Reset() {
-	*x = Requests{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Requests) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Requests) ProtoMessage() {}
-
-func (x *Requests) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Requests.ProtoReflect.Descriptor instead.
-func (*Requests) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
-}
-
-func (x *Requests) GetRate() float64 {
-	if x != nil {
-		return x.Rate
+		return x.Points
 	}
 	return 0
-}
-
-func (x *Requests) GetReply() int64 {
-	if x != nil {
-		return x.Reply
-	}
-	return 0
-}
-
-func (x *Requests) GetConnect() bool {
-	if x != nil {
-		return x.Connect
-	}
-	return false
-}
-
-func (x *Requests) GetSpin() bool {
-	if x != nil {
-		return x.Spin
-	}
-	return false
-}
-
-// Loaded are settings of engine loaded.
-type Loaded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Engine        string                 `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`                // that makes the load, a name or ""
-	IdleNs        int64                  `protobuf:"varint,2,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"` // probing before the load
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Loaded) Reset() {
-	*x = Loaded{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Loaded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Loaded) ProtoMessage() {}
-
-func (x *Loaded) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Loaded.ProtoReflect.Descriptor instead.
-func (*Loaded) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
-}
-
-func (x *Loaded) GetEngine() string {
-	if x != nil {
-		return x.Engine
-	}
-	return ""
-}
-
-func (x *Loaded) GetIdleNs() int64 {
-	if x != nil {
-		return x.IdleNs
-	}
-	return 0
-}
-
-// Copy are settings of engine filecopy.
-type Copy struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`      // a name or ""
-	Source        string                 `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`  // a value
-	Sink          string                 `protobuf:"bytes,3,opt,name=sink,proto3" json:"sink,omitempty"`      // a value
-	Direct        bool                   `protobuf:"varint,4,opt,name=direct,proto3" json:"direct,omitempty"` // past the page cache
-	Sync          bool                   `protobuf:"varint,5,opt,name=sync,proto3" json:"sync,omitempty"`     // flushing is part of the timed write
-	Plain         bool                   `protobuf:"varint,6,opt,name=plain,proto3" json:"plain,omitempty"`   // no sendfile
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Copy) Reset() {
-	*x = Copy{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Copy) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Copy) ProtoMessage() {}
-
-func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Copy.ProtoReflect.Descriptor instead.
-func (*Copy) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
-}
-
-func (x *Copy) GetMode() string {
-	if x != nil {
-		return x.Mode
-	}
-	return ""
-}
-
-func (x *Copy) GetSource() string {
-	if x != nil {
-		return x.Source
-	}
-	return ""
-}
-
-func (x *Copy) GetSink() string {
-	if x != nil {
-		return x.Sink
-	}
-	return ""
-}
-
-func (x *Copy) GetDirect() bool {
-	if x != nil {
-		return x.Direct
-	}
-	return false
-}
-
-func (x *Copy) GetSync() bool {
-	if x != nil {
-		return x.Sync
-	}
-	return false
-}
-
-func (x *Copy) GetPlain() bool {
-	if x != nil {
-		return x.Plain
-	}
-	return false
 }
 
 // PrepareRequest begins one run.
@@ -2849,7 +2495,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +2507,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +2520,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PrepareRequest) GetRun() uint64 {
@@ -2915,7 +2561,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +2573,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +2586,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PrepareResponse) GetPort() uint32 {
@@ -2960,7 +2606,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2972,7 +2618,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2985,7 +2631,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunRequest) GetRun() uint64 {
@@ -3013,7 +2659,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3025,7 +2671,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3038,7 +2684,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RunResponse) GetEvent() isRunResponse_Event {
@@ -3122,7 +2768,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3134,7 +2780,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3147,7 +2793,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Ready) GetWarnings() []string {
@@ -3167,7 +2813,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +2825,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +2838,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Samples) GetSamples() []*Sample {
@@ -3211,7 +2857,7 @@ type Measured struct {
 
 func (x *Measured) Reset() {
 	*x = Measured{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +2869,7 @@ func (x *Measured) String() string {
 func (*Measured) ProtoMessage() {}
 
 func (x *Measured) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +2882,7 @@ func (x *Measured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measured.ProtoReflect.Descriptor instead.
 func (*Measured) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 // Sample is the value of one metric over one interval. The end is the agent's.
@@ -3255,7 +2901,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3267,7 +2913,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3280,7 +2926,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Sample) GetDirection() Direction {
@@ -3352,7 +2998,7 @@ type EndReport struct {
 
 func (x *EndReport) Reset() {
 	*x = EndReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +3010,7 @@ func (x *EndReport) String() string {
 func (*EndReport) ProtoMessage() {}
 
 func (x *EndReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +3023,7 @@ func (x *EndReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReport.ProtoReflect.Descriptor instead.
 func (*EndReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EndReport) GetFlows() []*FlowReport {
@@ -3469,7 +3115,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3127,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3140,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Value) GetDirection() Direction {
@@ -3532,7 +3178,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3190,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3203,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Latency) GetName() string {
@@ -3609,7 +3255,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3267,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3280,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Point) GetSize() int64 {
@@ -3684,7 +3330,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3696,7 +3342,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3709,7 +3355,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Counter) GetName() string {
@@ -3749,7 +3395,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3761,7 +3407,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3774,7 +3420,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FlowReport) GetDirection() Direction {
@@ -3848,7 +3494,7 @@ type UDPSummary struct {
 
 func (x *UDPSummary) Reset() {
 	*x = UDPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3860,7 +3506,7 @@ func (x *UDPSummary) String() string {
 func (*UDPSummary) ProtoMessage() {}
 
 func (x *UDPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3873,7 +3519,7 @@ func (x *UDPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UDPSummary.ProtoReflect.Descriptor instead.
 func (*UDPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UDPSummary) GetReceived() int64 {
@@ -3994,7 +3640,7 @@ type TCPSummary struct {
 
 func (x *TCPSummary) Reset() {
 	*x = TCPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +3652,7 @@ func (x *TCPSummary) String() string {
 func (*TCPSummary) ProtoMessage() {}
 
 func (x *TCPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +3665,7 @@ func (x *TCPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPSummary.ProtoReflect.Descriptor instead.
 func (*TCPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TCPSummary) GetCongestion() *Fact {
@@ -4151,7 +3797,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +3809,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +3822,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StartRequest) GetRun() uint64 {
@@ -4195,7 +3841,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +3853,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +3866,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
 }
 
 // StopRequest ends a run.
@@ -4233,7 +3879,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4245,7 +3891,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4258,7 +3904,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{54}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StopRequest) GetRun() uint64 {
@@ -4277,7 +3923,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[55]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +3935,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[55]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +3948,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{55}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
 }
 
 // CloseRequest ends the session.
@@ -4314,7 +3960,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[56]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +3972,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[56]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +3985,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{56}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
 }
 
 // CloseResponse tells what became of each change.
@@ -4352,7 +3998,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[57]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4364,7 +4010,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[57]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4377,7 +4023,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{57}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CloseResponse) GetChanges() []*Change {
@@ -4546,7 +4192,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\x12\n" +
 	"\x10RecoveredRequest\"J\n" +
 	"\x11RecoveredResponse\x125\n" +
-	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\xde\x04\n" +
+	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\xac\x03\n" +
 	"\x04Flow\x12\x16\n" +
 	"\x06engine\x18\x01 \x01(\tR\x06engine\x12<\n" +
 	"\tdirection\x18\x02 \x01(\x0e2\x1e.linerate.session.v1.DirectionR\tdirection\x12\x18\n" +
@@ -4564,36 +4210,10 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x05nagle\x18\v \x01(\bR\x05nagle\x12\x1e\n" +
 	"\n" +
 	"congestion\x18\f \x01(\tR\n" +
-	"congestion\x12.\n" +
-	"\x03udp\x18\r \x01(\v2\x1c.linerate.session.v1.UDPFlowR\x03udp\x120\n" +
-	"\x05sweep\x18\x0e \x01(\v2\x1a.linerate.session.v1.SweepR\x05sweep\x129\n" +
-	"\brequests\x18\x0f \x01(\v2\x1d.linerate.session.v1.RequestsR\brequests\x123\n" +
-	"\x06loaded\x18\x10 \x01(\v2\x1b.linerate.session.v1.LoadedR\x06loaded\x12-\n" +
-	"\x04copy\x18\x11 \x01(\v2\x19.linerate.session.v1.CopyR\x04copy\"K\n" +
-	"\aUDPFlow\x12\x12\n" +
-	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x16\n" +
-	"\x06pacing\x18\x02 \x01(\tR\x06pacing\x12\x14\n" +
-	"\x05plain\x18\x03 \x01(\bR\x05plain\"[\n" +
-	"\x05Sweep\x12\x14\n" +
-	"\x05sizes\x18\x01 \x03(\x03R\x05sizes\x12\x12\n" +
-	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x14\n" +
-	"\x05fresh\x18\x03 \x01(\bR\x05fresh\x12\x12\n" +
-	"\x04spin\x18\x04 \x01(\bR\x04spin\"b\n" +
-	"\bRequests\x12\x12\n" +
-	"\x04rate\x18\x01 \x01(\x01R\x04rate\x12\x14\n" +
-	"\x05reply\x18\x02 \x01(\x03R\x05reply\x12\x18\n" +
-	"\aconnect\x18\x03 \x01(\bR\aconnect\x12\x12\n" +
-	"\x04spin\x18\x04 \x01(\bR\x04spin\"9\n" +
-	"\x06Loaded\x12\x16\n" +
-	"\x06engine\x18\x01 \x01(\tR\x06engine\x12\x17\n" +
-	"\aidle_ns\x18\x02 \x01(\x03R\x06idleNs\"\x88\x01\n" +
-	"\x04Copy\x12\x12\n" +
-	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
-	"\x06source\x18\x02 \x01(\tR\x06source\x12\x12\n" +
-	"\x04sink\x18\x03 \x01(\tR\x04sink\x12\x16\n" +
-	"\x06direct\x18\x04 \x01(\bR\x06direct\x12\x12\n" +
-	"\x04sync\x18\x05 \x01(\bR\x04sync\x12\x14\n" +
-	"\x05plain\x18\x06 \x01(\bR\x05plain\"\x81\x01\n" +
+	"congestion\x12\x16\n" +
+	"\x06params\x18\x12 \x01(\tR\x06params\x12\x17\n" +
+	"\alead_ns\x18\x13 \x01(\x03R\x06leadNs\x12\x16\n" +
+	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\x81\x01\n" +
 	"\x0ePrepareRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12-\n" +
 	"\x04flow\x18\x02 \x01(\v2\x19.linerate.session.v1.FlowR\x04flow\x12\x14\n" +
@@ -4769,7 +4389,7 @@ func file_linerate_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_linerate_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_linerate_session_v1_session_proto_goTypes = []any{
 	(End)(0),                  // 0: linerate.session.v1.End
 	(Direction)(0),            // 1: linerate.session.v1.Direction
@@ -4806,33 +4426,28 @@ var file_linerate_session_v1_session_proto_goTypes = []any{
 	(*RecoveredRequest)(nil),  // 32: linerate.session.v1.RecoveredRequest
 	(*RecoveredResponse)(nil), // 33: linerate.session.v1.RecoveredResponse
 	(*Flow)(nil),              // 34: linerate.session.v1.Flow
-	(*UDPFlow)(nil),           // 35: linerate.session.v1.UDPFlow
-	(*Sweep)(nil),             // 36: linerate.session.v1.Sweep
-	(*Requests)(nil),          // 37: linerate.session.v1.Requests
-	(*Loaded)(nil),            // 38: linerate.session.v1.Loaded
-	(*Copy)(nil),              // 39: linerate.session.v1.Copy
-	(*PrepareRequest)(nil),    // 40: linerate.session.v1.PrepareRequest
-	(*PrepareResponse)(nil),   // 41: linerate.session.v1.PrepareResponse
-	(*RunRequest)(nil),        // 42: linerate.session.v1.RunRequest
-	(*RunResponse)(nil),       // 43: linerate.session.v1.RunResponse
-	(*Ready)(nil),             // 44: linerate.session.v1.Ready
-	(*Samples)(nil),           // 45: linerate.session.v1.Samples
-	(*Measured)(nil),          // 46: linerate.session.v1.Measured
-	(*Sample)(nil),            // 47: linerate.session.v1.Sample
-	(*EndReport)(nil),         // 48: linerate.session.v1.EndReport
-	(*Value)(nil),             // 49: linerate.session.v1.Value
-	(*Latency)(nil),           // 50: linerate.session.v1.Latency
-	(*Point)(nil),             // 51: linerate.session.v1.Point
-	(*Counter)(nil),           // 52: linerate.session.v1.Counter
-	(*FlowReport)(nil),        // 53: linerate.session.v1.FlowReport
-	(*UDPSummary)(nil),        // 54: linerate.session.v1.UDPSummary
-	(*TCPSummary)(nil),        // 55: linerate.session.v1.TCPSummary
-	(*StartRequest)(nil),      // 56: linerate.session.v1.StartRequest
-	(*StartResponse)(nil),     // 57: linerate.session.v1.StartResponse
-	(*StopRequest)(nil),       // 58: linerate.session.v1.StopRequest
-	(*StopResponse)(nil),      // 59: linerate.session.v1.StopResponse
-	(*CloseRequest)(nil),      // 60: linerate.session.v1.CloseRequest
-	(*CloseResponse)(nil),     // 61: linerate.session.v1.CloseResponse
+	(*PrepareRequest)(nil),    // 35: linerate.session.v1.PrepareRequest
+	(*PrepareResponse)(nil),   // 36: linerate.session.v1.PrepareResponse
+	(*RunRequest)(nil),        // 37: linerate.session.v1.RunRequest
+	(*RunResponse)(nil),       // 38: linerate.session.v1.RunResponse
+	(*Ready)(nil),             // 39: linerate.session.v1.Ready
+	(*Samples)(nil),           // 40: linerate.session.v1.Samples
+	(*Measured)(nil),          // 41: linerate.session.v1.Measured
+	(*Sample)(nil),            // 42: linerate.session.v1.Sample
+	(*EndReport)(nil),         // 43: linerate.session.v1.EndReport
+	(*Value)(nil),             // 44: linerate.session.v1.Value
+	(*Latency)(nil),           // 45: linerate.session.v1.Latency
+	(*Point)(nil),             // 46: linerate.session.v1.Point
+	(*Counter)(nil),           // 47: linerate.session.v1.Counter
+	(*FlowReport)(nil),        // 48: linerate.session.v1.FlowReport
+	(*UDPSummary)(nil),        // 49: linerate.session.v1.UDPSummary
+	(*TCPSummary)(nil),        // 50: linerate.session.v1.TCPSummary
+	(*StartRequest)(nil),      // 51: linerate.session.v1.StartRequest
+	(*StartResponse)(nil),     // 52: linerate.session.v1.StartResponse
+	(*StopRequest)(nil),       // 53: linerate.session.v1.StopRequest
+	(*StopResponse)(nil),      // 54: linerate.session.v1.StopResponse
+	(*CloseRequest)(nil),      // 55: linerate.session.v1.CloseRequest
+	(*CloseResponse)(nil),     // 56: linerate.session.v1.CloseResponse
 }
 var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	0,   // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
@@ -4905,78 +4520,73 @@ var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	25,  // 67: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
 	25,  // 68: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
 	1,   // 69: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
-	35,  // 70: linerate.session.v1.Flow.udp:type_name -> linerate.session.v1.UDPFlow
-	36,  // 71: linerate.session.v1.Flow.sweep:type_name -> linerate.session.v1.Sweep
-	37,  // 72: linerate.session.v1.Flow.requests:type_name -> linerate.session.v1.Requests
-	38,  // 73: linerate.session.v1.Flow.loaded:type_name -> linerate.session.v1.Loaded
-	39,  // 74: linerate.session.v1.Flow.copy:type_name -> linerate.session.v1.Copy
-	34,  // 75: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
-	44,  // 76: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
-	45,  // 77: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
-	46,  // 78: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
-	48,  // 79: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
-	47,  // 80: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
-	1,   // 81: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
-	53,  // 82: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
-	8,   // 83: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
-	49,  // 84: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
-	50,  // 85: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
-	51,  // 86: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
-	52,  // 87: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
-	1,   // 88: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
-	1,   // 89: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
-	1,   // 90: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
-	2,   // 91: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
-	55,  // 92: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
-	54,  // 93: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
-	8,   // 94: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
-	8,   // 95: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
-	8,   // 96: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
-	8,   // 97: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
-	8,   // 98: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
-	8,   // 99: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
-	8,   // 100: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
-	8,   // 101: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
-	8,   // 102: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
-	8,   // 103: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
-	8,   // 104: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
-	8,   // 105: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
-	8,   // 106: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
-	8,   // 107: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
-	8,   // 108: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
-	8,   // 109: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
-	8,   // 110: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
-	8,   // 111: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
-	25,  // 112: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	6,   // 113: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	20,  // 114: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	23,  // 115: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	26,  // 116: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	28,  // 117: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	30,  // 118: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	32,  // 119: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	40,  // 120: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	42,  // 121: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	56,  // 122: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	58,  // 123: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	60,  // 124: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	7,   // 125: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	21,  // 126: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	24,  // 127: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	27,  // 128: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	29,  // 129: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	31,  // 130: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	33,  // 131: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	41,  // 132: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	43,  // 133: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	57,  // 134: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	59,  // 135: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	61,  // 136: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	125, // [125:137] is the sub-list for method output_type
-	113, // [113:125] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	34,  // 70: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
+	39,  // 71: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
+	40,  // 72: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
+	41,  // 73: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
+	43,  // 74: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
+	42,  // 75: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
+	1,   // 76: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
+	48,  // 77: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
+	8,   // 78: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
+	44,  // 79: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
+	45,  // 80: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
+	46,  // 81: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
+	47,  // 82: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
+	1,   // 83: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
+	1,   // 84: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
+	1,   // 85: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
+	2,   // 86: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
+	50,  // 87: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
+	49,  // 88: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
+	8,   // 89: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
+	8,   // 90: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
+	8,   // 91: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
+	8,   // 92: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
+	8,   // 93: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
+	8,   // 94: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
+	8,   // 95: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
+	8,   // 96: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
+	8,   // 97: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
+	8,   // 98: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
+	8,   // 99: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
+	8,   // 100: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
+	8,   // 101: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
+	8,   // 102: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
+	8,   // 103: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
+	8,   // 104: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
+	8,   // 105: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
+	8,   // 106: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
+	25,  // 107: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
+	6,   // 108: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	20,  // 109: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	23,  // 110: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	26,  // 111: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	28,  // 112: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	30,  // 113: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	32,  // 114: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	35,  // 115: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	37,  // 116: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	51,  // 117: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	53,  // 118: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	55,  // 119: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	7,   // 120: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	21,  // 121: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	24,  // 122: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	27,  // 123: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	29,  // 124: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	31,  // 125: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	33,  // 126: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	36,  // 127: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	38,  // 128: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	52,  // 129: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	54,  // 130: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	56,  // 131: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	120, // [120:132] is the sub-list for method output_type
+	108, // [108:120] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_session_proto_init() }
@@ -4990,7 +4600,7 @@ func file_linerate_session_v1_session_proto_init() {
 		(*Fact_Real)(nil),
 		(*Fact_Truth)(nil),
 	}
-	file_linerate_session_v1_session_proto_msgTypes[39].OneofWrappers = []any{
+	file_linerate_session_v1_session_proto_msgTypes[34].OneofWrappers = []any{
 		(*RunResponse_Ready)(nil),
 		(*RunResponse_Samples)(nil),
 		(*RunResponse_Measured)(nil),
@@ -5002,7 +4612,7 @@ func file_linerate_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_session_proto_rawDesc), len(file_linerate_session_v1_session_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   58,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/tcpbulk"
@@ -39,8 +40,8 @@ type Client struct {
 	slack    time.Duration // 0 is slack; for tests
 }
 
-// Run does one flow with the server at addr (host:port), over UDP where f.UDP
-// is set, and returns what this end says and what is known of the server's. emit
+// Run does one flow with the server at addr (host:port), over UDP where that is
+// the engine, and returns what this end says and what is known of the server's. emit
 // gets the samples of this end, from one goroutine at a time.
 //
 // Streams share f.Bytes; each carries at most 2^31-1 where the server sends. A
@@ -52,10 +53,11 @@ func (c Client) Run(ctx context.Context, addr string, f model.Flow, emit func([]
 	f.Streams = max(f.Streams, 1)
 	s := newSink(model.Near, emit)
 	t := &clientTest{Client: c, addr: addr, flow: f, sink: s, bulk: tcpbulk.New()}
+	t.udp, t.datagrams = udp.Of(f)
 	if err := t.prepare(); err != nil {
 		return model.EndReport{Host: model.Near}, far, err
 	}
-	if f.UDP != nil {
+	if t.datagrams {
 		err = t.runUDP(ctx)
 	} else {
 		err = t.runTCP(ctx)
@@ -74,14 +76,18 @@ type clientTest struct {
 	sink *sink
 	bulk *tcpbulk.Engine
 	far  model.EndReport
+
+	udp       udp.Params // with datagrams
+	datagrams bool
 }
 
 // Validate reports every fault of f at once, joined.
 func (c Client) Validate(f model.Flow) error {
 	bulk := f
 	bulk.Engine = ""
-	if f.UDP != nil {
-		bulk.Block = 0
+	u, datagrams := udp.Of(f)
+	if datagrams {
+		bulk.Block, bulk.Params = 0, ""
 	}
 	var faults []error
 	if err := tcpbulk.New().Validate(bulk); err != nil {
@@ -90,10 +96,10 @@ func (c Client) Validate(f model.Flow) error {
 	if c.ListenPort < 0 || c.ListenPort > math.MaxUint16 {
 		faults = append(faults, fmt.Errorf("port %d to listen on: not between 1 and %d", c.ListenPort, math.MaxUint16))
 	}
-	if f.UDP != nil && (f.Block < 0 || f.Block != 0 && f.Block < minDatagram || f.Block > maxDatagram) {
+	if datagrams && (f.Block < 0 || f.Block != 0 && f.Block < minDatagram || f.Block > maxDatagram) {
 		faults = append(faults, fmt.Errorf("datagrams of %d bytes: not between %d and %d", f.Block, minDatagram, maxDatagram))
 	}
-	if c.Rate < 0 || f.UDP != nil && f.UDP.Rate < 0 {
+	if c.Rate < 0 || u.Rate < 0 {
 		faults = append(faults, errors.New("the rate is negative"))
 	}
 	if c.mode(f) == iperf2.TradeOff && !c.Legacy && f.Streams > 1 {
@@ -104,7 +110,7 @@ func (c Client) Validate(f model.Flow) error {
 	if _, err := c.header(f, c.mode(f)); err != nil {
 		faults = append(faults, err)
 	}
-	if f.Sweep != nil || f.Requests != nil || f.Loaded != nil || f.Copy != nil {
+	if !datagrams && f.Engine != "" && f.Engine != tcpbulk.Name {
 		faults = append(faults, fmt.Errorf("iperf 2 only streams payload: %w", errors.ErrUnsupported))
 	}
 	return errors.Join(faults...)
@@ -138,7 +144,7 @@ func (c Client) mode(f model.Flow) iperf2.Mode {
 func (c Client) header(f model.Flow, m iperf2.Mode) ([]iperf2.Header, error) {
 	out := make([]iperf2.Header, max(f.Streams, 1))
 	for i := range out {
-		h := iperf2.NewHeader(m, f.UDP != nil)
+		h := iperf2.NewHeader(m, f.Engine == udp.Name)
 		if c.Legacy {
 			var err error
 			if h, err = iperf2.NewOldHeader(m); err != nil {

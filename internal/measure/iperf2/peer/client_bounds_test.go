@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
 )
 
@@ -87,7 +89,7 @@ func TestUDPServerThatNeverEnds(t *testing.T) {
 			t.Cleanup(func() { pc.Close() })
 			go endless(t, pc, c.number)
 			c.client.slack = 200 * time.Millisecond
-			c.flow.UDP = &model.UDPFlow{Rate: gentle}
+			c.flow.Params = traffic.Write(udp.Params{Rate: gentle})
 			began := time.Now()
 			near, _, err := c.client.Run(t.Context(), pc.LocalAddr().String(), c.flow, nil)
 			if took := time.Since(began); took > 6*time.Second {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
@@ -186,17 +188,18 @@ func TestClientRecognisesIperf3(t *testing.T) {
 		if m.client.Legacy {
 			continue // its header is too short to be answered by iperf3
 		}
-		for _, udp := range []*model.UDPFlow{nil, {Rate: gentle}} {
+		for _, engine := range []string{"tcpbulk", udp.Name} {
 			name := m.name
-			if udp != nil {
-				name += " UDP"
+			var own model.Params
+			if engine == udp.Name {
+				name, own = name+" UDP", traffic.Write(udp.Params{Rate: gentle})
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				tries.Repeat(t, func(t testing.TB) {
 					addr := serverOf3(t, path)
 					began := time.Now()
-					f := model.Flow{Direction: m.d, Duration: 10 * time.Second, UDP: udp}
+					f := model.Flow{Direction: m.d, Duration: 10 * time.Second, Engine: engine, Params: own}
 					_, _, err := m.client.Run(t.Context(), addr, f, nil)
 					// It takes less than 3 s, and 10 s or more where nobody looks.
 					if took := time.Since(began); !errors.Is(err, ErrIperf3) || took > 8*time.Second {
@@ -230,7 +233,7 @@ func serverOf3(t testing.TB, path string) string {
 func TestUDPReportIsWhole(t *testing.T) {
 	tries.Repeat(t, func(t testing.TB) {
 		s := startServer(t, ServerConfig{})
-		f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, UDP: &model.UDPFlow{Rate: gentle}}
+		f := model.Flow{Direction: model.To, Bytes: 5 * size4, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 		near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
 		if err != nil || near.CPUWindow <= 0 || near.CPUUser+near.CPUSystem <= 0 || near.Waiting == "" {
 			t.Fatalf("%v, %+v", err, near)

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
 )
 
@@ -30,18 +33,18 @@ func TestOwnEnds(t *testing.T) {
 		for _, f := range []model.Flow{
 			{Duration: short, Interval: short / 3, Streams: 2},
 			{Bytes: 3_000_000, Streams: 1},
-			{Duration: short, Streams: 2, Block: 600, UDP: &model.UDPFlow{Rate: gentle}},
-			{Bytes: 60_000, Streams: 1, UDP: &model.UDPFlow{Rate: gentle}},
+			{Duration: short, Streams: 2, Block: 600, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})},
+			{Bytes: 60_000, Streams: 1, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})},
 		} {
-			if f.UDP != nil && f.Bytes > 0 && m.d == model.From && !thorough {
+			if f.Engine == udp.Name && f.Bytes > 0 && m.d == model.From && !thorough {
 				continue
 			}
 			f.Direction = m.d
 			if m.client.mode(f) == iperf2.TradeOff && !m.client.Legacy {
 				f.Streams = 1
 			}
-			t.Run(fmt.Sprintf("%s/udp %t, %d streams, %d bytes", m.name, f.UDP != nil, f.Streams, f.Bytes), func(t *testing.T) {
-				if f.UDP != nil {
+			t.Run(fmt.Sprintf("%s/udp %t, %d streams, %d bytes", m.name, f.Engine == udp.Name, f.Streams, f.Bytes), func(t *testing.T) {
+				if f.Engine == udp.Name {
 					t.Parallel() // the others take all the processors
 				}
 				everLonger(t, f, func(t testing.TB, f model.Flow) { checkOwnEnds(t, m.client, f) })
@@ -74,10 +77,10 @@ func checkOwnEnds(t testing.TB, c Client, f model.Flow) {
 		if theirs := sum(results, d); !agree(ours.Bytes, theirs) {
 			t.Errorf("%s: client has %d bytes, server %d", d, ours.Bytes, theirs)
 		}
-		if f.UDP != nil && d == model.From && ours.UDP.Lost > 0 {
+		if f.Engine == udp.Name && d == model.From && ours.UDP.Lost > 0 {
 			t.Errorf("from: %+v", ours.UDP)
 		}
-		if d == model.To && (f.UDP == nil || f.Direction == model.To) {
+		if d == model.To && (f.Engine != udp.Name || f.Direction == model.To) {
 			if got := find(t, far, d, model.Receiver); got.Bytes != ours.Bytes {
 				t.Errorf("to: sent %d bytes, the server told of %d", ours.Bytes, got.Bytes)
 			}
@@ -129,8 +132,8 @@ func TestClientValidates(t *testing.T) {
 		"legacy reverse":        {Client{Legacy: true}, func(f *model.Flow) { f.Direction = model.From }, "2.0.5"},
 		"port":                  {Client{ListenPort: 70000}, func(*model.Flow) {}, "port 70000"},
 		"streams back":          {Client{ConnectBack: true}, func(f *model.Flow) { f.Direction, f.Streams = model.From, 2 }, "2 streams"},
-		"small datagrams":       {Client{}, func(f *model.Flow) { f.UDP, f.Block = &model.UDPFlow{}, 10 }, "datagrams of 10 bytes"},
-		"sweep":                 {Client{}, func(f *model.Flow) { f.Sweep = &model.Sweep{} }, "only streams"},
+		"small datagrams":       {Client{}, func(f *model.Flow) { f.Engine, f.Block = udp.Name, 10 }, "datagrams of 10 bytes"},
+		"sweep":                 {Client{}, func(f *model.Flow) { f.Engine = sizes.Name }, "only streams"},
 		"amount":                {Client{}, func(f *model.Flow) { f.Direction, f.Duration, f.Bytes = model.From, 0, 1<<33 }, "amount"},
 		"neither time nor size": {Client{}, func(f *model.Flow) { f.Duration = 0 }, "neither"},
 		"negative rate":         {Client{Rate: -1}, func(*model.Flow) {}, "rate"},

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
@@ -184,7 +186,7 @@ func checkForgedFlows(t testing.TB) {
 	if !strings.Contains(text, "Server Report") {
 		t.Errorf("no report:\n%s", text)
 	}
-	f := model.Flow{Direction: model.Both, Duration: 200 * time.Millisecond, UDP: &model.UDPFlow{Rate: gentle}}
+	f := model.Flow{Direction: model.Both, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err != nil || len(near.Flows) != 2 {
 		t.Errorf("who shows where it is: %v, %+v", err, near)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf2"
@@ -40,7 +41,7 @@ type udpStream struct {
 }
 
 // udpRate is the payload rate per direction, over all streams.
-func (t *clientTest) udpRate() units.BitRate { return t.flow.UDP.Rate }
+func (t *clientTest) udpRate() units.BitRate { return t.udp.Rate }
 
 func (t *clientTest) runUDP(ctx context.Context) error {
 	u := &udpClient{clientTest: t, layout: iperf2.Layout16}
@@ -79,17 +80,17 @@ func (u *udpClient) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := datagram.Options{Plain: u.flow.UDP.Plain, SendBuffer: u.flow.Window, RecvBuffer: u.flow.Window}
+	o := datagram.Options{Plain: u.udp.Plain, SendBuffer: u.flow.Window, RecvBuffer: u.flow.Window}
 	per := u.udpRate() / units.BitRate(len(headers))
 	for i, h := range headers {
 		c, err := (&net.Dialer{}).DialContext(ctx, "udp", u.addr)
 		if err != nil {
 			return fmt.Errorf("reach iperf 2 at %s: %w", u.addr, err)
 		}
-		udp := c.(*net.UDPConn)
-		local := udp.LocalAddr().(*net.UDPAddr)
+		socket := c.(*net.UDPConn)
+		local := socket.LocalAddr().(*net.UDPAddr)
 		if i == 0 {
-			u.server = udp.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
+			u.server = socket.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 			u.size = u.sizeFor(local)
 			if err := u.listen(local); err != nil {
 				return errors.Join(err, c.Close())
@@ -103,7 +104,7 @@ func (u *udpClient) open(ctx context.Context) error {
 		} else {
 			h.Extension.BitsPerSecond = uint64(max(per, 0))
 		}
-		conn, err := datagram.Attach(udp, o)
+		conn, err := datagram.Attach(socket, o)
 		if err != nil {
 			return err
 		}
@@ -265,7 +266,7 @@ func (u *udpClient) prepareSender(ctx context.Context, s *udpStream, i int) erro
 	if s.quota > 0 {
 		o.Most = func(next int64) int64 { return last - next }
 	}
-	if u.flow.UDP.Pacing == "kernel" {
+	if u.udp.Pacing == udp.PacingKernel {
 		o.Pacing = datagram.ByKernel
 	}
 	var err error

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3/tries"
@@ -37,7 +39,7 @@ func TestUDPClientWithForeignServer(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d streams, %d bytes", m.name, f.Streams, f.Bytes), func(t *testing.T) {
 				t.Parallel()
-				f.Direction, f.UDP = m.d, &model.UDPFlow{Rate: gentle}
+				f.Direction, f.Engine, f.Params = m.d, udp.Name, traffic.Write(udp.Params{Rate: gentle})
 				everLonger(t, f, func(t testing.TB, f model.Flow) { checkUDPWithForeignServer(t, m.client, f) })
 			})
 		}

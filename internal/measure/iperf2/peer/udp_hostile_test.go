@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3/tries"
 )
@@ -59,7 +61,7 @@ func answered(t testing.TB, c net.Conn) []byte {
 
 func (s *ownServer) aliveUDP(t testing.TB) {
 	t.Helper()
-	f := model.Flow{Direction: model.To, Bytes: 20_000, UDP: &model.UDPFlow{Rate: gentle}}
+	f := model.Flow{Direction: model.To, Bytes: 20_000, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, far, err := Client{}.Run(t.Context(), s.addr, f, nil)
 	if err != nil || len(near.Warnings) > 0 || len(far.Flows) != 1 || far.Flows[0].UDP.Lost != 0 {
 		t.Errorf("the server serves no more: %v, %q, %+v", err, near.Warnings, far)
@@ -83,7 +85,7 @@ func checkHostileDatagrams(t testing.TB) {
 	s.await(t, "refusal", func(_ []Result, log []string) bool { return len(log) > 0 })
 	// The random flows end by themselves, and their places come back.
 	for limit := time.Now().Add(10 * time.Second); ; {
-		f := model.Flow{Direction: model.To, Bytes: 10_000, UDP: &model.UDPFlow{Rate: gentle}}
+		f := model.Flow{Direction: model.To, Bytes: 10_000, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 		if _, far, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && len(far.Flows) == 1 {
 			break
 		}
@@ -214,7 +216,7 @@ func TestLyingServer(t *testing.T) {
 			_, _ = pc.WriteTo(append(words(0, 0, 0, 0, 0x88000000, 1<<31, 0, 1<<31), make([]byte, 96)...), from)
 		}
 	}()
-	f := model.Flow{Direction: model.To, Bytes: 10_000, UDP: &model.UDPFlow{Rate: gentle}}
+	f := model.Flow{Direction: model.To, Bytes: 10_000, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 	near, far, err := Client{}.Run(t.Context(), pc.LocalAddr().String(), f, nil)
 	if err != nil || len(far.Flows) != 0 || len(near.Warnings) != 1 || !strings.Contains(near.Warnings[0], "makes no sense") {
 		t.Errorf("%v %q %+v", err, near.Warnings, far)
@@ -235,7 +237,7 @@ func TestUDPNobody(t *testing.T) {
 			}
 			addr := pc.LocalAddr().String()
 			pc.Close()
-			f := model.Flow{Direction: d, Duration: short, UDP: &model.UDPFlow{Rate: gentle}}
+			f := model.Flow{Direction: d, Duration: short, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 			near, far, err := Client{}.Run(t.Context(), addr, f, nil)
 			if d == model.From && err == nil || d == model.To && (len(near.Warnings) == 0 || len(far.Flows) > 0) {
 				t.Errorf("%v %+v %+v", err, near, far)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3/tries"
 )
@@ -31,7 +33,7 @@ func checkProofByTCP(t testing.TB) {
 		}
 	}
 	for _, d := range []model.Direction{model.From, model.Both} {
-		f := model.Flow{Direction: d, Duration: 200 * time.Millisecond, UDP: &model.UDPFlow{Rate: gentle}}
+		f := model.Flow{Direction: d, Duration: 200 * time.Millisecond, Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: gentle})}
 		near, _, err := Client{}.Run(t.Context(), s.addr, f, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", d, err)

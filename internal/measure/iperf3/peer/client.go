@@ -15,6 +15,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/iperf3"
@@ -30,7 +31,7 @@ type Client struct {
 	// Rate limits TCP streams: payload in bit/s per direction, over all
 	// streams; 0 is no limit. Where this end sends it needs a kernel that paces
 	// TCP (Linux); elsewhere Run wraps errors.ErrUnsupported. UDP has
-	// model.UDPFlow.Rate.
+	// udp.Params.Rate.
 	Rate units.BitRate
 	// ServerOutput, where it is not nil, asks the server for its own report and
 	// gets it: text, or for a server that writes JSON a document. At most one
@@ -153,7 +154,7 @@ func (c Client) params(f model.Flow) (iperf3.Params, error) {
 	default:
 	}
 	var err error
-	if f.Engine == udpFlow {
+	if f.Engine == udp.Name {
 		err = validateUDP(f)
 		paramsUDP(&p, f)
 	} else {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3"
 )
 
@@ -349,7 +350,7 @@ func TestClientUDPSilence(t *testing.T) {
 			s.serve()
 		}
 	}()
-	f := model.Flow{Engine: udpFlow, Direction: model.To, Duration: 100 * time.Millisecond}
+	f := model.Flow{Engine: udp.Name, Direction: model.To, Duration: 100 * time.Millisecond}
 	// Only the greeting is waited for in vain.
 	c := Client{limits: limits{patience: rawPatience, greeting: quick.greeting, between: time.Nanosecond}}
 	_, _, err = c.Run(t.Context(), l.Addr().String(), f, func([]model.Sample) {})

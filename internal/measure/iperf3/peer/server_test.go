@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3/tries"
 )
 
@@ -310,7 +312,7 @@ func checkAddresses(t testing.TB) {
 		_ = probe.Close()
 		for _, f := range []model.Flow{
 			{Direction: model.Both, Bytes: 1 << 20, Streams: 2},
-			{Engine: udpFlow, Direction: model.Both, Duration: 100 * time.Millisecond, Streams: 2, UDP: &model.UDPFlow{Rate: 1e6}},
+			{Engine: udp.Name, Direction: model.Both, Duration: 100 * time.Millisecond, Streams: 2, Params: traffic.Write(udp.Params{Rate: 1e6})},
 		} {
 			near, far, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})
 			if err != nil || near.Flows[1].Bytes == 0 || far.Flows[0].Bytes == 0 {

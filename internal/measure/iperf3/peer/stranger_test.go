@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/iperf3/tries"
 )
@@ -25,7 +27,7 @@ func TestClientRecognisesIperf2(t *testing.T) {
 	for _, f := range []model.Flow{
 		{Direction: model.To, Duration: 10 * time.Second},
 		{Direction: model.Both, Duration: 10 * time.Second, Streams: 2},
-		{Engine: udpFlow, Direction: model.From, Duration: 10 * time.Second, UDP: &model.UDPFlow{Rate: 1e6}},
+		{Engine: udp.Name, Direction: model.From, Duration: 10 * time.Second, Params: traffic.Write(udp.Params{Rate: 1e6})},
 	} {
 		tries.Repeat(t, func(t testing.TB) {
 			addr := serverOf2(t, path)

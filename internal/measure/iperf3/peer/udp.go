@@ -10,12 +10,10 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf3"
 )
-
-// udpFlow is the engine whose flows become UDP tests.
-const udpFlow = "udpflow"
 
 // defaultDatagram fits an Ethernet frame of 1500 bytes with IPv6, or with
 // IPv4 and options: what a real client finds out for itself there.
@@ -48,13 +46,13 @@ func validateUDP(f model.Flow) error {
 	check(f.Omit == 0 || f.Bytes == 0, "omit and bytes exclude each other: every byte is counted")
 	check(f.Duration >= 0 && f.Omit >= 0 && f.Bytes >= 0 && f.Streams >= 0, "a negative duration, count or number of streams")
 	check(f.Interval == 0 || f.Interval >= 10*time.Millisecond, "interval %v is shorter than 10ms", f.Interval)
-	if f.UDP != nil {
-		check(f.UDP.Rate >= 0, "rate %v is negative", f.UDP.Rate)
-		switch f.UDP.Pacing {
-		case "", "clock", "kernel":
-		default:
-			check(false, "pacing %q is none of clock, kernel", f.UDP.Pacing)
-		}
+	u, datagrams := udp.Of(f)
+	check(datagrams == (f.Engine == udp.Name), "parameters of %s that cannot be read", f.Engine)
+	check(u.Rate >= 0, "rate %v is negative", u.Rate)
+	switch u.Pacing {
+	case "", udp.PacingClock, udp.PacingKernel:
+	default:
+		check(false, "pacing %q is none of clock, kernel", u.Pacing)
 	}
 	return errors.Join(faults...)
 }
@@ -65,8 +63,8 @@ func paramsUDP(p *iperf3.Params, f model.Flow) {
 	p.Length = int64(cmp.Or(f.Block, defaultDatagram))
 	p.WideCounters = true // fast tests outnumber 32 bits
 	p.MSS, p.Congestion = 0, ""
-	if f.UDP != nil {
-		p.BitsPerSecond = perStream(f.UDP.Rate, f.Streams)
+	if u, ok := udp.Of(f); ok {
+		p.BitsPerSecond = perStream(u.Rate, f.Streams)
 	}
 }
 

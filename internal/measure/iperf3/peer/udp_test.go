@@ -7,27 +7,29 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
 // TestClientUDP runs our client against the real server over UDP.
 func TestClientUDP(t *testing.T) {
 	const time300 = 300 * time.Millisecond
-	slow := &model.UDPFlow{Rate: 4e6}
+	slow := traffic.Write(udp.Params{Rate: 4e6})
 	together(t, 6, map[string]model.Flow{
-		"forward":            {Direction: model.To, Duration: time300, UDP: slow},
-		"forward, 3 streams": {Direction: model.To, Duration: time300, UDP: slow, Streams: 3},
-		"forward, bytes":     {Direction: model.To, Bytes: 2e5, UDP: slow, Streams: 2},
-		"forward, small":     {Direction: model.To, Duration: time300, Block: 16, UDP: &model.UDPFlow{Rate: 1e5}},
-		"forward, large":     {Direction: model.To, Duration: time300, Block: 20000, UDP: slow},
-		"forward, warm-up":   {Direction: model.To, Duration: time300, UDP: slow, Omit: time.Second},
-		"reverse":            {Direction: model.From, Duration: time300, UDP: slow},
-		"reverse, 3 streams": {Direction: model.From, Duration: time300, UDP: slow, Streams: 3},
-		"reverse, bytes":     {Direction: model.From, Bytes: 2e5, UDP: slow},
-		"reverse, warm-up":   {Direction: model.From, Duration: time300, UDP: slow, Omit: time.Second},
-		"both":               {Direction: model.Both, Duration: time300, UDP: slow, Streams: 2},
+		"forward":            {Direction: model.To, Duration: time300, Params: slow},
+		"forward, 3 streams": {Direction: model.To, Duration: time300, Params: slow, Streams: 3},
+		"forward, bytes":     {Direction: model.To, Bytes: 2e5, Params: slow, Streams: 2},
+		"forward, small":     {Direction: model.To, Duration: time300, Block: 16, Params: traffic.Write(udp.Params{Rate: 1e5})},
+		"forward, large":     {Direction: model.To, Duration: time300, Block: 20000, Params: slow},
+		"forward, warm-up":   {Direction: model.To, Duration: time300, Params: slow, Omit: time.Second},
+		"reverse":            {Direction: model.From, Duration: time300, Params: slow},
+		"reverse, 3 streams": {Direction: model.From, Duration: time300, Params: slow, Streams: 3},
+		"reverse, bytes":     {Direction: model.From, Bytes: 2e5, Params: slow},
+		"reverse, warm-up":   {Direction: model.From, Duration: time300, Params: slow, Omit: time.Second},
+		"both":               {Direction: model.Both, Duration: time300, Params: slow, Streams: 2},
 	}, func(t testing.TB, f model.Flow) {
-		f.Engine, f.Interval = udpFlow, 100*time.Millisecond
+		f.Engine, f.Interval = udp.Name, 100*time.Millisecond
 		samples := map[model.Metric]int{}
 		near, far, err := Client{}.Run(t.Context(), foreignServer(t), f, func(s []model.Sample) {
 			for _, s := range s {
@@ -78,8 +80,9 @@ func checkUDP(t testing.TB, f model.Flow, near, far model.FlowReport) {
 		t.Errorf("%d bytes of %d", got.Bytes, f.Bytes)
 	}
 	// A machine that is busy elsewhere sends less.
-	if rate := float64(near.Bytes) * 8 / near.Window.Seconds(); f.Duration > 0 && rate > 1.5*float64(f.UDP.Rate) {
-		t.Errorf("%v where %v were asked", units.BitRate(rate), f.UDP.Rate)
+	asked, _ := udp.Of(f)
+	if rate := float64(near.Bytes) * 8 / near.Window.Seconds(); f.Duration > 0 && rate > 1.5*float64(asked.Rate) {
+		t.Errorf("%v where %v were asked", units.BitRate(rate), asked.Rate)
 	}
 	if j, known := got.UDP.Jitter.Get(); !known || j < 0 || j > 100*time.Millisecond {
 		t.Errorf("jitter %v", got.UDP.Jitter)
@@ -89,7 +92,7 @@ func checkUDP(t testing.TB, f model.Flow, near, far model.FlowReport) {
 // TestClientUDPRate holds the rate that was asked for, once in three tries.
 func TestClientUDPRate(t *testing.T) {
 	addr := foreignServer(t)
-	f := model.Flow{Engine: udpFlow, Direction: model.Both, Duration: 500 * time.Millisecond, Streams: 2, UDP: &model.UDPFlow{Rate: 4e6}}
+	f := model.Flow{Engine: udp.Name, Direction: model.Both, Duration: 500 * time.Millisecond, Streams: 2, Params: traffic.Write(udp.Params{Rate: 4e6})}
 	var said string
 	for range 3 {
 		near, far, err := Client{}.Run(t.Context(), addr, f, func([]model.Sample) {})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/datagram"
 	"linerate/internal/measure/iperf3"
 	"linerate/internal/measure/quiet"
@@ -57,10 +58,10 @@ func prepareUDP(l *lane, host model.Host, conns []*net.UDPConn, p iperf3.Params,
 		host: host, lane: l, size: int(p.Length), rate: float64(p.BitsPerSecond), open: open,
 		stop: make(chan struct{}), ready: make(chan struct{}), over: make(chan struct{}),
 	}
-	plain := l.spec.UDP != nil && l.spec.UDP.Plain
+	u, _ := udp.Of(l.spec)
 	for i, c := range conns {
 		conn, err := datagram.Attach(c, datagram.Options{
-			Plain: plain, SendBuffer: l.spec.Window, RecvBuffer: l.spec.Window,
+			Plain: u.Plain, SendBuffer: l.spec.Window, RecvBuffer: l.spec.Window,
 		})
 		if err == nil {
 			s := &udpStream{conn: conn, wide: p.WideCounters}
@@ -113,7 +114,7 @@ func (t *udpTest) prepare(s *udpStream, i, n int) error {
 			Seconds: uint32(at / time.Second), Microseconds: uint32(at % time.Second / time.Microsecond), Sequence: uint64(seq),
 		}.Put(b, s.wide)
 	}
-	if t.lane.spec.UDP != nil && t.lane.spec.UDP.Pacing == "kernel" && o.Gap > 0 {
+	if u, _ := udp.Of(t.lane.spec); u.Pacing == udp.PacingKernel && o.Gap > 0 {
 		o.Pacing = datagram.ByKernel
 	}
 	s.send, err = datagram.NewSender(s.conn, o)

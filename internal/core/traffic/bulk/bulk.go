@@ -1,0 +1,11 @@
+// Package bulk is the paper half of engine tcpbulk, which has no parameters beyond
+// those of every flow.
+package bulk
+
+import "linerate/internal/core/traffic"
+
+// Name is the engine's name.
+const Name = "tcpbulk"
+
+// Kind is the kind of traffic.
+func Kind() traffic.Kind { return traffic.Kind{Name: Name} }

@@ -1,0 +1,64 @@
+// Package files holds the parameters of engine filecopy.
+package files
+
+import (
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+)
+
+// Name is the engine's name.
+const Name = "filecopy"
+
+// Params are the parameters.
+type Params struct {
+	Mode   string `json:"mode,omitempty"`   // Copy ("" too) or one part alone
+	Source string `json:"source,omitempty"` // at the sender: InMemory ("" too), OnDisk, or the path of a file or folder
+	Sink   string `json:"sink,omitempty"`   // at the receiver: InMemory ("" too), OnDisk, or the path of a folder or of a new file
+	Direct bool   `json:"direct,omitempty"` // past the page cache (O_DIRECT and its like)
+	Sync   bool   `json:"sync,omitempty"`   // flushing to the disk is part of the timed write
+	Plain  bool   `json:"plain,omitempty"`  // read and write through user memory where sendfile could serve
+}
+
+// The ends of a copy that are no paths.
+const (
+	InMemory = "memory" // a file in a RAM disk
+	OnDisk   = "disk"   // a file of linerate's on a disk
+)
+
+// The modes of a copy. The parts alone move nothing over the network; the end
+// that does the work reports as the direction's receiver.
+const (
+	Copy    = "copy"    // source to sink over the network
+	Network = "network" // memory to memory, no files
+	Read    = "read"    // the sender reads its source alone
+	Write   = "write"   // the receiver writes its sink alone
+	Memory  = "memory"  // the sender copies memory to memory alone
+)
+
+// Of returns the parameters of f; false where f is of another engine, or they
+// cannot be read.
+func Of(f model.Flow) (Params, bool) {
+	if f.Engine != Name {
+		return Params{}, false
+	}
+	p, err := traffic.Read[Params](f.Params)
+	return p, err == nil
+}
+
+// BySender reports whether the sender of a direction does all of f by itself, and
+// measures.
+func BySender(f model.Flow) bool {
+	p, ok := Of(f)
+	return ok && (p.Mode == Read || p.Mode == Memory)
+}
+
+// Kind is the kind of traffic.
+func Kind() traffic.Kind {
+	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
+		p, _ := traffic.Read[Params](f.Params)
+		return traffic.Demand{Stored: true, Paths: isPath(p.Source) || isPath(p.Sink)}
+	}}
+}
+
+// isPath reports whether the end of a copy is anything but a word of linerate's.
+func isPath(s string) bool { return s != "" && s != InMemory && s != OnDisk }

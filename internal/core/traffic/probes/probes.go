@@ -1,0 +1,67 @@
+// Package probes holds the parameters of engine loaded, which probes the latency
+// alone for Flow.Lead and then beside a load of another engine.
+package probes
+
+import (
+	"cmp"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+)
+
+// Name is the engine's name.
+const Name = "loaded"
+
+// DefaultLoad is the engine that makes the load where none is named.
+const DefaultLoad = "tcpbulk"
+
+// Params are the parameters. All else of the flow is the load's.
+type Params struct {
+	Engine string       `json:"engine,omitempty"` // that makes the load; "" is DefaultLoad
+	Load   model.Params `json:"load,omitempty"`   // that engine's own
+}
+
+// Over returns f, a flow of any other engine, with probes beside it.
+func Over(f model.Flow) model.Flow {
+	f.Engine, f.Params = Name, traffic.Write(Params{Engine: f.Engine, Load: f.Params})
+	return f
+}
+
+// Load returns the flow that f loads the path with: without probes, and f itself
+// where it is of another engine. Its engine is "" where the parameters of f cannot
+// be read.
+func Load(f model.Flow) model.Flow {
+	if f.Engine != Name {
+		return f
+	}
+	p, err := traffic.Read[Params](f.Params)
+	f.Engine, f.Params, f.Lead = cmp.Or(p.Engine, DefaultLoad), p.Load, 0
+	if err != nil {
+		f.Engine = ""
+	}
+	return f
+}
+
+// WithLoad returns f with the own parameters of what loads the path replaced by
+// load.
+func WithLoad(f model.Flow, load model.Params) model.Flow {
+	if f.Engine != Name {
+		f.Params = load
+		return f
+	}
+	p, err := traffic.Read[Params](f.Params)
+	if err == nil {
+		p.Load = load
+		f.Params = traffic.Write(p)
+	}
+	return f
+}
+
+// Kind is the kind of traffic, with any of loads beside the probes.
+func Kind(loads ...traffic.Kind) traffic.Kind {
+	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
+		inner := Load(f)
+		load, _ := traffic.Kinds(loads).ByName(inner.Engine)
+		return load.Of(inner)
+	}}
+}

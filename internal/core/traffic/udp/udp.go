@@ -1,0 +1,61 @@
+// Package udp holds the parameters of engine udpflow.
+package udp
+
+import (
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/units"
+)
+
+// Name is the engine's name.
+const Name = "udpflow"
+
+// The ways of pacing.
+const (
+	PacingKernel = "kernel" // the kernel holds datagrams back
+	PacingClock  = "clock"  // the sender waits
+)
+
+// MaxDatagram is the most payload of a UDP datagram over IPv4 (RFC 768, RFC 791).
+const MaxDatagram = 65507
+
+// Params are the parameters. Datagrams have Flow.Block bytes of payload, 16 to
+// MaxDatagram.
+type Params struct {
+	Rate   units.BitRate `json:"rate,omitempty"`   // of payload, per direction, over all streams; 0 is as fast as possible
+	Pacing string        `json:"pacing,omitempty"` // PacingKernel, PacingClock; "" is the better one that works here
+	Plain  bool          `json:"plain,omitempty"`  // no segmentation offload: the kernel sees each datagram by itself
+}
+
+// Carries reports whether the payload of f, or of the load that f probes beside,
+// travels in datagrams.
+func Carries(f model.Flow) bool { return probes.Load(f).Engine == Name }
+
+// Of returns the parameters of f, or of the load that f probes beside; false where
+// neither is datagrams, or they cannot be read.
+func Of(f model.Flow) (Params, bool) {
+	inner := probes.Load(f)
+	if inner.Engine != Name {
+		return Params{}, false
+	}
+	p, err := traffic.Read[Params](inner.Params)
+	return p, err == nil
+}
+
+// With returns f with the parameters p, for itself or for the load that it probes
+// beside. What is no flow of datagrams is returned as it is.
+func With(f model.Flow, p Params) model.Flow {
+	if Carries(f) {
+		return probes.WithLoad(f, traffic.Write(p))
+	}
+	return f
+}
+
+// Kind is the kind of traffic.
+func Kind() traffic.Kind {
+	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
+		p, _ := traffic.Read[Params](f.Params)
+		return traffic.Demand{Datagrams: true, Rate: p.Rate}
+	}}
+}
