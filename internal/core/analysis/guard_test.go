@@ -12,7 +12,7 @@ import (
 // probed is a plan of probes beside a load: goodput decides, and latency, loss and
 // CPU are guards.
 func probed(o *plan.Options) {
-	o.Flow.Engine, o.Flow.Loaded = "loaded", &model.Loaded{}
+	o.Flow.Engine = "loaded"
 	o.Objective = model.Goodput
 }
 
@@ -147,9 +147,6 @@ func TestLatencyDecides(t *testing.T) {
 	for _, engine := range []string{"reqresp", "loaded"} {
 		p := newPlan(t, 2, func(o *plan.Options) {
 			o.Flow.Engine = engine
-			if engine == "loaded" {
-				o.Flow.Loaded = &model.Loaded{}
-			}
 		})
 		if p.Objective != model.LatencyP50 {
 			t.Fatalf("%s decides on %s", engine, p.Objective)

@@ -18,7 +18,7 @@ import (
 func several(t *testing.T, seed uint64, o plan.Options, gains map[model.Metric]float64) Result {
 	o.Seed, o.Objective = seed, model.Goodput
 	o.Settings = []model.Setting{{Name: "baseline"}, {Name: "candidate"}}
-	o.Flow = model.Flow{Engine: "loaded", Direction: model.To, Duration: 30 * time.Second, Loaded: &model.Loaded{}}
+	o.Flow = model.Flow{Engine: "loaded", Direction: model.To, Duration: 30 * time.Second}
 	p, err := plan.New(o)
 	if err != nil {
 		t.Error(err)

@@ -10,6 +10,9 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/words"
 )
 
@@ -171,21 +174,20 @@ func Guards(f model.Flow, objective model.Metric) []model.Guard {
 // tell them, in the order of reports.
 func Measured(f model.Flow) []model.Metric {
 	cpu := []model.Metric{model.CPUPerGbitNear, model.CPUPerGbitFar}
-	udp := f.Engine == "udpflow" || f.Loaded != nil && f.Loaded.Engine == "udpflow"
 	loss := model.RetransmitRatio
-	if udp {
+	if udp.Carries(f) {
 		loss = model.LossRatio
 	}
 	switch f.Engine {
-	case "reqresp":
+	case requests.Name:
 		rate := model.RequestRate
-		if f.Requests != nil && f.Requests.Connect {
+		if asked, _ := requests.Of(f); asked.Connect {
 			rate = model.ConnectRate
 		}
 		return []model.Metric{rate, model.LatencyP50, model.LatencyP99}
-	case "loaded":
+	case probes.Name:
 		return append([]model.Metric{model.Goodput, model.LatencyP50, model.LatencyP99, loss}, cpu...)
-	case "udpflow":
+	case udp.Name:
 		return append([]model.Metric{model.Goodput, loss}, cpu...)
 	case "tcpbulk", "":
 		return append([]model.Metric{model.Goodput, model.RTT, loss}, cpu...)
@@ -202,9 +204,9 @@ func Serves(f model.Flow, m model.Metric) bool {
 	case slices.Contains(measured, m):
 		return true
 	case m == model.AddedP50, m == model.AddedP99:
-		return f.Engine == "loaded" && f.Loaded != nil && f.Loaded.Idle > 0
+		return f.Engine == probes.Name && f.Lead > 0
 	case m == model.RTT, m == model.RetransmitRatio:
-		return f.Engine == "loaded" && slices.Contains(measured, model.RetransmitRatio)
+		return f.Engine == probes.Name && slices.Contains(measured, model.RetransmitRatio)
 	case m == model.Jitter:
 		return slices.Contains(measured, model.LossRatio)
 	}
