@@ -110,7 +110,7 @@ func TestMaxTimeOfWhatHasNoDuration(t *testing.T) {
 // refused, failed or never started.
 func TestShareIsGivenBack(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: 64 << 20, Descriptors: 100, UDP: 1e6}}})
-	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), budget.Keyed)
+	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), "key")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestShareIsGivenBack(t *testing.T) {
 // TestTimeIsSpent ends a run when its source has had its time, and refuses others.
 func TestTimeIsSpent(t *testing.T) {
 	b := budget.New(budget.Config{Keyed: budget.Part{Source: budget.Limits{Time: 500 * time.Millisecond}}})
-	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), budget.Keyed)
+	share, err := b.Open(netip.MustParseAddr("192.0.2.1"), "key")
 	if err != nil {
 		t.Fatal(err)
 	}

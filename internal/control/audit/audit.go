@@ -4,7 +4,8 @@
 // A line is one JSON object whose keys come in a fixed order; see [Event]. What
 // strangers can cause is limited per source and in total, and what was left out
 // is counted: in the next line of that source, or in a line of its own
-// ("left-out") once a minute. Lines of keys have limits of their own, so that
+// ("left-out") once a minute. Connections that are dropped before they have shown
+// what they are have a line for each reason every 10 s, with their number. Lines of keys have limits of their own, so that
 // strangers cannot crowd them out, and changes of the host are never left out.
 // Nothing here blocks a session: lines wait in a bounded queue for one writer.
 package audit
@@ -39,6 +40,7 @@ const (
 	Confirm      Kind = "confirm"       // what another session had changed stays
 	Keep         Kind = "keep"          // a file of the system was written
 	Restore      Kind = "restore"       // a file of the system was put back
+	Dropped      Kind = "dropped"       // Count connections were closed before they had shown what they are
 	LeftOut      Kind = "left-out"      // LeftOut events, of Sources sources, were not written down
 )
 
@@ -47,7 +49,7 @@ func (k Kind) changesHost() bool {
 	switch k {
 	case Change, Undo, Confirm, Keep, Restore, Started, Stopped:
 		return true
-	case Refused, SessionBegin, SessionEnd, RunBegin, RunEnd, LeftOut:
+	case Refused, SessionBegin, SessionEnd, RunBegin, RunEnd, Dropped, LeftOut:
 	}
 	return false
 }
@@ -80,9 +82,10 @@ type Event struct {
 	Outcome   string        // outcome: one of the constants above
 	Reason    string        // reason, in words
 
-	// LeftOut counts events before this one that were not written down, of
-	// Sources sources; the log fills both in.
-	LeftOut, Sources int
+	// Count is of how many dropped connections a line tells, LeftOut how many events
+	// before this one were not written down; of Sources sources, 1024 at most. The
+	// log fills them in.
+	Count, LeftOut, Sources int // count, left_out, sources
 }
 
 // queued is how many lines may wait for the writer, and patience how long an
@@ -154,6 +157,9 @@ func (l *Log) admit(e Event) []Event {
 		return nil
 	}
 	all := l.limit.overdue(e.Time)
+	if e.Kind == Dropped {
+		return append(all, l.limit.drop(e)...)
+	}
 	if l.limit.admit(&e) {
 		all = append(all, e)
 	}
@@ -292,6 +298,7 @@ func (e Event) attrs() []slog.Attr {
 	}
 	text("outcome", e.Outcome)
 	text("reason", e.Reason)
+	number("count", int64(e.Count))
 	number("left_out", int64(e.LeftOut))
 	number("sources", int64(e.Sources))
 	return all

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,4 +314,45 @@ func FuzzEvent(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDropped writes a line for the first dropped connection, counts those that
+// follow, and takes no line from other events for them.
+func TestDropped(t *testing.T) {
+	var p page
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	l := audit.New(audit.Config{Lines: &p, Now: func() time.Time { return now }})
+	drop := func(n int, reason string) {
+		l.Record(audit.Event{Kind: audit.Dropped, From: from(n), Reason: reason})
+	}
+	drop(1, "silent")
+	for i := range 10_000 {
+		drop(i%5000, "silent")
+		drop(7, "web")
+	}
+	for i := range 15 {
+		l.Record(audit.Event{Kind: audit.Refused, From: from(1), Outcome: audit.Denied, Reason: "wrong secret " + string(rune('a'+i))})
+	}
+	now = now.Add(10 * time.Second)
+	drop(3, "silent")
+	for i := range 40 {
+		drop(i, "reason "+string(rune('A'+i)))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lines := p.lines()
+	for _, want := range []string{
+		`"event":"dropped","address":"` + from(1).String() + `","outcome":"denied","reason":"silent","count":1,"sources":1`,
+		`"event":"dropped","outcome":"denied","reason":"silent","count":10001,"sources":1024`,
+		`"reason":"web","count":1,"sources":1`, `"reason":"web","count":9999,"sources":1`,
+		`"reason":"other reasons"`, `"reason":"wrong secret o"`,
+	} {
+		if !slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, want) }) {
+			t.Errorf("no line has %s", want)
+		}
+	}
+	if len(lines) > 40 {
+		t.Errorf("%d lines", len(lines))
+	}
 }

@@ -45,14 +45,15 @@ type limiter struct {
 	total   bucket
 	sources map[netip.Prefix]*bucket
 	keys    map[string]*bucket
-	others  bucket // of sources and keys beyond the tables
+	drops   map[string]*drops // by reason
+	others  bucket            // of sources and keys beyond the tables
 	told    time.Time
 }
 
 func newLimiter(now time.Time) limiter {
 	return limiter{
 		total: bucket{tokens: totalBurst, at: now}, others: bucket{tokens: sourceBurst, at: now}, told: now,
-		sources: map[netip.Prefix]*bucket{}, keys: map[string]*bucket{},
+		sources: map[netip.Prefix]*bucket{}, keys: map[string]*bucket{}, drops: map[string]*drops{},
 	}
 }
 
@@ -123,6 +124,7 @@ func (l *limiter) overdue(now time.Time) []Event {
 func (l *limiter) sums(now time.Time) []Event {
 	l.told = now
 	var named []Event
+	unknown := l.dropped(now)
 	rest := Event{Time: now, Kind: LeftOut, LeftOut: l.others.left, Reason: "of sources beyond those that are remembered"}
 	if l.others.left > 0 {
 		rest.Sources = 1
@@ -152,7 +154,7 @@ func (l *limiter) sums(now time.Time) []Event {
 	if rest.LeftOut > 0 {
 		named = append(named, rest)
 	}
-	return named
+	return append(unknown, named...)
 }
 
 // source is who counts as one.

@@ -42,6 +42,11 @@ func (e Event) String() string {
 		b.WriteString(who + " confirms what was changed")
 	case Keep, Restore:
 		b.WriteString(who + " " + string(e.Kind) + "s " + e.Place)
+	case Dropped:
+		fmt.Fprintf(&b, "dropped %d connections of %d sources", e.Count, e.Sources)
+		if e.From.IsValid() {
+			fmt.Fprintf(&b, ", of %s", e.From)
+		}
 	case LeftOut:
 		fmt.Fprintf(&b, "%d events of %d sources were not written down", e.LeftOut, e.Sources)
 		if e.From.IsValid() {

@@ -66,18 +66,23 @@ type Retry struct {
 // Failed notes a failure and rests, 5 ms after the first in a row and twice as
 // long after each further one, 1 s at most, or until ctx ends.
 func (r *Retry) Failed(ctx context.Context, err error) {
-	r.last = time.Now()
-	r.failures++
-	if !r.failing {
-		r.failing, r.failures, r.since = true, 1, r.last
-		r.Log(fmt.Sprintf("%s: %v: trying again until it works", r.What, err))
-	}
+	r.Noted(err)
 	r.rest = min(max(2*r.rest, firstRest), lastRest)
 	t := time.NewTimer(r.rest)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
+	}
+}
+
+// Noted notes a failure, for who knows better what to do now than to rest.
+func (r *Retry) Noted(err error) {
+	r.last = time.Now()
+	r.failures++
+	if !r.failing {
+		r.failing, r.failures, r.since = true, 1, r.last
+		r.Log(fmt.Sprintf("%s: %v: trying again until it works", r.What, err))
 	}
 }
 

@@ -4,9 +4,10 @@
 // Everything is counted for the session, for its source, for all strangers
 // together and for the server, and what any of the four would pass is refused
 // with the number. Strangers can never take the reserve, so that who holds a key
-// finds room on a server that strangers have filled. What runs for a source as a
-// stranger and what runs for it with a key are counted apart, since both may
-// stand behind one address.
+// finds room on a server that strangers have filled, and no key takes all the
+// sessions of keys, so that one that became known locks no other out. What runs
+// for a source as a stranger and what runs for it with each key are counted apart,
+// since all may stand behind one address.
 //
 // The ledger itself is bounded: it remembers some thousand sources one by one,
 // and what older ones sent in a sketch that never says too little. Every call
@@ -109,7 +110,7 @@ type Limits struct {
 // Part is what a class of clients gets.
 type Part struct {
 	Session  Limits        // of one session; Sessions means nothing there, Egress and Time are of its whole life
-	Source   Limits        // of all sessions of one source
+	Source   Limits        // of all sessions of one source; with a key, of that key there
 	Lifetime time.Duration // of a session, from its opening on; 0 is no limit
 }
 
@@ -184,7 +185,8 @@ type Budget struct {
 	source    [2]amounts
 
 	mu      sync.Mutex
-	used    [2]account // by class
+	used    [2]account       // by class
+	keys    map[string]int64 // sessions of each key that has some
 	known   map[who]*entry
 	idle    *list.List // entries without a session, the longest idle first
 	older   *sketch
@@ -208,7 +210,7 @@ func New(c Config) *Budget {
 	}
 	b := &Budget{
 		config: c, window: c.Window, epoch: c.Now(), server: c.Server.list(),
-		known: map[who]*entry{}, idle: list.New(),
+		known: map[who]*entry{}, keys: map[string]int64{}, idle: list.New(),
 	}
 	b.server[Sessions] = min(b.server[Sessions], maxSources)
 	for k, n := range c.Strangers.list() {
@@ -241,19 +243,21 @@ func Source(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Open begins a session of class from an address. It costs a session and the
-// descriptor of its connection. An error wraps ErrSpent and says what is full and
-// what to do. A nil Budget has no limits.
-func (b *Budget) Open(from netip.Addr, class Class) (*Share, error) {
+// Open begins a session from an address with the key of that name, or that of a
+// stranger, whose key is "". It costs a session and the descriptor of its
+// connection. An error wraps ErrSpent and says what is full and what to do. A nil
+// Budget has no limits.
+func (b *Budget) Open(from netip.Addr, key string) (*Share, error) {
 	if b == nil {
 		return nil, nil
 	}
-	if class != Keyed {
+	class := Keyed
+	if key == "" {
 		class = Stranger
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &Share{budget: b, class: class, who: who{Source(from), class}, opened: b.config.Now()}
+	s := &Share{budget: b, class: class, who: who{Source(from), class, key}, opened: b.config.Now()}
 	e := b.enter(s.who)
 	if e == nil {
 		b.refused[Sessions]++
@@ -261,6 +265,9 @@ func (b *Budget) Open(from netip.Addr, class Class) (*Share, error) {
 	}
 	s.entry = e
 	err := b.fresh(s)
+	if err == nil {
+		err = b.crowds(s)
+	}
 	if err == nil {
 		err = b.take(s, amounts{Sessions: 1, Descriptors: 1})
 	}
@@ -279,4 +286,38 @@ func (b *Budget) fresh(s *Share) error {
 		}
 	}
 	return nil
+}
+
+// newcomers is the part of the sessions of keys that is kept for those who have
+// none yet: a quarter. One key gets the other three, from however many sources, so
+// that somebody with a key that became known does not lock the other keys out; and
+// of these one source gets three quarters again.
+const newcomers = 4
+
+// crowds says why somebody with a key gets no session beside those that the key
+// has. With fewer than four sessions there is nothing to divide.
+func (b *Budget) crowds(s *Share) error {
+	if s.class == Stranger {
+		return nil
+	}
+	most := b.server[Sessions] - b.strangers[Sessions] // what strangers leave in any case
+	if most <= 0 {
+		most = b.server[Sessions]
+	}
+	if most < newcomers {
+		return nil
+	}
+	keys := most - most/newcomers
+	total, ofKey, here := b.used[Keyed].held[Sessions], b.keys[s.who.key], s.entry.held[Sessions]
+	r := &Refusal{Kind: Sessions, Class: Keyed, Need: 1, Limit: keys}
+	switch {
+	case ofKey >= keys:
+		r.Level, r.Used = OfKey, ofKey
+	case here > 0 && (total >= keys || ofKey >= keys-max(1, keys/newcomers)):
+		r.Level, r.Used, r.Yours = OfNewcomers, total, here
+	default:
+		return nil
+	}
+	b.refused[Sessions]++
+	return r
 }

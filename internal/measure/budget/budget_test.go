@@ -22,9 +22,17 @@ func address(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
+// keyOf is the name of the key that those of class have in tests.
+func keyOf(c Class) string {
+	if c == Keyed {
+		return "key"
+	}
+	return ""
+}
+
 func open(t testing.TB, b *Budget, n int, c Class) *Share {
 	t.Helper()
-	s, err := b.Open(address(n), c)
+	s, err := b.Open(address(n), keyOf(c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +83,10 @@ func TestRefusals(t *testing.T) {
 	}
 	_, err = also.Take(Amounts{Memory: 512 << 20})
 	check(err, true, "this needs 512 MiB of memory, and of the 768 MiB that this server gives one address only 256 MiB is left: end another session of yours, or ask for less")
-	_, err = b.Open(address(1), Stranger)
+	_, err = b.Open(address(1), "")
 	check(err, true, "this server already has 2 sessions from your address, its limit: close one of them")
 	key := open(t, b, 1, Keyed)
-	_, err = b.Open(address(2), Keyed)
+	_, err = b.Open(address(2), "key")
 	check(err, true, "this server already has 3 sessions, its limit: try again later")
 	_, err = key.Take(Amounts{Disk: 1})
 	check(err, false, "this needs 1 B of disk, this server gives 0 B to one address")
@@ -96,10 +104,10 @@ func TestRefusals(t *testing.T) {
 	check(err, true, "this server sends 1 GiB for one address within 24 h, and has: try again in 26 h")
 	a.Close()
 	also.Close()
-	_, err = b.Open(address(1), Stranger)
+	_, err = b.Open(address(1), "")
 	check(err, true, "within 24 h")
 	c.Time = c.Add(23 * time.Hour)
-	_, err = b.Open(address(1), Stranger)
+	_, err = b.Open(address(1), "")
 	check(err, true, "try again in 3 h")
 	c.Time = c.Add(3 * time.Hour)
 	open(t, b, 1, Stranger)
@@ -117,7 +125,7 @@ func TestKeyedBehindStrangers(t *testing.T) {
 	})
 	var all []*Share
 	for {
-		s, err := b.Open(address(1), Stranger)
+		s, err := b.Open(address(1), "")
 		if err != nil {
 			break
 		}
@@ -148,7 +156,7 @@ func TestForgottenSources(t *testing.T) {
 		s.Close()
 	}
 	for n := spenders; n < spenders+visitors; n++ {
-		s, err := b.Open(address(n), Stranger)
+		s, err := b.Open(address(n), "")
 		if err != nil {
 			t.Fatalf("source %d is locked out: %v", n, err)
 		}
@@ -159,7 +167,7 @@ func TestForgottenSources(t *testing.T) {
 		t.Errorf("remembered: %+v", u)
 	}
 	for n := range spenders {
-		if s, err := b.Open(address(n), Stranger); err == nil {
+		if s, err := b.Open(address(n), ""); err == nil {
 			t.Errorf("source %d was forgotten", n)
 			s.Close()
 		}
@@ -177,7 +185,7 @@ func TestManyAtOnce(t *testing.T) {
 	for n := range 16 {
 		all.Go(func() {
 			for range 200 {
-				s, err := b.Open(address(n), Class(n%2))
+				s, err := b.Open(address(n), keyOf(Class(n%2)))
 				if err != nil {
 					continue
 				}
@@ -203,7 +211,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestNothing demands that no budget is no limit.
 func TestNothing(t *testing.T) {
 	var b *Budget
-	s, err := b.Open(netip.Addr{}, Stranger)
+	s, err := b.Open(netip.Addr{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

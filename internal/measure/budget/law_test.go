@@ -70,8 +70,8 @@ func (m *ledger) step(t *rapid.T, c *clock) {
 	pick := func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }
 	switch what := pick("step", 6); {
 	case what == 0:
-		from, class := address(pick("source", 3)), Class(pick("class", 2))
-		if s, err := m.b.Open(from, class); err == nil {
+		from, key := address(pick("source", 3)), []string{"", "anna", "ben"}[pick("key", 3)]
+		if s, err := m.b.Open(from, key); err == nil {
 			m.open = append(m.open, s)
 		} else if !errors.Is(err, ErrSpent) {
 			t.Fatal(err)

@@ -16,6 +16,8 @@ const (
 	OfSource
 	OfStrangers // all of them together
 	OfServer
+	OfKey       // of one key, from wherever it is used
+	OfNewcomers // of those who have a session, for those who have none
 )
 
 // Refusal is the error of what would pass a limit. It wraps ErrSpent.
@@ -26,8 +28,10 @@ type Refusal struct {
 	// Need is what was asked for, Used what was taken or spent before, Limit what
 	// there is: numbers, bytes, bits per second or nanoseconds, as Kind has it.
 	Need, Used, Limit int64
-	Window            time.Duration // of what is spent
-	Wait              time.Duration // until some of what is spent comes back; 0 is unknown
+	// Yours is how many sessions of Used, OfNewcomers, are of who asked.
+	Yours  int64
+	Window time.Duration // of what is spent
+	Wait   time.Duration // until some of what is spent comes back; 0 is unknown
 }
 
 // Unwrap returns ErrSpent.
@@ -61,6 +65,10 @@ func (r *Refusal) sessionsText() string {
 		return fmt.Sprintf("this server has no sessions for %s", r.Class)
 	case r.Level == OfSource:
 		return fmt.Sprintf("this server already has %d sessions from your address, its limit: close one of them", r.Used)
+	case r.Level == OfKey:
+		return fmt.Sprintf("this server already has %d sessions with your key, and keeps the rest for other keys: close one of them", r.Used)
+	case r.Level == OfNewcomers:
+		return fmt.Sprintf("this server already has %d sessions, %d of them yours, and keeps the rest for others: close one of yours", r.Used, r.Yours)
 	case r.Level == OfStrangers:
 		return fmt.Sprintf("this server already has %d sessions of strangers, its limit: try again later", r.Used)
 	}
@@ -90,7 +98,7 @@ func (r *Refusal) whom() string {
 		return "one address"
 	case OfStrangers:
 		return "strangers"
-	case OfServer:
+	case OfServer, OfKey, OfNewcomers:
 	}
 	return "all together"
 }

@@ -187,6 +187,9 @@ func (b *Budget) take(s *Share, want amounts) error {
 		s.entry.held[k] += want[k]
 		b.used[s.class].held[k] += want[k]
 	}
+	if n := want[Sessions]; n > 0 && s.class == Keyed {
+		b.keys[s.who.key] += n
+	}
 	return nil
 }
 
@@ -195,6 +198,11 @@ func (b *Budget) give(s *Share, back amounts) {
 		s.held[k] -= back[k]
 		s.entry.held[k] -= back[k]
 		b.used[s.class].held[k] -= back[k]
+	}
+	if n := back[Sessions]; n > 0 && s.class == Keyed {
+		if b.keys[s.who.key] -= n; b.keys[s.who.key] <= 0 {
+			delete(b.keys, s.who.key)
+		}
 	}
 }
 

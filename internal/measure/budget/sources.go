@@ -10,6 +10,7 @@ import (
 type who struct {
 	from  netip.Prefix
 	class Class
+	key   string // "" for strangers
 }
 
 // entry is a source that is remembered by itself.

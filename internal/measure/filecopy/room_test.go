@@ -20,7 +20,7 @@ import (
 func shared(t *testing.T, most units.Bytes) (*budget.Share, func() [2]int64) {
 	t.Helper()
 	b := budget.New(budget.Config{Keyed: budget.Part{Session: budget.Limits{Memory: most, Disk: most}}})
-	s, err := b.Open(netip.MustParseAddr("192.0.2.1"), budget.Keyed)
+	s, err := b.Open(netip.MustParseAddr("192.0.2.1"), "key")
 	if err != nil {
 		t.Fatal(err)
 	}

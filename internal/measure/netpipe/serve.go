@@ -22,6 +22,7 @@ type Limits struct {
 	Largest int           // message in bytes; default 64 MiB, at most MaxBytes
 	Time    time.Duration // of one transmitter's whole test; default 15 min
 	Waiting int           // transmitters that wait for their turn; default 8
+	Unknown int           // connections that have said nothing yet; default, and most, 128
 
 	// Budget, where it is not nil, is the ledger of which every turn takes a
 	// session, its buffers, its time and the bytes it sends, as a stranger.
@@ -71,6 +72,9 @@ func (l Limits) complete() Limits {
 	if l.Waiting <= 0 {
 		l.Waiting = defaultWaiting
 	}
+	if l.Unknown <= 0 || l.Unknown > mostStrangers {
+		l.Unknown = mostStrangers
+	}
 	return l
 }
 
@@ -107,7 +111,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q := &queue{most: l.Waiting, arrived: make(chan struct{}, 1), strangers: accept.NewCrowd(mostStrangers), tell: tell, resets: s.Resets()}
+	q := &queue{most: l.Waiting, arrived: make(chan struct{}, 1), strangers: accept.NewCrowd(l.Unknown), tell: tell, resets: s.Resets()}
 	var accepting sync.WaitGroup
 	var failed error
 	accepting.Go(func() {
@@ -149,7 +153,7 @@ const contendedTurn = 2 * time.Minute
 // turn serves one transmitter and returns what became of it.
 func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limits) (e Event) {
 	e.From = c.from
-	share, err := l.Budget.Open(c.from, budget.Stranger)
+	share, err := l.Budget.Open(c.from, "")
 	if err != nil {
 		_ = c.conn.Close()
 		e.Err = err

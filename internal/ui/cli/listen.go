@@ -20,7 +20,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
-	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2/peer"
 	"linerate/internal/measure/iperf3"
 	iperf3peer "linerate/internal/measure/iperf3/peer"
@@ -61,6 +60,7 @@ const (
 	foreignSessions = 8
 	foreignBlock    = units.Bytes(1 << 20)
 	foreignUDPRate  = units.BitRate(100e6)
+	foreignWaiting  = 8        // transmitters of NPtcp
 	foreignLargest  = 16 << 20 // bytes of an NPtcp message; its own schedule ends at 10^7
 )
 
@@ -74,7 +74,7 @@ type foreignServer struct {
 
 // listenForeign opens the ports that were asked for. Nothing is answered before
 // serve is called.
-func (a *console) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (servers []foreignServer, err error) {
+func (a *console) listenForeign(ctx context.Context, f listenFlags, link func() fact.Of[units.BitRate], shared *sharing) (servers []foreignServer, err error) {
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -93,13 +93,13 @@ func (a *console) listenForeign(ctx context.Context, f listenFlags, link func() 
 		make             func(ctx context.Context, l net.Listener) (func(context.Context) error, error)
 	}{
 		{"iperf3", f.iperf3, "5201", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
-			return a.iperf3Server(l, f, link, ledger)
+			return a.iperf3Server(l, f, link, shared)
 		}},
 		{"iperf2", f.iperf2, "5001", func(ctx context.Context, l net.Listener) (func(context.Context) error, error) {
-			return a.iperf2Server(ctx, l, f.iperf2Reverse, ledger)
+			return a.iperf2Server(ctx, l, f.iperf2Reverse, shared)
 		}},
 		{"netpipe", f.netpipe, "5002", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
-			return a.netpipeServer(l, f.netpipeOptions, ledger)
+			return a.netpipeServer(l, f.netpipeOptions, shared)
 		}},
 	} {
 		if p.addr == "" {
@@ -125,10 +125,10 @@ func (a *console) listenForeign(ctx context.Context, f listenFlags, link func() 
 	return servers, nil
 }
 
-func (a *console) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate], ledger *budget.Budget) (func(context.Context) error, error) {
+func (a *console) iperf3Server(l net.Listener, f listenFlags, link func() fact.Of[units.BitRate], shared *sharing) (func(context.Context) error, error) {
 	c := iperf3peer.ServerConfig{
 		Streams: foreignStreams, Duration: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock, LinkRate: link(),
-		Budget: ledger, Event: a.iperf3Event,
+		Budget: shared.budget, Unknown: shared.files.Listener, Event: a.iperf3Event,
 	}
 	if f.users != "" {
 		access, err := loadAccess(f.users, f.key)
@@ -186,7 +186,7 @@ func privateKey(text []byte) (*rsa.PrivateKey, error) {
 	return nil, fmt.Errorf("holds a %T, not an RSA key", key)
 }
 
-func (a *console) iperf2Server(ctx context.Context, l net.Listener, anybody bool, ledger *budget.Budget) (func(context.Context) error, error) {
+func (a *console) iperf2Server(ctx context.Context, l net.Listener, anybody bool, shared *sharing) (func(context.Context) error, error) {
 	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
 	if err != nil {
 		return nil, err
@@ -194,9 +194,9 @@ func (a *console) iperf2Server(ctx context.Context, l net.Listener, anybody bool
 	c := peer.ServerConfig{
 		Sessions: foreignSessions * foreignStreams, PerClient: foreignStreams,
 		Time: foreignTime, UDPTime: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock,
-		Budget: ledger,
-		Log:    func(line string) { a.talk("iperf2: %s", line) },
-		Done:   a.iperf2Result,
+		Budget: shared.budget, Unknown: shared.files.Listener,
+		Log:  func(line string) { a.talk("iperf2: %s", line) },
+		Done: a.iperf2Result,
 	}
 	if anybody {
 		c.UDPTo = func(netip.Addr) bool { return true }

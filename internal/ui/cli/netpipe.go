@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/measure/budget"
 	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/sockio"
 )
@@ -38,12 +37,14 @@ func netpipeSettings(options string) (netpipe.Settings, error) {
 	return s, nil
 }
 
-func (a *console) netpipeServer(l net.Listener, options string, ledger *budget.Budget) (func(context.Context) error, error) {
+func (a *console) netpipeServer(l net.Listener, options string, shared *sharing) (func(context.Context) error, error) {
 	s, err := netpipeSettings(options)
 	if err != nil {
 		return nil, err
 	}
-	limits := netpipe.Limits{Largest: foreignLargest, Budget: ledger}
+	limits := netpipe.Limits{
+		Largest: foreignLargest, Waiting: foreignWaiting, Budget: shared.budget, Unknown: max(1, shared.files.Listener-foreignWaiting-1),
+	}
 	return func(ctx context.Context) error {
 		return netpipe.New().Serve(ctx, l, s, limits, a.netpipeEvent)
 	}, nil

@@ -102,10 +102,11 @@ func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 		return err
 	}
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
-		Identity: s.identity, Open: f.open, MaxSessions: f.sessions, Find: s.find, Budget: s.sharing.budget,
+		Identity: s.identity, Open: f.open, Find: s.find, Budget: s.sharing.budget,
+		Strangers: s.sharing.files.Strangers, Friends: s.sharing.files.Friends,
 		Agent:   agent.Config{Version: a.Version, Engines: here.EnginesAt(s.copies, false)},
 		Log:     func(line string) { a.talk("%s", line) },
-		Welcome: s.welcome, Refused: s.refused, Ended: s.ended,
+		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
 	})
 	if err != nil {
 		s.sharing.close()
@@ -114,7 +115,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 		}
 		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
 	}
-	foreign, err := a.listenForeign(ctx, f.foreign, new(here.Machine).LinkRate, s.sharing.budget)
+	foreign, err := a.listenForeign(ctx, f.foreign, new(here.Machine).LinkRate, s.sharing)
 	if err != nil {
 		s.sharing.close()
 		_ = server.Close()

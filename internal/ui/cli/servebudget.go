@@ -32,9 +32,8 @@ const (
 	strangersSessions = 16                     // beside key holders, who have the rest
 	strangerSessions  = 4                      // of one address
 	keyedSessions     = 64
-	openSessions      = 8          // of an open server, for those without a key
-	reservedFiles     = 1024 + 128 // connections that have not said what they are, and the server's own
-	strangerFiles     = 512        // of one address
+	openSessions      = 8   // of an open server, for those without a key
+	strangerFiles     = 512 // of one address
 )
 
 // budgetFlags bound what a server gives away.
@@ -49,11 +48,29 @@ func (f *budgetFlags) register(fl *pflag.FlagSet) {
 // room is what this host has.
 type room struct {
 	memory, disk units.Bytes // 0 is unknown
-	files        int
+	files        budget.Division
+}
+
+// visitors says who may come to a server.
+type visitors struct {
+	open      bool // without a key
+	sessions  int  // at a time; 0 is the default
+	listeners int  // of other protocols
+}
+
+// visitors returns who may come to a server with these flags.
+func (f *serveFlags) visitors() visitors {
+	v := visitors{open: f.open, sessions: f.sessions}
+	for _, addr := range []string{f.foreign.iperf3, f.foreign.iperf2, f.foreign.netpipe} {
+		if addr != "" {
+			v.listeners++
+		}
+	}
+	return v
 }
 
 // lookForRoom reads what is free, and raises the limit of open files.
-func (a *console) lookForRoom(state string) room {
+func (a *console) lookForRoom(state string, v visitors) room {
 	var r room
 	if dir, err := here.StateDir(state); err == nil {
 		memory, disk := filecopy.Room(filepath.Join(dir, here.CopiesDir))
@@ -63,21 +80,25 @@ func (a *console) lookForRoom(state string) room {
 	if err != nil {
 		a.talk("linerate: %v", err)
 	}
-	r.files = files
+	r.files = budget.Divide(files, v.listeners)
 	return r
 }
 
-// config is the budget of a server with sessions at a time, 0 for the default.
-func (f *budgetFlags) config(r room, open bool, sessions int) (budget.Config, error) {
-	c := defaultBudget(r, open, sessions)
+// config is the budget of a server on a host with r to which v may come.
+func (f *budgetFlags) config(r room, v visitors) (budget.Config, error) {
+	c := defaultBudget(r, v)
 	p := limitParser{window: &c.Window}
 	p.parse("limit", f.all, &c.Server, nil)
 	c.Strangers.Memory = partOf(c.Server.Memory, strangersMemory)
 	c.Strangers.Disk = partOf(c.Server.Disk, strangersDisk)
 	c.Strangers.Descriptors = partOf(c.Server.Descriptors, budget.MostDescriptors)
-	c.Strangers.Sessions = partOf(c.Server.Sessions, strangersSessions)
-	if open {
-		c.Strangers.Sessions = min(openSlots(sessions), c.Server.Sessions-c.Server.Sessions/4)
+	switch {
+	case v.open:
+		c.Strangers.Sessions = min(v.strangers(), c.Server.Sessions-c.Server.Sessions/4)
+	case v.listeners > 0:
+		c.Strangers.Sessions = partOf(c.Server.Sessions, strangersSessions)
+	default: // nobody without a key has one, so that keys share them all
+		c.Strangers.Sessions = -1
 	}
 	p.parse("limit-strangers", f.strangers, &c.Strangers, nil)
 	p.parse("limit-source", f.source, &c.Stranger.Source, &c.Stranger.Lifetime)
@@ -94,12 +115,12 @@ func partOf[T int | units.Bytes](all, most T) T {
 	return min((all+1)/2, most)
 }
 
-// defaultBudget is what a host with r gives away, but for what strangers get
+// defaultBudget is what a host with r gives away to v, but for what strangers get
 // together of what others get too.
-func defaultBudget(r room, open bool, sessions int) budget.Config {
+func defaultBudget(r room, v visitors) budget.Config {
 	c := budget.Config{
 		Server: budget.Limits{
-			Sessions: keyedSessions, Descriptors: max(r.files-reservedFiles, r.files/2),
+			Sessions: keyedSessions, Descriptors: r.files.Sessions,
 			Memory: r.memory / freePart, Disk: r.disk / freePart,
 		},
 		Strangers: budget.Limits{UDP: strangersUDP, Egress: strangersEgress},
@@ -113,19 +134,19 @@ func defaultBudget(r room, open bool, sessions int) budget.Config {
 		Window: 24 * time.Hour,
 	}
 	switch {
-	case open: // those with a key find room beside them
-		c.Server.Sessions += openSlots(sessions)
-	case sessions > 0:
-		c.Server.Sessions = sessions
+	case v.open: // those with a key find room beside them
+		c.Server.Sessions += v.strangers()
+	case v.sessions > 0:
+		c.Server.Sessions = v.sessions
 	}
 	return c
 }
 
-// openSlots is how many sessions an open server has for those without a key, of
+// strangers is how many sessions an open server has for those without a key, of
 // which --max-sessions speaks there.
-func openSlots(sessions int) int {
-	if sessions > 0 {
-		return sessions
+func (v visitors) strangers() int {
+	if v.sessions > 0 {
+		return v.sessions
 	}
 	return openSessions
 }
@@ -136,9 +157,6 @@ type limitParser struct {
 	by     string         // how it was said: "/day" or "/hour"
 	err    error          // the first
 }
-
-// limitKeys are the keys of limits, as the help has them.
-var limitKeys = []string{"sessions", "descriptors", "memory", "disk", "udp", "egress", "time"}
 
 // parse reads KEY=VALUE,... into l; lifetime is nil where it has no meaning.
 func (p *limitParser) parse(flag, text string, l *budget.Limits, lifetime *time.Duration) {
@@ -187,7 +205,7 @@ func (p *limitParser) set(key, value string, l *budget.Limits, lifetime *time.Du
 		}
 		err = number(value, lifetime, units.ParseDuration)
 	default:
-		return fmt.Errorf("no key %q: there are %s", key, strings.Join(limitKeys, ", "))
+		return fmt.Errorf("no key %q: there are sessions, descriptors, memory, disk, udp, egress, time", key)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -252,10 +270,18 @@ type budgetDoc struct {
 	Limits   []budgetLine  `json:"limits"`
 }
 
-// kindUnits are the units of kinds in documents and metrics.
-var kindUnits = map[budget.Kind]string{
-	budget.Sessions: "sessions", budget.Descriptors: "descriptors", budget.Memory: "bytes", budget.Disk: "bytes",
-	budget.UDP: "bits_per_second", budget.Egress: "bytes", budget.Time: "nanoseconds",
+// kindUnit is the unit of a kind in documents.
+func kindUnit(k budget.Kind) string {
+	switch k {
+	case budget.Memory, budget.Disk, budget.Egress:
+		return "bytes"
+	case budget.UDP:
+		return "bits_per_second"
+	case budget.Time:
+		return "nanoseconds"
+	case budget.Sessions, budget.Descriptors:
+	}
+	return k.String()
 }
 
 // describeBudget is the document of a budget.
@@ -269,7 +295,7 @@ func describeBudget(b *budget.Budget) budgetDoc {
 	}
 	d := budgetDoc{Window: u.Window, Lifetime: u.Lifetime, Limits: []budgetLine{}}
 	for _, k := range u.Kinds {
-		d.Limits = append(d.Limits, budgetLine{k.Kind.String(), kindUnits[k.Kind], known(k.Limit), known(k.Strangers), known(k.Source)})
+		d.Limits = append(d.Limits, budgetLine{k.Kind.String(), kindUnit(k.Kind), known(k.Limit), known(k.Strangers), known(k.Source)})
 	}
 	return d
 }
@@ -287,6 +313,10 @@ func (a *console) printBudget(b *budget.Budget) {
 		return strings.Join(slices.Compact(parts), ", ")
 	}
 	a.talk("gives away %s", line(func(k budget.KindUsage) int64 { return k.Limit }))
+	if sessions := u.Kinds[budget.Sessions]; sessions.Strangers == 0 {
+		a.talk("  to all without a key: nothing")
+		return
+	}
 	a.talk("  to all without a key: %s", line(func(k budget.KindUsage) int64 { return k.Strangers }))
 	text := line(func(k budget.KindUsage) int64 { return k.Source })
 	if u.Lifetime > 0 {

@@ -10,15 +10,15 @@ import (
 )
 
 func TestBudgetFlags(t *testing.T) {
-	host := room{memory: 8 << 30, disk: 100 << 30, files: 4096}
-	c, err := (&budgetFlags{}).config(host, false, 0)
+	host := room{memory: 8 << 30, disk: 100 << 30, files: budget.Divide(8192, 1)}
+	c, err := (&budgetFlags{}).config(host, visitors{listeners: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := c.Server; s.Sessions != 64 || s.Memory != 2<<30 || s.Disk != 25<<30 || s.Descriptors != 4096-reservedFiles || s.UDP != 0 {
+	if s := c.Server; s.Sessions != 64 || s.Memory != 2<<30 || s.Disk != 25<<30 || s.Descriptors != 8192-1024-512-896-64 || s.UDP != 0 {
 		t.Errorf("server %+v", s)
 	}
-	if s := c.Strangers; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (4096-reservedFiles)/2 {
+	if s := c.Strangers; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (8192-1024-512-896-64)/2 {
 		t.Errorf("strangers %+v", s)
 	}
 	if c.Keyed.Session.Memory != 1<<30 || c.Stranger.Lifetime != 10*time.Minute || c.Window != 24*time.Hour {
@@ -28,7 +28,7 @@ func TestBudgetFlags(t *testing.T) {
 		all: "sessions=20, memory=1GiB,udp=1Gbit/s,egress=1TiB/hour", strangers: "memory=none,disk=0",
 		source: "lifetime=1m,time=10min/hour,sessions=none",
 	}
-	if c, err = f.config(host, true, 3); err != nil {
+	if c, err = f.config(host, visitors{open: true, sessions: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if c.Server.Sessions != 20 || c.Server.Memory != 1<<30 || c.Server.UDP != 1e9 || c.Server.Egress != 1<<40 || c.Window != time.Hour {
@@ -40,7 +40,10 @@ func TestBudgetFlags(t *testing.T) {
 	if c.Stranger.Lifetime != time.Minute || c.Stranger.Source.Time != 10*time.Minute || c.Stranger.Source.Sessions != 0 {
 		t.Errorf("source %+v", c.Stranger)
 	}
-	if c, err = (&budgetFlags{}).config(room{}, true, 0); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 128<<20 {
+	if c, err = (&budgetFlags{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.Strangers.Sessions != -1 {
+		t.Errorf("a server for those with a key alone: %v, %+v", err, c)
+	}
+	if c, err = (&budgetFlags{}).config(room{}, visitors{open: true}); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 128<<20 {
 		t.Errorf("a host that tells nothing: %v, %+v", err, c)
 	}
 }
@@ -56,7 +59,7 @@ func TestBudgetFlagsRefuse(t *testing.T) {
 		"lifetime=1m":                     "belongs to --limit-source",
 		"sessions=9999999999999999999999": "sessions",
 	} {
-		_, err := (&budgetFlags{all: text}).config(room{}, false, 0)
+		_, err := (&budgetFlags{all: text}).config(room{}, visitors{})
 		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -68,7 +71,7 @@ func TestStatusText(t *testing.T) {
 	if got := statusText(b.Usage()); got != "0/8 sessions" {
 		t.Errorf("nothing: %q", got)
 	}
-	s, err := b.Open(loopback, budget.Stranger)
+	s, err := b.Open(loopback, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +119,8 @@ func TestMemoryLimit(t *testing.T) {
 	if empty != besideBudget+128<<20 || empty > 300e6 {
 		t.Errorf("an idle server may hold %d MiB", empty>>20)
 	}
-	for class, more := range map[budget.Class]int64{budget.Stranger: 0, budget.Keyed: 64 << 20} {
-		s, err := b.Open(netip.MustParseAddr("192.0.2.1"), class)
+	for key, more := range map[string]int64{"": 0, "key": 64 << 20} {
+		s, err := b.Open(netip.MustParseAddr("192.0.2.1"), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +128,7 @@ func TestMemoryLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := memoryLimit(b.Usage()); got != empty+more {
-			t.Errorf("%v took 64 MiB: %d MiB, want %d", class, got>>20, (empty+more)>>20)
+			t.Errorf("%q took 64 MiB: %d MiB, want %d", key, got>>20, (empty+more)>>20)
 		}
 		s.Close()
 	}

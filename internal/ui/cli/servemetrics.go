@@ -120,7 +120,7 @@ func writeMetrics(w io.Writer, version string, u budget.Usage) {
 	fmt.Fprintf(w, "linerate_serve_window_seconds %s\n", decimal(u.Window.Seconds()))
 	for _, k := range u.Kinds {
 		name, unit, scale := metricName(k.Kind)
-		family(name, "gauge", unit, metricHelp[k.Kind])
+		family(name, "gauge", unit, metricHelp(k.Kind))
 		fmt.Fprintf(w, "%s{class=\"stranger\"} %s\n", name, decimal(float64(k.Stranger)*scale))
 		fmt.Fprintf(w, "%s{class=\"keyed\"} %s\n", name, decimal(float64(k.Keyed)*scale))
 		limits := limitName(name, unit)
@@ -139,12 +139,21 @@ func writeMetrics(w io.Writer, version string, u budget.Usage) {
 	fmt.Fprint(w, "# EOF\n")
 }
 
-// metricHelp says what the metrics of the kinds are.
-var metricHelp = map[budget.Kind]string{
-	budget.Sessions: "Sessions.", budget.Descriptors: "Descriptors that sessions hold.",
-	budget.Memory: "Memory that sessions hold.", budget.Disk: "Disk that sessions hold.",
-	budget.UDP:    "Rate of UDP that sessions may send now.",
-	budget.Egress: "Payload sent within the window.", budget.Time: "Time of runs within the window.",
+// metricHelp says what the metric of a kind is.
+func metricHelp(k budget.Kind) string {
+	switch k {
+	case budget.Sessions:
+		return "Sessions."
+	case budget.UDP:
+		return "Rate of UDP that sessions may send now."
+	case budget.Egress:
+		return "Payload sent within the window."
+	case budget.Time:
+		return "Time of runs within the window."
+	case budget.Descriptors, budget.Memory, budget.Disk:
+	}
+	name := k.String()
+	return strings.ToUpper(name[:1]) + name[1:] + " that sessions hold."
 }
 
 // metricName is the name, the unit as OpenMetrics wants it at the name's end, and

@@ -107,16 +107,18 @@ func shortened(text string, most int) string {
 type sharing struct {
 	app     *console
 	budget  *budget.Budget
+	files   budget.Division
 	metrics net.Listener // nil where nobody asked
 }
 
 // share makes the budget that all listeners of f share.
 func (a *console) share(ctx context.Context, f serveFlags) (*sharing, error) {
-	gives, err := f.budget.config(a.lookForRoom(f.state), f.open, f.sessions)
+	r := a.lookForRoom(f.state, f.visitors())
+	gives, err := f.budget.config(r, f.visitors())
 	if err != nil {
 		return nil, err
 	}
-	s := &sharing{app: a, budget: budget.New(gives)}
+	s := &sharing{app: a, budget: budget.New(gives), files: r.files}
 	if f.metrics != "" {
 		if s.metrics, err = listenMetrics(ctx, f.metrics); err != nil {
 			return nil, err

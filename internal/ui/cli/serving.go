@@ -235,6 +235,10 @@ func (s *serving) refused(from netip.Addr, err error) {
 	s.log.Record(audit.Event{Kind: audit.Refused, Protocol: protocolName, From: from, Outcome: audit.Denied, Reason: err.Error()})
 }
 
+func (s *serving) dropped(from netip.Addr, why error) {
+	s.log.Record(audit.Event{Kind: audit.Dropped, Protocol: protocolName, From: from, Reason: why.Error()})
+}
+
 func (s *serving) ended(v tls.Visitor, took time.Duration, err error) {
 	e := audit.Event{Kind: audit.SessionEnd, Protocol: protocolName, Key: v.Key.Name, From: v.Addr, Took: took, Outcome: audit.OK}
 	switch {

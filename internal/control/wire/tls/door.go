@@ -1,25 +1,29 @@
 package tls
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
+
+	"linerate/internal/measure/budget"
 )
 
 // Places at the door: connections that have not shown yet that they belong to
 // somebody. Those of addresses that have a session have places of their own, so
 // that a running session gets its data connections whatever strangers do.
 const (
-	strangerPlaces = 1024
+	strangerPlaces = 1024 // where Config says nothing else
 	friendPlaces   = 512
 	looked         = 24 // connections that are looked at to find one to close
 	// grace is how long the next word of a connection may take until it may be
 	// closed for others: a round trip of a quarter of a second. One whose word is
 	// being worked on is never closed for others. While all who wait are like that,
 	// nobody is accepted: those who come wait in the listen queue, and coming often
-	// does not help against who came before.
+	// does not help against who came before. It is that of a door with strangerPlaces;
+	// one with fewer has less in proportion, so that its queue moves on as fast.
 	grace = 300 * time.Millisecond
 	// retry is how long the accepting waits in that case, before it looks again.
 	retry = 5 * time.Millisecond
@@ -38,6 +42,7 @@ const (
 // knocking is one connection at the door.
 type knocking struct {
 	conn    io.Closer
+	addr    netip.Addr
 	room    *room
 	source  netip.Prefix
 	network netip.Prefix
@@ -54,6 +59,7 @@ type knocking struct {
 // the random early drop of OpenSSH (sshd_config MaxStartups) with a fair share.
 type room struct {
 	places int
+	grace  time.Duration
 	all    []*knocking
 	of     map[netip.Prefix]int // by source, and by network
 }
@@ -64,30 +70,56 @@ type door struct {
 	mu        sync.Mutex
 	strangers room
 	friends   room
-	sessions  map[netip.Prefix]int // by source: who are friends
-	random    func(n int) int      // less than n
+	sessions  map[netip.Prefix]int    // by source: who are friends
+	random    func(n int) int         // less than n
+	dropped   func(netip.Addr, error) // told who was closed for others
 	now       func() time.Time
 }
 
-func newDoor() *door {
+// network is the network that a is likely to share with others of one owner: 24
+// bits of IPv4, 48 of IPv6. All addresses that are none are one.
+func network(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := 24
+	if a.Is6() {
+		bits = 48
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// newDoor returns a door with so many places for strangers and for friends.
+func newDoor(strangers, friends int, dropped func(netip.Addr, error)) *door {
 	return &door{
-		strangers: room{places: strangerPlaces, of: map[netip.Prefix]int{}},
-		friends:   room{places: friendPlaces, of: map[netip.Prefix]int{}},
-		sessions:  map[netip.Prefix]int{}, random: rand.IntN, now: time.Now,
+		strangers: newRoom(strangers), friends: newRoom(friends),
+		sessions: map[netip.Prefix]int{}, random: rand.IntN, now: time.Now, dropped: dropped,
 	}
 }
+
+func newRoom(places int) room {
+	return room{places: places, grace: grace * time.Duration(min(places, strangerPlaces)) / strangerPlaces, of: map[netip.Prefix]int{}}
+}
+
+// What a connection was closed for that had not shown what it is.
+var (
+	errCrowded = errors.New("made room for others: too many connections have not shown what they are")
+	errNoFiles = errors.New("no descriptor is left for connections that have not shown what they are")
+)
 
 // enter lets a connection from an address wait. It may close another one, and
 // returns nil while that is not possible: ask again after retry.
 func (d *door) enter(c io.Closer, from netip.Addr) *knocking {
-	k := &knocking{conn: c, source: source(from), network: block(from, 24, 48)}
+	k := &knocking{conn: c, addr: from, source: budget.Source(from), network: network(from)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k.room, k.since = &d.strangers, d.now()
 	if d.sessions[k.source] > 0 {
 		k.room = &d.friends
 	}
-	if len(k.room.all) >= k.room.places && !d.close(k.room, k.since.Add(-grace)) {
+	if len(k.room.all) >= k.room.places && !d.close(k.room, k.since.Add(-k.room.grace), errCrowded) {
 		return nil
 	}
 	k.room.add(k)
@@ -108,17 +140,20 @@ func (d *door) pause(k *knocking, waits bool) {
 	k.working, k.since = !waits, d.now()
 }
 
-// leave takes a connection from the door; it may have been closed there.
-func (d *door) leave(k *knocking) {
+// leave takes a connection from the door, and reports whether it was still there:
+// it may have been closed for others, or have left before.
+func (d *door) leave(k *knocking) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	there := k.place >= 0
 	k.room.remove(k)
+	return there
 }
 
 // befriend gives an address the places of friends until the function returned is
 // called.
 func (d *door) befriend(from netip.Addr) (end func()) {
-	s := source(from)
+	s := budget.Source(from)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions[s]++
@@ -131,17 +166,22 @@ func (d *door) befriend(from netip.Addr) (end func()) {
 	})
 }
 
-// shed closes some strangers, for descriptors that others need.
-func (d *door) shed(n int) {
+// friendly reports whether a session comes from where from is.
+func (d *door) friendly(from netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for range min(n, len(d.strangers.all)) {
-		d.close(&d.strangers, d.now())
-	}
+	return d.sessions[budget.Source(from)] > 0
+}
+
+// shed closes a stranger, for a descriptor that others need, if it finds one.
+func (d *door) shed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.strangers.all) > 0 && d.close(&d.strangers, d.now(), errNoFiles)
 }
 
 // close closes one connection of r that came before a time, if it finds one.
-func (d *door) close(r *room, before time.Time) bool {
+func (d *door) close(r *room, before time.Time, why error) bool {
 	var worst *knocking
 	for range looked {
 		k := r.all[d.random(len(r.all))]
@@ -154,6 +194,7 @@ func (d *door) close(r *room, before time.Time) bool {
 	}
 	r.remove(worst)
 	_ = worst.conn.Close()
+	d.dropped(worst.addr, why)
 	return true
 }
 

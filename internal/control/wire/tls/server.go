@@ -16,7 +16,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"runtime"
@@ -27,32 +26,25 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
 )
 
 // Limits of servers. Those of open ones keep strangers from using a host as a
 // source of traffic.
 const (
-	defaultSessions = 64
-	openSessions    = 8
-	openPerSource   = 4
-	openTime        = time.Minute
-	openStreams     = 16
-	openBlock       = units.Bytes(1 << 20)
-	openUDPRate     = units.BitRate(100e6)
-	openCopy        = units.Bytes(256 << 20)
-	defaultIdle     = 10 * time.Minute
-	defaultHello    = 3 * time.Second // to say hello, once TLS stands
+	openTime     = time.Minute
+	openStreams  = 16
+	openBlock    = units.Bytes(1 << 20)
+	openUDPRate  = units.BitRate(100e6)
+	openCopy     = units.Bytes(256 << 20)
+	defaultIdle  = 10 * time.Minute
+	defaultHello = 3 * time.Second // to say hello, once TLS stands
 )
 
 // slowRefusal is how long a wrong secret waits for its answer: who guesses does so
 // with as many connections as may wait at a time and no faster, and nobody else
 // pays for it. The secret has 256 bits: this is to keep the noise down.
 const slowRefusal = 500 * time.Millisecond
-
-// shedding is how many strangers are closed when accepting fails.
-const shedding = 64
 
 // firstRecord is the content type of a TLS handshake record.
 const firstRecord = 0x16
@@ -67,7 +59,8 @@ type Config struct {
 	// wider.
 	Agent agent.Config
 	// Budget is what all sessions share, with other servers of this process too;
-	// nil is no bound. Those of an open server are strangers'.
+	// nil is no bound. It alone says who gets a session beside whom; those of an
+	// open server without a key are strangers'.
 	Budget *budget.Budget
 	// Find, where given, knows the secrets that may enter; nil knows that of
 	// Identity, as DefaultKey.
@@ -76,10 +69,11 @@ type Config struct {
 	// first call, and makes c what that session may and knows: c.Facts of its
 	// path, say. The limits of the server hold all the same.
 	Welcome func(v Visitor, c *agent.Config)
-	// MaxSessions is how many sessions may be at a time; 0 is 64, or 8 when Open.
-	// Sessions with a key on an open server are not counted: they have 64 of
-	// their own.
-	MaxSessions int
+	// Strangers is how many connections may be open at a time that have not shown
+	// what they are, and Friends how many of those that come from where a session
+	// comes from; 0 is 1024 and 512. These are all the descriptors that the server
+	// takes beside those that Budget gives to sessions, its ports and a spare one.
+	Strangers, Friends int
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
 	Handshake time.Duration
 	// Log, where given, is told of the server's own troubles, a line each.
@@ -87,6 +81,10 @@ type Config struct {
 	// Refused, where given, is told who was not let in, and why: by hello, or since
 	// the handshake of TLS failed.
 	Refused func(from netip.Addr, err error)
+	// Dropped, where given, is told of each connection that was closed before it had
+	// shown what it is, and why: one of few errors. Strangers make these as fast as
+	// they like. It must not block.
+	Dropped func(from netip.Addr, why error)
 	// Ended, where given, is told how each session that was let in ended; nil for
 	// well.
 	Ended func(v Visitor, took time.Duration, err error)
@@ -110,7 +108,7 @@ type Server struct {
 	tls      *ctls.Config
 	router   data.Router
 	udp      *data.UDPRouter
-	guard    *guard
+	find     Find
 	port     int
 	door     *door
 	gate     *gate
@@ -137,41 +135,32 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 		return nil, fmt.Errorf("listen on %s: not a TCP address", addr)
 	}
 	s := &Server{
-		config: limited(c), listener: l, port: tcp.Port, door: newDoor(),
+		config: limited(c), listener: l, port: tcp.Port,
 		gate: newGate(runtime.GOMAXPROCS(0) / 2), // the other half of the cores is for runs
 		tls: &ctls.Config{
 			MinVersion: ctls.VersionTLS13, Certificates: []ctls.Certificate{c.Identity.Certificate},
 			NextProtos: []string{alpn, alpnOld}, SessionTicketsDisabled: true,
 		},
 	}
+	s.door = newDoor(s.config.Strangers, s.config.Friends, s.dropped)
 	// The same number for UDP, so that one rule of a firewall names both.
 	if s.udp, err = data.ListenUDP(ctx, l.Addr().String()); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
-	s.guard = s.config.guard()
+	if s.find = c.Find; s.find == nil {
+		s.find = only(c.Identity.Secret)
+	}
 	return s, nil
-}
-
-// guard is the guard of a server with this configuration.
-func (c Config) guard() *guard {
-	g := &guard{find: c.Find, open: c.Open, keyed: c.MaxSessions, sessions: map[holder]int{}, total: map[bool]int{}}
-	if g.find == nil {
-		g.find = only(c.Identity.Secret)
-	}
-	if c.Open {
-		g.keyed, g.strange, g.perSource = defaultSessions, c.MaxSessions, min(openPerSource, c.MaxSessions)
-	}
-	return g
 }
 
 // limited returns c with what is the same for all sessions in place.
 func limited(c Config) Config {
-	if c.MaxSessions <= 0 {
-		c.MaxSessions = defaultSessions
-		if c.Open {
-			c.MaxSessions = openSessions
-		}
+	if c.Strangers <= 0 {
+		c.Strangers = strangerPlaces
+	}
+	if c.Friends <= 0 {
+		c.Friends = friendPlaces
 	}
 	if c.Agent.Timeouts.Hello <= 0 {
 		c.Agent.Timeouts.Hello = defaultHello
@@ -208,6 +197,9 @@ func limit(l *agent.Limits, k Key) {
 	l.NoPaths = true // the right to measure is no right to files
 }
 
+// Close closes the port of a server that is not serving.
+func (s *Server) Close() error { return errors.Join(s.listener.Close(), s.udp.Close()) }
+
 // GiveTo prepares for becoming another user, as root; see data.UDPRouter.GiveTo.
 func (s *Server) GiveTo(uid, gid int) error { return s.udp.GiveTo(uid, gid) }
 
@@ -224,93 +216,16 @@ func (s *Server) Link(host string) Link {
 	return l
 }
 
-// Serve serves until ctx ends, then ends all sessions and waits for them.
-func (s *Server) Serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() { _ = s.udp.Close() }()
-	defer s.running.Wait()
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = s.listener.Close() })()
-	patience := accept.Retry{What: "accept", Log: s.log}
-	for {
-		c, err := s.listener.Accept()
-		switch {
-		case err == nil:
-			patience.Worked()
-			s.accept(ctx, c)
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("accept: %w", err)
-		default: // out of descriptors or memory: that passes when connections end
-			s.door.shed(shedding) // those without a name go first
-			patience.Failed(ctx, err)
-		}
-	}
-}
-
-// log tells of the server's own troubles.
-func (s *Server) log(line string) {
-	if s.config.Log != nil {
-		s.config.Log(line)
-	}
-}
-
-// Close closes the port of a server that is not serving.
-func (s *Server) Close() error { return errors.Join(s.listener.Close(), s.udp.Close()) }
-
-// accept serves c in a goroutine, as soon as there is a place for it.
-func (s *Server) accept(ctx context.Context, c net.Conn) {
-	conn, ok := c.(*net.TCPConn)
-	if !ok {
-		_ = c.Close()
-		return
-	}
-	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
-	k := s.door.enter(conn, addr)
-	for ; k == nil; k = s.door.enter(conn, addr) {
-		select {
-		case <-time.After(retry):
-		case <-ctx.Done():
-			_ = conn.Close()
-			return
-		}
-	}
-	s.running.Go(func() {
-		defer s.door.leave(k)
-		accept.Guard(s.log, addr.String(), func() { s.serve(ctx, conn, addr, k) })
-	})
-}
-
-// serve finds out what a connection is. It waits at the door until then.
-func (s *Server) serve(ctx context.Context, conn *net.TCPConn, addr netip.Addr, k *knocking) {
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	var first [1]byte
-	_ = conn.SetDeadline(time.Now().Add(s.config.Handshake)) // a connection without deadlines is closed: it fails below
-	if _, err := io.ReadFull(conn, first[:]); err != nil {
-		_ = conn.Close()
-		return
-	}
-	s.door.come(k, spoke)
-	switch first[0] {
-	case data.FirstByte:
-		_ = s.router.Handle(conn, first[:], s.config.Handshake) // closes what is no run's; else it is its run's now
-	case firstRecord:
-		s.control(ctx, conn, addr, k)
-	default:
-		_ = conn.Close()
-	}
-}
-
 // control is a session: TLS, then the agent.
 func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, at *knocking) {
 	defer func() { _ = conn.Close() }()
-	raw := &stranger{Conn: conn, head: []byte{firstRecord}, left: handshakeBytes, gate: s.gate, source: source(addr),
+	raw := &stranger{Conn: conn, head: []byte{firstRecord}, left: handshakeBytes, gate: s.gate, source: budget.Source(addr),
 		pause: func(waits bool) { s.door.pause(at, waits) }}
 	secure := ctls.Server(raw, s.tls)
 	if err := raw.handshake(func() error { return secure.HandshakeContext(ctx) }); err != nil {
-		s.refused(addr, fmt.Errorf("handshake: %w", err))
+		if s.door.leave(at) { // else the door has told of it
+			s.refused(addr, fmt.Errorf("handshake: %w", err))
+		}
 		return // whoever does not speak TLS is told nothing
 	}
 	if p := secure.ConnectionState().NegotiatedProtocol; p != alpn && p != alpnOld {
@@ -330,7 +245,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 	whole, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	c.Admit = func(ctx context.Context, h session.Hello, own *agent.Config) (agent.Grant, error) {
-		k, free, err := s.guard.admit(source(addr), h.Secret)
+		k, err := s.known(h.Secret)
 		if errors.Is(err, session.ErrRefused) {
 			s.door.pause(at, true)
 			select {
@@ -342,13 +257,8 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			s.refused(addr, err)
 			return agent.Grant{}, err
 		}
-		class := budget.Keyed
-		if k.Stranger() {
-			class = budget.Stranger
-		}
-		share, err := s.config.Budget.Open(addr, class)
+		share, err := s.config.Budget.Open(addr, k.Name)
 		if err != nil {
-			free()
 			s.refused(addr, err)
 			return agent.Grant{}, agent.OverBudget(err)
 		}
@@ -356,7 +266,6 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 		release = func() {
 			unfriend()
 			share.Close()
-			free()
 		}
 		raw.left = -1
 		s.door.leave(at)

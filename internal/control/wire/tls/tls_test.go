@@ -25,7 +25,13 @@ import (
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
 )
+
+// sessions is a budget of so many sessions, all for those with a key.
+func sessions(n int) *budget.Budget {
+	return budget.New(budget.Config{Server: budget.Limits{Sessions: n}, Strangers: budget.Limits{Sessions: -1}})
+}
 
 // serve starts a server on loopback and returns its link.
 func serve(t *testing.T, c tls.Config) tls.Link {
@@ -226,7 +232,7 @@ func TestClientWantsTLS13(t *testing.T) {
 
 func TestSessionLimit(t *testing.T) {
 	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{MaxSessions: 2})
+	l := serve(t, tls.Config{Budget: sessions(2)})
 	for range 2 {
 		wiretest.Open(t, dial(t, l), model.Far)
 	}
@@ -236,7 +242,7 @@ func TestSessionLimit(t *testing.T) {
 }
 
 func TestSessionEndsMakeRoom(t *testing.T) {
-	l := serve(t, tls.Config{MaxSessions: 1})
+	l := serve(t, tls.Config{Budget: sessions(1)})
 	for range 3 {
 		var c *session.Client
 		agenttest.Eventually(t, "the server has room again", func() bool {
@@ -252,7 +258,10 @@ func TestSessionEndsMakeRoom(t *testing.T) {
 
 func TestOpenLimits(t *testing.T) {
 	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{Open: true})
+	l := serve(t, tls.Config{Open: true, Budget: budget.New(budget.Config{
+		Server: budget.Limits{Sessions: 72}, Strangers: budget.Limits{Sessions: 8},
+		Stranger: budget.Part{Source: budget.Limits{Sessions: 4}},
+	})})
 	if l.Secret != "" {
 		t.Error("an open server has a secret in its link")
 	}
@@ -362,7 +371,7 @@ func TestTwoHundredSessionsAtOnce(t *testing.T) {
 	long.Hello, long.Call, long.Pong, long.Send = time.Minute, time.Minute, time.Minute, time.Minute
 	patient := agenttest.Config(nil)
 	patient.Timeouts = long
-	l := serveAgent(t, tls.Config{MaxSessions: 20, Handshake: time.Minute}, patient)
+	l := serveAgent(t, tls.Config{Budget: sessions(20), Handshake: time.Minute}, patient)
 	var mu sync.Mutex
 	var good, busy int
 	var others []error

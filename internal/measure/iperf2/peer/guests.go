@@ -38,7 +38,7 @@ func (g *guests) enter(b *budget.Budget, from netip.Addr) (one *guest, leave fun
 	defer g.mu.Unlock()
 	one = g.by[source]
 	if one == nil {
-		share, err := b.Open(from, budget.Stranger)
+		share, err := b.Open(from, "")
 		if err != nil {
 			return nil, nil, err
 		}

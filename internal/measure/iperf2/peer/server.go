@@ -57,6 +57,9 @@ type ServerConfig struct {
 	// TCP connection came, with the rate at which it is sent to. All other addresses
 	// with UDP flows, which can be forged, are one session together.
 	Budget *budget.Budget
+	// Unknown is how many connections may be open that have not sent their header,
+	// 256 at most.
+	Unknown int
 	// Log gets a line on the server itself, and on clients over UDP that were
 	// refused, for people. It must be safe for concurrent use.
 	Log func(line string)
@@ -100,6 +103,9 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	if c.Block <= 0 {
 		c.Block = 1 << 20
 	}
+	if c.Unknown <= 0 || c.Unknown > mostStrangers {
+		c.Unknown = mostStrangers
+	}
 	if c.UDPTo == nil {
 		c.UDPTo = netip.Addr.IsLoopback // no other host can forge those
 	}
@@ -118,7 +124,8 @@ func (c ServerConfig) withDefaults() ServerConfig {
 // nil. Serve closes both, and waits for the sessions, which end with ctx.
 func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{ServerConfig: cfg.withDefaults(), bulk: tcpbulk.New(), strangers: accept.NewCrowd(mostStrangers)}
+	cfg = cfg.withDefaults()
+	s := &server{ServerConfig: cfg, bulk: tcpbulk.New(), strangers: accept.NewCrowd(cfg.Unknown)}
 	s.tcp, s.udp = newPlaces(s.ServerConfig), newPlaces(s.ServerConfig)
 	stop := context.AfterFunc(ctx, func() {
 		if l != nil {

@@ -53,6 +53,10 @@ type ServerConfig struct {
 	// ended, in iperf3's words, and Event gets the number.
 	Budget *budget.Budget
 
+	// Unknown is how many connections may be open at a time that no test has taken;
+	// 0 is 896.
+	Unknown int
+
 	// Event, where it is not nil, is told what happens. It is called from
 	// several goroutines and must not block.
 	Event func(Event)
@@ -115,7 +119,7 @@ func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	c.Duration = cmp.Or(c.Duration, time.Hour)
 	s := &server{
 		ServerConfig: c, slots: newSlots(), login: make(chan struct{}, 1),
-		strangers: accept.NewCrowd(mostStrangers), openings: accept.NewCrowd(mostOpenings), gathered: accept.NewCrowd(mostGathered),
+		strangers: crowd(mostStrangers, c.Unknown), openings: crowd(mostOpenings, c.Unknown), gathered: crowd(mostGathered, c.Unknown),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.wait.Wait()

@@ -14,12 +14,12 @@ import (
 // a slot: who only gets ready costs nothing there, so that the silent ones cannot
 // take it all. What is held comes back when t.share is closed.
 func (t *session) afford() error {
-	class := budget.Stranger
-	if t.user != "" {
-		class = budget.Keyed
+	key := t.user
+	if key != "" {
+		key = "iperf3 user " + key // no key of linerate's, whatever it is called
 	}
 	var err error
-	if t.share, err = t.Budget.Open(t.from, class); err != nil {
+	if t.share, err = t.Budget.Open(t.from, key); err != nil {
 		return t.overspent(err)
 	}
 	streams := len(iperf3.Streams(t.params.Direction, int(t.params.Parallel)))

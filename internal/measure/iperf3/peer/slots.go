@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"linerate/internal/measure/accept"
 	"linerate/internal/measure/iperf3"
 )
 
@@ -17,7 +18,16 @@ const (
 	mostStrangers = 256 // connections that have not sent a cookie
 	mostOpenings  = 128 // tests whose data do not flow yet
 	mostGathered  = 512 // connections of their streams
+	mostUnknown   = mostStrangers + mostOpenings + mostGathered
 )
+
+// crowd has most places, or as many fewer as a server has for all that are unknown.
+func crowd(most, unknown int) *accept.Crowd {
+	if unknown > 0 && unknown < mostUnknown {
+		most = most * unknown / mostUnknown
+	}
+	return accept.NewCrowd(most)
+}
 
 // A test in which nothing moves for silentFor is ended when another client wants
 // its slot, and the source of the silent one comes after others for struckFor.

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lineOf returns the first line of an audit log that has all the fields of want,
+// once it is there.
+func lineOf(t *testing.T, log, want string) (found map[string]any) {
+	t.Helper()
+	eventually(t, 20*time.Second, "the audit line "+want, func() bool {
+		for _, m := range audited(t, log) {
+			if tells([]map[string]any{m}, want) {
+				found = m
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// saying connects to addr, says something, and reads until the server closes.
+func saying(t *testing.T, addr, what string) {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = io.WriteString(c, what)
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.ReadAll(c)
+}
+
+// TestAuditOfTheDoor: connections that are dropped before TLS have a line with
+// their number, and a handshake that fails has one of its own.
+func TestAuditOfTheDoor(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	p, link := publicServer(t, "--audit", log)
+	addr, _, _ := strings.Cut(strings.TrimPrefix(link, "linerate://"), "/")
+	for range 30 {
+		saying(t, addr, "GET / HTTP/1.1\r\n\r\n")
+	}
+	saying(t, addr, "lr-data1"+strings.Repeat("x", 36))
+	first := lineOf(t, log, "event=dropped protocol=linerate address=127.0.0.1 outcome=denied count=1")
+	if first["reason"] != "spoke another protocol" {
+		t.Errorf("%v", first)
+	}
+	if c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", addr); err == nil {
+		t.Error("TLS 1.2 is accepted")
+		_ = c.Close()
+	}
+	if m := lineOf(t, log, "event=refused protocol=linerate address=127.0.0.1 outcome=denied"); !strings.Contains(m["reason"].(string), "handshake: ") {
+		t.Errorf("%v", m)
+	}
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	p.wait(t, 20*time.Second)
+	total := map[string]float64{}
+	lines := 0
+	for _, m := range audited(t, log) {
+		if m["event"] == "dropped" {
+			total[m["reason"].(string)] += m["count"].(float64)
+			lines++
+		}
+	}
+	if total["spoke another protocol"] != 30 || total["a data connection that no run waits for"] != 1 || lines > 4 {
+		t.Errorf("%d lines tell of %v", lines, total)
+	}
+}
+
+// TestAuditOfForeignListeners: clients of other programs have their lines: admitted,
+// refused, and ended with what was moved.
+func TestAuditOfForeignListeners(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0",
+		"--netpipe=127.0.0.1:0", "--state", t.TempDir(), "--audit", log))
+	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
+	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	foreign := decode[struct {
+		Foreign map[string]string `json:"foreign"`
+	}](t, p.said()).Foreign
+	// moves demands the line of a test's end with at least a megabyte each way asked
+	// for: "sent", "received".
+	moves := func(protocol, engine string, ways ...string) {
+		t.Helper()
+		m := lineOf(t, log, "event=run-end protocol="+protocol+" address=127.0.0.1 outcome=ok engine="+engine)
+		for _, way := range ways {
+			if n, _ := m[way].(float64); n < 1e5 {
+				t.Errorf("%s: %v %s: %v", protocol, m[way], way, m)
+			}
+		}
+		if s, _ := m["seconds"].(float64); s <= 0 {
+			t.Errorf("%s: how long it took is missing: %v", protocol, m)
+		}
+	}
+	quiet := func(string) string { return "" }
+	port := portOf(foreign["iperf3"])
+	foreignClient(t, iperf3Fault, "iperf3", "-c", "127.0.0.1", "-p", port, "-t", "1", "-J")
+	lineOf(t, log, "event=run-begin protocol=iperf3 address=127.0.0.1")
+	moves("iperf3", "tcpbulk", "received")
+	r := run(t, exec.CommandContext(t.Context(), "iperf3", "-c", "127.0.0.1", "-p", port, "-P", "17", "-t", "1"))
+	if r.code == 0 {
+		t.Error("17 streams were given to iperf3")
+	}
+	if m := lineOf(t, log, "event=refused protocol=iperf3 address=127.0.0.1 outcome=denied"); m["reason"] == nil {
+		t.Errorf("%v", m)
+	}
+
+	port = portOf(foreign["iperf2"])
+	foreignClient(t, iperf2Fault, "iperf", "-c", "127.0.0.1", "-p", port, "-t", "1", "-y", "C")
+	lineOf(t, log, "event=run-begin protocol=iperf2 address=127.0.0.1")
+	moves("iperf2", "tcpbulk", "received")
+	saying(t, foreign["iperf2"], "GET / HTTP/1.1\r\n\r\n"+strings.Repeat("x", 100))
+	lineOf(t, log, "event=refused protocol=iperf2 address=127.0.0.1 outcome=denied")
+
+	foreignClient(t, quiet, "NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "65536", "-o", os.DevNull)
+	lineOf(t, log, "event=run-begin protocol=netpipe address=127.0.0.1")
+	moves("netpipe", "pingpong", "sent")
+	saying(t, foreign["netpipe"], "GET / HTTP/1.1\r\n\r\n")
+	lineOf(t, log, "event=refused protocol=netpipe address=127.0.0.1 outcome=denied")
+}

@@ -1,0 +1,254 @@
+package tls_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/engine"
+)
+
+// fewFiles is how many descriptors the server of TestInAChild has.
+const fewFiles = 128
+
+// TestInAChild is no test: it is a server with few descriptors, whose standard
+// input says what else takes some. "take" opens as many files as the budget gives
+// to sessions, tells how many it got and closes them again; "seize" opens all there
+// are and keeps them, but for those in the words that follow.
+func TestInAChild(t *testing.T) {
+	if os.Getenv("LINERATE_CHILD_SERVER") == "" {
+		t.Skip("the server of other tests")
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewFiles, Max: fewFiles}); err != nil {
+		t.Fatal(err)
+	}
+	d := budget.Divide(fewFiles, 0)
+	id, err := tls.LoadIdentity(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
+		Identity: id, Agent: agenttest.Config(nil), Strangers: d.Strangers, Friends: d.Friends, Budget: sessions(64),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	link := json.NewEncoder(os.Stderr)
+	if err := link.Encode(s.Link("127.0.0.1")); err != nil {
+		t.Fatal(err)
+	}
+	var kept []*os.File
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		most := d.Sessions
+		if in.Text() == "seize" {
+			most = fewFiles
+		}
+		var all []*os.File
+		for range most {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				break
+			}
+			all = append(all, f)
+		}
+		fmt.Fprintln(os.Stderr, len(all))
+		if in.Text() == "seize" {
+			kept = append(kept, all...)
+			continue
+		}
+		for _, f := range all {
+			_ = f.Close()
+		}
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for _, f := range kept {
+		_ = f.Close()
+	}
+}
+
+// childServer is a server with few descriptors, in a process of its own.
+type childServer struct {
+	link tls.Link
+	in   io.Writer
+	out  *bufio.Reader
+}
+
+func startChild(t *testing.T) *childServer {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInAChild$")
+	cmd.Env = append(os.Environ(), "LINERATE_CHILD_SERVER=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
+			t.Errorf("the server: %v", err)
+		}
+	})
+	c := &childServer{in: in, out: bufio.NewReader(out)}
+	if err := json.Unmarshal([]byte(c.line(t)), &c.link); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *childServer) line(t *testing.T) string {
+	t.Helper()
+	text, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text)
+}
+
+// ask has the server open files, and returns how many it got.
+func (c *childServer) ask(t *testing.T, what string) (n int) {
+	t.Helper()
+	if _, err := fmt.Fprintln(c.in, what); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(c.line(t), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// silent holds n silent connections to addr, each from an address of its own, and
+// makes a new one for each that is closed, until ctx ends. It returns once each has
+// connected.
+func silent(ctx context.Context, t *testing.T, addr string, n int) (wait func()) {
+	t.Helper()
+	var there, all sync.WaitGroup
+	for i := range n {
+		there.Add(1)
+		all.Go(func() {
+			arrived := sync.OnceFunc(there.Done)
+			defer arrived()
+			for ctx.Err() == nil {
+				c := connectFrom(ctx, net.IPv4(127, 9, byte(i>>8), byte(i)), addr)
+				if arrived(); c != nil {
+					untilClosed(ctx, c)
+				}
+			}
+		})
+	}
+	there.Wait()
+	return all.Wait
+}
+
+// prepared is a run of four streams whose data connections are missing.
+func prepared(t *testing.T, c *session.Client, number uint64) data.Token {
+	t.Helper()
+	f := wiretest.Flow(model.To)
+	f.Streams = 4
+	token := data.Token{byte(number)}
+	if _, err := c.Prepare(t.Context(), session.Preparation{Run: number, Flow: f, Token: token}); err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// connect makes the four data connections of such a run.
+func connect(t *testing.T, addr string, token data.Token) {
+	t.Helper()
+	began := time.Now()
+	for i := range 4 {
+		conn, _, err := data.Dial(t.Context(), addr, token, i, engine.SocketOptions{})
+		if err != nil {
+			t.Fatalf("data connection %d after %v: %v", i, time.Since(began), err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("four data connections took %v", took)
+	}
+}
+
+// TestDescriptorsAreReserved: while strangers take all that they can, a server has
+// the descriptors that its budget gives to sessions.
+func TestDescriptorsAreReserved(t *testing.T) {
+	child := startChild(t)
+	c := wiretest.Open(t, dial(t, child.link), model.Far)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer silent(ctx, t, child.link.Addr, 300)()
+	defer cancel()
+	want := budget.Divide(fewFiles, 0).Sessions - 1 // one has the session
+	for range 20 {
+		if n := child.ask(t, "take"); n < want {
+			t.Fatalf("only %d of %d descriptors for sessions are left", n, want)
+		}
+	}
+	connect(t, child.link.Addr, prepared(t, c, 1))
+}
+
+// TestDataConnectionsWithoutDescriptors takes all descriptors of a server away from
+// it: those that strangers have at its door go to the data connections of a session,
+// and without any of those it keeps one for them and turns strangers away at once.
+func TestDataConnectionsWithoutDescriptors(t *testing.T) {
+	t.Run("strangers at the door", func(t *testing.T) {
+		child := startChild(t)
+		c := wiretest.Open(t, dial(t, child.link), model.Far)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer silent(ctx, t, child.link.Addr, 300)()
+		defer cancel()
+		token := prepared(t, c, 1)
+		child.ask(t, "seize")
+		connect(t, child.link.Addr, token)
+	})
+	t.Run("nobody there", func(t *testing.T) {
+		child := startChild(t)
+		c := wiretest.Open(t, dial(t, child.link), model.Far)
+		token := prepared(t, c, 1)
+		child.ask(t, "seize")
+		for i := range 20 {
+			conn := connectFrom(t.Context(), net.IPv4(127, 9, 0, byte(1+i)), child.link.Addr)
+			if conn == nil {
+				t.Fatal("no connection")
+			}
+			began := time.Now()
+			_ = conn.SetReadDeadline(began.Add(5 * time.Second))
+			_, err := io.ReadAll(conn)
+			_ = conn.Close()
+			if took := time.Since(began); took > time.Second {
+				t.Fatalf("stranger %d was turned away after %v: %v", i, took, err)
+			}
+		}
+		conn, _, err := data.Dial(t.Context(), child.link.Addr, token, 0, engine.SocketOptions{})
+		if err != nil {
+			t.Fatalf("a data connection: %v", err)
+		}
+		_ = conn.Close()
+	})
+}

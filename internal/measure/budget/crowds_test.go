@@ -1,0 +1,97 @@
+package budget
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestNewcomersFindASlot: one who has many sessions does not keep others with a
+// key out, at another source or with another key.
+func TestNewcomersFindASlot(t *testing.T) {
+	b := New(Config{Server: Limits{Sessions: 8}, Strangers: Limits{Sessions: -1}})
+	for _, s := range []struct {
+		what string
+		from int
+		key  string
+		want int // sessions until one is refused
+		says string
+	}{
+		{"one key at one source", 0, "anna", 5, "5 sessions, 5 of them yours"},
+		{"the same key at another source", 1, "anna", 1, "6 sessions with your key"},
+		{"another key at the first source", 0, "ben", 1, "7 sessions, 1 of them yours"},
+		{"another key at another source", 2, "ben", 1, "8 sessions, 1 of them yours"},
+		{"the ninth session of eight", 3, "ben", 0, "8 sessions, its limit"},
+	} {
+		got := 0
+		var err error
+		for ; err == nil && got < 20; got++ {
+			_, err = b.Open(address(s.from), s.key)
+		}
+		if got--; got != s.want || !errors.Is(err, ErrSpent) || !strings.Contains(err.Error(), s.says) {
+			t.Errorf("%s: %d sessions, want %d: %v", s.what, got, s.want, err)
+		}
+	}
+}
+
+// TestOneKeyLeavesRoomForOthers: a key that became known, used from ever so many
+// sources, leaves a quarter of the sessions to the other keys; where there are less
+// than four there is nothing to divide.
+func TestOneKeyLeavesRoomForOthers(t *testing.T) {
+	for sessions, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 6, 64: 48} {
+		b := New(Config{Server: Limits{Sessions: sessions}, Strangers: Limits{Sessions: -1}})
+		var in []*Share
+		for i := range 1000 {
+			if s, err := b.Open(address(i), "anna"); err == nil {
+				in = append(in, s)
+			} else if r, ok := errors.AsType[*Refusal](err); !ok || !r.Later() {
+				t.Fatal(err)
+			}
+		}
+		if len(in) != want {
+			t.Errorf("%d sessions: one key got %d, want %d", sessions, len(in), want)
+		}
+		for i := range sessions - want {
+			if _, err := b.Open(address(i), "ben"); err != nil {
+				t.Errorf("%d sessions: another key's session %d: %v", sessions, i+1, err)
+			}
+		}
+		in[0].Close()
+		in[0].Close()
+		if _, err := b.Open(address(2000), "anna"); err != nil {
+			t.Errorf("%d sessions: the key where one of its sessions went: %v", sessions, err)
+		}
+	}
+}
+
+// TestKeysBesideStrangers: what strangers may take is not divided among keys, so
+// that strangers and one key together leave the other keys theirs.
+func TestKeysBesideStrangers(t *testing.T) {
+	b := New(Config{
+		Server: Limits{Sessions: 64}, Strangers: Limits{Sessions: 16},
+		Stranger: Part{Source: Limits{Sessions: 2}},
+	})
+	took := func(key string, sources int) (n int) {
+		for i := range sources {
+			for {
+				if _, err := b.Open(address(i), key); err != nil {
+					break
+				}
+				n++
+			}
+		}
+		return n
+	}
+	if n := took("anna", 100); n != 36 {
+		t.Errorf("one key has %d sessions, want three quarters of the 48 that strangers leave", n)
+	}
+	if n := took("", 7); n != 14 {
+		t.Errorf("seven strangers have %d sessions, want two each", n)
+	}
+	if n := took("", 100); n != 2 {
+		t.Errorf("other strangers have %d sessions more, want 2", n)
+	}
+	if n := took("ben", 100); n != 12 {
+		t.Errorf("another key has %d sessions, want the 12 that are left", n)
+	}
+}
