@@ -45,8 +45,11 @@ func saying(t *testing.T, addr, what string) {
 // their number, and a handshake that fails has one of its own.
 func TestAuditOfTheDoor(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.log")
-	p, link := publicServer(t, "--audit", log)
-	addr, _, _ := strings.Cut(strings.TrimPrefix(link, "linerate://"), "/")
+	p := start(t, command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--state", t.TempDir(), "--audit", log))
+	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	addr := decode[struct {
+		Address string `json:"address"`
+	}](t, p.said()).Address
 	for range 30 {
 		saying(t, addr, "GET / HTTP/1.1\r\n\r\n")
 	}

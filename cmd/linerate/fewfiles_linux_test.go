@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
 )
 
 // silentCrowd holds n silent connections to addr, each from an address of its
@@ -57,19 +58,24 @@ func TestOwnListenerOutOfDescriptors(t *testing.T) {
 		Link string `json:"link"`
 	}](t, p.said()).Link
 	first := intrude(t, link)
-	ctx, cancel := context.WithCancel(t.Context())
-	wait := silentCrowd(ctx, t, first.addr, 300)
-	defer wait()
-	defer cancel()
-	most := 0
-	eventually(t, 10*time.Second, "few descriptors are left", func() bool {
+	const files = 96
+	door := budget.Divide(files, 0)
+	held := func() int {
 		list, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "fd"))
 		if err != nil {
 			t.Fatalf("the server is gone: %v", err)
 		}
-		most = max(most, len(list))
-		return most >= 80
-	})
+		return len(list)
+	}
+	before := held()
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := silentCrowd(ctx, t, first.addr, 300)
+	defer wait()
+	defer cancel()
+	eventually(t, 10*time.Second, "strangers at the door", func() bool { return held() >= before+door.Strangers-1 })
+	if n := held(); n > files-door.Sessions {
+		t.Errorf("strangers left %d descriptors of %d, and sessions should have %d", files-n, files, door.Sessions)
+	}
 	f := model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 4, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond}
 	inTime(t, "four data connections", func() error {
 		conns, err := first.prepare(t, f, f.Streams)

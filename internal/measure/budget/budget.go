@@ -17,6 +17,7 @@ package budget
 import (
 	"container/list"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"net/netip"
@@ -28,6 +29,9 @@ import (
 
 // ErrSpent is wrapped by every refusal.
 var ErrSpent = errors.New("over the budget")
+
+// ErrOver says that a session has had its lifetime. It wraps ErrSpent.
+var ErrOver = fmt.Errorf("%w: the lifetime of a session is over", ErrSpent)
 
 // Class says who asks.
 type Class int

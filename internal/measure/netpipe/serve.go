@@ -25,8 +25,12 @@ type Limits struct {
 	Unknown int           // connections that have said nothing yet; default, and most, 128
 
 	// Budget, where it is not nil, is the ledger of which every turn takes a
-	// session, its buffers, its time and the bytes it sends, as a stranger.
+	// session, its buffers, its time and the bytes it sends, as a stranger; no turn
+	// lasts longer than a session of strangers may.
 	Budget *budget.Budget
+	// Begun, where given, is told of each transmitter whose turn begins. It must not
+	// block.
+	Begun func(from netip.Addr)
 }
 
 // Event is what became of one transmitter, or, with Note, a line on the server
@@ -68,6 +72,9 @@ func (l Limits) complete() Limits {
 	l.Largest = min(l.Largest, MaxBytes)
 	if l.Time <= 0 {
 		l.Time = defaultTime
+	}
+	if l.Begun == nil {
+		l.Begun = func(netip.Addr) {}
 	}
 	if l.Waiting <= 0 {
 		l.Waiting = defaultWaiting
@@ -169,6 +176,11 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, l.Time, fmt.Errorf("took longer than %v", l.Time))
 	defer cancel()
+	if ends := share.Ends(); !ends.IsZero() {
+		ctx, cancel = context.WithDeadlineCause(ctx, ends, budget.ErrOver)
+		defer cancel()
+	}
+	l.Begun(c.from)
 	defer link.Thread(first)()
 	q.serving(c.from)
 	defer q.serving(netip.Addr{})

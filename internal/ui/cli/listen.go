@@ -196,7 +196,7 @@ func (a *console) iperf2Server(ctx context.Context, l net.Listener, anybody bool
 		Time: foreignTime, UDPTime: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock,
 		Budget: shared.budget, Unknown: shared.files.Listener,
 		Log:  func(line string) { a.talk("iperf2: %s", line) },
-		Done: a.iperf2Result,
+		Done: a.iperf2Result, Begun: a.iperf2Begun,
 	}
 	if anybody {
 		c.UDPTo = func(netip.Addr) bool { return true }

@@ -76,16 +76,31 @@ func (a *console) iperf3Event(e iperf3peer.Event) {
 	a.audit.Record(foreignEvent("iperf3", at.Addr(), e.Ran || e.Begun, e.Err, moved(line, e.Own)))
 }
 
-// iperf2Result writes down what a client of iperf 2 did.
-func (a *console) iperf2Result(r peer.Result) {
-	line := audit.Event{Took: r.Took, Engine: "tcpbulk"}
+// iperf2Begun writes down that a client of iperf 2 was let in.
+func (a *console) iperf2Begun(r peer.Result) {
+	a.audit.Record(foreignEvent("iperf2", r.Peer.Addr(), true, nil, audit.Event{Kind: audit.RunBegin, Engine: iperf2Engine(r)}))
+}
+
+// iperf2Engine is what a client of iperf 2 asks for, by linerate's name of it.
+func iperf2Engine(r peer.Result) string {
 	switch {
 	case r.UDP:
-		line.Engine = "udpflow"
+		return "udpflow"
 	case r.Bounce:
-		line.Engine = "pingpong"
+		return "pingpong"
 	}
+	return "tcpbulk"
+}
+
+// iperf2Result writes down what a client of iperf 2 did.
+func (a *console) iperf2Result(r peer.Result) {
+	line := audit.Event{Took: r.Took, Engine: iperf2Engine(r)}
 	a.audit.Record(foreignEvent("iperf2", r.Peer.Addr(), !r.Refused, r.Err, moved(line, r.Report)))
+}
+
+// netpipeBegun writes down that an NPtcp transmitter has its turn.
+func (a *console) netpipeBegun(from netip.Addr) {
+	a.audit.Record(foreignEvent("netpipe", from, true, nil, audit.Event{Kind: audit.RunBegin, Engine: "pingpong"}))
 }
 
 // netpipeEvent writes down what an NPtcp transmitter did.

@@ -44,6 +44,7 @@ func (a *console) netpipeServer(l net.Listener, options string, shared *sharing)
 	}
 	limits := netpipe.Limits{
 		Largest: foreignLargest, Waiting: foreignWaiting, Budget: shared.budget, Unknown: max(1, shared.files.Listener-foreignWaiting-1),
+		Begun: a.netpipeBegun,
 	}
 	return func(ctx context.Context) error {
 		return netpipe.New().Serve(ctx, l, s, limits, a.netpipeEvent)

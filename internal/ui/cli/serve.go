@@ -56,7 +56,8 @@ change settings.
 
 --iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
 They know no secret: whoever reaches the port may measure, with the limits of
---open, except that a test of NPtcp may last 15 min. iperf3 can ask for a name and
+--open, except that a test of NPtcp may last 15 min, or the lifetime of a session
+where that is less, as it is unless --limit-source says more. iperf3 can ask for a name and
 a password, and has the limits of those who have the link then, and an hour.
 iperf 2 is sent UDP only where a TCP connection of its host came first, unless
 --iperf2-reverse-udp is given.

@@ -75,7 +75,7 @@ func (g *guest) charge(sent units.Bytes) error {
 	g.mu.Unlock()
 	err := errors.Join(g.share.Spend(sent), g.share.Use(took))
 	if ends := g.share.Ends(); !ends.IsZero() && now.After(ends) {
-		err = errors.Join(err, errOverrun)
+		err = errors.Join(err, budget.ErrOver)
 	}
 	return err
 }

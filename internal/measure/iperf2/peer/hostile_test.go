@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/measure/accept/accepttest"
 	"linerate/internal/measure/budget"
 	"linerate/internal/measure/iperf2"
 	"linerate/internal/measure/iperf3/tries"
@@ -287,19 +287,7 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tries.Repeat(t, func(t testing.TB) {
 				s := startServer(t, ServerConfig{Sessions: 128, PerClient: 16})
-				ctx, cancel := context.WithCancel(t.Context())
-				var all sync.WaitGroup
-				came := make(chan struct{}, 1000)
-				for range 300 {
-					all.Go(func() { besiege(ctx, s.addr, say, came) })
-				}
-				defer func() {
-					cancel()
-					all.Wait()
-				}()
-				for range 300 {
-					<-came
-				}
+				defer accepttest.Besiege(t.Context(), s.addr, 300, say)()
 				began := time.Now()
 				s.alive(t)
 				if took := time.Since(began); took > 2*time.Second {
@@ -307,29 +295,6 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// besiege holds on to connections, and comes back.
-func besiege(ctx context.Context, addr string, say []byte, came chan<- struct{}) {
-	for ctx.Err() == nil {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			continue
-		}
-		stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-		_, _ = c.Write(say)
-		select {
-		case came <- struct{}{}:
-		default:
-		}
-		_, _ = c.Read(make([]byte, 10)) // until the server has had enough
-		stop()
-		_ = c.Close()
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-		}
 	}
 }
 

@@ -63,6 +63,9 @@ type ServerConfig struct {
 	// Log gets a line on the server itself, and on clients over UDP that were
 	// refused, for people. It must be safe for concurrent use.
 	Log func(line string)
+	// Begun gets each session that begins, before anything is known of how it ends.
+	// It must be safe for concurrent use.
+	Begun func(Result)
 	// Done gets the outcome of each session, also of TCP connections that got
 	// none. It must be safe for concurrent use.
 	Done func(Result)
@@ -111,6 +114,9 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	}
 	if c.Log == nil {
 		c.Log = func(string) {}
+	}
+	if c.Begun == nil {
+		c.Begun = func(Result) {}
 	}
 	if c.Done == nil {
 		c.Done = func(Result) {}

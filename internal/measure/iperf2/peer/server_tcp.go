@@ -62,6 +62,7 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place
 	defer leave()
 	if opening == iperf2.OpeningBounceBack {
 		r.Bounce, r.Threads = true, 1
+		s.Begun(*r)
 		r.Report, r.Err = t.bounce(ctx)
 		for _, f := range r.Report.Flows {
 			if f.Role == model.Sender {
@@ -71,6 +72,7 @@ func (s *server) handle(ctx context.Context, c *net.TCPConn, place *accept.Place
 		return len(r.Report.Flows) > 0 || r.Err != nil
 	}
 	r.Mode, r.Threads = t.header.Mode(), int(t.header.Threads)
+	s.Begun(*r)
 	switch r.Mode {
 	case iperf2.Forward:
 		t.receive(ctx)

@@ -175,6 +175,7 @@ func (u *udpServer) enter(ctx context.Context, f *udpFlow, came int) *udpFlow {
 	}
 	f.in = newArrivals(f.layout(), 0)
 	u.flows[f.from] = f
+	u.Begun(Result{Peer: f.from, Mode: f.mode, UDP: true, Threads: int(f.header.Threads)})
 	if f.mode != iperf2.Forward && f.mode != iperf2.TradeOff {
 		u.reply(ctx, f)
 	}

@@ -76,7 +76,7 @@ func (t *session) charge() error {
 		return t.overspent(err)
 	}
 	if ends := t.share.Ends(); !ends.IsZero() && now.After(ends) {
-		return refuse(iperf3.CodeTimeLimit, "the lifetime of a session is over")
+		return &refusal{iperf3.CodeTimeLimit, budget.ErrOver}
 	}
 	return nil
 }

@@ -1,0 +1,172 @@
+package netpipe
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/measure/accept/accepttest"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/iperf3/tries"
+)
+
+// TestTransmittersWaitForTheirTurn lets several come at once, with resets, so
+// that each connects many times. Each has an address of its own: two that
+// connect from one address in the same moment cannot be told apart.
+func TestTransmittersWaitForTheirTurn(t *testing.T) {
+	s := tiny()
+	s.Reset = true
+	port, log := serve(t, New(), s, Limits{})
+	var all sync.WaitGroup
+	for i := range 5 {
+		local := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(10+i))}}
+		first, err := local.DialContext(t.Context(), "tcp4", "127.0.0.1:"+port)
+		if err != nil {
+			t.Skipf("this system has one loopback address: %v", err)
+		}
+		from := func(ctx context.Context) (*net.TCPConn, error) {
+			c := first
+			if first = nil; c != nil {
+				return c.(*net.TCPConn), nil
+			}
+			c, err := local.DialContext(ctx, "tcp4", "127.0.0.1:"+port)
+			if err != nil {
+				return nil, err
+			}
+			return c.(*net.TCPConn), nil
+		}
+		all.Go(func() {
+			// Its turn may come late.
+			points, err := New().Transmit(t.Context(), from, Options{Settings: s, Repeats: 3}, func(model.Point) {})
+			if err != nil || len(points) != 2 {
+				t.Errorf("%d points, %v", len(points), err)
+			}
+		})
+	}
+	all.Wait()
+	for _, line := range awaitLog(t, 5, log) {
+		if !strings.Contains(line, "2 sizes, complete") {
+			t.Errorf("log %q", line)
+		}
+	}
+}
+
+// TestQueueIsBounded: who comes when too many wait is closed at once.
+func TestQueueIsBounded(t *testing.T) {
+	port, _ := serve(t, New(), tiny(), Limits{Waiting: 1})
+	active := dial(t, port)
+	if _, err := active.Write([]byte("SyncMe")); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, SyncBytes)
+	if _, err := active.Read(answer); err != nil { // it has its turn
+		t.Fatal(err)
+	}
+	// One waits, and one may be the reconnection of who has its turn.
+	closed := make(chan bool, 3)
+	for range 3 {
+		c := dial(t, port)
+		if _, err := c.Write([]byte("SyncMe")); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := c.Read(make([]byte, 1))
+			closed <- err != nil
+		}()
+	}
+	select {
+	case end := <-closed:
+		if !end {
+			t.Error("one that should wait was answered first")
+		}
+	case <-time.After(soon):
+		t.Error("all three wait")
+	}
+}
+
+// TestSilentTransmittersKeepNobodyOut: while 256 hold on, drip, or come back, the
+// next one has its turn at once; one that falls silent later keeps it for 2 s.
+func TestSilentTransmittersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{"nothing": "", "half a sync": "Syn"} {
+		t.Run(name, func(t *testing.T) {
+			tries.Repeat(t, func(t testing.TB) {
+				port, _ := serve(t, New(), tiny(), Limits{})
+				defer accepttest.Besiege(t.Context(), "127.0.0.1:"+port, 256, []byte(says))()
+				began := time.Now()
+				transmit(t, port, tiny())
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("the test took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestSilentTurnIsShortWhileOthersWait: one that syncs and then says nothing has
+// its turn for 2 s where somebody waits.
+func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	tries.Repeat(t, func(t testing.TB) {
+		port, _ := serve(t, New(), tiny(), Limits{})
+		bad := dial(t, port)
+		if _, err := bad.Write([]byte("SyncMe")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bad.Read(make([]byte, SyncBytes)); err != nil { // it has its turn
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: tiny(), Repeats: 5}, func(model.Point) {}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("the turn came after %v", took)
+		}
+	})
+}
+
+// TestTurnsStayWithinTheBudget: memory and sessions come from the ledger, and come
+// back.
+func TestTurnsStayWithinTheBudget(t *testing.T) {
+	b := budget.New(budget.Config{Stranger: budget.Part{Session: budget.Limits{Memory: 1000}}})
+	port, log := serve(t, quick(), tiny().withUpper(4096), Limits{Budget: b})
+	if _, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: tiny().withUpper(4096), Repeats: 3}, func(model.Point) {}); err == nil {
+		t.Error("4 KiB of a buffer came from 1000 B")
+	}
+	if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "memory") || !strings.Contains(lines[0], "1000 B") {
+		t.Errorf("log %q", lines)
+	}
+	transmit(t, port, tiny())
+	awaitLog(t, 2, log)
+	for _, k := range b.Usage().Kinds {
+		if (k.Kind == budget.Sessions || k.Kind == budget.Memory || k.Kind == budget.Descriptors) && k.Used() != 0 {
+			t.Errorf("%d of %v did not come back", k.Used(), k.Kind)
+		}
+	}
+}
+
+// TestTurnEndsWithTheLifetime: a transmitter that goes on is ended when a session of
+// strangers is over, and the ledger has its session back.
+func TestTurnEndsWithTheLifetime(t *testing.T) {
+	b := budget.New(budget.Config{Stranger: budget.Part{Lifetime: 300 * time.Millisecond}})
+	s := Settings{Start: 1, Upper: 1 << 20}
+	port, log := serve(t, New(), s, Limits{Budget: b})
+	began := time.Now()
+	if _, err := New().Transmit(t.Context(), dialer(port), Options{Settings: s, Repeats: 100}, func(model.Point) {}); err == nil {
+		t.Error("a turn of many seconds was whole")
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the turn took %v", took)
+	}
+	if lines := awaitLog(t, 1, log); !strings.Contains(lines[0], "the lifetime of a session is over") {
+		t.Errorf("log %q", lines)
+	}
+	if n := b.Usage().Kinds[budget.Sessions].Used(); n != 0 {
+		t.Errorf("%d sessions did not come back", n)
+	}
+}
