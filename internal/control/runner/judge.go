@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,9 +63,12 @@ func (j *judgement) do() error {
 	if fault := j.answered(); fault != "" {
 		faults = append(faults, fault)
 	}
+	j.added()
 	for _, e := range j.run.Ends {
 		if e.CPUWindow > 0 {
-			j.value("", CPUMetric(e.Host), (e.CPUUser+e.CPUSystem).Seconds()/e.CPUWindow.Seconds())
+			cpu := (e.CPUUser + e.CPUSystem).Seconds() / e.CPUWindow.Seconds()
+			j.value("", CPUMetric(e.Host), cpu)
+			j.cpuPerGbit(e.Host, cpu)
 		}
 		for _, w := range e.Warnings {
 			j.warn("%s: %s", j.name(e.Host), w)
@@ -166,8 +170,45 @@ func (j *judgement) answered() string {
 func (j *judgement) sent(d model.Direction, t *model.TCPSummary) {
 	if n, known := t.Retransmits.Get(); known {
 		j.value(d, model.Retransmits, float64(n))
+		if out := t.SegmentsOut.Or(0); out > 0 {
+			j.value(d, model.RetransmitRatio, float64(n)/float64(out))
+		}
+	}
+	if rtt, known := t.RTT.Get(); known && rtt > 0 {
+		j.value(d, model.RTT, rtt.Seconds())
 	}
 	if mss, known := t.MSS.Get(); known && j.flow.MSS != 0 && mss > j.flow.MSS {
 		j.warn("%s sends segments of %d bytes where at most %d were asked", j.name(d.Sender()), mss, j.flow.MSS)
+	}
+}
+
+// added keeps what the load added to the latency, where it was measured before it.
+func (j *judgement) added() {
+	for _, v := range slices.Clone(j.run.Values) {
+		for _, of := range []struct{ loaded, idle, added model.Metric }{
+			{model.LatencyP50, model.IdleP50, model.AddedP50}, {model.LatencyP99, model.IdleP99, model.AddedP99},
+		} {
+			if idle, ok := j.run.Value(v.Direction, of.idle); ok && v.Metric == of.loaded {
+				j.value(v.Direction, of.added, v.Value-idle)
+			}
+		}
+	}
+}
+
+// cpuPerGbit keeps the CPU time of host h for each Gbit of payload, in and out
+// together. cpu is in seconds per second; a clock that was too coarse to see any
+// says nothing.
+func (j *judgement) cpuPerGbit(h model.Host, cpu float64) {
+	rate := 0.0
+	for _, d := range j.flow.Direction.Parts() {
+		v, _ := j.run.Value(d, model.Goodput)
+		rate += v
+	}
+	metric := model.CPUPerGbitNear
+	if h == model.Far {
+		metric = model.CPUPerGbitFar
+	}
+	if rate > 0 && cpu > 0 {
+		j.value(j.flow.Direction, metric, cpu*1e9/rate)
 	}
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -57,10 +58,41 @@ func TestJudge(t *testing.T) {
 			if v, _ := a.run.Value("", CPUMetric(model.Near)); v != 0.5 {
 				t.Errorf("CPU %v", v)
 			}
+			if v, ok := a.run.Value(model.To, model.CPUPerGbitNear); ok != (c.value > 0) || ok && math.Abs(v*c.value/1e9-0.5) > 1e-9 {
+				t.Errorf("CPU of %v for each Gbit at %v bit/s", v, c.value)
+			}
 			if len(a.run.Warnings) == 0 {
 				t.Error("no warnings")
 			}
 		})
+	}
+}
+
+// TestJudgeKeepsWhatVerdictsAreGivenOn: the numbers beside goodput.
+func TestJudgeKeepsWhatVerdictsAreGivenOn(t *testing.T) {
+	a := &attempt{Runner: &Runner{ends: [2]*session.Client{{}, {}}}, flow: model.Flow{Direction: model.To, Duration: time.Second}}
+	tcp := &model.TCPSummary{Retransmits: fact.Known[int64](3, "t"), SegmentsOut: fact.Known[int64](1200, "t"),
+		RTT: fact.Known(12*time.Millisecond, "t")}
+	a.run.Ends = []model.EndReport{
+		{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, TCP: tcp}}, Values: []model.Value{
+			{Direction: model.To, Metric: model.LatencyP50, Value: 0.015}, {Direction: model.To, Metric: model.LatencyP99, Value: 0.020},
+			{Direction: model.To, Metric: model.IdleP50, Value: 0.010}, {Direction: model.To, Metric: model.IdleP99, Value: 0.011},
+		}},
+		{Host: model.Far, CPUUser: time.Second / 2, CPUWindow: time.Second, Flows: []model.FlowReport{
+			{Direction: model.To, Role: model.Receiver, Bytes: 250e6, Window: time.Second}}},
+	}
+	if err := a.judge(); err != nil {
+		t.Fatal(err)
+	}
+	for metric, want := range map[model.Metric]float64{
+		model.RTT: 0.012, model.RetransmitRatio: 0.0025, model.AddedP50: 0.005, model.AddedP99: 0.009, model.CPUPerGbitFar: 0.25,
+	} {
+		if got, ok := a.run.Value(model.To, metric); !ok || math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, %v, want %v", metric, got, ok, want)
+		}
+	}
+	if v, ok := a.run.Value(model.To, model.CPUPerGbitNear); ok {
+		t.Errorf("CPU of the near end, which told none: %v", v)
 	}
 }
 

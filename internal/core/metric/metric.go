@@ -62,8 +62,8 @@ func all() []Info {
 		{ID: model.Jitter, Name: "jitter", Short: "jitter", LowIs: true, CanBe0: true, Unit: "s", Margin: 0.001},
 		{ID: model.LossRatio, Name: "loss", Short: "loss", LowIs: true, CanBe0: true, Unit: "%", Margin: 0.005},
 		{ID: model.RetransmitRatio, Name: "share sent again", Short: "retransmits", LowIs: true, CanBe0: true, Unit: "%", Margin: 0.005},
-		{ID: model.CPUPerGbitNear, Name: "CPU per Gbit of the near end", Short: "cpu-a", LowIs: true},
-		{ID: model.CPUPerGbitFar, Name: "CPU per Gbit of the far end", Short: "cpu-b", LowIs: true},
+		{ID: model.CPUPerGbitNear, Name: "CPU per Gbit (near end)", Short: "cpu-a", LowIs: true},
+		{ID: model.CPUPerGbitFar, Name: "CPU per Gbit (far end)", Short: "cpu-b", LowIs: true},
 	}
 }
 

@@ -3,6 +3,7 @@ package metric
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -76,8 +77,14 @@ func (i Info) ChangeText(d, low, high float64) string {
 	if math.IsInf(width, 0) || math.IsNaN(width) {
 		width = math.Abs(shown) // two significant digits
 	}
+	if i.CanBe0 && width < finest {
+		width = finest
+	}
 	digits, unit := units.Round(math.Abs(shown), width), i.suffix()
 	if v, err := strconv.ParseFloat(digits, 64); err == nil && v == 0 {
+		if i.CanBe0 {
+			digits = "0"
+		}
 		return digits + unit
 	}
 	if shown < 0 {
@@ -96,7 +103,13 @@ func (i Info) RangeText(d, low, high float64) string {
 		return units.FormatChangeInterval(d, low, high)
 	}
 	low, high = i.Shown(low), i.Shown(high)
-	end := func(v float64) string { return units.Round(v, high-low) }
+	end := func(v float64) string {
+		text := units.Round(v, max(high-low, finest))
+		if strings.Trim(text, "-0.") == "" {
+			return "0"
+		}
+		return text
+	}
 	switch {
 	case math.IsInf(low, -1) && math.IsInf(high, 1):
 		return "not bounded yet"
@@ -105,8 +118,15 @@ func (i Info) RangeText(d, low, high float64) string {
 	case math.IsInf(high, 1):
 		return "above " + end(low) + i.suffix()
 	}
+	if end(low) == end(high) {
+		return end(low) + i.suffix()
+	}
 	return end(low) + " to " + end(high) + i.suffix()
 }
+
+// finest is the finest width that changes of a metric that can be 0 are shown to,
+// in what people see: a hundred-thousandth of all packets, a microsecond.
+const finest = 0.01
 
 func (i Info) suffix() string {
 	if u := i.ShownUnit(); u != "" {

@@ -95,7 +95,7 @@ func other(r report.Row) cell {
 	case model.GuardViolated:
 		c.text, c.style = "guard violated", red
 	case model.GuardHolds:
-		if r.Outcome == model.Undecided {
+		if r.Outcome == model.Undecided || r.Outcome == model.Equivalent {
 			c.text = "guard holds"
 		} else {
 			c.text += ", guard holds"

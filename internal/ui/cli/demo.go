@@ -12,10 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab"
+	"linerate/internal/report"
+	"linerate/internal/store"
 	"linerate/internal/ui/config"
 )
 
@@ -151,7 +156,7 @@ func (a *console) demoRun(ctx context.Context, e *ends, st results, q question) 
 		return model.Session{}, err
 	}
 	s := a.newSession(model.KindRun, q.Title, e, p)
-	a.announce(s)
+	a.announce(ctx, st, s)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
 	if err == nil {
 		err = a.report(ctx, st, s)
@@ -219,8 +224,8 @@ func (a *console) demoOnLoopback(ctx context.Context) error {
 	return nil
 }
 
-// announce says what is about to happen, and how long it takes.
-func (a *console) announce(s model.Session) {
+// announce says what is about to happen, how long it takes, and what it can see.
+func (a *console) announce(ctx context.Context, st results, s model.Session) {
 	p := s.Plan
 	runs := 0
 	for _, b := range p.Order {
@@ -233,7 +238,42 @@ func (a *console) announce(s model.Session) {
 	a.talk("session %s: %d settings, %s%s of %s a run, %s%s in all (seed %d)", s.ID, len(p.Settings), often,
 		plural(len(p.Order), "block"), units.FormatDuration(p.RunLength().Round(100*time.Millisecond)), often,
 		units.FormatDuration((time.Duration(runs) * p.RunLength()).Round(time.Second)), p.Seed)
+	for _, line := range report.Outlook(p, analysis.PlanLine(p, a.noiseBefore(ctx, st, s))) {
+		a.talk("%s", line)
+	}
 }
+
+// noiseBefore is the noise that the newest session between the same hosts found in
+// the same metric with the same traffic.
+func (a *console) noiseBefore(ctx context.Context, st results, s model.Session) fact.Of[float64] {
+	none := fact.Unknown[float64]("no session between these hosts measured the noise yet")
+	if metric.Describe(s.Plan.Decides()).CanBe0 {
+		return fact.Unknown[float64]("the noise of " + metric.Name(s.Plan.Decides()) + " is no share")
+	}
+	items, err := st.Sessions(ctx, store.Filter{Kind: model.KindRun, Far: s.Far, Limit: noiseSessions})
+	if err != nil {
+		return none
+	}
+	for _, i := range items {
+		if i.Near != s.Near || i.ID == s.ID {
+			continue
+		}
+		old, err := st.Session(ctx, i.ID)
+		if err != nil || old.Plan.Flow.Engine != s.Plan.Flow.Engine {
+			continue
+		}
+		for _, n := range old.Noise {
+			if n.Metric == s.Plan.Decides() && n.Upper > 0 {
+				age := units.FormatDuration(max(0, s.Created.Sub(old.Created)).Round(time.Minute))
+				return fact.Known(n.Upper, fmt.Sprintf("session %s, %s ago, at most", old.ID, age))
+			}
+		}
+	}
+	return none
+}
+
+// noiseSessions is how many sessions back the noise is looked for.
+const noiseSessions = 10
 
 // plural counts things: "1 block", "2 blocks".
 func plural(n int, word string) string {

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
+	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
@@ -29,7 +30,8 @@ import (
 type runFlags struct {
 	flow                                          flowFlags
 	far, from, direction, baseline, title, resume string
-	factors                                       []string
+	factors, guards                               []string
+	objective                                     string
 	blocks, maxBlocks                             int
 	budget, margin, tolerance, settle, cooldown   string
 	seed                                          uint64
@@ -50,7 +52,12 @@ also after Ctrl-C, a crash or a cut connection.
 
 A factor is a knob of the near host (a.KNOB), the far host (b.KNOB), of both
 (KNOB), or of the test flow: window, streams, block; of TCP also mss, nodelay,
-congestion; of UDP also rate. Verdicts are on goodput.`,
+congestion; of UDP also rate.
+
+Goodput decides, or the latency where the traffic is requests or probes beside a
+load, or what --objective names. Guards watch over the rest: a setting that gains
+but harms the latency, the loss or the CPU beyond its guard is "better, but ...",
+and linerate keep refuses it.`,
 		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor b.tcp.recv_buffer_max=64KiB,1MiB,4MiB
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
@@ -74,6 +81,8 @@ congestion; of UDP also rate. Verdicts are on goodput.`,
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
 	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks")
 	fl.StringVar(&f.budget, "budget", "", "at most so much time")
+	fl.StringVar(&f.objective, "objective", "", "the metric that decides: "+strings.Join(metric.Names(), ", ")+" (default: latency of requests and probes, else goodput)")
+	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as p99<20%, loss<0.5%, cpu<30%; none is no guards (default: latency, loss and CPU)")
 	fl.StringVar(&f.margin, "margin", "3%", "smallest change that matters")
 	fl.StringVar(&f.tolerance, "tolerance", "5%", "how far below the best a level may be and still be good enough")
 	fl.StringVar(&f.settle, "settle", "2s", "wait after applying a setting")
@@ -144,7 +153,7 @@ func (a *console) experiment(ctx context.Context, near, far target, q question) 
 	}
 	a.noteLastingPlan(e, p)
 	s := a.newSession(model.KindRun, q.Title, e, p)
-	a.announce(s)
+	a.announce(ctx, st, s)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
 	return a.finish(ctx, st, s, err)
 }
@@ -347,6 +356,21 @@ func (f *runFlags) design(file *config.File, given func(string) bool, bad *fault
 	}
 	if given("budget") {
 		file.Budget = bad.duration("budget", f.budget)
+	}
+	if given("objective") {
+		m, err := config.ParseObjective(f.objective)
+		bad.add("objective", err)
+		file.Objective = m
+	}
+	if len(f.guards) > 0 {
+		file.Guards = nil
+	}
+	for _, text := range f.guards {
+		g, err := config.ParseGuard(text)
+		bad.add("guard", err)
+		if err == nil {
+			file.Guards = append(file.Guards, g)
+		}
 	}
 	percent := func(flag, text string, to *units.Percent) {
 		if given(flag) || *to == 0 {

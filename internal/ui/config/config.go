@@ -40,6 +40,8 @@ type File struct {
 	Blocks     int             // of a fixed plan; 0 is a sequential one
 	MaxBlocks  int             // of a sequential plan
 	Budget     time.Duration
+	Objective  model.Metric // that decides; "" is what suits the traffic
+	Guards     []Guard      // besides those that suit the traffic, or in their place
 	Margin     units.Percent
 	Tolerance  units.Percent
 	Confidence float64
@@ -186,6 +188,7 @@ func (f File) Options() plan.Options {
 		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed,
 	}
 	o.Settings, o.Baseline = f.Settings()
+	o.Objective, o.Guards = f.decides()
 	if f.Blocks > 0 {
 		o.Mode, o.Blocks = model.FixedBlocks, f.Blocks
 	}

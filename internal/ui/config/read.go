@@ -71,6 +71,8 @@ func (r *reader) fields() []field {
 		{"blocks", value(r, &f.Blocks, parseBlocks)},
 		{"max_blocks", value(r, &f.MaxBlocks, parseBlocks)},
 		{"budget", value(r, &f.Budget, parsePositiveDuration)},
+		{"objective", value(r, &f.Objective, ParseObjective)},
+		{"guards", r.guards},
 		{"margin", value(r, &f.Margin, parseShare)},
 		{"tolerance", value(r, &f.Tolerance, parseShare)},
 		{"confidence", value(r, &f.Confidence, parseConfidence)},

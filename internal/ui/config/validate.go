@@ -21,6 +21,7 @@ func (f File) Validate() error {
 func (r *report) validate(f File) {
 	r.validateFlow(f)
 	r.validateEngine(f)
+	r.validateDecision(f)
 	switch {
 	case len(f.Factors) > 0 && len(f.Named) > 0:
 		r.fault("settings", "keep one of the two", "a plan has factors or settings, not both")

@@ -1,0 +1,54 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Outlook says, before the first run of p, what decides, what guards, and what the
+// plan can see, one sentence a line (statistics.md section 7.3).
+func Outlook(p model.Plan, o analysis.Outlook) []string {
+	if o.Candidates == 0 {
+		return nil
+	}
+	decides := metric.Name(p.Decides()) + " decides"
+	var guards []string
+	for _, g := range p.Guards {
+		i := metric.Describe(g.Metric)
+		guards = append(guards, fmt.Sprintf("%s less than %s", i.Name, i.HarmText(g.Margin)))
+	}
+	if len(guards) > 0 {
+		decides += "; to be kept, a setting needs " + strings.Join(guards, ", ")
+	}
+	return append([]string{decides, sees(p, o)}, o.Warnings...)
+}
+
+// sees is what a plan can see, by the noise that is known.
+func sees(p model.Plan, o analysis.Outlook) string {
+	noise, known := o.Noise.Get()
+	if !known {
+		text := "what it can see is not known: " + o.Noise.Reason()
+		if p.Mode == model.Sequential {
+			text += fmt.Sprintf("; no verdict before block %d", o.LeastBlocks)
+		}
+		return text
+	}
+	spread := units.FormatChange(noise)
+	text := fmt.Sprintf("noise: two runs of the baseline differ by %s (%s)", strings.TrimPrefix(spread, "+"), o.Noise.Source())
+	if least, ok := o.LeastChange.Get(); ok {
+		text += fmt.Sprintf("; a change smaller than %s will not be seen", units.Round(float64(least), float64(least))+" %")
+	}
+	if n, ok := o.Expected.Get(); ok && p.Mode == model.Sequential {
+		text += fmt.Sprintf("; one of %s takes about %s", p.Margin, count(n, "block"))
+		if t, ok := o.Time.Get(); ok {
+			text += " (" + units.FormatDuration(t.Round(time.Second)) + ")"
+		}
+	}
+	return text
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// NoGuards is what people write for no guards, those of the traffic neither.
+const NoGuards = "none"
+
+// Guard is one guard as it is written: "p99<20%". Name NoGuards leaves out the
+// guards that the traffic has by default; any other takes the place of the default
+// of its metric.
+type Guard struct {
+	Name   string // of metric.ByName, or metric.CPU for both ends, or NoGuards
+	Margin float64
+}
+
+// ParseGuard reads NAME<MARGIN or NoGuards. The margin is in percent, of loss and
+// its like in percent of all packets, of added latency a time.
+func ParseGuard(text string) (Guard, error) {
+	name, margin, ok := strings.Cut(text, "<")
+	name, margin = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(margin)
+	if !ok && name == NoGuards {
+		return Guard{Name: NoGuards}, nil
+	}
+	i, known := metric.ByName(name)
+	if !known && name != metric.CPU {
+		return Guard{}, &valueError{metric.Unknown(name, metric.CPU, NoGuards).Error(), ""}
+	}
+	if !ok {
+		return Guard{}, &valueError{quote(text) + " says not by how much " + name + " may get worse", "write it like " + name + "<20%"}
+	}
+	g := Guard{Name: cmp.Or(i.Short, metric.CPU)}
+	if i.CanBe0 && i.Unit == "s" {
+		d, err := units.ParseDuration(margin)
+		if err != nil {
+			return g, err
+		}
+		g.Margin = d.Seconds()
+	} else {
+		p, err := units.ParsePercent(margin)
+		if err != nil {
+			return g, err
+		}
+		g.Margin = float64(p)
+		if i.CanBe0 {
+			g.Margin /= 100
+		}
+	}
+	if !(g.Margin > 0) || known && !i.LowIs && g.Margin >= 100 || i.Unit == "%" && g.Margin >= 1 {
+		return g, &valueError{fmt.Sprintf("%s is no margin of %s", quote(margin), name), "write it like " + name + "<20%"}
+	}
+	return g, nil
+}
+
+// ParseObjective reads the name of a metric that can decide.
+func ParseObjective(text string) (model.Metric, error) {
+	i, ok := metric.ByName(text)
+	if !ok {
+		return "", &valueError{metric.Unknown(text).Error(), ""}
+	}
+	return i.ID, nil
+}
+
+// guards reads "guards": none, one guard, or a list of them.
+func (r *reader) guards(n ast.Node, path string) {
+	items, paths := []ast.Node{n}, []string{path}
+	if _, ok := n.(*ast.SequenceNode); ok {
+		items, paths = r.list(n, path), nil
+		for i := range items {
+			paths = append(paths, index(path, i))
+		}
+	}
+	for i, item := range items {
+		var g Guard
+		value(r, &g, ParseGuard)(item, paths[i])
+		if g.Name == "" {
+			continue
+		}
+		if slices.ContainsFunc(r.f.Guards, func(o Guard) bool { return o.Name == g.Name }) {
+			r.fault(paths[i], "leave one of them out", "guard %s is given twice", g.Name)
+			continue
+		}
+		r.f.Guards = append(r.f.Guards, g)
+	}
+}
+
+// decides returns what decides and what guards in the plan of f.
+func (f File) decides() (model.Metric, []model.Guard) {
+	flow := f.Flow
+	flow.Engine = cmp.Or(flow.Engine, engineBulk)
+	objective := suited(flow, cmp.Or(f.Objective, metric.Objective(flow)))
+	guards := metric.Guards(flow, objective)
+	if slices.ContainsFunc(f.Guards, func(g Guard) bool { return g.Name == NoGuards }) {
+		guards = nil
+	}
+	for _, g := range f.Guards {
+		for _, m := range g.metrics(flow) {
+			guards = slices.DeleteFunc(guards, func(o model.Guard) bool { return o.Metric == m })
+			guards = append(guards, model.Guard{Metric: m, Margin: g.Margin})
+		}
+	}
+	return objective, append([]model.Guard{}, guards...) // never nil: nothing is left to a default
+}
+
+// metrics returns what g watches over in this traffic.
+func (g Guard) metrics(flow model.Flow) []model.Metric {
+	if g.Name == metric.CPU {
+		return []model.Metric{model.CPUPerGbitNear, model.CPUPerGbitFar}
+	}
+	i, ok := metric.ByName(g.Name)
+	if !ok {
+		return nil
+	}
+	return []model.Metric{suited(flow, i.ID)}
+}
+
+// suited returns the metric that stands for m in this traffic: TCP loses nothing
+// in the end, but sends again what was lost.
+func suited(flow model.Flow, m model.Metric) model.Metric {
+	switch {
+	case m == model.LossRatio && !metric.Serves(flow, m) && metric.Serves(flow, model.RetransmitRatio):
+		return model.RetransmitRatio
+	case m == model.RequestRate && !metric.Serves(flow, m) && metric.Serves(flow, model.ConnectRate):
+		return model.ConnectRate
+	}
+	return m
+}
+
+// validateDecision reports an objective or a guard that the traffic does not
+// measure, and a guard on what decides.
+func (r *report) validateDecision(f File) {
+	flow := f.Flow
+	flow.Engine = cmp.Or(flow.Engine, engineBulk)
+	if flow.Engine == engineBulk && f.Has("flow.engine") && f.Flow.Engine == "" {
+		return // its own mistake is reported
+	}
+	objective, _ := f.decides()
+	has := metric.List(metric.Measured(flow))
+	if !metric.Serves(flow, objective) {
+		r.fault("objective", "it measures "+has, "engine %s does not measure %s", flow.Engine, metric.Name(objective))
+	}
+	for i, g := range f.Guards {
+		path := "guards"
+		if f.Has(index(path, i)) {
+			path = index(path, i)
+		}
+		for _, m := range g.metrics(flow) {
+			switch {
+			case m == objective:
+				r.fault(path, "name another one", "%s is what decides already", g.Name)
+			case !metric.Serves(flow, m):
+				r.fault(path, "it measures "+has, "engine %s does not measure %s", flow.Engine, metric.Name(m))
+			}
+		}
+	}
+}
