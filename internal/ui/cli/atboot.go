@@ -6,17 +6,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
+	"linerate/internal/app/change"
 	"linerate/internal/app/here"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
-	"linerate/internal/core/units"
-	hostknob "linerate/internal/host/knob"
 )
 
 // bootJob is what is known of the job for the next start of hosts.
@@ -93,49 +90,11 @@ func (a *console) hostSaid(e app.HostSaid) {
 	}
 }
 
-// lasting returns the settings among wanted that a restart of a system does not
-// forget.
-func lasting(os string, wanted []model.Assignment) []model.KnobID {
-	var all []model.KnobID
-	for _, w := range wanted {
-		k, _ := knob.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
-		n, ok := k.Native[os]
-		if place := (hostknob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
-			all = append(all, w.Knob)
-		}
-	}
-	return all
-}
-
-// noteLasting says what a restart would not put back. within is how long the
-// change is held; 0 for a run.
-func (a *console) noteLasting(name, os string, wanted []model.Assignment, within time.Duration) {
-	all := lasting(os, wanted)
-	if len(all) == 0 || a.boot.wanted {
+// noteLastingPlan tells what a restart during a run of a plan would not put back.
+func (a *console) noteLastingPlan(e *ends, p model.Plan) {
+	if a.boot.wanted {
 		return
 	}
-	when := "during a run"
-	if within > 0 {
-		when = "in the next " + units.FormatDuration(within)
-	}
-	verb, stays, them := "survives", "it stays", "it"
-	if len(all) > 1 {
-		verb, stays, them = "survive", "they stay", "them"
-	}
-	a.talk("note: %s: %s %s a restart; if this machine goes down %s %s: --at-boot puts %s back at the next start",
-		name, joinKnobs(all), verb, when, stays, them)
-}
-
-func joinKnobs(ids []model.KnobID) string {
-	var words []string
-	for _, id := range ids {
-		words = append(words, string(id))
-	}
-	return strings.Join(words, ", ")
-}
-
-// noteLastingPlan is noteLasting for the hosts of a plan.
-func (a *console) noteLastingPlan(e *ends, p model.Plan) {
 	for i, host := range []model.Host{model.Near, model.Far} {
 		var wanted []model.Assignment
 		for _, s := range p.Settings {
@@ -146,7 +105,7 @@ func (a *console) noteLastingPlan(e *ends, p model.Plan) {
 			}
 		}
 		if i < len(e.hosts) {
-			a.noteLasting(e.hosts[i].Name, e.hosts[i].OS, wanted, 0)
+			change.TellLasting(a.world(), e.hosts[i].Name, e.hosts[i].OS, wanted, 0)
 		}
 	}
 }

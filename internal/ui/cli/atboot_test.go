@@ -6,33 +6,31 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/app/change"
 	"linerate/internal/app/here"
 	"linerate/internal/core/model"
 )
 
 // TestNoteLasting notes settings that a restart does not forget, of systems that
-// have such, and only where nothing is done about it.
+// have such.
 func TestNoteLasting(t *testing.T) {
 	wanted := []model.Assignment{{Knob: "tcp.ecn"}, {Knob: "link.mtu"}, {Knob: "window"}, {Knob: "nonsense"}, {Knob: "tcp.ecn"}}
 	for _, c := range []struct {
 		os     string
 		within time.Duration
 		wanted []model.Assignment
-		asked  bool
 		want   string
 	}{
-		{"linux", time.Minute, wanted, false, ""},
-		{"freebsd", time.Minute, wanted, false, ""},
-		{"windows", time.Minute, wanted[:1], true, ""},
-		{"windows", time.Minute, wanted[:1], false, "note: desk: tcp.ecn survives a restart; if this machine goes down in the next 1 min it stays: --at-boot puts it back at the next start\n"},
-		{"windows", 0, wanted, false, "note: desk: tcp.ecn, link.mtu survive a restart; if this machine goes down during a run they stay: --at-boot puts them back at the next start\n"},
+		{"linux", time.Minute, wanted, ""},
+		{"freebsd", time.Minute, wanted, ""},
+		{"windows", time.Minute, wanted[:1], "note: desk: tcp.ecn survives a restart; if this machine goes down in the next 1 min it stays: --at-boot puts it back at the next start\n"},
+		{"windows", 0, wanted, "note: desk: tcp.ecn, link.mtu survive a restart; if this machine goes down during a run they stay: --at-boot puts them back at the next start\n"},
 	} {
 		var out bytes.Buffer
 		a := &console{Env: Env{Err: &out}}
-		a.boot.wanted = c.asked
-		a.noteLasting("desk", c.os, c.wanted, c.within)
+		change.TellLasting(a.world(), "desk", c.os, c.wanted, c.within)
 		if out.String() != c.want {
-			t.Errorf("%s, asked %v: %q, want %q", c.os, c.asked, out.String(), c.want)
+			t.Errorf("%s: %q, want %q", c.os, out.String(), c.want)
 		}
 	}
 }

@@ -394,3 +394,13 @@ func (a *console) newSession(kind model.Kind, title string, e *ends, p model.Pla
 		WireRate: e.wireRate, Warnings: e.warnings,
 	}
 }
+
+// host is an open end for a use case.
+func (e *ends) host(side model.Host) *app.Host {
+	h := &app.Host{Side: side, Client: e.near, Facts: e.hosts[0], Dial: func(ctx context.Context) (wire.Peer, error) { return e.dial(ctx, side) }}
+	h.Peer = cmp.Or(e.far.DataHost(), e.hosts[1].Address)
+	if side == model.Far {
+		h.Client, h.Facts, h.Peer = e.far, e.hosts[1], e.hosts[0].Address
+	}
+	return h
+}

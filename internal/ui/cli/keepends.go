@@ -24,7 +24,7 @@ func (k *keeping) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		k.shut = func() { a.hangUp(h.Client) }
+		k.shut = func() { a.world().HangUp(h.Client) }
 		k.ends = []*keepEnd{{host: model.Near, name: h.Name, client: h.Client, facts: h.Facts}}
 		return nil
 	}

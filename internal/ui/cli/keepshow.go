@@ -261,7 +261,7 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 	if err != nil {
 		return err
 	}
-	defer a.hangUp(c)
+	defer a.world().HangUp(c)
 	records, err := c.Kept(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/change"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 )
@@ -70,26 +71,17 @@ func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role
 			wanted = append(wanted, w)
 		}
 	}
-	s, err := a.openSetting(ctx, f, host, wanted)
+	r := f.request(a, wanted)
+	if err := r.Check(host != "", f.both); err != nil {
+		return err
+	}
+	hosts, shut, err := a.openChange(ctx, f, host)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	for _, e := range s.changing() {
-		for _, doubt := range parts[e.host].Doubts(e.facts) {
-			a.talk("note: %s: %s", e.name, doubt)
-		}
-		same := 0
-		for _, d := range parts[e.host].Diff(e.facts.Knobs) {
-			if d.Same {
-				same++
-			}
-		}
-		if same > 0 {
-			a.talk("%s: %d of %d settings of the profile are there already", e.name, same, len(e.wanted))
-		}
-	}
-	return s.conclude(ctx)
+	defer shut()
+	change.TellProfile(a.world(), hosts, parts)
+	return a.change(ctx, f, hosts, r)
 }
 
 // castProfile gives the hosts of a change their parts of a profile: the near one

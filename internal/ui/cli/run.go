@@ -252,7 +252,7 @@ func (f *runFlags) mayExec(where, near, far string) error {
 			continue
 		}
 		return withHint(usagef("%s wants to run a command on this machine: %s", where, end.text),
-			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, quoteArg(end.text))
+			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, shellWord(end.text))
 	}
 	return nil
 }

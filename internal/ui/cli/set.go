@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"strings"
 	"time"
@@ -13,12 +12,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
+	"linerate/internal/app/change"
 	"linerate/internal/app/here"
-	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/probe"
-	"linerate/internal/core/units"
 )
 
 // setFlags say how settings are changed by hand.
@@ -82,81 +79,76 @@ func (f *setFlags) register(s *pflag.FlagSet) {
 // set carries out one change of settings.
 func (a *console) set(ctx context.Context, f setFlags, args []string) error {
 	wanted, host, err := parseSet(args)
-	if err == nil {
-		err = errors.Join(f.check(host), f.checkHosts(host, wanted))
-	}
 	if err != nil {
 		return err
 	}
-	s, err := a.openSetting(ctx, f, host, wanted)
+	r := f.request(a, wanted)
+	if err := errors.Join(f.check(host), r.Check(host != "", f.both)); err != nil {
+		return err
+	}
+	h, shut, err := a.openChange(ctx, f, host)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	return s.conclude(ctx)
+	defer shut()
+	return a.change(ctx, f, h, r)
 }
 
-// conclude makes a change that is open, unless something is wrong with it.
-func (s *setting) conclude(ctx context.Context) error {
-	s.tellHalf()
-	if err := s.check(); err != nil {
+// change carries out a request on open hosts, and shows how it ended.
+func (a *console) change(ctx context.Context, f setFlags, h change.Hosts, r change.Request) error {
+	got, err := change.Do(ctx, a.world(), h, r)
+	if got.Outcome == "" {
 		return err
 	}
-	if s.holds() {
-		s.outcome, s.reason = outcomeNone, "all of it holds already"
-		return s.print()
-	}
-	if err := s.noteOthers(ctx); err != nil {
-		return err
-	}
-	err := s.carryOut(ctx)
-	if err != nil && s.canGoAround() {
-		err = s.goAround(ctx, err)
-	}
-	return errors.Join(err, s.print())
+	return errors.Join(err, a.printSet(f, got))
+}
+
+func (f setFlags) request(a *console, wanted []model.Assignment) change.Request {
+	return change.Request{Wanted: wanted, Within: f.within, Canaries: f.canaries, Around: f.around, AtBoot: a.boot.wanted}
 }
 
 // check refuses flags that cannot be meant.
 func (f setFlags) check(host string) error {
-	if f.within < session.MinDeadline || f.within > session.MaxDuration {
-		return usagef("--for %s: want 1s to 24h", units.FormatDuration(f.within))
-	}
 	if host == "" && f.both {
 		return withHint(usagef("--both names no HOST"), "linerate set KNOB=VALUE... --both HOST")
 	}
 	if host != "" && f.link != "" {
 		return usagef("--interface is for this machine alone; with HOST the interface between the two is used")
 	}
-	if len(f.canaries) > maxCanaries {
-		return usagef("--canary: at most %d", maxCanaries)
-	}
-	for _, c := range f.canaries {
-		err := probe.Valid(c)
-		if scheme, _, ok := strings.Cut(c, "://"); err == nil && ok && scheme != "http" && scheme != "https" {
-			err = fmt.Errorf("%q: want a URL of http or https", c)
-		}
-		if err != nil {
-			return usagef("--canary %w", err)
-		}
-	}
 	return nil
 }
 
-// checkHosts refuses settings of a host that the change is not about.
-func (f setFlags) checkHosts(host string, wanted []model.Assignment) error {
-	for _, w := range wanted {
-		switch {
-		case w.Host == model.Far && host == "":
-			return withHint(usagef("b.%s: no HOST is named", w.Knob), "linerate set b.%s=VALUE HOST", w.Knob)
-		case w.Host == model.Near && host != "" && !f.both:
-			return withHint(usagef("a.%s: without --both the change is about HOST alone", w.Knob), "add --both")
-		}
+// openChange opens the hosts of a change and reads them. shut ends their sessions.
+func (a *console) openChange(ctx context.Context, f setFlags, host string) (h change.Hosts, shut func(), err error) {
+	if host == "" {
+		near, err := here.Open(ctx, a.world(), a.hereOptions(f.state, f.link))
+		return change.Hosts{Near: near, Link: f.link, State: f.state}, func() { a.world().HangUp(near.Client) }, err
 	}
-	return nil
+	near, far, err := parsePair("", host)
+	if err != nil {
+		return h, nil, err
+	}
+	if far.kind == targetForeign {
+		return h, nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
+	}
+	e, err := a.open(ctx, near, far)
+	if err != nil {
+		return h, nil, err
+	}
+	if f.both && e.lab == nil && f.state != "" {
+		e.close()
+		return h, nil, usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
+	}
+	h = change.Hosts{Near: e.host(model.Near), Far: e.host(model.Far), Both: f.both, State: f.state}
+	if e.lab == nil {
+		h.Named = redact(host)
+	}
+	app.NamePair(h.Near, h.Far, f.both, e.lab != nil)
+	return h, func() {
+		e.near, e.far = h.Near.Client, h.Far.Client
+		e.close()
+	}, nil
 }
-
-// maxCanaries leaves room for the gateway and the other end.
-const maxCanaries = session.MaxTargets - 2
 
 // isAssignment reports whether an argument is KNOB=VALUE: a HOST may have an
 // equal sign too, but not before a colon.
@@ -186,10 +178,7 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 			errs, unknown = append(errs, knob.UnknownError(id)), true
 			continue
 		}
-		v := value
-		if k.ID != mtuKnob || value != largestMTU {
-			v, err = k.Parse(value)
-		}
+		v, err := change.Valid(k, value)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -233,112 +222,18 @@ func splitHost(name string) (model.Host, model.KnobID, error) {
 	return "", model.KnobID(name), nil
 }
 
-// check reports everything that is wrong with the change on any of its hosts,
-// and says what is unwise.
-func (s *setting) check() error {
-	for _, e := range s.changing() {
-		if !e.client.CanTune() {
-			return withHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: nothing can be set there", e.client.Name())),
-				"reach it over ssh, as in user@host, or start its agent by a command: exec:ADDRESS COMMAND...")
-		}
-	}
-	if err := s.settleMTU(); err != nil {
-		return err
-	}
-	var errs []error
-	unsupported := true
-	for _, e := range s.changing() {
-		before := e.values()
-		for _, err := range e.faults() {
-			unsupported = unsupported && errors.Is(err, errors.ErrUnsupported)
-			if len(s.ends) > 1 || e.host == model.Far {
-				err = fmt.Errorf("%s: %w", e.name, err)
-			}
-			errs = append(errs, err)
-		}
-		for _, advice := range knob.Advice(e.facts.OS, before, e.wanted) {
-			s.app.talk("note: %s: %s", e.name, advice)
-		}
-		s.app.noteLasting(e.name, e.facts.OS, e.wanted, s.flags.within)
-	}
-	if len(errs) > 0 {
-		kind := app.Usage
-		if unsupported {
-			kind = app.Unsupported
-		}
-		err := app.WithKind(kind, errors.Join(errs...))
-		if s.linkMissing() {
-			return withHint(err, "name the interface with --interface; known are %s", here.LinkNames())
-		}
-		return s.hintMTU(err)
-	}
-	s.noteOneSided()
-	return nil
-}
-
-// faults are what is wrong with what a host is to get.
-func (e *setEnd) faults() []error {
-	if faults := knob.Faults(e.facts.OS, e.values(), e.wanted); len(faults) > 0 {
-		return faults
-	}
-	return e.unreadable(e.wanted)
-}
-
-// noteOthers says which programs may set the same again while the change holds.
-func (s *setting) noteOthers(ctx context.Context) error {
-	for _, e := range s.changing() {
-		var ids []model.KnobID
-		for _, w := range e.wanted {
-			ids = append(ids, w.Knob)
-		}
-		all, err := lastClaims(ctx, e.client, ids)
-		if err != nil {
-			return err
-		}
-		for _, c := range all {
-			if c.Manager.AtWork() {
-				s.app.talk("note: %s: %s", e.name, c)
-			}
-		}
-	}
-	return nil
-}
-
-// noteOneSided says what one end alone gets and both should have.
-func (s *setting) noteOneSided() {
-	s.noteMTU()
-	for _, e := range s.changing() {
-		for _, w := range e.wanted {
-			k, _ := knob.ByID(w.Knob)
-			if k.NeedsBoth && k.ID != mtuKnob && len(s.changing()) == 1 {
-				s.app.talk("note: %s is useful only when both ends agree: --both HOST changes both", w.Knob)
-			}
-		}
-	}
-}
-
-// linkMissing reports whether a setting of a link is wanted and no link is named.
-func (s *setting) linkMissing() bool {
-	for _, w := range s.ends[0].wanted {
-		if k, _ := knob.ByID(w.Knob); k.Scope == knob.ScopeLink && s.ends[0].host == model.Near && s.flags.link == "" && len(s.ends) == 1 {
-			return true
-		}
-	}
-	return false
-}
-
 // setDoc is linerate/set/v1.
 type setDoc struct {
 	Hosts    map[model.Host]string `json:"hosts"`
 	For      time.Duration         `json:"for_ns"`
-	Outcome  string                `json:"outcome"`
+	Outcome  change.Outcome        `json:"outcome"`
 	Reason   string                `json:"reason"`
 	Changes  []model.Change        `json:"changes"`
 	Canaries []canaryDoc           `json:"canaries"`
 
-	Paths     []wayDoc      `json:"paths"`       // of packets, after a change of an MTU
-	Transfers []transferDoc `json:"transfers"`   // that were tried, after a change of an MTU
-	Around    bool          `json:"work_around"` // the settings of --work-around are among the changes
+	Paths     []change.Way      `json:"paths"`       // of packets, after a change of an MTU
+	Transfers []change.Transfer `json:"transfers"`   // that were tried, after a change of an MTU
+	Around    bool              `json:"work_around"` // the settings of --work-around are among the changes
 }
 
 // canaryDoc is one question that was asked before and after a change.
@@ -351,41 +246,41 @@ type canaryDoc struct {
 	Detail string     `json:"detail"`
 }
 
-// print shows how the change ended.
-func (s *setting) print() error {
-	a := s.app
+// printSet shows how a change ended.
+func (a *console) printSet(f setFlags, r change.Result) error {
 	if a.json {
-		doc := setDoc{Hosts: map[model.Host]string{}, For: s.flags.within, Outcome: s.outcome, Reason: s.reason, Changes: []model.Change{}, Canaries: []canaryDoc{},
-			Paths: append([]wayDoc{}, s.paths...), Transfers: append([]transferDoc{}, s.transfers...), Around: s.around}
-		for _, e := range s.ends {
-			doc.Hosts[e.host] = e.name
-			doc.Changes = append(doc.Changes, e.changes...)
-			doc.Canaries = append(doc.Canaries, e.canaryDocs()...)
+		doc := setDoc{Hosts: map[model.Host]string{}, For: f.within, Outcome: r.Outcome, Reason: r.Reason, Changes: []model.Change{}, Canaries: []canaryDoc{},
+			Paths: append([]change.Way{}, r.Paths...), Transfers: append([]change.Transfer{}, r.Transfers...), Around: r.Around}
+		for _, h := range r.Hosts {
+			doc.Hosts[h.Side] = h.Name
+			doc.Changes = append(doc.Changes, h.Changes...)
+			doc.Canaries = append(doc.Canaries, canaryDocs(h)...)
 		}
 		return a.document("linerate/set/v1", doc)
 	}
-	for _, e := range s.ends {
-		for _, c := range e.changes {
-			if c.State == model.ChangeApplied && s.outcome == outcomeConfirmed {
+	for _, h := range r.Hosts {
+		for _, c := range h.Changes {
+			if c.State == model.ChangeApplied && r.Outcome == change.Confirmed {
 				continue
 			}
-			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", e.name, c.Knob, c.Native, undoneText(c))
+			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, undoneText(c))
 		}
 	}
-	fmt.Fprintf(a.Out, "%s: %s\n", s.outcome, s.reason)
+	fmt.Fprintf(a.Out, "%s: %s\n", r.Outcome, r.Reason)
 	return nil
 }
 
-// announce shows what was changed, while it holds.
-func (s *setting) announce() {
-	if s.app.json {
-		return
-	}
-	for _, e := range s.ends {
-		for _, c := range e.changes {
-			fmt.Fprintf(s.app.Out, "%s: %s (%s): %s -> %s\n", e.name, c.Knob, c.Native, readable(c.Knob, c.Old), readable(c.Knob, c.New))
+// canaryDocs are the questions of a host with both answers.
+func canaryDocs(h change.HostResult) []canaryDoc {
+	var all []canaryDoc
+	for i, b := range h.Before {
+		d := canaryDoc{Host: h.Side, Target: b.Target, Bytes: b.Bytes, Before: b.OK, Detail: b.Detail}
+		if i < len(h.After) {
+			d.Bytes, d.After, d.Detail = h.After[i].Bytes, h.After[i].OK, h.After[i].Detail
 		}
+		all = append(all, d)
 	}
+	return all
 }
 
 // readable is a native text for people.
@@ -396,15 +291,4 @@ func readable(id model.KnobID, raw string) string {
 		}
 	}
 	return raw
-}
-
-// setFault gives an error of a change its exit code and hint.
-func setFault(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return withHint(err, "run linerate as root; over ssh with --sudo")
-	case errors.Is(err, session.ErrBusy):
-		return withHint(err, "another linerate changes that host: wait until it has ended")
-	}
-	return err
 }

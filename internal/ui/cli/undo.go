@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/change"
 	"linerate/internal/app/here"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
@@ -54,7 +56,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 				return err
 			}
 			if err == nil && !atBoot {
-				a.undoneHalf(args, state)
+				change.TellUndone(a.world(), redact(strings.Join(args, "")), state)
 			}
 			return errors.Join(a.printUndone(changes), err)
 		},

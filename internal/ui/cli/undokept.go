@@ -31,7 +31,7 @@ func (a *console) undoKept(ctx context.Context, args []string, state string) err
 	if err != nil {
 		return err
 	}
-	defer a.hangUp(c)
+	defer a.world().HangUp(c)
 	r, err := c.Restore(ctx, "")
 	switch {
 	case errors.Is(err, session.ErrBusy):

@@ -83,6 +83,8 @@ func (a *console) Observe(e app.Event) {
 		a.hostSaid(e)
 	case app.SweptUp:
 		a.talk("removed %s, which a copy that was killed had left", e.Path)
+	default:
+		a.observeChange(e)
 	}
 }
 

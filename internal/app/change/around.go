@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"cmp"
@@ -9,8 +9,6 @@ import (
 	"strconv"
 
 	"linerate/internal/app"
-	"linerate/internal/control/runner"
-	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
@@ -43,26 +41,26 @@ func (l lostCanary) size() int {
 
 // canGoAround reports whether the change went back for the sake of those beyond a
 // router alone, and the user wants a work-around.
-func (s *setting) canGoAround() bool {
-	return s.flags.around && !s.around && len(s.lost) > 0 && s.outcome == outcomeUndone
+func (c *change) canGoAround() bool {
+	return c.Request.Around && !c.around && len(c.lost) > 0 && c.outcome == Undone
 }
 
 // goAround makes the change again, with settings that have the hosts send and ask
 // for small segments to those that were lost. Since the settings of a route belong
 // to the one by which an agent was told to go, that host gets a new session, which
 // looks there first.
-func (s *setting) goAround(ctx context.Context, cause error) error {
+func (c *change) goAround(ctx context.Context, cause error) error {
 	failed := func(err error) error {
-		return &app.Fault{Kind: kindOf(cause), Err: fmt.Errorf("%w; no work-around: %w", cause, err), Hint: hintOf(cause)}
+		return &app.Fault{Kind: app.KindOf(cause), Err: fmt.Errorf("%w; no work-around: %w", cause, err), Hint: app.HintOf(cause)}
 	}
-	s.around = true
-	done := map[*setEnd]bool{}
-	for _, l := range s.lost {
+	c.around = true
+	done := map[*end]bool{}
+	for _, l := range c.lost {
 		if done[l.end] {
 			continue // one route for each host; the probing helps the others
 		}
 		done[l.end] = true
-		more, err := s.toGoAround(ctx, l)
+		more, err := c.toGoAround(ctx, l)
 		if err != nil {
 			return failed(err)
 		}
@@ -71,79 +69,65 @@ func (s *setting) goAround(ctx context.Context, cause error) error {
 			return failed(err)
 		}
 		for _, w := range more {
-			s.app.talk("%s: work-around for %s: %s=%s", l.end.name, l.path.Host, w.Knob, formatKnob(w.Knob, w.Value))
+			c.Observe(app.Around{Host: l.end.Name, To: l.path.Host, Setting: w})
 		}
 	}
-	s.paths, s.transfers = nil, nil
-	for _, e := range s.ends {
+	c.paths, c.transfers = nil, nil
+	for _, e := range c.ends {
 		e.changes, e.before, e.after = nil, nil, nil
 	}
-	return s.carryOut(ctx)
+	return c.carryOut(ctx)
 }
 
 // toGoAround opens a host anew and returns what helps there.
-func (s *setting) toGoAround(ctx context.Context, l lostCanary) ([]model.Assignment, error) {
+func (c *change) toGoAround(ctx context.Context, l lostCanary) ([]model.Assignment, error) {
 	e := l.end
 	size := l.size()
-	if err := s.reopen(ctx, e, cmp.Or(l.path.Address, l.path.Host)); err != nil {
+	if err := c.reopen(ctx, e, cmp.Or(l.path.Address, l.path.Host)); err != nil {
 		return nil, err
 	}
 	var more []model.Assignment
 	add := func(id model.KnobID, value string) {
 		k, _ := knob.ByID(id)
-		now := e.facts.Knobs[id]
-		_, here := k.Native[e.facts.OS]
-		if here && k.EffectOn(e.facts.OS) != knob.EffectBoot && now.IsKnown() && e.wants(id) == "" && now.Or("") != value {
-			more = append(more, model.Assignment{Host: e.host, Knob: id, Value: value})
+		now := e.Facts.Knobs[id]
+		_, here := k.Native[e.Facts.OS]
+		if here && k.EffectOn(e.Facts.OS) != knob.EffectBoot && now.IsKnown() && e.wants(id) == "" && now.Or("") != value {
+			more = append(more, model.Assignment{Host: e.Side, Knob: id, Value: value})
 		}
 	}
 	gateway := ""
-	if r := e.facts.Route; r != nil {
+	if r := e.Facts.Route; r != nil {
 		gateway = r.Gateway.Or("")
 	}
 	if gateway != "" { // to a neighbour the link's MTU is what was asked for
 		add(routeKnob, strconv.Itoa(size))
 	}
-	if e.facts.Knobs[probingKnob].Or("") == "0" {
+	if e.Facts.Knobs[probingKnob].Or("") == "0" {
 		add(probingKnob, "1")
 	}
 	if len(more) == 0 {
-		return nil, fmt.Errorf("%s has no setting that helps on the way to %s", e.name, l.path.Host)
+		return nil, fmt.Errorf("%s has no setting that helps on the way to %s", e.Name, l.path.Host)
 	}
 	return more, nil
 }
 
 // reopen replaces the session with a host by a new one, which takes the route to
 // another address for its own.
-func (s *setting) reopen(ctx context.Context, e *setEnd, to string) error {
-	link := e.facts.Interface.Or("")
-	s.app.hangUp(e.client) // its watchdog has the journal
-	c, err := s.app.openSession(ctx, e.host, e.dial)
+func (c *change) reopen(ctx context.Context, e *end, to string) error {
+	link := e.Facts.Interface.Or("")
+	c.HangUp(e.Client) // its watchdog has the journal
+	fresh, err := c.Again(ctx, e.Host)
 	if err != nil {
 		return err
 	}
-	s.replace(e, c)
-	f, err := c.Facts(ctx, to)
+	e.Client = fresh
+	f, err := fresh.Facts(ctx, to)
 	if err != nil {
 		return err
 	}
 	if got := f.Interface.Or(""); link != "" && got != link {
-		return fmt.Errorf("the way from %s to %s is by %s, not by %s", e.name, to, cmp.Or(got, "an unknown interface"), link)
+		return fmt.Errorf("the way from %s to %s is by %s, not by %s", e.Name, to, cmp.Or(got, "an unknown interface"), link)
 	}
-	e.facts = f
+	e.Facts = f
 	return nil
-}
-
-// replace puts a new session in the place of one that has ended.
-func (s *setting) replace(e *setEnd, c *session.Client) {
-	e.client = c
-	if s.pair == nil {
-		return
-	}
-	if e.host == model.Near {
-		s.pair.near = c
-	} else {
-		s.pair.far = c
-	}
-	s.pair.runner = runner.New(s.pair.near, s.pair.far, s.app.Now)
 }

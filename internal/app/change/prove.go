@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/control/runner"
 	"linerate/internal/core/model"
 	"linerate/internal/core/mtu"
@@ -16,8 +17,8 @@ import (
 	"linerate/internal/host/canary"
 )
 
-// wayDoc is how large packets may be from a host to another.
-type wayDoc struct {
+// Way is how large packets may be from a host to another.
+type Way struct {
 	Host   model.Host `json:"host"` // that sends
 	To     string     `json:"to"`   // address or name
 	Asked  int        `json:"asked"`
@@ -29,8 +30,8 @@ type wayDoc struct {
 	Text   string     `json:"text"`
 }
 
-// transferDoc is one transfer over a new connection.
-type transferDoc struct {
+// Transfer is one transfer over a new connection.
+type Transfer struct {
 	Direction model.Direction `json:"direction"`
 	OK        bool            `json:"ok"`
 	Goodput   float64         `json:"goodput,omitempty"` // bit/s; 0 where it was cut short
@@ -39,7 +40,7 @@ type transferDoc struct {
 
 // lostCanary is whom a host does not reach any more.
 type lostCanary struct {
-	end  *setEnd
+	end  *end
 	path probe.Path
 }
 
@@ -62,21 +63,21 @@ const (
 
 // reachable demands that both ends answer each other with small packets, after
 // one of them was changed and before the other one is.
-func (s *setting) reachable(ctx context.Context, changed *setEnd) error {
-	if !s.changesMTU() {
+func (c *change) reachable(ctx context.Context, changed *end) error {
+	if !c.changesMTU() {
 		return nil
 	}
-	for _, e := range s.ends {
-		if !answered(e.before, e.peer) {
+	for _, e := range c.ends {
+		if !answered(e.before, e.Peer) {
 			continue // it did not before: nothing can be told
 		}
-		got, err := e.client.Probe(ctx, []string{probe.SmallTo(e.peer)}, answerTime, s.settle())
+		got, err := e.Client.Probe(ctx, []string{probe.SmallTo(e.Peer)}, answerTime, c.settle())
 		if err != nil {
 			return err
 		}
 		for _, r := range got {
 			if !r.OK {
-				return fmt.Errorf("since %s has an MTU of %d, %s does not answer %s: %s", changed.name, changed.mtuThen(), e.peer, e.name, r.Detail)
+				return fmt.Errorf("since %s has an MTU of %d, %s does not answer %s: %s", changed.Name, changed.mtuThen(), e.Peer, e.Name, r.Detail)
 			}
 		}
 	}
@@ -94,32 +95,32 @@ func answered(results []probe.Result, target string) bool {
 }
 
 // prove says why the change is not to be kept, nil where all is as before.
-func (s *setting) prove(ctx context.Context) error {
-	if err := s.provePaths(ctx); err != nil {
+func (c *change) prove(ctx context.Context) error {
+	if err := c.provePaths(ctx); err != nil {
 		return err
 	}
-	if err := s.ask(ctx, s.settle(), func(e *setEnd, r []probe.Result) { e.after = r }); err != nil {
+	if err := c.ask(ctx, c.settle(), func(e *end, r []probe.Result) { e.after = r }); err != nil {
 		return err
 	}
-	if err := s.lostCanaries(ctx); err != nil {
+	if err := c.lostCanaries(ctx); err != nil {
 		return err
 	}
-	return s.transferBoth(ctx)
+	return c.transferBoth(ctx)
 }
 
 // provePaths has every end that got another MTU send packets of that size to the
 // other end.
-func (s *setting) provePaths(ctx context.Context) error {
-	if !s.changesMTU() {
+func (c *change) provePaths(ctx context.Context) error {
+	if !c.changesMTU() {
 		return nil
 	}
 	var bad []string
 	least := mtu.Most
-	for _, e := range s.ends {
-		if e.wants(mtuKnob) == "" || !answered(e.before, e.peer) {
+	for _, e := range c.ends {
+		if e.wants(mtuKnob) == "" || !answered(e.before, e.Peer) {
 			continue
 		}
-		w, _, err := s.path(ctx, e, e.peer, s.settle())
+		w, _, err := c.path(ctx, e, e.Peer, c.settle())
 		if err != nil {
 			return err
 		}
@@ -130,57 +131,57 @@ func (s *setting) provePaths(ctx context.Context) error {
 			least = min(least, w.ToMTU)
 		}
 	}
-	if len(bad) > 0 && len(s.changing()) == 1 {
-		return withHint(errors.New(strings.Join(bad, "; ")), "%s; --both changes both ends", fits(least))
+	if len(bad) > 0 && len(c.changing()) == 1 {
+		return app.WithHint(errors.New(strings.Join(bad, "; ")), "%s; --both changes both ends", fits(least))
 	}
 	if len(bad) > 0 {
-		return withHint(errors.New(strings.Join(bad, "; ")), "%s", fits(least))
+		return app.WithHint(errors.New(strings.Join(bad, "; ")), "%s", fits(least))
 	}
 	return nil
 }
 
 // path asks how large packets of a host to another may be.
-func (s *setting) path(ctx context.Context, e *setEnd, to string, settle time.Duration) (mtu.Way, probe.Path, error) {
+func (c *change) path(ctx context.Context, e *end, to string, settle time.Duration) (mtu.Way, probe.Path, error) {
 	size := e.mtuThen()
-	got, err := e.client.Probe(ctx, []string{probe.PathTo(to, size)}, pathTime, settle)
+	got, err := e.Client.Probe(ctx, []string{probe.PathTo(to, size)}, pathTime, settle)
 	if err != nil {
 		return mtu.Way{}, probe.Path{}, err
 	}
 	p, _ := probe.PathOf(got, to, size)
-	w := mtu.Way{From: e.name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Told: p.Told, Router: p.Router, MTU: p.MTU}
-	if to == e.peer {
-		w.ToMTU = s.peerMTU(e.host)
-		if s.pair != nil {
-			w.To = s.nameOf(map[model.Host]model.Host{model.Near: model.Far, model.Far: model.Near}[e.host])
+	w := mtu.Way{From: e.Name, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact, Told: p.Told, Router: p.Router, MTU: p.MTU}
+	if to == e.Peer {
+		w.ToMTU = c.peerMTU(e.Side)
+		if c.hosts.Far != nil {
+			w.To = c.host(other(e.Side)).Name
 		}
 	}
-	s.paths = append(s.paths, wayDoc{Host: e.host, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact || w.Whole(), Told: p.Told, Router: p.Router, MTU: p.MTU, Text: w.String()})
+	c.paths = append(c.paths, Way{Host: e.Side, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact || w.Whole(), Told: p.Told, Router: p.Router, MTU: p.MTU, Text: w.String()})
 	return w, p, nil
 }
 
 // lostCanaries says who does not answer any more, and where a new MTU may be to
 // blame, what still passes.
-func (s *setting) lostCanaries(ctx context.Context) error {
-	s.lost = nil
+func (c *change) lostCanaries(ctx context.Context) error {
+	c.lost = nil
 	var bad []string
-	for _, e := range s.ends {
+	for _, e := range c.ends {
 		hosts := map[string]bool{}
 		for _, r := range probe.Lost(e.before, e.after) {
-			bad = append(bad, fmt.Sprintf("seen from %s, since the change %s", e.name, r))
+			bad = append(bad, fmt.Sprintf("seen from %s, since the change %s", e.Name, r))
 			host := canary.Host(r.Target)
-			if !s.changesMTU() || e.wants(mtuKnob) == "" || hosts[host] {
+			if !c.changesMTU() || e.wants(mtuKnob) == "" || hosts[host] {
 				continue
 			}
 			hosts[host] = true
-			w, p, err := s.path(ctx, e, host, 0)
+			w, p, err := c.path(ctx, e, host, 0)
 			if err != nil {
 				return err
 			}
 			if !w.Whole() && w.Passes > 0 {
 				bad = append(bad, w.String())
 			}
-			if host != e.peer {
-				s.lost = append(s.lost, lostCanary{e, p})
+			if host != e.Peer {
+				c.lost = append(c.lost, lostCanary{e, p})
 			}
 		}
 	}
@@ -188,55 +189,55 @@ func (s *setting) lostCanaries(ctx context.Context) error {
 		return nil
 	}
 	err := errors.New(strings.Join(bad, "; "))
-	if len(s.lost) == 0 {
+	if len(c.lost) == 0 {
 		return err
 	}
-	return withHint(err, "%s", aroundHint(s.lost))
+	return app.WithHint(err, "%s", aroundHint(c.lost))
 }
 
 // tryTransfer finds out before a change of an MTU whether transfers between the
 // ends work at all.
-func (s *setting) tryTransfer(ctx context.Context) {
-	if !s.changesMTU() {
+func (c *change) tryTransfer(ctx context.Context) {
+	if !c.changesMTU() {
 		return
 	}
-	if s.pair == nil {
-		s.untested = "the other end is not known"
+	if c.hosts.Far == nil {
+		c.untested = "the other end is not known"
 		return
 	}
-	d := s.transfer(ctx, model.To, 64<<10)
-	if s.untested = ""; !d.OK {
-		s.untested = d.Detail
-		s.app.talk("note: no test transfer between the ends: %s", d.Detail)
+	d := c.transfer(ctx, model.To, 64<<10)
+	if c.untested = ""; !d.OK {
+		c.untested = d.Detail
+		c.Observe(app.Untested{Reason: d.Detail})
 	}
 }
 
 // transferBoth moves data over new connections after a change of an MTU, in each
 // direction: a black hole lets small packets pass, and the first full ones stall.
-func (s *setting) transferBoth(ctx context.Context) error {
-	if !s.changesMTU() || s.untested != "" {
+func (c *change) transferBoth(ctx context.Context) error {
+	if !c.changesMTU() || c.untested != "" {
 		return nil
 	}
 	for _, direction := range []model.Direction{model.To, model.From} {
-		var d transferDoc
+		var d Transfer
 		for range transferTries {
-			if d = s.transfer(ctx, direction, transferBytes); d.OK || ctx.Err() != nil {
+			if d = c.transfer(ctx, direction, transferBytes); d.OK || ctx.Err() != nil {
 				break
 			}
 		}
-		s.transfers = append(s.transfers, d)
+		c.transfers = append(c.transfers, d)
 		if ctx.Err() != nil {
-			return errors.New("stopped by the user")
+			return errStopped
 		}
 		if !d.OK {
-			return fmt.Errorf("a transfer from %s to %s does not work: %s", s.nameOf(direction.Sender()), s.nameOf(direction.Receiver()), d.Detail)
+			return fmt.Errorf("a transfer from %s to %s does not work: %s", c.host(direction.Sender()).Name, c.host(direction.Receiver()).Name, d.Detail)
 		}
 	}
 	return nil
 }
 
 // transfer moves bytes over a new connection, for some seconds at most.
-func (s *setting) transfer(ctx context.Context, direction model.Direction, size units.Bytes) transferDoc {
+func (c *change) transfer(ctx context.Context, direction model.Direction, size units.Bytes) Transfer {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var arrived atomic.Int64 // when something arrived last, or the traffic began; nanoseconds
@@ -247,7 +248,7 @@ func (s *setting) transfer(ctx context.Context, direction model.Direction, size 
 		watchTransfer(ctx, cancel, began, &arrived)
 	}()
 	flow := model.Flow{Engine: "tcpbulk", Direction: direction, Streams: 1, Bytes: size, Interval: transferTime / 15}
-	run, _, err := s.pair.runner.Run(ctx, runner.Spec{
+	run, _, err := runner.New(c.hosts.Near.Client, c.hosts.Far.Client, c.Now).Run(ctx, runner.Spec{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "transfer"}, Flow: flow,
 	}, func(h model.Host, samples []model.Sample) {
 		for _, m := range samples {
@@ -259,7 +260,7 @@ func (s *setting) transfer(ctx context.Context, direction model.Direction, size 
 	cause := context.Cause(ctx)
 	cancel(nil)
 	<-watching
-	d := transferDoc{Direction: direction}
+	d := Transfer{Direction: direction}
 	switch {
 	case err == nil:
 		d.OK = true

@@ -1,0 +1,358 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/probe"
+	"linerate/internal/core/units"
+)
+
+// carryOut changes the hosts, and keeps the change or takes it back. The error
+// says why it was not kept; that nobody was there to keep it is none.
+func (c *change) carryOut(ctx context.Context) error {
+	if err := c.ask(ctx, 0, func(e *end, r []probe.Result) { e.before = r }); err != nil {
+		c.outcome, c.reason = Undone, "nothing was changed"
+		return err
+	}
+	for _, e := range c.ends {
+		c.Observe(app.Watching{Host: e.Name, Answers: e.before, Risky: c.risky()})
+	}
+	c.tryTransfer(ctx)
+	if err := c.apply(ctx); err != nil {
+		return c.back(ctx, fault(err), "")
+	}
+	for _, e := range c.ends {
+		c.Observe(app.Changed{Host: e.Name, Changes: e.changes})
+	}
+	if err := c.prove(ctx); err != nil {
+		return c.back(ctx, err, "")
+	}
+	for _, e := range c.changing() { // the time to decide begins now, on all hosts
+		if err := e.Client.Extend(ctx, c.Within); err != nil {
+			return c.back(ctx, err, "")
+		}
+	}
+	return c.decide(ctx)
+}
+
+// provingTime is how long a new MTU may take to be proven: the hosts do not go
+// back while it is, however short the time to decide.
+const provingTime = 45 * time.Second
+
+// unproven is how long a host holds a change that nobody has proven yet.
+func (c *change) unproven() time.Duration {
+	if c.changesMTU() {
+		return max(provingTime, c.Within)
+	}
+	return c.Within
+}
+
+const (
+	// answerTime is how long a canary may take: several tries.
+	answerTime = 3 * time.Second
+	// settleTime is how long a link may be down after a change: negotiation takes 1
+	// to 10 s (knobs.md section 0, class bounce).
+	settleTime = 12 * time.Second
+)
+
+// settle is how long a link may be down after this change.
+func (c *change) settle() time.Duration { return min(settleTime, c.Within/2) }
+
+// canaries are whom a host asks: the gateway, the other end, and whom the request
+// names.
+func (e *end) canaries(more []string) []string {
+	var all []string
+	add := func(target string) {
+		if a, err := netip.ParseAddr(target); err == nil && !a.IsLoopback() && !a.IsUnspecified() && !slices.Contains(all, target) {
+			all = append(all, target)
+		}
+	}
+	if r := e.Facts.Route; r != nil {
+		add(r.Gateway.Or(""))
+	}
+	add(e.Peer)
+	for _, target := range more {
+		if !slices.Contains(all, target) {
+			all = append(all, target)
+		}
+	}
+	return all
+}
+
+// ask asks the canaries of all hosts, where the change is risky or the request
+// names some.
+func (c *change) ask(ctx context.Context, settle time.Duration, keep func(*end, []probe.Result)) error {
+	if !c.risky() && len(c.Canaries) == 0 {
+		return nil
+	}
+	for _, e := range c.ends {
+		targets := e.canaries(c.Canaries)
+		if len(targets) == 0 {
+			continue
+		}
+		answers, err := e.Client.Probe(ctx, targets, answerTime, settle)
+		if err != nil {
+			return err
+		}
+		keep(e, answers)
+	}
+	return nil
+}
+
+// apply changes all hosts, one after the other; each step is seen to leave them
+// reachable before the next one. On an error the caller takes back what was changed.
+func (c *change) apply(ctx context.Context) error {
+	c.sequence = c.order()
+	for i, e := range c.sequence {
+		e.applied = true // a failure half way is undone too
+		changes, err := e.Client.Apply(ctx, slices.Clone(e.wanted), c.unproven())
+		if err != nil {
+			return err
+		}
+		e.changes = changes
+		if err := e.Client.Verify(ctx); err != nil {
+			return err
+		}
+		if e.transaction, err = e.Client.Pending(ctx); err != nil {
+			return err
+		}
+		if i+1 < len(c.sequence) {
+			if err := c.reachable(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// watchStep is how often the hosts are asked whether they hold the change.
+const watchStep = time.Second
+
+// errStopped ends a change that its caller has cancelled.
+var errStopped = errors.New("stopped by the user")
+
+// decide holds the change until a person keeps it or declines, a host loses it,
+// or the time is over.
+func (c *change) decide(ctx context.Context) error {
+	type said struct {
+		app.Answer
+		err error
+	}
+	length, person := units.FormatDuration(c.Within), true
+	asking, cancel := context.WithTimeout(ctx, c.Within)
+	defer cancel()
+	answers, over := make(chan said, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		answer, err := c.Ask(asking, app.Question{Kind: app.KeepChange, Within: c.Within})
+		answers <- said{answer, err}
+	}()
+	back := func(cause error, reason string) error {
+		cancel()
+		<-over // the question is off the screen
+		return c.back(ctx, cause, reason)
+	}
+	late := time.NewTimer(c.Within)
+	defer late.Stop()
+	watch := time.NewTicker(watchStep)
+	defer watch.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return back(errStopped, "")
+		case <-late.C:
+			if person {
+				return back(fmt.Errorf("nobody confirmed within %s", length), "")
+			}
+			return back(nil, "held for "+length)
+		case answer := <-answers:
+			switch {
+			case errors.Is(answer.err, app.ErrNobody):
+				person = false
+				c.Observe(app.Held{Within: c.Within})
+			case answer.err != nil && asking.Err() != nil: // told by another case
+			case answer.err != nil:
+				return back(answer.err, "")
+			case answer.Yes:
+				return c.confirm(ctx)
+			default:
+				return back(nil, "not confirmed")
+			}
+		case <-watch.C:
+			if err := c.verify(ctx); err != nil && ctx.Err() == nil {
+				return back(err, "")
+			}
+		}
+	}
+}
+
+// verify asks every host whether it holds the change.
+func (c *change) verify(ctx context.Context) error {
+	for _, e := range c.changing() {
+		if err := e.Client.Verify(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confirm keeps the change over new connections to all hosts. They stand before
+// the first host is told, so that both keep it or none. The far host is told
+// first: this machine can be told in any case, unless this process is killed in
+// between, for which a note is kept.
+func (c *change) confirm(ctx context.Context) error {
+	var fresh []*session.Client
+	defer func() {
+		for _, f := range fresh {
+			c.HangUp(f)
+		}
+	}()
+	changed := c.changing()
+	for _, e := range changed {
+		f, err := c.Again(ctx, e.Host)
+		if err != nil {
+			return c.back(ctx, fmt.Errorf("no new connection: %w", err), "")
+		}
+		fresh = append(fresh, f)
+	}
+	done, err := c.noteHalf()
+	if err != nil {
+		return c.back(ctx, err, "")
+	}
+	defer done()
+	for i, e := range changed {
+		if err := fresh[i].Confirm(ctx, e.transaction); err != nil {
+			c.revert(ctx, changed[:i], fresh)
+			c.unconfirm(ctx, e)
+			return c.back(ctx, err, "")
+		}
+		e.applied = false // nothing that the session's end would undo
+	}
+	c.outcome = Confirmed
+	switch {
+	case len(changed) > 1:
+		c.reason = "it stays until the machines restart; linerate undo, and linerate undo HOST, take it back"
+	case changed[0].Side == model.Far:
+		c.reason = "it stays until the machine restarts; linerate undo HOST takes it back"
+	default:
+		c.reason = "it stays until the machine restarts; linerate undo takes it back"
+	}
+	return nil
+}
+
+// revert takes back what was confirmed on the first hosts, because another one
+// failed: this change, and nothing that was confirmed before it.
+func (c *change) revert(ctx context.Context, confirmed []*end, fresh []*session.Client) {
+	ctx = context.WithoutCancel(ctx)
+	for i, e := range confirmed {
+		c.HangUp(e.Client) // its watchdog has the journal
+		changes, err := fresh[i].Revert(ctx, e.transaction)
+		if err != nil {
+			c.Observe(app.Trouble{Err: err})
+		}
+		if err == nil || len(changes) > 0 {
+			e.changes = changes
+		}
+	}
+}
+
+// unconfirm takes back a change on a host that did not answer as it should when it
+// was told to keep it: it may have heard.
+func (c *change) unconfirm(ctx context.Context, e *end) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	changes, err := e.Client.Undo(ctx)
+	if err == nil && len(changes) > 0 { // it had not
+		e.applied, e.changes = false, changes
+		return
+	}
+	c.HangUp(e.Client) // its watchdog has the journal
+	f, err := c.Again(ctx, e.Host)
+	if err != nil {
+		return // back tells what is left
+	}
+	defer c.HangUp(f)
+	if changes, err = f.Revert(ctx, e.transaction); err != nil {
+		c.Observe(app.Trouble{Err: err})
+	}
+	if len(changes) > 0 {
+		e.applied, e.changes = false, changes
+	}
+}
+
+// undoTime bounds how long taking back may take on one host.
+const undoTime = time.Minute
+
+// back takes back what is applied on all hosts, the last one first, and says why.
+func (c *change) back(ctx context.Context, cause error, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(len(c.ends))*undoTime)
+	defer cancel()
+	for _, e := range slices.Backward(c.sequence) {
+		if e.applied {
+			c.undo(ctx, e)
+		}
+	}
+	c.outcome, c.reason = Undone, reason
+	if cause != nil {
+		c.reason = strings.ReplaceAll(cause.Error(), "\n", "; ")
+	}
+	var left []string
+	for _, e := range c.ends {
+		left = append(left, app.StillChanged(e.changes)...)
+	}
+	if len(left) > 0 {
+		c.outcome = Open
+		return errors.Join(cause, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"})
+	}
+	if cause == nil {
+		return nil
+	}
+	return &app.Fault{Kind: app.KindOf(cause), Err: fmt.Errorf("%w: all settings are back", cause), Hint: app.HintOf(cause)}
+}
+
+// undo takes back what is applied on a host. Where the session is lost the host
+// does it by itself, and a new one tells what became of it.
+func (c *change) undo(ctx context.Context, e *end) {
+	e.applied = false
+	changes, err := e.Client.Undo(ctx)
+	if err == nil {
+		if len(changes) > 0 {
+			e.changes = changes
+		}
+		return
+	}
+	c.Observe(app.Trouble{Err: err})
+	values, err := c.readAgain(ctx, e)
+	for i, one := range e.changes {
+		if err != nil {
+			e.changes[i].Detail = fmt.Sprintf("%v; its watchdog takes it back by itself", err)
+			continue
+		}
+		e.changes[i] = app.Settle(one, e.Facts.OS, values[one.Knob])
+	}
+}
+
+// readAgain reads a host over a new session, when what its agent left is undone.
+func (c *change) readAgain(ctx context.Context, e *end) (map[model.KnobID]fact.Of[string], error) {
+	f, err := c.Again(ctx, e.Host)
+	if err != nil {
+		return nil, err
+	}
+	defer c.HangUp(f)
+	to := e.Peer
+	if e.Facts.Route != nil {
+		to = e.Facts.Route.Peer
+	}
+	facts, err := f.Facts(ctx, to)
+	return facts.Knobs, err
+}

@@ -1,0 +1,258 @@
+// Package change carries out one change of the settings of a host, or of two as
+// one transaction: everything that is wrong with it is told before anything is
+// written, the hosts are changed in an order in which they stay reachable, the
+// change is proven, and it is kept on all of them or on none. Whatever cuts it
+// short, the hosts go back by themselves.
+package change
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/probe"
+	"linerate/internal/core/units"
+)
+
+// Request is what is to be changed, and how.
+type Request struct {
+	Wanted   []model.Assignment // canonical; without a host it is of every host that is changed
+	Within   time.Duration      // until the old values go back unless confirmed
+	Canaries []string           // addresses, HOST:PORT or URLs that must answer as before
+	Around   bool               // take a work-around where only paths beyond the other end fail
+	AtBoot   bool               // a job at the next start of the hosts puts back what is open then
+}
+
+// MaxCanaries is how many canaries a request may name: it leaves room for the
+// gateway and the other end.
+const MaxCanaries = session.MaxTargets - 2
+
+// Check refuses a request that cannot be meant. both says that this machine and
+// another host are changed, far that another host is.
+func (r Request) Check(far, both bool) error {
+	if r.Within < session.MinDeadline || r.Within > session.MaxDuration {
+		return app.Usagef("--for %s: want 1s to 24h", units.FormatDuration(r.Within))
+	}
+	if len(r.Canaries) > MaxCanaries {
+		return app.Usagef("--canary: at most %d", MaxCanaries)
+	}
+	for _, c := range r.Canaries {
+		if err := probe.Valid(c); err != nil {
+			return app.Usagef("--canary %w", err)
+		}
+		if scheme, _, ok := strings.Cut(c, "://"); ok && scheme != "http" && scheme != "https" {
+			return app.Usagef("--canary %q: want a URL of http or https", c)
+		}
+	}
+	for _, w := range r.Wanted {
+		switch {
+		case w.Host == model.Far && !far:
+			return app.WithHint(app.Usagef("b.%s: no HOST is named", w.Knob), "linerate set b.%s=VALUE HOST", w.Knob)
+		case w.Host == model.Near && far && !both:
+			return app.WithHint(app.Usagef("a.%s: without --both the change is about HOST alone", w.Knob), "add --both")
+		}
+	}
+	return nil
+}
+
+// Hosts are the open hosts that a change is about.
+type Hosts struct {
+	Near, Far *app.Host // Far is nil where the change is about this machine alone
+	Both      bool      // with Far: Near is changed too
+	Named     string    // Far as it was named, without secrets; "" for a host that ends with this process
+	Link      string    // interface that was named, where this machine alone is changed
+	State     string    // directory of this machine's journal; "" is the system's
+}
+
+// Outcome is how a change ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Confirmed Outcome = "confirmed" // it stays until a restart or an undo
+	Undone    Outcome = "undone"    // nothing of it is left
+	Open      Outcome = "not undone"
+	Nothing   Outcome = "nothing to do"
+)
+
+// Result is how a change ended, and what was found out on the way.
+type Result struct {
+	Outcome   Outcome
+	Reason    string
+	Hosts     []HostResult // the far one first
+	Paths     []Way        // of packets, after a change of an MTU
+	Transfers []Transfer   // that were tried, after a change of an MTU
+	Around    bool         // the settings of a work-around are among the changes
+}
+
+// HostResult is what became of one host.
+type HostResult struct {
+	Side          model.Host
+	Name          string
+	Changes       []model.Change
+	Before, After []probe.Result // how its canaries answered
+}
+
+// change is one change that is being carried out.
+type change struct {
+	app.Env
+	Request
+	hosts   Hosts
+	ends    []*end // the far one first: what is near is sure to be reachable last
+	outcome Outcome
+	reason  string
+
+	sequence  []*end // the ends in the order in which they were changed
+	paths     []Way
+	transfers []Transfer
+	untested  string // why no transfer can be tried; "" where it can
+	lost      []lostCanary
+	around    bool // the settings of a work-around are among those wanted
+}
+
+// end is one host of a change.
+type end struct {
+	*app.Host
+	wanted        []model.Assignment // of this host
+	transaction   string
+	applied       bool // and not undone, as far as is known
+	changes       []model.Change
+	before, after []probe.Result
+}
+
+// Do carries out a change on open hosts, whose sessions the caller ends; a
+// session may be another one then. A person is asked app.KeepChange while it
+// holds. The error says why it was not kept; that nobody was there to keep it, or
+// that somebody declined, is none. The result has no outcome where the request was
+// refused.
+func Do(ctx context.Context, env app.Env, h Hosts, r Request) (Result, error) {
+	c := &change{Env: env, Request: r, hosts: h}
+	for _, host := range h.changed() {
+		e := &end{Host: host}
+		for _, w := range r.Wanted {
+			if w.Host == "" || w.Host == host.Side {
+				w.Host = host.Side
+				e.wanted = append(e.wanted, w)
+			}
+		}
+		c.ends = append(c.ends, e)
+	}
+	c.tellHalf()
+	if err := c.check(); err != nil {
+		return Result{}, err
+	}
+	if c.holds() {
+		c.outcome, c.reason = Nothing, "all of it holds already"
+		return c.result(), nil
+	}
+	if err := c.noteOthers(ctx); err != nil {
+		return Result{}, err
+	}
+	err := c.carryOut(ctx)
+	if err != nil && c.canGoAround() {
+		err = c.goAround(ctx, err)
+	}
+	return c.result(), err
+}
+
+// changed are the hosts that are changed, the far one first.
+func (h Hosts) changed() []*app.Host {
+	switch {
+	case h.Far == nil:
+		return []*app.Host{h.Near}
+	case h.Both:
+		return []*app.Host{h.Far, h.Near}
+	}
+	return []*app.Host{h.Far}
+}
+
+func (c *change) result() Result {
+	r := Result{Outcome: c.outcome, Reason: c.reason, Paths: c.paths, Transfers: c.transfers, Around: c.around}
+	for _, e := range c.ends {
+		r.Hosts = append(r.Hosts, HostResult{Side: e.Side, Name: e.Name, Changes: e.changes, Before: e.before, After: e.after})
+	}
+	return r
+}
+
+// changing are the ends of which something is wanted.
+func (c *change) changing() []*end {
+	return slices.DeleteFunc(slices.Clone(c.ends), func(e *end) bool { return len(e.wanted) == 0 })
+}
+
+// end returns an end by its side, nil where the change is not about it.
+func (c *change) end(side model.Host) *end {
+	for _, e := range c.ends {
+		if e.Side == side {
+			return e
+		}
+	}
+	return nil
+}
+
+// host returns a host by its side, also one that is not changed; nil where there
+// is none.
+func (c *change) host(side model.Host) *app.Host {
+	if side == model.Far {
+		return c.hosts.Far
+	}
+	return c.hosts.Near
+}
+
+// other is the other side of a pair.
+func other(side model.Host) model.Host {
+	if side == model.Near {
+		return model.Far
+	}
+	return model.Near
+}
+
+// values are the canonical values of a host, as far as they are known.
+func values(h *app.Host) knob.Values {
+	v := make(knob.Values)
+	for id, f := range h.Facts.Knobs {
+		if text, ok := f.Get(); ok {
+			v[id] = text
+		}
+	}
+	return v
+}
+
+// holds reports whether nothing would change.
+func (c *change) holds() bool {
+	for _, e := range c.ends {
+		for _, w := range e.wanted {
+			if e.Value(w.Knob) != w.Value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// risky reports whether the change can cut the link.
+func (c *change) risky() bool {
+	return slices.ContainsFunc(c.ends, func(e *end) bool {
+		return slices.ContainsFunc(e.wanted, func(w model.Assignment) bool {
+			k, _ := knob.ByID(w.Knob)
+			return k.Risky()
+		})
+	})
+}
+
+// fault gives an error of a change its hint.
+func fault(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return app.WithHint(err, "run linerate as root; over ssh with --sudo")
+	case errors.Is(err, session.ErrBusy):
+		return app.WithHint(err, "another linerate changes that host: wait until it has ended")
+	}
+	return err
+}

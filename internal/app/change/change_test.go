@@ -1,0 +1,252 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/probe"
+)
+
+// linked is a host whose driver takes MTUs to most.
+func linked(h model.Host, system string, now, most int) *app.Host {
+	known := func(n int) fact.Of[string] { return fact.Known(strconv.Itoa(n), "test") }
+	f := model.HostFacts{OS: system, Knobs: map[model.KnobID]fact.Of[string]{"link.mtu": known(now), "link.mtu_min": known(68), "link.mtu_max": known(most)}}
+	if system == "windows" { // where the range is one of the driver's registry key
+		f.Interface = fact.Known("e0", "test")
+		f.NICs = []model.NIC{{Name: "e0", MTUMax: fact.Known(most, "*JumboPacket")}}
+		f.Knobs = map[model.KnobID]fact.Of[string]{"link.mtu": known(now), "link.frame_mtu": known(1500)}
+	}
+	return &app.Host{Side: h, Name: map[model.Host]string{model.Near: "bsd", model.Far: "xp"}[h], Facts: f}
+}
+
+// recorder notes what it is told, and answers nobody.
+type recorder struct {
+	app.Nobody
+	events []app.Event
+}
+
+func (r *recorder) Observe(e app.Event) { r.events = append(r.events, e) }
+
+// planned is a change of two hosts that is not carried out.
+func planned(near, far *app.Host, wanted ...model.Assignment) (*change, *recorder) {
+	r := &recorder{}
+	c := &change{Env: app.Env{Now: time.Now, Asker: r, Observer: r}, hosts: Hosts{Near: near, Far: far, Both: true, Named: "root@nas"}}
+	for _, h := range c.hosts.changed() {
+		e := &end{Host: h}
+		for _, w := range wanted {
+			w.Host = h.Side
+			e.wanted = append(e.wanted, w)
+		}
+		c.ends = append(c.ends, e)
+	}
+	return c, r
+}
+
+// TestMTURanges has the hosts of an article whose drivers disagree: frames of 9014
+// bytes on Windows, packets of 4088 on the other one.
+func TestMTURanges(t *testing.T) {
+	try := func(value string) (*change, *recorder, error) {
+		c, r := planned(linked(model.Near, "linux", 1500, 4088), linked(model.Far, "windows", 1500, 9000), model.Assignment{Knob: mtuKnob, Value: value})
+		if err := c.settleMTU(); err != nil {
+			return c, r, err
+		}
+		for _, e := range c.changing() {
+			for _, f := range e.faults() {
+				return c, r, c.hintMTU(app.WithKind(app.Usage, f))
+			}
+		}
+		return c, r, nil
+	}
+	c, r, err := try(LargestMTU)
+	if err != nil || c.end(model.Near).wants(mtuKnob) != "4088" || c.end(model.Far).wants(mtuKnob) != "4088" || c.end(model.Far).wants(frameKnob) != "4088" {
+		t.Errorf("max: %+v, %+v, %v", c.end(model.Near).wanted, c.end(model.Far).wanted, err)
+	}
+	if len(r.events) != 3 || !slices.Contains(r.events, app.Event(app.FrameMTU{Host: "xp", Value: "4088"})) {
+		t.Errorf("told %+v", r.events)
+	}
+	for _, value := range []string{"9000", "9014"} {
+		_, _, err := try(value)
+		if app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "link.mtu=4088 is the largest that can be had (bsd takes 576 to 4088; xp takes 576 to 9000)") {
+			t.Errorf("%s: %v, hint %q", value, err, app.HintOf(err))
+		}
+	}
+}
+
+// TestOrderOfHosts: the far host is changed only while the near one holds the
+// smaller of its two MTUs.
+func TestOrderOfHosts(t *testing.T) {
+	for _, one := range []struct {
+		from  int
+		to    string
+		first model.Host
+	}{{1500, "9000", model.Far}, {9000, "1500", model.Near}} {
+		c, _ := planned(linked(model.Near, "linux", one.from, 9000), linked(model.Far, "linux", one.from, 9000), model.Assignment{Knob: mtuKnob, Value: one.to})
+		if got := c.order(); len(got) != 2 || got[0].Side != one.first {
+			t.Errorf("%d to %s: %s first", one.from, one.to, got[0].Side)
+		}
+	}
+}
+
+func TestMTUsThatDiffer(t *testing.T) {
+	c, r := planned(linked(model.Near, "linux", 1500, 9000), linked(model.Far, "linux", 1500, 9000), model.Assignment{Knob: mtuKnob, Value: "9000"})
+	c.ends[1].wanted = nil // the near one keeps its own
+	c.noteOneSided()
+	if len(r.events) != 1 || !strings.Contains(r.events[0].(app.OtherMTU).Text, "9000") {
+		t.Errorf("told %+v", r.events)
+	}
+	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near}, ends: []*end{{Host: c.hosts.Near, wanted: c.ends[0].wanted}}}
+	alone.noteOneSided()
+	if got := r.events[len(r.events)-1]; got != (app.OtherMTU{MTU: 9000}) {
+		t.Errorf("alone: %+v", got)
+	}
+}
+
+func TestLostCanaryHint(t *testing.T) {
+	l := lostCanary{&end{Host: linked(model.Near, "linux", 1500, 9000)}, probe.Path{Host: "example.net", Address: "2001:db8::1", Asked: 9000, Passes: 1480}}
+	l.end.wanted = []model.Assignment{{Knob: "link.mtu", Value: "9000"}}
+	if got := aroundHint([]lostCanary{l}); !strings.Contains(got, "route.mtu=1480 or route.advmss=1420 for the route to example.net, and tcp.mtu_probing=1") {
+		t.Error(got)
+	}
+	l.path.Passes = 0 // it answers no probes: what it was before is known to work
+	if l.size() != 1500 {
+		t.Error(l.size())
+	}
+}
+
+// TestTransferWatch ends transfers that stall, go on, or never begin.
+func TestTransferWatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrive func(time.Duration) bool // in this tenth of a second
+		want   error
+	}{
+		"stall":   {func(d time.Duration) bool { return d < time.Second }, errStalled},
+		"slow":    {func(time.Duration) bool { return true }, errLongTransfer},
+		"nothing": {func(time.Duration) bool { return false }, errNoTransfer},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var arrived atomic.Int64
+			began := time.Now()
+			go watchTransfer(ctx, cancel, began, &arrived)
+			for ctx.Err() == nil {
+				time.Sleep(100 * time.Millisecond) // of the test's own clock
+				if d := time.Since(began); c.arrive(d) {
+					arrived.Store(int64(d))
+				}
+			}
+			if got := context.Cause(ctx); !errors.Is(got, c.want) {
+				t.Errorf("%s: %v", name, got)
+			}
+		})
+	}
+}
+
+func TestCanariesOfAHost(t *testing.T) {
+	e := end{Host: &app.Host{Peer: "10.0.0.1", Facts: model.HostFacts{Route: &model.Route{Gateway: fact.Known("10.0.0.254", "test")}}}}
+	if got := strings.Join(e.canaries([]string{"https://x/", "10.0.0.1"}), " "); got != "10.0.0.254 10.0.0.1 https://x/" {
+		t.Errorf("%s", got)
+	}
+	e.Peer, e.Facts.Route.Gateway = "127.0.0.1", fact.Known("", "test")
+	if got := e.canaries(nil); len(got) > 0 {
+		t.Errorf("this machine by itself: %q", got)
+	}
+}
+
+// TestHalfConfirmed tells of a change that was kept on one host only.
+func TestHalfConfirmed(t *testing.T) {
+	dir := t.TempDir()
+	c, r := planned(linked(model.Near, "linux", 1500, 9000), linked(model.Far, "linux", 9000, 9000), model.Assignment{Knob: mtuKnob, Value: "9000"})
+	c.hosts.State = dir
+	told := func() []app.Event {
+		defer func() { r.events = nil }()
+		return r.events
+	}
+	note := func() func() {
+		done, err := c.noteHalf()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	note() // and killed
+	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, State: dir}}
+	alone.tellHalf()
+	if got := told(); len(got) != 1 || !got[0].(app.HalfKept).Gone || got[0].(app.HalfKept).Named != "root@nas" {
+		t.Errorf("here: %+v", got)
+	}
+	elsewhere := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, Far: c.hosts.Far, Named: "root@other", State: dir}}
+	elsewhere.tellHalf()
+	if got := told(); len(got) != 1 || len(got[0].(app.HalfKept).Holds) > 0 {
+		t.Errorf("with another host: %+v", got)
+	}
+	TellUndone(c.Env, "", dir)
+	if got := told(); len(got) != 1 || got[0].(app.HalfKept).Gone {
+		t.Errorf("after an undo here: %+v", got)
+	}
+	c.tellHalf()
+	if got := told(); len(got) != 1 || got[0].(app.HalfKept).Far != "xp" || len(got[0].(app.HalfKept).Holds) != 1 {
+		t.Errorf("with that host: %+v", got)
+	}
+	if c.tellHalf(); len(told()) > 0 {
+		t.Error("told again")
+	}
+	note()
+	TellUndone(c.Env, "root@nas", dir) // which has taken it back there
+	if c.tellHalf(); len(told()) > 0 {
+		t.Error("told after that host was undone")
+	}
+	note() // and killed after both were told
+	c.hosts.Near.Facts = linked(model.Near, "linux", 9000, 9000).Facts
+	if c.tellHalf(); len(told()) > 0 {
+		t.Error("both keep it")
+	}
+	note()()
+	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
+		t.Error("the note is left")
+	}
+	if err := os.WriteFile(filepath.Join(dir, HalfName), []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c.tellHalf(); len(told()) > 0 {
+		t.Error("a note that is none is told")
+	}
+}
+
+// TestRequestsThatCannotBeMeant are refused before any host is asked.
+func TestRequestsThatCannotBeMeant(t *testing.T) {
+	minute := Request{Within: time.Minute}
+	if err := minute.Check(false, false); err != nil {
+		t.Error(err)
+	}
+	for says, r := range map[string]Request{
+		"want 1s to 24h":         {Within: time.Millisecond},
+		"at most 14":             {Within: time.Minute, Canaries: slices.Repeat([]string{"nas"}, MaxCanaries+1)},
+		"want a URL of http":     {Within: time.Minute, Canaries: []string{"path://nas/1500"}},
+		"want an address":        {Within: time.Minute, Canaries: []string{"a b"}},
+		"b.tcp.sack: no HOST is": {Within: time.Minute, Wanted: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
+	} {
+		if err := r.Check(false, false); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	r := Request{Within: time.Minute, Wanted: []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}}}
+	if err := r.Check(true, false); app.KindOf(err) != app.Usage || app.HintOf(err) != "add --both" {
+		t.Errorf("%v", err)
+	}
+	if err := r.Check(true, true); err != nil {
+		t.Error(err)
+	}
+}

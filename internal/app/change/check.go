@@ -1,0 +1,163 @@
+package change
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	hostknob "linerate/internal/host/knob"
+)
+
+// check reports everything that is wrong with the change on any of its hosts,
+// and tells what is unwise.
+func (c *change) check() error {
+	for _, e := range c.changing() {
+		if err := MayTune(e.Host, "set"); err != nil {
+			return err
+		}
+	}
+	if err := c.settleMTU(); err != nil {
+		return err
+	}
+	var errs []error
+	unsupported := true
+	for _, e := range c.changing() {
+		before := values(e.Host)
+		for _, err := range e.faults() {
+			unsupported = unsupported && errors.Is(err, errors.ErrUnsupported)
+			if len(c.ends) > 1 || e.Side == model.Far {
+				err = fmt.Errorf("%s: %w", e.Name, err)
+			}
+			errs = append(errs, err)
+		}
+		for _, advice := range knob.Advice(e.Facts.OS, before, e.wanted) {
+			c.Observe(app.Advised{Host: e.Name, Advice: advice})
+		}
+		if !c.AtBoot {
+			TellLasting(c.Env, e.Name, e.Facts.OS, e.wanted, c.Within)
+		}
+	}
+	if len(errs) > 0 {
+		kind := app.Usage
+		if unsupported {
+			kind = app.Unsupported
+		}
+		err := app.WithKind(kind, errors.Join(errs...))
+		if c.linkMissing() {
+			return app.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
+		}
+		return c.hintMTU(err)
+	}
+	c.noteOneSided()
+	return nil
+}
+
+// MayTune demands that a host lets its settings be changed; what is done to them
+// otherwise: "set", "kept".
+func MayTune(h *app.Host, what string) error {
+	if h.Client.CanTune() {
+		return nil
+	}
+	return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: nothing can be %s there", h.Client.Name(), what)),
+		"reach it over ssh, as in user@host, or start its agent by a command: exec:ADDRESS COMMAND...")
+}
+
+// faults are what is wrong with what a host is to get.
+func (e *end) faults() []error {
+	if faults := knob.Faults(e.Facts.OS, values(e.Host), e.wanted); len(faults) > 0 {
+		return faults
+	}
+	var errs []error
+	for _, w := range e.wanted {
+		if f := e.Facts.Knobs[w.Knob]; !f.IsKnown() {
+			errs = append(errs, fmt.Errorf("%w: %s", errors.ErrUnsupported, cmp.Or(f.Reason(), string(w.Knob)+" is not known there")))
+		}
+	}
+	return errs
+}
+
+// TellLasting tells which of the settings that a host is to get, for a time or
+// with 0 for a run, a restart would not put back. system is its GOOS.
+func TellLasting(env app.Env, name, system string, wanted []model.Assignment, within time.Duration) {
+	var all []model.KnobID
+	for _, w := range wanted {
+		k, _ := knob.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
+		n, ok := k.Native[system]
+		if place := (hostknob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
+			all = append(all, w.Knob)
+		}
+	}
+	if len(all) > 0 {
+		env.Observe(app.Lasting{Host: name, Knobs: all, Within: within})
+	}
+}
+
+// noteOthers tells which programs may set the same again while the change holds.
+func (c *change) noteOthers(ctx context.Context) error {
+	for _, e := range c.changing() {
+		var ids []model.KnobID
+		for _, w := range e.wanted {
+			ids = append(ids, w.Knob)
+		}
+		all, err := LastClaims(ctx, e.Client, ids)
+		if err != nil {
+			return err
+		}
+		for _, one := range all {
+			if one.Manager.AtWork() {
+				c.Observe(app.SetAgain{Host: e.Name, Claim: one})
+			}
+		}
+	}
+	return nil
+}
+
+// LastClaims are those of the programs at work that count, one for each knob. An
+// agent that does not know has none.
+func LastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]model.Claim, error) {
+	all, err := c.Claims(ctx, ids)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	last := make(map[model.KnobID]model.Claim)
+	for _, one := range all {
+		if one.Active.Or(true) {
+			last[one.Knob] = one
+		}
+	}
+	var out []model.Claim
+	for _, id := range slices.Sorted(maps.Keys(last)) {
+		out = append(out, last[id])
+	}
+	return out, err
+}
+
+// noteOneSided tells what one end alone gets and both should have.
+func (c *change) noteOneSided() {
+	c.noteMTU()
+	for _, e := range c.changing() {
+		for _, w := range e.wanted {
+			k, _ := knob.ByID(w.Knob)
+			if k.NeedsBoth && k.ID != mtuKnob && len(c.changing()) == 1 {
+				c.Observe(app.OneSided{Knob: w.Knob})
+			}
+		}
+	}
+}
+
+// linkMissing reports whether a setting of a link is wanted and no link is named.
+func (c *change) linkMissing() bool {
+	return c.hosts.Far == nil && c.hosts.Link == "" && slices.ContainsFunc(c.ends[0].wanted, func(w model.Assignment) bool {
+		k, _ := knob.ByID(w.Knob)
+		return k.Scope == knob.ScopeLink
+	})
+}

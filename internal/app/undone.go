@@ -1,0 +1,50 @@
+package app
+
+import (
+	"fmt"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+)
+
+// Settle returns what became of a change whose undo was not seen, by what the
+// host, of the system (a GOOS), holds now.
+func Settle(c model.Change, system string, now fact.Of[string]) model.Change {
+	k, ok := knob.ByID(c.Knob)
+	if !ok {
+		return c
+	}
+	value, known := now.Get()
+	if !known {
+		c.Detail = "its undo was not seen, and its value is unknown: " + now.Reason()
+		return c
+	}
+	old, errOld := k.Decode(system, c.Old)
+	wrote, errNew := k.Decode(system, c.New)
+	switch {
+	case errOld == nil && value == old:
+		c.State, c.Detail = model.ChangeUndone, "its undo was not seen; the host holds the old value"
+	case errNew == nil && value == wrote:
+		c.Detail = "its undo was not seen, and it still holds what linerate wrote"
+	default:
+		c.State = model.ChangeForeign
+		c.Detail = fmt.Sprintf("holds %q, which linerate did not write: left alone", value)
+	}
+	return c
+}
+
+// StillChanged names the changes that were not undone, each with the reason.
+func StillChanged(changes []model.Change) []string {
+	var out []string
+	for _, c := range changes {
+		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
+			why := c.Detail
+			if why == "" {
+				why = "its undo was not seen"
+			}
+			out = append(out, fmt.Sprintf("%s on %s (%s)", c.Knob, c.Host, why))
+		}
+	}
+	return out
+}
