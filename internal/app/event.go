@@ -1,6 +1,8 @@
 package app
 
 import (
+	"fmt"
+
 	"linerate/internal/core/model"
 )
 
@@ -9,12 +11,14 @@ import (
 type Event interface{ event() }
 
 // The closed list of events.
-func (Trouble) event()   {}
-func (Warning) event()   {}
-func (Recovered) event() {}
-func (HostSaid) event()  {}
-func (Copying) event()   {}
-func (SweptUp) event()   {}
+func (Trouble) event()    {}
+func (Warning) event()    {}
+func (Recovered) event()  {}
+func (HostSaid) event()   {}
+func (Copying) event()    {}
+func (SweptUp) event()    {}
+func (ServerSaid) event() {}
+func (LabSaid) event()    {}
 
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
@@ -30,8 +34,17 @@ type Recovered struct {
 	Change model.Change
 }
 
-// HostSaid is a line that the agent of a host, the program that leads there, or a
-// foreign server has written for people.
+// String says it in a line, which a session keeps among its warnings.
+func (r Recovered) String() string {
+	line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", r.Host, r.Change.Knob, r.Change.State)
+	if r.Change.Detail != "" {
+		line += " (" + r.Change.Detail + ")"
+	}
+	return line
+}
+
+// HostSaid is a line that the agent of a host or its watchdog has written for people.
+// The same one may come many times.
 type HostSaid struct {
 	Host string // "" for this machine
 	Line string
@@ -45,3 +58,9 @@ type Copying struct {
 
 // SweptUp is a file of a copy that was killed, which was removed.
 type SweptUp struct{ Path string }
+
+// ServerSaid is a line that a foreign server printed.
+type ServerSaid struct{ Line string }
+
+// LabSaid is a line that a process of the lab has written for people.
+type LabSaid struct{ Line string }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -12,6 +10,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 )
@@ -26,44 +25,6 @@ type bootJob struct {
 // bindAtBoot is the flag of commands that change settings.
 func (a *console) bindAtBoot(f *pflag.FlagSet) {
 	f.BoolVar(&a.boot.wanted, "at-boot", false, "while settings are changed, have a job at the next start of the host put them back, too")
-}
-
-// atBootFits demands that --at-boot reaches those that it is for.
-func (a *console) atBootFits(ends ...target) error {
-	if !a.boot.wanted {
-		return nil
-	}
-	for _, t := range ends {
-		if t.kind == targetLab {
-			return usagef("--at-boot: a lab ends with its command, there is no next start of it")
-		}
-		if err := a.flagFits("--at-boot", true, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flagFits demands that a flag for an agent stands in a command that linerate does
-// not make.
-func (a *console) flagFits(flag string, wanted bool, t target) error {
-	if !wanted || t.kind != targetExec || slices.ContainsFunc(t.argv, func(s string) bool { return strings.Contains(s, flag) }) {
-		return nil
-	}
-	return withHint(usagef("%s does not reach the agent of %s, whose command is your own", flag, t.addr),
-		"write it into that command: exec:ADDRESS ... linerate agent %s", flag)
-}
-
-// agentFlags are what an agent that linerate starts itself is told.
-func (a *console) agentFlags() []string {
-	var flags []string
-	if a.boot.wanted {
-		flags = append(flags, "--at-boot")
-	}
-	if a.acknowledge {
-		flags = append(flags, "--acknowledge")
-	}
-	return flags
 }
 
 // maxBootLines is how many lines of this kind a command prints: there are a few for
@@ -91,7 +52,7 @@ func (a *console) hostSaid(e app.HostSaid) {
 }
 
 // noteLastingPlan tells what a restart during a run of a plan would not put back.
-func (a *console) noteLastingPlan(e *ends, p model.Plan) {
+func (a *console) noteLastingPlan(e *reach.Ends, p model.Plan) {
 	if a.boot.wanted {
 		return
 	}
@@ -104,8 +65,8 @@ func (a *console) noteLastingPlan(e *ends, p model.Plan) {
 				}
 			}
 		}
-		if i < len(e.hosts) {
-			change.TellLasting(a.world(), e.hosts[i].Name, e.hosts[i].OS, wanted, 0)
+		if i < len(e.Hosts) {
+			change.TellLasting(a.world(), e.Hosts[i].Name, e.Hosts[i].OS, wanted, 0)
 		}
 	}
 }

@@ -6,25 +6,26 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
 	"linerate/internal/control/experiment"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/units"
 )
 
 // job is a session to carry out: its plan is complete, its hosts are open.
 type job struct {
 	session model.Session
-	ends    *ends
+	ends    *reach.Ends
 	store   results
 	resumed bool
 }
@@ -51,12 +52,12 @@ func (a *console) conduct(ctx context.Context, j *job) (model.Session, error) {
 	}
 	live := a.newLive(j.session)
 	out, err := experiment.Run(ctx, experiment.Config{
-		Plan: j.session.Plan, Past: j.session.Runs, Runner: j.ends.runner,
+		Plan: j.session.Plan, Past: j.session.Runs, Runner: j.ends.Runner,
 		Reconnect: func(ctx context.Context) (experiment.Runner, error) {
-			if err := j.ends.reopen(ctx); err != nil {
+			if err := j.ends.Reopen(ctx); err != nil {
 				return nil, err
 			}
-			return j.ends.runner, j.settle(ctx)
+			return j.ends.Runner, j.settle(ctx)
 		},
 		Record: func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error {
 			j.session.Changes = append(j.session.Changes, c...)
@@ -82,6 +83,16 @@ func (a *console) conduct(ctx context.Context, j *job) (model.Session, error) {
 	return j.session, err
 }
 
+// newSession returns the session of a plan on e, not yet stored.
+func (a *console) newSession(kind model.Kind, title string, e *reach.Ends, p model.Plan) model.Session {
+	now := a.Now()
+	return model.Session{
+		ID: newSessionID(now), Kind: kind, Title: title, Command: reach.RedactAll(os.Args), Near: e.NearText, Far: e.FarText,
+		Version: a.Version, Created: now.Round(0), State: model.SessionRunning, Plan: p, Hosts: e.Hosts,
+		WireRate: e.WireRate, Warnings: e.Warnings,
+	}
+}
+
 // begin stores the session before its first run.
 func (j *job) begin(ctx context.Context) error {
 	if j.resumed {
@@ -100,9 +111,9 @@ func (j *job) settle(ctx context.Context) error {
 		if c.State != model.ChangeApplied {
 			continue
 		}
-		client := j.ends.near
+		client := j.ends.Near
 		if c.Host == model.Far {
-			client = j.ends.far
+			client = j.ends.Far
 		}
 		if client == nil {
 			return fmt.Errorf("read %s: no session with host %s", c.Knob, c.Host)
@@ -232,17 +243,4 @@ func (a *console) resumeHint(s model.Session) string {
 // defaultOmit is the warm-up of statistics.md 1, rule 1: max(3 s, 20 RTT).
 func defaultOmit(rtt fact.Of[time.Duration]) time.Duration {
 	return max(3*time.Second, 20*rtt.Or(0))
-}
-
-// hostRates returns the slowest link that is known of on the path.
-func hostRates(hosts []model.HostFacts) fact.Of[units.BitRate] {
-	best := fact.Unknown[units.BitRate]("neither host knows the rate of its link")
-	for _, h := range hosts {
-		if r, ok := h.LinkRate.Get(); ok {
-			if b, known := best.Get(); !known || r < b {
-				best = fact.Known(r, h.LinkRate.Source()+" of "+string(h.Host))
-			}
-		}
-	}
-	return best
 }

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
@@ -128,11 +129,11 @@ func (a *console) copy(ctx context.Context, f copyFlags, host string) error {
 	if err != nil {
 		return err
 	}
-	near, far, err := parsePair(f.from, host)
+	near, far, err := reach.Pair(f.from, host, a.Getenv)
 	if err != nil {
 		return err
 	}
-	if far.kind == targetForeign {
+	if far.Kind == reach.Foreign {
 		return withHint(usagef("%s copies no files", far), "start linerate serve on that host")
 	}
 	_, err = a.session(ctx, near, far, model.KindCopy, f.title, p)
@@ -141,17 +142,17 @@ func (a *console) copy(ctx context.Context, f copyFlags, host string) error {
 
 // session opens store and hosts, carries p out and reports; the session it
 // returns holds what was measured, also beside an error.
-func (a *console) session(ctx context.Context, near, far target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
+func (a *console) session(ctx context.Context, near, far reach.Target, kind model.Kind, title string, p model.Plan) (model.Session, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return model.Session{}, err
 	}
 	defer st.Close()
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return model.Session{}, err
 	}
-	defer e.close()
+	defer e.Close()
 	s := a.newSession(kind, title, e, p)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
 	return s, a.finish(ctx, st, s, err)

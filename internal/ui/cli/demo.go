@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
@@ -97,11 +99,11 @@ func (a *console) demoInLab(ctx context.Context) error {
 		return err
 	}
 	defer st.Close()
-	e, err := a.open(ctx, target{}, target{kind: targetLab, text: demoLab, lab: spec})
+	e, err := a.reach().Open(ctx, reach.Target{}, reach.Target{Kind: reach.Lab, Text: demoLab, Spec: spec})
 	if err != nil {
 		return err
 	}
-	defer e.close()
+	defer e.Close()
 
 	ceiling, err := limits.Wire{Rate: spec.AB.Rate, MTU: spec.MTU, Timestamps: true}.Goodput()
 	if err != nil {
@@ -110,7 +112,7 @@ func (a *console) demoInLab(ctx context.Context) error {
 	a.say("1. Two virtual hosts, a and b, and a wire of %s with a round trip of 10 ms.", spec.AB.Rate)
 	a.say("   At an MTU of %d it can carry %s of TCP payload (linerate limits).", spec.MTU, ceiling)
 	a.say("   Host b was given a receive buffer ceiling of 64 KiB.\n")
-	before, _ := e.hosts[1].Knobs[demoKnob].Get()
+	before, _ := e.Hosts[1].Knobs[demoKnob].Get()
 
 	a.say("2. What does it carry, and what holds it back? (linerate test)\n")
 	s, err := a.demoTest(ctx, e, st)
@@ -131,7 +133,7 @@ func (a *console) demoInLab(ctx context.Context) error {
 }
 
 // demoTest is linerate test with short runs.
-func (a *console) demoTest(ctx context.Context, e *ends, st results) (model.Session, error) {
+func (a *console) demoTest(ctx context.Context, e *reach.Ends, st results) (model.Session, error) {
 	f := testFlags{flow: flowFlags{duration: "3s", omit: "1s", interval: "1s", streams: 1}, to: true, repeat: 1}
 	p, err := f.plan(noneGiven)
 	if err != nil {
@@ -146,12 +148,12 @@ func (a *console) demoTest(ctx context.Context, e *ends, st results) (model.Sess
 	return s, err
 }
 
-func (a *console) demoRun(ctx context.Context, e *ends, st results, q question) (model.Session, error) {
-	probe, err := e.probe(ctx, q.Flow)
+func (a *console) demoRun(ctx context.Context, e *reach.Ends, st results, q question) (model.Session, error) {
+	rtt, err := trial.Probe(ctx, e, q.Flow)
 	if err != nil {
 		return model.Session{}, err
 	}
-	p, err := q.plan(probe.rtt)
+	p, err := q.plan(rtt)
 	if err != nil {
 		return model.Session{}, err
 	}
@@ -173,8 +175,8 @@ func (a *console) demoEnd(ctx context.Context, st results, s model.Session, err 
 }
 
 // demoProof reads the knob again: the last word has the host.
-func (a *console) demoProof(ctx context.Context, e *ends, st results, s model.Session, before string) error {
-	now, err := e.far.ReadKnobs(ctx, []model.KnobID{demoKnob})
+func (a *console) demoProof(ctx context.Context, e *reach.Ends, st results, s model.Session, before string) error {
+	now, err := e.Far.ReadKnobs(ctx, []model.KnobID{demoKnob})
 	if err != nil {
 		return err
 	}
@@ -197,12 +199,12 @@ func (a *console) demoOnLoopback(ctx context.Context) error {
 		return err
 	}
 	defer st.Close()
-	here := target{kind: targetHere, text: app.ThisMachine}
-	e, err := a.open(ctx, here, here)
+	here := reach.Target{Kind: reach.Here, Text: app.ThisMachine}
+	e, err := a.reach().Open(ctx, here, here)
 	if err != nil {
 		return err
 	}
-	defer e.close()
+	defer e.Close()
 	a.say("1. Two agents in this process, over the loopback of this %s machine, without a lab:", runtime.GOOS)
 	a.say("   no link rate is known, and no setting of a host is tried.\n")
 	a.say("2. What does it carry? (linerate test)\n")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	reportjson "linerate/internal/report/json"
 )
@@ -60,17 +61,17 @@ func (a *console) readFacts(ctx context.Context, args []string, to string) (mode
 	if to != "" {
 		return model.HostFacts{}, usagef("--to is for this machine; on HOST the route that leads here is shown")
 	}
-	near, far, err := parsePair("", args[0])
+	near, far, err := reach.Pair("", args[0], a.Getenv)
 	if err != nil {
 		return model.HostFacts{}, err
 	}
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return model.HostFacts{}, err
 	}
-	defer e.close()
-	f := e.hosts[1]
-	if e.lab != nil {
+	defer e.Close()
+	f := e.Hosts[1]
+	if e.InLab {
 		f.Name = "lab host b"
 	}
 	return f, nil

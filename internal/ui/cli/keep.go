@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 )
@@ -154,7 +155,7 @@ func (k *keeping) hostWord(e *keepEnd) string {
 	if e.host == model.Near || k.host == "" {
 		return ""
 	}
-	return " " + shellWord(redact(k.host))
+	return " " + shellWord(reach.Redact(k.host))
 }
 
 // shellWord quotes what a shell would take apart.

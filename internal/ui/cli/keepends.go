@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -28,21 +29,21 @@ func (k *keeping) open(ctx context.Context) error {
 		k.ends = []*keepEnd{{host: model.Near, name: h.Name, client: h.Client, facts: h.Facts}}
 		return nil
 	}
-	near, far, err := parsePair("", k.host)
+	near, far, err := reach.Pair("", k.host, a.Getenv)
 	if err == nil {
 		err = hasFiles(far)
 	}
 	if err != nil {
 		return err
 	}
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return err
 	}
-	k.shut = e.close
-	k.ends = []*keepEnd{{host: model.Far, name: cmp.Or(e.hosts[1].Name, e.far.Name()), client: e.far, facts: e.hosts[1]}}
+	k.shut = e.Close
+	k.ends = []*keepEnd{{host: model.Far, name: cmp.Or(e.Hosts[1].Name, e.Far.Name()), client: e.Far, facts: e.Hosts[1]}}
 	if k.flags.both {
-		k.ends = append(k.ends, &keepEnd{host: model.Near, name: cmp.Or(e.hosts[0].Name, app.ThisMachine), client: e.near, facts: e.hosts[0]})
+		k.ends = append(k.ends, &keepEnd{host: model.Near, name: cmp.Or(e.Hosts[0].Name, app.ThisMachine), client: e.Near, facts: e.Hosts[0]})
 		if k.ends[0].name == k.ends[1].name { // of a container, say
 			for _, end := range k.ends {
 				end.name += " (" + end.client.Name() + ")"
@@ -53,13 +54,13 @@ func (k *keeping) open(ctx context.Context) error {
 }
 
 // hasFiles refuses hosts on which nothing can be kept.
-func hasFiles(t target) error {
-	switch t.kind {
-	case targetLab:
+func hasFiles(t reach.Target) error {
+	switch t.Kind {
+	case reach.Lab:
 		return app.WithKind(app.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
-	case targetForeign:
+	case reach.Foreign:
 		return app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
-	case targetHere, targetExec, targetSSH, targetServe:
+	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
@@ -99,7 +99,7 @@ func (k *keeping) backWord() string {
 	if k.host == "" {
 		return ""
 	}
-	s := " " + shellWord(redact(k.host))
+	s := " " + shellWord(reach.Redact(k.host))
 	if k.flags.both && len(k.ends) > 1 {
 		s += ", and linerate undo --kept,"
 	}
@@ -297,7 +297,7 @@ func (a *console) openFiles(ctx context.Context, host, state string) (*session.C
 		}
 		return h.Client, nil
 	}
-	t, err := parseTarget(host)
+	t, err := reach.Parse(host, a.Getenv)
 	if err == nil {
 		err = hasFiles(t)
 	}
@@ -307,10 +307,5 @@ func (a *console) openFiles(ctx context.Context, host, state string) (*session.C
 	if state != "" {
 		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
-	peer, err := a.dialTarget(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	c, err := session.Open(ctx, peer, session.Options{Host: model.Far, Version: a.Version})
-	return c, app.WithKind(app.Unreachable, err)
+	return a.reach().Alone(ctx, t)
 }

@@ -13,6 +13,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -136,25 +137,25 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (ho
 	if link != "" {
 		return hostKnobValues{}, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
 	}
-	near, far, err := parsePair("", args[0])
+	near, far, err := reach.Pair("", args[0], a.Getenv)
 	if err != nil {
 		return hostKnobValues{}, err
 	}
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return hostKnobValues{}, err
 	}
-	defer e.close()
-	f := e.hosts[1]
+	defer e.Close()
+	f := e.Hosts[1]
 	k := hostKnobValues{name: f.Name, system: f.OS, kernel: f.Kernel.Or(""), values: f.Knobs}
-	if e.lab != nil { // its files are this machine's, which set nothing in it
+	if e.InLab { // its files are this machine's, which set nothing in it
 		k.name = "lab host b"
 		return k, nil
 	}
-	if e.far == nil {
+	if e.Far == nil {
 		return k, nil
 	}
-	k.origins, err = e.far.Origins(ctx, ids)
+	k.origins, err = e.Far.Origins(ctx, ids)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = nil // not known, then
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/reach"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -55,16 +56,16 @@ func (a *console) hostFacts(ctx context.Context, args []string, link string) (mo
 	if link != "" {
 		return model.HostFacts{}, usagef("--interface is for this machine; on HOST the interface that leads here is meant")
 	}
-	near, far, err := parsePair("", args[0])
+	near, far, err := reach.Pair("", args[0], a.Getenv)
 	if err != nil {
 		return model.HostFacts{}, err
 	}
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return model.HostFacts{}, err
 	}
-	defer e.close()
-	return e.hosts[1], nil
+	defer e.Close()
+	return e.Hosts[1], nil
 }
 
 // diffDoc is linerate/profilediff/v1.

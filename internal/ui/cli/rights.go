@@ -149,7 +149,9 @@ func (a *console) tunerCommand() *cobra.Command {
 // before it left is put back.
 func (a *console) tune(ctx context.Context, in *os.File, state string) error {
 	changes, err := a.here(state, "").RecoverNow(ctx)
-	a.tellChanges(app.ThisMachine, changes)
+	for _, c := range changes {
+		a.Observe(app.Recovered{Host: app.ThisMachine, Change: c})
+	}
 	if err != nil {
 		a.talk("linerate: %v", err) // each session tries again
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/metric"
@@ -104,7 +106,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
-	near, far, err := f.targets(file)
+	near, far, err := f.targets(file, a.Getenv)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
-	if err := engineTakes(p); err != nil {
+	if err := trial.Takes(p); err != nil {
 		return err
 	}
 	return a.experiment(ctx, near, far, q)
@@ -129,26 +131,26 @@ type question struct {
 }
 
 // experiment opens store and hosts, carries the plan out and reports.
-func (a *console) experiment(ctx context.Context, near, far target, q question) error {
+func (a *console) experiment(ctx context.Context, near, far reach.Target, q question) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	probe, err := e.probe(ctx, q.Flow)
+	defer e.Close()
+	rtt, err := trial.Probe(ctx, e, q.Flow)
 	if err != nil {
 		return err
 	}
-	p, err := q.plan(probe.rtt)
+	p, err := q.plan(rtt)
 	if err != nil {
 		return err
 	}
-	if err := a.mayTune(e, p); err != nil {
+	if err := trial.MayTune(e, p); err != nil {
 		return err
 	}
 	a.noteLastingPlan(e, p)
@@ -200,22 +202,22 @@ func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
 	if s.State == model.SessionDone {
 		return withHint(usagef("session %s is done: %s", s.ID, s.Reason), "see it with: linerate show %s", s.ID)
 	}
-	near, far, err := f.resumedPair(s, args)
+	near, far, err := f.resumedPair(s, args, a.Getenv)
 	if err != nil {
 		return err
 	}
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
-		if far.kind == targetServe {
+		if far.Kind == reach.Serve {
 			err = withHint(err, "secrets are not stored: give the join link again with --far")
 		}
 		return err
 	}
-	defer e.close()
-	if err := a.mayTune(e, s.Plan); err != nil {
+	defer e.Close()
+	if err := trial.MayTune(e, s.Plan); err != nil {
 		return err
 	}
-	s.Hosts = e.hosts
+	s.Hosts = e.Hosts
 	a.talk("going on with session %s", s.ID)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st, resumed: true})
 	return a.finish(ctx, st, s, err)
@@ -223,7 +225,7 @@ func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
 
 // resumedPair parses the two ends of a stored session, or what the user gave
 // in their place. A lab is stored as both ends.
-func (f *runFlags) resumedPair(s model.Session, args []string) (near, far target, err error) {
+func (f *runFlags) resumedPair(s model.Session, args []string, getenv func(string) string) (near, far reach.Target, err error) {
 	nearText, farText := s.Near, s.Far
 	if f.far == "" && len(args) == 1 {
 		f.far = args[0]
@@ -240,7 +242,7 @@ func (f *runFlags) resumedPair(s model.Session, args []string) (near, far target
 	if f.from != "" {
 		nearText = f.from
 	}
-	return parsePair(nearText, farText)
+	return reach.Pair(nearText, farText, getenv)
 }
 
 // mayExec refuses commands that somebody else may have written: those of exec:
@@ -407,11 +409,11 @@ func (f *runFlags) seedOr(file config.File) uint64 {
 }
 
 // targets parses the two ends of a plan.
-func (f *runFlags) targets(file config.File) (near, far target, err error) {
+func (f *runFlags) targets(file config.File, getenv func(string) string) (near, far reach.Target, err error) {
 	if file.Far == "" {
 		return near, far, withHint(usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
 	}
-	return parsePair(file.Near, file.Far)
+	return reach.Pair(file.Near, file.Far, getenv)
 }
 
 // plan draws the order of runs.

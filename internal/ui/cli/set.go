@@ -14,6 +14,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
@@ -124,29 +125,29 @@ func (a *console) openChange(ctx context.Context, f setFlags, host string) (h ch
 		near, err := here.Open(ctx, a.world(), a.hereOptions(f.state, f.link))
 		return change.Hosts{Near: near, Link: f.link, State: f.state}, func() { a.world().HangUp(near.Client) }, err
 	}
-	near, far, err := parsePair("", host)
+	near, far, err := reach.Pair("", host, a.Getenv)
 	if err != nil {
 		return h, nil, err
 	}
-	if far.kind == targetForeign {
+	if far.Kind == reach.Foreign {
 		return h, nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
 	}
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return h, nil, err
 	}
-	if f.both && e.lab == nil && f.state != "" {
-		e.close()
+	if f.both && !e.InLab && f.state != "" {
+		e.Close()
 		return h, nil, usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
 	}
-	h = change.Hosts{Near: e.host(model.Near), Far: e.host(model.Far), Both: f.both, State: f.state}
-	if e.lab == nil {
-		h.Named = redact(host)
+	h = change.Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: f.both, State: f.state}
+	if !e.InLab {
+		h.Named = reach.Redact(host)
 	}
-	app.NamePair(h.Near, h.Far, f.both, e.lab != nil)
+	app.NamePair(h.Near, h.Far, f.both, e.InLab)
 	return h, func() {
-		e.near, e.far = h.Near.Client, h.Far.Client
-		e.close()
+		e.Near, e.Far = h.Near.Client, h.Far.Client
+		e.Close()
 	}, nil
 }
 

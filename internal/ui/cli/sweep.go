@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
-	"linerate/internal/control/runner"
-	"linerate/internal/core/fact"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/netpipe"
 	"linerate/internal/measure/pingpong"
 	"linerate/internal/report"
 )
@@ -127,17 +126,15 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 	if err != nil {
 		return err
 	}
-	near, far, err := parsePair(f.from, host)
+	near, far, err := reach.Pair(f.from, host, a.Getenv)
 	if err != nil {
 		return err
 	}
-	if far.kind == targetForeign {
-		peer, err := f.foreign(far, &p, given)
-		if err != nil {
+	if far.Kind == reach.Foreign {
+		if err := f.foreign(&far, &p, given); err != nil {
 			return err
 		}
-		far.peer = func(fact.Of[units.BitRate]) (runner.Peer, error) { return peer, nil }
-	} else if err := engineTakes(p); err != nil {
+	} else if err := trial.Takes(p); err != nil {
 		return err
 	}
 	if f.output == "" {
@@ -157,37 +154,33 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 }
 
 // foreign fits a sweep to an NPtcp receiver, which follows a schedule of its own.
-func (f sweepFlags) foreign(far target, p *model.Plan, given func(string) bool) (runner.Peer, error) {
-	if !far.foreign.sweeps {
-		return nil, withHint(usagef("%s measures no message sizes", far), "use linerate test %s", far)
+func (f sweepFlags) foreign(far *reach.Target, p *model.Plan, given func(string) bool) error {
+	if !far.Program.Sweeps {
+		return withHint(usagef("%s measures no message sizes", far), "use linerate test %s", far)
 	}
 	for _, flag := range []string{"reverse", "nagle", "spin", "time"} {
 		if given(flag) {
-			return nil, usagef("--%s: an %s does not have it", flag, far.foreign.program)
+			return usagef("--%s: an %s does not have it", flag, far.Program.Name)
 		}
 	}
 	if !given("sweeps") {
 		p.MaxBlocks, p.Order = 1, p.Order[:1] // NPtcp ends after one
 	}
-	s := netpipe.Default()
+	o := reach.NetPIPE{Both: f.both, Stream: f.stream, Fresh: f.fresh, Window: p.Flow.Window}
 	own, _ := sizes.Of(p.Flow)
 	if given("min") {
-		s.Start = int(own.Sizes[0])
+		o.Smallest = own.Sizes[0]
 	}
 	if given("max") {
 		largest, err := units.ParseBytes(f.largest)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		s.Upper = int(largest)
+		o.Largest = largest
 	}
-	s.Bidirectional, s.Streaming, s.Reset = f.both, f.stream, f.fresh
-	o := netpipe.Options{Settings: s, Window: p.Flow.Window}
-	if err := o.Validate(); err != nil {
-		return nil, app.WithKind(app.Usage, err)
-	}
+	far.Foreign.NetPIPE = &o
 	own.Sizes = []units.Bytes{} // its own schedule; a document has a list
 	p.Flow.Engine = sizes.NetPIPE
 	p.Flow = sizes.With(p.Flow, own)
-	return netpipePeer{far.addr, o}, nil
+	return o.Validate()
 }

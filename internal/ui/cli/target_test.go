@@ -3,14 +3,12 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"linerate/internal/app"
-	"linerate/internal/control/wire/ssh"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 )
 
@@ -18,102 +16,6 @@ const (
 	pin  = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
 	link = "linerate://nas:5299/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U"
 )
-
-func TestParseTarget(t *testing.T) {
-	got, err := parseTarget(link)
-	if err != nil || got.kind != targetServe || got.link.Addr != "nas:5299" || got.link.Pin != pin || got.link.Secret == "" {
-		t.Errorf("link: %+v, %v", got, err)
-	}
-	if strings.Contains(got.String(), "secret") || !strings.Contains(got.String(), pin) {
-		t.Errorf("what is kept of a link: %s", got)
-	}
-	got, err = parseTarget("exec:10.0.0.2 ip netns exec b linerate agent")
-	if err != nil || got.kind != targetExec || got.addr != "10.0.0.2" || !slices.Equal(got.argv, strings.Fields("ip netns exec b linerate agent")) {
-		t.Errorf("exec: %+v, %v", got, err)
-	}
-	got, err = parseTarget("lab:rate=1gbit,b.tcp.sack=off")
-	if err != nil || got.kind != targetLab || got.lab.AB.Rate != 1e9 || len(got.lab.Knobs) != 1 {
-		t.Errorf("lab: %+v, %v", got, err)
-	}
-	for in, want := range map[string]ssh.Target{
-		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
-	} {
-		if got, err := parseTarget(in); err != nil || got.kind != targetSSH || got.ssh != want || got.text != in {
-			t.Errorf("%s: %+v, %v", in, got, err)
-		}
-	}
-	for _, in := range []string{
-		"", "nas", "nas:5299", "10.0.0.2", "[fe80::1]:1", "a b", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
-		"lab:rate=fast",
-	} {
-		if got, err := parseTarget(in); exitCode(err) != exitUsage {
-			t.Errorf("%q: %+v, %v", in, got, err)
-		}
-	}
-}
-
-// TestParseLinkAt reads links from a file and the environment, warns of a file that
-// others may read, and never shows what it holds instead of a link.
-func TestParseLinkAt(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "nas.link")
-	write := func(text string, mode os.FileMode) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(link+"\n", 0o600)
-	got, err := parseTarget("@" + file)
-	if err != nil || got.kind != targetServe || got.link.Secret == "" || got.warning != "" || strings.Contains(got.text, "secret") {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if runtime.GOOS != "windows" {
-		write(link, 0o640)
-		if got, err := parseTarget("@" + file); err != nil || !strings.Contains(got.warning, "others may read it") {
-			t.Errorf("%+v, %v", got, err)
-		}
-	}
-	t.Setenv(linkVariable, " "+link+" ")
-	if got, err := parseTarget("@"); err != nil || got.link.Addr != "nas:5299" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	t.Setenv(linkVariable, "")
-	write("hunter2 "+link, 0o600)
-	for _, in := range []string{"@", "@" + file, "@" + file + ".none", "@" + filepath.Dir(file)} {
-		if got, err := parseTarget(in); exitCode(err) != exitUsage || hintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %+v, %v", in, got, err)
-		}
-	}
-}
-
-func TestParsePair(t *testing.T) {
-	near, far, err := parsePair("", "lab:lan")
-	if err != nil || near.kind != targetHere || far.kind != targetLab {
-		t.Errorf("%+v %+v %v", near, far, err)
-	}
-	if near, _, err = parsePair("exec:10.0.0.1 ssh a linerate agent", link); err != nil || near.kind != targetExec {
-		t.Errorf("%+v %v", near, err)
-	}
-	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"nas", link}, {"", "nas"}} {
-		if _, _, err := parsePair(pair[0], pair[1]); exitCode(err) != exitUsage {
-			t.Errorf("%q: %v", pair, err)
-		}
-	}
-}
-
-// TestRedact demands that no secret is stored or shown.
-func TestRedact(t *testing.T) {
-	got := redactAll([]string{"linerate", "test", link, "--title", "x", "linerate://%zz"})
-	if text := strings.Join(got, " "); strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, "pin="+pin) || strings.Contains(text, "%zz") {
-		t.Errorf("%q", got)
-	}
-	if got[0] != "linerate" || got[4] != "x" {
-		t.Errorf("%q", got)
-	}
-}
 
 func TestCompareRows(t *testing.T) {
 	session := func(near string, values map[string][]float64) model.Session {
@@ -156,21 +58,21 @@ func TestResumedPair(t *testing.T) {
 		f         runFlags
 		s         model.Session
 		args      []string
-		near, far targetKind
+		near, far reach.Kind
 	}{
-		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetHere, far: targetLab},
-		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: app.ThisMachine, Far: exec}, near: targetHere, far: targetExec},
-		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: targetExec, far: targetExec},
-		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://nas:5299/?pin=" + pin}, args: []string{link}, near: targetHere, far: targetServe},
-		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: targetExec, far: targetExec},
-		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetExec, far: targetServe},
-		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: targetHere, far: targetLab},
+		"lab":       {s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
+		"exec":      {f: runFlags{allowExec: true}, s: model.Session{Near: app.ThisMachine, Far: exec}, near: reach.Here, far: reach.Exec},
+		"both exec": {f: runFlags{allowExec: true}, s: model.Session{Near: exec, Far: "exec:10.0.0.3 linerate agent"}, near: reach.Exec, far: reach.Exec},
+		"link":      {s: model.Session{Near: app.ThisMachine, Far: "linerate://nas:5299/?pin=" + pin}, args: []string{link}, near: reach.Here, far: reach.Serve},
+		"own exec":  {f: runFlags{from: exec}, s: model.Session{Near: exec, Far: exec}, args: []string{exec}, near: reach.Exec, far: reach.Exec},
+		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Exec, far: reach.Serve},
+		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
 	} {
-		near, far, err := c.f.resumedPair(c.s, c.args)
-		if err != nil || near.kind != c.near || far.kind != c.far {
+		near, far, err := c.f.resumedPair(c.s, c.args, os.Getenv)
+		if err != nil || near.Kind != c.near || far.Kind != c.far {
 			t.Errorf("%s: %+v, %+v, %v", name, near, far, err)
 		}
-		if name == "link" && far.link.Secret == "" || name == "new lab" && far.text != "lab:wan" {
+		if name == "link" && far.Link.Secret == "" || name == "new lab" && far.Text != "lab:wan" {
 			t.Errorf("%s: the stored end won over the one given: %+v", name, far)
 		}
 	}
@@ -207,7 +109,7 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		}
 	}
 	s := model.Session{ID: "1", Near: "this machine", Far: evil}
-	if _, _, err := (&runFlags{}).resumedPair(s, nil); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {
+	if _, _, err := (&runFlags{}).resumedPair(s, nil, os.Getenv); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {
 		t.Errorf("a stored session: %v, hint %q", err, hintOf(err))
 	}
 }

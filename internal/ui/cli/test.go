@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/control/runner"
-	"linerate/internal/core/fact"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/requests"
-	"linerate/internal/core/units"
 )
 
 // testFlags are the flags of a quick look.
@@ -103,16 +102,16 @@ func (f testFlags) plan(given func(string) bool) (model.Plan, error) {
 }
 
 // suit fits the plan to what the far end understands.
-func (f testFlags) suit(far target, p *model.Plan, given func(string) bool) error {
+func (f testFlags) suit(far reach.Target, p *model.Plan, given func(string) bool) error {
 	only := f.traffic.foreignOnly(given)
-	if far.kind != targetForeign {
+	if far.Kind != reach.Foreign {
 		if len(only) > 0 {
 			return usagef("--%s: only programs of another kind know that; %s is linerate's own", only[0], far)
 		}
 		if given("rate") && !f.traffic.udp && !f.traffic.search {
 			return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 		}
-		return engineTakes(*p)
+		return trial.Takes(*p)
 	}
 	if p.Flow.Engine == requests.Name {
 		return withHint(usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
@@ -129,28 +128,31 @@ func (a *console) test(ctx context.Context, f testFlags, given func(string) bool
 	if err != nil {
 		return err
 	}
-	near, far, err := parsePair(f.from, host)
+	near, far, err := reach.Pair(f.from, host, a.Getenv)
 	if err != nil {
 		return err
 	}
 	if err := f.suit(far, &p, given); err != nil {
 		return err
 	}
-	if far.kind == targetForeign {
-		foreign := far
-		far.peer = func(link fact.Of[units.BitRate]) (runner.Peer, error) { return a.foreignPeer(foreign, f.traffic, link) }
+	if far.Kind == reach.Foreign {
+		if far.Foreign, err = f.traffic.foreign(a.Getenv); err != nil {
+			return err
+		}
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	e, err := a.open(ctx, near, far)
+	e, err := a.reach().Open(ctx, near, far)
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	e.fit(&p, given)
+	defer e.Close()
+	if !given("rate") {
+		trial.FitSearch(e, &p)
+	}
 	s := a.newSession(model.KindTest, f.title, e, p)
 	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
 	return a.finish(ctx, st, s, err)

@@ -2,9 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +16,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
@@ -198,4 +204,52 @@ func (f *trafficFlags) plan(p *model.Plan, given func(string) bool, bad *faults)
 func (f *trafficFlags) foreignOnly(given func(string) bool) []string {
 	return slices.DeleteFunc([]string{"username", "rsa-public-key", "use-pkcs1-padding", "get-server-output", "connect-back"},
 		func(flag string) bool { return !given(flag) })
+}
+
+// foreign are the options that only foreign peers understand.
+func (f *trafficFlags) foreign(getenv func(string) string) (reach.ForeignOptions, error) {
+	o := reach.ForeignOptions{ConnectBack: f.dualPorts, ServerOutput: f.serverOutput}
+	if f.rate != "" && !f.udp {
+		rate, err := units.ParseBitRate(f.rate)
+		if err != nil {
+			return o, usagef("--rate: %v", err)
+		}
+		o.Rate = rate
+	}
+	if f.user == "" && f.keyFile == "" {
+		return o, nil
+	}
+	if f.user == "" || f.keyFile == "" {
+		return o, usagef("--username and --rsa-public-key belong together")
+	}
+	key, err := publicKey(f.keyFile)
+	if err != nil {
+		return o, app.WithKind(app.Usage, fmt.Errorf("--rsa-public-key: %w", err))
+	}
+	password := getenv("IPERF3_PASSWORD")
+	if password == "" {
+		return o, withHint(usagef("no password for %s", f.user), "set the environment variable IPERF3_PASSWORD, as for iperf3 itself")
+	}
+	o.Login = &reach.Login{User: f.user, Password: password, Key: key, PKCS1: f.pkcs1}
+	return o, nil
+}
+
+// publicKey reads an RSA key as openssl rsa -pubout writes it.
+func publicKey(path string) (*rsa.PublicKey, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s holds no PEM block", path)
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if rsaKey, ok := key.(*rsa.PublicKey); ok {
+		return rsaKey, nil
+	}
+	return nil, fmt.Errorf("%s holds a %T, not an RSA key", path, key)
 }

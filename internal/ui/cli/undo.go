@@ -11,7 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/change"
 	"linerate/internal/app/here"
-	"linerate/internal/control/session"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 )
 
@@ -56,7 +56,7 @@ was before, byte for byte, or gone where there was none. The running values stay
 				return err
 			}
 			if err == nil && !atBoot {
-				change.TellUndone(a.world(), redact(strings.Join(args, "")), state)
+				change.TellUndone(a.world(), reach.Redact(strings.Join(args, "")), state)
 			}
 			return errors.Join(a.printUndone(changes), err)
 		},
@@ -73,30 +73,23 @@ func (a *console) undoOn(ctx context.Context, args []string, state string) ([]mo
 	if len(args) == 0 {
 		return a.here(state, "").Revert(ctx, "")
 	}
-	t, err := parseTarget(args[0])
+	t, err := reach.Parse(args[0], a.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	if state != "" {
 		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
-	switch t.kind {
-	case targetLab:
+	switch t.Kind {
+	case reach.Lab:
 		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
-	case targetForeign:
+	case reach.Foreign:
 		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
-	case targetHere, targetExec, targetSSH, targetServe:
+	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
 	}
-	if err := a.flagFits("--acknowledge", a.acknowledge, t); err != nil {
-		return nil, err
-	}
-	peer, err := a.dialTarget(ctx, t)
+	c, err := a.reach().Alone(ctx, t)
 	if err != nil {
 		return nil, err
-	}
-	c, err := session.Open(ctx, peer, session.Options{Host: model.Far, Version: a.Version})
-	if err != nil {
-		return nil, app.WithKind(app.Unreachable, err)
 	}
 	changes, err := c.Recovered(ctx)
 	var kept []model.Change

@@ -9,6 +9,8 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -34,8 +36,19 @@ func (a *console) tellJournal(state string) {
 	a.told.Do(func() { here.TellJournal(a.world(), state) })
 }
 
+// reach opens hosts as the flags say.
+func (a *console) reach() *reach.Opener {
+	return reach.New(a.world(), reach.Options{
+		Sudo: a.ssh.sudo, KeepAgent: a.ssh.keep, TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge,
+	})
+}
+
 // Ask implements app.Asker on the terminal.
 func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
+	if q.Kind == app.Password { // of the terminal itself, whatever stdin is
+		secret, err := a.askPassword(ctx, "password of sudo on "+q.Host+": ")
+		return app.Answer{Secret: secret}, err
+	}
 	if !a.InTerminal || !a.ErrTerminal {
 		return app.Answer{}, app.ErrNobody
 	}
@@ -78,21 +91,18 @@ func (a *console) Observe(e app.Event) {
 	case app.Warning:
 		a.talk("%s", e.Text)
 	case app.Recovered:
-		a.talk("%s", recoveredLine(e))
+		a.talk("%s", e.String())
 	case app.HostSaid:
 		a.hostSaid(e)
+	case app.ServerSaid:
+		a.talk("server: %s", e.Line)
+	case app.LabSaid:
+		fmt.Fprintln(a.Err, plain.Line(e.Line))
+	case app.Copying:
+		a.talk("copying linerate to %s (%.1f MB)", e.Host, float64(e.Bytes)/1e6)
 	case app.SweptUp:
 		a.talk("removed %s, which a copy that was killed had left", e.Path)
 	default:
 		a.observeChange(e)
 	}
-}
-
-// recoveredLine says what an agent put back when it started.
-func recoveredLine(e app.Recovered) string {
-	line := fmt.Sprintf("%s: %s was left changed by a session that was cut short: %s", e.Host, e.Change.Knob, e.Change.State)
-	if e.Change.Detail != "" {
-		line += " (" + e.Change.Detail + ")"
-	}
-	return line
 }

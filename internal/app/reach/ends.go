@@ -1,0 +1,246 @@
+package reach
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"linerate/internal/app"
+	"linerate/internal/control/experiment"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// Ends are the open sessions with both hosts.
+type Ends struct {
+	NearText, FarText string          // as they are stored
+	Near, Far         *session.Client // Far is nil for a foreign peer
+	Runner            experiment.Runner
+	Hosts             []model.HostFacts // near, far
+	WireRate          fact.Of[units.BitRate]
+	Warnings          []string // what was told of the way there, and of what was put back
+	InLab             bool     // both hosts are virtual
+
+	// Dial makes another way to a host.
+	Dial func(context.Context, model.Host) (wire.Peer, error)
+
+	env app.Env
+	// pathRates are what the lab's wire carries from each host; 0 is unlimited.
+	pathRates [2]units.BitRate
+	foreign   *Target  // the far end, where it is no agent
+	after     []func() // in reverse order, after the sessions have ended
+}
+
+// Open opens both ends and reads their facts. The caller calls Close.
+func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
+	if err := o.fits(near, far); err != nil {
+		return nil, err
+	}
+	e := &Ends{env: o.env, NearText: near.Text, FarText: far.Text}
+	switch far.Kind {
+	case Lab:
+		if err := e.startLab(ctx, far.Spec); err != nil {
+			return nil, err
+		}
+		e.NearText = far.Text
+	case Foreign:
+		e.foreign = &far
+		e.Dial = func(ctx context.Context, _ model.Host) (wire.Peer, error) { return o.Dial(ctx, near) }
+	default:
+		e.Dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
+			if h == model.Near {
+				return o.Dial(ctx, near)
+			}
+			return o.Dial(ctx, far)
+		}
+	}
+	if err := e.connect(ctx); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Foreign returns what is at the far end where that is no agent, "" where it is
+// one.
+func (e *Ends) Foreign() string {
+	if e.foreign == nil {
+		return ""
+	}
+	return e.foreign.String()
+}
+
+// Client returns the session with a host, nil where there is none.
+func (e *Ends) Client(h model.Host) *session.Client {
+	if h == model.Far {
+		return e.Far
+	}
+	return e.Near
+}
+
+// Host is an open end for a use case that changes it.
+func (e *Ends) Host(side model.Host) *app.Host {
+	h := &app.Host{Side: side, Client: e.Near, Facts: e.Hosts[0], Dial: func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, side) }}
+	h.Peer = cmp.Or(e.Far.DataHost(), e.Hosts[1].Address)
+	if side == model.Far {
+		h.Client, h.Facts, h.Peer = e.Far, e.Hosts[1], e.Hosts[0].Address
+	}
+	return h
+}
+
+// connect opens the sessions and reads the facts.
+func (e *Ends) connect(ctx context.Context) error {
+	hosts := []model.Host{model.Near, model.Far}
+	if e.foreign != nil {
+		hosts = hosts[:1]
+	}
+	for _, h := range hosts {
+		c, err := e.env.OpenSession(ctx, h, func(ctx context.Context) (wire.Peer, error) {
+			peer, err := e.Dial(ctx, h)
+			if err == nil {
+				e.warn(peer.Warnings)
+			}
+			return peer, err
+		})
+		if err != nil {
+			return err
+		}
+		if h == model.Near {
+			e.Near = c
+		} else {
+			e.Far = c
+		}
+	}
+	if e.foreign != nil {
+		return e.meetForeign(ctx)
+	}
+	e.Hosts = nil
+	for _, c := range []*session.Client{e.Near, e.Far} {
+		peer := e.Far.DataHost()
+		if c == e.Far {
+			// What the near end found out on its way to the far one: the address
+			// that it was given may be no more than "this machine".
+			peer = cmp.Or(e.Hosts[0].Address, e.Near.DataHost())
+		}
+		f, err := c.Facts(ctx, peer)
+		if err != nil {
+			return err
+		}
+		e.Hosts = append(e.Hosts, f)
+		e.tellRecovered(ctx, c)
+	}
+	if !e.InLab {
+		e.WireRate = hostRates(e.Hosts)
+	}
+	for i, rate := range e.pathRates {
+		if rate > 0 {
+			e.Hosts[i].PathRate = fact.Known(rate, "the lab's wire")
+		}
+	}
+	e.Runner = runner.New(e.Near, e.Far, e.env.Now)
+	return nil
+}
+
+// meetForeign reads the facts of this end; the other one tells none.
+func (e *Ends) meetForeign(ctx context.Context) error {
+	host, _, err := net.SplitHostPort(e.foreign.Addr)
+	if err != nil {
+		return err
+	}
+	facts, err := e.Near.Facts(ctx, host)
+	if err != nil {
+		return err
+	}
+	silent := "an " + e.foreign.Program.Name + " does not tell"
+	e.Hosts = []model.HostFacts{facts, {
+		Host: model.Far, Name: host, Address: host,
+		Kernel: fact.Unknown[string](silent), Interface: fact.Unknown[string](silent), MTU: fact.Unknown[int](silent),
+		LinkRate: fact.Unknown[units.BitRate](silent), Congestion: fact.Unknown[string](silent), Qdisc: fact.Unknown[string](silent),
+	}}
+	e.tellRecovered(ctx, e.Near)
+	e.WireRate = hostRates(e.Hosts)
+	peer, err := foreignPeer(e.env, *e.foreign, facts.LinkRate)
+	if err != nil {
+		return err
+	}
+	e.Runner = &runner.Alone{Peer: peer, Name: e.foreign.Text, Now: e.env.Now}
+	return nil
+}
+
+// tellRecovered tells what an agent put back when it started, and keeps it as a
+// warning.
+func (e *Ends) tellRecovered(ctx context.Context, c *session.Client) {
+	changes, err := c.Recovered(ctx)
+	if err != nil {
+		return // it matters to nobody who measures
+	}
+	for _, ch := range changes {
+		r := app.Recovered{Host: c.Name(), Change: ch}
+		e.env.Observe(r)
+		e.Warnings = append(e.Warnings, r.String())
+	}
+}
+
+// warn tells what a person should know of the way to a host, once.
+func (e *Ends) warn(warnings []string) {
+	for _, w := range warnings {
+		if !slices.Contains(e.Warnings, w) {
+			e.env.Observe(app.Warning{Text: w})
+			e.Warnings = append(e.Warnings, w)
+		}
+	}
+}
+
+// hangUp ends both sessions.
+func (e *Ends) hangUp() []error {
+	ctx, cancel := context.WithTimeout(context.Background(), app.CloseTime)
+	defer cancel()
+	var errs []error
+	for _, c := range []*session.Client{e.Far, e.Near} {
+		if c == nil {
+			continue
+		}
+		if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {
+			errs = append(errs, err)
+		}
+	}
+	e.Near, e.Far = nil, nil
+	return errs
+}
+
+// Reopen makes new sessions after contact was lost.
+func (e *Ends) Reopen(ctx context.Context) error {
+	_ = e.hangUp()
+	return e.connect(ctx)
+}
+
+// Close ends the sessions and what was started for them.
+func (e *Ends) Close() {
+	for _, err := range e.hangUp() {
+		e.env.Observe(app.Trouble{Err: err})
+	}
+	for _, f := range slices.Backward(e.after) {
+		f()
+	}
+	e.after = nil
+}
+
+// hostRates returns the slowest link that is known of on the path.
+func hostRates(hosts []model.HostFacts) fact.Of[units.BitRate] {
+	best := fact.Unknown[units.BitRate]("neither host knows the rate of its link")
+	for _, h := range hosts {
+		if r, ok := h.LinkRate.Get(); ok {
+			if b, known := best.Get(); !known || r < b {
+				best = fact.Known(r, fmt.Sprintf("%s of %s", h.LinkRate.Source(), h.Host))
+			}
+		}
+	}
+	return best
+}

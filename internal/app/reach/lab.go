@@ -1,0 +1,174 @@
+package reach
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"linerate/internal/app"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	hostknob "linerate/internal/host/knob"
+	"linerate/internal/lab"
+)
+
+// linkInLab is the name of a virtual host's interface.
+const linkInLab = "eth0"
+
+// startLab starts a lab for e, with an agent in each of its hosts.
+func (e *Ends) startLab(ctx context.Context, spec lab.Spec) error {
+	l, end, err := StartLab(ctx, e.env, spec)
+	if err != nil {
+		return err
+	}
+	e.InLab, e.pathRates, e.after = true, [2]units.BitRate{spec.AB.Rate, spec.BA.Rate}, append(e.after, end)
+	state, err := os.MkdirTemp("", "linerate-lab-")
+	if err != nil {
+		end()
+		return err
+	}
+	e.after = append([]func(){func() { _ = os.RemoveAll(state) }}, e.after...) // once the agents are gone
+	if rate := min(spec.AB.Rate, spec.BA.Rate); rate > 0 {
+		e.WireRate = fact.Known(rate, "the lab's wire")
+	} else {
+		e.WireRate = fact.Unknown[units.BitRate]("the lab's wire has no rate limit")
+	}
+	e.Dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
+		argv := append(append([]string{}, e.env.Self...), "agent", "--state", filepath.Join(state, string(h)), "--interface", linkInLab)
+		if r, ok := e.WireRate.Get(); ok {
+			argv = append(argv, fmt.Sprintf("--link-rate=%.0f", float64(r)))
+		}
+		conn, err := l.Dial(ctx, h, argv)
+		if err != nil {
+			return wire.Peer{}, err
+		}
+		return wire.Peer{Control: conn, Name: "lab host " + string(h), DataHost: l.Addr(h).String()}, nil
+	}
+	return nil
+}
+
+// StartLab starts a lab and gives its hosts the settings that the spec names. They
+// are the virtual hosts' own state, not changes: they end with the lab, which the
+// caller ends.
+func StartLab(ctx context.Context, env app.Env, spec lab.Spec) (l *lab.Lab, end func(), err error) {
+	if err := checkLabKnobs(spec.Knobs); err != nil {
+		return nil, nil, app.WithKind(app.Usage, err)
+	}
+	said := &lines{each: func(line string) { env.Observe(app.LabSaid{Line: line}) }}
+	l, err = lab.Start(ctx, spec, lab.Config{Command: append(append([]string{}, env.Self...), "lab-init"), Stderr: said})
+	if errors.Is(err, errors.ErrUnsupported) {
+		err = app.WithHint(err, "the lab needs Linux; linerate demo shows the same over loopback on other systems")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, host := range []model.Host{model.Near, model.Far} {
+		if err := presetLab(ctx, env.Self, l, host, spec.Knobs); err != nil {
+			_ = l.Close()
+			return nil, nil, err
+		}
+	}
+	return l, func() { _ = l.Close() }, nil
+}
+
+// lines is a writer that passes on whole lines, each at most maxLine bytes.
+type lines struct {
+	each func(string)
+	mu   sync.Mutex
+	part []byte
+}
+
+// maxLine is far more than a line for people has.
+const maxLine = 4096
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range bytes.Lines(p) {
+		l.part = append(l.part, line[:min(len(line), maxLine-len(l.part))]...)
+		if line[len(line)-1] == '\n' {
+			l.each(strings.TrimRight(string(l.part), "\r\n"))
+			l.part = l.part[:0]
+		}
+	}
+	return len(p), nil
+}
+
+// checkLabKnobs makes the values of a spec's settings canonical, and reports
+// every one that cannot be.
+func checkLabKnobs(knobs []model.Assignment) error {
+	var errs []error
+	for i, as := range knobs {
+		k, ok := knob.ByID(as.Knob)
+		err := knob.UnknownError(as.Knob)
+		switch {
+		case ok && k.Scope == knob.ScopeFlow:
+			err = errors.New("belongs to the test traffic, not to a host")
+		case ok:
+			knobs[i].Value, err = k.Parse(as.Value)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("lab spec: %s.%s: %w", as.Host, as.Knob, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func presetLab(ctx context.Context, self []string, l *lab.Lab, host model.Host, knobs []model.Assignment) error {
+	argv := append([]string{}, self...)
+	argv = append(argv, "lab-init", "set")
+	n := len(argv)
+	for _, as := range knobs {
+		if as.Host == host {
+			argv = append(argv, string(as.Knob)+"="+as.Value)
+		}
+	}
+	if len(argv) == n {
+		return nil
+	}
+	var stderr strings.Builder
+	if err := l.Command(ctx, host, argv, nil, nil, &stderr); err != nil {
+		return fmt.Errorf("lab: set host %s: %s", host, strings.TrimSpace(strings.TrimPrefix(stderr.String(), "linerate:")))
+	}
+	return nil
+}
+
+// SetInLab runs inside a virtual host and writes KNOB=VALUE arguments.
+func SetInLab(ctx context.Context, args []string) error {
+	host := hostknob.Host{Interface: linkInLab}
+	for _, arg := range args {
+		id, value, _ := strings.Cut(arg, "=")
+		if err := setKnob(ctx, host, model.KnobID(id), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setKnob writes one knob without a journal: the virtual host is new, and ends
+// with the lab.
+func setKnob(ctx context.Context, host hostknob.Host, id model.KnobID, value string) error {
+	k, place, err := host.Place(id)
+	if err != nil {
+		return err
+	}
+	old, err := host.ReadRaw(ctx, id, place)
+	if err != nil {
+		return err
+	}
+	raw, err := k.Encode(runtime.GOOS, old, value)
+	if err != nil {
+		return err
+	}
+	return host.WriteRaw(ctx, id, place, raw)
+}

@@ -1,0 +1,198 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/control/deploy"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/ssh"
+	"linerate/internal/control/wire/stdio"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
+)
+
+// Options say how hosts are reached, and what their agents are told.
+type Options struct {
+	Sudo        bool // over ssh: run the far agent as root
+	KeepAgent   bool // over ssh: leave a copy of this program there
+	TrustFar    bool // over ssh: run as root what nobody here can check
+	AtBoot      bool // a job at the next start puts back, too
+	Acknowledge bool // a person has seen that the far journal was damaged
+}
+
+// Opener opens hosts.
+type Opener struct {
+	env app.Env
+	o   Options
+
+	mu sync.Mutex
+	// passwords of sudo, by target: a connection that was lost is made anew without
+	// a person.
+	passwords map[string][]byte
+}
+
+// New returns an Opener.
+func New(env app.Env, o Options) *Opener {
+	return &Opener{env: env, o: o, passwords: map[string][]byte{}}
+}
+
+// Dial makes the way to one real host. The error has a kind and a hint.
+func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
+	switch t.Kind {
+	case Here:
+		return here.Dial(o.env, here.Options{AtBoot: o.o.AtBoot}, "127.0.0.1")(ctx)
+	case Exec:
+		return stdio.Start(ctx, t.Argv, stdio.Options{Name: t.Addr, DataHost: t.Addr, Stderr: here.Lines(o.env, t.Addr)})
+	case SSH:
+		return o.dialSSH(ctx, t)
+	case Serve:
+		p, err := tls.Dial(ctx, t.Link)
+		if err != nil {
+			err = app.WithKind(app.Unreachable, plainDial(t.Link.Addr, err))
+			if errors.Is(err, tls.ErrPin) {
+				return p, err // it says itself what is wrong
+			}
+			return p, app.WithHint(err, "is linerate serve running there? use the join link that it prints")
+		}
+		if t.Warning != "" {
+			p.Warnings = append(p.Warnings, t.Warning)
+		}
+		return p, nil
+	case Lab, Foreign:
+	}
+	return wire.Peer{}, fmt.Errorf("no way to %s", t)
+}
+
+// Alone opens a session with one real host, which is not read.
+func (o *Opener) Alone(ctx context.Context, t Target) (*session.Client, error) {
+	if err := o.fits(t, t); err != nil {
+		return nil, err
+	}
+	return o.env.OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return o.Dial(ctx, t) })
+}
+
+// plainDial says in words what a server that is not linerate's does to a
+// handshake: it says nothing, or hangs up.
+func plainDial(addr string, err error) error {
+	op, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("connect to %s: no answer in time", addr)
+	case errors.Is(err, io.EOF), ok && op.Op == "read":
+		return fmt.Errorf("connect to %s: what answers there hung up", addr)
+	}
+	return err
+}
+
+// fits demands that the options are about somebody.
+func (o *Opener) fits(ends ...Target) error {
+	overSSH := slices.ContainsFunc(ends, func(t Target) bool { return t.Kind == SSH })
+	if (o.o.Sudo || o.o.KeepAgent || o.o.TrustFar) && !overSSH {
+		return app.Usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
+	}
+	for _, t := range ends {
+		if o.o.AtBoot && t.Kind == Lab {
+			return app.Usagef("--at-boot: a lab ends with its command, there is no next start of it")
+		}
+		for _, flag := range o.agentFlags() {
+			if t.Kind != Exec || slices.ContainsFunc(t.Argv, func(s string) bool { return strings.Contains(s, flag) }) {
+				continue
+			}
+			return app.WithHint(app.Usagef("%s does not reach the agent of %s, whose command is your own", flag, t.Addr),
+				"write it into that command: exec:ADDRESS ... linerate agent %s", flag)
+		}
+	}
+	return nil
+}
+
+// agentFlags are what an agent that is started here is told.
+func (o *Opener) agentFlags() []string {
+	var flags []string
+	if o.o.AtBoot {
+		flags = append(flags, "--at-boot")
+	}
+	if o.o.Acknowledge {
+		flags = append(flags, "--acknowledge")
+	}
+	return flags
+}
+
+// dialSSH starts an agent on a host over the user's own ssh.
+func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
+	shell, err := ssh.Dial(ctx, t.SSH, ssh.Options{Command: strings.Fields(o.env.Getenv("LINERATE_SSH")), Stderr: here.Lines(o.env, t.SSH.Host)})
+	if err != nil {
+		return wire.Peer{}, sshFault(err)
+	}
+	peer, err := deploy.Agent(ctx, shell, deploy.Options{
+		Self: o.env.Self[0], Version: o.env.Version, Sudo: o.o.Sudo, Keep: o.o.KeepAgent, TrustFar: o.o.TrustFar, Flags: o.agentFlags(),
+		Copying:  func(bytes int) { o.env.Observe(app.Copying{Host: t.SSH.Host, Bytes: bytes}) },
+		Password: o.sudoPassword(ctx, t.Text),
+	})
+	if err != nil {
+		return wire.Peer{}, sshFault(err)
+	}
+	return peer, nil
+}
+
+// sudoPassword returns the password that was given for a target before, and asks a
+// person when there is none, or it was wrong. The caller may clear what it gets.
+func (o *Opener) sudoPassword(ctx context.Context, target string) func(host string) ([]byte, error) {
+	o.mu.Lock()
+	remembered := slices.Clone(o.passwords[target])
+	o.mu.Unlock()
+	return func(host string) ([]byte, error) {
+		if password := remembered; password != nil {
+			remembered = nil
+			return password, nil
+		}
+		answer, err := o.env.Ask(ctx, app.Question{Kind: app.Password, Host: host})
+		if errors.Is(err, app.ErrNobody) {
+			return nil, deploy.ErrNobody
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.passwords[target] = slices.Clone(answer.Secret)
+		return answer.Secret, nil
+	}
+}
+
+// parseSSH reads user@host or ssh://...
+func parseSSH(s string) (Target, error) {
+	t, err := ssh.ParseTarget(s)
+	if err != nil {
+		return Target{}, app.WithHint(app.WithKind(app.Usage, err), "write user@host, or ssh://user@host:port; ssh://host takes the user from ssh's configuration")
+	}
+	return Target{Kind: SSH, Text: s, SSH: t}, nil
+}
+
+// sshFault gives an error of the way to a host its kind and hint.
+func sshFault(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return app.WithKind(app.Interrupted, err)
+	}
+	if problem, ok := errors.AsType[*deploy.Problem](err); ok {
+		kind := app.Unreachable
+		if errors.Is(err, errors.ErrUnsupported) {
+			kind = app.Unsupported
+		}
+		return app.WithHint(app.WithKind(kind, err), "%s", problem.Hint)
+	}
+	err = app.WithKind(app.Unreachable, err)
+	if failure, ok := errors.AsType[*ssh.Failure](err); ok && failure.Hint != "" {
+		return app.WithHint(err, "%s", failure.Hint)
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+// Package reach gets from the text of a HOST to open ends: it reads the text, starts
+// or finds the agent, asks for what that needs, opens the session and reads the host.
+package reach
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/control/wire/ssh"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/lab"
+)
+
+// Kind is the way to a host.
+type Kind int
+
+// The ways to a host.
+const (
+	Here    Kind = iota // this machine, in process
+	Serve               // a linerate serve
+	Lab                 // both ends are virtual
+	Exec                // an agent on the stdio of a command
+	SSH                 // an agent brought there over the user's ssh
+	Foreign             // a program of another kind that measures
+)
+
+// Target is a parsed HOST.
+type Target struct {
+	Kind Kind
+	Text string   // as given, secrets removed
+	Link tls.Link // Serve
+	Addr string   // Exec: address of the data path
+	Spec lab.Spec // Lab
+	Argv []string // Exec
+	SSH  ssh.Target
+
+	Warning string // of how the target was given, "" for none
+
+	Program Program        // Foreign, whose address is Addr
+	Foreign ForeignOptions // of a client of it
+}
+
+// Parse reads a HOST argument. getenv finds the link that "@" stands for.
+func Parse(s string, getenv func(string) string) (Target, error) {
+	switch {
+	case s == "":
+		return Target{}, app.WithHint(app.Usagef("no host named"), "write user@host, a join link, lab:... or exec:...; see linerate --help")
+	case strings.HasPrefix(s, "lab:"):
+		spec, err := lab.ParseSpec(strings.TrimPrefix(s, "lab:"))
+		if err != nil {
+			return Target{}, app.WithKind(app.Usage, err)
+		}
+		return Target{Kind: Lab, Text: s, Spec: spec}, nil
+	case strings.HasPrefix(s, "exec:"):
+		words := strings.Fields(strings.TrimPrefix(s, "exec:"))
+		if len(words) < 2 {
+			return Target{}, app.WithHint(app.Usagef("%q names no command", s),
+				"write the address of the far end and the command that starts its agent:\nexec:10.0.0.2 ip netns exec b linerate agent")
+		}
+		return Target{Kind: Exec, Text: s, Addr: words[0], Argv: words[1:]}, nil
+	case isForeign(s):
+		return parseForeign(s)
+	case strings.HasPrefix(s, "@"):
+		return parseLinkAt(s, getenv)
+	case strings.HasPrefix(s, "linerate://"):
+		return parseLink(s)
+	case strings.HasPrefix(s, "ssh://"), strings.Contains(s, "@") && !strings.Contains(s, "://"):
+		return parseSSH(s)
+	case strings.Contains(s, "://"):
+		scheme, _, _ := strings.Cut(s, "://")
+		return Target{}, app.WithHint(app.Usagef("no way to reach %s:// hosts", scheme),
+			"start linerate serve on that host and use the link that it prints")
+	default:
+		return parseHostPort(s)
+	}
+}
+
+// Pair reads the texts of both ends; an empty near end is this machine.
+func Pair(nearText, farText string, getenv func(string) string) (near, far Target, err error) {
+	if far, err = Parse(farText, getenv); err != nil {
+		return near, far, err
+	}
+	if nearText == "" || nearText == app.ThisMachine {
+		return Target{Kind: Here, Text: app.ThisMachine}, far, nil
+	}
+	if far.Kind == Lab {
+		return near, far, app.WithHint(app.Usagef("a lab has both ends of its own"), "leave out --from")
+	}
+	if near, err = Parse(nearText, getenv); err != nil {
+		return near, far, err
+	}
+	if near.Kind == Lab {
+		return near, far, app.Usagef("a lab is written as the far HOST alone")
+	}
+	if near.Kind == Foreign || far.Kind == Foreign {
+		return near, far, app.WithHint(app.Usagef("%s has no agent to be steered from elsewhere", far), "leave out --from, or start linerate on that host")
+	}
+	return near, far, nil
+}
+
+// parseLink reads a join link as linerate serve prints it.
+func parseLink(s string) (Target, error) {
+	link, err := tls.ParseLink(s)
+	if err != nil {
+		return Target{}, app.WithKind(app.Usage, fmt.Errorf("%s: %w", Redact(s), err))
+	}
+	return Target{Kind: Serve, Link: link, Text: "linerate://" + link.Addr + "/?pin=" + link.Pin}, nil
+}
+
+// linkVariable is the environment variable that "@" alone stands for.
+const linkVariable = "LINERATE_LINK"
+
+// longestLink bounds a file with a link, in bytes.
+const longestLink = 4096
+
+// parseLinkAt reads the join link in a file, @FILE, or in $LINERATE_LINK, @: so
+// that its secret stands on no command line, which every user of a host can read.
+func parseLinkAt(s string, getenv func(string) string) (Target, error) {
+	file := strings.TrimPrefix(s, "@")
+	if file == "" {
+		t, err := parseLinkText("$"+linkVariable, getenv(linkVariable))
+		return t, app.WithHint(err, "set %s to the link that linerate serve printed, or name a file that holds it: @FILE", linkVariable)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return Target{}, app.WithHint(app.WithKind(app.Usage, err), "@FILE names a file that holds a join link; a user of an ssh host is written user@host")
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, longestLink))
+	if err != nil {
+		return Target{}, app.WithKind(app.Usage, err)
+	}
+	t, err := parseLinkText(file, string(text))
+	if info, serr := f.Stat(); err == nil && serr == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		t.Warning = fmt.Sprintf("warning: %s holds a secret, and others may read it: chmod 600 %[1]s", file)
+	}
+	return t, err
+}
+
+// parseLinkText reads a link out of a place. What it holds instead is not shown:
+// it may be another secret.
+func parseLinkText(place, text string) (Target, error) {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "linerate://") || strings.ContainsAny(text, " \t\r\n") {
+		return Target{}, app.Usagef("%s holds no join link: one looks like linerate://HOST:5299/?pin=PIN&secret=SECRET", place)
+	}
+	return parseLink(text)
+}
+
+// parseHostPort knows "host", "host:port" and addresses, to say what is missing.
+func parseHostPort(s string) (Target, error) {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		host, port = strings.Trim(s, "[]"), tls.DefaultPort
+	}
+	if host == "" || strings.ContainsAny(host, " /,=") {
+		return Target{}, app.WithHint(app.Usagef("%q is not a host", s), "write user@host, a join link, lab:... or exec:...; see linerate --help")
+	}
+	// A name alone says nothing by which to know the server, and there is no
+	// place yet that remembers pins.
+	return Target{}, app.WithHint(app.Usagef("%s: a name is not enough to know that host by", net.JoinHostPort(host, port)),
+		"start linerate serve there and use the link that it prints:\n'linerate://%s/?pin=...&secret=...'\nor reach it over ssh: ssh://%s", net.JoinHostPort(host, port), host)
+}
+
+// Redact removes the secret of a join link from text that is kept or shown.
+func Redact(s string) string {
+	if !strings.HasPrefix(s, "linerate://") {
+		return s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return "linerate://..."
+	}
+	q := u.Query()
+	if q.Has("secret") {
+		q.Set("secret", "...")
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}
+
+// RedactAll removes secrets from an argument vector.
+func RedactAll(argv []string) []string {
+	out := make([]string, len(argv))
+	for i, s := range argv {
+		out[i] = Redact(s)
+	}
+	return out
+}
+
+func (t Target) String() string {
+	if t.Kind == Here {
+		return app.ThisMachine
+	}
+	return fmt.Sprint(t.Text)
+}

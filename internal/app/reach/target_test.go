@@ -1,0 +1,114 @@
+package reach
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/control/wire/ssh"
+)
+
+const (
+	pin  = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
+	link = "linerate://nas:5299/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U"
+)
+
+func TestParseTarget(t *testing.T) {
+	got, err := Parse(link, os.Getenv)
+	if err != nil || got.Kind != Serve || got.Link.Addr != "nas:5299" || got.Link.Pin != pin || got.Link.Secret == "" {
+		t.Errorf("link: %+v, %v", got, err)
+	}
+	if strings.Contains(got.String(), "secret") || !strings.Contains(got.String(), pin) {
+		t.Errorf("what is kept of a link: %s", got)
+	}
+	got, err = Parse("exec:10.0.0.2 ip netns exec b linerate agent", os.Getenv)
+	if err != nil || got.Kind != Exec || got.Addr != "10.0.0.2" || !slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")) {
+		t.Errorf("exec: %+v, %v", got, err)
+	}
+	got, err = Parse("lab:rate=1gbit,b.tcp.sack=off", os.Getenv)
+	if err != nil || got.Kind != Lab || got.Spec.AB.Rate != 1e9 || len(got.Spec.Knobs) != 1 {
+		t.Errorf("lab: %+v, %v", got, err)
+	}
+	for in, want := range map[string]ssh.Target{
+		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
+	} {
+		if got, err := Parse(in, os.Getenv); err != nil || got.Kind != SSH || got.SSH != want || got.Text != in {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{
+		"", "nas", "nas:5299", "10.0.0.2", "[fe80::1]:1", "a b", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
+		"lab:rate=fast",
+	} {
+		if got, err := Parse(in, os.Getenv); err == nil || app.KindOf(err) != app.Usage {
+			t.Errorf("%q: %+v, %v", in, got, err)
+		}
+	}
+}
+
+// TestParseLinkAt reads links from a file and the environment, warns of a file that
+// others may read, and never shows what it holds instead of a link.
+func TestParseLinkAt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nas.link")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(link+"\n", 0o600)
+	got, err := Parse("@"+file, os.Getenv)
+	if err != nil || got.Kind != Serve || got.Link.Secret == "" || got.Warning != "" || strings.Contains(got.Text, "secret") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if runtime.GOOS != "windows" {
+		write(link, 0o640)
+		if got, err := Parse("@"+file, os.Getenv); err != nil || !strings.Contains(got.Warning, "others may read it") {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	t.Setenv(linkVariable, " "+link+" ")
+	if got, err := Parse("@", os.Getenv); err != nil || got.Link.Addr != "nas:5299" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	t.Setenv(linkVariable, "")
+	write("hunter2 "+link, 0o600)
+	for _, in := range []string{"@", "@" + file, "@" + file + ".none", "@" + filepath.Dir(file)} {
+		if got, err := Parse(in, os.Getenv); err == nil || app.KindOf(err) != app.Usage || app.HintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
+}
+
+func TestParsePair(t *testing.T) {
+	near, far, err := Pair("", "lab:lan", os.Getenv)
+	if err != nil || near.Kind != Here || far.Kind != Lab {
+		t.Errorf("%+v %+v %v", near, far, err)
+	}
+	if near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, os.Getenv); err != nil || near.Kind != Exec {
+		t.Errorf("%+v %v", near, err)
+	}
+	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"nas", link}, {"", "nas"}} {
+		if _, _, err := Pair(pair[0], pair[1], os.Getenv); err == nil || app.KindOf(err) != app.Usage {
+			t.Errorf("%q: %v", pair, err)
+		}
+	}
+}
+
+// TestRedact demands that no secret is stored or shown.
+func TestRedact(t *testing.T) {
+	got := RedactAll([]string{"linerate", "test", link, "--title", "x", "linerate://%zz"})
+	if text := strings.Join(got, " "); strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, "pin="+pin) || strings.Contains(text, "%zz") {
+		t.Errorf("%q", got)
+	}
+	if got[0] != "linerate" || got[4] != "x" {
+		t.Errorf("%q", got)
+	}
+}

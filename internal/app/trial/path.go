@@ -1,0 +1,103 @@
+// Package trial is an experiment from its plan to its verdict: what the path says
+// before it, its runs, what became of the settings, and what follows from it.
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/runner"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engines"
+)
+
+// FitSearch bounds a search by what is known of the path by now.
+func FitSearch(e *reach.Ends, p *model.Plan) {
+	rate, ok := e.WireRate.Get()
+	if !ok || p.Search == nil {
+		return
+	}
+	search := *p.Search // payload can only be less than the link's rate
+	search.High = max(search.Low, rate)
+	p.Search = &search
+}
+
+// probeTime is long enough for a few round trips of most paths.
+const probeTime = 300 * time.Millisecond
+
+// Probe makes a short run: it shows early whether data connections work, and
+// how long the round trip is.
+func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Duration], error) {
+	flow.Direction, flow.Duration, flow.Bytes, flow.Omit, flow.Interval = model.To, probeTime, 0, 0, probeTime/2
+	flow.Streams = 1
+	run, _, err := e.Runner.Run(ctx, runner.Spec{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "probe"}, Flow: flow,
+	}, func(model.Host, []model.Sample) {})
+	rtt := fact.Unknown[time.Duration]("no TCP_INFO on " + e.Hosts[0].OS)
+	for _, end := range run.Ends {
+		for _, f := range end.Flows {
+			if f.TCP != nil && f.TCP.RTTMin.IsKnown() {
+				rtt = f.TCP.RTTMin
+			}
+		}
+	}
+	if err != nil && !errors.Is(err, runner.ErrInvalid) {
+		return rtt, err
+	}
+	return rtt, nil
+}
+
+// MayTune fails early where the plan changes a host that may not be changed.
+func MayTune(e *reach.Ends, p model.Plan) error {
+	for _, s := range p.Settings {
+		for _, as := range s.Assignments {
+			if as.Host != "" && e.Far == nil {
+				return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.Foreign())),
+					"start linerate serve or a linerate agent on that host")
+			}
+			c := e.Client(as.Host)
+			if as.Host == "" || c.CanTune() {
+				continue
+			}
+			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
+				"settings of the flow (window, mss, streams, block, nodelay) need no rights there;\n"+
+					"to change that host, use a key with the right tune and serve --allow-tune there,\n"+
+					"or start its agent by a command: exec:ADDRESS COMMAND...")
+		}
+	}
+	return nil
+}
+
+// Takes reports what the engine of a plan does not take, of the flow or of
+// a setting of it, so that it is said before any host is asked.
+func Takes(p model.Plan) error {
+	e, err := engines.ByName(engines.All(engines.Options{}), p.Flow.Engine)
+	if err != nil {
+		return app.WithKind(app.Usage, err)
+	}
+	for _, d := range p.Directions {
+		flow := p.Flow
+		flow.Direction = d
+		if err := e.Validate(flow); err != nil {
+			return app.WithKind(app.Usage, err)
+		}
+		for _, s := range p.Settings {
+			of := slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool { return a.Host != "" })
+			set, err := knob.ApplyFlow(flow, of)
+			if err == nil {
+				err = e.Validate(set)
+			}
+			if err != nil {
+				return app.WithKind(app.Usage, fmt.Errorf("setting %s: %w", s.Name, err))
+			}
+		}
+	}
+	return nil
+}
