@@ -40,11 +40,13 @@ interop: ## every mode of iperf 2 in both roles; the other peers' are in make te
 abuse: ## bad clients against linerate serve: every way in turn for LINERATE_HOSTILE=10m, a mix for LINERATE_ABUSE=60s
 	$(GO) test -tags slow -timeout 90m -run Abuse -v ./cmd/linerate
 
-lint: ## go vet, gofmt and golangci-lint, built at a pinned version
+lint: ## go vet, gofmt, golangci-lint at a pinned version, code that nothing calls
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt would change these"; exit 1; }
 	$(GO) vet ./...
 	@test "$$(bin/golangci-lint version --short 2>/dev/null)" = "$(GOLANGCI:v%=%)" || GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	@! git ls-files '*.fail' | grep . || { echo "inputs that random tests found become named cases, and these files go"; exit 1; }
 	bin/golangci-lint run ./...
+	scripts/dead
 
 dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh
 	@mkdir -p $(dir $(BIN))dist
