@@ -91,7 +91,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	if dog == 0 {
 		t.Fatal("no watchdog on host b")
 	}
-	// A watchdog that stands still heeds the confirmation later: the controller waits.
+	// A watchdog that stands still sees the confirmation later: the controller waits.
 	if err := unix.Kill(dog, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 	if far == 0 || near == 0 {
 		t.Fatalf("watchdogs %d and %d", near, far)
 	}
-	// The far watchdog is told and heeds it only when the near one is dead and its
+	// The far watchdog is told and acts on it only when the near one is dead and its
 	// change back.
 	if err := unix.Kill(far, unix.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ type PathTrial struct {
 	Operation string // "write", "read"
 	Size      units.Bytes
 	Took      time.Duration
-	Flush     time.Duration // thereof until the file was flushed and closed
+	Flush     time.Duration // part of Took until the file was flushed and closed
 	Rate      units.BitRate
 	How       string
 }

@@ -68,7 +68,7 @@ const (
 // settle is how long a link may be down after this change.
 func (c *change) settle() time.Duration { return min(settleTime, c.Within/2) }
 
-// canaries are whom a host asks: the gateway, the other end, and whom the request
+// canaries are what a host checks: the gateway, the other end, and what the request
 // names.
 func (e *end) canaries(more []string) []string {
 	var all []string

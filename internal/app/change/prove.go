@@ -38,7 +38,7 @@ type Transfer struct {
 	Detail    string          `json:"detail"`
 }
 
-// lostCanary is whom a host does not reach any more.
+// lostCanary is an address that a host does not reach any more.
 type lostCanary struct {
 	end  *end
 	path probe.Path

@@ -23,7 +23,7 @@ const (
 type Keep struct {
 	Settings []model.Assignment // canonical, each knob once
 	Comments []string           // why, for the files
-	Source   string             // whence they come: a session, a profile
+	Source   string             // where they come from: a session, a profile
 	Link     string             // interface of settings of a link; "" is that of the data path
 	Format   model.FileFormat   // of the files; "" is that of who configures the interface
 	DryRun   bool               // only tell what would be written

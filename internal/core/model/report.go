@@ -74,7 +74,7 @@ type Latency struct {
 	Direction Direction       `json:"direction,omitempty"` // of the load, where there is one
 	Times     *hist.Histogram `json:"times"`               // ns
 	Sent      int64           `json:"sent"`                // probes or requests
-	Lost      int64           `json:"lost"`                // thereof never answered
+	Lost      int64           `json:"lost"`                // of those sent, never answered
 }
 
 // Point is one message size of a sweep.

@@ -15,8 +15,8 @@ const (
 	Cwnd          Metric = "cwnd"           // congestion window, bytes, sum over streams
 	PeerWindow    Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
 	BusyTime      Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
-	RwndLimited   Metric = "rwnd_limited"   // seconds thereof held back by the receive window
-	SndbufLimited Metric = "sndbuf_limited" // seconds thereof held back by the send buffer
+	RwndLimited   Metric = "rwnd_limited"   // seconds of busy time held back by the receive window
+	SndbufLimited Metric = "sndbuf_limited" // seconds of busy time held back by the send buffer
 	CPU           Metric = "cpu"            // seconds of CPU of the measuring process per second
 	Datagrams     Metric = "datagrams"      // datagrams received, count in the interval (receiver)
 	Lost          Metric = "lost"           // datagrams lost, count in the interval (receiver)

@@ -90,7 +90,7 @@ func (j *Journal) Note(undo string) {
 	}
 }
 
-// release gives the lock free. The file stays: removing it would let two
+// release gives the lock up. The file stays: removing it would let two
 // processes lock two files of one name.
 func (l *lock) release() error {
 	if l.file == nil {

@@ -49,7 +49,7 @@ type Keeper struct {
 	About About             // of the next Write
 }
 
-// About says whence the settings of a Write come. It stands in the record.
+// About says where the settings of a Write come from. It stands in the record.
 type About struct {
 	Source   string             `json:"source,omitempty"`   // a session, a profile
 	Comments []string           `json:"comments,omitempty"` // why, as in the files

@@ -101,7 +101,7 @@ func revert(ctx context.Context, cfg Config, wanted func(journal.Unfinished) boo
 		return nil, err
 	}
 	m := newMachine(cfg, j)
-	m.heed()
+	m.takeConfirmation()
 	changes, err := m.insist(ctx, func(ctx context.Context) ([]model.Change, error) { return m.takeBack(ctx, wanted) })
 	open := len(slices.DeleteFunc(j.OpenIntents(), m.elsewhere)) > 0
 	if closeErr := j.Close(); closeErr != nil || !open {

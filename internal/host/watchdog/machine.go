@@ -65,10 +65,10 @@ func (m *machine) undoThese(ctx context.Context, all []journal.Unfinished) ([]mo
 	return changes, err
 }
 
-// heed records a confirmation that is on disk and returns the transaction that it
+// takeConfirmation records a confirmation that is on disk and returns the transaction that it
 // keeps; "" for none. A journal that takes no record, or a confirmation that
 // cannot be read, is none: what is not known to be wanted goes back.
-func (m *machine) heed() string {
+func (m *machine) takeConfirmation() string {
 	id, err := m.j.Confirmation()
 	if err != nil || id == "" {
 		return ""

@@ -75,7 +75,7 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, 
 	defer func() { err = errors.Join(err, j.Close()) }()
 
 	s := &server{m: newMachine(cfg, j), cfg: cfg, clock: clock}
-	s.m.heed()
+	s.m.takeConfirmation()
 	recovered, err := s.m.recover(ctx)
 	s.note(err)
 	replies <- reply{Ready: true, Changes: recovered, Error: remote(err)}
@@ -142,7 +142,7 @@ func (s *server) nextLook() time.Duration {
 
 // watchConfirmation lets go of a transaction that a person keeps.
 func (s *server) watchConfirmation(ctx context.Context) {
-	if s.t != nil && s.m.heed() == s.t.id {
+	if s.t != nil && s.m.takeConfirmation() == s.t.id {
 		s.t = nil
 		s.m.disarm(ctx)
 	}

@@ -132,7 +132,7 @@ func Recover(ctx context.Context, cfg Config) ([]model.Change, error) {
 		return nil, err
 	}
 	m := newMachine(cfg, j)
-	m.heed()
+	m.takeConfirmation()
 	changes, err := m.insist(ctx, m.recover)
 	if closeErr := j.Close(); closeErr != nil {
 		return changes, errors.Join(err, closeErr)

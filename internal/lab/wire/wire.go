@@ -61,9 +61,9 @@ type Path struct {
 // Counters are the truth about one direction since the wire started.
 type Counters struct {
 	Frames     uint64 `json:"frames"`      // taken from the sending host
-	Bytes      uint64 `json:"bytes"`       // thereof, Ethernet header included, FCS not
+	Bytes      uint64 `json:"bytes"`       // of Frames, Ethernet header included, FCS not
 	Delivered  uint64 `json:"delivered"`   // handed to the receiving host, duplicates included
-	OutBytes   uint64 `json:"out_bytes"`   // thereof
+	OutBytes   uint64 `json:"out_bytes"`   // of Delivered
 	Lost       uint64 `json:"lost"`        // dropped by Loss
 	QueueDrops uint64 `json:"queue_drops"` // dropped because the queue was full
 	MTUDrops   uint64 `json:"mtu_drops"`   // vanished because they were above PathMTU

@@ -47,7 +47,7 @@ func (c Class) String() string {
 	if c == Keyed {
 		return "key holders"
 	}
-	return "strangers"
+	return "anonymous clients"
 }
 
 // Kind is something that is given.

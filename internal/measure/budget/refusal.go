@@ -70,7 +70,7 @@ func (r *Refusal) sessionsText() string {
 	case r.Level == OfNewcomers:
 		return fmt.Sprintf("this server already has %d sessions, %d of them yours, and keeps the rest for others: close one of yours", r.Used, r.Yours)
 	case r.Level == OfStrangers:
-		return fmt.Sprintf("this server already has %d sessions of strangers, its limit: try again later", r.Used)
+		return fmt.Sprintf("this server already has %d sessions without a key, its limit: try again later", r.Used)
 	}
 	return fmt.Sprintf("this server already has %d sessions, its limit: try again later", max(r.Used, r.Limit))
 }
@@ -97,7 +97,7 @@ func (r *Refusal) whom() string {
 	case OfSource:
 		return "one address"
 	case OfStrangers:
-		return "strangers"
+		return "anonymous clients"
 	case OfServer, OfKey, OfNewcomers:
 	}
 	return "all together"

@@ -99,7 +99,7 @@ func checkRun(t *testing.T, a, b *enginetest.End, f model.Flow) {
 			moved += s.Value * s.Length.Seconds() / 8
 		}
 	}
-	// All but a sliver at the end are in samples.
+	// All but a very short interval at the end are in samples.
 	if moved > 1.001*float64(f.Bytes) {
 		t.Errorf("samples hold %.0f of %d bytes", moved, f.Bytes)
 	}

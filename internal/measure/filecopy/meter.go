@@ -91,7 +91,7 @@ func (m *meter) end() {
 	m.to = usage.ReadEdge(m.length)
 	close(m.quit)
 	m.ended.Wait()
-	// A sliver says nothing of rates.
+	// A very short interval says nothing of rates.
 	if m.length-m.prev.At >= m.run.spec.Interval/10 || m.prev.At == 0 {
 		m.step(m.length)
 	}

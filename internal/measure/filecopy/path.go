@@ -40,7 +40,7 @@ type PathTrial struct {
 	Size      units.Bytes   `json:"size"`
 	Repeat    int           `json:"repeat"`             // 1…
 	Took      time.Duration `json:"took_ns"`            //
-	Flush     time.Duration `json:"flush_ns,omitempty"` // thereof fsync and close, of a write
+	Flush     time.Duration `json:"flush_ns,omitempty"` // part of Took in fsync and close, of a write
 	Rate      units.BitRate `json:"rate"`
 	How       string        `json:"how"` // what became of the page cache
 }

@@ -264,7 +264,7 @@ func (n *nearRun) direction() model.Direction {
 }
 
 // sample ends the present interval and emits its samples: of datagrams where
-// they are answered, else of TCP. Slivers at an edge say little.
+// they are answered, else of TCP. Very short intervals at an edge say little.
 func (n *nearRun) sample(at time.Duration) {
 	start, length := n.prev, at-n.prev
 	n.prev = at

@@ -15,7 +15,7 @@ import (
 // everything else after the worker has ended.
 type meter struct {
 	issued    int64          // requests of the window that were sent
-	answered  int64          // thereof answered
+	answered  int64          // of these, answered
 	completed int64          // requests answered inside the window, whenever they were due
 	latency   hist.Histogram // of the window, since the request was due
 	service   hist.Histogram // of the window, since it was sent; with a rate only

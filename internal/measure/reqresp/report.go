@@ -10,7 +10,7 @@ import (
 	"linerate/internal/measure/usage"
 )
 
-// sample ends the present interval and emits its samples. Slivers at an edge
+// sample ends the present interval and emits its samples. Very short intervals at an edge
 // say nothing about rates.
 func (r *run) sample(at time.Duration) {
 	start, length := r.prev, at-r.prev

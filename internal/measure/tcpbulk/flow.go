@@ -124,8 +124,8 @@ func (f *flow) step(at time.Duration, host model.Host, out []model.Sample) []mod
 	if f.state == measuring && f.role == model.Sender {
 		f.sums.add(&f.prev, &f.cur)
 	}
-	// A sliver at an edge says nothing about rates; its bytes count all the same.
-	if length >= f.sliver() {
+	// A very short interval at an edge says nothing about rates; its bytes count all the same.
+	if length >= f.shortest() {
 		out = f.samples(host, out)
 	}
 	f.prev, f.cur = f.cur, f.prev
@@ -167,13 +167,13 @@ func (f *flow) after(planned time.Duration) time.Duration {
 }
 
 // whole is the next multiple of the interval after t, or the one after that
-// where a sampler that woke up late would leave a sliver.
+// where a sampler that woke up late would leave a very short one.
 func (f *flow) whole(t time.Duration) time.Duration {
-	return ((t+f.sliver())/f.spec.Interval + 1) * f.spec.Interval
+	return ((t+f.shortest())/f.spec.Interval + 1) * f.spec.Interval
 }
 
-// sliver is the length below which an interval is too short for a rate.
-func (f *flow) sliver() time.Duration { return f.spec.Interval / 10 }
+// shortest is the length below which an interval is too short for a rate.
+func (f *flow) shortest() time.Duration { return f.spec.Interval / 10 }
 
 // closeWindow ends the window at the last snapshot.
 func (f *flow) closeWindow() {

@@ -8,7 +8,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// TestNextInterval: a sampler that wakes up late leaves no sliver behind.
+// TestNextInterval: a sampler that wakes up late leaves no very short interval behind.
 func TestNextInterval(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {

@@ -113,11 +113,11 @@ func total64(v []units.Bytes) (sum units.Bytes) {
 }
 
 // checkSamples demands that the samples of m cover the window of r without gap
-// and add up to its bytes. At the window's edges there may be a sliver without
+// and add up to its bytes. At the window's edges there may be a short piece without
 // a sample, when the sampler woke up late.
 func checkSamples(t *testing.T, samples []model.Sample, d model.Direction, m model.Metric, r model.FlowReport) {
 	t.Helper()
-	const sliver = measured / 4 / 10 // of the interval of timed
+	const shortest = measured / 4 / 10 // of the interval of timed
 	var bits float64
 	var length, next time.Duration
 	for _, s := range samples {
@@ -125,7 +125,7 @@ func checkSamples(t *testing.T, samples []model.Sample, d model.Direction, m mod
 			continue
 		}
 		gap, edge := s.Start-next, !s.Omitted && length == 0
-		if gap < 0 || gap >= sliver || gap > 0 && !edge {
+		if gap < 0 || gap >= shortest || gap > 0 && !edge {
 			t.Errorf("%s: sample begins at %v, the one before ended at %v", m, s.Start, next)
 		}
 		next = s.Start + s.Length
@@ -136,7 +136,7 @@ func checkSamples(t *testing.T, samples []model.Sample, d model.Direction, m mod
 		length += s.Length
 	}
 	missing := r.Window - length
-	if missing < 0 || missing >= 2*sliver || missing == 0 && math.Abs(bits/8-float64(r.Bytes)) > 1 {
+	if missing < 0 || missing >= 2*shortest || missing == 0 && math.Abs(bits/8-float64(r.Bytes)) > 1 {
 		t.Errorf("%s: samples are %.0f bytes in %v, report is %d in %v", m, bits/8, length, r.Bytes, r.Window)
 	}
 }

@@ -18,7 +18,7 @@ type inbound struct {
 	closed   *atomic.Bool // the receiver's own window is over: ends are answered
 
 	payload int64         // bytes of different datagrams that came since the start
-	window  int64         // thereof of datagrams sent in the window
+	window  int64         // of these, of datagrams sent in the window
 	first   time.Duration // when the first datagram of the window came
 	last    time.Duration // when the last one did
 	lowest  int64         // number of the window's datagrams; -1 is none

@@ -34,8 +34,8 @@ func (f *flow) closeWindow() {
 func (f *flow) step(at time.Duration, host model.Host, out []model.Sample) []model.Sample {
 	if f.state < winding && at > f.prev.at {
 		f.read(at)
-		// A sliver at an edge says nothing about rates; its bytes count all the same.
-		if at-f.prev.at >= f.sliver() {
+		// A very short interval at an edge says nothing about rates; its bytes count all the same.
+		if at-f.prev.at >= f.shortest() {
 			out = f.samples(host, out)
 		}
 		f.prev, f.cur = f.cur, f.prev
@@ -162,13 +162,13 @@ func (f *flow) after(planned time.Duration) time.Duration {
 }
 
 // whole is the next multiple of the interval after t, or the one after that
-// where a sampler that woke up late would leave a sliver.
+// where a sampler that woke up late would leave a very short one.
 func (f *flow) whole(t time.Duration) time.Duration {
-	return ((t+f.sliver())/f.spec.Interval + 1) * f.spec.Interval
+	return ((t+f.shortest())/f.spec.Interval + 1) * f.spec.Interval
 }
 
-// sliver is the length below which an interval is too short for a rate.
-func (f *flow) sliver() time.Duration { return f.spec.Interval / 10 }
+// shortest is the length below which an interval is too short for a rate.
+func (f *flow) shortest() time.Duration { return f.spec.Interval / 10 }
 
 // finish ends the flow, whatever its state, for the reason why. It says in a
 // warning, or in f.fault, what is missing from the plan.

@@ -124,7 +124,7 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 	return a.printExport(format, out, f.dir)
 }
 
-// whyComments say in a file whence the settings of a host come.
+// whyComments say in a file where the settings of a host come from.
 func whyComments(p profile.Profile, h profile.Host) []string {
 	var all []string
 	if p.Title != "" {

@@ -12,7 +12,7 @@ import (
 	"linerate/internal/core/profile"
 )
 
-// keepSource is whence the settings to keep come.
+// keepSource is where the settings to keep come from.
 type keepSource struct {
 	profile   profile.Profile
 	label     string // for the list of what is kept

@@ -51,7 +51,7 @@ it loses all files but those it needs. --print-unit prints a unit for systemd.
 --audit FILE gets one line for each session, run, change and refused attempt.
 
 --open lets everybody measure who reaches the port, with limits: 60 s a run, 16
-streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets strangers
+streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets them
 change settings.
 
 --iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
@@ -63,7 +63,7 @@ iperf 2 is sent UDP only where a TCP connection of its host came first, unless
 --iperf2-reverse-udp is given.
 
 What all of them may take together, and one address without a key, is bounded by
-what is free on this host, or by --limit, --limit-strangers and --limit-source:
+what is free on this host, or by --limit, --limit-anonymous and --limit-source:
 ` + limitExample + `.
 none is no limit, 0 is nothing at all.`,
 		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",

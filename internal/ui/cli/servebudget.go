@@ -41,7 +41,7 @@ type budgetFlags struct{ all, strangers, source string }
 
 func (f *budgetFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.all, "limit", "", "what the server gives away, as KEY=VALUE,...: sessions, descriptors, memory, disk, udp, egress, time; egress and time count by the day, or with /hour by the hour (default: by what is free)")
-	fl.StringVar(&f.strangers, "limit-strangers", "", "what of that all without a key get together, written likewise")
+	fl.StringVar(&f.strangers, "limit-anonymous", "", "what of that all without a key get together, written likewise")
 	fl.StringVar(&f.source, "limit-source", "", "what of that one address (IPv6: a /64) without a key gets, written likewise; also lifetime, of a session")
 }
 
@@ -100,7 +100,7 @@ func (f *budgetFlags) config(r room, v visitors) (budget.Config, error) {
 	default: // nobody without a key has one, so that keys share them all
 		c.Strangers.Sessions = -1
 	}
-	p.parse("limit-strangers", f.strangers, &c.Strangers, nil)
+	p.parse("limit-anonymous", f.strangers, &c.Strangers, nil)
 	p.parse("limit-source", f.source, &c.Stranger.Source, &c.Stranger.Lifetime)
 	// One session with a key leaves room for others.
 	c.Keyed.Session.Memory, c.Keyed.Session.Disk = c.Server.Memory/2, c.Server.Disk/2
@@ -259,7 +259,7 @@ type budgetLine struct {
 	Kind      string `json:"kind"`
 	Unit      string `json:"unit"`
 	Limit     *int64 `json:"limit"`
-	Strangers *int64 `json:"strangers"`
+	Strangers *int64 `json:"anonymous"`
 	Source    *int64 `json:"source"`
 }
 

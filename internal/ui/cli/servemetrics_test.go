@@ -93,7 +93,7 @@ func TestMetricsAreOpenMetrics(t *testing.T) {
 	var text bytes.Buffer
 	writeMetrics(&text, "v1", b.Usage())
 	for _, want := range []string{
-		"linerate_serve_time_seconds{class=\"keyed\"} 1.5\n", "linerate_serve_time_limit_seconds{of=\"strangers\"} 3600\n",
+		"linerate_serve_time_seconds{class=\"keyed\"} 1.5\n", "linerate_serve_time_limit_seconds{of=\"anonymous\"} 3600\n",
 		"linerate_serve_memory_limit_bytes{of=\"server\"} 1073741824\n", "linerate_serve_disk_limit_bytes{of=\"server\"} +Inf\n",
 	} {
 		if !strings.Contains(text.String(), want) {

@@ -744,7 +744,7 @@ type KeepRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Settings      []*Assignment          `protobuf:"bytes,1,rep,name=settings,proto3" json:"settings,omitempty"`            // 1 to 256, each knob once
 	Comments      []string               `protobuf:"bytes,2,rep,name=comments,proto3" json:"comments,omitempty"`            // why, for the files: at most 64 sentences
-	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`                // whence the settings come, a value
+	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`                // where the settings come from, a value
 	Interface     string                 `protobuf:"bytes,4,opt,name=interface,proto3" json:"interface,omitempty"`          // of settings of a link, a name; empty: that of the data path
 	Format        string                 `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`                // of the files, a name; empty: that of who configures the interface
 	DryRun        bool                   `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // only tell what would be written

@@ -24,7 +24,7 @@ type ServerConfig struct {
 	// Sessions is how many TCP connections are served at once, and how many UDP
 	// flows, 64 each.
 	Sessions int
-	// PerClient is how many thereof may come from one address, 32 each.
+	// PerClient is how many of those may come from one address, 32 each.
 	PerClient int
 	// Time is how long one test may last, an hour. It is then ended.
 	Time time.Duration

@@ -1,0 +1,80 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// private are words that sound translated, or that only the authors would
+// understand: a user reads the words of the field instead. Lanes are those of
+// PCIe alone.
+var private = regexp.MustCompile(`(?i)\b(whence|thence|thereof|therefrom|whereof|heed(s|ed|ing)?|slivers?|strangers?|dogs?|gives? \w+ \w+ free|whom (a|the) \w+ asks?)\b|\blanes?\b`)
+
+// lanes says whether a text with lanes is about those of a bus.
+var lanes = regexp.MustCompile(`(?i)PCI|\bbus\b|^lanes?$|\bcard\b`)
+
+// privateWords returns the private words of a text that users read.
+func privateWords(text string) []string {
+	var out []string
+	for _, w := range private.FindAllString(text, -1) {
+		if !strings.HasPrefix(strings.ToLower(w), "lane") || !lanes.MatchString(text) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func TestPrivateWords(t *testing.T) {
+	for text, want := range map[string]int{
+		"whence the settings come": 1, "seconds thereof": 1, "gives the lock free": 1, "whom a host asks": 1, "5 strangers heed": 2,
+		"a lane of the test": 1, "lanes of PCIe, bits of PCI": 0, "watchdog": 0, "half duplex": 0, "the path": 0,
+	} {
+		if got := privateWords(text); len(got) != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// TestPlainWords: what is printed, and what users read in the documents, is in the
+// field's words.
+func TestPlainWords(t *testing.T) {
+	texts(t, func(path, text string) {
+		switch {
+		case strings.HasSuffix(path, "_test.go") || strings.Contains(path, "archtest"):
+		case strings.HasSuffix(path, ".md"):
+			if words := privateWords(text); len(words) > 0 {
+				t.Errorf("%s: %q: say it in the field's words", path, words)
+			}
+		case strings.HasSuffix(path, ".go"):
+			literals(t, path, text, func(line int, literal string) {
+				if words := privateWords(literal); len(words) > 0 {
+					t.Errorf("%s:%d: %q in %q: say it in the field's words", filepath.ToSlash(path), line, words, literal)
+				}
+			})
+		}
+	})
+}
+
+// literals calls f with every string literal of a Go file.
+func literals(t *testing.T, path, text string, f func(line int, literal string)) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if s, err := strconv.Unquote(l.Value); err == nil {
+				f(set.Position(l.Pos()).Line, s)
+			}
+		}
+		return true
+	})
+}
