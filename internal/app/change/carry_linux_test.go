@@ -1,0 +1,508 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/core/model"
+)
+
+// minute is enough for every change that a person answers at once.
+const minute = time.Minute
+
+// TestKeptOnBoth: a change that a person keeps holds on both hosts when their
+// sessions are over, and an undo of each takes it back.
+func TestKeptOnBoth(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	r, err := p.do(t.Context(), minute)
+	if err != nil || r.Outcome != Confirmed || len(r.Hosts) != 2 || r.Hosts[0].Side != model.Far {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, h := range r.Hosts {
+		if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeApplied || h.Changes[0].Old != "1" || h.Changes[0].New != "0" {
+			t.Errorf("%s: %+v", h.Name, h.Changes)
+		}
+	}
+	if len(p.asked) != 1 || p.asked[0].Kind != app.KeepChange || p.asked[0].Within != minute {
+		t.Errorf("asked %+v", p.asked)
+	}
+	if got := told[app.Changed](p.person); len(got) != 2 || got[0].Host != "lab host b" {
+		t.Errorf("told %+v", got)
+	}
+	if entries, _ := os.ReadDir(p.hosts.State); len(entries) > 0 {
+		t.Errorf("a note is left: %v", entries)
+	}
+	again, err := p.do(t.Context(), minute)
+	if err != nil || again.Outcome != Undone && again.Outcome != Confirmed {
+		t.Errorf("again, by facts that are old: %+v, %v", again, err)
+	}
+	p.again()
+	if got := p.sacks(); got != "00" {
+		t.Errorf("after the sessions: %s", got)
+	}
+	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
+		if changes, err := h.Client.Revert(t.Context(), ""); err != nil || len(changes) == 0 {
+			t.Errorf("undo of %s: %+v, %v", h.Name, changes, err)
+		}
+	}
+	if got := p.sacks(); got != "11" {
+		t.Errorf("after the undo: %s", got)
+	}
+}
+
+// TestOneHostOfAPair changes HOST alone, and tells what both should have.
+func TestOneHostOfAPair(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", false)
+	p.answer = yes
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.ecn", Value: "1"})
+	if err != nil || r.Outcome != Confirmed || len(r.Hosts) != 1 || !strings.Contains(r.Reason, "linerate undo HOST") || p.sysctl(model.Far, "tcp_ecn") != "1" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestNotKept goes through the ways in which a change ends that nobody keeps.
+func TestNotKept(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(context.Context, app.Question) (app.Answer, error)
+		stop   bool // by the caller
+		reason string
+		fails  bool
+	}{
+		"declined": {answer: no, reason: "not confirmed"},
+		"nobody":   {reason: "held for 1 s"},
+		"silent":   {answer: silent, reason: "nobody confirmed within 1 s", fails: true},
+		"stopped":  {answer: silent, stop: true, reason: "stopped by the user", fails: true},
+		"no asking": {answer: func(context.Context, app.Question) (app.Answer, error) {
+			return app.Answer{}, errors.New("the page is gone")
+		}, reason: "the page is gone", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, "lan", true)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			within := time.Second
+			p.answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
+				if got := p.sacks(); got != "00" {
+					t.Errorf("while it is asked: %s", got)
+				}
+				if c.stop {
+					stop()
+				}
+				return c.answer(ctx, q)
+			}
+			if c.answer == nil {
+				p.answer = nil
+			}
+			if c.stop || name == "declined" {
+				within = minute
+			}
+			r, err := p.do(ctx, within)
+			if r.Outcome != Undone || r.Reason != c.reason || (err != nil) != c.fails {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), ": all settings are back") || app.KindOf(err) != app.Failed) {
+				t.Errorf("kind %d: %v", app.KindOf(err), err)
+			}
+			if got := len(told[app.Held](p.person)); (got == 1) != (c.answer == nil) {
+				t.Errorf("told %d times that nobody is there", got)
+			}
+			if got := p.sacks(); got != "11" {
+				t.Errorf("afterwards: %s", got)
+			}
+		})
+	}
+}
+
+// TestRefusedBeforeAnythingIsWritten: everything that is wrong is told at once, and
+// no host is changed.
+func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	for says, c := range map[string]struct {
+		kind   app.Kind
+		wanted []model.Assignment
+	}{
+		"lab host b: ": {app.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
+		"lab host a: ": {app.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
+		"link.mtu":     {app.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
+	} {
+		r, err := p.do(t.Context(), minute, c.wanted...)
+		if r.Outcome != "" || app.KindOf(err) != c.kind || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, kind %d, %v", says, r, app.KindOf(err), err)
+		}
+	}
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "1"})
+	if err != nil || r.Outcome != Nothing {
+		t.Errorf("what holds already: %+v, %v", r, err)
+	}
+	if len(p.asked) > 0 || p.sacks() != "11" {
+		t.Errorf("asked %+v, %s", p.asked, p.sacks())
+	}
+}
+
+// TestHostThatMeasuresOnly is not asked to change anything.
+func TestHostThatMeasuresOnly(t *testing.T) {
+	t.Parallel()
+	r := &recorder{}
+	env := app.Env{Version: "v0.0-test", Now: time.Now, Asker: r, Observer: r}
+	h := &app.Host{Side: model.Near, Name: "desk", Dial: func(ctx context.Context) (wire.Peer, error) {
+		return pipe.Start(ctx, "desk", "", func(ctx context.Context, c net.Conn) error {
+			return agent.Serve(ctx, c, agent.Config{Version: "v0.0-test"})
+		}), nil
+	}}
+	var err error
+	if h.Client, err = env.Again(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	defer env.HangUp(h.Client)
+	_, err = Do(t.Context(), env, Hosts{Near: h, State: t.TempDir()}, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute})
+	if app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), "measures only") || app.HintOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSecondHostIsBusy: where the second host refuses, the first one goes back.
+func TestSecondHostIsBusy(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	other, err := p.env.Again(t.Context(), p.hosts.Near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.env.HangUp(other)
+	if _, err := other.Apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "tcp.timestamps", Value: "0"}}, minute); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.do(t.Context(), minute)
+	if r.Outcome != Undone || !errors.Is(err, session.ErrBusy) || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "another linerate") {
+		t.Errorf("%+v, kind %d, %v, hint %q", r, app.KindOf(err), err, app.HintOf(err))
+	}
+	if h := r.Hosts[0]; len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
+		t.Errorf("the first host: %+v", h)
+	}
+	if p.sacks() != "11" || len(p.asked) > 0 {
+		t.Errorf("%s, asked %+v", p.sacks(), p.asked)
+	}
+}
+
+// TestChangedMeanwhile: a host that does not hold the change any more ends it, and
+// what somebody else wrote is left alone.
+func TestChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
+		p.in(model.Far, "echo 0 > /proc/sys/net/ipv4/tcp_ecn")
+		return silent(ctx, q)
+	}
+	before := p.sysctl(model.Near, "tcp_ecn")
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.sack", Value: "0"}, model.Assignment{Knob: "tcp.ecn", Value: "1"})
+	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "tcp.ecn") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	var foreign int
+	for _, c := range r.Hosts[0].Changes {
+		if c.State == model.ChangeForeign && c.Knob == "tcp.ecn" {
+			foreign++
+		}
+	}
+	if foreign != 1 || p.sacks() != "11" || p.sysctl(model.Far, "tcp_ecn") != "0" || p.sysctl(model.Near, "tcp_ecn") != before {
+		t.Errorf("%+v; %s, tcp_ecn %s and %s", r.Hosts[0].Changes, p.sacks(), p.sysctl(model.Near, "tcp_ecn"), p.sysctl(model.Far, "tcp_ecn"))
+	}
+}
+
+// TestCanaryDies: who answered before and does not after takes the change back
+// before anybody is asked.
+func TestCanaryDies(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", false)
+	p.answer = yes
+	ctx, kill := context.WithCancel(t.Context())
+	defer kill()
+	gone := make(chan struct{})
+	address := net.JoinHostPort(p.lab.Addr(model.Near).String(), "7777")
+	go func() {
+		defer close(gone)
+		_ = p.lab.Command(ctx, model.Near, []string{p.env.Self[0], "listen", address}, nil, nil, os.Stderr)
+	}()
+	p.on = func(e app.Event) {
+		if _, ok := e.(app.Changed); ok {
+			kill()
+			<-gone
+		}
+	}
+	time.Sleep(500 * time.Millisecond) // it listens by then
+	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
+	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host b, since the change "+address+" does not answer") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if w := told[app.Watching](p.person); len(w) != 1 || len(w[0].Answers) < 2 || w[0].Risky {
+		t.Errorf("told %+v", w)
+	}
+	if len(p.asked) > 0 || p.sacks() != "11" {
+		t.Errorf("asked %+v, %s", p.asked, p.sacks())
+	}
+}
+
+// TestSessionIsLostWhileHeld: the host whose session is cut goes back by itself,
+// and the new session that is opened then tells so; where none can be, nobody knows.
+func TestSessionIsLostWhileHeld(t *testing.T) {
+	t.Parallel()
+	for name, unreachable := range map[string]bool{"reached again": false, "gone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, "lan", true)
+			cut := make(chan struct{})
+			p.answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
+				close(cut)
+				return silent(ctx, q)
+			}
+			p.writing = func(side model.Host, n int, _ *line, _ []byte) error {
+				select {
+				case <-cut:
+					if side == model.Far && n == 1 {
+						return net.ErrClosed
+					}
+				default:
+				}
+				return nil
+			}
+			p.dialing = func(side model.Host, n int) error {
+				if unreachable && side == model.Far && n > 1 {
+					return errors.New("no route to host")
+				}
+				return nil
+			}
+			r, err := p.do(t.Context(), minute)
+			far := r.Hosts[0].Changes
+			switch {
+			case len(far) != 1 || len(told[app.Trouble](p.person)) == 0:
+				t.Errorf("%+v, %v", r, err)
+			case unreachable:
+				if r.Outcome != Open || app.KindOf(err) != app.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || app.HintOf(err) == "" {
+					t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+				}
+			case r.Outcome != Undone || !errors.Is(err, session.ErrLost) || app.KindOf(err) != app.Unreachable || far[0].State != model.ChangeUndone || !strings.Contains(far[0].Detail, "was not seen"):
+				t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+			}
+			for end := time.Now().Add(minute); p.sacks() != "11"; time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("still %s", p.sacks())
+				}
+			}
+		})
+	}
+}
+
+// TestNoNewConnection: a change that cannot be confirmed over new connections to
+// all hosts is kept on none.
+func TestNoNewConnection(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []model.Host{model.Near, model.Far} {
+		t.Run(string(lost), func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, "lan", true)
+			p.answer = yes
+			p.dialing = func(side model.Host, n int) error {
+				if side == lost && n > 1 {
+					return errors.New("no route to host")
+				}
+				return nil
+			}
+			r, err := p.do(t.Context(), minute)
+			if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "no new connection: no route to host: all settings are back") || p.sacks() != "11" {
+				t.Errorf("%+v, %v, %s", r, err, p.sacks())
+			}
+		})
+	}
+}
+
+// TestConfirmationFails has one of two hosts fail at each point of being told to
+// keep a change: the other one keeps it no more than this one.
+func TestConfirmationFails(t *testing.T) {
+	t.Parallel()
+	for _, at := range []model.Host{model.Far, model.Near} {
+		for _, point := range []string{"question lost", "answer lost", "watchdog killed", "watchdog killed when it has heard"} {
+			t.Run(string(at)+" "+point, func(t *testing.T) {
+				t.Parallel()
+				p := newPair(t, "lan", true)
+				p.answer = yes
+				noted := false
+				p.writing = func(side model.Host, n int, c *line, b []byte) error {
+					if n != 2 || !p.confirming(side, b) {
+						return nil
+					}
+					if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); err == nil {
+						noted = true
+					}
+					switch {
+					case side != at:
+					case point == "question lost":
+						return net.ErrClosed
+					case point == "answer lost":
+						c.deaf.set()
+					case point == "watchdog killed":
+						p.kill(side, killNow)
+						time.Sleep(200 * time.Millisecond) // it is dead, and nothing is back yet
+					default:
+						p.kill(side, "see confirmation")
+					}
+					return nil
+				}
+				r, err := p.do(t.Context(), minute)
+				if point == "watchdog killed when it has heard" { // what it has written down counts
+					if err != nil || r.Outcome != Confirmed || p.sacks() != "00" {
+						t.Errorf("%+v, %v, %s", r, err, p.sacks())
+					}
+					return
+				}
+				if err == nil || r.Outcome != Undone || !strings.Contains(err.Error(), "all settings are back") || !noted {
+					t.Errorf("%+v, noted %v, %v", r, noted, err)
+				}
+				for _, h := range r.Hosts {
+					if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
+						t.Errorf("%s: %+v", h.Name, h.Changes)
+					}
+				}
+				if got := p.sacks(); got != "11" {
+					t.Errorf("afterwards: %s", got)
+				}
+				if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the note: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestFirstHostKeepsItAlone: where the second host fails and the first one cannot
+// be told any more, that one keeps the change, and it is said who.
+func TestFirstHostKeepsItAlone(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	failed := false
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n == 2 && p.confirming(side, b) {
+			failed = true
+			return net.ErrClosed
+		}
+		if failed && side == model.Far { // also what the session before it says at its end
+			return net.ErrClosed
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	if r.Outcome != Open || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on b") || app.HintOf(err) != "run linerate undo on that host" {
+		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+	}
+	if got := p.sacks(); got != "10" {
+		t.Errorf("%s: the far host alone was told to keep it", got)
+	}
+	p.writing = nil
+	fresh, err := p.env.Again(t.Context(), p.hosts.Far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.env.HangUp(fresh)
+	if changes, err := fresh.Revert(t.Context(), ""); err != nil || len(changes) != 1 || p.sacks() != "11" {
+		t.Errorf("undo: %+v, %v, %s", changes, err, p.sacks())
+	}
+}
+
+// TestEarlierConfirmationsStay: what was confirmed before is kept when a later
+// change is taken back on the host that was told first.
+func TestEarlierConfirmationsStay(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Confirmed {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n > 2 && p.confirming(side, b) {
+			return net.ErrClosed
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
+		t.Errorf("%+v, %v, %s", r, err, p.sacks())
+	}
+	if a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps"); a+b != "00" {
+		t.Errorf("the earlier change: %s and %s", a, b)
+	}
+}
+
+// TestNoteOfAHalfConfirmation: a process that is killed when one host was told
+// leaves a note, and the next change tells what is left.
+func TestNoteOfAHalfConfirmation(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	note := filepath.Join(p.hosts.State, HalfName)
+	var text []byte
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n == 2 && p.confirming(side, b) {
+			text, _ = os.ReadFile(note)
+		}
+		return nil
+	}
+	if r, err := p.do(t.Context(), minute); err != nil || r.Outcome != Confirmed || len(text) == 0 {
+		t.Fatalf("%+v, %v, note %q", r, err, text)
+	}
+	p.writing = nil
+	// As if this process had been killed then: the near host goes back.
+	if err := os.WriteFile(note, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	if _, err := p.hosts.Near.Client.Revert(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	p.answer = no
+	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
+		t.Errorf("%+v, %v", r, err)
+	}
+	got := told[app.HalfKept](p.person)
+	if len(got) != 1 || got[0].Far != "lab host b" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
+		t.Errorf("told %+v", got)
+	}
+	if _, err := os.Stat(note); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the note is left: %v", err)
+	}
+}
+
+// TestNoteCannotBeWritten: without the note nobody is told to keep the change.
+func TestNoteCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.answer = yes
+	p.hosts.State = filepath.Join(p.dir, "nowhere", "at", "all")
+	if err := os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.do(t.Context(), minute)
+	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
+		t.Errorf("%+v, %v, %s", r, err, p.sacks())
+	}
+}

@@ -1,0 +1,373 @@
+package change
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	"linerate/internal/host/watchdog"
+	"linerate/internal/lab"
+)
+
+// TestMain makes the test program serve as the lab's processes, as the agents and
+// watchdogs in its hosts, and as a server there.
+func TestMain(m *testing.M) {
+	if len(os.Args) < 2 {
+		os.Exit(m.Run())
+	}
+	var err error
+	switch os.Args[1] {
+	case "lab-init":
+		err = lab.Child(os.Args[2:])
+	case "agent":
+		err = agentMain(os.Args[2])
+	case "watchdog":
+		err = watchdogMain(os.Args[2:])
+	case "listen":
+		err = listenMain(os.Args[2])
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// agentMain is the agent of a virtual host, whose state is in dir.
+func agentMain(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	conn, done := wire.Join(os.Stdin, os.Stdout)
+	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
+	err = here.Serve(ctx, env, conn, here.Options{State: dir, Link: "eth0"})
+	_ = conn.Close()
+	_ = os.Stdin.Close()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+	return err
+}
+
+// killNow stands in the file "die" for any moment.
+const killNow = "now"
+
+// watchdogMain is a watchdog that is killed after the step that stands in the file
+// "die" beside its journal's directory.
+func watchdogMain(args []string) error {
+	cfg, err := watchdog.ParseArgs(args)
+	if err != nil {
+		return err
+	}
+	cfg.After = func(step string) {
+		if text, err := os.ReadFile(cfg.Dir + ".die"); err == nil && string(text) == step {
+			_ = os.Remove(cfg.Dir + ".die")
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	go func() {
+		for ; ; time.Sleep(20 * time.Millisecond) {
+			cfg.After(killNow)
+		}
+	}()
+	return watchdog.Serve(context.Background(), os.Stdin, os.Stdout, cfg)
+}
+
+// listenMain accepts connections until its stdin ends.
+func listenMain(address string) error {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		_ = c.Close()
+	}
+}
+
+// pair is two virtual hosts with agents, which a test can break.
+type pair struct {
+	t     *testing.T
+	lab   *lab.Lab
+	dir   string
+	env   app.Env
+	hosts Hosts
+	*person
+
+	mu    sync.Mutex
+	dials map[model.Host]int
+	// dialing, where given, refuses the n-th way to a host, 1… for the one that
+	// the change begins with.
+	dialing func(side model.Host, n int) error
+	// writing, where given, is shown what goes to a host over its n-th connection.
+	writing func(side model.Host, n int, c *line, b []byte) error
+}
+
+// newPair starts a lab and opens both hosts.
+func newPair(t *testing.T, spec string, both bool) *pair {
+	t.Helper()
+	s, err := lab.ParseSpec(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lab.Start(t.Context(), s, lab.Config{Command: []string{self, "lab-init"}, Stderr: os.Stderr})
+	if errors.Is(err, fs.ErrPermission) {
+		t.Skipf("virtual hosts need user namespaces or root: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pair{t: t, lab: l, dir: t.TempDir(), person: &person{}, dials: map[model.Host]int{}}
+	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.person, Observer: p.person}
+	t.Cleanup(func() { _ = l.Close() })
+	p.hosts = Hosts{Near: p.open(model.Near, ""), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
+	if err := os.Mkdir(p.hosts.State, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.hosts.Far = p.open(model.Far, p.hosts.Near.Facts.Address)
+	f, err := p.hosts.Near.Client.Facts(t.Context(), l.Addr(model.Far).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hosts.Near.Facts = f
+	f, err = p.hosts.Far.Client.Facts(t.Context(), f.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hosts.Far.Facts, p.hosts.Far.Peer = f, p.hosts.Near.Facts.Address
+	app.NamePair(p.hosts.Near, p.hosts.Far, both, true)
+	t.Cleanup(func() {
+		p.dialing, p.writing = nil, nil
+		p.env.HangUp(p.hosts.Far.Client)
+		p.env.HangUp(p.hosts.Near.Client)
+	})
+	return p
+}
+
+func (p *pair) state(side model.Host) string { return filepath.Join(p.dir, string(side)) }
+
+func (p *pair) open(side model.Host, peer string) *app.Host {
+	p.t.Helper()
+	other := map[model.Host]model.Host{model.Near: model.Far, model.Far: model.Near}[side]
+	h := &app.Host{Side: side, Peer: p.lab.Addr(other).String(), Dial: func(ctx context.Context) (wire.Peer, error) { return p.dial(ctx, side) }}
+	var err error
+	if h.Client, err = p.env.Again(p.t.Context(), h); err != nil {
+		p.t.Fatal(err)
+	}
+	if h.Facts, err = h.Client.Facts(p.t.Context(), h.Peer); err != nil {
+		p.t.Fatal(err)
+	}
+	return h
+}
+
+func (p *pair) dial(ctx context.Context, side model.Host) (wire.Peer, error) {
+	p.mu.Lock()
+	p.dials[side]++
+	n, dialing := p.dials[side], p.dialing
+	p.mu.Unlock()
+	if dialing != nil {
+		if err := dialing(side, n); err != nil {
+			return wire.Peer{}, err
+		}
+	}
+	conn, err := p.lab.Dial(ctx, side, []string{p.env.Self[0], "agent", p.state(side)})
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	return wire.Peer{Control: &line{Conn: conn, pair: p, side: side, n: n}, Name: "lab host " + string(side), DataHost: p.lab.Addr(side).String()}, nil
+}
+
+// line is a connection to a host that a test watches and cuts.
+type line struct {
+	net.Conn
+	pair *pair
+	side model.Host
+	n    int
+	deaf atomicBool
+}
+
+type atomicBool struct {
+	mu sync.Mutex
+	on bool
+}
+
+func (b *atomicBool) set() {
+	b.mu.Lock()
+	b.on = true
+	b.mu.Unlock()
+}
+
+func (b *atomicBool) get() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.on
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	if f := l.pair.writing; f != nil {
+		if err := f(l.side, l.n, l, b); err != nil {
+			_ = l.Close()
+			return 0, err
+		}
+	}
+	return l.Conn.Write(b)
+}
+
+// Read drops what comes once the line is deaf.
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if l.deaf.get() {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// kill has the watchdog of a host killed after a step.
+func (p *pair) kill(side model.Host, step string) {
+	p.t.Helper()
+	name := p.state(side) + ".die"
+	if err := os.WriteFile(name+".new", []byte(step), 0o600); err != nil {
+		p.t.Error(err)
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		p.t.Error(err)
+	}
+}
+
+// again ends the sessions and opens new ones, which read the hosts.
+func (p *pair) again() {
+	p.t.Helper()
+	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
+		var err error
+		p.env.HangUp(h.Client)
+		if h.Client, err = p.env.Again(p.t.Context(), h); err != nil {
+			p.t.Fatal(err)
+		}
+		if h.Facts, err = h.Client.Facts(p.t.Context(), h.Peer); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// confirming reports whether b tells the host to keep what it holds: it names the
+// transaction of the change.
+func (p *pair) confirming(side model.Host, b []byte) bool {
+	records, _, err := journal.Read(p.state(side))
+	return err == nil && slices.ContainsFunc(records, func(r journal.Record) bool {
+		return r.Transaction != "" && bytes.Contains(b, []byte(r.Transaction))
+	})
+}
+
+// sysctl reads a setting of the kernel in a host.
+func (p *pair) sysctl(side model.Host, name string) string {
+	p.t.Helper()
+	var out bytes.Buffer
+	if err := p.lab.Command(p.t.Context(), side, []string{"cat", "/proc/sys/net/ipv4/" + name}, nil, &out, os.Stderr); err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// in runs a shell command in a host.
+func (p *pair) in(side model.Host, script string) {
+	p.t.Helper()
+	if err := p.lab.Command(p.t.Context(), side, []string{"sh", "-c", script}, nil, nil, os.Stderr); err != nil {
+		p.t.Errorf("%s in %s: %v", script, side, err)
+	}
+}
+
+// sacks are net.ipv4.tcp_sack of both hosts, the near one first.
+func (p *pair) sacks() string {
+	return p.sysctl(model.Near, "tcp_sack") + p.sysctl(model.Far, "tcp_sack")
+}
+
+// do carries out a change of tcp.sack and more.
+func (p *pair) do(ctx context.Context, within time.Duration, wanted ...model.Assignment) (Result, error) {
+	if len(wanted) == 0 {
+		wanted = []model.Assignment{{Knob: "tcp.sack", Value: "0"}}
+	}
+	return Do(ctx, p.env, p.hosts, Request{Wanted: wanted, Within: within})
+}
+
+// person answers as a test says, and notes what it is told.
+type person struct {
+	answer func(ctx context.Context, q app.Question) (app.Answer, error) // nil: nobody is there
+	on     func(e app.Event)
+
+	mu     sync.Mutex
+	asked  []app.Question
+	events []app.Event
+}
+
+// Ask implements app.Asker.
+func (p *person) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
+	p.mu.Lock()
+	p.asked = append(p.asked, q)
+	p.mu.Unlock()
+	if p.answer == nil {
+		return app.Answer{}, app.ErrNobody
+	}
+	return p.answer(ctx, q)
+}
+
+// Observe implements app.Observer.
+func (p *person) Observe(e app.Event) {
+	p.mu.Lock()
+	p.events = append(p.events, e)
+	p.mu.Unlock()
+	if p.on != nil {
+		p.on(e)
+	}
+}
+
+// told returns the events of one type.
+func told[E app.Event](p *person) []E {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []E
+	for _, e := range p.events {
+		if one, ok := e.(E); ok {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func yes(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
+func no(context.Context, app.Question) (app.Answer, error)  { return app.Answer{}, nil }
+
+// silent is somebody who does not answer.
+func silent(ctx context.Context, _ app.Question) (app.Answer, error) {
+	<-ctx.Done()
+	return app.Answer{}, ctx.Err()
+}

@@ -1,0 +1,118 @@
+package change
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+)
+
+// mtus are the MTUs of both hosts, the near one first.
+func (p *pair) mtus() string {
+	p.t.Helper()
+	var all []string
+	for _, h := range []*app.Host{p.hosts.Near, p.hosts.Far} {
+		values, err := h.Client.ReadKnobs(p.t.Context(), []model.KnobID{mtuKnob})
+		if errors.Is(err, session.ErrLost) {
+			p.t.Fatal(err)
+		}
+		all = append(all, values[mtuKnob].Or("?"))
+	}
+	return strings.Join(all, " ")
+}
+
+// TestProvenMTU: a new MTU that passes is kept, with the proof.
+func TestProvenMTU(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms,mtu=9000", true)
+	p.answer = yes
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
+	if err != nil || r.Outcome != Confirmed || len(r.Paths) != 2 || len(r.Transfers) != 2 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, w := range r.Paths {
+		if w.Passes != 4000 || !w.Exact {
+			t.Errorf("%+v", w)
+		}
+	}
+	for _, transfer := range r.Transfers {
+		if !transfer.OK || transfer.Goodput == 0 && !strings.Contains(transfer.Detail, "kept arriving") {
+			t.Errorf("%+v", transfer)
+		}
+	}
+	if got := p.mtus(); got != "4000 4000" {
+		t.Error(got)
+	}
+	if w := told[app.Watching](p.person); len(w) != 2 || !w[0].Risky {
+		t.Errorf("told %+v", w)
+	}
+}
+
+// TestBlackHole: larger packets vanish on the way, and the MTU goes back with what
+// passes.
+func TestBlackHole(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms,pathmtu=1500", true)
+	p.answer = yes
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
+	if err == nil || r.Outcome != Undone || len(p.asked) > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if len(r.Paths) != 2 || r.Paths[0].Passes != 1500 || r.Paths[0].Told || !strings.Contains(app.HintOf(err), "link.mtu=1500 fits") {
+		t.Errorf("%+v, hint %q", r.Paths, app.HintOf(err))
+	}
+	if got := p.mtus(); got != "1500 1500" {
+		t.Error(got)
+	}
+}
+
+// TestLargerOnOneSide changes one end's MTU: the other end is told to be smaller,
+// and what is larger does not arrive.
+func TestLargerOnOneSide(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms", false)
+	p.answer = yes
+	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
+	if len(told[app.OtherMTU](p.person)) != 1 {
+		t.Errorf("told %+v", told[app.OtherMTU](p.person))
+	}
+	if err == nil || r.Outcome != Undone || !strings.Contains(app.HintOf(err), "--both changes both ends") || p.mtus() != "1500 1500" {
+		t.Errorf("%+v, %v, hint %q, %s", r, err, app.HintOf(err), p.mtus())
+	}
+}
+
+// TestWorkAroundWithoutARouter: beyond nobody there is nothing to go around, and
+// the first cause is told with why.
+func TestWorkAroundWithoutARouter(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "rate=1gbit,rtt=1ms", true)
+	c, _ := planned(p.hosts.Near, p.hosts.Far, model.Assignment{Knob: "tcp.sack", Value: "0"})
+	c.Env, c.hosts.State = p.env, p.hosts.State
+	c.Request = Request{Around: true, Within: minute}
+	c.outcome = Undone
+	c.lost = []lostCanary{{end: c.ends[0]}}
+	c.lost[0].path.Host, c.lost[0].path.Address, c.lost[0].path.Passes = "a", p.lab.Addr(model.Near).String(), 1400
+	if !c.canGoAround() {
+		t.Fatal("not tried")
+	}
+	old := p.hosts.Far.Client
+	p.answer = yes
+	err := c.goAround(t.Context(), errors.New("the first cause"))
+	if p.hosts.Far.Client == old {
+		t.Error("the host got no new session")
+	}
+	switch {
+	case err == nil && c.outcome == Confirmed: // probing helps where the kernel has it
+		if got := told[app.Around](p.person); len(got) != 1 || got[0].Setting.Knob != probingKnob || p.sysctl(model.Far, "tcp_mtu_probing") != "1" {
+			t.Errorf("told %+v", got)
+		}
+	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):
+		t.Errorf("%s, %v", c.outcome, err)
+	}
+	if c.canGoAround() {
+		t.Error("tried twice")
+	}
+}
