@@ -18,7 +18,6 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
-	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
@@ -64,6 +63,7 @@ and linerate keep refuses it.`,
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
+  linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
   linerate run --resume last`,
 		Args: atMostOne("a plan file or HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,7 +83,7 @@ and linerate keep refuses it.`,
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
 	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks")
 	fl.StringVar(&f.budget, "budget", "", "at most so much time")
-	fl.StringVar(&f.objective, "objective", "", "the metric that decides: "+strings.Join(metric.Names(), ", ")+" (default: latency of requests and probes, else goodput)")
+	fl.StringVar(&f.objective, "objective", "", "the metric that decides: goodput, latency, p99, rtt, loss, ... (default: latency of requests and probes, else goodput)")
 	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as p99<20%, loss<0.5%, cpu<30%; none is no guards (default: latency, loss and CPU)")
 	fl.StringVar(&f.margin, "margin", "3%", "smallest change that matters")
 	fl.StringVar(&f.tolerance, "tolerance", "5%", "how far below the best a level may be and still be good enough")
