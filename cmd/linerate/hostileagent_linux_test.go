@@ -23,6 +23,7 @@ func TestHostileAgent(t *testing.T) {
 		{floodsBody, "no answer in time", 60 * time.Second},
 		{floodsStdout, "", 25 * time.Second},
 		{floodsStderr, "", 30 * time.Second},
+		{neverEnds, "did not end the run when it was told to", 50 * time.Second}, // once, whatever the plan repeats
 		{drips, "no answer in time", 60 * time.Second},
 	} {
 		t.Run(string(c.manner), func(t *testing.T) {

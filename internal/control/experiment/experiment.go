@@ -275,7 +275,7 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	ended.Kind, ended.Run = RunEnded, &run
 	e.Observe(e.event(ended))
 	again := errors.Is(err, runner.ErrInvalid) || errors.Is(err, runner.ErrContact)
-	if err != nil && (!again || errors.Is(err, runner.ErrGreedy)) {
+	if err != nil && (!again || errors.Is(err, runner.ErrGreedy) || errors.Is(err, runner.ErrStuck)) {
 		return run, err
 	}
 	return run, nil

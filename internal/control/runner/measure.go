@@ -11,6 +11,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // address is where data connections go.
@@ -104,7 +105,7 @@ func (a *attempt) follow(ctx context.Context, c *session.Client, following *sync
 		defer close(e.done)
 		var measured sync.Once
 		got := false
-		err := c.Run(ctx, a.wire, func(ev session.Event) {
+		told := func(ev session.Event) {
 			switch ev.Kind {
 			case session.Ready:
 				close(e.ready)
@@ -119,7 +120,8 @@ func (a *attempt) follow(ctx context.Context, c *session.Client, following *sync
 				e.report, got = ev.Report, true
 				measured.Do(func() { close(e.measured) })
 			}
-		})
+		}
+		err := rescue.Call(func() error { return c.Run(ctx, a.wire, told) })
 		if !got {
 			e.err = err
 			close(e.failed)
@@ -216,7 +218,7 @@ func (a *attempt) complete(ctx context.Context, first, second *end) error {
 		select {
 		case <-e.done:
 		case <-grace.C:
-			return invalid("%s did not end the run when it was told to", e.client.Name())
+			return fmt.Errorf("%w: %s did not end the run when it was told to", ErrStuck, e.client.Name())
 		case <-ctx.Done():
 			return ctx.Err()
 		}

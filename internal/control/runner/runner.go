@@ -26,6 +26,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // What a run's error may wrap. The run itself says the same in State, Reason
@@ -39,6 +40,9 @@ var (
 	// ErrGreedy says that a host sent more than its run can have. The session with
 	// it is over, and another would end no better.
 	ErrGreedy = session.ErrGreedy
+	// ErrStuck says that a host that answers did not end its run when it was told
+	// to. Another try would cost as long, and end no better.
+	ErrStuck = errors.New("a run does not end")
 )
 
 const (
@@ -189,7 +193,7 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 	errs := make([]error, len(clients))
 	var all sync.WaitGroup
 	for i, c := range clients {
-		all.Go(func() { errs[i] = f(c) })
+		all.Go(func() { errs[i] = rescue.Call(func() error { return f(c) }) })
 	}
 	all.Wait()
 	return join(errs...)
@@ -256,12 +260,13 @@ func (a *attempt) keepSetting(ctx context.Context) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
-	keeping.Go(func() {
+	// Where it fails the hosts undo at their deadline, which verify sees too.
+	keeping.Go(rescue.From(func(error) {}, func() {
 		for wait(ctx, keepAlive) == nil {
 			// A host that cannot be told undoes, which verify sees afterwards.
 			_ = each(a.touched(), func(c *session.Client) error { return c.Extend(ctx, within) })
 		}
-	})
+	}))
 	return func() {
 		cancel()
 		keeping.Wait()

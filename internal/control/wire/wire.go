@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"linerate/internal/rescue"
 )
 
 // ErrEnded is wrapped by what Peer.Why returns of an end without a reason.
@@ -56,16 +58,20 @@ type joined struct {
 func Join(r io.Reader, w io.WriteCloser) (conn net.Conn, done <-chan struct{}) {
 	outer, inner := net.Pipe()
 	var both sync.WaitGroup
-	both.Go(func() {
+	broken := func(error) {
+		_ = w.Close()
+		_ = inner.Close()
+	}
+	both.Go(rescue.From(broken, func() {
 		_, _ = io.Copy(inner, r)
 		_ = inner.Close()
 		_, _ = io.Copy(io.Discard, r)
-	})
-	both.Go(func() {
+	}))
+	both.Go(rescue.From(broken, func() {
 		_, _ = io.Copy(w, inner)
 		_ = w.Close()
 		_ = inner.Close()
-	})
+	}))
 	finished := make(chan struct{})
 	go func() {
 		both.Wait()

@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/rescue"
 )
 
 // farewell is how long Close waits for the watchdog to undo and end. A driver
@@ -75,9 +76,20 @@ func startProcess(ctx context.Context, cfg Config, command []string, enter strin
 	if err != nil {
 		return nil, fmt.Errorf("start watchdog: %w", err)
 	}
-	go c.listen(context.WithoutCancel(ctx), out)
+	go func() {
+		defer close(c.replies)
+		defer close(c.gone)
+		err := rescue.Call(func() error {
+			c.listen(context.WithoutCancel(ctx), out)
+			return nil
+		})
+		if err != nil { // the watchdog undoes, as for an agent that is gone
+			c.close.Do(func() { _ = c.in.Close() })
+			c.exit = errors.Join(c.exit, err)
+		}
+	}()
 	if enter != "" {
-		go c.watchEntering(enter)
+		go rescue.From(func(error) {}, func() { c.watchEntering(enter) })() // a program that hangs ends with its input
 	}
 	hello, err := c.await(ctx, 0)
 	switch {
@@ -119,8 +131,6 @@ func (c *Client) listen(ctx context.Context, out io.Reader) {
 		c.rescued = true
 		c.left, c.leftErr = Recover(ctx, c.cfg)
 	}
-	close(c.gone)
-	close(c.replies)
 }
 
 // Gone is closed when the watchdog's process ended. If it was killed, what it had

@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/control/wire"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
 )
@@ -58,8 +59,17 @@ type Token [tokenBytes]byte
 var ErrToken = errors.New("no run waits for this connection")
 
 // Dial connects to an acceptor at addr with the options o, as number index of
-// the run with that token, and returns when the acceptor agreed.
-func Dial(ctx context.Context, addr string, token Token, index int, o engine.SocketOptions) (*net.TCPConn, []string, error) {
+// the run with that token, and returns when the acceptor agreed. An acceptor that
+// hangs up is asked again; see wire.Again.
+func Dial(ctx context.Context, addr string, token Token, index int, o engine.SocketOptions) (conn *net.TCPConn, warnings []string, err error) {
+	err = wire.Again(ctx, func() error {
+		conn, warnings, err = dial(ctx, addr, token, index, o)
+		return err
+	})
+	return conn, warnings, err
+}
+
+func dial(ctx context.Context, addr string, token Token, index int, o engine.SocketOptions) (*net.TCPConn, []string, error) {
 	d := net.Dialer{Timeout: HandshakeTimeout, Control: sockio.Control(o)}
 	d.SetMultipathTCP(false) // its sockets have neither the options nor the counters
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -108,7 +118,7 @@ func shake(conn *net.TCPConn, token Token, index int) error {
 	var answer [1]byte
 	if _, err := io.ReadFull(conn, answer[:]); err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("the other end closed it: it waits for no such run")
+			err = fmt.Errorf("the other end closed it: it waits for no such run, or is besieged: %w", err)
 		}
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // maxHandshakes is how many connections may be in their preamble at a time on
@@ -60,7 +61,7 @@ func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.So
 		return Port{}, err
 	}
 	a := acceptor{listener: l, router: &router, open: map[net.Conn]bool{}}
-	a.running.Go(a.accept)
+	a.running.Go(rescue.From(func(error) { _ = l.Close() }, a.accept))
 	forget := e.forget
 	e.forget = func() error {
 		_ = forget()
@@ -111,11 +112,11 @@ func (a *acceptor) accept() {
 			<-slots
 			continue
 		}
-		a.running.Go(func() {
+		a.running.Go(rescue.From(func(error) { _ = conn.Close() }, func() {
 			defer func() { <-slots }()
 			defer a.end(conn)
 			_ = a.router.Handle(conn, nil, HandshakeTimeout) // whoever fits no run is nobody
-		})
+		}))
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"linerate/internal/rescue"
 )
 
 const (
@@ -43,13 +45,13 @@ func DialUDP(ctx context.Context, rendezvous *net.TCPConn, token Token, first, n
 		copy(d.secret[i:], part[:])
 	}
 	told := make(chan []byte, 1)
-	listening.Go(func() {
+	listening.Go(rescue.From(cancel, func() {
 		b, err := hear(rendezvous, n)
 		if err != nil {
 			cancel(err) // the first error is the one that counts
 		}
 		told <- b
-	})
+	}))
 	made, err := d.openAll(ctx, cancel, first, n)
 	if err == nil {
 		err = agree(ctx, rendezvous, made, told)
@@ -116,7 +118,7 @@ func (d *dialer) openAll(ctx context.Context, cancel context.CancelCauseFunc, fi
 	open(0)
 	var all sync.WaitGroup
 	for i := 1; i < n && ctx.Err() == nil; i++ {
-		all.Go(func() { open(i) })
+		all.Go(rescue.From(cancel, func() { open(i) }))
 	}
 	all.Wait()
 	return made, context.Cause(ctx)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"linerate/internal/measure/sockio"
+	"linerate/internal/rescue"
 )
 
 // UDPRouter gives the greetings that come to one UDP port to the runs that wait
@@ -41,7 +42,7 @@ func ListenUDP(ctx context.Context, addr string) (*UDPRouter, error) {
 		return nil, fmt.Errorf("listen for UDP: %w", err)
 	}
 	r := &UDPRouter{conn: p.(*net.UDPConn)}
-	r.running.Go(r.serve)
+	r.running.Go(rescue.From(func(error) { _ = r.conn.Close() }, r.serve))
 	return r, nil
 }
 
@@ -70,10 +71,19 @@ func (r *UDPRouter) serve() {
 			<-time.After(readAgain) // an ICMP message about an earlier answer passes at once, a lack of memory does not
 			continue
 		}
-		if token, index, theirs, ok := readGreeting(b[:n]); ok {
-			if s := r.find(token); s != nil {
-				s.greeted(index, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), theirs)
-			}
+		// Whatever is wrong with one greeting, the others are read.
+		_ = rescue.Call(func() error {
+			r.hear(b[:n], netip.AddrPortFrom(from.Addr().Unmap(), from.Port()))
+			return nil
+		})
+	}
+}
+
+// hear gives a greeting to its run.
+func (r *UDPRouter) hear(b []byte, from netip.AddrPort) {
+	if token, index, theirs, ok := readGreeting(b); ok {
+		if s := r.find(token); s != nil {
+			s.greeted(index, from, theirs)
 		}
 	}
 }
@@ -168,7 +178,7 @@ func (s *Sockets) greeted(index int, from netip.AddrPort, theirs nonce) {
 			return // the connector greets again, and gives up in the end
 		}
 		*g = greeted{conn: c, from: from, mine: newNonce()}
-		s.running.Go(func() { s.answerAll(i, c) })
+		s.running.Go(rescue.From(func(error) { _ = c.Close() }, func() { s.answerAll(i, c) }))
 	}
 	if g.from != from {
 		return // a socket has one peer
@@ -211,14 +221,14 @@ func (s *Sockets) Take(ctx context.Context, rendezvous *net.TCPConn) ([]*net.UDP
 	defer looking.Wait()
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { _ = rendezvous.SetDeadline(time.Unix(1, 0)) })()
-	looking.Go(func() {
+	looking.Go(rescue.From(cancel, func() {
 		select {
 		case a := <-s.strange:
 			_, _ = rendezvous.Write(refusal(a)) // the connector's own time ends otherwise
 			cancel(otherAddress(a))
 		case <-ctx.Done():
 		}
-	})
+	}))
 	conns, err := s.take(rendezvous)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"linerate/internal/control/wire"
+	"linerate/internal/rescue"
 )
 
 // Start runs serve in a goroutine on one end of a pipe and returns the other as
@@ -22,7 +23,7 @@ func Start(ctx context.Context, name, dataHost string, serve func(ctx context.Co
 	)
 	go func() {
 		defer close(done)
-		err = serve(context.WithoutCancel(ctx), far)
+		err = rescue.Call(func() error { return serve(context.WithoutCancel(ctx), far) })
 		_ = far.Close()
 	}()
 	return wire.Peer{

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"linerate/internal/control/wire"
+	"linerate/internal/rescue"
 )
 
 // Options of a child. The zero value is ready for use.
@@ -95,8 +96,8 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	}
 	conn, drained := wire.Join(stdout, stdin)
 	go func() {
-		c.err = c.cmd.Wait()
-		close(c.exited)
+		defer close(c.exited)
+		c.err = rescue.Call(c.cmd.Wait)
 	}()
 	name := o.Name
 	if name == "" {

@@ -35,7 +35,8 @@ var (
 )
 
 // Dial connects to a linerate serve and proves that it is the one of the link.
-// The secret is only presented by session.Open, inside TLS.
+// The secret is only presented by session.Open, inside TLS. A server that hangs up
+// before that is asked again; see wire.Again.
 func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 	host, port, err := net.SplitHostPort(l.Addr)
 	if err != nil {
@@ -50,16 +51,14 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	d := net.Dialer{}
-	d.SetMultipathTCP(false)
-	raw, err := d.DialContext(ctx, "tcp", l.Addr)
+	var raw net.Conn
+	var conn *ctls.Conn
+	err = wire.Again(ctx, func() (err error) {
+		raw, conn, err = connect(ctx, l)
+		return err
+	})
 	if err != nil {
-		return wire.Peer{}, fmt.Errorf("connect to linerate serve: %w", err)
-	}
-	conn := ctls.Client(raw, clientConfig(l.Pin))
-	if err := conn.HandshakeContext(ctx); err != nil {
-		_ = raw.Close()
-		return wire.Peer{}, fmt.Errorf("connect to %s: %w", l.Addr, explain(err))
+		return wire.Peer{}, err
 	}
 	if conn.ConnectionState().NegotiatedProtocol == alpnOld {
 		_ = conn.Close()
@@ -74,6 +73,22 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 		Control: conn, Name: host, DataHost: raw.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().String(),
 		DataPort: number, Secret: secret,
 	}, nil
+}
+
+// connect makes a TCP connection to the server, and a TLS session over it.
+func connect(ctx context.Context, l Link) (net.Conn, *ctls.Conn, error) {
+	d := net.Dialer{}
+	d.SetMultipathTCP(false)
+	raw, err := d.DialContext(ctx, "tcp", l.Addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to linerate serve: %w", err)
+	}
+	conn := ctls.Client(raw, clientConfig(l.Pin))
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		return nil, nil, fmt.Errorf("connect to %s: %w", l.Addr, explain(err))
+	}
+	return raw, conn, nil
 }
 
 // clientConfig trusts exactly the key with that pin and no authority.

@@ -12,8 +12,11 @@ import (
 
 	"linerate/internal/control/agent/agenttest"
 	"linerate/internal/control/session"
+	"linerate/internal/control/wire/data"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/control/wire/wiretest"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
 )
 
 // hostile is one who keeps a server busy until ctx ends: each call makes a
@@ -147,4 +150,64 @@ func entered(t *testing.T, l tls.Link) (time.Duration, error) {
 	took := time.Since(start)
 	_, err = c.Close(ctx)
 	return took, err
+}
+
+// rude is a listener that hangs up on the first connections, by an end or a reset,
+// and hands the others on to a server.
+func rude(t *testing.T, to string, first int, reset bool) (addr string) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	all.Go(func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if n < first {
+				if reset {
+					_ = c.(*net.TCPConn).SetLinger(0)
+				}
+				_ = c.Close()
+				continue
+			}
+			s := connectFrom(t.Context(), nil, to)
+			for _, p := range [][2]net.Conn{{c, s}, {s, c}} {
+				all.Go(func() {
+					_, _ = io.Copy(p[0], p[1])
+					_ = p[0].Close()
+				})
+			}
+		}
+	})
+	return l.Addr().String()
+}
+
+// TestDialTriesAgain: who is dropped at the door comes in a few moments later, for
+// control and for data.
+func TestDialTriesAgain(t *testing.T) {
+	for name, reset := range map[string]bool{"end": false, "reset": true} {
+		t.Run(name, func(t *testing.T) {
+			l := serve(t, tls.Config{})
+			direct := l.Addr
+			l.Addr = rude(t, direct, 3, reset)
+			c := wiretest.Open(t, dial(t, l), model.Far)
+			token := data.Token{7}
+			if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: token}); err != nil {
+				t.Fatal(err)
+			}
+			conn, _, err := data.Dial(t.Context(), rude(t, direct, 3, reset), token, 0, engine.SocketOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
+			if _, err := tls.Dial(t.Context(), tls.Link{Addr: rude(t, direct, 1000, reset), Pin: l.Pin}); err == nil {
+				t.Error("a server that always hangs up was reached")
+			}
+		})
+	}
 }

@@ -27,6 +27,7 @@ import (
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
+	"linerate/internal/rescue"
 )
 
 // Limits of servers. Those of open ones keep strangers from using a host as a
@@ -274,7 +275,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			s.config.Welcome(*v, own)
 		}
 		if k.Over != nil {
-			go endWith(whole, k.Over, end)
+			go rescue.From(end, func() { endWith(whole, k.Over, end) })()
 		}
 		limit(&own.Limits, k)
 		own.Discreet = own.Discreet || k.Stranger()

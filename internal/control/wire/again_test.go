@@ -1,0 +1,50 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestAgain tries what was hung up on, and nothing else, so often and so long.
+func TestAgain(t *testing.T) {
+	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	for name, c := range map[string]struct {
+		err   error
+		calls int
+	}{
+		"end of file":   {fmt.Errorf("handshake: %w", io.EOF), dials},
+		"reset":         {fmt.Errorf("handshake: %w", reset), dials},
+		"nobody there":  {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, 1},
+		"another error": {errors.New("this is not the server of the link"), 1},
+		"timeout":       {os.ErrDeadlineExceeded, 1},
+	} {
+		calls := 0
+		began := time.Now()
+		err := Again(t.Context(), func() error { calls++; return c.err })
+		if took := time.Since(began); !errors.Is(err, c.err) || calls != c.calls || took > 5*time.Second {
+			t.Errorf("%s: %d calls in %v, %v", name, calls, took, err)
+		}
+	}
+	calls := 0
+	if err := Again(t.Context(), func() error {
+		if calls++; calls < 3 {
+			return io.EOF
+		}
+		return nil
+	}); err != nil || calls != 3 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	calls = 0
+	if err := Again(ctx, func() error { calls++; return io.EOF }); !errors.Is(err, io.EOF) || calls != 1 {
+		t.Errorf("a caller who gave up: %d calls, %v", calls, err)
+	}
+}
