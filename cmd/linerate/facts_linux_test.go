@@ -54,8 +54,8 @@ func TestFactsAreStored(t *testing.T) {
 	needLab(t)
 	db := t.TempDir() + "/r.db"
 	succeed(t, "--db", db, "test", "-q", "-t", "500ms", "--omit", "0s", "lab:rate=100mbit")
-	out := succeed(t, "--db", db, "show", "last", "--json").out
-	if err := validate("linerate/session/v1", out); err != nil {
+	out := succeed(t, "--db", db, "show", "last", "--json=full").out
+	if err := validate("linerate/session/v2", out); err != nil {
 		t.Error(err)
 	}
 	doc := decode[struct {

@@ -9,7 +9,7 @@ import (
 	"linerate/internal/lab/labtest"
 )
 
-// document is what these tests read of linerate/session/v1.
+// document is what these tests read of linerate/session/v2.
 type document struct {
 	Schema  string `json:"schema"`
 	Session struct {

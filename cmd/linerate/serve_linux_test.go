@@ -70,7 +70,7 @@ func sane(t *testing.T, r result) {
 
 // bothWays demands goodput in both directions that a veth pair or loopback can have.
 func bothWays(d document) (wrong string) {
-	if d.Schema != "linerate/session/v1" || d.Session.State != "done" {
+	if d.Schema != "linerate/session/v2" || d.Session.State != "done" {
 		return fmt.Sprintf("document %s, session %s", d.Schema, d.Session.State)
 	}
 	for _, direction := range []string{"to", "from"} {
@@ -255,7 +255,7 @@ func TestServeSeesEachSession(t *testing.T) {
 				mtu        int
 				elsewhere  string
 			}{{n, farAddr, "v0", 1500, otherServer}, {there, otherServer, "w0", 1400, farAddr}} {
-				f, text := far(t, c.from.look(t, strings.Replace(link, farAddr, c.addr, 1), "--json"))
+				f, text := far(t, c.from.look(t, strings.Replace(link, farAddr, c.addr, 1), "--json=full"))
 				if f.Address != c.addr || f.MTU.Or(0) != c.mtu || !open && f.Interface.Or("") != c.face {
 					t.Errorf("at %s: address %s, MTU %v, interface %v", c.addr, f.Address, f.MTU, f.Interface)
 				}

@@ -114,7 +114,7 @@ type received struct{ Received, Lost, Duplicates, Reordered int64 }
 // datagramsOf sends 10,000 datagrams over a lab and returns the receiver's count.
 func datagramsOf(t *testing.T, spec string) received {
 	t.Helper()
-	r := succeed(t, "test", spec, "--to", "-u", "-b", "20M", "-l", "500", "-t", "2s", "--omit", "0s", "--idle", "0s", "--json", "-q")
+	r := succeed(t, "test", spec, "--to", "-u", "-b", "20M", "-l", "500", "-t", "2s", "--omit", "0s", "--idle", "0s", "--json=full", "-q")
 	for _, end := range decode[flows](t, r.out).Session.Runs[0].Ends {
 		for _, f := range end.Flows {
 			if f.Role == "receiver" && f.UDP != nil {

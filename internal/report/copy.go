@@ -12,15 +12,16 @@ import (
 	"linerate/internal/core/units"
 )
 
-// CopyDocument is the report of a session of file copies.
+// CopyDocument is the report of a session of file copies. What stands in the
+// Document around it is not repeated in JSON.
 type CopyDocument struct {
-	ID         string             `json:"id"`
-	Kind       model.Kind         `json:"kind"`
-	Title      string             `json:"title"`
-	Created    time.Time          `json:"created"`
-	State      model.SessionState `json:"state"`
-	Ending     string             `json:"ending"`
-	Header     Header             `json:"header"`
+	ID         string             `json:"-"`
+	Kind       model.Kind         `json:"-"`
+	Title      string             `json:"-"`
+	Created    time.Time          `json:"-"`
+	State      model.SessionState `json:"-"`
+	Ending     string             `json:"-"`
+	Header     Header             `json:"-"`
 	Size       units.Bytes        `json:"size"` // of one copy; 0 where runs differ
 	Directions []CopyDirection    `json:"directions"`
 	Warnings   []string           `json:"warnings"`

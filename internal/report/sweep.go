@@ -12,15 +12,16 @@ import (
 	"linerate/internal/core/units"
 )
 
-// SweepDocument is the report of a session of kind sweep.
+// SweepDocument is the report of a session of kind sweep. What stands in the
+// Document around it is not repeated in JSON.
 type SweepDocument struct {
-	ID         string             `json:"id"`
-	Kind       model.Kind         `json:"kind"`
-	Title      string             `json:"title"`
-	Created    time.Time          `json:"created"`
-	State      model.SessionState `json:"state"`
-	Ending     string             `json:"ending"`
-	Header     Header             `json:"header"`
+	ID         string             `json:"-"`
+	Kind       model.Kind         `json:"-"`
+	Title      string             `json:"-"`
+	Created    time.Time          `json:"-"`
+	State      model.SessionState `json:"-"`
+	Ending     string             `json:"-"`
+	Header     Header             `json:"-"`
 	Mode       string             `json:"mode"` // sizes.PingPong and its like
 	How        []string           `json:"how"`  // what was done, in words
 	Directions []SweepDirection   `json:"directions"`

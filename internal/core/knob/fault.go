@@ -46,8 +46,10 @@ func settable(system string, id model.KnobID) error {
 	if !ok {
 		return UnknownError(id)
 	}
-	_, err := k.On(system)
-	if err == nil {
+	var err error
+	if k.Scope == ScopeFlow { // a slip of the user, not something that a machine lacks
+		err = errors.New("belongs to the test traffic, not to a host")
+	} else if _, err = k.On(system); err == nil {
 		err = k.Writable(system)
 	}
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package json renders reports as JSON documents. Each document is one object
 // whose first field names its format and version:
 //
-//	{"schema": "linerate/session/v1", …}
+//	{"schema": "linerate/session/v2", …}
 //
 // docs/json.md says what may change within a version; docs/schema holds a JSON
 // Schema for each.
@@ -13,7 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/report"
@@ -22,18 +25,65 @@ import (
 // The formats that this package writes or names for others. A format changes
 // its version when a field goes away or changes its meaning.
 const (
-	SessionSchema = "linerate/session/v1"
+	SessionSchema = "linerate/session/v2"
 	ListSchema    = "linerate/list/v1"
 	LimitsSchema  = "linerate/limits/v1"
 	KnobsSchema   = "linerate/knobs/v1"
 	FactsSchema   = "linerate/facts/v1"
 )
 
-// document is linerate/session/v1.
+// The details of a session's document.
+const (
+	brief = "brief" // what people and most programs ask for
+	full  = "full"  // everything that is known
+)
+
+// document is linerate/session/v2.
 type document struct {
-	Session model.Session   `json:"session"`
+	Detail  string          `json:"detail"`
+	Session session         `json:"session"`
 	Report  report.Document `json:"report"`
 	Samples []runSamples    `json:"samples,omitempty"`
+}
+
+// session is a model.Session with its hosts and runs as a document has them.
+type session struct {
+	model.Session
+	Hosts []host `json:"hosts"`
+	Runs  []run  `json:"runs"`
+}
+
+// host are the facts of a host. Brief, its settings are counted, only those are
+// told that bound a single flow or that the session sets, and the machine, its
+// route and its interfaces are left out.
+type host struct {
+	model.HostFacts
+	Settings *settings                `json:"settings,omitempty"`
+	Knobs    map[model.KnobID]setting `json:"knobs,omitempty"`
+	Machine  *model.Machine           `json:"machine,omitempty"`
+	Route    *model.Route             `json:"route,omitempty"`
+	NICs     []model.NIC              `json:"nics,omitempty"`
+}
+
+// settings count the settings of a host.
+type settings struct {
+	Known   int                 `json:"known"`
+	Unknown map[knob.Reason]int `json:"unknown"`
+}
+
+// setting is the value of one setting, or why there is none.
+type setting struct {
+	Value   *string     `json:"value,omitempty"`
+	Source  string      `json:"source,omitempty"`
+	Unknown knob.Reason `json:"unknown,omitempty"`
+	Words   string      `json:"words,omitempty"` // of knob.OtherReason
+}
+
+// run is a run with the reports of its ends, which a brief document leaves out:
+// what they say is in its values.
+type run struct {
+	model.Run
+	Ends []model.EndReport `json:"ends,omitempty"`
 }
 
 // runSamples are the samples of one run.
@@ -43,19 +93,24 @@ type runSamples struct {
 }
 
 // Options choose what a session's document holds beyond the session and its
-// report. The zero value is a document without samples.
+// report. The zero value is a brief document without samples.
 type Options struct {
+	// Full asks for every fact: each setting of each host, all interfaces, the
+	// reports of both ends of each run, and who told what.
+	Full bool
 	// Samples of the runs to write, by number of run.
 	Samples map[int][]model.Sample
 }
 
-// Render writes s and its report d to w as linerate/session/v1. Of the numbers
+// Render writes s and its report d to w as linerate/session/v2. Of the numbers
 // that only one mode may show, p values and evidence, it writes those of the
 // session's mode. A value that is not a number cannot be written; the error
 // says which type held it, and nothing is written then.
 func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
-	doc := document{Session: s, Report: d}
-	doc.Session.Runs = append([]model.Run{}, s.Runs...)
+	doc := document{Detail: brief, Session: session{Session: s, Runs: []run{}}, Report: d}
+	if o.Full {
+		doc.Detail = full
+	}
 	doc.Session.Verdicts = make([]model.Verdict, len(s.Verdicts))
 	for i, v := range s.Verdicts {
 		switch s.Plan.Mode {
@@ -66,35 +121,78 @@ func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
 		}
 		doc.Session.Verdicts[i] = v
 	}
+	named := model.PublicKnobs()
+	for _, set := range s.Plan.Settings {
+		for _, a := range set.Assignments {
+			named = append(named, a.Knob)
+		}
+	}
+	for _, h := range s.Hosts {
+		doc.Session.Hosts = append(doc.Session.Hosts, hostOf(h, o.Full, named))
+	}
 	for _, r := range s.Runs {
+		one := run{Run: r}
+		if o.Full {
+			one.Ends = r.Ends
+		}
+		doc.Session.Runs = append(doc.Session.Runs, one)
 		if samples := o.Samples[r.Number]; len(samples) > 0 {
 			doc.Samples = append(doc.Samples, runSamples{r.Number, samples})
 		}
 	}
-	return Envelope(w, SessionSchema, doc)
+	body, err := enveloped(SessionSchema, doc)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(plain.JSON(layout(body, !o.Full)))
+	return err
+}
+
+// hostOf returns the facts of a host as a document has them, all or, of its
+// settings, those named. Why a setting is not known is told by a word of a closed
+// list (knob.Reason), of hosts of every version.
+func hostOf(f model.HostFacts, all bool, named []model.KnobID) host {
+	h := host{HostFacts: f, Knobs: make(map[model.KnobID]setting)}
+	if all {
+		h.Machine, h.Route, h.NICs = f.Machine, f.Route, f.NICs
+	} else {
+		h.Settings = &settings{Unknown: map[knob.Reason]int{}}
+	}
+	for id, v := range f.Knobs {
+		one := settingOf(v)
+		if all || slices.Contains(named, id) {
+			h.Knobs[id] = one
+		}
+		switch {
+		case all:
+		case one.Value != nil:
+			h.Settings.Known++
+		default:
+			h.Settings.Unknown[one.Unknown]++
+		}
+	}
+	return h
+}
+
+func settingOf(v fact.Of[string]) setting {
+	if value, known := v.Get(); known {
+		return setting{Value: &value, Source: v.Source()}
+	}
+	why := knob.ReasonOf(v.Reason())
+	if why == knob.OtherReason {
+		return setting{Unknown: why, Words: v.Reason()}
+	}
+	return setting{Unknown: why}
 }
 
 // Envelope writes v, which must become a JSON object without a field "schema"
 // of its own, to w as one indented document whose first field is the schema.
 // Nothing is written when v cannot be.
 func Envelope(w io.Writer, schema string, v any) error {
-	body, err := json.Marshal(v)
+	whole, err := enveloped(schema, v)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", schema, err)
+		return err
 	}
-	body = bytes.TrimSpace(body)
-	if len(body) == 0 || body[0] != '{' {
-		return fmt.Errorf("write %s: %w", schema, errors.New("not an object"))
-	}
-	name, err := json.Marshal(schema)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", schema, err)
-	}
-	rest := body[1:]
-	if rest[0] != '}' {
-		rest = append([]byte{','}, rest...)
-	}
-	whole := append(append([]byte(`{"schema":`), name...), rest...)
 	var out bytes.Buffer
 	if err := json.Indent(&out, whole, "", "  "); err != nil {
 		return fmt.Errorf("write %s: %w", schema, err)
@@ -102,4 +200,25 @@ func Envelope(w io.Writer, schema string, v any) error {
 	out.WriteByte('\n')
 	_, err = w.Write(plain.JSON(out.Bytes())) // also a terminal may be there
 	return err
+}
+
+// enveloped returns v as one object whose first field is the schema.
+func enveloped(schema string, v any) ([]byte, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", schema, err)
+	}
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 || body[0] != '{' {
+		return nil, fmt.Errorf("write %s: %w", schema, errors.New("not an object"))
+	}
+	name, err := json.Marshal(schema)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", schema, err)
+	}
+	rest := body[1:]
+	if rest[0] != '}' {
+		rest = append([]byte{','}, rest...)
+	}
+	return append(append([]byte(`{"schema":`), name...), rest...), nil
 }

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/report"
 	"linerate/internal/report/json"
@@ -54,9 +56,9 @@ func parse(t *testing.T, text []byte) map[string]any {
 }
 
 func TestSessionSchema(t *testing.T) {
-	_, resolved := schema(t, "session-v1.schema.json")
+	_, resolved := schema(t, "session-v2.schema.json")
 	for _, c := range reporttest.Cases() {
-		for name, o := range map[string]json.Options{"": {}, " with samples": {Samples: c.Samples}} {
+		for name, o := range map[string]json.Options{"": {}, " in full": {Full: true}, " with samples": {Full: true, Samples: c.Samples}} {
 			t.Run(c.Name+name, func(t *testing.T) {
 				doc := render(t, c, o)
 				if err := resolved.Validate(doc); err != nil {
@@ -72,9 +74,9 @@ func TestSessionSchema(t *testing.T) {
 
 // TestSchemaRefuses demands that the schema is not one that accepts anything.
 func TestSchemaRefuses(t *testing.T) {
-	_, resolved := schema(t, "session-v1.schema.json")
+	_, resolved := schema(t, "session-v2.schema.json")
 	for name, spoil := range map[string]func(doc map[string]any){
-		"version":        func(doc map[string]any) { doc["schema"] = "linerate/session/v2" },
+		"version":        func(doc map[string]any) { doc["schema"] = "linerate/session/v1" },
 		"unknown field":  func(doc map[string]any) { doc["session"].(map[string]any)["extra"] = 1.0 },
 		"missing field":  func(doc map[string]any) { delete(doc["session"].(map[string]any), "plan") },
 		"unknown state":  func(doc map[string]any) { doc["session"].(map[string]any)["state"] = "great" },
@@ -94,7 +96,7 @@ func TestSchemaRefuses(t *testing.T) {
 // TestSchemaNamesWhatIsWritten demands that every property of the schema's
 // definitions is written by some case, but for those named here.
 func TestSchemaNamesWhatIsWritten(t *testing.T) {
-	s, _ := schema(t, "session-v1.schema.json")
+	s, _ := schema(t, "session-v2.schema.json")
 	seen := map[string]bool{}
 	var walk func(v any)
 	walk = func(v any) {
@@ -111,7 +113,7 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 		}
 	}
 	for _, c := range reporttest.Cases() {
-		walk(render(t, c, json.Options{Samples: c.Samples}))
+		walk(render(t, c, json.Options{Full: true, Samples: c.Samples}))
 	}
 	rare := map[string]bool{ // optional fields of flows and ends that no case uses
 		"streams": true, "bytes": true, "block": true, "window": true, "mss": true, "nagle": true, "congestion": true, "waiting": true,
@@ -130,7 +132,7 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 func TestReadsBack(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		var b bytes.Buffer
-		if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{}), json.Options{Samples: c.Samples}); err != nil {
+		if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{}), json.Options{Full: true, Samples: c.Samples}); err != nil {
 			t.Fatal(err)
 		}
 		var doc struct {
@@ -214,5 +216,137 @@ func TestEnvelope(t *testing.T) {
 		if (err != nil) != (test.want == "") || b.String() != test.want {
 			t.Errorf("%s: %q, %v; want %q", name, b.String(), err, test.want)
 		}
+	}
+}
+
+// TestNothingTwice: what stands in the report of a session is not repeated in the
+// part about its sweep or its copies.
+func TestNothingTwice(t *testing.T) {
+	parts := 0
+	for _, c := range reporttest.Cases() {
+		doc := render(t, c, json.Options{Full: true})["report"].(map[string]any)
+		for _, name := range []string{"sweep", "copy"} {
+			part, _ := doc[name].(map[string]any)
+			if part != nil {
+				parts++
+			}
+			for _, key := range []string{"id", "kind", "title", "created", "state", "ending", "header"} {
+				if _, again := part[key]; again {
+					t.Errorf("%s: report.%s.%s again", c.Name, name, key)
+				}
+			}
+		}
+	}
+	if parts < 2 {
+		t.Errorf("only %d sweeps and copies", parts)
+	}
+}
+
+// TestBrief: a brief document has each value that the full one has in the same
+// place, without who told it, and counts the settings that it leaves out.
+func TestBrief(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		short, whole := render(t, c, json.Options{}), render(t, c, json.Options{Full: true})
+		if short["detail"] != "brief" || whole["detail"] != "full" {
+			t.Errorf("%s: detail %v and %v", c.Name, short["detail"], whole["detail"])
+		}
+		within(t, c.Name, short, whole)
+		hosts, _ := short["session"].(map[string]any)["hosts"].([]any)
+		for i, h := range hosts {
+			all := whole["session"].(map[string]any)["hosts"].([]any)[i].(map[string]any)["knobs"].(map[string]any)
+			counts := h.(map[string]any)["settings"].(map[string]any)
+			n := counts["known"].(float64)
+			for _, v := range counts["unknown"].(map[string]any) {
+				n += v.(float64)
+			}
+			if int(n) != len(all) {
+				t.Errorf("%s: %v settings counted, %d told in full", c.Name, n, len(all))
+			}
+		}
+	}
+}
+
+// within demands that all of short is in whole.
+func within(t *testing.T, at string, short, whole any) {
+	t.Helper()
+	switch s := short.(type) {
+	case map[string]any:
+		w, ok := whole.(map[string]any)
+		if !ok {
+			t.Errorf("%s: an object in brief, %T in full", at, whole)
+		}
+		if _, value := s["value"]; value && s["source"] != nil && len(s) == 2 {
+			t.Errorf("%s: a brief fact tells its source", at)
+		}
+		for k, v := range s {
+			if _, counts := s["knobs"]; k == "detail" || k == "settings" && counts {
+				continue // of the document, and of a host: only a brief one counts
+			}
+			within(t, at+"."+k, v, w[k])
+		}
+	case []any:
+		w, _ := whole.([]any)
+		if len(w) != len(s) {
+			t.Errorf("%s: %d in brief, %d in full", at, len(s), len(w))
+			return
+		}
+		for i := range s {
+			within(t, at, s[i], w[i])
+		}
+	default:
+		if short != whole {
+			t.Errorf("%s: %v in brief, %v in full", at, short, whole)
+		}
+	}
+}
+
+// TestReasonsOfSettings: why a setting is not known is one of a closed list, also of
+// what an older linerate stored, and other words are kept.
+func TestReasonsOfSettings(t *testing.T) {
+	s := reporttest.Cases()[0].Session
+	s.Hosts = []model.HostFacts{{Host: model.Near, Knobs: map[model.KnobID]fact.Of[string]{
+		"tcp.sack":          fact.Known("1", "net.ipv4.tcp_sack"),
+		"socket.buffer_max": fact.Unknown[string]("find socket.buffer_max: linux has no such setting: unsupported operation"),
+		"tcp.timestamps":    fact.Unknown[string]("read tcp.timestamps (x): input/output error"),
+	}}}
+	doc := render(t, reporttest.Case{Name: "reasons", Session: s}, json.Options{Full: true})
+	got := doc["session"].(map[string]any)["hosts"].([]any)[0].(map[string]any)["knobs"]
+	want := map[string]any{
+		"tcp.sack":          map[string]any{"value": "1", "source": "net.ipv4.tcp_sack"},
+		"socket.buffer_max": map[string]any{"unknown": "not_on_this_system"},
+		"tcp.timestamps":    map[string]any{"unknown": "other", "words": "read tcp.timestamps (x): input/output error"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	_, resolved := schema(t, "session-v2.schema.json")
+	if err := resolved.Validate(doc); err != nil {
+		t.Error(err)
+	}
+	got.(map[string]any)["tcp.sack"] = map[string]any{"unknown": "no_idea"}
+	if resolved.Validate(doc) == nil {
+		t.Error("the schema takes a reason that is not of the list")
+	}
+}
+
+// TestLayout: however a document is laid out, it says the same, and no line that
+// holds several values is long.
+func TestLayout(t *testing.T) {
+	s := reporttest.Cases()[0].Session
+	s.Title = `a "quoted" \ } ] , : { [ text`
+	text, whole := new(bytes.Buffer), report.Build(s, report.Options{})
+	if err := json.Render(text, s, whole, json.Options{Full: true}); err != nil {
+		t.Fatal(err)
+	}
+	if title := parse(t, text.Bytes())["session"].(map[string]any)["title"]; title != s.Title {
+		t.Errorf("title %q", title)
+	}
+	for line := range strings.Lines(text.String()) {
+		if len(line) > 111 && strings.Contains(line, ", ") && !strings.Contains(line, `": "`) {
+			t.Errorf("a line of %d bytes: %s", len(line), line)
+		}
+	}
+	if !strings.Contains(text.String(), "\n  \"detail\": \"full\",\n") || !strings.HasSuffix(text.String(), "}\n}\n") {
+		t.Errorf("%s", text)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -76,6 +77,7 @@ type console struct {
 	// and for a program of the user's.
 	raw   struct{ Out, Err io.Writer }
 	json  bool
+	full  bool // all that is known, in documents that are brief otherwise
 	db    string
 	quiet bool
 	ssh   sshFlags
@@ -149,12 +151,44 @@ func wantsJSON(args []string) bool {
 		switch arg {
 		case "--":
 			return false
-		case "--json", "--json=true":
+		case "--json", "--json=true", "--json=brief", "--json=full":
 			return true
 		}
 	}
 	return false
 }
+
+// documentFlag is --json, --json=brief or --json=full.
+type documentFlag struct{ app *console }
+
+// Set implements pflag.Value.
+func (f *documentFlag) Set(text string) error {
+	switch text {
+	case "full", "brief":
+		f.app.json, f.app.full = true, text == "full"
+		return nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return errors.New("want brief or full")
+	}
+	f.app.json, f.app.full = on, false
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *documentFlag) String() string {
+	switch {
+	case f.app == nil || !f.app.json:
+		return "false"
+	case f.app.full:
+		return "full"
+	}
+	return "true"
+}
+
+// Type implements pflag.Value: a switch, which may stand alone.
+func (f *documentFlag) Type() string { return "bool" }
 
 // root builds the command tree.
 func (a *console) root() *cobra.Command {
@@ -185,7 +219,9 @@ HOST is one of
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	f := root.PersistentFlags()
-	f.BoolVar(&a.json, "json", a.json, "print one JSON document to stdout")
+	f.Var(&documentFlag{a}, "json", "print one JSON document to stdout; --json=full with every fact of a session")
+	f.Lookup("json").NoOptDefVal = "true"
+	_ = root.RegisterFlagCompletionFunc("json", cobra.FixedCompletions([]string{"brief", "full"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
 	f.StringVar(&a.db, "db", "", "file of the results, or :memory: (default $LINERATE_DB, else the user's data directory)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	a.ssh.bind(f)

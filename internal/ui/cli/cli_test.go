@@ -114,6 +114,9 @@ func TestOneDocument(t *testing.T) {
 		{[]string{"show", "last", "--json"}, exitStore, "linerate/error/v1"},
 		{[]string{"show", "--no-such", "--json"}, exitUsage, "linerate/error/v1"},
 		{[]string{"--json=true", "nothing"}, exitUsage, "linerate/error/v1"},
+		{[]string{"list", "--json=full"}, exitOK, "linerate/list/v1"},
+		{[]string{"list", "--json=brief"}, exitOK, "linerate/list/v1"},
+		{[]string{"nothing", "--json=full"}, exitUsage, "linerate/error/v1"},
 	} {
 		if code := w.main(t, c.args...); code != c.code {
 			t.Errorf("%q: exit code %d, want %d: %s", c.args, code, c.code, w.err.String())
@@ -125,6 +128,9 @@ func TestOneDocument(t *testing.T) {
 		if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil || doc.Schema != c.schema || doc.ExitCode != c.code {
 			t.Errorf("%q: %v, %+v in %s", c.args, err, doc, w.out.String())
 		}
+	}
+	if code := w.main(t, "list", "--json=some"); code != exitUsage || w.out.Len() > 0 || !strings.Contains(w.err.String(), "want brief or full") {
+		t.Errorf("--json=some: exit code %d, %s%s", code, w.out.String(), w.err.String())
 	}
 	if code := w.main(t, "lab", "nothing", "--", "echo", "--json"); code != exitUsage || w.out.Len() > 0 {
 		t.Errorf("--json of another program: exit code %d, %s", code, w.out.String())

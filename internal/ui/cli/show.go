@@ -82,7 +82,7 @@ func (a *console) showCommand() *cobra.Command {
 		Use: "show ID", Short: "the report of a stored session again",
 		Long: `show prints the report of a session from the store alone. ID is a session's name,
 the beginning of it, last for the newest one, or last~1 for the one before.`,
-		Example: "  linerate show last\n  linerate show last --json --samples",
+		Example: "  linerate show last\n  linerate show last --json=full --samples",
 		Args:    exactArgs("a session's ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, err := a.openStore(cmd.Context())
@@ -129,7 +129,7 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 	if !a.json {
 		return term.Render(a.Out, doc, a.termOptions())
 	}
-	o := reportjson.Options{}
+	o := reportjson.Options{Full: a.full}
 	if withSamples {
 		o.Samples = samples
 	}
