@@ -87,8 +87,8 @@ func examples(t testing.TB) []string {
 			out = append(out, yaml)
 		}
 	}
-	if len(out) != 4 {
-		t.Fatalf("%d examples in the documentation, want 4", len(out))
+	if len(out) != 5 {
+		t.Fatalf("%d examples in the documentation, want 5", len(out))
 	}
 	return out
 }
