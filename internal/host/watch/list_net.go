@@ -80,7 +80,7 @@ func nicCounters() []counter {
 	add(nicRxErrors, "nic_rx_errors", "packets", "received broken, for any reason")
 	add(nicTxErrors, "nic_tx_errors", "packets", "not sent because of an error")
 	add(nicRxDropped, "nic_rx_dropped", "packets", "received and dropped by driver or stack, a full backlog (softnet_dropped) and unknown protocols included; nic_rx_missed not")
-	add(nicTxDropped, "nic_tx_dropped", "packets", "dropped on the way out by the driver, or for want of a queue")
+	add(nicTxDropped, "nic_tx_dropped", "packets", "dropped on the way out by the driver, or for lack of a queue")
 	add(nicCollisions, "nic_collisions", "times", "collisions on a half-duplex link")
 	add(nicRxLength, "nic_rx_length_errors", "packets", "of a length that the interface does not take")
 	add(nicRxOver, "nic_rx_over_errors", "packets", "lost because the interface had no room; drivers differ")

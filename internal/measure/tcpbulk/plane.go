@@ -21,8 +21,8 @@ type plane interface {
 	threads(n int) int
 	// attach takes c over. The caller still owns c when it fails.
 	attach(c *net.TCPConn) (link, error)
-	// move starts the workers for w's streams and returns how many. Each
-	// calls w.begin before, and w.end after its work.
+	// move starts workers for w's streams by w.worker, which waits for the clock.
+	// They call w.finish for each stream when it has ended.
 	move(w *work) error
 }
 

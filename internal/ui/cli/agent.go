@@ -20,8 +20,8 @@ func (a *console) agentCommand() *cobra.Command {
 		Use: "agent", Short: "measure and change this host for a controller on stdin and stdout",
 		Long: `agent serves one session on its stdin and stdout. It is started by a controller:
 linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'. What it changes is
-undone when the session ends, however it ends; what an agent before it left
-changed when it was killed is undone at the start.`,
+undone when the session ends, however it ends; what an earlier agent left changed
+when it was killed is undone at the start.`,
 		Example: `  linerate test 'exec:10.0.0.2 ip netns exec b linerate agent'`,
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func (a *console) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use: "completion SHELL", Short: "print what completes linerate's words in a shell",
+		Use: "completion SHELL", Short: "print a completion script for a shell",
 		Long: `completion prints a script for bash, zsh, fish or powershell that completes
 commands and flags. Load it in the shell's start file.`,
 		Example: `  linerate completion bash > ~/.local/share/bash-completion/completions/linerate

@@ -19,7 +19,7 @@ func (a *console) factsCommand() *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use: "facts [HOST]", Short: "what a host is: machine, bus, interfaces, the route to the other end",
-		Long: `facts shows what is known of this machine, or of HOST, and changes nothing: the
+		Long: `facts shows what is known about this machine, or of HOST, and changes nothing: the
 machine, the route to the other end, and every interface with its driver, bus,
 link mode, legal MTU, rings, queues and offloads. The interface that leads to
 the other end comes first. What cannot be read is listed with the reason.`,

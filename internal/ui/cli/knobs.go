@@ -73,10 +73,10 @@ type knobsFlags struct {
 func (a *console) knobsCommand() *cobra.Command {
 	var f knobsFlags
 	c := &cobra.Command{
-		Use: "knobs [HOST]", Short: "the settings that linerate knows, and how they stand",
+		Use: "knobs [HOST]", Short: "the settings that linerate knows, and their values",
 		Long: `knobs lists the settings of this machine, or of HOST, by theme: the current value,
-what the system starts with, the range, the native name, and the permanent file
-that sets it, as far as the files of the system tell. Settings of the flow belong
+the value at boot, the range, the native name, and the permanent file that sets it,
+as far as the files of the system show. Settings of the flow belong
 to the test traffic and change no host.`,
 		Example: `  linerate knobs
   linerate knobs --match rmem

@@ -85,11 +85,11 @@ func (a *console) explainCommand() *cobra.Command {
 	var link string
 	c := &cobra.Command{
 		Use: "explain NAME...", Short: "what a setting is, by its name here, on any system, or in an old guide",
-		Long: `explain tells all that linerate knows of settings: meaning, range, defaults by
+		Long: `explain prints all that linerate knows about settings: meaning, range, defaults by
 version, native name by system, what a change needs and risks, how to see that it
-took effect, how it is made permanent. NAME is linerate's own, the native one of
-any system, also as pasted from a guide with its command and value, or one that
-old guides name and that is no more: then it tells what stands in its place.`,
+took effect, how to make it permanent. NAME is linerate's own name, the native name
+of any system, with its command and value as pasted from a guide if you like, or a
+name from an old guide that no longer exists: then it prints what replaced it.`,
 		Example: `  linerate knobs explain link.mtu
   linerate knobs explain tcp_rmem kern.ipc.maxsockbuf
   linerate knobs explain 'sysctl -w net.inet.tcp.inflight_enable=0'
@@ -233,7 +233,7 @@ func unitOf(k knob.Knob) string {
 // print shows an explanation to people.
 func (e explanation) print(w io.Writer) {
 	for _, d := range e.Dead {
-		fmt.Fprintf(w, "%s is no more on %s\n", e.Name, d.System)
+		fmt.Fprintf(w, "%s no longer exists on %s\n", e.Name, d.System)
 		line(w, "was", fmt.Sprintf("%s (%s)", d.Was, d.Lived))
 		line(w, "now", d.Now)
 		var instead []string

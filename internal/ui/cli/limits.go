@@ -55,8 +55,8 @@ type lossRow struct {
 func (a *console) limitsCommand() *cobra.Command {
 	var f limitsFlags
 	c := &cobra.Command{
-		Use: "limits", Short: "the physics: goodput by MTU and link, rate by window, round trip and loss",
-		Long: `limits computes what the physics allow; nothing is measured.
+		Use: "limits", Short: "what a link can carry: goodput by MTU and link, rate by window, round trip and loss",
+		Long: `limits computes what a link can carry; nothing is measured.
 
   goodput = link rate x payload / (MTU + 38 + 4 per VLAN tag)
   rate by window = window x 8 / round trip

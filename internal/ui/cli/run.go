@@ -47,7 +47,7 @@ func (a *console) runCommand() *cobra.Command {
 		Short: "an experiment: settings in random blocks, with verdicts",
 		Long: `run compares settings. Each block measures every setting once, in random order;
 the difference inside a block is the observation. Without --blocks it goes on
-until every comparison is decided, by evidence that may be looked at any time.
+until every comparison is decided, by evidence that stays valid however often it is looked at.
 Every change to a host is on disk before it is made and undone after its run,
 also after Ctrl-C, a crash or a cut connection.
 

@@ -37,32 +37,32 @@ func (a *console) serveCommand() *cobra.Command {
 		Use: "serve", Short: "let other hosts measure to this one",
 		Long: `serve listens on one port, TCP for control (TLS 1.3) and data, UDP for data. The
 first start makes a key called default and prints its join link, which holds the
-server's pin and the key's secret: who has it may measure. linerate serve key makes
-more keys and takes them back, linerate serve link prints the first link again.
+server's pin and the key's secret: anyone who has it may measure. linerate serve key makes
+and revokes more keys, linerate serve link prints the first link again.
 
-With --allow-tune, who has a key with the right tune may change settings of this host
-as well, with the same way back as everywhere. Changes are made by a process of its
+With --allow-tune, holders of a key with the right tune may change settings of this
+host as well, with the same undo as everywhere. Changes are made by a process of its
 own, the only part that stays root.
 
-Started by root, the part that listens gives root up once the port is open: it becomes
-the user of --user, or one of a number that no account has. Wherever the kernel can,
-it loses all files but those it needs. --print-unit prints a unit for systemd.
+Started by root, the part that listens drops root once the port is open: it becomes
+the user of --user, or a numeric user without an account. Where the kernel can, it
+keeps access to the files that it needs only. --print-unit prints a unit for systemd.
 
---audit FILE gets one line for each session, run, change and refused attempt.
+--audit FILE records one line for each session, run, change and refused attempt.
 
---open lets everybody measure who reaches the port, with limits: 60 s a run, 16
+--open lets anyone who reaches the port measure, with limits: 60 s a run, 16
 streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets them
 change settings.
 
 --iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
-They know no secret: whoever reaches the port may measure, with the limits of
+Those protocols have no secret: anyone who reaches the port may measure, with the limits of
 --open, except that a test of NPtcp may last 15 min, or the lifetime of a session
 where that is less, as it is unless --limit-source says more. iperf3 can ask for a name and
 a password, and has the limits of those who have the link then, and an hour.
 iperf 2 is sent UDP only where a TCP connection of its host came first, unless
 --iperf2-reverse-udp is given.
 
-What all of them may take together, and one address without a key, is bounded by
+What all clients together, and one address without a key, may use is bounded by
 what is free on this host, or by --limit, --limit-anonymous and --limit-source:
 ` + limitExample + `.
 none is no limit, 0 is nothing at all.`,

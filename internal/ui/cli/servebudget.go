@@ -41,8 +41,8 @@ type budgetFlags struct{ all, strangers, source string }
 
 func (f *budgetFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.all, "limit", "", "what the server gives away, as KEY=VALUE,...: sessions, descriptors, memory, disk, udp, egress, time; egress and time count by the day, or with /hour by the hour (default: by what is free)")
-	fl.StringVar(&f.strangers, "limit-anonymous", "", "what of that all without a key get together, written likewise")
-	fl.StringVar(&f.source, "limit-source", "", "what of that one address (IPv6: a /64) without a key gets, written likewise; also lifetime, of a session")
+	fl.StringVar(&f.strangers, "limit-anonymous", "", "the share of that for all clients without a key together, in the same form")
+	fl.StringVar(&f.source, "limit-source", "", "the share of one address (IPv6: a /64) without a key, in the same form; also lifetime, of a session")
 }
 
 // room is what this host has.

@@ -104,7 +104,7 @@ func (a *console) ownStore(state string) (access.Store, error) {
 	if err := sandbox.Drop(u); err != nil {
 		return s, err
 	}
-	a.talk("linerate: as %s, to whom this server's state belongs", u)
+	a.talk("linerate: as %s, who owns this server's state", u)
 	return access.Store{Dir: serveDir}, nil
 }
 

@@ -34,24 +34,25 @@ func (a *console) setCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set [a.|b.]KNOB=VALUE... [HOST]", Short: "change settings for a while, and keep them if you confirm",
 		Long: `set changes settings of this machine, or of HOST, or with --both of both as one
-change. Everything that is wrong with the values is told before anything is
+change. Everything that is wrong with the values is reported before anything is
 written. The old values go back after --for, unless you confirm: you are asked
 on the terminal, and the answer travels over a new connection, so that a change
 that locks you out is never kept. Without a terminal the change is held for the
 time and goes back. What was confirmed stays until the machine restarts, or
 linerate undo.
 
-With --both a setting is of both hosts, or of one: a.KNOB is this machine's,
-b.KNOB is HOST's.
+With --both a setting applies to both hosts, or to one: a.KNOB to this machine,
+b.KNOB to HOST.
 
 Where a change can cut the link (MTU, link mode, offloads and the like), the
-gateway, the other end and what --canary names are asked before and after it,
-with full packets too. Who answered before and does not after undoes it at once.
+gateway, the other end and what --canary names are checked before and after it,
+with full packets too. If one that answered before does not answer after, the change
+is undone at once.
 
 link.mtu=max is the largest MTU that the drivers of all ends take. A new MTU is
 kept only where full packets pass uncut from each end to the other, and where a
 transfer over new connections does not stall in either direction; if not, you are
-told what passes, and whether somebody says so or a black hole swallows the rest.
+told what passes, and whether a router reports the rest as too big or drops it silently.
 Where all is well between the ends and only a canary beyond a router dies,
 --work-around has the host ask for small segments there: route.mtu of that route
 and tcp.mtu_probing, as part of the same change and proven again.`,

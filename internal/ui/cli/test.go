@@ -34,13 +34,13 @@ func (a *console) testCommand() *cobra.Command {
 carry, and names what limits it, with evidence. Probes beside the load show what
 it does to the latency. Nothing is changed.
 
-With --udp it sends paced datagrams and tells loss, duplicates, reordering and
-jitter; --search finds the highest rate that arrives. With --requests it asks and
-answers on a fixed schedule, so that an answer that comes late delays no other
-question.
+With --udp it sends paced datagrams and reports loss, duplicates, reordering and
+jitter; --search finds the highest rate that arrives. With --requests it sends
+requests on a fixed schedule, so that a late reply does not delay the next
+request.
 
 iperf3://HOST and iperf2://HOST are servers of those programs, or of linerate
-serve --iperf3 --iperf2: they measure, but tell little of themselves.`,
+serve --iperf3 --iperf2: they measure, but report little about themselves.`,
 		Example: `  linerate test lab:rate=100mbit,rtt=2ms
   linerate test lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB -t 3s
   linerate test "$NAS" -t 10s -P 4 --json

@@ -26,10 +26,10 @@ HOST: what was confirmed with linerate set, and what a session that was cut shor
 left. Every setting that still holds what linerate wrote gets its old value back,
 newest first. What somebody else changed meanwhile is left alone and reported.
 
-A driver that is busy is waited for: a few seconds here, then by a process of its
-own, which tries until it is done. Where the journal itself was damaged, what is whole
-of it is undone, what is left is kept beside it, and undo ends with exit code 7
-until you have looked, and say so with --acknowledge.
+If a driver is busy, undo waits: a few seconds here, then in a process of its own,
+which tries until it is done. If the journal itself was damaged, its whole records are
+undone, the rest is kept beside it, and undo ends with exit code 7 until you have
+looked at it, and say so with --acknowledge.
 
 With --kept it takes back the files that linerate keep wrote instead: each is as it
 was before, byte for byte, or gone where there was none. The running values stay.`,

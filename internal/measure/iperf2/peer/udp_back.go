@@ -21,7 +21,7 @@ const (
 )
 
 // errNoData says that a server asked for payload sent none.
-var errNoData = errors.New("the server sent nothing: servers of 2.0 cannot, some send only to whom they trust, or datagrams are blocked on the way")
+var errNoData = errors.New("the server sent nothing: servers of 2.0 cannot, some send only to clients that they trust, or datagrams are blocked on the way")
 
 // receive receives in direction from on the client's own sockets, after asking
 // for it where nothing else does.
