@@ -9,6 +9,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
 )
 
 // leastShare is the least part of the planned window, or of the planned bytes,
@@ -41,7 +42,8 @@ func (j *judgement) do() error {
 		j.run.Values = append(j.run.Values, e.Values...)
 	}
 	for _, d := range j.flow.Direction.Parts() {
-		if _, asks := requests.Of(j.flow); asks || j.flow.Points > 0 {
+		_, asks := requests.Of(j.flow)
+		if _, sweeps := sizes.Of(j.flow); asks || sweeps || j.flow.Points > 0 {
 			break // no payload to and fro: what counts is in the values and points
 		}
 		got, ok := j.report(d, model.Receiver)

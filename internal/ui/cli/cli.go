@@ -80,6 +80,7 @@ type console struct {
 	full  bool // all that is known, in documents that are brief otherwise
 	db    string
 	quiet bool
+	live  *live // of the experiment that goes on
 	ssh   sshFlags
 	boot  bootJob
 	// acknowledge has the far agent acknowledge a damaged journal.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
@@ -153,8 +155,7 @@ func (a *console) session(ctx context.Context, near, far reach.Target, kind mode
 		return model.Session{}, err
 	}
 	defer e.Close()
-	s := a.newSession(kind, title, e, p)
-	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	s, err := trial.New(a.world(), e, st, kind, title, reach.RedactAll(os.Args), p).Run(ctx)
 	return s, a.finish(ctx, st, s, err)
 }
 

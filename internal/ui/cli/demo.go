@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -139,8 +140,7 @@ func (a *console) demoTest(ctx context.Context, e *reach.Ends, st results) (mode
 	if err != nil {
 		return model.Session{}, err
 	}
-	s := a.newSession(model.KindTest, "demo: the quick look", e, p)
-	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	s, err := trial.New(a.world(), e, st, model.KindTest, "demo: the quick look", reach.RedactAll(os.Args), p).Run(ctx)
 	if err == nil && !a.json {
 		err = a.report(ctx, st, s)
 		a.say("")
@@ -149,17 +149,12 @@ func (a *console) demoTest(ctx context.Context, e *reach.Ends, st results) (mode
 }
 
 func (a *console) demoRun(ctx context.Context, e *reach.Ends, st results, q question) (model.Session, error) {
-	rtt, err := trial.Probe(ctx, e, q.Flow)
+	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), q.Flow, q.plan)
 	if err != nil {
 		return model.Session{}, err
 	}
-	p, err := q.plan(rtt)
-	if err != nil {
-		return model.Session{}, err
-	}
-	s := a.newSession(model.KindRun, q.Title, e, p)
-	a.announce(ctx, st, s)
-	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	a.announce(ctx, st, t.Session)
+	s, err := t.Run(ctx)
 	if err == nil {
 		err = a.report(ctx, st, s)
 	}

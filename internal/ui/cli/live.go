@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"linerate/internal/control/experiment"
+	"linerate/internal/app"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
@@ -79,34 +79,36 @@ func (l *live) draw() {
 }
 
 // observe takes in what the experiment tells.
-func (l *live) observe(ev experiment.Event) {
+func (l *live) observe(e app.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.state
-	s.Block, s.MaxBlocks, s.Elapsed, s.AtMost = ev.Block, ev.MaxBlocks, ev.Elapsed, ev.AtMost
-	if ev.RunsInBlock > 0 {
-		s.Runs = ev.RunsInBlock
+	if e, ok := e.(interface{ At() app.Progress }); ok {
+		p := e.At()
+		s.Block, s.MaxBlocks, s.Elapsed, s.AtMost = p.Block, p.MaxBlocks, p.Elapsed, p.AtMost
+		if p.RunsInBlock > 0 {
+			s.Runs = p.RunsInBlock
+		}
 	}
-	switch ev.Kind {
-	case experiment.RunStarted:
-		s.Run, s.Setting, s.Direction, s.Phase = ev.Position, ev.Setting, arrow(ev.Direction), "preparing"
+	switch e := e.(type) {
+	case app.RunBegan:
+		s.Run, s.Setting, s.Direction, s.Phase = e.Position, e.Setting, arrow(e.Direction), "preparing"
 		s.Rate = fact.Unknown[units.BitRate]("no interval yet")
-	case experiment.RunSampled:
-		l.sample(ev)
-	case experiment.RunEnded:
-		l.ended(*ev.Run)
-	case experiment.CoolingDown:
+	case app.Sampled:
+		l.sample(e)
+	case app.RunEnded:
+		l.ended(e.Run)
+	case app.CoolingDown:
 		s.Phase = "cooling down"
-	case experiment.Reconnecting:
+	case app.Reconnecting:
 		s.Phase = "connecting again"
-	case experiment.BlockEnded:
-		l.blockEnded(ev)
-	case experiment.BlockStarted:
+	case app.BlockEnded:
+		l.blockEnded(e)
 	}
 }
 
 // sample shows the rate of the last interval at the receiver.
-func (l *live) sample(ev experiment.Event) {
+func (l *live) sample(ev app.Sampled) {
 	rate, found := 0.0, false
 	for _, m := range ev.Samples {
 		if l.kind == model.KindSweep && m.Metric == model.LatencyP50 {
@@ -133,7 +135,7 @@ func (l *live) ended(r model.Run) {
 }
 
 // blockEnded shows the evidence so far, as provisional as it is.
-func (l *live) blockEnded(ev experiment.Event) {
+func (l *live) blockEnded(ev app.BlockEnded) {
 	s := &l.state
 	s.Evidence = fact.Unknown[float64]("none yet")
 	decided, open := 0, 0

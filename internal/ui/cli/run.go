@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +18,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
@@ -142,27 +141,19 @@ func (a *console) experiment(ctx context.Context, near, far reach.Target, q ques
 		return err
 	}
 	defer e.Close()
-	rtt, err := trial.Probe(ctx, e, q.Flow)
+	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), q.Flow, q.plan)
 	if err != nil {
 		return err
 	}
-	p, err := q.plan(rtt)
-	if err != nil {
-		return err
-	}
-	if err := trial.MayTune(e, p); err != nil {
-		return err
-	}
-	a.noteLastingPlan(e, p)
-	s := a.newSession(model.KindRun, q.Title, e, p)
-	a.announce(ctx, st, s)
-	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	a.noteLastingPlan(e, t.Session.Plan)
+	a.announce(ctx, st, t.Session)
+	s, err := t.Run(ctx)
 	return a.finish(ctx, st, s, err)
 }
 
 // finish prints the report of a session that ended, however it ended.
 func (a *console) finish(ctx context.Context, st results, s model.Session, err error) error {
-	measured := slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid })
+	measured := trial.Measured(s)
 	if measured || a.json && len(s.Runs) > 0 {
 		if rerr := a.report(context.WithoutCancel(ctx), st, s); rerr != nil {
 			err = errors.Join(err, rerr)
@@ -174,18 +165,32 @@ func (a *console) finish(ctx context.Context, st results, s model.Session, err e
 	if s.State == model.SessionInterrupted && (measured || ctx.Err() != nil) {
 		a.talk("%s", a.resumeHint(s))
 	}
-	if err == nil && !measured && len(s.Runs) > 0 {
-		return withHint(app.WithKind(app.Untrusted, fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
-			len(s.Runs), s.Runs[len(s.Runs)-1].Reason)), "find what disturbs the path or the hosts, then repeat")
-	}
-	if err != nil && hintOf(err) == "" && exitCode(err) == exitFailed && strings.Contains(err.Error(), syscall.ENOSPC.Error()) {
-		err = withHint(err, "make room there; a setting is only changed once its undo is on disk")
-	}
-	if err == nil && untrusted(s) {
-		err = &app.Fault{Kind: app.Untrusted, Err: errors.New("the session cannot be trusted: " + s.Reason),
-			Hint: "find what disturbs the path or the hosts, then repeat"}
-	}
 	return err
+}
+
+// tellForeign says which settings were not put back because they are somebody
+// else's by now.
+func (a *console) tellForeign(changes []model.Change) {
+	for _, c := range changes {
+		if c.State == model.ChangeForeign {
+			a.talk("%s on %s was changed by somebody else meanwhile: it %s", c.Knob, c.Host, c.Detail)
+		}
+	}
+}
+
+// resumeHint says how to go on with an interrupted session.
+func (a *console) resumeHint(s model.Session) string {
+	line := "hosts undone, data kept; go on with: linerate run --resume " + s.ID
+	if strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
+		line += " --allow-exec"
+	}
+	if a.db != "" && a.db != ":memory:" {
+		line += " --db " + a.db
+	}
+	if a.db == ":memory:" {
+		line = "hosts undone; the data were in memory only and cannot be resumed"
+	}
+	return line
 }
 
 // resume goes on with a stored session.
@@ -214,12 +219,12 @@ func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
 		return err
 	}
 	defer e.Close()
-	if err := trial.MayTune(e, s.Plan); err != nil {
+	t, err := trial.Resume(a.world(), e, st, s)
+	if err != nil {
 		return err
 	}
-	s.Hosts = e.Hosts
 	a.talk("going on with session %s", s.ID)
-	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st, resumed: true})
+	s, err = t.Run(ctx)
 	return a.finish(ctx, st, s, err)
 }
 
@@ -420,7 +425,7 @@ func (f *runFlags) targets(file config.File, getenv func(string) string) (near, 
 func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 	o := q.Options()
 	if !q.omitGiven && q.Flow.Bytes == 0 {
-		o.Flow.Omit = defaultOmit(rtt)
+		o.Flow.Omit = stats.DefaultOmit(rtt.Or(0))
 	}
 	o.Seed, o.Directions = q.seed, q.Directions
 	p, err := plan.New(o)

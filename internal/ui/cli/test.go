@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,8 +154,7 @@ func (a *console) test(ctx context.Context, f testFlags, given func(string) bool
 	if !given("rate") {
 		trial.FitSearch(e, &p)
 	}
-	s := a.newSession(model.KindTest, f.title, e, p)
-	s, err = a.conduct(ctx, &job{session: s, ends: e, store: st})
+	s, err := trial.New(a.world(), e, st, model.KindTest, f.title, reach.RedactAll(os.Args), p).Run(ctx)
 	return a.finish(ctx, st, s, err)
 }
 

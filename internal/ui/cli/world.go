@@ -102,7 +102,15 @@ func (a *console) Observe(e app.Event) {
 		a.talk("copying linerate to %s (%.1f MB)", e.Host, float64(e.Bytes)/1e6)
 	case app.SweptUp:
 		a.talk("removed %s, which a copy that was killed had left", e.Path)
+	case app.TrialBegan:
+		a.live = a.newLive(e.Session)
+	case app.TrialEnded:
+		a.live.close()
+		a.live = nil
 	default:
+		if a.live != nil {
+			a.live.observe(e)
+		}
 		a.observeChange(e)
 	}
 }

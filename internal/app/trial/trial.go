@@ -1,0 +1,255 @@
+package trial
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/experiment"
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/diagnose"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// Store keeps what a trial measures.
+type Store interface {
+	CreateSession(ctx context.Context, s model.Session) error
+	UpdateSession(ctx context.Context, s model.Session) error
+	AddRun(ctx context.Context, sessionID string, r model.Run, s []model.Sample, c []model.Change) error
+	SetChanges(ctx context.Context, sessionID string, c []model.Change) error
+	Samples(ctx context.Context, sessionID string, run int) ([]model.Sample, error)
+}
+
+// Trial is a session to carry out: its plan is complete, its hosts are open.
+type Trial struct {
+	Session model.Session
+
+	env     app.Env
+	ends    *reach.Ends
+	store   Store
+	resumed bool
+}
+
+// New returns the trial of a plan, nothing of which is stored yet. command is how it
+// was asked for, without secrets.
+func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
+	now := env.Now()
+	return &Trial{env: env, ends: e, store: st, Session: model.Session{
+		ID: newID(now), Kind: kind, Title: title, Command: command, Near: e.NearText, Far: e.FarText,
+		Version: env.Version, Created: now.Round(0), State: model.SessionRunning, Plan: p, Hosts: e.Hosts,
+		WireRate: e.WireRate, Warnings: e.Warnings,
+	}}
+}
+
+// Experiment returns the trial of an experiment whose plan depends on the round trip,
+// which a short run with flow shows.
+func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title string, command []string, flow model.Flow,
+	plan func(rtt fact.Of[time.Duration]) (model.Plan, error),
+) (*Trial, error) {
+	rtt, err := Probe(ctx, e, flow)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan(rtt)
+	if err != nil {
+		return nil, err
+	}
+	if err := MayTune(e, p); err != nil {
+		return nil, err
+	}
+	return New(env, e, st, model.KindRun, title, command, p), nil
+}
+
+// Resume returns the trial that goes on with a stored session.
+func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, error) {
+	if err := MayTune(e, s.Plan); err != nil {
+		return nil, err
+	}
+	s.Hosts = e.Hosts
+	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
+}
+
+// newID returns the ID of a session. It sorts by time and is unique enough for one
+// store: 20 random bits beside the second.
+func newID(now time.Time) string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
+	word := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+	return now.UTC().Format("20060102T150405") + "-" + word[:4]
+}
+
+// Run carries the plan out, keeps everything, and returns the session as stored. Also
+// when it returns an error, what was measured is kept and the session says how it
+// stands.
+func (t *Trial) Run(ctx context.Context) (model.Session, error) {
+	keep := context.WithoutCancel(ctx)
+	if err := t.begin(keep); err != nil {
+		return t.Session, err
+	}
+	if err := t.settle(ctx); err != nil { // of a session before that lost a host
+		return t.Session, err
+	}
+	t.env.Observe(app.TrialBegan{Session: t.Session})
+	out, err := experiment.Run(ctx, experiment.Config{
+		Plan: t.Session.Plan, Past: t.Session.Runs, Runner: t.ends.Runner,
+		Reconnect: t.reconnect, Record: t.record, Observe: t.observe, Now: t.env.Now,
+	})
+	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest
+	t.Session.Runs = out.Runs
+	t.Session.State, t.Session.Reason = out.State, out.Reason
+	t.Session.Ended = t.env.Now()
+	t.conclude(keep, out.Result)
+	err = errors.Join(err, app.WithKind(app.Store, t.store.UpdateSession(keep, t.Session)), t.notUndone())
+	t.env.Observe(app.TrialEnded{Session: t.Session})
+	return t.Session, t.fault(err, out.Result)
+}
+
+// begin stores the session before its first run.
+func (t *Trial) begin(ctx context.Context) error {
+	if t.resumed {
+		t.Session.State, t.Session.Reason = model.SessionRunning, ""
+		return app.WithKind(app.Store, t.store.UpdateSession(ctx, t.Session))
+	}
+	return app.WithKind(app.Store, t.store.CreateSession(ctx, t.Session))
+}
+
+func (t *Trial) reconnect(ctx context.Context) (experiment.Runner, error) {
+	if err := t.ends.Reopen(ctx); err != nil {
+		return nil, err
+	}
+	return t.ends.Runner, t.settle(ctx)
+}
+
+func (t *Trial) record(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error {
+	t.Session.Changes = append(t.Session.Changes, c...)
+	return app.WithKind(app.Store, t.store.AddRun(ctx, t.Session.ID, r, s, c))
+}
+
+// observe tells what happens.
+func (t *Trial) observe(ev experiment.Event) {
+	p := app.Progress{
+		Block: ev.Block, MaxBlocks: ev.MaxBlocks, Position: ev.Position, RunsInBlock: ev.RunsInBlock,
+		Setting: ev.Setting, Direction: ev.Direction, Elapsed: ev.Elapsed, AtMost: ev.AtMost,
+	}
+	switch ev.Kind {
+	case experiment.BlockStarted:
+		t.env.Observe(app.BlockBegan{Progress: p})
+	case experiment.RunStarted:
+		t.env.Observe(app.RunBegan{Progress: p})
+	case experiment.RunSampled:
+		t.env.Observe(app.Sampled{Progress: p, Host: ev.Host, Samples: ev.Samples})
+	case experiment.RunEnded:
+		t.env.Observe(app.RunEnded{Progress: p, Run: *ev.Run})
+	case experiment.CoolingDown:
+		t.env.Observe(app.CoolingDown{Progress: p})
+	case experiment.Reconnecting:
+		t.env.Observe(app.Reconnecting{Progress: p})
+	case experiment.BlockEnded:
+		t.env.Observe(app.BlockEnded{Progress: p, Result: *ev.Result})
+	}
+}
+
+// settle finds out what became of changes whose undo nobody saw, because their
+// agent or its watchdog was lost in the middle of it: whoever is left has put
+// them back, and the host says so.
+func (t *Trial) settle(ctx context.Context) error {
+	asked := false
+	for i, c := range t.Session.Changes {
+		if c.State != model.ChangeApplied {
+			continue
+		}
+		client := t.ends.Client(c.Host)
+		if client == nil {
+			return fmt.Errorf("read %s: no session with host %s", c.Knob, c.Host)
+		}
+		values, err := client.ReadKnobs(ctx, []model.KnobID{c.Knob})
+		if err != nil {
+			return err
+		}
+		t.Session.Changes[i], asked = app.Settle(c, t.system(c.Host), values[c.Knob]), true
+	}
+	if !asked {
+		return nil
+	}
+	return app.WithKind(app.Store, t.store.SetChanges(context.WithoutCancel(ctx), t.Session.ID, t.Session.Changes))
+}
+
+// system is the system of a host, as a GOOS.
+func (t *Trial) system(h model.Host) string {
+	for _, f := range t.ends.Hosts {
+		if f.Host == h {
+			return f.OS
+		}
+	}
+	return ""
+}
+
+// conclude fills in what follows from the runs: findings, verdicts, and what the
+// seconds of the runs show, as a warm-up that is too short. Runs whose samples were
+// not kept are passed over.
+func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
+	s := &t.Session
+	samples := map[int][]model.Sample{}
+	for _, run := range diagnose.Looked(s) {
+		if kept, err := t.store.Samples(ctx, s.ID, run.Number); err == nil {
+			samples[run.Number] = kept
+		}
+	}
+	s.Findings = diagnose.Session(s, samples)
+	if s.Kind != model.KindRun {
+		return
+	}
+	s.Verdicts, s.Plateaus, s.Noise = r.Verdicts, r.Plateaus, r.Noise
+	var inside analysis.Inside
+	for _, run := range analysis.Counted(s.Plan, s.Runs) {
+		if kept, err := t.store.Samples(ctx, s.ID, run.Number); err == nil {
+			inside.Add(run, kept)
+		}
+	}
+	for _, w := range slices.Concat(r.Warnings, inside.Warnings()) {
+		if !slices.Contains(s.Warnings, w) {
+			s.Warnings = append(s.Warnings, w)
+		}
+	}
+}
+
+// notUndone is a fault where a host may still hold a changed setting.
+func (t *Trial) notUndone() error {
+	left := app.StillChanged(t.Session.Changes)
+	if len(left) == 0 {
+		return nil
+	}
+	return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"}
+}
+
+// Measured reports whether a run of a session counts.
+func Measured(s model.Session) bool {
+	return slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid })
+}
+
+// fault is why a result must not be used, or what to do about err.
+func (t *Trial) fault(err error, r analysis.Result) error {
+	const again = "find what disturbs the path or the hosts, then repeat"
+	runs := t.Session.Runs
+	switch {
+	case err != nil && app.HintOf(err) == "" && app.KindOf(err) == app.Failed && strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+		return app.WithHint(err, "make room there; a setting is only changed once its undo is on disk")
+	case err != nil:
+		return err
+	case !Measured(t.Session) && len(runs) > 0:
+		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
+			len(runs), runs[len(runs)-1].Reason)}
+	case t.Session.Kind == model.KindRun && r.Untrustworthy:
+		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("the session cannot be trusted: " + t.Session.Reason)}
+	}
+	return nil
+}
