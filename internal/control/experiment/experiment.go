@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
@@ -64,6 +65,7 @@ type experiment struct {
 	started  time.Time
 	spent    time.Duration // by runs that ended
 	done     int           // runs that ended
+	busy     int           // runs in a row for which a host was busy
 	givenUp  int           // blocks that were invalid in every attempt
 	seen     *analysis.Result
 	seenRuns int // runs behind seen
@@ -278,7 +280,30 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	if err != nil && (!again || errors.Is(err, runner.ErrGreedy) || errors.Is(err, runner.ErrStuck)) {
 		return run, err
 	}
-	return run, nil
+	if !errors.Is(err, session.ErrBusy) {
+		e.busy = 0
+		return run, nil
+	}
+	e.busy++
+	e.Observe(e.event(Event{Kind: CoolingDown, Block: s.Block}))
+	return run, wait(ctx, min(busyRest<<(e.busy-1), longestBusyRest))
+}
+
+// How long an experiment rests after a run for which a host was busy, that is had
+// given to others what it needs: twice as long after each more in a row.
+const (
+	busyRest        = 10 * time.Second
+	longestBusyRest = time.Minute
+)
+
+// wait waits for d, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // recover makes a new connection after an invalid run that lost its host.
@@ -304,10 +329,5 @@ func (e *experiment) rest(ctx context.Context, block int, lastInBlock bool) erro
 		return nil
 	}
 	e.Observe(e.event(Event{Kind: CoolingDown, Block: block}))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(e.Plan.Cooldown):
-		return nil
-	}
+	return wait(ctx, e.Plan.Cooldown)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 )
@@ -282,4 +283,31 @@ func TestDirectionsAreShuffledAndRepeatable(t *testing.T) {
 	if err != nil || len(some) != 2 || some[0].setting.Name != "slow" {
 		t.Errorf("without fast: %v, %v", some, err)
 	}
+}
+
+// TestBusyHostIsWaitedFor: a host that has given to others what a run needs costs
+// attempts at a block, with rests between, and not the experiment.
+func TestBusyHostIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := &desk{t: t, script: func(runner.Spec) (model.RunState, error) {
+			if time.Since(began) < 25*time.Second {
+				return model.RunInvalid, fmt.Errorf("%w: %w: this server already has others", runner.ErrInvalid, session.ErrBusy)
+			}
+			return model.RunValid, nil
+		}}
+		out, err := Run(t.Context(), d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 2, Null: plan.NullNone}, "slow", "fast")))
+		if err != nil || out.State != model.SessionDone {
+			t.Fatalf("%v, %v", out.State, err)
+		}
+		valid := 0
+		for _, r := range out.Runs {
+			if r.State == model.RunValid {
+				valid++
+			}
+		}
+		if took := time.Since(began); valid != 4 || took < 30*time.Second || took > 2*time.Minute {
+			t.Errorf("%d valid runs of %d in %v", valid, len(out.Runs), took)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
 	"sync"
@@ -50,6 +51,9 @@ func (a *attempt) measure(ctx context.Context, d address) (err error) {
 	defer cancel()
 	if err := a.prepare(ctx, d); err != nil {
 		a.dropBoth(ctx)
+		if errors.Is(err, session.ErrBusy) { // others have what it needs, for now
+			err = invalid("%w", err)
+		}
 		return err
 	}
 	near, far := a.follow(ctx, a.ends[0], &following), a.follow(ctx, a.ends[1], &following)
@@ -241,10 +245,11 @@ func greedy(ends []*end) error {
 }
 
 // lostOrInvalid returns err as it is when contact is lost, the agent is not to be
-// trusted or the caller gave up, and otherwise as the reason why the run does not
-// count.
+// trusted, a host refuses what the run needs or the caller gave up, and otherwise as
+// the reason why the run does not count.
 func lostOrInvalid(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) || errors.Is(err, ErrGreedy) {
+	refused := errors.Is(err, session.ErrRefused) || errors.Is(err, fs.ErrPermission)
+	if err == nil || ctx.Err() != nil || refused || errors.Is(err, ErrContact) || errors.Is(err, ErrGreedy) {
 		return err
 	}
 	return invalid("%w", err)

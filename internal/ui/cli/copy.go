@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
+	"linerate/internal/control/session"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
@@ -139,7 +141,19 @@ func (a *console) copy(ctx context.Context, f copyFlags, host string) error {
 		return withHint(usagef("%s copies no files", far), "start linerate serve on that host")
 	}
 	_, err = a.session(ctx, near, far, model.KindCopy, f.title, p)
-	return err
+	return f.refused(err)
+}
+
+// refused gives a copy that a host refused a hint that fits.
+func (f *copyFlags) refused(err error) error {
+	if hintOf(err) != "" || !errors.Is(err, session.ErrRefused) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	named := func(end string) bool { return end != files.OnDisk && end != files.InMemory }
+	if named(f.source) || named(f.sink) {
+		return withHint(err, "linerate serve gives no path to anybody: leave --source and --sink there, or go to that host by ssh")
+	}
+	return withHint(err, "ask for less than --size %s: a server with its defaults gives 64MiB to anybody, and more by a link with a key", f.size)
 }
 
 // session opens store and hosts, carries p out and reports; the session it

@@ -420,3 +420,24 @@ func TestFirstBytesDiffer(t *testing.T) {
 		t.Error("data connections look like TLS")
 	}
 }
+
+// TestBusyServerCostsARun: where another session has what a run needs, the run is
+// one that may be tried again; what no session gets is refused for good.
+func TestBusyServerCostsARun(t *testing.T) {
+	l := serve(t, tls.Config{Budget: budget.New(budget.Config{Server: budget.Limits{Sessions: 4, Descriptors: 30}})})
+	other := wiretest.Open(t, dial(t, l), model.Far)
+	if _, err := other.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}); err != nil {
+		t.Fatal(err)
+	}
+	c := wiretest.Open(t, dial(t, l), model.Far)
+	near := wiretest.Near(t, agenttest.Config(nil))
+	r, _, err := runner.New(near, c, time.Now).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)
+	if !errors.Is(err, runner.ErrInvalid) || !errors.Is(err, session.ErrBusy) || r.State != model.RunInvalid {
+		t.Errorf("%+v, %v", r.State, err)
+	}
+	wide := wiretest.Flow(model.To)
+	wide.Streams = 20
+	if _, _, err := runner.New(near, c, time.Now).Run(t.Context(), runner.Spec{Number: 2, Flow: wide}, nil); !errors.Is(err, session.ErrRefused) || errors.Is(err, runner.ErrInvalid) {
+		t.Errorf("more than there is: %v", err)
+	}
+}
