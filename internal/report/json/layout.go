@@ -2,13 +2,20 @@ package json
 
 import "bytes"
 
-// width is how many characters a line of a document may have that holds a whole
-// object or array.
+// width is how many characters a line of a document may have that holds more than
+// one value.
 const width = 110
 
+// Within the third level, members of up to short characters share lines.
+const (
+	sharing = 6 // blanks before it
+	short   = 48
+)
+
 // layout prints the text of one JSON document, as json.Marshal writes it, for
-// people: two blanks a level, and what fits in a line in one line. Where brief is
-// set, of a fact only its value is printed and not who told it.
+// people: two blanks a level, what fits in a line in one line, and from the third
+// level on, where the lists of hosts, runs and rows are, several short members in a
+// line. Where brief is set, of a fact only its value is printed and not who told it.
 func layout(text []byte, brief bool) []byte {
 	p := parser{text: text}
 	root := p.value()
@@ -100,12 +107,16 @@ func (n *node) length() int {
 		if i > 0 {
 			sum += 2
 		}
-		if m.key != nil {
-			sum += len(m.key) + 2
-		}
-		sum += m.of.length()
+		sum += m.length()
 	}
 	return sum
+}
+
+func (m member) length() int {
+	if m.key == nil {
+		return m.of.length()
+	}
+	return len(m.key) + 2 + m.of.length()
 }
 
 // print writes n, which begins in that column of a line that is indented so far.
@@ -116,26 +127,32 @@ func (n *node) print(out *bytes.Buffer, indent, column int) {
 	}
 	lines := len(n.members) > 0 && column+n.length() > width
 	out.WriteByte(n.open)
+	at, joins := 0, false // where the line ends, and whether another member may join it
 	for i, m := range n.members {
+		small := indent >= sharing && m.length() <= short
 		switch {
-		case i > 0 && !lines:
+		case i > 0 && (!lines || joins && small && at+2+m.length() < width):
 			out.WriteString(", ")
-		case i > 0:
-			out.WriteByte(',')
+			at += 2
+		case lines:
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			newline(out, indent+2)
+			at = indent + 2
 		}
-		at := indent + 2
-		if lines {
-			newline(out, at)
-		}
+		joins = small
 		if m.key != nil {
 			out.Write(m.key)
 			out.WriteString(": ")
 			at += len(m.key) + 2
 		}
-		if !lines {
-			at = 0 // all of n fits in this line
+		if lines {
+			m.of.print(out, indent+2, at)
+		} else {
+			m.of.print(out, indent, 0) // all of n fits in this line
 		}
-		m.of.print(out, indent+2, at)
+		at += m.of.length()
 	}
 	if lines {
 		newline(out, indent)
