@@ -119,12 +119,6 @@ func (w Wire) HalfDuplex() (units.BitRate, error) {
 	return w.Rate * units.BitRate(2*payload) / units.BitRate(2*w.packetBytes()+w.ackBytes()), nil
 }
 
-// SmallestFrames returns how many frames of the least size (64 bytes, 84 with
-// preamble and gap) fill a link: 1,488,095 a second at 1 Gbit/s.
-func SmallestFrames(rate units.BitRate) float64 {
-	return float64(rate) / 8 / (minFrameBytes + frameBytes)
-}
-
 // packetBytes returns what a full-sized packet occupies on the wire.
 func (w Wire) packetBytes() int { return w.MTU + frameBytes + w.VLANTags*vlanBytes }
 

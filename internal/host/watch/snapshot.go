@@ -18,9 +18,6 @@ type Snapshot struct {
 	driver driverValues // of the interface's driver
 }
 
-// At returns when the snapshot was taken, as its caller said.
-func (s Snapshot) At() time.Time { return s.at }
-
 // core is the time that a core has spent since the machine started. What the
 // system does not tell stays 0, and coreParts says so.
 type core struct {
