@@ -7,7 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +172,23 @@ func TestPackageDocs(t *testing.T) {
 	for _, p := range list(t, "linux") {
 		if generated := strings.Contains(p.ImportPath, "/sessionpb"); len(p.GoFiles) > 0 && p.Doc == "" && !generated {
 			t.Errorf("%s has no package doc", p.ImportPath)
+		}
+	}
+}
+
+// TestFoldersAreDescribed: docs/architecture.md names every folder that holds code.
+func TestFoldersAreDescribed(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(module, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([a-z0-9/]+)`").FindAllStringSubmatch(string(b), -1) {
+		named[path.Base(m[1])] = true
+	}
+	for _, p := range list(t, "linux") {
+		if within(p.ImportPath, "internal") && len(p.GoFiles) > 0 && !strings.Contains(p.ImportPath, "/sessionpb/") && !named[path.Base(p.ImportPath)] {
+			t.Errorf("docs/architecture.md does not name %s", p.ImportPath)
 		}
 	}
 }
