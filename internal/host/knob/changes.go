@@ -18,11 +18,6 @@ func (h Host) CheckChanges(ctx context.Context, changes []model.Assignment) erro
 	return errors.Join(knob.Misfits(runtime.GOOS, h.related(ctx, changes), changes)...)
 }
 
-// Advise returns what is unwise about the changes, for people.
-func (h Host) Advise(ctx context.Context, changes []model.Assignment) []string {
-	return knob.Advice(runtime.GOOS, h.related(ctx, changes), changes)
-}
-
 // related reads the knobs that the constraints of the changes look at.
 func (h Host) related(ctx context.Context, changes []model.Assignment) knob.Values {
 	before := make(knob.Values)

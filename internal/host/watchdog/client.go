@@ -133,10 +133,6 @@ func (c *Client) listen(ctx context.Context, out io.Reader) {
 	}
 }
 
-// Gone is closed when the watchdog's process ended. If it was killed, what it had
-// applied was undone in its place before that, as by Recover; see Undo.
-func (c *Client) Gone() <-chan struct{} { return c.gone }
-
 // Apply makes the changes on this host, all or none, and takes them back after
 // deadline from now unless Extend moves it. Values may be canonical or as a
 // person writes them. It returns the changes in the order in which they were

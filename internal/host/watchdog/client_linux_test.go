@@ -137,7 +137,7 @@ func TestSignals(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-c.Gone()
+	<-c.gone
 	b.expect(t, before, "after SIGTERM")
 }
 
@@ -153,7 +153,7 @@ func TestKilledWatchdogIsReplaced(t *testing.T) {
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-c.Gone()
+	<-c.gone
 	b.expect(t, before, "after the watchdog was killed")
 	if changes, err := c.Undo(t.Context()); !errors.Is(err, ErrGone) || len(changes) != 3 || changes[0].State != model.ChangeUndone {
 		t.Errorf("Undo = %+v, %v, want what was undone and ErrGone", changes, err)

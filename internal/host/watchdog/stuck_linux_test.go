@@ -318,7 +318,7 @@ func TestNoSignalEndsAnUndo(t *testing.T) {
 	if err := os.Remove(busy); err != nil {
 		t.Fatal(err)
 	}
-	<-c.Gone()
+	<-c.gone
 	before["tcp.sack"] = "1"
 	b.expect(t, before, "after SIGTERM")
 	if err := c.Close(); err != nil {
@@ -358,7 +358,7 @@ func TestRecoverHandsOver(t *testing.T) {
 	if err := c.cmd.Process.Kill(); err != nil { // its agent, this test, recovers
 		t.Fatal(err)
 	}
-	<-c.Gone()
+	<-c.gone
 	if c.leftErr == nil || !strings.Contains(c.leftErr.Error(), "goes on trying") {
 		t.Fatalf("Recover = %+v, %v", c.left, c.leftErr)
 	}
