@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
@@ -79,7 +80,7 @@ func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	if c.Direction == model.From {
 		words = append(words, "--direction from")
 	}
-	words = append(words, "--factor "+quote(c.Levels+"="+strings.Join(values, ",")))
+	words = append(words, "--factor "+plain.ShellWord(c.Levels+"="+strings.Join(values, ",")))
 	return strings.Join(append(words, b.stored()...), " ")
 }
 
@@ -98,10 +99,10 @@ func (b *builder) hostWord(text string) string {
 			}
 		}
 		if len(at) == 1 {
-			return quote(at[0])
+			return plain.ShellWord(at[0])
 		}
 	}
-	return quote(text)
+	return plain.ShellWord(text)
 }
 
 // The flags that say how a host is reached over ssh, as they are given.
@@ -161,7 +162,7 @@ func flags(f model.Flow) []string {
 	var out []string
 	add := func(given bool, flag, value string) {
 		if given {
-			out = append(out, flag+" "+quote(value))
+			out = append(out, flag+" "+plain.ShellWord(value))
 		}
 	}
 	if udp.Carries(f) {
@@ -198,7 +199,7 @@ func (b *builder) stored() []string {
 			value, assigned = b.s.Command[i+1], true
 		}
 		if assigned && value != "" && value != ":memory:" {
-			return []string{"--db " + quote(value)}
+			return []string{"--db " + plain.ShellWord(value)}
 		}
 	}
 	return nil
@@ -217,12 +218,4 @@ func (b *builder) resume() Step {
 		words = append(words, "--allow-exec")
 	}
 	return Step{"go on at the next block", strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")}
-}
-
-// quote makes one word of s for a POSIX shell.
-func quote(s string) string {
-	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -1,6 +1,10 @@
 package change
 
 import (
+	"errors"
+	"slices"
+	"strings"
+
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -27,4 +31,76 @@ func TellProfile(env app.Env, h Hosts, parts map[model.Host]profile.Host) {
 			env.Observe(app.Same{Host: host.Name, Settings: same, Of: len(part.Settings)})
 		}
 	}
+}
+
+// ChooseHost returns the settings of one role of a profile.
+func ChooseHost(p profile.Profile, role string) (profile.Host, error) {
+	names := p.RoleNames()
+	var words []string
+	for _, n := range names {
+		words = append(words, string(n))
+	}
+	switch {
+	case role == "" && len(names) > 1:
+		return profile.Host{}, app.WithHint(app.Usagef("the profile has settings of its own for %s", strings.Join(words, " and ")), "choose with --role")
+	case role == "" && len(names) == 1:
+		role = string(names[0])
+	case role == "":
+		role = string(profile.Both)
+	}
+	h, ok := p.Host(profile.Role(role))
+	if !slices.Contains(profile.Roles(), profile.Role(role)) || !ok {
+		return h, app.WithHint(app.Usagef("--role: the profile has no settings for %q", role), "it has some for %s", strings.Join(words, ", "))
+	}
+	return h, nil
+}
+
+// Assignments returns the settings of a host of a profile.
+func Assignments(h profile.Host) []model.Assignment {
+	var all []model.Assignment
+	for _, s := range h.Settings {
+		all = append(all, model.Assignment{Knob: s.Knob, Value: s.Value})
+	}
+	return all
+}
+
+// CastProfile gives the hosts of a change their parts of a profile: the near one
+// alone without far, the far one alone without both.
+func CastProfile(p profile.Profile, role string, far, both bool) (map[model.Host]profile.Host, error) {
+	names := p.RoleNames()
+	has := func(r profile.Role) bool { return slices.Contains(names, r) }
+	pair := has(profile.Sender) || has(profile.Receiver)
+	if far && role == "" && !pair && (both || has(profile.Far)) {
+		role = string(profile.Far)
+	}
+	if !both {
+		part, err := ChooseHost(p, role)
+		if err != nil {
+			return nil, err
+		}
+		if far {
+			return map[model.Host]profile.Host{model.Far: part}, nil
+		}
+		return map[model.Host]profile.Host{model.Near: part}, nil
+	}
+	other, ok := map[profile.Role]profile.Role{
+		profile.Near: profile.Far, profile.Far: profile.Near, profile.Sender: profile.Receiver, profile.Receiver: profile.Sender,
+	}[profile.Role(role)]
+	if !ok || pair != (role == string(profile.Sender) || role == string(profile.Receiver)) {
+		want := "near or far"
+		if pair {
+			want = "sender or receiver"
+		}
+		return nil, app.WithHint(app.Usagef("--role %q: the profile has settings for %s", role, want), "say what HOST is with --role %s", want)
+	}
+	parts := map[model.Host]profile.Host{}
+	for h, r := range map[model.Host]profile.Role{model.Far: profile.Role(role), model.Near: other} {
+		if part, ok := p.Host(r); ok {
+			parts[h] = part
+		}
+	}
+	if len(parts) == 0 {
+		return nil, errors.New("the profile has no settings")
+	}
+	return parts, nil
 }

@@ -323,3 +323,36 @@ func (e *Evidence) Lines() []string {
 	}
 	return lines
 }
+
+// Title says for whom settings are, and where they were tried.
+func (h Host) Title() string {
+	s := map[Role]string{
+		Both: "either end", Near: "near end", Far: "far end", Sender: "sender", Receiver: "receiver",
+	}[h.Role]
+	var where []string
+	for _, text := range []string{h.System, h.Kernel} {
+		if text != "" {
+			where = append(where, text)
+		}
+	}
+	if h.LinkRate > 0 {
+		where = append(where, h.LinkRate.String())
+	}
+	if h.MTU > 0 {
+		where = append(where, fmt.Sprintf("MTU %d", h.MTU))
+	}
+	if len(where) > 0 {
+		s += ", tried on " + strings.Join(where, ", ")
+	}
+	return s
+}
+
+// Comments say in a file where the settings of a host come from.
+func (p Profile) Comments(h Host) []string {
+	var all []string
+	if p.Title != "" {
+		all = append(all, "title: "+p.Title)
+	}
+	all = append(all, h.Title())
+	return append(all, p.Evidence.Lines()...)
+}

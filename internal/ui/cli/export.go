@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/change"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -97,13 +98,13 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 	if err != nil {
 		return err
 	}
-	h, err := chooseHost(p, f.role)
+	h, err := change.ChooseHost(p, f.role)
 	if err != nil {
 		return err
 	}
 	in := f.in
-	in.Settings, in.Before, in.System = assignments(h), h.Before, h.System
-	in.Comments = whyComments(p, h)
+	in.Settings, in.Before, in.System = change.Assignments(h), h.Before, h.System
+	in.Comments = p.Comments(h)
 	out, err := native.Render(format, in)
 	var bad *knob.ValueError
 	switch {
@@ -122,16 +123,6 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 		return app.WithKind(app.Unsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
 	}
 	return a.printExport(format, out, f.dir)
-}
-
-// whyComments say in a file where the settings of a host come from.
-func whyComments(p profile.Profile, h profile.Host) []string {
-	var all []string
-	if p.Title != "" {
-		all = append(all, "title: "+p.Title)
-	}
-	all = append(all, hostLine(h))
-	return append(all, p.Evidence.Lines()...)
 }
 
 // source is the profile in a file, or one made of a session.

@@ -4,17 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
+	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
-	"linerate/internal/control/session"
 	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
 )
 
 // keepFlags say what to keep, and how.
@@ -70,37 +68,6 @@ loss or the CPU beyond the guards of its session unless by --despite-guards.`,
 	return c
 }
 
-// How a keep ends.
-const (
-	keepWritten  = "kept"
-	keepHolds    = "nothing to do"
-	keepDry      = "dry run"
-	keepDeclined = "declined"
-	keepFailed   = "failed"
-)
-
-// keeping is one keep, on one host or two.
-type keeping struct {
-	app     *console
-	flags   keepFlags
-	source  keepSource
-	host    string     // HOST as it was written, "" for this machine
-	ends    []*keepEnd // the far one first, as for changes
-	shut    func()
-	outcome string
-}
-
-// keepEnd is one host of a keep.
-type keepEnd struct {
-	host   model.Host
-	name   string
-	client *session.Client
-	facts  model.HostFacts
-	ask    session.Keep
-	got    session.Keeping // what would be written, then what was
-	done   bool
-}
-
 // keep carries out one keep.
 func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	source, host, err := keepArgs(args)
@@ -113,22 +80,24 @@ func (a *console) keep(ctx context.Context, f keepFlags, args []string) error {
 	if f.list {
 		return a.listKept(ctx, host, f.state)
 	}
-	src, err := a.keepSourceOf(ctx, source, f)
+	src, err := a.keepSource(ctx, source, f)
 	if err != nil {
 		return err
 	}
-	k := &keeping{app: a, flags: f, source: src, host: host}
-	if err := k.open(ctx); err != nil {
+	hosts, shut, err := keep.Open(ctx, a.world(), a.reach(), a.hereOptions(f.state, f.link), host, f.both)
+	if err != nil {
 		return err
 	}
-	defer k.shut()
-	if err := k.prepare(ctx); err != nil || len(k.ends) == 0 {
+	defer shut()
+	r := keep.Request{
+		Source: src, Role: profile.Role(f.role), Format: model.FileFormat(f.format), Link: f.link, Named: reach.Redact(host), Both: f.both,
+		DryRun: f.dryRun, Sure: f.yes,
+	}
+	got, err := keep.Do(ctx, a.world(), hosts, r)
+	if got.Outcome == "" {
 		return err
 	}
-	if err := k.preview(ctx); err != nil {
-		return err
-	}
-	return k.write(ctx)
+	return errors.Join(err, a.printKeep(r, got))
 }
 
 // check refuses flags that cannot be meant.
@@ -148,128 +117,4 @@ func (f keepFlags) check(a *console, source, host string) error {
 		return withHint(usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
 	}
 	return nil
-}
-
-// hostWord is HOST as it stands behind a command about e.
-func (k *keeping) hostWord(e *keepEnd) string {
-	if e.host == model.Near || k.host == "" {
-		return ""
-	}
-	return " " + shellWord(reach.Redact(k.host))
-}
-
-// shellWord quotes what a shell would take apart.
-func shellWord(s string) string {
-	if !strings.ContainsAny(s, " \t'\"$&;|<>()*?[]{}~#!\\`") {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// preview asks every host what would be written, and shows it.
-func (k *keeping) preview(ctx context.Context) error {
-	holds, empty := true, true
-	for _, e := range k.ends {
-		got, err := e.client.Keep(ctx, e.ask)
-		if err != nil {
-			return keepFault(err, k, e)
-		}
-		e.got = got
-		if err := k.claims(ctx, e); err != nil {
-			return err
-		}
-		empty = empty && len(got.Files) == 0 && len(got.Commands) == 0
-		for _, f := range got.Files {
-			holds = holds && f.Change == session.FileSame
-		}
-	}
-	k.show(k.talkOut())
-	switch {
-	case empty:
-		return app.WithKind(app.Unsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
-	case k.flags.dryRun:
-		k.outcome = keepDry
-	case holds:
-		k.outcome = keepHolds
-	}
-	return nil
-}
-
-// write asks, writes, and says what became of it.
-func (k *keeping) write(ctx context.Context) error {
-	if k.outcome != "" {
-		return k.print()
-	}
-	if !k.flags.yes {
-		answer, err := k.app.Ask(ctx, app.Question{Kind: app.WriteFiles, Host: k.names()})
-		if err != nil {
-			return err
-		}
-		if !answer.Yes {
-			k.outcome = keepDeclined
-			return k.print()
-		}
-	}
-	k.outcome = keepWritten
-	var failed error
-	for _, e := range k.ends {
-		ask := e.ask
-		ask.DryRun, ask.Plan = false, e.got.Plan
-		got, err := e.client.Keep(ctx, ask)
-		if err != nil {
-			k.outcome, failed = keepFailed, errors.Join(keepFault(err, k, e), k.takeBack(ctx))
-			break
-		}
-		got.Notes, e.done = e.got.Notes, true // as they were shown, with who else sets what
-		e.got = got
-	}
-	return errors.Join(failed, k.print())
-}
-
-// takeBack takes back what was written on the hosts before the one that failed:
-// both keep it or none.
-func (k *keeping) takeBack(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	var errs []error
-	for _, e := range k.ends {
-		if !e.done || e.got.Record == "" {
-			continue
-		}
-		back, err := e.client.Restore(ctx, e.got.Record)
-		for _, f := range back.Files {
-			if f.State != model.FileRestored && f.State != model.FileAlready {
-				err = errors.Join(err, fmt.Errorf("%s: %s", f.Path, f.Detail))
-			}
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: not taken back: %w", e.name, err))
-			continue
-		}
-		e.done = false
-		k.app.talk("%s: its files are as they were", e.name)
-	}
-	return errors.Join(errs...)
-}
-
-func (k *keeping) names() string {
-	var names []string
-	for _, e := range k.ends {
-		names = append(names, e.name)
-	}
-	return strings.Join(names, " and ")
-}
-
-// keepFault gives an error of a keep its exit code and hint.
-func keepFault(err error, k *keeping, e *keepEnd) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return withHint(err, "files of the system belong to root: run linerate as root; over ssh with --sudo")
-	case errors.Is(err, session.ErrBusy):
-		return withHint(err, "another linerate writes files there: wait until it has ended")
-	case errors.Is(err, session.ErrInvalid):
-		return app.WithKind(app.Usage, err)
-	case errors.Is(err, session.ErrState):
-		return withHint(err, "see what it is now: linerate keep --list%s, and --dry-run", k.hostWord(e))
-	}
-	return err
 }

@@ -3,180 +3,160 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
+	"linerate/internal/app"
+	"linerate/internal/app/keep"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/host/persist/native"
 )
 
-// talkOut is where people read what would be written: stdout, unless that holds
-// the document.
-func (k *keeping) talkOut() io.Writer {
-	if k.app.json {
-		return k.app.Err
-	}
-	return k.app.Out
-}
+import ()
 
-// show shows the files of all hosts as they would be.
-func (k *keeping) show(w io.Writer) {
-	for _, e := range k.ends {
-		head := fmt.Sprintf("files of %s, %s", e.name, e.got.Format)
-		if e.got.Reason != "" {
-			head += ": " + e.got.Reason
-		}
-		fmt.Fprintln(w, head)
-		for _, f := range e.got.Files {
-			part := ""
-			if f.Block {
-				part = ", a block of linerate's in it"
-			}
-			fmt.Fprintf(w, "%s  %s, mode %04o%s\n%s", f.Path, f.Change, f.Mode, part, f.Diff)
-		}
-		for _, s := range e.got.Added {
-			k.app.talk("note: %s: %s=%s stays, which was kept before", e.name, s.Knob, s.Value)
-		}
-		k.app.tellExport(native.Output{Omitted: e.got.Omitted, Notes: e.got.Notes})
-		k.tellOthers(e, "would still set")
+// toWrite shows what would be written on a host: on stdout, unless that holds the
+// document.
+func (a *console) toWrite(e app.ToWrite) {
+	w := a.Out
+	if a.json {
+		w = a.Err
 	}
+	head := fmt.Sprintf("files of %s, %s", e.Host, e.Files.Format)
+	if e.Files.Reason != "" {
+		head += ": " + e.Files.Reason
+	}
+	fmt.Fprintln(w, head)
+	for _, f := range e.Files.Files {
+		part := ""
+		if f.Block {
+			part = ", a block of linerate's in it"
+		}
+		fmt.Fprintf(w, "%s  %s, mode %04o%s\n%s", f.Path, f.Change, f.Mode, part, f.Diff)
+	}
+	for _, s := range e.Files.Added {
+		a.talk("note: %s: %s=%s stays, which was kept before", e.Host, s.Knob, s.Value)
+	}
+	a.tellExport(native.Output{Omitted: e.Files.Omitted, Notes: e.Files.Notes})
+	a.tellOthers(e.Host, e.Files, "would still set")
 }
 
 // tellOthers says which lines of other files win.
-func (k *keeping) tellOthers(e *keepEnd, verb string) {
-	for _, id := range slices.Sorted(maps.Keys(e.got.Others)) {
-		l := e.got.Others[id]
-		fmt.Fprintf(k.app.Err, "warning: %s: %s:%d %s %s, to %q, and is read later or by another program\n", e.name, l.File, l.Number, verb, id, l.Text)
+func (a *console) tellOthers(host string, files session.Keeping, verb string) {
+	for _, id := range slices.Sorted(maps.Keys(files.Others)) {
+		l := files.Others[id]
+		fmt.Fprintf(a.Err, "warning: %s: %s:%d %s %s, to %q, and is read later or by another program\n", host, l.File, l.Number, verb, id, l.Text)
 	}
 }
 
-// print says what became of a keep.
-func (k *keeping) print() error {
-	if k.app.json {
-		return k.app.document("linerate/keep/v1", k.doc())
+// observeKeep finds the words for what happens while settings are kept.
+func (a *console) observeKeep(e app.Event) {
+	switch e := e.(type) {
+	case app.ToWrite:
+		a.toWrite(e)
+	case app.Unproven:
+		a.tellUnproven(e)
+	case app.OfTheFlow:
+		a.talk("left out: %s=%s belongs to the test traffic, not to a host", e.Setting.Knob, e.Setting.Value)
+	case app.NotKept:
+		a.talk("not kept on %s: %s (%s) was confirmed and holds no more: %s", e.Host, e.Setting.Knob, e.Setting.Native, cmp.Or(e.Setting.Detail, "changed since"))
+	case app.NothingToKeep:
+		a.talk("note: nothing to keep on %s", e.Host)
+	case app.KeptAlready:
+		a.talk("%s runs Windows, which keeps what is set over a restart: all of it is kept already; linerate export --for windows-reg writes it as a file", e.Host)
+	case app.TakenBack:
+		a.talk("%s: its files are as they were", e.Host)
 	}
-	out := k.app.Out
-	for _, e := range k.ends {
-		if !e.done {
+}
+
+// tellUnproven says what speaks against a setting that is kept all the same.
+func (a *console) tellUnproven(e app.Unproven) {
+	switch {
+	case e.Distrusted:
+		a.talk("warning: %s says that its verdicts must not be believed", e.What)
+	case e.Verdicts != "":
+		a.talk("warning: %s: kept by wish, not by proof: %s", e.What, e.Verdicts)
+	case e.Guards != "":
+		a.talk("warning: %s: kept despite its guards: %s", e.What, e.Guards)
+	default:
+		a.talk("note: %s: nobody measured these settings", e.What)
+	}
+}
+
+// printKeep says what became of a keep.
+func (a *console) printKeep(r keep.Request, got keep.Result) error {
+	if a.json {
+		return a.document("linerate/keep/v1", newKeepDoc(r, got))
+	}
+	for _, h := range got.Hosts {
+		if !h.Done {
 			continue
 		}
-		for _, f := range e.got.Files {
+		for _, f := range h.Got.Files {
 			if f.Change != session.FileSame {
-				fmt.Fprintf(out, "kept on %s: %s\n", e.name, f.Path)
+				fmt.Fprintf(a.Out, "kept on %s: %s\n", h.Name, f.Path)
 			}
 		}
-		k.tellOthers(e, "sets")
+		a.tellOthers(h.Name, h.Got, "sets")
 	}
-	for _, e := range k.ends {
-		if k.outcome == keepDeclined || k.outcome == keepFailed && !e.done {
+	for _, h := range got.Hosts {
+		if got.Outcome == keep.Declined || got.Outcome == keep.Failed && !h.Done {
 			continue
 		}
-		k.tellNow(out, e)
+		a.tellNow(r, got, h)
 	}
-	switch k.outcome {
-	case keepHolds:
-		fmt.Fprintln(out, "nothing to do: all of it is kept already")
-	case keepDry:
-		fmt.Fprintln(out, "nothing was written")
-	case keepDeclined:
-		fmt.Fprintln(out, "declined: nothing was written")
-	case keepWritten:
-		fmt.Fprintf(out, "linerate undo --kept%s takes it back\n", k.backWord())
+	switch got.Outcome {
+	case keep.Holds:
+		fmt.Fprintln(a.Out, "nothing to do: all of it is kept already")
+	case keep.Dry:
+		fmt.Fprintln(a.Out, "nothing was written")
+	case keep.Declined:
+		fmt.Fprintln(a.Out, "declined: nothing was written")
+	case keep.Written:
+		back := r.Word(model.Far)
+		if r.Both && len(got.Hosts) > 1 {
+			back += ", and linerate undo --kept,"
+		}
+		fmt.Fprintf(a.Out, "linerate undo --kept%s takes it back\n", back)
+	case keep.Failed:
 	}
 	return nil
-}
-
-// backWord is HOST behind undo, and the note about this machine.
-func (k *keeping) backWord() string {
-	if k.host == "" {
-		return ""
-	}
-	s := " " + shellWord(reach.Redact(k.host))
-	if k.flags.both && len(k.ends) > 1 {
-		s += ", and linerate undo --kept,"
-	}
-	return s
 }
 
 // tellNow says what else to do on a host, and what takes effect later only.
-func (k *keeping) tellNow(w io.Writer, e *keepEnd) {
+func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 	var open []string
 	later := 0
-	for _, r := range e.running() {
-		if r.Same {
+	for _, one := range h.Running() {
+		if one.Same {
 			continue
 		}
 		now := "not known"
-		if r.Now != nil {
-			now = formatKnob(r.Knob, *r.Now)
+		if one.Now != nil {
+			now = formatKnob(one.Knob, *one.Now)
 		}
 		later++
-		fmt.Fprintf(w, "%s: %s is %s now, and %s from the next start\n", e.name, r.Knob, now, formatKnob(r.Knob, r.Kept))
-		if !atBootOnly(r.Knob, e.facts.OS) {
-			open = append(open, fmt.Sprintf("%s=%s", r.Knob, r.Kept))
+		fmt.Fprintf(a.Out, "%s: %s is %s now, and %s from the next start\n", h.Name, one.Knob, now, formatKnob(one.Knob, one.Kept))
+		if !keep.AtBootOnly(one.Knob, h.Facts.OS) {
+			open = append(open, fmt.Sprintf("%s=%s", one.Knob, one.Kept))
 		}
 	}
 	if len(open) > 0 {
-		fmt.Fprintf(w, "now, with a way back: linerate set %s%s\n", strings.Join(open, " "), k.hostWord(e))
+		fmt.Fprintf(a.Out, "now, with a way back: linerate set %s%s\n", strings.Join(open, " "), r.Word(h.Side))
 	}
-	if later > 0 || k.outcome == keepWritten {
-		for _, c := range e.got.Commands {
-			fmt.Fprintf(w, "or on %s, as root: %s\n", e.name, c)
+	if later > 0 || got.Outcome == keep.Written {
+		for _, c := range h.Got.Commands {
+			fmt.Fprintf(a.Out, "or on %s, as root: %s\n", h.Name, c)
 		}
 	}
-}
-
-// claims notes who else sets what is kept. An agent that does not know is no
-// fault.
-func (k *keeping) claims(ctx context.Context, e *keepEnd) error {
-	var ids []model.KnobID
-	for _, s := range e.ask.Settings {
-		ids = append(ids, s.Knob)
-	}
-	all, err := lastClaims(ctx, e.client, ids)
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		ours := slices.ContainsFunc(e.got.Files, func(f session.KeepFile) bool { return f.Path == c.File })
-		if _, told := e.got.Others[c.Knob]; !ours && !told {
-			e.got.Notes = append(e.got.Notes, c.String())
-		}
-	}
-	return nil
-}
-
-// lastClaims are those of the programs at work that count, one for each knob. An
-// agent that does not know has none.
-func lastClaims(ctx context.Context, c *session.Client, ids []model.KnobID) ([]model.Claim, error) {
-	all, err := c.Claims(ctx, ids)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil, nil
-	}
-	last := make(map[model.KnobID]model.Claim)
-	for _, one := range all {
-		if one.Active.Or(true) {
-			last[one.Knob] = one
-		}
-	}
-	var out []model.Claim
-	for _, id := range slices.Sorted(maps.Keys(last)) {
-		out = append(out, last[id])
-	}
-	return out, err
 }
 
 // keepDoc is linerate/keep/v1.
 type keepDoc struct {
-	Outcome string        `json:"outcome"`
+	Outcome keep.Outcome  `json:"outcome"`
 	Source  string        `json:"source"`
 	Hosts   []keepHostDoc `json:"hosts"`
 }
@@ -189,7 +169,7 @@ type keepHostDoc struct {
 	Reason   string           `json:"reason"`
 	Record   string           `json:"record"` // "" where nothing was written
 	Files    []keepFileDoc    `json:"files"`
-	Settings []running        `json:"settings"`
+	Settings []keep.Running   `json:"settings"`
 	Added    []knobValue      `json:"added"`
 	Commands []string         `json:"commands"`
 	Omitted  []model.Omission `json:"omitted"`
@@ -212,13 +192,13 @@ type keepOtherDoc struct {
 	Text string       `json:"text"`
 }
 
-func (k *keeping) doc() keepDoc {
-	d := keepDoc{Outcome: k.outcome, Source: k.source.label, Hosts: []keepHostDoc{}}
-	for _, e := range k.ends {
-		g := e.got
+func newKeepDoc(r keep.Request, got keep.Result) keepDoc {
+	d := keepDoc{Outcome: got.Outcome, Source: r.Source.Label, Hosts: []keepHostDoc{}}
+	for _, e := range got.Hosts {
+		g := e.Got
 		h := keepHostDoc{
-			Host: e.host, Name: e.name, System: e.facts.OS, Format: g.Format, Reason: g.Reason, Record: g.Record, Files: []keepFileDoc{},
-			Settings: append([]running{}, e.running()...), Added: knobValues(g.Added), Commands: append([]string{}, g.Commands...),
+			Host: e.Side, Name: e.Name, System: e.Facts.OS, Format: g.Format, Reason: g.Reason, Record: g.Record, Files: []keepFileDoc{},
+			Settings: append([]keep.Running{}, e.Running()...), Added: knobValues(g.Added), Commands: append([]string{}, g.Commands...),
 			Omitted: append([]model.Omission{}, g.Omitted...), Notes: append([]string{}, g.Notes...), Others: []keepOtherDoc{},
 		}
 		for _, f := range g.Files {
@@ -257,17 +237,17 @@ type keptRecordDoc struct {
 
 // listKept lists what is kept on this machine, or on HOST.
 func (a *console) listKept(ctx context.Context, host, state string) error {
-	c, err := a.openFiles(ctx, host, state)
+	h, shut, err := a.openFiles(ctx, host, state)
 	if err != nil {
 		return err
 	}
-	defer a.world().HangUp(c)
-	records, err := c.Kept(ctx)
+	defer shut()
+	records, err := h.Client.Kept(ctx)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		d := keptDoc{Host: c.Name(), Records: []keptRecordDoc{}}
+		d := keptDoc{Host: h.Client.Name(), Records: []keptRecordDoc{}}
 		for _, r := range records {
 			d.Records = append(d.Records, keptRecordDoc{r.ID, r.Time.UTC(), r.Source, append([]string{}, r.Files...), knobValues(r.Settings)})
 		}
@@ -288,24 +268,10 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 	return nil
 }
 
-// openFiles opens a session with the host whose files are meant, alone.
-func (a *console) openFiles(ctx context.Context, host, state string) (*session.Client, error) {
-	if host == "" {
-		h, err := here.Open(ctx, a.world(), a.hereOptions(state, ""))
-		if err != nil {
-			return nil, err
-		}
-		return h.Client, nil
+// openFiles opens the host whose files are meant, alone.
+func (a *console) openFiles(ctx context.Context, host, state string) (h *app.Host, shut func(), err error) {
+	if host != "" && state != "" {
+		return nil, nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
-	t, err := reach.Parse(host, a.Getenv)
-	if err == nil {
-		err = hasFiles(t)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if state != "" {
-		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
-	}
-	return a.reach().Alone(ctx, t)
+	return keep.OpenAlone(ctx, a.world(), a.reach(), a.hereOptions(state, ""), host)
 }

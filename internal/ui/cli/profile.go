@@ -9,13 +9,13 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/keep"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -97,20 +97,14 @@ func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.P
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	if setting, err = chooseSetting(s, setting); err != nil {
-		return profile.Profile{}, err
-	}
-	p, flow, err := profile.FromSession(s, setting)
+	setting, p, err := keep.Setting(a.world(), s, setting)
 	if err != nil {
-		return p, withHint(app.WithKind(app.Usage, err), "its settings are %s", settingNames(s))
-	}
-	for _, f := range flow {
-		a.talk("left out: %s=%s belongs to the test traffic, not to a host", f.Knob, f.Value)
+		return p, err
 	}
 	names, refused := profile.Candidates(s)
 	switch {
 	case slices.Contains(refused, setting):
-		a.talk("warning: guards of the session speak against %q: %s", setting, guardLines(p.Evidence))
+		a.talk("warning: guards of the session speak against %q: %s", setting, keep.GuardLines(p.Evidence))
 	case !slices.Contains(names, setting):
 		a.talk("warning: no verdict of the session says that %q is better", setting)
 	}
@@ -118,35 +112,6 @@ func (a *console) profileOf(ctx context.Context, ref, setting string) (profile.P
 		a.talk("warning: the session says that its verdicts must not be believed")
 	}
 	return p, nil
-}
-
-// chooseSetting is the one setting that proved better, unless the user names
-// one.
-func chooseSetting(s model.Session, name string) (string, error) {
-	if name != "" {
-		return name, nil
-	}
-	names, refused := profile.Candidates(s)
-	if len(names) == 0 {
-		names = refused // whoever asks is told what speaks against it
-	}
-	switch len(names) {
-	case 1:
-		return names[0], nil
-	case 0:
-		return "", withHint(usagef("no setting of session %s that changes a host proved better", s.ID), "name one with --setting: %s", settingNames(s))
-	}
-	return "", withHint(usagef("several settings of session %s proved better", s.ID), "choose with --setting: %s", strings.Join(names, ", "))
-}
-
-func settingNames(s model.Session) string {
-	var names []string
-	for _, one := range s.Plan.Settings {
-		if one.Name != s.Plan.Twin {
-			names = append(names, fmt.Sprintf("%q", one.Name))
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // writeNew writes a file that must not be there.
@@ -208,7 +173,7 @@ func (a *console) showProfile(p profile.Profile) error {
 		fmt.Fprintln(w, p.Title)
 	}
 	for _, h := range p.Hosts {
-		fmt.Fprintf(w, "%s\n", hostLine(h))
+		fmt.Fprintf(w, "%s\n", h.Title())
 		for _, s := range h.Settings {
 			summary := ""
 			if k, ok := knob.ByID(s.Knob); ok {
@@ -223,63 +188,9 @@ func (a *console) showProfile(p profile.Profile) error {
 	return w.Flush()
 }
 
-// hostLine says for whom settings are, and where they were tried.
-func hostLine(h profile.Host) string {
-	s := map[profile.Role]string{
-		profile.Both: "either end", profile.Near: "near end", profile.Far: "far end", profile.Sender: "sender", profile.Receiver: "receiver",
-	}[h.Role]
-	var where []string
-	for _, text := range []string{h.System, h.Kernel} {
-		if text != "" {
-			where = append(where, text)
-		}
-	}
-	if h.LinkRate > 0 {
-		where = append(where, h.LinkRate.String())
-	}
-	if h.MTU > 0 {
-		where = append(where, fmt.Sprintf("MTU %d", h.MTU))
-	}
-	if len(where) > 0 {
-		s += ", tried on " + strings.Join(where, ", ")
-	}
-	return s
-}
-
 // roleFlag says which host of a profile is meant.
 func roleFlag(c *cobra.Command, role *string) {
 	c.Flags().StringVar(role, "role", "", "whose settings: near, far, sender or receiver; those for either end come with it")
-}
-
-// chooseHost returns the settings of one role of a profile.
-func chooseHost(p profile.Profile, role string) (profile.Host, error) {
-	names := p.RoleNames()
-	var words []string
-	for _, n := range names {
-		words = append(words, string(n))
-	}
-	switch {
-	case role == "" && len(names) > 1:
-		return profile.Host{}, withHint(usagef("the profile has settings of its own for %s", strings.Join(words, " and ")), "choose with --role")
-	case role == "" && len(names) == 1:
-		role = string(names[0])
-	case role == "":
-		role = string(profile.Both)
-	}
-	h, ok := p.Host(profile.Role(role))
-	if !slices.Contains(profile.Roles(), profile.Role(role)) || !ok {
-		return h, withHint(usagef("--role: the profile has no settings for %q", role), "it has some for %s", strings.Join(words, ", "))
-	}
-	return h, nil
-}
-
-// assignments returns the settings of a host of a profile.
-func assignments(h profile.Host) []model.Assignment {
-	var all []model.Assignment
-	for _, s := range h.Settings {
-		all = append(all, model.Assignment{Knob: s.Knob, Value: s.Value})
-	}
-	return all
 }
 
 // profileDoc is linerate/profile/v1.

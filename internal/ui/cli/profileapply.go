@@ -2,14 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/change"
 	"linerate/internal/core/model"
-	"linerate/internal/core/profile"
 )
 
 func (a *console) profileApply() *cobra.Command {
@@ -53,7 +50,7 @@ func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role
 	if err != nil {
 		return err
 	}
-	parts, err := castProfile(p, role, host != "", f.both)
+	parts, err := change.CastProfile(p, role, host != "", f.both)
 	if err == nil {
 		err = f.check(host)
 	}
@@ -66,7 +63,7 @@ func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role
 		if !ok {
 			continue
 		}
-		for _, w := range assignments(part) {
+		for _, w := range change.Assignments(part) {
 			w.Host = h
 			wanted = append(wanted, w)
 		}
@@ -82,45 +79,4 @@ func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role
 	defer shut()
 	change.TellProfile(a.world(), hosts, parts)
 	return a.change(ctx, f, hosts, r)
-}
-
-// castProfile gives the hosts of a change their parts of a profile: the near one
-// alone without far, the far one alone without both.
-func castProfile(p profile.Profile, role string, far, both bool) (map[model.Host]profile.Host, error) {
-	names := p.RoleNames()
-	has := func(r profile.Role) bool { return slices.Contains(names, r) }
-	pair := has(profile.Sender) || has(profile.Receiver)
-	if far && role == "" && !pair && (both || has(profile.Far)) {
-		role = string(profile.Far)
-	}
-	if !both {
-		part, err := chooseHost(p, role)
-		if err != nil {
-			return nil, err
-		}
-		if far {
-			return map[model.Host]profile.Host{model.Far: part}, nil
-		}
-		return map[model.Host]profile.Host{model.Near: part}, nil
-	}
-	other, ok := map[profile.Role]profile.Role{
-		profile.Near: profile.Far, profile.Far: profile.Near, profile.Sender: profile.Receiver, profile.Receiver: profile.Sender,
-	}[profile.Role(role)]
-	if !ok || pair != (role == string(profile.Sender) || role == string(profile.Receiver)) {
-		want := "near or far"
-		if pair {
-			want = "sender or receiver"
-		}
-		return nil, withHint(usagef("--role %q: the profile has settings for %s", role, want), "say what HOST is with --role %s", want)
-	}
-	parts := map[model.Host]profile.Host{}
-	for h, r := range map[model.Host]profile.Role{model.Far: profile.Role(role), model.Near: other} {
-		if part, ok := p.Host(r); ok {
-			parts[h] = part
-		}
-	}
-	if len(parts) == 0 {
-		return nil, errors.New("the profile has no settings")
-	}
-	return parts, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app/change"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -35,7 +36,7 @@ link, or values that do not fit together with the ones that the host has.`,
 		if err != nil {
 			return err
 		}
-		h, err := chooseHost(p, role)
+		h, err := change.ChooseHost(p, role)
 		if err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (a *console) printDiff(h profile.Host, f model.HostFacts) error {
 			before[id] = text
 		}
 	}
-	for _, v := range knob.Violations(f.OS, before, assignments(h)) {
+	for _, v := range knob.Violations(f.OS, before, change.Assignments(h)) {
 		d.Conflict = append(d.Conflict, v.Error())
 	}
 	if a.json {

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
@@ -259,7 +260,7 @@ func (f *runFlags) mayExec(where, near, far string) error {
 			continue
 		}
 		return withHint(usagef("%s wants to run a command on this machine: %s", where, end.text),
-			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, shellWord(end.text))
+			"if that is what you want, add --allow-exec, or give the host yourself: %s %s", end.flag, plain.ShellWord(end.text))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 )
 
@@ -56,6 +57,8 @@ func (a *console) note(e app.Event) {
 			return
 		}
 		a.talk("note: %s; --both changes both", e.Text)
+	default:
+		a.observeKeep(e)
 	}
 }
 
@@ -117,7 +120,7 @@ func joinKnobs(ids []model.KnobID) string {
 // was being kept.
 func (a *console) tellHalf(e app.HalfKept) {
 	begin := fmt.Sprintf("a change of %s and this machine was cut short on %s while it was being kept", e.Named, e.Time.Local().Format(time.DateTime))
-	undo := "linerate undo " + shellWord(e.Named)
+	undo := "linerate undo " + plain.ShellWord(e.Named)
 	switch {
 	case len(e.Holds) > 0:
 		var all []string

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"strings"
 
-	"linerate/internal/app"
-	"linerate/internal/control/session"
+	"linerate/internal/app/keep"
 	"linerate/internal/core/model"
 )
 
@@ -27,58 +24,34 @@ func (a *console) undoKept(ctx context.Context, args []string, state string) err
 	if len(args) == 1 {
 		host = args[0]
 	}
-	c, err := a.openFiles(ctx, host, state)
+	h, shut, err := a.openFiles(ctx, host, state)
 	if err != nil {
 		return err
 	}
-	defer a.world().HangUp(c)
-	r, err := c.Restore(ctx, "")
-	switch {
-	case errors.Is(err, session.ErrBusy):
-		return withHint(err, "another linerate writes files there: wait until it has ended")
-	case errors.Is(err, fs.ErrPermission):
-		return withHint(err, "files of the system belong to root: run linerate as root; over ssh with --sudo")
-	case err != nil:
+	defer shut()
+	b, err := keep.Undo(ctx, h.Client)
+	if err != nil && len(b.Files) == 0 {
 		return err
 	}
-	return a.printUndoneFiles(r)
+	return errors.Join(err, a.printUndoneFiles(b))
 }
 
-func (a *console) printUndoneFiles(r session.Restored) error {
-	files := []undoneFileDoc{}
-	last := make(map[string]model.FileResult) // of each file; the oldest record comes last
-	var paths []string
-	left := make(map[string]bool)
-	for _, f := range r.Files {
-		files = append(files, undoneFileDoc(f))
-		if _, again := last[f.Path]; !again {
-			paths = append(paths, f.Path)
-		}
-		last[f.Path] = f
-		left[f.Path] = left[f.Path] || f.State == model.FileChanged || f.State == model.FileFailed
-	}
-	maps.DeleteFunc(left, func(_ string, is bool) bool { return !is })
+func (a *console) printUndoneFiles(b keep.Back) error {
 	if a.json {
-		if err := a.document("linerate/undo/v1", map[string]any{"changes": []any{}, "files": files}); err != nil {
-			return err
+		files := []undoneFileDoc{}
+		for _, f := range b.Files {
+			files = append(files, undoneFileDoc(f))
 		}
-	} else {
-		if len(paths) == 0 {
-			fmt.Fprintln(a.Out, "nothing is kept")
-		}
-		for _, path := range paths {
-			fmt.Fprintf(a.Out, "%s: %s\n", path, undoneFileText(last[path]))
-		}
-		if len(paths) > len(left) {
-			fmt.Fprintln(a.Out, "running values stay as they are until the next start; linerate undo takes back what was confirmed")
-		}
+		return a.document("linerate/undo/v1", map[string]any{"changes": []any{}, "files": files})
 	}
-	switch {
-	case len(left) > 0:
-		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d files not taken back", len(left), len(paths)),
-			Hint: "see the reasons above; what a file held before is kept until it is taken back"}
-	case r.Problem != "":
-		return errors.New(r.Problem)
+	if len(b.Paths) == 0 {
+		fmt.Fprintln(a.Out, "nothing is kept")
+	}
+	for _, path := range b.Paths {
+		fmt.Fprintf(a.Out, "%s: %s\n", path, undoneFileText(b.Last[path]))
+	}
+	if len(b.Paths) > b.Left {
+		fmt.Fprintln(a.Out, "running values stay as they are until the next start; linerate undo takes back what was confirmed")
 	}
 	return nil
 }

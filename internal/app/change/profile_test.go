@@ -1,8 +1,9 @@
-package cli
+package change
 
 import (
 	"testing"
 
+	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 )
@@ -39,8 +40,8 @@ func TestCastProfile(t *testing.T) {
 		"no such role":       {p: of("near", "far"), role: "middle", far: true, both: true, bad: true},
 		"role without part":  {p: of("near"), role: "far", bad: true},
 	} {
-		parts, err := castProfile(c.p, c.role, c.far, c.both)
-		if (err != nil) != c.bad || c.bad && exitCode(err) != exitUsage {
+		parts, err := CastProfile(c.p, c.role, c.far, c.both)
+		if (err != nil) != c.bad || c.bad && app.KindOf(err) != app.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
 		knobs := func(h model.Host) (text string) {

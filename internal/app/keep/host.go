@@ -1,0 +1,91 @@
+package keep
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+)
+
+import ()
+
+// faults are everything that is wrong with keeping the settings on a host. What
+// is read at the start of the machine only may be kept, though nobody can try it.
+func (h *Host) faults() []error {
+	if h.Facts.OS == "windows" {
+		return nil // it is told what to do instead
+	}
+	before := make(knob.Values)
+	for id, f := range h.Facts.Knobs {
+		if text, ok := f.Get(); ok {
+			before[id] = text
+		}
+	}
+	var errs []error
+	for _, err := range knob.Faults(h.Facts.OS, before, h.Ask.Settings) {
+		var about *knob.Error
+		if errors.As(err, &about) && AtBootOnly(about.Knob, h.Facts.OS) {
+			continue
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, s := range h.Ask.Settings {
+		if f := h.Facts.Knobs[s.Knob]; !f.IsKnown() && !AtBootOnly(s.Knob, h.Facts.OS) && !h.elsewhere(s.Knob) {
+			errs = append(errs, missing(cmp.Or(f.Reason(), string(s.Knob)+" is not known there")))
+		}
+	}
+	return errs
+}
+
+// missing is why a host has no value of a knob, in the host's own words.
+type missing string
+
+func (m missing) Error() string        { return string(m) }
+func (m missing) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// elsewhere reports whether a knob is one of a link that was confirmed, and not
+// of the link whose facts were read.
+func (h *Host) elsewhere(id model.KnobID) bool {
+	k, _ := knob.ByID(id)
+	return k.Scope == knob.ScopeLink && h.Ask.Link != "" && h.Ask.Link != h.Facts.Interface.Or("")
+}
+
+// AtBootOnly reports whether a system reads a knob at its start only.
+func AtBootOnly(id model.KnobID, system string) bool {
+	k, ok := knob.ByID(id)
+	n, has := k.Native[system]
+	return ok && has && !k.ReadOnly && !n.ReadOnly && n.Mechanism != knob.NotYet && k.EffectOn(system) == knob.EffectBoot
+}
+
+// Running is a kept setting beside the value that the host has now.
+type Running struct {
+	Knob model.KnobID `json:"knob"`
+	Kept string       `json:"kept"`
+	Now  *string      `json:"now"` // null: not known
+	Same bool         `json:"same"`
+}
+
+// Running compares what is kept with what holds.
+func (h *Host) Running() []Running {
+	var all []Running
+	part := profile.Host{}
+	for _, s := range slices.Concat(h.Ask.Settings, h.Got.Added) {
+		if !slices.ContainsFunc(h.Got.Omitted, func(o model.Omission) bool { return o.Knob == s.Knob }) {
+			part.Settings = append(part.Settings, profile.Setting{Knob: s.Knob, Value: s.Value})
+		}
+	}
+	for _, d := range part.Diff(h.Facts.Knobs) {
+		one := Running{Knob: d.Knob, Kept: d.Want, Same: d.Same}
+		if v, ok := d.Now.Get(); ok {
+			one.Now = &v
+		}
+		all = append(all, one)
+	}
+	return all
+}

@@ -1,0 +1,360 @@
+// Package keep makes settings permanent: it has hosts write the files from which
+// their systems take them at the start, on all of them or on none, after a person
+// saw what would be written; and takes the files back.
+package keep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/app/change"
+	"linerate/internal/app/here"
+	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/profile"
+)
+
+// Request says what to keep, and how.
+type Request struct {
+	Source Source
+	Role   profile.Role     // of the far host, or of this machine alone; "" follows from the source
+	Format model.FileFormat // of the files; "" is that of who configures the interface
+	Link   string           // interface that settings of a link are for, of this machine alone
+	Named  string           // the far host as it was named, without secrets; "" for this machine
+	Both   bool             // both ends are wanted, also where one has nothing to keep
+	DryRun bool             // only tell what would be written
+	Sure   bool             // write without asking
+}
+
+// Outcome is how a keep ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Written  Outcome = "kept"
+	Holds    Outcome = "nothing to do"
+	Dry      Outcome = "dry run"
+	Declined Outcome = "declined"
+	Failed   Outcome = "failed"
+)
+
+// Result is how a keep ended.
+type Result struct {
+	Outcome Outcome // "" where it was refused
+	Hosts   []*Host // on which something is kept, or would be; the far one first
+}
+
+// Host is one host of a keep.
+type Host struct {
+	*app.Host
+	Ask  session.Keep
+	Got  session.Keeping // what would be written, then what was
+	Done bool            // it is written
+}
+
+// keeping is one keep that is being carried out.
+type keeping struct {
+	app.Env
+	Request
+	hosts   []*Host
+	outcome Outcome
+}
+
+// Do keeps settings on open hosts, the far one first, whose sessions the caller
+// ends. What would be written is told as app.ToWrite before a person is asked
+// app.WriteFiles. The result is valid beside an error too.
+func Do(ctx context.Context, env app.Env, hosts []*app.Host, r Request) (Result, error) {
+	k := &keeping{Env: env, Request: r}
+	for _, h := range hosts {
+		k.hosts = append(k.hosts, &Host{Host: h})
+	}
+	err := k.prepare(ctx)
+	if err == nil && k.outcome == "" {
+		err = k.preview(ctx)
+	}
+	if err == nil && k.outcome == "" {
+		err = k.write(ctx)
+	}
+	return Result{Outcome: k.outcome, Hosts: k.hosts}, err
+}
+
+// prepare finds the settings of each host, and reports everything that is wrong
+// with them. A host that has none drops out.
+func (k *keeping) prepare(ctx context.Context) error {
+	var errs, others []error
+	unsupported := true
+	var left []*Host
+	for _, h := range k.hosts {
+		if err := change.MayTune(h.Host, "kept"); err != nil {
+			return err
+		}
+		other, err := k.settings(ctx, h)
+		if err != nil && other && len(k.hosts) > 1 {
+			others = append(others, err)
+			k.Observe(app.NothingToKeep{Host: h.Name})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		left = append(left, h)
+		for _, err := range h.faults() {
+			unsupported = unsupported && errors.Is(err, errors.ErrUnsupported)
+			errs = append(errs, fmt.Errorf("%s: %w", h.Name, err))
+		}
+	}
+	if len(left) == 0 {
+		return others[0]
+	}
+	k.hosts = left
+	if len(errs) > 0 {
+		kind := app.Usage
+		if unsupported {
+			kind = app.Unsupported
+		}
+		err := app.WithKind(kind, errors.Join(errs...))
+		if k.Named == "" && k.Link == "" && slices.ContainsFunc(left[0].Ask.Settings, ofLink) {
+			return app.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
+		}
+		return err
+	}
+	return k.withoutWindows()
+}
+
+func ofLink(s model.Assignment) bool {
+	c, _ := knob.ByID(s.Knob)
+	return c.Scope == knob.ScopeLink
+}
+
+// settings puts together what to ask of one host. other says that there is
+// nothing for this host where the other one may have something.
+func (k *keeping) settings(ctx context.Context, h *Host) (other bool, err error) {
+	h.Ask = session.Keep{Source: k.Source.Label, Format: k.Format, Link: cmp.Or(k.Link, h.Facts.Interface.Or("")), DryRun: true}
+	if k.Source.Confirmed {
+		return k.confirmed(ctx, h)
+	}
+	part, other, err := k.Source.hostFor(h.Side, k.Role, len(k.hosts) == 1)
+	if err != nil {
+		return other, err
+	}
+	h.Ask.Settings, h.Ask.Comments = change.Assignments(part), k.Source.Profile.Comments(part)
+	for _, doubt := range part.Doubts(h.Facts) {
+		k.Observe(app.Doubted{Host: h.Name, Doubt: doubt})
+	}
+	for _, s := range h.Ask.Settings {
+		if c, _ := knob.ByID(s.Knob); c.NeedsBoth && !k.Both {
+			k.Observe(app.OneSided{Knob: s.Knob})
+		}
+	}
+	return false, nil
+}
+
+// confirmed asks for what a person confirmed on a host.
+func (k *keeping) confirmed(ctx context.Context, h *Host) (other bool, err error) {
+	all, err := h.Client.Confirmed(ctx)
+	if err != nil {
+		return false, err
+	}
+	link := ""
+	for _, c := range all {
+		switch {
+		case !c.Holds:
+			k.Observe(app.NotKept{Host: h.Name, Setting: c})
+			continue
+		case c.Link != "" && link != "" && c.Link != link, c.Link != "" && k.Link != "" && c.Link != k.Link:
+			return false, app.WithHint(app.Usagef("settings of several links were confirmed on %s", h.Name), "keep them from a profile each, with --interface NAME")
+		case c.Link != "":
+			link = c.Link
+		}
+		h.Ask.Settings = append(h.Ask.Settings, model.Assignment{Knob: c.Knob, Value: c.Value})
+	}
+	if len(h.Ask.Settings) == 0 {
+		return true, app.WithHint(app.Usagef("nothing was confirmed on %s with linerate set that still holds", h.Name),
+			"name a profile or a session, or change something first: linerate set KNOB=VALUE...")
+	}
+	h.Ask.Link = cmp.Or(link, h.Ask.Link)
+	h.Ask.Comments = []string{"confirmed by hand with linerate set; nobody measured it"}
+	return false, nil
+}
+
+// withoutWindows lets hosts drop out that keep everything by themselves.
+func (k *keeping) withoutWindows() error {
+	var rest []*Host
+	for _, h := range k.hosts {
+		if h.Facts.OS != "windows" {
+			rest = append(rest, h)
+			continue
+		}
+		var open []string
+		for _, r := range h.Running() {
+			if !r.Same {
+				open = append(open, fmt.Sprintf("%s=%s", r.Knob, r.Kept))
+			}
+		}
+		if len(open) > 0 {
+			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s runs Windows, which has no files for settings: what is set there stays over a restart", h.Name)),
+				"set and confirm it: linerate set %s%s\nor carry it there as a file: linerate export --for windows-reg", strings.Join(open, " "), k.Word(h.Side))
+		}
+		k.Observe(app.KeptAlready{Host: h.Name})
+	}
+	if k.hosts = rest; len(rest) == 0 {
+		k.outcome = Holds
+	}
+	return nil
+}
+
+// Word is the far host as it stands behind a command about a side, with a blank
+// before it; "" for this machine.
+func (r Request) Word(side model.Host) string {
+	if side == model.Near || r.Named == "" {
+		return ""
+	}
+	return " " + plain.ShellWord(r.Named)
+}
+
+// preview asks every host what would be written, and shows it.
+func (k *keeping) preview(ctx context.Context) error {
+	holds, empty := true, true
+	for _, h := range k.hosts {
+		got, err := h.Client.Keep(ctx, h.Ask)
+		if err != nil {
+			return k.fault(err, h)
+		}
+		h.Got = got
+		if err := k.claims(ctx, h); err != nil {
+			return err
+		}
+		empty = empty && len(got.Files) == 0 && len(got.Commands) == 0
+		for _, f := range got.Files {
+			holds = holds && f.Change == session.FileSame
+		}
+	}
+	for _, h := range k.hosts {
+		k.Observe(app.ToWrite{Host: h.Name, Files: h.Got})
+	}
+	switch {
+	case empty:
+		return app.WithKind(app.Unsupported, fmt.Errorf("none of these settings can be kept there: %w", errors.ErrUnsupported))
+	case k.DryRun:
+		k.outcome = Dry
+	case holds:
+		k.outcome = Holds
+	}
+	return nil
+}
+
+// claims notes who else sets what is kept. An agent that does not know is no
+// fault.
+func (k *keeping) claims(ctx context.Context, h *Host) error {
+	var ids []model.KnobID
+	for _, s := range h.Ask.Settings {
+		ids = append(ids, s.Knob)
+	}
+	all, err := change.LastClaims(ctx, h.Client, ids)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		ours := slices.ContainsFunc(h.Got.Files, func(f session.KeepFile) bool { return f.Path == c.File })
+		if _, told := h.Got.Others[c.Knob]; !ours && !told {
+			h.Got.Notes = append(h.Got.Notes, c.String())
+		}
+	}
+	return nil
+}
+
+// write asks, and writes.
+func (k *keeping) write(ctx context.Context) error {
+	if !k.Sure {
+		answer, err := k.Env.Ask(ctx, k.question())
+		if errors.Is(err, app.ErrNobody) {
+			return app.WithHint(app.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
+		}
+		if err != nil {
+			return err
+		}
+		if !answer.Yes {
+			k.outcome = Declined
+			return nil
+		}
+	}
+	k.outcome = Written
+	for _, h := range k.hosts {
+		ask := h.Ask
+		ask.DryRun, ask.Plan = false, h.Got.Plan
+		got, err := h.Client.Keep(ctx, ask)
+		if err != nil {
+			k.outcome = Failed
+			return errors.Join(k.fault(err, h), k.takeBack(ctx))
+		}
+		got.Notes, h.Done = h.Got.Notes, true // as they were shown, with who else sets what
+		h.Got = got
+	}
+	return nil
+}
+
+func (k *keeping) question() app.Question {
+	q := app.Question{Kind: app.WriteFiles}
+	var names []string
+	for _, h := range k.hosts {
+		names = append(names, h.Name)
+		q.Count += len(h.Got.Files)
+	}
+	q.Host = strings.Join(names, " and ")
+	return q
+}
+
+// takeBack takes back what was written on the hosts before the one that failed:
+// both keep it or none.
+func (k *keeping) takeBack(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for _, h := range k.hosts {
+		if !h.Done || h.Got.Record == "" {
+			continue
+		}
+		back, err := h.Client.Restore(ctx, h.Got.Record)
+		for _, f := range back.Files {
+			if f.State != model.FileRestored && f.State != model.FileAlready {
+				err = errors.Join(err, fmt.Errorf("%s: %s", f.Path, f.Detail))
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: not taken back: %w", h.Name, err))
+			continue
+		}
+		h.Done = false
+		k.Observe(app.TakenBack{Host: h.Name})
+	}
+	return errors.Join(errs...)
+}
+
+// fault gives an error of a keep its kind and hint.
+func (k *keeping) fault(err error, h *Host) error {
+	switch {
+	case errors.Is(err, session.ErrInvalid):
+		return app.WithKind(app.Usage, err)
+	case errors.Is(err, session.ErrState):
+		return app.WithHint(err, "see what it is now: linerate keep --list%s, and --dry-run", k.Word(h.Side))
+	}
+	return filesFault(err)
+}
+
+// filesFault gives an error about files of a system its hint.
+func filesFault(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return app.WithHint(err, "files of the system belong to root: run linerate as root; over ssh with --sudo")
+	case errors.Is(err, session.ErrBusy):
+		return app.WithHint(err, "another linerate writes files there: wait until it has ended")
+	}
+	return err
+}

@@ -1,0 +1,81 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/model"
+)
+
+// Open opens the hosts of a keep: the host that named is the text of, with both
+// this machine too, and with "" this machine alone. shut ends the sessions.
+func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string, both bool) (hosts []*app.Host, shut func(), err error) {
+	if named == "" {
+		return openHere(ctx, env, own)
+	}
+	near, far, err := reach.Pair("", named, env.Getenv)
+	if err == nil {
+		err = hasFiles(far)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := o.Open(ctx, near, far)
+	if err != nil {
+		return nil, nil, err
+	}
+	here, there := e.Host(model.Near), e.Host(model.Far)
+	app.NamePair(here, there, both, false)
+	if hosts = []*app.Host{there}; both {
+		hosts = append(hosts, here)
+	}
+	return hosts, e.Close, nil
+}
+
+// OpenAlone opens the one host whose files are meant, as Open does; the other end
+// of a pair is not needed.
+func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string) (host *app.Host, shut func(), err error) {
+	if named == "" {
+		hosts, shut, err := openHere(ctx, env, own)
+		if err != nil {
+			return nil, nil, err
+		}
+		return hosts[0], shut, nil
+	}
+	t, err := reach.Parse(named, env.Getenv)
+	if err == nil {
+		err = hasFiles(t)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := o.Alone(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &app.Host{Side: model.Far, Name: c.Name(), Client: c}, func() { env.HangUp(c) }, nil
+}
+
+func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.Host, shut func(), err error) {
+	h, err := here.Open(ctx, env, own)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []*app.Host{h}, func() { env.HangUp(h.Client) }, nil
+}
+
+// hasFiles refuses hosts on which nothing can be kept.
+func hasFiles(t reach.Target) error {
+	switch t.Kind {
+	case reach.Lab:
+		return app.WithKind(app.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))
+	case reach.Foreign:
+		return app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", t))
+	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
+	}
+	return nil
+}

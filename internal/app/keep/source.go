@@ -1,0 +1,219 @@
+package keep
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+)
+
+import ()
+
+// Source is where the settings to keep come from.
+type Source struct {
+	Label     string // for the list of what is kept
+	Profile   profile.Profile
+	Confirmed bool // no profile: what each host confirmed
+	// The roles of the ends of a session whose direction is known.
+	Near, Far profile.Role
+}
+
+// ConfirmedThere is what a person confirmed on the hosts, and what still holds.
+func ConfirmedThere() Source { return Source{Confirmed: true, Label: "confirmed with linerate set"} }
+
+// Wish is what a person wants kept against the evidence.
+type Wish struct {
+	Anyway        bool // what did not prove better
+	DespiteGuards bool // what harms what a guard watches over, or may
+}
+
+// OfProfile is a profile, which came from name. What no verdict calls better is
+// refused, unless that is wished.
+func OfProfile(env app.Env, name string, p profile.Profile, w Wish) (Source, error) {
+	s := Source{Profile: p, Label: strings.TrimSuffix("profile "+name+": "+p.Title, ": ")}
+	return s, demandProof(env, p.Evidence, w, name)
+}
+
+// OfSession is a setting of a stored session, "" for the one that proved better.
+// untrusted says that its verdicts must not be believed. What no verdict calls
+// better is refused, unless that is wished.
+func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w Wish) (Source, error) {
+	if names, refused := profile.Candidates(s); setting == "" && len(names)+len(refused) == 0 {
+		return Source{}, app.WithHint(app.Usagef("session %s: no setting that changes a host proved better%s", s.ID, verdictLines(s)),
+			"name the setting and your wish to keep it all the same: --setting NAME --anyway; its settings are %s", settingNames(s))
+	}
+	setting, p, err := Setting(env, s, setting)
+	if err != nil {
+		return Source{}, err
+	}
+	if untrusted {
+		if !w.Anyway {
+			return Source{}, app.WithHint(app.WithKind(app.Untrusted, fmt.Errorf("session %s says that its verdicts must not be believed", s.ID)),
+				"measure again, or keep it all the same: --anyway")
+		}
+		env.Observe(app.Unproven{What: "session " + s.ID, Distrusted: true})
+	}
+	src := Source{Profile: p, Label: fmt.Sprintf("session %s, setting %q", s.ID, setting)}
+	if d := s.Plan.Directions; len(d) == 1 && d[0] != model.Both {
+		src.Near, src.Far = profile.Sender, profile.Receiver
+		if d[0] == model.From {
+			src.Near, src.Far = profile.Receiver, profile.Sender
+		}
+	}
+	return src, demandProof(env, p.Evidence, w, src.Label)
+}
+
+// Setting makes a profile of a setting of a session, "" for the one that proved
+// better. What of it belongs to the test traffic is told.
+func Setting(env app.Env, s model.Session, name string) (string, profile.Profile, error) {
+	name, err := chooseSetting(s, name)
+	if err != nil {
+		return "", profile.Profile{}, err
+	}
+	p, flow, err := profile.FromSession(s, name)
+	if err != nil {
+		return name, p, app.WithHint(app.WithKind(app.Usage, err), "its settings are %s", settingNames(s))
+	}
+	for _, one := range flow {
+		env.Observe(app.OfTheFlow{Setting: model.Assignment{Knob: one.Knob, Value: one.Value}})
+	}
+	return name, p, nil
+}
+
+// demandProof refuses what was measured and did not prove better, or made
+// something worse, and what is better but harms what a guard watches over, or has
+// not been shown not to. What nobody measured is a wish of whoever wrote the
+// profile.
+func demandProof(env app.Env, e *profile.Evidence, w Wish, what string) error {
+	if e == nil {
+		env.Observe(app.Unproven{What: what})
+		return nil
+	}
+	proof := e.Proof()
+	if !proof.Better || proof.Worse {
+		lines := strings.Join(e.Lines()[1:], "; ")
+		if !w.Anyway {
+			return app.WithHint(app.Usagef("%s: no proof that it is better: %s", what, lines), "measure it once more, or keep it all the same: --anyway")
+		}
+		env.Observe(app.Unproven{What: what, Verdicts: lines})
+		proof.Guards = slices.DeleteFunc(proof.Guards, func(v profile.Verdict) bool { return v.Guard != model.GuardViolated })
+	}
+	if len(proof.Guards) == 0 {
+		return nil
+	}
+	if !w.DespiteGuards {
+		return app.WithHint(app.Usagef("%s: refused by its guards: %s", what, GuardLines(e)),
+			"choose another setting, measure on where a guard is not decided, or keep it all the same: --despite-guards")
+	}
+	env.Observe(app.Unproven{What: what, Guards: GuardLines(e)})
+	return nil
+}
+
+// GuardLines are the guards that do not hold, in one line.
+func GuardLines(e *profile.Evidence) string {
+	var lines []string
+	for _, v := range e.Proof().Guards {
+		lines = append(lines, v.String())
+	}
+	return strings.Join(lines, "; ")
+}
+
+// verdictLines are the verdicts of a session, for an error.
+func verdictLines(s model.Session) string {
+	var b strings.Builder
+	for _, v := range s.Verdicts {
+		if v.IsTwin {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%q: %s", v.Setting, profile.FromVerdict(v))
+	}
+	if b.Len() == 0 {
+		return "; it has no verdicts"
+	}
+	return b.String()
+}
+
+// chooseSetting is the one setting that proved better, unless the user names
+// one.
+func chooseSetting(s model.Session, name string) (string, error) {
+	if name != "" {
+		return name, nil
+	}
+	names, refused := profile.Candidates(s)
+	if len(names) == 0 {
+		names = refused // whoever asks is told what speaks against it
+	}
+	switch len(names) {
+	case 1:
+		return names[0], nil
+	case 0:
+		return "", app.WithHint(app.Usagef("no setting of session %s that changes a host proved better", s.ID), "name one with --setting: %s", settingNames(s))
+	}
+	return "", app.WithHint(app.Usagef("several settings of session %s proved better", s.ID), "choose with --setting: %s", strings.Join(names, ", "))
+}
+
+func settingNames(s model.Session) string {
+	var names []string
+	for _, one := range s.Plan.Settings {
+		if one.Name != s.Plan.Twin {
+			names = append(names, fmt.Sprintf("%q", one.Name))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// hostFor returns the settings of a profile for one end. other reports that
+// there are none for this end, but for the other one.
+func (s Source) hostFor(end model.Host, asked profile.Role, alone bool) (h profile.Host, other bool, err error) {
+	role, err := s.roleFor(end, asked, alone)
+	if err != nil {
+		return h, false, err
+	}
+	h, ok := s.Profile.Host(role)
+	if !ok {
+		var words []string
+		for _, r := range s.Profile.RoleNames() {
+			words = append(words, string(r))
+		}
+		return h, true, app.WithHint(app.Usagef("no settings for the %s; the profile has some for %s", role, strings.Join(words, ", ")),
+			"say whose settings that host gets: --role %s", strings.Join(words, " or "))
+	}
+	return h, false, nil
+}
+
+// roleFor is the role of an end: what is asked for of HOST, or of this machine
+// where it is alone, and the opposite for the other end; else near is this
+// machine and far HOST.
+func (s Source) roleFor(end model.Host, asked profile.Role, alone bool) (profile.Role, error) {
+	names := s.Profile.RoleNames()
+	if asked != "" {
+		if !slices.Contains(profile.Roles(), asked) || asked == profile.Both {
+			return "", app.Usagef("--role %q: want near, far, sender or receiver", asked)
+		}
+		if alone || end == model.Far {
+			return asked, nil
+		}
+		return map[profile.Role]profile.Role{
+			profile.Near: profile.Far, profile.Far: profile.Near, profile.Sender: profile.Receiver, profile.Receiver: profile.Sender,
+		}[asked], nil
+	}
+	switch {
+	case len(names) == 0:
+		return profile.Both, nil
+	case slices.Contains(names, profile.Near) || slices.Contains(names, profile.Far):
+		if end == model.Near {
+			return profile.Near, nil
+		}
+		return profile.Far, nil
+	case end == model.Near && s.Near != "":
+		return s.Near, nil
+	case end == model.Far && s.Far != "":
+		return s.Far, nil
+	case len(names) == 1 && alone:
+		return names[0], nil
+	}
+	return "", app.WithHint(app.Usagef("the profile has settings of their own for sender and receiver"), "say what HOST, or this machine alone, is: --role sender or --role receiver")
+}

@@ -1,0 +1,49 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"linerate/internal/app"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+)
+
+// Back is what became of the files that were kept on a host.
+type Back struct {
+	Files []model.FileResult          // of every record, the oldest record of a file last
+	Paths []string                    // of the files, each once
+	Last  map[string]model.FileResult // by path: how it stands
+	Left  int                         // so many of them were not taken back
+}
+
+// Undo takes back all files that were kept on a host, but what somebody changed
+// since. Where files are left the error is of kind app.NotUndone, and the result
+// tells of each.
+func Undo(ctx context.Context, c *session.Client) (Back, error) {
+	r, err := c.Restore(ctx, "")
+	if err != nil {
+		return Back{}, filesFault(err)
+	}
+	b := Back{Files: r.Files, Last: make(map[string]model.FileResult)}
+	left := make(map[string]bool)
+	for _, f := range r.Files {
+		if _, again := b.Last[f.Path]; !again {
+			b.Paths = append(b.Paths, f.Path)
+		}
+		b.Last[f.Path] = f
+		if f.State == model.FileChanged || f.State == model.FileFailed {
+			left[f.Path] = true
+		}
+	}
+	b.Left = len(left)
+	switch {
+	case b.Left > 0:
+		err = &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d files not taken back", b.Left, len(b.Paths)),
+			Hint: "see the reasons above; what a file held before is kept until it is taken back"}
+	case r.Problem != "":
+		err = errors.New(r.Problem)
+	}
+	return b, err
+}
