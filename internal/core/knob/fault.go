@@ -59,12 +59,12 @@ func settable(system string, id model.KnobID) error {
 }
 
 // On returns where system keeps the knob. The error says why linerate has no hand
-// on it there, and wraps errors.ErrUnsupported.
+// on it there, and wraps errors.ErrUnsupported where another system may.
 func (k Knob) On(system string) (Native, error) {
 	n, ok := k.Native[system]
 	switch {
 	case k.Scope == ScopeFlow:
-		return n, fmt.Errorf("belongs to the test traffic, not to a host: %w", errors.ErrUnsupported)
+		return n, errors.New("belongs to the test traffic, not to a host") // wherever it is: a mistake
 	case !ok:
 		return n, fmt.Errorf("%s has no such setting: %w", system, errors.ErrUnsupported)
 	case n.Mechanism == NotYet:
