@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"linerate/internal/measure/engines"
 )
 
 // Env is the world as the use cases see it; tests make their own.
@@ -23,6 +25,8 @@ type Env struct {
 	// Root, where tests set it, is below which the files of a job for the next start
 	// of the machine lie; see watchdog.Config.Root.
 	Root string
+	// Engines are those of this program; nil is engines.All.
+	Engines engines.List
 	Asker
 	Observer
 }

@@ -30,18 +30,18 @@ func (noLog) Lines() ([]string, error) { return nil, nil }
 // Close does nothing.
 func (noLog) Close() error { return nil }
 
-// Engines are the engines of this host. Paths of files may be named by who
+// Engines makes the engines of list on this host. Paths of files may be named by who
 // started this process and nobody else.
-func Engines(state string, namedPaths bool) []engine.Engine {
+func Engines(list engines.List, state string, namedPaths bool) []engine.Engine {
 	dir, err := StateDir(state)
 	if err != nil {
-		return EnginesAt("", namedPaths) // filecopy says so
+		return EnginesAt(list, "", namedPaths) // filecopy says so
 	}
-	return EnginesAt(filepath.Join(dir, CopiesDir), namedPaths)
+	return EnginesAt(list, filepath.Join(dir, CopiesDir), namedPaths)
 }
 
 // EnginesAt is Engines with the ledger of made files in copies.
-func EnginesAt(copies string, namedPaths bool) []engine.Engine {
+func EnginesAt(list engines.List, copies string, namedPaths bool) []engine.Engine {
 	o := engines.Options{
 		Files: filecopy.Options{NamedPaths: namedPaths},
 		KernelLog: func() (pingpong.LogReader, error) {
@@ -56,7 +56,7 @@ func EnginesAt(copies string, namedPaths bool) []engine.Engine {
 		},
 	}
 	o.State = copies
-	return engines.All(o)
+	return list.Make(o)
 }
 
 // SweepUp removes the files of copies that were killed, before others are made.

@@ -81,7 +81,7 @@ func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 	defer m.BeginRecovery(ctx)()
 	SweepUp(env, o.State)
 	c := m.Agent()
-	c.Engines, c.LinkRate, c.Purge, c.Watch = Engines(o.State, true), m.LinkRate, purge.TCPMetrics, m.Watch
+	c.Engines, c.LinkRate, c.Purge, c.Watch = Engines(env.Engines, o.State, true), m.LinkRate, purge.TCPMetrics, m.Watch
 	return agent.Serve(ctx, conn, c)
 }
 

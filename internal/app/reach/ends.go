@@ -144,7 +144,7 @@ func (e *Ends) connect(ctx context.Context) error {
 			e.Hosts[i].PathRate = fact.Known(rate, "the lab's wire")
 		}
 	}
-	e.Runner = runner.New(e.Near, e.Far, e.env.Now)
+	e.Runner = runner.New(e.Near, e.Far, e.env.Now, e.env.Engines.Kinds())
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.Runner = &runner.Alone{Peer: peer, Name: e.foreign.Text, Now: e.env.Now}
+	e.Runner = &runner.Alone{Peer: peer, Name: e.foreign.Text, Now: e.env.Now, Kinds: e.env.Engines.Kinds()}
 	return nil
 }
 

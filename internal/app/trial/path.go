@@ -77,8 +77,8 @@ func MayTune(e *reach.Ends, p model.Plan) error {
 
 // Takes reports what the engine of a plan does not take, of the flow or of
 // a setting of it, so that it is said before any host is asked.
-func Takes(p model.Plan) error {
-	e, err := engines.ByName(engines.All(engines.Options{}), p.Flow.Engine)
+func Takes(env app.Env, p model.Plan) error {
+	e, err := engines.ByName(env.Engines.Make(engines.Options{}), p.Flow.Engine)
 	if err != nil {
 		return app.WithKind(app.Usage, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 )
 
 // Peer is a program of another kind at the far end, which measures with this
@@ -22,10 +23,11 @@ type Peer interface {
 // Alone does runs between this host and a foreign peer, one at a time. Nothing
 // is changed on either: only settings of the flow can be tried.
 type Alone struct {
-	Peer Peer
-	Name string // of the peer, for people
-	Now  func() time.Time
-	busy sync.Mutex
+	Peer  Peer
+	Name  string // of the peer, for people
+	Now   func() time.Time
+	Kinds traffic.Kinds // judge the runs
+	busy  sync.Mutex
 }
 
 // Run does one run, like Runner.Run.
@@ -36,7 +38,7 @@ func (r *Alone) Run(ctx context.Context, s Spec, emit func(model.Host, []model.S
 		Number: s.Number, Block: s.Block, Position: s.Position, Attempt: s.Attempt,
 		Setting: s.Setting.Name, Flow: s.Flow, Started: r.Now(), State: model.RunPlanned,
 	}}
-	a.Runner = &Runner{now: r.Now}
+	a.Runner = &Runner{now: r.Now, kinds: r.Kinds}
 	err := r.do(ctx, a, s, emit)
 	a.finish(ctx, err)
 	return a.run, nil, err
@@ -67,7 +69,7 @@ func (r *Alone) do(ctx context.Context, a *attempt, s Spec, emit func(model.Host
 		}
 		return fmt.Errorf("%s: %w", r.Name, err)
 	}
-	j := judgement{run: &a.run, flow: flow, warn: a.warn, name: func(h model.Host) string {
+	j := judgement{run: &a.run, flow: flow, warn: a.warn, kinds: r.Kinds, name: func(h model.Host) string {
 		if h == model.Far {
 			return r.Name
 		}

@@ -35,7 +35,7 @@ func TestCopies(t *testing.T) {
 			return agent.Serve(ctx, conn, c)
 		}), h)
 	}
-	r := runner.New(open(model.Near), open(model.Far), time.Now)
+	r := runner.New(open(model.Near), open(model.Far), time.Now, traffic.Kinds{files.Kind()})
 	p, err := bottleneck.Plan(bottleneck.PlanOptions{
 		Source: folder, Sink: folder, Blocks: 2, Directions: []model.Direction{model.To, model.From},
 		Flow: model.Flow{Engine: filecopy.Name, Direction: model.To, Bytes: 2 << 20, Params: traffic.Write(files.Params{Sync: true})},

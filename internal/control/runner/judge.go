@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
-	"linerate/internal/core/traffic/files"
-	"linerate/internal/core/traffic/requests"
-	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic"
 )
 
 // leastShare is the least part of the planned window, or of the planned bytes,
@@ -23,7 +21,7 @@ func CPUMetric(h model.Host) model.Metric { return model.CPU + "_" + model.Metri
 // judge fills in the run's values from the reports of its ends, and returns an
 // error that wraps ErrInvalid where the run does not count.
 func (a *attempt) judge() error {
-	j := judgement{run: &a.run, flow: a.flow, setting: a.spec.Setting, name: func(h model.Host) string { return a.client(h).Name() }, warn: a.warn}
+	j := judgement{run: &a.run, flow: a.flow, setting: a.spec.Setting, name: func(h model.Host) string { return a.client(h).Name() }, warn: a.warn, kinds: a.kinds}
 	return j.do()
 }
 
@@ -34,6 +32,7 @@ type judgement struct {
 	setting model.Setting
 	name    func(model.Host) string // of an end, for people
 	warn    func(format string, args ...any)
+	kinds   traffic.Kinds
 }
 
 func (j *judgement) do() error {
@@ -41,28 +40,9 @@ func (j *judgement) do() error {
 	for _, e := range j.run.Ends {
 		j.run.Values = append(j.run.Values, e.Values...)
 	}
-	for _, d := range j.flow.Direction.Parts() {
-		_, asks := requests.Of(j.flow)
-		if _, sweeps := sizes.Of(j.flow); asks || sweeps || j.flow.Points > 0 {
-			break // no payload to and fro: what counts is in the values and points
-		}
-		got, ok := j.report(d, model.Receiver)
-		if !ok {
-			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", j.name(j.measuring(d)), d))
-			continue
-		}
-		if fault := j.received(d, got); fault != "" {
-			faults = append(faults, fault)
-		}
-		sent, _ := j.report(d, model.Sender)
-		if sent.TCP != nil {
-			j.sent(d, sent.TCP)
-		}
-		if _, told := j.run.Value(d, model.LossRatio); got.UDP != nil && !told {
-			j.datagrams(d, got.UDP)
-		}
-	}
-	if fault := j.answered(); fault != "" {
+	if kind, _ := j.kinds.ByName(j.flow.Engine); kind.Judge == nil {
+		faults = j.payload()
+	} else if fault := kind.Judge(j.flow, j.run.Ends); fault != "" {
 		faults = append(faults, fault)
 	}
 	j.added()
@@ -82,14 +62,31 @@ func (j *judgement) do() error {
 	return nil
 }
 
+// payload keeps what the ends say of the payload, and returns why it does not count.
+func (j *judgement) payload() (faults []string) {
+	for _, d := range j.flow.Direction.Parts() {
+		got, ok := j.report(d, model.Receiver)
+		if !ok {
+			faults = append(faults, fmt.Sprintf("%s reported nothing received in direction %s", j.name(j.measuring(d)), d))
+			continue
+		}
+		if fault := j.received(d, got); fault != "" {
+			faults = append(faults, fault)
+		}
+		sent, _ := j.report(d, model.Sender)
+		if sent.TCP != nil {
+			j.sent(d, sent.TCP)
+		}
+		if _, told := j.run.Value(d, model.LossRatio); got.UDP != nil && !told {
+			j.datagrams(d, got.UDP)
+		}
+	}
+	return faults
+}
+
 // measuring is the end whose window counts in direction d: the receiver, but
 // for the parts of a copy that the sender does alone.
-func (j *judgement) measuring(d model.Direction) model.Host {
-	if files.BySender(j.flow) {
-		return d.Sender()
-	}
-	return d.Receiver()
-}
+func (j *judgement) measuring(d model.Direction) model.Host { return j.kinds.Measures(j.flow, d) }
 
 // report finds what the end with that role said of direction d.
 func (j *judgement) report(d model.Direction, role model.Role) (model.FlowReport, bool) {
@@ -149,23 +146,6 @@ func (j *judgement) datagrams(d model.Direction, u *model.UDPSummary) {
 	if jitter, known := u.Jitter.Get(); known {
 		j.value(d, model.Jitter, jitter.Seconds())
 	}
-}
-
-// answered says why a run of messages or requests does not count.
-func (j *judgement) answered() string {
-	points, values := 0, 0
-	for _, e := range j.run.Ends {
-		points += len(e.Points)
-		values += len(e.Values)
-	}
-	_, asks := requests.Of(j.flow)
-	switch {
-	case j.flow.Points > 0 && points == 0:
-		return "no message size was measured"
-	case asks && values == 0:
-		return "no request was answered"
-	}
-	return ""
 }
 
 // sent keeps what the sender's kernel says of direction d.

@@ -165,7 +165,7 @@ func TestAlone(t *testing.T) {
 	} {
 		for _, said := range []model.Host{model.Near, model.Far} {
 			a := &attempt{
-				Runner: &Runner{ends: [2]*session.Client{{}, {}}},
+				Runner: &Runner{ends: [2]*session.Client{{}, {}}, kinds: traffic.Kinds{files.Kind()}},
 				flow:   model.Flow{Engine: files.Name, Direction: model.To, Bytes: 1000, Params: traffic.Write(files.Params{Mode: mode})},
 			}
 			a.run.Ends = []model.EndReport{{Host: said, Flows: []model.FlowReport{

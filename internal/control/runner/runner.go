@@ -26,6 +26,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/rescue"
 )
 
@@ -78,12 +79,15 @@ type Runner struct {
 	busy sync.Mutex
 	runs atomic.Uint64 // numbers on the wire, unique in a session
 	now  func() time.Time
+	// kinds judge the runs; of others the payload does.
+	kinds traffic.Kinds
 }
 
 // New returns a runner for the sessions with the two ends, which stay the
-// caller's to close. now is the clock of the runs' Started and Ended.
-func New(near, far *session.Client, now func() time.Time) *Runner {
-	return &Runner{ends: [2]*session.Client{near, far}, now: now}
+// caller's to close. now is the clock of the runs' Started and Ended; kinds judge
+// them.
+func New(near, far *session.Client, now func() time.Time, kinds traffic.Kinds) *Runner {
+	return &Runner{ends: [2]*session.Client{near, far}, now: now, kinds: kinds}
 }
 
 // attempt is one run in progress.

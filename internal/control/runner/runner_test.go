@@ -85,7 +85,7 @@ func newBed(t *testing.T) *bed {
 	far, line := open(1, model.Far, b.far)
 	b.cut = func() { _ = line.Close() }
 	b.hang = func() { line.freeze.Do(func() { close(line.ice) }) }
-	b.Runner = runner.New(near, far, time.Now)
+	b.Runner = runner.New(near, far, time.Now, nil)
 	return b
 }
 
@@ -262,7 +262,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	p.DataPort = port
 	far := wiretest.Open(t, p, model.Far)
 	near := wiretest.Near(t, agenttest.Config(nil))
-	run, _, err := runner.New(near, far, time.Now).Run(t.Context(), runner.Spec{
+	run, _, err := runner.New(near, far, time.Now, nil).Run(t.Context(), runner.Spec{
 		Flow: wiretest.Flow(model.To), Setting: model.Setting{Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
 	}, nil)
 	if !errors.Is(err, runner.ErrInvalid) || run.LostContact || !strings.Contains(err.Error(), "open data connection") {
@@ -278,7 +278,7 @@ func TestUnknownDataAddress(t *testing.T) {
 	far := wiretest.Open(t, pipe.Start(t.Context(), "host b", "", func(ctx context.Context, conn net.Conn) error {
 		return agent.Serve(ctx, conn, agenttest.Config(nil))
 	}), model.Far)
-	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now)
+	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now, nil)
 	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "host b") {
 		t.Errorf("error %v", err)
 	}

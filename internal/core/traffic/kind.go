@@ -1,7 +1,10 @@
 package traffic
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -15,6 +18,95 @@ type Kind struct {
 	// Demand is what a run takes of its host beyond streams and blocks; nil is
 	// nothing. It is asked before the flow is checked.
 	Demand func(f model.Flow) Demand
+	// Title names the traffic for people, as in "belongs to UDP"; "" is the engine.
+	Title string
+	// Choose is the flag of test that chooses it; "" is --engine Name.
+	Choose string
+	// Initial are the parameters of who says nothing; "" is the engine's defaults.
+	Initial model.Params
+	// Options are the parameters as people give them.
+	Options []Option
+	// Command, where given, is the one command that makes this traffic: Why says why
+	// neither test nor plans do.
+	Command, Why string
+	// Loads are the engines that make the load of an engine that makes none itself.
+	Loads []string
+	// Load, where given, is the flow that f loads the path with, in f of an engine
+	// that has another make the load; WithLoad puts that one's parameters into f.
+	Load     func(f model.Flow) model.Flow
+	WithLoad func(f model.Flow, load model.Params) model.Flow
+	// Measures is the end whose window counts in direction d; nil is the receiver.
+	Measures func(f model.Flow, d model.Direction) model.Host
+	// Judge says why a run whose ends reported does not count, "" where it does. nil
+	// judges by the payload that arrived, which no other engine needs to have.
+	Judge func(f model.Flow, ends []model.EndReport) string
+	// Lines are sentences of the report on the runs that count; nil is none.
+	Lines func(f model.Flow, runs []model.Run) []string
+}
+
+// Option is one parameter as people give it: a key of flow in a plan file, and a
+// flag of the same name.
+type Option struct {
+	Name    string // such as "reply"
+	Usage   string // of the flag
+	Switch  bool   // on or off
+	Chooses bool   // giving the flag chooses the kind
+	// Set puts what somebody wrote into f. Its error may be a *ValueError.
+	Set func(f *model.Flow, text string) error
+}
+
+// ValueError is a value that cannot be, with what could.
+type ValueError struct{ Problem, Hint string }
+
+// Error is the problem, and the hint where there is one.
+func (e *ValueError) Error() string {
+	if e.Hint == "" {
+		return e.Problem
+	}
+	return e.Problem + "; " + e.Hint
+}
+
+// Param is an Option.Set that changes parameters of type T.
+func Param[T any](set func(p *T, text string) error) func(*model.Flow, string) error {
+	return func(f *model.Flow, text string) error {
+		p, err := Read[T](f.Params)
+		if err == nil {
+			err = set(&p, text)
+		}
+		if err != nil {
+			return err
+		}
+		f.Params = Write(p)
+		return nil
+	}
+}
+
+// Switch reads on or off, and other words for them.
+func Switch(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1":
+		return true, nil
+	case "false", "no", "off", "0":
+		return false, nil
+	}
+	return false, &ValueError{fmt.Sprintf("%.60q is neither on nor off", text), "write on or off"}
+}
+
+// Bytes reads an amount of bytes that is not 0.
+func Bytes(text string) (units.Bytes, error) {
+	b, err := units.ParseBytes(text)
+	if err == nil && b == 0 {
+		return 0, &ValueError{"must be more than 0", "write it like 1GiB"}
+	}
+	return b, err
+}
+
+// Word reads one of some words of what.
+func Word(what, text string, words ...string) (string, error) {
+	if !slices.Contains(words, text) {
+		return "", &ValueError{fmt.Sprintf("unknown %s %.60q", what, text), "write " + strings.Join(words, " or ")}
+	}
+	return text, nil
 }
 
 // Demand is what one end of a run takes of its host, by the flow's own word.
@@ -44,4 +136,63 @@ func (all Kinds) ByName(name string) (Kind, bool) {
 		return all[i], true
 	}
 	return Kind{Name: name}, false
+}
+
+// Called names the kind for people.
+func (k Kind) Called() string { return cmp.Or(k.Title, "engine "+k.Name) }
+
+// Chosen is the flag that chooses the kind.
+func (k Kind) Chosen() string { return cmp.Or(k.Choose, "--engine "+k.Name) }
+
+// Names are those of the kinds that test and plans know.
+func (all Kinds) Names() []string {
+	var out []string
+	for _, k := range all {
+		if k.Command == "" {
+			out = append(out, k.Name)
+		}
+	}
+	return out
+}
+
+// Options returns what people may say of f: of its own kind, and of the load that it
+// contains.
+func (all Kinds) Options(f model.Flow) []Option {
+	k, _ := all.ByName(f.Engine)
+	out := slices.Clone(k.Options)
+	if k.Load == nil {
+		return out
+	}
+	load, _ := all.ByName(k.Load(f).Engine)
+	for _, o := range load.Options {
+		set := o.Set
+		o.Set = func(f *model.Flow, text string) error {
+			inner := k.Load(*f)
+			err := set(&inner, text)
+			if err == nil {
+				*f = k.WithLoad(*f, inner.Params)
+			}
+			return err
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// Option returns what people may say of f under that name.
+func (all Kinds) Option(f model.Flow, name string) (Option, bool) {
+	list := all.Options(f)
+	i := slices.IndexFunc(list, func(o Option) bool { return o.Name == name })
+	if i < 0 {
+		return Option{}, false
+	}
+	return list[i], true
+}
+
+// Measures is the end whose window counts in direction d of f.
+func (all Kinds) Measures(f model.Flow, d model.Direction) model.Host {
+	if k, _ := all.ByName(f.Engine); k.Measures != nil {
+		return k.Measures(f, d)
+	}
+	return d.Receiver()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/filecopy"
 	"linerate/internal/measure/loaded"
@@ -25,7 +27,28 @@ type Options struct {
 	KernelLog func() (pingpong.LogReader, error)
 }
 
-// All returns every engine, new.
+// List makes engines, new; nil is All.
+type List func(Options) []engine.Engine
+
+// Make makes the engines.
+func (list List) Make(o Options) []engine.Engine {
+	if list == nil {
+		return All(o)
+	}
+	return list(o)
+}
+
+// Kinds are the paper halves of the engines that list makes, and of what foreign
+// peers make that no engine does.
+func (list List) Kinds() traffic.Kinds {
+	kinds := traffic.Kinds{sizes.NPtcp()}
+	for _, e := range list.Make(Options{}) {
+		kinds = append(kinds, e.Kind())
+	}
+	return kinds
+}
+
+// All returns every engine, new. It is a List.
 func All(o Options) []engine.Engine {
 	bulk, datagrams := tcpbulk.New(), udpflow.New()
 	return []engine.Engine{

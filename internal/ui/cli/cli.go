@@ -21,6 +21,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/audit"
 	"linerate/internal/core/plain"
+	"linerate/internal/measure/engines"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/ui/screen"
 )
@@ -43,6 +44,8 @@ type Env struct {
 	// Root, where tests set it, is below which the files of a job for the next start
 	// of the machine lie; see watchdog.Config.Root.
 	Root string
+	// Engines are those of this program; nil is engines.All.
+	Engines engines.List
 }
 
 // OS returns the environment of this process.

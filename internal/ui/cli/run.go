@@ -30,6 +30,7 @@ import (
 // runFlags are the flags of an experiment.
 type runFlags struct {
 	flow                                          flowFlags
+	own                                           ownFlags
 	far, from, direction, baseline, title, resume string
 	factors, guards                               []string
 	objective                                     string
@@ -78,6 +79,7 @@ and linerate keep refuses it.`,
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
 	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
+	f.own.register(fl, a.kinds())
 	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
@@ -117,7 +119,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
-	if err := trial.Takes(p); err != nil {
+	if err := trial.Takes(a.world(), p); err != nil {
 		return err
 	}
 	return a.experiment(ctx, near, far, q)
@@ -267,14 +269,14 @@ func (f *runFlags) mayExec(where, near, far string) error {
 
 // file returns the plan file of the command line, with the flags over it.
 func (f *runFlags) file(given func(string) bool, args []string) (config.File, error) {
-	var file config.File
+	file := config.File{Kinds: f.own.kinds}
 	var bad faults
 	if len(args) == 1 && isPlanFile(args[0]) {
 		b, err := readText(args[0])
 		if err != nil {
 			return file, err
 		}
-		if file, err = config.Parse(args[0], b, knobChecker{}); err != nil {
+		if file, err = config.Parse(args[0], b, knobChecker{}, f.own.kinds); err != nil {
 			return file, err
 		}
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
@@ -293,7 +295,11 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		file.Title = f.title
 	}
 	f.factorsOver(&file, &bad)
+	if f.own.choose(&file.Flow, "", given, &bad) && f.udp && file.Flow.Engine != udp.Name && file.Flow.Engine != probes.Name {
+		bad.add("udp", errors.New("one kind of traffic at a time: leave it out, or choose no other"))
+	}
 	f.flow.overlay(&file.Flow, given, file.Has, &bad)
+	f.own.apply(&file.Flow, given, &bad)
 	f.datagrams(&file.Flow, &bad)
 	f.design(&file, given, &bad)
 	if len(file.Directions) == 0 || given("direction") {
@@ -330,7 +336,7 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 // datagrams makes the traffic UDP, or the load where there are probes beside it.
 func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
 	if f.udp && !udp.Carries(*flow) {
-		load := model.Flow{Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: config.DefaultRate})}
+		load := model.Flow{Engine: udp.Name, Params: traffic.Write(udp.Params{Rate: udp.DefaultRate})}
 		if flow.Engine == probes.Name {
 			load = probes.Over(load)
 		}

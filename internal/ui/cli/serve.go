@@ -105,7 +105,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
 	server, err := tls.Listen(ctx, f.listen, tls.Config{
 		Identity: s.identity, Open: f.open, Find: s.find, Budget: s.sharing.budget,
 		Strangers: s.sharing.files.Strangers, Friends: s.sharing.files.Friends,
-		Agent:   agent.Config{Version: a.Version, Engines: here.EnginesAt(s.copies, false)},
+		Agent:   agent.Config{Version: a.Version, Engines: here.EnginesAt(a.Engines, s.copies, false)},
 		Log:     func(line string) { a.talk("%s", line) },
 		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
 	})

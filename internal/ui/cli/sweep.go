@@ -134,7 +134,7 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 		if err := f.foreign(&far, &p, given); err != nil {
 			return err
 		}
-	} else if err := trial.Takes(p); err != nil {
+	} else if err := trial.Takes(a.world(), p); err != nil {
 		return err
 	}
 	if f.output == "" {

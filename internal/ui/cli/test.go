@@ -57,7 +57,7 @@ serve --iperf3 --iperf2: they measure, but report little about themselves.`,
 	}
 	fl := c.Flags()
 	f.flow.register(fl, "5s", "1s", "")
-	f.traffic.register(fl)
+	f.traffic.register(fl, a.kinds())
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "only the direction from HOST")
 	fl.BoolVar(&f.to, "to", false, "only the direction to HOST")
@@ -103,7 +103,7 @@ func (f testFlags) plan(given func(string) bool) (model.Plan, error) {
 }
 
 // suit fits the plan to what the far end understands.
-func (f testFlags) suit(far reach.Target, p *model.Plan, given func(string) bool) error {
+func (f testFlags) suit(a *console, far reach.Target, p *model.Plan, given func(string) bool) error {
 	only := f.traffic.foreignOnly(given)
 	if far.Kind != reach.Foreign {
 		if len(only) > 0 {
@@ -112,7 +112,7 @@ func (f testFlags) suit(far reach.Target, p *model.Plan, given func(string) bool
 		if given("rate") && !f.traffic.udp && !f.traffic.search {
 			return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 		}
-		return trial.Takes(*p)
+		return trial.Takes(a.world(), *p)
 	}
 	if p.Flow.Engine == requests.Name {
 		return withHint(usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
@@ -133,7 +133,7 @@ func (a *console) test(ctx context.Context, f testFlags, given func(string) bool
 	if err != nil {
 		return err
 	}
-	if err := f.suit(far, &p, given); err != nil {
+	if err := f.suit(a, far, &p, given); err != nil {
 		return err
 	}
 	if far.Kind == reach.Foreign {

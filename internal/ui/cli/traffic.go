@@ -7,11 +7,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -26,19 +23,16 @@ import (
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
-	"linerate/internal/ui/config"
 )
 
 // trafficFlags choose the kind of traffic of a quick look.
 type trafficFlags struct {
-	udp, plain       bool
-	rate, pacing     string
+	own              ownFlags
+	udp              bool
+	rate             string
 	search           bool
 	lossLimit        string
 	idle             string
-	requests         string
-	replyBytes       string
-	connect, spin    bool
 	serverOutput     bool
 	user, keyFile    string
 	pkcs1, dualPorts bool
@@ -48,18 +42,13 @@ type trafficFlags struct {
 // enough for a median.
 const defaultIdle = "1s"
 
-func (f *trafficFlags) register(fl *pflag.FlagSet) {
+func (f *trafficFlags) register(fl *pflag.FlagSet, kinds traffic.Kinds) {
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
 	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible); with iperf2:// and iperf3:// also of TCP")
-	fl.StringVar(&f.pacing, "pacing", "", "how UDP is paced: kernel or clock (default: the better one that works)")
-	fl.BoolVar(&f.plain, "plain", false, "UDP without segmentation offload: the kernel sees each datagram by itself")
 	fl.BoolVar(&f.search, "search", false, "find the highest UDP rate whose loss stays below --loss")
 	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
 	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency for so long before the load, then beside it; 0s: do not probe")
-	fl.StringVar(&f.requests, "requests", "", "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other")
-	fl.StringVar(&f.replyBytes, "reply", "", "with --requests: bytes of an answer (default: as the request, -l)")
-	fl.BoolVar(&f.connect, "connect", false, "with --requests: a new connection for each")
-	fl.BoolVar(&f.spin, "spin", false, "with --requests: wait by polling, which costs a core and saves a wake-up")
+	f.own.register(fl, kinds)
 	fl.StringVar(&f.user, "username", "", "user of an iperf3 server that asks for one; the password is in $IPERF3_PASSWORD")
 	fl.StringVar(&f.keyFile, "rsa-public-key", "", "file with that server's public key (PEM)")
 	fl.BoolVar(&f.pkcs1, "use-pkcs1-padding", false, "encrypt for iperf3 servers older than 3.17")
@@ -69,46 +58,34 @@ func (f *trafficFlags) register(fl *pflag.FlagSet) {
 
 // apply writes the flags over flow. given says which ones the user set.
 func (f *trafficFlags) apply(flow *model.Flow, given func(string) bool, bad *faults) {
-	udpOnly := []string{"pacing", "plain"}
-	requestsOnly := []string{"reply", "connect", "spin"}
-	asks := given("requests") || f.connect
-	switch {
-	case f.search && asks, f.udp && asks:
-		bad.add("requests", errors.New("requests travel over TCP, one kind of traffic at a time: leave out --udp and --search"))
-	case f.search || f.udp:
-		f.datagrams(flow, given, bad)
-	case asks:
-		f.ask(flow, given, bad)
-	default:
-		for _, flag := range udpOnly {
-			if given(flag) {
-				bad.add(flag, errors.New("belongs to UDP: add --udp"))
-			}
-		}
+	also := ""
+	if f.search || f.udp {
+		also = udp.Name
 	}
-	if !asks {
-		for _, flag := range requestsOnly {
-			if given(flag) {
-				bad.add(flag, errors.New("belongs to --requests"))
-			}
+	f.own.choose(flow, also, given, bad)
+	f.own.apply(flow, given, bad)
+	switch flow.Engine {
+	case udp.Name:
+		f.datagrams(flow, given, bad)
+	case requests.Name:
+		if flow.Bytes > 0 {
+			bad.add("bytes", errors.New("requests end by time: use --time"))
 		}
 	}
 	if given("loss") && !f.search {
 		bad.add("loss", errors.New("belongs to --search"))
 	}
-	if idle := bad.duration("idle", f.idle); idle > 0 && flow.Engine != requests.Name && flow.Bytes == 0 {
-		*flow = probes.Over(*flow)
-		flow.Lead = idle
+	if idle := bad.duration("idle", f.idle); idle > 0 && flow.Bytes == 0 {
+		if f.own.loads(*flow) {
+			*flow = probes.Over(*flow)
+		}
+		if flow.Engine == probes.Name {
+			flow.Lead = idle
+		}
 	}
 }
 
 func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad *faults) {
-	flow.Engine = udp.Name
-	u := udp.Params{Rate: config.DefaultRate, Pacing: f.pacing, Plain: f.plain}
-	if f.pacing != "" && f.pacing != udp.PacingKernel && f.pacing != udp.PacingClock {
-		bad.add("pacing", fmt.Errorf("%q is neither kernel nor clock", f.pacing))
-	}
-	flow.Params = traffic.Write(u)
 	if f.rate != "" {
 		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: "rate", Value: f.rate}})
 		bad.add("rate", err)
@@ -121,28 +98,6 @@ func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad 
 		if given(flag) {
 			bad.add(flag, errors.New("belongs to TCP: leave out --udp"))
 		}
-	}
-}
-
-func (f *trafficFlags) ask(flow *model.Flow, given func(string) bool, bad *faults) {
-	r := requests.Params{Connect: f.connect, Spin: f.spin}
-	if f.requests != "" {
-		v, err := strconv.ParseFloat(strings.TrimSuffix(f.requests, "/s"), 64)
-		if err == nil && (v < 0 || math.IsNaN(v) || math.IsInf(v, 0)) {
-			err = fmt.Errorf("%s is not a number of requests per second", f.requests)
-		}
-		bad.add("requests", err)
-		r.Rate = v
-	}
-	if f.replyBytes != "" {
-		r.Reply = bad.bytes("reply", f.replyBytes)
-	}
-	if flow.Bytes > 0 {
-		bad.add("bytes", errors.New("requests end by time: use --time"))
-	}
-	flow.Engine, flow.Params = requests.Name, traffic.Write(r)
-	if !given("length") {
-		flow.Block = 0
 	}
 }
 

@@ -11,15 +11,19 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
 // world is what the use cases are given of the command line.
 func (a *console) world() app.Env {
 	return app.Env{
-		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Asker: a, Observer: a,
+		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Engines: a.Engines, Asker: a, Observer: a,
 	}
 }
+
+// kinds are the kinds of traffic that this program makes.
+func (a *console) kinds() traffic.Kinds { return a.Engines.Kinds() }
 
 // here is this machine, of whose journal a person is told what there is to know,
 // once for each process.

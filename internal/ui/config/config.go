@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -26,6 +27,8 @@ const MaxSettings = 64
 // File is what a plan file says. A zero field was not given, unless Has tells
 // otherwise; defaults are those of plan.Options.
 type File struct {
+	// Kinds are those that the flow may be of; of others nothing is known.
+	Kinds traffic.Kinds
 	Title string
 	Near  string // target; "" is this machine
 	Far   string // target

@@ -67,7 +67,7 @@ func (knobs) Check(id model.KnobID, value string) (string, error) {
 
 func parse(t *testing.T, text string) File {
 	t.Helper()
-	f, err := Parse("plan.yaml", []byte(text), knobs{})
+	f, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, text)
 	}
@@ -105,7 +105,7 @@ func TestDocumentedExample(t *testing.T) {
 		Baseline: "current", MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95,
 		Settle: 2 * time.Second, Seed: 42, Null: plan.NullTwin,
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(File{}), cmpopts.IgnoreFields(File{}, "Kinds")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !got.Has("cooldown") || !got.Has("flow.omit") || !got.Has("factors[0].levels[2]") || got.Has("blocks") || got.Has("near") {

@@ -10,6 +10,7 @@ import (
 
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/units"
 )
 
@@ -97,7 +98,7 @@ func (r *reader) guards(n ast.Node, path string) {
 // decides returns what decides and what guards in the plan of f.
 func (f File) decides() (model.Metric, []model.Guard) {
 	flow := f.Flow
-	flow.Engine = cmp.Or(flow.Engine, engineBulk)
+	flow.Engine = cmp.Or(flow.Engine, bulk.Name)
 	objective := suited(flow, cmp.Or(f.Objective, metric.Objective(flow)))
 	guards := metric.Guards(flow, objective)
 	if slices.ContainsFunc(f.Guards, func(g Guard) bool { return g.Name == NoGuards }) {
@@ -140,8 +141,8 @@ func suited(flow model.Flow, m model.Metric) model.Metric {
 // measure, and a guard on what decides.
 func (r *report) validateDecision(f File) {
 	flow := f.Flow
-	flow.Engine = cmp.Or(flow.Engine, engineBulk)
-	if flow.Engine == engineBulk && f.Has("flow.engine") && f.Flow.Engine == "" {
+	flow.Engine = cmp.Or(flow.Engine, bulk.Name)
+	if flow.Engine == bulk.Name && f.Has("flow.engine") && f.Flow.Engine == "" {
 		return // its own mistake is reported
 	}
 	objective, _ := f.decides()

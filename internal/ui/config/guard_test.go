@@ -55,7 +55,7 @@ func TestGuardMistakes(t *testing.T) {
 		"guards: {rtt: 20%}":                        "plan.yaml:3:9: guards: is a map, not a single value",
 		"flow: {engine: reqresp}\nguards: [cpu<5%]": "plan.yaml:4:10: guards[0]: engine reqresp does not measure CPU per Gbit (near end)",
 	} {
-		_, err := Parse("plan.yaml", []byte(head+text+"\n"), knobs{})
+		_, err := Parse("plan.yaml", []byte(head+text+"\n"), knobs{}, kinds())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngives  %v\nwant   %s", text, err, want)
 		}

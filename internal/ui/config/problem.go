@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/core/words"
 )
@@ -110,8 +111,11 @@ func (e *valueError) Error() string { return e.message }
 // badValue adds err, which says what is wrong with the value at path.
 func (r *report) badValue(path string, err error) {
 	var value *valueError
+	var own *traffic.ValueError
 	unit, plain := err.(*units.ParseError) //nolint:errorlint // a wrapped one has more to say than its parts
 	switch {
+	case errors.As(err, &own):
+		r.fault(path, own.Hint, "%s", own.Problem)
 	case errors.As(err, &value):
 		r.fault(path, value.hint, "%s", value.message)
 	case plain:

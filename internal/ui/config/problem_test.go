@@ -25,7 +25,7 @@ blocks: 0
 confidence: 95
 margin: 3 apples
 `
-	_, err := Parse("plan.yaml", []byte(text), knobs{})
+	_, err := Parse("plan.yaml", []byte(text), knobs{}, kinds())
 	want := `plan.yaml:4:14: flow.direction: unknown direction "sideways"; write to (near sends), from (far sends), both (at the same time), or [to, from] (one after the other)
 plan.yaml:5:13: flow.duration: duration "-10s" is negative; write it like 10s, 250ms or 1m30s
 plan.yaml:6:8: flow.mss: value "10" of mss: want at least 88
@@ -129,7 +129,7 @@ func TestMistakes(t *testing.T) {
 		"native name in a set":     {"settings: [{name: x, set: {tcp_rmem: 1M}}]\n", `1:38: settings[0].set[tcp_rmem]: unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`},
 		"nothing set to nothing":   {"settings: [{name: x, set: {window: }}]\n", `1:28: settings[0].set[window]: has no value; give it one or leave it out`},
 	} {
-		_, err := Parse("", []byte(c.text), knobs{})
+		_, err := Parse("", []byte(c.text), knobs{}, kinds())
 		var problems Errors
 		if !errors.As(err, &problems) {
 			t.Errorf("%s: error %v", name, err)
@@ -168,7 +168,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		file, err := Parse("f", []byte(text), knobs{})
+		file, err := Parse("f", []byte(text), knobs{}, kinds())
 		if err != nil {
 			var problems Errors
 			if !errors.As(err, &problems) || len(problems) == 0 {

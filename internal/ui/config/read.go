@@ -14,7 +14,7 @@ import (
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
-	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -28,17 +28,19 @@ const (
 // reader fills a File from a document.
 type reader struct {
 	report
-	check   KnobChecker
-	f       File
-	traffic own
+	check KnobChecker
+	f     File
+	said  []said // of single engines
+	rate  string // canonical, until the engine is known
 }
 
 // Parse reads the plan file name with the given content. check says which
-// knobs exist and which values they take; it must not be nil. The error is of
+// knobs exist and which values they take; it must not be nil. kinds are those that
+// the flow may be of. The error is of
 // type Errors and holds all the mistakes of the file, except that after a
 // mistake of YAML itself nothing else is looked at.
-func Parse(name string, data []byte, check KnobChecker) (File, error) {
-	r := &reader{check: check}
+func Parse(name string, data []byte, check KnobChecker, kinds traffic.Kinds) (File, error) {
+	r := &reader{check: check, f: File{Kinds: kinds}}
 	r.file, r.at = name, map[string]position{}
 	root := r.document(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))) // the byte order mark of Windows editors
 	if root == nil {
@@ -88,7 +90,7 @@ func (r *reader) fields() []field {
 func (r *reader) flowFields() []field {
 	f := &r.f.Flow
 	fields := []field{
-		{"engine", value(r, &f.Engine, parseEngine)},
+		{"engine", value(r, &f.Engine, r.parseEngine)},
 		{"direction", r.directions},
 		{"duration", value(r, &f.Duration, parsePositiveDuration)},
 		{"bytes", value(r, &f.Bytes, parsePositiveBytes)},
@@ -120,20 +122,16 @@ func isFlowKnob(id model.KnobID) bool { return slices.Contains(flowKnobs(), id) 
 // applyFlowKnob puts a canonical value into the flow. A rate waits until the
 // engine is known, see reader.engine.
 func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
-	flow := r.f.Flow
 	if id == "rate" {
-		flow = model.Flow{Engine: udp.Name}
+		r.rate = canonical
+		return
 	}
-	next, err := knob.ApplyFlow(flow, []model.Assignment{{Knob: id, Value: canonical}})
-	switch {
-	case err != nil:
+	next, err := knob.ApplyFlow(r.f.Flow, []model.Assignment{{Knob: id, Value: canonical}})
+	if err != nil {
 		r.badValue(path, err)
-	case id == "rate":
-		u, _ := udp.Of(next)
-		r.traffic.udp.Rate = u.Rate
-	default:
-		r.f.Flow = next
+		return
 	}
+	r.f.Flow = next
 }
 
 // directions reads one direction or a list of them.

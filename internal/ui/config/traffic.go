@@ -2,103 +2,122 @@ package config
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
-	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
-	"linerate/internal/core/units"
 )
 
-// The engines that a plan may name; sweeps and copies are commands of their own.
-const (
-	engineBulk      = "tcpbulk"
-	engineDatagrams = "udpflow"
-	engineLoaded    = "loaded"
-	engineRequests  = "reqresp"
-)
-
-// DefaultRate is the payload rate of UDP where none is given: what iperf2 and
-// iperf3 send without -b, and little enough for any path.
-const DefaultRate = units.BitRate(1e6)
+// said is one key of flow that belongs to some engines only, whether the file names
+// one of them or not.
+type said struct{ key, path, text string }
 
 // trafficFields are the keys of flow that belong to some engines only.
 func (r *reader) trafficFields() []field {
-	t := &r.traffic
-	return []field{
-		{"pacing", value(r, &t.udp.Pacing, parseWord("pacing", "kernel", "clock"))},
-		{"plain", value(r, &t.udp.Plain, parseSwitch)},
-		{"load", value(r, &t.load, parseWord("load", engineBulk, engineDatagrams))},
-		{"idle", value(r, &t.idle, parseDuration)},
-		{"requests", value(r, &t.requests.Rate, parseRequests)},
-		{"reply", value(r, &t.requests.Reply, parsePositiveBytes)},
-		{"connect", value(r, &t.requests.Connect, parseSwitch)},
-		{"spin", value(r, &t.requests.Spin, parseSwitch)},
-	}
-}
-
-// own is what a file says of single engines, whether it names them or not.
-type own struct {
-	udp      udp.Params
-	load     string
-	idle     time.Duration
-	requests requests.Params
-}
-
-// engine puts what belongs to the flow's engine into it.
-func (r *reader) engine() {
-	f, t := &r.f.Flow, r.traffic
-	switch f.Engine {
-	case engineLoaded:
-		f.Lead, f.Params = t.idle, traffic.Write(probes.Params{Engine: cmp.Or(t.load, engineBulk)})
-	case engineRequests:
-		f.Params = traffic.Write(t.requests)
-	}
-	if udp.Carries(*f) {
-		if _, given := r.at["flow.rate"]; !given {
-			t.udp.Rate = DefaultRate
+	var out []field
+	for _, k := range r.f.Kinds {
+		for _, o := range k.Options {
+			if slices.ContainsFunc(out, func(f field) bool { return f.key == o.Name }) {
+				continue // engines may share a key
+			}
+			out = append(out, field{o.Name, func(n ast.Node, path string) {
+				if text, ok := r.text(n, path); ok {
+					r.said = append(r.said, said{o.Name, path, text})
+				}
+			}})
 		}
-		*f = udp.With(*f, t.udp)
+	}
+	return out
+}
+
+// engine puts what belongs to the flow's engine into it: first what is its own, then
+// what is of the load that it contains, which the first may have chosen.
+func (r *reader) engine() {
+	f := &r.f.Flow
+	kind, _ := r.f.Kinds.ByName(cmp.Or(f.Engine, bulk.Name))
+	f.Params = kind.Initial
+	r.say(func(key string) (traffic.Option, bool) { return optionOf(kind, key) })
+	r.say(func(key string) (traffic.Option, bool) { return r.f.Kinds.Option(*f, key) })
+	if r.rate != "" && udp.Carries(*f) {
+		next, err := knob.ApplyFlow(*f, []model.Assignment{{Knob: "rate", Value: r.rate}})
+		if err != nil {
+			r.badValue("flow.rate", err)
+			return
+		}
+		*f = next
+	}
+	for _, s := range r.said { // of another engine, which validateEngine reports; their values are looked at all the same
+		if k, o, ok := r.f.owner(s.key); ok {
+			other := model.Flow{Engine: k.Name, Params: k.Initial}
+			if err := o.Set(&other, s.text); err != nil {
+				r.badValue(s.path, err)
+			}
+		}
 	}
 }
 
-// owner is a kind of traffic with the keys of flow that only it has.
-type owner struct {
-	name string
-	has  func(model.Flow) bool
-	hint string
-	keys []string
+// say sets what the file says of the options that find knows, and forgets it.
+func (r *reader) say(find func(key string) (traffic.Option, bool)) {
+	r.said = slices.DeleteFunc(r.said, func(s said) bool {
+		o, ok := find(s.key)
+		if !ok {
+			return false
+		}
+		if err := o.Set(&r.f.Flow, s.text); err != nil {
+			r.badValue(s.path, err)
+		}
+		return true
+	})
 }
 
-func owners() []owner {
-	return []owner{
-		{"UDP", udp.Carries, "write engine: udpflow", []string{"rate", "pacing", "plain"}},
-		{"engine loaded", func(f model.Flow) bool { return f.Engine == engineLoaded }, "write engine: loaded", []string{"load", "idle"}},
-		{"engine reqresp", func(f model.Flow) bool { return f.Engine == engineRequests }, "write engine: reqresp", []string{"requests", "reply", "connect", "spin"}},
+// optionOf returns an option of k itself.
+func optionOf(k traffic.Kind, name string) (traffic.Option, bool) {
+	i := slices.IndexFunc(k.Options, func(o traffic.Option) bool { return o.Name == name })
+	if i < 0 {
+		return traffic.Option{}, false
 	}
+	return k.Options[i], true
+}
+
+// owner is the first kind that has an option of that name.
+func (f File) owner(name string) (traffic.Kind, traffic.Option, bool) {
+	for _, k := range f.Kinds {
+		if o, ok := optionOf(k, name); ok {
+			return k, o, true
+		}
+	}
+	return traffic.Kind{}, traffic.Option{}, false
 }
 
 // validateEngine reports what does not go with the flow's engine.
 func (r *report) validateEngine(f File) {
-	engine := cmp.Or(f.Flow.Engine, engineBulk)
+	engine := cmp.Or(f.Flow.Engine, bulk.Name)
 	if f.Flow.Engine == "" && f.Has("flow.engine") {
 		return // its own mistake is reported
 	}
-	for _, o := range owners() {
-		for _, key := range o.keys {
-			if path := join("flow", key); f.Has(path) && !o.has(f.Flow) {
-				r.fault(path, o.hint, "%s belongs to %s, not to engine %s", key, o.name, engine)
+	foreign := func(key, hint, owner string) {
+		r.fault(join("flow", key), hint, "%s belongs to %s, not to engine %s", key, owner, engine)
+	}
+	if f.Has("flow.rate") && !udp.Carries(f.Flow) {
+		foreign("rate", "write engine: "+udp.Name, "UDP")
+	}
+	seen := map[string]bool{}
+	for _, k := range f.Kinds {
+		for _, o := range k.Options {
+			if _, mine := f.Kinds.Option(f.Flow, o.Name); !mine && !seen[o.Name] && f.Has(join("flow", o.Name)) {
+				foreign(o.Name, "write engine: "+k.Name, k.Called())
 			}
+			seen[o.Name] = true
 		}
 	}
-	if engine == engineRequests && f.Flow.Bytes > 0 {
+	if engine == requests.Name && f.Flow.Bytes > 0 {
 		r.fault("flow.bytes", "write duration: 10s", "requests end after a time, not after bytes")
 	}
 	for _, k := range []struct {
@@ -127,53 +146,22 @@ func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
 	case id == "rate" && !datagrams && f.at == nil:
 		r.fault(path, "add --udp", "rate belongs to UDP, which is not used")
 	case id == "rate" && !datagrams:
-		r.fault(path, "write engine: udpflow", "rate belongs to UDP, not to engine %s", cmp.Or(f.Flow.Engine, engineBulk))
+		r.fault(path, "write engine: udpflow", "rate belongs to UDP, not to engine %s", cmp.Or(f.Flow.Engine, bulk.Name))
 	case datagrams && slices.Contains([]model.KnobID{"mss", "nodelay", "congestion"}, id):
 		r.fault(path, "leave it out", "%s belongs to TCP, not to UDP", id)
 	}
 }
 
-func parseEngine(s string) (string, error) {
-	known := []string{engineBulk, engineDatagrams, engineLoaded, engineRequests}
+// parseEngine reads the name of an engine that plans compare.
+func (r *reader) parseEngine(s string) (string, error) {
+	k, known := r.f.Kinds.ByName(s)
 	switch {
-	case slices.Contains(known, s):
+	case known && k.Command == "":
 		return s, nil
-	case s == "pingpong":
-		return "", &valueError{"message sizes are not compared by plans", "use linerate sweep"}
-	case s == "filecopy":
-		return "", &valueError{"copies are not compared by plans", "use linerate copy"}
+	case known:
+		return "", &valueError{k.Why, "use linerate " + k.Command}
 	}
-	return "", &valueError{"unknown engine " + quote(s), didYouMean(s, known)}
-}
-
-// parseWord returns what reads one of two words.
-func parseWord(what, one, other string) func(string) (string, error) {
-	return func(s string) (string, error) {
-		if s != one && s != other {
-			return "", &valueError{fmt.Sprintf("unknown %s %s", what, quote(s)), "write " + one + " or " + other}
-		}
-		return s, nil
-	}
-}
-
-func parseSwitch(s string) (bool, error) {
-	switch strings.ToLower(s) {
-	case "true", "yes", "on", "1":
-		return true, nil
-	case "false", "no", "off", "0":
-		return false, nil
-	}
-	return false, &valueError{quote(s) + " is neither on nor off", "write on or off"}
-}
-
-// parseRequests reads how many requests are due per second; 0 is one after the
-// other.
-func parseRequests(s string) (float64, error) {
-	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(s, "/s")), 64)
-	if err != nil || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
-		return 0, &valueError{quote(s) + " is not a number of requests per second", "write it like 1000, or 0 for one after the other"}
-	}
-	return n, nil
+	return "", &valueError{"unknown engine " + quote(s), didYouMean(s, r.f.Kinds.Names())}
 }
 
 // runLength is how long a run of f takes at least.

@@ -9,10 +9,20 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 )
+
+// kinds are those that linerate has.
+func kinds() traffic.Kinds {
+	return traffic.Kinds{
+		bulk.Kind(), udp.Kind(), sizes.Kind(), requests.Kind(), probes.Kind(bulk.Kind(), udp.Kind()), files.Kind(),
+	}
+}
 
 // A flow holds what belongs to its engine, and nothing of the others.
 func TestEngines(t *testing.T) {
@@ -23,7 +33,7 @@ func TestEngines(t *testing.T) {
 	}{
 		"bulk":             {"engine: tcpbulk", model.Flow{Engine: "tcpbulk"}},
 		"UDP":              {"engine: udpflow, rate: 2.5 gbit/s, pacing: clock, plain: yes", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: 2.5e9, Pacing: "clock", Plain: true})}},
-		"UDP, no rate":     {"engine: udpflow", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: DefaultRate})}},
+		"UDP, no rate":     {"engine: udpflow", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{Rate: udp.DefaultRate})}},
 		"UDP, any rate":    {"engine: udpflow, rate: unlimited", model.Flow{Engine: "udpflow", Params: traffic.Write(udp.Params{})}},
 		"loaded":           {"engine: loaded, idle: 2s", model.Flow{Engine: "loaded", Lead: 2 * time.Second, Params: traffic.Write(probes.Params{Engine: "tcpbulk"})}},
 		"loaded with UDP":  {"engine: loaded, load: udpflow, rate: 10M", model.Flow{Engine: "loaded", Params: traffic.Write(probes.Params{Engine: "udpflow", Load: traffic.Write(udp.Params{Rate: 10e6})})}},

@@ -291,7 +291,7 @@ func TestServerConnectsOnlyToItsController(t *testing.T) {
 		}
 	}
 	near := wiretest.Near(t, agenttest.Config(nil)) // and to it, it does
-	run, _, err := runner.New(near, c, time.Now).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.From), Connector: model.Far}, nil)
+	run, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.From), Connector: model.Far}, nil)
 	if err != nil || run.State != model.RunValid {
 		t.Errorf("%+v, %v", run, err)
 	}
@@ -431,13 +431,13 @@ func TestBusyServerCostsARun(t *testing.T) {
 	}
 	c := wiretest.Open(t, dial(t, l), model.Far)
 	near := wiretest.Near(t, agenttest.Config(nil))
-	r, _, err := runner.New(near, c, time.Now).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)
+	r, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)
 	if !errors.Is(err, runner.ErrInvalid) || !errors.Is(err, session.ErrBusy) || r.State != model.RunInvalid {
 		t.Errorf("%+v, %v", r.State, err)
 	}
 	wide := wiretest.Flow(model.To)
 	wide.Streams = 20
-	if _, _, err := runner.New(near, c, time.Now).Run(t.Context(), runner.Spec{Number: 2, Flow: wide}, nil); !errors.Is(err, session.ErrRefused) || errors.Is(err, runner.ErrInvalid) {
+	if _, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 2, Flow: wide}, nil); !errors.Is(err, session.ErrRefused) || errors.Is(err, runner.ErrInvalid) {
 		t.Errorf("more than there is: %v", err)
 	}
 }

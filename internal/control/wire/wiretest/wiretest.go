@@ -129,7 +129,7 @@ func tunes(t *testing.T, tr Transport) {
 
 func measures(t *testing.T, tr Transport) {
 	near, far := Near(t, agenttest.Config(nil)), Open(t, tr.Dial(t), model.Far)
-	r := runner.New(near, far, time.Now)
+	r := runner.New(near, far, time.Now, nil)
 	for _, name := range []string{agenttest.EngineName, tcpbulk.Name} {
 		for _, d := range []model.Direction{model.To, model.From, model.Both} {
 			flow := Flow(d)

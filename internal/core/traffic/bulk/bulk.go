@@ -8,4 +8,4 @@ import "linerate/internal/core/traffic"
 const Name = "tcpbulk"
 
 // Kind is the kind of traffic.
-func Kind() traffic.Kind { return traffic.Kind{Name: Name} }
+func Kind() traffic.Kind { return traffic.Kind{Name: Name, Title: "TCP"} }

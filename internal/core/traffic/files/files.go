@@ -45,19 +45,22 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
-// BySender reports whether the sender of a direction does all of f by itself, and
-// measures.
-func BySender(f model.Flow) bool {
-	p, ok := Of(f)
-	return ok && (p.Mode == Read || p.Mode == Memory)
-}
-
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
-	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
-		p, _ := traffic.Read[Params](f.Params)
-		return traffic.Demand{Stored: true, Paths: isPath(p.Source) || isPath(p.Sink)}
-	}}
+	return traffic.Kind{
+		Name: Name, Command: "copy", Why: "copies are not compared by plans",
+		Demand: func(f model.Flow) traffic.Demand {
+			p, _ := traffic.Read[Params](f.Params)
+			return traffic.Demand{Stored: true, Paths: isPath(p.Source) || isPath(p.Sink)}
+		},
+		// The parts that the sender does alone, it measures.
+		Measures: func(f model.Flow, d model.Direction) model.Host {
+			if p, _ := Of(f); p.Mode == Read || p.Mode == Memory {
+				return d.Sender()
+			}
+			return d.Receiver()
+		},
+	}
 }
 
 // isPath reports whether the end of a copy is anything but a word of linerate's.

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/core/units"
 )
 
 // Name is the engine's name.
@@ -59,9 +60,31 @@ func WithLoad(f model.Flow, load model.Params) model.Flow {
 
 // Kind is the kind of traffic, with any of loads beside the probes.
 func Kind(loads ...traffic.Kind) traffic.Kind {
-	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
-		inner := Load(f)
-		load, _ := traffic.Kinds(loads).ByName(inner.Engine)
-		return load.Of(inner)
-	}}
+	known := traffic.Kinds(loads)
+	initial, _ := known.ByName(DefaultLoad)
+	return traffic.Kind{
+		Name: Name, Initial: traffic.Write(Params{Engine: DefaultLoad, Load: initial.Initial}),
+		Demand: func(f model.Flow) traffic.Demand {
+			inner := Load(f)
+			load, _ := known.ByName(inner.Engine)
+			return load.Of(inner)
+		},
+		Loads: known.Names(), Load: Load, WithLoad: WithLoad,
+		Options: []traffic.Option{{
+			Name: "load", // plans only: test has it follow from the traffic
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				if p.Engine, err = traffic.Word("load", text, known.Names()...); err == nil {
+					load, _ := known.ByName(p.Engine)
+					p.Load = load.Initial
+				}
+				return err
+			}),
+		}, {
+			Name: "idle", Usage: "probe the latency for so long before the load, then beside it; 0s: do not probe",
+			Set: func(f *model.Flow, text string) (err error) {
+				f.Lead, err = units.ParseDuration(text)
+				return err
+			},
+		}},
+	}
 }

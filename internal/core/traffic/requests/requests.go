@@ -2,6 +2,12 @@
 package requests
 
 import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
@@ -30,8 +36,54 @@ func Of(f model.Flow) (Params, bool) {
 
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
-	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
-		p, _ := traffic.Read[Params](f.Params)
-		return traffic.Demand{Answer: max(p.Reply, f.Block)} // no reply stated is one as long as the request
-	}}
+	return traffic.Kind{
+		Name: Name, Choose: "--requests", Initial: traffic.Write(Params{}),
+		Demand: func(f model.Flow) traffic.Demand {
+			p, _ := traffic.Read[Params](f.Params)
+			return traffic.Demand{Answer: max(p.Reply, f.Block)} // no reply stated is one as long as the request
+		},
+		Judge: func(_ model.Flow, ends []model.EndReport) string {
+			if slices.ContainsFunc(ends, func(e model.EndReport) bool { return len(e.Values) > 0 }) {
+				return ""
+			}
+			return "no request was answered"
+		},
+		Options: []traffic.Option{{
+			Name: "requests", Chooses: true,
+			Usage: "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other",
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				p.Rate, err = parseRate(text)
+				return err
+			}),
+		}, {
+			Name: "reply", Usage: "with --requests: bytes of an answer (default: as the request, -l)",
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				p.Reply, err = traffic.Bytes(text)
+				return err
+			}),
+		}, {
+			Name: "connect", Usage: "with --requests: a new connection for each", Switch: true, Chooses: true,
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				p.Connect, err = traffic.Switch(text)
+				return err
+			}),
+		}, {
+			Name: "spin", Usage: "with --requests: wait by polling, which costs a core and saves a wake-up", Switch: true,
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				p.Spin, err = traffic.Switch(text)
+				return err
+			}),
+		}},
+	}
+}
+
+// parseRate reads how many requests are due per second; 0 is one after the other.
+func parseRate(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "/s")), 64)
+	if err != nil || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
+		return 0, &traffic.ValueError{
+			Problem: fmt.Sprintf("%.60q is not a number of requests per second", text), Hint: "write it like 1000, or 0 for one after the other",
+		}
+	}
+	return n, nil
 }

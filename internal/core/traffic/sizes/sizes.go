@@ -49,8 +49,25 @@ func With(f model.Flow, p Params) model.Flow {
 
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
-	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
-		p, _ := traffic.Read[Params](f.Params)
-		return traffic.Demand{Message: slices.Max(append(p.Sizes, 0))}
-	}}
+	return traffic.Kind{
+		Name: Name, Command: "sweep", Why: "message sizes are not compared by plans",
+		Demand: func(f model.Flow) traffic.Demand {
+			p, _ := traffic.Read[Params](f.Params)
+			return traffic.Demand{Message: slices.Max(append(p.Sizes, 0))}
+		},
+		Judge: judge,
+	}
+}
+
+// NPtcp is the kind of what an NPtcp receiver answers.
+func NPtcp() traffic.Kind {
+	return traffic.Kind{Name: NetPIPE, Command: "sweep", Why: "message sizes are not compared by plans", Judge: judge}
+}
+
+// judge wants a size that was measured.
+func judge(_ model.Flow, ends []model.EndReport) string {
+	if slices.ContainsFunc(ends, func(e model.EndReport) bool { return len(e.Points) > 0 }) {
+		return ""
+	}
+	return "no message size was measured"
 }

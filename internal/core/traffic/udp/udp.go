@@ -54,8 +54,29 @@ func With(f model.Flow, p Params) model.Flow {
 
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
-	return traffic.Kind{Name: Name, Demand: func(f model.Flow) traffic.Demand {
-		p, _ := traffic.Read[Params](f.Params)
-		return traffic.Demand{Datagrams: true, Rate: p.Rate}
-	}}
+	return traffic.Kind{
+		Name: Name, Title: "UDP", Choose: "--udp", Initial: traffic.Write(Params{Rate: DefaultRate}),
+		Demand: func(f model.Flow) traffic.Demand {
+			p, _ := traffic.Read[Params](f.Params)
+			return traffic.Demand{Datagrams: true, Rate: p.Rate}
+		},
+		// The rate is a knob of the flow, which a plan may vary: see package knob.
+		Options: []traffic.Option{{
+			Name: "pacing", Usage: "how UDP is paced: kernel or clock (default: the better one that works)",
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				p.Pacing, err = traffic.Word("pacing", text, PacingKernel, PacingClock)
+				return err
+			}),
+		}, {
+			Name: "plain", Usage: "UDP without segmentation offload: the kernel sees each datagram by itself", Switch: true,
+			Set: traffic.Param(func(p *Params, text string) (err error) {
+				p.Plain, err = traffic.Switch(text)
+				return err
+			}),
+		}},
+	}
 }
+
+// DefaultRate is the payload rate where none is given: what iperf2 and iperf3 send
+// without -b, and little enough for any path.
+const DefaultRate = units.BitRate(1e6)
