@@ -84,6 +84,7 @@ type Untested struct{ Reason string }
 // Changed are the settings that a host holds until they are confirmed or go back.
 type Changed struct {
 	Host    string
+	System  string // its GOOS
 	Changes []model.Change
 }
 

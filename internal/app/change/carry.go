@@ -32,7 +32,7 @@ func (c *change) carryOut(ctx context.Context) error {
 		return c.back(ctx, fault(err), "")
 	}
 	for _, e := range c.ends {
-		c.Observe(app.Changed{Host: e.Name, Changes: e.changes})
+		c.Observe(app.Changed{Host: e.Name, System: e.Facts.OS, Changes: e.changes})
 	}
 	if err := c.prove(ctx); err != nil {
 		return c.back(ctx, err, "")

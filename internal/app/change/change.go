@@ -96,6 +96,7 @@ type Result struct {
 type HostResult struct {
 	Side          model.Host
 	Name          string
+	System        string // a GOOS
 	Changes       []model.Change
 	Before, After []probe.Result // how its canaries answered
 }
@@ -176,7 +177,7 @@ func (h Hosts) changed() []*app.Host {
 func (c *change) result() Result {
 	r := Result{Outcome: c.outcome, Reason: c.reason, Paths: c.paths, Transfers: c.transfers, Around: c.around}
 	for _, e := range c.ends {
-		r.Hosts = append(r.Hosts, HostResult{Side: e.Side, Name: e.Name, Changes: e.changes, Before: e.before, After: e.after})
+		r.Hosts = append(r.Hosts, HostResult{Side: e.Side, Name: e.Name, System: e.Facts.OS, Changes: e.changes, Before: e.before, After: e.after})
 	}
 	return r
 }

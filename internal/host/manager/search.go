@@ -85,8 +85,9 @@ func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *s
 		s.tree.Root = nothing{}
 	}
 	s.found = origin.All(s.tree.Root, m.System, link, ids)
+	catalogue := knob.NewIndex()
 	for _, id := range ids {
-		k, ok := knob.ByID(id)
+		k, ok := catalogue.ByID(id)
 		if n := k.Native[m.System]; ok && n.Mechanism == knob.Sysctl {
 			name := hostknob.Host{Interface: link}.Expand(n.Name)
 			s.names[name] = append(s.names[name], id)

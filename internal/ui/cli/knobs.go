@@ -55,6 +55,8 @@ type knobRow struct {
 	Effect   knob.Effect     `json:"effect,omitempty"`
 	Risk     int             `json:"risk"`
 	ReadOnly bool            `json:"read_only"`
+
+	of knob.Knob
 }
 
 // setBy is the line of a permanent file that sets a knob.
@@ -165,9 +167,10 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (ho
 // knobRows are the knobs to show, by theme.
 func knobRows(h hostKnobValues, f knobsFlags) []knobRow {
 	var rows []knobRow
+	catalogue := knob.NewIndex()
 	for _, theme := range knob.Themes() {
 		for _, id := range theme.Knobs {
-			k, _ := knob.ByID(id)
+			k, _ := catalogue.ByID(id)
 			if _, here := k.Native[h.system]; !here && k.Scope != knob.ScopeFlow && !f.all || !matches(k, f.match) {
 				continue
 			}
@@ -180,7 +183,7 @@ func knobRows(h hostKnobValues, f knobsFlags) []knobRow {
 func (h hostKnobValues) row(k knob.Knob, theme string) knobRow {
 	n := k.Native[h.system]
 	r := knobRow{
-		Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.system), Risk: int(k.Risk),
+		of: k, Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.system), Risk: int(k.Risk),
 		ReadOnly: k.ReadOnly || n.ReadOnly, Default: k.DefaultOn(h.system, h.kernel),
 	}
 	if v, err := k.Parse(r.Default); err == nil { // the rest are rules: "by memory"
@@ -244,7 +247,7 @@ func (a *console) printKnobs(host string, rows []knobRow) error {
 			unknown = append(unknown, fmt.Sprintf("%s: %s", r.Knob, r.Value.Reason()))
 			continue
 		}
-		columns := []string{string(r.Knob), formatKnob(r.Knob, v), r.Default, r.limits(), r.Native, r.setBy(v)}
+		columns := []string{string(r.Knob), r.of.Format(v), r.Default, r.limits(), r.Native, r.setBy(v)}
 		for len(columns) > 0 && columns[len(columns)-1] == "" {
 			columns = columns[:len(columns)-1] // no blanks at the end of a line
 		}
@@ -273,7 +276,7 @@ func (a *console) printKnobs(host string, rows []knobRow) error {
 
 // limits is the range for a table: short.
 func (r knobRow) limits() string {
-	k, _ := knob.ByID(r.Knob)
+	k := r.of
 	switch {
 	case r.ReadOnly:
 		return "read-only"
@@ -298,7 +301,7 @@ func (r knobRow) setBy(now string) string {
 	}
 	s := fmt.Sprintf("%s:%d", r.SetBy.File, r.SetBy.Line)
 	if r.SetBy.Value != now {
-		s += " says " + formatKnob(r.Knob, r.SetBy.Value)
+		s += " says " + r.of.Format(r.SetBy.Value)
 	}
 	return s
 }

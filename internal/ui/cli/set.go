@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"time"
 
@@ -265,7 +264,7 @@ func (a *console) printSet(f setFlags, r change.Result) error {
 			if c.State == model.ChangeApplied && r.Outcome == change.Confirmed {
 				continue
 			}
-			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, undoneText(c))
+			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, undoneText(h.System, c))
 		}
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", r.Outcome, r.Reason)
@@ -285,10 +284,10 @@ func canaryDocs(h change.HostResult) []canaryDoc {
 	return all
 }
 
-// readable is a native text for people.
-func readable(id model.KnobID, raw string) string {
+// readable is a native text of a system (a GOOS) for people.
+func readable(system string, id model.KnobID, raw string) string {
 	if k, ok := knob.ByID(id); ok {
-		if v, err := k.Decode(runtime.GOOS, raw); err == nil {
+		if v, err := k.Decode(system, raw); err == nil {
 			return k.Format(v)
 		}
 	}

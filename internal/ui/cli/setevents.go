@@ -68,7 +68,7 @@ func (a *console) showChanged(e app.Changed) {
 		return
 	}
 	for _, c := range e.Changes {
-		fmt.Fprintf(a.Out, "%s: %s (%s): %s -> %s\n", e.Host, c.Knob, c.Native, readable(c.Knob, c.Old), readable(c.Knob, c.New))
+		fmt.Fprintf(a.Out, "%s: %s (%s): %s -> %s\n", e.Host, c.Knob, c.Native, readable(e.System, c.Knob, c.Old), readable(e.System, c.Knob, c.New))
 	}
 }
 

@@ -72,8 +72,9 @@ func Find(root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]
 // Find does the last ones. Definitions are those of Linux only.
 func All(root fs.FS, system, link string, ids []model.KnobID) Found {
 	f := &finder{tree: tree.Tree{Root: root}, link: link, ids: ids, sysctls: make(map[string][]model.KnobID)}
+	catalogue := knob.NewIndex()
 	for _, id := range ids {
-		k, ok := knob.ByID(id)
+		k, ok := catalogue.ByID(id)
 		if n := k.Native[system]; ok && n.Mechanism == knob.Sysctl {
 			name := hostknob.Host{Interface: link}.Expand(n.Name)
 			f.sysctls[name] = append(f.sysctls[name], id)
