@@ -1,0 +1,426 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+	"linerate/internal/host/journal"
+	hostknob "linerate/internal/host/knob"
+)
+
+// written is the file of the kernel's settings, below a root.
+const written = "etc/sysctl.d/90-linerate.conf"
+
+// machine is a host whose files lie below a directory: the agent, the renderer and
+// the keeper are the real ones, and the settings that are read are this machine's.
+type machine struct {
+	t           *testing.T
+	root, state string
+	env         app.Env
+	host        *app.Host
+	*person
+}
+
+// person answers as a test says, and notes what it is told.
+type person struct {
+	answer func(q app.Question) (app.Answer, error) // nil: nobody is there
+	on     func(e app.Event)
+	asked  []app.Question
+	events []app.Event
+}
+
+// Ask implements app.Asker.
+func (p *person) Ask(_ context.Context, q app.Question) (app.Answer, error) {
+	p.asked = append(p.asked, q)
+	if p.answer == nil {
+		return app.Answer{}, app.ErrNobody
+	}
+	return p.answer(q)
+}
+
+// Observe implements app.Observer.
+func (p *person) Observe(e app.Event) {
+	p.events = append(p.events, e)
+	if p.on != nil {
+		p.on(e)
+	}
+}
+
+// told returns the events of one type.
+func told[E app.Event](p *person) []E {
+	var all []E
+	for _, e := range p.events {
+		if one, ok := e.(E); ok {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func yes(app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
+
+// newMachine opens a session with a machine of side. after is called after each
+// step of writing files.
+func newMachine(t *testing.T, side model.Host, p *person, after func(m *machine, step string)) *machine {
+	t.Helper()
+	m := &machine{t: t, root: t.TempDir(), state: t.TempDir(), person: p}
+	m.env = app.Env{Version: "v0.0-test", Self: os.Args[:1], Getenv: os.Getenv, Now: time.Now, Root: m.root, Asker: p, Observer: p}
+	if after != nil {
+		m.env.AfterStep = func(step string) { after(m, step) }
+	}
+	m.open(side)
+	t.Cleanup(func() { m.env.HangUp(m.host.Client) })
+	return m
+}
+
+func (m *machine) open(side model.Host) {
+	m.t.Helper()
+	h, err := here.Open(m.t.Context(), m.env, here.Options{State: m.state})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	h.Side, h.Name = side, "host "+string(side)
+	m.host = h
+}
+
+// path is a file of the machine.
+func (m *machine) path(name string) string { return filepath.Join(m.root, name) }
+
+// text is what such a file holds, "" where there is none.
+func (m *machine) text(name string) string {
+	b, err := os.ReadFile(m.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.t.Error(err)
+	}
+	return string(b)
+}
+
+func (m *machine) put(name, text string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(m.path(name)), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(m.path(name), []byte(text), 0o640); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// block has a file stand where the directory of the kernel's settings would be.
+func (m *machine) block() {
+	if err := os.RemoveAll(m.path("etc/sysctl.d")); err != nil {
+		m.t.Error(err)
+	}
+	m.put("etc/sysctl.d", "in the way")
+}
+
+// sackProfile wants one setting of each end.
+func sackProfile(value string) profile.Profile {
+	return profile.Profile{Title: "no sack", Hosts: []profile.Host{{Role: profile.Both, System: "linux", Settings: []profile.Setting{{Knob: "tcp.sack", Value: value}}}}}
+}
+
+func request(t *testing.T, m *machine, p profile.Profile) Request {
+	t.Helper()
+	s, err := OfProfile(m.env, "sack.yaml", p, Wish{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Request{Source: s}
+}
+
+// do keeps one setting on a machine.
+func (m *machine) do(r Request) (Result, error) {
+	return Do(m.t.Context(), m.env, []*app.Host{m.host}, r)
+}
+
+// TestKept goes the whole way: shown, asked, written, kept already, listed, taken
+// back byte for byte.
+func TestKept(t *testing.T) {
+	p := &person{answer: yes}
+	m := newMachine(t, model.Near, p, nil)
+	m.put(written, "# somebody's\nnet.ipv4.tcp_ecn = 1\n")
+	r := request(t, m, sackProfile("0"))
+	p.on = func(e app.Event) {
+		if _, ok := e.(app.ToWrite); ok && strings.Contains(m.text(written), "tcp_sack") {
+			t.Error("written before it was shown")
+		}
+	}
+	got, err := m.do(r)
+	p.on = nil
+	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || !got.Hosts[0].Done || got.Hosts[0].Got.Record == "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if text := m.text(written); !strings.Contains(text, "net.ipv4.tcp_sack = 0\n") || !strings.Contains(text, "no sack") {
+		t.Errorf("%s", text)
+	}
+	shown := told[app.ToWrite](p)
+	if len(shown) != 1 || !strings.Contains(shown[0].Files.Files[0].Diff, "+net.ipv4.tcp_sack = 0") || len(shown[0].Files.Notes) == 0 {
+		t.Errorf("shown %+v", shown)
+	}
+	if len(p.asked) != 1 || p.asked[0].Kind != app.WriteFiles || p.asked[0].Host != "host a" || p.asked[0].Count != 1 {
+		t.Errorf("asked %+v", p.asked)
+	}
+	if running := got.Hosts[0].Running(); len(running) != 1 || running[0].Kept != "0" || running[0].Now == nil {
+		t.Errorf("%+v", running)
+	}
+	again, err := m.do(r)
+	if err != nil || again.Outcome != Holds || len(p.asked) != 1 {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	records, err := m.host.Client.Kept(t.Context())
+	if err != nil || len(records) != 1 || records[0].Source != "profile sack.yaml: no sack" {
+		t.Errorf("%+v, %v", records, err)
+	}
+	b, err := Undo(t.Context(), m.host.Client)
+	if err != nil || b.Left != 0 || len(b.Paths) != 1 || b.Last[b.Paths[0]].State != model.FileRestored {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if text := m.text(written); text != "# somebody's\nnet.ipv4.tcp_ecn = 1\n" {
+		t.Errorf("%q", text)
+	}
+	if b, err := Undo(t.Context(), m.host.Client); err != nil || len(b.Paths) != 0 {
+		t.Errorf("once more: %+v, %v", b, err)
+	}
+}
+
+// TestNothingIsWritten goes through the ways in which nothing is.
+func TestNothingIsWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer  func(app.Question) (app.Answer, error)
+		change  func(r *Request)
+		outcome Outcome
+		kind    app.Kind
+		says    string
+	}{
+		"declined":  {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, nil }, outcome: Declined},
+		"dry run":   {answer: yes, change: func(r *Request) { r.DryRun = true }, outcome: Dry},
+		"nobody":    {kind: app.Usage, says: "nobody is there to be asked"},
+		"no answer": {answer: func(app.Question) (app.Answer, error) { return app.Answer{}, context.Canceled }, kind: app.Interrupted, says: "canceled"},
+		"no format": {answer: yes, change: func(r *Request) { r.Format = model.FormatWindowsReg }, kind: app.Usage, says: "no format of files"},
+		"no role":   {answer: yes, change: func(r *Request) { r.Role = "middle" }, kind: app.Usage, says: "want near, far"},
+		"bad value": {answer: yes, change: func(r *Request) {
+			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "tcp.recv_buffer_initial", Value: "134217728"}
+		}, kind: app.Usage, says: "host a: "},
+		"other OS": {answer: yes, change: func(r *Request) {
+			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "socket.buffer_max", Value: "2097152"}
+		}, kind: app.Unsupported, says: "host a: "},
+		"no link": {answer: yes, change: func(r *Request) {
+			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "link.mtu", Value: "9000"}
+		}, kind: app.Unsupported, says: "link.mtu"},
+		"of nothing": {answer: yes, change: func(r *Request) { r.Source = ConfirmedThere() }, kind: app.Usage, says: "nothing was confirmed on host a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, model.Near, &person{answer: c.answer}, nil)
+			r := request(t, m, sackProfile("0"))
+			if c.change != nil {
+				c.change(&r)
+			}
+			got, err := m.do(r)
+			if got.Outcome != c.outcome || (err != nil) != (c.says != "") || err != nil && (app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if name == "no link" && !strings.Contains(app.HintOf(err), "name the interface with --interface; known are ") {
+				t.Errorf("hint %q", app.HintOf(err))
+			}
+			if entries, _ := os.ReadDir(m.root); len(entries) > 0 {
+				t.Errorf("wrote %v", entries)
+			}
+		})
+	}
+}
+
+// TestWithoutAsking writes what a person was sure of beforehand.
+func TestWithoutAsking(t *testing.T) {
+	m := newMachine(t, model.Near, &person{}, nil)
+	r := request(t, m, sackProfile("0"))
+	r.Sure = true
+	if got, err := m.do(r); err != nil || got.Outcome != Written || len(m.asked) > 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := told[app.Unproven](m.person); len(got) != 1 || got[0].Verdicts+got[0].Guards != "" {
+		t.Errorf("told %+v", got)
+	}
+}
+
+// TestChangedSinceItWasShown: what a person agreed to is what is written, or
+// nothing.
+func TestChangedSinceItWasShown(t *testing.T) {
+	p := &person{}
+	m := newMachine(t, model.Near, p, nil)
+	p.answer = func(app.Question) (app.Answer, error) {
+		m.put(written, "# of this moment\n")
+		return app.Answer{Yes: true}, nil
+	}
+	got, err := m.do(request(t, m, sackProfile("0")))
+	if err == nil || got.Outcome != Failed || !strings.Contains(app.HintOf(err), "linerate keep --list, and --dry-run") || m.text(written) != "# of this moment\n" {
+		t.Errorf("%+v, %v, hint %q", got, err, app.HintOf(err))
+	}
+}
+
+// TestUndoLeavesWhatWasEdited takes back the rest, and says what it left.
+func TestUndoLeavesWhatWasEdited(t *testing.T) {
+	m := newMachine(t, model.Near, &person{answer: yes}, nil)
+	p := sackProfile("0")
+	p.Hosts[0].Settings = append(p.Hosts[0].Settings, profile.Setting{Knob: "tcp.congestion_control", Value: "reno"})
+	got, err := m.do(request(t, m, p))
+	if err != nil || got.Outcome != Written {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	m.put(written, m.text(written)+"# mine\n")
+	b, err := Undo(t.Context(), m.host.Client)
+	if app.KindOf(err) != app.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(written), "# mine\n") {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if app.HintOf(err) == "" || !strings.Contains(err.Error(), " files not taken back") {
+		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	}
+}
+
+// pairOf are two machines, the far one first, which one person changes.
+func pairOf(t *testing.T, p *person, after func(m *machine, step string)) (far, near *machine, hosts []*app.Host) {
+	t.Helper()
+	far, near = newMachine(t, model.Far, p, nil), newMachine(t, model.Near, p, after)
+	return far, near, []*app.Host{far.host, near.host}
+}
+
+// TestBothOrNone: when the second host cannot write, the first one's files are as
+// they were.
+func TestBothOrNone(t *testing.T) {
+	p := &person{}
+	far, near, hosts := pairOf(t, p, nil)
+	far.put(written, "before\n")
+	p.answer = func(q app.Question) (app.Answer, error) {
+		if q.Host != "host b and host a" || q.Count != 2 {
+			t.Errorf("asked %+v", q)
+		}
+		near.block()
+		return app.Answer{Yes: true}, nil
+	}
+	r := request(t, far, sackProfile("0"))
+	r.Both, r.Named = true, "root@nas"
+	got, err := Do(t.Context(), far.env, hosts, r)
+	if err == nil || got.Outcome != Failed || got.Hosts[0].Done || got.Hosts[1].Done || far.text(written) != "before\n" {
+		t.Errorf("%+v, %v, %q", got, err, far.text(written))
+	}
+	if back := told[app.TakenBack](p); len(back) != 1 || back[0].Host != "host b" {
+		t.Errorf("told %+v", back)
+	}
+	if err := os.Remove(near.path("etc/sysctl.d")); err != nil {
+		t.Fatal(err)
+	}
+	p.answer = yes
+	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(written), "tcp_sack") || !strings.Contains(near.text(written), "tcp_sack") {
+		t.Errorf("with room: %+v, %v", got, err)
+	}
+	if r.Word(model.Far) != " root@nas" || r.Word(model.Near) != "" {
+		t.Errorf("%q and %q", r.Word(model.Far), r.Word(model.Near))
+	}
+}
+
+// TestNotTakenBack: what somebody changed on the first host, in the moment before
+// the second one failed, is left alone and told.
+func TestNotTakenBack(t *testing.T) {
+	p := &person{answer: yes}
+	var far *machine
+	far, near, hosts := pairOf(t, p, func(m *machine, step string) {
+		if strings.HasPrefix(step, "temporary ") {
+			far.put(written, "# mine\n")
+			m.block()
+		}
+	})
+	r := request(t, far, sackProfile("0"))
+	r.Both = true
+	got, err := Do(t.Context(), far.env, hosts, r)
+	if err == nil || got.Outcome != Failed || !got.Hosts[0].Done || !strings.Contains(err.Error(), "host b: not taken back: ") || far.text(written) != "# mine\n" {
+		t.Errorf("%+v, %v, %q", got, err, far.text(written))
+	}
+	if near.text(written) != "" || len(told[app.TakenBack](p)) > 0 {
+		t.Errorf("told %+v", told[app.TakenBack](p))
+	}
+}
+
+// confirm writes into the journal of a machine that a person confirmed a value of
+// net.ipv4.tcp_sack.
+func (m *machine) confirm(value string) {
+	m.t.Helper()
+	j, err := journal.OpenAs(m.state, "v0.0-test")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	err = errors.Join(
+		j.Append(journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Time: time.Now(), Intent: &journal.Intent{
+			Host: model.Near, Knob: "tcp.sack", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: value, Origin: journal.Here(),
+		}}),
+		j.Append(journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()}), j.Close(),
+	)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestWhatWasConfirmed keeps what a person set and confirmed, and tells what holds
+// no more; a host of two without any drops out.
+func TestWhatWasConfirmed(t *testing.T) {
+	p := &person{answer: yes}
+	far, near, hosts := pairOf(t, p, nil)
+	now := far.host.Value("tcp.sack")
+	gone := map[string]string{"0": "1", "1": "0"}[now]
+	far.confirm(now)
+	near.confirm(gone)
+	got, err := Do(t.Context(), far.env, hosts, Request{Source: ConfirmedThere(), Both: true})
+	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || got.Hosts[0].Side != model.Far || !strings.Contains(far.text(written), "net.ipv4.tcp_sack = "+now) || near.text(written) != "" {
+		t.Errorf("%+v, %v, %q", got, err, near.text(written))
+	}
+	if lost := told[app.NotKept](p); len(lost) != 1 || lost[0].Host != "host a" || lost[0].Setting.Knob != "tcp.sack" {
+		t.Errorf("told %+v", lost)
+	}
+	if none := told[app.NothingToKeep](p); len(none) != 1 || none[0].Host != "host a" {
+		t.Errorf("told %+v", none)
+	}
+	if _, err := near.do(Request{Source: ConfirmedThere()}); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
+		t.Errorf("alone: %v", err)
+	}
+}
+
+// TestWindowsKeepsByItself: a host that keeps what is set over a restart gets no
+// files: all is kept already, or it is said how to set it.
+func TestWindowsKeepsByItself(t *testing.T) {
+	p := &person{answer: yes}
+	far, near, hosts := pairOf(t, p, nil)
+	far.host.Facts.OS = "windows"
+	r := request(t, far, sackProfile(map[string]string{"0": "1", "1": "0"}[far.host.Value("tcp.sack")]))
+	r.Both, r.Named = true, "root@nas"
+	if _, err := Do(t.Context(), far.env, hosts, r); app.KindOf(err) != app.Unsupported || !strings.Contains(app.HintOf(err), "linerate set tcp.sack=") || !strings.Contains(app.HintOf(err), " root@nas") {
+		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	}
+	r.Source.Profile = sackProfile(far.host.Value("tcp.sack"))
+	got, err := Do(t.Context(), far.env, hosts, r)
+	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || near.text(written) == "" || far.text(written) != "" || len(told[app.KeptAlready](p)) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = Do(t.Context(), far.env, hosts[:1], r)
+	if err != nil || got.Outcome != Holds || len(got.Hosts) != 0 {
+		t.Errorf("alone: %+v, %v", got, err)
+	}
+}
+
+// TestLinkOfAnother: the interface that was named is the one that is asked for.
+func TestLinkOfAnother(t *testing.T) {
+	m := newMachine(t, model.Near, &person{answer: yes}, nil)
+	m.confirm(m.host.Value("tcp.sack"))
+	r := Request{Source: ConfirmedThere(), Link: "lo", DryRun: true}
+	got, err := m.do(r)
+	if err != nil || got.Outcome != Dry || got.Hosts[0].Ask.Link != "lo" || !slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; nobody measured it") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,191 @@
+package keep
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+)
+
+// listener notes what it is told.
+type listener struct {
+	app.Nobody
+	events []app.Event
+}
+
+// Observe implements app.Observer.
+func (l *listener) Observe(e app.Event) { l.events = append(l.events, e) }
+
+func listening() (app.Env, *listener) {
+	l := &listener{}
+	return app.Env{Now: time.Now, Asker: l, Observer: l}, l
+}
+
+// verdict is one on the setting "tall" of the session below.
+func verdict(outcome model.Outcome, guard model.GuardState) model.Verdict {
+	v := model.Verdict{
+		Setting: "tall", Outcome: outcome, Direction: model.To, Metric: model.Goodput, Estimate: 0.1,
+		Interval: model.Interval{Low: 0.05, High: 0.15, Confidence: 0.95}, Blocks: 6,
+	}
+	if guard != "" {
+		v.Metric, v.Guard = model.LossRatio, &model.GuardCheck{State: guard}
+	}
+	return v
+}
+
+// tall is a session that tried one setting of the far host.
+func tall(direction model.Direction, verdicts ...model.Verdict) model.Session {
+	return model.Session{
+		ID: "s1", Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), State: model.SessionDone,
+		Plan: model.Plan{Baseline: "current", Directions: []model.Direction{direction}, Settings: []model.Setting{{Name: "current"}, {Name: "tall", Assignments: []model.Assignment{
+			{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "4194304"}, {Knob: "window", Value: "65536"},
+		}}}},
+		Verdicts: verdicts,
+	}
+}
+
+// TestProof: what no verdict calls better, or what a guard speaks against, is kept
+// only where a person wishes it.
+func TestProof(t *testing.T) {
+	better, same := verdict(model.Better, ""), verdict(model.Equivalent, "")
+	for name, c := range map[string]struct {
+		verdicts []model.Verdict
+		setting  string
+		wish     Wish
+		untrust  bool
+		kind     app.Kind // of the refusal
+		refused  string   // "" for none
+		unproven app.Unproven
+	}{
+		"better":               {verdicts: []model.Verdict{better}},
+		"nothing better":       {verdicts: []model.Verdict{same}, kind: app.Usage, refused: `"tall": `},
+		"no verdicts":          {kind: app.Usage, refused: "it has no verdicts"},
+		"named":                {verdicts: []model.Verdict{same}, setting: "tall", kind: app.Usage, refused: "no proof that it is better"},
+		"named and wished":     {verdicts: []model.Verdict{same}, setting: "tall", wish: Wish{Anyway: true}, unproven: app.Unproven{Verdicts: "goodput"}},
+		"guarded":              {verdicts: []model.Verdict{better, verdict(model.Worse, model.GuardViolated)}, kind: app.Usage, refused: "refused by its guards"},
+		"despite guards":       {verdicts: []model.Verdict{better, verdict(model.Worse, model.GuardViolated)}, wish: Wish{DespiteGuards: true}, unproven: app.Unproven{Guards: "loss"}},
+		"distrusted":           {verdicts: []model.Verdict{better}, untrust: true, kind: app.Untrusted, refused: "must not be believed"},
+		"distrusted and asked": {verdicts: []model.Verdict{better}, untrust: true, wish: Wish{Anyway: true}, unproven: app.Unproven{Distrusted: true}},
+		"unknown":              {verdicts: []model.Verdict{better}, setting: "wide", kind: app.Usage, refused: "wide"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env, l := listening()
+			s, err := OfSession(env, tall(model.To, c.verdicts...), c.setting, c.untrust, c.wish)
+			if (err != nil) != (c.refused != "") || err != nil && (app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.refused) || app.HintOf(err) == "") {
+				t.Errorf("%+v, kind %v, %v", s, err, app.HintOf(err))
+			}
+			if err != nil {
+				return
+			}
+			if s.Label != `session s1, setting "tall"` || s.Near != profile.Sender || s.Far != profile.Receiver {
+				t.Errorf("%+v", s)
+			}
+			var flow, unproven int
+			for _, e := range l.events {
+				switch e := e.(type) {
+				case app.OfTheFlow:
+					flow++
+				case app.Unproven:
+					unproven++
+					if e.Distrusted != c.unproven.Distrusted || !strings.Contains(e.Verdicts, c.unproven.Verdicts) || !strings.Contains(e.Guards, c.unproven.Guards) {
+						t.Errorf("told %+v", e)
+					}
+				}
+			}
+			if want := c.unproven != (app.Unproven{}); flow != 1 || (unproven > 0) != want {
+				t.Errorf("told %+v", l.events)
+			}
+		})
+	}
+}
+
+// TestDirectionsGiveRoles: in a session the other way round this machine receives.
+func TestDirectionsGiveRoles(t *testing.T) {
+	env, _ := listening()
+	s, err := OfSession(env, tall(model.From, verdict(model.Better, "")), "", false, Wish{})
+	if err != nil || s.Near != profile.Receiver || s.Far != profile.Sender {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// TestRoles: which part of a profile an end gets.
+func TestRoles(t *testing.T) {
+	of := func(roles ...profile.Role) Source {
+		s := Source{}
+		for _, r := range roles {
+			s.Profile.Hosts = append(s.Profile.Hosts, profile.Host{Role: r, Settings: []profile.Setting{{Knob: model.KnobID(r), Value: "1"}}})
+		}
+		return s
+	}
+	directed := of(profile.Sender, profile.Receiver)
+	directed.Near, directed.Far = profile.Sender, profile.Receiver
+	for name, c := range map[string]struct {
+		s     Source
+		end   model.Host
+		asked profile.Role
+		alone bool
+		want  string // the knob, which is called like the role; "" for a refusal
+		other bool
+	}{
+		"either end":        {s: of(profile.Both), end: model.Near, alone: true, want: "both"},
+		"near":              {s: of(profile.Near, profile.Far), end: model.Near, want: "near"},
+		"far":               {s: of(profile.Near, profile.Far), end: model.Far, want: "far"},
+		"asked":             {s: of(profile.Near, profile.Far), end: model.Far, asked: profile.Near, want: "near"},
+		"the other of them": {s: of(profile.Near, profile.Far), end: model.Near, asked: profile.Near, want: "far"},
+		"asked alone":       {s: of(profile.Near, profile.Far), end: model.Near, asked: profile.Far, alone: true, want: "far"},
+		"sender":            {s: directed, end: model.Near, want: "sender"},
+		"receiver":          {s: directed, end: model.Far, want: "receiver"},
+		"the only one":      {s: of(profile.Receiver), end: model.Far, alone: true, want: "receiver"},
+		"unsaid":            {s: of(profile.Sender, profile.Receiver), end: model.Far},
+		"both is no role":   {s: of(profile.Near), end: model.Far, asked: profile.Both},
+		"nothing for it":    {s: of(profile.Near), end: model.Far, other: true},
+	} {
+		h, other, err := c.s.hostFor(c.end, c.asked, c.alone)
+		if other != c.other || (err != nil) != (c.want == "") || err != nil && app.KindOf(err) != app.Usage {
+			t.Errorf("%s: %+v, %v, %v", name, h, other, err)
+		}
+		if err == nil && (len(h.Settings) != 1 || string(h.Settings[0].Knob) != c.want) {
+			t.Errorf("%s: %+v", name, h.Settings)
+		}
+	}
+}
+
+// TestSeveralAreBetter: who does not say which one is asked.
+func TestSeveralAreBetter(t *testing.T) {
+	env, _ := listening()
+	s := tall(model.To, verdict(model.Better, ""))
+	wide := s.Plan.Settings[1]
+	wide.Name = "wide"
+	s.Plan.Settings = append(s.Plan.Settings, wide)
+	v := verdict(model.Better, "")
+	v.Setting = "wide"
+	s.Verdicts = append(s.Verdicts, v)
+	if _, err := OfSession(env, s, "", false, Wish{}); app.KindOf(err) != app.Usage || app.HintOf(err) != "choose with --setting: tall, wide" {
+		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	}
+	if _, p, err := Setting(env, s, "wide"); err != nil || len(p.Hosts) != 1 || p.Evidence == nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestHostsWithoutFiles: nothing can be kept where nothing outlives the command.
+func TestHostsWithoutFiles(t *testing.T) {
+	env, _ := listening()
+	env.Getenv = func(string) string { return "" }
+	for _, named := range []string{"lab:rate=1gbit", "iperf3://127.0.0.1:5201"} {
+		if _, _, err := OpenAlone(context.Background(), env, nil, here.Options{}, named); app.KindOf(err) != app.Unsupported {
+			t.Errorf("%s: %v", named, err)
+		}
+		if _, _, err := Open(context.Background(), env, nil, here.Options{}, named, true); app.KindOf(err) != app.Unsupported {
+			t.Errorf("%s: %v", named, err)
+		}
+	}
+	if _, _, err := OpenAlone(context.Background(), env, nil, here.Options{}, "nonsense host"); app.KindOf(err) != app.Usage {
+		t.Errorf("%v", err)
+	}
+}
