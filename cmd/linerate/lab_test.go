@@ -48,6 +48,9 @@ type verdict struct {
 	Setting string `json:"setting"`
 	Outcome string `json:"outcome"`
 	IsTwin  bool   `json:"is_twin"`
+	Guard   struct {
+		State string `json:"state"`
+	} `json:"guard"`
 }
 
 // goodput returns the values of all valid runs in one direction, ascending.

@@ -52,6 +52,7 @@ type Result struct {
 	Reason        string          // why untrustworthy, or else why Done
 	Done          bool            // nothing is left to run
 	Leaving       []string        // candidates that are decided everywhere and may leave the blocks
+	Enough        float64         // evidence that decides the leading candidate; 0 in a fixed plan
 	Hopeless      bool            // not Done, but no candidate is likely to be decided: ask, or stop
 	Unstable      []Unstable      // settings that cause more invalid runs than the others
 	Warnings      []string
@@ -90,6 +91,10 @@ func Analyse(p model.Plan, runs []model.Run) Result {
 		if pl, ok := s.plateau(x); ok {
 			r.Plateaus = append(r.Plateaus, pl)
 		}
+	}
+	if s.plan.Mode == model.Sequential && len(s.candidates) > 0 {
+		level, _ := s.levels(false)
+		r.Enough = 2 * float64(len(s.candidates)) / level
 	}
 	r.Hopeless = s.hopeless(r)
 	return r

@@ -44,7 +44,7 @@ func (s *session) fixedVerdicts(done bool) []model.Verdict {
 	for _, x := range s.series {
 		looks := make([]look, len(x.sides))
 		for i, one := range x.sides {
-			looks[i] = s.look(x, one)
+			looks[i] = s.look(x, one, done)
 		}
 		if !x.objective {
 			rest = append(rest, looks...)
@@ -60,6 +60,9 @@ func (s *session) fixedVerdicts(done bool) []model.Verdict {
 	}
 	return append(out, s.nameFamily(rest, others, done)...)
 }
+
+// estimate is the middle of the look, on the scale of its series.
+func (l look) estimate() float64 { return l.verdict.Estimate * l.x.scale }
 
 // nameFamily takes the p values of looks through Holm at level and names the
 // verdicts.
@@ -84,36 +87,40 @@ func (s *session) nameFamily(looks []look, level float64, done bool) []model.Ver
 		if done {
 			state = s.fixedGuard(l.x, l.one)
 		}
-		out[i].Guard = s.guardCheck(l.x, l.one, stats.PseudoMedian(l.one.d), state)
+		out[i].Guard = s.guardCheck(l.x, l.one, l.estimate(), state)
 	}
 	return out
 }
 
-// look takes the interval, the family's interval and the p of one side.
-func (s *session) look(x *series, one *side) look {
+// look takes the interval, the family's interval and the p of one side. Before the
+// end the interval of what decides is all that anybody sees.
+func (s *session) look(x *series, one *side, done bool) look {
 	l := look{x: x, one: one, verdict: s.newVerdict(x, one), within: stats.Unbounded(), narrow: stats.Unbounded(), p: 1}
 	n, comparisons := len(one.d), len(s.candidates)
 	if one.twin || !x.objective {
 		comparisons = 1
 	}
-	if n < stats.NormalBlocks {
+	if n < stats.NormalBlocks || !done && !x.objective {
 		return l
 	}
 	v := &l.verdict
 	var warnings []string
-	g, within, warnings := estimate(one.d, s.plan.Confidence)
+	g, within, warnings := s.estimate(one, s.plan.Confidence)
 	v.Estimate, v.Interval, l.within = x.unscaled(g), x.modelInterval(within), plainInterval(within)
 	v.Warnings = append(v.Warnings, warnings...)
-	_, narrow, _ := estimate(one.d, 1-2*s.alpha)
+	if !done {
+		return l
+	}
+	_, narrow, _ := s.estimate(one, 1-2*s.alpha)
 	l.narrow = plainInterval(narrow)
 	if comparisons > 1 {
-		_, family, _ := estimate(one.d, 1-s.alpha/float64(comparisons))
+		_, family, _ := s.estimate(one, 1-s.alpha/float64(comparisons))
 		family = x.modelInterval(family)
 		v.Family = &family
 	}
 	floor := stats.MinBlocks(comparisons, s.alpha)
 	if n >= floor {
-		l.p = s.exactP(one.d)
+		l.p = s.exactP(one)
 		return l
 	}
 	if n >= stats.RankBlocks {
@@ -130,23 +137,31 @@ func plainInterval(i model.Interval) stats.Interval {
 
 // exactP returns the signed-rank p, and where sizes are tied that of the sign
 // flips (statistics.md section 4.2).
-func (s *session) exactP(d []float64) float64 {
-	if _, p, ok := stats.SignedRank(d); ok {
+func (s *session) exactP(one *side) float64 {
+	if _, p, ok := s.ranks(one).SignedRank(); ok {
 		return p
 	}
-	return stats.SignFlip(d, rand.New(rand.NewPCG(s.plan.Seed, flipStream)))
+	return stats.SignFlip(one.d, rand.New(rand.NewPCG(s.plan.Seed, flipStream)))
 }
 
 // estimate returns the Hodges–Lehmann estimate and interval where there are
 // enough blocks for the level, and mean and t interval otherwise.
-func estimate(d []float64, level float64) (float64, model.Interval, []string) {
-	if len(d) >= stats.RankBlocks {
-		if r := stats.HodgesLehmann(d, level); r.K > 0 {
+func (s *session) estimate(one *side, level float64) (float64, model.Interval, []string) {
+	if len(one.d) >= stats.RankBlocks {
+		if r := s.ranks(one).HodgesLehmann(level); r.K > 0 {
 			return r.Estimate, modelInterval(r.Interval, methodRank), r.Warnings
 		}
 	}
-	t := stats.TInterval(d, level)
+	t := stats.TInterval(one.d, level)
 	return t.Estimate, modelInterval(t.Interval, methodT), t.Warnings
+}
+
+// ranks are those of all differences of a side, at the end of the replay.
+func (s *session) ranks(one *side) *stats.Ranks {
+	if one.ranks == nil {
+		one.ranks = stats.NewRanks(one.d, s.tables)
+	}
+	return one.ranks
 }
 
 // rounding is how far from 0 a bound must lie to be on one side of it. Bounds
@@ -178,8 +193,7 @@ func (s *session) nameFixed(l look, p float64, done bool) model.Verdict {
 	case -m < l.narrow.Low && l.narrow.High < m:
 		v.Outcome = model.Equivalent
 	default:
-		theta := stats.PseudoMedian(l.one.d)
-		v.MoreBlocks = stats.MoreBlocks(theta, stats.StdDev(l.one.d), m, v.Blocks, s.floor)
+		v.MoreBlocks = stats.MoreBlocks(l.estimate(), stats.StdDev(l.one.d), m, v.Blocks, s.floor)
 		if low > rounding || high < -rounding {
 			v.Reason = "differs alone, but not among all comparisons"
 			if l.x.objective {

@@ -29,8 +29,8 @@ func (s *session) fixedGuard(x *series, one *side) model.GuardState {
 	if x.guard == nil || len(one.d) < stats.RankBlocks {
 		return ""
 	}
-	_, within, _ := estimate(one.d, 1-2*s.alpha) // its low end is the one-sided bound at 1 − alpha
-	_, beyond, _ := estimate(one.d, 1-2*s.alpha/s.harms())
+	_, within, _ := s.estimate(one, 1-2*s.alpha) // its low end is the one-sided bound at 1 − alpha
+	_, beyond, _ := s.estimate(one, 1-2*s.alpha/s.harms())
 	switch {
 	case float64(within.Low) > -x.harm:
 		return model.GuardHolds

@@ -87,7 +87,7 @@ func (s *session) against(one *side) float64 {
 	if len(one.d) < stats.RankBlocks {
 		return 0
 	}
-	return math.Log(2 / s.exactP(one.d)) // both sides together: p = 2/E, as in section 6.1
+	return math.Log(2 / s.exactP(one)) // both sides together: p = 2/E, as in section 6.1
 }
 
 // evidence returns the evidence that differences of the baseline with itself are

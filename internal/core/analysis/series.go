@@ -26,7 +26,8 @@ type session struct {
 	blocks     []block // complete, in the order of completion
 	counted    int     // blocks without baseline pairs
 	series     []*series
-	guards     int             // series with a guard
+	guards     int // series with a guard
+	tables     stats.RankTables
 	left       map[string]bool // nothing is left to decide
 	warnings   []string
 }
@@ -47,7 +48,8 @@ type series struct {
 type side struct {
 	name    string
 	twin    bool
-	d       []float64 // block differences
+	d       []float64    // block differences
+	ranks   *stats.Ranks // of all of d, once asked for
 	ev      *stats.Evidence
 	harmed  *stats.Evidence  // against harm of exactly the guard's margin, where there is a guard
 	outcome model.Outcome    // once reached, sequential mode only; "" before
@@ -57,7 +59,7 @@ type side struct {
 func newSession(p model.Plan, runs []model.Run) *session {
 	p = completed(p)
 	s := &session{plan: p, candidates: candidatesOf(p), alpha: 1 - p.Confidence,
-		margin: stats.LogMargin(p.Margin), left: map[string]bool{}}
+		margin: stats.LogMargin(p.Margin), left: map[string]bool{}, tables: stats.RankTables{}}
 	s.floor = stats.MinBlocks(len(s.candidates), s.alpha)
 	s.runs = slices.Clone(runs)
 	slices.SortStableFunc(s.runs, func(a, b model.Run) int { return cmp.Compare(a.Number, b.Number) })

@@ -22,19 +22,51 @@ type RankResult struct {
 // 2006; statistics.md section 4.2). It assumes that D − g is symmetric about 0.
 // Where n is too small for level, the interval is unbounded, with a warning.
 func HodgesLehmann(d []float64, level float64) RankResult {
-	r := RankResult{N: len(d), Estimate: math.NaN(), Interval: Unbounded()}
-	if len(d) == 0 {
+	return NewRanks(d, nil).HodgesLehmann(level)
+}
+
+// RankTables keeps distributions of the signed-rank statistic by number of blocks,
+// for callers that need the same one for many series. The zero value keeps none.
+type RankTables map[int][]float64
+
+func (t RankTables) of(n int) []float64 {
+	p, ok := t[n]
+	if !ok {
+		p = signedRankDistribution(n)
+		if t != nil {
+			t[n] = p
+		}
+	}
+	return p
+}
+
+// Ranks answers for one series of differences what takes all its Walsh averages.
+// Make one with NewRanks; it is not safe for concurrent use.
+type Ranks struct {
+	d, walsh []float64
+	tables   RankTables
+}
+
+// NewRanks returns the ranks of d, which stays as it is. tables may be nil.
+func NewRanks(d []float64, tables RankTables) *Ranks { return &Ranks{d: d, tables: tables} }
+
+// HodgesLehmann is the function of that name for one more level.
+func (x *Ranks) HodgesLehmann(level float64) RankResult {
+	r := RankResult{N: len(x.d), Estimate: math.NaN(), Interval: Unbounded()}
+	if len(x.d) == 0 {
 		r.Warnings = append(r.Warnings, "no blocks")
 		return r
 	}
-	if !allFinite(d) {
+	if !allFinite(x.d) {
 		r.Warnings = append(r.Warnings, notFinite)
 		return r
 	}
-	walsh := walshAverages(d)
-	r.Estimate = sortedMedian(walsh)
+	if x.walsh == nil {
+		x.walsh = walshAverages(x.d)
+	}
+	r.Estimate = sortedMedian(x.walsh)
 	below := 0.0 // P(T⁺ ≤ K−1)
-	for _, p := range signedRankDistribution(len(d)) {
+	for _, p := range x.tables.of(len(x.d)) {
 		if below+p > (1-level)/2 {
 			break
 		}
@@ -45,7 +77,7 @@ func HodgesLehmann(d []float64, level float64) RankResult {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks cannot give an exact interval at %.4g %%", r.N, 100*level))
 		return r
 	}
-	r.Interval = Interval{Low: walsh[r.K-1], High: walsh[len(walsh)-r.K], Confidence: 1 - 2*below}
+	r.Interval = Interval{Low: x.walsh[r.K-1], High: x.walsh[len(x.walsh)-r.K], Confidence: 1 - 2*below}
 	return r
 }
 
@@ -116,7 +148,11 @@ func unsortedWalsh(d []float64) []float64 {
 // numbers within 1e-12 are taken for equal. It returns false where sizes are tied,
 // a difference is not finite or nothing is left, since the exact distribution does not hold then: use
 // SignFlip on the same differences.
-func SignedRank(d []float64) (tPlus int, p float64, ok bool) {
+func SignedRank(d []float64) (tPlus int, p float64, ok bool) { return NewRanks(d, nil).SignedRank() }
+
+// SignedRank is the function of that name.
+func (x *Ranks) SignedRank() (tPlus int, p float64, ok bool) {
+	d := x.d
 	if !allFinite(d) {
 		return 0, 1, false
 	}
@@ -134,7 +170,7 @@ func SignedRank(d []float64) (tPlus int, p float64, ok bool) {
 	if n == 0 {
 		return 0, 1, false
 	}
-	dist, tail := signedRankDistribution(n), 0.0
+	dist, tail := x.tables.of(n), 0.0
 	for t := range min(tPlus, n*(n+1)/2-tPlus) + 1 {
 		tail += dist[t]
 	}

@@ -149,7 +149,7 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 		}
 		open++
 		if e := v.Evidence; e != nil && *e > s.Evidence.Or(0) {
-			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, 40
+			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, ev.Result.Enough
 		}
 	}
 	if ev.Result.Hopeless && !l.hopeless {
