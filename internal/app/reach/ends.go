@@ -61,6 +61,17 @@ func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
 			return o.Dial(ctx, far)
 		}
 	}
+	return e.opened(ctx)
+}
+
+// Connect opens both ends by ways of the caller's own. The texts are what is stored
+// of them. The caller calls Close.
+func Connect(ctx context.Context, env app.Env, near, far string, dial func(context.Context, model.Host) (wire.Peer, error)) (*Ends, error) {
+	e := &Ends{env: env, NearText: near, FarText: far, Dial: dial}
+	return e.opened(ctx)
+}
+
+func (e *Ends) opened(ctx context.Context) (*Ends, error) {
 	if err := e.connect(ctx); err != nil {
 		e.Close()
 		return nil, err

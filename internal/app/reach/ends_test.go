@@ -1,0 +1,198 @@
+package reach_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// open opens two hosts of this process.
+func open(t *testing.T, b *apptest.Bed, p *apptest.Person) (*reach.Ends, error) {
+	t.Helper()
+	return reach.Connect(t.Context(), apptest.Env(p), "near", "far", b.Dial)
+}
+
+// TestConnect reads both hosts, each with the address by which the other one sees
+// it, and tells what their agents put back.
+func TestConnect(t *testing.T) {
+	b, p := apptest.NewBed(t), &apptest.Person{}
+	rates := map[model.Host]units.BitRate{model.Near: 1e9, model.Far: 1e8}
+	b.Configure = func(h model.Host, _ int, c *agent.Config) {
+		read := c.Facts
+		c.Facts = func(ctx context.Context, peer string) (model.HostFacts, error) {
+			f, err := read(ctx, peer)
+			f.LinkRate = fact.Known(rates[h], "test")
+			return f, err
+		}
+	}
+	e, err := open(t, b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if rate, ok := e.WireRate.Get(); !ok || rate != 1e8 || !strings.Contains(e.WireRate.Source(), "of b") {
+		t.Errorf("the slowest link: %v", e.WireRate)
+	}
+	if len(e.Hosts) != 2 || e.Hosts[0].Host != model.Near || e.Hosts[1].Host != model.Far || e.Foreign() != "" {
+		t.Errorf("%+v", e.Hosts)
+	}
+	for _, h := range []model.Host{model.Near, model.Far} {
+		one := e.Host(h)
+		if one.Side != h || one.Client != e.Client(h) || one.Peer != "127.0.0.1" {
+			t.Errorf("%s: %+v", h, one)
+		}
+		fresh, err := apptest.Env(p).Again(t.Context(), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apptest.Env(p).HangUp(fresh)
+	}
+	told := apptest.Told[app.Recovered](p)
+	if len(told) != 2 || told[0].Change.Knob != "link.mtu" || len(e.Warnings) != 2 || e.Warnings[0] != told[0].String() || !strings.Contains(e.Warnings[0], "cut short") {
+		t.Errorf("told %+v, warnings %q", told, e.Warnings)
+	}
+}
+
+// TestOpenFails: what fails at one end ends the session with the other.
+func TestOpenFails(t *testing.T) {
+	refused := app.WithHint(app.WithKind(app.Unreachable, errors.New("refused")), "start it")
+	for name, c := range map[string]struct {
+		dialing   func(model.Host, int) error
+		configure func(model.Host, int, *agent.Config)
+		says      string
+		kind      app.Kind
+		near, far int // ways that were made
+	}{
+		"near": {dialing: at(model.Near, refused), says: "refused", kind: app.Unreachable, near: 1},
+		"far":  {dialing: at(model.Far, refused), says: "refused", kind: app.Unreachable, near: 1, far: 1},
+		"facts": {configure: func(h model.Host, _ int, c *agent.Config) {
+			if h == model.Far {
+				c.Facts = func(context.Context, string) (model.HostFacts, error) {
+					return model.HostFacts{}, errors.New("no /proc here")
+				}
+			}
+		}, says: "no /proc here", near: 1, far: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, p := apptest.NewBed(t), &apptest.Person{}
+			b.Dialing, b.Configure = c.dialing, c.configure
+			_, err := open(t, b, p)
+			if err == nil || !strings.Contains(err.Error(), c.says) || app.KindOf(err) != c.kind || c.kind == app.Unreachable && app.HintOf(err) != "start it" {
+				t.Errorf("kind %d, hint %q: %v", app.KindOf(err), app.HintOf(err), err)
+			}
+			if b.Dials(model.Near) != c.near || b.Dials(model.Far) != c.far {
+				t.Errorf("%d and %d ways", b.Dials(model.Near), b.Dials(model.Far))
+			}
+			b.Untouched() // waits for the agents: the one that stood was hung up on
+		})
+	}
+}
+
+func at(which model.Host, err error) func(model.Host, int) error {
+	return func(h model.Host, _ int) error {
+		if h == which {
+			return err
+		}
+		return nil
+	}
+}
+
+// TestReopen makes new sessions after one was lost.
+func TestReopen(t *testing.T) {
+	b, p := apptest.NewBed(t), &apptest.Person{}
+	e, err := open(t, b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	b.Cut(model.Far)
+	if _, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); !errors.Is(err, session.ErrLost) {
+		t.Fatalf("after the cut: %v", err)
+	}
+	if err := e.Reopen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := e.Far.ReadKnobs(t.Context(), []model.KnobID{"link.mtu"}); err != nil || v["link.mtu"].Or("") != "1500" {
+		t.Errorf("over the new session: %v, %v", v, err)
+	}
+	if got := apptest.Told[app.Trouble](p); len(got) > 0 {
+		t.Errorf("that a host was lost is told as trouble: %v", got)
+	}
+}
+
+// TestRealHosts: what becomes of hosts that cannot be reached, by the ways that
+// people name.
+func TestRealHosts(t *testing.T) {
+	agenttest.NoLeaks(t)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	_ = l.Close()
+	const pin = "uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk"
+	for text, c := range map[string]struct {
+		kind       app.Kind
+		says, hint string
+	}{
+		"exec:127.0.0.1 false": {kind: app.Unreachable},
+		"linerate://" + closed + "/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U": {kind: app.Unreachable, says: "refused", hint: "is linerate serve running there?"},
+		"netpipe://" + closed: {kind: app.Usage, says: "measures message sizes only", hint: "linerate sweep"},
+		"lab:b.nonsense=1":    {kind: app.Usage, says: "nonsense"},
+	} {
+		p := &apptest.Person{}
+		env := apptest.Env(p)
+		near, far, err := reach.Pair("", text, env.Getenv)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
+		if err == nil {
+			e.Close()
+		}
+		if err == nil || app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint) || strings.Contains(err.Error(), "c2Vjcm") {
+			t.Errorf("%s: kind %d, hint %q: %v", text, app.KindOf(err), app.HintOf(err), err)
+		}
+	}
+}
+
+// TestOptionsFit refuses options that are about nobody.
+func TestOptionsFit(t *testing.T) {
+	env := apptest.Env(&apptest.Person{})
+	for name, c := range map[string]struct {
+		o    reach.Options
+		far  string
+		says string
+	}{
+		"sudo":        {reach.Options{Sudo: true}, "exec:127.0.0.1 linerate agent", "reached over ssh"},
+		"lab":         {reach.Options{AtBoot: true}, "lab:lan", "no next start"},
+		"at boot":     {reach.Options{AtBoot: true}, "exec:127.0.0.1 linerate agent", "whose command is your own"},
+		"acknowledge": {reach.Options{Acknowledge: true}, "exec:127.0.0.1 linerate agent --at-boot", "--acknowledge does not reach"},
+	} {
+		near, far, err := reach.Pair("", c.far, env.Getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reach.New(env, c.o).Open(t.Context(), near, far); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if far.Kind == reach.Exec {
+			if _, err := reach.New(env, c.o).Alone(t.Context(), far); app.KindOf(err) != app.Usage {
+				t.Errorf("%s, alone: %v", name, err)
+			}
+		}
+	}
+}

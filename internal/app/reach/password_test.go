@@ -1,0 +1,81 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/control/deploy"
+)
+
+// TestSudoPassword asks once for each target, again where the password was wrong,
+// and remembers it for a connection that is made anew.
+func TestSudoPassword(t *testing.T) {
+	p := &apptest.Person{}
+	answers := []string{"wrong", "right", "other"}
+	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
+		if q.Kind != app.Password || q.Host != "nas" {
+			t.Errorf("asked %+v", q)
+		}
+		one := answers[0]
+		answers = answers[1:]
+		return app.Answer{Secret: []byte(one)}, nil
+	}
+	o := New(apptest.Env(p), Options{Sudo: true})
+	give := o.sudoPassword(t.Context(), "user@nas")
+	for _, want := range []string{"wrong", "right"} {
+		got, err := give("nas")
+		if err != nil || string(got) != want {
+			t.Fatalf("%q, %v", got, err)
+		}
+		clear(got) // as who got it may do
+	}
+	anew := o.sudoPassword(t.Context(), "user@nas")
+	if got, err := anew("nas"); err != nil || string(got) != "right" || len(p.Asked()) != 2 {
+		t.Errorf("anew: %q, %v, asked %d times", got, err, len(p.Asked()))
+	}
+	if got, err := o.sudoPassword(t.Context(), "user@desk")("nas"); err != nil || string(got) != "other" {
+		t.Errorf("of another host: %q, %v", got, err)
+	}
+}
+
+// TestNobodyTypesAPassword: deploy is told in its own word.
+func TestNobodyTypesAPassword(t *testing.T) {
+	o := New(apptest.Env(&apptest.Person{}), Options{Sudo: true})
+	if _, err := o.sudoPassword(t.Context(), "user@nas")("nas"); !errors.Is(err, deploy.ErrNobody) {
+		t.Errorf("%v", err)
+	}
+	gone := errors.New("the page is gone")
+	o = New(apptest.Env(&apptest.Person{Answer: func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, gone }}), Options{})
+	if _, err := o.sudoPassword(t.Context(), "user@nas")("nas"); !errors.Is(err, gone) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWarnedOnce tells a warning once, however often a host is opened.
+func TestWarnedOnce(t *testing.T) {
+	p := &apptest.Person{}
+	e := &Ends{env: apptest.Env(p)}
+	e.warn([]string{"others may read it"})
+	e.warn([]string{"others may read it", "old"})
+	if got := apptest.Told[app.Warning](p); len(got) != 2 || got[1].Text != "old" || len(e.Warnings) != 2 {
+		t.Errorf("%+v, %q", got, e.Warnings)
+	}
+}
+
+// TestLinesOfTheLab passes on whole lines, and cuts one that has no end.
+func TestLinesOfTheLab(t *testing.T) {
+	var got []string
+	w := &lines{each: func(line string) { got = append(got, line) }}
+	long := make([]byte, 3*maxLine)
+	for _, part := range []string{"a", "b\r\nc\n", "", string(long), "\nd"} {
+		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if len(got) != 3 || got[0] != "ab" || got[1] != "c" || len(got[2]) > maxLine {
+		t.Errorf("%d lines, %.20q", len(got), got)
+	}
+}

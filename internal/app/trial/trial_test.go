@@ -1,0 +1,455 @@
+package trial_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/measure/iperf3/peer"
+	"linerate/internal/store"
+	"linerate/internal/store/sqlite"
+)
+
+// stand is an experiment on two hosts of this process.
+type stand struct {
+	t *testing.T
+	*apptest.Bed
+	person *apptest.Person
+	env    app.Env
+	store  *sqlite.Store
+	ends   *reach.Ends
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	s := &stand{t: t, Bed: apptest.NewBed(t), person: &apptest.Person{}}
+	s.env = apptest.Env(s.person)
+	st, err := sqlite.Open(t.Context(), sqlite.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store = st
+	t.Cleanup(func() { _ = st.Close() })
+	s.open()
+	return s
+}
+
+func (s *stand) open() {
+	s.t.Helper()
+	e, err := reach.Connect(s.t.Context(), s.env, "near", "far", s.Dial)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.ends = e
+	s.t.Cleanup(e.Close)
+}
+
+// settings are two, of which the second one changes both hosts.
+func settings() []model.Setting {
+	return []model.Setting{{Name: "current"}, {Name: "big", Assignments: []model.Assignment{
+		{Host: model.Near, Knob: "tcp.recv_buffer_max", Value: "9000"}, {Host: model.Far, Knob: "link.mtu", Value: "9000"},
+	}}}
+}
+
+func shortFlow() model.Flow {
+	return model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
+}
+
+// design is a plan of so many blocks of short runs.
+func design(t *testing.T, blocks int, flow model.Flow, all ...model.Setting) model.Plan {
+	t.Helper()
+	p, err := plan.New(plan.Options{Settings: all, Flow: flow, Mode: model.FixedBlocks, Blocks: blocks, Null: plan.NullNone, Settle: -1, Seed: 1, Guards: []model.Guard{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (s *stand) trial(st trial.Store, p model.Plan) *trial.Trial {
+	return trial.New(s.env, s.ends, st, model.KindRun, "a title", []string{"linerate", "run"}, p)
+}
+
+// stored demands that the store has the session as the trial returned it.
+func (s *stand) stored(want model.Session) {
+	s.t.Helper()
+	got, err := s.store.Session(s.t.Context(), want.ID)
+	if err != nil || got.State != want.State || got.Reason != want.Reason || len(got.Runs) != len(want.Runs) || len(got.Changes) != len(want.Changes) {
+		s.t.Errorf("stored: %s %q, %d runs, %d changes, %v; returned: %s %q, %d runs, %d changes",
+			got.State, got.Reason, len(got.Runs), len(got.Changes), err, want.State, want.Reason, len(want.Runs), len(want.Changes))
+	}
+}
+
+// once calls f at the first event of a type.
+func once[E app.Event](f func(E)) func(app.Event) {
+	done := false
+	return func(e app.Event) {
+		if one, ok := e.(E); ok && !done {
+			done = true
+			f(one)
+		}
+	}
+}
+
+// kinds are the events of an experiment in their order, without samples.
+func kinds(events []app.Event) []string {
+	var all []string
+	for _, e := range events {
+		if name := strings.TrimPrefix(fmt.Sprintf("%T", e), "app."); name != "Sampled" && name != "Recovered" {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// TestTrial carries a plan out: what happens is told in order, every run is stored,
+// and the hosts are as they were.
+func TestTrial(t *testing.T) {
+	s := newStand(t)
+	got, err := s.trial(s.store, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
+	if err != nil || got.State != model.SessionDone || len(got.Runs) != 4 || len(got.Verdicts) == 0 {
+		t.Fatalf("%s, %d runs, %d verdicts, %v", got.State, len(got.Runs), len(got.Verdicts), err)
+	}
+	block := []string{"BlockBegan", "RunBegan", "RunEnded", "RunBegan", "RunEnded", "BlockEnded"}
+	if want, told := slices.Concat([]string{"TrialBegan"}, block, block, []string{"TrialEnded"}), kinds(s.person.Events()); !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	if all := apptest.Told[app.Sampled](s.person); len(all) == 0 || len(all[0].Samples) == 0 || all[0].MaxBlocks != 2 || all[0].RunsInBlock != 2 {
+		t.Errorf("samples: %+v", all)
+	}
+	if last := apptest.Told[app.BlockEnded](s.person)[1]; last.Block != got.Runs[3].Block || len(last.Result.Verdicts) == 0 {
+		t.Errorf("the last block: %+v", last.Progress)
+	}
+	for _, c := range got.Changes {
+		if c.State != model.ChangeUndone {
+			t.Errorf("%+v", c)
+		}
+	}
+	if len(got.Changes) != 4 || got.Title != "a title" || got.Near != "near" || got.Far != "far" || len(got.Hosts) != 2 || len(got.Warnings) < 2 {
+		t.Errorf("%d changes, %q, %s, %s, %d hosts, %q", len(got.Changes), got.Title, got.Near, got.Far, len(got.Hosts), got.Warnings)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestInterruptedAndResumed stops an experiment in a run, and goes on with it over
+// new sessions: no complete block is done again.
+func TestInterruptedAndResumed(t *testing.T) {
+	s := newStand(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	s.person.On = func(e app.Event) {
+		if r, ok := e.(app.Sampled); ok && r.Block == 2 {
+			stop()
+		}
+	}
+	cut, err := s.trial(s.store, design(t, 3, shortFlow(), settings()...)).Run(ctx)
+	if app.KindOf(err) != app.Interrupted || cut.State != model.SessionInterrupted || cut.Reason != "interrupted by the user" {
+		t.Fatalf("%s %q, %v", cut.State, cut.Reason, err)
+	}
+	if last := cut.Runs[len(cut.Runs)-1]; last.State != model.RunInterrupted || last.Block != 2 {
+		t.Errorf("the last run: block %d, %s", last.Block, last.State)
+	}
+	s.stored(cut)
+	s.ends.Close()
+	s.Untouched()
+
+	s.person.On = nil
+	s.open()
+	kept, err := s.store.Session(t.Context(), cut.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := trial.Resume(s.env, s.ends, s.store, kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := again.Run(t.Context())
+	if err != nil || got.State != model.SessionDone || got.Reason == cut.Reason {
+		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
+	}
+	counts := map[int]int{}
+	for i, r := range got.Runs {
+		if r.Number != i+1 {
+			t.Errorf("run %d is called %d", i+1, r.Number)
+		}
+		if r.State == model.RunValid && (r.Block != 2 || r.Attempt > cut.Runs[len(cut.Runs)-1].Attempt) {
+			counts[r.Block]++
+		}
+	}
+	if want := map[int]int{1: 2, 2: 2, 3: 2}; !maps.Equal(counts, want) {
+		t.Errorf("valid runs of each block: %v, want %v", counts, want)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestHostLost loses the far host in a run: the block is done again over a new
+// session, and the settings are back.
+func TestHostLost(t *testing.T) {
+	s := newStand(t)
+	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+	if err != nil || got.State != model.SessionDone {
+		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
+	}
+	if !got.Runs[0].LostContact || got.Runs[0].State != model.RunInvalid || s.Dials(model.Far) != 2 || s.Dials(model.Near) != 2 {
+		t.Errorf("first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
+	}
+	if told := kinds(s.person.Events()); !slices.Contains(told, "Reconnecting") {
+		t.Errorf("told %v", told)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestHostLostForGood: nothing answers any more.
+func TestHostLostForGood(t *testing.T) {
+	s := newStand(t)
+	refused := app.WithKind(app.Unreachable, errors.New("no route to host"))
+	s.Dialing = func(h model.Host, n int) error {
+		if h == model.Far && n > 1 {
+			return refused
+		}
+		return nil
+	}
+	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), model.Setting{Name: "current"}, settings()[1])).Run(t.Context())
+	if got.State != model.SessionInterrupted || !strings.Contains(got.Reason, "reconnect after run 1") || !strings.Contains(got.Reason, "no route to host") {
+		t.Errorf("%s %q", got.State, got.Reason)
+	}
+	if len(apptest.Told[app.TrialEnded](s.person)) != 1 || !errors.Is(err, refused) {
+		t.Errorf("%v", err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestWhatBecameOfSettings: the undo of a lost host was not seen. What it holds
+// afterwards tells how the change ended.
+func TestWhatBecameOfSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		holds string // of link.mtu at the far host afterwards
+		state model.ChangeState
+		kind  app.Kind
+		fails bool
+	}{
+		"back":      {holds: "1500", state: model.ChangeUndone},
+		"still":     {holds: "9000", state: model.ChangeApplied, kind: app.NotUndone, fails: true},
+		"different": {holds: "4000", state: model.ChangeForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t)
+			lost := false
+			s.person.On = func(e app.Event) {
+				r, ok := e.(app.Sampled)
+				if !ok || lost || r.Setting != "big" {
+					return
+				}
+				lost = true
+				values := agenttest.Values()
+				values["link.mtu"] = c.holds
+				s.Replace(model.Far, values)
+				s.Cut(model.Far)
+			}
+			got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+			if (err != nil) != c.fails || err != nil && app.KindOf(err) != c.kind {
+				t.Fatalf("%v", err)
+			}
+			if c.fails && (app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu on b")) {
+				t.Errorf("%v, hint %q", err, app.HintOf(err))
+			}
+			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
+			if i < 0 || got.Changes[i].State != c.state || got.Changes[i].Detail == "" {
+				t.Errorf("%+v", got.Changes)
+			}
+			s.stored(got)
+		})
+	}
+}
+
+// full is a store whose disk is full after so many runs.
+type full struct {
+	*sqlite.Store
+	runs int
+}
+
+func (f *full) AddRun(ctx context.Context, id string, r model.Run, s []model.Sample, c []model.Change) error {
+	if f.runs--; f.runs < 0 {
+		return fmt.Errorf("write: %w", store.ErrFull)
+	}
+	return f.Store.AddRun(ctx, id, r, s, c)
+}
+
+// TestStoreFull ends an experiment whose results cannot be kept.
+func TestStoreFull(t *testing.T) {
+	s := newStand(t)
+	got, err := s.trial(&full{s.store, 1}, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
+	if app.KindOf(err) != app.Store || !errors.Is(err, store.ErrFull) || got.State != model.SessionInterrupted || len(got.Runs) != 2 {
+		t.Errorf("%s, %d runs, %v", got.State, len(got.Runs), err)
+	}
+	s.ends.Close()
+	s.Untouched()
+}
+
+// unsure is a host whose settings never read back as they were written.
+type unsure struct{ *agenttest.Knobs }
+
+func (unsure) Verify(context.Context) error { return errors.New("reads back as something else") }
+
+// TestNothingMeasured: a session without a valid run is not to be used.
+func TestNothingMeasured(t *testing.T) {
+	s := newStand(t)
+	s.ends.Close()
+	knobs := map[model.Host]*agenttest.Knobs{model.Near: s.Knobs(model.Near), model.Far: s.Knobs(model.Far)}
+	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h]} }
+	s.open()
+	all := settings()
+	all[0].Assignments = all[1].Assignments[:1]
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
+	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionDone {
+		t.Errorf("%s, %v", got.State, err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestEngineRefuses ends an experiment that no host can prepare.
+func TestEngineRefuses(t *testing.T) {
+	s := newStand(t)
+	flow := shortFlow()
+	flow.Engine = "refusing"
+	got, err := s.trial(s.store, design(t, 1, flow, settings()...)).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "never opens anything") || got.State != model.SessionInterrupted || len(apptest.Told[app.TrialEnded](s.person)) != 1 {
+		t.Errorf("%s, %v", got.State, err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestExperiment plans by the round trip that a short run shows, and refuses to
+// change a host that may only be measured.
+func TestExperiment(t *testing.T) {
+	s := newStand(t)
+	flow := shortFlow()
+	flow.Engine = bulk.Name
+	var rtt fact.Of[time.Duration]
+	tr, err := trial.Experiment(t.Context(), s.env, s.ends, s.store, "", nil, flow, func(r fact.Of[time.Duration]) (model.Plan, error) {
+		rtt = r
+		return design(t, 1, shortFlow(), settings()...), nil
+	})
+	if err != nil || tr.Session.Kind != model.KindRun || tr.Session.ID == "" {
+		t.Fatalf("%v", err)
+	}
+	if !rtt.IsKnown() && rtt.Reason() == "" {
+		t.Errorf("the round trip: %v", rtt)
+	}
+	wrong := errors.New("no such setting")
+	if _, err := trial.Experiment(t.Context(), s.env, s.ends, s.store, "", nil, flow, func(fact.Of[time.Duration]) (model.Plan, error) {
+		return model.Plan{}, wrong
+	}); !errors.Is(err, wrong) {
+		t.Errorf("%v", err)
+	}
+	s.ends.Close()
+
+	s.Configure = func(h model.Host, _ int, c *agent.Config) {
+		if h == model.Far {
+			c.Knobs, c.NoKnobs = nil, "it only measures"
+		}
+	}
+	s.open()
+	err = trial.MayTune(s.ends, design(t, 1, shortFlow(), settings()...))
+	if app.KindOf(err) != app.Unsupported || app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu cannot be set there") {
+		t.Errorf("%v", err)
+	}
+	if _, err := trial.Resume(s.env, s.ends, s.store, model.Session{Plan: design(t, 1, shortFlow(), settings()...)}); app.KindOf(err) != app.Unsupported {
+		t.Errorf("%v", err)
+	}
+	s.ends.Close()
+}
+
+// TestForeignPeer measures with a server that is no agent, and refuses to change
+// settings of its host.
+func TestForeignPeer(t *testing.T) {
+	agenttest.NoLeaks(t)
+	ctx, stop := context.WithCancel(t.Context())
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- peer.Serve(ctx, l, peer.ServerConfig{}) }()
+	defer func() {
+		stop()
+		<-served
+	}()
+	person := &apptest.Person{}
+	env := apptest.Env(person)
+	near, far, err := reach.Pair("", "iperf3://"+l.Addr().String(), env.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := reach.New(env, reach.Options{}).Open(ctx, near, far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if e.Far != nil || e.Foreign() != far.Text || len(e.Hosts) != 2 || e.Hosts[1].Kernel.IsKnown() {
+		t.Errorf("%+v", e.Hosts)
+	}
+	if err := trial.MayTune(e, design(t, 1, shortFlow(), settings()...)); app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), "only settings of the flow") {
+		t.Errorf("%v", err)
+	}
+	st, err := sqlite.Open(ctx, sqlite.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Close() }()
+	p := design(t, 1, model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second / 2},
+		model.Setting{Name: "current"}, model.Setting{Name: "two", Assignments: []model.Assignment{{Knob: "streams", Value: "2"}}})
+	got, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(ctx)
+	if err != nil || !trial.Measured(got) {
+		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
+	}
+	if v, ok := got.Runs[0].Value(model.To, model.Goodput); !ok || v <= 0 {
+		t.Errorf("%+v", got.Runs[0].Values)
+	}
+}
+
+// TestTakes says what an engine does not take before any host is asked.
+func TestTakes(t *testing.T) {
+	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
+	p := model.Plan{Flow: flow, Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}
+	if err := trial.Takes(p); err != nil {
+		t.Errorf("%v", err)
+	}
+	p.Settings = append(p.Settings, model.Setting{Name: "many", Assignments: []model.Assignment{{Knob: "streams", Value: "100000"}}})
+	if err := trial.Takes(p); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "setting many") {
+		t.Errorf("%v", err)
+	}
+	p.Flow.Engine = "nothing"
+	if err := trial.Takes(p); app.KindOf(err) != app.Usage {
+		t.Errorf("%v", err)
+	}
+}
