@@ -439,17 +439,18 @@ func TestForeignPeer(t *testing.T) {
 
 // TestTakes says what an engine does not take before any host is asked.
 func TestTakes(t *testing.T) {
+	env := apptest.Env(&apptest.Person{})
 	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
 	p := model.Plan{Flow: flow, Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}
-	if err := trial.Takes(p); err != nil {
+	if err := trial.Takes(env, p); err != nil {
 		t.Errorf("%v", err)
 	}
 	p.Settings = append(p.Settings, model.Setting{Name: "many", Assignments: []model.Assignment{{Knob: "streams", Value: "100000"}}})
-	if err := trial.Takes(p); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "setting many") {
+	if err := trial.Takes(env, p); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "setting many") {
 		t.Errorf("%v", err)
 	}
 	p.Flow.Engine = "nothing"
-	if err := trial.Takes(p); app.KindOf(err) != app.Usage {
+	if err := trial.Takes(env, p); app.KindOf(err) != app.Usage {
 		t.Errorf("%v", err)
 	}
 }
