@@ -260,3 +260,16 @@ func TestNobodyStops(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// TestEgressOfFreshConnections: what a server answers over connections that only its
+// engine opens is spent too.
+func TestEgressOfFreshConnections(t *testing.T) {
+	_, link := publicServer(t, "--open", "--limit-source", "egress=20MiB/day")
+	ask := []string{"test", link, "--to", "--requests", "0", "--connect", "--reply", "64KiB", "-t", "20s", "--omit", "0s", "--idle", "0s", "-q"}
+	if r := run(t, command(t, ask...)); r.code == 0 || !strings.Contains(r.err, "this server sends 20 MiB for one address within 24 h, and has") {
+		t.Errorf("exit code %d\n%s", r.code, r.err)
+	}
+	if r := run(t, command(t, "test", link, "-t", "1s", "-q")); r.code == 0 || !strings.Contains(r.err, "20 MiB") {
+		t.Errorf("another one: exit code %d\n%s", r.code, r.err)
+	}
+}

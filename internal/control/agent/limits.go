@@ -60,9 +60,13 @@ func (l Limits) check(f model.Flow, d traffic.Demand) error {
 	return nil
 }
 
-// OverBudget makes a refusal of a budget one of the session.
+// soon is how long a controller may be expected to wait for what a budget gives back.
+const soon = 2 * time.Minute
+
+// OverBudget makes a refusal of a budget one of the session: busy where the same may
+// be given soon.
 func OverBudget(err error) error {
-	if r, ok := errors.AsType[*budget.Refusal](err); ok && r.Later() {
+	if r, ok := errors.AsType[*budget.Refusal](err); ok && r.Later() && r.Wait < soon {
 		return fmt.Errorf("%w: %w", session.ErrBusy, err)
 	}
 	return fmt.Errorf("%w: %w", session.ErrRefused, err)

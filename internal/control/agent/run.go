@@ -56,6 +56,7 @@ type run struct {
 	conns []*net.TCPConn // that were opened, and what each has sent
 	last  []int64
 	sent  atomic.Int64 // bytes, as the samples have it
+	tells func() int64 // bytes, as the engine says beside them; nil where it does not
 	give  func()       // gives back what the run has of the session's share
 
 	unwatched []string // why counters are missing; of the goroutine that measures
@@ -157,6 +158,7 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 			a.forget(r)
 			env := engine.Env{Host: a.host, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
 			env.OpenUDP = a.udpOpener(p, env.Open)
+			env.Counts = r.counts
 			if a.LinkRate != nil {
 				env.LinkRate = a.LinkRate()
 			}

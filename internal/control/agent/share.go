@@ -60,7 +60,7 @@ func holds(f model.Flow, d traffic.Demand, here model.Host) budget.Amounts {
 	}
 	// Two blocks more are shared by all streams, one for each direction.
 	each += 2 * readingBytes * intervals(f)
-	a := budget.Amounts{Descriptors: int(2*streams) + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
+	a := budget.Amounts{Descriptors: int(2*streams) + d.Sockets + spareSockets, Memory: units.Bytes(streams*each + 2*block)}
 	if d.Datagrams && (f.Direction == model.Both || f.Direction.Sender() == here) {
 		a.UDP = d.Rate
 	}
@@ -118,8 +118,8 @@ func (r *run) sampled(here model.Host, samples []model.Sample) {
 
 // charge counts what r sends and how long it takes, until stop is called, and
 // ends the run when the budget is spent. What was sent is what the kernel says
-// where it tells, and else what the engine's samples say: nothing is counted in
-// a measuring loop.
+// where it tells, and else what the engine or its samples say, which is also where
+// an engine opens connections of its own.
 func (a *agent) charge(r *run) (stop func()) {
 	share := a.grant.Share
 	if share == nil {
@@ -127,7 +127,7 @@ func (a *agent) charge(r *run) (stop func()) {
 	}
 	begun, charged, used := time.Now(), int64(0), time.Duration(0)
 	step := func() {
-		sent := max(charged, r.sent.Load(), r.kernelSent())
+		sent := max(charged, r.engineSent(), r.kernelSent())
 		now := time.Since(begun)
 		err := errors.Join(share.Spend(units.Bytes(sent-charged)), share.Use(now-used))
 		charged, used = sent, now
@@ -154,6 +154,30 @@ func (a *agent) charge(r *run) (stop func()) {
 		ended.Wait()
 		step()
 	}
+}
+
+// counts takes what says how much an engine has sent beside what its samples say.
+func (r *run) counts(sent func() int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.tells
+	r.tells = func() int64 {
+		if before != nil { // of an engine beside it
+			return before() + sent()
+		}
+		return sent()
+	}
+}
+
+// engineSent is what the engine says that it sent.
+func (r *run) engineSent() int64 {
+	r.mu.Lock()
+	tells := r.tells
+	r.mu.Unlock()
+	if tells == nil {
+		return r.sent.Load()
+	}
+	return r.sent.Load() + tells()
 }
 
 // kernelSent is what the kernel sent over the run's TCP connections, as far as it

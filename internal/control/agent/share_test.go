@@ -163,7 +163,7 @@ func TestTimeIsSpent(t *testing.T) {
 	f := model.Flow{Engine: "patient", Direction: model.To, Duration: time.Hour, Interval: time.Second}
 	for n := range uint64(2) {
 		_, err := conduct(t, s, n+1, f)
-		if !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "this server measures for 500 ms for one address within 24 h, and has") {
+		if !errors.Is(err, session.ErrRefused) || !strings.Contains(err.Error(), "this server measures for 500 ms for one address within 24 h, and has") {
 			t.Errorf("run %d: %v", n+1, err)
 		}
 	}

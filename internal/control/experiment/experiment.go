@@ -241,6 +241,9 @@ func inOrder(f model.Flow, seed uint64, block int) model.Flow {
 
 // run does one run and records it, also when it was cut short.
 func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model.Run, error) {
+	if err := e.await(ctx, s.Block); err != nil {
+		return model.Run{}, err
+	}
 	at := Event{
 		Block: s.Block, Position: s.Position, RunsInBlock: inBlock,
 		Setting: s.Setting.Name, Direction: s.Flow.Direction,
@@ -280,13 +283,19 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	if err != nil && (!again || errors.Is(err, runner.ErrGreedy) || errors.Is(err, runner.ErrStuck)) {
 		return run, err
 	}
-	if !errors.Is(err, session.ErrBusy) {
+	if e.busy++; !errors.Is(err, session.ErrBusy) {
 		e.busy = 0
-		return run, nil
 	}
-	e.busy++
-	e.Observe(e.event(Event{Kind: CoolingDown, Block: s.Block}))
-	return run, wait(ctx, min(busyRest<<(e.busy-1), longestBusyRest))
+	return run, nil
+}
+
+// await rests before a run where the last one found a host busy.
+func (e *experiment) await(ctx context.Context, block int) error {
+	if e.busy == 0 {
+		return nil
+	}
+	e.Observe(e.event(Event{Kind: CoolingDown, Block: block}))
+	return wait(ctx, min(busyRest<<(e.busy-1), longestBusyRest))
 }
 
 // How long an experiment rests after a run for which a host was busy, that is had

@@ -115,6 +115,7 @@ type Demand struct {
 	Answer    units.Bytes   // beside it, an answer
 	Datagrams bool          // the payload travels over UDP
 	Rate      units.BitRate // of it, per direction; 0 is as fast as possible
+	Sockets   int           // beside those of the streams
 	Stored    bool          // Flow.Bytes may be stored
 	Paths     bool          // in files that the controller names
 }

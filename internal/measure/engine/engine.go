@@ -67,6 +67,11 @@ type Env struct {
 	// at both ends; nil where the transport has none. Datagrams of the opening
 	// may still arrive: what an engine does not know as its own it ignores.
 	OpenUDP func(ctx context.Context, n int) ([]*net.UDPConn, error)
+	// Counts, where given, takes a function that says how many bytes this end has
+	// written over TCP so far. An engine whose samples do not say so (model.Sent)
+	// calls it once, in Prepare. What it gives is called from another goroutine, also
+	// after Close.
+	Counts func(sent func() int64)
 	// LinkRate is the rate of the interface that carries the flow, where it is
 	// known. Engines choose their block size by it.
 	LinkRate fact.Of[units.BitRate]

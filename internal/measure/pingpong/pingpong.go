@@ -141,5 +141,8 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if err := t.connect(ctx); err != nil {
 		return nil, err
 	}
+	if env.Counts != nil {
+		env.Counts(t.sent.Load)
+	}
 	return t, nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/model"
@@ -38,6 +39,7 @@ type test struct {
 	direction model.Direction // in which the leader sends first
 	leads     bool
 	out, in   []byte
+	sent      atomic.Int64 // bytes, over all connections
 
 	mu       sync.Mutex
 	link     *link.Link // nil when there is no connection
@@ -100,6 +102,7 @@ func (t *test) connect(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("open connection: %w", err), opened.Conns[0].Close())
 	}
+	l.Count(&t.sent)
 	for _, w := range opened.Warnings {
 		t.warn("%s", w)
 	}

@@ -40,6 +40,7 @@ type desk struct {
 	reply    []byte
 	_        [128]byte // each worker counts in a cache line of its own
 	inWindow int64     // requests of the window
+	sent     counter
 	_        [128]byte
 	reason   error // why it ended before its time
 }
@@ -133,6 +134,7 @@ func (d *desk) serve() error {
 		if err := d.line.send(d.reply); err != nil {
 			return d.ending(err)
 		}
+		d.sent.add(len(d.reply))
 	}
 }
 

@@ -216,6 +216,7 @@ func (w *worker) exchange() (time.Duration, error) {
 	if err := w.line.send(w.request); err != nil {
 		return 0, err
 	}
+	w.sent.add(len(w.request))
 	if err := w.line.receive(w.reply); err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
 )
@@ -24,19 +25,14 @@ type door struct {
 	listener net.Listener
 	reply    []byte       // the same for all; nobody writes to it
 	inWindow atomic.Int64 // requests of the window
+	sent     atomic.Int64 // bytes of answers
 	slots    chan struct{}
 	ctx      context.Context // ends with the door, kept for the connections that it took
 	cancel   context.CancelFunc
 }
 
-const (
-	// strangers is how many connections besides those of the asking end may
-	// be open at a time: those that show no cookie, and those that the peer has
-	// not noticed yet to be closed.
-	strangers = 64
-	// showing is how long a connection may take to send its request.
-	showing = 5 * time.Second
-)
+// showing is how long a connection may take to send its request.
+const showing = 5 * time.Second
 
 // openDoor listens on the address that the asking end has reached already.
 func openDoor(ctx context.Context, a *answerer, cookie [cookieSize]byte) (*door, error) {
@@ -55,7 +51,7 @@ func openDoor(ctx context.Context, a *answerer, cookie [cookieSize]byte) (*door,
 	}
 	d := &door{
 		answerer: a, cookie: cookie, listener: l,
-		reply: payload(int(a.spec.Requests.Reply)), slots: make(chan struct{}, a.spec.Streams+strangers),
+		reply: payload(int(a.spec.Requests.Reply)), slots: make(chan struct{}, a.spec.Streams+requests.Strangers),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return d, nil
@@ -130,7 +126,8 @@ func (d *door) answer(c net.Conn) {
 	if measured {
 		d.inWindow.Add(1)
 	}
-	_, _ = c.Write(d.reply)
+	n, _ := c.Write(d.reply)
+	d.sent.Add(int64(n))
 }
 
 // shut ends the door.

@@ -89,7 +89,8 @@ func (f *fresh) converse(w *worker, c net.Conn) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if _, err := c.Write(w.request); err != nil {
+	n, err := c.Write(w.request)
+	if w.sent.add(n); err != nil {
 		return 0, err
 	}
 	if _, err := io.ReadFull(c, w.reply); err != nil {

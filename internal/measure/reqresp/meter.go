@@ -23,10 +23,16 @@ type meter struct {
 
 	_       [128]byte // the sampler looks at what follows; keep it in a line of its own
 	writing atomic.Bool
+	sent    counter
 	epoch   *atomic.Uint32    // of all workers: its last bit says which of interval is written
 	present [2]hist.Histogram // latencies of one interval each, by the time of the answer
 	_       [128]byte
 }
+
+// counter counts the bytes that one goroutine sends; others read it meanwhile.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) add(n int) { c.n.Store(c.n.Load() + int64(n)) }
 
 // answer notes an answer: latency since the request was due.
 func (m *meter) answer(latency time.Duration) {

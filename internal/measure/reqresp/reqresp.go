@@ -142,7 +142,29 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if err := t.open(ctx, env); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
+	if env.Counts != nil {
+		env.Counts(t.sent)
+	}
 	return t, nil
+}
+
+// sent is how many bytes of requests and answers this end has sent so far. (Those
+// with which the ends steer each other are some dozens.)
+func (t *test) sent() (all int64) {
+	if a := t.asking; a != nil {
+		for _, m := range a.meters {
+			all += m.sent.n.Load()
+		}
+	}
+	if a := t.answering; a != nil {
+		for _, d := range a.desks {
+			all += d.sent.n.Load()
+		}
+		if a.door != nil {
+			all += a.door.sent.Load()
+		}
+	}
+	return all
 }
 
 // options are those of the connections that carry requests.

@@ -34,13 +34,22 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
+// Strangers is how many connections besides those of the asking end may be open at
+// a time at the port for fresh connections: those that show no cookie, and those that
+// the peer has not noticed yet to be closed.
+const Strangers = 64
+
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
 	return traffic.Kind{
 		Name: Name, Choose: "--requests", Initial: traffic.Write(Params{}),
 		Demand: func(f model.Flow) traffic.Demand {
 			p, _ := traffic.Read[Params](f.Params)
-			return traffic.Demand{Answer: max(p.Reply, f.Block)} // no reply stated is one as long as the request
+			d := traffic.Demand{Answer: max(p.Reply, f.Block)} // no reply stated is one as long as the request
+			if p.Connect {
+				d.Sockets = Strangers + 1
+			}
+			return d
 		},
 		Judge: func(_ model.Flow, ends []model.EndReport) string {
 			if slices.ContainsFunc(ends, func(e model.EndReport) bool { return len(e.Values) > 0 }) {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,7 @@ var ErrInterrupted = errors.New("interrupted")
 // Interrupt for any.
 type Link struct {
 	wire wire
+	sent *atomic.Int64 // nil where nobody counts
 }
 
 // wire is what differs between systems.
@@ -80,8 +82,19 @@ func (l *Link) Waiting() string { return l.wire.waiting() }
 // clock.
 func (l *Link) Limit(quiet, total time.Duration) { l.wire.limit(quiet, total) }
 
+// Count has the bytes of messages that were sent added to sent, from now on.
+func (l *Link) Count(sent *atomic.Int64) { l.sent = sent }
+
 // Send sends all of b.
-func (l *Link) Send(b []byte) error { return l.wire.send(b) }
+func (l *Link) Send(b []byte) error { return l.counted(len(b), l.wire.send(b)) }
+
+// counted counts n bytes where they were sent.
+func (l *Link) counted(n int, err error) error {
+	if l.sent != nil && err == nil {
+		l.sent.Add(int64(n))
+	}
+	return err
+}
 
 // Receive fills b. The error is io.EOF when the peer ended the connection
 // before the first byte, and io.ErrUnexpectedEOF after it.
@@ -89,7 +102,7 @@ func (l *Link) Receive(b []byte) error { return l.wire.receive(b) }
 
 // Exchange sends all of out and fills in at the same time. It cannot deadlock
 // with a peer that does the same, however little the buffers hold.
-func (l *Link) Exchange(out, in []byte) error { return l.wire.exchange(out, in) }
+func (l *Link) Exchange(out, in []byte) error { return l.counted(len(out), l.wire.exchange(out, in)) }
 
 // Received returns how many bytes have been received so far.
 func (l *Link) Received() int64 { return l.wire.received() }

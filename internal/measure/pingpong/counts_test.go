@@ -1,0 +1,57 @@
+package pingpong
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/enginetest"
+	"linerate/internal/measure/pingpong/link"
+)
+
+// TestBothEndsCountWhatTheySend, whichever way they wait: as much as the other end
+// receives.
+func TestBothEndsCountWhatTheySend(t *testing.T) {
+	for name, open := range map[string]func(*net.TCPConn, bool) (*link.Link, error){
+		"chosen": link.New,
+		"poller": func(c *net.TCPConn, _ bool) (*link.Link, error) { return link.NewPoller(c), nil },
+	} {
+		for _, mode := range []string{"", sizes.Both, sizes.Stream} {
+			w := enginetest.NewWire(t)
+			sent := map[model.Host]func() int64{}
+			w.Change = func(h model.Host, e *engine.Env) {
+				e.Counts = func(f func() int64) { sent[h] = f }
+			}
+			e := New(nil)
+			e.open, e.share = open, 20*time.Millisecond
+			var mu sync.Mutex
+			var links []*link.Link
+			e.open = func(c *net.TCPConn, spin bool) (*link.Link, error) {
+				l, err := open(c, spin)
+				mu.Lock()
+				defer mu.Unlock()
+				links = append(links, l)
+				return l, err
+			}
+			near, far := enginetest.Prepare(t, e, w, sweepOf(model.To, sizes.Params{Mode: mode}, 1, 70_000))
+			conduct(t, near, far)
+			if len(links) != 2 || sent[model.Near] == nil || sent[model.Far] == nil {
+				t.Fatalf("%s: %d links, or nobody counts", name, len(links))
+			}
+			var sum, got int64
+			for _, l := range links {
+				got += l.Received()
+			}
+			for _, f := range sent {
+				sum += f()
+			}
+			if sum != got || sum < 70_000 {
+				t.Errorf("%s %s: both ends sent %d bytes and received %d", name, mode, sum, got)
+			}
+		}
+	}
+}
