@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		env := cli.OS("test")
 		env.AfterStep = crashPoint()
 		env.Root = os.Getenv(rootVar)
+		if os.Getenv(toyVar) != "" {
+			env.Engines = withToy
+		}
 		if die := keepPoint(); die != nil {
 			env.AfterStep = die
 		}

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -28,6 +29,7 @@ type Document struct {
 	Header        Header             `json:"header"`
 	Lines         []Line             `json:"lines"`
 	Latencies     []Latency          `json:"latencies"`
+	Own           []string           `json:"own,omitempty"` // what the engine says of its runs
 	Search        *Search            `json:"search,omitempty"`
 	Copy          *CopyDocument      `json:"copy,omitempty"`  // of a session of copies
 	Sweep         *SweepDocument     `json:"sweep,omitempty"` // of a session over message sizes
@@ -92,6 +94,8 @@ type Options struct {
 	// Samples of the runs, by number of run. Without them the classic table
 	// has no rows over intervals.
 	Samples map[int][]model.Sample
+	// Kinds add sentences of their own; of others there are none.
+	Kinds traffic.Kinds
 }
 
 // Build makes the report of s. It never fails: what s does not hold is unknown
@@ -103,6 +107,7 @@ func Build(s model.Session, o Options) Document {
 		Untrustworthy: b.untrustworthy(),
 		Header:        b.header(),
 		Latencies:     b.latencies(),
+		Own:           b.own(o.Kinds),
 		Search:        b.search(),
 		Findings:      b.findings(),
 		Tables:        b.tables(),
@@ -129,6 +134,15 @@ func Build(s model.Session, o Options) Document {
 		d.Next = append([]Step{b.resume()}, d.Next...)
 	}
 	return d
+}
+
+// own are the sentences of the engine on the runs that a report describes.
+func (b *builder) own(kinds traffic.Kinds) []string {
+	kind, _ := kinds.ByName(b.s.Plan.Flow.Engine)
+	if kind.Lines == nil {
+		return nil
+	}
+	return kind.Lines(b.s.Plan.Flow, b.baselineRuns())
 }
 
 // builder holds what all parts of a report look at.

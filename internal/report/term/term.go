@@ -41,6 +41,9 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	p.header(d)
 	p.lines(d)
 	p.latencies(d)
+	for _, text := range d.Own {
+		p.paragraph(plain, text, 2)
+	}
 	if d.Search != nil {
 		p.paragraph(plain, d.Search.Text, 2)
 	}

@@ -122,7 +122,7 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 		}
 		samples[r.Number] = batch
 	}
-	doc := report.Build(s, report.Options{Samples: samples})
+	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds()})
 	if st.Path() == inMemory {
 		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.HasSuffix(n.Command, s.ID) })
 	}

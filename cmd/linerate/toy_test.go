@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/measure/engine"
+	"linerate/internal/measure/engines"
+	"linerate/internal/measure/enginetest/toy"
+)
+
+// toyVar has the test binary, as linerate, know one engine more.
+const toyVar = "LINERATE_TEST_TOY"
+
+// withToy is the list of engines with one line more.
+func withToy(o engines.Options) []engine.Engine { return append(engines.All(o), toy.Engine{}) }
+
+// TestToyEngine: a folder and a line in the list make an engine that test, run, plan
+// files, JSON, the store and the report know, at both ends.
+func TestToyEngine(t *testing.T) {
+	far := "exec:127.0.0.1 " + os.Args[0] + " agent"
+	dir := t.TempDir()
+	db := filepath.Join(dir, "results.db")
+	do := func(code int, args ...string) result {
+		t.Helper()
+		cmd := command(t, append(args, "--db", db)...)
+		cmd.Path = os.Args[0]
+		cmd.Env = append(slices.Clone(cmd.Env), "LINERATE_TEST_MAIN=1", toyVar+"=1")
+		r := run(t, cmd)
+		if r.code != code {
+			t.Fatalf("%s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
+		}
+		return r
+	}
+	holds := func(text string, parts ...string) {
+		t.Helper()
+		for _, p := range parts {
+			if !strings.Contains(text, p) {
+				t.Errorf("no %q in\n%s", p, text)
+			}
+		}
+	}
+	// Its flags, its judge, its lines of the report.
+	holds(do(0, "test", far, "--engine", "toy", "--rounds", "5", "--shout", "--to", "-q").out, "the byte came back 5 times")
+	holds(do(2, "test", far, "--engine", "toy", "--rounds", "many").err, `--rounds: "many" is not a number of rounds; write it like 3`)
+	holds(do(2, "test", far, "--rounds", "5").err, "--rounds: belongs to the toy: add --engine toy")
+	holds(do(2, "test", far, "--engine", "toy", "--rounds", "1001").err, "1001 rounds: not between 1 and 1000")
+	holds(do(2, "test", far, "--engine", "toyy").err, "loaded, toy")
+	// The store, the report made from it, and JSON.
+	holds(do(0, "show", "last").out, "the byte came back 5 times")
+	holds(strings.Join(strings.Fields(do(0, "show", "last", "--json=full").out), ""),
+		`"engine":"toy"`, `"params":{"rounds":5,"shout":true}`, `"metric":"toy_rounds","value":5`, `"own":["thebytecameback5times"]`)
+	// Plan files.
+	plan := filepath.Join(dir, "plan.yaml")
+	write := func(flow string) {
+		t.Helper()
+		text := "far: \"" + far + "\"\nblocks: 6\nsettle: 0s\ntwin: false\nflow: {" + flow + ", duration: 10ms}\n" +
+			"factors: [{knob: window, levels: [64KiB]}]\n"
+		if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("engine: toy, rounds: 7, shout: off")
+	holds(do(0, "run", plan, "--allow-exec", "-q").out, "the byte came back 7 times")
+	write("engine: toy, rounds: 7, shout: loud")
+	holds(do(2, "run", plan, "--allow-exec").err, `"loud" is neither on nor off; write on or off`)
+	write("engine: tcpbulk, rounds: 7")
+	holds(do(2, "run", plan, "--allow-exec").err, "rounds belongs to the toy, not to engine tcpbulk; write engine: toy")
+	// Who has not the line knows nothing of it.
+	if r := run(t, command(t, "test", far, "--engine", "toy", "--db", db)); r.code != 2 || !strings.Contains(r.err, `"toy" is not one of`) {
+		t.Errorf("exit code %d: %s", r.code, r.err)
+	}
+}
