@@ -19,6 +19,7 @@ func (Copying) event()    {}
 func (SweptUp) event()    {}
 func (ServerSaid) event() {}
 func (LabSaid) event()    {}
+func (Serving) event()    {}
 
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
@@ -64,3 +65,6 @@ type ServerSaid struct{ Line string }
 
 // LabSaid is a line that a process of the lab has written for people.
 type LabSaid struct{ Line string }
+
+// Serving is a line about what this machine does as a server.
+type Serving struct{ Line string }

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/term"
 
 	"linerate/internal/app"
-	"linerate/internal/control/audit"
 	"linerate/internal/core/plain"
 	"linerate/internal/measure/engines"
 	reportjson "linerate/internal/report/json"
@@ -88,8 +87,7 @@ type console struct {
 	boot  bootJob
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
-	told        sync.Once  // what is wrong with the journal of this machine
-	audit       *audit.Log // of a server; nil drops what is recorded
+	told        sync.Once // what is wrong with the journal of this machine
 	// printed says that stdout holds the one JSON document of this command.
 	printed bool
 }

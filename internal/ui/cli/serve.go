@@ -5,30 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
+	"os/signal"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/control/agent"
-	"linerate/internal/control/audit"
-	"linerate/internal/control/wire/tls"
+	"linerate/internal/app/serve"
 )
 
 // serveFlags are the flags of a server.
 type serveFlags struct {
-	listen, host, state string
-	open                bool
-	foreign             listenFlags
-	sessions            int
-	budget              budgetFlags
-	metrics             string
-
-	allowTune, printUnit bool
-	user, audit          string
+	serve.Config
+	printUnit bool
 }
 
 func (a *console) serveCommand() *cobra.Command {
@@ -64,7 +55,7 @@ iperf 2 is sent UDP only where a TCP connection of its host came first, unless
 
 What all clients together, and one address without a key, may use is bounded by
 what is free on this host, or by --limit, --limit-anonymous and --limit-source:
-` + limitExample + `.
+` + serve.LimitExample + `.
 none is no limit, 0 is nothing at all.`,
 		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
 		Args:    exactArgs(),
@@ -76,116 +67,112 @@ none is no limit, 0 is nothing at all.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.listen, "listen", ":"+tls.DefaultPort, "address and port; port 0 takes a free one")
-	fl.StringVar(&f.host, "host", "", "name or address in the join link (default: the address listened on, else this host's name)")
-	fl.StringVar(&f.state, "state", "", "directory of the server's state (default: $LINERATE_STATE, else the system's)")
-	fl.BoolVar(&f.open, "open", false, "without a secret, with limits")
-	f.foreign.register(fl)
-	f.budget.register(fl)
-	fl.StringVar(&f.metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
-	fl.IntVar(&f.sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
-	fl.BoolVar(&f.allowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
-	fl.StringVar(&f.user, "user", "", "user to become once the port is open (default, for root: one that no account has)")
-	fl.StringVar(&f.audit, "audit", "", "append a line for each event to this file")
+	fl.StringVar(&f.Listen, "listen", ":"+serve.DefaultPort, "address and port; port 0 takes a free one")
+	fl.StringVar(&f.Host, "host", "", "name or address in the join link (default: the address listened on, else this host's name)")
+	fl.StringVar(&f.State, "state", "", "directory of the server's state (default: $LINERATE_STATE, else the system's)")
+	fl.BoolVar(&f.Open, "open", false, "without a secret, with limits")
+	registerForeign(fl, &f.Foreign)
+	registerLimits(fl, &f.Limits)
+	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
+	fl.IntVar(&f.Sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
+	fl.BoolVar(&f.AllowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
+	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
+	fl.StringVar(&f.Audit, "audit", "", "append a line for each event to this file")
 	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts serve with these flags")
 	c.AddCommand(a.keyCommand(), a.linkCommand())
 	return c
 }
 
-func (a *console) serve(ctx context.Context, f serveFlags) (err error) {
-	s, err := a.prepareServing(ctx, f)
+func (a *console) serve(ctx context.Context, f serveFlags) error {
+	if a.ErrTerminal && !a.quiet {
+		a.Err = &statusLine{to: a.Err}
+	}
+	a.tellJournal(f.State)
+	s, err := serve.Open(ctx, a.world(), f.Config)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	a.tellJournal(f.state)
-	if s.sharing, err = a.share(ctx, f); err != nil {
+	defer s.Close()
+	if err := a.printServer(s, f.Open); err != nil {
 		return err
 	}
-	server, err := tls.Listen(ctx, f.listen, tls.Config{
-		Identity: s.identity, Open: f.open, Find: s.find, Budget: s.sharing.budget,
-		Strangers: s.sharing.files.Strangers, Friends: s.sharing.files.Friends,
-		Agent:   agent.Config{Version: a.Version, Engines: here.EnginesAt(a.Engines, s.copies, false)},
-		Log:     func(line string) { a.talk("%s", line) },
-		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
-	})
-	if err != nil {
-		s.sharing.close()
-		if _, ok := errors.AsType[*net.AddrError](err); ok {
-			return withHint(app.WithKind(app.Usage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
-		}
-		return withHint(err, "use --listen ADDRESS:PORT for another address or port")
-	}
-	foreign, err := a.listenForeign(ctx, f.foreign, new(here.Machine).LinkRate, s.sharing)
-	if err != nil {
-		s.sharing.close()
-		_ = server.Close()
-		return err
-	}
-	link := server.Link(linkHost(f.host, server.Addr()))
-	s.noteAddress(link.Addr)
-	if err = s.giveUpRights(server); err == nil {
-		here.SweepUpAt(a.world(), s.copies)
-		err = s.printLink(link.String(), server.Addr().String(), foreign)
-	}
-	if err != nil {
-		s.sharing.close()
-		_ = server.Close()
-		for _, f := range foreign {
-			f.close()
-		}
-		return err
-	}
-	s.log.Record(audit.Event{Kind: audit.Started, Protocol: protocolName, Reason: "listens on " + server.Addr().String()})
-	defer s.log.Record(audit.Event{Kind: audit.Stopped, Protocol: protocolName})
-	defer s.watch(ctx)()
-	defer s.sharing.begin(ctx)()
-	return a.serveAll(ctx, server.Serve, foreign)
+	defer a.watchServer(ctx, s)()
+	return s.Run(ctx)
 }
 
-// linkHost is what goes into the join link: the user's word, the address that
-// is listened on, or this host's name.
-func linkHost(given string, addr net.Addr) string {
-	if given != "" {
-		return given
+// watchServer shows what s gives away, and passes on the signal that asks for a new
+// file of the audit log, until the function returned is called.
+func (a *console) watchServer(ctx context.Context, s *serve.Server) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { a.status(ctx, s.Usage) })
+	hangup := make(chan os.Signal, 1)
+	if s.Logs() {
+		signal.Reset(syscall.SIGHUP) // which ends other commands
+		signal.Notify(hangup, syscall.SIGHUP)
+		all.Go(func() {
+			for {
+				select {
+				case <-hangup:
+					s.Reopen()
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
 	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
-		return tcp.IP.String()
+	return func() {
+		signal.Stop(hangup)
+		cancel()
+		all.Wait()
 	}
-	if name, err := os.Hostname(); err == nil {
-		return name
-	}
-	return "localhost"
 }
 
-// printLink says where the server listens, and its link: with a secret only where
+// printServer says where the server listens, and its link: with a secret only where
 // that was made just now.
-func (s *serving) printLink(link, addr string, foreign []foreignServer) error {
-	a := s.app
+func (a *console) printServer(s *serve.Server, open bool) error {
 	if a.json {
 		also := map[string]string{}
-		for _, f := range foreign {
-			also[f.name] = f.addr.String()
+		for _, l := range s.Listeners() {
+			also[l.Name] = l.Addr.String()
 		}
 		return a.document("linerate/serve/v1", map[string]any{
-			"link": link, "address": addr, "open": s.flags.open, "foreign": also,
-			"budget": describeBudget(s.sharing.budget), "metrics": s.sharing.addr(),
+			"link": s.Link(), "address": s.Addr().String(), "open": open, "foreign": also,
+			"budget": describeBudget(s.Usage()), "metrics": s.MetricsAddr(),
 		})
 	}
 	var text strings.Builder
-	if s.made || s.flags.open {
-		fmt.Fprintf(&text, "listening on %s; measure from another host with:\n  linerate test '%s'\n", addr, link)
+	if s.Shows() {
+		fmt.Fprintf(&text, "listening on %s; measure from another host with:\n  linerate test '%s'\n", s.Addr(), s.Link())
 	} else {
 		fmt.Fprintf(&text, "listening on %s; its link was printed when its key was made:\n"+
-			"linerate serve link prints that of the first key again, linerate serve key add NAME makes another\n", addr)
+			"linerate serve link prints that of the first key again, linerate serve key add NAME makes another\n", s.Addr())
 	}
-	for _, f := range foreign {
-		fmt.Fprintf(&text, "answering %s clients on %s\n", f.name, f.addr)
+	for _, l := range s.Listeners() {
+		fmt.Fprintf(&text, "answering %s clients on %s\n", l.Name, l.Addr)
 	}
-	if addr := s.sharing.addr(); addr != "" {
+	if addr := s.MetricsAddr(); addr != "" {
 		fmt.Fprintf(&text, "metrics on http://%s/metrics\n", addr)
 	}
 	_, err := io.WriteString(a.Out, text.String())
-	a.printBudget(s.sharing.budget)
+	a.printBudget(s.Usage())
 	return err
+}
+
+// tunerCommand is the part of a server that changes settings.
+func (a *console) tunerCommand() *cobra.Command {
+	var state string
+	c := &cobra.Command{
+		Use: "tuner", Hidden: true, Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, ok := a.In.(*os.File)
+			if !ok {
+				return errors.New("tuner needs its own stdin")
+			}
+			a.tellJournal(state)
+			return serve.Tune(cmd.Context(), a.world(), in, state)
+		},
+	}
+	bindServeState(c, &state)
+	return c
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
-	"net"
 	"strings"
 	"sync"
 	"time"
 
+	"linerate/internal/app/serve"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/budget"
 )
 
 // How often the status is looked at, and told where nobody watches.
@@ -19,9 +17,6 @@ const (
 	statusEvery = time.Second
 	statusLog   = time.Minute
 )
-
-// quietLog takes what nobody needs to read: how clients of metrics hung up.
-func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // statusLine is a line at the end of a terminal that is drawn again after what
 // others write. It is safe for concurrent use.
@@ -64,7 +59,7 @@ func (s *statusLine) show(line string) {
 
 // status shows what is given away until ctx ends: on a terminal in a line that is
 // renewed, else in a line each time that something changed, at most one a minute.
-func (a *console) status(ctx context.Context, b *budget.Budget) {
+func (a *console) status(ctx context.Context, usage func() serve.Usage) {
 	if a.quiet {
 		return
 	}
@@ -76,14 +71,14 @@ func (a *console) status(ctx context.Context, b *budget.Budget) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last := statusText(b.Usage())
+	last := statusText(usage())
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := statusText(b.Usage())
+		now := statusText(usage())
 		switch {
 		case terminal:
 			line.show(shortened(now, a.Width()-1))
@@ -103,72 +98,8 @@ func shortened(text string, most int) string {
 	return text
 }
 
-// sharing is the budget of a running server, and what tells of it.
-type sharing struct {
-	app     *console
-	budget  *budget.Budget
-	files   budget.Division
-	metrics net.Listener // nil where nobody asked
-}
-
-// share makes the budget that all listeners of f share.
-func (a *console) share(ctx context.Context, f serveFlags) (*sharing, error) {
-	r := a.lookForRoom(f.state, f.visitors())
-	gives, err := f.budget.config(r, f.visitors())
-	if err != nil {
-		return nil, err
-	}
-	s := &sharing{app: a, budget: budget.New(gives), files: r.files}
-	if f.metrics != "" {
-		if s.metrics, err = listenMetrics(ctx, f.metrics); err != nil {
-			return nil, err
-		}
-	}
-	if a.ErrTerminal && !a.quiet {
-		a.Err = &statusLine{to: a.Err}
-	}
-	return s, nil
-}
-
-// addr is where metrics are; "" is nowhere.
-func (s *sharing) addr() string {
-	if s.metrics == nil {
-		return ""
-	}
-	return s.metrics.Addr().String()
-}
-
-// close closes what begin would have served.
-func (s *sharing) close() {
-	if s.metrics != nil {
-		_ = s.metrics.Close()
-	}
-}
-
-// begin tells what is given away until ctx ends or end is called, which waits. That
-// this cannot be told does not end the server.
-func (s *sharing) begin(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	all.Go(func() { s.app.status(ctx, s.budget) })
-	if s.app.Getenv("GOMEMLIMIT") == "" { // else somebody has decided
-		all.Go(func() { holdMemory(ctx, s.budget) })
-	}
-	if s.metrics != nil {
-		all.Go(func() {
-			if err := serveMetrics(ctx, s.metrics, s.app.Version, s.budget); err != nil {
-				s.app.talk("linerate: %v", err)
-			}
-		})
-	}
-	return func() {
-		cancel()
-		all.Wait()
-	}
-}
-
 // statusText is what is given away now, in one line.
-func statusText(u budget.Usage) string {
+func statusText(u serve.Usage) string {
 	var parts []string
 	refused := int64(0)
 	for _, k := range u.Kinds {
@@ -188,21 +119,21 @@ func statusText(u budget.Usage) string {
 }
 
 // kindStatus is how much is used of a kind; "" where that is nothing worth a word.
-func kindStatus(k budget.KindUsage) string {
-	if k.Kind == budget.Sessions {
+func kindStatus(k serve.KindUsage) string {
+	if k.Kind == serve.Sessions {
 		return fmt.Sprintf("%d/%d sessions", k.Used(), k.Limit)
 	}
 	if k.Used() == 0 {
 		return ""
 	}
 	switch k.Kind {
-	case budget.Memory, budget.Disk:
+	case serve.Memory, serve.Disk:
 		return units.Bytes(k.Used()).Binary() + " " + k.Kind.String()
-	case budget.UDP:
+	case serve.UDP:
 		return units.BitRate(k.Used()).String() + " UDP"
-	case budget.Egress:
+	case serve.Egress:
 		return units.Bytes(k.Used()).Binary() + " sent"
-	case budget.Sessions, budget.Descriptors, budget.Time:
+	case serve.Sessions, serve.Descriptors, serve.Time:
 	}
 	return ""
 }

@@ -98,6 +98,8 @@ func (a *console) Observe(e app.Event) {
 		a.talk("%s", e.String())
 	case app.HostSaid:
 		a.hostSaid(e)
+	case app.Serving:
+		a.talk("%s", e.Line)
 	case app.ServerSaid:
 		a.talk("server: %s", e.Line)
 	case app.LabSaid:

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"net/netip"
@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/measure/budget"
 )
 
-func TestBudgetFlags(t *testing.T) {
+func TestLimits(t *testing.T) {
 	host := room{memory: 8 << 30, disk: 100 << 30, files: budget.Divide(8192, 1)}
-	c, err := (&budgetFlags{}).config(host, visitors{listeners: 1})
+	c, err := Limits{}.config(host, visitors{listeners: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,9 +25,9 @@ func TestBudgetFlags(t *testing.T) {
 	if c.Keyed.Session.Memory != 1<<30 || c.Stranger.Lifetime != 10*time.Minute || c.Window != 24*time.Hour {
 		t.Errorf("%+v", c)
 	}
-	f := budgetFlags{
-		all: "sessions=20, memory=1GiB,udp=1Gbit/s,egress=1TiB/hour", strangers: "memory=none,disk=0",
-		source: "lifetime=1m,time=10min/hour,sessions=none",
+	f := Limits{
+		All: "sessions=20, memory=1GiB,udp=1Gbit/s,egress=1TiB/hour", Anonymous: "memory=none,disk=0",
+		Source: "lifetime=1m,time=10min/hour,sessions=none",
 	}
 	if c, err = f.config(host, visitors{open: true, sessions: 3}); err != nil {
 		t.Fatal(err)
@@ -40,15 +41,15 @@ func TestBudgetFlags(t *testing.T) {
 	if c.Stranger.Lifetime != time.Minute || c.Stranger.Source.Time != 10*time.Minute || c.Stranger.Source.Sessions != 0 {
 		t.Errorf("source %+v", c.Stranger)
 	}
-	if c, err = (&budgetFlags{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.Strangers.Sessions != -1 {
+	if c, err = (Limits{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.Strangers.Sessions != -1 {
 		t.Errorf("a server for those with a key alone: %v, %+v", err, c)
 	}
-	if c, err = (&budgetFlags{}).config(room{}, visitors{open: true}); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 128<<20 {
+	if c, err = (Limits{}).config(room{}, visitors{open: true}); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 128<<20 {
 		t.Errorf("a host that tells nothing: %v, %+v", err, c)
 	}
 }
 
-func TestBudgetFlagsRefuse(t *testing.T) {
+func TestLimitsRefuse(t *testing.T) {
 	for text, says := range map[string]string{
 		"memory":                          "KEY=VALUE",
 		"memory=much":                     "memory",
@@ -59,55 +60,10 @@ func TestBudgetFlagsRefuse(t *testing.T) {
 		"lifetime=1m":                     "belongs to --limit-source",
 		"sessions=9999999999999999999999": "sessions",
 	} {
-		_, err := (&budgetFlags{all: text}).config(room{}, visitors{})
-		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), says) {
+		_, err := Limits{All: text}.config(room{}, visitors{})
+		if err == nil || app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
-	}
-}
-
-func TestStatusText(t *testing.T) {
-	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}})
-	if got := statusText(b.Usage()); got != "0/8 sessions" {
-		t.Errorf("nothing: %q", got)
-	}
-	s, err := b.Open(loopback, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}); err != nil {
-		t.Fatal(err)
-	}
-	_ = s.Spend(1 << 30)
-	if _, err := s.Take(budget.Amounts{Memory: 2 << 30}); err == nil {
-		t.Fatal("more than there is")
-	}
-	if got, want := statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := shortened("ÄBCDEF", 3); got != "ÄBC" {
-		t.Errorf("shortened: %q", got)
-	}
-}
-
-// TestStatusLine demands that what others write stands above the line.
-func TestStatusLine(t *testing.T) {
-	var out strings.Builder
-	l := &statusLine{to: &out}
-	write := func(text string) {
-		t.Helper()
-		if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("wrote %d, %v", n, err)
-		}
-	}
-	write("a\n")
-	l.show("1/8")
-	l.show("1/8")
-	write("b\n")
-	l.show("")
-	write("c\n")
-	if want := "a\n" + eraseLine + "1/8" + eraseLine + "b\n1/8" + eraseLine + "c\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
 

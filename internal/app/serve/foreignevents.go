@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -59,9 +59,9 @@ func moved(e audit.Event, own model.EndReport) audit.Event {
 }
 
 // iperf3Event writes down what a client of iperf3 did.
-func (a *console) iperf3Event(e iperf3peer.Event) {
+func (s *Server) iperf3Event(e iperf3peer.Event) {
 	if e.Note != "" {
-		a.talk("iperf3: %s", e.Note)
+		s.say("iperf3: ")(e.Note)
 		return
 	}
 	// What has no address is told without one.
@@ -73,12 +73,12 @@ func (a *console) iperf3Event(e iperf3peer.Event) {
 	if e.Begun {
 		line.Kind = audit.RunBegin
 	}
-	a.audit.Record(foreignEvent("iperf3", at.Addr(), e.Ran || e.Begun, e.Err, moved(line, e.Own)))
+	s.log.Record(foreignEvent("iperf3", at.Addr(), e.Ran || e.Begun, e.Err, moved(line, e.Own)))
 }
 
 // iperf2Begun writes down that a client of iperf 2 was let in.
-func (a *console) iperf2Begun(r peer.Result) {
-	a.audit.Record(foreignEvent("iperf2", r.Peer.Addr(), true, nil, audit.Event{Kind: audit.RunBegin, Engine: iperf2Engine(r)}))
+func (s *Server) iperf2Begun(r peer.Result) {
+	s.log.Record(foreignEvent("iperf2", r.Peer.Addr(), true, nil, audit.Event{Kind: audit.RunBegin, Engine: iperf2Engine(r)}))
 }
 
 // iperf2Engine is what a client of iperf 2 asks for, by linerate's name of it.
@@ -93,21 +93,21 @@ func iperf2Engine(r peer.Result) string {
 }
 
 // iperf2Result writes down what a client of iperf 2 did.
-func (a *console) iperf2Result(r peer.Result) {
+func (s *Server) iperf2Result(r peer.Result) {
 	line := audit.Event{Took: r.Took, Engine: iperf2Engine(r)}
-	a.audit.Record(foreignEvent("iperf2", r.Peer.Addr(), !r.Refused, r.Err, moved(line, r.Report)))
+	s.log.Record(foreignEvent("iperf2", r.Peer.Addr(), !r.Refused, r.Err, moved(line, r.Report)))
 }
 
 // netpipeBegun writes down that an NPtcp transmitter has its turn.
-func (a *console) netpipeBegun(from netip.Addr) {
-	a.audit.Record(foreignEvent("netpipe", from, true, nil, audit.Event{Kind: audit.RunBegin, Engine: "pingpong"}))
+func (s *Server) netpipeBegun(from netip.Addr) {
+	s.log.Record(foreignEvent("netpipe", from, true, nil, audit.Event{Kind: audit.RunBegin, Engine: "pingpong"}))
 }
 
 // netpipeEvent writes down what an NPtcp transmitter did.
-func (a *console) netpipeEvent(e netpipe.Event) {
+func (s *Server) netpipeEvent(e netpipe.Event) {
 	if e.Note != "" {
-		a.talk("netpipe: %s", e.Note)
+		s.say("netpipe: ")(e.Note)
 		return
 	}
-	a.audit.Record(foreignEvent("netpipe", e.From, e.Began, e.Err, audit.Event{Engine: "pingpong", Took: e.Took, Sent: e.Sent}))
+	s.log.Record(foreignEvent("netpipe", e.From, e.Began, e.Err, audit.Event{Engine: "pingpong", Took: e.Took, Sent: e.Sent}))
 }

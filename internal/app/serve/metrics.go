@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/app"
 	"linerate/internal/measure/budget"
 )
 
@@ -34,14 +36,14 @@ func listenMetrics(ctx context.Context, addr string) (net.Listener, error) {
 		host, port, err = "", addr, nil
 	}
 	if err != nil {
-		return nil, withHint(usagef("--metrics: %v", err), "write it like --metrics 127.0.0.1:9100 or --metrics :9100")
+		return nil, app.WithHint(app.Usagef("--metrics: %v", err), "write it like --metrics 127.0.0.1:9100 or --metrics :9100")
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, withHint(fmt.Errorf("--metrics: %w", err), "use --metrics ADDRESS:PORT for another port")
+		return nil, app.WithHint(fmt.Errorf("--metrics: %w", err), "use --metrics ADDRESS:PORT for another port")
 	}
 	return l, nil
 }
@@ -57,8 +59,9 @@ func serveMetrics(ctx context.Context, l net.Listener, version string, b *budget
 	})
 	s := &http.Server{
 		Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: 2 * metricsTimeout,
-		MaxHeaderBytes: metricsHeaders, ErrorLog: quietLog(),
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		MaxHeaderBytes: metricsHeaders,
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // how clients hung up
+		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
 	if err := s.Serve(&fewConns{Listener: l, slots: make(chan struct{}, 16)}); !errors.Is(err, http.ErrServerClosed) {

@@ -1,10 +1,11 @@
-package cli
+package serve
 
 import (
 	"context"
 	"net"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/measure/netpipe"
 )
 
@@ -22,26 +23,26 @@ func netpipeSettings(options string) (netpipe.Settings, error) {
 		case "-i":
 			s = s.WithIntegrity()
 		default:
-			return s, withHint(usagef("--netpipe-options: %q is none of -r, -s, -2, -i", word),
+			return s, app.WithHint(app.Usagef("--netpipe-options: %q is none of -r, -s, -2, -i", word),
 				"these are the options of NPtcp that both ends must have alike")
 		}
 	}
 	if err := s.Validate(); err != nil {
-		return s, usagef("--netpipe-options: %v", err)
+		return s, app.Usagef("--netpipe-options: %v", err)
 	}
 	return s, nil
 }
 
-func (a *console) netpipeServer(l net.Listener, options string, shared *sharing) (func(context.Context) error, error) {
-	s, err := netpipeSettings(options)
+func (s *Server) netpipeServer(l net.Listener, options string) (func(context.Context) error, error) {
+	same, err := netpipeSettings(options)
 	if err != nil {
 		return nil, err
 	}
 	limits := netpipe.Limits{
-		Largest: foreignLargest, Waiting: foreignWaiting, Budget: shared.budget, Unknown: max(1, shared.files.Listener-foreignWaiting-1),
-		Begun: a.netpipeBegun,
+		Largest: foreignLargest, Waiting: foreignWaiting, Budget: s.budget, Unknown: max(1, s.files.Listener-foreignWaiting-1),
+		Begun: s.netpipeBegun,
 	}
 	return func(ctx context.Context) error {
-		return netpipe.New().Serve(ctx, l, s, limits, a.netpipeEvent)
+		return netpipe.New().Serve(ctx, l, same, limits, s.netpipeEvent)
 	}, nil
 }

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"linerate/internal/app"
+	"linerate/internal/app/here"
 	"linerate/internal/control/access"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/tuner"
@@ -25,29 +24,29 @@ const servedCopiesDir = "copies-of-serve"
 
 // chooseUser finds the user that a server of root becomes. Its ledger of copies is
 // in a folder of its own then, which will be the working directory.
-func (s *serving) chooseUser() error {
+func (s *Server) chooseUser() error {
 	if !sandbox.IsRoot() {
 		return nil
 	}
-	u, err := sandbox.Choose(s.flags.user, s.dir)
+	u, err := sandbox.Choose(s.c.User, s.dir)
 	switch {
 	case err == nil:
 		s.user, s.copies = &u, "."
-	case s.flags.user == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)):
+	case s.c.User == "" && (errors.Is(err, sandbox.ErrNobody) || errors.Is(err, errors.ErrUnsupported)):
 		s.got = append(s.got, fmt.Sprintf("as this user (%v)", err))
 	default:
-		return withHint(app.WithKind(app.Usage, err), "name a user without rights: --user NAME")
+		return app.WithHint(app.WithKind(app.Usage, err), "name a user without rights: --user NAME")
 	}
 	return nil
 }
 
 // giveUpRights becomes a user without rights, where this is root, and keeps only
 // the files that measuring needs, where the kernel can do that. It says what it got.
-func (s *serving) giveUpRights(server *tls.Server) error {
+func (s *Server) giveUpRights(server *tls.Server) error {
 	got := s.got
 	if s.user != nil {
 		if err := s.become(*s.user, server); err != nil {
-			return withHint(err, "start serve as that user, or name another: --user NAME")
+			return app.WithHint(err, "start serve as that user, or name another: --user NAME")
 		}
 		got = append(got, "as "+s.user.String())
 	}
@@ -57,7 +56,7 @@ func (s *serving) giveUpRights(server *tls.Server) error {
 	}{
 		{"without new privileges", func() (string, error) { return "", sandbox.NoNewPrivileges() }},
 		{"with few files", func() (string, error) {
-			abi, err := sandbox.Confine(s.files())
+			abi, err := sandbox.Confine(s.allowed())
 			return fmt.Sprintf(" (Landlock %d)", abi), err
 		}},
 	} {
@@ -71,14 +70,14 @@ func (s *serving) giveUpRights(server *tls.Server) error {
 			return err
 		}
 	}
-	s.app.talk("runs %s", strings.Join(got, ", "))
+	s.say("")("runs " + strings.Join(got, ", "))
 	return nil
 }
 
 // become is the way of root to u. What u has to read and write later is opened, or
 // given to it, before. The folder of the ledger becomes the working directory, so
 // that it is reached whatever the folders above it allow.
-func (s *serving) become(u sandbox.User, server *tls.Server) error {
+func (s *Server) become(u sandbox.User, server *tls.Server) error {
 	if err := server.GiveTo(u.UID, u.GID); err != nil {
 		return fmt.Errorf("become %s: %w", u, err)
 	}
@@ -103,9 +102,9 @@ func (s *serving) become(u sandbox.User, server *tls.Server) error {
 	return sandbox.Drop(u)
 }
 
-// files are those that a measuring server needs: what describes the host, its
+// allowed are the files that a measuring server needs: what describes the host, its
 // keys, and where copies and the audit log go.
-func (s *serving) files() sandbox.Files {
+func (s *Server) allowed() sandbox.Files {
 	f := sandbox.Files{
 		Read: []string{
 			"/proc", "/sys", "/etc", "/usr/share/zoneinfo", "/dev/urandom",
@@ -117,49 +116,34 @@ func (s *serving) files() sandbox.Files {
 	if cache, err := os.UserCacheDir(); err == nil {
 		f.Write = append(f.Write, cache)
 	}
-	if s.flags.audit != "" {
-		f.Write = append(f.Write, filepath.Dir(s.flags.audit))
+	if s.c.Audit != "" {
+		f.Write = append(f.Write, filepath.Dir(s.c.Audit))
 	}
 	return f
 }
 
 // tunerCommand starts the process that changes settings for the server.
-func (s *serving) tunerCommand() []string {
-	return append(append([]string{}, s.app.Self...), "tuner", "--state", s.dir)
+func (s *Server) tunerCommand() []string {
+	return append(append([]string{}, s.env.Self...), "tuner", "--state", s.dir)
 }
 
-// tunerCommand is the part of a server that changes settings.
-func (a *console) tunerCommand() *cobra.Command {
-	var state string
-	c := &cobra.Command{
-		Use: "tuner", Hidden: true, Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, ok := a.In.(*os.File)
-			if !ok {
-				return errors.New("tuner needs its own stdin")
-			}
-			return a.tune(cmd.Context(), in, state)
-		},
-	}
-	bindServeState(c, &state)
-	return c
-}
-
-// tune serves the sessions of a server that may change settings, once what one
-// before it left is put back.
-func (a *console) tune(ctx context.Context, in *os.File, state string) error {
-	changes, err := a.here(state, "").RecoverNow(ctx)
+// Tune serves on in, a socket from the server, the sessions that may change settings,
+// once what one before it left is put back. state is the directory of the server's
+// state. It is the only part of a server that stays root.
+func Tune(ctx context.Context, env app.Env, in *os.File, state string) error {
+	o := here.Options{State: state}
+	changes, err := here.New(env, o).RecoverNow(ctx)
 	for _, c := range changes {
-		a.Observe(app.Recovered{Host: app.ThisMachine, Change: c})
+		env.Observe(app.Recovered{Host: app.ThisMachine, Change: c})
 	}
 	if err != nil {
-		a.talk("linerate: %v", err) // each session tries again
+		env.Observe(app.Trouble{Err: err}) // each session tries again
 	}
 	store, err := keyStore(state)
 	if err != nil {
 		return err
 	}
-	ring, err := store.Ring(func(line string) { a.talk("linerate: tuner: %s", line) })
+	ring, err := store.Ring(func(line string) { env.Observe(app.Serving{Line: "linerate: tuner: " + line}) })
 	if err != nil {
 		return err
 	}
@@ -169,14 +153,14 @@ func (a *console) tune(ctx context.Context, in *os.File, state string) error {
 	defer end()
 	go ring.Watch(watching)
 	return tuner.Serve(ctx, in, func(ctx context.Context, r tuner.Request, conn net.Conn) {
-		if err := a.tuneFor(ctx, ring, r, conn, state); err != nil {
-			a.talk("linerate: tuner: %v", err)
+		if err := tuneFor(ctx, env, ring, r, conn, o); err != nil {
+			env.Observe(app.Trouble{Err: fmt.Errorf("tuner: %w", err)})
 		}
 	})
 }
 
 // tuneFor is the agent of one session, for as long as its key is valid.
-func (a *console) tuneFor(ctx context.Context, ring *access.Ring, r tuner.Request, conn net.Conn, state string) error {
+func tuneFor(ctx context.Context, env app.Env, ring *access.Ring, r tuner.Request, conn net.Conn, o here.Options) error {
 	defer func() { _ = conn.Close() }()
 	g, ok := ring.Find(r.Secret)
 	if !ok || g.Right != access.Tune {
@@ -191,7 +175,7 @@ func (a *console) tuneFor(ctx context.Context, ring *access.Ring, r tuner.Reques
 		case <-ctx.Done():
 		}
 	}()
-	h := a.here(state, "")
+	h := here.New(env, o)
 	defer h.BeginRecovery(ctx)()
 	return agent.Serve(ctx, conn, h.Agent())
 }

@@ -1,0 +1,247 @@
+package serve
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/filecopy"
+)
+
+// What a server gives away where nobody said (proposed).
+const (
+	freePart          = 4                      // of free memory and disk
+	strangersMemory   = units.Bytes(128 << 20) // so that a server full of them stays below 300 MB, garbage included
+	strangerMemory    = units.Bytes(128 << 20) // of one address: a copy of 64 MiB in memory, twice
+	strangersDisk     = units.Bytes(2 << 30)   // eight copies of the largest size
+	strangerDisk      = units.Bytes(512 << 20)
+	strangersUDP      = units.BitRate(800e6)   // eight sessions at their limit
+	strangerUDP       = units.BitRate(400e6)   // four sessions
+	strangersEgress   = units.Bytes(2 << 40)   // a day
+	strangerEgress    = units.Bytes(256 << 30) // a day: some minutes at 10 Gbit/s
+	strangerTime      = 2 * time.Hour          // a day
+	strangerLifetime  = 10 * time.Minute       // of a session
+	strangersSessions = 16                     // beside key holders, who have the rest
+	strangerSessions  = 4                      // of one address
+	keyedSessions     = 64
+	openSessions      = 8   // of an open server, for those without a key
+	strangerFiles     = 512 // of one address
+)
+
+// Limits bound what a server gives away, as KEY=VALUE,... each; "" leaves it to what
+// is free on the host.
+type Limits struct {
+	All       string // to all clients together; egress and time by the day, or by the hour
+	Anonymous string // of that, to all without a key
+	Source    string // of that, to one address without a key; also lifetime, of a session
+}
+
+// room is what this host has.
+type room struct {
+	memory, disk units.Bytes // 0 is unknown
+	files        budget.Division
+}
+
+// visitors says who may come to a server.
+type visitors struct {
+	open      bool // without a key
+	sessions  int  // at a time; 0 is the default
+	listeners int  // of other protocols
+}
+
+// visitors returns who may come.
+func (c *Config) visitors() visitors {
+	return visitors{open: c.Open, sessions: c.Sessions, listeners: c.Foreign.count()}
+}
+
+// lookForRoom reads what is free, and raises the limit of open files.
+func lookForRoom(env app.Env, state string, v visitors) room {
+	var r room
+	if dir, err := here.StateDir(state); err == nil {
+		memory, disk := filecopy.Room(filepath.Join(dir, here.CopiesDir))
+		r.memory, r.disk = memory.Or(0), disk.Or(0)
+	}
+	files, err := budget.RaiseDescriptors()
+	if err != nil {
+		env.Observe(app.Trouble{Err: err})
+	}
+	r.files = budget.Divide(files, v.listeners)
+	return r
+}
+
+// config is the budget of a server on a host with r to which v may come.
+func (l Limits) config(r room, v visitors) (budget.Config, error) {
+	c := defaultBudget(r, v)
+	p := limitParser{window: &c.Window}
+	p.parse("limit", l.All, &c.Server, nil)
+	c.Strangers.Memory = partOf(c.Server.Memory, strangersMemory)
+	c.Strangers.Disk = partOf(c.Server.Disk, strangersDisk)
+	c.Strangers.Descriptors = partOf(c.Server.Descriptors, budget.MostDescriptors)
+	switch {
+	case v.open:
+		c.Strangers.Sessions = min(v.strangers(), c.Server.Sessions-c.Server.Sessions/4)
+	case v.listeners > 0:
+		c.Strangers.Sessions = partOf(c.Server.Sessions, strangersSessions)
+	default: // nobody without a key has one, so that keys share them all
+		c.Strangers.Sessions = -1
+	}
+	p.parse("limit-anonymous", l.Anonymous, &c.Strangers, nil)
+	p.parse("limit-source", l.Source, &c.Stranger.Source, &c.Stranger.Lifetime)
+	// One session with a key leaves room for others.
+	c.Keyed.Session.Memory, c.Keyed.Session.Disk = c.Server.Memory/2, c.Server.Disk/2
+	return c, p.err
+}
+
+// partOf is what strangers get of all: half, and no more than most.
+func partOf[T int | units.Bytes](all, most T) T {
+	if all <= 0 {
+		return most
+	}
+	return min((all+1)/2, most)
+}
+
+// defaultBudget is what a host with r gives away to v, but for what strangers get
+// together of what others get too.
+func defaultBudget(r room, v visitors) budget.Config {
+	c := budget.Config{
+		Server: budget.Limits{
+			Sessions: keyedSessions, Descriptors: r.files.Sessions,
+			Memory: r.memory / freePart, Disk: r.disk / freePart,
+		},
+		Strangers: budget.Limits{UDP: strangersUDP, Egress: strangersEgress},
+		Stranger: budget.Part{
+			Source: budget.Limits{
+				Sessions: strangerSessions, Descriptors: strangerFiles, Memory: strangerMemory, Disk: strangerDisk,
+				UDP: strangerUDP, Egress: strangerEgress, Time: strangerTime,
+			},
+			Lifetime: strangerLifetime,
+		},
+		Window: 24 * time.Hour,
+	}
+	switch {
+	case v.open: // those with a key find room beside them
+		c.Server.Sessions += v.strangers()
+	case v.sessions > 0:
+		c.Server.Sessions = v.sessions
+	}
+	return c
+}
+
+// strangers is how many sessions an open server has for those without a key, of
+// which --max-sessions speaks there.
+func (v visitors) strangers() int {
+	if v.sessions > 0 {
+		return v.sessions
+	}
+	return openSessions
+}
+
+// limitParser reads what --limit and its like say.
+type limitParser struct {
+	window *time.Duration // of what is spent
+	by     string         // how it was said: "/day" or "/hour"
+	err    error          // the first
+}
+
+// parse reads KEY=VALUE,... into l; lifetime is nil where it has no meaning.
+func (p *limitParser) parse(flag, text string, l *budget.Limits, lifetime *time.Duration) {
+	if text == "" {
+		return
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		err := fmt.Errorf("%q is not KEY=VALUE", part)
+		if ok {
+			err = p.set(key, value, l, lifetime)
+		}
+		if err != nil && p.err == nil {
+			p.err = app.WithHint(app.Usagef("--%s: %v", flag, err), "write it like --%s %s", flag, LimitExample)
+		}
+	}
+}
+
+// LimitExample is how Limits are written.
+const LimitExample = "sessions=16,memory=1GiB,disk=10GiB,egress=1TiB/day,udp=1Gbit/s,time=2h/day"
+
+// set reads one value: a number with its unit, 0 for nothing at all, or "none"
+// for no limit.
+func (p *limitParser) set(key, value string, l *budget.Limits, lifetime *time.Duration) error {
+	value, err := p.span(key, value)
+	if err != nil {
+		return err
+	}
+	switch key {
+	case "sessions":
+		err = number(value, &l.Sessions, strconv.Atoi)
+	case "descriptors":
+		err = number(value, &l.Descriptors, strconv.Atoi)
+	case "memory":
+		err = number(value, &l.Memory, units.ParseBytes)
+	case "disk":
+		err = number(value, &l.Disk, units.ParseBytes)
+	case "udp":
+		err = number(value, &l.UDP, units.ParseBitRate)
+	case "egress":
+		err = number(value, &l.Egress, units.ParseBytes)
+	case "time":
+		err = number(value, &l.Time, units.ParseDuration)
+	case "lifetime":
+		if lifetime == nil {
+			return fmt.Errorf("lifetime belongs to --limit-source")
+		}
+		err = number(value, lifetime, units.ParseDuration)
+	default:
+		return fmt.Errorf("no key %q: there are sessions, descriptors, memory, disk, udp, egress, time", key)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// span takes "/day" or "/hour" off the value of what is spent. One server has one
+// of them.
+func (p *limitParser) span(key, value string) (string, error) {
+	if key != "egress" && key != "time" {
+		return value, nil
+	}
+	rest, by, _ := strings.Cut(value, "/")
+	if by == "" {
+		by = "day"
+	}
+	spans := map[string]time.Duration{"day": 24 * time.Hour, "hour": time.Hour}
+	window, ok := spans[by]
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%s: by the %q: there are /day and /hour", key, by)
+	case p.by != "" && p.by != by:
+		return "", fmt.Errorf("%s: all limits count by the day, or all by the hour", key)
+	}
+	p.by, *p.window = by, window
+	return rest, nil
+}
+
+// number reads value into to; there 0 is no limit, and less than 0 is nothing.
+func number[T int | units.Bytes | units.BitRate | time.Duration](value string, to *T, parse func(string) (T, error)) error {
+	if value == "none" {
+		*to = 0
+		return nil
+	}
+	n, err := parse(value)
+	switch {
+	case err != nil:
+		return err
+	case n < 0:
+		return fmt.Errorf("%s is negative", value)
+	case n == 0:
+		n = -1
+	}
+	*to = n
+	return nil
+}

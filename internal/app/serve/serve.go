@@ -1,0 +1,345 @@
+// Package serve is this machine as a server to which other hosts measure: its keys,
+// what it gives away, who may change settings, and what is written down of all that.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/control/access"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/audit"
+	"linerate/internal/control/tuner"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/host/sandbox"
+	"linerate/internal/measure/accept"
+	"linerate/internal/measure/budget"
+)
+
+// DefaultPort is where servers listen unless told otherwise.
+const DefaultPort = tls.DefaultPort
+
+// Config says how to serve. The zero value listens nowhere.
+type Config struct {
+	Listen    string // address and port of linerate's own protocol
+	Host      string // name or address in the join link; "" is the address, else this host's name
+	State     string // directory of the server's state; "" is the system's
+	Open      bool   // anyone who reaches the port may measure
+	Sessions  int    // at a time; 0 is the default
+	Limits    Limits
+	Metrics   string // address of the metrics; "" is none
+	AllowTune bool   // keys with the right tune may change settings; needs root
+	User      string // to become once the ports are open; "" is one without an account, for root
+	Audit     string // file of the audit log; "" is none
+	Foreign   Foreign
+}
+
+// Listener is a server of another protocol beside linerate's own.
+type Listener struct {
+	Name  string
+	Addr  net.Addr
+	Serve func(ctx context.Context) error
+	Close func()
+}
+
+// Server is a server whose ports are open. Run answers on them.
+type Server struct {
+	env      app.Env
+	c        Config
+	dir      string        // state directory
+	copies   string        // ledger of the files that copies make
+	user     *sandbox.User // to become; nil stays who it is
+	got      []string      // what became of the rights of this process
+	store    access.Store
+	ring     *access.Ring
+	identity tls.Identity
+	made     bool // the identity's secret is new
+	file     *audit.File
+	log      *audit.Log
+	tuner    *tuner.Tuner // nil: nobody may change settings
+
+	budget    *budget.Budget
+	files     budget.Division
+	metrics   net.Listener // nil where nobody asked
+	own       *tls.Server
+	link      tls.Link
+	listeners []Listener
+}
+
+// Open opens what a server needs and its ports, with all the rights of this process,
+// and then gives up those that measuring does not need. The listeners of other
+// protocols share the budget and the audit log. Nothing is answered before Run. The
+// caller calls Close.
+func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
+	s := &Server{env: env, c: c}
+	defer func() {
+		if err != nil {
+			s.closePorts()
+			s.Close()
+		}
+	}()
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.share(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.listen(ctx); err != nil {
+		return nil, err
+	}
+	if s.listeners, err = s.listenForeign(ctx); err != nil {
+		return nil, err
+	}
+	s.link = s.own.Link(linkHost(c.Host, s.own.Addr()))
+	s.noteAddress(s.link.Addr)
+	if err := s.giveUpRights(s.own); err != nil {
+		return nil, err
+	}
+	here.SweepUpAt(env, s.copies)
+	return s, nil
+}
+
+// prepare opens what lies in files, and starts the process that changes settings.
+func (s *Server) prepare(ctx context.Context) (err error) {
+	if s.dir, err = here.StateDir(s.c.State); err != nil {
+		return err
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return err
+	}
+	s.copies = filepath.Join(s.dir, here.CopiesDir)
+	if err := errors.Join(s.mayRun(), s.chooseUser()); err != nil {
+		return err
+	}
+	s.store = access.Store{Dir: filepath.Join(s.dir, serveDir)}
+	if s.identity, err = tls.LoadKey(s.store.Dir); err != nil {
+		return app.WithHint(err, "use --state DIR for a directory of yours")
+	}
+	secret, made, err := s.store.Default()
+	if err != nil {
+		return app.WithHint(err, "see %s", s.store.Dir)
+	}
+	if s.made = made; made {
+		s.identity.Secret = secret
+	}
+	if s.ring, err = s.store.Ring(s.say("linerate: ")); err != nil {
+		return err
+	}
+	if err := s.openLog(); err != nil {
+		return err
+	}
+	if s.c.AllowTune {
+		if s.tuner, err = tuner.Start(ctx, s.tunerCommand(), here.Lines(s.env, "")); err != nil {
+			return app.WithHint(err, "without --allow-tune serve only measures")
+		}
+	}
+	return nil
+}
+
+// say returns what tells a person a line of the server.
+func (s *Server) say(prefix string) func(line string) {
+	return func(line string) { s.env.Observe(app.Serving{Line: prefix + line}) }
+}
+
+// mayRun refuses what asks for more than this process may.
+func (s *Server) mayRun() error {
+	if sandbox.IsRoot() {
+		return nil
+	}
+	switch {
+	case s.c.AllowTune:
+		return app.WithHint(app.WithKind(app.Unsupported, errors.New("--allow-tune: settings of this host are changed by root only")),
+			"start serve as root: all of it but what changes settings gives root up at once; or leave --allow-tune out")
+	case s.c.User != "":
+		return app.WithHint(app.WithKind(app.Unsupported, errors.New("--user: only root becomes another user")), "leave it out, or start serve as root")
+	}
+	return nil
+}
+
+// openLog opens the audit log: in words for who watches, and in a file where one is
+// named.
+func (s *Server) openLog() error {
+	c := audit.Config{Talk: s.say(""), Now: s.env.Now}
+	if s.c.Audit != "" {
+		path, err := filepath.Abs(s.c.Audit)
+		if err != nil {
+			return err
+		}
+		if s.file, err = audit.Open(path, c.Talk); err != nil {
+			return app.WithHint(err, "use --audit FILE for a file that this user may write")
+		}
+		c.Lines, s.c.Audit = s.file, path
+	}
+	s.log = audit.New(c)
+	return nil
+}
+
+// share makes the budget that all listeners share, and opens the port of metrics.
+func (s *Server) share(ctx context.Context) error {
+	r := lookForRoom(s.env, s.c.State, s.c.visitors())
+	gives, err := s.c.Limits.config(r, s.c.visitors())
+	if err != nil {
+		return err
+	}
+	s.budget, s.files = budget.New(gives), r.files
+	if s.c.Metrics != "" {
+		s.metrics, err = listenMetrics(ctx, s.c.Metrics)
+	}
+	return err
+}
+
+// listen opens the port of linerate's own protocol.
+func (s *Server) listen(ctx context.Context) (err error) {
+	s.own, err = tls.Listen(ctx, s.c.Listen, tls.Config{
+		Identity: s.identity, Open: s.c.Open, Find: s.find, Budget: s.budget,
+		Strangers: s.files.Strangers, Friends: s.files.Friends,
+		Agent:   agent.Config{Version: s.env.Version, Engines: here.EnginesAt(s.env.Engines, s.copies, false)},
+		Log:     s.say(""),
+		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
+	})
+	if _, ok := errors.AsType[*net.AddrError](err); ok {
+		return app.WithHint(app.WithKind(app.Usage, err), "write it like --listen 10.0.0.2:5299 or --listen :5299")
+	}
+	return app.WithHint(err, "use --listen ADDRESS:PORT for another address or port")
+}
+
+// closePorts closes the ports of a server that does not run.
+func (s *Server) closePorts() {
+	if s.metrics != nil {
+		_ = s.metrics.Close()
+	}
+	if s.own != nil {
+		_ = s.own.Close()
+	}
+	for _, l := range s.listeners {
+		l.Close()
+	}
+}
+
+// Close ends what Open began, the process that changes settings first: what it
+// undoes is recorded.
+func (s *Server) Close() {
+	if s.tuner != nil {
+		if err := s.tuner.Close(); err != nil {
+			s.env.Observe(app.Trouble{Err: err})
+		}
+	}
+	if s.ring != nil {
+		_ = s.ring.Close()
+	}
+	_ = s.log.Close()
+	if s.file != nil {
+		_ = s.file.Close()
+	}
+}
+
+// Run answers on all ports until ctx ends or linerate's own fails. What ends
+// another protocol, or a panic in it, is told, and the others go on.
+func (s *Server) Run(ctx context.Context) error {
+	s.log.Record(audit.Event{Kind: audit.Started, Protocol: protocolName, Reason: "listens on " + s.own.Addr().String()})
+	defer s.log.Record(audit.Event{Kind: audit.Stopped, Protocol: protocolName})
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	all.Go(func() { s.ring.Watch(ctx) })
+	if s.env.Getenv("GOMEMLIMIT") == "" { // else somebody has decided
+		all.Go(func() { holdMemory(ctx, s.budget) })
+	}
+	if s.metrics != nil { // that it cannot be told does not end the server
+		all.Go(func() {
+			if err := serveMetrics(ctx, s.metrics, s.env.Version, s.budget); err != nil {
+				s.env.Observe(app.Trouble{Err: err})
+			}
+		})
+	}
+	for _, l := range s.listeners {
+		all.Go(func() {
+			accept.Guard(s.say(""), l.Name, func() {
+				if err := l.Serve(ctx); err != nil && ctx.Err() == nil {
+					s.say("")(fmt.Sprintf("%s: answers no more: %v", l.Name, err))
+				}
+			})
+		})
+	}
+	return s.own.Serve(ctx)
+}
+
+// Reopen opens the file of the audit log anew, after it was renamed.
+func (s *Server) Reopen() {
+	if s.file != nil {
+		s.file.Reopen()
+	}
+}
+
+// Logs says whether there is a file of the audit log.
+func (s *Server) Logs() bool { return s.file != nil }
+
+// Link is the join link: with a secret where Shows says so.
+func (s *Server) Link() string { return s.link.String() }
+
+// Shows says whether the link may be shown: its secret was made just now, or it has none.
+func (s *Server) Shows() bool { return s.made || s.c.Open }
+
+// Addr is where linerate's own protocol is answered.
+func (s *Server) Addr() net.Addr { return s.own.Addr() }
+
+// MetricsAddr is where metrics are; "" is nowhere.
+func (s *Server) MetricsAddr() string {
+	if s.metrics == nil {
+		return ""
+	}
+	return s.metrics.Addr().String()
+}
+
+// Listeners are the servers of other protocols.
+func (s *Server) Listeners() []Listener { return s.listeners }
+
+// Usage is what is given away now, and its limits.
+func (s *Server) Usage() Usage { return s.budget.Usage() }
+
+// Usage, KindUsage and Kind are those of the budget.
+type (
+	Usage     = budget.Usage
+	KindUsage = budget.KindUsage
+	Kind      = budget.Kind
+)
+
+// The kinds of what a server gives away.
+const (
+	Sessions    = budget.Sessions
+	Descriptors = budget.Descriptors
+	Memory      = budget.Memory
+	Disk        = budget.Disk
+	UDP         = budget.UDP
+	Egress      = budget.Egress
+	Time        = budget.Time
+)
+
+// linkHost is what goes into the join link: the user's word, the address that
+// is listened on, or this host's name.
+func linkHost(given string, addr net.Addr) string {
+	if given != "" {
+		return given
+	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		return tcp.IP.String()
+	}
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
+}
+
+// noteAddress remembers how links name the server, for who makes more of them. One
+// that cannot be kept is asked for there.
+func (s *Server) noteAddress(addr string) {
+	_ = os.WriteFile(filepath.Join(s.store.Dir, addressFile), []byte(addr+"\n"), 0o600)
+}

@@ -1,0 +1,94 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"linerate/internal/app/here"
+	"linerate/internal/control/access"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/audit"
+	"linerate/internal/control/tuner"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
+)
+
+// protocolName is linerate's own protocol in the audit log.
+const protocolName = "linerate"
+
+// find is tls.Config.Find.
+func (s *Server) find(secret []byte) (tls.Key, bool) {
+	g, ok := s.ring.Find(secret)
+	if !ok {
+		return tls.Key{}, false
+	}
+	return tls.Key{Name: g.Name, Tune: g.Right == access.Tune, Over: g.Over}, true
+}
+
+// welcome gives a session its own view of this host: the interface and the route
+// are those that lead to v, whatever the controller says of its address, and no
+// session sees another's. Who may tune gets the hand that does it.
+func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
+	h := here.New(s.env, here.Options{State: s.c.State})
+	c.Facts = func(ctx context.Context, _ string) (model.HostFacts, error) { return h.Facts(ctx, v.Addr.String()) }
+	c.LinkRate, c.Watch = h.LinkRate, h.Watch
+	record := func(e audit.Event) {
+		e.Protocol, e.Key, e.From = protocolName, v.Key.Name, v.Addr
+		s.log.Record(e)
+	}
+	c.Runs = func(f model.Flow) func(model.EndReport, error) { return recordRun(record, s.env.Now, f) }
+	switch {
+	case v.Key.Stranger():
+		c.NoKnobs = "this linerate serve lets clients without a key measure, and change no settings"
+	case !v.Key.Tune:
+		c.NoKnobs = fmt.Sprintf("the key %s has the right to measure, not to change settings of this host", v.Key.Name)
+	case s.tuner == nil:
+		c.NoKnobs = "linerate serve was started there without --allow-tune: it changes no settings of its host"
+	default:
+		hand := &tuner.Hand{Tuner: s.tuner, Request: tuner.Request{Secret: v.Secret, Peer: v.Addr.String()}, Version: s.env.Version, Record: record}
+		c.Knobs, c.Settings = hand, hand
+	}
+	record(audit.Event{Kind: audit.SessionBegin})
+}
+
+// recordRun records the beginning of a run, and returns what records its end.
+func recordRun(record func(audit.Event), now func() time.Time, f model.Flow) func(model.EndReport, error) {
+	began := now()
+	record(audit.Event{Kind: audit.RunBegin, Engine: f.Engine, Direction: string(f.Direction)})
+	return func(r model.EndReport, err error) {
+		e := audit.Event{Kind: audit.RunEnd, Engine: f.Engine, Direction: string(f.Direction), Took: now().Sub(began), Outcome: audit.OK}
+		for _, flow := range r.Flows {
+			if flow.Role == model.Sender {
+				e.Sent += flow.Bytes
+			} else {
+				e.Received += flow.Bytes
+			}
+		}
+		if err != nil {
+			e.Outcome, e.Reason = audit.Failed, err.Error()
+		}
+		record(e)
+	}
+}
+
+func (s *Server) refused(from netip.Addr, err error) {
+	s.log.Record(audit.Event{Kind: audit.Refused, Protocol: protocolName, From: from, Outcome: audit.Denied, Reason: err.Error()})
+}
+
+func (s *Server) dropped(from netip.Addr, why error) {
+	s.log.Record(audit.Event{Kind: audit.Dropped, Protocol: protocolName, From: from, Reason: why.Error()})
+}
+
+func (s *Server) ended(v tls.Visitor, took time.Duration, err error) {
+	e := audit.Event{Kind: audit.SessionEnd, Protocol: protocolName, Key: v.Key.Name, From: v.Addr, Took: took, Outcome: audit.OK}
+	switch {
+	case errors.Is(err, tls.ErrKeyOver):
+		e.Outcome, e.Reason = audit.Cut, err.Error()
+	case err != nil:
+		e.Outcome, e.Reason = audit.Failed, err.Error()
+	}
+	s.log.Record(e)
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"linerate/internal/measure/budget"
+)
+
+func TestStatusText(t *testing.T) {
+	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}})
+	if got := statusText(b.Usage()); got != "0/8 sessions" {
+		t.Errorf("nothing: %q", got)
+	}
+	s, err := b.Open(netip.MustParseAddr("127.0.0.1"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Take(budget.Amounts{Memory: 64 << 20, UDP: 1e8}); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Spend(1 << 30)
+	if _, err := s.Take(budget.Amounts{Memory: 2 << 30}); err == nil {
+		t.Fatal("more than there is")
+	}
+	if got, want := statusText(b.Usage()), "1/8 sessions, 64 MiB memory, 100 Mbit/s UDP, 1 GiB sent, 1 source, 1 refused"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := shortened("ÄBCDEF", 3); got != "ÄBC" {
+		t.Errorf("shortened: %q", got)
+	}
+}
+
+// TestStatusLine demands that what others write stands above the line.
+func TestStatusLine(t *testing.T) {
+	var out strings.Builder
+	l := &statusLine{to: &out}
+	write := func(text string) {
+		t.Helper()
+		if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+	}
+	write("a\n")
+	l.show("1/8")
+	l.show("1/8")
+	write("b\n")
+	l.show("")
+	write("c\n")
+	if want := "a\n" + eraseLine + "1/8" + eraseLine + "b\n1/8" + eraseLine + "c\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
