@@ -311,7 +311,7 @@ func (c *change) back(ctx context.Context, cause error, reason string) error {
 		left = append(left, app.StillChanged(e.changes)...)
 	}
 	if len(left) > 0 {
-		c.outcome = Open
+		c.outcome = StillOpen
 		return errors.Join(cause, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("not undone: %s", strings.Join(left, "; ")), Hint: "run linerate undo on that host"})
 	}
 	if cause == nil {

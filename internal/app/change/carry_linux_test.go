@@ -297,7 +297,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			case len(far) != 1 || len(told[app.Trouble](p.person)) == 0:
 				t.Errorf("%+v, %v", r, err)
 			case unreachable:
-				if r.Outcome != Open || app.KindOf(err) != app.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || app.HintOf(err) == "" {
+				if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || app.HintOf(err) == "" {
 					t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
 				}
 			case r.Outcome != Undone || !errors.Is(err, session.ErrLost) || app.KindOf(err) != app.Unreachable || far[0].State != model.ChangeUndone || !strings.Contains(far[0].Detail, "was not seen"):
@@ -411,7 +411,7 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 		return nil
 	}
 	r, err := p.do(t.Context(), minute)
-	if r.Outcome != Open || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on b") || app.HintOf(err) != "run linerate undo on that host" {
+	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on b") || app.HintOf(err) != "run linerate undo on that host" {
 		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
 	}
 	if got := p.sacks(); got != "10" {

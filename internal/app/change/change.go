@@ -76,9 +76,9 @@ type Outcome string
 
 // The outcomes.
 const (
-	Confirmed Outcome = "confirmed" // it stays until a restart or an undo
-	Undone    Outcome = "undone"    // nothing of it is left
-	Open      Outcome = "not undone"
+	Confirmed Outcome = "confirmed"  // it stays until a restart or an undo
+	Undone    Outcome = "undone"     // nothing of it is left
+	StillOpen Outcome = "not undone" // a host may hold some of it
 	Nothing   Outcome = "nothing to do"
 )
 

@@ -72,7 +72,7 @@ func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role
 	if err := r.Check(host != "", f.both); err != nil {
 		return err
 	}
-	hosts, shut, err := a.openChange(ctx, f, host)
+	hosts, shut, err := change.Open(ctx, a.world(), a.reach(), a.hereOptions(f.state, f.link), host, f.both)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,6 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/change"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
@@ -87,7 +85,7 @@ func (a *console) set(ctx context.Context, f setFlags, args []string) error {
 	if err := errors.Join(f.check(host), r.Check(host != "", f.both)); err != nil {
 		return err
 	}
-	h, shut, err := a.openChange(ctx, f, host)
+	h, shut, err := change.Open(ctx, a.world(), a.reach(), a.hereOptions(f.state, f.link), host, f.both)
 	if err != nil {
 		return err
 	}
@@ -117,38 +115,6 @@ func (f setFlags) check(host string) error {
 		return usagef("--interface is for this machine alone; with HOST the interface between the two is used")
 	}
 	return nil
-}
-
-// openChange opens the hosts of a change and reads them. shut ends their sessions.
-func (a *console) openChange(ctx context.Context, f setFlags, host string) (h change.Hosts, shut func(), err error) {
-	if host == "" {
-		near, err := here.Open(ctx, a.world(), a.hereOptions(f.state, f.link))
-		return change.Hosts{Near: near, Link: f.link, State: f.state}, func() { a.world().HangUp(near.Client) }, err
-	}
-	near, far, err := reach.Pair("", host, a.Getenv)
-	if err != nil {
-		return h, nil, err
-	}
-	if far.Kind == reach.Foreign {
-		return h, nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
-	}
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return h, nil, err
-	}
-	if f.both && !e.InLab && f.state != "" {
-		e.Close()
-		return h, nil, usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
-	}
-	h = change.Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: f.both, State: f.state}
-	if !e.InLab {
-		h.Named = reach.Redact(host)
-	}
-	app.NamePair(h.Near, h.Far, f.both, e.InLab)
-	return h, func() {
-		e.Near, e.Far = h.Near.Client, h.Far.Client
-		e.Close()
-	}, nil
 }
 
 // isAssignment reports whether an argument is KNOB=VALUE: a HOST may have an

@@ -74,34 +74,10 @@ func (a *console) undoOn(ctx context.Context, args []string, state string) ([]mo
 	if len(args) == 0 {
 		return a.here(state, "").Revert(ctx, "")
 	}
-	t, err := reach.Parse(args[0], a.Getenv)
-	if err != nil {
-		return nil, err
-	}
 	if state != "" {
 		return nil, usagef("--state is for this machine; write it into the command of exec:, as in exec:ADDRESS linerate agent --state DIR")
 	}
-	switch t.Kind {
-	case reach.Lab:
-		return nil, usagef("a lab ends with its command: there is nothing to undo in it")
-	case reach.Foreign:
-		return nil, usagef("%s changes no settings: there is nothing that it could undo", t)
-	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
-	}
-	c, err := a.reach().Alone(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := c.Recovered(ctx)
-	var kept []model.Change
-	if err == nil {
-		kept, err = c.Revert(ctx, "")
-		if err != nil && exitCode(err) == exitFailed {
-			err = app.WithKind(app.NotUndone, err) // nobody knows what the host holds
-		}
-	}
-	_, cerr := c.Close(ctx)
-	return append(changes, kept...), errors.Join(err, cerr)
+	return change.UndoAt(ctx, a.world(), a.reach(), args[0])
 }
 
 func (a *console) printUndone(changes []model.Change) error {

@@ -1,0 +1,75 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"linerate/internal/app"
+	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/model"
+)
+
+// Open opens the hosts of a change and reads them: the host that named is the text
+// of, with both this machine too, and with "" this machine alone. shut ends their
+// sessions.
+func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, named string, both bool) (h Hosts, shut func(), err error) {
+	if named == "" {
+		near, err := here.Open(ctx, env, own)
+		return Hosts{Near: near, Link: own.Link, State: own.State}, func() { env.HangUp(near.Client) }, err
+	}
+	near, far, err := reach.Pair("", named, env.Getenv)
+	if err != nil {
+		return h, nil, err
+	}
+	if far.Kind == reach.Foreign {
+		return h, nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could change", far))
+	}
+	if both && far.Kind != reach.Lab && own.State != "" {
+		return h, nil, app.Usagef("--state is for changes of this machine alone: with --both set LINERATE_STATE")
+	}
+	e, err := o.Open(ctx, near, far)
+	if err != nil {
+		return h, nil, err
+	}
+	h = Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: both, State: own.State}
+	if !e.InLab {
+		h.Named = reach.Redact(named)
+	}
+	app.NamePair(h.Near, h.Far, both, e.InLab)
+	return h, func() {
+		e.Near, e.Far = h.Near.Client, h.Far.Client
+		e.Close()
+	}, nil
+}
+
+// UndoAt takes back what was ever confirmed on the host that named is the text of,
+// and tells what its agent put back when it started.
+func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]model.Change, error) {
+	t, err := reach.Parse(named, env.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind {
+	case reach.Lab:
+		return nil, app.Usagef("a lab ends with its command: there is nothing to undo in it")
+	case reach.Foreign:
+		return nil, app.Usagef("%s changes no settings: there is nothing that it could undo", t)
+	case reach.Here, reach.Exec, reach.SSH, reach.Serve:
+	}
+	c, err := o.Alone(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := c.Recovered(ctx)
+	var kept []model.Change
+	if err == nil {
+		kept, err = c.Revert(ctx, "")
+		if err != nil && app.KindOf(err) == app.Failed {
+			err = app.WithKind(app.NotUndone, err) // nobody knows what the host holds
+		}
+	}
+	_, cerr := c.Close(ctx)
+	return append(changes, kept...), errors.Join(err, cerr)
+}
