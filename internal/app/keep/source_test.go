@@ -1,7 +1,6 @@
 package keep
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -178,14 +177,14 @@ func TestHostsWithoutFiles(t *testing.T) {
 	env, _ := listening()
 	env.Getenv = func(string) string { return "" }
 	for _, named := range []string{"lab:rate=1gbit", "iperf3://127.0.0.1:5201"} {
-		if _, _, err := OpenAlone(context.Background(), env, nil, here.Options{}, named); app.KindOf(err) != app.Unsupported {
+		if _, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, named); app.KindOf(err) != app.Unsupported {
 			t.Errorf("%s: %v", named, err)
 		}
-		if _, _, err := Open(context.Background(), env, nil, here.Options{}, named, true); app.KindOf(err) != app.Unsupported {
+		if _, _, err := Open(t.Context(), env, nil, here.Options{}, named, true); app.KindOf(err) != app.Unsupported {
 			t.Errorf("%s: %v", named, err)
 		}
 	}
-	if _, _, err := OpenAlone(context.Background(), env, nil, here.Options{}, "nonsense host"); app.KindOf(err) != app.Usage {
+	if _, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host"); app.KindOf(err) != app.Usage {
 		t.Errorf("%v", err)
 	}
 }

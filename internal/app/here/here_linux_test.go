@@ -1,0 +1,207 @@
+package here
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	hostknob "linerate/internal/host/knob"
+	"linerate/internal/host/watchdog"
+)
+
+// listener notes what it is told.
+type listener struct {
+	app.Nobody
+	mu     sync.Mutex
+	events []app.Event
+}
+
+// Observe implements app.Observer.
+func (l *listener) Observe(e app.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+}
+
+// said returns what the host said, and drops it.
+func (l *listener) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var b strings.Builder
+	for _, e := range l.events {
+		if s, ok := e.(app.HostSaid); ok {
+			fmt.Fprintf(&b, "%s|%s\n", s.Host, s.Line)
+		}
+	}
+	l.events = nil
+	return b.String()
+}
+
+func listening(t *testing.T) (app.Env, *listener) {
+	t.Helper()
+	l := &listener{}
+	return app.Env{Version: "v0.0-test", Self: os.Args[:1], Getenv: os.Getenv, Now: time.Now, Root: t.TempDir(), Asker: l, Observer: l}, l
+}
+
+// sackIntent is a change of net.ipv4.tcp_sack in a journal.
+func sackIntent(value string) journal.Record {
+	return journal.Record{Kind: journal.KindIntent, Transaction: "t", Number: 1, Time: time.Now(), Intent: &journal.Intent{
+		Host: model.Near, Knob: "tcp.sack", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_sack"}, Old: "1", New: value, Origin: journal.Here(),
+	}}
+}
+
+func write(t *testing.T, dir string, records ...journal.Record) {
+	t.Helper()
+	j, err := journal.OpenAs(dir, "v0.0-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		err = errors.Join(err, j.Append(r))
+	}
+	if err := errors.Join(err, j.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpen opens this machine alone, reads it, and hangs up.
+func TestOpen(t *testing.T) {
+	env, _ := listening(t)
+	h, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer env.HangUp(h.Client)
+	if h.Side != model.Near || h.Name == "" || h.Facts.OS != "linux" || !h.Client.CanTune() || h.Facts.Route != nil || h.Value("link.mtu") == "" {
+		t.Errorf("%+v", h)
+	}
+	second, err := env.Again(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second == h.Client {
+		t.Error("the same session twice")
+	}
+	env.HangUp(second)
+	if _, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "no-such0"}); app.KindOf(err) != app.Usage || !strings.Contains(app.HintOf(err), "known are ") || !strings.Contains(app.HintOf(err), "lo") {
+		t.Errorf("%v, hint %q", err, app.HintOf(err))
+	}
+}
+
+// TestConfirmedHere: what the journal says was confirmed, and whether it holds.
+func TestConfirmedHere(t *testing.T) {
+	env, _ := listening(t)
+	dir := t.TempDir()
+	m := New(env, Options{State: dir})
+	values, err := m.Read(t.Context(), []model.KnobID{"tcp.sack"})
+	now, known := values["tcp.sack"].Get()
+	if err != nil || !known {
+		t.Skipf("tcp.sack is not known here: %v", err)
+	}
+	other := map[string]string{"0": "1", "1": "0"}[now]
+	confirmed := journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()}
+	write(t, dir, sackIntent(other), confirmed)
+	all, err := m.confirmed(t.Context())
+	if err != nil || len(all) != 1 || all[0].Holds || all[0].Value != other || !strings.Contains(all[0].Detail, "now") {
+		t.Errorf("%+v, %v", all, err)
+	}
+	again, after := sackIntent(now), confirmed
+	again.Transaction, after.Transaction = "u", "u"
+	write(t, dir, again, after)
+	if all, err = m.confirmed(t.Context()); err != nil || len(all) != 1 || !all[0].Holds || all[0].Native != "net.ipv4.tcp_sack" {
+		t.Errorf("the last one counts: %+v, %v", all, err)
+	}
+	unknown := sackIntent("1")
+	unknown.Intent.Knob, unknown.Transaction = "tcp.of_tomorrow", "v"
+	after.Transaction = "v"
+	write(t, dir, unknown, after)
+	if all, err = m.confirmed(t.Context()); err != nil || len(all) != 2 || all[1].Holds || !strings.Contains(all[1].Detail, "does not know it") {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// TestJournalThatDoesNotTellAll is told to a person until that one has looked.
+func TestJournalThatDoesNotTellAll(t *testing.T) {
+	env, l := listening(t)
+	dir := t.TempDir()
+	TellJournal(env, dir)
+	if text := l.said(); text != "" {
+		t.Errorf("of a machine without a journal: %s", text)
+	}
+	write(t, dir, sackIntent("0"), journal.Record{Kind: journal.KindConfirmed, Transaction: "t", Time: time.Now()})
+	for _, path := range journal.Files(dir) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append([]byte("torn in the midst"), text[20:]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	TellJournal(env, dir)
+	if text := l.said(); !strings.HasPrefix(text, "|"+watchdog.UndoMark) || !strings.Contains(text, "linerate undo --acknowledge") || strings.Count(text, "\n") != 1 {
+		t.Errorf("%q", text)
+	}
+	m := New(env, Options{State: dir})
+	if _, err := m.confirmed(t.Context()); !errors.Is(err, journal.ErrDamaged) {
+		t.Errorf("%v", err)
+	}
+	files, err := Acknowledge("v0.0-test", dir)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, path := range files {
+		if filepath.Dir(path) != dir {
+			t.Errorf("kept as %s", path)
+		}
+	}
+	if err := JournalFault(dir); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	if files, err := Acknowledge("v0.0-test", dir); err != nil || len(files) > 0 {
+		t.Errorf("again: %v, %v", files, err)
+	}
+	acknowledge(env, Options{State: dir, Acknowledge: true})
+	if text := l.said(); text != "" {
+		t.Errorf("nothing is left to acknowledge: %q", text)
+	}
+}
+
+// TestLines passes on what is for people, and nothing else.
+func TestLines(t *testing.T) {
+	env, l := listening(t)
+	w := Lines(env, "nas")
+	for _, text := range []string{"panic: something\n", watchdog.UndoMark + "half a ", "line\n" + watchdog.BootMark + "installed\n"} {
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "nas|" + watchdog.UndoMark + "half a line\nnas|" + watchdog.BootMark + "installed\n"; l.said() != want {
+		t.Errorf("want %q", want)
+	}
+	Tell(env, errors.New("two\n  lines"))
+	if got := l.said(); got != "|"+watchdog.UndoMark+"two; lines\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestUndoFault(t *testing.T) {
+	for _, err := range []error{journal.ErrDamaged, journal.ErrNewer, journal.ErrLocked, &watchdog.StuckError{}} {
+		if got := UndoFault(fmt.Errorf("undo: %w", err)); app.KindOf(got) != app.NotUndone {
+			t.Errorf("%T: kind %d", err, app.KindOf(got))
+		}
+	}
+	if got := UndoFault(context.Canceled); app.KindOf(got) != app.Interrupted {
+		t.Errorf("kind %d", app.KindOf(got))
+	}
+}
