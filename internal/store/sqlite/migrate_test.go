@@ -75,6 +75,9 @@ func TestVersion1(t *testing.T) {
 	if v, ok := sess.Runs[1].Value(model.To, model.Goodput); !ok || v != 941.5e6 || sess.Runs[1].Flow.Duration != 20*time.Second {
 		t.Errorf("run 2: goodput %v, %v; duration %v", v, ok, sess.Runs[1].Flow.Duration)
 	}
+	if sess.Plan.Decides() != model.Goodput || len(sess.Plan.Guards) != 0 || sess.Noise != nil || sess.Verdicts[0].Guard != nil {
+		t.Errorf("%s decides, guards %v, noise %v: a plan of before decides on goodput and has no guards", sess.Plan.Decides(), sess.Plan.Guards, sess.Noise)
+	}
 	if v := sess.Verdicts[0]; v.Outcome != model.Better || v.Evidence == nil || *v.Evidence != 138.859354 || v.P != nil {
 		t.Errorf("verdict %+v", v)
 	}

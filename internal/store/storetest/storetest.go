@@ -164,14 +164,16 @@ func Update(t *testing.T, s Store) {
 	create(t, s, want)
 	for _, update := range []model.Session{
 		{ID: want.ID, State: model.SessionInterrupted, Reason: "stopped by the user", Warnings: []string{"one", "two"},
-			Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Undecided}, {Setting: "y", Outcome: model.Worse}}},
+			Noise: []model.Noise{{Metric: model.Goodput, Source: "twin", Pairs: 6, Sigma: 0.01, Upper: 0.02, Checked: true, Evidence: 3}},
+			Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Undecided}, {Setting: "y", Metric: model.LatencyP99, Outcome: model.Worse,
+				Guard: &model.GuardCheck{Guard: model.Guard{Metric: model.LatencyP99, Margin: 50, Default: true}, State: model.GuardOpen, MoreBlocks: 3}}}},
 		{ID: want.ID, State: model.SessionDone, Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Better}}},
 	} {
 		if err := s.UpdateSession(t.Context(), update); err != nil {
 			t.Fatal(err)
 		}
 		want.Title, want.State, want.Reason = update.Title, update.State, update.Reason
-		want.Warnings, want.Verdicts = update.Warnings, update.Verdicts
+		want.Warnings, want.Verdicts, want.Noise = update.Warnings, update.Verdicts, update.Noise
 		if d := Diff(want, read(t, s, want.ID)); d != "" {
 			t.Errorf("stored (-) and read (+) differ:\n%s", d)
 		}
@@ -387,6 +389,7 @@ func small(n int) model.Session {
 		Created: time.Date(2026, 11, 21, 1, 32, n, 500*n, time.UTC), State: model.SessionRunning,
 		Plan: model.Plan{
 			Settings: []model.Setting{{Name: "as-is"}, {Name: "more"}}, Baseline: "as-is", Seed: math.MaxUint64,
+			Objective: model.RTT, Guards: []model.Guard{{Metric: model.Goodput, Margin: 5}},
 			Directions: []model.Direction{model.To, model.From}, Order: [][]string{{"as-is", "more"}, {"more", "as-is"}},
 		},
 		Runs:    []model.Run{{Number: 1, Block: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 941.5e6}}}},
