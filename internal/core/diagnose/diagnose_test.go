@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -129,5 +130,21 @@ func TestAmpleWindowIsNotBlamed(t *testing.T) {
 	e.Goodput = 4e12
 	if f := Find(e); len(f) != 1 || f[0].Rule != "B07" {
 		t.Errorf("a window that is used up is not named: %+v", f)
+	}
+}
+
+// A path that is full says what fills: the link, or the bus that an interface
+// hangs on, which names its host itself.
+func TestWhatIsFull(t *testing.T) {
+	e := evidence(470e6, func(e *Evidence) {
+		e.Ceiling = known(units.BitRate(478e6))
+		e.Path.Limits = []limits.Limit{{Name: "bus of nas", Rate: 478e6}, {Name: "link", Rate: 941.48e6}}
+	})
+	if f := Find(e); len(f) != 1 || f[0].Rule != "ceiling" || f[0].Limit != "bus of nas" || f[0].Host != "" {
+		t.Errorf("%+v", f)
+	}
+	e.Path.Limits[0].Rate, e.Goodput, e.Ceiling = 8e9, 935e6, known(units.BitRate(941.48e6))
+	if f := Find(e); len(f) != 1 || f[0].Limit != "link" || f[0].Host != model.Near {
+		t.Errorf("%+v", f)
 	}
 }
