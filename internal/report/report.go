@@ -145,6 +145,12 @@ func (b *builder) own(kinds traffic.Kinds) []string {
 	return kind.Lines(b.s.Plan.Flow, b.baselineRuns())
 }
 
+// Untrustworthy says why no verdict of s may be believed; "" normally.
+func Untrustworthy(s model.Session) string {
+	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far)}
+	return b.untrustworthy()
+}
+
 // builder holds what all parts of a report look at.
 type builder struct {
 	s         *model.Session

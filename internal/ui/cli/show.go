@@ -139,7 +139,7 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 
 // untrusted reports whether the session says that it must not be believed.
 func untrusted(s model.Session) bool {
-	return report.Build(s, report.Options{}).Untrustworthy != ""
+	return report.Untrustworthy(s) != ""
 }
 
 func (a *console) compareCommand() *cobra.Command {
