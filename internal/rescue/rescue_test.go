@@ -35,7 +35,7 @@ func TestCall(t *testing.T) {
 	if err := Call(func() error { return nil }); err != nil {
 		t.Error(err)
 	}
-	if err := Call(func() error { return io.EOF }); err != io.EOF { //nolint:errorlint // the same error, not wrapped
+	if err := Call(func() error { return io.EOF }); !errors.Is(err, io.EOF) || errors.Unwrap(err) != nil {
 		t.Error(err)
 	}
 	for what, v := range map[string]any{"a bug in linerate: boom": "boom", io.ErrClosedPipe.Error(): io.ErrClosedPipe} {

@@ -55,23 +55,21 @@ func TellJournal(env app.Env, state string) {
 // JournalFault is why the journal of this machine does not tell all that linerate
 // has changed; nil where it does, or where it may not be read.
 func JournalFault(state string) error {
+	// Without a directory there is no journal; of one that may not be read who wants
+	// to undo is told; with somebody else's nothing is done.
+	var kept []string
 	dir, err := StateDir(state)
-	if err != nil {
-		return nil //nolint:nilerr // without a directory there is no journal
-	}
-	_, damage, err := journal.Read(dir)
-	if errors.Is(err, journal.ErrNewer) {
-		return err
-	}
-	if err != nil {
-		return nil //nolint:nilerr // who wants to undo is told
-	}
-	kept, err := journal.Unacknowledged(dir)
-	if err != nil {
-		return nil //nolint:nilerr // somebody else's: nothing is done with it
-	}
-	if len(damage) > 0 {
-		kept = append(kept, journal.Files(dir)...)
+	if err == nil {
+		var damage []journal.Damage
+		if _, damage, err = journal.Read(dir); errors.Is(err, journal.ErrNewer) {
+			return err
+		}
+		if err == nil {
+			kept, err = journal.Unacknowledged(dir)
+		}
+		if err == nil && len(damage) > 0 {
+			kept = append(kept, journal.Files(dir)...)
+		}
 	}
 	if len(kept) == 0 {
 		return nil
