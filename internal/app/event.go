@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"time"
 
 	"linerate/internal/core/model"
 )
@@ -11,15 +12,16 @@ import (
 type Event interface{ event() }
 
 // The closed list of events.
-func (Trouble) event()    {}
-func (Warning) event()    {}
-func (Recovered) event()  {}
-func (HostSaid) event()   {}
-func (Copying) event()    {}
-func (SweptUp) event()    {}
-func (ServerSaid) event() {}
-func (LabSaid) event()    {}
-func (Serving) event()    {}
+func (Trouble) event()        {}
+func (Warning) event()        {}
+func (Recovered) event()      {}
+func (HostSaid) event()       {}
+func (Copying) event()        {}
+func (SweptUp) event()        {}
+func (ServerSaid) event()     {}
+func (LabSaid) event()        {}
+func (Serving) event()        {}
+func (FolderProgress) event() {}
 
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
@@ -68,3 +70,11 @@ type LabSaid struct{ Line string }
 
 // Serving is a line about what this machine does as a server.
 type Serving struct{ Line string }
+
+// FolderProgress is how far the measuring of a folder is.
+type FolderProgress struct {
+	Operation       string // write or read
+	Repeat, Repeats int    // 1…
+	Share           float64
+	Elapsed         time.Duration
+}

@@ -88,3 +88,8 @@ func HintOf(err error) string {
 	}
 	return ""
 }
+
+// Refused reports whether a host said no: to a session, a run or a file.
+func Refused(err error) bool {
+	return errors.Is(err, session.ErrRefused) || errors.Is(err, fs.ErrPermission)
+}

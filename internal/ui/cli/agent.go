@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/here"
-	"linerate/internal/control/wire"
 	"linerate/internal/core/units"
 )
 
@@ -36,7 +35,7 @@ when it was killed is undone at the start.`,
 			if !ok {
 				return errors.New("agent needs its own stdin")
 			}
-			conn, done := wire.Join(in, out)
+			conn, done := joinStdio(in, out)
 			defer a.removeSelf(remove)
 			o.AtBoot, o.Rate = a.boot.wanted, units.BitRate(rate)
 			err := here.Serve(cmd.Context(), a.world(), conn, o)

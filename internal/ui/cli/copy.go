@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,13 +14,11 @@ import (
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
-	"linerate/internal/control/session"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/filecopy"
 	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/ui/screen"
@@ -99,7 +95,7 @@ func (f *copyFlags) plan() (model.Plan, error) {
 		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: f.seed, Cooldown: bad.duration("cooldown", f.cooldown),
 		Directions: []model.Direction{model.To},
 		Flow: model.Flow{
-			Engine: filecopy.Name, Bytes: bad.bytes("size", f.size), Interval: time.Second,
+			Engine: files.Name, Bytes: bad.bytes("size", f.size), Interval: time.Second,
 			Params: traffic.Write(files.Params{Direct: f.direct, Sync: f.sync, Plain: f.plain}),
 		},
 	}
@@ -146,7 +142,7 @@ func (a *console) copy(ctx context.Context, f copyFlags, host string) error {
 
 // refused gives a copy that a host refused a hint that fits.
 func (f *copyFlags) refused(err error) error {
-	if hintOf(err) != "" || !errors.Is(err, session.ErrRefused) && !errors.Is(err, fs.ErrPermission) {
+	if hintOf(err) != "" || !app.Refused(err) {
 		return err
 	}
 	named := func(end string) bool { return end != files.OnDisk && end != files.InMemory }
@@ -175,7 +171,7 @@ func (a *console) session(ctx context.Context, near, far reach.Target, kind mode
 
 // pathDoc is linerate/path/v1.
 type pathDoc struct {
-	filecopy.PathResult
+	here.FolderResult
 	Complete bool                `json:"complete"`
 	Report   report.PathDocument `json:"report"`
 }
@@ -193,48 +189,27 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, given func(string) 
 	if err := bad.err(); err != nil {
 		return err
 	}
-	dir, err := here.StateDir(f.state)
-	if err != nil {
-		return err
-	}
-	here.SweepUp(a.world(), f.state)
-	o := filecopy.PathOptions{
-		StateDir: filepath.Join(dir, here.CopiesDir), Sizes: []units.Bytes{size}, Repeats: f.blocks, Direct: f.direct, Seed: f.seed,
-	}
-	if err := o.Validate(); err != nil {
-		return app.WithKind(app.Usage, err)
-	}
-	show := a.pathProgress(o)
-	result, err := filecopy.Path(ctx, f.path, o, show)
+	result, err := here.Folder(ctx, a.world(), f.path, here.FolderOptions{State: f.state, Size: size, Repeats: f.blocks, Direct: f.direct, Seed: f.seed})
 	a.clearLine()
 	if len(result.Trials) > 0 || a.json && err == nil {
-		if perr := a.printPath(pathDoc{PathResult: result, Complete: err == nil}); perr != nil {
+		if perr := a.printPath(pathDoc{FolderResult: result, Complete: err == nil}); perr != nil {
 			err = errors.Join(err, perr)
 		}
 	}
 	return err
 }
 
-// pathProgress draws one line: what is done, how far, and about how long it
+// folderProgress draws one line: what is done, how far, and about how long it
 // takes still.
-func (a *console) pathProgress(o filecopy.PathOptions) func(filecopy.PathProgress) {
+func (a *console) folderProgress(p app.FolderProgress) {
 	if a.quiet || !a.ErrTerminal {
-		return nil
+		return
 	}
-	total := float64(2*o.Repeats) * float64(o.Sizes[0])
-	done := 0.0
-	return func(p filecopy.PathProgress) {
-		moved := done + float64(p.Moved)
-		if p.Trial != nil {
-			done += float64(p.Size)
-			moved = done
-		}
-		left := ""
-		if moved > 0 {
-			left = ", about " + units.FormatDuration(time.Duration(float64(p.Elapsed)*(total/moved-1)).Round(time.Second)) + " more"
-		}
-		screen.Styled(a.Err, fmt.Sprintf("%s%s %d/%d  %.0f %%%s", screen.Redraw, p.Operation, p.Repeat, o.Repeats, 100*moved/total, left))
+	left := ""
+	if p.Share > 0 {
+		left = ", about " + units.FormatDuration(time.Duration(float64(p.Elapsed)*(1/p.Share-1)).Round(time.Second)) + " more"
 	}
+	screen.Styled(a.Err, fmt.Sprintf("%s%s %d/%d  %.0f %%%s", screen.Redraw, p.Operation, p.Repeat, p.Repeats, 100*p.Share, left))
 }
 
 // clearLine ends a line that was drawn over.

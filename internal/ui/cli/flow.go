@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -62,8 +61,8 @@ func (f *faults) duration(flag, text string) time.Duration {
 		return 0
 	}
 	d, err := units.ParseDuration(text)
-	if err == nil && d > session.MaxDuration {
-		err = fmt.Errorf("%s is longer than %s", text, units.FormatDuration(session.MaxDuration))
+	if err == nil && d > longestRun {
+		err = fmt.Errorf("%s is longer than %s", text, units.FormatDuration(longestRun))
 	}
 	f.add(flag, err)
 	return d
@@ -110,8 +109,8 @@ func (f *flowFlags) overlayInterval(flow *model.Flow, has func(string) bool, bad
 		flow.Interval = bad.duration("interval", f.interval)
 		switch {
 		case len(*bad) > 0:
-		case flow.Interval < session.MinInterval:
-			bad.add("interval", fmt.Errorf("%s is shorter than %s", f.interval, units.FormatDuration(session.MinInterval)))
+		case flow.Interval < shortestInterval:
+			bad.add("interval", fmt.Errorf("%s is shorter than %s", f.interval, units.FormatDuration(shortestInterval)))
 		case flow.Duration > 0 && flow.Interval > flow.Duration:
 			bad.add("interval", fmt.Errorf("%s is longer than the run of %s", f.interval, units.FormatDuration(flow.Duration)))
 		}

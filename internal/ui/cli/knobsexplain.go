@@ -10,12 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	hostknob "linerate/internal/host/knob"
 )
 
 // explainSchema names the document of linerate knobs explain.
@@ -110,7 +108,7 @@ name from an old guide that no longer exists: then it prints what replaced it.`,
 
 // explain prints what names mean. Names that nobody knows come last, as an error.
 func (a *console) explain(ctx context.Context, names []string, link string) error {
-	host := hostknob.Host{Interface: link}
+	machine := here.New(a.world(), here.Options{Link: link})
 	var all []explanation
 	var unknown []string
 	for _, name := range names {
@@ -122,7 +120,7 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 			unknown = append(unknown, knob.UnknownError(model.KnobID(e.Name)).Error())
 			continue
 		}
-		all = append(all, explained(ctx, host, e))
+		all = append(all, explained(ctx, machine, e))
 	}
 	if a.json && len(all) > 0 {
 		if err := a.document(explainSchema, map[string]any{"system": runtime.GOOS, "names": all}); err != nil {
@@ -148,7 +146,7 @@ func (a *console) explain(ctx context.Context, names []string, link string) erro
 
 // explained gathers the pages of a name: the knob itself, or those behind a
 // native name, or those that replace a dead one.
-func explained(ctx context.Context, host hostknob.Host, e knob.Explanation) explanation {
+func explained(ctx context.Context, machine *here.Machine, e knob.Explanation) explanation {
 	out := explanation{Name: e.Name, Knobs: []knobPage{}, Dead: []deadEntry{}}
 	var ids []model.KnobID
 	add := func(id model.KnobID) {
@@ -166,10 +164,10 @@ func explained(ctx context.Context, host hostknob.Host, e knob.Explanation) expl
 	for _, id := range e.Replaced() {
 		add(id)
 	}
-	values := host.Read(ctx, ids...)
+	values, _ := machine.Read(ctx, ids) // it fails only while a host recovers
 	found := map[model.KnobID]model.FileLine{}
-	if h := here.New(app.Env{}, here.Options{Link: host.Interface}); len(ids) > 0 {
-		found, _ = h.Origins(ctx, ids) // it has no error of its own
+	if len(ids) > 0 {
+		found, _ = machine.Origins(ctx, ids) // it has no error of its own
 	}
 	for _, id := range ids {
 		if k, ok := knob.ByID(id); ok {

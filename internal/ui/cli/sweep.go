@@ -16,7 +16,6 @@ import (
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
-	"linerate/internal/measure/pingpong"
 	"linerate/internal/report"
 )
 
@@ -79,7 +78,7 @@ netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe
 // plan is the order of a sweep: one pass is a block.
 func (f sweepFlags) plan() (model.Plan, error) {
 	var bad faults
-	flow := model.Flow{Engine: pingpong.Name, Direction: model.To, Nagle: f.nagle}
+	flow := model.Flow{Engine: sizes.Name, Direction: model.To, Nagle: f.nagle}
 	own := sizes.Params{Fresh: f.fresh, Spin: f.spin}
 	switch {
 	case f.both && f.stream:

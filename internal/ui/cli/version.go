@@ -5,8 +5,6 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-
-	"linerate/internal/control/session"
 )
 
 func (a *console) versionCommand() *cobra.Command {
@@ -16,12 +14,12 @@ func (a *console) versionCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			if a.json {
 				return a.document("linerate/version/v1", map[string]any{
-					"version": a.Version, "protocol": session.Protocol,
+					"version": a.Version, "protocol": protocol,
 					"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 				})
 			}
 			_, err := fmt.Fprintf(a.Out, "linerate %s, session protocol %d, %s %s/%s\n",
-				a.Version, session.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				a.Version, protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

@@ -108,6 +108,8 @@ func (a *console) Observe(e app.Event) {
 		a.talk("copying linerate to %s (%.1f MB)", e.Host, float64(e.Bytes)/1e6)
 	case app.SweptUp:
 		a.talk("removed %s, which a copy that was killed had left", e.Path)
+	case app.FolderProgress:
+		a.folderProgress(e)
 	case app.TrialBegan:
 		a.live = a.newLive(e.Session)
 	case app.TrialEnded:

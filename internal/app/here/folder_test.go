@@ -1,0 +1,40 @@
+package here_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/here"
+)
+
+// TestFolder measures a folder, tells how far it is, and leaves nothing there.
+func TestFolder(t *testing.T) {
+	p := &apptest.Person{}
+	dir := t.TempDir()
+	o := here.FolderOptions{State: filepath.Join(t.TempDir(), "state"), Size: 64 << 10, Repeats: 2, Seed: 1}
+	r, err := here.Folder(t.Context(), apptest.Env(p), dir, o)
+	if err != nil || len(r.Trials) != 4 {
+		t.Fatalf("%d trials, %v", len(r.Trials), err)
+	}
+	told := apptest.Told[app.FolderProgress](p)
+	if len(told) == 0 || told[len(told)-1].Share != 1 || told[len(told)-1].Repeats != 2 {
+		t.Errorf("told %+v", told)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	o.Size = 0
+	if _, err := here.Folder(t.Context(), apptest.Env(p), dir, o); app.KindOf(err) != app.Usage {
+		t.Errorf("nothing to write: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	o.Size = 64 << 10
+	if r, err := here.Folder(ctx, apptest.Env(p), dir, o); app.KindOf(err) != app.Interrupted || len(r.Trials) > 0 {
+		t.Errorf("stopped: %+v, %v", r, err)
+	}
+}
