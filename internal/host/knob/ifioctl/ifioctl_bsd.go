@@ -45,3 +45,11 @@ func classify(err error) error {
 	}
 	return errors.New(err.Error())
 }
+
+// system is how this kernel is asked: FreeBSD and macOS differ in numbers only.
+func system() (abi, kernel, error) {
+	if runtime.GOOS == "darwin" {
+		return darwin(), socket{}, nil
+	}
+	return freebsd(), socket{}, nil
+}

@@ -5,6 +5,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime"
 )
 
@@ -15,3 +16,7 @@ func (m *Metric) unsupported() error {
 func (m *Metric) find() ([]byte, error) { return nil, m.unsupported() }
 
 func (m *Metric) replace([]byte) error { return m.unsupported() }
+
+func towards(netip.Addr) (destination, device string, err error) {
+	return "", "", fmt.Errorf("routes on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}

@@ -1,3 +1,0 @@
-package ifioctl
-
-func system() (abi, kernel, error) { return darwin(), socket{}, nil }

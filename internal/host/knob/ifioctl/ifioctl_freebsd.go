@@ -1,3 +1,0 @@
-package ifioctl
-
-func system() (abi, kernel, error) { return freebsd(), socket{}, nil }
