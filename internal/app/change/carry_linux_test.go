@@ -249,7 +249,9 @@ func TestCanaryDies(t *testing.T) {
 			<-gone
 		}
 	}
-	time.Sleep(500 * time.Millisecond) // it listens by then
+	if got, err := p.hosts.Far.Client.Probe(t.Context(), []string{address}, 10*time.Second, 0); err != nil || len(got) != 1 || !got[0].OK {
+		t.Fatalf("nobody listens: %+v, %v", got, err)
+	}
 	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
 	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host b, since the change "+address+" does not answer") {
 		t.Errorf("%+v, %v", r, err)
@@ -361,7 +363,7 @@ func TestConfirmationFails(t *testing.T) {
 						c.deaf.set()
 					case point == "watchdog killed":
 						p.kill(side, killNow)
-						time.Sleep(200 * time.Millisecond) // it is dead, and nothing is back yet
+						p.dead(side)
 					default:
 						p.kill(side, "see confirmation")
 					}

@@ -264,6 +264,21 @@ func (p *pair) kill(side model.Host, step string) {
 	}
 }
 
+// dead waits until a watchdog has taken notice that it is to be killed, and is gone.
+func (p *pair) dead(side model.Host) {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(p.state(side) + ".die"); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if time.Now().After(end) {
+			p.t.Error("the watchdog lives")
+			return
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+}
+
 // again ends the sessions and opens new ones, which read the hosts.
 func (p *pair) again() {
 	p.t.Helper()
