@@ -1,0 +1,15 @@
+//go:build unix
+
+package serve
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// nobody is a user without rights.
+const nobody = 65534
+
+func becomeNobody(c *exec.Cmd) {
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+}

@@ -1,0 +1,343 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
+)
+
+// heard is an Observer that keeps the lines of a server and its troubles.
+type heard struct {
+	app.Nobody
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *heard) Observe(e app.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch e := e.(type) {
+	case app.Serving:
+		h.lines = append(h.lines, e.Line)
+	case app.Trouble:
+		h.lines = append(h.lines, "trouble: "+e.Err.Error())
+	}
+}
+
+// said waits until a line holds text.
+func (h *heard) said(t *testing.T, text string) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		h.mu.Lock()
+		found := slices.ContainsFunc(h.lines, func(l string) bool { return strings.Contains(l, text) })
+		all := strings.Join(h.lines, "\n")
+		h.mu.Unlock()
+		if found {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nobody said %q:\n%s", text, all)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func world(h *heard) app.Env {
+	return app.Env{
+		Version: "test", Self: []string{"/nowhere/linerate"}, Now: time.Now,
+		Getenv: func(string) string { return "" }, Asker: h, Observer: h,
+	}
+}
+
+// inChild runs the test once more in a process of its own that is not root, since
+// a server gives up the rights of its whole process. It says whether this is that
+// process.
+func inChild(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("LINERATE_TEST_CHILD") == t.Name() {
+		return true
+	}
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$", "-test.v")
+	if os.Geteuid() == 0 {
+		// The program may lie where only root can reach it.
+		program := filepath.Join(dir, "test")
+		b, err := os.ReadFile(self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(program, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for d := dir; d != filepath.Dir(d) && d != os.TempDir(); d = filepath.Dir(d) {
+			if err := os.Chmod(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Path = program
+		becomeNobody(c)
+	}
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(work, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Dir = work
+	c.Env = append(os.Environ(), "LINERATE_TEST_CHILD="+t.Name(), "HOME="+work, "TMPDIR="+work, "XDG_CACHE_HOME="+work)
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// join opens a session with the server of link.
+func join(ctx context.Context, t *testing.T, link string) (*session.Client, error) {
+	t.Helper()
+	l, err := tls.ParseLink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world(&heard{}).OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return tls.Dial(ctx, l) })
+}
+
+// TestServer follows a server from its first start: the link that is shown once, a
+// session, its metrics, a key that is taken back, the audit log, and the end.
+func TestServer(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h, dir := new(heard), t.TempDir()
+	env, log := world(h), filepath.Join(t.TempDir(), "audit.log")
+	c := Config{Listen: "127.0.0.1:0", State: dir, Metrics: "0", Audit: log, Foreign: Foreign{IPerf3: "127.0.0.1:0"}}
+	s, err := Open(ctx, env, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !s.Shows() || !strings.Contains(s.Link(), "secret=") || len(s.Listeners()) != 1 || s.Listeners()[0].Name != "iperf3" || !s.Logs() {
+		t.Errorf("shows %v, link %s, listeners %v", s.Shows(), s.Link(), s.Listeners())
+	}
+	h.said(t, "runs ")
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+
+	first, err := join(ctx, t, s.Link())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Usage().Kinds[Sessions].Keyed; n != 1 {
+		t.Errorf("%d sessions with a key", n)
+	}
+	if _, err := first.Apply(ctx, []model.Assignment{{Knob: "tcp.sack", Value: "off"}}, time.Second); err == nil {
+		t.Error("a key that measures changed settings")
+	}
+
+	keys := Keys{Env: env, State: dir}
+	made, link, err := keys.Add("ci", "measure", "30d", "")
+	if err != nil || made.Name != "ci" || made.Right != "measure" || made.Expires.Before(time.Now().Add(29*24*time.Hour)) {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if host, _, _ := strings.Cut(strings.TrimPrefix(link, "linerate://"), "/"); host != s.Addr().String() {
+		t.Errorf("the link names %s, not %s", host, s.Addr())
+	}
+	ci, err := join(ctx, t, link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keys.Revoke("ci"); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := ci.Facts(ctx, ""); err != nil {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("a key that was taken back is still served")
+		}
+	}
+	if _, err := join(ctx, t, link); app.KindOf(err) != app.Unreachable {
+		t.Errorf("it is let in again: %v", err)
+	}
+	if _, err := first.Facts(ctx, ""); err != nil {
+		t.Errorf("the other session: %v", err)
+	}
+
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.MetricsAddr()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("metrics: %s", answer.Status)
+	}
+
+	cancel()
+	if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	s.Close()
+	checkLog(t, log, map[string]string{"session-begin": "default", "session-end": "ci", "refused": ""})
+}
+
+// checkLog demands a line of each kind, with its key, and that all are JSON.
+func checkLog(t *testing.T, path string, want map[string]string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var e struct{ Event, Key string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if key, ok := want[e.Event]; ok && key == e.Key {
+			delete(want, e.Event)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not in the log: %v\n%s", want, b)
+	}
+}
+
+// TestServerSecondStart: the secret of the first key is shown once, and printed again
+// when asked for.
+func TestServerSecondStart(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
+	dir, env := t.TempDir(), world(&heard{})
+	var links []string
+	for start := range 2 {
+		s, err := Open(t.Context(), env, Config{Listen: "127.0.0.1:0", Host: "nas", State: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Shows() != (start == 0) {
+			t.Errorf("start %d shows %v", start, s.Shows())
+		}
+		links = append(links, s.Link())
+		s.closePorts()
+		s.Close()
+	}
+	if strings.Contains(links[1], "secret=") {
+		t.Errorf("the second link holds a secret: %s", links[1])
+	}
+	link, err := Keys{Env: env, State: dir}.Link("other:1234")
+	if err != nil || !strings.HasPrefix(link, "linerate://other:1234/") || !strings.Contains(link, "secret=") {
+		t.Errorf("%s, %v", link, err)
+	}
+}
+
+// TestServerRefuses: what cannot be served is told with its kind and what to do, and
+// leaves no port open.
+func TestServerRefuses(t *testing.T) {
+	if !inChild(t) {
+		return
+	}
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := free.Addr().String()
+	_ = free.Close()
+	for name, c := range map[string]struct {
+		Config
+		kind       app.Kind
+		says, hint string
+	}{
+		"taken":         {Config{Listen: taken.Addr().String()}, app.Failed, "in use", "--listen ADDRESS:PORT"},
+		"no address":    {Config{Listen: "nonsense"}, app.Usage, "missing port", "write it like --listen"},
+		"tune":          {Config{Listen: own, AllowTune: true}, app.Unsupported, "by root only", "start serve as root"},
+		"user":          {Config{Listen: own, User: "daemon"}, app.Unsupported, "only root", "leave it out"},
+		"limit":         {Config{Listen: own, Limits: Limits{All: "luck=1"}}, app.Usage, "no key", "write it like --limit"},
+		"metrics":       {Config{Listen: own, Metrics: taken.Addr().String()}, app.Failed, "--metrics", "--metrics ADDRESS:PORT"},
+		"foreign taken": {Config{Listen: own, Foreign: Foreign{IPerf3: taken.Addr().String()}}, app.Failed, "--iperf3", "--iperf3=ADDRESS:PORT"},
+		"half a login":  {Config{Listen: own, Foreign: Foreign{IPerf3: "127.0.0.1:0", IPerf3Key: "x"}}, app.Usage, "belong together", ""},
+		"no users":      {Config{Listen: own, Foreign: Foreign{IPerf3: "127.0.0.1:0", IPerf3Key: "/x", IPerf3Users: "/x"}}, app.Usage, "no such file", ""},
+		"options":       {Config{Listen: own, Foreign: Foreign{NetPIPE: "127.0.0.1:0", NetPIPEOptions: "-x"}}, app.Usage, "none of", "both ends"},
+	} {
+		c.State = t.TempDir()
+		s, err := Open(t.Context(), world(&heard{}), c.Config)
+		if err == nil {
+			s.Close()
+			t.Errorf("%s: served", name)
+			continue
+		}
+		if app.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint) {
+			t.Errorf("%s: kind %d, %v; hint %q", name, app.KindOf(err), err, app.HintOf(err))
+		}
+		again, err := new(net.ListenConfig).Listen(t.Context(), "tcp", own)
+		if err != nil {
+			t.Errorf("%s leaves its port open: %v", name, err)
+			continue
+		}
+		_ = again.Close()
+	}
+}
+
+// TestKeysRefuse: mistakes about keys have their kind and a hint.
+func TestKeysRefuse(t *testing.T) {
+	k := Keys{Env: world(&heard{}), State: t.TempDir()}
+	if _, _, err := k.Add("ci", "measure", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		do   func() error
+		kind app.Kind
+		hint string
+	}{
+		"right":   {func() error { _, _, err := k.Add("x", "all", "", ""); return err }, app.Usage, ""},
+		"name":    {func() error { _, _, err := k.Add("a b", "tune", "", ""); return err }, app.Usage, ""},
+		"life":    {func() error { _, _, err := k.Add("x", "tune", "0d", ""); return err }, app.Usage, "--expires 30d"},
+		"forever": {func() error { _, _, err := k.Add("x", "tune", "99999999999d", ""); return err }, app.Usage, "--expires 30d"},
+		"twice":   {func() error { _, _, err := k.Add("ci", "tune", "", ""); return err }, app.Failed, "key revoke ci"},
+		"unknown": {func() error { _, err := k.Revoke("x"); return err }, app.Failed, "key list"},
+		"no link": {func() error { _, err := k.Link(""); return err }, app.Failed, "key add NAME"},
+	} {
+		err := c.do()
+		if err == nil || app.KindOf(err) != c.kind || !strings.Contains(app.HintOf(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, app.HintOf(err))
+		}
+	}
+	all, err := k.List()
+	if err != nil || len(all) != 1 || all[0].Name != "ci" || !all[0].LastUsed.IsZero() {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
