@@ -150,11 +150,11 @@ func noScaling(e Evidence, f model.Finding) model.Finding {
 	return f
 }
 
-// windowScaling is the setting of rule B09, and off its value without the option.
-const (
-	windowScaling model.KnobID = "tcp.window_scaling"
-	off                        = "0"
-)
+// windowScaling is the setting of rule B09.
+const windowScaling model.KnobID = "tcp.window_scaling"
+
+// off is the value of a switch that is off.
+const off = "0"
 
 // sendBuffer is rule B08.
 func sendBuffer(e Evidence) (model.Finding, bool) {
