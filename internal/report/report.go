@@ -211,7 +211,8 @@ func ending(s *model.Session) string {
 
 // countedRuns returns the valid runs of those tries of blocks that hold no
 // invalid one: an invalid run takes its whole block with it (statistics,
-// section 1).
+// section 1). Of the tries at one block the last counts, so that a block which a
+// killed controller left half done, and which was repeated, is not counted twice.
 func countedRuns(runs []model.Run) []model.Run {
 	type try struct{ block, attempt int }
 	spoilt := map[try]bool{}
@@ -220,9 +221,15 @@ func countedRuns(runs []model.Run) []model.Run {
 			spoilt[try{r.Block, r.Attempt}] = true
 		}
 	}
+	last := map[int]int{} // attempt, by block
+	for _, r := range runs {
+		if !spoilt[try{r.Block, r.Attempt}] {
+			last[r.Block] = max(last[r.Block], r.Attempt)
+		}
+	}
 	var counted []model.Run
 	for _, r := range runs {
-		if r.State == model.RunValid && !spoilt[try{r.Block, r.Attempt}] {
+		if r.State == model.RunValid && !spoilt[try{r.Block, r.Attempt}] && r.Attempt == last[r.Block] {
 			counted = append(counted, r)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -308,6 +309,40 @@ func TestBusyHostIsWaitedFor(t *testing.T) {
 		}
 		if took := time.Since(began); valid != 4 || took < 30*time.Second || took > 2*time.Minute {
 			t.Errorf("%d valid runs of %d in %v", valid, len(out.Runs), took)
+		}
+	})
+}
+
+// TestKilledAndResumed: an experiment that was killed after any of its runs, and is
+// resumed from those that were recorded, ends with the verdict of one that was not:
+// nothing is counted twice, and nothing is left out.
+func TestKilledAndResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 6, Null: plan.NullNone}, "slow", "fast")
+		whole := &desk{t: t}
+		want, err := Run(t.Context(), whole.config(p))
+		if err != nil || len(want.Result.Verdicts) == 0 {
+			t.Fatalf("%+v, %v", want.Result, err)
+		}
+		for n := range whole.recorded {
+			d := &desk{t: t}
+			c := d.config(p)
+			c.Past = slices.Clone(whole.recorded[:n]) // what a store holds after kill -9
+			got, err := Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got.Result.Verdicts, want.Result.Verdicts) {
+				t.Errorf("killed after %d runs:\n%+v, want\n%+v", n, got.Result.Verdicts, want.Result.Verdicts)
+			}
+			seen := map[[3]any]bool{}
+			for _, r := range got.Runs {
+				key := [3]any{r.Block, r.Attempt, r.Setting}
+				if seen[key] {
+					t.Errorf("killed after %d runs: block %d, attempt %d has %s twice", n, r.Block, r.Attempt, r.Setting)
+				}
+				seen[key] = true
+			}
 		}
 	})
 }
