@@ -16,15 +16,6 @@ type RankResult struct {
 	Warnings []string
 }
 
-// HodgesLehmann returns the median of all averages (D_i + D_j)/2, i ≤ j, and
-// the exact interval of at least level from the signed-rank distribution
-// (Hodges and Lehmann, Ann. Math. Stat. 34, 1963; Lehmann, Nonparametrics,
-// 2006; statistics.md section 4.2). It assumes that D − g is symmetric about 0.
-// Where n is too small for level, the interval is unbounded, with a warning.
-func HodgesLehmann(d []float64, level float64) RankResult {
-	return NewRanks(d, nil).HodgesLehmann(level)
-}
-
 // RankTables keeps distributions of the signed-rank statistic by number of blocks,
 // for callers that need the same one for many series. The zero value keeps none.
 type RankTables map[int][]float64
@@ -50,7 +41,11 @@ type Ranks struct {
 // NewRanks returns the ranks of d, which stays as it is. tables may be nil.
 func NewRanks(d []float64, tables RankTables) *Ranks { return &Ranks{d: d, tables: tables} }
 
-// HodgesLehmann is the function of that name for one more level.
+// HodgesLehmann returns the median of all averages (D_i + D_j)/2, i ≤ j, and
+// the exact interval of at least level from the signed-rank distribution
+// (Hodges and Lehmann, Ann. Math. Stat. 34, 1963; Lehmann, Nonparametrics,
+// 2006; statistics.md section 4.2). It assumes that D − g is symmetric about 0.
+// Where n is too small for level, the interval is unbounded, with a warning.
 func (x *Ranks) HodgesLehmann(level float64) RankResult {
 	r := RankResult{N: len(x.d), Estimate: math.NaN(), Interval: Unbounded()}
 	if len(x.d) == 0 {
@@ -148,9 +143,6 @@ func unsortedWalsh(d []float64) []float64 {
 // numbers within 1e-12 are taken for equal. It returns false where sizes are tied,
 // a difference is not finite or nothing is left, since the exact distribution does not hold then: use
 // SignFlip on the same differences.
-func SignedRank(d []float64) (tPlus int, p float64, ok bool) { return NewRanks(d, nil).SignedRank() }
-
-// SignedRank is the function of that name.
 func (x *Ranks) SignedRank() (tPlus int, p float64, ok bool) {
 	d := x.d
 	if !allFinite(d) {

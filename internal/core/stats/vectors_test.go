@@ -59,3 +59,9 @@ func difference(candidate, baseline float64, s Sense) (float64, bool) {
 	b, okB := LogValue(baseline, s)
 	return c - b, okC && okB
 }
+
+// HodgesLehmann and SignedRank are those of ranks that serve once.
+func HodgesLehmann(d []float64, level float64) RankResult {
+	return NewRanks(d, nil).HodgesLehmann(level)
+}
+func SignedRank(d []float64) (int, float64, bool) { return NewRanks(d, nil).SignedRank() }
