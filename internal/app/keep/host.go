@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"linerate/internal/control/session"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -86,6 +87,17 @@ func (h *Host) Running() []Running {
 			one.Now = &v
 		}
 		all = append(all, one)
+	}
+	return all
+}
+
+// Written are the paths of the files that were written.
+func (h *Host) Written() []string {
+	var all []string
+	for _, f := range h.Got.Files {
+		if h.Done && f.Change != session.FileSame {
+			all = append(all, f.Path)
+		}
 	}
 	return all
 }

@@ -118,7 +118,7 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 	if s := format.System(); s != "" && h.System != "" && s != h.System {
 		out.Notes = append(out.Notes, fmt.Sprintf("the settings were tried on %s, and these files are for %s", h.System, s))
 	}
-	a.tellExport(out)
+	a.tellExport(out.Omitted, out.Notes)
 	if len(out.Files) == 0 && len(out.Commands) == 0 {
 		return app.WithKind(app.Unsupported, fmt.Errorf("%s can keep none of these settings: %w", format, errors.ErrUnsupported))
 	}
@@ -140,11 +140,11 @@ func (a *console) source(ctx context.Context, name, setting string) (profile.Pro
 }
 
 // tellExport says what stands in no file; --quiet does not silence it.
-func (a *console) tellExport(out native.Output) {
-	for _, o := range out.Omitted {
+func (a *console) tellExport(omitted []model.Omission, notes []string) {
+	for _, o := range omitted {
 		fmt.Fprintf(a.Err, "left out: %s=%s: %s\n", o.Knob, o.Value, o.Reason)
 	}
-	for _, n := range out.Notes {
+	for _, n := range notes {
 		fmt.Fprintf(a.Err, "note: %s\n", n)
 	}
 }

@@ -11,9 +11,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
-	"linerate/internal/control/session"
 	"linerate/internal/core/model"
-	"linerate/internal/host/persist/native"
 )
 
 import ()
@@ -40,14 +38,14 @@ func (a *console) toWrite(e app.ToWrite) {
 	for _, s := range e.Files.Added {
 		a.talk("note: %s: %s=%s stays, which was kept before", e.Host, s.Knob, s.Value)
 	}
-	a.tellExport(native.Output{Omitted: e.Files.Omitted, Notes: e.Files.Notes})
-	a.tellOthers(e.Host, e.Files, "would still set")
+	a.tellExport(e.Files.Omitted, e.Files.Notes)
+	a.tellOthers(e.Host, e.Files.Others, "would still set")
 }
 
 // tellOthers says which lines of other files win.
-func (a *console) tellOthers(host string, files session.Keeping, verb string) {
-	for _, id := range slices.Sorted(maps.Keys(files.Others)) {
-		l := files.Others[id]
+func (a *console) tellOthers(host string, lines map[model.KnobID]model.FileLine, verb string) {
+	for _, id := range slices.Sorted(maps.Keys(lines)) {
+		l := lines[id]
 		fmt.Fprintf(a.Err, "warning: %s: %s:%d %s %s, to %q, and is read later or by another program\n", host, l.File, l.Number, verb, id, l.Text)
 	}
 }
@@ -95,12 +93,10 @@ func (a *console) printKeep(r keep.Request, got keep.Result) error {
 		if !h.Done {
 			continue
 		}
-		for _, f := range h.Got.Files {
-			if f.Change != session.FileSame {
-				fmt.Fprintf(a.Out, "kept on %s: %s\n", h.Name, f.Path)
-			}
+		for _, path := range h.Written() {
+			fmt.Fprintf(a.Out, "kept on %s: %s\n", h.Name, path)
 		}
-		a.tellOthers(h.Name, h.Got, "sets")
+		a.tellOthers(h.Name, h.Got.Others, "sets")
 	}
 	for _, h := range got.Hosts {
 		if got.Outcome == keep.Declined || got.Outcome == keep.Failed && !h.Done {
@@ -178,11 +174,11 @@ type keepHostDoc struct {
 }
 
 type keepFileDoc struct {
-	Path   string             `json:"path"`
-	Change session.FileChange `json:"change"`
-	Block  bool               `json:"block"`
-	Mode   string             `json:"mode"` // octal
-	Diff   string             `json:"diff"`
+	Path   string `json:"path"`
+	Change string `json:"change"`
+	Block  bool   `json:"block"`
+	Mode   string `json:"mode"` // octal
+	Diff   string `json:"diff"`
 }
 
 type keepOtherDoc struct {
@@ -202,7 +198,7 @@ func newKeepDoc(r keep.Request, got keep.Result) keepDoc {
 			Omitted: append([]model.Omission{}, g.Omitted...), Notes: append([]string{}, g.Notes...), Others: []keepOtherDoc{},
 		}
 		for _, f := range g.Files {
-			h.Files = append(h.Files, keepFileDoc{f.Path, f.Change, f.Block, fmt.Sprintf("%04o", f.Mode), f.Diff})
+			h.Files = append(h.Files, keepFileDoc{f.Path, string(f.Change), f.Block, fmt.Sprintf("%04o", f.Mode), f.Diff})
 		}
 		for _, id := range slices.Sorted(maps.Keys(g.Others)) {
 			l := g.Others[id]
