@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
 )
