@@ -26,10 +26,13 @@ type Env struct {
 	// of the machine lie; see watchdog.Config.Root.
 	Root string
 	// Engines are those of this program; nil is engines.All.
-	Engines engines.List
+	Engines Engines
 	Asker
 	Observer
 }
+
+// Engines makes the engines of a program.
+type Engines = engines.List
 
 // Asker puts questions to a person.
 type Asker interface {

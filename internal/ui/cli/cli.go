@@ -20,7 +20,6 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/plain"
-	"linerate/internal/measure/engines"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/ui/screen"
 )
@@ -44,7 +43,7 @@ type Env struct {
 	// of the machine lie; see watchdog.Config.Root.
 	Root string
 	// Engines are those of this program; nil is engines.All.
-	Engines engines.List
+	Engines app.Engines
 }
 
 // OS returns the environment of this process.

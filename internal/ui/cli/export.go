@@ -15,16 +15,15 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/change"
-	"linerate/internal/core/knob"
+	"linerate/internal/app/keep"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
-	"linerate/internal/host/persist/native"
 )
 
 // exportFlags say what to export, and what the files have to know of the host.
 type exportFlags struct {
 	format, setting, role, dir string
-	in                         native.Input
+	in                         keep.Native
 }
 
 func (a *console) exportCommand() *cobra.Command {
@@ -105,14 +104,8 @@ func (a *console) export(ctx context.Context, source string, f exportFlags) erro
 	in := f.in
 	in.Settings, in.Before, in.System = change.Assignments(h), h.Before, h.System
 	in.Comments = p.Comments(h)
-	out, err := native.Render(format, in)
-	var bad *knob.ValueError
-	switch {
-	case errors.Is(err, knob.ErrConstraint):
-		return withHint(app.WithKind(app.Usage, err), "change a value, or take it as it is with --anyway")
-	case errors.Is(err, native.ErrInput), errors.As(err, &bad):
-		return app.WithKind(app.Usage, err)
-	case err != nil:
+	out, err := keep.Export(format, in)
+	if err != nil {
 		return err
 	}
 	if s := format.System(); s != "" && h.System != "" && s != h.System {
@@ -149,7 +142,7 @@ func (a *console) tellExport(omitted []model.Omission, notes []string) {
 	}
 }
 
-func (a *console) printExport(format model.FileFormat, out native.Output, dir string) error {
+func (a *console) printExport(format model.FileFormat, out keep.Rendered, dir string) error {
 	if dir != "" {
 		if err := a.writeTree(dir, out.Files); err != nil {
 			return err
@@ -178,7 +171,7 @@ func (a *console) printExport(format model.FileFormat, out native.Output, dir st
 }
 
 // fileRemark says what else to know of a file than its text.
-func fileRemark(f native.File) string {
+func fileRemark(f keep.File) string {
 	s := fmt.Sprintf("  mode %04o", f.Mode)
 	if f.Block {
 		s += ", a block to put at the end of that file"
@@ -190,7 +183,7 @@ func fileRemark(f native.File) string {
 }
 
 // writeTree writes the files below dir, as they would lie below the root.
-func (a *console) writeTree(dir string, files []native.File) error {
+func (a *console) writeTree(dir string, files []keep.File) error {
 	for _, f := range files {
 		name := filepath.Join(dir, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -207,7 +200,7 @@ func (a *console) writeTree(dir string, files []native.File) error {
 	return nil
 }
 
-func newExportDoc(format model.FileFormat, out native.Output) exportDoc {
+func newExportDoc(format model.FileFormat, out keep.Rendered) exportDoc {
 	d := exportDoc{Format: format, Files: []exportFile{}, Commands: []string{}, Omitted: []model.Omission{}, Notes: []string{}}
 	d.Commands, d.Omitted, d.Notes = append(d.Commands, out.Commands...), append(d.Omitted, out.Omitted...), append(d.Notes, out.Notes...)
 	for _, f := range out.Files {
