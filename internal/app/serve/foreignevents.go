@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"linerate/internal/control/audit"
 	"linerate/internal/core/model"
@@ -73,6 +74,9 @@ func (s *Server) iperf3Event(e iperf3peer.Event) {
 	if e.Begun {
 		line.Kind = audit.RunBegin
 	}
+	if e.Ran && e.Err == nil {
+		s.keep(Served{"iperf3", at.Addr(), e.Took, e.Params.Protocol == iperf3.UDP, []model.EndReport{e.Own, e.Theirs}})
+	}
 	s.log.Record(foreignEvent("iperf3", at.Addr(), e.Ran || e.Begun, e.Err, moved(line, e.Own)))
 }
 
@@ -94,6 +98,9 @@ func iperf2Engine(r peer.Result) string {
 
 // iperf2Result writes down what a client of iperf 2 did.
 func (s *Server) iperf2Result(r peer.Result) {
+	if !r.Refused && r.Err == nil && !r.Bounce {
+		s.keep(Served{"iperf2", r.Peer.Addr(), r.Took, r.UDP, []model.EndReport{r.Report}})
+	}
 	line := audit.Event{Took: r.Took, Engine: iperf2Engine(r)}
 	s.log.Record(foreignEvent("iperf2", r.Peer.Addr(), !r.Refused, r.Err, moved(line, r.Report)))
 }
@@ -111,3 +118,23 @@ func (s *Server) netpipeEvent(e netpipe.Event) {
 	}
 	s.log.Record(foreignEvent("netpipe", e.From, e.Began, e.Err, audit.Event{Engine: "pingpong", Took: e.Took, Sent: e.Sent}))
 }
+
+// Served is a whole test of a client of another program.
+type Served struct {
+	Program   string
+	From      netip.Addr
+	Took      time.Duration
+	Datagrams bool
+	Ends      []model.EndReport // this one's first, then the client's where it tells
+}
+
+// keep hands over what a client measured.
+func (s *Server) keep(one Served) {
+	if s.c.Served != nil && len(one.Ends[0].Flows) > 0 {
+		s.c.Served(one)
+	}
+}
+
+// GaveUpRoot reports whether the server became another user, whose own folder is the
+// working directory.
+func (s *Server) GaveUpRoot() bool { return s.user != nil }

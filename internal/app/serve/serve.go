@@ -28,6 +28,10 @@ const DefaultPort = tls.DefaultPort
 
 // Config says how to serve. The zero value listens nowhere.
 type Config struct {
+	// Served, where given, is told of each whole test of a client of another program.
+	// Results is the directory that it writes to; "" is none.
+	Served    func(Served)
+	Results   string
 	Listen    string // address and port of linerate's own protocol
 	Host      string // name or address in the join link; "" is the address, else this host's name
 	State     string // directory of the server's state; "" is the system's

@@ -44,7 +44,7 @@ type Trial struct {
 func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
 	now := env.Now()
 	return &Trial{env: env, ends: e, store: st, Session: model.Session{
-		ID: newID(now), Kind: kind, Title: title, Command: command, Near: e.NearText, Far: e.FarText,
+		ID: NewSessionID(now), Kind: kind, Title: title, Command: command, Near: e.NearText, Far: e.FarText,
 		Version: env.Version, Created: now.Round(0), State: model.SessionRunning, Plan: p, Hosts: e.Hosts,
 		WireRate: e.WireRate, Warnings: e.Warnings,
 	}}
@@ -78,9 +78,9 @@ func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, erro
 	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
 }
 
-// newID returns the ID of a session. It sorts by time and is unique enough for one
+// NewSessionID returns the ID of a session. It sorts by time and is unique enough for one
 // store: 20 random bits beside the second.
-func newID(now time.Time) string {
+func NewSessionID(now time.Time) string {
 	var b [3]byte
 	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
 	word := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))

@@ -244,10 +244,11 @@ type Kind string
 
 // The kinds.
 const (
-	KindTest  Kind = "test"  // linerate test
-	KindRun   Kind = "run"   // an experiment
-	KindSweep Kind = "sweep" // linerate sweep: message sizes
-	KindCopy  Kind = "copy"  // linerate copy: files
+	KindTest   Kind = "test"   // linerate test
+	KindRun    Kind = "run"    // an experiment
+	KindSweep  Kind = "sweep"  // linerate sweep: message sizes
+	KindCopy   Kind = "copy"   // linerate copy: files
+	KindServed Kind = "served" // a test of another program's client with linerate serve
 )
 
 // Session is everything of one experiment but its samples.

@@ -292,3 +292,14 @@ func plannedRuns(p *model.Plan) int {
 	}
 	return n * max(1, len(p.Directions))
 }
+
+// KeepNewest removes all sessions of kind but the newest keep, with all that belongs
+// to them.
+func (s *Store) KeepNewest(ctx context.Context, kind model.Kind, keep int) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE kind = ?1 AND pk NOT IN
+			(SELECT pk FROM sessions WHERE kind = ?1 ORDER BY created DESC, id DESC LIMIT ?2)`, kind, keep)
+		return err
+	})
+	return wrap("forget sessions of kind", string(kind), err)
+}

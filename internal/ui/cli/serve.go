@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,6 +89,12 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 		a.Err = &statusLine{to: a.Err}
 	}
 	a.tellJournal(f.State)
+	var kept *recorder
+	f.Served = func(one serve.Served) { kept.keep(one) }
+	path := a.storePath()
+	if abs, err := filepath.Abs(path); err == nil && path != inMemory {
+		path, f.Results = abs, filepath.Dir(abs)
+	}
 	s, err := serve.Open(ctx, a.world(), f.Config)
 	if err != nil {
 		return err
@@ -97,6 +104,16 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	defer a.watchServer(ctx, s)()
+	if len(s.Listeners()) > 0 {
+		if s.GaveUpRoot() && a.db == "" && a.Getenv("LINERATE_DB") == "" {
+			path = recordsFile
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var wait func()
+		kept, wait = a.record(ctx, path)
+		defer wait()
+		defer cancel()
+	}
 	return s.Run(ctx)
 }
 

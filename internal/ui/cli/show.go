@@ -27,7 +27,7 @@ func (a *console) listCommand() *cobra.Command {
 		Example: "  linerate list\n  linerate list --kind run --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.Kind, f.State = model.Kind(kind), model.SessionState(state)
-			if err := oneOf("kind", kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy)); err != nil {
+			if err := oneOf("kind", kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindServed)); err != nil {
 				return err
 			}
 			if err := oneOf("state", state, "", "running", "done", "interrupted", "failed"); err != nil {

@@ -32,7 +32,11 @@ const inMemory = sqlite.Memory
 
 // openStore opens the results' file; the first use makes it.
 func (a *console) openStore(ctx context.Context) (results, error) {
-	path := a.storePath()
+	return openStoreAt(ctx, a.storePath())
+}
+
+// openStoreAt is openStore for the file at path.
+func openStoreAt(ctx context.Context, path string) (results, error) {
 	s, err := sqlite.Open(ctx, path)
 	if err == nil {
 		return s, nil
