@@ -25,7 +25,7 @@ func TestTestsStayWithinTheBudget(t *testing.T) {
 		"UDP at all":  {"-u -b 0 -R -t 1", budget.Limits{UDP: 3e6}, "total required bandwidth", "3 Mbit/s"},
 		"egress":      {"-R -t 10 -b 40M", budget.Limits{Egress: 2 << 20}, "", "2 MiB"},
 		"time":        {"-t 10 -b 1M", budget.Limits{Time: time.Second}, "", "1 s"},
-		"sessions":    {"-n 1M", budget.Limits{Sessions: -1}, "server is busy", "no sessions for strangers"},
+		"sessions":    {"-n 1M", budget.Limits{Sessions: -1}, "server is busy", "no sessions for anonymous clients"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
