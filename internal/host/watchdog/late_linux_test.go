@@ -134,19 +134,16 @@ func TestConfirmWhatIsGoingBack(t *testing.T) {
 	d.expect(sack, "1")
 }
 
-// TestRevertUnderWhatIsStuck: what was confirmed lies under a change that is open,
-// and its driver is busy for a while: both go back as one, whoever does it.
-func TestRevertUnderWhatIsStuck(t *testing.T) {
+// underAnOpenOne has tcp.sack=off confirmed, and a change back to on above it that
+// a watchdog left open which was killed.
+func underAnOpenOne(t *testing.T) *desk {
+	t.Helper()
 	d := newDesk(t, t.TempDir())
 	d.confirmed("tcp.sack", "0")
 	d.start(t.Context(), sinceBoot)
 	d.apply("tcp.sack", "1")
-	records, _, err := journal.Read(d.cfg.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copies := [][]byte{}
-	for _, path := range journal.Files(d.cfg.Dir) { // as a watchdog leaves it that is killed now
+	var copies [][]byte
+	for _, path := range journal.Files(d.cfg.Dir) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -161,19 +158,37 @@ func TestRevertUnderWhatIsStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if open, kept := journal.OpenIntents(records), journal.ConfirmedIntents(records); len(open) != 1 || len(kept) != 1 {
-		t.Fatalf("open %+v, confirmed %+v", open, kept)
+	records, _, err := journal.Read(d.cfg.Dir)
+	if open, kept := journal.OpenIntents(records), journal.ConfirmedIntents(records); len(open) != 1 || len(kept) != 1 || err != nil {
+		t.Fatalf("open %+v, confirmed %+v, %v", open, kept, err)
 	}
-	d.memory.Set(sack, "1")
-	d.memory.Refuse = func(knob.Place, string) error { return syscall.EBUSY } // also to write what it holds
-	changes, err := Revert(t.Context(), d.cfg)
-	d.memory.Refuse = nil
-	if err != nil || len(changes) != 1 || changes[0].State != model.ChangeUndone {
-		t.Errorf("Revert = %+v, %v", changes, err)
-	}
-	d.expect(sack, "1")
-	if again, err := Revert(t.Context(), d.cfg); len(again) > 0 || err != nil {
-		t.Errorf("Revert again = %+v, %v", again, err)
+	return d
+}
+
+// TestRevertUnderWhatIsOpen: what was confirmed goes back together with the change
+// above it, also where that one is back already, and its journal took no record of
+// it, and where the driver is busy, which would not take the text between the two.
+func TestRevertUnderWhatIsOpen(t *testing.T) {
+	for name, c := range map[string]struct {
+		holds string
+		busy  bool
+	}{"open": {"1", false}, "busy driver": {"1", true}, "back without a record": {"0", false}} {
+		t.Run(name, func(t *testing.T) {
+			d := underAnOpenOne(t)
+			d.memory.Set(sack, c.holds)
+			if c.busy {
+				d.memory.Refuse = func(knob.Place, string) error { return syscall.EBUSY }
+			}
+			changes, err := Revert(t.Context(), d.cfg)
+			d.memory.Refuse = nil
+			if err != nil || len(changes) != 1 || changes[0].State != model.ChangeUndone {
+				t.Errorf("Revert = %+v, %v", changes, err)
+			}
+			d.expect(sack, "1")
+			if again, err := Revert(t.Context(), d.cfg); len(again) > 0 || err != nil {
+				t.Errorf("Revert again = %+v, %v", again, err)
+			}
+		})
 	}
 }
 

@@ -177,6 +177,7 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 		err = errors.Join(fmt.Errorf("undo %s (%s): its interface changed its name just now", id, last.Place), err)
 		return model.ChangeFailed, err.Error(), err
 	}
+	group = standing(group, now)
 	switch {
 	case knob.SameText(now) == knob.SameText(first.Old):
 		return model.ChangeUndone, between, nil
@@ -210,6 +211,19 @@ func chain(group []journal.Unfinished) (end []journal.Unfinished, between string
 		return group[i:], fmt.Sprintf("%q is what somebody else had set between two changes of linerate", group[i].Old)
 	}
 	return group, ""
+}
+
+// standing returns the intents of group that stand: the newest open ones may be back
+// already without a record, where the journal took none.
+func standing(group []journal.Unfinished, now string) []journal.Unfinished {
+	for len(group) > 1 && !wrote(group, now) {
+		last := group[len(group)-1]
+		if last.Confirmed || knob.SameText(last.Old) != knob.SameText(now) {
+			break
+		}
+		group = group[:len(group)-1]
+	}
+	return group
 }
 
 // confirm reads back what was written.
