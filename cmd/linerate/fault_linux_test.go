@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,9 @@ import (
 // faultsVar chooses the cases: "all" of them, or those whose names contain it.
 // Without it there are perGroup of each operation, fault and host.
 const faultsVar = "LINERATE_FAULTS"
+
+// faultSeedVar has others be chosen.
+const faultSeedVar = "LINERATE_FAULTS_SEED"
 
 const (
 	perGroup   = 1 // of deaths twice as many
@@ -54,19 +59,31 @@ func TestFaults(t *testing.T) {
 	if len(cases) < leastCases && os.Getenv(faultsVar) == "" {
 		t.Errorf("%d fault cases, want at least %d", len(cases), leastCases)
 	}
-	var back atomic.Int64
+	var back, skipped atomic.Int64
 	named := map[string]func(*testing.T){}
 	for _, c := range cases {
 		named[c.String()] = func(t *testing.T) {
+			defer func() {
+				switch {
+				case t.Skipped():
+					skipped.Add(1)
+				case !t.Failed():
+					back.Add(1)
+				}
+			}()
 			c.run(t, hosts)
-			if !t.Failed() && !t.Skipped() {
-				back.Add(1)
-			}
 		}
 	}
 	atOnce(t, most, named)
-	n := back.Load()
-	t.Logf("%d fault cases, %d came back, %d lost, in %v", len(cases), n, int64(len(cases))-n, time.Since(began).Round(time.Second))
+	n, not := back.Load(), skipped.Load()
+	count := map[string]int{}
+	for _, c := range cases {
+		count[c.fault.name]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		t.Logf("%4d %s", count[name], name)
+	}
+	t.Logf("%d fault cases, %d came back, %d skipped, %d lost, in %v", len(cases), n, not, int64(len(cases))-n-not, time.Since(began).Round(time.Second))
 }
 
 // generate learns the steps of each operation from a dry run, and chooses.
@@ -86,19 +103,16 @@ func generate(t *testing.T, hosts *pool) []faultCase {
 	}
 	atOnce(t, 4, dry)
 	var cases []faultCase
-	for _, o := range operations() {
-		for _, f := range faults() {
+	for _, f := range faults() {
+		var groups [][]faultCase
+		for _, o := range operations() {
 			for _, host := range o.hosts {
-				if !f.fits(o, host) {
-					continue
+				if f.fits(o, host) {
+					groups = append(groups, group(o, f, host, steps[o.name][host]))
 				}
-				group := group(o, f, host, steps[o.name][host])
-				if choice == "" {
-					group = some(group, f.number(), o.name+f.name+host)
-				}
-				cases = append(cases, group...)
 			}
 		}
+		cases = append(cases, f.choose(groups, choice == "")...)
 	}
 	if choice == "" || choice == "all" {
 		return cases
@@ -113,9 +127,62 @@ func group(o operation, f fault, host string, steps []string) []faultCase {
 	}
 	var all []faultCase
 	for i, step := range steps {
+		if f.at != nil && !f.at(step) {
+			continue
+		}
 		all = append(all, faultCase{op: o, fault: f, host: host, step: i + 1, after: step})
 	}
 	return all
+}
+
+// choose are the cases of a fault, of groups of all operations and hosts: all of
+// them, or a sample that the seed decides on.
+func (f fault) choose(groups [][]faultCase, sample bool) []faultCase {
+	if !sample {
+		return slices.Concat(groups...)
+	}
+	seed := os.Getenv(faultSeedVar)
+	var all []faultCase
+	if f.sample == 0 {
+		for _, g := range groups {
+			if len(g) == 0 {
+				continue
+			}
+			n, name := f.number(), g[0].op.name+f.name+g[0].host+seed
+			if g[0].op.older { // like keep: one of the two hosts
+				n = int(hash(f.name+seed) % 2)
+				if g[0].host == "b" {
+					n = 1 - n
+				}
+			}
+			all = append(all, some(g, n, name)...)
+		}
+		return all
+	}
+	// One of each group in turn, so that few cases are of many operations.
+	random := rand.New(rand.NewPCG(hash(f.name), hash(seed)))
+	random.Shuffle(len(groups), func(i, k int) { groups[i], groups[k] = groups[k], groups[i] })
+	for _, g := range groups {
+		random.Shuffle(len(g), func(i, k int) { g[i], g[k] = g[k], g[i] })
+	}
+	for round := 0; len(all) < f.sample; round++ {
+		before := len(all)
+		for _, g := range groups {
+			if round < len(g) && len(all) < f.sample {
+				all = append(all, g[round])
+			}
+		}
+		if len(all) == before {
+			break
+		}
+	}
+	return all
+}
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return h.Sum64()
 }
 
 // number is how many cases of a group there are by default.
@@ -132,9 +199,7 @@ func some(group []faultCase, n int, name string) []faultCase {
 	if len(group) <= n {
 		return group
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name)) // never fails
-	at := int(h.Sum32() % uint32(len(group)))
+	at := int(hash(name) % uint64(len(group)))
 	var out []faultCase
 	for range n {
 		out = append(out, group[at])
@@ -145,13 +210,26 @@ func some(group []faultCase, n int, name string) []faultCase {
 
 // newRun makes the hosts of a case ready, with gates on some of them.
 func newRun(t *testing.T, c faultCase, hosts *pool, gated ...string) *faultRun {
-	r := &faultRun{netns: hosts.lend(t), t: t, c: c, gates: map[string]*gate{}, stop: map[string]int{}}
+	pair := newNetns
+	if !c.op.spare { // of which a link may stay
+		pair = hosts.lend
+	}
+	r := &faultRun{netns: pair(t), t: t, c: c, gates: map[string]*gate{}, stop: map[string]int{}}
 	for _, host := range gated {
 		r.gates[host] = newGate(t, filepath.Join(r.dir, "gate-"+host))
 	}
-	if c.fault.disk {
+	if c.fault.disk || c.fault.otherDisk {
 		dir := r.state(c.host)
+		if c.fault.otherDisk {
+			dir = r.state(c.other())
+		}
 		r.mounts = newMounts(t, "mkdir -p "+dir+"\nmount -t tmpfs -o size=64k,mode=700 none "+dir)
+	}
+	if c.fault.prepare != nil {
+		c.fault.prepare(r)
+	}
+	if c.fault.mounts != nil {
+		r.mounts = newMounts(t, c.fault.mounts(r))
 	}
 	r.ready()
 	return r

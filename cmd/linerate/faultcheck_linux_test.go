@@ -39,6 +39,7 @@ func (r *faultRun) check() {
 	}
 	r.gone("the operation")
 	r.afterwards(confirmed)
+	r.before = r.base
 	if r.shut != nil {
 		r.shut()
 	}
@@ -86,8 +87,8 @@ func (r *faultRun) gone(what string) {
 // not undone may be wrong a moment later; that it is undone must not.
 func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 	r.t.Helper()
-	now := map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
-	ours := written
+	now := r.settings()
+	ours := r.written
 	if o.name == "second" {
 		ours = func(id model.KnobID, text string) bool {
 			return id == rmemKnob && strings.HasSuffix(text, "\t1048576") || id == stampKnob && text == "0"
@@ -154,11 +155,30 @@ func (r *faultRun) truthful(o operation, got result) (confirmed bool) {
 func (r *faultRun) afterwards(confirmed bool) {
 	r.t.Helper()
 	for _, host := range r.c.op.changed() {
+		if r.unread && host == r.c.host {
+			if !r.open[host] {
+				r.expect("afterwards", host)
+			}
+			continue
+		}
 		records, _, err := journal.Read(r.mounts.path(r.state(host)))
 		if err != nil {
 			r.t.Error(err)
 		}
-		kept := len(journal.ConfirmedIntents(records)) > 0
+		older, kept := 0, false
+		for _, o := range journal.ConfirmedIntents(records) {
+			if r.older[o.Transaction] > 0 {
+				older++
+			} else {
+				kept = true
+			}
+		}
+		if r.extra != nil && r.extraCommand() == "undo" && host == r.c.host && older == 0 && r.c.op.older {
+			continue // somebody else has taken everything back
+		}
+		if want := len(r.older); older != want { // a transaction of two settings on each of two hosts
+			r.t.Errorf("host %s keeps %d settings of what was confirmed before, want %d", host, older, want)
+		}
 		if confirmed && !kept && r.extra == nil {
 			r.t.Errorf("host %s keeps nothing of what the report says is confirmed", host)
 		}
@@ -167,7 +187,7 @@ func (r *faultRun) afterwards(confirmed bool) {
 		}
 		if kept && !r.c.op.confirmed {
 			for _, id := range r.c.op.knobs {
-				if text := settingsOf(r.t, r.name(host))[id]; !written(id, text) {
+				if text := r.settings()[host][id]; !r.written(id, text) {
 					r.t.Errorf("host %s: %s is confirmed and holds %q", host, id, text)
 				}
 			}
@@ -192,13 +212,25 @@ func (r *faultRun) undoAll(got result) {
 			return []string{host, "undo", "--json"}
 		}()
 		u := run(r.t, r.controller(command[0], command[1:]...))
-		if u.code != 0 {
+		lost := r.lost && host == r.c.host
+		switch {
+		case lost && (u.code != 7 || !strings.Contains(u.err, "the journal is damaged")):
+			r.t.Errorf("undo on %s with a damaged journal: exit code %d\n%s%s", host, u.code, u.out, u.err)
+		case !lost && u.code != 0 && (u.code != 7 || r.link != "" || !r.c.op.spare): // a link that is gone takes nothing back
 			r.t.Errorf("undo on %s: exit code %d\n%s%s", host, u.code, u.out, u.err)
 		}
 		r.truthful(operation{name: "undo", document: "linerate/undo/v1", hosts: []string{host}}, u)
 		r.expect("linerate undo", host)
 		if host == r.foreignOn && r.mustTell() && !strings.Contains(got.out+got.err+u.out+u.err, "7777777") {
 			r.t.Errorf("nobody tells of the foreign value")
+		}
+		if host == "a" && !strings.Contains(got.out+got.err+u.out+u.err, r.says) {
+			r.t.Errorf("nobody says %q\n%s%s", r.says, u.out, u.err)
+		}
+		if lost {
+			if seen := run(r.t, r.controller(host, "undo", "--acknowledge")); seen.code != 0 || !strings.Contains(seen.out+seen.err, "acknowledged, and kept as ") {
+				r.t.Errorf("undo --acknowledge on %s: exit code %d\n%s%s", host, seen.code, seen.out, seen.err)
+			}
 		}
 		again := run(r.t, r.controller(host, "undo"))
 		if again.code != 0 || again.out != "nothing to undo\n" {
@@ -212,7 +244,7 @@ func (r *faultRun) undoAll(got result) {
 // else has set since.
 func (r *faultRun) expect(when, host string) {
 	r.t.Helper()
-	now := settingsOf(r.t, r.name(host))
+	now := r.settings()[host]
 	for id, old := range r.before[host] {
 		allowed := []string{old}
 		if host == r.foreignOn && id == rmemKnob {
@@ -266,6 +298,11 @@ func (r *faultRun) mustTell() bool {
 func (r *faultRun) nothingLeft() {
 	r.t.Helper()
 	r.gone("undo")
+	for link, mtu := range r.others {
+		if now := r.mtuOf(link); now != mtu {
+			r.t.Errorf("%s, another link, has MTU %s, want %s", link, now, mtu)
+		}
+	}
 	for _, host := range []string{"a", "b"} {
 		dir := r.mounts.path(r.state(host))
 		records, damage, err := journal.Read(dir)
@@ -281,6 +318,9 @@ func (r *faultRun) nothingLeft() {
 			allowed = append(allowed, "confirming.json", "confirming.json.new")
 		}
 		for _, e := range entries {
+			if r.lost && host == r.c.host && strings.HasSuffix(e.Name(), ".damaged-1.seen") || r.kept && e.Name() == "kept" {
+				continue
+			}
 			if !slices.Contains(allowed, e.Name()) {
 				r.t.Errorf("left in the state directory of %s: %s", host, e.Name())
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -59,6 +60,8 @@ const (
 // settings are the texts of the settings of a host.
 type settings map[model.KnobID]string
 
+func sameSettings(a, b settings) bool { return maps.Equal(a, b) }
+
 // settingsOf reads a host.
 func settingsOf(t *testing.T, netns string) settings {
 	t.Helper()
@@ -84,17 +87,18 @@ func settingsOf(t *testing.T, netns string) settings {
 	return s
 }
 
-// written reports whether a text is what the operations of fault cases write.
-func written(id model.KnobID, text string) bool {
-	switch id {
-	case rmemKnob:
-		return strings.HasSuffix(text, "\t65536")
-	case sackKnob:
-		return text == "0"
-	case mtuKnob:
-		return text == "1400"
+// settings reads both hosts. A link that is gone holds what it held.
+func (r *faultRun) settings() map[string]settings {
+	r.t.Helper()
+	all := map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
+	switch {
+	case !r.c.op.spare:
+	case r.link != "":
+		all["a"][mtuKnob] = r.mtuOf(r.link)
+	default:
+		all["a"][mtuKnob] = r.before["a"][mtuKnob]
 	}
-	return false
+	return all
 }
 
 // pool lends pairs of hosts, which takes less time than to make them anew.

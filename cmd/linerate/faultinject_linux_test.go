@@ -22,8 +22,18 @@ type fault struct {
 	inject func(r *faultRun)
 	// follow does what belongs to it when that process goes on; nil for nothing.
 	follow func(r *faultRun)
-	// disk has the journal of the step's host on a small file system of its own.
-	disk bool
+	// disk has the journal of the step's host on a small file system of its own,
+	// and otherDisk that of the other host.
+	disk, otherDisk bool
+	// prepare is called before the operation begins; nil for nothing.
+	prepare func(r *faultRun)
+	// mounts are lines of sh for a mount namespace of the case's own.
+	mounts func(r *faultRun) string
+	// at chooses steps; nil is all of them.
+	at func(step string) bool
+	// sample is how many cases of all operations there are by default; 0 is some of
+	// each operation and host.
+	sample int
 	// early is a fault that is there before the operation.
 	early bool
 }
@@ -55,11 +65,11 @@ func signalled(sig syscall.Signal) func(r *faultRun) {
 }
 
 func holding(o operation, _ string) bool {
-	return o.document == "linerate/set/v1" && !o.keeps && !o.link
+	return o.document == "linerate/set/v1" && !o.keeps && !o.link && !o.spare // which is held for as long as a new MTU is proven
 }
 
 func faults() []fault {
-	plain := func(o operation, _ string) bool { return !o.ssh && !o.link }
+	plain := func(o operation, _ string) bool { return !o.ssh && !o.link && !o.spare }
 	changing := func(o operation, h string) bool { return plain(o, h) && !o.confirmed }
 	farAgent := func(o operation, _ string) bool { return !o.link && (len(o.hosts) == 2 || o.hosts[0] == "b") }
 	return slices.Concat([]fault{
@@ -70,7 +80,8 @@ func faults() []fault {
 		death("watchdog", func(o operation, _ string) bool { return !o.confirmed }, "dog-X"),
 		death("whole host", changing, "dog-X", "agent-X"),
 		death("everything", plain, everybody()...),
-	}, stops(), ends(plain), disks(plain, changing), others(plain), machines(plain))
+	}, stops(), ends(plain), disks(plain, changing), others(plain), machines(plain),
+		busyDrivers(plain, changing), damages(plain), linkFates(), otherHost(), cgroups(plain), notes(), locks(plain))
 }
 
 // stops has a process hang until the deadline has passed.
@@ -216,7 +227,8 @@ func machines(plain func(operation, string) bool) []fault {
 						r.t.Fatal(err)
 					}
 				}
-				r.before = map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
+				r.before = r.settings()
+				r.base = r.before
 			})
 		}
 	}
@@ -247,7 +259,7 @@ func (r *faultRun) restoredBy(whom string) {
 	r.t.Helper()
 	eventually(r.t, 30*time.Second, "old values by "+whom, func() bool {
 		for _, host := range r.c.op.changed() {
-			now := settingsOf(r.t, r.name(host))
+			now := r.settings()[host]
 			if slices.ContainsFunc(r.c.op.knobs, func(id model.KnobID) bool { return now[id] != r.before[host][id] }) {
 				return false
 			}

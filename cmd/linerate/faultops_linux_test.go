@@ -14,6 +14,7 @@ import (
 
 	"linerate/internal/control/wire/ssh/sshtest"
 	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
 )
 
 // operation is what a fault comes into.
@@ -26,6 +27,14 @@ type operation struct {
 	// confirmed has a change confirmed on the hosts before; the operation takes it back.
 	confirmed bool
 	keeps     bool // it may end with a confirmed change
+	// older has another change confirmed before, of which this one overlays a part:
+	// it stays, until undo takes both back.
+	older bool
+	// spare changes the MTU of x0, a link of host a that nothing goes over.
+	spare bool
+	// writes is the end of the text that it writes to a setting, where not that of
+	// others.
+	writes    map[model.KnobID]string
 	inProcess bool // the near agent is in the controller
 	document  string
 	ssh, link bool // host b is reached over ssh, or over the very link that is changed
@@ -50,6 +59,8 @@ func operations() []operation {
 				return start(r.t, r.controller("a", tcpArgs("--both", r.target("b"))...))
 			}},
 		{name: "keep", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, document: "linerate/set/v1", begin: (*faultRun).keep},
+		{name: "keep over an older change", hosts: []string{"a", "b"}, knobs: tcp, inProcess: true, keeps: true, older: true,
+			writes: map[model.KnobID]string{sackKnob: "1"}, document: "linerate/set/v1", begin: (*faultRun).keepOverOlder},
 		{name: "run", hosts: []string{"a", "b"}, knobs: tcp, begin: func(r *faultRun) *process {
 			return start(r.t, r.controller("", "run", "--from", r.target("a"), "--far", r.target("b"),
 				"--factor", "tcp.recv_buffer_max=64KiB", "--factor", "tcp.sack=off", "--baseline", crashSetting,
@@ -65,6 +76,10 @@ func operations() []operation {
 			begin: func(r *faultRun) *process {
 				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--both", "--json", "--for", (2*heldFor).String(), r.overLink()))
 			}},
+		{name: "change of a spare link", hosts: []string{"a"}, knobs: []model.KnobID{mtuKnob}, inProcess: true, document: "linerate/set/v1", spare: true,
+			begin: func(r *faultRun) *process {
+				return start(r.t, r.controller("a", "set", "link.mtu=1400", "--interface", "x0", "--json", "--for", heldFor.String()))
+			}},
 	}
 }
 
@@ -78,6 +93,17 @@ type faultRun struct {
 	mounts *mounts
 
 	before map[string]settings
+	base   map[string]settings // before anything was confirmed: what undo leads to
+	older  map[string]int      // transactions that were confirmed before, and their settings on each host
+	link   string              // where the spare link is now; "" for nowhere
+	says   string              // what a report must say of the link
+	others map[string]string   // MTU of links of host a that are not linerate's to change
+	cgroup string              // of the agent of the case's host
+	root   string              // of the files of its system; "" is the machine's own
+	stuck  string              // what tcp.sack holds while it takes no value
+	lost   bool                // of its journal a part is damaged in both copies
+	unread bool                // its journal is a newer linerate's
+	kept   bool                // it has records of files that linerate keep wrote
 	p      *process
 	tty    *terminal
 	extra  *process // somebody else's
@@ -104,6 +130,9 @@ func (r *faultRun) variables(host string) []string {
 	all := []string{"LINERATE_STATE=" + r.state(host), "TMPDIR=" + r.temp(), "NO_COLOR=1"}
 	if g := r.gates[host]; g != nil {
 		all = append(all, "LINERATE_TEST_MAIN=1", g.variable(r.stop[host]))
+		if r.root != "" {
+			all = append(all, rootVar+"="+r.root)
+		}
 	}
 	return all
 }
@@ -113,6 +142,9 @@ func (r *faultRun) enter(host string) []string {
 	argv := r.mounts.enter()
 	if host != "" {
 		argv = append(argv, "ip", "netns", "exec", r.name(host))
+	}
+	if r.cgroup != "" && host == r.c.host && r.gates[host] != nil {
+		argv = append(argv, r.enterPath())
 	}
 	return argv
 }
@@ -168,11 +200,16 @@ func (r *faultRun) overSSH(args ...string) *exec.Cmd {
 
 // keep changes both hosts from a terminal and says yes to the question.
 func (r *faultRun) keep() *process {
-	return r.confirmOn("--both", r.target("b"))
+	return r.confirmOn("tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--both", r.target("b"))
 }
 
-func (r *faultRun) confirmOn(more ...string) *process {
-	args := append([]string{"set", "tcp.sack=off", "tcp.recv_buffer_max=64KiB", "--json", "--for", "20s"}, more...)
+// keepOverOlder does so where tcp.sack=off and another setting are confirmed.
+func (r *faultRun) keepOverOlder() *process {
+	return r.confirmOn("tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", r.target("b"))
+}
+
+func (r *faultRun) confirmOn(what ...string) *process {
+	args := append([]string{"set", "--json", "--for", "20s"}, what...)
 	r.tty = onTerminal(r.t, r.controller("a", args...))
 	ended := make(chan struct{})
 	r.t.Cleanup(func() { close(ended) })
@@ -197,7 +234,7 @@ func (r *faultRun) confirmOn(more ...string) *process {
 // changed are the hosts that the operation changes.
 func (o operation) changed() []string { return o.hosts }
 
-// prepareCase makes the hosts ready: what is to be taken back is confirmed.
+// ready makes the hosts ready: what is to be taken back, or to stay, is confirmed.
 func (r *faultRun) ready() {
 	r.t.Helper()
 	for _, dir := range []string{r.temp(), r.state("a"), r.state("b")} {
@@ -205,23 +242,53 @@ func (r *faultRun) ready() {
 			r.t.Fatal(err)
 		}
 	}
-	r.before = map[string]settings{"a": settingsOf(r.t, r.a), "b": settingsOf(r.t, r.b)}
-	r.open = map[string]bool{}
-	if !r.c.op.confirmed {
-		return
+	if r.c.op.spare {
+		ip(r.t, "-n", r.a, "link", "add", "x0", "index", spareIndex, "type", "veth", "peer", "name", "x1")
+		r.link = "x0"
 	}
+	r.before = r.settings()
+	r.base = r.before
+	r.open = map[string]bool{}
 	gates := r.gates
 	r.gates = nil // of the operation, not of what comes before it
-	var more []string
-	if r.c.op.hosts[0] == "b" {
-		more = append(more, r.target("b"))
+	switch {
+	case r.c.op.older:
+		r.confirmed("tcp.sack=off", "tcp.timestamps=off", "--both", r.target("b"))
+		r.before, r.older = r.settings(), map[string]int{}
+		for _, host := range r.c.op.hosts {
+			records, _, err := journal.Read(r.mounts.path(r.state(host)))
+			for _, o := range journal.ConfirmedIntents(records) {
+				r.older[o.Transaction]++
+			}
+			if err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	case r.c.op.confirmed && r.c.op.hosts[0] == "b":
+		r.confirmed("tcp.sack=off", "tcp.recv_buffer_max=64KiB", r.target("b"))
+	case r.c.op.confirmed:
+		r.confirmed("tcp.sack=off", "tcp.recv_buffer_max=64KiB")
 	}
-	p := r.confirmOn(more...)
-	if got := p.wait(r.t, time.Minute); got.code != 0 {
+	r.gates, r.tty = gates, nil
+}
+
+// confirmed makes a change that is confirmed, and waits for its end.
+func (r *faultRun) confirmed(what ...string) {
+	r.t.Helper()
+	if got := r.confirmOn(what...).wait(r.t, time.Minute); got.code != 0 {
 		r.t.Fatalf("prepare: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	r.gone("prepare")
-	r.gates, r.tty = gates, nil
+}
+
+// written reports whether a text is what the operation writes.
+func (r *faultRun) written(id model.KnobID, text string) bool {
+	ends := map[model.KnobID]string{rmemKnob: "\t65536", sackKnob: "0", mtuKnob: "1400"}
+	end, ok := ends[id]
+	if own := r.c.op.writes[id]; own != "" {
+		end = own
+	}
+	return ok && strings.HasSuffix(text, end)
 }
 
 // claims is what a report says became of the settings.

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"strings"
+	"syscall"
+
+	"linerate/internal/host/journal"
+)
+
+// damages are faults of what the journal of the step's host holds.
+func damages(plain func(operation, string) bool) []fault {
+	const sample = 4
+	// Whoever has the journal open goes on, or nobody is left.
+	goesOn := func(name string, damage func(r *faultRun)) fault {
+		return fault{name: name, fits: plain, sample: sample, inject: damage}
+	}
+	killed := func(name string, lost bool, damage func(r *faultRun)) fault {
+		return fault{name: name + ", everything killed", fits: plain, sample: sample, inject: func(r *faultRun) {
+			r.kill(syscall.SIGKILL, everybody()...)
+			r.open["a"], r.open["b"] = true, true
+			r.shut = func() {
+				damage(r)
+				r.lost = lost
+			}
+		}}
+	}
+	last := func(lines [][]byte) int { return len(lines) - 1 }
+	some := func(r *faultRun, more int) func([][]byte) int {
+		return func(lines [][]byte) int { return (r.c.step + more) % len(lines) }
+	}
+	return []fault{
+		goesOn("first copy of the journal torn", func(r *faultRun) { r.spoil(0, last, tear) }),
+		goesOn("second copy of the journal flipped", func(r *faultRun) { r.spoil(1, some(r, 0), flipByte) }),
+		killed("first copy of the journal flipped", false, func(r *faultRun) { r.spoil(0, some(r, 0), flipByte) }),
+		killed("second copy of the journal torn", false, func(r *faultRun) { r.spoil(1, last, tear) }),
+		killed("first copy of the journal gone", false, func(r *faultRun) {
+			if err := os.Remove(r.mounts.path(journal.Files(r.state(r.c.host))[0])); err != nil {
+				r.t.Error(err)
+			}
+		}),
+		killed("different records of both copies flipped", false, func(r *faultRun) {
+			r.spoil(0, some(r, 0), flipByte)
+			if r.records() > 1 {
+				r.spoil(1, some(r, 1), flipByte)
+			}
+		}),
+		// What is promised last is not made yet, or is made and its intent is whole.
+		killed("last record flipped in both copies", true, func(r *faultRun) {
+			r.spoil(0, last, flipByte)
+			r.spoil(1, last, flipByte)
+		}),
+		killed("last record torn in both copies", true, func(r *faultRun) {
+			r.spoil(0, last, tear)
+			r.spoil(1, last, tear)
+		}),
+		killed("record of a newer linerate", false, func(r *faultRun) {
+			back := r.newer()
+			r.newerIsRefused("undo", "--json")
+			r.newerIsRefused("set", "tcp.window_scaling=off", "--for", "1s", "--json")
+			r.newerIsRefused("undo", "--acknowledge")
+			back()
+		}),
+		{name: "record of a newer linerate from the start", fits: plain, sample: sample, early: true, inject: func(r *faultRun) {
+			j, err := journal.Open(r.state(r.c.host))
+			if err == nil {
+				err = j.Close()
+			}
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			back := r.newer()
+			r.open[r.c.host] = r.c.op.confirmed
+			r.unread = true
+			r.shut = func() {
+				back()
+				r.unread = false
+			}
+		}},
+	}
+}
+
+// spoil damages a record of one copy of the journal of the case's host.
+func (r *faultRun) spoil(which int, choose func([][]byte) int, damage func([]byte) []byte) {
+	r.t.Helper()
+	path := r.mounts.path(journal.Files(r.state(r.c.host))[which])
+	text, err := os.ReadFile(path)
+	lines := bytes.SplitAfter(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	if err != nil || len(text) == 0 {
+		r.t.Fatalf("%s: %d bytes, %v", path, len(text), err)
+	}
+	lines[len(lines)-1] = append(bytes.Clone(lines[len(lines)-1]), '\n')
+	i := choose(lines)
+	lines[i] = damage(bytes.Clone(lines[i]))
+	if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// records is how many the journal of the case's host has.
+func (r *faultRun) records() int {
+	all, _, err := journal.Read(r.mounts.path(r.state(r.c.host)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// tear loses the end of a line, and flipByte has one bit of it wrong.
+func tear(line []byte) []byte { return line[:len(line)-len(line)/3] }
+
+func flipByte(line []byte) []byte {
+	line[len(line)/2] ^= 0x10
+	return line
+}
+
+// newer has the journal of the case's host end in a record of a later version.
+func (r *faultRun) newer() (back func()) {
+	r.t.Helper()
+	line := `"v":7,"seq":100000,"prev":99999,"by":"9.8.7","record":{}}`
+	raw := fmt.Appendf(nil, "{\"crc\":\"%08x\",%s\n", crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli)), line)
+	r.edit(r.t, r.c.host, func(text []byte) []byte { return append(text, raw...) })
+	return func() {
+		r.edit(r.t, r.c.host, func(text []byte) []byte {
+			if !bytes.HasSuffix(text, raw) {
+				r.t.Errorf("the record of a newer linerate was touched: %q", text)
+			}
+			return bytes.TrimSuffix(text, raw)
+		})
+	}
+}
+
+// newerIsRefused demands that a command on the case's host names who wrote the
+// record, and changes nothing.
+func (r *faultRun) newerIsRefused(args ...string) {
+	r.t.Helper()
+	before := r.settings()[r.c.host]
+	u := run(r.t, r.controller(r.c.host, args...))
+	if u.code == 0 || args[0] == "undo" && u.code != 7 || !strings.Contains(u.out+u.err, "written by linerate 9.8.7 in version 7 of the format") {
+		r.t.Errorf("%q with a record of a newer linerate: exit code %d\n%s%s", args, u.code, u.out, u.err)
+	}
+	if now := r.settings()[r.c.host]; !sameSettings(now, before) {
+		r.t.Errorf("%q with a record of a newer linerate: %v, before %v", args, now, before)
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"linerate/internal/host/journal"
+)
+
+// heldLong is longer than anybody waits for a journal that is in use.
+const heldLong = 21 * time.Second
+
+// locks have somebody else hold the journal of the step's host, and damage the
+// records of files that linerate keep wrote.
+func locks(plain func(operation, string) bool) []fault {
+	early := func(d time.Duration) func(r *faultRun) {
+		return func(r *faultRun) {
+			free := r.hold()
+			released := make(chan struct{})
+			time.AfterFunc(d, func() {
+				free()
+				close(released)
+			})
+			r.open[r.c.host] = r.c.op.confirmed
+			r.shut = func() {
+				<-released
+				r.works("after the journal was held")
+			}
+		}
+	}
+	kept := func(name string, files []string) fault {
+		return fault{name: "kept record damaged in " + name, fits: plain, early: true, sample: 3,
+			mounts: func(r *faultRun) string { return ownEtc(filepath.Join(r.dir, "etc")) },
+			inject: func(r *faultRun) { r.keepFiles(files) }}
+	}
+	return []fault{
+		{name: "journal held for long from the start", fits: plain, early: true, sample: 3, inject: early(heldLong)},
+		{name: "journal held for a moment from the start", fits: plain, early: true, sample: 3, inject: early(3 * time.Second)},
+		{name: "everything killed, and the journal held for long", fits: plain, sample: 3, inject: func(r *faultRun) {
+			r.kill(syscall.SIGKILL, everybody()...)
+			r.open["a"], r.open["b"] = true, true
+			r.shut = func() {
+				free := r.hold()
+				begun := time.Now()
+				before := r.settings()[r.c.host]
+				u := run(r.t, r.controller(r.c.host, "undo"))
+				told := strings.Contains(u.err, fmt.Sprintf("process %d", os.Getpid()))
+				if u.code != 7 && u.code != 0 || u.code != 0 && !told || u.code == 0 && !sameSettings(before, r.base[r.c.host]) {
+					r.t.Errorf("undo while somebody holds the journal: exit code %d\n%s%s", u.code, u.out, u.err)
+				}
+				<-time.After(heldLong - time.Since(begun))
+				free()
+			}
+		}},
+		kept("one copy", []string{"record.json"}), kept("both copies", []string{"record.json", "record.copy.json"}),
+	}
+}
+
+// hold has the test hold the journal of the case's host.
+func (r *faultRun) hold() (free func()) {
+	r.t.Helper()
+	var j *journal.Journal
+	var err error
+	// Of a process that was killed, one thread may be the last to let go of the lock.
+	eventually(r.t, 20*time.Second, "the journal is free", func() bool {
+		j, err = journal.Open(r.state(r.c.host))
+		return err == nil
+	})
+	return sync.OnceFunc(func() {
+		if err := j.Close(); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// works demands that a change can be made on the case's host, and goes back.
+func (r *faultRun) works(when string) {
+	r.t.Helper()
+	gates := r.gates
+	r.gates = nil
+	s := run(r.t, r.controller(r.c.host, "set", "tcp.window_scaling=off", "--for", "1s", "--json"))
+	if s.code != 0 {
+		r.t.Errorf("a change %s: exit code %d\n%s%s", when, s.code, s.out, s.err)
+	}
+	r.gone("a change " + when)
+	r.gates = gates
+}
+
+// keepFiles has two records of kept files on the case's host, of which the first
+// one is damaged in some of its copies, and what is whole taken back at the end.
+func (r *faultRun) keepFiles(damaged []string) {
+	r.t.Helper()
+	gates := r.gates
+	r.gates = nil
+	r.kept = true
+	var texts []string
+	for i, knob := range []string{"tcp.sack: off", "tcp.ecn: on"} {
+		profile := filepath.Join(r.dir, fmt.Sprintf("profile-%d.yaml", i))
+		if err := os.WriteFile(profile, []byte("profile: 1\nhosts:\n  - {role: receiver, knobs: {"+knob+"}}\n"), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		if k := run(r.t, r.controller(r.c.host, "keep", profile, "--yes")); k.code != 0 {
+			r.t.Fatalf("keep: exit code %d\n%s%s", k.code, k.out, k.err)
+		}
+		texts = append(texts, r.keptFile())
+	}
+	for _, name := range damaged {
+		path := filepath.Join(r.state(r.c.host), "kept", "000001", name)
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, slices.Concat(text[:len(text)/2], []byte("#"), text[len(text)/2+1:]), 0o600)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.gates = gates
+	r.shut = func() {
+		if now := r.keptFile(); now != texts[1] {
+			r.t.Errorf("the kept file is %q, want %q", now, texts[1])
+		}
+		code, want := 0, ""
+		if len(damaged) == 2 { // the second record goes back, the first one stays and is told
+			code, want = 7, texts[0]
+		}
+		u := run(r.t, r.controller(r.c.host, "undo", "--kept"))
+		if now := r.keptFile(); u.code != code || now != want || code != 0 && !strings.Contains(u.out+u.err, "000001") {
+			r.t.Errorf("undo --kept: exit code %d, want %d, left %q\n%s%s", u.code, code, now, u.out, u.err)
+		}
+	}
+}
+
+// keptFile is the file that linerate keep writes, "" for none.
+func (r *faultRun) keptFile() string {
+	b, _ := os.ReadFile(filepath.Join(r.dir, "etc", kept))
+	return string(b)
+}
