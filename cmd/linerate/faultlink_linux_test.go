@@ -32,9 +32,8 @@ func linkFates() []fault {
 	for fate, f := range fates {
 		for ending, roles := range endings {
 			all = append(all, fault{name: "link " + fate + ending, fits: spare, inject: func(r *faultRun) {
-				if roles != nil {
+				if r.open["a"] = len(roles) > 1; r.open["a"] { // none is to have time to undo
 					r.kill(syscall.SIGKILL, roles...)
-					r.open["a"] = len(roles) > 1
 				}
 				// The value that linerate writes is the one that it would take back: unless it
 				// has not written yet, when to write there is the mistake.
@@ -51,6 +50,9 @@ func linkFates() []fault {
 				}
 				if f.other != "" && f.at == "" && mtu == "1400" && !slices.Equal(roles, []string{"controller"}) { // whose watchdog nobody hears
 					r.says = "x0 is another device now: it was index " + spareIndex
+				}
+				if len(roles) == 1 {
+					r.kill(syscall.SIGKILL, roles...)
 				}
 			}})
 		}
