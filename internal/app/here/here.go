@@ -304,12 +304,12 @@ func busy(err error) error {
 }
 
 // Apply implements agent.Knobs.
-func (m *Machine) Apply(ctx context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error) {
+func (m *Machine) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
 	dog, err := m.client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return dog.Apply(ctx, as, time.Until(deadline))
+	return dog.Apply(ctx, as, within)
 }
 
 // Verify implements agent.Knobs.

@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire/data"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
@@ -25,8 +26,8 @@ import (
 // Knobs changes settings of the host. The calls do not overlap. An agent without
 // any measures only.
 type Knobs interface {
-	// Apply changes knobs, all or none, and undoes them at deadline by itself.
-	Apply(ctx context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error)
+	// Apply changes knobs, all or none, and undoes them by itself after so long.
+	Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error)
 	// Verify fails unless every applied knob reads back as it was set.
 	Verify(ctx context.Context) error
 	// Extend moves the deadline to d from now.
@@ -106,8 +107,9 @@ type Config struct {
 	// Prepare is how long the connections of a run may take to open, and a run
 	// that is ready to be started. Default 30 s.
 	Prepare time.Duration
-	// Undo is how long undoing may take when the session ended by itself.
-	// Default 60 s.
+	// Undo is how long taking back what was confirmed may take. Default
+	// knob.MaxUndoTime: how much that is only the host knows. For what this session
+	// applied its controller says it, see session.Terms.
 	Undo time.Duration
 }
 
@@ -121,7 +123,7 @@ type Grant struct {
 // Default times; see Config.
 const (
 	defaultPrepare = 30 * time.Second
-	defaultUndo    = 60 * time.Second
+	defaultUndo    = knob.MaxUndoTime
 )
 
 // Serve is the agent on conn, until conn or ctx ends. It returns when nothing of
@@ -161,6 +163,8 @@ type agent struct {
 
 	knobs   sync.Mutex // one call of Knobs at a time
 	changed bool       // Apply was called and not undone
+	held    []model.KnobID
+	undoing time.Duration // how long taking them back may take
 }
 
 // Hello accepts or refuses the controller.
@@ -230,10 +234,16 @@ func (a *agent) ReadKnobs(ctx context.Context, ids []model.KnobID) (m map[model.
 }
 
 // Apply changes knobs.
-func (a *agent) Apply(ctx context.Context, as []model.Assignment, within time.Duration) (cs []model.Change, err error) {
+func (a *agent) Apply(ctx context.Context, as []model.Assignment, t session.Terms) (cs []model.Change, err error) {
 	err = a.withKnobs(func(k Knobs) error {
 		a.changed = true // before the first write, so that a failure half way is undone too
-		cs, err = k.Apply(ctx, as, time.Now().Add(within))
+		for _, c := range as {
+			a.held = append(a.held, c.Knob)
+		}
+		if a.undoing = max(a.undoing, t.Undo); t.Undo == 0 {
+			a.undoing = max(a.undoing, knob.UndoTime(a.held...))
+		}
+		cs, err = k.Apply(ctx, as, t.Within)
 		return err
 	})
 	return cs, err
@@ -267,13 +277,13 @@ func (a *agent) undo(ctx context.Context, k Knobs) ([]model.Change, error) {
 	if !a.changed {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.Undo)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.undoing)
 	defer cancel()
 	cs, err := k.Undo(ctx)
 	if err != nil {
 		return cs, fmt.Errorf("undo knobs: %w", err)
 	}
-	a.changed = false
+	a.changed, a.held, a.undoing = false, nil, 0
 	return cs, nil
 }
 

@@ -96,8 +96,7 @@ func (a *attempt) prepare(ctx context.Context, d address) error {
 
 // dropBoth lets go of what was prepared on either end.
 func (a *attempt) dropBoth(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx) // each call has its own time
 	// An end that cannot be told drops it by itself, after its own time.
 	_ = each(a.ends[:], func(c *session.Client) error { return c.Stop(ctx, a.wire) })
 }

@@ -52,8 +52,6 @@ const (
 	slack = 30 * time.Second
 	// openingTime is what opening connections is expected to take at most.
 	openingTime = 30 * time.Second
-	// undoTime limits undoing on both hosts when the caller gave up.
-	undoTime = 30 * time.Second
 	// keepAlive is how often the deadline moves where one is not enough.
 	keepAlive = 10 * time.Second
 	// overtime is how much longer than planned an end may take to say that it
@@ -278,11 +276,11 @@ func (a *attempt) keepSetting(ctx context.Context) (stop func()) {
 }
 
 // undo puts both hosts back, also when ctx has ended, and returns what went
-// wrong before together with what went wrong now. A host that is out of reach
-// undoes by itself.
+// wrong before together with what went wrong now. It takes as long as the sessions
+// give the settings, by their number and kind. A host that is out of reach undoes
+// by itself.
 func (a *attempt) undo(ctx context.Context, before error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	err := each(a.touched(), func(c *session.Client) error {
 		changes, err := c.Undo(ctx)
 		a.record(changes)

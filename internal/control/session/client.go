@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,11 +16,12 @@ import (
 	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
-// slowCalls is how many times longer than others Apply, Undo and Close may
-// take: a link that renegotiates is down for seconds.
+// slowCalls is how many times longer than others those calls may take that write
+// files, or wait for a link that renegotiates.
 const slowCalls = 4
 
 // Options say how a session is opened.
@@ -49,6 +51,7 @@ type Client struct {
 	ended    []model.Change
 
 	mu      sync.Mutex
+	holds   []model.KnobID        // what Apply was asked for since Undo
 	allowed map[uint64]*allowance // of the run that was prepared last
 	greed   error                 // why the connection was cut, which every call after it says; nil for not
 }
@@ -153,7 +156,12 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 
 // ask does f with times as long as a call may take.
 func ask[P any](ctx context.Context, c *Client, op string, times int, f func(ctx context.Context) (*P, error)) (*P, error) {
-	limited, cancel := context.WithTimeout(ctx, time.Duration(times)*c.timeouts.Call)
+	return askFor(ctx, c, op, time.Duration(times)*c.timeouts.Call, f)
+}
+
+// askFor does f, which may take so long.
+func askFor[P any](ctx context.Context, c *Client, op string, limit time.Duration, f func(ctx context.Context) (*P, error)) (*P, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	p, err := f(limited)
 	if err != nil {
@@ -221,11 +229,28 @@ func (c *Client) ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.K
 	return checked(ctx, c, op, &k, m)
 }
 
-// Apply changes knobs, all or none, until Undo or for at most within.
+// undoTime is how long taking back all that is applied, and more, may take. What
+// is applied counts from when it is asked for: nobody knows what became of a call
+// that failed.
+func (c *Client) undoTime(more []model.Assignment) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range more {
+		if !slices.Contains(c.holds, a.Knob) {
+			c.holds = append(c.holds, a.Knob)
+		}
+	}
+	return knob.UndoTime(c.holds...)
+}
+
+// Apply changes knobs, all or none, until Undo or for at most within from when the
+// host hears it.
 func (c *Client) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
 	const op = "apply setting"
-	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.ApplyResponse, error) {
-		return c.api.Apply(ctx, &sessionpb.ApplyRequest{Assignments: encodeAssignments(as), DeadlineNs: int64(within)})
+	undo := c.undoTime(as)
+	// To make the changes may take as long, and when one fails all are undone.
+	p, err := askFor(ctx, c, op, c.timeouts.Call+2*undo, func(ctx context.Context) (*sessionpb.ApplyResponse, error) {
+		return c.api.Apply(ctx, &sessionpb.ApplyRequest{Assignments: encodeAssignments(as), DeadlineNs: int64(within), UndoNs: int64(undo)})
 	})
 	return c.changes(ctx, op, p.GetChanges(), err)
 }
@@ -255,12 +280,18 @@ func (c *Client) Extend(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// Undo puts back what Apply changed, and says what became of each change.
+// Undo puts back what Apply changed, and says what became of each change. It waits
+// for as long as that may take (knob.UndoTime).
 func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
 	const op = "undo setting"
-	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.UndoResponse, error) {
+	p, err := askFor(ctx, c, op, c.timeouts.Call+c.undoTime(nil), func(ctx context.Context) (*sessionpb.UndoResponse, error) {
 		return c.api.Undo(ctx, &sessionpb.UndoRequest{})
 	})
+	if err == nil {
+		c.mu.Lock()
+		c.holds = nil
+		c.mu.Unlock()
+	}
 	return c.changes(ctx, op, p.GetChanges(), err)
 }
 
@@ -279,7 +310,7 @@ func (c *Client) Recovered(ctx context.Context) ([]model.Change, error) {
 func (c *Client) Close(ctx context.Context) ([]model.Change, error) {
 	c.close.Do(func() {
 		const op = "close session"
-		p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.CloseResponse, error) {
+		p, err := askFor(ctx, c, op, c.timeouts.Call+c.undoTime(nil), func(ctx context.Context) (*sessionpb.CloseResponse, error) {
 			return c.api.Close(ctx, &sessionpb.CloseRequest{})
 		})
 		c.ended, c.closeErr = c.changes(ctx, op, p.GetChanges(), err)

@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/control/session/sessionpb/sessionpbconnect"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -160,11 +161,14 @@ func (a *adapter) Apply(ctx context.Context, p *sessionpb.ApplyRequest) (*sessio
 	return call(a, func(h model.Host) (*sessionpb.ApplyResponse, error) {
 		var c check
 		as := decodeAssignments(&c, p.GetAssignments(), h)
-		within := c.duration("deadline", p.GetDeadlineNs(), MinDeadline, MaxDuration)
+		t := Terms{
+			Within: c.duration("deadline", p.GetDeadlineNs(), MinDeadline, MaxDuration),
+			Undo:   c.duration("time to undo", p.GetUndoNs(), 0, knob.MaxUndoTime),
+		}
 		if c.err != nil {
 			return nil, c.err
 		}
-		changes, err := a.service.Apply(ctx, as, within)
+		changes, err := a.service.Apply(ctx, as, t)
 		return &sessionpb.ApplyResponse{Changes: encodeChanges(changes)}, err
 	})
 }

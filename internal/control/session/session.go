@@ -58,8 +58,9 @@ type Timeouts struct {
 	// Hello is how long either end waits for the other's first words, including
 	// the start of a remote agent. Default 10 s.
 	Hello time.Duration
-	// Call is how long the controller waits for the answer to any other call
-	// but Apply and Undo, which get four times as long. Default 30 s.
+	// Call is how long the controller waits for the answer to any other call but
+	// those that change or undo settings, which get knob.UndoTime in addition.
+	// Default 30 s.
 	Call time.Duration
 	// Ping is the silence after which a sign of life is asked for, and Pong how
 	// long it may take. Default 10 s each.
@@ -107,6 +108,13 @@ type Preparation struct {
 	Connect string           // host:port for data connections; "" to accept them
 }
 
+// Terms are the times of a change. Both are lengths: the watchdog that keeps the
+// change is the only one who turns the first into a time of a clock, its own.
+type Terms struct {
+	Within time.Duration // after which it goes back unless extended, from when the watchdog hears it; 1 s to 24 h
+	Undo   time.Duration // how long taking back all that is applied may take (knob.UndoTime); up to 15 min, 0: as the agent thinks
+}
+
 // EventKind says what an Event tells.
 type EventKind int
 
@@ -137,8 +145,8 @@ type Service interface {
 	Facts(ctx context.Context, peer string) (model.HostFacts, error)
 	// ReadKnobs reads the knobs named ids, each once.
 	ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.KnobID]fact.Of[string], error)
-	// Apply changes knobs, all or none, until Undo or for at most within.
-	Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error)
+	// Apply changes knobs, all or none, until Undo or as long as t says.
+	Apply(ctx context.Context, as []model.Assignment, t Terms) ([]model.Change, error)
 	// Verify fails unless every applied knob reads back as it was set.
 	Verify(ctx context.Context) error
 	// Extend moves the end of what Apply did to d from now.

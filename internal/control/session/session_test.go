@@ -41,7 +41,7 @@ func (stub) ReadKnobs(context.Context, []model.KnobID) (map[model.KnobID]fact.Of
 	return nil, nil
 }
 
-func (stub) Apply(context.Context, []model.Assignment, time.Duration) ([]model.Change, error) {
+func (stub) Apply(context.Context, []model.Assignment, Terms) ([]model.Change, error) {
 	return nil, nil
 }
 func (stub) Verify(context.Context) error                      { return nil }

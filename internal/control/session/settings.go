@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"linerate/internal/control/session/sessionpb"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 )
@@ -155,7 +156,7 @@ func (c *Client) Confirm(ctx context.Context, transaction string) error {
 // that ever was, and tells what became of each change, also with an error.
 func (c *Client) Revert(ctx context.Context, transaction string) ([]model.Change, error) {
 	const op = "undo what was confirmed"
-	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.RevertResponse, error) {
+	p, err := askFor(ctx, c, op, c.timeouts.Call+knob.MaxUndoTime, func(ctx context.Context) (*sessionpb.RevertResponse, error) {
 		return c.settings.Revert(ctx, &sessionpb.RevertRequest{Transaction: transaction})
 	})
 	all, err := c.changes(ctx, op, p.GetChanges(), err)

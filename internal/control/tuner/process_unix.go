@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"linerate/internal/control/session"
+	"linerate/internal/core/knob"
 )
 
 // Tuner is the server's side of its tuner. It is safe for concurrent use.
@@ -128,7 +129,7 @@ func (t *Tuner) Close() error {
 	select {
 	case <-t.gone:
 		return nil
-	case <-time.After(closeTime):
+	case <-time.After(knob.MaxUndoTime):
 		return errors.New("the tuner is still undoing")
 	}
 }

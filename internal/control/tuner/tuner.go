@@ -99,8 +99,8 @@ func (h *Hand) record(e audit.Event) {
 }
 
 // Apply changes knobs, all or none.
-func (h *Hand) Apply(ctx context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error) {
-	changes, err := with(ctx, h, func(c *session.Client) ([]model.Change, error) { return c.Apply(ctx, as, time.Until(deadline)) })
+func (h *Hand) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
+	changes, err := with(ctx, h, func(c *session.Client) ([]model.Change, error) { return c.Apply(ctx, as, within) })
 	if err != nil {
 		for _, a := range as {
 			h.record(audit.Event{Kind: audit.Change, Knob: string(a.Knob), New: fmt.Sprint(a.Value), Outcome: audit.Failed, Reason: err.Error()})
@@ -154,9 +154,6 @@ func (h *Hand) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID]f
 	return with(ctx, h, func(c *session.Client) (map[model.KnobID]fact.Of[string], error) { return c.ReadKnobs(ctx, ids) })
 }
 
-// closeTime is how long the tuner may take to undo at the end of a session.
-const closeTime = time.Minute
-
 // Close ends the session with the tuner, which undoes what is still applied. It
 // is idempotent.
 func (h *Hand) Close() error {
@@ -167,9 +164,7 @@ func (h *Hand) Close() error {
 	if c == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-	defer cancel()
-	changes, err := c.Close(ctx)
+	changes, err := c.Close(context.Background()) // which knows how long the undo may take
 	if errors.Is(err, session.ErrLost) {
 		err = nil // its end of the connection undoes
 	}

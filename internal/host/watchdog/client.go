@@ -10,16 +10,19 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/rescue"
 )
 
-// farewell is how long Close waits for the watchdog to undo and end. A driver
-// that resets its link takes 1 to 10 s for each change.
-const farewell = time.Minute
+// farewell is how long Close waits for the watchdog to end, besides the time that
+// undoing may take (knob.UndoTime).
+const farewell = 10 * time.Second
 
 // Client is the agent's side of a watchdog. It is safe for concurrent use;
 // calls wait for each other.
@@ -39,9 +42,10 @@ type Client struct {
 	left    []model.Change
 	leftErr error // of Recover
 	talk    *tail
-	mu      sync.Mutex // one call at a time
-	last    int        // id of the last request
-	applied string     // name of the transaction of the last Apply
+	mu      sync.Mutex   // one call at a time
+	last    int          // id of the last request
+	applied string       // name of the transaction of the last Apply
+	undoing atomic.Int64 // how long taking back what is applied may take, in ns
 	close   sync.Once
 }
 
@@ -142,6 +146,11 @@ func (c *Client) listen(ctx context.Context, out io.Reader) {
 // the value that it would have got at first. The error wraps fs.ErrPermission,
 // errors.ErrUnsupported, ErrForeign or ErrExpired, and has a hint (knob.Hint).
 func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline time.Duration) ([]model.Change, error) {
+	var ids []model.KnobID
+	for _, a := range changes {
+		ids = append(ids, a.Knob)
+	}
+	c.undoing.Add(int64(knob.UndoTime(ids...)))
 	r, err := c.call(ctx, request{Op: opApply, Changes: changes, Deadline: deadline})
 	return r.Changes, err
 }
@@ -174,6 +183,9 @@ func (c *Client) Extend(ctx context.Context, d time.Duration) error {
 // error that wraps ErrGone: Recover tells whether anything is left.
 func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
 	r, err := c.call(ctx, request{Op: opUndo})
+	if err == nil {
+		c.undoing.Store(0)
+	}
 	if !errors.Is(err, ErrGone) {
 		return r.Changes, err
 	}
@@ -195,7 +207,8 @@ func (c *Client) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobID
 // The error says what could not be undone. It is idempotent.
 func (c *Client) Close() error {
 	c.close.Do(func() { _ = c.in.Close() }) // fails only when the process is gone
-	limit := time.NewTimer(farewell)
+	wait := min(farewell+time.Duration(c.undoing.Load()), knob.MaxUndoTime)
+	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	for {
 		select {
@@ -206,7 +219,7 @@ func (c *Client) Close() error {
 			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.talk.text()), c.leftErr)
 		case <-c.replies: // nobody waits for them any more
 		case <-limit.C:
-			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.cmd.Process.Pid, farewell)
+			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.cmd.Process.Pid, units.FormatDuration(wait))
 		}
 	}
 }

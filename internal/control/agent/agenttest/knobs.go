@@ -20,12 +20,12 @@ type Knobs struct {
 	FailApply  error // what Apply returns after it has written its first knob
 	FailVerify int   // the how many-th Verify fails; 0 is none
 
-	mu        sync.Mutex
-	values    map[model.KnobID]string
-	changes   []model.Change // open, in order
-	deadlines []time.Time
-	calls     []string
-	verified  int
+	mu       sync.Mutex
+	values   map[model.KnobID]string
+	changes  []model.Change // open, in order
+	withins  []time.Duration
+	calls    []string
+	verified int
 }
 
 var _ agent.Knobs = (*Knobs)(nil)
@@ -44,11 +44,11 @@ func (k *Knobs) Calls() []string {
 	return slices.Clone(k.calls)
 }
 
-// Deadlines returns the deadlines of all Applys.
-func (k *Knobs) Deadlines() []time.Time {
+// Withins returns how long all Applys were to hold.
+func (k *Knobs) Withins() []time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Clone(k.deadlines)
+	return slices.Clone(k.withins)
 }
 
 // Value returns the value of a knob now.
@@ -59,11 +59,11 @@ func (k *Knobs) Value(id model.KnobID) string {
 }
 
 // Apply writes the values.
-func (k *Knobs) Apply(_ context.Context, as []model.Assignment, deadline time.Time) ([]model.Change, error) {
+func (k *Knobs) Apply(_ context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.called("apply")
-	k.deadlines = append(k.deadlines, deadline)
+	k.withins = append(k.withins, within)
 	var out []model.Change
 	for _, a := range as {
 		old, ok := k.values[a.Knob]

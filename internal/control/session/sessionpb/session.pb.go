@@ -1819,6 +1819,7 @@ type ApplyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Assignments   []*Assignment          `protobuf:"bytes,1,rep,name=assignments,proto3" json:"assignments,omitempty"`                  // 1 to 256, each knob once
 	DeadlineNs    int64                  `protobuf:"varint,2,opt,name=deadline_ns,json=deadlineNs,proto3" json:"deadline_ns,omitempty"` // undone after so long unless extended; 1 s to 24 h
+	UndoNs        int64                  `protobuf:"varint,3,opt,name=undo_ns,json=undoNs,proto3" json:"undo_ns,omitempty"`             // how long taking back all that is applied may take; up to 15 min, 0: as the agent thinks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1863,6 +1864,13 @@ func (x *ApplyRequest) GetAssignments() []*Assignment {
 func (x *ApplyRequest) GetDeadlineNs() int64 {
 	if x != nil {
 		return x.DeadlineNs
+	}
+	return 0
+}
+
+func (x *ApplyRequest) GetUndoNs() int64 {
+	if x != nil {
+		return x.UndoNs
 	}
 	return 0
 }
@@ -4167,11 +4175,12 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"Assignment\x12*\n" +
 	"\x03end\x18\x01 \x01(\x0e2\x18.linerate.session.v1.EndR\x03end\x12\x12\n" +
 	"\x04knob\x18\x02 \x01(\tR\x04knob\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\"r\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\"\x8b\x01\n" +
 	"\fApplyRequest\x12A\n" +
 	"\vassignments\x18\x01 \x03(\v2\x1f.linerate.session.v1.AssignmentR\vassignments\x12\x1f\n" +
 	"\vdeadline_ns\x18\x02 \x01(\x03R\n" +
-	"deadlineNs\"F\n" +
+	"deadlineNs\x12\x17\n" +
+	"\aundo_ns\x18\x03 \x01(\x03R\x06undoNs\"F\n" +
 	"\rApplyResponse\x125\n" +
 	"\achanges\x18\x01 \x03(\v2\x1b.linerate.session.v1.ChangeR\achanges\"\xd4\x01\n" +
 	"\x06Change\x12*\n" +
