@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
@@ -43,15 +42,10 @@ func (e Env) Again(ctx context.Context, h *Host) (*session.Client, error) {
 	return e.OpenSession(ctx, h.Side, h.Dial)
 }
 
-// CloseTime bounds how long ending a session may take: undoing included.
-const CloseTime = 30 * time.Second
-
 // HangUp ends a session. That the host was lost before is no trouble: it undoes by
-// itself.
+// itself. It takes as long as the undo of what the session applied may take.
 func (e Env) HangUp(c *session.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), CloseTime)
-	defer cancel()
-	if _, err := c.Close(ctx); err != nil && !errors.Is(err, session.ErrLost) {
+	if _, err := c.Close(context.Background()); err != nil && !errors.Is(err, session.ErrLost) {
 		e.Observe(Trouble{err})
 	}
 }

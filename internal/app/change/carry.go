@@ -269,8 +269,7 @@ func (c *change) revert(ctx context.Context, confirmed []*end, fresh []*session.
 // unconfirm takes back a change on a host that did not answer as it should when it
 // was told to keep it: it may have heard.
 func (c *change) unconfirm(ctx context.Context, e *end) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx) // each session knows how long its undo may take
 	changes, err := e.Client.Undo(ctx)
 	if err == nil && len(changes) > 0 { // it had not
 		e.applied, e.changes = false, changes
@@ -290,13 +289,9 @@ func (c *change) unconfirm(ctx context.Context, e *end) {
 	}
 }
 
-// undoTime bounds how long taking back may take on one host.
-const undoTime = time.Minute
-
 // back takes back what is applied on all hosts, the last one first, and says why.
 func (c *change) back(ctx context.Context, cause error, reason string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(len(c.ends))*undoTime)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	for _, e := range slices.Backward(c.sequence) {
 		if e.applied {
 			c.undo(ctx, e)

@@ -211,8 +211,7 @@ func (e *Ends) warn(warnings []string) {
 
 // hangUp ends both sessions.
 func (e *Ends) hangUp() []error {
-	ctx, cancel := context.WithTimeout(context.Background(), app.CloseTime)
-	defer cancel()
+	ctx := context.Background() // each session knows how long its undo may take
 	var errs []error
 	for _, c := range []*session.Client{e.Far, e.Near} {
 		if c == nil {

@@ -229,7 +229,8 @@ func (c *Client) ReadKnobs(ctx context.Context, ids []model.KnobID) (map[model.K
 	return checked(ctx, c, op, &k, m)
 }
 
-// undoTime is how long taking back all that is applied, and more, may take. What
+// undoTime is how long taking back all that is applied, and more, may take; 0 for
+// nothing. What
 // is applied counts from when it is asked for: nobody knows what became of a call
 // that failed.
 func (c *Client) undoTime(more []model.Assignment) time.Duration {
@@ -239,6 +240,9 @@ func (c *Client) undoTime(more []model.Assignment) time.Duration {
 		if !slices.Contains(c.holds, a.Knob) {
 			c.holds = append(c.holds, a.Knob)
 		}
+	}
+	if len(c.holds) == 0 {
+		return 0
 	}
 	return knob.UndoTime(c.holds...)
 }
