@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,6 +70,83 @@ func TestSetPartlyConfirmed(t *testing.T) {
 		if r := run(t, n.inside(t, "a", args...)); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
 			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
 		}
+	}
+	n.restored(t, before)
+}
+
+// TestConfirmationWithoutAnswer: the only host that is told to keep a change does
+// not answer as it should. Whether it has heard or not, the change goes back, and
+// what a person had confirmed before stays.
+func TestConfirmationWithoutAnswer(t *testing.T) {
+	needRoot(t)
+	atOnce(t, 2, map[string]func(*testing.T){
+		"it has heard":     func(t *testing.T) { unanswered(t, true) },
+		"it has not heard": func(t *testing.T) { unanswered(t, false) },
+	})
+}
+
+// unanswered kills the agent that brought a confirmation to host b, when it is on
+// disk or, where the host has not heard, when that is prevented.
+func unanswered(t *testing.T, heard bool) {
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	older := onTerminal(t, n.inside(t, "a", "set", "tcp.timestamps=off", "tcp.sack=off", n.agent("b")))
+	older.asked(t, "y\n")
+	if r := older.wait(t, 40*time.Second); r.code != 0 {
+		t.Fatalf("the older change: exit code %d\n%s", r.code, r.out)
+	}
+	stay := n.bothKnobs(t)
+	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", n.agent("b")))
+	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
+	first := relatives(tt.cmd.Process.Pid, n.dir)
+	if first.dogB == 0 {
+		t.Fatal("no watchdog on host b")
+	}
+	confirmation := filepath.Join(n.state("b"), "confirmed")
+	if !heard { // a directory cannot be replaced by a file
+		if err := os.MkdirAll(filepath.Join(confirmation, "full"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		tt.asked(t, "y\n")
+	} else {
+		// It is told, and heeds that only when whoever told it is gone.
+		if err := unix.Kill(first.dogB, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		tt.asked(t, "y\n")
+		eventually(t, time.Minute, "the confirmation", func() bool {
+			text, err := os.ReadFile(confirmation)
+			return err == nil && len(text) > 0
+		})
+		second := 0
+		for pid, of := range processes() {
+			if of == tt.cmd.Process.Pid && named(pid, n.state("b")) && pid != first.agentB {
+				second = pid
+			}
+		}
+		if second == 0 {
+			t.Fatal("no second agent on host b")
+		}
+		if err := unix.Kill(second, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Kill(first.dogB, unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := tt.wait(t, time.Minute); r.code == 0 || r.code == 7 {
+		t.Errorf("exit code %d\n%s", r.code, r.out)
+	}
+	n.restored(t, stay)
+	if err := os.RemoveAll(confirmation); err != nil {
+		t.Error(err)
+	}
+	records, _, err := journal.Read(n.state("b"))
+	if left := journal.ConfirmedIntents(records); err != nil || len(left) != 2 || len(journal.OpenIntents(records)) > 0 {
+		t.Errorf("host b keeps %+v, %v", left, err)
+	}
+	if r := run(t, n.inside(t, "a", "undo", n.agent("b"))); r.code != 0 || strings.Count(r.out, ": back to ") != 2 {
+		t.Errorf("undo: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	n.restored(t, before)
 }
