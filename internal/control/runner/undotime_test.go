@@ -70,7 +70,7 @@ func TestUndoOfWhatBounces(t *testing.T) {
 		}
 		near, _ := open(model.Near)
 		far, knobs := open(model.Far)
-		_, changes, err := runner.New(near, far, time.Now).Run(t.Context(), runner.Spec{Setting: s, Flow: model.Flow{Engine: "tcp", Streams: 1, Duration: time.Second}}, nil)
+		_, changes, err := runner.New(near, far, time.Now, nil).Run(t.Context(), runner.Spec{Setting: s, Flow: model.Flow{Engine: "tcp", Streams: 1, Duration: time.Second}}, nil)
 		<-time.After(10 * time.Minute) // whoever was given up on ends: to wait for a mutex stops this clock
 		if err == nil {
 			t.Error("a run without an engine")
