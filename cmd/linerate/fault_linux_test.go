@@ -24,7 +24,7 @@ const faultSeedVar = "LINERATE_FAULTS_SEED"
 
 const (
 	perGroup   = 1 // of deaths twice as many
-	leastCases = 200
+	leastCases = 400
 )
 
 // faultCase is one fault after one step of one operation on one host.
@@ -50,6 +50,27 @@ func (c faultCase) String() string {
 //  2. The report says nothing that is not so, and its document fits the schema.
 //  3. No process, no file and no open intent is left, and a second undo has
 //     nothing to do.
+//
+// Of what every operation can meet there are as many cases as operations and hosts,
+// of deaths twice as many: kill of each process and of groups of them, hangs, signals,
+// a terminal, ssh or a link that goes, full and read-only disks, other people,
+// restarts and clocks. Of the rest there is a sample:
+//
+//	23  a driver that is busy when the watchdog undoes: at the end of its input (5), at
+//	    SIGTERM (5), past the deadline (5), with nobody left (5); SIGTERM alone (3)
+//	40  the journal: torn or flipped in one copy while it is open (2 x 4), in one copy
+//	    (3 x 4), in different records of both (4) or in the last one of both (2 x 4)
+//	    when all is dead; a record of a newer linerate (2 x 4)
+//	20  a link that is renamed, replaced or gone (5), and who is killed then (4)
+//	27  the other one of two hosts fails: its watchdog is killed or hangs, its disk is
+//	    full, at any step (3 x 3), and at each step of keeping a change while an older
+//	    one is in force, which must stay (3 x 6)
+//	10  the cgroup of the agent killed, with the watchdog in a scope (6) or in it (4)
+//	23  the note of keeping cut, empty, gone or zeros (4 x 2); kept records damaged in
+//	    one copy or both (2 x 3); the journal held for 3 s or 21 s from the start, or
+//	    for 21 s when all is dead (3 x 3)
+//
+// LINERATE_FAULTS=all has all of them, and LINERATE_FAULTS_SEED another sample.
 func TestFaults(t *testing.T) {
 	needRoot(t)
 	began := time.Now()

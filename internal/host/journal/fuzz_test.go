@@ -1,0 +1,63 @@
+package journal
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+)
+
+func FuzzMerge(f *testing.F) {
+	text, ends := sampleText(f)
+	v1 := lineOfV1(f, sample()[0])
+	f.Add(text, text)
+	f.Add(text[:ends[3]+7], text[:ends[3]])
+	f.Add(v1, []byte{})
+	f.Add([]byte("{}\n\x00\x00\n"), text[ends[0]:])
+	f.Add(slices.Concat(text[:ends[0]], v1, text[ends[1]:]), bytes.Repeat([]byte(lineStart), 40))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		m := merge([2][]byte{a, b})
+		for i, s := range m.scans {
+			n := 0
+			for _, r := range s.regions {
+				n += r.bytes
+			}
+			if n > len(s.text) || s.exact && n > 0 {
+				t.Errorf("copy %d: %d bytes of %d are no record, exact: %v", i+1, n, len(s.text), s.exact)
+			}
+			for _, e := range s.entries {
+				if !slices.ContainsFunc(m.entries, func(o entry) bool { return o.seq == e.seq }) && m.exact < 0 {
+					t.Errorf("record %d of copy %d is forgotten", e.seq, i+1)
+				}
+			}
+		}
+		if !slices.IsSortedFunc(m.entries, func(a, b entry) int { return int(int64(a.seq) - int64(b.seq)) }) {
+			t.Error("out of order")
+		}
+		OpenIntents(m.records())
+		j := &Journal{}
+		entries, again, err := j.chain(m.entries)
+		if err != nil {
+			return // text that this program does not write
+		}
+		if s := scan(again); !s.exact || len(s.entries) != len(entries) {
+			t.Errorf("written anew, %d records become %d, exact: %v", len(entries), len(s.entries), s.exact)
+		}
+	})
+}
+
+// FuzzSalvage puts anything between two records: both are found.
+func FuzzSalvage(f *testing.F) {
+	text, ends := sampleText(f)
+	f.Add([]byte(""), []byte("\n"), []byte("#"))
+	f.Add([]byte(lineStart), []byte(lineV1), text[:ends[0]-2])
+	f.Add([]byte("\x00\x00"), []byte("\"\\"), []byte(`{"crc":"00000000","v":2,"record":"`))
+	f.Fuzz(func(t *testing.T, before, between, behind []byte) {
+		s := scan(slices.Concat(before, text[:ends[0]], between, text[ends[0]:ends[1]], behind))
+		for _, want := range []uint64{1, 2} {
+			alien := slices.ContainsFunc(s.entries, func(e entry) bool { return !bytes.Contains(text, e.raw) || e.seq > 2 })
+			if !alien && !slices.ContainsFunc(s.entries, func(e entry) bool { return e.seq == want }) {
+				t.Errorf("record %d is lost", want)
+			}
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// sample are six records: one transaction that is over, one that is not.
+func sample() []Record {
+	return []Record{
+		intent("t", 1, "4096\t131072\t33554432", "1 2 3"), end(KindUndone, "t", 1), end(KindClosed, "t", 0),
+		intent("u", 1, "1", "0"), end(KindApplied, "u", 1), intent("u", 2, "a", "b"),
+	}
+}
+
+// sampleText is what is on disk of them, and where each of them ends.
+func sampleText(t testing.TB) (text []byte, ends []int) {
+	t.Helper()
+	for i, r := range sample() {
+		raw, err := encode(r, uint64(i+1), uint64(i), "1.4.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, raw...)
+		ends = append(ends, len(text))
+	}
+	return text, ends
+}
+
+// lineOfV1 is a record as linerate wrote it before there were two copies.
+func lineOfV1(t testing.TB, r Record) []byte {
+	t.Helper()
+	body, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Appendf(nil, `{"v":1,"crc":"%s","record":%s}`+"\n", checksum(body), body)
+}
+
+// put has a state directory with these two copies; nil is none.
+func put(t *testing.T, a, b []byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for i, text := range [][]byte{a, b} {
+		if text == nil {
+			continue
+		}
+		if err := os.WriteFile(Files(dir)[i], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// opened opens a state directory, demands that both copies are one then and read
+// the same again, and returns the records that it began with, without those of
+// healing, and what is lost.
+func opened(t *testing.T, dir string) ([]Record, []Damage) {
+	t.Helper()
+	before, beforeLost, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, damage := ours(j.Records()), j.Damage()
+	if diff := cmp.Diff(ours(before), records, cmpopts.EquateEmpty()); diff != "" || len(beforeLost) != len(damage) {
+		t.Fatalf("Read and Open differ: %s\n%v\n%v", diff, beforeLost, damage)
+	}
+	if err := errors.Join(j.Append(end(KindApplied, "later", 1)), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var texts [2][]byte
+	for i, path := range Files(dir) {
+		texts[i], _ = os.ReadFile(path)
+	}
+	if s := scan(texts[0]); !s.exact || !bytes.Equal(texts[0], texts[1]) {
+		t.Fatalf("the copies are not whole and alike:\n%q\n%q", texts[0], texts[1])
+	}
+	after, again, err := Read(dir)
+	if diff := cmp.Diff(append(slices.Clone(records), end(KindApplied, "later", 1)), ours(after), cmpopts.EquateEmpty()); diff != "" || len(again) > 0 || err != nil {
+		t.Fatalf("after mending: %s\n%v, %v", diff, again, err)
+	}
+	return records, damage
+}
+
+// disk is how many of the many cases go through a directory, which takes a while;
+// the others are only read.
+const disk = 61
+
+// stride is from one bit that is flipped to the next: every byte has one, and of
+// eight bytes each has another.
+const stride = 7
+
+// state is opened for every disk-th case, and the same without a disk for others.
+func state(t *testing.T, n int, a, b []byte) (records []Record, damage []Damage, dir string) {
+	t.Helper()
+	if n%disk == 0 {
+		dir = put(t, a, b)
+		records, damage = opened(t, dir)
+		return records, damage, dir
+	}
+	m := merge([2][]byte{a, b})
+	if err := m.newer(""); err != nil {
+		t.Fatal(err)
+	}
+	return m.records(), m.lost, ""
+}
+
+func ours(all []Record) []Record {
+	return slices.DeleteFunc(slices.Clone(all), func(r Record) bool { return r.Kind == KindHealed })
+}
+
+func same(a, b []Record) bool { return cmp.Equal(a, b, cmpopts.EquateEmpty()) }
+
+// flip returns text with one bit changed.
+func flip(text []byte, bit int) []byte {
+	flipped := bytes.Clone(text)
+	flipped[bit/8] ^= 1 << (bit % 8)
+	return flipped
+}
+
+// expectKept demands that damaged copies are kept until a person acknowledges them,
+// and stay.
+func expectKept(t *testing.T, dir string, lost bool, text []byte) {
+	t.Helper()
+	if dir == "" {
+		return
+	}
+	kept, err := Unacknowledged(dir)
+	if err != nil || (len(kept) == 2) != lost || (len(kept) == 0) == lost {
+		t.Fatalf("kept %q, %v, lost something: %v", kept, err, lost)
+	}
+	done, err := Acknowledge(dir)
+	if err != nil || len(done) != len(kept) {
+		t.Fatalf("Acknowledge = %q, %v", done, err)
+	}
+	for _, path := range done {
+		if have, err := os.ReadFile(path); !bytes.Equal(have, text) || err != nil {
+			t.Fatalf("%s is not what was there: %v", path, err)
+		}
+	}
+	if left, err := Unacknowledged(dir); len(left) > 0 || err != nil {
+		t.Fatalf("still %q, %v", left, err)
+	}
+}
