@@ -55,8 +55,8 @@ func newCgroup(t *testing.T) string {
 	if i < 0 {
 		t.Skip("no cgroup v2 here")
 	}
-	dir, err := os.MkdirTemp(roots[i], fmt.Sprintf("linerate-test-%d-", os.Getpid()))
-	if err != nil {
+	dir := filepath.Join(roots[i], fmt.Sprintf("linerate-test-%d-%d", os.Getpid(), time.Now().UnixNano()))
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Skipf("no cgroup of its own: %v", err)
 	}
 	t.Cleanup(func() {

@@ -128,6 +128,7 @@ func Build(s model.Session, o Options) Document {
 	case model.KindSweep:
 		sizes := BuildSweep(s)
 		d.Sweep = &sizes
+	case model.KindServed: // of which this end saw but its own half
 	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}
 	if s.State == model.SessionInterrupted {

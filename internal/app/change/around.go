@@ -42,7 +42,7 @@ func (l lostCanary) size() int {
 // canGoAround reports whether the change went back for the sake of those beyond a
 // router alone, and the user wants a work-around.
 func (c *change) canGoAround() bool {
-	return c.Request.Around && !c.around && len(c.lost) > 0 && c.outcome == Undone
+	return c.Around && !c.around && len(c.lost) > 0 && c.outcome == Undone
 }
 
 // goAround makes the change again, with settings that have the hosts send and ask

@@ -150,11 +150,11 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 	p := &pair{t: t, lab: l, dir: t.TempDir(), person: &person{}, dials: map[model.Host]int{}}
 	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.person, Observer: p.person}
 	t.Cleanup(func() { _ = l.Close() })
-	p.hosts = Hosts{Near: p.open(model.Near, ""), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
+	p.hosts = Hosts{Near: p.open(model.Near), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
 	if err := os.Mkdir(p.hosts.State, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p.hosts.Far = p.open(model.Far, p.hosts.Near.Facts.Address)
+	p.hosts.Far = p.open(model.Far)
 	f, err := p.hosts.Near.Client.Facts(t.Context(), l.Addr(model.Far).String())
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 
 func (p *pair) state(side model.Host) string { return filepath.Join(p.dir, string(side)) }
 
-func (p *pair) open(side model.Host, peer string) *app.Host {
+func (p *pair) open(side model.Host) *app.Host {
 	p.t.Helper()
 	other := map[model.Host]model.Host{model.Near: model.Far, model.Far: model.Near}[side]
 	h := &app.Host{Side: side, Peer: p.lab.Addr(other).String(), Dial: func(ctx context.Context) (wire.Peer, error) { return p.dial(ctx, side) }}

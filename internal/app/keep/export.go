@@ -9,12 +9,14 @@ import (
 	"linerate/internal/host/persist/native"
 )
 
-// What settings become in files.
-type (
-	Native   = native.Input
-	Rendered = native.Output
-	File     = native.File
-)
+// Native are the settings of a host to be written in its own forms.
+type Native = native.Input
+
+// Rendered is what they become.
+type Rendered = native.Output
+
+// File is one file of that.
+type File = native.File
 
 // Export returns the files and commands that keep settings on a host of format's
 // system. Nothing is written.

@@ -11,8 +11,6 @@ import (
 	"linerate/internal/core/profile"
 )
 
-import ()
-
 // faults are everything that is wrong with keeping the settings on a host. What
 // is read at the start of the machine only may be kept, though nobody can try it.
 func (h *Host) faults() []error {

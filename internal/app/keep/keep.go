@@ -274,7 +274,7 @@ func (k *keeping) claims(ctx context.Context, h *Host) error {
 // write asks, and writes.
 func (k *keeping) write(ctx context.Context) error {
 	if !k.Sure {
-		answer, err := k.Env.Ask(ctx, k.question())
+		answer, err := k.Ask(ctx, k.question())
 		if errors.Is(err, app.ErrNobody) {
 			return app.WithHint(app.Usagef("nobody is there to be asked: there is no terminal"), "show what would be written with --dry-run; write it with --yes")
 		}

@@ -97,9 +97,9 @@ func (m *machine) open(side model.Host) {
 // path is a file of the machine.
 func (m *machine) path(name string) string { return filepath.Join(m.root, name) }
 
-// text is what such a file holds, "" where there is none.
-func (m *machine) text(name string) string {
-	b, err := os.ReadFile(m.path(name))
+// text is what the written file holds, "" where there is none.
+func (m *machine) text() string {
+	b, err := os.ReadFile(m.path(written))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		m.t.Error(err)
 	}
@@ -151,7 +151,7 @@ func TestKept(t *testing.T) {
 	m.put(written, "# somebody's\nnet.ipv4.tcp_ecn = 1\n")
 	r := request(t, m, sackProfile("0"))
 	p.on = func(e app.Event) {
-		if _, ok := e.(app.ToWrite); ok && strings.Contains(m.text(written), "tcp_sack") {
+		if _, ok := e.(app.ToWrite); ok && strings.Contains(m.text(), "tcp_sack") {
 			t.Error("written before it was shown")
 		}
 	}
@@ -160,7 +160,7 @@ func TestKept(t *testing.T) {
 	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || !got.Hosts[0].Done || got.Hosts[0].Got.Record == "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if text := m.text(written); !strings.Contains(text, "net.ipv4.tcp_sack = 0\n") || !strings.Contains(text, "no sack") {
+	if text := m.text(); !strings.Contains(text, "net.ipv4.tcp_sack = 0\n") || !strings.Contains(text, "no sack") {
 		t.Errorf("%s", text)
 	}
 	shown := told[app.ToWrite](p)
@@ -185,7 +185,7 @@ func TestKept(t *testing.T) {
 	if err != nil || b.Left != 0 || len(b.Paths) != 1 || b.Last[b.Paths[0]].State != model.FileRestored {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if text := m.text(written); text != "# somebody's\nnet.ipv4.tcp_ecn = 1\n" {
+	if text := m.text(); text != "# somebody's\nnet.ipv4.tcp_ecn = 1\n" {
 		t.Errorf("%q", text)
 	}
 	if b, err := Undo(t.Context(), m.host.Client); err != nil || len(b.Paths) != 0 {
@@ -262,7 +262,7 @@ func TestChangedSinceItWasShown(t *testing.T) {
 		return app.Answer{Yes: true}, nil
 	}
 	got, err := m.do(request(t, m, sackProfile("0")))
-	if err == nil || got.Outcome != Failed || !strings.Contains(app.HintOf(err), "linerate keep --list, and --dry-run") || m.text(written) != "# of this moment\n" {
+	if err == nil || got.Outcome != Failed || !strings.Contains(app.HintOf(err), "linerate keep --list, and --dry-run") || m.text() != "# of this moment\n" {
 		t.Errorf("%+v, %v, hint %q", got, err, app.HintOf(err))
 	}
 }
@@ -276,9 +276,9 @@ func TestUndoLeavesWhatWasEdited(t *testing.T) {
 	if err != nil || got.Outcome != Written {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	m.put(written, m.text(written)+"# mine\n")
+	m.put(written, m.text()+"# mine\n")
 	b, err := Undo(t.Context(), m.host.Client)
-	if app.KindOf(err) != app.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(written), "# mine\n") {
+	if app.KindOf(err) != app.NotUndone || b.Left != 1 || b.Last["/"+written].State != model.FileChanged || !strings.HasSuffix(m.text(), "# mine\n") {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if app.HintOf(err) == "" || !strings.Contains(err.Error(), " files not taken back") {
@@ -309,8 +309,8 @@ func TestBothOrNone(t *testing.T) {
 	r := request(t, far, sackProfile("0"))
 	r.Both, r.Named = true, "root@nas"
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err == nil || got.Outcome != Failed || got.Hosts[0].Done || got.Hosts[1].Done || far.text(written) != "before\n" {
-		t.Errorf("%+v, %v, %q", got, err, far.text(written))
+	if err == nil || got.Outcome != Failed || got.Hosts[0].Done || got.Hosts[1].Done || far.text() != "before\n" {
+		t.Errorf("%+v, %v, %q", got, err, far.text())
 	}
 	if back := told[app.TakenBack](p); len(back) != 1 || back[0].Host != "host b" {
 		t.Errorf("told %+v", back)
@@ -319,7 +319,7 @@ func TestBothOrNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.answer = yes
-	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(written), "tcp_sack") || !strings.Contains(near.text(written), "tcp_sack") {
+	if got, err := Do(t.Context(), far.env, hosts, r); err != nil || got.Outcome != Written || !strings.Contains(far.text(), "tcp_sack") || !strings.Contains(near.text(), "tcp_sack") {
 		t.Errorf("with room: %+v, %v", got, err)
 	}
 	if r.Word(model.Far) != " root@nas" || r.Word(model.Near) != "" {
@@ -341,10 +341,10 @@ func TestNotTakenBack(t *testing.T) {
 	r := request(t, far, sackProfile("0"))
 	r.Both = true
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err == nil || got.Outcome != Failed || !got.Hosts[0].Done || !strings.Contains(err.Error(), "host b: not taken back: ") || far.text(written) != "# mine\n" {
-		t.Errorf("%+v, %v, %q", got, err, far.text(written))
+	if err == nil || got.Outcome != Failed || !got.Hosts[0].Done || !strings.Contains(err.Error(), "host b: not taken back: ") || far.text() != "# mine\n" {
+		t.Errorf("%+v, %v, %q", got, err, far.text())
 	}
-	if near.text(written) != "" || len(told[app.TakenBack](p)) > 0 {
+	if near.text() != "" || len(told[app.TakenBack](p)) > 0 {
 		t.Errorf("told %+v", told[app.TakenBack](p))
 	}
 }
@@ -378,8 +378,8 @@ func TestWhatWasConfirmed(t *testing.T) {
 	far.confirm(now)
 	near.confirm(gone)
 	got, err := Do(t.Context(), far.env, hosts, Request{Source: ConfirmedThere(), Both: true})
-	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || got.Hosts[0].Side != model.Far || !strings.Contains(far.text(written), "net.ipv4.tcp_sack = "+now) || near.text(written) != "" {
-		t.Errorf("%+v, %v, %q", got, err, near.text(written))
+	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || got.Hosts[0].Side != model.Far || !strings.Contains(far.text(), "net.ipv4.tcp_sack = "+now) || near.text() != "" {
+		t.Errorf("%+v, %v, %q", got, err, near.text())
 	}
 	if lost := told[app.NotKept](p); len(lost) != 1 || lost[0].Host != "host a" || lost[0].Setting.Knob != "tcp.sack" {
 		t.Errorf("told %+v", lost)
@@ -405,7 +405,7 @@ func TestWindowsKeepsByItself(t *testing.T) {
 	}
 	r.Source.Profile = sackProfile(far.host.Value("tcp.sack"))
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || near.text(written) == "" || far.text(written) != "" || len(told[app.KeptAlready](p)) != 1 {
+	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || near.text() == "" || far.text() != "" || len(told[app.KeptAlready](p)) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	got, err = Do(t.Context(), far.env, hosts[:1], r)

@@ -10,8 +10,6 @@ import (
 	"linerate/internal/core/profile"
 )
 
-import ()
-
 // Source is where the settings to keep come from.
 type Source struct {
 	Label     string // for the list of what is kept

@@ -309,12 +309,14 @@ func (s *Server) Listeners() []Listener { return s.listeners }
 // Usage is what is given away now, and its limits.
 func (s *Server) Usage() Usage { return s.budget.Usage() }
 
-// Usage, KindUsage and Kind are those of the budget.
-type (
-	Usage     = budget.Usage
-	KindUsage = budget.KindUsage
-	Kind      = budget.Kind
-)
+// Usage is what a server gives away at a moment, and its limits.
+type Usage = budget.Usage
+
+// KindUsage is that of one kind.
+type KindUsage = budget.KindUsage
+
+// Kind is a kind of what a server gives away.
+type Kind = budget.Kind
 
 // The kinds of what a server gives away.
 const (

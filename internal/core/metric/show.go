@@ -27,6 +27,7 @@ func Describe(m model.Metric) Info {
 		i.Name = "window of the peer"
 	case model.Cwnd:
 		i.Name = "congestion window"
+	default: // its name says it
 	}
 	return i
 }

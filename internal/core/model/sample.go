@@ -23,8 +23,9 @@ const (
 	LossRatio     Metric = "loss_ratio"     // lost of sent, 0…1, of a run
 	// RetransmitRatio is the segments retransmitted of those sent, 0…1, of a run.
 	RetransmitRatio Metric = "retransmit_ratio"
-	// CPU time of the measuring process at one end for each Gbit of payload,
-	// seconds, of a run; its direction is that of the run's flow.
+	// CPUPerGbitNear and CPUPerGbitFar are the CPU time of the measuring process at
+	// one end for each Gbit of payload, seconds, of a run; their direction is that of
+	// the run's flow.
 	CPUPerGbitNear Metric = "cpu_per_gbit_a"
 	CPUPerGbitFar  Metric = "cpu_per_gbit_b"
 	Jitter         Metric = "jitter"           // interarrival jitter of RFC 3550 section 6.4.1, seconds

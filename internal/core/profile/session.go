@@ -112,7 +112,7 @@ func FromVerdict(v model.Verdict) Verdict {
 		Direction: v.Direction, Metric: v.Metric, Outcome: v.Outcome, Blocks: v.Blocks, Estimate: v.Estimate,
 		Low: float64(v.Interval.Low), High: float64(v.Interval.High), Confidence: v.Interval.Confidence,
 	}
-	if g := v.Guard; g != nil && !(g.Default && g.State == model.GuardUnmeasured) {
+	if g := v.Guard; g != nil && (!g.Default || g.State != model.GuardUnmeasured) {
 		out.Guard = g.State
 	}
 	return out

@@ -14,8 +14,6 @@ import (
 	"linerate/internal/core/model"
 )
 
-import ()
-
 // toWrite shows what would be written on a host: on stdout, unless that holds the
 // document.
 func (a *console) toWrite(e app.ToWrite) {

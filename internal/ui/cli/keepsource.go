@@ -8,8 +8,6 @@ import (
 	"linerate/internal/app/keep"
 )
 
-import ()
-
 // keepArgs tells SOURCE and HOST apart: what names a file is a profile, what
 // has the @ or the colon of a target is a host, and a session's name has neither.
 func keepArgs(args []string) (source, host string, err error) {
