@@ -108,9 +108,7 @@ func (b *Bench) messages(size int, w waiting, d time.Duration) (*situation, erro
 		times, err := readNetPIPE(out)
 		return values{fastestKey: times[size]}, err
 	})
-	err = s.addOwn(b, sweepName, model.Flow{
-		Engine: pingpong.Name, Direction: model.To, Duration: d, Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{units.Bytes(size)}}),
-	}, "", func(r reports) (values, error) {
+	err = s.addOwn(b, sweepName, sizes.With(model.Flow{Engine: pingpong.Name, Direction: model.To, Duration: d}, sizes.Params{Sizes: []units.Bytes{units.Bytes(size)}}), "", func(r reports) (values, error) {
 		times, err := trialsOf(r.near)
 		return values{fastestKey: times[size].fastest}, err
 	})

@@ -37,7 +37,7 @@ func TestEnds(t *testing.T) {
 		{model.Flow{Engine: reqresp.Name, Duration: d, Params: traffic.Write(requests.Params{})}, func(near, _ model.EndReport) bool {
 			return len(near.Latencies) > 0 && near.Latencies[0].Times.Count() > 0
 		}},
-		{model.Flow{Engine: pingpong.Name, Duration: d, Params: traffic.Write(sizes.Params{Sizes: []units.Bytes{1, 64}})}, func(near, _ model.EndReport) bool {
+		{sizes.With(model.Flow{Engine: pingpong.Name, Duration: d}, sizes.Params{Sizes: []units.Bytes{1, 64}}), func(near, _ model.EndReport) bool {
 			return len(near.Points) == 2 && len(near.Points[0].Trials) >= 3
 		}},
 	} {

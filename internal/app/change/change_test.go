@@ -220,8 +220,12 @@ func TestHalfConfirmed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, HalfName), []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	c.tellHalf()
+	if got := told(); len(got) != 1 || !strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it") {
+		t.Errorf("a damaged note: %+v", got)
+	}
 	if c.tellHalf(); len(told()) > 0 {
-		t.Error("a note that is none is told")
+		t.Error("a damaged note is told again")
 	}
 }
 

@@ -60,8 +60,9 @@ func (c *change) noteHalf() (done func(), err error) {
 	}, nil
 }
 
-// readHalf reads the note of this machine, where there is one.
-func readHalf(state string) (name string, h half, ok bool) {
+// readHalf reads the note of this machine, where there is one. One that was damaged,
+// though it is put in place whole, is told of once, and goes.
+func readHalf(env app.Env, state string) (name string, h half, ok bool) {
 	dir, err := here.StateDir(state)
 	if err != nil {
 		return "", half{}, false
@@ -72,8 +73,12 @@ func readHalf(state string) (name string, h half, ok bool) {
 	if err != nil {
 		return name, half{}, false
 	}
-	err = json.Unmarshal(text, &h)
-	return name, h, err == nil && h.Host != "" // this program puts it in place whole
+	if err := json.Unmarshal(text, &h); err != nil || h.Host == "" {
+		env.Observe(app.Trouble{Err: fmt.Errorf("%s: the note of a change that was being kept on two hosts is damaged: one of them may hold it: linerate undo, and linerate undo HOST, take it back", name)})
+		_ = os.Remove(name) // what cannot be removed is told again
+		return name, half{}, false
+	}
+	return name, h, true
 }
 
 // tellHalf tells that an earlier change of two hosts was cut short while it was
@@ -81,7 +86,7 @@ func readHalf(state string) (name string, h half, ok bool) {
 // that is open now is with the same host, it says what is left there, and the note
 // has done its work.
 func (c *change) tellHalf() {
-	name, h, ok := readHalf(c.hosts.State)
+	name, h, ok := readHalf(c.Env, c.hosts.State)
 	if !ok {
 		return
 	}
@@ -101,7 +106,7 @@ func (c *change) tellHalf() {
 // rest of a change that was cut short while it was being kept. An undo of that
 // host, which named is without secrets, has taken it back; "" is this machine.
 func TellUndone(env app.Env, named, state string) {
-	name, h, ok := readHalf(state)
+	name, h, ok := readHalf(env, state)
 	switch {
 	case !ok:
 	case named == "":

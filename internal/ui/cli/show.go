@@ -39,7 +39,7 @@ func (a *console) listCommand() *cobra.Command {
 			return a.list(cmd.Context(), f)
 		},
 	}
-	c.Flags().StringVar(&kind, "kind", "", "only this kind: test, run, sweep or copy")
+	c.Flags().StringVar(&kind, "kind", "", "only this kind: test, run, sweep, copy or served")
 	c.Flags().StringVar(&state, "state", "", "only in this state: running, done, interrupted or failed")
 	c.Flags().IntVar(&f.Limit, "limit", 20, "at most so many; 0 is all")
 	return c
