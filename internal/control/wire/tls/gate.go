@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // gate bounds how many handshakes compute at a time, and serves sources in turn:
@@ -95,9 +96,11 @@ var errTooMuch = errors.New("too many bytes before the hello")
 // same time as know or secured.
 type stranger struct {
 	net.Conn
-	head   []byte // read already
-	left   int    // bytes that may still be read; -1 is no limit
-	gate   *gate  // nil after the handshake
+	head []byte // read already
+	// left is how many bytes may still be read; -1 is no limit. Who hangs up writes
+	// while another reads.
+	left   atomic.Int64
+	gate   *gate // nil after the handshake
 	source netip.Prefix
 	// pause is told when this end waits for the other (true), and when it has
 	// something to do again.
@@ -110,7 +113,8 @@ func (s *stranger) handshake(f func() error) error {
 	g.enter(s.source)
 	defer func() {
 		g.leave()
-		s.gate, s.left = nil, greetingBytes
+		s.gate = nil
+		s.left.Store(greetingBytes)
 	}()
 	return f()
 }
@@ -133,20 +137,21 @@ func (s *stranger) Read(b []byte) (int, error) {
 		s.head = s.head[n:]
 		return n, nil
 	}
-	if s.left < 0 {
+	left := s.left.Load()
+	if left < 0 {
 		return s.Conn.Read(b)
 	}
-	if s.left == 0 {
+	if left == 0 {
 		return 0, errTooMuch
 	}
-	n, err := s.outside(func() (int, error) { return s.Conn.Read(b[:min(len(b), s.left)]) })
-	s.left -= n
+	n, err := s.outside(func() (int, error) { return s.Conn.Read(b[:min(len(b), int(left))]) })
+	s.left.Add(-int64(n))
 	return n, err
 }
 
 // Write writes to the connection.
 func (s *stranger) Write(b []byte) (int, error) {
-	if s.left < 0 {
+	if s.left.Load() < 0 {
 		return s.Conn.Write(b)
 	}
 	return s.outside(func() (int, error) { return s.Conn.Write(b) })

@@ -220,8 +220,9 @@ func (s *Server) Link(host string) Link {
 // control is a session: TLS, then the agent.
 func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, at *knocking) {
 	defer func() { _ = conn.Close() }()
-	raw := &stranger{Conn: conn, head: []byte{firstRecord}, left: handshakeBytes, gate: s.gate, source: budget.Source(addr),
+	raw := &stranger{Conn: conn, head: []byte{firstRecord}, gate: s.gate, source: budget.Source(addr),
 		pause: func(waits bool) { s.door.pause(at, waits) }}
+	raw.left.Store(handshakeBytes)
 	secure := ctls.Server(raw, s.tls)
 	if err := raw.handshake(func() error { return secure.HandshakeContext(ctx) }); err != nil {
 		if s.door.leave(at) { // else the door has told of it
@@ -268,7 +269,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			unfriend()
 			share.Close()
 		}
-		raw.left = -1
+		raw.left.Store(-1)
 		s.door.leave(at)
 		v = &Visitor{Key: k, Addr: addr.Unmap(), Here: here(conn), Secret: h.Secret}
 		if s.config.Welcome != nil {
