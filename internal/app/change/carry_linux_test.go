@@ -3,15 +3,14 @@ package change
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/apptest"
 	"linerate/internal/control/agent"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
@@ -27,7 +26,7 @@ const minute = time.Minute
 func TestKeptOnBoth(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
-	p.answer = yes
+	p.Answer = yes
 	r, err := p.do(t.Context(), minute)
 	if err != nil || r.Outcome != Confirmed || len(r.Hosts) != 2 || r.Hosts[0].Side != model.Far {
 		t.Fatalf("%+v, %v", r, err)
@@ -37,10 +36,10 @@ func TestKeptOnBoth(t *testing.T) {
 			t.Errorf("%s: %+v", h.Name, h.Changes)
 		}
 	}
-	if len(p.asked) != 1 || p.asked[0].Kind != app.KeepChange || p.asked[0].Within != minute {
-		t.Errorf("asked %+v", p.asked)
+	if len(p.Asked()) != 1 || p.Asked()[0].Kind != app.KeepChange || p.Asked()[0].Within != minute {
+		t.Errorf("asked %+v", p.Asked())
 	}
-	if got := told[app.Changed](p.person); len(got) != 2 || got[0].Host != "lab host b" {
+	if got := apptest.Told[app.Changed](p.Person); len(got) != 2 || got[0].Host != "lab host b" {
 		t.Errorf("told %+v", got)
 	}
 	if entries, _ := os.ReadDir(p.hosts.State); len(entries) > 0 {
@@ -68,7 +67,7 @@ func TestKeptOnBoth(t *testing.T) {
 func TestOneHostOfAPair(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", false)
-	p.answer = yes
+	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.ecn", Value: "1"})
 	if err != nil || r.Outcome != Confirmed || len(r.Hosts) != 1 || !strings.Contains(r.Reason, "linerate undo HOST") || p.sysctl(model.Far, "tcp_ecn") != "1" {
 		t.Errorf("%+v, %v", r, err)
@@ -98,7 +97,7 @@ func TestNotKept(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			within := time.Second
-			p.answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
+			p.Answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
 				if got := p.sacks(); got != "00" {
 					t.Errorf("while it is asked: %s", got)
 				}
@@ -108,7 +107,7 @@ func TestNotKept(t *testing.T) {
 				return c.answer(ctx, q)
 			}
 			if c.answer == nil {
-				p.answer = nil
+				p.Answer = nil
 			}
 			if c.stop || name == "declined" {
 				within = minute
@@ -120,7 +119,7 @@ func TestNotKept(t *testing.T) {
 			if err != nil && (!strings.Contains(err.Error(), ": all settings are back") || app.KindOf(err) != app.Failed) {
 				t.Errorf("kind %d: %v", app.KindOf(err), err)
 			}
-			if got := len(told[app.Held](p.person)); (got == 1) != (c.answer == nil) {
+			if got := len(apptest.Told[app.Held](p.Person)); (got == 1) != (c.answer == nil) {
 				t.Errorf("told %d times that nobody is there", got)
 			}
 			if got := p.sacks(); got != "11" {
@@ -135,7 +134,7 @@ func TestNotKept(t *testing.T) {
 func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
-	p.answer = yes
+	p.Answer = yes
 	for says, c := range map[string]struct {
 		kind   app.Kind
 		wanted []model.Assignment
@@ -153,8 +152,8 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 	if err != nil || r.Outcome != Nothing {
 		t.Errorf("what holds already: %+v, %v", r, err)
 	}
-	if len(p.asked) > 0 || p.sacks() != "11" {
-		t.Errorf("asked %+v, %s", p.asked, p.sacks())
+	if len(p.Asked()) > 0 || p.sacks() != "11" {
+		t.Errorf("asked %+v, %s", p.Asked(), p.sacks())
 	}
 }
 
@@ -183,7 +182,7 @@ func TestHostThatMeasuresOnly(t *testing.T) {
 func TestSecondHostIsBusy(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
-	p.answer = yes
+	p.Answer = yes
 	other, err := p.env.Again(t.Context(), p.hosts.Near)
 	if err != nil {
 		t.Fatal(err)
@@ -199,8 +198,8 @@ func TestSecondHostIsBusy(t *testing.T) {
 	if h := r.Hosts[0]; len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
 		t.Errorf("the first host: %+v", h)
 	}
-	if p.sacks() != "11" || len(p.asked) > 0 {
-		t.Errorf("%s, asked %+v", p.sacks(), p.asked)
+	if p.sacks() != "11" || len(p.Asked()) > 0 {
+		t.Errorf("%s, asked %+v", p.sacks(), p.Asked())
 	}
 }
 
@@ -209,7 +208,7 @@ func TestSecondHostIsBusy(t *testing.T) {
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
-	p.answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
+	p.Answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
 		p.in(model.Far, "echo 0 > /proc/sys/net/ipv4/tcp_ecn")
 		return silent(ctx, q)
 	}
@@ -234,7 +233,7 @@ func TestChangedMeanwhile(t *testing.T) {
 func TestCanaryDies(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", false)
-	p.answer = yes
+	p.Answer = yes
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
 	gone := make(chan struct{})
@@ -243,7 +242,7 @@ func TestCanaryDies(t *testing.T) {
 		defer close(gone)
 		_ = p.lab.Command(ctx, model.Near, []string{p.env.Self[0], "listen", address}, nil, nil, os.Stderr)
 	}()
-	p.on = func(e app.Event) {
+	p.On = func(e app.Event) {
 		if _, ok := e.(app.Changed); ok {
 			kill()
 			<-gone
@@ -256,11 +255,11 @@ func TestCanaryDies(t *testing.T) {
 	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host b, since the change "+address+" does not answer") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if w := told[app.Watching](p.person); len(w) != 1 || len(w[0].Answers) < 2 || w[0].Risky {
+	if w := apptest.Told[app.Watching](p.Person); len(w) != 1 || len(w[0].Answers) < 2 || w[0].Risky {
 		t.Errorf("told %+v", w)
 	}
-	if len(p.asked) > 0 || p.sacks() != "11" {
-		t.Errorf("asked %+v, %s", p.asked, p.sacks())
+	if len(p.Asked()) > 0 || p.sacks() != "11" {
+		t.Errorf("asked %+v, %s", p.Asked(), p.sacks())
 	}
 }
 
@@ -273,7 +272,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, "lan", true)
 			cut := make(chan struct{})
-			p.answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
+			p.Answer = func(ctx context.Context, q app.Question) (app.Answer, error) {
 				close(cut)
 				return silent(ctx, q)
 			}
@@ -296,7 +295,7 @@ func TestSessionIsLostWhileHeld(t *testing.T) {
 			r, err := p.do(t.Context(), minute)
 			far := r.Hosts[0].Changes
 			switch {
-			case len(far) != 1 || len(told[app.Trouble](p.person)) == 0:
+			case len(far) != 1 || len(apptest.Told[app.Trouble](p.Person)) == 0:
 				t.Errorf("%+v, %v", r, err)
 			case unreachable:
 				if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(far[0].Detail, "its watchdog takes it back by itself") || app.HintOf(err) == "" {
@@ -322,7 +321,7 @@ func TestNoNewConnection(t *testing.T) {
 		t.Run(string(lost), func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, "lan", true)
-			p.answer = yes
+			p.Answer = yes
 			p.dialing = func(side model.Host, n int) error {
 				if side == lost && n > 1 {
 					return errors.New("no route to host")
@@ -334,177 +333,5 @@ func TestNoNewConnection(t *testing.T) {
 				t.Errorf("%+v, %v, %s", r, err, p.sacks())
 			}
 		})
-	}
-}
-
-// TestConfirmationFails has one of two hosts fail at each point of being told to
-// keep a change: the other one keeps it no more than this one.
-func TestConfirmationFails(t *testing.T) {
-	t.Parallel()
-	for _, at := range []model.Host{model.Far, model.Near} {
-		for _, point := range []string{"question lost", "answer lost", "watchdog killed", "watchdog killed when it has heard"} {
-			t.Run(string(at)+" "+point, func(t *testing.T) {
-				t.Parallel()
-				p := newPair(t, "lan", true)
-				p.answer = yes
-				noted := false
-				p.writing = func(side model.Host, n int, c *line, b []byte) error {
-					if n != 2 || !p.confirming(side, b) {
-						return nil
-					}
-					if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); err == nil {
-						noted = true
-					}
-					switch {
-					case side != at:
-					case point == "question lost":
-						return net.ErrClosed
-					case point == "answer lost":
-						c.deaf.set()
-					case point == "watchdog killed":
-						p.kill(side, killNow)
-						p.dead(side)
-					default:
-						p.kill(side, "see confirmation")
-					}
-					return nil
-				}
-				r, err := p.do(t.Context(), minute)
-				if point == "watchdog killed when it has heard" { // what it has written down counts
-					if err != nil || r.Outcome != Confirmed || p.sacks() != "00" {
-						t.Errorf("%+v, %v, %s", r, err, p.sacks())
-					}
-					return
-				}
-				if err == nil || r.Outcome != Undone || !strings.Contains(err.Error(), "all settings are back") || !noted {
-					t.Errorf("%+v, noted %v, %v", r, noted, err)
-				}
-				for _, h := range r.Hosts {
-					if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
-						t.Errorf("%s: %+v", h.Name, h.Changes)
-					}
-				}
-				if got := p.sacks(); got != "11" {
-					t.Errorf("afterwards: %s", got)
-				}
-				if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); !errors.Is(err, fs.ErrNotExist) {
-					t.Errorf("the note: %v", err)
-				}
-			})
-		}
-	}
-}
-
-// TestFirstHostKeepsItAlone: where the second host fails and the first one cannot
-// be told any more, that one keeps the change, and it is said who.
-func TestFirstHostKeepsItAlone(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, "lan", true)
-	p.answer = yes
-	failed := false
-	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
-		if side == model.Near && n == 2 && p.confirming(side, b) {
-			failed = true
-			return net.ErrClosed
-		}
-		if failed && side == model.Far { // also what the session before it says at its end
-			return net.ErrClosed
-		}
-		return nil
-	}
-	r, err := p.do(t.Context(), minute)
-	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on b") || app.HintOf(err) != "run linerate undo on that host" {
-		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
-	}
-	if got := p.sacks(); got != "10" {
-		t.Errorf("%s: the far host alone was told to keep it", got)
-	}
-	p.writing = nil
-	fresh, err := p.env.Again(t.Context(), p.hosts.Far)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.env.HangUp(fresh)
-	if changes, err := fresh.Revert(t.Context(), ""); err != nil || len(changes) != 1 || p.sacks() != "11" {
-		t.Errorf("undo: %+v, %v, %s", changes, err, p.sacks())
-	}
-}
-
-// TestEarlierConfirmationsStay: what was confirmed before is kept when a later
-// change is taken back on the host that was told first.
-func TestEarlierConfirmationsStay(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, "lan", true)
-	p.answer = yes
-	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Confirmed {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
-		if side == model.Near && n > 2 && p.confirming(side, b) {
-			return net.ErrClosed
-		}
-		return nil
-	}
-	r, err := p.do(t.Context(), minute)
-	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
-		t.Errorf("%+v, %v, %s", r, err, p.sacks())
-	}
-	if a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps"); a+b != "00" {
-		t.Errorf("the earlier change: %s and %s", a, b)
-	}
-}
-
-// TestNoteOfAHalfConfirmation: a process that is killed when one host was told
-// leaves a note, and the next change tells what is left.
-func TestNoteOfAHalfConfirmation(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, "lan", true)
-	p.answer = yes
-	note := filepath.Join(p.hosts.State, HalfName)
-	var text []byte
-	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
-		if side == model.Near && n == 2 && p.confirming(side, b) {
-			text, _ = os.ReadFile(note)
-		}
-		return nil
-	}
-	if r, err := p.do(t.Context(), minute); err != nil || r.Outcome != Confirmed || len(text) == 0 {
-		t.Fatalf("%+v, %v, note %q", r, err, text)
-	}
-	p.writing = nil
-	// As if this process had been killed then: the near host goes back.
-	if err := os.WriteFile(note, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.again()
-	if _, err := p.hosts.Near.Client.Revert(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
-	p.again()
-	p.answer = no
-	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
-		t.Errorf("%+v, %v", r, err)
-	}
-	got := told[app.HalfKept](p.person)
-	if len(got) != 1 || got[0].Far != "lab host b" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
-		t.Errorf("told %+v", got)
-	}
-	if _, err := os.Stat(note); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the note is left: %v", err)
-	}
-}
-
-// TestNoteCannotBeWritten: without the note nobody is told to keep the change.
-func TestNoteCannotBeWritten(t *testing.T) {
-	t.Parallel()
-	p := newPair(t, "lan", true)
-	p.answer = yes
-	p.hosts.State = filepath.Join(p.dir, "nowhere", "at", "all")
-	if err := os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.do(t.Context(), minute)
-	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
-		t.Errorf("%+v, %v, %s", r, err, p.sacks())
 	}
 }

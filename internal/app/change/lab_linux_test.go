@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"linerate/internal/app"
+	"linerate/internal/app/apptest"
 	"linerate/internal/app/here"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
@@ -118,7 +119,7 @@ type pair struct {
 	dir   string
 	env   app.Env
 	hosts Hosts
-	*person
+	*apptest.Person
 
 	mu    sync.Mutex
 	dials map[model.Host]int
@@ -147,8 +148,8 @@ func newPair(t *testing.T, spec string, both bool) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{t: t, lab: l, dir: t.TempDir(), person: &person{}, dials: map[model.Host]int{}}
-	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.person, Observer: p.person}
+	p := &pair{t: t, lab: l, dir: t.TempDir(), Person: &apptest.Person{}, dials: map[model.Host]int{}}
+	p.env = app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: p.Person, Observer: p.Person}
 	t.Cleanup(func() { _ = l.Close() })
 	p.hosts = Hosts{Near: p.open(model.Near), Both: both, Named: "root@b", State: filepath.Join(p.dir, "controller")}
 	if err := os.Mkdir(p.hosts.State, 0o700); err != nil {
@@ -276,7 +277,7 @@ func (p *pair) dead(side model.Host) {
 			return
 		}
 	}
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(100 * time.Millisecond) // it kills itself in the step after that, which nothing else tells
 }
 
 // again ends the sessions and opens new ones, which read the hosts.
@@ -332,50 +333,6 @@ func (p *pair) do(ctx context.Context, within time.Duration, wanted ...model.Ass
 		wanted = []model.Assignment{{Knob: "tcp.sack", Value: "0"}}
 	}
 	return Do(ctx, p.env, p.hosts, Request{Wanted: wanted, Within: within})
-}
-
-// person answers as a test says, and notes what it is told.
-type person struct {
-	answer func(ctx context.Context, q app.Question) (app.Answer, error) // nil: nobody is there
-	on     func(e app.Event)
-
-	mu     sync.Mutex
-	asked  []app.Question
-	events []app.Event
-}
-
-// Ask implements app.Asker.
-func (p *person) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
-	p.mu.Lock()
-	p.asked = append(p.asked, q)
-	p.mu.Unlock()
-	if p.answer == nil {
-		return app.Answer{}, app.ErrNobody
-	}
-	return p.answer(ctx, q)
-}
-
-// Observe implements app.Observer.
-func (p *person) Observe(e app.Event) {
-	p.mu.Lock()
-	p.events = append(p.events, e)
-	p.mu.Unlock()
-	if p.on != nil {
-		p.on(e)
-	}
-}
-
-// told returns the events of one type.
-func told[E app.Event](p *person) []E {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []E
-	for _, e := range p.events {
-		if one, ok := e.(E); ok {
-			all = append(all, one)
-		}
-	}
-	return all
 }
 
 func yes(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }

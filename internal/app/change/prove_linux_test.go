@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"linerate/internal/app"
+	"linerate/internal/app/apptest"
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 )
@@ -28,7 +29,7 @@ func (p *pair) mtus() string {
 func TestProvenMTU(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms,mtu=9000", true)
-	p.answer = yes
+	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
 	if err != nil || r.Outcome != Confirmed || len(r.Paths) != 2 || len(r.Transfers) != 2 {
 		t.Fatalf("%+v, %v", r, err)
@@ -46,7 +47,7 @@ func TestProvenMTU(t *testing.T) {
 	if got := p.mtus(); got != "4000 4000" {
 		t.Error(got)
 	}
-	if w := told[app.Watching](p.person); len(w) != 2 || !w[0].Risky {
+	if w := apptest.Told[app.Watching](p.Person); len(w) != 2 || !w[0].Risky {
 		t.Errorf("told %+v", w)
 	}
 }
@@ -56,9 +57,9 @@ func TestProvenMTU(t *testing.T) {
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms,pathmtu=1500", true)
-	p.answer = yes
+	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
-	if err == nil || r.Outcome != Undone || len(p.asked) > 0 {
+	if err == nil || r.Outcome != Undone || len(p.Asked()) > 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if len(r.Paths) != 2 || r.Paths[0].Passes != 1500 || r.Paths[0].Told || !strings.Contains(app.HintOf(err), "link.mtu=1500 fits") {
@@ -74,10 +75,10 @@ func TestBlackHole(t *testing.T) {
 func TestLargerOnOneSide(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "rate=1gbit,rtt=1ms", false)
-	p.answer = yes
+	p.Answer = yes
 	r, err := p.do(t.Context(), minute, model.Assignment{Knob: mtuKnob, Value: "4000"})
-	if len(told[app.OtherMTU](p.person)) != 1 {
-		t.Errorf("told %+v", told[app.OtherMTU](p.person))
+	if len(apptest.Told[app.OtherMTU](p.Person)) != 1 {
+		t.Errorf("told %+v", apptest.Told[app.OtherMTU](p.Person))
 	}
 	if err == nil || r.Outcome != Undone || !strings.Contains(app.HintOf(err), "--both changes both ends") || p.mtus() != "1500 1500" {
 		t.Errorf("%+v, %v, hint %q, %s", r, err, app.HintOf(err), p.mtus())
@@ -99,14 +100,14 @@ func TestWorkAroundWithoutARouter(t *testing.T) {
 		t.Fatal("not tried")
 	}
 	old := p.hosts.Far.Client
-	p.answer = yes
+	p.Answer = yes
 	err := c.goAround(t.Context(), errors.New("the first cause"))
 	if p.hosts.Far.Client == old {
 		t.Error("the host got no new session")
 	}
 	switch {
 	case err == nil && c.outcome == Confirmed: // probing helps where the kernel has it
-		if got := told[app.Around](p.person); len(got) != 1 || got[0].Setting.Knob != probingKnob || p.sysctl(model.Far, "tcp_mtu_probing") != "1" {
+		if got := apptest.Told[app.Around](p.Person); len(got) != 1 || got[0].Setting.Knob != probingKnob || p.sysctl(model.Far, "tcp_mtu_probing") != "1" {
 			t.Errorf("told %+v", got)
 		}
 	case err == nil || !strings.Contains(err.Error(), "the first cause; no work-around: "):

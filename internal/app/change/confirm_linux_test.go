@@ -1,0 +1,187 @@
+package change
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/core/model"
+)
+
+// TestConfirmationFails has one of two hosts fail at each point of being told to
+// keep a change: the other one keeps it no more than this one.
+func TestConfirmationFails(t *testing.T) {
+	t.Parallel()
+	for _, at := range []model.Host{model.Far, model.Near} {
+		for _, point := range []string{"question lost", "answer lost", "watchdog killed", "watchdog killed when it has heard"} {
+			t.Run(string(at)+" "+point, func(t *testing.T) {
+				t.Parallel()
+				p := newPair(t, "lan", true)
+				p.Answer = yes
+				noted := false
+				p.writing = func(side model.Host, n int, c *line, b []byte) error {
+					if n != 2 || !p.confirming(side, b) {
+						return nil
+					}
+					if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); err == nil {
+						noted = true
+					}
+					switch {
+					case side != at:
+					case point == "question lost":
+						return net.ErrClosed
+					case point == "answer lost":
+						c.deaf.set()
+					case point == "watchdog killed":
+						p.kill(side, killNow)
+						p.dead(side)
+					default:
+						p.kill(side, "see confirmation")
+					}
+					return nil
+				}
+				r, err := p.do(t.Context(), minute)
+				if point == "watchdog killed when it has heard" { // what it has written down counts
+					if err != nil || r.Outcome != Confirmed || p.sacks() != "00" {
+						t.Errorf("%+v, %v, %s", r, err, p.sacks())
+					}
+					return
+				}
+				if err == nil || r.Outcome != Undone || !strings.Contains(err.Error(), "all settings are back") || !noted {
+					t.Errorf("%+v, noted %v, %v", r, noted, err)
+				}
+				for _, h := range r.Hosts {
+					if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
+						t.Errorf("%s: %+v", h.Name, h.Changes)
+					}
+				}
+				if got := p.sacks(); got != "11" {
+					t.Errorf("afterwards: %s", got)
+				}
+				if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the note: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestFirstHostKeepsItAlone: where the second host fails and the first one cannot
+// be told any more, that one keeps the change, and it is said who.
+func TestFirstHostKeepsItAlone(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	failed := false
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n == 2 && p.confirming(side, b) {
+			failed = true
+			return net.ErrClosed
+		}
+		if failed && side == model.Far { // also what the session before it says at its end
+			return net.ErrClosed
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on b") || app.HintOf(err) != "run linerate undo on that host" {
+		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
+	}
+	if got := p.sacks(); got != "10" {
+		t.Errorf("%s: the far host alone was told to keep it", got)
+	}
+	p.writing = nil
+	fresh, err := p.env.Again(t.Context(), p.hosts.Far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.env.HangUp(fresh)
+	if changes, err := fresh.Revert(t.Context(), ""); err != nil || len(changes) != 1 || p.sacks() != "11" {
+		t.Errorf("undo: %+v, %v, %s", changes, err, p.sacks())
+	}
+}
+
+// TestEarlierConfirmationsStay: what was confirmed before is kept when a later
+// change is taken back on the host that was told first.
+func TestEarlierConfirmationsStay(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Confirmed {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n > 2 && p.confirming(side, b) {
+			return net.ErrClosed
+		}
+		return nil
+	}
+	r, err := p.do(t.Context(), minute)
+	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
+		t.Errorf("%+v, %v, %s", r, err, p.sacks())
+	}
+	if a, b := p.sysctl(model.Near, "tcp_timestamps"), p.sysctl(model.Far, "tcp_timestamps"); a+b != "00" {
+		t.Errorf("the earlier change: %s and %s", a, b)
+	}
+}
+
+// TestNoteOfAHalfConfirmation: a process that is killed when one host was told
+// leaves a note, and the next change tells what is left.
+func TestNoteOfAHalfConfirmation(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	note := filepath.Join(p.hosts.State, HalfName)
+	var text []byte
+	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
+		if side == model.Near && n == 2 && p.confirming(side, b) {
+			text, _ = os.ReadFile(note)
+		}
+		return nil
+	}
+	if r, err := p.do(t.Context(), minute); err != nil || r.Outcome != Confirmed || len(text) == 0 {
+		t.Fatalf("%+v, %v, note %q", r, err, text)
+	}
+	p.writing = nil
+	// As if this process had been killed then: the near host goes back.
+	if err := os.WriteFile(note, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	if _, err := p.hosts.Near.Client.Revert(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	p.again()
+	p.Answer = no
+	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
+		t.Errorf("%+v, %v", r, err)
+	}
+	got := apptest.Told[app.HalfKept](p.Person)
+	if len(got) != 1 || got[0].Far != "lab host b" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
+		t.Errorf("told %+v", got)
+	}
+	if _, err := os.Stat(note); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the note is left: %v", err)
+	}
+}
+
+// TestNoteCannotBeWritten: without the note nobody is told to keep the change.
+func TestNoteCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "lan", true)
+	p.Answer = yes
+	p.hosts.State = filepath.Join(p.dir, "nowhere", "at", "all")
+	if err := os.WriteFile(filepath.Join(p.dir, "nowhere"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.do(t.Context(), minute)
+	if err == nil || r.Outcome != Undone || p.sacks() != "11" {
+		t.Errorf("%+v, %v, %s", r, err, p.sacks())
+	}
+}
