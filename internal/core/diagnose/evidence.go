@@ -32,6 +32,32 @@ type Evidence struct {
 	Sender    End                    //
 	Receiver  End                    //
 	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil where they were not kept
+	Beside    Beside                 // what other tests than Run showed
+}
+
+// Beside is what tests beside the run showed of its direction. The zero value
+// knows nothing; rules that need more say what is missing.
+type Beside struct {
+	Streams    int                    // connections at once of Several
+	Several    fact.Of[units.BitRate] // goodput with so many
+	Together   fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
+	Ladder     []Rung                 // paced UDP, in any order
+	Idle       fact.Of[time.Duration] // median round trip without load
+	Loaded     fact.Of[time.Duration] // median round trip while the direction was full
+	Arrives    fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
+	TooBigTold fact.Of[bool]          // a router said which packets are too large; where none did, the path is a black hole
+	File       fact.Of[units.BitRate] // rate of a file copy, disks at work
+}
+
+// Rung is one rate of paced UDP that was tried.
+type Rung struct {
+	Asked    units.BitRate // of payload
+	Sent     units.BitRate // as the sender counted
+	Received units.BitRate // as the receiver counted
+	Size     units.Bytes   // of each datagram
+	Lost     int64         // datagrams, by the path or by the receiving host
+	Got      int64         // datagrams that arrived
+	Host     int64         // of Lost, as far as the counters of both hosts explain it
 }
 
 // End is what one host tells of a run.
@@ -42,6 +68,9 @@ type End struct {
 	Flow     *model.FlowReport // of the direction; nil where it did not report
 	Counters Counters          // how far its counters moved in the run
 	CPU      fact.Of[float64]  // busy cores of the measuring process
+	// Loopback is what the host carries to itself: the ceiling of its processor
+	// and memory for both ends together. Unknown where nobody tried.
+	Loopback fact.Of[units.BitRate]
 }
 
 // Fixed reports whether the test itself set the socket buffers.

@@ -310,17 +310,53 @@ type Change struct {
 	Detail string      `json:"detail,omitempty"`
 }
 
-// Finding is one thing that limits a direction, with its evidence.
+// FindingKind says what sort of answer a finding is.
+type FindingKind string
+
+// The kinds. Limits come first, by what they explain; a direction without one has
+// exactly one of the three answers that name none.
+const (
+	FindingLimit    FindingKind = ""            // this limits the direction
+	FindingBeside   FindingKind = "beside"      // true and worth knowing, but not what limits the direction
+	FindingFull     FindingKind = "full"        // nothing to tune: the path carries what it can
+	FindingOutside  FindingKind = "outside"     // what limits lies outside both hosts
+	FindingNotFound FindingKind = "not found"   // there is a gap, and nothing that was looked at explains it
+	FindingTooShort FindingKind = "no evidence" // too little was measured to say anything
+)
+
+// Finding is one thing that limits a direction, or the answer that nothing known
+// does, with its evidence.
 type Finding struct {
 	Rule      string                 `json:"rule"` // "B07" of the diagnosis rules
+	Kind      FindingKind            `json:"kind,omitempty"`
 	Direction Direction              `json:"direction"`
-	Host      Host                   `json:"host"`  // the end to blame
-	Limit     string                 `json:"limit"` // "receive window"
-	Evidence  string                 `json:"evidence"`
-	Share     fact.Of[float64]       `json:"share"`           // of busy time, 0…1
-	Implied   fact.Of[units.BitRate] `json:"implied"`         // the rate that the limit allows
-	Knobs     []KnobID               `json:"knobs,omitempty"` // that could help
-	Loss      bool                   `json:"loss,omitempty"`  // about lost datagrams: Share is of these, and Evidence the whole sentence
+	Host      Host                   `json:"host"`              // the end that it belongs to and where it can be changed; "" for the path
+	Limit     string                 `json:"limit"`             // "receive window"
+	Evidence  string                 `json:"evidence"`          // the main line of evidence
+	Share     fact.Of[float64]       `json:"share"`             // of busy time, 0…1
+	Implied   fact.Of[units.BitRate] `json:"implied"`           // the rate that the limit allows
+	Explains  fact.Of[float64]       `json:"explains,omitzero"` // share of the gap between the measured rate and the ceiling that it explains, 0…1
+	// Confidence is the probability that the finding is right, 0…1, as far as it
+	// was ever checked against known limits; 0 where nobody knows.
+	Confidence float64   `json:"confidence,omitempty"`
+	Proof      []Proof   `json:"proof,omitempty"`
+	Missing    []Missing `json:"missing,omitempty"`   // evidence that would make it surer
+	Knobs      []KnobID  `json:"knobs,omitempty"`     // that could help; package candidate has values for them
+	NoKnob     string    `json:"no_knob,omitempty"`   // why no setting of either host helps, and what does
+	RuledOut   []string  `json:"ruled_out,omitempty"` // what was looked at and is not the limit, where none was found
+	Loss       bool      `json:"loss,omitempty"`      // about lost datagrams: Share is of these, and Evidence the whole sentence
+}
+
+// Proof is one line of evidence.
+type Proof struct {
+	Text   string `json:"text"`
+	Source string `json:"source"` // who counted it: "TCP_INFO", "tcp_timeouts of nas"
+}
+
+// Missing is evidence that a rule would have liked to have.
+type Missing struct {
+	What string `json:"what"` // "counters of nas"
+	How  string `json:"how"`  // how to get it: "linerate check"
 }
 
 // Outcome is a verdict's word. Only package analysis chooses one.
