@@ -44,6 +44,10 @@ func Delta(a, b Snapshot) []model.Counter {
 		add(cpuSoftIRQTime, cpuName(c.id), c.softirq.Milliseconds())
 		add(cpuStealTime, cpuName(c.id), c.steal.Milliseconds())
 	}
+	if t, ok := busiestThread(a, b); ok {
+		add(threadRun, "", t.run.Milliseconds())
+		add(threadWait, "", t.wait.Milliseconds())
+	}
 	for _, m := range moves(a, b) {
 		add(m.name, m.of, m.n)
 	}
@@ -126,6 +130,26 @@ func coreMoves(a, b Snapshot) (each []core, sum core) {
 		sum.steal += d.steal
 	}
 	return each, sum
+}
+
+// busiestThread returns what the thread did between two snapshots that ran or
+// waited to run the longest. Threads that are not in both are left out.
+func busiestThread(a, b Snapshot) (most thread, ok bool) {
+	before := map[int]thread{}
+	for _, t := range a.threads {
+		before[t.id] = t
+	}
+	for _, t := range b.threads {
+		x, was := before[t.id]
+		d := thread{id: t.id, run: t.run - x.run, wait: t.wait - x.wait}
+		if !was || d.run < 0 || d.wait < 0 {
+			continue
+		}
+		if !ok || d.run+d.wait > most.run+most.wait {
+			most, ok = d, true
+		}
+	}
+	return most, ok
 }
 
 // busiest returns the cores to list one by one, ascending.
@@ -242,11 +266,14 @@ func read(a, b Snapshot) []known {
 		softnet[m.name] = true
 	}
 	count[GroupSoftnet] = len(softnet)
+	if _, ok := busiestThread(a, b); ok {
+		count[GroupThread] = 2 // times of it
+	}
 	if len(a.driver.values) == len(b.driver.values) {
 		count[GroupDriver] = len(b.driver.values)
 	}
 	var out []known
-	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupQdisc} {
+	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupQdisc, GroupThread, GroupCgroup} {
 		out = append(out, known{g, count[g]})
 	}
 	return out

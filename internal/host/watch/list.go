@@ -19,6 +19,8 @@ const (
 	GroupNIC     Group = "nic"     // of the watched interface
 	GroupDriver  Group = "driver"  // of the watched interface, in the words of its driver
 	GroupQdisc   Group = "qdisc"   // of the watched interface
+	GroupThread  Group = "thread"  // of the measuring process: its busiest thread
+	GroupCgroup  Group = "cgroup"  // of the control groups that the measuring process is in
 	GroupSelf    Group = "self"    // of the watching itself
 )
 
@@ -56,6 +58,9 @@ const (
 	cpuSoftIRQTime = "cpu_softirq_ms"
 	cpuStealTime   = "cpu_steal_ms"
 
+	threadRun  = "thread_run_ms"
+	threadWait = "thread_wait_ms"
+
 	softnetProcessed = "softnet_processed"
 	softnetDropped   = "softnet_dropped"
 	softnetSqueezed  = "softnet_squeezed"
@@ -91,9 +96,12 @@ func Definitions() []Definition {
 			all = append(all, Definition{c.name, c.group, Count, c.unit, c.meaning, c.source})
 		}
 	}
+	const sched = "kernel/sched/stats.h, /proc/PID/task/*/schedstat"
 	return append(all,
 		Definition{qdiscBacklog, GroupQdisc, Level, "bytes", "waiting in front of the interface", "net/core/gen_stats.c"},
 		Definition{nicDriver, GroupDriver, Count, "count", "a counter of the driver whose name speaks of loss, errors or pauses; its name is in Of", "ethtool -S: ethtool_ops.get_ethtool_stats"},
+		Definition{threadRun, GroupThread, Time, "ms", "processor time of the thread of the measuring process that ran or waited to run the longest", sched},
+		Definition{threadWait, GroupThread, Time, "ms", "how long that thread could have run and had no processor: others had it, or a quota was used up", sched},
 		Definition{countersRead, GroupSelf, Count, "count", "how many counters of the group in Of were known at both ends of the window: a counter of a group that was read and is not listed did not move", "internal/host/watch"},
 	)
 }
@@ -103,7 +111,8 @@ func Definitions() []Definition {
 type id int
 
 const (
-	ipInDiscards id = iota
+	cgroupThrottled id = iota
+	ipInDiscards
 	ipOutDiscards
 	ipReassembly
 	ipFragment
@@ -157,6 +166,14 @@ const (
 	tcpOutOfOrderDropped
 	tcpReordering
 	tcpDuplicateSACK
+	tcpTimeReordering
+	tcpPlainReordering
+	tcpSACKRecoveries
+	tcpPlainRecoveries
+	tcpFullUndo
+	tcpPartialUndo
+	tcpDuplicateUndo
+	tcpTimeoutUndo
 	nicRxPackets
 	nicTxPackets
 	nicRxBytes
@@ -199,7 +216,7 @@ type counter struct {
 
 // counters lists the plain counters by id. It is not to be written to.
 var counters = sync.OnceValue(func() []counter {
-	all := slices.Concat(ipCounters(), udpCounters(), tcpCounters(), nicCounters())
+	all := slices.Concat(cgroupCounters(), ipCounters(), udpCounters(), tcpCounters(), nicCounters())
 	slices.SortFunc(all, func(a, b counter) int { return int(a.id - b.id) })
 	return all
 })

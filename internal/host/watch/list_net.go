@@ -64,6 +64,14 @@ func tcpCounters() []counter {
 	add(tcpOutOfOrderDropped, "tcp_out_of_order_dropped", "TcpExt.TCPOFODrop", "segments", "received before an earlier one and dropped for lack of room", in)
 	add(tcpReordering, "tcp_reordering", "TcpExt.TCPSACKReorder", "times", "acknowledgements showed that the path reorders", in)
 	add(tcpDuplicateSACK, "tcp_duplicate_sacks", "TcpExt.TCPDSACKRecv", "times", "the peer said that something was sent twice", in)
+	add(tcpTimeReordering, "tcp_reordering_seen_late", "TcpExt.TCPTSReorder", "times", "timestamps showed that the path reorders, after something was sent again", in)
+	add(tcpPlainReordering, "tcp_reordering_without_sack", "TcpExt.TCPRenoReorder", "times", "the path reorders, as far as a connection without selective acknowledgements can see", in)
+	add(tcpSACKRecoveries, "tcp_recoveries", "TcpExt.TCPSackRecovery", "times", "losses that made a sender slow down once, however many segments they were", in)
+	add(tcpPlainRecoveries, "tcp_recoveries_without_sack", "TcpExt.TCPRenoRecovery", "times", "the same on connections without selective acknowledgements", in)
+	add(tcpFullUndo, "tcp_undone_whole", "TcpExt.TCPFullUndo", "times", "slowing down was taken back: all had arrived", in)
+	add(tcpPartialUndo, "tcp_undone_early", "TcpExt.TCPPartialUndo", "times", "slowing down was taken back in the middle of a recovery", in)
+	add(tcpDuplicateUndo, "tcp_undone_by_duplicates", "TcpExt.TCPDSACKUndo", "times", "slowing down was taken back: the peer had received everything twice", in)
+	add(tcpTimeoutUndo, "tcp_undone_timeouts", "TcpExt.TCPLossUndo", "times", "slowing down after a timeout was taken back", in)
 	return all
 }
 
@@ -100,4 +108,11 @@ func nicCounters() []counter {
 		all = append(all, c)
 	}
 	return all
+}
+
+func cgroupCounters() []counter {
+	return []counter{{
+		id: cgroupThrottled, name: "cgroup_throttled_ms", group: GroupCgroup, unit: "ms",
+		meaning: "the groups of the measuring process had used up their quota of processor time and stood still", source: "kernel/sched/fair.c, cpu.stat of the groups",
+	}}
 }

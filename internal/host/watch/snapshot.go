@@ -11,11 +11,13 @@ type Snapshot struct {
 	at     time.Time
 	device string // interface, "" for none
 	parts  coreParts
-	cores  []core       // ascending id
-	queues []queue      // softnet, ascending id
-	values values       //
-	qdisc  qdiscKind    // whose counters values holds
-	driver driverValues // of the interface's driver
+	cores  []core  // ascending id
+	queues []queue // softnet, ascending id
+	values values  //
+	// threads of this process, ascending id; nil where the system does not tell
+	threads []thread
+	qdisc   qdiscKind    // whose counters values holds
+	driver  driverValues // of the interface's driver
 }
 
 // core is the time that a core has spent since the machine started. What the
@@ -26,6 +28,12 @@ type core struct {
 }
 
 func (c core) busy() time.Duration { return c.user + c.system + c.irq + c.softirq }
+
+// thread is the time that a thread of this process has run, and waited to run.
+type thread struct {
+	id        int
+	run, wait time.Duration
+}
 
 // coreParts says which parts of a core's time the system tells.
 type coreParts struct{ user, system, irq, softirq, steal bool }

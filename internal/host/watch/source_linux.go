@@ -20,6 +20,7 @@ type source struct {
 	want6                               map[string]id
 	link                                *link // nil without an interface
 	coreCount, queueCount               int
+	groups                              []*text // cpu.stat of the control groups with a quota
 }
 
 // openSource opens everything from one thread, because network files and
@@ -44,6 +45,7 @@ func openSource(iface string) (*source, error) {
 		*f.to, err = openText(f.path)
 		s.note(f.path, err)
 	}
+	s.groups = openGroups()
 	if iface != "" {
 		var err error
 		s.link, err = openLink(iface)
@@ -56,7 +58,7 @@ func (s *source) missing() []string { return s.texts() }
 
 func (s *source) close() error {
 	var errs []error
-	for _, t := range []*text{s.stat, s.softnet, s.snmp, s.netstat, s.snmp6} {
+	for _, t := range append([]*text{s.stat, s.softnet, s.snmp, s.netstat, s.snmp6}, s.groups...) {
 		if t != nil {
 			errs = append(errs, t.f.Close())
 		}
@@ -95,6 +97,8 @@ func (s *source) read(o *Snapshot, driver bool) error {
 	try(s.snmp, func(b []byte) error { return s.snmpTable.parse(b, &o.values) })
 	try(s.netstat, func(b []byte) error { return s.netstatTable.parse(b, &o.values) })
 	try(s.snmp6, func(b []byte) error { return parseSNMP6(b, s.want6, &o.values) })
+	o.threads = readThreads()
+	s.readGroups(o)
 	if s.link != nil {
 		s.link.read(o, driver, &s.gaps)
 		some = some || o.values[nicRxPackets].known
