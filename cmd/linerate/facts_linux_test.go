@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
 
 // TestFactsOfALab reads a host over a session: what the agent there knows, in
 // the published form, with the interface that leads here first.
@@ -76,5 +80,23 @@ func TestFactsAreStored(t *testing.T) {
 	}
 	if len(doc.Session.Hosts) != 2 {
 		t.Errorf("%d hosts", len(doc.Session.Hosts))
+	}
+}
+
+// TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are
+// those of the interface that leads out.
+func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
+	t.Parallel()
+	n := newNetns(t)
+	ip(t, "-n", n.a, "route", "add", "default", "via", farAddr)
+	for _, args := range [][]string{{"knobs", "-q"}, {"knobs", "-q", "--interface", "v0"}} {
+		r := run(t, n.inside(t, "a", args...))
+		if r.code != 0 || !strings.Contains(r.out, "link and route: v0 ") || !regexp.MustCompile(`(?m)^  link\.mtu +1500 B .* mtu of v0$`).MatchString(r.out) ||
+			!regexp.MustCompile(`(?m)^  route\.mtu +unset .* mtu of default`).MatchString(r.out) {
+			t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.out, r.err)
+		}
+	}
+	if r := run(t, n.inside(t, "b", "knobs", "-q")); r.code != 0 || !strings.Contains(r.out, "no way out of this host is known") {
+		t.Errorf("without a default route: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 }

@@ -103,7 +103,20 @@ func Dial(env app.Env, o Options, address string) func(context.Context) (wire.Pe
 
 // routeProbe is an address by which the way out is asked for, and to which
 // nothing is sent: TEST-NET-1 of RFC 5737.
-const routeProbe = "192.0.2.1"
+const (
+	routeProbe  = "192.0.2.1"
+	routeProbe6 = "2001:db8::1" // the same where there is only IPv6: RFC 3849
+)
+
+// WayOut is Facts where no peer is known: with the interface and the route that lead
+// out, by the default route.
+func (m *Machine) WayOut(ctx context.Context) (model.HostFacts, error) {
+	f, err := m.Facts(ctx, routeProbe)
+	if err == nil && !f.Interface.IsKnown() {
+		return m.Facts(ctx, routeProbe6)
+	}
+	return f, err
+}
 
 // Open opens a session with this machine alone. The caller hangs up. What an agent
 // before it had left is told.

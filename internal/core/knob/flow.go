@@ -118,7 +118,7 @@ func flowKnobs() []Knob {
 		return k
 	}
 	return []Knob{
-		flow("window", "socket buffers of the test (SO_SNDBUF and SO_RCVBUF); turns autotuning off", Knob{
+		flow("window", "socket buffers of the test (SO_SNDBUF, SO_RCVBUF), no autotuning", Knob{
 			Type: TypeBytes, Min: 1024, Max: most, Zero: "auto",
 			Source: "[L6.1 net/core/sock.c; SOCK_MIN_RCVBUF is about 2.3 KiB after the kernel's doubling]",
 		}),

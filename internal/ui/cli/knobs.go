@@ -1,13 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"sort"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +16,6 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	reportjson "linerate/internal/report/json"
 )
 
 // knobChecker lets plan files and flags ask the catalogue.
@@ -78,8 +76,9 @@ func (a *console) knobsCommand() *cobra.Command {
 		Use: "knobs [HOST]", Short: "the settings that linerate knows, and their values",
 		Long: `knobs lists the settings of this machine, or of HOST, by theme: the current value,
 the value at boot, the range, the native name, and the permanent file that sets it,
-as far as the files of the system show. Settings of the flow belong
-to the test traffic and change no host.`,
+as far as the files of the system show. Settings of a link and a route are those of
+the way out, by the default route, or to HOST; --interface names another one.
+Settings of the flow belong to the test traffic and change no host.`,
 		Example: `  linerate knobs
   linerate knobs --match rmem
   linerate knobs --interface lo --all
@@ -96,13 +95,7 @@ to the test traffic and change no host.`,
 				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting of %s matches %q", k.name, f.match)},
 					"linerate knobs --all --match %s looks at other systems too; linerate knobs explain NAME knows old names", f.match)
 			}
-			if err := a.printKnobs(k.name, rows); err != nil {
-				return err
-			}
-			if len(args) == 0 && f.link == "" {
-				a.talk("settings of a link are shown with --interface NAME")
-			}
-			return nil
+			return a.printKnobs(k, rows)
 		},
 	}
 	c.Flags().StringVar(&f.link, "interface", "", "interface whose link settings to show (this machine only)")
@@ -115,6 +108,7 @@ to the test traffic and change no host.`,
 // hostKnobValues are the knobs of one host, and where they come from.
 type hostKnobValues struct {
 	name, system, kernel string
+	link                 string // whose settings of a link they are; "" where none is known
 	values               map[model.KnobID]fact.Of[string]
 	origins              map[model.KnobID]model.FileLine
 }
@@ -129,12 +123,12 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (ho
 			}
 		}
 		h := a.here("", link)
-		f, err := h.Facts(ctx, "")
+		f, err := h.WayOut(ctx)
 		if err != nil {
 			return hostKnobValues{}, err
 		}
 		origins, err := h.Origins(ctx, ids)
-		return hostKnobValues{f.Name, f.OS, f.Kernel.Or(""), f.Knobs, origins}, err
+		return hostKnobValues{f.Name, f.OS, f.Kernel.Or(""), cmp.Or(link, f.Interface.Or("")), f.Knobs, origins}, err
 	}
 	if link != "" {
 		return hostKnobValues{}, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
@@ -149,7 +143,7 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (ho
 	}
 	defer e.Close()
 	f := e.Hosts[1]
-	k := hostKnobValues{name: f.Name, system: f.OS, kernel: f.Kernel.Or(""), values: f.Knobs}
+	k := hostKnobValues{name: f.Name, system: f.OS, kernel: f.Kernel.Or(""), link: f.Interface.Or(""), values: f.Knobs}
 	if e.InLab { // its files are this machine's, which set nothing in it
 		k.name = "lab host b"
 		return k, nil
@@ -223,87 +217,6 @@ func matches(k knob.Knob, text string) bool {
 		}
 	}
 	return false
-}
-
-// printKnobs prints a table for each theme.
-func (a *console) printKnobs(host string, rows []knobRow) error {
-	if a.json {
-		return a.document(reportjson.KnobsSchema, map[string]any{"host": host, "knobs": rows})
-	}
-	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "settings of %s\n", host)
-	theme := ""
-	var unknown []string
-	for _, r := range rows {
-		if r.Scope == knob.ScopeFlow {
-			continue
-		}
-		if r.Theme != theme {
-			theme = r.Theme
-			fmt.Fprintf(w, "\n%s\n  setting\tvalue\tsystem's default\trange\tnative\tset by\n", theme)
-		}
-		v, ok := r.Value.Get()
-		if !ok {
-			unknown = append(unknown, fmt.Sprintf("%s: %s", r.Knob, r.Value.Reason()))
-			continue
-		}
-		columns := []string{string(r.Knob), r.of.Format(v), r.Default, r.limits(), r.Native, r.setBy(v)}
-		for len(columns) > 0 && columns[len(columns)-1] == "" {
-			columns = columns[:len(columns)-1] // no blanks at the end of a line
-		}
-		fmt.Fprintln(w, "  "+strings.Join(columns, "\t"))
-	}
-	flow := false
-	for _, r := range rows {
-		if r.Scope != knob.ScopeFlow {
-			continue
-		}
-		if !flow {
-			fmt.Fprintln(w, "\nsettings of the test flow, no host is changed\n  setting\tmeaning")
-			flow = true
-		}
-		fmt.Fprintf(w, "  %s\t%s\n", r.Knob, r.Summary)
-	}
-	sort.Strings(unknown)
-	if len(unknown) > 0 {
-		fmt.Fprintln(w, "\nunknown")
-	}
-	for _, u := range unknown {
-		fmt.Fprintf(w, "  %s\n", u)
-	}
-	return w.Flush()
-}
-
-// limits is the range for a table: short.
-func (r knobRow) limits() string {
-	k := r.of
-	switch {
-	case r.ReadOnly:
-		return "read-only"
-	case k.Type == knob.TypeName:
-		return "a name"
-	case k.Type == knob.TypeWords:
-		return "words"
-	case k.Type != knob.TypeEnum:
-		return r.Range
-	}
-	var values []string
-	for _, c := range k.Choices {
-		values = append(values, c.Value)
-	}
-	return strings.Join(values, ", ")
-}
-
-// setBy says which file sets a knob, and where that is not what it holds.
-func (r knobRow) setBy(now string) string {
-	if r.SetBy == nil {
-		return ""
-	}
-	s := fmt.Sprintf("%s:%d", r.SetBy.File, r.SetBy.Line)
-	if r.SetBy.Value != now {
-		s += " says " + r.of.Format(r.SetBy.Value)
-	}
-	return s
 }
 
 // formatKnob prints a canonical value for people.
