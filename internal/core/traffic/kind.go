@@ -156,6 +156,11 @@ func (all Kinds) Names() []string {
 	return out
 }
 
+// Loads reports whether flow is of a kind that another one can run beside.
+func (all Kinds) Loads(flow model.Flow) bool {
+	return slices.ContainsFunc(all, func(k Kind) bool { return k.Load != nil && slices.Contains(k.Loads, flow.Engine) })
+}
+
 // Options returns what people may say of f: of its own kind, and of the load that it
 // contains.
 func (all Kinds) Options(f model.Flow) []Option {

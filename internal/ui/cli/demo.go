@@ -135,11 +135,8 @@ func (a *console) demoInLab(ctx context.Context) error {
 
 // demoTest is linerate test with short runs.
 func (a *console) demoTest(ctx context.Context, e *reach.Ends, st results) (model.Session, error) {
-	f := testFlags{flow: flowFlags{duration: "3s", omit: "1s", interval: "1s", streams: 1}, to: true, repeat: 1}
-	p, err := f.plan(noneGiven)
-	if err != nil {
-		return model.Session{}, err
-	}
+	flow := model.Flow{Engine: "tcpbulk", Streams: 1, Duration: 3 * time.Second, Omit: time.Second, Interval: time.Second}
+	p := trial.Repeated(flow, []model.Direction{model.To}, 1)
 	s, err := trial.New(a.world(), e, st, model.KindTest, "demo: the quick look", reach.RedactAll(os.Args), p).Run(ctx)
 	if err == nil && !a.json {
 		err = a.report(ctx, st, s)

@@ -91,28 +91,28 @@ func TestFlowFlagsWrong(t *testing.T) {
 	}
 }
 
-func TestTestPlanDirections(t *testing.T) {
+func TestQuickFlags(t *testing.T) {
 	flow := flowFlags{duration: "1s", streams: 1}
 	for _, c := range []struct {
 		f    testFlags
 		want []model.Direction
 	}{
-		{testFlags{flow: flow, repeat: 1}, []model.Direction{model.To, model.From}},
-		{testFlags{flow: flow, repeat: 2, to: true}, []model.Direction{model.To}},
-		{testFlags{flow: flow, repeat: 1, reverse: true}, []model.Direction{model.From}},
-		{testFlags{flow: flow, repeat: 1, both: true}, []model.Direction{model.Both}},
+		{testFlags{flow: flow}, nil},
+		{testFlags{flow: flow, to: true}, []model.Direction{model.To}},
+		{testFlags{flow: flow, reverse: true}, []model.Direction{model.From}},
+		{testFlags{flow: flow, both: true}, []model.Direction{model.Both}},
 	} {
-		p, err := c.f.plan(noneGiven)
-		if err != nil || !cmp.Equal(p.Directions, c.want) || len(p.Order) != c.f.repeat || p.Flow.Direction != c.want[0] {
-			t.Errorf("%+v: %v, %v", c.f, p.Directions, err)
+		var bad faults
+		if q := c.f.ask(func(string) bool { return false }, &bad); len(bad) > 0 || !cmp.Equal(q.Directions, c.want) {
+			t.Errorf("%+v: %v, %v", c.f, q.Directions, bad)
 		}
 	}
 	for _, f := range []testFlags{
-		{flow: flow, repeat: 1, to: true, reverse: true}, {flow: flow, repeat: 1, both: true, to: true},
-		{flow: flow, repeat: 0}, {flow: flow, repeat: 1001}, {flow: flowFlags{duration: "x", streams: 1}, repeat: 1},
+		{flow: flow, to: true, reverse: true}, {flow: flow, both: true, to: true}, {flow: flowFlags{duration: "x", streams: 1}},
 	} {
-		if _, err := f.plan(noneGiven); exitCode(err) != exitUsage {
-			t.Errorf("%+v: %v", f, err)
+		var bad faults
+		if f.ask(func(string) bool { return false }, &bad); exitCode(bad.err()) != exitUsage {
+			t.Errorf("%+v: %v", f, bad)
 		}
 	}
 }

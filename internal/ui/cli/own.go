@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -118,10 +117,4 @@ func (f *ownFlags) apply(flow *model.Flow, given func(string) bool, bad *faults)
 			bad.add(o.option.Name, mine.Set(flow, o.text))
 		}
 	}
-}
-
-// loads reports whether flow is of an engine that probes of the latency can run
-// beside.
-func (f *ownFlags) loads(flow model.Flow) bool {
-	return slices.ContainsFunc(f.kinds, func(k traffic.Kind) bool { return k.Load != nil && slices.Contains(k.Loads, flow.Engine) })
 }

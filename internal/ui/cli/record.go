@@ -99,7 +99,7 @@ func (r *recorder) keep(one serve.Served) {
 	}
 	flow, ends := served(one.Datagrams, one.Took, one.Ends[0]), one.Ends
 	run := model.Run{
-		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: currentSetting, Flow: flow,
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: trial.Current, Flow: flow,
 		Started: now.Add(-one.Took), Ended: now, State: model.RunValid, Ends: ends,
 	}
 	seen := map[model.Direction]bool{}
@@ -118,10 +118,7 @@ func (r *recorder) keep(one serve.Served) {
 	s := model.Session{
 		ID: trial.NewSessionID(now), Kind: model.KindServed, Title: one.Program + " client", Near: one.From.String(), Far: name, Version: r.app.Version,
 		Created: run.Started, Ended: now, State: model.SessionDone, Reason: "its client ended it", Runs: []model.Run{run},
-		Plan: model.Plan{
-			Settings: []model.Setting{{Name: currentSetting}}, Baseline: currentSetting, Flow: flow, Mode: model.FixedBlocks, MaxBlocks: 1,
-			Directions: []model.Direction{flow.Direction}, Order: [][]string{{currentSetting}}, Confidence: 0.95,
-		},
+		Plan: trial.Repeated(flow, []model.Direction{flow.Direction}, 1),
 	}
 	select {
 	case r.queue <- s:

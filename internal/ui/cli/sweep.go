@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic/sizes"
-	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
 
@@ -75,53 +73,43 @@ netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe
 	return c
 }
 
-// plan is the order of a sweep: one pass is a block.
-func (f sweepFlags) plan() (model.Plan, error) {
+// ask is what the flags ask for.
+func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 	var bad faults
-	flow := model.Flow{Engine: sizes.Name, Direction: model.To, Nagle: f.nagle}
-	own := sizes.Params{Fresh: f.fresh, Spin: f.spin}
+	s := trial.Sweep{
+		Flow:   model.Flow{Direction: model.To, Nagle: f.nagle, Duration: bad.duration("time", f.duration)},
+		Params: sizes.Params{Fresh: f.fresh, Spin: f.spin}, Cooldown: bad.duration("cooldown", f.cooldown), Seed: f.seed,
+	}
 	switch {
 	case f.both && f.stream:
 		bad.add("both", errors.New("excludes --stream, which has one direction"))
 	case f.both:
-		own.Mode = sizes.Both
+		s.Params.Mode = sizes.Both
 	case f.stream:
-		own.Mode = sizes.Stream
+		s.Params.Mode = sizes.Stream
 	}
 	if f.reverse {
-		flow.Direction = model.From
+		s.Flow.Direction = model.From
 	}
 	if f.window != "" {
-		flow.Window = bad.bytes("window", f.window)
+		s.Flow.Window = bad.bytes("window", f.window)
 	}
-	if f.sweeps == 0 { // which the planner takes for its default
-		bad.add("sweeps", errors.New("0 passes measure nothing"))
+	if given("min") {
+		s.Smallest = bad.bytes("min", f.smallest)
 	}
-	flow.Duration = bad.duration("time", f.duration)
-	seed := f.seed
-	if seed == 0 {
-		seed = rand.Uint64()
+	if given("max") {
+		s.Largest = bad.bytes("max", f.largest)
 	}
-	s, err := plan.NewSweep(plan.SweepOptions{
-		Smallest: bad.bytes("min", f.smallest), Largest: bad.bytes("max", f.largest), Sweeps: f.sweeps, Seed: seed,
-	})
-	if err != nil && len(bad) == 0 {
-		bad = append(bad, err.Error())
+	if given("sweeps") {
+		if s.Passes = f.sweeps; s.Passes == 0 { // which the planner takes for its default
+			bad.add("sweeps", errors.New("0 passes measure nothing"))
+		}
 	}
-	own.Sizes = s.Sizes
-	flow = sizes.With(flow, own)
-	p := model.Plan{
-		Settings: []model.Setting{{Name: currentSetting}}, Baseline: currentSetting, Flow: flow, Directions: []model.Direction{flow.Direction},
-		Mode: model.FixedBlocks, MaxBlocks: f.sweeps, Confidence: 0.95, Cooldown: bad.duration("cooldown", f.cooldown), Seed: seed,
-	}
-	for range f.sweeps {
-		p.Order = append(p.Order, []string{currentSetting})
-	}
-	return p, bad.err()
+	return s, bad.err()
 }
 
 func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bool, host string) error {
-	p, err := f.plan()
+	asked, err := f.ask(given)
 	if err != nil {
 		return err
 	}
@@ -129,11 +117,8 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 	if err != nil {
 		return err
 	}
-	if far.Kind == reach.Foreign {
-		if err := f.foreign(&far, &p, given); err != nil {
-			return err
-		}
-	} else if err := trial.Takes(a.world(), p); err != nil {
+	p, err := asked.Plan(a.world(), &far)
+	if err != nil {
 		return err
 	}
 	if f.output == "" {
@@ -145,41 +130,8 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
-	own, _ := sizes.Of(p.Flow)
 	for _, d := range report.BuildSweep(s).Directions {
-		err = errors.Join(err, report.WriteNetPIPE(file, d, own.Mode))
+		err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
 	}
 	return errors.Join(err, file.Close())
-}
-
-// foreign fits a sweep to an NPtcp receiver, which follows a schedule of its own.
-func (f sweepFlags) foreign(far *reach.Target, p *model.Plan, given func(string) bool) error {
-	if !far.Program.Sweeps {
-		return withHint(usagef("%s measures no message sizes", far), "use linerate test %s", far)
-	}
-	for _, flag := range []string{"reverse", "nagle", "spin", "time"} {
-		if given(flag) {
-			return usagef("--%s: an %s does not have it", flag, far.Program.Name)
-		}
-	}
-	if !given("sweeps") {
-		p.MaxBlocks, p.Order = 1, p.Order[:1] // NPtcp ends after one
-	}
-	o := reach.NetPIPE{Both: f.both, Stream: f.stream, Fresh: f.fresh, Window: p.Flow.Window}
-	own, _ := sizes.Of(p.Flow)
-	if given("min") {
-		o.Smallest = own.Sizes[0]
-	}
-	if given("max") {
-		largest, err := units.ParseBytes(f.largest)
-		if err != nil {
-			return err
-		}
-		o.Largest = largest
-	}
-	far.Foreign.NetPIPE = &o
-	own.Sizes = []units.Bytes{} // its own schedule; a document has a list
-	p.Flow.Engine = sizes.NetPIPE
-	p.Flow = sizes.With(p.Flow, own)
-	return o.Validate()
 }

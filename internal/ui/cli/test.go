@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
-	"linerate/internal/core/traffic/probes"
-	"linerate/internal/core/traffic/requests"
 )
 
 // testFlags are the flags of a quick look.
@@ -68,78 +65,54 @@ serve --iperf3 --iperf2: they measure, but report little about themselves.`,
 	return c
 }
 
-// plan is the order of a quick look: every direction once per repeat.
-func (f testFlags) plan(given func(string) bool) (model.Plan, error) {
-	var bad faults
-	flow := model.Flow{}
-	if f.both && f.reverse || f.both && f.to || f.reverse && f.to {
-		return model.Plan{}, usagef("--to, --reverse and --bidir exclude each other: give one of them, or none for both directions in turn")
+// ask is what the flags ask for, with every mistake in bad.
+func (f testFlags) ask(given func(string) bool, bad *faults) trial.Quick {
+	var q trial.Quick
+	chosen := 0
+	for direction, on := range map[model.Direction]bool{model.To: f.to, model.From: f.reverse, model.Both: f.both} {
+		if on {
+			q.Directions, chosen = []model.Direction{direction}, chosen+1
+		}
 	}
-	yes, no := func(string) bool { return true }, func(string) bool { return false }
-	f.flow.overlay(&flow, yes, no, &bad)
-	f.traffic.apply(&flow, given, &bad)
-	directions := []model.Direction{model.To, model.From}
-	switch {
-	case f.both:
-		directions = []model.Direction{model.Both}
-	case f.reverse:
-		directions = []model.Direction{model.From}
-	case f.to:
-		directions = []model.Direction{model.To}
+	if chosen > 1 {
+		*bad = append(*bad, "--to, --reverse and --bidir exclude each other: give one of them, or none for both directions in turn")
 	}
-	flow.Direction = directions[0]
-	if f.repeat < 1 || f.repeat > 1000 {
-		bad.add("repeat", fmt.Errorf("%d is not between 1 and 1000", f.repeat))
-	}
-	p := model.Plan{
-		Settings: []model.Setting{{Name: currentSetting}}, Baseline: currentSetting, Flow: flow, Directions: directions,
-		Mode: model.FixedBlocks, MaxBlocks: f.repeat, Confidence: 0.95, Cooldown: bad.duration("cooldown", f.cooldown),
-	}
-	for range f.repeat {
-		p.Order = append(p.Order, []string{currentSetting})
-	}
-	f.traffic.plan(&p, given, &bad)
-	return p, bad.err()
+	q.Repeats, q.Cooldown = f.repeat, bad.duration("cooldown", f.cooldown)
+	f.flow.overlay(&q.Flow, func(string) bool { return true }, func(string) bool { return false }, bad)
+	f.traffic.apply(&q, given, bad)
+	return q
 }
 
-// suit fits the plan to what the far end understands.
-func (f testFlags) suit(a *console, far reach.Target, p *model.Plan, given func(string) bool) error {
+// suit refuses flags that the far end does not understand, and fits the plan to it.
+func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, given func(string) bool) (err error) {
 	only := f.traffic.foreignOnly(given)
-	if far.Kind != reach.Foreign {
-		if len(only) > 0 {
-			return usagef("--%s: only programs of another kind know that; %s is linerate's own", only[0], far)
+	switch {
+	case far.Kind == reach.Foreign:
+		if err := trial.Suit(a.world(), *far, p); err != nil {
+			return err
 		}
-		if given("rate") && !f.traffic.udp && !f.traffic.search {
-			return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
-		}
-		return trial.Takes(a.world(), *p)
+		far.Foreign, err = f.traffic.foreign(a.Getenv)
+		return err
+	case len(only) > 0:
+		return usagef("--%s: only programs of another kind know that; %s is linerate's own", only[0], far)
+	case given("rate") && !f.traffic.udp && !f.traffic.search:
+		return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 	}
-	if p.Flow.Engine == requests.Name {
-		return withHint(usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
-	}
-	p.Flow = probes.Load(p.Flow) // it answers no probes
-	return nil
+	return trial.Suit(a.world(), *far, p)
 }
-
-// currentSetting is the hosts and the flow as they are.
-const currentSetting = "current"
 
 func (a *console) test(ctx context.Context, f testFlags, given func(string) bool, host string) error {
-	p, err := f.plan(given)
-	if err != nil {
+	var bad faults
+	p := f.ask(given, &bad).Plan(a.kinds(), bad.add)
+	if err := bad.err(); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(f.from, host, a.Getenv)
 	if err != nil {
 		return err
 	}
-	if err := f.suit(a, far, &p, given); err != nil {
+	if err := f.suit(a, &far, &p, given); err != nil {
 		return err
-	}
-	if far.Kind == reach.Foreign {
-		if far.Foreign, err = f.traffic.foreign(a.Getenv); err != nil {
-			return err
-		}
 	}
 	st, err := a.openStore(ctx)
 	if err != nil {
@@ -166,6 +139,3 @@ func expected(p model.Plan) time.Duration {
 	}
 	return time.Duration(runs) * p.RunLength()
 }
-
-// noneGiven says of every flag that the user did not set it.
-func noneGiven(string) bool { return false }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
@@ -9,18 +8,15 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
-	"linerate/internal/core/search"
 	"linerate/internal/core/traffic"
-	"linerate/internal/core/traffic/probes"
-	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
@@ -56,32 +52,22 @@ func (f *trafficFlags) register(fl *pflag.FlagSet, kinds traffic.Kinds) {
 	fl.BoolVar(&f.dualPorts, "connect-back", false, "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r")
 }
 
-// apply writes the flags over flow. given says which ones the user set.
-func (f *trafficFlags) apply(flow *model.Flow, given func(string) bool, bad *faults) {
-	also := ""
+// apply puts what the flags say into q. given says which ones the user set.
+func (f *trafficFlags) apply(q *trial.Quick, given func(string) bool, bad *faults) {
+	flow, also := &q.Flow, ""
 	if f.search || f.udp {
 		also = udp.Name
 	}
 	f.own.choose(flow, also, given, bad)
 	f.own.apply(flow, given, bad)
-	switch flow.Engine {
-	case udp.Name:
+	q.Idle = bad.duration("idle", f.idle)
+	if flow.Engine == udp.Name {
 		f.datagrams(flow, given, bad)
-	case requests.Name:
-		if flow.Bytes > 0 {
-			bad.add("bytes", errors.New("requests end by time: use --time"))
-		}
 	}
-	if given("loss") && !f.search {
+	if f.search {
+		q.Search = f.rateSearch(q, given, bad)
+	} else if given("loss") {
 		bad.add("loss", errors.New("belongs to --search"))
-	}
-	if idle := bad.duration("idle", f.idle); idle > 0 && flow.Bytes == 0 {
-		if f.own.loads(*flow) {
-			*flow = probes.Over(*flow)
-		}
-		if flow.Engine == probes.Name {
-			flow.Lead = idle
-		}
 	}
 }
 
@@ -91,9 +77,6 @@ func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad 
 		bad.add("rate", err)
 		*flow = next
 	}
-	if flow.Block > udp.MaxDatagram {
-		bad.add("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, udp.MaxDatagram))
-	}
 	for _, flag := range []string{"set-mss", "congestion", "nagle"} {
 		if given(flag) {
 			bad.add(flag, errors.New("belongs to TCP: leave out --udp"))
@@ -101,58 +84,24 @@ func (f *trafficFlags) datagrams(flow *model.Flow, given func(string) bool, bad 
 	}
 }
 
-// Defaults of a search.
-const (
-	searchLow        = 50 // datagrams in a run: fewer tell nothing of a loss
-	searchHigh       = units.BitRate(100e9)
-	searchResolution = 0.02
-	searchRepeats    = 5
-	searchTime       = 2 * time.Second
-	usualDatagram    = 1472.0 // bytes of payload that fill MTU 1500
-)
-
-// plan makes a search of a quick look's plan: one direction, rates in place of
-// blocks.
-func (f *trafficFlags) plan(p *model.Plan, given func(string) bool, bad *faults) {
-	if !f.search {
-		return
-	}
-	if len(p.Directions) != 1 || p.Directions[0] == model.Both {
-		p.Directions = []model.Direction{model.To}
-		if given("bidir") {
-			bad.add("search", errors.New("a search is for one direction: use --to or --reverse"))
-		}
-	}
-	p.Flow.Direction = p.Directions[0]
+// rateSearch is the search that the flags ask for.
+func (f *trafficFlags) rateSearch(q *trial.Quick, given func(string) bool, bad *faults) *trial.RateSearch {
 	limit, err := units.ParsePercent(f.lossLimit)
 	if err == nil && (limit < 0 || limit >= 100) {
 		err = fmt.Errorf("%s is not a share of loss between 0%% and 100%%", f.lossLimit)
 	}
-	bad.add("loss", err)
-	if !given("time") && p.Flow.Bytes == 0 {
-		p.Flow.Duration = searchTime
+	s := &trial.RateSearch{Highest: trial.HighestRate, Timed: given("time")}
+	if bad.add("loss", err); err == nil {
+		s.Loss = float64(limit) / 100
 	}
-	size := cmp.Or(float64(p.Flow.Block), usualDatagram)
-	low := units.BitRate(searchLow * 8 * size / max(p.Flow.Duration.Seconds(), 0.001))
-	s := model.RateSearch{Low: low, High: searchHigh, Limit: float64(limit) / 100, Resolution: searchResolution, Repeats: searchRepeats}
-	if f.rate != "" {
-		u, _ := udp.Of(p.Flow)
-		s.High = u.Rate
+	if f.rate != "" && len(*bad) == 0 {
+		u, _ := udp.Of(q.Flow)
+		s.Highest = u.Rate
 	}
 	if given("repeat") {
-		s.Repeats = p.MaxBlocks
+		s.Repeats = q.Repeats
 	}
-	p.Flow = probes.Load(p.Flow) // a search wants many short runs, and one question
-	switch {
-	case len(*bad) > 0:
-	case f.rate != "" && s.High < low:
-		bad.add("rate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
-			s.High, units.FormatDuration(p.Flow.Duration), searchLow))
-	default:
-		bad.add("search", search.Validate(s))
-	}
-	p.Search, p.Order, p.MaxBlocks, p.Baseline, p.Settings = &s, nil, 0, "", nil
-	p.Flow.Interval = min(p.Flow.Interval, max(p.Flow.Duration, time.Millisecond))
+	return s
 }
 
 // foreignOnly are the flags that only foreign peers understand.

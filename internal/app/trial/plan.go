@@ -1,0 +1,202 @@
+package trial
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/search"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
+
+// Current is the setting of a plan that compares nothing: the hosts and the flow as
+// they are.
+const Current = "current"
+
+// Wrong is told what cannot be meant, under the name of its flag. A plan is of use only
+// where it was told nothing.
+type Wrong func(flag string, err error)
+
+// Repeated is the plan that measures flow so often in each direction, in turn, and
+// compares nothing.
+func Repeated(flow model.Flow, directions []model.Direction, blocks int) model.Plan {
+	flow.Direction = directions[0]
+	p := model.Plan{
+		Settings: []model.Setting{{Name: Current}}, Baseline: Current, Flow: flow, Directions: directions,
+		Mode: model.FixedBlocks, MaxBlocks: blocks, Confidence: 0.95,
+	}
+	for range blocks {
+		p.Order = append(p.Order, []string{Current})
+	}
+	return p
+}
+
+// Quick asks for a quick look at the path.
+type Quick struct {
+	Flow       model.Flow
+	Directions []model.Direction // in turn; none are to and from
+	Repeats    int               // of each direction, 1 to 1000
+	Cooldown   time.Duration     // after each run
+	Idle       time.Duration     // how long the latency is probed before the load; 0: not at all
+	Search     *RateSearch       // in place of repeats
+}
+
+// RateSearch asks for the highest rate of UDP that arrives.
+type RateSearch struct {
+	Loss    float64       // that is accepted, 0 up to 1
+	Highest units.BitRate // rate to try
+	Repeats int           // of each rate; 0 is the default
+	Timed   bool          // the length of a run was chosen
+}
+
+// Defaults of a search.
+const (
+	// HighestRate is beyond what a host can send.
+	HighestRate      = units.BitRate(100e9)
+	searchLow        = 50 // datagrams in a run: fewer tell nothing of a loss
+	searchResolution = 0.02
+	searchRepeats    = 5
+	searchTime       = 2 * time.Second
+	usualDatagram    = 1472.0 // bytes of payload that fill MTU 1500
+)
+
+// Plan returns the runs of a quick look: every direction once per repeat.
+func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
+	flow := q.Flow
+	switch {
+	case flow.Engine == udp.Name && flow.Block > udp.MaxDatagram:
+		wrong("length", fmt.Errorf("%d bytes are more than the %d of a UDP datagram", flow.Block, udp.MaxDatagram))
+	case flow.Engine == requests.Name && flow.Bytes > 0:
+		wrong("bytes", errors.New("requests end by time: use --time"))
+	}
+	if q.Idle > 0 && flow.Bytes == 0 && q.Search == nil { // a search wants many short runs, and one question
+		if kinds.Loads(flow) {
+			flow = probes.Over(flow)
+		}
+		if flow.Engine == probes.Name {
+			flow.Lead = q.Idle
+		}
+	}
+	if q.Repeats < 1 || q.Repeats > 1000 {
+		wrong("repeat", fmt.Errorf("%d is not between 1 and 1000", q.Repeats))
+	}
+	directions := q.Directions
+	if len(directions) == 0 {
+		directions = []model.Direction{model.To, model.From}
+	}
+	if q.Search != nil {
+		return q.search(flow, directions, wrong)
+	}
+	p := Repeated(flow, directions, q.Repeats)
+	p.Cooldown = q.Cooldown
+	return p
+}
+
+// search is the plan of a search: one direction, and rates in place of blocks.
+func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong) model.Plan {
+	if directions[0] == model.Both {
+		wrong("search", errors.New("a search is for one direction: use --to or --reverse"))
+	}
+	if !q.Search.Timed && flow.Bytes == 0 {
+		flow.Duration = searchTime
+	}
+	p := Repeated(flow, directions[:1], 0)
+	p.Settings, p.Baseline, p.Cooldown = nil, "", q.Cooldown
+	low := units.BitRate(searchLow * 8 * cmp.Or(float64(flow.Block), usualDatagram) / max(flow.Duration.Seconds(), 0.001))
+	s := model.RateSearch{
+		Low: low, High: q.Search.Highest, Limit: q.Search.Loss, Resolution: searchResolution, Repeats: cmp.Or(q.Search.Repeats, searchRepeats),
+	}
+	switch {
+	case flow.Duration == 0 && flow.Bytes == 0: // whose mistake is told already
+	case s.High < low:
+		wrong("rate", fmt.Errorf("at %s a run of %s sends less than %d datagrams, too few to tell a loss: use a longer --time",
+			s.High, units.FormatDuration(flow.Duration), searchLow))
+	default:
+		wrong("search", search.Validate(s))
+	}
+	p.Search = &s
+	p.Flow.Interval = min(flow.Interval, max(flow.Duration, time.Millisecond))
+	return p
+}
+
+// Suit fits the plan of a quick look to what the far end understands.
+func Suit(env app.Env, far reach.Target, p *model.Plan) error {
+	switch {
+	case far.Kind != reach.Foreign:
+		return Takes(env, *p)
+	case p.Flow.Engine == requests.Name:
+		return app.WithHint(app.Usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
+	}
+	p.Flow = probes.Load(p.Flow) // it answers no probes
+	return nil
+}
+
+// Sweep asks for the time of messages by their size.
+type Sweep struct {
+	Flow              model.Flow // its engine and sizes are filled in
+	Params            sizes.Params
+	Smallest, Largest units.Bytes // 0 are the defaults
+	Passes            int         // over all sizes; 0 is the default
+	Cooldown          time.Duration
+	Seed              uint64 // of the order of sizes; 0 draws one
+}
+
+// Plan returns the runs of a sweep, a block for each pass, fitted to what the far end
+// understands.
+func (s Sweep) Plan(env app.Env, far *reach.Target) (model.Plan, error) {
+	if s.Seed == 0 {
+		s.Seed = rand.Uint64()
+	}
+	order, err := plan.NewSweep(plan.SweepOptions{Smallest: s.Smallest, Largest: s.Largest, Sweeps: s.Passes, Seed: s.Seed})
+	if err != nil {
+		return model.Plan{}, app.WithKind(app.Usage, err)
+	}
+	s.Params.Sizes = order.Sizes
+	s.Flow.Engine = sizes.Name
+	p := Repeated(sizes.With(s.Flow, s.Params), []model.Direction{s.Flow.Direction}, len(order.Order))
+	p.Cooldown, p.Seed = s.Cooldown, s.Seed
+	if far.Kind != reach.Foreign {
+		return p, Takes(env, p)
+	}
+	return p, s.foreign(far, &p)
+}
+
+// foreign fits a sweep to a receiver of NPtcp, which follows a schedule of its own.
+func (s Sweep) foreign(far *reach.Target, p *model.Plan) error {
+	if !far.Program.Sweeps {
+		return app.WithHint(app.Usagef("%s measures no message sizes", far), "use linerate test %s", far)
+	}
+	for _, of := range []struct {
+		flag  string
+		given bool
+	}{
+		{"reverse", s.Flow.Direction != model.To}, {"nagle", s.Flow.Nagle}, {"spin", s.Params.Spin}, {"time", s.Flow.Duration != 0},
+	} {
+		if of.given {
+			return app.Usagef("--%s: an %s does not have it", of.flag, far.Program.Name)
+		}
+	}
+	if s.Passes == 0 {
+		p.MaxBlocks, p.Order = 1, p.Order[:1] // NPtcp ends after one
+	}
+	o := reach.NetPIPE{Largest: s.Largest, Both: s.Params.Mode == sizes.Both, Stream: s.Params.Mode == sizes.Stream, Fresh: s.Params.Fresh, Window: s.Flow.Window}
+	if s.Smallest != 0 {
+		o.Smallest = s.Params.Sizes[0]
+	}
+	far.Foreign.NetPIPE = &o
+	s.Params.Sizes = []units.Bytes{} // its own schedule; a document has a list
+	p.Flow.Engine = sizes.NetPIPE
+	p.Flow = sizes.With(p.Flow, s.Params)
+	return o.Validate()
+}

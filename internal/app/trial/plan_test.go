@@ -1,0 +1,161 @@
+package trial_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/engines"
+)
+
+// planned returns the plan of a quick look, and what is wrong with it by flag.
+func planned(q trial.Quick) (model.Plan, map[string]string) {
+	wrong := map[string]string{}
+	p := q.Plan(engines.List(nil).Kinds(), func(flag string, err error) {
+		if err != nil {
+			wrong[flag] = err.Error()
+		}
+	})
+	return p, wrong
+}
+
+func tcp() model.Flow {
+	return model.Flow{Engine: "tcpbulk", Streams: 1, Duration: time.Second, Interval: time.Second}
+}
+
+func TestQuickPlan(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		q    trial.Quick
+		want []model.Direction
+	}{
+		{trial.Quick{Repeats: 1}, []model.Direction{model.To, model.From}},
+		{trial.Quick{Repeats: 2, Directions: []model.Direction{model.To}}, []model.Direction{model.To}},
+		{trial.Quick{Repeats: 1000, Directions: []model.Direction{model.Both}}, []model.Direction{model.Both}},
+	} {
+		c.q.Flow = tcp()
+		p, wrong := planned(c.q)
+		if len(wrong) > 0 || !slices.Equal(p.Directions, c.want) || len(p.Order) != c.q.Repeats || p.MaxBlocks != c.q.Repeats || p.Flow.Direction != c.want[0] || p.Flow.Engine != "tcpbulk" {
+			t.Errorf("%+v: %+v, %v", c.q, p, wrong)
+		}
+	}
+	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
+	if p.Flow.Engine != probes.Name || p.Flow.Lead != time.Second {
+		t.Errorf("probes beside a load: %+v", p.Flow)
+	}
+	bytes := tcp()
+	bytes.Bytes, bytes.Duration = 1000, 0
+	if p, _ := planned(trial.Quick{Flow: bytes, Repeats: 1, Idle: time.Second}); p.Flow.Engine != "tcpbulk" {
+		t.Errorf("probes beside a load without a time: %+v", p.Flow)
+	}
+}
+
+func TestQuickPlanRefuses(t *testing.T) {
+	t.Parallel()
+	datagrams := udp.With(model.Flow{Engine: udp.Name, Duration: time.Second}, udp.Params{})
+	large := datagrams
+	large.Block = udp.MaxDatagram + 1
+	asked := model.Flow{Engine: "reqresp", Bytes: 5}
+	both := []model.Direction{model.Both}
+	fast := &trial.RateSearch{Loss: 0.01, Highest: trial.HighestRate}
+	for want, q := range map[string]trial.Quick{
+		"repeat: 0 is not between 1 and 1000":                       {Flow: tcp()},
+		"repeat: 1001 is not between 1 and 1000":                    {Flow: tcp(), Repeats: 1001},
+		"length: 65508 bytes are more than":                         {Flow: large, Repeats: 1},
+		"bytes: requests end by time":                               {Flow: asked, Repeats: 1},
+		"search: a search is for one direction":                     {Flow: datagrams, Repeats: 1, Directions: both, Search: fast},
+		"rate: at 1 kbit/s a run of 1 s sends less than 50 datagra": {Flow: datagrams, Repeats: 1, Search: &trial.RateSearch{Highest: 1000, Timed: true}},
+	} {
+		_, wrong := planned(q)
+		flag, text, _ := strings.Cut(want, ": ")
+		if len(wrong) != 1 || !strings.HasPrefix(wrong[flag], text) {
+			t.Errorf("%v, want %s", wrong, want)
+		}
+	}
+}
+
+func TestSearchPlan(t *testing.T) {
+	t.Parallel()
+	q := trial.Quick{
+		Flow: udp.With(model.Flow{Engine: udp.Name, Duration: 9 * time.Second, Interval: 5 * time.Second, Block: 1000}, udp.Params{}), Repeats: 1, Idle: time.Second,
+		Search: &trial.RateSearch{Loss: 0.001, Highest: 20e6},
+	}
+	p, wrong := planned(q)
+	want := model.RateSearch{Low: 200e3, High: 20e6, Limit: 0.001, Resolution: 0.02, Repeats: 5}
+	if len(wrong) > 0 || *p.Search != want || p.Flow.Duration != 2*time.Second || p.Flow.Interval != 2*time.Second {
+		t.Errorf("%+v, %+v, %v", p.Search, p.Flow, wrong)
+	}
+	if p.Flow.Engine != udp.Name || !slices.Equal(p.Directions, []model.Direction{model.To}) || len(p.Order)+len(p.Settings)+p.MaxBlocks > 0 {
+		t.Errorf("%+v", p)
+	}
+	q.Search.Timed, q.Search.Repeats = true, 3
+	if p, _ := planned(q); p.Flow.Duration != 9*time.Second || p.Search.Repeats != 3 {
+		t.Errorf("%+v, %+v", p.Search, p.Flow)
+	}
+}
+
+func target(t *testing.T, text string) reach.Target {
+	t.Helper()
+	far, err := reach.Parse(text, func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return far
+}
+
+func TestPlanOfForeignPeers(t *testing.T) {
+	t.Parallel()
+	env := apptest.Env(&apptest.Person{})
+	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
+	if err := trial.Suit(env, target(t, "iperf3://nas"), &p); err != nil || p.Flow.Engine != "tcpbulk" {
+		t.Errorf("a server that answers no probes is sent %s: %v", p.Flow.Engine, err)
+	}
+	p.Flow.Engine = "reqresp"
+	if err := trial.Suit(env, target(t, "iperf3://nas"), &p); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
+		t.Errorf("requests to iperf3: %v", err)
+	}
+
+	far := target(t, "netpipe://nas")
+	s := trial.Sweep{Flow: model.Flow{Direction: model.To}, Params: sizes.Params{Mode: sizes.Both}, Smallest: 64, Largest: units.Bytes(1 << 20), Seed: 1}
+	p, err := s.Plan(env, &far)
+	own, _ := sizes.Of(p.Flow)
+	if o := far.Foreign.NetPIPE; err != nil || p.Flow.Engine != sizes.NetPIPE || len(p.Order) != 1 || len(own.Sizes) != 0 || !o.Both || o.Largest != 1<<20 || o.Smallest == 0 {
+		t.Errorf("%+v, %+v, %+v, %v", p, own, o, err)
+	}
+	s.Flow.Nagle = true
+	if _, err := s.Plan(env, &far); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--nagle") {
+		t.Errorf("Nagle's algorithm at NPtcp: %v", err)
+	}
+	elsewhere := target(t, "iperf3://nas")
+	if _, err := s.Plan(env, &elsewhere); app.KindOf(err) != app.Usage {
+		t.Errorf("a sweep with iperf3: %v", err)
+	}
+}
+
+func TestSweepPlan(t *testing.T) {
+	t.Parallel()
+	env, far := apptest.Env(&apptest.Person{}), reach.Target{Kind: reach.Here}
+	p, err := trial.Sweep{Flow: model.Flow{Direction: model.From}, Passes: 6, Seed: 7, Cooldown: time.Second}.Plan(env, &far)
+	own, _ := sizes.Of(p.Flow)
+	if err != nil || len(p.Order) != 6 || p.MaxBlocks != 6 || p.Seed != 7 || p.Cooldown != time.Second || p.Flow.Direction != model.From || len(own.Sizes) < 20 || p.Flow.Points != len(own.Sizes) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, _ := (trial.Sweep{Flow: model.Flow{Direction: model.To}}).Plan(env, &far); p.Seed == 0 || len(p.Order) == 0 {
+		t.Errorf("the defaults: %+v", p)
+	}
+	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far)
+	if app.KindOf(err) != app.Usage || errors.Unwrap(err) == nil {
+		t.Errorf("one pass: %v", err)
+	}
+}
