@@ -476,8 +476,10 @@ type Plateau struct {
 	Direction Direction     `json:"direction"`
 	Metric    Metric        `json:"metric"`
 	Decided   bool          `json:"decided"`
-	Level     string        `json:"level,omitempty"` // name of the setting
-	From      string        `json:"from,omitempty"`  // range of possible answers when not decided
+	Level     string        `json:"level,omitempty"`    // name of the setting; "" where decided that only the baseline is good enough
+	Baseline  string        `json:"baseline,omitempty"` // that takes part in what is best
+	Leave     bool          `json:"leave,omitempty"`    // the baseline itself is surely within Tolerance of every level
+	From      string        `json:"from,omitempty"`     // range of possible answers when not decided
 	To        string        `json:"to,omitempty"`
 	Tolerance units.Percent `json:"tolerance"`
 	Reason    string        `json:"reason,omitempty"`

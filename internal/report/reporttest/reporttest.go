@@ -179,7 +179,7 @@ func sequential() Case {
 		v("512K", model.Better, "at least the margin", 1.071, 0.024),
 		twin,
 	}
-	c.Session.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "256K", Tolerance: 5}}
+	c.Session.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "256K", Baseline: "64K", Tolerance: 5}}
 	for range 8 {
 		c.Session.Changes = append(c.Session.Changes, model.Change{Run: 3, Host: model.Far, Knob: "tcp.recv_buffer_max", Native: "net.ipv4.tcp_rmem", Old: "4096 131072 65536", New: "4096 131072 6291456", State: model.ChangeUndone})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
@@ -226,6 +227,26 @@ func TestProgress(t *testing.T) {
 	})
 }
 
+// Issue 10, item 14: a rate that no host can send was printed as if it had been sent.
+func TestSentRateStandsBesideTheAskedOne(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "datagrams" {
+			continue
+		}
+		r := &c.Session.Runs[0]
+		r.Flow = udp.With(r.Flow, udp.Params{Rate: 999e12, Pacing: "clock"})
+		for i := range r.Ends {
+			r.Ends[i].Flows[0].Bytes = 20 * 7.5e9 / 8
+		}
+		text := strings.Join(strings.Fields(render(t, report.Build(c.Session, report.Options{}), term.Options{})), " ")
+		if want := "7.5 Gbit/s sent (999 Tbit/s asked for), paced by clock"; !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+		return
+	}
+	t.Fatal("no case of datagrams")
+}
+
 // A sender that does not tell how it paces leaves no loose end.
 func TestDatagramsOfASilentSender(t *testing.T) {
 	for _, c := range reporttest.Cases() {
@@ -240,7 +261,7 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 		if err := term.Render(&b, d, term.Options{Width: 200}); err != nil {
 			t.Fatal(err)
 		}
-		if text := b.String(); !strings.Contains(text, "500 Mbit/s offered\n") || strings.Contains(text, "paced by") {
+		if text := b.String(); !strings.Contains(text, "(500 Mbit/s asked for)\n") || strings.Contains(text, "paced by") {
 			t.Errorf("got\n%s", text)
 		}
 		return
