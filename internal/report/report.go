@@ -123,11 +123,10 @@ func Build(s model.Session, o Options) Document {
 	case model.KindTest:
 		d.Warnings = append(b.warnings(b.baselineRuns()), refuted(d.Lines)...)
 	case model.KindCopy:
-		copies := BuildCopy(s)
-		d.Copy = &copies
+		d.Copy, d.Warnings = b.copies(), b.warnings(s.Runs)
+		d.Next = append(d.Copy.next(&b), d.Next...)
 	case model.KindSweep:
-		sizes := BuildSweep(s)
-		d.Sweep = &sizes
+		d.Sweep, d.Warnings = b.sweep(), b.warnings(s.Runs)
 	case model.KindServed: // of which this end saw but its own half
 	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}

@@ -8,21 +8,11 @@ import (
 	"unicode/utf8"
 
 	"linerate/internal/core/bottleneck"
-	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
 )
-
-func renderCopy(t *testing.T, s model.Session, o term.Options) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := term.RenderCopy(&b, report.BuildCopy(s), o); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 func TestCopyGolden(t *testing.T) {
 	s := reporttest.CopySession(4, map[string]float64{
@@ -31,7 +21,7 @@ func TestCopyGolden(t *testing.T) {
 	})
 	s.Runs[0].Warnings = []string{"nas: memory is memory of the process and no file"}
 	for suffix, o := range map[string]term.Options{"": {}, "-wide": {Width: 120}, "-color": {Color: true}} {
-		t.Run("parts"+suffix, func(t *testing.T) { golden(t, "copyparts"+suffix, renderCopy(t, s, o)) })
+		t.Run("parts"+suffix, func(t *testing.T) { golden(t, "copyparts"+suffix, render(t, report.Build(s, report.Options{}), o)) })
 	}
 }
 
@@ -41,7 +31,7 @@ func TestCopyLooks(t *testing.T) {
 	s := reporttest.CopySession(2, map[string]float64{bottleneck.MemoryToMemory: 1e9, bottleneck.Network: 1e9, bottleneck.Memory: 1e10})
 	s.Hosts[1].Name = "n\x1b[2Jas"
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
-	text := renderCopy(t, s, term.Options{ASCII: true})
+	text := render(t, report.Build(s, report.Options{}), term.Options{ASCII: true})
 	for line := range strings.Lines(text) {
 		if strings.ContainsAny(line, "\x1b\x07") {
 			t.Errorf("line %q steers", line)

@@ -31,14 +31,29 @@ type Options struct {
 // Color, our own escape sequences are written: the names in it may come from a
 // foreign host.
 func Render(w io.Writer, d report.Document, o Options) error {
-	if d.Copy != nil {
-		return RenderCopy(w, *d.Copy, o)
-	}
-	if d.Sweep != nil {
-		return RenderSweep(w, *d.Sweep, o)
-	}
 	p := newPrinter(o)
 	p.header(d)
+	switch {
+	case d.Copy != nil:
+		for _, c := range d.Copy.Directions {
+			p.copies(d.Copy.Size, c)
+		}
+	case d.Sweep != nil:
+		p.sweep(*d.Sweep)
+	default:
+		p.body(d)
+	}
+	p.changes(d.Changes)
+	for _, text := range d.Warnings {
+		p.paragraph(yellow, "warning: "+text, 2)
+	}
+	p.gap()
+	p.ending(d)
+	return p.flush(w)
+}
+
+// body prints what a session of streams or datagrams shows.
+func (p *printer) body(d report.Document) {
 	p.lines(d)
 	p.latencies(d)
 	for _, text := range d.Own {
@@ -69,13 +84,6 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	}
 	p.gap()
 	p.classic(d)
-	p.changes(d.Changes)
-	for _, text := range d.Warnings {
-		p.paragraph(yellow, "warning: "+text, 2)
-	}
-	p.gap()
-	p.ending(d)
-	return p.flush(w)
 }
 
 func (p *printer) header(d report.Document) {

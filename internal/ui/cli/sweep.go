@@ -130,8 +130,10 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
-	for _, d := range report.BuildSweep(s).Directions {
-		err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
+	if sizes := report.Build(s, report.Options{}).Sweep; sizes != nil { // nil where the session did not begin
+		for _, d := range sizes.Directions {
+			err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
+		}
 	}
 	return errors.Join(err, file.Close())
 }
