@@ -196,7 +196,7 @@ func TestListSchema(t *testing.T) {
 			t.Error(err)
 		}
 		s := c.Session
-		l.Sessions = append(l.Sessions, report.ListItem{ID: s.ID, Kind: s.Kind, Created: s.Created, Ended: s.Ended, State: s.State, Reason: s.Reason})
+		l.Sessions = append(l.Sessions, report.NewListItem(report.Item{ID: s.ID, Kind: s.Kind, Created: s.Created, Ended: s.Ended, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}, s))
 	}
 }
 

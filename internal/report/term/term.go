@@ -325,34 +325,6 @@ func (p *printer) ending(d report.Document) {
 	}
 }
 
-// widthForTimes is the least width of a list with a column of times; the ID
-// begins with the time too.
-const widthForTimes = 100
-
-// RenderList writes a list of sessions, one a line.
-func RenderList(w io.Writer, l report.List, o Options) error {
-	p := newPrinter(o)
-	if len(l.Sessions) == 0 {
-		p.line("no sessions yet")
-		return p.flush(w)
-	}
-	header := []cell{left("id"), left("kind"), left("far end"), left("state"), right("runs"), left("title")}
-	started := p.width >= widthForTimes
-	if started {
-		header = append([]cell{header[0], left("started")}, header[1:]...)
-	}
-	var rows [][]cell
-	for _, s := range l.Sessions {
-		row := []cell{whole(s.ID)}
-		if started {
-			row = append(row, whole(s.Created.In(p.zone).Format("2006-01-02 15:04")))
-		}
-		rows = append(rows, append(row, whole(string(s.Kind)), left(s.Far), whole(string(s.State)), right(fmt.Sprint(s.Runs)), left(s.Title)))
-	}
-	p.grid(rows, header)
-	return p.flush(w)
-}
-
 // plural returns n with its noun in the right number.
 func plural(n int64, noun string) string {
 	if n == 1 {

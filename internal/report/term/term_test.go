@@ -179,8 +179,10 @@ func TestList(t *testing.T) {
 	var l report.List
 	for _, c := range reporttest.Cases() {
 		s := c.Session
-		l.Sessions = append(l.Sessions, report.ListItem{ID: s.ID, Kind: s.Kind, Title: s.Title, Far: s.Far, Created: s.Created, State: s.State, Runs: len(s.Runs)})
+		i := report.Item{ID: s.ID, Kind: s.Kind, Title: s.Title, Near: s.Near, Far: s.Far, Created: s.Created, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}
+		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
 	}
+	l.Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var b bytes.Buffer
 	if err := term.RenderList(&b, l, term.Options{Zone: time.FixedZone("", 3600)}); err != nil {
 		t.Fatal(err)
