@@ -36,14 +36,10 @@ func RenderList(w io.Writer, l report.List, o Options) error {
 		}
 		rows = append(rows, append(row, whole(age(l.Now.Sub(s.Created))), whole(string(s.Kind)), whole(string(s.State)), right(rates(s.Goodput))))
 	}
-	all := append([][]cell{header}, rows...)
-	for i := range header {
-		header[i].style = dim
-	}
-	widths := p.fit(all)
-	p.row(header, widths)
+	columns := p.fit(rows, header)
+	p.heading(columns)
 	for i, s := range l.Sessions {
-		p.row(rows[i], widths)
+		p.row(rows[i], columns)
 		p.paragraph(plain, s.What(), 2*tableIndent)
 	}
 	return p.flush(w)

@@ -30,14 +30,18 @@ func collapse(n units.Bytes) time.Duration {
 	return gigabit(n)
 }
 
-func TestSweepGolden(t *testing.T) {
+func sweeps() map[string]model.Session {
 	healthy := reporttest.SweepSession(5, 0, 8<<20, gigabit)
 	found := reporttest.SweepSession(5, 0, 2<<20, collapse)
 	found.Runs[2].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
 	confirmed := reporttest.SweepSession(5, 12, 2<<20, collapse)
 	thin := reporttest.SweepSession(2, 0, 4096, gigabit)
 	thin.State, thin.Reason = model.SessionInterrupted, "stopped by the user"
-	for name, s := range map[string]model.Session{"healthy": healthy, "found": found, "confirmed": confirmed, "thin": thin} {
+	return map[string]model.Session{"healthy": healthy, "found": found, "confirmed": confirmed, "thin": thin}
+}
+
+func TestSweepGolden(t *testing.T) {
+	for name, s := range sweeps() {
 		for suffix, o := range map[string]term.Options{"": {}, "-color": {Color: true}} {
 			t.Run(name+suffix, func(t *testing.T) { golden(t, "sweep-"+name+suffix, render(t, report.Build(s, report.Options{}), o)) })
 		}

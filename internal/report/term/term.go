@@ -25,6 +25,9 @@ type Options struct {
 	Color bool           // escape sequences are welcome: a terminal, and no NO_COLOR (no-color.org)
 	ASCII bool           // nothing beyond ASCII, for terminals that cannot
 	Zone  *time.Location // that times are shown in; nil is UTC
+	// OneLine leaves commands in one line, for shells that do not know a backslash at
+	// the end of one.
+	OneLine bool
 }
 
 // Render writes d to w. Whatever d holds, nothing but printable text and, with
@@ -112,8 +115,8 @@ func (p *printer) header(d report.Document) {
 		carries = "what the link can carry is unknown: " + h.Ceiling.Reason()
 	}
 	indent := len([]rune(ends)) + 3
-	if indent > p.width/2 {
-		p.line(p.paint(bold, ends))
+	if indent > p.width/3 {
+		p.paragraph(bold, ends, 0)
 		p.paragraph(plain, strings.Join(path, ", "), 2)
 		indent = 2
 	} else {
@@ -256,7 +259,8 @@ func knobs(ids []model.KnobID) string {
 
 // classic prints one table for each direction and basis, or, of a session with
 // one setting, one for each basis. A table of single runs would only repeat
-// the lines of the head, and is left out.
+// the lines of the head, and one over the intervals of several settings that over
+// their runs: they are left out.
 func (p *printer) classic(d report.Document) {
 	type group struct {
 		label string
@@ -270,7 +274,7 @@ func (p *printer) classic(d report.Document) {
 		if one {
 			g.label, first = "", c.Label
 		}
-		if one && c.Basis == report.OverRuns && c.N == 1 || d.Search != nil && c.Basis == report.OverIntervals {
+		if one && c.Basis == report.OverRuns && c.N == 1 || !one && c.Basis == report.OverIntervals {
 			continue
 		}
 		if rows[g] == nil {
@@ -333,13 +337,24 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// command prints a step. The command is never broken: people copy it.
+// command prints a step. A command that is too long is broken as shells read it, so
+// that what is copied works; its words stay whole.
 func (p *printer) command(n report.Step) {
 	text := clean(n.What) + ": " + clean(n.Command)
 	if columns(text)+2 <= p.width {
 		p.line("  " + p.paint(dim, text))
 		return
 	}
-	p.line("  " + p.paint(dim, clean(n.What)+":"))
-	p.line("    " + p.paint(dim, clean(n.Command)))
+	p.paragraph(dim, n.What+":", 2)
+	words := []string{clean(n.Command)}
+	if !p.oneLine {
+		words = shellWords(words[0], p.width-8)
+	}
+	lines := join(words, p.width-6, p.width-8)
+	for i, l := range lines {
+		if i < len(lines)-1 {
+			l += ` \`
+		}
+		p.line(strings.Repeat(" ", 4+2*min(i, 1)) + p.paint(dim, l))
+	}
 }

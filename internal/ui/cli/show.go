@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -45,7 +46,7 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 }
 
 func (a *console) termOptions() term.Options {
-	return term.Options{Width: a.Width(), Color: a.color()}
+	return term.Options{Width: a.Width(), Color: a.color(), OneLine: runtime.GOOS == "windows"}
 }
 
 // report prints the report of a session.
