@@ -60,6 +60,7 @@ func (b *builder) mayChange(s model.Setting) bool {
 // testCommand is the quick look between the same hosts, reached in the same way.
 func (b *builder) testCommand() string {
 	words := append([]string{"linerate test", b.hostWord(b.s.Far)}, b.from()...)
+	words = append(words, b.s.Plan.Path.Flags()...)
 	return strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")
 }
 
@@ -76,6 +77,7 @@ func (b *builder) from() []string {
 func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	words := append([]string{"linerate run", b.hostWord(b.s.Far)}, b.from()...)
 	words = append(words, b.reached(c.Setting)...)
+	words = append(words, b.s.Plan.Path.Flags()...)
 	words = append(words, flags(b.s.Plan.Flow)...)
 	if c.Direction == model.From {
 		words = append(words, "--direction from")

@@ -54,6 +54,7 @@ type Header struct {
 	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the path can carry at most; of two directions the lower one
 	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
 	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
+	DataPath  string                 `json:"data_path,omitempty"` // how data connections were made, where not as usual
 }
 
 // Line is what one direction carried, with the settings as they were (of the

@@ -153,6 +153,7 @@ type Plan struct {
 	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings only)
 	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
 	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
+	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
 }
 
 // Decides returns the metric that decides the plan's comparisons.

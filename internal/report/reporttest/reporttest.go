@@ -255,6 +255,7 @@ func interrupted() Case {
 	p := windows(model.Sequential, "64K", "256K")
 	c := Case{"interrupted", base("20261121T040000-q8r1", model.KindRun, p), map[int][]model.Sample{}}
 	c.Session.State, c.Session.Reason = model.SessionInterrupted, "stopped by the user"
+	c.Session.Plan.Path = model.DataPath{ConnectFrom: model.Far, Ports: model.Ports{First: 5300, Last: 5310}}
 	c.fill(3, 320e6, 931e6)
 	last := &c.Session.Runs[len(c.Session.Runs)-1]
 	last.State, last.Reason, last.Values = model.RunInterrupted, "stopped by the user", nil

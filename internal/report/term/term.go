@@ -128,6 +128,9 @@ func (p *printer) header(d report.Document) {
 	if text := algorithms(d); text != "" {
 		p.paragraph(dim, text, indent)
 	}
+	if d.Header.DataPath != "" {
+		p.paragraph(dim, "data connections: "+clean(d.Header.DataPath), indent)
+	}
 	p.gap()
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"linerate/internal/app"
+	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/ui/screen"
@@ -84,6 +85,7 @@ type console struct {
 	live  *live // of the experiment that goes on
 	ssh   sshFlags
 	boot  bootJob
+	path  model.DataPath // of the data connections of this command
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
 	told        sync.Once // what is wrong with the journal of this machine

@@ -30,6 +30,7 @@ type sweepFlags struct {
 	cooldown, title   string
 	output            string
 	seed              uint64
+	path              pathFlags
 }
 
 func (a *console) sweepCommand() *cobra.Command {
@@ -54,6 +55,7 @@ netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe
 		},
 	}
 	fl := c.Flags()
+	f.path.register(c)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVarP(&f.smallest, "min", "l", plan.DefaultSmallest.String(), "smallest message")
 	fl.StringVarP(&f.largest, "max", "u", plan.DefaultLargest.String(), "largest message")
@@ -111,6 +113,9 @@ func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bool, host string) error {
 	asked, err := f.ask(given)
 	if err != nil {
+		return err
+	}
+	if a.path, err = f.path.over(a.path, given); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(f.from, host, a.Getenv)
