@@ -8,6 +8,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -117,7 +118,7 @@ func Build(s model.Session, o Options) Document {
 		Classic:       b.classic(),
 		Changes:       b.changes(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
-		Next:          append(b.tries(), b.again()),
+		Next:          slices.Concat(b.tries(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	switch s.Kind {
