@@ -254,7 +254,7 @@ func TestExitCodesInManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := regexp.MustCompile(`(?m)^  (\d+) +(.*)$`).FindAllStringSubmatch(succeed(t, "help", "exit-codes").out, -1)
-	if len(lines) != 9 {
+	if len(lines) != 11 {
 		t.Fatalf("%d exit codes", len(lines))
 	}
 	for _, l := range lines {

@@ -22,6 +22,7 @@ func (ServerSaid) event()     {}
 func (LabSaid) event()        {}
 func (Serving) event()        {}
 func (FolderProgress) event() {}
+func (Looking) event()        {}
 
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
@@ -78,3 +79,6 @@ type FolderProgress struct {
 	Share           float64
 	Elapsed         time.Duration
 }
+
+// Looking is what is looked at now.
+type Looking struct{ At string }

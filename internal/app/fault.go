@@ -23,6 +23,8 @@ const (
 	Store                   // results could not be read or kept
 	NotUndone               // a host may still hold a changed setting
 	Interrupted             // stopped by the user
+	Found                   // something is not as it should be
+	Unmet                   // a demand is not met
 )
 
 // Fault is an error with its kind and a hint: what happened, then what to do

@@ -8,7 +8,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -34,6 +33,7 @@ type Document struct {
 	Search        *Search            `json:"search,omitempty"`
 	Copy          *CopyDocument      `json:"copy,omitempty"`  // of a session of copies
 	Sweep         *SweepDocument     `json:"sweep,omitempty"` // of a session over message sizes
+	Check         *CheckDocument     `json:"check,omitempty"` // of a session that checked a path
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
 	Noise         []Noise            `json:"noise"` // what the baseline compared with itself showed
@@ -55,7 +55,6 @@ type Header struct {
 	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the path can carry at most; of two directions the lower one
 	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
 	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
-	DataPath  string                 `json:"data_path,omitempty"` // how data connections were made, where not as usual
 }
 
 // Line is what one direction carried, with the settings as they were (of the
@@ -118,21 +117,24 @@ func Build(s model.Session, o Options) Document {
 		Classic:       b.classic(),
 		Changes:       b.changes(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
-		Next:          slices.Concat(b.tries(), b.keep(), []Step{b.again()}),
+		Next:          append(b.tries(), b.again()),
 	}
 	d.Lines = b.lines()
 	switch s.Kind {
 	case model.KindTest:
 		d.Warnings = append(b.warnings(b.baselineRuns()), refuted(d.Lines)...)
 	case model.KindCopy:
-		d.Copy, d.Warnings = b.copies(), b.warnings(s.Runs)
-		d.Next = append(d.Copy.next(&b), d.Next...)
+		copies := BuildCopy(s)
+		d.Copy = &copies
 	case model.KindSweep:
-		d.Sweep, d.Warnings = b.sweep(), b.warnings(s.Runs)
+		sizes := BuildSweep(s)
+		d.Sweep = &sizes
+	case model.KindCheck:
+		d.Check = b.buildCheck()
 	case model.KindServed: // of which this end saw but its own half
 	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}
-	if s.State == model.SessionInterrupted {
+	if s.State == model.SessionInterrupted && s.Kind != model.KindCheck {
 		d.Next = append([]Step{b.resume()}, d.Next...)
 	}
 	return d
@@ -259,26 +261,30 @@ func (b *builder) baselineRuns() []model.Run {
 func (b *builder) findings() []Finding {
 	out := []Finding{}
 	for _, f := range b.s.Findings {
-		g := Finding{Rule: f.Rule, Knobs: f.Knobs}
-		if f.Host != "" {
-			g.Host = b.name(f.Host)
-		}
-		share := ""
-		if v, ok := f.Share.Get(); ok {
-			share = fmt.Sprintf(" (%s of the time)", FormatShare(v))
-		}
-		if f.Loss {
-			g.Text = fmt.Sprintf("%s: %s", b.label(f.Direction), f.Evidence)
-			out = append(out, g)
-			continue
-		}
-		g.Text = fmt.Sprintf("%s: %s%s", b.label(f.Direction), limitPhrase(f.Limit, g.Host), share)
-		if f.Evidence != "" {
-			g.Text += ": " + f.Evidence
-		}
-		out = append(out, g)
+		out = append(out, b.finding(f))
 	}
 	return out
+}
+
+// finding is f as a sentence.
+func (b *builder) finding(f model.Finding) Finding {
+	g := Finding{Rule: f.Rule, Knobs: f.Knobs}
+	if f.Host != "" {
+		g.Host = b.name(f.Host)
+	}
+	if f.Loss {
+		g.Text = fmt.Sprintf("%s: %s", b.label(f.Direction), f.Evidence)
+		return g
+	}
+	share := ""
+	if v, ok := f.Share.Get(); ok {
+		share = fmt.Sprintf(" (%s of the time)", FormatShare(v))
+	}
+	g.Text = fmt.Sprintf("%s: %s%s", b.label(f.Direction), limitPhrase(f.Limit, g.Host), share)
+	if f.Evidence != "" {
+		g.Text += ": " + f.Evidence
+	}
+	return g
 }
 
 // limitPhrase names a limit and whose it is; the path's limits are nobody's.

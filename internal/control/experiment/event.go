@@ -5,6 +5,7 @@ import (
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 )
 
 // EventKind says what happened.
@@ -57,6 +58,9 @@ func (e *experiment) event(ev Event) Event {
 		runs += max(0, ev.RunsInBlock-max(0, ev.Position-1))
 	}
 	ev.AtMost = time.Duration(runs) * perRun
+	if n := len(e.Plan.Tests); n > 0 {
+		ev.MaxBlocks, ev.AtMost = n, plan.Left(e.Plan, e.test)
+	}
 	if b := e.Plan.Budget; b > 0 {
 		ev.AtMost = min(ev.AtMost, max(0, b-ev.Elapsed))
 	}

@@ -67,6 +67,7 @@ type experiment struct {
 	done     int           // runs that ended
 	busy     int           // runs in a row for which a host was busy
 	givenUp  int           // blocks that were invalid in every attempt
+	test     int           // of the plan's tests, the one that goes on
 	seen     *analysis.Result
 	seenRuns int // runs behind seen
 }
@@ -82,36 +83,26 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	e.out.Runs = slices.Clone(c.Past)
 	e.takeUp()
 	loop := e.loop
-	if c.Plan.Search != nil {
+	switch {
+	case c.Plan.Search != nil:
 		loop = e.search
+	case len(c.Plan.Tests) > 0:
+		loop = e.tests
 	}
 	err := loop(ctx)
 	if _, sweeps := sizes.Of(c.Plan.Flow); sweeps && err == nil {
 		err = e.confirm(ctx)
 	}
 	e.out.Result = e.look()
-	e.out.State = model.SessionDone
 	switch {
+	case err == nil:
+		e.out.State = model.SessionDone
 	case errors.Is(err, context.Canceled):
 		e.out.State, e.out.Reason = model.SessionInterrupted, "interrupted by the user"
-	case err != nil:
+	default:
 		e.out.State, e.out.Reason = model.SessionInterrupted, err.Error()
 	}
-	if e.failed(err) {
-		e.out.State = model.SessionFailed
-	}
 	return e.out, err
-}
-
-// failed reports whether runs were tried, none of them counts, and neither the user
-// nor a lost host ended that: to go on would lead to the same.
-func (e *experiment) failed(err error) bool {
-	for _, r := range e.out.Runs {
-		if r.State != model.RunInvalid || err != nil && r.LostContact {
-			return false
-		}
-	}
-	return len(e.out.Runs) > 0 && !errors.Is(err, context.Canceled)
 }
 
 // look analyses the runs so far, once for each number of them.
@@ -284,7 +275,7 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	e.out.Runs = append(e.out.Runs, run)
 	// What was measured is kept also when the user has just pressed Ctrl-C.
 	if rerr := e.Record(context.WithoutCancel(ctx), run, samples, changes); rerr != nil {
-		return run, fmt.Errorf("record run %d: %w", run.Number, rerr)
+		return run, fmt.Errorf("%w %d: %w", errRecord, run.Number, rerr)
 	}
 	if ctx.Err() != nil {
 		return run, ctx.Err()
@@ -301,6 +292,9 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 	}
 	return run, nil
 }
+
+// errRecord says that a run could not be kept.
+var errRecord = errors.New("record run")
 
 // await rests before a run where the last one found a host busy.
 func (e *experiment) await(ctx context.Context, block int) error {

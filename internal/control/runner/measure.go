@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,23 +15,18 @@ import (
 	"linerate/internal/rescue"
 )
 
-// address is who connects, who accepts, and at what address.
+// address is where data connections go.
 type address struct {
 	connector, acceptor *session.Client
-	host                string
 }
 
 // dataAddress decides who connects.
 func (a *attempt) dataAddress() (address, error) {
 	d := address{connector: a.ends[0], acceptor: a.ends[1]}
-	if cmp.Or(a.spec.Connector, a.Path.ConnectFrom) == model.Far {
+	if a.spec.Connector == model.Far {
 		d.connector, d.acceptor = d.acceptor, d.connector
 	}
-	d.host = d.acceptor.DataHost()
-	if d.acceptor == a.ends[0] && a.NearHost != "" {
-		d.host = a.NearHost
-	}
-	if d.host == "" {
+	if d.acceptor.DataHost() == "" {
 		return d, fmt.Errorf("the address of %s for data connections is not known: name it, or let the other end accept", d.acceptor.Name())
 	}
 	return d, nil
@@ -84,39 +78,20 @@ func (a *attempt) measure(ctx context.Context, d address) (err error) {
 
 // prepare tells the acceptor, then the connector.
 func (a *attempt) prepare(ctx context.Context, d address) error {
-	_, err := a.preparedAt(ctx, d)
-	return err
-}
-
-// preparedAt is prepare, and returns the port that the acceptor was given.
-func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
-	p := session.Preparation{Run: a.wire, Flow: a.flow, Token: token(), Ports: a.Path.Ports}
-	forwarded := d.acceptor.Forwarded()
-	if forwarded != nil {
-		p.Ports, p.Loopback = model.Ports{First: forwarded.Port, Last: forwarded.Port}, true
-	}
+	p := session.Preparation{Run: a.wire, Flow: a.flow, Token: token()}
 	port, err := d.acceptor.Prepare(ctx, p)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	fixed := d.acceptor.DataPort()
-	if port != 0 && fixed == 0 && !p.Ports.Has(port) {
-		return port, fmt.Errorf("%w: %s accepts data connections at port %d instead of %s: the linerate there is too old to be told",
-			errors.ErrUnsupported, d.acceptor.Name(), port, p.Ports)
-	}
-	if fixed != 0 {
+	if fixed := d.acceptor.DataPort(); fixed != 0 {
 		port = fixed
 	}
-	p.Ports, p.Loopback = model.Ports{}, false
-	p.Connect = net.JoinHostPort(d.host, strconv.Itoa(port))
-	if forwarded != nil {
-		p.Connect = forwarded.Addr
-	}
+	p.Connect = net.JoinHostPort(d.acceptor.DataHost(), strconv.Itoa(port))
 	if port == 0 {
-		return 0, fmt.Errorf("prepare run on %s: it opened no port for data connections", d.acceptor.Name())
+		return fmt.Errorf("prepare run on %s: it opened no port for data connections", d.acceptor.Name())
 	}
 	_, err = d.connector.Prepare(ctx, p)
-	return port, err
+	return err
 }
 
 // dropBoth lets go of what was prepared on either end.

@@ -126,6 +126,7 @@ func encodeFacts(f model.HostFacts) *sessionpb.HostFacts {
 		Address: clean(f.Address, MaxAddress), Interface: encodeText(f.Interface), Mtu: encodeNumber(f.MTU),
 		LinkRate: encodeReal(f.LinkRate), Congestion: encodeText(f.Congestion), Qdisc: encodeText(f.Qdisc),
 		Knobs: encodeKnobs(f.Knobs), Machine: encodeMachine(f.Machine), Route: encodeRoute(f.Route), Nics: encodeNICs(f.NICs),
+		Path: encodePath(f.Path),
 	}
 }
 
@@ -141,6 +142,7 @@ func decodeFacts(c *check, p *sessionpb.HostFacts, h model.Host) model.HostFacts
 		Congestion: decodeText(c, "congestion", p.GetCongestion()), Qdisc: decodeText(c, "qdisc", p.GetQdisc()),
 		Knobs:   decodeKnobs(c, p.GetKnobs()),
 		Machine: decodeMachine(c, p.GetMachine()), Route: decodeRoute(c, p.GetRoute()), NICs: decodeNICs(c, p.GetNics()),
+		Path: decodePath(c, p.GetPath()),
 	}
 }
 

@@ -187,7 +187,7 @@ func summary() *rapid.Generator[*model.TCPSummary] {
 		d, b := number[time.Duration](), number[units.Bytes]()
 		return &model.TCPSummary{
 			Congestion: facts(text(10)).Draw(t, "cc"), MSS: number[int]().Draw(t, "mss"), PathMTU: number[int]().Draw(t, "pmtu"),
-			Timestamps: facts(rapid.Bool()).Draw(t, "ts"), SACK: facts(rapid.Bool()).Draw(t, "sack"),
+			Timestamps: facts(rapid.Bool()).Draw(t, "ts"), SACK: facts(rapid.Bool()).Draw(t, "sack"), ECN: facts(rapid.Bool()).Draw(t, "ecn"),
 			SendScale: number[int]().Draw(t, "snd"), RecvScale: number[int]().Draw(t, "rcv"),
 			Retransmits: number[int64]().Draw(t, "retrans"), SegmentsOut: number[int64]().Draw(t, "out"),
 			Busy: d.Draw(t, "busy"), RwndLimited: d.Draw(t, "rwnd"), SndbufLimited: d.Draw(t, "sndbuf"),

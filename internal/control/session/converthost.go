@@ -213,3 +213,30 @@ func decodeNames(c *check, field string, list []string, most int) []string {
 	}
 	return out
 }
+
+func encodePath(list []model.Hop) []*sessionpb.Hop {
+	var out []*sessionpb.Hop
+	for _, h := range list[:min(len(list), maxListed)] {
+		out = append(out, &sessionpb.Hop{
+			Kind: clean(string(h.Kind), MaxName), Name: clean(h.Name, MaxName), Mtu: encodeNumber(h.MTU), Rate: encodeReal(h.Rate),
+			Duplex: encodeText(h.Duplex), To: clean(h.To, MaxText), Note: clean(h.Note, MaxText),
+		})
+	}
+	return out
+}
+
+func decodePath(c *check, list []*sessionpb.Hop) []model.Hop {
+	c.count("hops", len(list), maxListed)
+	if c.err != nil {
+		return nil
+	}
+	var out []model.Hop
+	for _, p := range list {
+		out = append(out, model.Hop{
+			Kind: model.HopKind(c.name("kind of hop", p.GetKind())), Name: c.text("hop", p.GetName(), MaxName),
+			MTU: decodeNumber[int](c, "mtu", p.GetMtu()), Rate: decodeReal[units.BitRate](c, "rate", p.GetRate()),
+			Duplex: decodeText(c, "duplex", p.GetDuplex()), To: c.text("end of a hop", p.GetTo(), MaxText), Note: c.text("note", p.GetNote(), MaxText),
+		})
+	}
+	return out
+}

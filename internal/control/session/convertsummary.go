@@ -16,7 +16,7 @@ func encodeTCP(t *model.TCPSummary) *sessionpb.TCPSummary {
 	}
 	return &sessionpb.TCPSummary{
 		Congestion: encodeText(t.Congestion), Mss: encodeNumber(t.MSS), PathMtu: encodeNumber(t.PathMTU),
-		Timestamps: encodeTruth(t.Timestamps), Sack: encodeTruth(t.SACK),
+		Timestamps: encodeTruth(t.Timestamps), Sack: encodeTruth(t.SACK), Ecn: encodeTruth(t.ECN),
 		SendScale: encodeNumber(t.SendScale), RecvScale: encodeNumber(t.RecvScale),
 		Retransmits: encodeNumber(t.Retransmits), SegmentsOut: encodeNumber(t.SegmentsOut),
 		Busy: encodeNumber(t.Busy), RwndLimited: encodeNumber(t.RwndLimited), SndbufLimited: encodeNumber(t.SndbufLimited),
@@ -35,6 +35,7 @@ func decodeTCP(c *check, p *sessionpb.TCPSummary) *model.TCPSummary {
 		PathMTU:       decodeNumber[int](c, "path mtu", p.GetPathMtu()),
 		Timestamps:    decodeTruth(c, "timestamps", p.GetTimestamps()),
 		SACK:          decodeTruth(c, "sack", p.GetSack()),
+		ECN:           decodeTruth(c, "ecn", p.GetEcn()),
 		SendScale:     decodeNumber[int](c, "send scale", p.GetSendScale()),
 		RecvScale:     decodeNumber[int](c, "receive scale", p.GetRecvScale()),
 		Retransmits:   decodeNumber[int64](c, "retransmits", p.GetRetransmits()),

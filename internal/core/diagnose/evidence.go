@@ -174,6 +174,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 			e.Other = fact.Known(units.BitRate(v), "measured")
 		}
 	}
+	e.Beside = besideOf(s, d)
 	if f := e.Sender.Flow; f != nil && f.TCP != nil {
 		e.TCP, e.Window = *f.TCP, f.Window
 	}
@@ -184,6 +185,7 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End {
 	e := End{Host: h, CPU: fact.Unknown[float64]("the host did not tell")}
 	e.Facts, _ = s.Facts(h)
+	e.Loopback = loopbackOf(s, h)
 	for i := range run.Ends {
 		r := &run.Ends[i]
 		if r.Host != h {

@@ -153,7 +153,7 @@ type Plan struct {
 	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings only)
 	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
 	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
-	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
+	Tests      []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
 }
 
 // Decides returns the metric that decides the plan's comparisons.
@@ -227,6 +227,7 @@ type HostFacts struct {
 	Machine    *Machine                   `json:"machine,omitempty"`
 	Route      *Route                     `json:"route,omitempty"`
 	NICs       []NIC                      `json:"nics,omitempty"` // the one that leads to the peer first
+	Path       []Hop                      `json:"path,omitempty"` // to the peer; the interface that packets leave by comes first
 }
 
 // SessionState says how a session stands.
@@ -249,6 +250,7 @@ const (
 	KindRun    Kind = "run"    // an experiment
 	KindSweep  Kind = "sweep"  // linerate sweep: message sizes
 	KindCopy   Kind = "copy"   // linerate copy: files
+	KindCheck  Kind = "check"  // linerate check: what is amiss, and what limits
 	KindServed Kind = "served" // a test of another program's client with linerate serve
 )
 
@@ -274,6 +276,7 @@ type Session struct {
 	Verdicts []Verdict              `json:"verdicts,omitempty"`
 	Plateaus []Plateau              `json:"plateaus,omitempty"`
 	Noise    []Noise                `json:"noise,omitempty"` // what the baseline compared with itself showed
+	Check    *Check                 `json:"check,omitempty"`
 	Warnings []string               `json:"warnings,omitempty"`
 }
 
@@ -477,10 +480,8 @@ type Plateau struct {
 	Direction Direction     `json:"direction"`
 	Metric    Metric        `json:"metric"`
 	Decided   bool          `json:"decided"`
-	Level     string        `json:"level,omitempty"`    // name of the setting; "" where decided that only the baseline is good enough
-	Baseline  string        `json:"baseline,omitempty"` // that takes part in what is best
-	Leave     bool          `json:"leave,omitempty"`    // the baseline itself is surely within Tolerance of every level
-	From      string        `json:"from,omitempty"`     // range of possible answers when not decided
+	Level     string        `json:"level,omitempty"` // name of the setting
+	From      string        `json:"from,omitempty"`  // range of possible answers when not decided
 	To        string        `json:"to,omitempty"`
 	Tolerance units.Percent `json:"tolerance"`
 	Reason    string        `json:"reason,omitempty"`

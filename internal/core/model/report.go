@@ -16,6 +16,7 @@ type TCPSummary struct {
 	PathMTU       fact.Of[int]           `json:"path_mtu"`        // bytes
 	Timestamps    fact.Of[bool]          `json:"timestamps"`      // RFC 7323 option in use
 	SACK          fact.Of[bool]          `json:"sack"`            //
+	ECN           fact.Of[bool]          `json:"ecn,omitzero"`    // RFC 3168 was negotiated
 	SendScale     fact.Of[int]           `json:"send_scale"`      // window scale announced by the peer; unknown where scaling is off
 	RecvScale     fact.Of[int]           `json:"recv_scale"`      // window scale that we announced
 	Retransmits   fact.Of[int64]         `json:"retransmits"`     // segments

@@ -207,6 +207,7 @@ func (f *flow) summary() *model.TCPSummary {
 		PathMTU:       because(first.PathMTU, s.reason),
 		Timestamps:    because(first.Timestamps, s.reason),
 		SACK:          because(first.SACK, s.reason),
+		ECN:           because(first.ECN, s.reason),
 		SendScale:     because(first.SendScale, s.reason),
 		RecvScale:     because(first.RecvScale, s.reason),
 		Retransmits:   because(s.retransmits, s.reason),

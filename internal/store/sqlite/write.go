@@ -37,8 +37,8 @@ func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
 }
 
 // UpdateSession replaces what the stored session of that ID says about itself:
-// title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus and
-// warnings. Its plan, runs and changes stay as they are: AddRun and SetChanges
+// title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus, what a
+// check found and warnings. Its plan, runs and changes stay as they are: AddRun and SetChanges
 // write those. The error wraps store.ErrNotFound where there is no such session.
 func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 	err := s.write(ctx, func(tx *sql.Tx) error {
@@ -49,14 +49,14 @@ func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 		var j encoder
 		args := []any{
 			sess.Title, nullTime(sess.Ended), sess.State, sess.Reason, wireRate(&sess), j.text(sess.WireRate),
-			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), pk,
+			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), pk,
 		}
 		if j.err != nil {
 			return j.err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sessions SET title = ?, ended = ?, state = ?, reason = ?,
 			wire_rate = ?, wire_rate_json = ?, hosts_json = ?, findings_json = ?, plateaus_json = ?,
-			warnings_json = ?, noise_json = ? WHERE pk = ?`, args...)
+			warnings_json = ?, noise_json = ?, check_json = ? WHERE pk = ?`, args...)
 		if err != nil {
 			return err
 		}
@@ -130,15 +130,15 @@ func insertSession(ctx context.Context, tx *sql.Tx, sess *model.Session) (pk int
 		sess.ID, sess.Kind, sess.Title, sess.Near, sess.Far, sess.Version, timeText(sess.Created),
 		nullTime(sess.Ended), sess.State, sess.Reason, plannedRuns(&sess.Plan), wireRate(sess),
 		j.text(sess.WireRate), j.text(sess.Command), j.text(sess.Plan), j.text(sess.Hosts),
-		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise),
+		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check),
 	}
 	if j.err != nil {
 		return 0, j.err
 	}
 	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
 		ended, state, reason, planned_runs, wire_rate, wire_rate_json, command_json, plan_json, hosts_json,
-		findings_json, plateaus_json, warnings_json, noise_json)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+		findings_json, plateaus_json, warnings_json, noise_json, check_json)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -284,13 +284,13 @@ func wireRate(sess *model.Session) any {
 	return nil
 }
 
-// plannedRuns returns how many runs the order of p holds.
+// plannedRuns returns how many runs the order of p and its tests hold.
 func plannedRuns(p *model.Plan) int {
 	n := 0
 	for _, block := range p.Order {
 		n += len(block)
 	}
-	return n * max(1, len(p.Directions))
+	return n*max(1, len(p.Directions)) + len(p.Tests)
 }
 
 // KeepNewest removes all sessions of kind but the newest keep, with all that belongs
@@ -302,26 +302,4 @@ func (s *Store) KeepNewest(ctx context.Context, kind model.Kind, keep int) error
 		return err
 	})
 	return wrap("forget sessions of kind", string(kind), err)
-}
-
-// Remove forgets sessions, by their whole IDs, with all that belongs to them, and
-// gives the room back to the disk as far as others who use the file allow it. The
-// error wraps store.ErrNotFound where one is not there; none is removed then.
-func (s *Store) Remove(ctx context.Context, ids ...string) error {
-	for _, id := range ids {
-		if err := s.read(ctx, func(tx *sql.Tx) error { _, err := sessionKey(ctx, tx, id); return err }); err != nil {
-			return wrap("remove session", id, err)
-		}
-	}
-	for _, id := range ids {
-		err := s.write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
-			return err
-		})
-		if err != nil {
-			return wrap("remove session", id, err)
-		}
-	}
-	_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
-	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/term"
 
 	"linerate/internal/app"
-	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/ui/screen"
@@ -79,13 +78,13 @@ type console struct {
 	// and for a program of the user's.
 	raw   struct{ Out, Err io.Writer }
 	json  bool
+	why   bool // of a check: what each line was told from
 	full  bool // all that is known, in documents that are brief otherwise
 	db    string
 	quiet bool
 	live  *live // of the experiment that goes on
 	ssh   sshFlags
 	boot  bootJob
-	path  model.DataPath // of the data connections of this command
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
 	told        sync.Once // what is wrong with the journal of this machine
@@ -242,8 +241,8 @@ HOST is one of
 			root.AddCommand(c)
 		}
 	}
-	add("measure", a.testCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
-	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.rmCommand(), a.pruneCommand(), a.profileCommand(), a.exportCommand())
+	add("measure", a.testCommand(), a.checkCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
+	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.profileCommand(), a.exportCommand())
 	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
 	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	root.SetHelpCommand(helpCommand())

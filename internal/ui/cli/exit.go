@@ -20,6 +20,8 @@ const (
 	exitUntrusted   = 5   // the session ended, but its result must not be used
 	exitStore       = 6   // results could not be read or kept
 	exitNotUndone   = 7   // a host may still hold a changed setting: see linerate undo
+	exitFound       = 8   // check: something is not as it should be
+	exitUnmet       = 9   // check --expect: a demand is not met
 	exitInterrupted = 130 // stopped by the user: what was changed goes back, data is kept, a run may be resumed
 )
 
@@ -31,6 +33,8 @@ const exitText = `  0    done
   5    the session ended, but its result must not be used
   6    results could not be read or kept
   7    a host may still hold a changed setting: see linerate undo
+  8    check: something is not as it should be
+  9    check --expect: a demand is not met
   130  stopped by the user: what was changed goes back, data is kept, a run may be resumed
 `
 
@@ -39,6 +43,7 @@ func exitCodes() map[app.Kind]int {
 	return map[app.Kind]int{
 		app.Failed: exitFailed, app.Usage: exitUsage, app.Unreachable: exitUnreachable, app.Unsupported: exitUnsupported,
 		app.Untrusted: exitUntrusted, app.Store: exitStore, app.NotUndone: exitNotUndone, app.Interrupted: exitInterrupted,
+		app.Found: exitFound, app.Unmet: exitUnmet,
 	}
 }
 

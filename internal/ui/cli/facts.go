@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/app/inspect"
+	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
 	reportjson "linerate/internal/report/json"
 )
@@ -61,6 +61,18 @@ func (a *console) readFacts(ctx context.Context, args []string, to string) (mode
 	if to != "" {
 		return model.HostFacts{}, usagef("--to is for this machine; on HOST the route that leads here is shown")
 	}
-	h, err := inspect.Far(ctx, a.world(), a.reach(), args[0], false)
-	return h.HostFacts, err
+	near, far, err := reach.Pair("", args[0], a.Getenv)
+	if err != nil {
+		return model.HostFacts{}, err
+	}
+	e, err := a.reach().Open(ctx, near, far)
+	if err != nil {
+		return model.HostFacts{}, err
+	}
+	defer e.Close()
+	f := e.Hosts[1]
+	if e.InLab {
+		f.Name = "lab host b"
+	}
+	return f, nil
 }

@@ -7,23 +7,22 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	reportjson "linerate/internal/report/json"
 )
 
 // knobsDoc is linerate/knobs/v1.
 type knobsDoc struct {
-	Host      string            `json:"host"`
-	Interface string            `json:"interface,omitempty"` // whose settings of a link they are
-	Knobs     []inspect.Setting `json:"knobs"`
+	Host      string    `json:"host"`
+	Interface string    `json:"interface,omitempty"` // whose settings of a link they are
+	Knobs     []knobRow `json:"knobs"`
 }
 
 // printKnobs prints the settings of a host, by theme. What does not fit a terminal's
 // width is left out; a pipe gets everything.
-func (a *console) printKnobs(h inspect.Host, rows []inspect.Setting) error {
+func (a *console) printKnobs(h hostKnobValues, rows []knobRow) error {
 	if a.json {
-		return a.document(reportjson.KnobsSchema, knobsDoc{h.Name, h.Link, rows})
+		return a.document(reportjson.KnobsSchema, knobsDoc{h.name, h.link, rows})
 	}
 	width := 0
 	if a.OutTerminal {
@@ -35,18 +34,18 @@ func (a *console) printKnobs(h inspect.Host, rows []inspect.Setting) error {
 
 // knobsText is the page of the settings rows of h, in lines of at most width columns
 // where that can be; 0 is any width.
-func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
+func knobsText(h hostKnobValues, rows []knobRow, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "settings of %s\n", h.Name)
-	switch hasLink := slices.ContainsFunc(rows, func(r inspect.Setting) bool { return r.Scope == knob.ScopeLink || r.Scope == knob.ScopeRoute }); {
+	fmt.Fprintf(&b, "settings of %s\n", h.name)
+	switch hasLink := slices.ContainsFunc(rows, func(r knobRow) bool { return r.Scope == knob.ScopeLink || r.Scope == knob.ScopeRoute }); {
 	case !hasLink:
-	case h.Link == "":
+	case h.link == "":
 		fmt.Fprintln(&b, "no way out of this host is known: --interface NAME shows a link's settings")
 	default:
-		fmt.Fprintf(&b, "link and route: %s (--interface NAME for another one)\n", h.Link)
+		fmt.Fprintf(&b, "link and route: %s (--interface NAME for another one)\n", h.link)
 	}
 	narrow := false
-	var unknown []inspect.Setting
+	var unknown []knobRow
 	for _, theme := range knob.Themes() {
 		t := knobTable{title: theme.Name, header: []string{"setting", "value", "system's default", "range", "native", "set by"}}
 		for _, r := range rows {
@@ -56,7 +55,7 @@ func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
 			case !known:
 				unknown = append(unknown, r)
 			default:
-				t.rows = append(t.rows, []string{string(r.Knob), r.Of.Format(v), r.Default, rangeText(r), r.Native, setByText(r, v)})
+				t.rows = append(t.rows, []string{string(r.Knob), r.of.Format(v), r.Default, r.limits(), r.Native, r.setBy(v)})
 			}
 		}
 		narrow = t.write(&b, width) || narrow
@@ -145,7 +144,7 @@ const unknownWidth = 80
 
 // unknownKnobs says of how many settings the value is not known, a line for each
 // reason.
-func unknownKnobs(rows []inspect.Setting) string {
+func unknownKnobs(rows []knobRow) string {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -177,9 +176,9 @@ func unknownKnobs(rows []inspect.Setting) string {
 	return b.String()
 }
 
-// rangeText is the range for a table: short.
-func rangeText(r inspect.Setting) string {
-	k := r.Of
+// limits is the range for a table: short.
+func (r knobRow) limits() string {
+	k := r.of
 	switch {
 	case r.ReadOnly:
 		return "read-only"
@@ -197,14 +196,14 @@ func rangeText(r inspect.Setting) string {
 	return strings.Join(values, ", ")
 }
 
-// setByText says which file sets a knob, and where that is not what it holds.
-func setByText(r inspect.Setting, now string) string {
+// setBy says which file sets a knob, and where that is not what it holds.
+func (r knobRow) setBy(now string) string {
 	if r.SetBy == nil {
 		return ""
 	}
 	s := fmt.Sprintf("%s:%d", r.SetBy.File, r.SetBy.Line)
 	if r.SetBy.Value != now {
-		s += " says " + r.Of.Format(r.SetBy.Value)
+		s += " says " + r.of.Format(r.SetBy.Value)
 	}
 	return s
 }

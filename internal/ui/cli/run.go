@@ -31,7 +31,6 @@ import (
 type runFlags struct {
 	flow                                          flowFlags
 	own                                           ownFlags
-	path                                          pathFlags
 	far, from, direction, baseline, title, resume string
 	factors, guards                               []string
 	objective                                     string
@@ -74,7 +73,6 @@ and linerate keep refuses it.`,
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
-	f.path.register(c)
 	f.flow.register(fl, "10s", "", " (default: 3s, or 20 round trips where that is longer)")
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -104,7 +102,7 @@ and linerate keep refuses it.`,
 // runExperiment is the command: a new experiment, or one that goes on.
 func (a *console) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
 	if f.resume != "" {
-		return a.resume(ctx, f, given, args)
+		return a.resume(ctx, f, args)
 	}
 	file, err := f.file(given, args)
 	if err != nil {
@@ -121,10 +119,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
-	if a.path, err = f.path.over(file.Path, given); err != nil {
-		return err
-	}
-	if err := errors.Join(trial.Takes(a.world(), p), reach.Carries(a.path, p.Flow)); err != nil {
+	if err := trial.Takes(a.world(), p); err != nil {
 		return err
 	}
 	return a.experiment(ctx, near, far, q)
@@ -202,7 +197,7 @@ func (a *console) resumeHint(s model.Session) string {
 }
 
 // resume goes on with a stored session.
-func (a *console) resume(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
+func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -217,9 +212,6 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	}
 	near, far, err := f.resumedPair(s, args, a.Getenv)
 	if err != nil {
-		return err
-	}
-	if a.path, err = f.path.over(s.Plan.Path, given); err != nil {
 		return err
 	}
 	e, err := a.reach().Open(ctx, near, far)

@@ -43,7 +43,7 @@ func (a *console) tellJournal(state string) {
 // reach opens hosts as the flags say.
 func (a *console) reach() *reach.Opener {
 	return reach.New(a.world(), reach.Options{
-		Sudo: a.ssh.sudo, KeepAgent: a.ssh.keep, TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path,
+		Sudo: a.ssh.sudo, KeepAgent: a.ssh.keep, TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge,
 	})
 }
 
@@ -108,6 +108,8 @@ func (a *console) Observe(e app.Event) {
 		a.talk("copying linerate to %s (%.1f MB)", e.Host, float64(e.Bytes)/1e6)
 	case app.SweptUp:
 		a.talk("removed %s, which a copy that was killed had left", e.Path)
+	case app.Looking:
+		a.talk("looking at %s", e.At)
 	case app.FolderProgress:
 		a.folderProgress(e)
 	case app.TrialBegan:

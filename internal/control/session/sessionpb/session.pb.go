@@ -627,6 +627,7 @@ type HostFacts struct {
 	Machine       *Machine               `protobuf:"bytes,14,opt,name=machine,proto3" json:"machine,omitempty"`                   // absent when not read
 	Route         *Route                 `protobuf:"bytes,15,opt,name=route,proto3" json:"route,omitempty"`                       // absent when not read
 	Nics          []*Nic                 `protobuf:"bytes,16,rep,name=nics,proto3" json:"nics,omitempty"`                         // at most 64, each name once; the one that leads to the peer first
+	Path          []*Hop                 `protobuf:"bytes,17,rep,name=path,proto3" json:"path,omitempty"`                         // to the peer, at most 64
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,6 +774,106 @@ func (x *HostFacts) GetNics() []*Nic {
 	return nil
 }
 
+func (x *HostFacts) GetPath() []*Hop {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+// Hop is one part of the way from the host to its peer.
+type Hop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`     // a name
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // of the interface, a name; or an address
+	Mtu           *Fact                  `protobuf:"bytes,3,opt,name=mtu,proto3" json:"mtu,omitempty"`       // number, bytes
+	Rate          *Fact                  `protobuf:"bytes,4,opt,name=rate,proto3" json:"rate,omitempty"`     // real, bit/s
+	Duplex        *Fact                  `protobuf:"bytes,5,opt,name=duplex,proto3" json:"duplex,omitempty"` // text: "full" or "half"
+	To            string                 `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`         // where a tunnel leads, a sentence
+	Note          string                 `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`     // a sentence
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hop) Reset() {
+	*x = Hop{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hop) ProtoMessage() {}
+
+func (x *Hop) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hop.ProtoReflect.Descriptor instead.
+func (*Hop) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Hop) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Hop) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Hop) GetMtu() *Fact {
+	if x != nil {
+		return x.Mtu
+	}
+	return nil
+}
+
+func (x *Hop) GetRate() *Fact {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Hop) GetDuplex() *Fact {
+	if x != nil {
+		return x.Duplex
+	}
+	return nil
+}
+
+func (x *Hop) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Hop) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
 // Machine is the computer that a host runs on.
 type Machine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -791,7 +892,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +904,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[6]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +917,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Machine) GetVendor() *Fact {
@@ -897,7 +998,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1010,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[7]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1023,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Route) GetPeer() string {
@@ -978,7 +1079,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1091,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[8]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1104,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Metric) GetName() string {
@@ -1049,7 +1150,7 @@ type Nic struct {
 
 func (x *Nic) Reset() {
 	*x = Nic{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1162,7 @@ func (x *Nic) String() string {
 func (*Nic) ProtoMessage() {}
 
 func (x *Nic) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[9]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1175,7 @@ func (x *Nic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nic.ProtoReflect.Descriptor instead.
 func (*Nic) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Nic) GetName() string {
@@ -1237,7 +1338,7 @@ type Bus struct {
 
 func (x *Bus) Reset() {
 	*x = Bus{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1350,7 @@ func (x *Bus) String() string {
 func (*Bus) ProtoMessage() {}
 
 func (x *Bus) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[10]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1363,7 @@ func (x *Bus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bus.ProtoReflect.Descriptor instead.
 func (*Bus) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Bus) GetKind() *Fact {
@@ -1357,7 +1458,7 @@ type Media struct {
 
 func (x *Media) Reset() {
 	*x = Media{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1470,7 @@ func (x *Media) String() string {
 func (*Media) ProtoMessage() {}
 
 func (x *Media) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[11]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1483,7 @@ func (x *Media) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Media.ProtoReflect.Descriptor instead.
 func (*Media) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Media) GetSpeed() *Fact {
@@ -1439,7 +1540,7 @@ type Words struct {
 
 func (x *Words) Reset() {
 	*x = Words{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1552,7 @@ func (x *Words) String() string {
 func (*Words) ProtoMessage() {}
 
 func (x *Words) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[12]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1565,7 @@ func (x *Words) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Words.ProtoReflect.Descriptor instead.
 func (*Words) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Words) GetKnown() bool {
@@ -1500,7 +1601,7 @@ type Offloads struct {
 
 func (x *Offloads) Reset() {
 	*x = Offloads{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1613,7 @@ func (x *Offloads) String() string {
 func (*Offloads) ProtoMessage() {}
 
 func (x *Offloads) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[13]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1626,7 @@ func (x *Offloads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offloads.ProtoReflect.Descriptor instead.
 func (*Offloads) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Offloads) GetKnown() bool {
@@ -1561,7 +1662,7 @@ type Offload struct {
 
 func (x *Offload) Reset() {
 	*x = Offload{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1674,7 @@ func (x *Offload) String() string {
 func (*Offload) ProtoMessage() {}
 
 func (x *Offload) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[14]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1687,7 @@ func (x *Offload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offload.ProtoReflect.Descriptor instead.
 func (*Offload) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Offload) GetName() string {
@@ -1621,7 +1722,7 @@ type Knob struct {
 
 func (x *Knob) Reset() {
 	*x = Knob{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1734,7 @@ func (x *Knob) String() string {
 func (*Knob) ProtoMessage() {}
 
 func (x *Knob) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[15]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1747,7 @@ func (x *Knob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Knob.ProtoReflect.Descriptor instead.
 func (*Knob) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Knob) GetId() string {
@@ -1673,7 +1774,7 @@ type ReadKnobsRequest struct {
 
 func (x *ReadKnobsRequest) Reset() {
 	*x = ReadKnobsRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1786,7 @@ func (x *ReadKnobsRequest) String() string {
 func (*ReadKnobsRequest) ProtoMessage() {}
 
 func (x *ReadKnobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[16]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1799,7 @@ func (x *ReadKnobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadKnobsRequest.ProtoReflect.Descriptor instead.
 func (*ReadKnobsRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadKnobsRequest) GetIds() []string {
@@ -1718,7 +1819,7 @@ type ReadKnobsResponse struct {
 
 func (x *ReadKnobsResponse) Reset() {
 	*x = ReadKnobsResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1831,7 @@ func (x *ReadKnobsResponse) String() string {
 func (*ReadKnobsResponse) ProtoMessage() {}
 
 func (x *ReadKnobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[17]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1844,7 @@ func (x *ReadKnobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadKnobsResponse.ProtoReflect.Descriptor instead.
 func (*ReadKnobsResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReadKnobsResponse) GetKnobs() []*Knob {
@@ -1765,7 +1866,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1878,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[18]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1891,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Assignment) GetEnd() End {
@@ -1826,7 +1927,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1939,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[19]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1952,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ApplyRequest) GetAssignments() []*Assignment {
@@ -1885,7 +1986,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1998,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2011,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyResponse) GetChanges() []*Change {
@@ -1936,7 +2037,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2049,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2062,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Change) GetEnd() End {
@@ -2022,7 +2123,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2135,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2148,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 // VerifyResponse says that all of them hold.
@@ -2059,7 +2160,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2172,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2185,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 // ExtendRequest moves the deadline.
@@ -2097,7 +2198,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2210,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2223,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ExtendRequest) GetExtendNs() int64 {
@@ -2141,7 +2242,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2254,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2267,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 // UndoRequest puts knobs back.
@@ -2178,7 +2279,7 @@ type UndoRequest struct {
 
 func (x *UndoRequest) Reset() {
 	*x = UndoRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2291,7 @@ func (x *UndoRequest) String() string {
 func (*UndoRequest) ProtoMessage() {}
 
 func (x *UndoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2304,7 @@ func (x *UndoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
 func (*UndoRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 // UndoResponse tells what became of each change.
@@ -2216,7 +2317,7 @@ type UndoResponse struct {
 
 func (x *UndoResponse) Reset() {
 	*x = UndoResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2329,7 @@ func (x *UndoResponse) String() string {
 func (*UndoResponse) ProtoMessage() {}
 
 func (x *UndoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2342,7 @@ func (x *UndoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
 func (*UndoResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UndoResponse) GetChanges() []*Change {
@@ -2260,7 +2361,7 @@ type RecoveredRequest struct {
 
 func (x *RecoveredRequest) Reset() {
 	*x = RecoveredRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2373,7 @@ func (x *RecoveredRequest) String() string {
 func (*RecoveredRequest) ProtoMessage() {}
 
 func (x *RecoveredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2386,7 @@ func (x *RecoveredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveredRequest.ProtoReflect.Descriptor instead.
 func (*RecoveredRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 // RecoveredResponse is the recovery report; empty when there was nothing.
@@ -2298,7 +2399,7 @@ type RecoveredResponse struct {
 
 func (x *RecoveredResponse) Reset() {
 	*x = RecoveredResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2411,7 @@ func (x *RecoveredResponse) String() string {
 func (*RecoveredResponse) ProtoMessage() {}
 
 func (x *RecoveredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2424,7 @@ func (x *RecoveredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveredResponse.ProtoReflect.Descriptor instead.
 func (*RecoveredResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RecoveredResponse) GetChanges() []*Change {
@@ -2357,7 +2458,7 @@ type Flow struct {
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2470,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2483,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Flow) GetEngine() string {
@@ -2492,26 +2593,18 @@ func (x *Flow) GetPoints() uint32 {
 
 // PrepareRequest begins one run.
 type PrepareRequest struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Run     uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"` // number of the run, chosen by the controller, not 0
-	Flow    *Flow                  `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`
-	Token   []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`     // 32 random bytes, used for the data connections of this run only
-	Connect string                 `protobuf:"bytes,4,opt,name=connect,proto3" json:"connect,omitempty"` // "" to accept data connections; else host:port to connect to
-	// Where an agent that accepts has a port of its own for each run: the ports that it
-	// may take, TCP and UDP, both ends included; 0 for a free one. A server with one
-	// port for all sessions ignores them.
-	FirstPort uint32 `protobuf:"varint,5,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
-	LastPort  uint32 `protobuf:"varint,6,opt,name=last_port,json=lastPort,proto3" json:"last_port,omitempty"`
-	// Accept at the loopback address only, and no UDP: something on this host, such as
-	// a forwarding of ssh, brings the connections there.
-	Loopback      bool `protobuf:"varint,7,opt,name=loopback,proto3" json:"loopback,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"` // number of the run, chosen by the controller, not 0
+	Flow          *Flow                  `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`
+	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`     // 32 random bytes, used for the data connections of this run only
+	Connect       string                 `protobuf:"bytes,4,opt,name=connect,proto3" json:"connect,omitempty"` // "" to accept data connections; else host:port to connect to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2616,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2629,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PrepareRequest) GetRun() uint64 {
@@ -2567,27 +2660,6 @@ func (x *PrepareRequest) GetConnect() string {
 	return ""
 }
 
-func (x *PrepareRequest) GetFirstPort() uint32 {
-	if x != nil {
-		return x.FirstPort
-	}
-	return 0
-}
-
-func (x *PrepareRequest) GetLastPort() uint32 {
-	if x != nil {
-		return x.LastPort
-	}
-	return 0
-}
-
-func (x *PrepareRequest) GetLoopback() bool {
-	if x != nil {
-		return x.Loopback
-	}
-	return false
-}
-
 // PrepareResponse says where an accepting agent listens.
 type PrepareResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2598,7 +2670,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2682,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2695,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PrepareResponse) GetPort() uint32 {
@@ -2643,7 +2715,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2727,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2740,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RunRequest) GetRun() uint64 {
@@ -2696,7 +2768,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2780,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2793,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RunResponse) GetEvent() isRunResponse_Event {
@@ -2805,7 +2877,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +2889,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +2902,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Ready) GetWarnings() []string {
@@ -2850,7 +2922,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +2934,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +2947,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Samples) GetSamples() []*Sample {
@@ -2894,7 +2966,7 @@ type Measured struct {
 
 func (x *Measured) Reset() {
 	*x = Measured{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2906,7 +2978,7 @@ func (x *Measured) String() string {
 func (*Measured) ProtoMessage() {}
 
 func (x *Measured) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2919,7 +2991,7 @@ func (x *Measured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measured.ProtoReflect.Descriptor instead.
 func (*Measured) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 // Sample is the value of one metric over one interval. The end is the agent's.
@@ -2938,7 +3010,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3022,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3035,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Sample) GetDirection() Direction {
@@ -3035,7 +3107,7 @@ type EndReport struct {
 
 func (x *EndReport) Reset() {
 	*x = EndReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3047,7 +3119,7 @@ func (x *EndReport) String() string {
 func (*EndReport) ProtoMessage() {}
 
 func (x *EndReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3060,7 +3132,7 @@ func (x *EndReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReport.ProtoReflect.Descriptor instead.
 func (*EndReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EndReport) GetFlows() []*FlowReport {
@@ -3152,7 +3224,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3236,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3249,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Value) GetDirection() Direction {
@@ -3215,7 +3287,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3227,7 +3299,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3240,7 +3312,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Latency) GetName() string {
@@ -3292,7 +3364,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3376,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3389,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Point) GetSize() int64 {
@@ -3367,7 +3439,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3451,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3464,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Counter) GetName() string {
@@ -3432,7 +3504,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3516,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3529,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FlowReport) GetDirection() Direction {
@@ -3531,7 +3603,7 @@ type UDPSummary struct {
 
 func (x *UDPSummary) Reset() {
 	*x = UDPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3615,7 @@ func (x *UDPSummary) String() string {
 func (*UDPSummary) ProtoMessage() {}
 
 func (x *UDPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3628,7 @@ func (x *UDPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UDPSummary.ProtoReflect.Descriptor instead.
 func (*UDPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UDPSummary) GetReceived() int64 {
@@ -3671,13 +3743,14 @@ type TCPSummary struct {
 	Cwnd          *Fact                  `protobuf:"bytes,15,opt,name=cwnd,proto3" json:"cwnd,omitempty"`                                        // number, bytes
 	PeerWindow    *Fact                  `protobuf:"bytes,16,opt,name=peer_window,json=peerWindow,proto3" json:"peer_window,omitempty"`          // number, bytes
 	SendBuffer    *Fact                  `protobuf:"bytes,17,opt,name=send_buffer,json=sendBuffer,proto3" json:"send_buffer,omitempty"`          // number, bytes
+	Ecn           *Fact                  `protobuf:"bytes,18,opt,name=ecn,proto3" json:"ecn,omitempty"`                                          // truth
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TCPSummary) Reset() {
 	*x = TCPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3689,7 +3762,7 @@ func (x *TCPSummary) String() string {
 func (*TCPSummary) ProtoMessage() {}
 
 func (x *TCPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3702,7 +3775,7 @@ func (x *TCPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPSummary.ProtoReflect.Descriptor instead.
 func (*TCPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TCPSummary) GetCongestion() *Fact {
@@ -3824,6 +3897,13 @@ func (x *TCPSummary) GetSendBuffer() *Fact {
 	return nil
 }
 
+func (x *TCPSummary) GetEcn() *Fact {
+	if x != nil {
+		return x.Ecn
+	}
+	return nil
+}
+
 // StartRequest lets the traffic begin.
 type StartRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3834,7 +3914,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +3926,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +3939,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StartRequest) GetRun() uint64 {
@@ -3878,7 +3958,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3890,7 +3970,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3903,7 +3983,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
 }
 
 // StopRequest ends a run.
@@ -3916,7 +3996,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4008,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4021,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StopRequest) GetRun() uint64 {
@@ -3960,7 +4040,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3972,7 +4052,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3985,7 +4065,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
 }
 
 // CloseRequest ends the session.
@@ -3997,7 +4077,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4089,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4102,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
 }
 
 // CloseResponse tells what became of each change.
@@ -4035,7 +4115,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4047,7 +4127,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4060,7 +4140,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CloseResponse) GetChanges() []*Change {
@@ -4094,7 +4174,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x04real\x18\x03 \x01(\x01H\x00R\x04real\x12\x16\n" +
 	"\x05truth\x18\x04 \x01(\bH\x00R\x05truth\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06sourceB\a\n" +
-	"\x05value\"\x91\x05\n" +
+	"\x05value\"\xbf\x05\n" +
 	"\tHostFacts\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02os\x18\x02 \x01(\tR\x02os\x12\x12\n" +
@@ -4114,7 +4194,16 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x05knobs\x18\r \x03(\v2\x19.linerate.session.v1.KnobR\x05knobs\x126\n" +
 	"\amachine\x18\x0e \x01(\v2\x1c.linerate.session.v1.MachineR\amachine\x120\n" +
 	"\x05route\x18\x0f \x01(\v2\x1a.linerate.session.v1.RouteR\x05route\x12,\n" +
-	"\x04nics\x18\x10 \x03(\v2\x18.linerate.session.v1.NicR\x04nics\"\xdb\x03\n" +
+	"\x04nics\x18\x10 \x03(\v2\x18.linerate.session.v1.NicR\x04nics\x12,\n" +
+	"\x04path\x18\x11 \x03(\v2\x18.linerate.session.v1.HopR\x04path\"\xe0\x01\n" +
+	"\x03Hop\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
+	"\x03mtu\x18\x03 \x01(\v2\x19.linerate.session.v1.FactR\x03mtu\x12-\n" +
+	"\x04rate\x18\x04 \x01(\v2\x19.linerate.session.v1.FactR\x04rate\x121\n" +
+	"\x06duplex\x18\x05 \x01(\v2\x19.linerate.session.v1.FactR\x06duplex\x12\x0e\n" +
+	"\x02to\x18\x06 \x01(\tR\x02to\x12\x12\n" +
+	"\x04note\x18\a \x01(\tR\x04note\"\xdb\x03\n" +
 	"\aMachine\x121\n" +
 	"\x06vendor\x18\x01 \x01(\v2\x19.linerate.session.v1.FactR\x06vendor\x123\n" +
 	"\aproduct\x18\x02 \x01(\v2\x19.linerate.session.v1.FactR\aproduct\x123\n" +
@@ -4251,16 +4340,12 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"congestion\x12\x16\n" +
 	"\x06params\x18\x12 \x01(\tR\x06params\x12\x17\n" +
 	"\alead_ns\x18\x13 \x01(\x03R\x06leadNs\x12\x16\n" +
-	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\xd9\x01\n" +
+	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\x81\x01\n" +
 	"\x0ePrepareRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12-\n" +
 	"\x04flow\x18\x02 \x01(\v2\x19.linerate.session.v1.FlowR\x04flow\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\fR\x05token\x12\x18\n" +
-	"\aconnect\x18\x04 \x01(\tR\aconnect\x12\x1d\n" +
-	"\n" +
-	"first_port\x18\x05 \x01(\rR\tfirstPort\x12\x1b\n" +
-	"\tlast_port\x18\x06 \x01(\rR\blastPort\x12\x1a\n" +
-	"\bloopback\x18\a \x01(\bR\bloopback\"%\n" +
+	"\aconnect\x18\x04 \x01(\tR\aconnect\"%\n" +
 	"\x0fPrepareResponse\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\"\x1e\n" +
 	"\n" +
@@ -4347,7 +4432,7 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	" \x01(\x03R\arefused\x12\x16\n" +
 	"\x06pacing\x18\v \x01(\tR\x06pacing\x12\x1c\n" +
 	"\tsegmented\x18\f \x01(\bR\tsegmented\x12\x12\n" +
-	"\x04gaps\x18\r \x01(\fR\x04gaps\"\xba\a\n" +
+	"\x04gaps\x18\r \x01(\fR\x04gaps\"\xe7\a\n" +
 	"\n" +
 	"TCPSummary\x129\n" +
 	"\n" +
@@ -4375,7 +4460,8 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\vpeer_window\x18\x10 \x01(\v2\x19.linerate.session.v1.FactR\n" +
 	"peerWindow\x12:\n" +
 	"\vsend_buffer\x18\x11 \x01(\v2\x19.linerate.session.v1.FactR\n" +
-	"sendBuffer\" \n" +
+	"sendBuffer\x12+\n" +
+	"\x03ecn\x18\x12 \x01(\v2\x19.linerate.session.v1.FactR\x03ecn\" \n" +
 	"\fStartRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\"\x0f\n" +
 	"\rStartResponse\"\x1f\n" +
@@ -4431,7 +4517,7 @@ func file_linerate_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_linerate_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_linerate_session_v1_session_proto_goTypes = []any{
 	(End)(0),                  // 0: linerate.session.v1.End
 	(Direction)(0),            // 1: linerate.session.v1.Direction
@@ -4443,53 +4529,54 @@ var file_linerate_session_v1_session_proto_goTypes = []any{
 	(*FactsResponse)(nil),     // 7: linerate.session.v1.FactsResponse
 	(*Fact)(nil),              // 8: linerate.session.v1.Fact
 	(*HostFacts)(nil),         // 9: linerate.session.v1.HostFacts
-	(*Machine)(nil),           // 10: linerate.session.v1.Machine
-	(*Route)(nil),             // 11: linerate.session.v1.Route
-	(*Metric)(nil),            // 12: linerate.session.v1.Metric
-	(*Nic)(nil),               // 13: linerate.session.v1.Nic
-	(*Bus)(nil),               // 14: linerate.session.v1.Bus
-	(*Media)(nil),             // 15: linerate.session.v1.Media
-	(*Words)(nil),             // 16: linerate.session.v1.Words
-	(*Offloads)(nil),          // 17: linerate.session.v1.Offloads
-	(*Offload)(nil),           // 18: linerate.session.v1.Offload
-	(*Knob)(nil),              // 19: linerate.session.v1.Knob
-	(*ReadKnobsRequest)(nil),  // 20: linerate.session.v1.ReadKnobsRequest
-	(*ReadKnobsResponse)(nil), // 21: linerate.session.v1.ReadKnobsResponse
-	(*Assignment)(nil),        // 22: linerate.session.v1.Assignment
-	(*ApplyRequest)(nil),      // 23: linerate.session.v1.ApplyRequest
-	(*ApplyResponse)(nil),     // 24: linerate.session.v1.ApplyResponse
-	(*Change)(nil),            // 25: linerate.session.v1.Change
-	(*VerifyRequest)(nil),     // 26: linerate.session.v1.VerifyRequest
-	(*VerifyResponse)(nil),    // 27: linerate.session.v1.VerifyResponse
-	(*ExtendRequest)(nil),     // 28: linerate.session.v1.ExtendRequest
-	(*ExtendResponse)(nil),    // 29: linerate.session.v1.ExtendResponse
-	(*UndoRequest)(nil),       // 30: linerate.session.v1.UndoRequest
-	(*UndoResponse)(nil),      // 31: linerate.session.v1.UndoResponse
-	(*RecoveredRequest)(nil),  // 32: linerate.session.v1.RecoveredRequest
-	(*RecoveredResponse)(nil), // 33: linerate.session.v1.RecoveredResponse
-	(*Flow)(nil),              // 34: linerate.session.v1.Flow
-	(*PrepareRequest)(nil),    // 35: linerate.session.v1.PrepareRequest
-	(*PrepareResponse)(nil),   // 36: linerate.session.v1.PrepareResponse
-	(*RunRequest)(nil),        // 37: linerate.session.v1.RunRequest
-	(*RunResponse)(nil),       // 38: linerate.session.v1.RunResponse
-	(*Ready)(nil),             // 39: linerate.session.v1.Ready
-	(*Samples)(nil),           // 40: linerate.session.v1.Samples
-	(*Measured)(nil),          // 41: linerate.session.v1.Measured
-	(*Sample)(nil),            // 42: linerate.session.v1.Sample
-	(*EndReport)(nil),         // 43: linerate.session.v1.EndReport
-	(*Value)(nil),             // 44: linerate.session.v1.Value
-	(*Latency)(nil),           // 45: linerate.session.v1.Latency
-	(*Point)(nil),             // 46: linerate.session.v1.Point
-	(*Counter)(nil),           // 47: linerate.session.v1.Counter
-	(*FlowReport)(nil),        // 48: linerate.session.v1.FlowReport
-	(*UDPSummary)(nil),        // 49: linerate.session.v1.UDPSummary
-	(*TCPSummary)(nil),        // 50: linerate.session.v1.TCPSummary
-	(*StartRequest)(nil),      // 51: linerate.session.v1.StartRequest
-	(*StartResponse)(nil),     // 52: linerate.session.v1.StartResponse
-	(*StopRequest)(nil),       // 53: linerate.session.v1.StopRequest
-	(*StopResponse)(nil),      // 54: linerate.session.v1.StopResponse
-	(*CloseRequest)(nil),      // 55: linerate.session.v1.CloseRequest
-	(*CloseResponse)(nil),     // 56: linerate.session.v1.CloseResponse
+	(*Hop)(nil),               // 10: linerate.session.v1.Hop
+	(*Machine)(nil),           // 11: linerate.session.v1.Machine
+	(*Route)(nil),             // 12: linerate.session.v1.Route
+	(*Metric)(nil),            // 13: linerate.session.v1.Metric
+	(*Nic)(nil),               // 14: linerate.session.v1.Nic
+	(*Bus)(nil),               // 15: linerate.session.v1.Bus
+	(*Media)(nil),             // 16: linerate.session.v1.Media
+	(*Words)(nil),             // 17: linerate.session.v1.Words
+	(*Offloads)(nil),          // 18: linerate.session.v1.Offloads
+	(*Offload)(nil),           // 19: linerate.session.v1.Offload
+	(*Knob)(nil),              // 20: linerate.session.v1.Knob
+	(*ReadKnobsRequest)(nil),  // 21: linerate.session.v1.ReadKnobsRequest
+	(*ReadKnobsResponse)(nil), // 22: linerate.session.v1.ReadKnobsResponse
+	(*Assignment)(nil),        // 23: linerate.session.v1.Assignment
+	(*ApplyRequest)(nil),      // 24: linerate.session.v1.ApplyRequest
+	(*ApplyResponse)(nil),     // 25: linerate.session.v1.ApplyResponse
+	(*Change)(nil),            // 26: linerate.session.v1.Change
+	(*VerifyRequest)(nil),     // 27: linerate.session.v1.VerifyRequest
+	(*VerifyResponse)(nil),    // 28: linerate.session.v1.VerifyResponse
+	(*ExtendRequest)(nil),     // 29: linerate.session.v1.ExtendRequest
+	(*ExtendResponse)(nil),    // 30: linerate.session.v1.ExtendResponse
+	(*UndoRequest)(nil),       // 31: linerate.session.v1.UndoRequest
+	(*UndoResponse)(nil),      // 32: linerate.session.v1.UndoResponse
+	(*RecoveredRequest)(nil),  // 33: linerate.session.v1.RecoveredRequest
+	(*RecoveredResponse)(nil), // 34: linerate.session.v1.RecoveredResponse
+	(*Flow)(nil),              // 35: linerate.session.v1.Flow
+	(*PrepareRequest)(nil),    // 36: linerate.session.v1.PrepareRequest
+	(*PrepareResponse)(nil),   // 37: linerate.session.v1.PrepareResponse
+	(*RunRequest)(nil),        // 38: linerate.session.v1.RunRequest
+	(*RunResponse)(nil),       // 39: linerate.session.v1.RunResponse
+	(*Ready)(nil),             // 40: linerate.session.v1.Ready
+	(*Samples)(nil),           // 41: linerate.session.v1.Samples
+	(*Measured)(nil),          // 42: linerate.session.v1.Measured
+	(*Sample)(nil),            // 43: linerate.session.v1.Sample
+	(*EndReport)(nil),         // 44: linerate.session.v1.EndReport
+	(*Value)(nil),             // 45: linerate.session.v1.Value
+	(*Latency)(nil),           // 46: linerate.session.v1.Latency
+	(*Point)(nil),             // 47: linerate.session.v1.Point
+	(*Counter)(nil),           // 48: linerate.session.v1.Counter
+	(*FlowReport)(nil),        // 49: linerate.session.v1.FlowReport
+	(*UDPSummary)(nil),        // 50: linerate.session.v1.UDPSummary
+	(*TCPSummary)(nil),        // 51: linerate.session.v1.TCPSummary
+	(*StartRequest)(nil),      // 52: linerate.session.v1.StartRequest
+	(*StartResponse)(nil),     // 53: linerate.session.v1.StartResponse
+	(*StopRequest)(nil),       // 54: linerate.session.v1.StopRequest
+	(*StopResponse)(nil),      // 55: linerate.session.v1.StopResponse
+	(*CloseRequest)(nil),      // 56: linerate.session.v1.CloseRequest
+	(*CloseResponse)(nil),     // 57: linerate.session.v1.CloseResponse
 }
 var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	0,   // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
@@ -4500,135 +4587,140 @@ var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	8,   // 5: linerate.session.v1.HostFacts.link_rate:type_name -> linerate.session.v1.Fact
 	8,   // 6: linerate.session.v1.HostFacts.congestion:type_name -> linerate.session.v1.Fact
 	8,   // 7: linerate.session.v1.HostFacts.qdisc:type_name -> linerate.session.v1.Fact
-	19,  // 8: linerate.session.v1.HostFacts.knobs:type_name -> linerate.session.v1.Knob
-	10,  // 9: linerate.session.v1.HostFacts.machine:type_name -> linerate.session.v1.Machine
-	11,  // 10: linerate.session.v1.HostFacts.route:type_name -> linerate.session.v1.Route
-	13,  // 11: linerate.session.v1.HostFacts.nics:type_name -> linerate.session.v1.Nic
-	8,   // 12: linerate.session.v1.Machine.vendor:type_name -> linerate.session.v1.Fact
-	8,   // 13: linerate.session.v1.Machine.product:type_name -> linerate.session.v1.Fact
-	8,   // 14: linerate.session.v1.Machine.virtual:type_name -> linerate.session.v1.Fact
-	8,   // 15: linerate.session.v1.Machine.cpu:type_name -> linerate.session.v1.Fact
-	8,   // 16: linerate.session.v1.Machine.sockets:type_name -> linerate.session.v1.Fact
-	8,   // 17: linerate.session.v1.Machine.cores:type_name -> linerate.session.v1.Fact
-	8,   // 18: linerate.session.v1.Machine.threads:type_name -> linerate.session.v1.Fact
-	8,   // 19: linerate.session.v1.Machine.numa_nodes:type_name -> linerate.session.v1.Fact
-	8,   // 20: linerate.session.v1.Machine.memory:type_name -> linerate.session.v1.Fact
-	8,   // 21: linerate.session.v1.Route.interface:type_name -> linerate.session.v1.Fact
-	8,   // 22: linerate.session.v1.Route.source:type_name -> linerate.session.v1.Fact
-	8,   // 23: linerate.session.v1.Route.gateway:type_name -> linerate.session.v1.Fact
-	8,   // 24: linerate.session.v1.Route.mtu:type_name -> linerate.session.v1.Fact
-	12,  // 25: linerate.session.v1.Route.metrics:type_name -> linerate.session.v1.Metric
-	8,   // 26: linerate.session.v1.Nic.kind:type_name -> linerate.session.v1.Fact
-	8,   // 27: linerate.session.v1.Nic.up:type_name -> linerate.session.v1.Fact
-	8,   // 28: linerate.session.v1.Nic.mac:type_name -> linerate.session.v1.Fact
-	8,   // 29: linerate.session.v1.Nic.mtu:type_name -> linerate.session.v1.Fact
-	8,   // 30: linerate.session.v1.Nic.mtu_min:type_name -> linerate.session.v1.Fact
-	8,   // 31: linerate.session.v1.Nic.mtu_max:type_name -> linerate.session.v1.Fact
-	8,   // 32: linerate.session.v1.Nic.driver:type_name -> linerate.session.v1.Fact
-	8,   // 33: linerate.session.v1.Nic.driver_version:type_name -> linerate.session.v1.Fact
-	8,   // 34: linerate.session.v1.Nic.firmware:type_name -> linerate.session.v1.Fact
-	14,  // 35: linerate.session.v1.Nic.bus:type_name -> linerate.session.v1.Bus
-	15,  // 36: linerate.session.v1.Nic.media:type_name -> linerate.session.v1.Media
-	17,  // 37: linerate.session.v1.Nic.offloads:type_name -> linerate.session.v1.Offloads
-	8,   // 38: linerate.session.v1.Nic.qdisc:type_name -> linerate.session.v1.Fact
-	8,   // 39: linerate.session.v1.Nic.master:type_name -> linerate.session.v1.Fact
-	8,   // 40: linerate.session.v1.Nic.vlan:type_name -> linerate.session.v1.Fact
-	8,   // 41: linerate.session.v1.Nic.bond:type_name -> linerate.session.v1.Fact
-	19,  // 42: linerate.session.v1.Nic.settings:type_name -> linerate.session.v1.Knob
-	8,   // 43: linerate.session.v1.Bus.kind:type_name -> linerate.session.v1.Fact
-	8,   // 44: linerate.session.v1.Bus.address:type_name -> linerate.session.v1.Fact
-	8,   // 45: linerate.session.v1.Bus.device:type_name -> linerate.session.v1.Fact
-	8,   // 46: linerate.session.v1.Bus.numa_node:type_name -> linerate.session.v1.Fact
-	8,   // 47: linerate.session.v1.Bus.width:type_name -> linerate.session.v1.Fact
-	8,   // 48: linerate.session.v1.Bus.width_max:type_name -> linerate.session.v1.Fact
-	8,   // 49: linerate.session.v1.Bus.clock:type_name -> linerate.session.v1.Fact
-	8,   // 50: linerate.session.v1.Bus.clock_max:type_name -> linerate.session.v1.Fact
-	8,   // 51: linerate.session.v1.Bus.allows:type_name -> linerate.session.v1.Fact
-	8,   // 52: linerate.session.v1.Bus.allows_max:type_name -> linerate.session.v1.Fact
-	8,   // 53: linerate.session.v1.Media.speed:type_name -> linerate.session.v1.Fact
-	8,   // 54: linerate.session.v1.Media.duplex:type_name -> linerate.session.v1.Fact
-	8,   // 55: linerate.session.v1.Media.autoneg:type_name -> linerate.session.v1.Fact
-	16,  // 56: linerate.session.v1.Media.supported:type_name -> linerate.session.v1.Words
-	16,  // 57: linerate.session.v1.Media.advertised:type_name -> linerate.session.v1.Words
-	16,  // 58: linerate.session.v1.Media.partner:type_name -> linerate.session.v1.Words
-	18,  // 59: linerate.session.v1.Offloads.offloads:type_name -> linerate.session.v1.Offload
-	8,   // 60: linerate.session.v1.Knob.value:type_name -> linerate.session.v1.Fact
-	19,  // 61: linerate.session.v1.ReadKnobsResponse.knobs:type_name -> linerate.session.v1.Knob
-	0,   // 62: linerate.session.v1.Assignment.end:type_name -> linerate.session.v1.End
-	22,  // 63: linerate.session.v1.ApplyRequest.assignments:type_name -> linerate.session.v1.Assignment
-	25,  // 64: linerate.session.v1.ApplyResponse.changes:type_name -> linerate.session.v1.Change
-	0,   // 65: linerate.session.v1.Change.end:type_name -> linerate.session.v1.End
-	3,   // 66: linerate.session.v1.Change.state:type_name -> linerate.session.v1.ChangeState
-	25,  // 67: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
-	25,  // 68: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
-	1,   // 69: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
-	34,  // 70: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
-	39,  // 71: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
-	40,  // 72: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
-	41,  // 73: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
-	43,  // 74: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
-	42,  // 75: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
-	1,   // 76: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
-	48,  // 77: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
-	8,   // 78: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
-	44,  // 79: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
-	45,  // 80: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
-	46,  // 81: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
-	47,  // 82: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
-	1,   // 83: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
-	1,   // 84: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
-	1,   // 85: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
-	2,   // 86: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
-	50,  // 87: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
-	49,  // 88: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
-	8,   // 89: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
-	8,   // 90: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
-	8,   // 91: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
-	8,   // 92: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
-	8,   // 93: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
-	8,   // 94: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
-	8,   // 95: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
-	8,   // 96: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
-	8,   // 97: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
-	8,   // 98: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
-	8,   // 99: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
-	8,   // 100: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
-	8,   // 101: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
-	8,   // 102: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
-	8,   // 103: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
-	8,   // 104: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
-	8,   // 105: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
-	8,   // 106: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
-	25,  // 107: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	6,   // 108: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	20,  // 109: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	23,  // 110: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	26,  // 111: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	28,  // 112: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	30,  // 113: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	32,  // 114: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	35,  // 115: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	37,  // 116: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	51,  // 117: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	53,  // 118: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	55,  // 119: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	7,   // 120: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	21,  // 121: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	24,  // 122: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	27,  // 123: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	29,  // 124: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	31,  // 125: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	33,  // 126: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	36,  // 127: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	38,  // 128: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	52,  // 129: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	54,  // 130: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	56,  // 131: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	120, // [120:132] is the sub-list for method output_type
-	108, // [108:120] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	20,  // 8: linerate.session.v1.HostFacts.knobs:type_name -> linerate.session.v1.Knob
+	11,  // 9: linerate.session.v1.HostFacts.machine:type_name -> linerate.session.v1.Machine
+	12,  // 10: linerate.session.v1.HostFacts.route:type_name -> linerate.session.v1.Route
+	14,  // 11: linerate.session.v1.HostFacts.nics:type_name -> linerate.session.v1.Nic
+	10,  // 12: linerate.session.v1.HostFacts.path:type_name -> linerate.session.v1.Hop
+	8,   // 13: linerate.session.v1.Hop.mtu:type_name -> linerate.session.v1.Fact
+	8,   // 14: linerate.session.v1.Hop.rate:type_name -> linerate.session.v1.Fact
+	8,   // 15: linerate.session.v1.Hop.duplex:type_name -> linerate.session.v1.Fact
+	8,   // 16: linerate.session.v1.Machine.vendor:type_name -> linerate.session.v1.Fact
+	8,   // 17: linerate.session.v1.Machine.product:type_name -> linerate.session.v1.Fact
+	8,   // 18: linerate.session.v1.Machine.virtual:type_name -> linerate.session.v1.Fact
+	8,   // 19: linerate.session.v1.Machine.cpu:type_name -> linerate.session.v1.Fact
+	8,   // 20: linerate.session.v1.Machine.sockets:type_name -> linerate.session.v1.Fact
+	8,   // 21: linerate.session.v1.Machine.cores:type_name -> linerate.session.v1.Fact
+	8,   // 22: linerate.session.v1.Machine.threads:type_name -> linerate.session.v1.Fact
+	8,   // 23: linerate.session.v1.Machine.numa_nodes:type_name -> linerate.session.v1.Fact
+	8,   // 24: linerate.session.v1.Machine.memory:type_name -> linerate.session.v1.Fact
+	8,   // 25: linerate.session.v1.Route.interface:type_name -> linerate.session.v1.Fact
+	8,   // 26: linerate.session.v1.Route.source:type_name -> linerate.session.v1.Fact
+	8,   // 27: linerate.session.v1.Route.gateway:type_name -> linerate.session.v1.Fact
+	8,   // 28: linerate.session.v1.Route.mtu:type_name -> linerate.session.v1.Fact
+	13,  // 29: linerate.session.v1.Route.metrics:type_name -> linerate.session.v1.Metric
+	8,   // 30: linerate.session.v1.Nic.kind:type_name -> linerate.session.v1.Fact
+	8,   // 31: linerate.session.v1.Nic.up:type_name -> linerate.session.v1.Fact
+	8,   // 32: linerate.session.v1.Nic.mac:type_name -> linerate.session.v1.Fact
+	8,   // 33: linerate.session.v1.Nic.mtu:type_name -> linerate.session.v1.Fact
+	8,   // 34: linerate.session.v1.Nic.mtu_min:type_name -> linerate.session.v1.Fact
+	8,   // 35: linerate.session.v1.Nic.mtu_max:type_name -> linerate.session.v1.Fact
+	8,   // 36: linerate.session.v1.Nic.driver:type_name -> linerate.session.v1.Fact
+	8,   // 37: linerate.session.v1.Nic.driver_version:type_name -> linerate.session.v1.Fact
+	8,   // 38: linerate.session.v1.Nic.firmware:type_name -> linerate.session.v1.Fact
+	15,  // 39: linerate.session.v1.Nic.bus:type_name -> linerate.session.v1.Bus
+	16,  // 40: linerate.session.v1.Nic.media:type_name -> linerate.session.v1.Media
+	18,  // 41: linerate.session.v1.Nic.offloads:type_name -> linerate.session.v1.Offloads
+	8,   // 42: linerate.session.v1.Nic.qdisc:type_name -> linerate.session.v1.Fact
+	8,   // 43: linerate.session.v1.Nic.master:type_name -> linerate.session.v1.Fact
+	8,   // 44: linerate.session.v1.Nic.vlan:type_name -> linerate.session.v1.Fact
+	8,   // 45: linerate.session.v1.Nic.bond:type_name -> linerate.session.v1.Fact
+	20,  // 46: linerate.session.v1.Nic.settings:type_name -> linerate.session.v1.Knob
+	8,   // 47: linerate.session.v1.Bus.kind:type_name -> linerate.session.v1.Fact
+	8,   // 48: linerate.session.v1.Bus.address:type_name -> linerate.session.v1.Fact
+	8,   // 49: linerate.session.v1.Bus.device:type_name -> linerate.session.v1.Fact
+	8,   // 50: linerate.session.v1.Bus.numa_node:type_name -> linerate.session.v1.Fact
+	8,   // 51: linerate.session.v1.Bus.width:type_name -> linerate.session.v1.Fact
+	8,   // 52: linerate.session.v1.Bus.width_max:type_name -> linerate.session.v1.Fact
+	8,   // 53: linerate.session.v1.Bus.clock:type_name -> linerate.session.v1.Fact
+	8,   // 54: linerate.session.v1.Bus.clock_max:type_name -> linerate.session.v1.Fact
+	8,   // 55: linerate.session.v1.Bus.allows:type_name -> linerate.session.v1.Fact
+	8,   // 56: linerate.session.v1.Bus.allows_max:type_name -> linerate.session.v1.Fact
+	8,   // 57: linerate.session.v1.Media.speed:type_name -> linerate.session.v1.Fact
+	8,   // 58: linerate.session.v1.Media.duplex:type_name -> linerate.session.v1.Fact
+	8,   // 59: linerate.session.v1.Media.autoneg:type_name -> linerate.session.v1.Fact
+	17,  // 60: linerate.session.v1.Media.supported:type_name -> linerate.session.v1.Words
+	17,  // 61: linerate.session.v1.Media.advertised:type_name -> linerate.session.v1.Words
+	17,  // 62: linerate.session.v1.Media.partner:type_name -> linerate.session.v1.Words
+	19,  // 63: linerate.session.v1.Offloads.offloads:type_name -> linerate.session.v1.Offload
+	8,   // 64: linerate.session.v1.Knob.value:type_name -> linerate.session.v1.Fact
+	20,  // 65: linerate.session.v1.ReadKnobsResponse.knobs:type_name -> linerate.session.v1.Knob
+	0,   // 66: linerate.session.v1.Assignment.end:type_name -> linerate.session.v1.End
+	23,  // 67: linerate.session.v1.ApplyRequest.assignments:type_name -> linerate.session.v1.Assignment
+	26,  // 68: linerate.session.v1.ApplyResponse.changes:type_name -> linerate.session.v1.Change
+	0,   // 69: linerate.session.v1.Change.end:type_name -> linerate.session.v1.End
+	3,   // 70: linerate.session.v1.Change.state:type_name -> linerate.session.v1.ChangeState
+	26,  // 71: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
+	26,  // 72: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
+	1,   // 73: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
+	35,  // 74: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
+	40,  // 75: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
+	41,  // 76: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
+	42,  // 77: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
+	44,  // 78: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
+	43,  // 79: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
+	1,   // 80: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
+	49,  // 81: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
+	8,   // 82: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
+	45,  // 83: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
+	46,  // 84: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
+	47,  // 85: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
+	48,  // 86: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
+	1,   // 87: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
+	1,   // 88: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
+	1,   // 89: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
+	2,   // 90: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
+	51,  // 91: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
+	50,  // 92: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
+	8,   // 93: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
+	8,   // 94: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
+	8,   // 95: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
+	8,   // 96: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
+	8,   // 97: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
+	8,   // 98: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
+	8,   // 99: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
+	8,   // 100: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
+	8,   // 101: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
+	8,   // 102: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
+	8,   // 103: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
+	8,   // 104: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
+	8,   // 105: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
+	8,   // 106: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
+	8,   // 107: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
+	8,   // 108: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
+	8,   // 109: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
+	8,   // 110: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
+	8,   // 111: linerate.session.v1.TCPSummary.ecn:type_name -> linerate.session.v1.Fact
+	26,  // 112: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
+	6,   // 113: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	21,  // 114: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	24,  // 115: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	27,  // 116: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	29,  // 117: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	31,  // 118: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	33,  // 119: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	36,  // 120: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	38,  // 121: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	52,  // 122: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	54,  // 123: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	56,  // 124: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	7,   // 125: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	22,  // 126: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	25,  // 127: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	28,  // 128: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	30,  // 129: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	32,  // 130: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	34,  // 131: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	37,  // 132: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	39,  // 133: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	53,  // 134: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	55,  // 135: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	57,  // 136: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	125, // [125:137] is the sub-list for method output_type
+	113, // [113:125] is the sub-list for method input_type
+	113, // [113:113] is the sub-list for extension type_name
+	113, // [113:113] is the sub-list for extension extendee
+	0,   // [0:113] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_session_proto_init() }
@@ -4642,7 +4734,7 @@ func file_linerate_session_v1_session_proto_init() {
 		(*Fact_Real)(nil),
 		(*Fact_Truth)(nil),
 	}
-	file_linerate_session_v1_session_proto_msgTypes[34].OneofWrappers = []any{
+	file_linerate_session_v1_session_proto_msgTypes[35].OneofWrappers = []any{
 		(*RunResponse_Ready)(nil),
 		(*RunResponse_Samples)(nil),
 		(*RunResponse_Measured)(nil),
@@ -4654,7 +4746,7 @@ func file_linerate_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_session_proto_rawDesc), len(file_linerate_session_v1_session_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,283 @@
+// Package check looks at the path between two hosts, changes nothing, and says how
+// each thing stands and what limits each direction. What it measures goes through
+// package trial, and is kept as a session.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/health"
+	"linerate/internal/core/model"
+	"linerate/internal/core/mtu"
+	"linerate/internal/core/probe"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+	"linerate/internal/rescue"
+)
+
+// Request is what is to be looked at.
+type Request struct {
+	Quick  bool   // the least that answers, in 10 s
+	Expect string // demands as health.ParseExpect reads them, "" for none
+	For    string // a longer path as health.ParseLonger reads it, "" for none
+	Title  string
+	// Command is how it was asked for, without secrets.
+	Command []string
+}
+
+// Validate reports what cannot be meant.
+func (q Request) Validate() error {
+	if q.Expect != "" {
+		if _, err := health.ParseExpect(q.Expect); err != nil {
+			return app.Usagef("--expect: %w", err)
+		}
+	}
+	if q.For != "" {
+		if _, err := health.ParseLonger(q.For); err != nil {
+			return app.Usagef("--for: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run looks at the path between e and returns the session as stored. Its error is of
+// kind app.Found where something is not as it should be, and of app.Unmet where a
+// demand is not met; the session is whole then.
+func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Request) (model.Session, error) {
+	if err := q.Validate(); err != nil {
+		return model.Session{}, err
+	}
+	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != ""))
+	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For}
+	env.Observe(app.Looking{At: "how large packets may be"})
+	t.Session.Check.Ways = ways(ctx, e)
+	if !q.Quick && ctx.Err() == nil {
+		t.Session.Check.Own = owns(ctx, env, e)
+	}
+	if err := ctx.Err(); err != nil {
+		return t.Session, err
+	}
+	s, err := t.Run(ctx)
+	if err != nil {
+		return s, err
+	}
+	return s, Verdict(&s)
+}
+
+// Verdict is the error of a session that was carried out: what was found, nil for
+// nothing.
+func Verdict(s *model.Session) error {
+	if s.Check == nil {
+		return nil
+	}
+	if s.Check.Expect != "" {
+		clauses, err := health.ParseExpect(s.Check.Expect)
+		if err != nil {
+			return app.WithKind(app.Usage, err)
+		}
+		var unmet []string
+		for _, m := range health.Meets(s, clauses) {
+			if !m.Met {
+				unmet = append(unmet, fmt.Sprintf("%s (%s)", m.Clause, m.Text))
+			}
+		}
+		if len(unmet) > 0 {
+			return app.WithKind(app.Unmet, errors.New("not met: "+strings.Join(unmet, ", ")))
+		}
+		return nil
+	}
+	var bad []string
+	for _, l := range health.Judge(s) {
+		if l.State == health.Poor || l.State == health.Bad {
+			bad = append(bad, fmt.Sprintf("%s %s", strings.TrimSpace(l.Thing+" "+string(l.Direction)), l.State))
+		}
+	}
+	if len(bad) > 0 {
+		return app.WithKind(app.Found, errors.New("found: "+strings.Join(bad, ", ")))
+	}
+	return nil
+}
+
+// The tests' names.
+const (
+	oneStream = "one stream"
+	several   = "several streams"
+	together  = "both at once"
+	paced     = "datagrams"
+	segments  = "segments of"
+)
+
+// mostStreams are opened at once at most (diagnosis.md section 1, step 2).
+const mostStreams = 8
+
+// Plan is what is run, in its order: each direction alone with one stream and probes
+// beside it, smaller segments where nothing arrives, several streams, both directions
+// at once, and datagrams at shares of what one stream carried. A foreign far end is
+// not probed.
+func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
+	directions := []model.Direction{model.To, model.From}
+	flow := func(d model.Direction, omit, duration time.Duration) model.Flow {
+		return model.Flow{Engine: probes.DefaultLoad, Direction: d, Streams: 1, Omit: omit, Duration: duration, Interval: min(duration, 500*time.Millisecond)}
+	}
+	p := model.Plan{
+		Settings: []model.Setting{{Name: oneStream}}, Baseline: oneStream, Directions: directions,
+		Mode: model.FixedBlocks, Confidence: 0.95, Flow: flow(model.To, time.Second, 5*time.Second),
+	}
+	add := func(t model.Test) { p.Tests = append(p.Tests, t) }
+	omit, duration, lead := time.Second, 5*time.Second, time.Second
+	if q.Quick {
+		omit, duration, lead = 500*time.Millisecond, 2500*time.Millisecond, 500*time.Millisecond
+	}
+	for _, d := range directions {
+		f := flow(d, omit, duration)
+		if !foreign {
+			f = probes.Over(f)
+			f.Lead = lead
+		}
+		add(model.Test{Name: oneStream, Flow: f})
+	}
+	for _, mss := range []int{536, 1160, 1360} { // packets of 576, 1200 (RFC 8899 section 5.1.2) and 1400 bytes
+		for _, d := range directions {
+			f := flow(d, 0, time.Second)
+			f.MSS = mss
+			add(model.Test{Name: fmt.Sprintf("%s %d", segments, mss), Flow: f, IfDead: true})
+		}
+	}
+	if q.Quick {
+		return p
+	}
+	streams := mostStreams
+	for _, h := range hosts {
+		if h.CPUs > 0 {
+			streams = min(streams, h.CPUs)
+		}
+	}
+	for _, d := range directions {
+		f := flow(d, time.Second, 3*time.Second)
+		f.Streams = max(2, streams)
+		add(model.Test{Name: several, Flow: f})
+	}
+	add(model.Test{Name: together, Flow: flow(model.Both, time.Second, 4*time.Second)})
+	for _, share := range []float64{0.5, 0.8, 0.95} {
+		for _, d := range directions {
+			f := flow(d, 0, 2*time.Second)
+			f.Engine, f.Params = udp.Name, traffic.Write(udp.Params{Rate: udp.DefaultRate})
+			add(model.Test{Name: fmt.Sprintf("%s at %.0f %%", paced, 100*share), Flow: f, Share: share})
+		}
+	}
+	return p
+}
+
+// wayTime bounds the search for the largest packet of a direction.
+const wayTime = 6 * time.Second
+
+// ways asks both ends at once how large packets to the other one may be.
+func ways(ctx context.Context, e *reach.Ends) []model.Way {
+	out := []model.Way{{Direction: model.To}, {Direction: model.From}}
+	var both rescue.Group
+	for i := range out {
+		both.Go(func() { out[i] = way(ctx, e, out[i].Direction) })
+	}
+	both.Wait()
+	return out
+}
+
+func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
+	w := model.Way{Direction: d}
+	unseen := func(why string) model.Way {
+		w.Passes = fact.Unknown[int](why)
+		return w
+	}
+	c := e.Client(d.Sender())
+	if c == nil {
+		return unseen("not visible: " + e.Foreign() + " does not probe")
+	}
+	from, to := e.Hosts[0], e.Hosts[1]
+	if d == model.From {
+		from, to = to, from
+	}
+	size, known := from.MTU.Get()
+	if !known || to.Address == "" {
+		return unseen("not visible: the interface or the address of an end is not known")
+	}
+	w.Asked = min(size, mtu.Most)
+	got, err := c.Probe(ctx, []string{probe.PathTo(to.Address, w.Asked)}, wayTime, 0)
+	if err != nil {
+		return unseen("not visible: " + err.Error())
+	}
+	p, ok := probe.PathOf(got, to.Address, w.Asked)
+	if !ok {
+		return unseen("not visible: no answer")
+	}
+	w.Passes, w.Exact, w.Told, w.Router, w.RouterMTU = fact.Known(p.Passes, "probes that must not be cut"), p.Exact, p.Told, p.Router, p.MTU
+	return w
+}
+
+const (
+	// ownTime is how long a host sends to itself, and ownLimit all that it takes.
+	ownTime  = time.Second
+	ownLimit = 15 * time.Second
+)
+
+// owns has each host send to itself.
+func owns(ctx context.Context, env app.Env, e *reach.Ends) []model.Own {
+	var out []model.Own
+	for _, h := range []model.Host{model.Near, model.Far} {
+		if e.Client(h) == nil {
+			out = append(out, model.Own{Host: h, Rate: fact.Unknown[units.BitRate]("not visible: " + e.Foreign() + " does not do that")})
+			continue
+		}
+		env.Observe(app.Looking{At: "what " + e.Client(h).Name() + " moves to itself"})
+		rate, err := own(ctx, env, e, h)
+		known := fact.Known(rate, "one stream to itself")
+		if err != nil {
+			known = fact.Unknown[units.BitRate]("not visible: " + err.Error())
+		}
+		out = append(out, model.Own{Host: h, Rate: known})
+	}
+	return out
+}
+
+// own is what a host moves to itself, over a second session with it.
+func own(ctx context.Context, env app.Env, e *reach.Ends, h model.Host) (units.BitRate, error) {
+	ctx, cancel := context.WithTimeout(ctx, ownLimit)
+	defer cancel()
+	other := model.Far
+	if h == model.Far {
+		other = model.Near
+	}
+	c, err := env.OpenSession(ctx, other, func(ctx context.Context) (wire.Peer, error) { return e.Dial(ctx, h) })
+	if err != nil {
+		return 0, err
+	}
+	defer env.HangUp(c)
+	ends := [2]*session.Client{e.Client(h), c}
+	if h == model.Far {
+		ends[0], ends[1] = ends[1], ends[0]
+	}
+	run, _, err := runner.New(ends[0], ends[1], env.Now, env.Engines.Kinds()).Run(ctx, runner.Spec{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "itself"},
+		Flow: model.Flow{Engine: probes.DefaultLoad, Direction: model.To, Streams: 1, Duration: ownTime, Interval: ownTime},
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	v, ok := run.Value(model.To, model.Goodput)
+	if !ok {
+		return 0, errors.New("nothing arrived")
+	}
+	return units.BitRate(v), nil
+}

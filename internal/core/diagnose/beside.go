@@ -1,0 +1,88 @@
+package diagnose
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
+
+// besideOf is what the other tests of a session showed of direction d. Of tests of
+// one kind the last one counts.
+func besideOf(s *model.Session, d model.Direction) Beside {
+	var b Beside
+	for _, r := range s.Runs {
+		rate, ok := r.Value(d, model.Goodput)
+		if r.State != model.RunValid || !ok {
+			continue
+		}
+		datagrams, paced := udp.Of(r.Flow)
+		switch {
+		case paced:
+			b.Ladder = append(b.Ladder, rungOf(r, d, datagrams.Rate, units.BitRate(rate)))
+		case r.Flow.Direction == model.Both:
+			b.Together = fact.Known(units.BitRate(rate), "measured with both directions at once")
+		case r.Flow.Streams > 1 && r.Setting != s.Plan.Baseline:
+			b.Streams, b.Several = r.Flow.Streams, fact.Known(units.BitRate(rate), "measured")
+		}
+		if r.Setting != s.Plan.Baseline {
+			continue
+		}
+		if v, ok := r.Value(d, model.IdleP50); ok {
+			b.Idle = fact.Known(seconds(v), "probes")
+		}
+		if v, ok := r.Value(d, model.LatencyP50); ok {
+			b.Loaded = fact.Known(seconds(v), "probes beside the load")
+		}
+	}
+	if s.Check == nil {
+		return b
+	}
+	for _, w := range s.Check.Ways {
+		if w.Direction == d && w.Passes.Or(0) > 0 {
+			b.Arrives = w.Passes
+			b.TooBigTold = fact.Known(w.Told, "probes")
+		}
+	}
+	return b
+}
+
+// rungOf is what one run of paced UDP showed.
+func rungOf(r model.Run, d model.Direction, asked, received units.BitRate) Rung {
+	out := Rung{Asked: asked, Received: received, Size: r.Flow.Block}
+	for _, end := range r.Ends {
+		for _, f := range end.Flows {
+			switch {
+			case f.Direction != d || f.UDP == nil:
+			case f.Role == model.Receiver:
+				out.Lost, out.Got = f.UDP.Lost, f.UDP.Received
+				if out.Size == 0 && f.UDP.Received > 0 {
+					out.Size = f.Bytes / units.Bytes(f.UDP.Received)
+				}
+			case f.Window > 0:
+				out.Sent = units.BitRate(float64(f.Bytes) * 8 / f.Window.Seconds())
+			}
+		}
+	}
+	if loss, ok := LocateUDP(r, d); ok {
+		out.Host = loss.Explained
+	}
+	return out
+}
+
+// loopbackOf is what a host moves to itself.
+func loopbackOf(s *model.Session, h model.Host) fact.Of[units.BitRate] {
+	if s.Check != nil {
+		for _, own := range s.Check.Own {
+			if own.Host == h {
+				return own.Rate
+			}
+		}
+	}
+	return fact.Unknown[units.BitRate]("nobody tried")
+}
+
+// seconds is a time as metrics have it.
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }

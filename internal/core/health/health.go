@@ -1,0 +1,235 @@
+// Package health says of a session that checked a path how each thing that was
+// looked at stands: one word and one number for each, with what it was told from.
+//
+// The words are those of Judge's lines, the thresholds one table. What limits a
+// direction is another question, which package diagnose answers.
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// State is how a thing stands.
+type State string
+
+// The states.
+const (
+	OK     State = "ok"
+	Poor   State = "POOR" // it works, and less well than it should
+	Bad    State = "BAD"  // it does not work
+	Unseen State = "-"    // it was not seen, or there is nothing to hold it against
+)
+
+// Line is one thing that was looked at.
+type Line struct {
+	Thing     string          `json:"thing"` // "speed"
+	Direction model.Direction `json:"direction,omitempty"`
+	State     State           `json:"state"`
+	Number    string          `json:"number"`             // the one that tells most, with its unit; "" for none
+	Text      string          `json:"text"`               // what it means, or why it was not seen
+	Evidence  []string        `json:"evidence,omitempty"` // what it was told from
+}
+
+// Thresholds; all are proposals of ours without a source, but for those that say so.
+const (
+	fullSpeed   = 0.90  // of the ceiling: at and above it nothing is missing (diagnosis.md section 1, step 4)
+	deadSpeed   = 0.10  // of the ceiling: below it a path counts as broken
+	sharedTotal = 1.20  // both directions at once carry so much more than one alone, or they share something
+	manyHelp    = 1.30  // several streams carry so much more than one, or one was not held back
+	lossPoor    = 0.001 // of paced datagrams at half the path's rate
+	lossBad     = 0.02  //
+	againPoor   = 0.01  // of TCP's segments, which fill every queue by design
+	againBad    = 0.05  //
+	lanQueue    = 5 * time.Millisecond
+	fastPath    = 500e6                  // bit/s: above it lanQueue holds, below it slowQueue
+	slowQueue   = 30 * time.Millisecond  // what home users' tests of bufferbloat call good
+	wanQueue    = 100 * time.Millisecond // diagnosis.md, rule B30
+	badQueue    = 10                     // times the time from which queueing is poor
+	wireErrors  = 1e-6                   // of frames: rule B04
+	countsApart = 0.10                   // between what two ends count of the same bytes
+	coreFull    = 0.95                   // rule B16
+)
+
+// Judge returns a line for each thing that was looked at in s, which holds a Check.
+func Judge(s *model.Session) []Line {
+	j := judge{s: s}
+	lines := []Line{j.reach()}
+	for _, part := range []func(model.Direction) Line{j.mtu, j.loss, j.queue, j.speed} {
+		for _, d := range []model.Direction{model.To, model.From} {
+			lines = append(lines, part(d))
+		}
+	}
+	return append(lines, j.together(), j.link(), j.options(), j.cpu(), j.clock())
+}
+
+// judge looks at one session.
+type judge struct{ s *model.Session }
+
+// name is what people call a host.
+func (j judge) name(h model.Host) string {
+	if f, ok := j.s.Facts(h); ok && f.Name != "" {
+		return f.Name
+	}
+	return "host " + string(h)
+}
+
+// single is the run of one stream in direction d, done or tried.
+func (j judge) single(d model.Direction) (model.Run, bool) {
+	var last model.Run
+	found := false
+	for _, r := range j.s.Runs {
+		if r.Setting != j.s.Plan.Baseline || r.Flow.Direction != d {
+			continue
+		}
+		if r.State == model.RunValid {
+			return r, true
+		}
+		last, found = r, true
+	}
+	return last, found
+}
+
+// valid returns the single run of direction d where it counts.
+func (j judge) valid(d model.Direction) (model.Run, bool) {
+	r, ok := j.single(d)
+	return r, ok && r.State == model.RunValid
+}
+
+// sender is what the sending kernel says of a run's direction d.
+func sender(r model.Run, d model.Direction) *model.TCPSummary {
+	for _, end := range r.Ends {
+		for _, f := range end.Flows {
+			if f.Direction == d && f.TCP != nil {
+				return f.TCP
+			}
+		}
+	}
+	return nil
+}
+
+// reach is whether both ends talk to each other, and how far apart they are.
+func (j judge) reach() Line {
+	l := Line{Thing: "reach", State: OK}
+	var dead, alive []string
+	for _, d := range []model.Direction{model.To, model.From} {
+		_, tried := j.single(d)
+		if _, ok := j.valid(d); ok {
+			alive = append(alive, string(d))
+		} else if tried {
+			dead = append(dead, j.name(d.Sender()))
+		}
+	}
+	rtt := limits.LeastRTT(j.s)
+	if v, ok := rtt.Get(); ok {
+		l.Number = units.FormatDuration(v)
+		l.Text = "round trip, at best"
+		l.Evidence = append(l.Evidence, "round trip "+l.Number+" ("+rtt.Source()+")")
+	}
+	switch {
+	case len(dead) == 2 || len(dead) == 1 && len(alive) == 0:
+		l.State, l.Text = Bad, "no data arrive"
+	case len(dead) == 1:
+		l.State, l.Text = Bad, "no data arrive from "+dead[0]
+	case len(alive) == 0:
+		l.State, l.Text = Unseen, "nothing was measured"
+	case l.Number == "":
+		l.Text = "data arrive both ways; no kernel tells the round trip"
+	}
+	return l
+}
+
+// speed is one stream against what the path can carry.
+func (j judge) speed(d model.Direction) Line {
+	l := Line{Thing: "speed", Direction: d, State: Unseen}
+	r, tried := j.single(d)
+	v, measured := r.Value(d, model.Goodput)
+	switch {
+	case !tried:
+		l.Text = "not measured"
+		return l
+	case r.State != model.RunValid:
+		l.State, l.Number, l.Text = Bad, units.BitRate(v).String(), r.Reason
+		return l
+	case !measured:
+		l.Text = "the run has no rate"
+		return l
+	}
+	rate := units.BitRate(v)
+	l.Number = rate.String()
+	l.Evidence = append(l.Evidence, fmt.Sprintf("%s over one stream for %s", rate, units.FormatDuration(r.Flow.Duration)))
+	several, streams := j.several(d)
+	if m, ok := several.Get(); ok {
+		l.Evidence = append(l.Evidence, fmt.Sprintf("%s over %d streams", m, streams))
+	}
+	path := limits.OfPath(j.s, d)
+	ceiling := path.Against(rate)
+	c, known := ceiling.Get()
+	if !known {
+		l.Text = "nothing to hold it against: " + ceiling.Reason()
+		if m := several.Or(0); float64(m) > manyHelp*v {
+			l.State, l.Text = Poor, fmt.Sprintf("%d streams carry %s: one alone is held back", streams, m)
+		}
+		return l
+	}
+	l.Evidence = append(l.Evidence, fmt.Sprintf("ceiling %s: %s", c, path.Rate.Source()))
+	share := v / float64(c)
+	l.Text = fmt.Sprintf("%s of the %s that the path can carry", percent(share), c)
+	switch {
+	case share >= fullSpeed:
+		l.State = OK
+	case share >= deadSpeed:
+		l.State = Poor
+	default:
+		l.State = Bad
+	}
+	if m := several.Or(0); l.State != OK && float64(m) > manyHelp*v {
+		l.Text += fmt.Sprintf("; %d streams carry %s", streams, m)
+	}
+	return l
+}
+
+// several is what several streams carried in direction d, and how many they were.
+func (j judge) several(d model.Direction) (fact.Of[units.BitRate], int) {
+	for _, r := range j.s.Runs {
+		v, ok := r.Value(d, model.Goodput)
+		if ok && r.State == model.RunValid && r.Setting != j.s.Plan.Baseline && r.Flow.Streams > 1 && r.Flow.Direction == d {
+			return fact.Known(units.BitRate(v), "measured"), r.Flow.Streams
+		}
+	}
+	return fact.Unknown[units.BitRate]("not measured"), 0
+}
+
+// together is what both directions carry at once.
+func (j judge) together() Line {
+	l := Line{Thing: "both at once", State: Unseen, Text: "not measured"}
+	var alone [2]float64
+	for i, d := range []model.Direction{model.To, model.From} {
+		if r, ok := j.valid(d); ok {
+			alone[i], _ = r.Value(d, model.Goodput)
+		}
+	}
+	for _, r := range j.s.Runs {
+		to, ok1 := r.Value(model.To, model.Goodput)
+		from, ok2 := r.Value(model.From, model.Goodput)
+		if r.Flow.Direction != model.Both || r.State != model.RunValid || !ok1 || !ok2 {
+			continue
+		}
+		l.State, l.Number = OK, units.BitRate(to+from).String()
+		l.Text = fmt.Sprintf("%s and %s", units.BitRate(to), units.BitRate(from))
+		l.Evidence = []string{fmt.Sprintf("alone: %s and %s", units.BitRate(alone[0]), units.BitRate(alone[1]))}
+		if most, least := max(alone[0], alone[1]), min(alone[0], alone[1]); least > 0 && least > most/2 && to+from < sharedTotal*most {
+			l.State = Poor
+			l.Text += ": together no more than one alone, so they share something: a half-duplex link, a bus, a processor"
+		}
+	}
+	return l
+}
+
+// percent writes a share for people.
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }

@@ -1,0 +1,165 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+)
+
+// counted adds up a counter of a host over all runs; read says whether the group
+// that it belongs to was read in any.
+func (j judge) counted(h model.Host, group string, names ...string) (sum int64, read bool) {
+	for _, r := range j.s.Runs {
+		for _, end := range r.Ends {
+			if end.Host != h {
+				continue
+			}
+			for _, c := range end.Counters {
+				read = read || c.Name == "counters_read" && c.Of == group && c.Value > 0
+				for _, name := range names {
+					if c.Name == name {
+						sum += c.Value
+					}
+				}
+			}
+		}
+	}
+	return sum, read
+}
+
+// link is how the interfaces at both ends stand: duplex, and errors on the wire
+// while the runs went on.
+func (j judge) link() Line {
+	l := Line{Thing: "link", State: Unseen}
+	duplex := map[string]string{}
+	var said []string
+	broken, frames, looked := int64(0), int64(0), 0
+	for _, h := range []model.Host{model.Near, model.Far} {
+		f, _ := j.s.Facts(h)
+		if len(f.NICs) > 0 {
+			media := f.NICs[0].Media
+			if v, ok := media.Duplex.Get(); ok {
+				duplex[j.name(h)] = v
+				said = append(said, fmt.Sprintf("%s: %s duplex", j.name(h), v))
+			} else {
+				l.Evidence = append(l.Evidence, fmt.Sprintf("duplex of %s at %s: not visible: %s", f.NICs[0].Name, j.name(h), cmp.Or(media.Duplex.Reason(), "the host did not tell")))
+			}
+			if rate, ok := f.LinkRate.Get(); ok {
+				l.Evidence = append(l.Evidence, fmt.Sprintf("%s of %s: %s", f.NICs[0].Name, j.name(h), rate))
+			}
+		}
+		bad, read := j.counted(h, "nic", "nic_rx_crc_errors", "nic_rx_frame_errors", "nic_rx_errors", "nic_tx_errors", "nic_tx_carrier_errors", "nic_collisions")
+		all, _ := j.counted(h, "nic", "nic_rx_packets", "nic_tx_packets")
+		if read {
+			looked++
+			broken, frames = broken+bad, frames+all
+			l.Evidence = append(l.Evidence, fmt.Sprintf("%s counted %d errors in %d frames", j.name(h), bad, all))
+		}
+	}
+	if looked > 0 {
+		l.State, l.Number, l.Text = OK, fmt.Sprintf("%d errors", broken), cmp.Or(strings.Join(said, ", "), "duplex is not visible")
+	} else {
+		l.Text = "no host tells its counters"
+		if len(said) > 0 {
+			l.State, l.Number, l.Text = OK, "", strings.Join(said, ", ")
+		}
+	}
+	values := map[string]bool{}
+	for _, v := range duplex {
+		values[v] = true
+	}
+	switch {
+	case len(values) > 1:
+		l.State, l.Text = Bad, strings.Join(said, ", ")+": a mismatch"
+	case frames > 0 && float64(broken) > wireErrors*float64(frames) && broken > 1:
+		l.State = Bad
+		l.Text += ": frames arrive broken"
+	case values["half"]:
+		l.State = Poor
+	}
+	return l
+}
+
+// cpu is how busy the busier host was. A busy processor is no trouble while the path
+// is full.
+func (j judge) cpu() Line {
+	l := Line{Thing: "cpu", State: Unseen, Text: "no host tells"}
+	most := 0.0
+	for _, d := range []model.Direction{model.To, model.From} {
+		r, ok := j.valid(d)
+		if !ok {
+			continue
+		}
+		rate, _ := r.Value(d, model.Goodput)
+		ceiling, known := limits.OfPath(j.s, d).Rate.Get()
+		full := known && rate >= fullSpeed*float64(ceiling)
+		for _, end := range r.Ends {
+			if end.CPUWindow <= 0 {
+				continue
+			}
+			use := float64(end.CPUUser+end.CPUSystem) / float64(end.CPUWindow)
+			l.Evidence = append(l.Evidence, fmt.Sprintf("%s: %.0f %% of a core for the %s of one stream", j.name(end.Host), 100*use,
+				map[bool]string{true: "sending", false: "receiving"}[end.Host == d.Sender()]))
+			if busy, ok := end.SystemBusy.Get(); ok {
+				if f, told := j.s.Facts(end.Host); told && f.CPUs > 0 {
+					l.Evidence = append(l.Evidence, fmt.Sprintf("%s: %.1f of %d cores busy with everything", j.name(end.Host), busy, f.CPUs))
+				}
+			}
+			if use > most {
+				most = use
+				l.Number, l.Text = fmt.Sprintf("%.0f %%", 100*use), "of a core at "+j.name(end.Host)+", the busier end"
+			}
+			if l.State == Unseen {
+				l.State = OK
+			}
+			if use >= coreFull && !full {
+				l.State = Poor
+			}
+		}
+	}
+	return l
+}
+
+// clock is whether both ends count the same bytes in the same time: a clock that is
+// wrong makes every rate wrong.
+func (j judge) clock() Line {
+	l := Line{Thing: "clock", State: Unseen, Text: "the other end does not count"}
+	worst, seen := 0.0, false
+	for _, d := range []model.Direction{model.To, model.From} {
+		r, ok := j.valid(d)
+		if !ok {
+			continue
+		}
+		var sent, got float64
+		for _, end := range r.Ends {
+			for _, f := range end.Flows {
+				if f.Direction != d || f.Window <= 0 {
+					continue
+				}
+				if f.Role == model.Sender {
+					sent = float64(f.Bytes) / f.Window.Seconds()
+				} else {
+					got = float64(f.Bytes) / f.Window.Seconds()
+				}
+			}
+		}
+		if sent > 0 && got > 0 {
+			seen = true
+			apart := math.Abs(sent-got) / got
+			worst = max(worst, apart)
+			l.Evidence = append(l.Evidence, fmt.Sprintf("%s sent %.4g bytes a second, %s received %.4g", j.name(d.Sender()), sent, j.name(d.Receiver()), got))
+		}
+	}
+	if seen {
+		l.State, l.Number, l.Text = OK, percent(worst), "between what the two ends count"
+		if worst > countsApart {
+			l.State = Poor
+			l.Text += ": a clock or a counter is wrong, or the run was too short"
+		}
+	}
+	return l
+}

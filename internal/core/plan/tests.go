@@ -1,0 +1,77 @@
+package plan
+
+import (
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
+
+// Resolve returns the flow of a test of a plan after the runs before it, and false
+// where it is not to be done: nothing arrives in one of its directions, or, of a test
+// for that case, something does or another one of these failed already.
+func Resolve(p model.Plan, t model.Test, past []model.Run) (model.Flow, bool) {
+	for _, d := range t.Flow.Direction.Parts() {
+		if dead(p, past, d) != t.IfDead || t.IfDead && failedAfter(p, past, d) {
+			return t.Flow, false
+		}
+	}
+	if t.Share == 0 {
+		return t.Flow, true
+	}
+	most := 0.0
+	for _, r := range past {
+		if v, ok := r.Value(t.Flow.Direction, model.Goodput); ok && r.Setting == p.Baseline && r.State == model.RunValid {
+			most = max(most, v)
+		}
+	}
+	u, ok := udp.Of(t.Flow)
+	if !ok || most <= 0 {
+		return t.Flow, false
+	}
+	u.Rate = units.BitRate(t.Share * most)
+	return udp.With(t.Flow, u), true
+}
+
+// dead reports whether nothing arrived in direction d in the baseline's runs.
+func dead(p model.Plan, past []model.Run, d model.Direction) bool {
+	silent := false
+	for _, r := range past {
+		if r.Setting != p.Baseline || r.Flow.Direction != d {
+			continue
+		}
+		if _, arrived := r.Value(d, model.Goodput); arrived {
+			return false
+		}
+		silent = silent || r.State == model.RunInvalid
+	}
+	return silent
+}
+
+// failedAfter reports whether a test for a dead direction d found it dead too.
+func failedAfter(p model.Plan, past []model.Run, d model.Direction) bool {
+	for _, t := range p.Tests {
+		for _, r := range past {
+			if t.IfDead && t.Name == r.Setting && r.Flow.Direction == d && r.State == model.RunInvalid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Left returns how long the tests of p last from the one at index from on, those
+// left out that are for dead directions.
+func Left(p model.Plan, from int) time.Duration {
+	var sum time.Duration
+	for _, t := range p.Tests[min(from, len(p.Tests)):] {
+		if !t.IfDead {
+			sum += p.Settle + t.Flow.Length() + p.Cooldown + overhead
+		}
+	}
+	return sum
+}
+
+// overhead is about what a run takes beside its traffic; only a forecast.
+const overhead = 300 * time.Millisecond

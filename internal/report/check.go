@@ -1,0 +1,247 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/health"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// CheckDocument is the report of a check. Its JSON form is part of
+// docs/schema/session-v2.schema.json.
+type CheckDocument struct {
+	Quick  bool         `json:"quick,omitempty"`
+	Lines  []CheckLine  `json:"lines"`
+	Limits []CheckLimit `json:"limits"`
+	Path   []Box        `json:"path"`
+	Expect []health.Met `json:"expect,omitempty"`
+	Longer *Longer      `json:"longer,omitempty"`
+}
+
+// CheckLine is one thing that was looked at.
+type CheckLine struct {
+	health.Line
+	Label string `json:"label"` // "speed to nas"
+}
+
+// CheckLimit is what limits one direction.
+type CheckLimit struct {
+	Direction model.Direction `json:"direction"`
+	Text      string          `json:"text"`
+	Evidence  []string        `json:"evidence,omitempty"`
+}
+
+// Longer is whether the two hosts would carry a longer path.
+type Longer struct {
+	Asked string      `json:"asked"`
+	Text  string      `json:"text"`
+	Lines []CheckLine `json:"lines"`
+}
+
+// Box is one part of the path, from the near host to the far one.
+type Box struct {
+	Name     string `json:"name"`
+	Detail   string `json:"detail,omitempty"` // "MTU 1500", "not visible"
+	Limiting bool   `json:"limiting,omitempty"`
+}
+
+// buildCheck returns the report of a check, nil of any other session.
+func (b *builder) buildCheck() *CheckDocument {
+	c := b.s.Check
+	if c == nil {
+		return nil
+	}
+	d := CheckDocument{Quick: c.Quick, Lines: b.labelled(health.Judge(b.s)), Limits: b.limits(), Path: b.boxes()}
+	if clauses, err := health.ParseExpect(c.Expect); err == nil && c.Expect != "" {
+		d.Expect = health.Meets(b.s, clauses)
+	}
+	if l, err := health.ParseLonger(c.For); err == nil && c.For != "" {
+		d.Longer = b.longer(l)
+	}
+	return &d
+}
+
+func (b *builder) labelled(lines []health.Line) []CheckLine {
+	var out []CheckLine
+	for _, l := range lines {
+		label := l.Thing
+		if l.Direction != "" {
+			label += " " + b.label(l.Direction)
+		}
+		out = append(out, CheckLine{l, label})
+	}
+	return out
+}
+
+// longer says whether the hosts would carry l.
+func (b *builder) longer(l health.Longer) *Longer {
+	lines := health.Carries(b.s, l)
+	out := Longer{Asked: fmt.Sprintf("%s at %s", l.Rate, units.FormatDuration(l.RTT)), Lines: b.labelled(lines)}
+	seen := map[health.State]bool{}
+	for _, line := range lines {
+		seen[line.State] = true
+	}
+	switch {
+	case seen[health.Bad]:
+		out.Text = "no: as they are, these hosts would not carry " + out.Asked
+	case seen[health.Poor]:
+		out.Text = "not as they are: these hosts would not carry " + out.Asked + " without the changes below"
+	case seen[health.Unseen]:
+		out.Text = "nothing was seen that speaks against " + out.Asked + ", and not everything could be seen"
+	default:
+		out.Text = "yes: nothing was seen that speaks against " + out.Asked
+	}
+	return &out
+}
+
+// limits are what limits each direction: its first finding, or that there is none.
+func (b *builder) limits() []CheckLimit {
+	var out []CheckLimit
+	for _, d := range []model.Direction{model.To, model.From} {
+		l := CheckLimit{Direction: d, Text: b.label(d) + ": not found"}
+		if f, ok := b.first(d); ok {
+			l.Text = b.finding(f).Text
+			if f.Evidence != "" {
+				l.Evidence = append(l.Evidence, f.Evidence)
+			}
+			for _, p := range f.Proof {
+				l.Evidence = append(l.Evidence, p.Text+" ("+p.Source+")")
+			}
+			for _, m := range f.Missing {
+				l.Evidence = append(l.Evidence, "missing: "+m.What+"; "+m.How)
+			}
+			if f.NoKnob != "" {
+				l.Evidence = append(l.Evidence, f.NoKnob)
+			}
+		} else if !b.measured(d) {
+			l.Text = b.label(d) + ": nothing arrives, so nothing could be measured"
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// measured reports whether the baseline has a run of direction d that counts.
+func (b *builder) measured(d model.Direction) bool {
+	return len(runValues(b.baselineRuns(), d, model.Goodput)) > 0
+}
+
+// first is the first finding about direction d.
+func (b *builder) first(d model.Direction) (model.Finding, bool) {
+	for _, f := range b.s.Findings {
+		if f.Direction == d && !f.Loss {
+			return f, true
+		}
+	}
+	return model.Finding{}, false
+}
+
+// boxes is the path from the near host to the far one, with what limits marked.
+func (b *builder) boxes() []Box {
+	near, far := b.facts(model.Near), b.facts(model.Far)
+	out := []Box{{Name: b.near}}
+	left, gateway := b.side(near)
+	right, _ := b.side(far)
+	out = append(out, left...)
+	middle := Box{Name: "network", Detail: "not visible"}
+	if gateway != "" {
+		out = append(out, Box{Name: "router", Detail: gateway})
+	} else if near.Route != nil && near.Route.Gateway.IsKnown() {
+		middle.Name = "same link"
+	}
+	network := len(out)
+	out = append(out, middle)
+	for i := range right {
+		out = append(out, right[len(right)-1-i])
+	}
+	out = append(out, Box{Name: b.far})
+	for _, d := range []model.Direction{model.To, model.From} {
+		if i := b.limiting(d, len(out), network); i >= 0 {
+			out[i].Limiting = true
+		}
+	}
+	return out
+}
+
+// side is what a host sees of the way out, the interface that packets leave by first,
+// and the router behind it, "" for none.
+func (b *builder) side(f model.HostFacts) (boxes []Box, gateway string) {
+	for _, h := range f.Path {
+		switch h.Kind {
+		case model.HopNeighbour, model.HopNetwork:
+			continue
+		}
+		box := Box{Name: strings.TrimSpace(h.Name), Detail: hopDetail(h.MTU, h.Rate)}
+		if string(h.Kind) != "device" && string(h.Kind) != h.Name {
+			box.Name = strings.TrimSpace(string(h.Kind) + " " + h.Name)
+		}
+		boxes = append(boxes, box)
+	}
+	if len(boxes) == 0 {
+		name, known := f.Interface.Get()
+		if !known {
+			name = "interface"
+		}
+		boxes = []Box{{Name: name, Detail: hopDetail(f.MTU, f.LinkRate)}}
+	}
+	if f.Route != nil {
+		gateway = f.Route.Gateway.Or("")
+	}
+	return boxes, gateway
+}
+
+func hopDetail(mtu fact.Of[int], rate fact.Of[units.BitRate]) string {
+	var parts []string
+	if n, ok := mtu.Get(); ok {
+		parts = append(parts, fmt.Sprintf("MTU %d", n))
+	}
+	if r, ok := rate.Get(); ok {
+		parts = append(parts, r.String())
+	}
+	return cmp.Or(strings.Join(parts, ", "), "not visible")
+}
+
+// limiting is the index of the box that limits direction d, of all boxes, among which
+// network is what lies between the hosts; -1 for none.
+func (b *builder) limiting(d model.Direction, all, network int) int {
+	for _, l := range health.Judge(b.s) {
+		if l.Thing == "mtu" && l.Direction == d && l.State == health.Bad {
+			return network
+		}
+	}
+	f, ok := b.first(d)
+	ofLink := strings.HasPrefix(f.Rule, "B0") && f.Rule <= "B05" || f.Rule == "B18"
+	switch {
+	case !ok && b.measured(d), f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort:
+		return -1
+	case !ok, f.Kind == model.FindingOutside:
+		return network
+	case f.Kind == model.FindingFull, f.Rule == "ceiling", f.Host == "", f.Limit == "packet loss", f.Limit == "reordering":
+		return b.slower(all, network)
+	case f.Host == model.Near && ofLink:
+		return 1
+	case f.Host == model.Far && ofLink:
+		return all - 2
+	case f.Host == model.Far:
+		return all - 1
+	}
+	return 0
+}
+
+// slower is the box of the slower one of the two hosts' links, where both tell their
+// rates; else the network between them.
+func (b *builder) slower(all, network int) int {
+	near, nearKnown := b.facts(model.Near).LinkRate.Get()
+	far, farKnown := b.facts(model.Far).LinkRate.Get()
+	switch {
+	case nearKnown && farKnown && near < far:
+		return 1
+	case nearKnown && farKnown && far < near:
+		return all - 2
+	}
+	return network
+}

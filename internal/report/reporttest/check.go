@@ -1,0 +1,73 @@
+package reporttest
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
+
+// checkTest is `linerate check --for 10gbit@80ms --expect ...`: a router on the way
+// there has a small MTU, and the way back is held back by a small window.
+func checkTest() Case {
+	const single, many = "one stream", "several streams"
+	one := probes.Over(model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Omit: time.Second, Duration: 20 * time.Second, Interval: time.Second})
+	one.Lead = time.Second
+	datagrams := model.Flow{Engine: udp.Name, Direction: model.To, Duration: 2 * time.Second, Params: traffic.Write(udp.Params{Rate: 460e6})}
+	p := model.Plan{
+		Settings: []model.Setting{{Name: single}}, Baseline: single, Mode: model.FixedBlocks, Confidence: 0.95,
+		Directions: []model.Direction{model.To, model.From}, Flow: one,
+		Tests: []model.Test{{Name: single, Flow: one}, {Name: "segments of 536", Flow: one, IfDead: true}, {Name: "datagrams at 50 %", Flow: datagrams, Share: 0.5}},
+	}
+	c := Case{"check", base("20261122T080000-chk1", model.KindCheck, p), map[int][]model.Sample{}}
+	for i, d := range []model.Direction{model.To, model.From} {
+		c.add(1+i, single, d, []float64{934.8e6, 611.2e6}[i])
+		r := &c.Session.Runs[i]
+		r.Flow = one
+		r.Flow.Direction = d
+		r.Values = append(r.Values, model.Value{Direction: d, Metric: model.RetransmitRatio, Value: []float64{0, 2e-5}[i]},
+			model.Value{Direction: d, Metric: model.IdleP50, Value: 0.00021}, model.Value{Direction: d, Metric: model.LatencyP50, Value: []float64{0.0014, 0.0113}[i]},
+			model.Value{Direction: d, Metric: model.LatencyP99, Value: []float64{0.0021, 0.0160}[i]}, model.Value{Direction: d, Metric: model.AddedP50, Value: []float64{0.0012, 0.0111}[i]})
+		for k := range r.Ends {
+			r.Ends[k].Counters = []model.Counter{{Name: "counters_read", Of: "nic", Value: 1}, {Name: "nic_rx_packets", Of: "eth0", Value: 1600000}}
+			for m := range r.Ends[k].Flows {
+				if t := r.Ends[k].Flows[m].TCP; t != nil {
+					t.SACK, t.SendScale, t.ECN = fact.Known(true, "TCP_INFO"), fact.Known(7, "TCP_INFO"), fact.Known(false, "TCP_INFO")
+					t.SegmentsOut = fact.Known(int64(1600000), "TCP_INFO")
+				}
+			}
+		}
+	}
+	c.add(3, many, model.From, 938.1e6)
+	c.Session.Runs[2].Flow.Streams = 8
+	c.add(4, "both at once", model.Both, 905e6)
+	c.add(5, "datagrams at 50 %", model.To, 459.9e6)
+	r := &c.Session.Runs[4]
+	r.Flow = datagrams
+	r.Values = append(r.Values, model.Value{Direction: model.To, Metric: model.LossRatio, Value: 0.00004})
+	r.Ends[0].Flows[0].TCP, r.Ends[1].Flows[0].TCP = nil, nil
+	r.Ends[1].Flows[0].UDP = &model.UDPSummary{Received: 78000, Lost: 3, Reordered: 1200, MaxExtent: 4, Jitter: fact.Known(41*time.Microsecond, "RFC 3550")}
+	told := func(v int) fact.Of[int] { return fact.Known(v, "rtnetlink") }
+	none := fact.Unknown[string]("made by software")
+	c.Session.Hosts[0].Path = []model.Hop{
+		{Kind: model.HopWireGuard, Name: "wg0", MTU: told(1420), Rate: fact.Unknown[units.BitRate]("wg0 is a virtual link"), Duplex: none, To: "198.51.100.7:51820", Note: "encrypted"},
+		{Kind: model.HopDevice, Name: "eth0", MTU: told(1500), Rate: fact.Known(units.BitRate(1e9), "sysfs"), Duplex: fact.Known("full", "ethtool")},
+		{Kind: model.HopNeighbour, Name: "192.0.2.254", MTU: fact.Unknown[int]("not visible"), Rate: fact.Unknown[units.BitRate]("not visible"), Duplex: fact.Unknown[string]("not visible")},
+	}
+	c.Session.Hosts[0].Route = &model.Route{Peer: "192.0.2.2", Interface: fact.Known("wg0", "rtnetlink"), Source: fact.Known("192.0.2.1", "rtnetlink"),
+		Gateway: fact.Known("192.0.2.254", "rtnetlink"), MTU: told(1420)}
+	c.Session.Check = &model.Check{
+		Quick: true, Expect: "900M,loss<0.1%,p99<20ms", For: "10gbit@80ms",
+		Ways: []model.Way{
+			{Direction: model.To, Asked: 1500, Passes: fact.Known(1420, "probes"), Exact: true, Told: true, Router: "192.0.2.254", RouterMTU: 1420},
+			{Direction: model.From, Asked: 1500, Passes: fact.Unknown[int]("not visible: measures only")},
+		},
+		Own: []model.Own{{Host: model.Near, Rate: fact.Known(units.BitRate(42e9), "one stream to itself")}, {Host: model.Far, Rate: fact.Unknown[units.BitRate]("not visible: busy")}},
+	}
+	c.Session.Findings = quickTest().Session.Findings
+	return c
+}

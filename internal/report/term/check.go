@@ -1,0 +1,199 @@
+package term
+
+import (
+	"strings"
+
+	"linerate/internal/core/health"
+	"linerate/internal/report"
+)
+
+// check writes what a check found: a line for each thing, what limits each direction,
+// and the path as a row of boxes.
+func (p *printer) check(d report.Document, why bool) {
+	c := d.Check
+	p.checkLines(c.Lines, why)
+	p.gap()
+	p.boxes(c.Path)
+	p.gap()
+	for _, l := range c.Limits {
+		p.paragraph(bold, "limit: "+l.Text, 2)
+		if why {
+			p.evidence(l.Evidence, 4)
+		}
+	}
+	p.gap()
+	if c.Longer != nil {
+		p.paragraph(bold, c.Longer.Asked+": "+c.Longer.Text, 2)
+		p.checkLines(c.Longer.Lines, why)
+		p.gap()
+	}
+	for _, m := range c.Expect {
+		word, s := "met", green
+		if !m.Met {
+			word, s = "NOT MET", red
+		}
+		p.paragraph(s, word+": "+m.Clause+": "+m.Text, 2)
+	}
+	p.gap()
+	for _, text := range d.Warnings {
+		p.paragraph(yellow, "warning: "+text, 2)
+	}
+	p.gap()
+	if d.Ending != "" && len(c.Lines) == 0 {
+		p.paragraph(plain, d.Ending, 2)
+	}
+	for i, n := range d.Next { // one thing to do next, and how to see this again
+		if i == 0 || i == len(d.Next)-1 {
+			p.command(n)
+		}
+	}
+}
+
+// The widths of the columns before the text of a line: the word, what it is about, and
+// the number.
+const (
+	wordWidth   = 5
+	labelWidth  = 24
+	numberWidth = 16
+)
+
+// checkLines writes a line for each thing. On a narrow terminal the text comes below.
+func (p *printer) checkLines(lines []report.CheckLine, why bool) {
+	label, number := 0, 0
+	for _, l := range lines {
+		label, number = max(label, columns(clean(l.Label))), max(number, columns(clean(l.Number)))
+	}
+	label, number = min(label, labelWidth), min(number, numberWidth)
+	for _, l := range lines {
+		s := plain
+		switch l.State {
+		case health.OK:
+			s = green
+		case health.Poor:
+			s = yellow
+		case health.Bad:
+			s = red
+		case health.Unseen:
+			s = dim
+		}
+		word, n := string(l.State), clean(l.Number)
+		head := "  " + p.paint(s, word) + pad(word, wordWidth)
+		indent := 2 + wordWidth + label + 2 + max(number, columns(n)) + 2
+		if left := p.width - indent; left < p.width/3 || left < longest(l.Text) {
+			p.line(head + cut(clean(l.Label), p.width-2-wordWidth-2-columns(n)) + "  " + n)
+			p.paragraph(plain, l.Text, 2+wordWidth)
+		} else {
+			p.hanging(head+cut(clean(l.Label), label)+pad(clean(l.Label), label)+"  "+pad(n, number)+n+"  ", indent, l.Text)
+		}
+		if why {
+			p.evidence(l.Evidence, 2+wordWidth)
+		}
+	}
+}
+
+// longest is the longest word of text, in columns.
+func longest(text string) int {
+	n := 0
+	for _, word := range strings.Fields(clean(text)) {
+		n = max(n, columns(word))
+	}
+	return n
+}
+
+// pad is what text lacks to a width.
+func pad(text string, width int) string { return strings.Repeat(" ", max(0, width-columns(text))) }
+
+func (p *printer) evidence(all []string, indent int) {
+	for _, text := range all {
+		p.paragraph(dim, "- "+text, indent)
+	}
+}
+
+// boxes draws the path in rows of boxes, as many in a row as fit. What limits has an
+// edge of its own, and says so.
+func (p *printer) boxes(path []report.Box) {
+	const between = 3
+	var row []report.Box
+	used := 2
+	for _, b := range path {
+		w := boxWidth(b, p.width-4)
+		if len(row) > 0 && used+between+w+columns(goesOnMark) > p.width {
+			p.boxRow(row, true)
+			row, used = nil, 2
+		}
+		if len(row) > 0 {
+			used += between
+		}
+		row, used = append(row, b), used+w
+	}
+	if len(row) > 0 {
+		p.boxRow(row, false)
+	}
+}
+
+// boxWidth is how wide a box is, with its edges, at most so many columns.
+func boxWidth(b report.Box, most int) int {
+	w := max(columns(clean(b.Name)), columns(clean(b.Detail)))
+	if b.Limiting {
+		w = max(w, columns(limitingWord))
+	}
+	return min(w+4, most)
+}
+
+const (
+	limitingWord = "limits"
+	goesOnMark   = " -" // at the end of a row that another one follows
+)
+
+// boxRow draws one row; goesOn says that another one follows.
+func (p *printer) boxRow(row []report.Box, goesOn bool) {
+	limiting := false
+	for _, b := range row {
+		limiting = limiting || b.Limiting
+	}
+	lines := 4
+	if limiting {
+		lines = 5
+	}
+	for n := range lines {
+		line := "  "
+		for i, b := range row {
+			line += p.boxLine(b, n)
+			switch {
+			case i+1 < len(row) && n == 1:
+				line += "---"
+			case i+1 < len(row):
+				line += "   "
+			case goesOn && n == 1:
+				line += goesOnMark
+			}
+		}
+		p.line(line)
+	}
+}
+
+// boxLine is the n-th line of a box: edge, name, detail, edge, and the word below.
+func (p *printer) boxLine(b report.Box, n int) string {
+	w := boxWidth(b, p.width-4)
+	corner, across, down, s := "+", "-", "|", plain
+	if b.Limiting {
+		corner, across, down, s = "#", "=", "#", red
+	}
+	inside := func(text string) string {
+		text = cut(clean(text), w-4)
+		return p.paint(s, down+" "+text+pad(text, w-4)+" "+down)
+	}
+	switch n {
+	case 0, 3:
+		return p.paint(s, corner+strings.Repeat(across, w-2)+corner)
+	case 1:
+		return inside(b.Name)
+	case 2:
+		return inside(b.Detail)
+	}
+	word := ""
+	if b.Limiting {
+		word = "  " + limitingWord
+	}
+	return p.paint(s, word) + pad(word, w)
+}

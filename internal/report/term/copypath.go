@@ -1,0 +1,46 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"linerate/internal/report"
+)
+
+// RenderPath writes the report of copies by way of a mounted path to w, as
+// Render does.
+func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
+	p := newPrinter(o)
+	p.paragraph(bold, d.Folder+", "+d.Volume, 0)
+	p.gap()
+	var (
+		rows [][]cell
+		ways []string
+	)
+	for _, r := range d.Rows {
+		spread, flush := "", ""
+		if r.Files > 1 {
+			spread = r.Low.String() + " to " + r.High.String()
+		}
+		if r.Flush > 0 {
+			flush = report.FormatShare(r.Flush)
+		}
+		rows = append(rows, []cell{left(r.Operation), right(r.Size.String()), right(r.Rate.String()), right(spread), right(flush), right(fmt.Sprint(r.Files))})
+		for _, how := range r.How {
+			if text := r.Operation + ": " + how; !slices.Contains(ways, text) {
+				ways = append(ways, text)
+			}
+		}
+	}
+	p.grid(rows, []cell{left(""), right("size"), right("median"), right("range"), right("flushing"), right("files")})
+	p.gap()
+	for _, how := range ways {
+		p.paragraph(dim, how, 2)
+	}
+	p.gap()
+	for _, text := range d.Warnings {
+		p.paragraph(yellow, "warning: "+text, 2)
+	}
+	return p.flush(w)
+}

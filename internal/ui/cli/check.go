@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app/check"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/health"
+)
+
+// checkFlags are the flags of a check.
+type checkFlags struct {
+	request check.Request
+	from    string
+}
+
+func (a *console) checkCommand() *cobra.Command {
+	var f checkFlags
+	c := &cobra.Command{
+		Use: "check HOST", Short: "the doctor: how each thing on the path stands, and what limits it",
+		Long: `check looks at the path to HOST for about a minute and changes nothing: one stream
+and several in each direction, both directions at once, datagrams at several
+rates, latency alone and beside the load, how large packets may be each way, and
+what each host moves to itself. It prints one line for each thing, with ok, POOR
+or BAD and one number, the path as a row of boxes, what limits each direction,
+and one command to go on with. What cannot be seen is shown as -, with the reason.
+
+--for says whether these two hosts would carry a longer path than this one: window
+and buffers, how little may get lost, how long the start takes, pacing, order.
+--expect holds the path against demands, for cron: a rate alone is the least
+goodput each way; else a quantity with < or >, of both directions or, with to. or
+from. before it, of one. Quantities are ` + strings.Join(health.Quantities(), ", ") + `.
+
+The exit code is 8 where a line says POOR or BAD; with --expect 9 where a demand
+is not met, and 0 where all are.`,
+		Example: `  linerate check lab:rate=100mbit,rtt=2ms
+  linerate check "$NAS" --quick
+  linerate check "$NAS" --why
+  linerate check "$NAS" --for 10gbit@80ms
+  linerate check "$NAS" --quick --expect '900M,loss<0.1%,p99<20ms' --quiet
+  linerate check iperf3://nas`,
+		Args: exactArgs("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.check(cmd.Context(), f, args[0])
+		},
+	}
+	fl := c.Flags()
+	fl.BoolVar(&f.request.Quick, "quick", false, "the least that answers, in 10 s")
+	fl.BoolVar(&a.why, "why", false, "what each line was told from")
+	fl.StringVar(&f.request.For, "for", "", "whether the hosts would carry a longer path, as 10gbit@80ms")
+	fl.StringVar(&f.request.Expect, "expect", "", "demands, as '900M,loss<0.1%,p99<20ms'")
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringVar(&f.request.Title, "title", "", "a name for the session")
+	return c
+}
+
+func (a *console) check(ctx context.Context, f checkFlags, host string) error {
+	if err := f.request.Validate(); err != nil {
+		return err
+	}
+	near, far, err := reach.Pair(f.from, host, a.Getenv)
+	if err != nil {
+		return err
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	e, err := a.reach().Open(ctx, near, far)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	f.request.Command = reach.RedactAll(os.Args)
+	s, err := check.Run(ctx, a.world(), e, st, f.request)
+	if len(s.Runs) == 0 {
+		return err
+	}
+	if rerr := a.report(context.WithoutCancel(ctx), st, s); rerr != nil {
+		return rerr
+	}
+	return err
+}
