@@ -3,6 +3,9 @@ package knob
 import (
 	"strconv"
 	"strings"
+	"time"
+
+	"linerate/internal/core/model"
 )
 
 // Range says for people which values the knob takes on system: "4 KiB to 2 GiB".
@@ -163,4 +166,72 @@ func (k Knob) Needs(system string) []string {
 	case EffectNow:
 	}
 	return need
+}
+
+// Permanent returns how the setting is made permanent on system by hand, with
+// VALUE for the native text: "/etc/sysctl.d/90-linerate.conf: NAME = VALUE".
+// It is "" where the system keeps nothing of the kind (knobs.md section 1.4).
+func (n Native) Permanent(system string) string {
+	if n.Keep != "" {
+		return n.Keep
+	}
+	switch {
+	case n.ReadOnly:
+		return ""
+	case n.Mechanism == Sysctl && system == "linux":
+		return "/etc/sysctl.d/90-linerate.conf: " + n.Name + " = VALUE"
+	case n.Mechanism == Sysctl && system == "freebsd" && n.Effect == EffectBoot:
+		return "/boot/loader.conf: " + n.Name + "=\"VALUE\""
+	case n.Mechanism == Sysctl && system == "freebsd":
+		return "/etc/sysctl.conf: " + n.Name + "=VALUE"
+	case n.Mechanism == Sysctl && system == "darwin":
+		return "/Library/LaunchDaemons/linerate.plist: /usr/sbin/sysctl " + n.Name + "=VALUE"
+	case n.Mechanism == Ethtool:
+		group, attribute, _ := strings.Cut(n.Name, ".")
+		return "a .link file, NetworkManager's ethtool." + group + "-" + attribute + " or an ifupdown hook, by the owner of the interface"
+	case n.Mechanism == IRQ:
+		return "a oneshot unit or udev rule; banned in irqbalance where it moves interrupts"
+	case n.Mechanism == IfIoctl && system == "freebsd":
+		return "/etc/rc.conf: an option in the interface's ifconfig_ line"
+	case n.Mechanism == IfIoctl:
+		return "networksetup, as far as it knows the setting"
+	case n.Mechanism == Link:
+		return "an ifupdown or networkd-dispatcher hook: ip link set dev {if} " + n.Name + " VALUE"
+	case n.Mechanism == WinTCP:
+		return "the cmdlet without -PolicyStore ActiveStore, or netsh with store=persistent"
+	case n.Mechanism == WinReg:
+		return "the value stays in the registry"
+	}
+	return ""
+}
+
+// MaxUndoTime bounds what UndoTime returns.
+const MaxUndoTime = 15 * time.Minute
+
+const (
+	undoBase = 30 * time.Second // a machine that is busy, a driver that is for some seconds, the journal on a slow disk
+	undoOne  = time.Second
+	// undoBounce is for a driver that resets its link, which is a stall of 1 to 10 s
+	// (EffectBounce), and undoReinit for one that starts its card anew.
+	undoBounce = 15 * time.Second
+	undoReinit = 30 * time.Second
+)
+
+// UndoTime is how long taking back settings may take, by their number and kind: the
+// one budget of an undo, which controller, agent and watchdog wait for. A setting
+// that is not known counts as one that bounces its link.
+func UndoTime(ids ...model.KnobID) time.Duration {
+	all := undoBase
+	for _, id := range ids {
+		k, known := ByID(id)
+		switch {
+		case !known, k.Effect == EffectBounce:
+			all += undoBounce
+		case k.Effect == EffectReinit:
+			all += undoReinit
+		default:
+			all += undoOne
+		}
+	}
+	return min(all, MaxUndoTime)
 }

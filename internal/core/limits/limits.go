@@ -7,6 +7,7 @@ package limits
 
 import (
 	"math"
+	"time"
 
 	"linerate/internal/core/units"
 )
@@ -32,4 +33,43 @@ func Smallest(limits []Limit) (Limit, bool) {
 		return Limit{}, false
 	}
 	return best, true
+}
+
+// Windows that a TCP header can announce.
+const (
+	// MaxUnscaledWindow is the largest window without the window scale
+	// option: 16 bits (RFC 9293 section 3.1).
+	MaxUnscaledWindow units.Bytes = 65535
+	// MaxWindow is the largest window with it: 65535 shifted by 14 (RFC 7323
+	// section 2.3).
+	MaxWindow = MaxUnscaledWindow << 14
+)
+
+// WindowBound returns the most that a flow carries with at most window bytes
+// under way: window x 8 / rtt (RFC 7323 section 1.1). The window is the least
+// of what the receiver announces, the payload part of the sender's buffer and
+// the congestion window. A window of 0 or less carries nothing; an rtt of 0 or
+// less bounds nothing and gives +Inf.
+func WindowBound(window units.Bytes, rtt time.Duration) units.BitRate {
+	switch {
+	case window <= 0:
+		return 0
+	case rtt <= 0:
+		return units.BitRate(math.Inf(1))
+	}
+	return units.BitRate(float64(window) * 8 / rtt.Seconds())
+}
+
+// WindowFor returns the least window that carries rate over rtt, the
+// bandwidth-delay product rounded up to whole bytes: rate x rtt / 8. It is 0
+// for a rate or rtt of 0 or less and at most the largest Bytes.
+func WindowFor(rate units.BitRate, rtt time.Duration) units.Bytes {
+	if !(rate > 0) || rtt <= 0 {
+		return 0
+	}
+	need := math.Ceil(float64(rate) * rtt.Seconds() / 8)
+	if need >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return units.Bytes(need)
 }

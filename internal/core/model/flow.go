@@ -1,6 +1,9 @@
 package model
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"time"
 
 	"linerate/internal/core/units"
@@ -29,3 +32,34 @@ type Flow struct {
 // Length is how long f lasts by its own word: what comes first, warm-up and
 // measured time. Where bytes or points end it, it lasts longer.
 func (f *Flow) Length() time.Duration { return f.Lead + f.Omit + f.Duration }
+
+// Params are an engine's own parameters, as the text of one JSON object that only
+// that engine reads and writes; "" is its defaults. Flow, protocol and store carry
+// them as they are. Package traffic reads them.
+type Params string
+
+// MarshalJSON writes the object, and null for none. The error is for text that is
+// no JSON.
+func (p Params) MarshalJSON() ([]byte, error) {
+	if p == "" {
+		return []byte("null"), nil
+	}
+	if !json.Valid([]byte(p)) {
+		return nil, errors.New("parameters of an engine are no JSON")
+	}
+	return []byte(p), nil
+}
+
+// UnmarshalJSON keeps the text, without its blanks; null is none.
+func (p *Params) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*p = ""
+		return nil
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return err
+	}
+	*p = Params(b.String())
+	return nil
+}

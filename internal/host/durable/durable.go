@@ -5,6 +5,7 @@ package durable
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,4 +39,93 @@ func Missing(files []string, at func(string) string) []string {
 		}
 	}
 	return all
+}
+
+// ErrUntrusted says that another user could replace what lies in a directory.
+var ErrUntrusted = errors.New("others could replace what lies there")
+
+// UntrustedError names the directory and says why. It wraps ErrUntrusted.
+type UntrustedError struct {
+	Dir    string // as it was asked for
+	Reason string // "/home/ann belongs to another user (uid 1000)"
+}
+
+// Error is one sentence.
+func (e *UntrustedError) Error() string {
+	return fmt.Sprintf("directory %s: %s: %v", e.Dir, e.Reason, ErrUntrusted)
+}
+
+// Unwrap returns ErrUntrusted.
+func (e *UntrustedError) Unwrap() error { return ErrUntrusted }
+
+// Hint says what a person could do.
+func (e *UntrustedError) Hint() string {
+	return "root keeps its state only where nobody else may write: leave out --state and LINERATE_STATE for root's own directory, or name one below it"
+}
+
+// Trusted fails where this process is root's and another user could replace what
+// lies in dir, and so have root undo, remove or run what that user has written.
+// It wraps ErrUntrusted then. Other users may have their state where they like.
+// A directory that is not there is trusted as far as what would hold it is: check
+// again when it was made.
+func Trusted(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return Private(dir)
+}
+
+// Private fails where another user than root and this one could replace what lies
+// in dir: by writing to it, to a directory above it, or to one through which its
+// symbolic links lead. It wraps ErrUntrusted then. Windows leaves the rights on
+// directories to their owners, and is always content.
+func Private(dir string) error { return private(dir) }
+
+// newSuffix is of files that are not complete.
+const newSuffix = ".new"
+
+// Write has data on disk under a name that nobody reads yet, whatever was there.
+// The name itself may not be: see SyncDir.
+func Write(path string, data []byte, mode fs.FileMode) error {
+	return write(path, data, mode, os.O_TRUNC)
+}
+
+// Create has data on disk under a new name. The error wraps fs.ErrExist where
+// there is a file of that name.
+func Create(path string, data []byte, mode fs.FileMode) error {
+	if err := write(path, data, mode, os.O_EXCL); err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			_ = os.Remove(path) // part of it, on a full disk
+		}
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Replace has data on disk under a name, in one step: after a crash there is the
+// old file or the new one. What a crash leaves beside it the next call writes
+// over, and Discard removes.
+func Replace(path string, data []byte, mode fs.FileMode) error {
+	next := path + newSuffix
+	err := Write(next, data, mode)
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next)
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Discard removes what a crash in Replace of a name left beside it.
+func Discard(path string) { _ = os.Remove(path + newSuffix) }
+
+func write(path string, data []byte, mode fs.FileMode, flag int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flag, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -3,9 +3,11 @@ package enginetest
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"runtime"
 	"runtime/metrics"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -54,4 +56,53 @@ func openFiles(t testing.TB) int {
 		t.Fatal(err)
 	}
 	return len(all)
+}
+
+// Failing returns l, of which Accept fails so many times with errno before each
+// connection, as where no descriptor is free.
+func Failing(l net.Listener, times int, errno error) net.Listener {
+	f := &failing{Listener: l, times: int64(times), errno: errno}
+	f.left.Store(f.times)
+	return f
+}
+
+type failing struct {
+	net.Listener
+	times int64
+	errno error
+	left  atomic.Int64
+}
+
+// Accept fails, or takes the next connection.
+func (f *failing) Accept() (net.Conn, error) {
+	if f.left.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: f.Addr(), Err: os.NewSyscallError("accept4", f.errno)}
+	}
+	c, err := f.Listener.Accept()
+	if err == nil {
+		f.left.Store(f.times)
+	}
+	return c, err
+}
+
+// Tries is how often a test may repeat what other work on the machine can spoil.
+const Tries = 3
+
+// Try repeats measure until it returns "", up to Tries times, and fails the test
+// with the last of what it said is wrong. It is for what depends on how soon the
+// machine lets everybody run; what must be right in every run measure reports to
+// the test itself.
+func Try(t testing.TB, measure func() (wrong string)) {
+	t.Helper()
+	for try := 1; ; try++ {
+		wrong := measure()
+		if wrong == "" {
+			return
+		}
+		if try == Tries {
+			t.Errorf("try %d: %s", try, wrong)
+			return
+		}
+		t.Logf("try %d: %s", try, wrong)
+	}
 }

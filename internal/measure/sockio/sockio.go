@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
@@ -127,3 +128,77 @@ func compare(o engine.SocketOptions, g Granted) []string {
 	}
 	return out
 }
+
+// AllowedCongestion reports whether every program of this host may choose that
+// congestion control for its sockets. Who serves strangers asks before it sets
+// what they name: to set another one, as root may on Linux, loads a module of the
+// kernel (tcp_set_congestion_control, net/ipv4/tcp_cong.c) and takes what the
+// host's owner keeps to himself. Systems without such a list allow all they have.
+func AllowedCongestion(name string) bool { return allowedCongestion(name) }
+
+// Refused reports whether err of a stream or a datagram socket says that nobody
+// listens on the port at the other end.
+func Refused(err error) bool { return refused(err) }
+
+// HearRefusals has a connected socket report by its errors, which Refused knows,
+// that nobody listens at the other end (RFC 1122 section 4.1.3.3). Every system
+// but Windows does so anyway; there package net switches it off.
+func HearRefusals(c *net.UDPConn) error { return hearRefusals(c) }
+
+// ReusePort lets several sockets have one UDP port of this user, of which the
+// kernel gives each datagram to the one that is connected to its sender. It is
+// for net.ListenConfig.Control and net.Dialer.Control. Where a system has no
+// such thing the error wraps errors.ErrUnsupported.
+func ReusePort(_, _ string, c syscall.RawConn) error {
+	var err error
+	if cerr := c.Control(func(fd uintptr) { err = reusePort(fd) }); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// GiveTo makes a socket that of another user, as root, so that sockets which this
+// process opens as that user may share its port (Linux 6.1, net/ipv4/udp.c
+// udp_lib_lport_inuse: all must be of one user). Elsewhere it does nothing.
+func GiveTo(conn syscall.Conn, uid, gid int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if cerr := raw.Control(func(fd uintptr) { err = giveTo(fd, uid, gid) }); cerr != nil {
+		return cerr
+	}
+	return err
+}
+
+// CPUTime is an amount of processor time.
+type CPUTime struct {
+	User   time.Duration // in the program
+	System time.Duration // in the kernel on the program's behalf
+}
+
+// Total is user and system time together.
+func (t CPUTime) Total() time.Duration { return t.User + t.System }
+
+// Sub returns t - s.
+func (t CPUTime) Sub(s CPUTime) CPUTime {
+	return CPUTime{User: t.User - s.User, System: t.System - s.System}
+}
+
+// ProcessCPU returns the CPU time of this process since its start, over all
+// its threads. Time that the kernel spends in interrupts on behalf of its
+// traffic is charged to whoever was interrupted; SystemCPU sees it. It wraps
+// errors.ErrUnsupported where the system does not tell.
+func ProcessCPU() (CPUTime, error) { return processCPU() }
+
+// ThreadCPU returns the CPU time of the calling thread; the caller holds the
+// thread with runtime.LockOSThread. It wraps errors.ErrUnsupported where the
+// system does not tell.
+func ThreadCPU() (CPUTime, error) { return threadCPU() }
+
+// SystemCPU returns the time that all processors of the machine together have
+// been busy since its start, interrupts included and stolen time not. The
+// difference of two readings over the wall time between them is the number of
+// busy cores. Linux counts in ticks of 10 ms. It wraps errors.ErrUnsupported
+// where the system does not tell.
+func SystemCPU() (time.Duration, error) { return systemCPU() }

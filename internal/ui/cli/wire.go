@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"linerate/internal/app"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
@@ -34,4 +36,14 @@ func (a *console) serveWatchdog(ctx context.Context, args []string) error {
 	cfg.After, cfg.Talk = a.AfterStep, a.Err
 	// The signals that end other commands are the watchdog's own business.
 	return watchdog.Serve(context.WithoutCancel(ctx), a.In, a.raw.Out, cfg)
+}
+
+// watchdogCommand is the process that owns the changes of an agent.
+func (a *console) watchdogCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "watchdog", Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.serveWatchdog(cmd.Context(), args)
+		},
+	}
 }

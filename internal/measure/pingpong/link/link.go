@@ -13,8 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"time"
+
+	"linerate/internal/measure/quiet"
 )
 
 // ErrStalled says that one of the two bounds of Limit was reached.
@@ -120,3 +123,19 @@ func (l *Link) Abort() error {
 
 // Close closes the connection. It must not run beside another call.
 func (l *Link) Close() error { return l.wire.close() }
+
+// Thread prepares the calling goroutine for l and others like it: the Go
+// runtime keeps quiet, and where they make raw system calls the goroutine gets
+// a thread of its own. The function that it returns undoes it, in the same
+// goroutine.
+func Thread(l *Link) (release func()) {
+	if l.Waiting() == (*poller)(nil).waiting() {
+		return quiet.Begin(0).End
+	}
+	runtime.LockOSThread()
+	hold := quiet.Begin(1)
+	return func() {
+		hold.End()
+		runtime.UnlockOSThread()
+	}
+}
