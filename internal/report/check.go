@@ -46,6 +46,7 @@ type Longer struct {
 type Box struct {
 	Name     string `json:"name"`
 	Detail   string `json:"detail,omitempty"` // "MTU 1500", "not visible"
+	Note     string `json:"note,omitempty"`   // what else is to be known
 	Limiting bool   `json:"limiting,omitempty"`
 }
 
@@ -118,7 +119,12 @@ func (b *builder) limits() []CheckLimit {
 				l.Evidence = append(l.Evidence, f.NoKnob)
 			}
 		} else if !b.measured(d) {
-			l.Text = b.label(d) + ": nothing arrives, so nothing could be measured"
+			l.Text = b.label(d) + ": nothing arrives"
+			for _, line := range health.Judge(b.s) {
+				if line.Thing == "mtu" && line.Direction == d && line.State == health.Bad {
+					l.Text, l.Evidence = b.label(d)+": "+line.Text, line.Evidence
+				}
+			}
 		}
 		out = append(out, l)
 	}
@@ -175,7 +181,10 @@ func (b *builder) side(f model.HostFacts) (boxes []Box, gateway string) {
 		case model.HopNeighbour, model.HopNetwork:
 			continue
 		}
-		box := Box{Name: strings.TrimSpace(h.Name), Detail: hopDetail(h.MTU, h.Rate)}
+		box := Box{Name: strings.TrimSpace(h.Name), Detail: hopDetail(h.MTU, h.Rate), Note: h.Note}
+		if h.To != "" {
+			box.Note = strings.TrimSuffix("to "+h.To+"; "+h.Note, "; ")
+		}
 		if string(h.Kind) != "device" && string(h.Kind) != h.Name {
 			box.Name = strings.TrimSpace(string(h.Kind) + " " + h.Name)
 		}

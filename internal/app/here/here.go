@@ -28,6 +28,7 @@ import (
 	"linerate/internal/host/knob/origin"
 	table "linerate/internal/host/knob/route"
 	"linerate/internal/host/manager"
+	"linerate/internal/host/path"
 	"linerate/internal/host/purge"
 	"linerate/internal/host/watch"
 	"linerate/internal/host/watchdog"
@@ -230,6 +231,7 @@ func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, erro
 	host := m.host()
 	m.mu.Unlock()
 	f.Knobs = host.Read(ctx, KnobIDs()...)
+	f.Path = path.Read(f)
 	return f, nil
 }
 

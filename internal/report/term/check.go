@@ -14,6 +14,11 @@ func (p *printer) check(d report.Document, why bool) {
 	p.checkLines(c.Lines, why)
 	p.gap()
 	p.boxes(c.Path)
+	for _, b := range c.Path {
+		if why && b.Note != "" {
+			p.paragraph(dim, "- "+b.Name+": "+b.Note, 2)
+		}
+	}
 	p.gap()
 	for _, l := range c.Limits {
 		p.paragraph(bold, "limit: "+l.Text, 2)

@@ -106,6 +106,28 @@ func (p *page) host(f model.HostFacts) {
 			p.line("", name+" "+r.Metrics[name])
 		}
 	}
+	for i, h := range f.Path {
+		first := ""
+		if i == 0 {
+			first = "path"
+		}
+		p.line(first, strings.TrimSpace(string(h.Kind)+" "+h.Name), mtuText(h.MTU), prefixed("to ", h.To), h.Note)
+	}
+}
+
+// mtuText is the MTU of a hop, "" where it is not visible.
+func mtuText(f fact.Of[int]) string {
+	if n, ok := f.Get(); ok {
+		return "MTU " + strconv.Itoa(n)
+	}
+	return ""
+}
+
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
 }
 
 func virtualText(p *page, f fact.Of[string]) string {
