@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"linerate/internal/ui/cli"
+)
+
+// slowestMistake is how long a person waits at most to hear of a mistake.
+const slowestMistake = 15 * time.Second
+
+// goWords are what no person should read: words of Go and its packages.
+var goWords = regexp.MustCompile(`strconv\.|ParseInt|ParseFloat|ParseUint|ParseBool|invalid syntax|context deadline|context canceled|deadline exceeded|` +
+	`dial tcp|dial udp|i/o timeout|\bEOF\b|read tcp|write tcp|: connect: |fork/exec|executable file not found|\$PATH|lookup |no such host|net/url|` +
+	`goroutine |panic:|runtime error|nil pointer|%!|<nil>|\*errors|json: |yaml: |sql: |x509: |tls: |unsupported protocol|closed network connection|` +
+	`exit status|signal: |invalid argument "|flag needs an argument|unknown shorthand|map\[|0x[0-9a-f]{6}|(?m)^linerate: (open|stat|mkdir|lstat|read) `)
+
+// atATime is how many lines are tried beside each other: most of them wait.
+const atATime = 12
+
+// a tried mistake has its end, and the time that it took.
+type tried struct {
+	result
+	took time.Duration
+}
+
+// judge holds what a line came to against what is demanded.
+func judge(t *testing.T, m mistake, r tried) {
+	t.Helper()
+	said := strings.Join(strings.Fields(r.err), " ")
+	var wrong []string
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if r.code != m.code {
+		complain("exit code %d, want %d", r.code, m.code)
+	}
+	for _, w := range m.words {
+		if !strings.Contains(said, w) {
+			complain("no %q", w)
+		}
+	}
+	if found := goWords.FindString(r.err); found != "" {
+		complain("words of Go: %q", found)
+	}
+	if r.out != "" {
+		complain("on stdout: %s", r.out)
+	}
+	if !strings.Contains(r.err, "linerate: ") {
+		complain("nobody says it")
+	}
+	for line := range strings.Lines(r.err) {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 && strings.Contains(strings.TrimSpace(line), " ") {
+			complain("wider than 80 columns: %s", line)
+		}
+	}
+	if r.took > slowestMistake {
+		complain("that took %v", r.took)
+	}
+	if len(wrong) > 0 {
+		t.Errorf("badinputs.txt:%d: linerate %s: %s\n%s", m.line, strings.Join(m.args, " "), strings.Join(wrong, "; "), r.err)
+	}
+}
+
+// a mistake is one line of testdata/badinputs.txt.
+type mistake struct {
+	line  int
+	code  int
+	args  []string
+	words []string
+}
+
+// readMistakes reads the table; fill replaces the {names} in it.
+func readMistakes(t *testing.T, fill *strings.Replacer) []mistake {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "badinputs.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []mistake
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		column := strings.Split(fill.Replace(line), " | ")
+		code, err := strconv.Atoi(column[0])
+		if err != nil || len(column) != 3 {
+			t.Fatalf("badinputs.txt:%d: want CODE | ARGUMENTS | WORDS: %s", number, line)
+		}
+		all = append(all, mistake{number, code, shellWords(column[1]), strings.Split(column[2], " ; ")})
+	}
+	return all
+}
+
+// shellWords splits a command line at blanks outside of single quotes.
+func shellWords(line string) []string {
+	var words []string
+	word, begun, quoted := "", false, false
+	for _, r := range line + " " {
+		switch {
+		case r == '\'':
+			quoted, begun = !quoted, true
+		case r == ' ' && !quoted:
+			if begun {
+				words = append(words, word)
+			}
+			word, begun = "", false
+		default:
+			word, begun = word+string(r), true
+		}
+	}
+	return words
+}
+
+// TestBadInputs holds every line of testdata/badinputs.txt: the exit code and the
+// words, nothing on stdout, no words of Go, no line wider than 80 columns, and all of
+// it soon.
+func TestBadInputs(t *testing.T) {
+	dir := badFiles(t)
+	silent := listenAs(t, func(net.Conn) {})
+	hangup := listenAs(t, func(c net.Conn) { _ = c.Close() })
+	http := listenAs(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_ = c.Close()
+	})
+	closed := closedPort(t)
+	link := func(addr string) string { return "linerate://" + addr + "/?pin=abc&secret=abcd" }
+	port := func(addr string) string { _, p, _ := net.SplitHostPort(addr); return p }
+	fill := strings.NewReplacer("{dir}", dir, "{lab}", "lab:rate=100mbit", "{lab2}", "lab:rate=10mbit", "{port}", port(closed), "{closed}", closed,
+		"{silent}", silent, "{silentport}", port(silent), "{hangup}", hangup, "{hangupport}", port(hangup), "{http}", http,
+		"{link}", link(closed), "{silentlink}", link(silent), "{hanguplink}", link(hangup), "{httplink}", link(http))
+	places := make(chan struct{}, atATime)
+	all := readMistakes(t, fill)
+	ends := make([]chan tried, len(all))
+	for i, m := range all {
+		ends[i] = make(chan tried, 1)
+		go func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			begun := time.Now()
+			r := badRun(t, m.args)
+			ends[i] <- tried{r, time.Since(begun)}
+		}()
+	}
+	for i, m := range all {
+		judge(t, m, <-ends[i])
+	}
+}
+
+// badRun runs linerate in this process, but for what takes this process' streams or
+// gives up its rights.
+func badRun(t *testing.T, args []string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), slowestMistake+time.Second)
+	defer cancel()
+	vars := userEnv(t.TempDir())
+	if slices.ContainsFunc(args, func(s string) bool { return s == "serve" || s == "agent" || s == "lab" }) {
+		cmd := command(t, args...)
+		for key, value := range vars {
+			cmd.Env = append(cmd.Env, key+"="+value)
+		}
+		return run(t, cmd)
+	}
+	var out, errs bytes.Buffer
+	code := cli.Main(ctx, cli.Env{
+		Version: "test", Self: []string{binary}, In: strings.NewReader(""), Out: &out, Err: &errs,
+		Getenv: func(key string) string { return vars[key] }, Now: time.Now, Width: func() int { return 80 },
+	}, args)
+	return result{out.String(), errs.String(), code}
+}
+
+// badFiles makes the files that the lines name, and returns their directory.
+func badFiles(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"text": "hello, this is nothing that linerate knows\n", "empty.yaml": "",
+		"plan.yaml":    "far: lab:rate=10mbit\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
+		"exec.yaml":    "far: exec:127.0.0.1 false\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
+		"profile.yaml": "format: linerate/profile/v1\nname: tall\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// listenAs listens on loopback until the test ends, and does that to each connection.
+func listenAs(t *testing.T, each func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			each(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// closedPort returns an address of loopback where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
