@@ -2,6 +2,8 @@
 // meant.
 package words
 
+import "strings"
+
 // Distance returns how many bytes to insert, delete or replace turn a into b
 // (Levenshtein 1966). Texts much longer than b are not compared: they get
 // their own length.
@@ -26,4 +28,21 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Nearest returns the known word that unknown most likely meant, "" for none: one
+// that begins with it or ends in its part after a dot, or is a few slips of the
+// keyboard away.
+func Nearest(unknown string, known []string) string {
+	best, distance := "", max(2, len(unknown)/3)+1
+	for _, w := range known {
+		d := Distance(strings.ToLower(unknown), w)
+		if len(unknown) >= 3 && (strings.HasPrefix(w, unknown) || strings.HasSuffix(w, "."+unknown) || len(w) >= 4 && strings.HasPrefix(unknown, w)) {
+			d = min(d, 1)
+		}
+		if d < distance && d < len(w) {
+			best, distance = w, d
+		}
+	}
+	return best
 }

@@ -132,10 +132,12 @@ func (p *printer) hanging(head string, indent int, text string) {
 	}
 }
 
-// wrap breaks text at spaces into lines of at most first columns, then rest.
+func wrap(text string, first, rest int) []string { return Wrap(text, first, rest) }
+
+// Wrap breaks text at spaces into lines of at most first columns, then rest.
 // A word that is longer than a line stays whole: it may be a command to copy.
 // A number stays with what it counts.
-func wrap(text string, first, rest int) []string {
+func Wrap(text string, first, rest int) []string {
 	var lines []string
 	width, line := first, ""
 	for _, word := range glue(strings.Fields(text)) {

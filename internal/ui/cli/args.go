@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/core/words"
 )
 
 // exactArgs demands one argument for each name, with the exit code and the hint
@@ -38,30 +45,172 @@ func argsFault(cmd *cobra.Command, takes string, args []string) error {
 	if len(args) > 0 {
 		got = "got " + strconv.Quote(strings.Join(args, " "))
 	}
-	return withHint(usagef("%s %s, %s", cmd.Name(), takes, got), "see %s --help", cmd.CommandPath())
+	err := usagef("%s %s, %s", cmd.Name(), takes, got)
+	if len(args) > 0 && words.Nearest(args[0], commandNames(cmd, "")) != "" {
+		return unknownCommand(cmd, args[0])
+	}
+	if cmd.Name() == "list" {
+		return withHint(err, "one session is shown by: linerate show %s", plain.ShellWord(args[0]))
+	}
+	return withHint(err, "see %s --help", cmd.CommandPath())
 }
 
-// knownCommand is what the root says to words that are no command.
+// knownCommand is what a command that only holds others says to what follows it.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
+		if cmd.HasParent() {
+			return withHint(usagef("%s needs a command", cmd.CommandPath()), "one of: %s", strings.Join(commandNames(cmd, cmd.CommandPath()+" "), ", "))
+		}
 		return nil
 	}
-	err := usagef("unknown command %q", args[0])
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return withHint(err, "did you mean linerate %s?", strings.Join(near, " or linerate "))
+	return unknownCommand(cmd, args[0])
+}
+
+// unknownCommand says that cmd has no such command, and which one may be meant.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	err := usagef("unknown command %q", name)
+	if cmd.HasParent() {
+		err = usagef("%s: unknown command %q", cmd.CommandPath(), name)
 	}
-	return withHint(err, "see linerate --help")
+	switch near := words.Nearest(name, commandNames(cmd, "")); {
+	case near != "":
+		return withHint(err, "did you mean %s %s?", cmd.CommandPath(), near)
+	case !cmd.HasParent() && strings.ContainsAny(name, ".:@"):
+		return withHint(err, "a HOST follows a command: linerate test %s", plain.ShellWord(name))
+	}
+	return withHint(err, "see %s --help", cmd.CommandPath())
+}
+
+// commandNames returns the names of the commands below cmd, each after prefix.
+func commandNames(cmd *cobra.Command, prefix string) []string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if !c.Hidden {
+			names = append(names, prefix+c.Name())
+		}
+	}
+	return names
 }
 
 // flagFault says what is wrong with a flag, and which one may have been meant.
 func flagFault(cmd *cobra.Command, err error) error {
-	err = app.WithKind(app.Usage, err)
-	text := err.Error()
-	if _, shorthand, ok := strings.Cut(text, "unknown shorthand flag: "); ok && shorthand[1] >= '0' && shorthand[1] <= '9' {
-		return withHint(err, "the session before the last one is written last~1; see %s --help", cmd.CommandPath())
+	see := "see " + cmd.CommandPath() + " --help"
+	var unknown *pflag.NotExistError
+	var empty *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		return unknownFlag(cmd, unknown, see)
+	case errors.As(err, &empty):
+		flag := "--" + empty.GetFlag().Name
+		if empty.GetSpecifiedShortnames() != "" {
+			flag = "-" + empty.GetFlag().Shorthand + " (" + flag + ")"
+		}
+		return withHint(usagef("%s needs a value: %s", flag, empty.GetFlag().Usage), "%s", see)
 	}
-	return withHint(err, "see %s --help", cmd.CommandPath())
+	return withHint(app.WithKind(app.Usage, err), "%s", see)
+}
+
+// unknownFlag is the fault of a flag that cmd does not have.
+func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError, see string) error {
+	flag := "--" + e.GetSpecifiedName()
+	if e.GetSpecifiedShortnames() != "" {
+		flag = "-" + e.GetSpecifiedName()
+	}
+	err := usagef("unknown flag: %s", flag)
+	if n := e.GetSpecifiedName(); n[0] >= '1' && n[0] <= '9' && cmd.Flags().Lookup("parallel") == nil {
+		return withHint(err, "the session before the last one is written last~1; %s", see)
+	}
+	if meant := meantFlag(cmd, flag); meant != "" {
+		return withHint(err, "%s", meant)
+	}
+	if e.GetSpecifiedShortnames() == "" {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		})
+		if near := words.Nearest(e.GetSpecifiedName(), known); near != "" {
+			return withHint(err, "did you mean --%s?", near)
+		}
+	}
+	return withHint(err, "%s", see)
+}
+
+// meantFlag says how linerate has what flag is in iperf or in another command, "" for
+// what it has not.
+func meantFlag(cmd *cobra.Command, flag string) string {
+	if cmd.Name() == "sweep" {
+		switch flag {
+		case "-l":
+			return "the smallest message is --min; -l is the length of a write elsewhere"
+		case "-u":
+			return "the largest message is --max; -u is UDP elsewhere"
+		case "-b":
+			return "socket buffers are -w, --window; -b is the rate of UDP elsewhere"
+		}
+	}
+	switch flag {
+	case "-s":
+		switch cmd.Name() {
+		case "sweep":
+			return "one message after the other is --stream"
+		case "copy":
+			return "the bytes of a file are --size"
+		}
+		return "a server is started with: linerate serve"
+	case "-c", "--client":
+		return "HOST stands alone: linerate test HOST"
+	case "--server":
+		return "a server is started with: linerate serve"
+	case "-p", "--port":
+		return "the port is part of HOST, as in iperf3://nas:5202; see linerate test --help"
+	case "-J":
+		return "one JSON document is printed with --json"
+	case "-V", "-v", "--version":
+		return "the version is printed by: linerate --version"
+	case "-d", "--dualtest":
+		return "both directions at once are --bidir"
+	case "-r", "--tradeoff":
+		return "one direction after the other is what linerate test does; -R is only from HOST"
+	case "-4", "-6":
+		return "write an address of that kind in place of the name of HOST"
+	case "-O":
+		return "the warm-up is --omit"
+	case "-T":
+		return "a name for the session is --title"
+	case "-F":
+		return "files are copied by: linerate copy HOST"
+	case "-f", "--format":
+		return "units follow the size of a value; plain numbers are in --json"
+	case "-D", "--daemon":
+		return "a service is made of: linerate serve --print-unit"
+	}
+	return ""
+}
+
+// meantWord is a hint with the word of a list that is nearest to text, "" for none.
+func meantWord(text string, known []string) string {
+	if near := words.Nearest(text, known); near != "" {
+		return "did you mean " + near + "? "
+	}
+	return ""
+}
+
+// emptyFlags refuses flags that were given nothing, most often a variable of the shell
+// that is not set.
+func emptyFlags(cmd *cobra.Command) error {
+	var bad faults
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		text := f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			text = strings.Join(list.GetSlice(), "")
+		}
+		if text == "" {
+			bad.add(f.Name, errors.New("the value is empty; leave the flag out, or say: "+f.Usage))
+		}
+	})
+	return bad.err()
 }
 
 // sessionRef turns last~N, the N-th session before the last one, into the
@@ -77,23 +226,20 @@ func sessionRef(ref string) string {
 // helpCommand is cobra's, with an error for what does not exist.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "the help of a command", Example: "  linerate help run\n  linerate help exit-codes",
+		Use: "help [COMMAND...]", Short: "the help of a command", Example: "  linerate help run\n  linerate help exit-codes",
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, c := range cmd.Root().Commands() {
-				if !c.Hidden {
-					names = append(names, c.Name())
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return commandNames(cmd.Root(), ""), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return knownCommand(cmd.Root(), args)
+			pages, err := helpPages(cmd.Root(), args)
+			for i, page := range pages {
+				if i > 0 {
+					cmd.Println()
+				}
+				page.InitDefaultHelpFlag()
+				err = errors.Join(err, page.Help())
 			}
-			found.InitDefaultHelpFlag()
-			return found.Help()
+			return err
 		},
 	}
 }
@@ -121,7 +267,62 @@ commands and flags. Load it in the shell's start file.`,
 			case "powershell":
 				return root.GenPowerShellCompletionWithDesc(a.Out)
 			}
-			return withHint(usagef("no completion for %q", args[0]), "known shells are bash, zsh, fish and powershell")
+			return withHint(usagef("no completion for %q", args[0]), "%sknown shells are bash, zsh, fish and powershell", meantWord(args[0], shells))
 		},
 	}
 }
+
+// helpPages returns the commands that args name: each word is a command below the one
+// before, or begins another one.
+func helpPages(root *cobra.Command, args []string) ([]*cobra.Command, error) {
+	if len(args) == 0 {
+		return []*cobra.Command{root}, nil
+	}
+	var pages []*cobra.Command
+	at := root
+	for _, name := range args {
+		below := func(c *cobra.Command) *cobra.Command {
+			if i := slices.IndexFunc(c.Commands(), func(c *cobra.Command) bool { return c.Name() == name }); i >= 0 {
+				return c.Commands()[i]
+			}
+			return nil
+		}
+		if next := below(at); next != nil {
+			if at != root {
+				pages = pages[:len(pages)-1]
+			}
+			at = next
+		} else if at = below(root); at == nil {
+			last := root
+			if len(pages) > 0 && pages[len(pages)-1].HasSubCommands() {
+				last = pages[len(pages)-1]
+			}
+			return nil, unknownCommand(last, name)
+		}
+		pages = append(pages, at)
+	}
+	return pages, nil
+}
+
+// durationFlag is a flag of a length of time, in the words of package units.
+type durationFlag struct{ to *time.Duration }
+
+// Set implements pflag.Value.
+func (d durationFlag) Set(text string) error {
+	v, err := units.ParseDuration(text)
+	if err == nil {
+		*d.to = v
+	}
+	return err
+}
+
+// String implements pflag.Value.
+func (d durationFlag) String() string {
+	if d.to == nil {
+		return ""
+	}
+	return units.FormatDuration(*d.to)
+}
+
+// Type implements pflag.Value.
+func (d durationFlag) Type() string { return "time" }

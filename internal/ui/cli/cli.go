@@ -16,11 +16,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	terminal "golang.org/x/term"
 
 	"linerate/internal/app"
 	"linerate/internal/core/plain"
+	"linerate/internal/lab"
 	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/term"
 	"linerate/internal/ui/screen"
 )
 
@@ -56,12 +58,12 @@ func OS(version string) Env {
 		Version: version, Self: []string{self},
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.Getenv, Now: time.Now,
-		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
-		OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
-		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		InTerminal:  terminal.IsTerminal(int(os.Stdin.Fd())),
+		OutTerminal: terminal.IsTerminal(int(os.Stdout.Fd())),
+		ErrTerminal: terminal.IsTerminal(int(os.Stderr.Fd())),
 		Width: func() int {
 			for _, f := range []*os.File{os.Stdout, os.Stderr} {
-				if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+				if w, _, err := terminal.GetSize(int(f.Fd())); err == nil && w > 0 {
 					return w
 				}
 			}
@@ -105,6 +107,12 @@ func Main(ctx context.Context, env Env, args []string) int {
 	a := &console{Env: env, json: wantsJSON(args)}
 	a.raw.Out, a.raw.Err = env.Out, env.Err
 	out, errs := screen.New(env.Out), screen.New(env.Err)
+	if !utf8Locale(env.Getenv) {
+		errs.ASCII()
+		if !a.json {
+			out.ASCII()
+		}
+	}
 	a.Out, a.Err = out, errs
 	defer func() { _, _ = out.Flush(), errs.Flush() }()
 	root := a.root()
@@ -112,6 +120,9 @@ func Main(ctx context.Context, env Env, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if exit, ok := errors.AsType[*lab.ExitError](err); ok && ctx.Err() == nil {
+		return exit.Code // of the user's own program, which has said what there is to say
 	}
 	if ctx.Err() != nil && exitCode(err) != exitNotUndone {
 		err = app.WithKind(app.Interrupted, err)
@@ -123,15 +134,48 @@ func Main(ctx context.Context, env Env, args []string) int {
 // printError is the only place that prints an error: what happened, then what
 // to do.
 func (a *console) printError(err error) {
-	if text := err.Error(); text != "" && (exitCode(err) != exitInterrupted || !errors.Is(err, context.Canceled)) {
-		fmt.Fprintf(a.Err, "linerate: %s\n", strings.ReplaceAll(text, "\n", "\nlinerate: "))
+	text, hint := plain.Words(err.Error()), plain.Words(hintOf(err))
+	if text != "" && (exitCode(err) != exitInterrupted || !errors.Is(err, context.Canceled)) {
+		for line := range strings.Lines(text) {
+			a.errLine("linerate: ", line)
+		}
 	}
-	if hint := hintOf(err); hint != "" {
-		fmt.Fprintf(a.Err, "  %s\n", strings.ReplaceAll(hint, "\n", "\n  "))
+	if hint != "" {
+		for line := range strings.Lines(hint) {
+			a.errLine("  ", line)
+		}
 	}
 	if a.json && !a.printed {
-		_ = a.document("linerate/error/v1", errorDoc{err.Error(), hintOf(err), exitCode(err)})
+		_ = a.document("linerate/error/v1", errorDoc{text, hint, exitCode(err)})
 	}
+}
+
+// errLine prints a line to stderr after head. On a terminal it is broken between words,
+// and further lines begin below the first word; elsewhere a line stays one, for those
+// who search in it. A command to copy is never broken.
+func (a *console) errLine(head, text string) {
+	text = strings.TrimRight(text, "\r\n")
+	if a.ErrTerminal && !strings.HasPrefix(strings.TrimSpace(text), "linerate ") {
+		indent := len(head)
+		if head == "" {
+			indent = 2
+		}
+		lines := term.Wrap(text, a.Width()-len(head), a.Width()-indent)
+		text = strings.Join(lines, "\n"+strings.Repeat(" ", indent))
+	}
+	fmt.Fprintf(a.Err, "%s%s\n", head, text)
+}
+
+// utf8Locale reports whether text may be more than ASCII: not where the locale names
+// another character set (POSIX.1-2017, Base Definitions section 8.2). No locale at all
+// is UTF-8, as nearly every terminal is.
+func utf8Locale(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if set := strings.ToUpper(getenv(name)); set != "" {
+			return strings.Contains(set, "UTF-8") || strings.Contains(set, "UTF8")
+		}
+	}
+	return true
 }
 
 // errorDoc is linerate/error/v1, printed where a command has no other document.
@@ -194,6 +238,7 @@ func (f *documentFlag) Type() string { return "bool" }
 
 // root builds the command tree.
 func (a *console) root() *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "linerate",
 		Short: "find what limits your network, fix it, prove it",
@@ -215,8 +260,15 @@ HOST is one of
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              knownCommand,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return emptyFlags(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return a.version()
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
@@ -277,7 +329,7 @@ func (a *console) talk(format string, args ...any) {
 			args[i] = plain.Line(v.String())
 		}
 	}
-	fmt.Fprintf(a.Err, format+"\n", args...)
+	a.errLine("", plain.Words(fmt.Sprintf(format, args...)))
 }
 
 // color says whether stdout may carry colour (https://no-color.org).

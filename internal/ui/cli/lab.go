@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,8 @@ func (a *console) labCommand() *cobra.Command {
 		Long: `lab makes two virtual hosts, a (near) and b (far), joined by a wire of known
 rate, delay and loss, and runs COMMAND in host a, or in b with --on-b. The names
 a and b resolve in both. Without COMMAND it runs your shell. Everything in the
-lab ends with it; no root is needed where user namespaces are allowed.
+lab ends with it; no root is needed where user namespaces are allowed. The exit
+code is that of COMMAND, 128 and the number of the signal that ended it.
 
 Keys of SPEC:
   ` + strings.Join(lab.Keys(), "\n  "),
@@ -67,11 +67,7 @@ func (a *console) inLab(ctx context.Context, spec lab.Spec, host model.Host, arg
 		return err
 	}
 	defer end()
-	err = l.Command(ctx, host, argv, a.In, a.raw.Out, a.raw.Err)
-	if exit, ok := errors.AsType[*lab.ExitError](err); ok {
-		return &app.Fault{Kind: app.Failed, Err: exit}
-	}
-	return err
+	return l.Command(ctx, host, argv, a.In, a.raw.Out, a.raw.Err)
 }
 
 // labInitCommand is the entry of the lab's own processes.

@@ -31,20 +31,11 @@ tried, and the verdicts on them. It is made of a stored session, read by people,
 compared with a host, set there under a deadline, and turned into that host's own
 files by linerate export.`,
 		Example: "  linerate profile save last tall.yaml\n  linerate profile show tall.yaml\n  linerate profile diff tall.yaml\n  linerate profile diff tall.yaml \"$NAS\"\n  linerate profile apply tall.yaml --both root@nas",
-		Args:    knownSubcommand,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:    knownCommand,
+		RunE:    func(cmd *cobra.Command, args []string) error { return knownCommand(cmd, args) },
 	}
 	c.AddCommand(a.profileSave(), a.profileShow(), a.profileDiff(), a.profileApply())
 	return c
-}
-
-// knownSubcommand is what a command with commands of its own says to other
-// words.
-func knownSubcommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return withHint(usagef("%s: unknown command %q", cmd.CommandPath(), args[0]), "see %s --help", cmd.CommandPath())
 }
 
 func (a *console) profileSave() *cobra.Command {

@@ -21,10 +21,8 @@ its holder change settings of this host too where serve runs with --allow-tune. 
 server that runs sees the change at once; who uses a key that is taken back is cut
 off, and what he changed is undone.`,
 		Example: "  linerate serve key add ci --right measure --expires 30d\n  linerate serve key list\n  linerate serve key revoke ci",
-		Args:    exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withHint(usagef("key takes add, list or revoke"), "see %s --help", cmd.CommandPath())
-		},
+		Args:    knownCommand,
+		RunE:    func(cmd *cobra.Command, args []string) error { return knownCommand(cmd, args) },
 	}
 	c.AddCommand(a.keyAddCommand(), a.keyListCommand(), a.keyRevokeCommand())
 	return c

@@ -67,7 +67,8 @@ and tcp.mtu_probing, as part of the same change and proven again.`,
 }
 
 func (f *setFlags) register(s *pflag.FlagSet) {
-	s.DurationVar(&f.within, "for", time.Minute, "time after which the old values go back unless confirmed, 1s to 24h")
+	f.within = time.Minute
+	s.Var(durationFlag{&f.within}, "for", "time after which the old values go back unless confirmed, 1s to 24h")
 	s.BoolVar(&f.both, "both", false, "on HOST and on this machine, all or nothing")
 	s.StringVar(&f.link, "interface", "", "interface that settings of a link act on (this machine only)")
 	s.StringVar(&f.state, "state", "", "directory of this machine's journal (default: $LINERATE_STATE, else the system's)")

@@ -137,16 +137,7 @@ func quote(s string) string {
 // didYouMean returns a hint with the word that is nearest to unknown, or the
 // whole list where nothing is near and the list is short.
 func didYouMean(unknown string, known []string) string {
-	best, distance := "", max(2, len(unknown)/3)+1
-	for _, w := range known {
-		d := words.Distance(strings.ToLower(unknown), w)
-		if len(unknown) >= 3 && (strings.HasPrefix(w, unknown) || strings.HasSuffix(w, "."+unknown)) {
-			d = min(d, 1)
-		}
-		if d < distance && d < len(w) {
-			best, distance = w, d
-		}
-	}
+	best := words.Nearest(unknown, known)
 	if best != "" {
 		return "did you mean " + best + "?"
 	}

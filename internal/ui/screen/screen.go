@@ -33,10 +33,25 @@ type Writer struct {
 	mu   sync.Mutex
 	to   io.Writer
 	rest []byte // the beginning of a character that is not complete
+	// ascii has plain.ASCII in place of every character that is not.
+	ascii bool
 }
 
 // New returns a Writer to w.
 func New(w io.Writer) *Writer { return &Writer{to: w} }
+
+// ASCII makes w pass on nothing but ASCII, for a terminal that shows no more. It is
+// called before anything is written.
+func (w *Writer) ASCII() { w.ascii = true }
+
+// pass writes what was made fit to be shown.
+func (w *Writer) pass(p []byte) error {
+	if w.ascii {
+		p = []byte(plain.ASCII(string(p)))
+	}
+	_, err := w.to.Write(p)
+	return err
+}
 
 // Write passes p on as plain.Text. A character may come in parts.
 func (w *Writer) Write(p []byte) (int, error) {
@@ -62,8 +77,7 @@ func (w *Writer) WriteStyled(p []byte) (int, error) {
 		out = append(out, command...)
 		p = p[at+len(command):]
 	}
-	_, err := w.to.Write(out)
-	return size, err
+	return size, w.pass(out)
 }
 
 // Flush passes on what may be the beginning of a character.
@@ -73,7 +87,7 @@ func (w *Writer) Flush() error {
 	if len(w.rest) == 0 {
 		return nil
 	}
-	_, err := io.WriteString(w.to, plain.Text(string(w.rest)))
+	err := w.pass([]byte(plain.Text(string(w.rest))))
 	w.rest = nil
 	return err
 }
@@ -94,8 +108,7 @@ func (w *Writer) text(p []byte) error {
 	if !plain.Clean(p) {
 		p = []byte(plain.Text(string(p)))
 	}
-	_, err := w.to.Write(p)
-	return err
+	return w.pass(p)
 }
 
 // incomplete returns how many bytes at the end of p may begin a character. A

@@ -1,0 +1,82 @@
+package plain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"linerate/internal/core/plain"
+)
+
+// TestWords demands that what Go really says is said in other words, and that the
+// rest of a sentence stays.
+func TestWords(t *testing.T) {
+	_, whole := strconv.ParseInt("four", 10, 64)
+	_, from0 := strconv.ParseUint("-1", 10, 64)
+	_, number := strconv.ParseFloat("fast", 64)
+	_, large := strconv.Atoi("99999999999999999999")
+	_, yes := strconv.ParseBool("maybe")
+	missing := filepath.Join(t.TempDir(), "missing")
+	_, open := os.Open(missing)
+	start := exec.CommandContext(t.Context(), "nosuchprogram-of-linerate").Run()
+	file := exec.CommandContext(t.Context(), missing).Run()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_, again := net.Listen("tcp", addr)
+	_ = l.Close()
+	_, refused := net.Dial("tcp", addr)
+	host := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nas", Server: "192.0.2.53:53", IsNotFound: true}}
+	reset := &net.OpError{Op: "read", Net: "tcp", Source: l.Addr(), Addr: l.Addr(), Err: os.NewSyscallError("read", errors.New("connection reset by peer"))}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{whole, `"four" is not a whole number`},
+		{from0, `"-1" is not a whole number from 0`},
+		{number, `"fast" is not a number`},
+		{large, `"99999999999999999999" is out of range`},
+		{yes, `"maybe" is neither true nor false`},
+		{open, missing + ": no such file or directory"},
+		{start, "nosuchprogram-of-linerate: no such program"},
+		{file, missing + ": no such program"},
+		{again, addr + ": address already in use"},
+		{refused, "connect to " + addr + ": connection refused"},
+		{host, "the name nas is not known"},
+		{reset, "the other end hung up"},
+		{context.DeadlineExceeded, "no answer in time"},
+		{os.ErrDeadlineExceeded, "no answer in time"},
+		{io.ErrUnexpectedEOF, "it ended in the middle"},
+		{io.EOF, "the other end hung up"},
+		{net.ErrClosed, "the connection was closed"},
+		{fs.ErrNotExist, "file does not exist"},
+		{errors.New("the size of a look-up, read by nobody"), "the size of a look-up, read by nobody"},
+	} {
+		if got := plain.Words(c.err.Error()); got != c.want {
+			t.Errorf("%q: %q, want %q", c.err, got, c.want)
+		}
+		if got, want := plain.Words(fmt.Sprintf("read state of nas: %v: then more", c.err)), "read state of nas: "+c.want+": then more"; got != want {
+			t.Errorf("in a sentence: %q, want %q", got, want)
+		}
+	}
+}
+
+func TestASCII(t *testing.T) {
+	for in, want := range map[string]string{
+		"latency 47 ms": "latency 47 ms", "9.8 µs": "9.8 us", "−3 % ◂──●──▸ │": "-3 % <--o--> |", "naïve 東": "na?ve ?", "a → b": "a > b",
+	} {
+		if got := plain.ASCII(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
