@@ -25,8 +25,8 @@ const slowestMistake = 15 * time.Second
 // goWords are what no person should read: words of Go and its packages.
 var goWords = regexp.MustCompile(`strconv\.|ParseInt|ParseFloat|ParseUint|ParseBool|invalid syntax|context deadline|context canceled|deadline exceeded|` +
 	`dial tcp|dial udp|i/o timeout|\bEOF\b|read tcp|write tcp|: connect: |fork/exec|executable file not found|\$PATH|lookup |no such host|net/url|` +
-	`goroutine |panic:|runtime error|nil pointer|%!|<nil>|\*errors|json: |yaml: |sql: |x509: |tls: |unsupported protocol|closed network connection|` +
-	`exit status|signal: |invalid argument "|flag needs an argument|unknown shorthand|map\[|0x[0-9a-f]{6}|(?m)^linerate: (open|stat|mkdir|lstat|read) `)
+	`goroutine |panic:|runtime error|nil pointer|%!|<nil>|\*errors|[ "(](?:json|yaml|sql|x509|tls): |unsupported protocol|closed network connection|` +
+	`exit status|signal: |invalid argument "|flag needs an argument|unknown shorthand|\bmap\[|0x[0-9a-f]{6}|(?m)^linerate: (open|stat|mkdir|lstat|read) `)
 
 // atATime is how many lines are tried beside each other: most of them wait.
 const atATime = 12

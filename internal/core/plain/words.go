@@ -42,7 +42,7 @@ var goisms = [...]struct {
 	{regexp.MustCompile(`\b(?:connection reset by peer|broken pipe)`), "the other end hung up"},
 	{regexp.MustCompile(`\buse of closed (?:network connection|file)`), "the connection was closed"},
 	{regexp.MustCompile(`\bremote error: tls: `), "the other end says: "},
-	{regexp.MustCompile(`\b(?:tls|x509|net/url|yaml|json|sql|sqlite3|net/http|http2|asn1): `), ""},
+	{regexp.MustCompile(`(^|[\s"(])(?:tls|x509|net/url|yaml|json|sql|sqlite3|net/http|http2|asn1): `), "$1"},
 	{regexp.MustCompile(`\bended: exit status (\d+)`), "ended with exit code $1"},
 	{regexp.MustCompile(`\bexit status (\d+)`), "exit code $1"},
 	{regexp.MustCompile(`\bsignal: (\w+)`), "ended by a signal ($1)"},

@@ -34,15 +34,35 @@ func Distance(a, b string) int {
 // that begins with it or ends in its part after a dot, or is a few slips of the
 // keyboard away.
 func Nearest(unknown string, known []string) string {
-	best, distance := "", max(2, len(unknown)/3)+1
+	least := 2 * max(2, len(unknown)/3)
+	if len(unknown) < 5 {
+		least = 2
+	}
+	best, distance := "", least+1
 	for _, w := range known {
-		d := Distance(strings.ToLower(unknown), w)
-		if len(unknown) >= 3 && (strings.HasPrefix(w, unknown) || strings.HasSuffix(w, "."+unknown) || len(w) >= 4 && strings.HasPrefix(unknown, w)) {
-			d = min(d, 1)
+		d := 2 * Distance(strings.ToLower(unknown), w)
+		if swapped(strings.ToLower(unknown), w) {
+			d = 1
 		}
-		if d < distance && d < len(w) {
+		if len(unknown) >= 3 && (strings.HasPrefix(w, unknown) || strings.HasSuffix(w, "."+unknown) || len(w) >= 4 && strings.HasPrefix(unknown, w)) {
+			d = min(d, 2)
+		}
+		if d < distance && d < 2*len(w) {
 			best, distance = w, d
 		}
 	}
 	return best
+}
+
+// swapped reports whether two neighbours of a changed places make b, the commonest slip
+// of all.
+func swapped(a, b string) bool {
+	if len(a) != len(b) || a == b {
+		return false
+	}
+	i := 0
+	for a[i] == b[i] {
+		i++
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }

@@ -37,3 +37,15 @@ func TestDistanceIsAMetric(t *testing.T) {
 		}
 	})
 }
+
+func TestNearest(t *testing.T) {
+	commands := []string{"set", "test", "list", "lab", "limits", "facts", "tcp.sack", "udpflow", "bidir"}
+	for unknown, want := range map[string]string{
+		"tset": "test", "lst": "list", "LIST": "list", "facs": "facts", "sack": "tcp.sack", "udpflw": "udpflow", "bidirectional": "bidir",
+		"xyzzy": "", "": "", "iperf3": "", "lim": "limits", "nonsense": "",
+	} {
+		if got := Nearest(unknown, commands); got != want {
+			t.Errorf("%q: %q, want %q", unknown, got, want)
+		}
+	}
+}

@@ -207,7 +207,7 @@ func emptyFlags(cmd *cobra.Command) error {
 			text = strings.Join(list.GetSlice(), "")
 		}
 		if text == "" {
-			bad.add(f.Name, errors.New("the value is empty; leave the flag out, or say: "+f.Usage))
+			bad.add(f.Name, errors.New("the value is empty; leave the flag out, or give it one"))
 		}
 	})
 	return bad.err()
