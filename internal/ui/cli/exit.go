@@ -91,7 +91,7 @@ func (a *console) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print the version", Args: exactArgs(),
 		Example: "  linerate version\n  linerate version --json",
-		RunE: func(*cobra.Command, []string) error { return a.version() },
+		RunE:    func(*cobra.Command, []string) error { return a.version() },
 	}
 }
 
