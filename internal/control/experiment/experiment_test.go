@@ -346,3 +346,49 @@ func TestKilledAndResumed(t *testing.T) {
 		}
 	})
 }
+
+// TestTests: a plan of tests does one run each in its order, goes on after one that
+// failed, and leaves out what a dead direction makes useless.
+func TestTests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		test := func(name string, d model.Direction, dead bool) model.Test {
+			return model.Test{Name: name, IfDead: dead, Flow: model.Flow{Engine: "tcpbulk", Direction: d, Duration: time.Second}}
+		}
+		p := model.Plan{Baseline: "one", Settings: []model.Setting{{Name: "one"}}, Directions: []model.Direction{model.To, model.From}, Tests: []model.Test{
+			test("one", model.To, false), test("one", model.From, false), test("small", model.From, true), test("many", model.From, false), test("many", model.To, false),
+		}}
+		d := &desk{t: t, script: func(s runner.Spec) (model.RunState, error) {
+			if s.Flow.Direction == model.From && s.Setting.Name == "one" {
+				return model.RunInvalid, fmt.Errorf("%w: no bytes arrived", runner.ErrInvalid)
+			}
+			if s.Setting.Name == "small" { // what cannot be measured at all is no reason to stop
+				return model.RunInvalid, errors.New("this host has no such thing")
+			}
+			return model.RunValid, nil
+		}}
+		var left []time.Duration
+		out, err := Run(t.Context(), Config{Plan: p, Runner: d, Record: d.record, Now: time.Now, Observe: func(e Event) {
+			if e.Kind == RunStarted {
+				left = append(left, e.AtMost)
+				if e.MaxBlocks != len(p.Tests) {
+					t.Errorf("%d tests in all", e.MaxBlocks)
+				}
+			}
+		}})
+		var names []string
+		for _, r := range d.recorded {
+			names = append(names, r.Setting+" "+string(r.Flow.Direction))
+		}
+		want := []string{"one to", "one from", "small from", "many to"}
+		if err != nil || !slices.Equal(names, want) || out.State != model.SessionDone || out.Reason != "all tests are done; 2 failed" {
+			t.Errorf("%q, %s, %q, %v", names, out.State, out.Reason, err)
+		}
+		if !slices.IsSortedFunc(left, func(x, y time.Duration) int { return int(y - x) }) || len(left) != 4 || left[0] <= left[3] {
+			t.Errorf("left: %v", left)
+		}
+		full := &desk{t: t, full: true}
+		if out, err := Run(t.Context(), Config{Plan: p, Runner: full, Record: full.record, Now: time.Now}); err == nil || out.State != model.SessionInterrupted {
+			t.Errorf("what cannot be kept: %s, %v", out.State, err)
+		}
+	})
+}

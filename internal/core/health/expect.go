@@ -173,6 +173,7 @@ func (j judge) meets(c Clause) Met {
 	for _, d := range directions {
 		v, ok := q.of(j, d)
 		if !ok {
+			m.Measured = fact.Unknown[float64]("not measured")
 			m.Met, m.Text = false, fmt.Sprintf("not measured from %s to %s", j.name(d.Sender()), j.name(d.Receiver()))
 			return m
 		}

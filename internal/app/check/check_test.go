@@ -1,0 +1,41 @@
+package check_test
+
+import (
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/check"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// TestLength: a check lasts about a minute at most, a quick one 10 s, and what cannot
+// be meant is refused.
+func TestLength(t *testing.T) {
+	hosts := []model.HostFacts{{CPUs: 64}, {CPUs: 4}}
+	for name, c := range map[string]struct {
+		quick, foreign bool
+		most           time.Duration
+	}{
+		"whole": {false, false, 60 * time.Second}, "quick": {true, false, 10 * time.Second}, "foreign": {false, true, 60 * time.Second},
+	} {
+		p := check.Plan(check.Request{Quick: c.quick}, hosts, c.foreign)
+		if took := plan.Left(p, 0); took > c.most || took < c.most/3 {
+			t.Errorf("%s takes %s", name, took)
+		}
+		for _, test := range p.Tests {
+			if c.foreign && (test.Flow.Engine == "loaded" || test.Flow.Lead > 0) {
+				t.Errorf("a foreign peer is probed: %+v", test)
+			}
+			if test.Flow.Streams > 4 {
+				t.Errorf("%d streams where a host has 4 cores", test.Flow.Streams)
+			}
+		}
+	}
+	for _, q := range []check.Request{{Expect: "fast"}, {For: "10gbit"}} {
+		if err := q.Validate(); app.KindOf(err) != app.Usage {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}

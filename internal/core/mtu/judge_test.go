@@ -1,0 +1,45 @@
+package mtu
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestJudge has the kinds of trouble of diagnosis.md section 6.1.
+func TestJudge(t *testing.T) {
+	full := Way{From: "a", To: "b", Asked: 1500, Passes: 1500, ToMTU: 1500}
+	cut := func(passes int, change func(*Way)) Way {
+		w := Way{From: "a", To: "b", Asked: 9000, Passes: passes, Exact: true, ToMTU: 9000}
+		if change != nil {
+			change(&w)
+		}
+		return w
+	}
+	for name, c := range map[string]struct {
+		way   Way
+		known bool
+		tcp   Transfer
+		want  Trouble
+		says  string
+	}{
+		"all is well":                         {full, true, Transfer{Tried: true, OK: true, Segment: 1448, Remembers: 1500}, Fine, ""},
+		"M1: the other end takes less":        {cut(1500, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "b one of 1500"},
+		"M2: a switch takes less":             {cut(1500, nil), true, Transfer{Tried: true}, BlackHole, "nobody says so"},
+		"M3: a router that is not heard":      {cut(1400, nil), true, Transfer{Tried: true}, BlackHole, "black hole"},
+		"M3: smaller segments arrive":         {cut(1400, nil), true, Transfer{Tried: true, Small: 1360}, BlackHole, "segments of 1360 bytes arrive"},
+		"a router that is heard":              {cut(1400, func(w *Way) { w.Told = true }), true, Transfer{Tried: true, OK: true}, Small, "a router says so"},
+		"M5: a tag":                           {cut(8996, nil), true, Transfer{Tried: true, OK: true}, Short, "4 bytes short"},
+		"M5: a header":                        {cut(8986, nil), true, Transfer{Tried: true, OK: true}, Short, "14 bytes short"},
+		"M8: a small path MTU is remembered":  {full, true, Transfer{Tried: true, OK: true, Segment: 1148, Remembers: 1200}, Remembered, "path MTU of 1200"},
+		"probes are not answered, TCP is":     {Way{}, false, Transfer{Tried: true, OK: true, Segment: 1448}, Fine, "by TCP"},
+		"no small probe is answered, TCP is":  {Way{Asked: 1500}, true, Transfer{Tried: true, OK: true, Segment: 1448}, Fine, "by TCP"},
+		"nothing is heard, small segments do": {Way{}, false, Transfer{Tried: true, Small: 536}, BlackHole, "536"},
+		"nothing is heard at all":             {Way{}, false, Transfer{Tried: true}, NotSeen, ""},
+		"nothing was tried":                   {Way{}, false, Transfer{}, NotSeen, ""},
+	} {
+		got, text := Judge(c.way, c.known, c.tcp)
+		if got != c.want || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d %q, want %d", name, got, text, c.want)
+		}
+	}
+}
