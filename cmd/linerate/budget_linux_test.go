@@ -16,7 +16,7 @@ import (
 	"linerate/internal/core/units"
 )
 
-// mostResident is what a server may have resident whatever strangers ask for, MiB.
+// mostResident is what a server may have resident whatever anonymous clients ask for, MiB.
 const mostResident = 300
 
 // greed is a run that is asked for, which the server must neither grant nor pay
@@ -58,9 +58,9 @@ func (g greed) refused(t *testing.T, i *intruder) {
 	}
 }
 
-// TestGreedyStranger asks an open server for memory, disk and descriptors on its
+// TestGreedyAnonymous asks an open server for memory, disk and descriptors on its
 // word alone. One message of 30 bytes once cost 6 GiB.
-func TestGreedyStranger(t *testing.T) {
+func TestGreedyAnonymous(t *testing.T) {
 	server, link := publicServer(t, "--open")
 	for name, g := range map[string]greed{
 		"an offer of 6 GiB":      {memoryCopy(copyflow.Network, model.To, 0), 6 << 30, "6 GiB"},
@@ -175,7 +175,7 @@ func (s *slowly) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestLifetime ends a stranger's session, with a word before.
+// TestLifetime ends an anonymous client's session, with a word before.
 func TestLifetime(t *testing.T) {
 	_, link := publicServer(t, "--open", "--limit-source", "lifetime=2s")
 	i := intrude(t, link)
@@ -245,7 +245,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestNobodyStops has a server send for a second and never stops it: a stranger's
+// TestNobodyStops has a server send for a second and never stops it: an anonymous client's
 // run ends by itself.
 func TestNobodyStops(t *testing.T) {
 	_, link := publicServer(t, "--open")

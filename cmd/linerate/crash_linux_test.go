@@ -83,7 +83,7 @@ func must(err error) {
 }
 
 // family are the processes of a session; 0 for one that is not there.
-type family struct{ controller, agentA, dogA, agentB, dogB int }
+type family struct{ controller, agentA, watchdogA, agentB, watchdogB int }
 
 // relatives finds the family of a controller whose hosts keep their state in
 // owner: only processes whose command lines say so are ever killed.
@@ -101,9 +101,9 @@ func relatives(controller int, owner string) family {
 	for pid, of := range all {
 		switch {
 		case of > 1 && of == f.agentA && named(pid, owner+"/a"):
-			f.dogA = pid
+			f.watchdogA = pid
 		case of > 1 && of == f.agentB && named(pid, owner+"/b"):
-			f.dogB = pid
+			f.watchdogB = pid
 		}
 	}
 	return f
@@ -114,10 +114,10 @@ func (f family) members(who string) []int {
 	all := map[string][]int{
 		"controller": {f.controller}, "agent-a": {f.agentA}, "agent-b": {f.agentB}, "agents": {f.agentB, f.agentA},
 		"all-but-watchdogs": {f.controller, f.agentA, f.agentB},
-		"watchdog-b":        {f.dogB},
-		"far-host":          {f.agentB, f.dogB}, // as when its machine restarts
-		"both-hosts":        {f.dogA, f.agentA, f.agentB, f.dogB},
-		"whole-machine":     {f.controller, f.dogA, f.agentA, f.agentB, f.dogB},
+		"watchdog-b":        {f.watchdogB},
+		"far-host":          {f.agentB, f.watchdogB}, // as when its machine restarts
+		"both-hosts":        {f.watchdogA, f.agentA, f.agentB, f.watchdogB},
+		"whole-machine":     {f.controller, f.watchdogA, f.agentA, f.agentB, f.watchdogB},
 	}[who]
 	return slices.DeleteFunc(all, func(pid int) bool { return pid <= 1 })
 }

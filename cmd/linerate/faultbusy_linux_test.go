@@ -32,7 +32,7 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 		}
 	}
 	killed := death("agent", plain, "agent-X").inject
-	term := func(r *faultRun) { r.kill(syscall.SIGTERM, "dog-"+r.c.host) }
+	term := func(r *faultRun) { r.kill(syscall.SIGTERM, "watchdog-"+r.c.host) }
 	everything := of("everything killed", plain, func(r *faultRun) {
 		r.kill(syscall.SIGKILL, everybody()...)
 		r.open["a"], r.open["b"] = true, true
@@ -55,7 +55,7 @@ func busyDrivers(plain, changing func(operation, string) bool) []fault {
 		of("agent killed", plain, killed, wait(whileBusy)),
 		of("watchdog told to end", changing, term, func(r *faultRun) {
 			wait(whileBusy / 2)(r)
-			for _, pid := range r.victims()["dog-"+r.c.host] {
+			for _, pid := range r.victims()["watchdog-"+r.c.host] {
 				_ = syscall.Kill(pid, syscall.SIGTERM) // it may have done its work
 			}
 			wait(whileBusy / 2)(r)

@@ -28,7 +28,7 @@ func (c faultCase) other() string {
 func otherHost() []fault {
 	two := func(o operation, _ string) bool { return len(o.hosts) == 2 && !o.link }
 	over := func(o operation, _ string) bool { return o.older }
-	other := func(r *faultRun) string { return "dog-" + r.c.other() }
+	other := func(r *faultRun) string { return "watchdog-" + r.c.other() }
 	kill := func(r *faultRun) { r.kill(syscall.SIGKILL, other(r)) }
 	full := func(r *faultRun) {
 		dir := r.state(r.c.other())

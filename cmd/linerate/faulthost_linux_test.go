@@ -158,7 +158,7 @@ func (n *netns) left() []int {
 // temp is the temporary folder of all processes of a case.
 func (n *netns) temp() string { return filepath.Join(n.dir, "tmp") }
 
-// victims are the processes of a case by role: "agent-a", "dog-b" and so on.
+// victims are the processes of a case by role: "agent-a", "watchdog-b" and so on.
 // The near agent of linerate set is in the controller.
 func (n *netns) victims() map[string][]int {
 	found := map[string][]int{}
@@ -169,7 +169,7 @@ func (n *netns) victims() map[string][]int {
 			if len(words) < 2 {
 				continue
 			}
-			if role, ok := map[string]string{"agent": "agent-", "watchdog": "dog-"}[words[1]]; ok {
+			if role, ok := map[string]string{"agent": "agent-", "watchdog": "watchdog-"}[words[1]]; ok {
 				found[role+host] = append(found[role+host], pid)
 			}
 		}

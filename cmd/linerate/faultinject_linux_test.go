@@ -50,7 +50,7 @@ func death(name string, fits func(operation, string) bool, roles ...string) faul
 		r.kill(syscall.SIGKILL, names...)
 		for _, host := range []string{"a", "b"} {
 			agent := slices.Contains(names, "agent-"+host) || host == "a" && r.c.op.inProcess && slices.Contains(names, "controller")
-			if agent && (slices.Contains(names, "dog-"+host) || r.c.op.confirmed) {
+			if agent && (slices.Contains(names, "watchdog-"+host) || r.c.op.confirmed) {
 				r.open[host] = true // nobody is left there to undo
 			}
 		}
@@ -58,7 +58,9 @@ func death(name string, fits func(operation, string) bool, roles ...string) faul
 }
 
 // everybody are all roles, watchdogs first: none is to have time to undo.
-func everybody() []string { return []string{"dog-a", "dog-b", "controller", "agent-a", "agent-b"} }
+func everybody() []string {
+	return []string{"watchdog-a", "watchdog-b", "controller", "agent-a", "agent-b"}
+}
 
 func signalled(sig syscall.Signal) func(r *faultRun) {
 	return func(r *faultRun) { r.kill(sig, "controller") }
@@ -77,8 +79,8 @@ func faults() []fault {
 		death("far agent", farAgent, "agent-b"),
 		death("near agent", func(o operation, _ string) bool { return !o.inProcess }, "agent-a"),
 		death("both agents", func(o operation, _ string) bool { return plain(o, "") && len(o.hosts) == 2 }, "agent-b", "agent-a"),
-		death("watchdog", func(o operation, _ string) bool { return !o.confirmed }, "dog-X"),
-		death("whole host", changing, "dog-X", "agent-X"),
+		death("watchdog", func(o operation, _ string) bool { return !o.confirmed }, "watchdog-X"),
+		death("whole host", changing, "watchdog-X", "agent-X"),
 		death("everything", plain, everybody()...),
 	}, stops(), ends(plain), disks(plain, changing), others(plain), machines(plain),
 		busyDrivers(plain, changing), damages(plain), linkFates(), otherHost(), cgroups(plain), notes(), locks(plain))
@@ -162,7 +164,7 @@ func disks(plain, changing func(operation, string) bool) []fault {
 			// No file system becomes read-only on demand under a file that is being
 			// written: the agent waits until the dead watchdog's is closed.
 			r.kill(syscall.SIGSTOP, agent)
-			r.kill(syscall.SIGKILL, "dog-"+r.c.host)
+			r.kill(syscall.SIGKILL, "watchdog-"+r.c.host)
 			r.mounts.remount(r.t, dir, "ro")
 			r.kill(syscall.SIGCONT, agent)
 			r.shut = func() { r.mounts.remount(r.t, dir, "rw") }

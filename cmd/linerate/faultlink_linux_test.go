@@ -26,7 +26,7 @@ func linkFates() []fault {
 		"gone":                               {[]string{"link del x0"}, "", ""},
 	}
 	endings := map[string][]string{
-		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"dog-a"}, ", everything killed": everybody(),
+		"": nil, ", controller killed": {"controller"}, ", watchdog killed": {"watchdog-a"}, ", everything killed": everybody(),
 	}
 	var all []fault
 	for fate, f := range fates {

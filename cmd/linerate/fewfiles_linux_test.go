@@ -44,7 +44,7 @@ func silentCrowd(ctx context.Context, t *testing.T, addr string, n int) (wait fu
 	return all.Wait
 }
 
-// TestOwnListenerOutOfDescriptors: where strangers who say nothing take all
+// TestOwnListenerOutOfDescriptors: where anonymous clients who say nothing take all
 // descriptors, a session that runs gets its data connections, who has the secret
 // gets in, and the server lives.
 func TestOwnListenerOutOfDescriptors(t *testing.T) {
@@ -72,9 +72,9 @@ func TestOwnListenerOutOfDescriptors(t *testing.T) {
 	wait := silentCrowd(ctx, t, first.addr, 300)
 	defer wait()
 	defer cancel()
-	eventually(t, 10*time.Second, "strangers at the door", func() bool { return held() >= before+door.Strangers-1 })
+	eventually(t, 10*time.Second, "anonymous clients at the door", func() bool { return held() >= before+door.Unknown-1 })
 	if n := held(); n > files-door.Sessions {
-		t.Errorf("strangers left %d descriptors of %d, and sessions should have %d", files-n, files, door.Sessions)
+		t.Errorf("anonymous clients left %d descriptors of %d, and sessions should have %d", files-n, files, door.Sessions)
 	}
 	f := model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 4, Duration: 300 * time.Millisecond, Interval: 100 * time.Millisecond}
 	inTime(t, "four data connections", func() error {

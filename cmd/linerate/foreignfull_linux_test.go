@@ -13,7 +13,7 @@ import (
 	"linerate/internal/measure/budget"
 )
 
-// TestServerOutOfDescriptors takes all descriptors that strangers can have of a server
+// TestServerOutOfDescriptors takes all descriptors that anonymous clients can have of a server
 // by connections to each of its listeners: those of sessions stay, and afterwards
 // every program is served.
 func TestServerOutOfDescriptors(t *testing.T) {
@@ -50,7 +50,7 @@ func TestServerOutOfDescriptors(t *testing.T) {
 			return len(list)
 		}
 		if n := held(); n > 96-budget.Divide(96, 3).Sessions {
-			t.Errorf("%s: strangers hold %d of 96 descriptors", name, n)
+			t.Errorf("%s: anonymous clients hold %d of 96 descriptors", name, n)
 		}
 		measured(t, func() []string { return briefly(d.Link) }, nil)
 		for _, c := range all {

@@ -82,7 +82,7 @@ func bothWays(d document) (wrong string) {
 	return ""
 }
 
-// TestServe uses a server as its friends do, then as strangers do, then ends it.
+// TestServe uses a server as its friends do, then as anonymous clients do, then ends it.
 func TestServe(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
@@ -264,7 +264,7 @@ func TestServeSeesEachSession(t *testing.T) {
 				}
 				for _, secret := range append([]string{c.elsewhere, name, "v0", "w0", "/sys", "/proc"}, macs[0][1], macs[1][1]) {
 					if strings.Contains(text, `"`+secret) {
-						t.Errorf("a stranger is told %q: %s", secret, text)
+						t.Errorf("an anonymous client is told %q: %s", secret, text)
 					}
 				}
 			}

@@ -87,12 +87,12 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 	before := n.bothKnobs(t)
 	tt := onTerminal(t, n.inside(t, "a", setArgs("--both", n.agent("b"))...))
 	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
-	dog := relatives(tt.cmd.Process.Pid, n.dir).dogB
-	if dog == 0 {
+	watchdog := relatives(tt.cmd.Process.Pid, n.dir).watchdogB
+	if watchdog == 0 {
 		t.Fatal("no watchdog on host b")
 	}
 	// A watchdog that stands still sees the confirmation later: the controller waits.
-	if err := unix.Kill(dog, unix.SIGSTOP); err != nil {
+	if err := unix.Kill(watchdog, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	tt.asked(t, "y\n")
@@ -102,7 +102,7 @@ func TestSetKilledBetweenConfirmations(t *testing.T) {
 		return noted == nil && err == nil && len(told) > 0
 	})
 	tt.signal(t, unix.SIGKILL)
-	if err := unix.Kill(dog, unix.SIGCONT); err != nil {
+	if err := unix.Kill(watchdog, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 30*time.Second, "a process is left", func() bool { return len(netnsPIDs(t.Context(), n.a))+len(netnsPIDs(t.Context(), n.b)) == 0 })

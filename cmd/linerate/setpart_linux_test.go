@@ -28,7 +28,7 @@ func TestSetPartlyConfirmed(t *testing.T) {
 
 	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", "--both", n.agent("b")))
 	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
-	far := relatives(tt.cmd.Process.Pid, n.dir).dogB
+	far := relatives(tt.cmd.Process.Pid, n.dir).watchdogB
 	near := 0
 	for pid, of := range processes() {
 		if of == tt.cmd.Process.Pid && named(pid, "watchdog") {
@@ -99,7 +99,7 @@ func unanswered(t *testing.T, heard bool) {
 	tt := onTerminal(t, n.inside(t, "a", "set", "tcp.sack=on", "tcp.recv_buffer_max=64KiB", n.agent("b")))
 	eventually(t, time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it? [y/N]") })
 	first := relatives(tt.cmd.Process.Pid, n.dir)
-	if first.dogB == 0 {
+	if first.watchdogB == 0 {
 		t.Fatal("no watchdog on host b")
 	}
 	confirmation := filepath.Join(n.state("b"), "confirmed")
@@ -110,7 +110,7 @@ func unanswered(t *testing.T, heard bool) {
 		tt.asked(t, "y\n")
 	} else {
 		// It is told, and heeds that only when whoever told it is gone.
-		if err := unix.Kill(first.dogB, unix.SIGSTOP); err != nil {
+		if err := unix.Kill(first.watchdogB, unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		tt.asked(t, "y\n")
@@ -130,7 +130,7 @@ func unanswered(t *testing.T, heard bool) {
 		if err := unix.Kill(second, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Kill(first.dogB, unix.SIGCONT); err != nil {
+		if err := unix.Kill(first.watchdogB, unix.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 	}

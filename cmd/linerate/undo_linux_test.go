@@ -157,13 +157,13 @@ func TestDriverIsBusy(t *testing.T) {
 	if got := settingsOf(t, n.b)[sackKnob]; got != "0" {
 		t.Fatalf("tcp.sack is %s: nothing was refused", got)
 	}
-	dogs := withVariable("LINERATE_STATE=" + n.dir)
+	watchdogs := withVariable("LINERATE_STATE=" + n.dir)
 	for range 2 {
-		for _, pid := range dogs {
+		for _, pid := range watchdogs {
 			_ = syscall.Kill(pid, syscall.SIGTERM)
 		}
 		u := run(t, in(append([]string{binary, "undo"}, state...)...))
-		if u.code != 7 || !strings.Contains(u.err, "an undo is still being retried by process "+strconv.Itoa(dogs[0])+", since ") ||
+		if u.code != 7 || !strings.Contains(u.err, "an undo is still being retried by process "+strconv.Itoa(watchdogs[0])+", since ") ||
 			!strings.Contains(u.err, "1 of 2 open, because: write tcp.sack") || !strings.Contains(u.err, "read-only file system") {
 			t.Errorf("undo meanwhile: exit code %d\n%s%s", u.code, u.out, u.err)
 		}

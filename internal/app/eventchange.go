@@ -24,7 +24,7 @@ func (Untested) event()   {}
 func (Changed) event()    {}
 func (Held) event()       {}
 func (Around) event()     {}
-func (HalfKept) event()   {}
+func (PartlyKept) event() {}
 
 // Advised is what the catalogue advises about the settings that a host is to get.
 type Advised struct{ Host, Advice string }
@@ -99,8 +99,8 @@ type Around struct {
 	Setting  model.Assignment
 }
 
-// HalfKept is a change of two hosts that was cut short while it was being kept.
-type HalfKept struct {
+// PartlyKept is a change of two hosts that was cut short while it was being kept.
+type PartlyKept struct {
 	Named string // the far host as it was named then, without secrets
 	Time  time.Time
 	Far   string             // name of the far host, where it was asked

@@ -41,8 +41,8 @@ func TestPrivateWords(t *testing.T) {
 	}
 }
 
-// TestPlainWords: what is printed, and what users read in the documents, is in the
-// field's words.
+// TestPlainWords: what is printed, what users read in the documents and what authors
+// read in comments is in the field's words.
 func TestPlainWords(t *testing.T) {
 	texts(t, func(path, text string) {
 		switch {
@@ -52,7 +52,7 @@ func TestPlainWords(t *testing.T) {
 				t.Errorf("%s: %q: say it in the field's words", path, words)
 			}
 		case strings.HasSuffix(path, ".go"):
-			literals(t, path, text, func(line int, literal string) {
+			written(t, path, text, func(line int, literal string) {
 				if words := privateWords(literal); len(words) > 0 {
 					t.Errorf("%s:%d: %q in %q: say it in the field's words", filepath.ToSlash(path), line, words, literal)
 				}
@@ -61,13 +61,16 @@ func TestPlainWords(t *testing.T) {
 	})
 }
 
-// literals calls f with every string literal of a Go file.
-func literals(t *testing.T, path, text string, f func(line int, literal string)) {
+// written calls f with every string literal and every comment of a Go file.
+func written(t *testing.T, path, text string, f func(line int, literal string)) {
 	t.Helper()
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range file.Comments {
+		f(set.Position(c.Pos()).Line, c.Text())
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {

@@ -225,7 +225,7 @@ func (c *change) confirm(ctx context.Context) error {
 		}
 		fresh = append(fresh, f)
 	}
-	done, err := c.noteHalf()
+	done, err := c.notePairNote()
 	if err != nil {
 		return c.back(ctx, err, "")
 	}

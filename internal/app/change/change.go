@@ -145,7 +145,7 @@ func Do(ctx context.Context, env app.Env, h Hosts, r Request) (Result, error) {
 		}
 		c.ends = append(c.ends, e)
 	}
-	c.tellHalf()
+	c.tellPairNote()
 	if err := c.check(); err != nil {
 		return Result{}, err
 	}

@@ -175,7 +175,7 @@ func TestHalfConfirmed(t *testing.T) {
 		return r.events
 	}
 	note := func() func() {
-		done, err := c.noteHalf()
+		done, err := c.notePairNote()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,48 +183,48 @@ func TestHalfConfirmed(t *testing.T) {
 	}
 	note() // and killed
 	alone := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, State: dir}}
-	alone.tellHalf()
-	if got := told(); len(got) != 1 || !got[0].(app.HalfKept).Gone || got[0].(app.HalfKept).Named != "root@nas" {
+	alone.tellPairNote()
+	if got := told(); len(got) != 1 || !got[0].(app.PartlyKept).Gone || got[0].(app.PartlyKept).Named != "root@nas" {
 		t.Errorf("here: %+v", got)
 	}
 	elsewhere := &change{Env: c.Env, hosts: Hosts{Near: c.hosts.Near, Far: c.hosts.Far, Named: "root@other", State: dir}}
-	elsewhere.tellHalf()
-	if got := told(); len(got) != 1 || len(got[0].(app.HalfKept).Holds) > 0 {
+	elsewhere.tellPairNote()
+	if got := told(); len(got) != 1 || len(got[0].(app.PartlyKept).Holds) > 0 {
 		t.Errorf("with another host: %+v", got)
 	}
 	TellUndone(c.Env, "", dir)
-	if got := told(); len(got) != 1 || got[0].(app.HalfKept).Gone {
+	if got := told(); len(got) != 1 || got[0].(app.PartlyKept).Gone {
 		t.Errorf("after an undo here: %+v", got)
 	}
-	c.tellHalf()
-	if got := told(); len(got) != 1 || got[0].(app.HalfKept).Far != "xp" || len(got[0].(app.HalfKept).Holds) != 1 {
+	c.tellPairNote()
+	if got := told(); len(got) != 1 || got[0].(app.PartlyKept).Far != "xp" || len(got[0].(app.PartlyKept).Holds) != 1 {
 		t.Errorf("with that host: %+v", got)
 	}
-	if c.tellHalf(); len(told()) > 0 {
+	if c.tellPairNote(); len(told()) > 0 {
 		t.Error("told again")
 	}
 	note()
 	TellUndone(c.Env, "root@nas", dir) // which has taken it back there
-	if c.tellHalf(); len(told()) > 0 {
+	if c.tellPairNote(); len(told()) > 0 {
 		t.Error("told after that host was undone")
 	}
 	note() // and killed after both were told
 	c.hosts.Near.Facts = linked(model.Near, "linux", 9000, 9000).Facts
-	if c.tellHalf(); len(told()) > 0 {
+	if c.tellPairNote(); len(told()) > 0 {
 		t.Error("both keep it")
 	}
 	note()()
 	if entries, _ := os.ReadDir(dir); len(entries) > 0 {
 		t.Error("the note is left")
 	}
-	if err := os.WriteFile(filepath.Join(dir, HalfName), []byte("torn"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, PairNoteName), []byte("torn"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.tellHalf()
+	c.tellPairNote()
 	if got := told(); len(got) != 1 || !strings.Contains(got[0].(app.Trouble).Err.Error(), "damaged: one of them may hold it") {
 		t.Errorf("a damaged note: %+v", got)
 	}
-	if c.tellHalf(); len(told()) > 0 {
+	if c.tellPairNote(); len(told()) > 0 {
 		t.Error("a damaged note is told again")
 	}
 }

@@ -29,7 +29,7 @@ func TestConfirmationFails(t *testing.T) {
 					if n != 2 || !p.confirming(side, b) {
 						return nil
 					}
-					if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); err == nil {
+					if _, err := os.Stat(filepath.Join(p.hosts.State, PairNoteName)); err == nil {
 						noted = true
 					}
 					switch {
@@ -64,7 +64,7 @@ func TestConfirmationFails(t *testing.T) {
 				if got := p.sacks(); got != "11" {
 					t.Errorf("afterwards: %s", got)
 				}
-				if _, err := os.Stat(filepath.Join(p.hosts.State, HalfName)); !errors.Is(err, fs.ErrNotExist) {
+				if _, err := os.Stat(filepath.Join(p.hosts.State, PairNoteName)); !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("the note: %v", err)
 				}
 			})
@@ -137,7 +137,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "lan", true)
 	p.Answer = yes
-	note := filepath.Join(p.hosts.State, HalfName)
+	note := filepath.Join(p.hosts.State, PairNoteName)
 	var text []byte
 	p.writing = func(side model.Host, n int, _ *line, b []byte) error {
 		if side == model.Near && n == 2 && p.confirming(side, b) {
@@ -162,7 +162,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 	if r, err := p.do(t.Context(), minute, model.Assignment{Knob: "tcp.timestamps", Value: "0"}); err != nil || r.Outcome != Undone {
 		t.Errorf("%+v, %v", r, err)
 	}
-	got := apptest.Told[app.HalfKept](p.Person)
+	got := apptest.Told[app.PartlyKept](p.Person)
 	if len(got) != 1 || got[0].Far != "lab host b" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
 		t.Errorf("told %+v", got)
 	}

@@ -56,11 +56,11 @@ type Machine struct {
 	recovery chan struct{}  // closed when recovery has ended; nil without one
 	found    []model.Change // by the recovery; valid after it
 
-	mu    sync.Mutex
-	link  string // interface of the data path
-	route string // destination of the route to the peer, see knob.Host
-	rate  fact.Of[units.BitRate]
-	dog   *watchdog.Client
+	mu       sync.Mutex
+	link     string // interface of the data path
+	route    string // destination of the route to the peer, see knob.Host
+	rate     fact.Of[units.BitRate]
+	watchdog *watchdog.Client
 }
 
 // New returns this machine.
@@ -299,15 +299,15 @@ func (m *Machine) client(ctx context.Context) (*watchdog.Client, error) {
 	cfg := m.config()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dog != nil {
-		return m.dog, nil
+	if m.watchdog != nil {
+		return m.watchdog, nil
 	}
-	dog, err := watchdog.Start(ctx, cfg)
+	w, err := watchdog.Start(ctx, cfg)
 	if err != nil {
 		return nil, busy(err)
 	}
-	m.dog = dog
-	return dog, nil
+	m.watchdog = w
+	return w, nil
 }
 
 // busy has a controller know that another one changes this host.
@@ -320,37 +320,37 @@ func busy(err error) error {
 
 // Apply implements agent.Knobs.
 func (m *Machine) Apply(ctx context.Context, as []model.Assignment, within time.Duration) ([]model.Change, error) {
-	dog, err := m.client(ctx)
+	w, err := m.client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return dog.Apply(ctx, as, within)
+	return w.Apply(ctx, as, within)
 }
 
 // Verify implements agent.Knobs.
 func (m *Machine) Verify(ctx context.Context) error {
-	dog, err := m.client(ctx)
+	w, err := m.client(ctx)
 	if err != nil {
 		return err
 	}
-	wrong, err := dog.Verify(ctx)
+	wrong, err := w.Verify(ctx)
 	if err != nil || len(wrong) == 0 {
 		return err
 	}
-	w := wrong[0]
-	if w.Reason != "" {
-		return fmt.Errorf("%s (%s) cannot be read back: %s", w.Knob, w.Native, w.Reason)
+	bad := wrong[0]
+	if bad.Reason != "" {
+		return fmt.Errorf("%s (%s) cannot be read back: %s", bad.Knob, bad.Native, bad.Reason)
 	}
-	return fmt.Errorf("%s (%s) reads back as %q instead of %q", w.Knob, w.Native, w.Got, w.Want)
+	return fmt.Errorf("%s (%s) reads back as %q instead of %q", bad.Knob, bad.Native, bad.Got, bad.Want)
 }
 
 // Extend implements agent.Knobs.
 func (m *Machine) Extend(ctx context.Context, d time.Duration) error {
-	dog, err := m.client(ctx)
+	w, err := m.client(ctx)
 	if err != nil {
 		return err
 	}
-	return dog.Extend(ctx, d)
+	return w.Extend(ctx, d)
 }
 
 // Undo implements agent.Knobs. A watchdog that died is replaced by what the
@@ -358,12 +358,12 @@ func (m *Machine) Extend(ctx context.Context, d time.Duration) error {
 func (m *Machine) Undo(ctx context.Context) ([]model.Change, error) {
 	cfg := m.config()
 	m.mu.Lock()
-	dog := m.dog
+	w := m.watchdog
 	m.mu.Unlock()
-	if dog == nil {
+	if w == nil {
 		return nil, nil
 	}
-	changes, err := dog.Undo(ctx)
+	changes, err := w.Undo(ctx)
 	failed := func(c model.Change) bool { return c.State == model.ChangeFailed }
 	if errors.Is(err, watchdog.ErrExpired) && !slices.ContainsFunc(changes, failed) {
 		return changes, nil // the deadline did what was asked
@@ -374,7 +374,7 @@ func (m *Machine) Undo(ctx context.Context) ([]model.Change, error) {
 	left, err := watchdog.Recover(ctx, cfg)
 	if err == nil {
 		m.mu.Lock()
-		m.dog = nil
+		m.watchdog = nil
 		m.mu.Unlock()
 	}
 	return append(changes, left...), err
@@ -395,22 +395,22 @@ func (m *Machine) Read(ctx context.Context, ids []model.KnobID) (map[model.KnobI
 func (m *Machine) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dog == nil {
+	if m.watchdog == nil {
 		return nil
 	}
-	dog := m.dog
-	m.dog = nil
-	return dog.Close()
+	w := m.watchdog
+	m.watchdog = nil
+	return w.Close()
 }
 
 // Pending implements agent.Keeper.
 func (m *Machine) Pending() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dog == nil {
+	if m.watchdog == nil {
 		return ""
 	}
-	return m.dog.Transaction()
+	return m.watchdog.Transaction()
 }
 
 // Confirm implements agent.Keeper.

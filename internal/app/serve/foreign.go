@@ -122,7 +122,7 @@ func (s *Server) iperf3Server(l net.Listener, f Foreign) (func(context.Context) 
 		if f.IPerf3PKCS1 {
 			access.Paddings = []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
 		}
-		// Who has a password is no stranger: what the budget gives key holders
+		// Who has a password is no anonymous client: what the budget gives key holders
 		// bounds a test, and the hour of a server.
 		c.Access, c.Streams, c.Duration, c.UDPRate = access, 0, 0, 0
 	}

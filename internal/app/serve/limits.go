@@ -16,22 +16,22 @@ import (
 
 // What a server gives away where nobody said (proposed).
 const (
-	freePart          = 4                      // of free memory and disk
-	strangersMemory   = units.Bytes(128 << 20) // so that a server full of them stays below 300 MB, garbage included
-	strangerMemory    = units.Bytes(128 << 20) // of one address: a copy of 64 MiB in memory, twice
-	strangersDisk     = units.Bytes(2 << 30)   // eight copies of the largest size
-	strangerDisk      = units.Bytes(512 << 20)
-	strangersUDP      = units.BitRate(800e6)   // eight sessions at their limit
-	strangerUDP       = units.BitRate(400e6)   // four sessions
-	strangersEgress   = units.Bytes(2 << 40)   // a day
-	strangerEgress    = units.Bytes(256 << 30) // a day: some minutes at 10 Gbit/s
-	strangerTime      = 2 * time.Hour          // a day
-	strangerLifetime  = 10 * time.Minute       // of a session
-	strangersSessions = 16                     // beside key holders, who have the rest
-	strangerSessions  = 4                      // of one address
-	keyedSessions     = 64
-	openSessions      = 8   // of an open server, for those without a key
-	strangerFiles     = 512 // of one address
+	freePart             = 4                      // of free memory and disk
+	allAnonymousMemory   = units.Bytes(128 << 20) // so that a server full of them stays below 300 MB, garbage included
+	anonymousMemory      = units.Bytes(128 << 20) // of one address: a copy of 64 MiB in memory, twice
+	allAnonymousDisk     = units.Bytes(2 << 30)   // eight copies of the largest size
+	anonymousDisk        = units.Bytes(512 << 20)
+	allAnonymousUDP      = units.BitRate(800e6)   // eight sessions at their limit
+	anonymousUDP         = units.BitRate(400e6)   // four sessions
+	allAnonymousEgress   = units.Bytes(2 << 40)   // a day
+	anonymousEgress      = units.Bytes(256 << 30) // a day: some minutes at 10 Gbit/s
+	anonymousTime        = 2 * time.Hour          // a day
+	anonymousLifetime    = 10 * time.Minute       // of a session
+	allAnonymousSessions = 16                     // beside key holders, who have the rest
+	anonymousSessions    = 4                      // of one address
+	keyedSessions        = 64
+	openSessions         = 8   // of an open server, for those without a key
+	anonymousFiles       = 512 // of one address
 )
 
 // Limits bound what a server gives away, as KEY=VALUE,... each; "" leaves it to what
@@ -80,25 +80,25 @@ func (l Limits) config(r room, v visitors) (budget.Config, error) {
 	c := defaultBudget(r, v)
 	p := limitParser{window: &c.Window}
 	p.parse("limit", l.All, &c.Server, nil)
-	c.Strangers.Memory = partOf(c.Server.Memory, strangersMemory)
-	c.Strangers.Disk = partOf(c.Server.Disk, strangersDisk)
-	c.Strangers.Descriptors = partOf(c.Server.Descriptors, budget.MostDescriptors)
+	c.AllAnonymous.Memory = partOf(c.Server.Memory, allAnonymousMemory)
+	c.AllAnonymous.Disk = partOf(c.Server.Disk, allAnonymousDisk)
+	c.AllAnonymous.Descriptors = partOf(c.Server.Descriptors, budget.MostDescriptors)
 	switch {
 	case v.open:
-		c.Strangers.Sessions = min(v.strangers(), c.Server.Sessions-c.Server.Sessions/4)
+		c.AllAnonymous.Sessions = min(v.anonymous(), c.Server.Sessions-c.Server.Sessions/4)
 	case v.listeners > 0:
-		c.Strangers.Sessions = partOf(c.Server.Sessions, strangersSessions)
+		c.AllAnonymous.Sessions = partOf(c.Server.Sessions, allAnonymousSessions)
 	default: // nobody without a key has one, so that keys share them all
-		c.Strangers.Sessions = -1
+		c.AllAnonymous.Sessions = -1
 	}
-	p.parse("limit-anonymous", l.Anonymous, &c.Strangers, nil)
-	p.parse("limit-source", l.Source, &c.Stranger.Source, &c.Stranger.Lifetime)
+	p.parse("limit-anonymous", l.Anonymous, &c.AllAnonymous, nil)
+	p.parse("limit-source", l.Source, &c.Anonymous.Source, &c.Anonymous.Lifetime)
 	// One session with a key leaves room for others.
 	c.Keyed.Session.Memory, c.Keyed.Session.Disk = c.Server.Memory/2, c.Server.Disk/2
 	return c, p.err
 }
 
-// partOf is what strangers get of all: half, and no more than most.
+// partOf is what anonymous clients get of all: half, and no more than most.
 func partOf[T int | units.Bytes](all, most T) T {
 	if all <= 0 {
 		return most
@@ -106,7 +106,7 @@ func partOf[T int | units.Bytes](all, most T) T {
 	return min((all+1)/2, most)
 }
 
-// defaultBudget is what a host with r gives away to v, but for what strangers get
+// defaultBudget is what a host with r gives away to v, but for what anonymous clients get
 // together of what others get too.
 func defaultBudget(r room, v visitors) budget.Config {
 	c := budget.Config{
@@ -114,28 +114,28 @@ func defaultBudget(r room, v visitors) budget.Config {
 			Sessions: keyedSessions, Descriptors: r.files.Sessions,
 			Memory: r.memory / freePart, Disk: r.disk / freePart,
 		},
-		Strangers: budget.Limits{UDP: strangersUDP, Egress: strangersEgress},
-		Stranger: budget.Part{
+		AllAnonymous: budget.Limits{UDP: allAnonymousUDP, Egress: allAnonymousEgress},
+		Anonymous: budget.Part{
 			Source: budget.Limits{
-				Sessions: strangerSessions, Descriptors: strangerFiles, Memory: strangerMemory, Disk: strangerDisk,
-				UDP: strangerUDP, Egress: strangerEgress, Time: strangerTime,
+				Sessions: anonymousSessions, Descriptors: anonymousFiles, Memory: anonymousMemory, Disk: anonymousDisk,
+				UDP: anonymousUDP, Egress: anonymousEgress, Time: anonymousTime,
 			},
-			Lifetime: strangerLifetime,
+			Lifetime: anonymousLifetime,
 		},
 		Window: 24 * time.Hour,
 	}
 	switch {
 	case v.open: // those with a key find room beside them
-		c.Server.Sessions += v.strangers()
+		c.Server.Sessions += v.anonymous()
 	case v.sessions > 0:
 		c.Server.Sessions = v.sessions
 	}
 	return c
 }
 
-// strangers is how many sessions an open server has for those without a key, of
+// anonymous is how many sessions an open server has for those without a key, of
 // which --max-sessions speaks there.
-func (v visitors) strangers() int {
+func (v visitors) anonymous() int {
 	if v.sessions > 0 {
 		return v.sessions
 	}

@@ -19,10 +19,10 @@ func TestLimits(t *testing.T) {
 	if s := c.Server; s.Sessions != 64 || s.Memory != 2<<30 || s.Disk != 25<<30 || s.Descriptors != 8192-1024-512-896-64 || s.UDP != 0 {
 		t.Errorf("server %+v", s)
 	}
-	if s := c.Strangers; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (8192-1024-512-896-64)/2 {
-		t.Errorf("strangers %+v", s)
+	if s := c.AllAnonymous; s.Sessions != 16 || s.Memory != 128<<20 || s.Disk != 2<<30 || s.Descriptors != (8192-1024-512-896-64)/2 {
+		t.Errorf("anonymous clients %+v", s)
 	}
-	if c.Keyed.Session.Memory != 1<<30 || c.Stranger.Lifetime != 10*time.Minute || c.Window != 24*time.Hour {
+	if c.Keyed.Session.Memory != 1<<30 || c.Anonymous.Lifetime != 10*time.Minute || c.Window != 24*time.Hour {
 		t.Errorf("%+v", c)
 	}
 	f := Limits{
@@ -35,16 +35,16 @@ func TestLimits(t *testing.T) {
 	if c.Server.Sessions != 20 || c.Server.Memory != 1<<30 || c.Server.UDP != 1e9 || c.Server.Egress != 1<<40 || c.Window != time.Hour {
 		t.Errorf("server %+v in %v", c.Server, c.Window)
 	}
-	if c.Strangers.Memory != 0 || c.Strangers.Disk != -1 || c.Strangers.Sessions != 3 {
-		t.Errorf("strangers %+v", c.Strangers)
+	if c.AllAnonymous.Memory != 0 || c.AllAnonymous.Disk != -1 || c.AllAnonymous.Sessions != 3 {
+		t.Errorf("anonymous clients %+v", c.AllAnonymous)
 	}
-	if c.Stranger.Lifetime != time.Minute || c.Stranger.Source.Time != 10*time.Minute || c.Stranger.Source.Sessions != 0 {
-		t.Errorf("source %+v", c.Stranger)
+	if c.Anonymous.Lifetime != time.Minute || c.Anonymous.Source.Time != 10*time.Minute || c.Anonymous.Source.Sessions != 0 {
+		t.Errorf("source %+v", c.Anonymous)
 	}
-	if c, err = (Limits{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.Strangers.Sessions != -1 {
+	if c, err = (Limits{}).config(host, visitors{sessions: 12}); err != nil || c.Server.Sessions != 12 || c.AllAnonymous.Sessions != -1 {
 		t.Errorf("a server for those with a key alone: %v, %+v", err, c)
 	}
-	if c, err = (Limits{}).config(room{}, visitors{open: true}); err != nil || c.Server.Memory != 0 || c.Strangers.Memory != 128<<20 {
+	if c, err = (Limits{}).config(room{}, visitors{open: true}); err != nil || c.Server.Memory != 0 || c.AllAnonymous.Memory != 128<<20 {
 		t.Errorf("a host that tells nothing: %v, %+v", err, c)
 	}
 }
@@ -67,10 +67,10 @@ func TestLimitsRefuse(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit: strangers never raise what the server may hold, key holders do
+// TestMemoryLimit: anonymous clients never raise what the server may hold, key holders do
 // by what they took.
 func TestMemoryLimit(t *testing.T) {
-	b := budget.New(budget.Config{Server: budget.Limits{Memory: 1 << 30}, Strangers: budget.Limits{Memory: 128 << 20}})
+	b := budget.New(budget.Config{Server: budget.Limits{Memory: 1 << 30}, AllAnonymous: budget.Limits{Memory: 128 << 20}})
 	empty := memoryLimit(b.Usage())
 	if empty != besideBudget+128<<20 || empty > 300e6 {
 		t.Errorf("an idle server may hold %d MiB", empty>>20)

@@ -11,7 +11,7 @@ import (
 
 const (
 	// besideBudget is what a server may hold beside what its budget gives away:
-	// connections, stacks and garbage. With what all strangers get together it keeps
+	// connections, stacks and garbage. With what all anonymous clients get together it keeps
 	// a besieged server below 300 MB.
 	besideBudget = int64(104 << 20)
 	// memoryStep is the least change that is worth the moment for which the
@@ -29,10 +29,10 @@ func memoryLimit(u budget.Usage) int64 {
 		if k.Kind != budget.Memory {
 			continue
 		}
-		if k.Strangers >= 0 {
-			limit += k.Strangers
+		if k.AllAnonymous >= 0 {
+			limit += k.AllAnonymous
 		} else {
-			limit += k.Stranger
+			limit += k.Anonymous
 		}
 		limit += k.Keyed
 	}

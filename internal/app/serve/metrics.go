@@ -124,14 +124,14 @@ func writeMetrics(w io.Writer, version string, u budget.Usage) {
 	for _, k := range u.Kinds {
 		name, unit, scale := metricName(k.Kind)
 		family(name, "gauge", unit, metricHelp(k.Kind))
-		fmt.Fprintf(w, "%s{class=\"anonymous\"} %s\n", name, decimal(float64(k.Stranger)*scale))
+		fmt.Fprintf(w, "%s{class=\"anonymous\"} %s\n", name, decimal(float64(k.Anonymous)*scale))
 		fmt.Fprintf(w, "%s{class=\"keyed\"} %s\n", name, decimal(float64(k.Keyed)*scale))
 		limits := limitName(name, unit)
 		family(limits, "gauge", unit, "The limit of that; +Inf is none.")
 		for _, l := range []struct {
 			of string
 			n  int64
-		}{{"server", k.Limit}, {"anonymous", k.Strangers}, {"source", k.Source}} {
+		}{{"server", k.Limit}, {"anonymous", k.AllAnonymous}, {"source", k.Source}} {
 			fmt.Fprintf(w, "%s{of=%q} %s\n", limits, l.of, limitValue(l.n, scale))
 		}
 	}

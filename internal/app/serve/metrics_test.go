@@ -77,7 +77,7 @@ func checkOpenMetrics(text string) error {
 }
 
 func TestMetricsAreOpenMetrics(t *testing.T) {
-	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}, Strangers: budget.Limits{Time: time.Hour}})
+	b := budget.New(budget.Config{Server: budget.Limits{Sessions: 8, Memory: 1 << 30}, AllAnonymous: budget.Limits{Time: time.Hour}})
 	s, err := b.Open(loopback, "key")
 	if err != nil {
 		t.Fatal(err)

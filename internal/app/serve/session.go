@@ -41,7 +41,7 @@ func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 	}
 	c.Runs = func(f model.Flow) func(model.EndReport, error) { return recordRun(record, s.env.Now, f) }
 	switch {
-	case v.Key.Stranger():
+	case v.Key.Anonymous():
 		c.NoKnobs = "this linerate serve lets clients without a key measure, and change no settings"
 	case !v.Key.Tune:
 		c.NoKnobs = fmt.Sprintf("the key %s has the right to measure, not to change settings of this host", v.Key.Name)

@@ -43,7 +43,7 @@ func TestCongestionOfWhoMeasures(t *testing.T) {
 		name             string
 		held             bool
 	}{
-		{"a stranger or a measuring key", true, false, "nosuch", true},
+		{"an anonymous client or a measuring key", true, false, "nosuch", true},
 		{"the same, two names", true, false, "reno cubic", true},
 		{"the same, one that is allowed", true, false, "reno", false},
 		{"the same, none", true, false, "", false},

@@ -117,7 +117,7 @@ func TestEngineThatPanics(t *testing.T) {
 	}
 }
 
-// A stranger is told what kind of error it is, and no path.
+// An anonymous client is told what kind of error it is, and no path.
 func TestDiscreetErrors(t *testing.T) {
 	a := &agent{Config: Config{Discreet: true}}
 	err := a.tell(&fs.PathError{Op: "open", Path: "/var/lib/linerate/x", Err: fs.ErrPermission})

@@ -120,7 +120,7 @@ func (a *agent) stopAfter(f model.Flow) time.Duration {
 	if f.Points > 0 || f.Duration == 0 {
 		return a.Limits.MaxTime
 	}
-	if a.grant.Share.Class() != budget.Stranger {
+	if a.grant.Share.Class() != budget.Anonymous {
 		return 0
 	}
 	return f.Length() + stopSlack

@@ -37,7 +37,7 @@ const (
 
 	// chargeEvery is how often what a run sent and used is counted.
 	chargeEvery = time.Second
-	// stopSlack is how much longer than it measures a stranger's run may send: both
+	// stopSlack is how much longer than it measures an anonymous client's run may send: both
 	// ends start and stop one after the other.
 	stopSlack = 10 * time.Second
 	// farewell is how long a session whose lifetime is over may still tell so.

@@ -2,11 +2,11 @@
 // refused attempts too.
 //
 // A line is one JSON object whose keys come in a fixed order; see [Event]. What
-// strangers can cause is limited per source and in total, and what was left out
+// anonymous clients can cause is limited per source and in total, and what was left out
 // is counted: in the next line of that source, or in a line of its own
 // ("left-out") once a minute. Connections that are dropped before they have shown
 // what they are have a line for each reason every 10 s, with their number. Lines of keys have limits of their own, so that
-// strangers cannot crowd them out, and changes of the host are never left out.
+// anonymous clients cannot crowd them out, and changes of the host are never left out.
 // Nothing here blocks a session: lines wait in a bounded queue for one writer.
 package audit
 
@@ -64,12 +64,12 @@ const (
 
 // Event is one line. Fields with their zero value are left out of it. They are
 // written in the order below, by the names in the comments. Texts may come from
-// strangers: they are cleaned of control characters and cut.
+// anonymous clients: they are cleaned of control characters and cut.
 type Event struct {
 	Time      time.Time     // time; the zero value is now
 	Kind      Kind          // event
 	Protocol  string        // protocol: linerate, iperf3, iperf2, netpipe
-	Key       string        // key: name of the key, or of an iperf3 user; "" is a stranger
+	Key       string        // key: name of the key, or of an iperf3 user; "" is an anonymous client
 	From      netip.Addr    // address
 	Engine    string        // engine of a run
 	Direction string        // direction of a run, as the controller sees it: to, from, both

@@ -292,7 +292,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// FuzzEvent demands one line of clean text, whatever a stranger's words are.
+// FuzzEvent demands one line of clean text, whatever an anonymous client's words are.
 func FuzzEvent(f *testing.F) {
 	f.Add("key", "reason\n\x1b]0;x\x07", "old\u2028", "\xff\xfe")
 	f.Add("\u202e", strings.Repeat("é", 1000), "", "\x00")

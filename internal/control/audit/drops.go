@@ -8,7 +8,7 @@ import (
 )
 
 // Connections that are dropped before they have shown what they are come as fast as
-// strangers like. They take no line from other events: the first for a reason is
+// anonymous clients like. They take no line from other events: the first for a reason is
 // written at once, those that follow are counted, and told in one line no sooner
 // than dropsEvery after the last.
 const (

@@ -11,7 +11,7 @@ import (
 const (
 	sourceBurst = 20  // of one source at once
 	sourceRate  = 0.5 // a second, from then on
-	totalBurst  = 200 // of all strangers at once
+	totalBurst  = 200 // of all anonymous clients at once
 	totalRate   = 10.0
 	keyBurst    = 400 // of one key at once
 	keyRate     = 20.0

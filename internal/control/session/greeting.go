@@ -19,7 +19,7 @@ import (
 	"linerate/internal/core/model"
 )
 
-// Before HTTP/2 begins, the two ends greet each other, so that a stranger costs
+// Before HTTP/2 begins, the two ends greet each other, so that an anonymous client costs
 // an agent no more than one message of 4 KiB. All numbers are big-endian:
 //
 //	controller -> agent  "lr-hello", length (2 bytes), HelloRequest

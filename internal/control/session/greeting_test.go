@@ -129,9 +129,9 @@ func (c *taken) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestStrangerCostsOneMessage has strangers send without end: before hello was
+// TestAnonymousCostsOneMessage has anonymous clients send without end: before hello was
 // accepted, no more than one message is read, of at most 4 KiB, whatever it is.
-func TestStrangerCostsOneMessage(t *testing.T) {
+func TestAnonymousCostsOneMessage(t *testing.T) {
 	long := append([]byte(helloMagic), 0xff, 0xff)
 	large := binary.BigEndian.AppendUint16([]byte(helloMagic), maxGreeting)
 	for name, c := range map[string]struct {
@@ -153,7 +153,7 @@ func TestStrangerCostsOneMessage(t *testing.T) {
 			read, served := &taken{Conn: far}, make(chan struct{})
 			go func() {
 				defer close(served)
-				_ = Serve(context.WithoutCancel(t.Context()), read, "v", stub{hello: func(Hello) error { t.Error("a stranger was heard"); return nil }},
+				_ = Serve(context.WithoutCancel(t.Context()), read, "v", stub{hello: func(Hello) error { t.Error("an anonymous client was heard"); return nil }},
 					Timeouts{Hello: 300 * time.Millisecond})
 			}()
 			go func() { _ = drain(near) }()

@@ -1,5 +1,5 @@
 // Package tuner keeps the right to change a host in a process of its own, so that
-// the server that listens to strangers needs none.
+// the server that listens to anonymous clients needs none.
 //
 // The server starts that process, the tuner, before it gives up its rights
 // ([Start]), and is connected to it by a socket that nobody else has. For each

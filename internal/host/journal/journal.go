@@ -352,7 +352,7 @@ func unfinished(records []Record) []Unfinished {
 	return all
 }
 
-// Close gives the journal free for others. It is idempotent.
+// Close releases the journal for others. It is idempotent.
 func (j *Journal) Close() error {
 	var errs []error
 	for i, f := range j.files {

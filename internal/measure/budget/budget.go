@@ -1,12 +1,12 @@
 // Package budget is the one ledger of what a server gives away: sessions,
 // descriptors, memory, disk, the rate of UDP, bytes sent and time of use.
 //
-// Everything is counted for the session, for its source, for all strangers
+// Everything is counted for the session, for its source, for all anonymous clients
 // together and for the server, and what any of the four would pass is refused
-// with the number. Strangers can never take the reserve, so that who holds a key
-// finds room on a server that strangers have filled, and no key takes all the
+// with the number. Anonymous clients can never take the reserve, so that who holds a key
+// finds room on a server that anonymous clients have filled, and no key takes all the
 // sessions of keys, so that one that became known locks no other out. What runs
-// for a source as a stranger and what runs for it with each key are counted apart,
+// for a source as an anonymous client and what runs for it with each key are counted apart,
 // since all may stand behind one address.
 //
 // The ledger itself is bounded: it remembers some thousand sources one by one,
@@ -38,8 +38,8 @@ type Class int
 
 // The classes.
 const (
-	Stranger Class = iota // nothing is known of who it is
-	Keyed                 // has shown a right secret
+	Anonymous Class = iota // nothing is known of who it is
+	Keyed                  // has shown a right secret
 )
 
 // String returns the class's name in the plural, as reports use it.
@@ -120,9 +120,9 @@ type Part struct {
 
 // Config is what a budget gives. The zero value limits nothing.
 type Config struct {
-	Server          Limits // of all together
-	Strangers       Limits // of all strangers together; what Server has more is the reserve
-	Stranger, Keyed Part
+	Server           Limits // of all together
+	AllAnonymous     Limits // of all anonymous clients together; what Server has more is the reserve
+	Anonymous, Keyed Part
 	// Window is in which Egress and Time are counted; 0 is 24 h.
 	Window time.Duration
 	// Now is the clock; nil is time.Now.
@@ -134,7 +134,7 @@ func (c *Config) part(class Class) *Part {
 	if class == Keyed {
 		return &c.Keyed
 	}
-	return &c.Stranger
+	return &c.Anonymous
 }
 
 // Bounds of the ledger.
@@ -184,7 +184,7 @@ type Budget struct {
 	window    time.Duration
 	epoch     time.Time
 	server    amounts // limits
-	strangers amounts // limits of all strangers together
+	anonymous amounts // limits of all anonymous clients together
 	session   [2]amounts
 	source    [2]amounts
 
@@ -217,8 +217,8 @@ func New(c Config) *Budget {
 		known: map[who]*entry{}, keys: map[string]int64{}, idle: list.New(),
 	}
 	b.server[Sessions] = min(b.server[Sessions], maxSources)
-	for k, n := range c.Strangers.list() {
-		b.strangers[k] = min(n, b.server[k])
+	for k, n := range c.AllAnonymous.list() {
+		b.anonymous[k] = min(n, b.server[k])
 	}
 	for class := range b.session {
 		p := c.part(Class(class))
@@ -248,7 +248,7 @@ func Source(a netip.Addr) netip.Prefix {
 }
 
 // Open begins a session from an address with the key of that name, or that of a
-// stranger, whose key is "". It costs a session and the descriptor of its
+// anonymous client, whose key is "". It costs a session and the descriptor of its
 // connection. An error wraps ErrSpent and says what is full and what to do. A nil
 // Budget has no limits.
 func (b *Budget) Open(from netip.Addr, key string) (*Share, error) {
@@ -257,7 +257,7 @@ func (b *Budget) Open(from netip.Addr, key string) (*Share, error) {
 	}
 	class := Keyed
 	if key == "" {
-		class = Stranger
+		class = Anonymous
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -301,10 +301,10 @@ const newcomers = 4
 // crowds says why somebody with a key gets no session beside those that the key
 // has. With fewer than four sessions there is nothing to divide.
 func (b *Budget) crowds(s *Share) error {
-	if s.class == Stranger {
+	if s.class == Anonymous {
 		return nil
 	}
-	most := b.server[Sessions] - b.strangers[Sessions] // what strangers leave in any case
+	most := b.server[Sessions] - b.anonymous[Sessions] // what anonymous clients leave in any case
 	if most <= 0 {
 		most = b.server[Sessions]
 	}

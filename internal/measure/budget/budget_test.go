@@ -57,17 +57,17 @@ func TestSource(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	c := newClock()
 	b := New(Config{
-		Server:    Limits{Sessions: 3, Memory: 3 << 30, UDP: 1e9, Egress: 10 << 30},
-		Strangers: Limits{Memory: 2 << 30},
-		Stranger: Part{
+		Server:       Limits{Sessions: 3, Memory: 3 << 30, UDP: 1e9, Egress: 10 << 30},
+		AllAnonymous: Limits{Memory: 2 << 30},
+		Anonymous: Part{
 			Session: Limits{Memory: 512 << 20},
 			Source:  Limits{Sessions: 2, Memory: 768 << 20, Egress: 1 << 30},
 		},
 		Keyed: Part{Source: Limits{Disk: -1}},
 		Now:   c.now,
 	})
-	a := open(t, b, 1, Stranger)
-	also := open(t, b, 1, Stranger)
+	a := open(t, b, 1, Anonymous)
+	also := open(t, b, 1, Anonymous)
 	check := func(err error, later bool, want string) {
 		t.Helper()
 		var r *Refusal
@@ -110,18 +110,18 @@ func TestRefusals(t *testing.T) {
 	_, err = b.Open(address(1), "")
 	check(err, true, "try again in 3 h")
 	c.Time = c.Add(3 * time.Hour)
-	open(t, b, 1, Stranger)
+	open(t, b, 1, Anonymous)
 	if _, err := key.Take(Amounts{Memory: -1}); err == nil {
 		t.Error("took a negative amount")
 	}
 }
 
-// TestKeyedBehindStrangers has one address spend all that it has as a stranger:
+// TestKeyedBehindAnonymous has one address spend all that it has as an anonymous client:
 // who has a key there is still served.
-func TestKeyedBehindStrangers(t *testing.T) {
+func TestKeyedBehindAnonymous(t *testing.T) {
 	b := New(Config{
-		Server: Limits{Sessions: 8, Egress: 100}, Strangers: Limits{Sessions: 6, Egress: 50},
-		Stranger: Part{Source: Limits{Egress: 10}},
+		Server: Limits{Sessions: 8, Egress: 100}, AllAnonymous: Limits{Sessions: 6, Egress: 50},
+		Anonymous: Part{Source: Limits{Egress: 10}},
 	})
 	var all []*Share
 	for {
@@ -132,10 +132,10 @@ func TestKeyedBehindStrangers(t *testing.T) {
 		all = append(all, s)
 	}
 	if len(all) != 6 {
-		t.Fatalf("%d sessions of strangers, want 6", len(all))
+		t.Fatalf("%d sessions of anonymous clients, want 6", len(all))
 	}
 	if err := all[0].Spend(1000); err == nil {
-		t.Error("a stranger spent the budget of others")
+		t.Error("an anonymous client spent the budget of others")
 	}
 	if s := open(t, b, 1, Keyed); s.Class() != Keyed {
 		t.Errorf("class %v", s.Class())
@@ -146,10 +146,10 @@ func TestKeyedBehindStrangers(t *testing.T) {
 // spent what they had gets more, and nobody else is locked out.
 func TestForgottenSources(t *testing.T) {
 	c := newClock()
-	b := New(Config{Stranger: Part{Source: Limits{Egress: 1000}}, Now: c.now})
+	b := New(Config{Anonymous: Part{Source: Limits{Egress: 1000}}, Now: c.now})
 	const spenders, visitors = 8, 3 * maxSources
 	for n := range spenders {
-		s := open(t, b, n, Stranger)
+		s := open(t, b, n, Anonymous)
 		if err := s.Spend(1000); err == nil {
 			t.Fatal("more than the limit")
 		}
@@ -174,7 +174,7 @@ func TestForgottenSources(t *testing.T) {
 	}
 	c.Time = c.Add(26 * time.Hour)
 	for n := range spenders {
-		open(t, b, n, Stranger).Close()
+		open(t, b, n, Anonymous).Close()
 	}
 }
 
@@ -229,10 +229,10 @@ func TestNothing(t *testing.T) {
 func TestLifetimeAndLimits(t *testing.T) {
 	c := newClock()
 	b := New(Config{
-		Server: Limits{Memory: 100, UDP: units.BitRate(1e9)}, Strangers: Limits{Memory: 40},
-		Stranger: Part{Session: Limits{Memory: 50}, Lifetime: time.Minute, Source: Limits{Disk: -1}}, Now: c.now,
+		Server: Limits{Memory: 100, UDP: units.BitRate(1e9)}, AllAnonymous: Limits{Memory: 40},
+		Anonymous: Part{Session: Limits{Memory: 50}, Lifetime: time.Minute, Source: Limits{Disk: -1}}, Now: c.now,
 	})
-	s := open(t, b, 1, Stranger)
+	s := open(t, b, 1, Anonymous)
 	if !s.Ends().Equal(c.Add(time.Minute)) {
 		t.Errorf("ends %v", s.Ends())
 	}

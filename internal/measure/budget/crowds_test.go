@@ -9,7 +9,7 @@ import (
 // TestNewcomersFindASlot: one who has many sessions does not keep others with a
 // key out, at another source or with another key.
 func TestNewcomersFindASlot(t *testing.T) {
-	b := New(Config{Server: Limits{Sessions: 8}, Strangers: Limits{Sessions: -1}})
+	b := New(Config{Server: Limits{Sessions: 8}, AllAnonymous: Limits{Sessions: -1}})
 	for _, s := range []struct {
 		what string
 		from int
@@ -39,7 +39,7 @@ func TestNewcomersFindASlot(t *testing.T) {
 // than four there is nothing to divide.
 func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 	for sessions, want := range map[int]int{1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 8: 6, 64: 48} {
-		b := New(Config{Server: Limits{Sessions: sessions}, Strangers: Limits{Sessions: -1}})
+		b := New(Config{Server: Limits{Sessions: sessions}, AllAnonymous: Limits{Sessions: -1}})
 		var in []*Share
 		for i := range 1000 {
 			if s, err := b.Open(address(i), "anna"); err == nil {
@@ -64,12 +64,12 @@ func TestOneKeyLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// TestKeysBesideStrangers: what strangers may take is not divided among keys, so
-// that strangers and one key together leave the other keys theirs.
-func TestKeysBesideStrangers(t *testing.T) {
+// TestKeysBesideAnonymous: what anonymous clients may take is not divided among keys, so
+// that anonymous clients and one key together leave the other keys theirs.
+func TestKeysBesideAnonymous(t *testing.T) {
 	b := New(Config{
-		Server: Limits{Sessions: 64}, Strangers: Limits{Sessions: 16},
-		Stranger: Part{Source: Limits{Sessions: 2}},
+		Server: Limits{Sessions: 64}, AllAnonymous: Limits{Sessions: 16},
+		Anonymous: Part{Source: Limits{Sessions: 2}},
 	})
 	took := func(key string, sources int) (n int) {
 		for i := range sources {
@@ -83,13 +83,13 @@ func TestKeysBesideStrangers(t *testing.T) {
 		return n
 	}
 	if n := took("anna", 100); n != 36 {
-		t.Errorf("one key has %d sessions, want three quarters of the 48 that strangers leave", n)
+		t.Errorf("one key has %d sessions, want three quarters of the 48 that anonymous clients leave", n)
 	}
 	if n := took("", 7); n != 14 {
-		t.Errorf("seven strangers have %d sessions, want two each", n)
+		t.Errorf("seven anonymous clients have %d sessions, want two each", n)
 	}
 	if n := took("", 100); n != 2 {
-		t.Errorf("other strangers have %d sessions more, want 2", n)
+		t.Errorf("other anonymous clients have %d sessions more, want 2", n)
 	}
 	if n := took("ben", 100); n != 12 {
 		t.Errorf("another key has %d sessions, want the 12 that are left", n)

@@ -8,16 +8,16 @@ func TestDivide(t *testing.T) {
 	for _, n := range []int{48, 96, 256, 1024, 4096, 8192, 65536} {
 		for listeners := range 4 {
 			d := Divide(n, listeners)
-			own := n - d.Sessions - d.Strangers - d.Friends - listeners*d.Listener
+			own := n - d.Sessions - d.Unknown - d.Friends - listeners*d.Listener
 			if own < min(wholeOwn, n/3)-4 {
 				t.Errorf("%d descriptors, %d listeners: %+v leaves %d to the process itself", n, listeners, d, own)
 			}
-			if d.Sessions < n/2 || d.Strangers < 1 || d.Friends < 1 || d.Listener < 1 {
+			if d.Sessions < n/2 || d.Unknown < 1 || d.Friends < 1 || d.Listener < 1 {
 				t.Errorf("%d descriptors, %d listeners: %+v", n, listeners, d)
 			}
 		}
 	}
-	if d := Divide(65536, 3); d != (Division{Sessions: 65536 - 1024 - 512 - 3*896 - 64, Strangers: 1024, Friends: 512, Listener: 896}) {
+	if d := Divide(65536, 3); d != (Division{Sessions: 65536 - 1024 - 512 - 3*896 - 64, Unknown: 1024, Friends: 512, Listener: 896}) {
 		t.Errorf("a server with descriptors enough: %+v", d)
 	}
 }

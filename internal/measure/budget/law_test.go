@@ -11,7 +11,7 @@ import (
 )
 
 // TestLaws does anything in any order and compares with a ledger that forgets
-// nothing: what was taken is given back, no limit is passed, strangers never take
+// nothing: what was taken is given back, no limit is passed, anonymous clients never take
 // the reserve, and what fits is given.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -24,9 +24,9 @@ func TestLaws(t *testing.T) {
 			}
 		}
 		b := New(Config{
-			Server: draw("server"), Strangers: draw("strangers"), Window: time.Hour, Now: c.now,
-			Stranger: Part{Session: draw("stranger's session"), Source: draw("stranger")},
-			Keyed:    Part{Session: draw("key's session"), Source: draw("key")},
+			Server: draw("server"), AllAnonymous: draw("anonymous clients"), Window: time.Hour, Now: c.now,
+			Anonymous: Part{Session: draw("anonymous client's session"), Source: draw("anonymous client")},
+			Keyed:     Part{Session: draw("key's session"), Source: draw("key")},
 		})
 		m := &ledger{b: b}
 		steps := rapid.IntRange(1, 60).Draw(t, "steps")
@@ -116,12 +116,12 @@ func (m *ledger) step(t *rapid.T, c *clock) {
 	}
 }
 
-// held returns what a session, its source, all strangers and all together have.
-func (m *ledger) held(s *Share) (session, source, strangers, all int64) {
+// held returns what a session, its source, all anonymous clients and all together have.
+func (m *ledger) held(s *Share) (session, source, anonymous, all int64) {
 	for _, k := range m.takes {
 		all += k.n
-		if k.s.class == Stranger {
-			strangers += k.n
+		if k.s.class == Anonymous {
+			anonymous += k.n
 		}
 		if k.s.who == s.who {
 			source += k.n
@@ -130,25 +130,25 @@ func (m *ledger) held(s *Share) (session, source, strangers, all int64) {
 			session += k.n
 		}
 	}
-	return session, source, strangers, all
+	return session, source, anonymous, all
 }
 
 func (m *ledger) fits(s *Share, n int64) bool {
-	session, source, strangers, all := m.held(s)
+	session, source, anonymous, all := m.held(s)
 	b := m.b
 	return session+n <= b.session[s.class][Memory] && source+n <= b.source[s.class][Memory] && all+n <= b.server[Memory] &&
-		(s.class == Keyed || strangers+n <= b.strangers[Memory])
+		(s.class == Keyed || anonymous+n <= b.anonymous[Memory])
 }
 
 // reached reports whether within the last window a limit was reached.
 func (m *ledger) reached(s *Share, now time.Time) bool {
-	var source, strangers, keyed int64
+	var source, anonymous, keyed int64
 	for _, x := range m.sent {
 		if now.Sub(x.at) >= m.b.window {
 			continue
 		}
-		if x.class == Stranger {
-			strangers += x.n
+		if x.class == Anonymous {
+			anonymous += x.n
 		} else {
 			keyed += x.n
 		}
@@ -157,8 +157,8 @@ func (m *ledger) reached(s *Share, now time.Time) bool {
 		}
 	}
 	b := m.b
-	all := keyed + min(strangers, b.strangers[Egress])
-	return source >= b.source[s.class][Egress] || all >= b.server[Egress] || s.class == Stranger && strangers >= b.strangers[Egress]
+	all := keyed + min(anonymous, b.anonymous[Egress])
+	return source >= b.source[s.class][Egress] || all >= b.server[Egress] || s.class == Anonymous && anonymous >= b.anonymous[Egress]
 }
 
 func (m *ledger) compare(t *rapid.T) {
@@ -172,10 +172,10 @@ func (m *ledger) compare(t *rapid.T) {
 	u := m.b.Usage().Kinds
 	for kind, want := range map[Kind][2]int64{Memory: memory, Sessions: sessions, Descriptors: sessions} {
 		got := u[kind]
-		if got.Stranger != want[Stranger] || got.Keyed != want[Keyed] {
+		if got.Anonymous != want[Anonymous] || got.Keyed != want[Keyed] {
 			t.Fatalf("%v: %+v, want %v", kind, got, want)
 		}
-		if got.Limit >= 0 && got.Used() > got.Limit || got.Strangers >= 0 && got.Stranger > got.Strangers {
+		if got.Limit >= 0 && got.Used() > got.Limit || got.AllAnonymous >= 0 && got.Anonymous > got.AllAnonymous {
 			t.Fatalf("%v: over the limit: %+v", kind, got)
 		}
 	}

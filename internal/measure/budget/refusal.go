@@ -14,7 +14,7 @@ type Level int
 const (
 	OfSession Level = iota
 	OfSource
-	OfStrangers // all of them together
+	OfAnonymous // all of them together
 	OfServer
 	OfKey       // of one key, from wherever it is used
 	OfNewcomers // of those who have a session, for those who have none
@@ -69,7 +69,7 @@ func (r *Refusal) sessionsText() string {
 		return fmt.Sprintf("this server already has %d sessions with your key, and keeps the rest for other keys: close one of them", r.Used)
 	case r.Level == OfNewcomers:
 		return fmt.Sprintf("this server already has %d sessions, %d of them yours, and keeps the rest for others: close one of yours", r.Used, r.Yours)
-	case r.Level == OfStrangers:
+	case r.Level == OfAnonymous:
 		return fmt.Sprintf("this server already has %d sessions without a key, its limit: try again later", r.Used)
 	}
 	return fmt.Sprintf("this server already has %d sessions, its limit: try again later", max(r.Used, r.Limit))
@@ -96,7 +96,7 @@ func (r *Refusal) whom() string {
 		return "a session"
 	case OfSource:
 		return "one address"
-	case OfStrangers:
+	case OfAnonymous:
 		return "anonymous clients"
 	case OfServer, OfKey, OfNewcomers:
 	}

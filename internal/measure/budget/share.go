@@ -152,8 +152,8 @@ func (s *Share) Close() {
 
 // most is the limit of the server for a class.
 func (b *Budget) most(c Class, k Kind) int64 {
-	if c == Stranger {
-		return b.strangers[k]
+	if c == Anonymous {
+		return b.anonymous[k]
 	}
 	return b.server[k]
 }
@@ -165,17 +165,17 @@ func (b *Budget) take(s *Share, want amounts) error {
 		if n == 0 {
 			continue
 		}
-		all := b.used[Stranger].held[k] + b.used[Keyed].held[k]
+		all := b.used[Anonymous].held[k] + b.used[Keyed].held[k]
 		for _, l := range []struct {
 			level       Level
 			used, limit int64
 		}{
 			{OfSession, s.held[k], b.session[s.class][k]},
 			{OfSource, s.entry.held[k], b.source[s.class][k]},
-			{OfStrangers, b.used[Stranger].held[k], b.most(s.class, k)},
+			{OfAnonymous, b.used[Anonymous].held[k], b.most(s.class, k)},
 			{OfServer, all, b.server[k]},
 		} {
-			if l.level == OfStrangers && s.class != Stranger || n <= l.limit-l.used {
+			if l.level == OfAnonymous && s.class != Anonymous || n <= l.limit-l.used {
 				continue
 			}
 			b.refused[k]++
@@ -215,23 +215,23 @@ func (b *Budget) over(s *Share, k Kind) *Refusal {
 		b.refused[k]++
 		return r
 	}
-	strangers, keyed := b.used[Stranger].spent[i].at(now), b.used[Keyed].spent[i].at(now)
-	both := *strangers
+	anonymous, keyed := b.used[Anonymous].spent[i].at(now), b.used[Keyed].spent[i].at(now)
+	both := *anonymous
 	for j := range both.parts {
 		both.parts[j] += keyed.parts[j]
 	}
-	// What strangers sent before they could be stopped is not held against others.
-	both.sum = min(strangers.sum, b.strangers[k]) + keyed.sum
+	// What anonymous clients sent before they could be stopped is not held against others.
+	both.sum = min(anonymous.sum, b.anonymous[k]) + keyed.sum
 	for _, l := range []struct {
 		level Level
 		*window
 		limit int64
 	}{
 		{OfSource, s.sourceWindow(i, now), b.source[s.class][k]},
-		{OfStrangers, strangers, b.most(s.class, k)},
+		{OfAnonymous, anonymous, b.most(s.class, k)},
 		{OfServer, &both, b.server[k]},
 	} {
-		if l.window == nil || l.limit == unlimited || l.level == OfStrangers && s.class != Stranger || l.sum < l.limit {
+		if l.window == nil || l.limit == unlimited || l.level == OfAnonymous && s.class != Anonymous || l.sum < l.limit {
 			continue
 		}
 		r.Level, r.Used, r.Limit = l.level, l.sum, l.limit

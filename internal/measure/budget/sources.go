@@ -10,7 +10,7 @@ import (
 type who struct {
 	from  netip.Prefix
 	class Class
-	key   string // "" for strangers
+	key   string // "" for anonymous clients
 }
 
 // entry is a source that is remembered by itself.

@@ -57,7 +57,7 @@ const (
 )
 
 // Options say what others may do with an end. The zero value is safe where
-// strangers may ask for runs.
+// anonymous clients may ask for runs.
 type Options struct {
 	// NamedPaths allows sources and sinks that are paths. Who may name them can
 	// read every file, and fill every folder, that this process can.

@@ -20,8 +20,8 @@ func TestKilled(t *testing.T) {
 				t.Skip(p.warning)
 			}
 			h := newHome(t)
-			stranger := filepath.Join(h.folder, filePrefix+"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-			if err := os.WriteFile(stranger, []byte("not linerate's"), 0o600); err != nil {
+			unknown := filepath.Join(h.folder, filePrefix+"ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+			if err := os.WriteFile(unknown, []byte("not linerate's"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			child := inTheMiddle(t, task{h.state, files.Params{Sink: h.path(sink)}})
@@ -37,7 +37,7 @@ func TestKilled(t *testing.T) {
 			if _, err := os.Stat(removed[0]); err == nil {
 				t.Errorf("%s is still there", removed[0])
 			}
-			if _, err := os.Stat(stranger); err != nil {
+			if _, err := os.Stat(unknown); err != nil {
 				t.Error(err)
 			}
 			if files := left(t, h.state); len(files) > 0 {

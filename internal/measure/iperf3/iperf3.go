@@ -31,7 +31,7 @@ const cookieAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
 type Cookie [CookieLen]byte
 
 // NewCookie draws a cookie from random, which must be a cryptographic source
-// where a stranger should not guess it. It reads 36 bytes and returns the
+// where an anonymous client should not guess it. It reads 36 bytes and returns the
 // source's error.
 func NewCookie(random io.Reader) (Cookie, error) {
 	var c Cookie

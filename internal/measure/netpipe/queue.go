@@ -17,18 +17,18 @@ import (
 	"linerate/internal/rescue"
 )
 
-// mostStrangers is how many connections may have said nothing yet.
-const mostStrangers = 128
+// mostSilent is how many connections may have said nothing yet.
+const mostSilent = 128
 
 // queue holds the connections that have said their first word and are not yet
 // served.
 type queue struct {
-	most      int
-	arrived   chan struct{} // holds one element when something arrived
-	strangers *accept.Crowd // that have said nothing yet
-	greeting  sync.WaitGroup
-	tell      func(Event)
-	resets    bool // who has its turn connects again
+	most     int
+	arrived  chan struct{} // holds one element when something arrived
+	unknown  *accept.Crowd // that have said nothing yet
+	greeting sync.WaitGroup
+	tell     func(Event)
+	resets   bool // who has its turn connects again
 
 	mu      sync.Mutex
 	callers []caller // in the order of their arrival
@@ -65,7 +65,7 @@ func (q *queue) accept(ctx context.Context, listener net.Listener, patience time
 			q.add(one) // with -s the receiver has the first word then
 			return
 		}
-		place := q.strangers.Enter(one.from, func() { _ = conn.Close() })
+		place := q.unknown.Enter(one.from, func() { _ = conn.Close() })
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 		broken := func(err error) {
 			_ = conn.Close()

@@ -25,8 +25,8 @@ type Limits struct {
 	Unknown int           // connections that have said nothing yet; default, and most, 128
 
 	// Budget, where it is not nil, is the ledger of which every turn takes a
-	// session, its buffers, its time and the bytes it sends, as a stranger; no turn
-	// lasts longer than a session of strangers may.
+	// session, its buffers, its time and the bytes it sends, as an anonymous client; no turn
+	// lasts longer than a session of anonymous clients may.
 	Budget *budget.Budget
 	// Begun, where given, is told of each transmitter whose turn begins. It must not
 	// block.
@@ -79,8 +79,8 @@ func (l Limits) complete() Limits {
 	if l.Waiting <= 0 {
 		l.Waiting = defaultWaiting
 	}
-	if l.Unknown <= 0 || l.Unknown > mostStrangers {
-		l.Unknown = mostStrangers
+	if l.Unknown <= 0 || l.Unknown > mostSilent {
+		l.Unknown = mostSilent
 	}
 	return l
 }
@@ -118,7 +118,7 @@ func (p *Peer) Serve(ctx context.Context, listener net.Listener, s Settings, l L
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	q := &queue{most: l.Waiting, arrived: make(chan struct{}, 1), strangers: accept.NewCrowd(l.Unknown), tell: tell, resets: s.Resets()}
+	q := &queue{most: l.Waiting, arrived: make(chan struct{}, 1), unknown: accept.NewCrowd(l.Unknown), tell: tell, resets: s.Resets()}
 	var accepting sync.WaitGroup
 	var failed error
 	accepting.Go(func() {

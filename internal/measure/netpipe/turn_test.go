@@ -133,7 +133,7 @@ func TestSilentTurnIsShortWhileOthersWait(t *testing.T) {
 // TestTurnsStayWithinTheBudget: memory and sessions come from the ledger, and come
 // back.
 func TestTurnsStayWithinTheBudget(t *testing.T) {
-	b := budget.New(budget.Config{Stranger: budget.Part{Session: budget.Limits{Memory: 1000}}})
+	b := budget.New(budget.Config{Anonymous: budget.Part{Session: budget.Limits{Memory: 1000}}})
 	port, log := serve(t, quick(), tiny().withUpper(4096), Limits{Budget: b})
 	if _, err := quick().Transmit(t.Context(), dialer(port), Options{Settings: tiny().withUpper(4096), Repeats: 3}, func(model.Point) {}); err == nil {
 		t.Error("4 KiB of a buffer came from 1000 B")
@@ -151,9 +151,9 @@ func TestTurnsStayWithinTheBudget(t *testing.T) {
 }
 
 // TestTurnEndsWithTheLifetime: a transmitter that goes on is ended when a session of
-// strangers is over, and the ledger has its session back.
+// anonymous clients is over, and the ledger has its session back.
 func TestTurnEndsWithTheLifetime(t *testing.T) {
-	b := budget.New(budget.Config{Stranger: budget.Part{Lifetime: 300 * time.Millisecond}})
+	b := budget.New(budget.Config{Anonymous: budget.Part{Lifetime: 300 * time.Millisecond}})
 	s := Settings{Start: 1, Upper: 1 << 20}
 	port, log := serve(t, New(), s, Limits{Budget: b})
 	began := time.Now()

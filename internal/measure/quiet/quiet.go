@@ -34,7 +34,7 @@ import (
 
 // MaxGrowth is how much the heap may grow since the last collection while
 // collections are held off, in bytes. Measurements allocate their buffers at
-// the beginning, up to some ten MiB, and little else; strangers that besiege a
+// the beginning, up to some ten MiB, and little else; anonymous clients that besiege a
 // server make it allocate any amount.
 const MaxGrowth = 512 << 20
 

@@ -51,7 +51,7 @@ func openDoor(ctx context.Context, a *answerer, cookie [cookieSize]byte) (*door,
 	}
 	d := &door{
 		answerer: a, cookie: cookie, listener: l,
-		reply: payload(int(a.spec.Requests.Reply)), slots: make(chan struct{}, a.spec.Streams+requests.Strangers),
+		reply: payload(int(a.spec.Requests.Reply)), slots: make(chan struct{}, a.spec.Streams+requests.Unknown),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return d, nil

@@ -188,8 +188,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestStrangersAreNotAnswered knocks at the port for fresh connections.
-func TestStrangersAreNotAnswered(t *testing.T) {
+// TestAnonymousAreNotAnswered knocks at the port for fresh connections.
+func TestAnonymousAreNotAnswered(t *testing.T) {
 	f := long(1)
 	f.Params = traffic.Write(requests.Params{Connect: true})
 	near, far := enginetest.Prepare(t, New(), enginetest.NewWire(t), f)

@@ -13,7 +13,7 @@ import (
 	"linerate/internal/core/traffic/udp"
 )
 
-// What strangers may have kept by running a client of another program: so many tests
+// What anonymous clients may have kept by running a client of another program: so many tests
 // of one address and of all in an hour, and so many in all, of which the newest stay.
 // One takes some 4 KiB.
 const (

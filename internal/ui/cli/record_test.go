@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestStrangersRecordsAreBounded: neither one address nor all of them fill the disk.
-func TestStrangersRecordsAreBounded(t *testing.T) {
+// TestAnonymousRecordsAreBounded: neither one address nor all of them fill the disk.
+func TestAnonymousRecordsAreBounded(t *testing.T) {
 	r, now := &recorder{}, time.Now()
 	count := func(addresses, tests int, at time.Time) (kept int) {
 		a := netip.MustParseAddr("10.0.0.1")

@@ -38,11 +38,11 @@ func registerForeign(fl *pflag.FlagSet, f *serve.Foreign) {
 
 // budgetLine is a kind in the document and in the text of a server's start.
 type budgetLine struct {
-	Kind      string `json:"kind"`
-	Unit      string `json:"unit"`
-	Limit     *int64 `json:"limit"`
-	Strangers *int64 `json:"anonymous"`
-	Source    *int64 `json:"source"`
+	Kind         string `json:"kind"`
+	Unit         string `json:"unit"`
+	Limit        *int64 `json:"limit"`
+	AllAnonymous *int64 `json:"anonymous"`
+	Source       *int64 `json:"source"`
 }
 
 // budgetDoc is what a server gives away, in linerate/serve/v1.
@@ -76,7 +76,7 @@ func describeBudget(u serve.Usage) budgetDoc {
 	}
 	d := budgetDoc{Window: u.Window, Lifetime: u.Lifetime, Limits: []budgetLine{}}
 	for _, k := range u.Kinds {
-		d.Limits = append(d.Limits, budgetLine{k.Kind.String(), kindUnit(k.Kind), known(k.Limit), known(k.Strangers), known(k.Source)})
+		d.Limits = append(d.Limits, budgetLine{k.Kind.String(), kindUnit(k.Kind), known(k.Limit), known(k.AllAnonymous), known(k.Source)})
 	}
 	return d
 }
@@ -93,11 +93,11 @@ func (a *console) printBudget(u serve.Usage) {
 		return strings.Join(slices.Compact(parts), ", ")
 	}
 	a.talk("gives away %s", line(func(k serve.KindUsage) int64 { return k.Limit }))
-	if sessions := u.Kinds[serve.Sessions]; sessions.Strangers == 0 {
+	if sessions := u.Kinds[serve.Sessions]; sessions.AllAnonymous == 0 {
 		a.talk("  to all without a key: nothing")
 		return
 	}
-	a.talk("  to all without a key: %s", line(func(k serve.KindUsage) int64 { return k.Strangers }))
+	a.talk("  to all without a key: %s", line(func(k serve.KindUsage) int64 { return k.AllAnonymous }))
 	text := line(func(k serve.KindUsage) int64 { return k.Source })
 	if u.Lifetime > 0 {
 		text += ", a session lasts " + units.FormatDuration(u.Lifetime)

@@ -29,8 +29,8 @@ func (a *console) observeChange(e app.Event) {
 		a.talk("%s: work-around for %s: %s=%s", e.Host, e.To, e.Setting.Knob, formatKnob(e.Setting.Knob, e.Setting.Value))
 	case app.Same:
 		a.talk("%s: %d of %d settings of the profile are there already", e.Host, e.Settings, e.Of)
-	case app.HalfKept:
-		a.tellHalf(e)
+	case app.PartlyKept:
+		a.tellPairNote(e)
 	default:
 		a.note(e)
 	}
@@ -116,9 +116,9 @@ func joinKnobs(ids []model.KnobID) string {
 	return strings.Join(words, ", ")
 }
 
-// tellHalf says what is left of a change of two hosts that was cut short while it
+// tellPairNote says what is left of a change of two hosts that was cut short while it
 // was being kept.
-func (a *console) tellHalf(e app.HalfKept) {
+func (a *console) tellPairNote(e app.PartlyKept) {
 	begin := fmt.Sprintf("a change of %s and this machine was cut short on %s while it was being kept", e.Named, e.Time.Local().Format(time.DateTime))
 	undo := "linerate undo " + plain.ShellWord(e.Named)
 	switch {

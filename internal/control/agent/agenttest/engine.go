@@ -51,7 +51,7 @@ func (Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine
 		measured: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	for i, d := range parts {
-		h := &half{direction: d, conns: o.Conns[i*n : (i+1)*n], whole: make(chan struct{})}
+		h := &oneWay{direction: d, conns: o.Conns[i*n : (i+1)*n], whole: make(chan struct{})}
 		if d.Sender() == env.Host {
 			t.sends = append(t.sends, h)
 		} else {
@@ -61,8 +61,8 @@ func (Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (engine
 	return t, nil
 }
 
-// half is one direction at one end.
-type half struct {
+// oneWay is one direction at one end.
+type oneWay struct {
 	direction model.Direction
 	conns     []*net.TCPConn
 	bytes     atomic.Int64
@@ -75,7 +75,7 @@ type test struct {
 	flow            model.Flow
 	conns           []*net.TCPConn
 	warnings        []string
-	sends, receives []*half
+	sends, receives []*oneWay
 	measured        chan struct{}
 	stopped         chan struct{}
 	stop, close     sync.Once
@@ -136,7 +136,7 @@ func (t *test) Run(ctx context.Context, emit func([]model.Sample)) (model.EndRep
 }
 
 // each moves blocks over every connection of h until it breaks or is whole.
-func (t *test) each(moving *sync.WaitGroup, h *half, move func(c *net.TCPConn, b []byte) (int, error)) {
+func (t *test) each(moving *sync.WaitGroup, h *oneWay, move func(c *net.TCPConn, b []byte) (int, error)) {
 	for _, c := range h.conns {
 		moving.Go(func() {
 			b := make([]byte, 16<<10)
@@ -154,8 +154,8 @@ func (t *test) each(moving *sync.WaitGroup, h *half, move func(c *net.TCPConn, b
 
 // observe waits for the end of the measured window and emits samples on the
 // way. It returns what had come before the window, and its length.
-func (t *test) observe(start time.Time, emit func([]model.Sample)) (map[*half]int64, time.Duration) {
-	before, last := map[*half]int64{}, map[*half]int64{}
+func (t *test) observe(start time.Time, emit func([]model.Sample)) (map[*oneWay]int64, time.Duration) {
+	before, last := map[*oneWay]int64{}, map[*oneWay]int64{}
 	whole := make(<-chan struct{})
 	if len(t.receives) > 0 {
 		whole = t.receives[0].whole

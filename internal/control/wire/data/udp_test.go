@@ -125,8 +125,8 @@ func TestEphemeralSockets(t *testing.T) {
 	exchange(t, near[0], far[0], "hello")
 }
 
-// Greetings of strangers open nothing, and are not answered.
-func TestStrangersAreNotAnswered(t *testing.T) {
+// Greetings of anonymous clients open nothing, and are not answered.
+func TestAnonymousAreNotAnswered(t *testing.T) {
 	k, r := token(t), router(t)
 	s, err := r.Expect(k, 3, 1)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestStrangersAreNotAnswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := c.Read(make([]byte, 100)); err == nil {
-		t.Errorf("a stranger got %d bytes", n)
+		t.Errorf("an anonymous client got %d bytes", n)
 	}
 }
 

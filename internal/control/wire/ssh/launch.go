@@ -15,9 +15,9 @@ const (
 	PowerShell             // Windows PowerShell 5 or newer
 )
 
-// half splits a marker, so that only a command that really ran prints it whole:
+// halves splits a marker, so that only a command that really ran prints it whole:
 // not one that is echoed or quoted in a message.
-func half(mark string) (string, string) { return mark[:len(mark)/2], mark[len(mark)/2:] }
+func halves(mark string) (string, string) { return mark[:len(mark)/2], mark[len(mark)/2:] }
 
 // launch is the command line that sshd gives to the user's login shell. Every
 // shell can read it and takes its own way:
@@ -34,14 +34,14 @@ func half(mark string) (string, string) { return mark[:len(mark)/2], mark[len(ma
 // Both interpreters then do what they read line by line, and nothing else: a
 // read of theirs takes not one byte behind the end of the line.
 func launch(mark string) string {
-	a, b := half(mark)
+	a, b := halves(mark)
 	ps := "powershell -NoProfile -NonInteractive -InputFormat None -OutputFormat Text -EncodedCommand " + encode(powerShellLoop(mark))
 	return fmt.Sprintf(`exec sh -c 'echo %s""%s sh; while IFS= read -r l; do eval "$l"; done' ; echo '|| %s & rem '; %s`, a, b, ps, ps)
 }
 
 // powerShellLoop is what PowerShell is started with.
 func powerShellLoop(mark string) string {
-	a, b := half(mark)
+	a, b := halves(mark)
 	return `$ErrorActionPreference='Stop';$ProgressPreference='SilentlyContinue';$in=[Console]::OpenStandardInput();` +
 		`function Line{$l=New-Object Collections.Generic.List[byte];` +
 		`while(($c=$in.ReadByte()) -ge 0 -and $c -ne 10){$l.Add($c)};if($c -lt 0){exit};` +
@@ -63,7 +63,7 @@ func encode(text string) string {
 // Where the command eats input, a failure ends the interpreter after it has
 // eaten the rest too: nothing of it must ever be taken for a command.
 func wrap(k Kind, mark, command string, eats bool) string {
-	a, b := half(mark)
+	a, b := halves(mark)
 	if k == PowerShell {
 		line := `$s=0;try{$o=.{` + command + `} 2>&1|Out-String}catch{$o="$_";$s=1};` +
 			`[Console]::Out.Write("$o"+'` + a + `'+'` + b + ` '+$s+[char]10)`

@@ -81,7 +81,7 @@ func (s *Shell) answer(ctx context.Context) (Result, error) {
 
 // Mark returns two words. A command given to Start prints them as one, then a
 // blank, a zero and a newline, before the first byte of its own.
-func (s *Shell) Mark() (string, string) { return half(s.mark) }
+func (s *Shell) Mark() (string, string) { return halves(s.mark) }
 
 // Start runs a command that speaks on the connection from its marker on, see
 // Mark, and returns the way to it, which s then is no longer. input is sent first.

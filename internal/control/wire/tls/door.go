@@ -13,16 +13,16 @@ import (
 
 // Places at the door: connections that have not shown yet that they belong to
 // somebody. Those of addresses that have a session have places of their own, so
-// that a running session gets its data connections whatever strangers do.
+// that a running session gets its data connections whatever anonymous clients do.
 const (
-	strangerPlaces = 1024 // where Config says nothing else
-	friendPlaces   = 512
-	looked         = 24 // connections that are looked at to find one to close
+	unknownPlaces = 1024 // where Config says nothing else
+	friendPlaces  = 512
+	looked        = 24 // connections that are looked at to find one to close
 	// grace is how long the next word of a connection may take until it may be
 	// closed for others: a round trip of a quarter of a second. One whose word is
 	// being worked on is never closed for others. While all who wait are like that,
 	// nobody is accepted: those who come wait in the listen queue, and coming often
-	// does not help against who came before. It is that of a door with strangerPlaces;
+	// does not help against who came before. It is that of a door with unknownPlaces;
 	// one with fewer has less in proportion, so that its queue moves on as fast.
 	grace = 300 * time.Millisecond
 	// retry is how long the accepting waits in that case, before it looks again.
@@ -67,13 +67,13 @@ type room struct {
 // door is where connections wait until they are known. It is safe for concurrent
 // use.
 type door struct {
-	mu        sync.Mutex
-	strangers room
-	friends   room
-	sessions  map[netip.Prefix]int    // by source: who are friends
-	random    func(n int) int         // less than n
-	dropped   func(netip.Addr, error) // told who was closed for others
-	now       func() time.Time
+	mu       sync.Mutex
+	unknown  room
+	friends  room
+	sessions map[netip.Prefix]int    // by source: who are friends
+	random   func(n int) int         // less than n
+	dropped  func(netip.Addr, error) // told who was closed for others
+	now      func() time.Time
 }
 
 // network is the network that a is likely to share with others of one owner: 24
@@ -91,16 +91,16 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// newDoor returns a door with so many places for strangers and for friends.
-func newDoor(strangers, friends int, dropped func(netip.Addr, error)) *door {
+// newDoor returns a door with so many places for anonymous clients and for friends.
+func newDoor(unknown, friends int, dropped func(netip.Addr, error)) *door {
 	return &door{
-		strangers: newRoom(strangers), friends: newRoom(friends),
+		unknown: newRoom(unknown), friends: newRoom(friends),
 		sessions: map[netip.Prefix]int{}, random: rand.IntN, now: time.Now, dropped: dropped,
 	}
 }
 
 func newRoom(places int) room {
-	return room{places: places, grace: grace * time.Duration(min(places, strangerPlaces)) / strangerPlaces, of: map[netip.Prefix]int{}}
+	return room{places: places, grace: grace * time.Duration(min(places, unknownPlaces)) / unknownPlaces, of: map[netip.Prefix]int{}}
 }
 
 // What a connection was closed for that had not shown what it is.
@@ -115,7 +115,7 @@ func (d *door) enter(c io.Closer, from netip.Addr) *knocking {
 	k := &knocking{conn: c, addr: from, source: budget.Source(from), network: network(from)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k.room, k.since = &d.strangers, d.now()
+	k.room, k.since = &d.unknown, d.now()
 	if d.sessions[k.source] > 0 {
 		k.room = &d.friends
 	}
@@ -173,11 +173,11 @@ func (d *door) friendly(from netip.Addr) bool {
 	return d.sessions[budget.Source(from)] > 0
 }
 
-// shed closes a stranger, for a descriptor that others need, if it finds one.
+// shed closes an anonymous client, for a descriptor that others need, if it finds one.
 func (d *door) shed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.strangers.all) > 0 && d.close(&d.strangers, d.now(), errNoFiles)
+	return len(d.unknown.all) > 0 && d.close(&d.unknown, d.now(), errNoFiles)
 }
 
 // close closes one connection of r that came before a time, if it finds one.

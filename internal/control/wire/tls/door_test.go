@@ -19,7 +19,7 @@ func (k *knocker) Close() error {
 }
 
 // testDoor is a door as a server has it where nothing is said.
-func testDoor() *door { return newDoor(strangerPlaces, friendPlaces, func(netip.Addr, error) {}) }
+func testDoor() *door { return newDoor(unknownPlaces, friendPlaces, func(netip.Addr, error) {}) }
 
 // aged is a door where everybody has waited for longer than the grace.
 func aged() *door {
@@ -54,8 +54,8 @@ func TestDoorClosesTheCrowd(t *testing.T) {
 			t.Errorf("%s: who waited alone was closed", name)
 		}
 		d.leave(k)
-		if n := len(d.strangers.all); n != strangerPlaces-1 || len(d.strangers.of) > 2*n {
-			t.Errorf("%s: %d wait, %d counted", name, n, len(d.strangers.of))
+		if n := len(d.unknown.all); n != unknownPlaces-1 || len(d.unknown.of) > 2*n {
+			t.Errorf("%s: %d wait, %d counted", name, n, len(d.unknown.of))
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestDoorClosesTheCrowd(t *testing.T) {
 func TestDoorKeepsTheYoung(t *testing.T) {
 	d, now := testDoor(), time.Now()
 	d.now = func() time.Time { return now }
-	for i := range strangerPlaces {
+	for i := range unknownPlaces {
 		if d.enter(&knocker{}, at(i)) == nil {
 			t.Fatalf("%d do not get in", i)
 		}
@@ -97,7 +97,7 @@ func TestDoorIsFairByLot(t *testing.T) {
 	const tries, crowd = 400, 100
 	lost := 0
 	d := aged()
-	for i := range strangerPlaces {
+	for i := range unknownPlaces {
 		d.enter(&knocker{}, netip.AddrFrom4([4]byte{byte(i), byte(i >> 8), 1, 1}))
 	}
 	for range tries {
@@ -117,7 +117,7 @@ func TestDoorIsFairByLot(t *testing.T) {
 	}
 }
 
-// Strangers take none of the places of those who have a session.
+// Anonymous clients take none of the places of those who have a session.
 func TestFriendsHavePlaces(t *testing.T) {
 	d := aged()
 	end := d.befriend(at(7))
@@ -140,8 +140,8 @@ func TestFriendsHavePlaces(t *testing.T) {
 	end()
 	end()
 	d.enter(&knocker{}, at(7))
-	if len(d.sessions) != 0 || len(d.friends.all) != 64 || len(d.strangers.all) != 1 {
-		t.Errorf("%d sessions, %d friends, %d strangers", len(d.sessions), len(d.friends.all), len(d.strangers.all))
+	if len(d.sessions) != 0 || len(d.friends.all) != 64 || len(d.unknown.all) != 1 {
+		t.Errorf("%d sessions, %d friends, %d anonymous clients", len(d.sessions), len(d.friends.all), len(d.unknown.all))
 	}
 }
 

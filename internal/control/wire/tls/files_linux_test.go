@@ -45,7 +45,7 @@ func TestInAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{
-		Identity: id, Agent: agenttest.Config(nil), Strangers: d.Strangers, Friends: d.Friends, Budget: sessions(64),
+		Identity: id, Agent: agenttest.Config(nil), Unknown: d.Unknown, Friends: d.Friends, Budget: sessions(64),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func connect(t *testing.T, addr string, token data.Token) {
 	}
 }
 
-// TestDescriptorsAreReserved: while strangers take all that they can, a server has
+// TestDescriptorsAreReserved: while anonymous clients take all that they can, a server has
 // the descriptors that its budget gives to sessions.
 func TestDescriptorsAreReserved(t *testing.T) {
 	child := startChild(t)
@@ -214,10 +214,10 @@ func TestDescriptorsAreReserved(t *testing.T) {
 }
 
 // TestDataConnectionsWithoutDescriptors takes all descriptors of a server away from
-// it: those that strangers have at its door go to the data connections of a session,
-// and without any of those it keeps one for them and turns strangers away at once.
+// it: those that anonymous clients have at its door go to the data connections of a session,
+// and without any of those it keeps one for them and turns anonymous clients away at once.
 func TestDataConnectionsWithoutDescriptors(t *testing.T) {
-	t.Run("strangers at the door", func(t *testing.T) {
+	t.Run("anonymous clients at the door", func(t *testing.T) {
 		child := startChild(t)
 		c := wiretest.Open(t, dial(t, child.link), model.Far)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -242,7 +242,7 @@ func TestDataConnectionsWithoutDescriptors(t *testing.T) {
 			_, err := io.ReadAll(conn)
 			_ = conn.Close()
 			if took := time.Since(began); took > time.Second {
-				t.Fatalf("stranger %d was turned away after %v: %v", i, took, err)
+				t.Fatalf("anonymous client %d was turned away after %v: %v", i, took, err)
 			}
 		}
 		conn, _, err := data.Dial(t.Context(), child.link.Addr, token, 0, engine.SocketOptions{})

@@ -90,11 +90,11 @@ const (
 // errTooMuch ends who says too much before it is known.
 var errTooMuch = errors.New("too many bytes before the hello")
 
-// stranger is the connection below TLS until its controller is known: it has a
+// unproven is the connection below TLS until its controller is known: it has a
 // number of bytes to read, and while its handshake lasts everything between two
 // reads or writes is done inside the gate. Read and Write are not called at the
 // same time as know or secured.
-type stranger struct {
+type unproven struct {
 	net.Conn
 	head []byte // read already
 	// left is how many bytes may still be read; -1 is no limit. Who hangs up writes
@@ -108,7 +108,7 @@ type stranger struct {
 }
 
 // handshake does f, a TLS handshake on this connection, inside the gate.
-func (s *stranger) handshake(f func() error) error {
+func (s *unproven) handshake(f func() error) error {
 	g := s.gate
 	g.enter(s.source)
 	defer func() {
@@ -120,7 +120,7 @@ func (s *stranger) handshake(f func() error) error {
 }
 
 // outside waits for the network outside of the gate.
-func (s *stranger) outside(f func() (int, error)) (int, error) {
+func (s *unproven) outside(f func() (int, error)) (int, error) {
 	if s.gate != nil {
 		s.gate.leave()
 		defer s.gate.again()
@@ -131,7 +131,7 @@ func (s *stranger) outside(f func() (int, error)) (int, error) {
 }
 
 // Read reads what was read already, then the connection.
-func (s *stranger) Read(b []byte) (int, error) {
+func (s *unproven) Read(b []byte) (int, error) {
 	if len(s.head) > 0 {
 		n := copy(b, s.head)
 		s.head = s.head[n:]
@@ -150,7 +150,7 @@ func (s *stranger) Read(b []byte) (int, error) {
 }
 
 // Write writes to the connection.
-func (s *stranger) Write(b []byte) (int, error) {
+func (s *unproven) Write(b []byte) (int, error) {
 	if s.left.Load() < 0 {
 		return s.Conn.Write(b)
 	}

@@ -23,7 +23,7 @@ import (
 // connection from the address from, if one is given, and does its worst.
 type hostile func(ctx context.Context, from net.IP, server string)
 
-// hostiles are the manners of strangers before they are known.
+// hostiles are the manners of anonymous clients before they are known.
 func hostiles() map[string]hostile {
 	tlsTo := func(ctx context.Context, from net.IP, server string) *ctls.Conn {
 		c := connectFrom(ctx, from, server)
@@ -99,14 +99,14 @@ func crowd(ctx context.Context, n int, from func(i int) net.IP, server string, h
 	return all.Wait
 }
 
-// TestRightSecretAmongStrangers has strangers of every manner at the door, from
+// TestRightSecretAmongAnonymous has anonymous clients of every manner at the door, from
 // one address, which is that of the friend too, or from many: who has the right
 // secret is served within 2 s.
-func TestRightSecretAmongStrangers(t *testing.T) {
+func TestRightSecretAmongAnonymous(t *testing.T) {
 	if testing.Short() {
 		t.Skip("holds a clock among a thousand clients: not with the race detector")
 	}
-	const strangers, within = 1000, 2 * time.Second
+	const unknown, within = 1000, 2 * time.Second
 	sources := map[string]func(i int) net.IP{
 		"one address": func(int) net.IP { return nil },
 		"many":        func(i int) net.IP { return net.IPv4(127, byte(1+i/250), byte(i), 9) },
@@ -116,7 +116,7 @@ func TestRightSecretAmongStrangers(t *testing.T) {
 			t.Run(manner+" from "+name, func(t *testing.T) {
 				l := serve(t, tls.Config{})
 				ctx, cancel := context.WithCancel(t.Context())
-				wait := crowd(ctx, strangers, from, l.Addr, h)
+				wait := crowd(ctx, unknown, from, l.Addr, h)
 				defer wait()
 				defer cancel()
 				var best time.Duration

@@ -10,9 +10,9 @@ import (
 // DefaultKey is the name of the key whose secret is the identity's own.
 const DefaultKey = "default"
 
-// Key is what a secret stands for. The zero value is a stranger.
+// Key is what a secret stands for. The zero value is an anonymous client.
 type Key struct {
-	Name string // "" for a stranger
+	Name string // "" for an anonymous client
 	// Tune says that the key's holder may change settings, where the server does.
 	Tune bool
 	// Over, where given, is closed when the key is valid no longer: its sessions
@@ -20,8 +20,8 @@ type Key struct {
 	Over <-chan struct{}
 }
 
-// Stranger reports whether nobody vouches for who has this key.
-func (k Key) Stranger() bool { return k.Name == "" }
+// Anonymous reports whether nobody vouches for who has this key.
+func (k Key) Anonymous() bool { return k.Name == "" }
 
 // Find looks a secret up. It compares in constant time, and takes equally long
 // for every secret that it does not know. It is safe for concurrent use.

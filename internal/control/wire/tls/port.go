@@ -57,7 +57,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
-// acceptLast serves a connection that has taken the spare descriptor. A stranger
+// acceptLast serves a connection that has taken the spare descriptor. An anonymous client
 // at the door makes room for it; where there is none it is closed at once unless it
 // comes from where a session does. So nobody stands in the listen queue before the
 // data connections of running sessions.

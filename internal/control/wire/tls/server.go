@@ -6,7 +6,7 @@
 // a run that waits for it. Anything else is closed.
 //
 // A client knows the server by the pin of its key, and shows the secret of the
-// join link inside TLS. A stranger costs a connection for as long as a
+// join link inside TLS. An anonymous client costs a connection for as long as a
 // handshake may take, and nothing else.
 package tls
 
@@ -30,7 +30,7 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Limits of servers. Those of open ones keep strangers from using a host as a
+// Limits of servers. Those of open ones keep anonymous clients from using a host as a
 // source of traffic.
 const (
 	openTime     = time.Minute
@@ -61,7 +61,7 @@ type Config struct {
 	Agent agent.Config
 	// Budget is what all sessions share, with other servers of this process too;
 	// nil is no bound. It alone says who gets a session beside whom; those of an
-	// open server without a key are strangers'.
+	// open server without a key are anonymous clients'.
 	Budget *budget.Budget
 	// Find, where given, knows the secrets that may enter; nil knows that of
 	// Identity, as DefaultKey.
@@ -70,11 +70,11 @@ type Config struct {
 	// first call, and makes c what that session may and knows: c.Facts of its
 	// path, say. The limits of the server hold all the same.
 	Welcome func(v Visitor, c *agent.Config)
-	// Strangers is how many connections may be open at a time that have not shown
+	// Unknown is how many connections may be open at a time that have not shown
 	// what they are, and Friends how many of those that come from where a session
 	// comes from; 0 is 1024 and 512. These are all the descriptors that the server
 	// takes beside those that Budget gives to sessions, its ports and a spare one.
-	Strangers, Friends int
+	Unknown, Friends int
 	// Handshake is how long a connection may take to say what it is; 0 is 10 s.
 	Handshake time.Duration
 	// Log, where given, is told of the server's own troubles, a line each.
@@ -83,7 +83,7 @@ type Config struct {
 	// the handshake of TLS failed.
 	Refused func(from netip.Addr, err error)
 	// Dropped, where given, is told of each connection that was closed before it had
-	// shown what it is, and why: one of few errors. Strangers make these as fast as
+	// shown what it is, and why: one of few errors. Anonymous clients make these as fast as
 	// they like. It must not block.
 	Dropped func(from netip.Addr, why error)
 	// Ended, where given, is told how each session that was let in ended; nil for
@@ -97,7 +97,7 @@ type Visitor struct {
 	Addr netip.Addr // where the session comes from
 	Here netip.Addr // the server's own address that it came to
 
-	// Secret is what it showed: that of Key, or what a stranger of an open server
+	// Secret is what it showed: that of Key, or what an anonymous client of an open server
 	// happened to send.
 	Secret []byte
 }
@@ -143,7 +143,7 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 			NextProtos: []string{alpn, alpnOld}, SessionTicketsDisabled: true,
 		},
 	}
-	s.door = newDoor(s.config.Strangers, s.config.Friends, s.dropped)
+	s.door = newDoor(s.config.Unknown, s.config.Friends, s.dropped)
 	// The same number for UDP, so that one rule of a firewall names both.
 	if s.udp, err = data.ListenUDP(ctx, l.Addr().String()); err != nil {
 		_ = l.Close()
@@ -157,8 +157,8 @@ func Listen(ctx context.Context, addr string, c Config) (*Server, error) {
 
 // limited returns c with what is the same for all sessions in place.
 func limited(c Config) Config {
-	if c.Strangers <= 0 {
-		c.Strangers = strangerPlaces
+	if c.Unknown <= 0 {
+		c.Unknown = unknownPlaces
 	}
 	if c.Friends <= 0 {
 		c.Friends = friendPlaces
@@ -185,7 +185,7 @@ func limit(l *agent.Limits, k Key) {
 		}
 		return set
 	}
-	if k.Stranger() {
+	if k.Anonymous() {
 		longest, streams = openTime, openStreams
 		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(openBlock)))
 		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(openCopy)))
@@ -220,7 +220,7 @@ func (s *Server) Link(host string) Link {
 // control is a session: TLS, then the agent.
 func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr, at *knocking) {
 	defer func() { _ = conn.Close() }()
-	raw := &stranger{Conn: conn, head: []byte{firstRecord}, gate: s.gate, source: budget.Source(addr),
+	raw := &unproven{Conn: conn, head: []byte{firstRecord}, gate: s.gate, source: budget.Source(addr),
 		pause: func(waits bool) { s.door.pause(at, waits) }}
 	raw.left.Store(handshakeBytes)
 	secure := ctls.Server(raw, s.tls)
@@ -279,7 +279,7 @@ func (s *Server) control(ctx context.Context, conn *net.TCPConn, addr netip.Addr
 			go rescue.From(end, func() { endWith(whole, k.Over, end) })()
 		}
 		limit(&own.Limits, k)
-		own.Discreet = own.Discreet || k.Stranger()
+		own.Discreet = own.Discreet || k.Anonymous()
 		return agent.Grant{Share: share}, nil
 	}
 	err := agent.Serve(whole, secure, c)

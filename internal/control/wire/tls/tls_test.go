@@ -30,7 +30,7 @@ import (
 
 // sessions is a budget of so many sessions, all for those with a key.
 func sessions(n int) *budget.Budget {
-	return budget.New(budget.Config{Server: budget.Limits{Sessions: n}, Strangers: budget.Limits{Sessions: -1}})
+	return budget.New(budget.Config{Server: budget.Limits{Sessions: n}, AllAnonymous: budget.Limits{Sessions: -1}})
 }
 
 // serve starts a server on loopback and returns its link.
@@ -259,8 +259,8 @@ func TestSessionEndsMakeRoom(t *testing.T) {
 func TestOpenLimits(t *testing.T) {
 	agenttest.NoLeaks(t)
 	l := serve(t, tls.Config{Open: true, Budget: budget.New(budget.Config{
-		Server: budget.Limits{Sessions: 72}, Strangers: budget.Limits{Sessions: 8},
-		Stranger: budget.Part{Source: budget.Limits{Sessions: 4}},
+		Server: budget.Limits{Sessions: 72}, AllAnonymous: budget.Limits{Sessions: 8},
+		Anonymous: budget.Part{Source: budget.Limits{Sessions: 4}},
 	})})
 	if l.Secret != "" {
 		t.Error("an open server has a secret in its link")
@@ -297,7 +297,7 @@ func TestServerConnectsOnlyToItsController(t *testing.T) {
 	}
 }
 
-func TestStrangers(t *testing.T) {
+func TestAnonymous(t *testing.T) {
 	agenttest.NoLeaks(t)
 	l := serve(t, tls.Config{Handshake: 300 * time.Millisecond})
 	for name, say := range map[string]string{
@@ -322,7 +322,7 @@ func TestStrangers(t *testing.T) {
 	noALPN := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true})
 	if err := noALPN.HandshakeContext(t.Context()); err == nil {
 		if n, err := noALPN.Read(make([]byte, 1)); err == nil {
-			t.Errorf("a stranger in TLS is told %d bytes", n)
+			t.Errorf("an anonymous client in TLS is told %d bytes", n)
 		}
 	}
 	_ = noALPN.Close()

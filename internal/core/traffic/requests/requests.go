@@ -34,10 +34,10 @@ func Of(f model.Flow) (Params, bool) {
 	return p, err == nil
 }
 
-// Strangers is how many connections besides those of the asking end may be open at
+// Unknown is how many connections besides those of the asking end may be open at
 // a time at the port for fresh connections: those that show no cookie, and those that
 // the peer has not noticed yet to be closed.
-const Strangers = 64
+const Unknown = 64
 
 // Kind is the kind of traffic.
 func Kind() traffic.Kind {
@@ -47,7 +47,7 @@ func Kind() traffic.Kind {
 			p, _ := traffic.Read[Params](f.Params)
 			d := traffic.Demand{Answer: max(p.Reply, f.Block)} // no reply stated is one as long as the request
 			if p.Connect {
-				d.Sockets = Strangers + 1
+				d.Sockets = Unknown + 1
 			}
 			return d
 		},

@@ -301,7 +301,7 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 // TestConnectionsOfATestAreOneSession: the program's -P 8 is served where a source
 // may have one session.
 func TestConnectionsOfATestAreOneSession(t *testing.T) {
-	b := budget.New(budget.Config{Stranger: budget.Part{Source: budget.Limits{Sessions: 1}}})
+	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Sessions: 1}}})
 	s := startServer(t, ServerConfig{Budget: b})
 	near, _, err := Client{}.Run(t.Context(), s.addr, model.Flow{Direction: model.To, Duration: short, Streams: 8}, nil)
 	if err != nil || len(near.Warnings) > 0 {
@@ -315,7 +315,7 @@ func TestConnectionsOfATestAreOneSession(t *testing.T) {
 // TestConnectionsStayWithinTheBudget: what one is sent ends it at the limit, and
 // what it held comes back.
 func TestConnectionsStayWithinTheBudget(t *testing.T) {
-	b := budget.New(budget.Config{Stranger: budget.Part{Source: budget.Limits{Egress: 1 << 20}}})
+	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Egress: 1 << 20}}})
 	s := startServer(t, ServerConfig{Budget: b, Rate: 40e6})
 	f := model.Flow{Direction: model.From, Duration: 20 * time.Second}
 	if near, _, err := (Client{}).Run(t.Context(), s.addr, f, nil); err == nil && near.Flows[0].Window > 10*time.Second {

@@ -152,7 +152,7 @@ func acceptFrom(ctx context.Context, l *net.TCPListener, host net.IP, n int, lim
 				len(conns), n, err)
 		}
 		if !hostOf(c.RemoteAddr()).Equal(host) {
-			_ = c.Close() // a stranger's
+			_ = c.Close() // an anonymous client's
 			continue
 		}
 		conns = append(conns, c)

@@ -52,7 +52,7 @@ type ServerConfig struct {
 	// a TCP connection came within the last minute needs no permission.
 	UDPTo func(netip.Addr) bool
 	// Budget, where it is not nil, is the ledger of which every address with TCP
-	// connections takes a session, as a stranger, and each connection descriptors,
+	// connections takes a session, as an anonymous client, and each connection descriptors,
 	// its buffers and the bytes it is sent. So does one with UDP flows from which a
 	// TCP connection came, with the rate at which it is sent to. All other addresses
 	// with UDP flows, which can be forged, are one session together.
@@ -106,8 +106,8 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	if c.Block <= 0 {
 		c.Block = 1 << 20
 	}
-	if c.Unknown <= 0 || c.Unknown > mostStrangers {
-		c.Unknown = mostStrangers
+	if c.Unknown <= 0 || c.Unknown > mostSilent {
+		c.Unknown = mostSilent
 	}
 	if c.UDPTo == nil {
 		c.UDPTo = netip.Addr.IsLoopback // no other host can forge those
@@ -131,7 +131,7 @@ func (c ServerConfig) withDefaults() ServerConfig {
 func Serve(ctx context.Context, l net.Listener, pc net.PacketConn, cfg ServerConfig) error {
 	ctx, cancel := context.WithCancel(ctx)
 	cfg = cfg.withDefaults()
-	s := &server{ServerConfig: cfg, bulk: tcpbulk.New(), strangers: accept.NewCrowd(cfg.Unknown)}
+	s := &server{ServerConfig: cfg, bulk: tcpbulk.New(), unknown: accept.NewCrowd(cfg.Unknown)}
 	s.tcp, s.udp = newPlaces(s.ServerConfig), newPlaces(s.ServerConfig)
 	stop := context.AfterFunc(ctx, func() {
 		if l != nil {
@@ -172,10 +172,10 @@ type server struct {
 	// Forged datagrams can take all places of UDP, so TCP has its own.
 	tcp, udp *places
 	proven   proofs
-	// strangers are TCP connections that have not sent their header: they take no
+	// unknown are TCP connections that have not sent their header: they take no
 	// place of those who have.
-	strangers *accept.Crowd
-	guests    guests
+	unknown *accept.Crowd
+	guests  guests
 }
 
 func (s *server) logf(format string, args ...any) { s.Log(fmt.Sprintf(format, args...)) }
@@ -257,7 +257,7 @@ func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
 		}
 		from := tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
 		began := time.Now()
-		place := s.strangers.Enter(from.Addr(), func() { _ = tcp.Close() })
+		place := s.unknown.Enter(from.Addr(), func() { _ = tcp.Close() })
 		s.goGuarded(from, func() {
 			defer tcp.Close() // once more, where all went well
 			defer place.Leave()
@@ -270,8 +270,8 @@ func (s *server) serveTCP(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// mostStrangers is how many connections may not have sent their header yet.
-const mostStrangers = 256
+// mostSilent is how many connections may not have sent their header yet.
+const mostSilent = 256
 
 // errCrowded ends a connection for which there is no place any more.
 var errCrowded = errors.New("made room for others: too many connections have sent no header yet")

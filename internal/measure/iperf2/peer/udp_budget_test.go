@@ -70,7 +70,7 @@ func canForge(t testing.TB) {
 func TestUDPTakesFromTheBudget(t *testing.T) { tries.Repeat(t, checkUDPTakesFromTheBudget) }
 
 func checkUDPTakesFromTheBudget(t testing.TB) {
-	b := budget.New(budget.Config{Stranger: budget.Part{Source: budget.Limits{Sessions: 1, UDP: udpLimit}}})
+	b := budget.New(budget.Config{Anonymous: budget.Part{Source: budget.Limits{Sessions: 1, UDP: udpLimit}}})
 	s := startServer(t, ServerConfig{Budget: b})
 	text := foreignClient(t, s.addr, "-u", "-R", "-b", "50m", "-P", "2", "-t", "1")
 	got := total(transfers(t, text), func(transfer) bool { return true })
@@ -104,7 +104,7 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			program(t)
-			b := budget.New(budget.Config{Stranger: budget.Part{Source: c.limits}})
+			b := budget.New(budget.Config{Anonymous: budget.Part{Source: c.limits}})
 			s := startServer(t, ServerConfig{Budget: b})
 			if text, took := anyEnd(t, s.addr, append([]string{"-u", "-t", "8"}, c.args...)...); took > 18*time.Second {
 				t.Errorf("it took %v:\n%s", took, text)
@@ -131,7 +131,7 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 // addresses takes neither a place nor a session.
 func TestForgedDatagramsTakeNothing(t *testing.T) {
 	canForge(t)
-	b := budget.New(budget.Config{Strangers: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
+	b := budget.New(budget.Config{AllAnonymous: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
 	s := startServer(t, ServerConfig{Budget: b, Sessions: 4, UDPTo: func(netip.Addr) bool { return false }})
 	for i := range 300 {
 		if err := forge(t.Context(), fmt.Sprintf("127.0.%d.%d", 1+i/200, 1+i%200), s.addr, datagramOf(iperf2.Forward, 1)); err != nil {
@@ -156,7 +156,7 @@ func TestForgedFlowsKeepNobodyOut(t *testing.T) { tries.Repeat(t, checkForgedFlo
 
 func checkForgedFlows(t testing.TB) {
 	canForge(t)
-	b := budget.New(budget.Config{Strangers: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
+	b := budget.New(budget.Config{AllAnonymous: budget.Limits{Sessions: 2}, Server: budget.Limits{Sessions: 4}})
 	s := startServer(t, ServerConfig{Budget: b, Sessions: 4, UDPTo: func(netip.Addr) bool { return false }})
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	most := int64(0)

@@ -181,8 +181,8 @@ func (u *udpClient) each(f func(s *udpStream)) {
 // send sends the flow in direction to, asks for the server's reports where
 // there will be some, and states both ends' results.
 func (u *udpClient) send(ctx context.Context) {
-	ctx, stranger := context.WithCancelCause(ctx)
-	defer stranger(nil)
+	ctx, unknown := context.WithCancelCause(ctx)
+	defer unknown(nil)
 	for i, s := range u.streams {
 		if err := u.prepareSender(ctx, s, i); err != nil {
 			u.sink.add(model.EndReport{}, err)
@@ -198,7 +198,7 @@ func (u *udpClient) send(ctx context.Context) {
 			return r
 		},
 	}.start(u.sink)
-	recognised := u.recognise(ctx, stranger)
+	recognised := u.recognise(ctx, unknown)
 	began := time.Now()
 	u.each(func(s *udpStream) {
 		s.sender.Start(began)

@@ -80,7 +80,7 @@ func checkSmallFinals(t testing.TB) {
 	}
 }
 
-// TestProofsAreBounded: strangers fill the list, and nobody is kept out.
+// TestProofsAreBounded: anonymous clients fill the list, and nobody is kept out.
 func TestProofsAreBounded(t *testing.T) {
 	var p proofs
 	a := netip.MustParseAddr("2001:db8::")

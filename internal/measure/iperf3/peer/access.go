@@ -34,7 +34,7 @@ var errOldPadding = errors.New("its token is padded with PKCS #1 v1.5, as by ipe
 // admit returns the user of a token, or, after answerStep or a multiple of it, an
 // error that wraps iperf3.ErrRefused. What else the error says is for the server's
 // own log: the client is told only that it was refused. Tokens are looked at one
-// at a time, so that strangers cost one processor at most.
+// at a time, so that anonymous clients cost one processor at most.
 func (a *Access) admit(ctx context.Context, turn chan struct{}, token string) (user string, err error) {
 	began := time.Now()
 	select {

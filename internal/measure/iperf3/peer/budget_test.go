@@ -33,7 +33,7 @@ func TestTestsStayWithinTheBudget(t *testing.T) {
 			if c.limits.Sessions != 0 {
 				part = budget.Part{Source: c.limits}
 			}
-			b := budget.New(budget.Config{Stranger: part})
+			b := budget.New(budget.Config{Anonymous: part})
 			e := newEvents()
 			s := foreignClient(t, serveHere(t, ServerConfig{Event: e.add, Budget: b}), c.args)
 			if s.Error == "" || !strings.Contains(s.Error, c.client) {
@@ -51,7 +51,7 @@ func TestTestsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// TestLoginsHaveABudgetOfTheirOwn: who has a login finds room where strangers have
+// TestLoginsHaveABudgetOfTheirOwn: who has a login finds room where anonymous clients have
 // none, and has limits too.
 func TestLoginsHaveABudgetOfTheirOwn(t *testing.T) {
 	key := testKey(t)
@@ -60,7 +60,7 @@ func TestLoginsHaveABudgetOfTheirOwn(t *testing.T) {
 		Event:  e.add,
 		Access: &Access{Key: key, Users: map[string]string{"mario": iperf3.PasswordHash("mario", "rossi")}},
 		Budget: budget.New(budget.Config{
-			Stranger: budget.Part{Source: budget.Limits{Sessions: -1}}, Keyed: budget.Part{Session: budget.Limits{Descriptors: 4}},
+			Anonymous: budget.Part{Source: budget.Limits{Sessions: -1}}, Keyed: budget.Part{Session: budget.Limits{Descriptors: 4}},
 		}),
 	})
 	c := Client{Login: &Login{"mario", "rossi", &key.PublicKey, iperf3.OAEP}}

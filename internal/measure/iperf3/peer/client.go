@@ -45,7 +45,7 @@ type Client struct {
 	Bulk engine.Engine
 
 	limits limits
-	look   func([]*lane) // for tests, before Run returns
+	look   func([]*way) // for tests, before Run returns
 }
 
 // Login is who asks. It proves itself to the server and protects nothing else
@@ -181,7 +181,7 @@ type clientTest struct {
 
 	cookie iperf3.Cookie
 	ctl    control
-	lanes  []*lane
+	ways   []*way
 	idle   time.Duration // between the last byte's arrival and the end of the test
 }
 
@@ -200,7 +200,7 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 	t.ctl = control{conn, t.limits.wait()}
 	defer t.ctl.bind(ctx)()
 	defer func() {
-		for _, l := range t.lanes {
+		for _, l := range t.ways {
 			err = errors.Join(err, l.close())
 		}
 	}()
@@ -217,7 +217,7 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 	if err := t.move(ctx, emit, next); err != nil {
 		return near, far, t.leave(ctx, err)
 	}
-	near, err = merge(model.Near, t.lanes)
+	near, err = merge(model.Near, t.ways)
 	near.Warnings = append(t.warnings, near.Warnings...)
 	if err != nil {
 		return near, far, t.leave(ctx, err)
@@ -227,9 +227,9 @@ func (t *clientTest) run(ctx context.Context, addr string, emit func([]model.Sam
 		return near, far, because(ctx, err)
 	}
 	if t.look != nil {
-		t.look(t.lanes)
+		t.look(t.ways)
 	}
-	return near, farReport(model.Far, theirs, t.lanes, t.idle), nil
+	return near, farReport(model.Far, theirs, t.ways, t.idle), nil
 }
 
 // leave tells the server that the test is off, where it can, and returns err.

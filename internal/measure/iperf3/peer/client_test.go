@@ -53,8 +53,8 @@ func checkClient(t testing.TB, addr string, f model.Flow, c Client) {
 	}
 	// What came at all, window or not, of which only the kernel knows.
 	all := map[model.Direction]int64{}
-	c.look = func(lanes []*lane) {
-		for _, l := range lanes {
+	c.look = func(ways []*way) {
+		for _, l := range ways {
 			if n, err := l.received(); err == nil && l.role == model.Receiver {
 				all[l.direction] = n
 			}

@@ -104,7 +104,7 @@ func TestServerHostile(t *testing.T) {
 		},
 		"vanishes instead of results": func(r *raw) { r.begin(oneSecond, 2); r.send(r.ctl, iperf3.TestEnd.Byte()); _ = r.ctl.Close() },
 		"huge results":                func(r *raw) { r.begin(oneSecond, 2); r.send(r.ctl, iperf3.TestEnd.Byte()); r.message(0xfffffff0, "{}") },
-		"results of strangers": func(r *raw) {
+		"results of anonymous clients": func(r *raw) {
 			r.begin(oneSecond, 2)
 			r.send(r.ctl, iperf3.TestEnd.Byte())
 			r.json(resultsOf(stream(1, "0"), stream(2, "0")))
@@ -157,7 +157,7 @@ func TestServerBesideHostile(t *testing.T) {
 	}
 }
 
-// TestServerStrangeStream holds that a stranger's connection takes no stream's
+// TestServerStrangeStream holds that an anonymous client's connection takes no stream's
 // place: its cookie names another test.
 func TestServerStrangeStream(t *testing.T) {
 	addr := serveHere(t, ServerConfig{})
@@ -166,10 +166,10 @@ func TestServerStrangeStream(t *testing.T) {
 	r.expect(iperf3.ParamExchange)
 	r.json(oneSecond)
 	r.expect(iperf3.CreateStreams)
-	stranger := newRaw(t, addr)
-	stranger.cookie[0] = 'b'
-	stranger.send(stranger.ctl, stranger.cookie...)
-	stranger.expect(iperf3.ParamExchange) // of a test of its own
+	unknown := newRaw(t, addr)
+	unknown.cookie[0] = 'b'
+	unknown.send(unknown.ctl, unknown.cookie...)
+	unknown.expect(iperf3.ParamExchange) // of a test of its own
 	r.connect(2)
 	r.expect(iperf3.TestStart, iperf3.TestRunning)
 	// One stream too many.

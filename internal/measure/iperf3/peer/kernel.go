@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// What the lanes ask the kernel of a TCP connection, and what the leaves
+// What the ways ask the kernel of a TCP connection, and what the leaves
 // answer. Every function wraps errors.ErrUnsupported where the system does not
 // tell.
 

@@ -56,7 +56,7 @@ func (t *session) take(a arrival) bool {
 	return true
 }
 
-// open lets the client open its streams and prepares the lanes.
+// open lets the client open its streams and prepares the ways.
 func (t *session) open(ctx context.Context) (<-chan heard, error) {
 	all := iperf3.Streams(t.params.Direction, int(t.params.Parallel))
 	t.mu.Lock()
@@ -143,7 +143,7 @@ func (t *session) early(h heard) error {
 	}
 }
 
-// openTCP makes lanes of the connections.
+// openTCP makes ways of the connections.
 func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arrival) error {
 	take := func(_ context.Context, o engine.SocketOptions) (*net.TCPConn, []string, error) {
 		conn := opened[0].conn
@@ -167,7 +167,7 @@ func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arr
 		return conn, warnings, nil
 	}
 	for _, d := range directions(t.params.Direction).Parts() {
-		l := t.newLane(d, all)
+		l := t.newWay(d, all)
 		err := l.openTCP(ctx, t.Bulk, engine.Env{Host: model.Far, LinkRate: t.LinkRate}, t.rate(), take)
 		if err != nil {
 			for _, a := range opened {
@@ -175,7 +175,7 @@ func (t *session) openTCP(ctx context.Context, all []iperf3.Stream, opened []arr
 			}
 			return refuse(iperf3.CodeStreamAccept, "open streams %s: %w", d, err)
 		}
-		t.lanes = append(t.lanes, l)
+		t.ways = append(t.ways, l)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@
 //  1. The client names a test with a cookie and sends its parameters.
 //  2. It opens every stream, one after the other, because their order is all
 //     that tells the server who sends on which.
-//  3. Each direction is a lane: connections in the hands of engine tcpbulk, or
-//     datagram flows. Lanes start when the server says that data may flow.
+//  3. Each direction is a way: connections in the hands of engine tcpbulk, or
+//     datagram flows. Ways start when the server says that data may flow.
 //  4. The client ends the test and tells its results; the server adds its own.
 //
 // Both ends can count the same only where nothing is left in flight. So a

@@ -13,7 +13,7 @@ import (
 
 // exchange tells the server our results, and returns its own.
 func (t *clientTest) exchange(near model.EndReport) (iperf3.Results, error) {
-	body, err := ownResults(near, t.lanes).Marshal()
+	body, err := ownResults(near, t.ways).Marshal()
 	if err != nil {
 		return iperf3.Results{}, err
 	}
@@ -26,7 +26,7 @@ func (t *clientTest) exchange(near model.EndReport) (iperf3.Results, error) {
 	}
 	theirs, err := iperf3.ParseResults(answer)
 	if err == nil {
-		err = assign(theirs, t.lanes)
+		err = assign(theirs, t.ways)
 	}
 	if err != nil {
 		return theirs, err
@@ -61,14 +61,14 @@ func (c control) farewell() {
 const maxFarewell = 4096
 
 // ownResults is what this end says of the test.
-func ownResults(own model.EndReport, lanes []*lane) iperf3.Results {
+func ownResults(own model.EndReport, ways []*way) iperf3.Results {
 	r := iperf3.Results{SenderHasRetransmits: -1}
 	if own.CPUWindow > 0 {
 		percent := func(d time.Duration) float64 { return 100 * d.Seconds() / own.CPUWindow.Seconds() }
 		r.CPUUser, r.CPUSystem = percent(own.CPUUser), percent(own.CPUSystem)
 		r.CPUTotal = r.CPUUser + r.CPUSystem
 	}
-	for _, l := range lanes {
+	for _, l := range ways {
 		f, _ := l.flow()
 		if l.role == model.Sender {
 			r.SenderHasRetransmits = max(r.SenderHasRetransmits, 0)
@@ -90,29 +90,29 @@ func ownResults(own model.EndReport, lanes []*lane) iperf3.Results {
 // fromPeer is the source of what the other end told.
 const fromPeer = "iperf3 peer"
 
-// assign gives each lane what the other end says of its streams.
-func assign(r iperf3.Results, lanes []*lane) error {
+// assign gives each way what the other end says of its streams.
+func assign(r iperf3.Results, ways []*way) error {
 	var all []iperf3.Stream
-	for _, l := range lanes {
+	for _, l := range ways {
 		all = append(all, l.streams...)
 	}
 	streams, err := r.Match(all)
 	if err != nil {
 		return err
 	}
-	for _, l := range lanes {
+	for _, l := range ways {
 		l.theirs = streams[:len(l.streams)]
 		streams = streams[len(l.streams):]
 	}
 	return nil
 }
 
-// farReport is what the other end, which is host, says of the test whose lanes
+// farReport is what the other end, which is host, says of the test whose ways
 // at this end are over. Its receivers were idle for so long at the end of the
 // time that it tells, because this end had sent all.
-func farReport(host model.Host, r iperf3.Results, lanes []*lane, idle time.Duration) model.EndReport {
+func farReport(host model.Host, r iperf3.Results, ways []*way, idle time.Duration) model.EndReport {
 	out := model.EndReport{Host: host, SystemBusy: fact.Unknown[float64]("iperf3 does not tell")}
-	for _, l := range lanes {
+	for _, l := range ways {
 		theirs := l.theirs
 		own, _ := l.flow()
 		f := model.FlowReport{Direction: l.direction, Role: model.Receiver, Window: own.Window}

@@ -14,13 +14,13 @@ import (
 // idleLimit is how long a direction may stand still, as a real server's.
 const idleLimit = 120 * time.Second
 
-// move runs the lanes until the client ends the test, and lets it know. It
+// move runs the ways until the client ends the test, and lets it know. It
 // returns how long the receivers' windows were open.
 func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, error) {
 	begun := time.Now()
 	omit := time.Duration(t.params.OmitSeconds) * time.Second
-	emits := onlyOnce(func([]model.Sample) {}, len(t.lanes))
-	for i, l := range t.lanes {
+	emits := onlyOnce(func([]model.Sample) {}, len(t.ways))
+	for i, l := range t.ways {
 		l.start(ctx, emits[i])
 		if l.role == model.Sender && omit > 0 {
 			defer time.AfterFunc(omit, l.rebase).Stop()
@@ -28,13 +28,13 @@ func (t *session) move(ctx context.Context, next <-chan heard) (time.Duration, e
 	}
 	err := t.watch(ctx, next, begun)
 	if err != nil {
-		for _, l := range t.lanes {
+		for _, l := range t.ways {
 			l.stop()
 		}
 		return 0, err
 	}
 	window := time.Since(begun) - omit
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		if l.role == model.Sender {
 			if l.stop() && l.spec.Bytes == 0 {
 				l.report.Warnings = nil // of the flow's length, which is a guard
@@ -79,7 +79,7 @@ func (t *session) watch(ctx context.Context, next <-chan heard, begun time.Time)
 // more than they may.
 func (t *session) check(begun time.Time) error {
 	var moved float64
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		bytes, last := l.told()
 		moved += bytes
 		if l.udp != nil && l.role == model.Receiver && t.UDPRate > 0 && l.floods(t.UDPRate, time.Since(begun)) {
@@ -106,7 +106,7 @@ const burst = time.Second
 
 // floods reports whether more datagrams have come than rate allows, as a leaky
 // bucket that is looked at now and then.
-func (l *lane) floods(rate units.BitRate, at time.Duration) bool {
+func (l *way) floods(rate units.BitRate, at time.Duration) bool {
 	came := l.udp.received()
 	l.above = max(0, l.above-float64(rate)*(at-l.looked).Seconds()) + 8*float64(came-l.seen)
 	l.seen, l.looked = came, at
@@ -129,10 +129,10 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 	if err != nil {
 		return own, theirs, refuse(iperf3.CodeReceiveResults, "%w", err)
 	}
-	if err := assign(results, t.lanes); err != nil {
+	if err := assign(results, t.ways); err != nil {
 		return own, theirs, refuse(iperf3.CodeStreamID, "%w", err)
 	}
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		if l.role != model.Receiver {
 			continue
 		}
@@ -153,13 +153,13 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 		l.stop()
 		l.adopt(window, want)
 	}
-	theirs = farReport(model.Near, results, t.lanes, 0)
-	own, failed := merge(model.Far, t.lanes)
+	theirs = farReport(model.Near, results, t.ways, 0)
+	own, failed := merge(model.Far, t.ways)
 	if failed != nil {
 		// The client gets what there is; it can see that it is nothing.
 		own.Warnings = append(own.Warnings, failed.Error())
 	}
-	r := ownResults(own, t.lanes)
+	r := ownResults(own, t.ways)
 	if t.params.ServerOutput {
 		r.ServerText = text(own, t.params)
 	}
@@ -180,7 +180,7 @@ func (t *session) exchange(ctx context.Context, window time.Duration) (own, thei
 // adopt makes the receiver's report say what the test was: its flow says only
 // for how long it may run, and the client ends it. window is how long it was
 // open, and want what should have come; 0 is not known.
-func (l *lane) adopt(window time.Duration, want int64) {
+func (l *way) adopt(window time.Duration, want int64) {
 	l.report.Warnings = nil
 	for i := range l.report.Flows {
 		l.report.Flows[i].Window = window

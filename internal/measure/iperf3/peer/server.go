@@ -49,7 +49,7 @@ type ServerConfig struct {
 	// Budget, where it is not nil, is the ledger of which every test takes a
 	// session, the descriptors and the buffers of its streams, the rate of UDP that
 	// it is sent, its time and the bytes it gets: as one who has a key where it has
-	// logged in, as a stranger else. A test that would pass a limit is refused, or
+	// logged in, as an anonymous client else. A test that would pass a limit is refused, or
 	// ended, in iperf3's words, and Event gets the number.
 	Budget *budget.Budget
 
@@ -93,8 +93,8 @@ type server struct {
 	accepted uint64 // connections so far
 	udp      *greeter
 
-	strangers, openings, gathered *accept.Crowd
-	login                         chan struct{} // held by who looks at a token
+	unknown, openings, gathered *accept.Crowd
+	login                       chan struct{} // held by who looks at a token
 
 	mu    sync.Mutex
 	tests []*session // also those that do not run yet
@@ -119,7 +119,7 @@ func Serve(ctx context.Context, l net.Listener, c ServerConfig) error {
 	c.Duration = cmp.Or(c.Duration, time.Hour)
 	s := &server{
 		ServerConfig: c, slots: newSlots(), login: make(chan struct{}, 1),
-		strangers: crowd(mostStrangers, c.Unknown), openings: crowd(mostOpenings, c.Unknown), gathered: crowd(mostGathered, c.Unknown),
+		unknown: crowd(mostSilent, c.Unknown), openings: crowd(mostOpenings, c.Unknown), gathered: crowd(mostGathered, c.Unknown),
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.wait.Wait()
@@ -146,7 +146,7 @@ func (s *server) admit(ctx context.Context, c net.Conn) {
 		return
 	}
 	from := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
-	place := s.strangers.Enter(from, func() { _ = conn.Close() })
+	place := s.unknown.Enter(from, func() { _ = conn.Close() })
 	s.goGuarded(conn, func() {
 		cookie, err := s.cookie(ctx, conn)
 		if !place.Leave() {

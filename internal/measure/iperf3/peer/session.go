@@ -25,7 +25,7 @@ type session struct {
 	cookie iperf3.Cookie
 	ctl    control
 	params iperf3.Params
-	lanes  []*lane
+	ways   []*way
 	user   string // whose login it was
 
 	share   *budget.Share
@@ -84,7 +84,7 @@ func (t *session) serve(ctx context.Context) {
 	e.Own, e.Theirs, err = t.test(ctx, e.Remote)
 	e.Params, e.User, e.Took, e.Ran = t.params, t.user, time.Since(t.since), t.ran
 	t.take(arrival{}) // nothing more is wanted; frees what came too late
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		err = errors.Join(err, l.close())
 	}
 	t.free()
@@ -213,10 +213,10 @@ func (t *session) rate() int64 {
 	return rate
 }
 
-// newLane is the lane of direction d as the parameters describe it.
-func (t *session) newLane(d model.Direction, all []iperf3.Stream) *lane {
+// newWay is the way of direction d as the parameters describe it.
+func (t *session) newWay(d model.Direction, all []iperf3.Stream) *way {
 	p := t.params
-	l := &lane{direction: d, role: model.Receiver, streams: part(all, iperf3.Client)}
+	l := &way{direction: d, role: model.Receiver, streams: part(all, iperf3.Client)}
 	if d == model.From {
 		l.role, l.streams = model.Sender, part(all, iperf3.Server)
 	}

@@ -23,7 +23,7 @@ func (t *session) afford() error {
 		return t.overspent(err)
 	}
 	streams := len(iperf3.Streams(t.params.Direction, int(t.params.Parallel)))
-	// Of a TCP stream two descriptors are kept: see lane.hold.
+	// Of a TCP stream two descriptors are kept: see way.hold.
 	need := budget.Amounts{Descriptors: 2 * streams, Memory: units.Bytes(streams) * units.Bytes(t.params.Length)}
 	if t.params.Protocol == iperf3.UDP && t.params.Direction != iperf3.Forward {
 		need.UDP = units.BitRate(t.params.BitsPerSecond) * units.BitRate(t.params.Parallel)
@@ -61,7 +61,7 @@ func (t *session) overspent(err error) error {
 // charge counts what t has sent and how long it took since it was counted last.
 func (t *session) charge() error {
 	var sent float64
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		if l.role == model.Sender {
 			bytes, _ := l.told()
 			sent += bytes

@@ -15,10 +15,10 @@ import (
 // taken the one of the largest source goes (accept.Crowd). Only a test whose
 // streams are open takes a slot.
 const (
-	mostStrangers = 256 // connections that have not sent a cookie
-	mostOpenings  = 128 // tests whose data do not flow yet
-	mostGathered  = 512 // connections of their streams
-	mostUnknown   = mostStrangers + mostOpenings + mostGathered
+	mostSilent   = 256 // connections that have not sent a cookie
+	mostOpenings = 128 // tests whose data do not flow yet
+	mostGathered = 512 // connections of their streams
+	mostUnknown  = mostSilent + mostOpenings + mostGathered
 )
 
 // crowd has most places, or as many fewer as a server has for all that are unknown.

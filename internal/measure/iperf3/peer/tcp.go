@@ -21,7 +21,7 @@ import (
 type kept struct {
 	conn        *net.TCPConn
 	before      int64          // bytes received before the first one of payload
-	retransmits fact.Of[int64] // before the measured window; under lane.mu
+	retransmits fact.Of[int64] // before the measured window; under way.mu
 }
 
 // opener opens or takes over the next stream. It applies the options as early
@@ -30,7 +30,7 @@ type opener func(ctx context.Context, o engine.SocketOptions) (*net.TCPConn, []s
 
 // openTCP opens l's streams and prepares its test. rate limits what this end
 // sends, in bit/s of payload per stream; 0 is no limit.
-func (l *lane) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, rate int64, open opener) error {
+func (l *way) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, rate int64, open opener) error {
 	l.account = l.accountTCP
 	env.Open = func(ctx context.Context, n int, o engine.SocketOptions) (engine.Opened, error) {
 		var out engine.Opened
@@ -56,7 +56,7 @@ func (l *lane) openTCP(ctx context.Context, bulk engine.Engine, env engine.Env, 
 }
 
 // drop frees what was opened before the opening failed.
-func (l *lane) drop(conns []*net.TCPConn) error {
+func (l *way) drop(conns []*net.TCPConn) error {
 	var errs []error
 	for _, c := range conns {
 		errs = append(errs, c.Close())
@@ -69,7 +69,7 @@ func (l *lane) drop(conns []*net.TCPConn) error {
 }
 
 // hold takes a second handle of c.
-func (l *lane) hold(c *net.TCPConn, rate int64) error {
+func (l *way) hold(c *net.TCPConn, rate int64) error {
 	if rate > 0 && l.role == model.Sender {
 		if err := pace(c, max(1, uint64(rate)/8)); err != nil {
 			return fmt.Errorf("limit a TCP stream to %d bit/s: %w", rate, err)
@@ -87,7 +87,7 @@ func (l *lane) hold(c *net.TCPConn, rate int64) error {
 }
 
 // rebase notes what was retransmitted before the measured window.
-func (l *lane) rebase() {
+func (l *way) rebase() {
 	for _, k := range l.kept {
 		info, err := tcpinfo.Read(k.conn)
 		if err != nil {
@@ -100,7 +100,7 @@ func (l *lane) rebase() {
 }
 
 // accountTCP is what this end says of each stream.
-func (l *lane) accountTCP() []iperf3.StreamResult {
+func (l *way) accountTCP() []iperf3.StreamResult {
 	out := make([]iperf3.StreamResult, len(l.streams))
 	f, _ := l.flow()
 	for i, s := range l.streams {
@@ -121,9 +121,9 @@ func (l *lane) accountTCP() []iperf3.StreamResult {
 	return out
 }
 
-// complete reports whether a lane with a byte count has moved it all: a sender
+// complete reports whether a way with a byte count has moved it all: a sender
 // until it is acknowledged, a receiver until it has come.
-func (l *lane) complete() bool {
+func (l *way) complete() bool {
 	if l.udp != nil {
 		return l.role == model.Receiver && l.udp.received() >= int64(l.spec.Bytes)
 	}
@@ -150,7 +150,7 @@ func (l *lane) complete() bool {
 }
 
 // received is how much payload has come, read or not.
-func (l *lane) received() (int64, error) {
+func (l *way) received() (int64, error) {
 	var sum int64
 	for _, k := range l.kept {
 		n, err := received(k.conn)
@@ -163,7 +163,7 @@ func (l *lane) received() (int64, error) {
 }
 
 // delivered reports whether all that was sent has been acknowledged.
-func (l *lane) delivered() (bool, error) {
+func (l *way) delivered() (bool, error) {
 	for _, k := range l.kept {
 		done, err := delivered(k.conn)
 		if !done || err != nil {
@@ -175,7 +175,7 @@ func (l *lane) delivered() (bool, error) {
 
 // drain waits until all that a stopped sender had in its queue is
 // acknowledged, and warns when that takes too long.
-func (l *lane) drain(ctx context.Context, limit time.Duration) {
+func (l *way) drain(ctx context.Context, limit time.Duration) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	begun := time.Now()
@@ -201,7 +201,7 @@ func (l *lane) drain(ctx context.Context, limit time.Duration) {
 // window is over, until stop: a far end that sends from the thread that also
 // listens would otherwise wait for us for ever. The function that it returns
 // waits for that.
-func (l *lane) discard(stop <-chan struct{}) (wait func()) {
+func (l *way) discard(stop <-chan struct{}) (wait func()) {
 	var all rescue.Group
 	for _, k := range l.kept {
 		all.Go(func() {
@@ -238,7 +238,7 @@ func (k *kept) over() bool {
 // omitted time, until nothing more comes; never longer than limit. want is 0
 // where it cannot be known. It returns for how long something still came, as
 // far as the kernel tells.
-func (l *lane) late(ctx context.Context, want int64, limit time.Duration) time.Duration {
+func (l *way) late(ctx context.Context, want int64, limit time.Duration) time.Duration {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	begun := time.Now()
@@ -266,7 +266,7 @@ func (l *lane) late(ctx context.Context, want int64, limit time.Duration) time.D
 
 // unread is how much has come that the engine has not read yet, and whether
 // the system tells.
-func (l *lane) unread() (int, bool) {
+func (l *way) unread() (int, bool) {
 	sum := 0
 	for _, k := range l.kept {
 		n, err := unread(k.conn)

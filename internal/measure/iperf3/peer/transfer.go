@@ -19,20 +19,20 @@ import (
 func (t *clientTest) open(ctx context.Context) error {
 	all := iperf3.Streams(t.params.Direction, int(t.params.Parallel))
 	for _, d := range directions(t.params.Direction).Parts() {
-		l := &lane{direction: d, role: model.Receiver, spec: t.flow}
+		l := &way{direction: d, role: model.Receiver, spec: t.flow}
 		l.spec.Direction = d
 		sender := iperf3.Server
 		if d == model.To {
 			l.role, sender = model.Sender, iperf3.Client
 		}
 		l.streams = part(all, sender)
-		if err := t.openLane(ctx, l); err != nil {
+		if err := t.openWay(ctx, l); err != nil {
 			if errors.Is(err, errGreetingLost) && t.begunEarly(d) {
 				return errOneWay
 			}
 			return fmt.Errorf("open streams %s: %w", d, err)
 		}
-		t.lanes = append(t.lanes, l)
+		t.ways = append(t.ways, l)
 	}
 	for _, due := range []iperf3.State{iperf3.TestStart, iperf3.TestRunning} {
 		s, err := t.ctl.next()
@@ -46,7 +46,7 @@ func (t *clientTest) open(ctx context.Context) error {
 	return nil
 }
 
-func (t *clientTest) openLane(ctx context.Context, l *lane) error {
+func (t *clientTest) openWay(ctx context.Context, l *way) error {
 	// What the server is told is what this end does.
 	l.spec.Block = units.Bytes(t.params.Length)
 	if t.params.Protocol == iperf3.UDP {
@@ -78,11 +78,11 @@ func (t *clientTest) dial(ctx context.Context, o engine.SocketOptions) (*net.TCP
 	return conn, warnings, conn.SetDeadline(time.Time{})
 }
 
-// move runs the lanes until the test is over, ends it, and waits for the
+// move runs the ways until the test is over, ends it, and waits for the
 // server to notice.
 func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <-chan heard) error {
-	emits := onlyOnce(emit, len(t.lanes))
-	for i, l := range t.lanes {
+	emits := onlyOnce(emit, len(t.ways))
+	for i, l := range t.ways {
 		l.start(ctx, emits[i])
 		if l.role == model.Sender && t.flow.Omit > 0 {
 			defer time.AfterFunc(t.flow.Omit, l.rebase).Stop()
@@ -93,14 +93,14 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 	wait := t.discardAll(reading.Done())
 	defer wait()
 	defer stop()
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		l.stop()
 	}
 	if failed != nil {
 		return failed
 	}
 	var queues rescue.Group
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		if l.role == model.Sender {
 			queues.Go(func() { l.drain(ctx, drainLimit) })
 		}
@@ -130,7 +130,7 @@ func (t *clientTest) move(ctx context.Context, emit func([]model.Sample), next <
 // discardAll reads on at every receiver once it is over, until stop is closed.
 func (t *clientTest) discardAll(stop <-chan struct{}) (wait func()) {
 	var all rescue.Group
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		if l.role != model.Receiver {
 			continue
 		}
@@ -152,7 +152,7 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 	defer ticker.Stop()
 	// The clock ends a sender; a receiver's window ends by itself. It starts
 	// with the last sender's own.
-	for _, l := range t.lanes {
+	for _, l := range t.ways {
 		if l.role == model.Sender {
 			<-l.test.Measured()
 		}
@@ -160,7 +160,7 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 	timed := time.NewTimer(t.flow.Omit + t.flow.Duration)
 	defer timed.Stop()
 	clock := timed.C
-	open := make([]bool, len(t.lanes))
+	open := make([]bool, len(t.ways))
 	for i := range open {
 		open[i] = true
 	}
@@ -181,14 +181,14 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 			if t.flow.Bytes != 0 {
 				continue
 			}
-			for i, l := range t.lanes {
+			for i, l := range t.ways {
 				if l.role == model.Sender && l.udp == nil {
 					done(i)
 				}
 			}
 		case <-ticker.C:
 		}
-		for i, l := range t.lanes {
+		for i, l := range t.ways {
 			if !open[i] {
 				continue
 			}
@@ -205,9 +205,9 @@ func (t *clientTest) watch(ctx context.Context, next <-chan heard) error {
 	return nil
 }
 
-// broken is the error for a lane that ended by itself. Its cause may be on its
+// broken is the error for a way that ended by itself. Its cause may be on its
 // way on the control connection.
-func (t *clientTest) broken(l *lane, next <-chan heard) error {
+func (t *clientTest) broken(l *way, next <-chan heard) error {
 	select {
 	case h := <-next:
 		return t.interrupted(h)

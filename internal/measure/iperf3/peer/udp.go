@@ -69,7 +69,7 @@ func paramsUDP(p *iperf3.Params, f model.Flow) {
 }
 
 // openUDP opens l's streams at the client: a socket each, greeted once.
-func (t *clientTest) openUDP(ctx context.Context, l *lane) error {
+func (t *clientTest) openUDP(ctx context.Context, l *way) error {
 	var conns []*net.UDPConn
 	var err error
 	for range l.streams {
@@ -89,7 +89,7 @@ func (t *clientTest) openUDP(ctx context.Context, l *lane) error {
 }
 
 // useUDP makes l's test of the sockets.
-func (l *lane) useUDP(host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) error {
+func (l *way) useUDP(host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) error {
 	test, err := prepareUDP(l, host, conns, p, open)
 	if err != nil {
 		return err

@@ -21,9 +21,9 @@ func (t *udpTest) report() (model.EndReport, error) {
 		SystemBusy: fact.Unknown[float64]("not measured in a test with an iperf3 peer"),
 		Waiting:    t.streams[0].conn.Waiting(),
 	}
-	f := model.FlowReport{Direction: t.lane.direction, Role: t.lane.role, Window: last.at - t.lane.spec.Omit, UDP: &model.UDPSummary{}}
-	if !t.open && t.lane.spec.Bytes == 0 {
-		f.Window = min(f.Window, t.lane.spec.Duration)
+	f := model.FlowReport{Direction: t.way.direction, Role: t.way.role, Window: last.at - t.way.spec.Omit, UDP: &model.UDPSummary{}}
+	if !t.open && t.way.spec.Bytes == 0 {
+		f.Window = min(f.Window, t.way.spec.Duration)
 	}
 	var errs []error
 	for i, s := range t.streams {
@@ -35,7 +35,7 @@ func (t *udpTest) report() (model.EndReport, error) {
 		}
 	}
 	out.Flows = []model.FlowReport{f}
-	if last.at < t.lane.spec.Omit {
+	if last.at < t.way.spec.Omit {
 		errs = append(errs, fmt.Errorf("%s %s: ended after %v, before the measured window", f.Direction, f.Role, last.at))
 	}
 	return out, errors.Join(errs...)
@@ -74,7 +74,7 @@ func (t *udpTest) judge(s *udpStream, i int, u *model.UDPSummary) int64 {
 func (t *udpTest) account() []iperf3.StreamResult {
 	out := make([]iperf3.StreamResult, len(t.streams))
 	for i, s := range t.streams {
-		out[i].ID = int64(t.lane.streams[i].ID)
+		out[i].ID = int64(t.way.streams[i].ID)
 		if s.send != nil {
 			before := t.snapshot.sent[i]
 			out[i].Packets = s.send.Sent.Load()

@@ -149,7 +149,7 @@ func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan 
 		conns = append(conns, c)
 	}
 	for _, d := range directions(t.params.Direction).Parts() {
-		l := t.newLane(d, all)
+		l := t.newWay(d, all)
 		own := conns[:len(l.streams)]
 		conns = conns[len(l.streams):]
 		if err := l.useUDP(model.Far, own, t.params, true); err != nil {
@@ -158,7 +158,7 @@ func (t *session) openUDP(ctx context.Context, all []iperf3.Stream, next <-chan 
 			}
 			return refuse(iperf3.CodeStreamAccept, "open streams %s: %w", d, err)
 		}
-		t.lanes = append(t.lanes, l)
+		t.ways = append(t.ways, l)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ import (
 // duration it closes by itself, else when it is stopped.
 type udpTest struct {
 	host     model.Host
-	lane     *lane
+	way      *way
 	streams  []*udpStream
 	size     int     // bytes of a datagram
 	rate     float64 // bit/s per stream; 0 is as fast as possible
@@ -51,11 +51,11 @@ type udpSnapshot struct {
 	sent                   []int64 // of a sender, datagrams per stream
 }
 
-// prepareUDP makes the lane's test of connected sockets, which it owns also
+// prepareUDP makes the way's test of connected sockets, which it owns also
 // when it fails.
-func prepareUDP(l *lane, host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) (*udpTest, error) {
+func prepareUDP(l *way, host model.Host, conns []*net.UDPConn, p iperf3.Params, open bool) (*udpTest, error) {
 	t := &udpTest{
-		host: host, lane: l, size: int(p.Length), rate: float64(p.BitsPerSecond), open: open,
+		host: host, way: l, size: int(p.Length), rate: float64(p.BitsPerSecond), open: open,
 		stop: make(chan struct{}), ready: make(chan struct{}), over: make(chan struct{}),
 	}
 	u, _ := udp.Of(l.spec)
@@ -83,14 +83,14 @@ func prepareUDP(l *lane, host model.Host, conns []*net.UDPConn, p iperf3.Params,
 // prepare makes s ready to send or receive as number i of n.
 func (t *udpTest) prepare(s *udpStream, i, n int) error {
 	var err error
-	if t.lane.role == model.Receiver {
+	if t.way.role == model.Receiver {
 		s.tally = datagram.NewTally(1, max(memory/n, datagram.MinMemory))
-		s.open, s.shut = t.lane.spec.Omit, math.MaxInt64
+		s.open, s.shut = t.way.spec.Omit, math.MaxInt64
 		if s.open == 0 {
 			s.open = math.MinInt64 // what came before the clock ran counts too
 		}
-		if !t.open && t.lane.spec.Bytes == 0 {
-			s.shut = t.lane.spec.Omit + t.lane.spec.Duration
+		if !t.open && t.way.spec.Bytes == 0 {
+			s.shut = t.way.spec.Omit + t.way.spec.Duration
 		}
 		s.receive, err = datagram.NewReceiver(s.conn, datagram.ReceiverOptions{
 			Size: t.size, Handle: s.handle, After: s.publish,
@@ -103,7 +103,7 @@ func (t *udpTest) prepare(s *udpStream, i, n int) error {
 		// The streams take turns.
 		o.Offset = time.Duration(o.Gap * float64(i) / float64(n))
 	}
-	end := t.lane.spec.Omit + t.lane.spec.Duration
+	end := t.way.spec.Omit + t.way.spec.Duration
 	o.Before = func(at time.Duration, _ int64) (time.Duration, bool) { return 0, t.open || at < end }
 	if quota := t.quota(i, n); quota > 0 {
 		o.Before = func(_ time.Duration, next int64) (time.Duration, bool) { return 0, next <= quota }
@@ -114,7 +114,7 @@ func (t *udpTest) prepare(s *udpStream, i, n int) error {
 			Seconds: uint32(at / time.Second), Microseconds: uint32(at % time.Second / time.Microsecond), Sequence: uint64(seq),
 		}.Put(b, s.wide)
 	}
-	if u, _ := udp.Of(t.lane.spec); u.Pacing == udp.PacingKernel && o.Gap > 0 {
+	if u, _ := udp.Of(t.way.spec); u.Pacing == udp.PacingKernel && o.Gap > 0 {
 		o.Pacing = datagram.ByKernel
 	}
 	s.send, err = datagram.NewSender(s.conn, o)
@@ -124,10 +124,10 @@ func (t *udpTest) prepare(s *udpStream, i, n int) error {
 // quota is how many datagrams stream i of n sends of a byte count: whole ones,
 // at least as many bytes as were asked for; 0 is no bound.
 func (t *udpTest) quota(i, n int) int64 {
-	if t.lane.spec.Bytes == 0 {
+	if t.way.spec.Bytes == 0 {
 		return 0
 	}
-	all := (int64(t.lane.spec.Bytes) + int64(t.size) - 1) / int64(t.size)
+	all := (int64(t.way.spec.Bytes) + int64(t.size) - 1) / int64(t.size)
 	return max(1, (all+int64(n-1-i))/int64(n))
 }
 
@@ -217,7 +217,7 @@ func (t *udpTest) launch() <-chan struct{} {
 
 // sample emits until the test is over.
 func (t *udpTest) sample(ctx context.Context, emit func([]model.Sample), ended <-chan struct{}) {
-	spec := t.lane.spec
+	spec := t.way.spec
 	step := spec.Interval
 	if step == 0 {
 		step = time.Second
@@ -259,7 +259,7 @@ func (t *udpTest) sample(ctx context.Context, emit func([]model.Sample), ended <
 // next is when the interval that begins at at ends: whole ones since the window
 // opened, and the window's edges.
 func (t *udpTest) next(at, step, end time.Duration) time.Duration {
-	omit := t.lane.spec.Omit
+	omit := t.way.spec.Omit
 	if at < omit {
 		return min(omit, (at/step+1)*step)
 	}
@@ -301,12 +301,12 @@ func (t *udpTest) samples(prev, cur udpSnapshot) []model.Sample {
 	add := func(d model.Direction, m model.Metric, v float64) {
 		out = append(out, model.Sample{
 			Host: t.host, Direction: d, Metric: m, Value: v, Start: prev.at, Length: length,
-			Omitted: prev.at < t.lane.spec.Omit,
+			Omitted: prev.at < t.way.spec.Omit,
 		})
 	}
 	rate := float64(cur.bytes-prev.bytes) * 8 / length.Seconds()
-	d := t.lane.direction
-	if t.lane.role == model.Sender {
+	d := t.way.direction
+	if t.way.role == model.Sender {
 		add(d, model.Sent, rate)
 	} else {
 		add(d, model.Goodput, rate)

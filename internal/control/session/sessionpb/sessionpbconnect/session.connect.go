@@ -13,7 +13,7 @@
 //
 // A length is at most 4096. The code is that of a connect error. An agent that
 // says no hangs up; else HTTP/2 in cleartext with prior knowledge (RFC 9113
-// section 3.3) follows. So a stranger can make an agent read one message of 4 KiB
+// section 3.3) follows. So an anonymous client can make an agent read one message of 4 KiB
 // and nothing else. This frame, and the fields of both messages, are the same in
 // all versions from 2 on, so that two of them can always tell each other that
 // they do not fit. Version 1 had no greeting: its first call was Hello.

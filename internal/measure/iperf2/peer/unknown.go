@@ -18,8 +18,8 @@ import (
 // ErrIperf3 says that the server is one of iperf3, whose protocol is another.
 var ErrIperf3 = errors.New("this looks like an iperf3 server")
 
-// strangerTime is how long an iperf3 server may take to say its first word.
-const strangerTime = time.Second
+// firstWord is how long an iperf3 server may take to say its first word.
+const firstWord = time.Second
 
 // readAck reads a server's ack. An iperf3 server takes a header of 2.1 for a
 // cookie and asks for parameters, or says that it is busy: no ack begins so.
@@ -58,7 +58,7 @@ func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duratio
 		for i := range leadBytes {
 			by := until
 			if i > 0 {
-				by = earlier(until, time.Now().Add(strangerTime))
+				by = earlier(until, time.Now().Add(firstWord))
 			}
 			if err := c.SetReadDeadline(by); err != nil {
 				return err
@@ -86,9 +86,9 @@ func payloadBegins(ctx context.Context, conns []*net.TCPConn, limit time.Duratio
 // there and leaves at once. Such a server closes its port for a moment after a
 // test, with those who wait there, so that it is asked more than once.
 func speaksIperf3(ctx context.Context, addr string) bool {
-	ctx, cancel := context.WithTimeout(ctx, strangerTime)
+	ctx, cancel := context.WithTimeout(ctx, firstWord)
 	defer cancel()
-	pause := time.NewTicker(strangerTime / 10)
+	pause := time.NewTicker(firstWord / 10)
 	defer pause.Stop()
 	for {
 		if saysIperf3(ctx, addr) {

@@ -13,10 +13,10 @@ import (
 	"linerate/internal/rescue"
 )
 
-// lane is one direction of a test at one end. The directions of a
+// way is one direction of a test at one end. The directions of a
 // bidirectional test end at different times, so each is an engine's test of
 // its own.
-type lane struct {
+type way struct {
 	direction model.Direction
 	role      model.Role
 	spec      model.Flow
@@ -24,8 +24,8 @@ type lane struct {
 	test      engine.Test
 	warnings  []string                     // of the opening
 	account   func() []iperf3.StreamResult // per stream, once over is closed, before close
-	kept      []*kept                      // of a TCP lane
-	udp       *udpTest                     // of a UDP lane
+	kept      []*kept                      // of a TCP way
+	udp       *udpTest                     // of a UDP way
 
 	mu    sync.Mutex
 	moved float64   // payload bytes of which samples told
@@ -43,8 +43,8 @@ type lane struct {
 	theirs  []iperf3.StreamResult // what the other end says of the streams, once it has
 }
 
-// start runs the lane until it is complete or asked to stop.
-func (l *lane) start(ctx context.Context, emit func([]model.Sample)) {
+// start runs the way until it is complete or asked to stop.
+func (l *way) start(ctx context.Context, emit func([]model.Sample)) {
 	l.over = make(chan struct{})
 	l.last = time.Now()
 	go func() {
@@ -60,7 +60,7 @@ func (l *lane) start(ctx context.Context, emit func([]model.Sample)) {
 }
 
 // watch notes how much moved.
-func (l *lane) watch(samples []model.Sample) {
+func (l *way) watch(samples []model.Sample) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range samples {
@@ -73,15 +73,15 @@ func (l *lane) watch(samples []model.Sample) {
 
 // told returns how many bytes the samples so far told of, and when they last
 // told of any.
-func (l *lane) told() (bytes float64, last time.Time) {
+func (l *way) told() (bytes float64, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.moved, l.last
 }
 
-// stop ends the lane and counts its streams. It returns whether the lane had
+// stop ends the way and counts its streams. It returns whether the way had
 // not ended by itself. It may be called again.
-func (l *lane) stop() bool {
+func (l *way) stop() bool {
 	running := !closed(l.over)
 	l.test.Stop()
 	<-l.over
@@ -92,7 +92,7 @@ func (l *lane) stop() bool {
 }
 
 // close frees the connections. It is idempotent.
-func (l *lane) close() error {
+func (l *way) close() error {
 	err := l.test.Close()
 	for _, k := range l.kept {
 		// A second handle that is the first one has been closed by the test.
@@ -103,7 +103,7 @@ func (l *lane) close() error {
 
 // flow returns what this end says of the direction; false where the run gave
 // nothing.
-func (l *lane) flow() (model.FlowReport, bool) {
+func (l *way) flow() (model.FlowReport, bool) {
 	i := slices.IndexFunc(l.report.Flows, func(f model.FlowReport) bool { return f.Direction == l.direction })
 	if i < 0 {
 		return model.FlowReport{}, false
@@ -111,11 +111,11 @@ func (l *lane) flow() (model.FlowReport, bool) {
 	return l.report.Flows[i], true
 }
 
-// merge puts the lanes' reports together. The processor clocks are the whole
+// merge puts the ways' reports together. The processor clocks are the whole
 // process's in each, so one is taken: a receiver's, where there is one.
-func merge(host model.Host, lanes []*lane) (model.EndReport, error) {
-	main := lanes[0]
-	for _, l := range lanes {
+func merge(host model.Host, ways []*way) (model.EndReport, error) {
+	main := ways[0]
+	for _, l := range ways {
 		if l.role == model.Receiver {
 			main = l
 		}
@@ -123,7 +123,7 @@ func merge(host model.Host, lanes []*lane) (model.EndReport, error) {
 	out := main.report
 	out.Host, out.Flows, out.Warnings, out.Values = host, nil, nil, nil
 	var errs []error
-	for _, l := range lanes {
+	for _, l := range ways {
 		out.Flows = append(out.Flows, l.report.Flows...)
 		out.Values = append(out.Values, l.report.Values...)
 		for _, w := range slices.Concat(l.warnings, l.report.Warnings) {
@@ -136,11 +136,11 @@ func merge(host model.Host, lanes []*lane) (model.EndReport, error) {
 	return out, errors.Join(errs...)
 }
 
-// onlyOnce returns emit for each of the lanes, safe for all at the same time,
+// onlyOnce returns emit for each of the ways, safe for all at the same time,
 // of which one passes on the samples of the process.
-func onlyOnce(emit func([]model.Sample), lanes int) []func([]model.Sample) {
+func onlyOnce(emit func([]model.Sample), ways int) []func([]model.Sample) {
 	var mu sync.Mutex
-	out := make([]func([]model.Sample), lanes)
+	out := make([]func([]model.Sample), ways)
 	for i := range out {
 		out[i] = func(s []model.Sample) {
 			if i > 0 {

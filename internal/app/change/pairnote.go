@@ -15,21 +15,21 @@ import (
 	"linerate/internal/host/durable"
 )
 
-// HalfName is the file in the state directory of this machine that stands there
+// PairNoteName is the file in the state directory of this machine that stands there
 // while a change of two hosts is being kept: from before the first of them is told
 // until both are. A process that is killed in between leaves it.
-const HalfName = "confirming.json"
+const PairNoteName = "confirming.json"
 
-// half is what it says.
-type half struct {
+// pairNote is what it says.
+type pairNote struct {
 	Host    string             `json:"host"` // as the user named it, without secrets
 	Time    time.Time          `json:"time"`
 	Changes []model.Assignment `json:"changes"` // of both
 }
 
-// noteHalf writes that two hosts are about to be told to keep the change. done
+// notePairNote writes that two hosts are about to be told to keep the change. done
 // takes the note away.
-func (c *change) noteHalf() (done func(), err error) {
+func (c *change) notePairNote() (done func(), err error) {
 	if len(c.changing()) < 2 || c.hosts.Named == "" {
 		return func() {}, nil
 	}
@@ -37,7 +37,7 @@ func (c *change) noteHalf() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	h := half{Host: c.hosts.Named, Time: c.Now().UTC().Round(0)}
+	h := pairNote{Host: c.hosts.Named, Time: c.Now().UTC().Round(0)}
 	for _, e := range c.changing() {
 		h.Changes = append(h.Changes, e.wanted...)
 	}
@@ -45,7 +45,7 @@ func (c *change) noteHalf() (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	name := filepath.Join(dir, HalfName)
+	name := filepath.Join(dir, PairNoteName)
 	if err := durable.Replace(name, text, 0o600); err != nil {
 		return nil, fmt.Errorf("note that the change is being kept: %w", err)
 	}
@@ -60,33 +60,33 @@ func (c *change) noteHalf() (done func(), err error) {
 	}, nil
 }
 
-// readHalf reads the note of this machine, where there is one. One that was damaged,
+// readPairNote reads the note of this machine, where there is one. One that was damaged,
 // though it is put in place whole, is told of once, and goes.
-func readHalf(env app.Env, state string) (name string, h half, ok bool) {
+func readPairNote(env app.Env, state string) (name string, h pairNote, ok bool) {
 	dir, err := here.StateDir(state)
 	if err != nil {
-		return "", half{}, false
+		return "", pairNote{}, false
 	}
-	name = filepath.Join(dir, HalfName)
+	name = filepath.Join(dir, PairNoteName)
 	durable.Discard(name)
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return name, half{}, false
+		return name, pairNote{}, false
 	}
 	if err := json.Unmarshal(text, &h); err != nil || h.Host == "" {
 		env.Observe(app.Trouble{Err: fmt.Errorf("%s: the note of a change that was being kept on two hosts is damaged: one of them may hold it: linerate undo, and linerate undo HOST, take it back", name)})
 		_ = os.Remove(name) // what cannot be removed is told again
-		return name, half{}, false
+		return name, pairNote{}, false
 	}
 	return name, h, true
 }
 
-// tellHalf tells that an earlier change of two hosts was cut short while it was
+// tellPairNote tells that an earlier change of two hosts was cut short while it was
 // being kept, unless this machine keeps it, which is told last. Where the change
 // that is open now is with the same host, it says what is left there, and the note
 // has done its work.
-func (c *change) tellHalf() {
-	name, h, ok := readHalf(c.Env, c.hosts.State)
+func (c *change) tellPairNote() {
+	name, h, ok := readPairNote(c.Env, c.hosts.State)
 	if !ok {
 		return
 	}
@@ -94,10 +94,10 @@ func (c *change) tellHalf() {
 	known := c.hosts.Far != nil && c.hosts.Named == h.Host
 	switch {
 	case len(here) == 0 && !known:
-		c.Observe(app.HalfKept{Named: h.Host, Time: h.Time, Gone: true})
+		c.Observe(app.PartlyKept{Named: h.Host, Time: h.Time, Gone: true})
 		return
 	case len(here) == 0 && len(there) > 0:
-		c.Observe(app.HalfKept{Named: h.Host, Time: h.Time, Far: c.hosts.Far.Name, Holds: there, Gone: true})
+		c.Observe(app.PartlyKept{Named: h.Host, Time: h.Time, Far: c.hosts.Far.Name, Holds: there, Gone: true})
 	}
 	_ = os.Remove(name) // what cannot be removed is told again
 }
@@ -106,18 +106,18 @@ func (c *change) tellHalf() {
 // rest of a change that was cut short while it was being kept. An undo of that
 // host, which named is without secrets, has taken it back; "" is this machine.
 func TellUndone(env app.Env, named, state string) {
-	name, h, ok := readHalf(env, state)
+	name, h, ok := readPairNote(env, state)
 	switch {
 	case !ok:
 	case named == "":
-		env.Observe(app.HalfKept{Named: h.Host, Time: h.Time})
+		env.Observe(app.PartlyKept{Named: h.Host, Time: h.Time})
 	case named == h.Host:
 		_ = os.Remove(name) // what cannot be removed is told again
 	}
 }
 
 // holding are the settings of a note that a host, nil for none, holds now.
-func holding(host *app.Host, h half) []model.Assignment {
+func holding(host *app.Host, h pairNote) []model.Assignment {
 	var all []model.Assignment
 	for _, c := range h.Changes {
 		if host != nil && c.Host == host.Side && host.Value(c.Knob) == c.Value {

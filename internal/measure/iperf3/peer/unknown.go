@@ -83,7 +83,7 @@ var errOneWay = fmt.Errorf("the server does not send: iperf3 before 3.7 knows no
 
 // oneWayOnly reports whether such a server has refused the streams of l, with a
 // byte at most on each.
-func (t *clientTest) oneWayOnly(l *lane) bool {
+func (t *clientTest) oneWayOnly(l *way) bool {
 	if t.params.Direction != iperf3.Bidirectional || l.udp != nil {
 		return false
 	}
