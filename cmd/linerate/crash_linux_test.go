@@ -255,7 +255,7 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 	t.Helper()
 	if r.code != 0 {
 		s := n.session(t)
-		if r.code != 1 || !strings.Contains(r.err, "the watchdog is gone") || s.State != model.SessionInterrupted {
+		if r.code != 1 || !strings.Contains(r.err, "the watchdog is gone") || s.State != model.SessionInterrupted && s.State != model.SessionFailed {
 			t.Fatalf("exit code %d, session is %s\n%s%s", r.code, s.State, r.out, r.err)
 		}
 		if r := run(t, n.command(t, "run", "--allow-exec", "--resume", s.ID)); r.code != 0 {

@@ -407,3 +407,49 @@ echo code $code; cat $W/nobody/err; echo $(ls -A /etc/sysctl.d | wc -l) files`)
 	}
 	has(t, "stdout", r.out, "code 4\n", "permission denied", "files of the system belong to root: run linerate as root; over ssh with --sudo", "\n0 files\n")
 }
+
+// TestFirstHour08PastedKeep: the command at the end of a report works as it stands
+// there, and takes the smallest level that is good enough.
+func TestFirstHour08PastedKeep(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	n := newNetns(t)
+	s := model.Session{
+		ID: "20261121T130000-1eve", Kind: model.KindRun, Near: "this machine", Far: n.agent("b"), Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
+		State: model.SessionDone, WireRate: fact.Unknown[units.BitRate]("test"),
+		Plan:     model.Plan{Baseline: "current", Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}},
+		Plateaus: []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "4MiB", Tolerance: 5}},
+	}
+	for _, name := range []string{"4MiB", "16MiB"} {
+		value, err := units.ParseBytes(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: name, Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: fmt.Sprint(int64(value))}}})
+		s.Verdicts = append(s.Verdicts, model.Verdict{
+			Setting: name, Outcome: model.Better, Direction: model.To, Metric: model.Goodput, Estimate: 0.1,
+			Interval: model.Interval{Low: 0.05, High: 0.15, Confidence: 0.95}, Blocks: 6,
+		})
+	}
+	st, err := sqlite.Open(t.Context(), n.db())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	if err := st.CreateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	report := run(t, n.command(t, "show", "last")).out
+	_, line, found := strings.Cut(report, "linerate keep ")
+	line, _, _ = strings.Cut(line, "\n")
+	if !found || !strings.Contains(line, s.ID) {
+		t.Fatalf("no command at the end of\n%s", report)
+	}
+	cmd := n.prepare(exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, "sh", "-c", "linerate keep "+line+" --dry-run"))
+	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(binary)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	r := run(t, cmd)
+	if r.code != 0 {
+		t.Fatalf("linerate keep %s: exit code %d\n%s%s", line, r.code, r.out, r.err)
+	}
+	has(t, "the pasted command", r.out+r.err, "4MiB is taken: the smallest level within 5 % of the best", "proved better: 16MiB", " 4194304")
+}

@@ -6,6 +6,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
+	"linerate/internal/core/units"
 )
 
 // The closed list of the events of changed and kept settings. Hosts are named as
@@ -111,6 +112,7 @@ type PartlyKept struct {
 // The closed list of the events of settings that are kept.
 func (Unproven) event()      {}
 func (OfTheFlow) event()     {}
+func (SmallestGood) event()  {}
 func (NotKept) event()       {}
 func (NothingToKeep) event() {}
 func (KeptAlready) event()   {}
@@ -128,6 +130,14 @@ type Unproven struct {
 
 // OfTheFlow is a setting that is not kept, since it belongs to the test traffic.
 type OfTheFlow struct{ Setting model.Assignment }
+
+// SmallestGood is the level of a setting that was chosen of several that proved better,
+// because nobody named one.
+type SmallestGood struct {
+	Setting   string
+	Others    []string
+	Tolerance units.Percent // how far below the best it may be
+}
 
 // NotKept is a setting that was confirmed on a host and holds no more.
 type NotKept struct {

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/limits"
@@ -12,20 +11,10 @@ import (
 	"linerate/internal/core/units"
 )
 
-// CopyDocument is the report of a session of file copies. What stands in the
-// Document around it is not repeated in JSON.
+// CopyDocument is what a session of file copies has beside its Document.
 type CopyDocument struct {
-	ID         string             `json:"-"`
-	Kind       model.Kind         `json:"-"`
-	Title      string             `json:"-"`
-	Created    time.Time          `json:"-"`
-	State      model.SessionState `json:"-"`
-	Ending     string             `json:"-"`
-	Header     Header             `json:"-"`
-	Size       units.Bytes        `json:"size"` // of one copy; 0 where runs differ
-	Directions []CopyDirection    `json:"directions"`
-	Warnings   []string           `json:"warnings"`
-	Next       []Step             `json:"next"`
+	Size       units.Bytes     `json:"size"` // of one copy; 0 where runs differ
+	Directions []CopyDirection `json:"directions"`
 }
 
 // CopyDirection is what was measured one way.
@@ -53,24 +42,14 @@ type CopyRow struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// BuildCopy makes the report of a session of kind copy. It never fails: what s
-// does not hold is unknown or absent in the report.
-func BuildCopy(s model.Session) CopyDocument {
-	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
-	d := CopyDocument{
-		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
-		Directions: []CopyDirection{}, Warnings: b.warnings(s.Runs), Next: []Step{b.again()},
-	}
-	d.Size = b.copySize()
+func (b *builder) copies() *CopyDocument {
+	d := CopyDocument{Size: b.copySize(), Directions: []CopyDirection{}}
 	for _, way := range []model.Direction{model.To, model.From} {
 		if c, ok := b.copyDirection(way); ok {
 			d.Directions = append(d.Directions, c)
 		}
 	}
-	if step, ok := b.copyNext(d.Directions); ok {
-		d.Next = append([]Step{step}, d.Next...)
-	}
-	return d
+	return &d
 }
 
 // copySize is how much each counted run moved, 0 where they differ.
@@ -198,17 +177,17 @@ func knobOf(set model.Setting, k model.KnobID, or string) string {
 	return or
 }
 
-// copyNext is the command that leads on where the network is what limits.
-func (b *builder) copyNext(all []CopyDirection) (Step, bool) {
-	for _, c := range all {
+// next are the commands that lead on where the network is what limits.
+func (d *CopyDocument) next(b *builder) []Step {
+	for _, c := range d.Directions {
 		for _, l := range c.Limits {
 			share, known := l.Link.Get()
 			if l.Verdict == bottleneck.OnePart && l.Parts[0].Name == bottleneck.Network && (!known || share < nearLink) {
-				return Step{"what limits the network", b.testCommand()}, true
+				return []Step{{"what limits the network", b.testCommand()}}
 			}
 		}
 	}
-	return Step{}, false
+	return nil
 }
 
 // nearLink is the share of what a link can carry from which it is the link

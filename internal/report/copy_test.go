@@ -36,7 +36,7 @@ func TestCopyLimits(t *testing.T) {
 		"no part":   {4, all(map[string]float64{bottleneck.Write: 0}), bottleneck.DiskToDisk, []string{"without a measurement of writing at nas alone"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := report.BuildCopy(reporttest.CopySession(c.blocks, c.rates))
+			d := report.Build(reporttest.CopySession(c.blocks, c.rates), report.Options{}).Copy
 			if len(d.Directions) != 1 || d.Size != 256<<20 {
 				t.Fatalf("%+v", d)
 			}
@@ -61,13 +61,13 @@ func TestCopyLimits(t *testing.T) {
 func TestCopyCounts(t *testing.T) {
 	s := reporttest.CopySession(3, map[string]float64{bottleneck.Network: 900e6, bottleneck.MemoryToMemory: 890e6, bottleneck.Memory: 4e10})
 	s.Runs[0].State = model.RunInvalid
-	d := report.BuildCopy(s)
+	d := report.Build(s, report.Options{}).Copy
 	for _, r := range d.Directions[0].Rows {
 		if r.Runs != 2 {
 			t.Errorf("%s: %d runs", r.Setting, r.Runs)
 		}
 	}
-	if d := report.BuildCopy(model.Session{}); len(d.Directions) != 0 || d.Ending != "" && d.Warnings == nil {
+	if d := report.Build(model.Session{Kind: model.KindCopy}, report.Options{}); len(d.Copy.Directions) != 0 || d.Ending != "" && d.Warnings == nil {
 		t.Errorf("an empty session: %+v", d)
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // Datagrams is what became of a direction's UDP datagrams, of all runs together.
 type Datagrams struct {
-	Offered    fact.Of[units.BitRate] `json:"offered"` // payload rate asked for; unknown where as fast as possible
+	Asked      fact.Of[units.BitRate] `json:"asked"`     // payload rate asked for; unknown where as fast as possible
+	SentRate   fact.Of[units.BitRate] `json:"sent_rate"` // payload rate that the sender reached, median over runs
 	Sent       int64                  `json:"sent"`
 	Received   int64                  `json:"received"` // different ones
 	Lost       int64                  `json:"lost"`
@@ -27,18 +28,20 @@ type Datagrams struct {
 // datagrams adds up the reports of direction d; nil where there are none.
 func datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	var out *Datagrams
-	var jitters []float64
+	var jitters, rates []float64
 	for _, r := range runs {
+		rate := 0.0
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
 				if f.Direction != d || f.UDP == nil {
 					continue
 				}
 				if out == nil {
-					out = &Datagrams{Offered: offered(r.Flow)}
+					out = &Datagrams{Asked: asked(r.Flow)}
 				}
 				if f.Role == model.Sender {
 					out.Sent, out.Pacing = out.Sent+f.UDP.Sent, f.UDP.Pacing
+					rate += 8 * float64(f.Bytes) / max(f.Window.Seconds(), 1e-9)
 					continue
 				}
 				out.Received += f.UDP.Received
@@ -50,9 +53,16 @@ func datagrams(runs []model.Run, d model.Direction) *Datagrams {
 				}
 			}
 		}
+		if rate > 0 {
+			rates = append(rates, rate)
+		}
 	}
 	if out == nil {
 		return nil
+	}
+	out.SentRate = fact.Unknown[units.BitRate]("the sender did not tell")
+	if len(rates) > 0 {
+		out.SentRate = fact.Known(units.BitRate(median(rates)), "the sender, median over runs")
 	}
 	if all := out.Received + out.Lost; all > 0 {
 		out.Loss = float64(out.Lost) / float64(all)
@@ -64,8 +74,8 @@ func datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	return out
 }
 
-// offered is the payload rate that a flow asks for.
-func offered(f model.Flow) fact.Of[units.BitRate] {
+// asked is the payload rate that a flow asks for.
+func asked(f model.Flow) fact.Of[units.BitRate] {
 	u, _ := udp.Of(f)
 	if u.Rate == 0 {
 		return fact.Unknown[units.BitRate]("as fast as possible")

@@ -1,14 +1,18 @@
 package report
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
-// ListItem is one line of a list of sessions. It has the fields of store.Item,
-// so that one converts into the other.
-type ListItem struct {
+// Item is what a store says of a session. It has the fields of store.Item, so that
+// one converts into the other.
+type Item struct {
 	ID      string             `json:"id"`
 	Kind    model.Kind         `json:"kind"`
 	Title   string             `json:"title"`
@@ -22,7 +26,144 @@ type ListItem struct {
 	MaxRuns int                `json:"max_runs"` // that the plan allows; 0 where there is no plan
 }
 
+// ListItem is one session of a list.
+type ListItem struct {
+	Item
+	Goodput []ListRate `json:"goodput,omitempty"` // of the baseline, by direction
+	Verdict string     `json:"verdict,omitempty"` // what it showed, or why it ended, in a sentence
+}
+
+// ListRate is the median over the runs of a session in one direction.
+type ListRate struct {
+	Direction model.Direction `json:"direction"`
+	Value     units.BitRate   `json:"value"`
+}
+
 // List is the document of a list of sessions, linerate/list/v1.
 type List struct {
 	Sessions []ListItem `json:"sessions"`
+	Now      time.Time  `json:"-"` // that their age is counted to
+}
+
+// NewListItem is a line of a list: what the store says of a session, and what follows
+// from s, which may be without hosts and without the ends of its runs.
+func NewListItem(i Item, s model.Session) ListItem {
+	b := builder{s: &s, near: s.Near, far: s.Far, counted: countedRuns(s.Runs)}
+	out := ListItem{Item: i}
+	for _, d := range []model.Direction{model.To, model.From} {
+		if v := runValues(b.baselineRuns(), d, model.Goodput); len(v) > 0 {
+			out.Goodput = append(out.Goodput, ListRate{d, units.BitRate(median(v))})
+		}
+	}
+	switch {
+	case i.State == model.SessionDone && i.Runs == 0: // of a version that did not say so
+		out.State, out.Verdict = model.SessionFailed, i.Reason
+	case i.State == model.SessionRunning:
+		out.Verdict = ending(&s)
+	case i.State != model.SessionDone:
+		out.Verdict = i.Reason
+	case i.Kind == model.KindRun:
+		out.Verdict = b.verdictLine()
+	case i.Kind == model.KindTest:
+		out.Verdict = b.limitLine()
+	}
+	return out
+}
+
+// What says of a session in a sentence where it was and what it showed.
+func (i ListItem) What() string {
+	where := i.Far
+	switch {
+	case i.Kind == model.KindServed:
+		where = "client " + i.Near
+	case i.Near != i.Far && i.Near != thisMachine && i.Near != "":
+		where = i.Near + " -> " + i.Far
+	}
+	if i.Title != "" {
+		where += fmt.Sprintf(" (%s)", i.Title)
+	}
+	if i.Verdict == "" {
+		return where
+	}
+	return where + ": " + i.Verdict
+}
+
+// verdictLine says what an experiment showed, in a sentence.
+func (b *builder) verdictLine() string {
+	if b.untrustworthy() != "" {
+		return "not to be believed: the baseline differs from itself"
+	}
+	var parts []string
+	for _, t := range b.tables() {
+		if !t.Objective {
+			continue
+		}
+		text := t.verdictLine()
+		if len(b.s.Plan.Directions) > 1 {
+			text = b.label(t.Direction) + ": " + text
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// verdictLine names the setting of a table that gained most, or counts the verdicts.
+func (t Table) verdictLine() string {
+	var best *Row
+	better, candidates := 0, 0
+	counts := map[string]int{}
+	for i, r := range t.Rows {
+		if r.IsTwin {
+			continue
+		}
+		candidates++
+		counts[r.Words]++
+		if r.Outcome != model.Better {
+			continue
+		}
+		better++
+		if best == nil || (float64(r.Change) > float64(best.Change)) == (t.LowerIs == "worse") {
+			best = &t.Rows[i]
+		}
+	}
+	if best != nil {
+		text := fmt.Sprintf("%s is better: %s", best.Setting, best.ChangeText)
+		if len(best.Refused) > 0 {
+			text += ", but a guard refuses it"
+		}
+		if candidates > 1 {
+			text += fmt.Sprintf(" (%d of %d better)", better, candidates)
+		}
+		return text
+	}
+	var words []string
+	for _, r := range t.Rows {
+		if n := counts[r.Words]; n > 0 && !r.IsTwin {
+			words = append(words, fmt.Sprintf("%d %s", n, r.Words))
+			delete(counts, r.Words)
+		}
+	}
+	if candidates == 0 {
+		return ""
+	}
+	return "nothing better: " + strings.Join(words, ", ")
+}
+
+// limitLine says what limits the directions of a test, without the evidence.
+func (b *builder) limitLine() string {
+	var parts []string
+	for _, f := range b.s.Findings {
+		host := ""
+		if f.Host != "" {
+			host = b.name(f.Host)
+		}
+		text := b.label(f.Direction) + " " + limitPhrase(f.Limit, host)
+		if f.Loss {
+			text = b.label(f.Direction) + " datagrams are lost"
+		}
+		if !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "; ")
 }

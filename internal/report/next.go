@@ -8,6 +8,7 @@ import (
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/profile"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
@@ -36,6 +37,53 @@ func (b *builder) tries() []Step {
 	return steps
 }
 
+// keep is the command that keeps what an experiment proved, where it leaves no choice:
+// on this machine, on the far end, or on both. A lab has nothing to keep it in.
+func (b *builder) keep() []Step {
+	name, _ := profile.Chosen(*b.s)
+	if name == "" || b.s.Kind != model.KindRun || b.untrustworthy() != "" || strings.HasPrefix(b.s.Far, "lab:") {
+		return nil
+	}
+	setting, _ := b.s.Plan.Setting(name)
+	p, _, err := profile.FromSession(*b.s, name)
+	if err != nil || !b.mayChange(setting) {
+		return nil
+	}
+	changes := map[model.Host]bool{}
+	for _, a := range setting.Assignments {
+		changes[a.Host] = true
+	}
+	command := func(words ...string) string {
+		words = append([]string{"linerate keep", b.s.ID}, words...)
+		return strings.Join(append(append(words, b.reached(setting)...), b.stored()...), " ")
+	}
+	what := "keep " + name
+	far, near := b.hostWord(b.s.Far), b.hostWord(b.s.Near)
+	switch here := b.s.Near == thisMachine; {
+	case here && changes[model.Near] && changes[model.Far]:
+		return []Step{{what, command(far, "--both")}}
+	case here && changes[model.Near]:
+		return []Step{{what, command()}}
+	case here:
+		return []Step{{what, command(far)}}
+	}
+	var steps []Step
+	for _, end := range []struct {
+		host model.Host
+		word string
+		role profile.Role
+	}{{model.Near, near, p.Hosts[0].Role}, {model.Far, far, p.Hosts[len(p.Hosts)-1].Role}} {
+		switch {
+		case !changes[end.host]:
+		case end.role == profile.Both:
+			steps = append(steps, Step{what, command(end.word)})
+		default:
+			steps = append(steps, Step{what, command(end.word, "--role "+string(end.role))})
+		}
+	}
+	return steps
+}
+
 // target returns the text that host h was reached by.
 func (b *builder) target(h model.Host) string {
 	if h == model.Near {
@@ -60,6 +108,7 @@ func (b *builder) mayChange(s model.Setting) bool {
 // testCommand is the quick look between the same hosts, reached in the same way.
 func (b *builder) testCommand() string {
 	words := append([]string{"linerate test", b.hostWord(b.s.Far)}, b.from()...)
+	words = append(words, b.s.Plan.Path.Flags()...)
 	return strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")
 }
 
@@ -76,6 +125,7 @@ func (b *builder) from() []string {
 func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	words := append([]string{"linerate run", b.hostWord(b.s.Far)}, b.from()...)
 	words = append(words, b.reached(c.Setting)...)
+	words = append(words, b.s.Plan.Path.Flags()...)
 	words = append(words, flags(b.s.Plan.Flow)...)
 	if c.Direction == model.From {
 		words = append(words, "--direction from")

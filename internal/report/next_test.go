@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,5 +121,47 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, want)
 			}
 		})
+	}
+}
+
+// TestFirstHour08ReportEndsWithKeep: the report of an experiment that leaves no choice
+// ends with the command that keeps what it proved, where the hosts are.
+func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
+	both := []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}, {Host: model.Far, Knob: "tcp.sack", Value: "0"}}
+	for name, c := range map[string]struct {
+		near, far string
+		command   []string
+		set       []model.Assignment
+		outcome   model.Outcome
+		want      []string
+	}{
+		"far":                {set: both[1:], want: []string{"linerate keep x root@nas"}},
+		"near":               {set: both[:1], want: []string{"linerate keep x"}},
+		"both":               {set: both, want: []string{"linerate keep x root@nas --both"}},
+		"sudo and store":     {far: "me@nas", command: []string{"linerate", "run", "me@nas", "--db", "a b.db"}, set: both[1:], want: []string{"linerate keep x me@nas --sudo --db 'a b.db'"}},
+		"a command":          {far: "exec:10.0.0.2 ip netns exec b linerate agent", set: both[1:], want: []string{"linerate keep x 'exec:10.0.0.2 ip netns exec b linerate agent'"}},
+		"two far machines":   {near: "root@desk", set: both, want: []string{"linerate keep x root@desk", "linerate keep x root@nas"}},
+		"the nearer of them": {near: "root@desk", set: both[:1], want: []string{"linerate keep x root@desk --role sender"}},
+		"a lab":              {near: "lab:lan", far: "lab:lan", set: both},
+		"not better":         {set: both, outcome: model.Equivalent},
+		"of the traffic":     {set: []model.Assignment{{Knob: "window", Value: "65536"}}},
+		"measures only":      {far: "linerate://nas:5299", set: both[1:]},
+	} {
+		s := model.Session{
+			ID: "x", Kind: model.KindRun, Near: "this machine", Far: "root@nas", State: model.SessionDone, Command: c.command,
+			Plan:     model.Plan{Baseline: "current", Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}, {Name: "y", Assignments: c.set}}},
+			Verdicts: []model.Verdict{{Setting: "y", Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.1}},
+		}
+		s.Near, s.Far = cmp.Or(c.near, s.Near), cmp.Or(c.far, s.Far)
+		s.Verdicts[0].Outcome = cmp.Or(c.outcome, model.Better)
+		var got []string
+		for _, step := range Build(s, Options{}).Next {
+			if strings.HasPrefix(step.What, "keep ") {
+				got = append(got, step.Command)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

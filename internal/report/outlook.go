@@ -40,7 +40,7 @@ func sees(p model.Plan, o analysis.Outlook) string {
 		return text
 	}
 	spread := units.FormatChange(noise)
-	text := fmt.Sprintf("noise: two runs of the baseline differ by %s (%s)", strings.TrimPrefix(spread, "+"), o.Noise.Source())
+	text := fmt.Sprintf("noise: two runs of the baseline differ by at most %s (%s)", strings.TrimPrefix(spread, "+"), o.Noise.Source())
 	if least, ok := o.LeastChange.Get(); ok {
 		text += fmt.Sprintf("; a change smaller than %s will not be seen", units.Round(float64(least), float64(least))+" %")
 	}

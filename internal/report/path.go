@@ -21,6 +21,7 @@ func (b *builder) header() Header {
 		Ceiling:   b.ceiling(),
 		NearQdisc: b.facts(model.Near).Qdisc,
 		FarQdisc:  b.facts(model.Far).Qdisc,
+		DataPath:  b.s.Plan.Path.String(),
 	}
 }
 

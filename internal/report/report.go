@@ -8,6 +8,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -55,6 +56,7 @@ type Header struct {
 	Ceiling   fact.Of[units.BitRate] `json:"ceiling"`    // payload that the path can carry at most; of two directions the lower one
 	NearQdisc fact.Of[string]        `json:"near_qdisc"` // egress scheduler of the interface
 	FarQdisc  fact.Of[string]        `json:"far_qdisc"`
+	DataPath  string                 `json:"data_path,omitempty"` // how data connections were made, where not as usual
 }
 
 // Line is what one direction carried, with the settings as they were (of the
@@ -117,18 +119,17 @@ func Build(s model.Session, o Options) Document {
 		Classic:       b.classic(),
 		Changes:       b.changes(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
-		Next:          append(b.tries(), b.again()),
+		Next:          slices.Concat(b.tries(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	switch s.Kind {
 	case model.KindTest:
 		d.Warnings = append(b.warnings(b.baselineRuns()), refuted(d.Lines)...)
 	case model.KindCopy:
-		copies := BuildCopy(s)
-		d.Copy = &copies
+		d.Copy, d.Warnings = b.copies(), b.warnings(s.Runs)
+		d.Next = append(d.Copy.next(&b), d.Next...)
 	case model.KindSweep:
-		sizes := BuildSweep(s)
-		d.Sweep = &sizes
+		d.Sweep, d.Warnings = b.sweep(), b.warnings(s.Runs)
 	case model.KindCheck:
 		d.Check = b.buildCheck()
 	case model.KindServed: // of which this end saw but its own half

@@ -198,6 +198,26 @@ func TestPlateauAndNext(t *testing.T) {
 	}
 }
 
+// Issue 10, item 2: what the host has now may be the answer, and a session that
+// cannot be trusted recommends nothing.
+func TestRecommendationLeavesAGoodBaseline(t *testing.T) {
+	_, s := build(t, "sequential")
+	pl := &s.Plateaus[0]
+	pl.Baseline, pl.Leave, pl.Level = "current", true, ""
+	if got, want := report.Build(s, report.Options{}).Plateaus[0].Text, "goodput to nas: leave it: current is within 5 % of the best, and no level surely is"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	pl.Level = "256K"
+	if got, want := report.Build(s, report.Options{}).Plateaus[0].Text, "goodput to nas: leave it: current is within 5 % of the best; of the levels, 256K is the smallest that is"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	_, bad := build(t, "untrustworthy")
+	bad.Plateaus = s.Plateaus
+	if d := report.Build(bad, report.Options{}); len(d.Plateaus) != 0 {
+		t.Errorf("an untrustworthy session recommends %+v", d.Plateaus)
+	}
+}
+
 // Both directions of requests are told apart, and what was served from what was due.
 func TestRequestLabels(t *testing.T) {
 	p := model.Plan{Baseline: "current", Flow: model.Flow{Engine: "reqresp", Params: traffic.Write(requests.Params{Rate: 10})}}

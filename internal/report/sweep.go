@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/sweep"
@@ -14,21 +13,11 @@ import (
 	"linerate/internal/core/units"
 )
 
-// SweepDocument is the report of a session of kind sweep. What stands in the
-// Document around it is not repeated in JSON.
+// SweepDocument is what a session over message sizes has beside its Document.
 type SweepDocument struct {
-	ID         string             `json:"-"`
-	Kind       model.Kind         `json:"-"`
-	Title      string             `json:"-"`
-	Created    time.Time          `json:"-"`
-	State      model.SessionState `json:"-"`
-	Ending     string             `json:"-"`
-	Header     Header             `json:"-"`
-	Mode       string             `json:"mode"` // sizes.PingPong and its like
-	How        []string           `json:"how"`  // what was done, in words
-	Directions []SweepDirection   `json:"directions"`
-	Warnings   []string           `json:"warnings"`
-	Next       []Step             `json:"next"`
+	Mode       string           `json:"mode"` // sizes.PingPong and its like
+	How        []string         `json:"how"`  // what was done, in words
+	Directions []SweepDirection `json:"directions"`
 }
 
 // SweepDirection is the curve of the messages that one end began with.
@@ -58,16 +47,9 @@ type SweepFinding struct {
 	Log   []string    `json:"log,omitempty"` // "nas: dc0: TX underrun"
 }
 
-// BuildSweep makes the report of a session of kind sweep. It never fails: what s
-// does not hold is unknown or absent in the report.
-func BuildSweep(s model.Session) SweepDocument {
-	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
-	d := SweepDocument{
-		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Header: b.header(),
-		Mode: sizes.PingPong, How: b.sweepHow(), Directions: []SweepDirection{}, Warnings: b.warnings(s.Runs),
-		Next: []Step{b.again()},
-	}
-	if f, ok := sizes.Of(s.Plan.Flow); ok {
+func (b *builder) sweep() *SweepDocument {
+	d := SweepDocument{Mode: sizes.PingPong, How: b.sweepHow(), Directions: []SweepDirection{}}
+	if f, ok := sizes.Of(b.s.Plan.Flow); ok {
 		d.Mode = cmp.Or(f.Mode, d.Mode)
 	}
 	for _, way := range []model.Direction{model.To, model.From, model.Both} {
@@ -76,7 +58,7 @@ func BuildSweep(s model.Session) SweepDocument {
 			d.Directions = append(d.Directions, b.sweepDirection(way, d.Mode, survey, confirm))
 		}
 	}
-	return d
+	return &d
 }
 
 // sweepRows is about how many lines the table of a curve has.

@@ -38,13 +38,18 @@ func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Durat
 	return s
 }
 
+func sweepReport(s model.Session) *SweepDocument {
+	s.Kind = model.KindSweep
+	return Build(s, Options{}).Sweep
+}
+
 func gigabit(n units.Bytes) time.Duration {
 	return 20*time.Microsecond + 8*time.Duration(n)*time.Nanosecond
 }
 
 func TestSweepKeepsItsTableShort(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
-	d := BuildSweep(sweepOf(5, sizes, gigabit)).Directions[0]
+	d := sweepReport(sweepOf(5, sizes, gigabit)).Directions[0]
 	if len(d.Rows) < 20 || len(d.Rows) > sweepRows+2 {
 		t.Errorf("%d rows of %d sizes", len(d.Rows), len(sizes))
 	}
@@ -65,7 +70,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 		t.Errorf("half of the goodput with %v", d.Half)
 	}
 	for _, n := range []int{0, 1, 2} {
-		few := BuildSweep(sweepOf(5, sizes[:n], gigabit))
+		few := sweepReport(sweepOf(5, sizes[:n], gigabit))
 		if n > 0 && len(few.Directions[0].Rows) != n {
 			t.Errorf("%d sizes have %d rows", n, len(few.Directions[0].Rows))
 		}
@@ -74,7 +79,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 
 func TestSweepShowsWhatIsOdd(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
-	d := BuildSweep(sweepOf(8, sizes, func(n units.Bytes) time.Duration {
+	d := sweepReport(sweepOf(8, sizes, func(n units.Bytes) time.Duration {
 		switch {
 		case n >= 98301 && n <= 98307:
 			return -1
@@ -140,7 +145,7 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 			return s
 		}(),
 	} {
-		d := BuildSweep(s)
+		d := sweepReport(s)
 		if len(d.Directions) != 0 {
 			t.Errorf("%s: %+v", name, d.Directions)
 		}
@@ -149,7 +154,7 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
 	}
-	all := BuildSweep(sweepOf(5, []units.Bytes{1, 2}, func(units.Bytes) time.Duration { return -1 }))
+	all := sweepReport(sweepOf(5, []units.Bytes{1, 2}, func(units.Bytes) time.Duration { return -1 }))
 	if d := all.Directions[0]; d.Smallest != nil || d.Largest != nil || len(d.Rows) != 2 || len(d.Findings) != 1 {
 		t.Errorf("everything stalls: %+v", d)
 	}
@@ -167,7 +172,7 @@ func TestSweepLogsNameTheirHost(t *testing.T) {
 	})
 	s.Hosts = []model.HostFacts{{Host: model.Far, Name: "nas"}}
 	s.Runs[3].Ends[1].Points = []model.Point{{Size: 4096, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
-	d := BuildSweep(s).Directions[0]
+	d := sweepReport(s).Directions[0]
 	if len(d.Findings) != 1 || !slices.Equal(d.Findings[0].Log, []string{"nas: dc0: TX underrun -- increasing TX threshold"}) {
 		t.Errorf("%+v", d.Findings)
 	}

@@ -328,11 +328,20 @@ func (b *builder) moreBlocks(n int) string {
 
 func (b *builder) plateaus() []Plateau {
 	out := []Plateau{}
+	if b.untrustworthy() != "" {
+		return out
+	}
 	for _, p := range b.s.Plateaus {
-		what := strings.TrimSpace(metric.Name(p.Metric) + " " + b.label(p.Direction))
-		text := fmt.Sprintf("%s: %s is the smallest level within %s of the best", what, p.Level, p.Tolerance)
-		if !p.Decided {
-			text = fmt.Sprintf("%s: the smallest level within %s of the best is not decided", what, p.Tolerance)
+		text := strings.TrimSpace(metric.Name(p.Metric)+" "+b.label(p.Direction)) + ": "
+		switch {
+		case p.Leave && p.Level == "":
+			text += fmt.Sprintf("leave it: %s is within %s of the best, and no level surely is", p.Baseline, p.Tolerance)
+		case p.Leave && p.Level != p.Baseline:
+			text += fmt.Sprintf("leave it: %s is within %s of the best; of the levels, %s is the smallest that is", p.Baseline, p.Tolerance, p.Level)
+		case p.Decided:
+			text += fmt.Sprintf("%s is the smallest level within %s of the best", p.Level, p.Tolerance)
+		default:
+			text += fmt.Sprintf("the smallest level within %s of the best is not decided", p.Tolerance)
 			if p.From != "" && p.To != "" {
 				text += fmt.Sprintf(", it lies from %s to %s", p.From, p.To)
 			}

@@ -58,6 +58,7 @@ type Filter struct {
 	Kind  model.Kind         // of this kind only
 	State model.SessionState // in this state only
 	Far   string             // with exactly this far target only
+	Host  string             // with this text in the near or the far target only
 	Since time.Time          // created at this time or later
 	Limit int                // at most so many, the newest; 0 is all
 }

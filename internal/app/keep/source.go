@@ -67,7 +67,7 @@ func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w W
 // Setting makes a profile of a setting of a session, "" for the one that proved
 // better. What of it belongs to the test traffic is told.
 func Setting(env app.Env, s model.Session, name string) (string, profile.Profile, error) {
-	name, err := chooseSetting(s, name)
+	name, err := chooseSetting(env, s, name)
 	if err != nil {
 		return "", profile.Profile{}, err
 	}
@@ -134,11 +134,18 @@ func verdictLines(s model.Session) string {
 	return b.String()
 }
 
-// chooseSetting is the one setting that proved better, unless the user names
-// one.
-func chooseSetting(s model.Session, name string) (string, error) {
+// chooseSetting is the one setting that proved better, or of several levels the
+// smallest that is good enough, unless the user names one.
+func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	if name != "" {
 		return name, nil
+	}
+	if chosen, among := profile.Chosen(s); chosen != "" {
+		if len(among) > 1 {
+			others := slices.DeleteFunc(among, func(o string) bool { return o == chosen })
+			env.Observe(app.SmallestGood{Setting: chosen, Others: others, Tolerance: s.Plateaus[0].Tolerance})
+		}
+		return chosen, nil
 	}
 	names, refused := profile.Candidates(s)
 	if len(names) == 0 {

@@ -103,6 +103,51 @@ func TestProof(t *testing.T) {
 	}
 }
 
+// TestFirstHour08SmallestGoodLevel: of several levels that proved better, the smallest
+// that is good enough is kept where nobody names one, and it is said; where the
+// session leaves the choice open, or a guard refuses that level, it is not made.
+func TestFirstHour08SmallestGoodLevel(t *testing.T) {
+	levels := func(plateaus ...model.Plateau) model.Session {
+		s := tall(model.To)
+		s.Plan.Settings = s.Plan.Settings[:1]
+		for _, name := range []string{"1MiB", "4MiB", "16MiB"} {
+			s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: name, Assignments: []model.Assignment{
+				{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "1048576"}}})
+			v := verdict(model.Better, "")
+			v.Setting = name
+			s.Verdicts = append(s.Verdicts, v)
+		}
+		s.Plateaus = plateaus
+		return s
+	}
+	decided := func(d model.Direction, level string) model.Plateau {
+		return model.Plateau{Direction: d, Decided: true, Level: level, Tolerance: 5}
+	}
+	env, l := listening()
+	s, err := OfSession(env, levels(decided(model.To, "4MiB")), "", false, Wish{})
+	if err != nil || s.Label != `session s1, setting "4MiB"` || len(l.events) != 1 {
+		t.Fatalf("%+v, %v, told %+v", s, err, l.events)
+	}
+	if e := l.events[0].(app.SmallestGood); e.Setting != "4MiB" || strings.Join(e.Others, " ") != "1MiB 16MiB" || e.Tolerance != 5 {
+		t.Errorf("told %+v", e)
+	}
+	if s, err := OfSession(env, levels(decided(model.To, "4MiB")), "16MiB", false, Wish{}); err != nil || s.Label != `session s1, setting "16MiB"` {
+		t.Errorf("the one that is named: %+v, %v", s, err)
+	}
+	harmful := levels(decided(model.To, "4MiB"))
+	g := verdict(model.Worse, model.GuardViolated)
+	g.Setting = "4MiB"
+	harmful.Verdicts = append(harmful.Verdicts, g)
+	for name, s := range map[string]model.Session{
+		"no plateau": levels(), "not decided": levels(model.Plateau{Direction: model.To, From: "1MiB", To: "4MiB"}),
+		"the baseline": levels(decided(model.To, "current")), "two directions": levels(decided(model.To, "4MiB"), decided(model.From, "1MiB")), "guarded": harmful,
+	} {
+		if _, err := OfSession(env, s, "", false, Wish{}); err == nil || !strings.Contains(err.Error(), "several settings of session s1 proved better") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestDirectionsGiveRoles: in a session the other way round this machine receives.
 func TestDirectionsGiveRoles(t *testing.T) {
 	env, _ := listening()

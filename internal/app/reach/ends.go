@@ -32,6 +32,12 @@ type Ends struct {
 	Dial func(context.Context, model.Host) (wire.Peer, error)
 
 	env app.Env
+	// path is how data connections are made; nearHere says that the near end is this
+	// process, whose address the far end's facts tell.
+	path     model.DataPath
+	nearHere bool
+	overSSH  bool
+	proven   []string // protocols whose way was found to be open
 	// pathRates are what the lab's wire carries from each host; 0 is unlimited.
 	pathRates [2]units.BitRate
 	foreign   *Target  // the far end, where it is no agent
@@ -40,10 +46,10 @@ type Ends struct {
 
 // Open opens both ends and reads their facts. The caller calls Close.
 func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
-	if err := o.fits(near, far); err != nil {
+	if err := errors.Join(o.fits(near, far), fitsPath(o.o.Path, near, far)); err != nil {
 		return nil, err
 	}
-	e := &Ends{env: o.env, NearText: near.Text, FarText: far.Text}
+	e := &Ends{env: o.env, NearText: near.Text, FarText: far.Text, path: o.o.Path, nearHere: near.Kind == Here && far.Kind != Here, overSSH: far.Kind == SSH}
 	switch far.Kind {
 	case Lab:
 		if err := e.startLab(ctx, far.Spec); err != nil {
@@ -155,7 +161,7 @@ func (e *Ends) connect(ctx context.Context) error {
 			e.Hosts[i].PathRate = fact.Known(rate, "the lab's wire")
 		}
 	}
-	e.Runner = runner.New(e.Near, e.Far, e.env.Now, e.env.Engines.Kinds())
+	e.Runner = e.newRunner()
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ type Options struct {
 	TrustFar    bool // over ssh: run as root what nobody here can check
 	AtBoot      bool // a job at the next start puts back, too
 	Acknowledge bool // a person has seen that the far journal was damaged
+
+	Path model.DataPath // how data connections are made
 }
 
 // Opener opens hosts.
@@ -129,7 +132,14 @@ func (o *Opener) agentFlags() []string {
 
 // dialSSH starts an agent on a host over the user's own ssh.
 func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
-	shell, err := ssh.Dial(ctx, t.SSH, ssh.Options{Command: strings.Fields(o.env.Getenv("LINERATE_SSH")), Stderr: here.Lines(o.env, t.SSH.Host)})
+	so := ssh.Options{Command: strings.Fields(o.env.Getenv("LINERATE_SSH")), Stderr: here.Lines(o.env, t.SSH.Host)}
+	if o.o.Path.Through != "" {
+		var err error
+		if so.Forward, err = forwarding(ctx); err != nil {
+			return wire.Peer{}, err
+		}
+	}
+	shell, err := ssh.Dial(ctx, t.SSH, so)
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
 	}
@@ -141,7 +151,26 @@ func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
 	}
+	if so.Forward != (ssh.Forward{}) {
+		peer.Warnings = append(peer.Warnings, fmt.Sprintf(throughWarning, t.SSH.Host))
+	}
 	return peer, nil
+}
+
+// throughWarning is what somebody has to know of a number that ssh had a part in.
+const throughWarning = "the data go to %s through ssh: the rate is that of ssh, with its cipher, its windows and one connection of TCP for all streams, " +
+	"and what each host says of TCP is about the way to its own ssh"
+
+// forwarding chooses the ports of a forwarding: one that is free here, and one of the
+// far host's that is not among those that systems give away by themselves.
+func forwarding(ctx context.Context) (ssh.Forward, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return ssh.Forward{}, fmt.Errorf("find a port for ssh: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	const low, high = 20000, 32768 // Linux gives away 32768 and up (ip_local_port_range), others from 49152
+	return ssh.Forward{Here: l.Addr().(*net.TCPAddr).Port, There: low + rand.N(high-low)}, nil
 }
 
 // sudoPassword returns the password that was given for a target before, and asks a

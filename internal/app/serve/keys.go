@@ -176,20 +176,11 @@ func describe(k access.Key, now, used time.Time) Key {
 
 // parseLife reads a duration that may be days or weeks.
 func parseLife(s string) (time.Duration, error) {
-	for unit, one := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		var n int
-		if count, ok := strings.CutSuffix(s, unit); ok {
-			if _, err := fmt.Sscanf(count+";", "%d;", &n); err != nil || n <= 0 || time.Duration(n) > longestLife/one {
-				return 0, fmt.Errorf("--expires %.40q is not a time", s)
-			}
-			return time.Duration(n) * one, nil
-		}
+	d, err := units.ParseSpan(s)
+	if err != nil || d <= 0 || d > longestLife {
+		return 0, fmt.Errorf("--expires %.40q is not a time to come, like 12h, 30d or 2w", s)
 	}
-	d, err := units.ParseDuration(s)
-	if err == nil && (d <= 0 || d > longestLife) {
-		err = fmt.Errorf("--expires %.40q is not a time to come", s)
-	}
-	return d, err
+	return d, nil
 }
 
 // linkAddress is HOST:PORT for a link to the server whose files are in dir: what

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -43,6 +44,7 @@ type Trial struct {
 // was asked for, without secrets.
 func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, command []string, p model.Plan) *Trial {
 	now := env.Now()
+	p.Path = e.Path()
 	return &Trial{env: env, ends: e, store: st, Session: model.Session{
 		ID: NewSessionID(now), Kind: kind, Title: title, Command: command, Near: e.NearText, Far: e.FarText,
 		Version: env.Version, Created: now.Round(0), State: model.SessionRunning, Plan: p, Hosts: e.Hosts,
@@ -55,6 +57,9 @@ func New(env app.Env, e *reach.Ends, st Store, kind model.Kind, title string, co
 func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title string, command []string, flow model.Flow,
 	plan func(rtt fact.Of[time.Duration]) (model.Plan, error),
 ) (*Trial, error) {
+	if err := e.Reachable(ctx, flow); err != nil {
+		return nil, err
+	}
 	rtt, err := Probe(ctx, e, flow)
 	if err != nil {
 		return nil, err
@@ -75,6 +80,9 @@ func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, erro
 		return nil, err
 	}
 	s.Hosts = e.Hosts
+	if path := e.Path(); path != s.Plan.Path {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("it was gone on with by other data connections (%s)", cmp.Or(path.String(), "as usual")))
+	}
 	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
 }
 
@@ -92,6 +100,9 @@ func NewSessionID(now time.Time) string {
 // stands.
 func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	keep := context.WithoutCancel(ctx)
+	if err := t.ends.Reachable(ctx, t.Session.Plan.Flow); err != nil {
+		return t.Session, err
+	}
 	if err := t.begin(keep); err != nil {
 		return t.Session, err
 	}
@@ -204,7 +215,9 @@ func (t *Trial) conclude(ctx context.Context, r analysis.Result) {
 			samples[run.Number] = kept
 		}
 	}
-	s.Findings = diagnose.Session(s, samples)
+	if s.Plan.Path.Through == "" { // else the hosts tell of the way to ssh, not of the path
+		s.Findings = diagnose.Session(s, samples)
+	}
 	if s.Kind != model.KindRun {
 		return
 	}

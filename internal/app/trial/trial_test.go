@@ -326,7 +326,7 @@ func TestNothingMeasured(t *testing.T) {
 	all := settings()
 	all[0].Assignments = all[1].Assignments[:1]
 	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
-	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionDone {
+	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionFailed {
 		t.Errorf("%s, %v", got.State, err)
 	}
 	s.stored(got)
@@ -340,7 +340,7 @@ func TestEngineRefuses(t *testing.T) {
 	flow := shortFlow()
 	flow.Engine = "refusing"
 	got, err := s.trial(s.store, design(t, 1, flow, settings()...)).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "never opens anything") || got.State != model.SessionInterrupted || len(apptest.Told[app.TrialEnded](s.person)) != 1 {
+	if err == nil || !strings.Contains(err.Error(), "never opens anything") || got.State != model.SessionFailed || len(apptest.Told[app.TrialEnded](s.person)) != 1 {
 		t.Errorf("%s, %v", got.State, err)
 	}
 	s.stored(got)

@@ -77,7 +77,7 @@ func (a *agent) udpOpener(p session.Preparation, open func(context.Context, int,
 		var sockets *data.Sockets
 		if p.Connect == "" {
 			var err error
-			if sockets, err = a.Data.OpenUDP(ctx, p.Token, first, n); err != nil {
+			if sockets, err = data.For(a.Data, p.Ports, p.Loopback).OpenUDP(ctx, p.Token, first, n); err != nil {
 				return nil, err
 			}
 			defer func() { _ = sockets.Close() }() // what was not taken
@@ -99,7 +99,7 @@ func (a *agent) acceptAll(ctx context.Context, r *run, p session.Preparation, fi
 	port := r.port
 	r.mu.Unlock()
 	if port == nil {
-		opened, err := a.Data.Open(ctx, p.Token, ahead(p.Flow), o)
+		opened, err := data.For(a.Data, p.Ports, p.Loopback).Open(ctx, p.Token, ahead(p.Flow), o)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -157,7 +157,9 @@ func (a *agent) prepare(ctx context.Context, p session.Preparation) (int, error)
 		r.err = guarded("prepare", func() (err error) {
 			a.forget(r)
 			env := engine.Env{Host: a.host, Open: a.restrained(r.counted(a.opener(r, p, ports))), Share: a.grant.Share, MaxBytes: a.Limits.MaxBytes}
-			env.OpenUDP = a.udpOpener(p, env.Open)
+			if !p.Loopback { // what brings connections there brings no datagrams
+				env.OpenUDP = a.udpOpener(p, env.Open)
+			}
 			env.Counts = r.counts
 			if a.LinkRate != nil {
 				env.LinkRate = a.LinkRate()

@@ -94,15 +94,28 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 		err = e.confirm(ctx)
 	}
 	e.out.Result = e.look()
+	e.out.State = model.SessionDone
 	switch {
-	case err == nil:
-		e.out.State = model.SessionDone
 	case errors.Is(err, context.Canceled):
 		e.out.State, e.out.Reason = model.SessionInterrupted, "interrupted by the user"
-	default:
+	case err != nil:
 		e.out.State, e.out.Reason = model.SessionInterrupted, err.Error()
 	}
+	if e.failed(err) {
+		e.out.State = model.SessionFailed
+	}
 	return e.out, err
+}
+
+// failed reports whether runs were tried, none of them counts, and neither the user
+// nor a lost host ended that: to go on would lead to the same.
+func (e *experiment) failed(err error) bool {
+	for _, r := range e.out.Runs {
+		if r.State != model.RunInvalid || err != nil && r.LostContact {
+			return false
+		}
+	}
+	return len(e.out.Runs) > 0 && !errors.Is(err, context.Canceled)
 }
 
 // look analyses the runs so far, once for each number of them.

@@ -245,7 +245,10 @@ func TestEnds(t *testing.T) {
 		{name: "cool-down counts", change: func(p *model.Plan) { p.Budget, p.Cooldown = 3*time.Second, time.Second }, state: model.SessionDone, runs: 2},
 		{name: "store full", desk: desk{full: true}, state: model.SessionInterrupted, fails: true},
 		{name: "cannot be measured", desk: desk{script: func(runner.Spec) (model.RunState, error) { return model.RunInvalid, refused }},
-			state: model.SessionInterrupted, runs: 1, fails: true},
+			state: model.SessionFailed, runs: 1, fails: true},
+		{name: "nothing counts", desk: desk{script: func(runner.Spec) (model.RunState, error) {
+			return model.RunInvalid, fmt.Errorf("a knob did not read back: %w", runner.ErrInvalid)
+		}}, change: func(p *model.Plan) { p.Order, p.MaxBlocks = p.Order[:1], 1 }, state: model.SessionFailed, runs: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

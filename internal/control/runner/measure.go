@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,18 +16,23 @@ import (
 	"linerate/internal/rescue"
 )
 
-// address is where data connections go.
+// address is who connects, who accepts, and at what address.
 type address struct {
 	connector, acceptor *session.Client
+	host                string
 }
 
 // dataAddress decides who connects.
 func (a *attempt) dataAddress() (address, error) {
 	d := address{connector: a.ends[0], acceptor: a.ends[1]}
-	if a.spec.Connector == model.Far {
+	if cmp.Or(a.spec.Connector, a.Path.ConnectFrom) == model.Far {
 		d.connector, d.acceptor = d.acceptor, d.connector
 	}
-	if d.acceptor.DataHost() == "" {
+	d.host = d.acceptor.DataHost()
+	if d.acceptor == a.ends[0] && a.NearHost != "" {
+		d.host = a.NearHost
+	}
+	if d.host == "" {
 		return d, fmt.Errorf("the address of %s for data connections is not known: name it, or let the other end accept", d.acceptor.Name())
 	}
 	return d, nil
@@ -78,20 +84,39 @@ func (a *attempt) measure(ctx context.Context, d address) (err error) {
 
 // prepare tells the acceptor, then the connector.
 func (a *attempt) prepare(ctx context.Context, d address) error {
-	p := session.Preparation{Run: a.wire, Flow: a.flow, Token: token()}
+	_, err := a.preparedAt(ctx, d)
+	return err
+}
+
+// preparedAt is prepare, and returns the port that the acceptor was given.
+func (a *attempt) preparedAt(ctx context.Context, d address) (int, error) {
+	p := session.Preparation{Run: a.wire, Flow: a.flow, Token: token(), Ports: a.Path.Ports}
+	forwarded := d.acceptor.Forwarded()
+	if forwarded != nil {
+		p.Ports, p.Loopback = model.Ports{First: forwarded.Port, Last: forwarded.Port}, true
+	}
 	port, err := d.acceptor.Prepare(ctx, p)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if fixed := d.acceptor.DataPort(); fixed != 0 {
+	fixed := d.acceptor.DataPort()
+	if port != 0 && fixed == 0 && !p.Ports.Has(port) {
+		return port, fmt.Errorf("%w: %s accepts data connections at port %d instead of %s: the linerate there is too old to be told",
+			errors.ErrUnsupported, d.acceptor.Name(), port, p.Ports)
+	}
+	if fixed != 0 {
 		port = fixed
 	}
-	p.Connect = net.JoinHostPort(d.acceptor.DataHost(), strconv.Itoa(port))
+	p.Ports, p.Loopback = model.Ports{}, false
+	p.Connect = net.JoinHostPort(d.host, strconv.Itoa(port))
+	if forwarded != nil {
+		p.Connect = forwarded.Addr
+	}
 	if port == 0 {
-		return fmt.Errorf("prepare run on %s: it opened no port for data connections", d.acceptor.Name())
+		return 0, fmt.Errorf("prepare run on %s: it opened no port for data connections", d.acceptor.Name())
 	}
 	_, err = d.connector.Prepare(ctx, p)
-	return err
+	return port, err
 }
 
 // dropBoth lets go of what was prepared on either end.

@@ -66,8 +66,8 @@ type Spec struct {
 	Setting model.Setting
 	Flow    model.Flow    // before the setting's own flow knobs
 	Settle  time.Duration // between applying and measuring
-	// Connector opens the data connections; the other end accepts them. "" is
-	// Near, which works through NAT.
+	// Connector opens the data connections; the other end accepts them. "" is that of
+	// the runner's Path.
 	Connector model.Host
 }
 
@@ -79,6 +79,11 @@ type Runner struct {
 	now  func() time.Time
 	// kinds judge the runs; of others the payload does.
 	kinds traffic.Kinds
+
+	// Path is how data connections are made. NearHost, where given, is the address of
+	// the near end as the far one sees it. Both are set before the first run.
+	Path     model.DataPath
+	NearHost string
 }
 
 // New returns a runner for the sessions with the two ends, which stay the

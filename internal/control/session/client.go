@@ -197,6 +197,9 @@ func (c *Client) DataHost() string { return c.peer.DataHost }
 // DataPort is the port for data connections where it is always the same, else 0.
 func (c *Client) DataPort() int { return c.peer.DataPort }
 
+// Forwarded is what carries data connections to the host, nil for nothing.
+func (c *Client) Forwarded() *wire.Forwarding { return c.peer.Forwarded }
+
 // Facts reads the host; peer is the address of the other end's data path, or "".
 func (c *Client) Facts(ctx context.Context, peer string) (model.HostFacts, error) {
 	const op = "read facts"

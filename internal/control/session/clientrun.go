@@ -21,6 +21,7 @@ func (c *Client) Prepare(ctx context.Context, p Preparation) (port int, err erro
 	r, err := ask(ctx, c, op, 1, func(ctx context.Context) (*sessionpb.PrepareResponse, error) {
 		return c.api.Prepare(ctx, &sessionpb.PrepareRequest{
 			Run: p.Run, Flow: encodeFlow(p.Flow), Token: p.Token[:], Connect: p.Connect,
+			FirstPort: uint32(p.Ports.First), LastPort: uint32(p.Ports.Last), Loopback: p.Loopback,
 		})
 	})
 	if err != nil {

@@ -216,6 +216,9 @@ func (a *adapter) Prepare(ctx context.Context, p *sessionpb.PrepareRequest) (*se
 		c.that(prep.Run != 0, "the run has no number")
 		c.that(len(p.GetToken()) == TokenBytes, "the token has %d bytes, not %d", len(p.GetToken()), TokenBytes)
 		copy(prep.Token[:], p.GetToken())
+		prep.Ports = model.Ports{First: int(p.GetFirstPort()), Last: int(p.GetLastPort())}
+		c.that(prep.Ports.Valid(), "no ports: %d to %d", p.GetFirstPort(), p.GetLastPort())
+		prep.Loopback = p.GetLoopback()
 		if c.err != nil {
 			return nil, c.err
 		}

@@ -106,6 +106,10 @@ type Preparation struct {
 	Flow    model.Flow
 	Token   [TokenBytes]byte // random, of this run only
 	Connect string           // host:port for data connections; "" to accept them
+	// Ports are those that an accepting agent may take, where it has one for each run.
+	Ports model.Ports
+	// Loopback has it accept at the loopback address only, and no UDP.
+	Loopback bool
 }
 
 // Terms are the times of a change. Both are lengths: the watchdog that keeps the

@@ -30,6 +30,8 @@ type Peer struct {
 	// DataPort is the port for data connections where it does not depend on the
 	// run, as with linerate serve. 0: the agent tells it for each run.
 	DataPort int
+	// Forwarded, where given, carries data connections in place of DataHost.
+	Forwarded *Forwarding
 	// Secret is presented to the agent; nil where none is needed.
 	Secret []byte
 	// Warnings are what the user should know of this way, one sentence each.
@@ -41,6 +43,12 @@ type Peer struct {
 	// Close, where given, ends the transport after Control, and waits for it. It
 	// is idempotent.
 	Close func() error
+}
+
+// Forwarding brings connections from this machine to a host's loopback address.
+type Forwarding struct {
+	Addr string // host:port to connect to, on this machine
+	Port int    // of the host's loopback address: its agent accepts there
 }
 
 // joined is a net.Conn made of a reader and a writer.

@@ -43,7 +43,7 @@ import (
 // Result is what a session shows so far.
 type Result struct {
 	Verdicts      []model.Verdict // per metric and direction, what decides first, in the order of the plan's settings
-	Plateaus      []model.Plateau // per direction of what decides, where the plan has a factor and 3 complete blocks
+	Plateaus      []model.Plateau // per direction of what decides, where the plan has a factor and 3 complete blocks, and verdicts may be given
 	Noise         []model.Noise   // per direction of what decides, where baseline was compared with itself
 	Health        []Health        // per direction of what decides, where there are complete blocks
 	Blocks        int             // complete blocks, without baseline pairs
@@ -88,7 +88,7 @@ func Analyse(p model.Plan, runs []model.Run) Result {
 	s.finish(&r, spent)
 	r.Verdicts = s.verdicts(r)
 	for _, x := range s.series {
-		if pl, ok := s.plateau(x); ok {
+		if pl, ok := s.plateau(x); ok && !r.Untrustworthy && !r.PathChanged {
 			r.Plateaus = append(r.Plateaus, pl)
 		}
 	}
@@ -218,15 +218,22 @@ func size(o model.Outcome, i model.Interval, margin float64) string {
 }
 
 // plateau returns the smallest level that is good enough, from the blocks in
-// which all levels are present (statistics.md section 8).
+// which all levels are present (statistics.md section 8). The baseline takes part
+// in what the levels are held against, also where it is none of them: whoever
+// takes the smallest level gives up what the host has now.
 func (s *session) plateau(x *series) (model.Plateau, bool) {
 	levels := s.plan.Levels
 	if s.plan.Factor == "" || len(levels) < 2 || !x.objective || x.CanBe0 {
 		return model.Plateau{}, false
 	}
+	all := levels
+	now := slices.Index(levels, s.plan.Baseline)
+	if now < 0 {
+		now, all = len(levels), append(slices.Clone(levels), s.plan.Baseline)
+	}
 	var rows [][]float64
 	for _, b := range s.blocks {
-		if row, ok := x.row(b, levels); ok && !b.null {
+		if row, ok := x.row(b, all); ok && !b.null {
 			rows = append(rows, row)
 		}
 	}
@@ -234,13 +241,20 @@ func (s *session) plateau(x *series) (model.Plateau, bool) {
 		return model.Plateau{}, false
 	}
 	found := stats.Plateau(rows, float64(s.plan.Tolerance)/100, s.plan.Confidence)
-	out := model.Plateau{Direction: x.direction, Metric: x.ID, Decided: found.Decided, Tolerance: s.plan.Tolerance}
+	out := model.Plateau{Direction: x.direction, Metric: x.ID, Decided: found.Decided, Tolerance: s.plan.Tolerance,
+		Baseline: s.plan.Baseline, Leave: found.Passes(now)}
 	if found.Decided {
-		out.Level = levels[found.Level]
+		if found.Level < len(levels) {
+			out.Level = levels[found.Level]
+		}
 		return out, true
 	}
-	out.From, out.To = levels[found.From], levels[found.To]
+	// The best may be the baseline, which is no level: then any may be the answer.
+	out.From, out.To = levels[min(found.From, len(levels)-1)], levels[min(found.To, len(levels)-1)]
 	out.Reason = fmt.Sprintf("after %d blocks no level is surely within %g %% of every other", len(rows), float64(s.plan.Tolerance))
+	if now == len(levels) {
+		out.Reason += " and of " + s.plan.Baseline
+	}
 	return out, true
 }
 

@@ -116,6 +116,51 @@ func TestPlateauUsesBlocksWithAllLevels(t *testing.T) {
 	}
 }
 
+// Issue 10, item 2: the smallest good level was named among the levels alone, although
+// what the host had was 57 % faster than all of them.
+func TestSmallestGoodLevelIsHeldAgainstTheBaseline(t *testing.T) {
+	plateauOf := func(t *testing.T, now float64, twin bool) []model.Plateau {
+		p := newPlan(t, 0, func(o *plan.Options) {
+			fixed(8)(o)
+			o.Factor, o.Null = "window", plan.NullNone
+			o.Settings = []model.Setting{{Name: "current"}}
+			for _, l := range [][2]string{{"64K", "65536"}, {"1M", "1048576"}} {
+				o.Settings = append(o.Settings, model.Setting{Name: l[0], Assignments: []model.Assignment{{Knob: "window", Value: l[1]}}})
+			}
+			if twin {
+				o.Null = plan.NullTwin
+			}
+		})
+		r := Analyse(p, runsOf(p, 8, func(setting string, block, position int) float64 {
+			rate := map[string]float64{"current": now, "64K": 30e6, "1M": 470e6, p.Twin: now * 2}[setting]
+			return rate * (1 + 0.004*float64((block+position)%3))
+		}))
+		if r.Untrustworthy != twin {
+			t.Errorf("untrustworthy %v", r.Untrustworthy)
+		}
+		return r.Plateaus
+	}
+	for name, c := range map[string]struct {
+		now   float64
+		level string
+		leave bool
+	}{
+		"faster than all": {1.57 * 470e6, "", true},
+		"as fast":         {472e6, "1M", true},
+		"slower":          {60e6, "1M", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := plateauOf(t, c.now, false)
+			if len(found) != 1 || !found[0].Decided || found[0].Level != c.level || found[0].Leave != c.leave || found[0].Baseline != "current" {
+				t.Errorf("%+v, want %q and leave %v", found, c.level, c.leave)
+			}
+		})
+	}
+	if found := plateauOf(t, 60e6, true); len(found) != 0 {
+		t.Errorf("a recommendation of a session that cannot be trusted: %+v", found)
+	}
+}
+
 func TestInside(t *testing.T) {
 	slow := []float64{1.2, 4.8, 8.1, 9.2, 9.6, 9.4, 9.5, 9.3, 9.6, 9.5, 9.4, 9.5} // d = 5
 	flat := []float64{9.5, 9.4, 9.6, 9.5, 9.4, 9.6, 9.5, 9.4, 9.6}

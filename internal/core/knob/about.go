@@ -44,8 +44,13 @@ func (r Risk) Words() string {
 	}
 }
 
-// Words says for people when a new value takes effect, as the end of a sentence.
-func (e Effect) Words() string { return e.words() }
+// Words says when a new value takes effect, as the end of a sentence.
+func (e Effect) Words() string {
+	return map[Effect]string{
+		EffectNow: "at once", EffectNew: "on new connections", EffectBounce: "at once, and the link may pause for seconds",
+		EffectReinit: "when the interface went down and up", EffectBoot: "after a restart",
+	}[e]
+}
 
 // DefaultOn returns what system starts with, as far as the catalogue knows;
 // kernel is the version that it tells of itself ("6.18.2"), and "" is unknown.

@@ -1,7 +1,6 @@
 package knob
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -83,80 +82,6 @@ func sameName(native, text string) bool {
 		return strings.HasPrefix(text, before) && strings.HasSuffix(text, after) && len(text) > len(before)+len(after)
 	}
 	return len(text) >= 7 && (strings.HasSuffix(native, "."+text) || strings.HasSuffix(native, `\`+text))
-}
-
-// String returns the explanation for people, a few lines without a line feed at
-// the end.
-func (e Explanation) String() string {
-	var lines []string
-	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
-	if k := e.Knob; k != nil {
-		add("%s: %s", k.ID, k.Summary)
-		if !k.ReadOnly && k.Scope != ScopeFlow {
-			add("  takes %s; takes effect %s", k.want(), k.Effect.words())
-		}
-		for _, system := range Systems() {
-			if n, ok := k.Native[system]; ok {
-				add("  on %s: %s%s", system, n.Name, n.remarks(*k, system))
-			}
-		}
-		for _, p := range []struct{ label, text string }{{"worth a try when", k.When}, {"leave it when", k.Avoid}, {"verified by", k.Verify}} {
-			if p.text != "" {
-				add("  %s: %s", p.label, p.text)
-			}
-		}
-	}
-	for _, u := range e.Uses {
-		add("%s on %s is %s: %s%s", u.Native.Name, u.System, u.Knob.ID, u.Knob.Summary, u.Native.remarks(u.Knob, u.System))
-	}
-	for _, d := range e.Dead {
-		add("%s on %s: %s (%s); now: %s", e.Name, d.System, d.Was, d.Lived, d.Now)
-		add("  instead: %s", d.instead())
-	}
-	return strings.Join(lines, "\n")
-}
-
-// remarks say what is special about a knob on one system.
-func (n Native) remarks(k Knob, system string) string {
-	var parts []string
-	switch {
-	case n.Mechanism == NotYet:
-		parts = append(parts, "not set by linerate")
-	case n.ReadOnly || k.ReadOnly:
-		parts = append(parts, "read-only")
-	case k.EffectOn(system) == EffectBoot:
-		parts = append(parts, "at boot only: "+n.Permanent(system))
-	}
-	if n.Note != "" {
-		parts = append(parts, n.Note)
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, "; ") + ")"
-}
-
-func (d Dead) instead() string {
-	var parts []string
-	for _, id := range d.Instead {
-		parts = append(parts, string(id))
-	}
-	text := strings.Join(parts, ", ")
-	switch {
-	case text == "":
-		return d.Advice
-	case d.Advice == "":
-		return text
-	}
-	return text + "; " + d.Advice
-}
-
-// words says when a new value takes effect, as the end of a sentence.
-func (e Effect) words() string {
-	return map[Effect]string{
-		EffectNow: "at once", EffectNew: "on new connections", EffectBounce: "at once, and the link may pause for seconds",
-		EffectReinit: "when the interface went down and up", EffectBoot: "after a restart",
-	}[e]
 }
 
 // Replaced returns the knobs that stand where a dead name stood.

@@ -153,6 +153,7 @@ type Plan struct {
 	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings only)
 	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
 	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
+	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
 	Tests      []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
 }
 
@@ -480,8 +481,10 @@ type Plateau struct {
 	Direction Direction     `json:"direction"`
 	Metric    Metric        `json:"metric"`
 	Decided   bool          `json:"decided"`
-	Level     string        `json:"level,omitempty"` // name of the setting
-	From      string        `json:"from,omitempty"`  // range of possible answers when not decided
+	Level     string        `json:"level,omitempty"`    // name of the setting; "" where decided that only the baseline is good enough
+	Baseline  string        `json:"baseline,omitempty"` // that takes part in what is best
+	Leave     bool          `json:"leave,omitempty"`    // the baseline itself is surely within Tolerance of every level
+	From      string        `json:"from,omitempty"`     // range of possible answers when not decided
 	To        string        `json:"to,omitempty"`
 	Tolerance units.Percent `json:"tolerance"`
 	Reason    string        `json:"reason,omitempty"`

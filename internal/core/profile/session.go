@@ -138,6 +138,27 @@ func Candidates(s model.Session) (names, refused []string) {
 	return names, refused
 }
 
+// Chosen returns the setting of s to keep where nobody names one: the only one that
+// may be kept, or, of the levels of one setting, the smallest that is good enough in
+// every direction. "" where the session leaves the choice open. among are all that
+// may be kept.
+func Chosen(s model.Session) (name string, among []string) {
+	names, _ := Candidates(s)
+	if len(names) == 1 {
+		return names[0], names
+	}
+	for i, p := range s.Plateaus {
+		if !p.Decided || i > 0 && p.Level != name {
+			return "", names
+		}
+		name = p.Level
+	}
+	if !slices.Contains(names, name) {
+		return "", names
+	}
+	return name, names
+}
+
 // plain makes s one line of printable text that a profile may hold.
 func plain(s string) string {
 	s = strings.ToValidUTF8(s, "?")

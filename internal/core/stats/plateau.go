@@ -13,7 +13,11 @@ type PlateauResult struct {
 	From, To int       // the range of possible answers; both Level where Decided
 	Low      []float64 // per level, its least lower bound against any other level
 	Warnings []string
+	least    float64 // of Low, for a level to pass
 }
+
+// Passes reports whether level j is surely within the tolerance of every other.
+func (r PlateauResult) Passes(j int) bool { return j < len(r.Low) && r.Low[j] >= r.least }
 
 // Plateau finds the smallest of at least two levels that is within tolerance
 // (0.05 is 5 %) of every other one (statistics.md section 8; intersection–union
@@ -33,7 +37,7 @@ func Plateau(logs [][]float64, tolerance, confidence float64) PlateauResult {
 	if slices.ContainsFunc(logs, func(row []float64) bool { return len(row) != levels || !allFinite(row) }) {
 		return PlateauResult{To: levels - 1, Warnings: []string{"a plateau needs a number of every level in every block"}}
 	}
-	r := PlateauResult{Low: make([]float64, levels)}
+	r := PlateauResult{Low: make([]float64, levels), least: least}
 	if len(logs) < RankBlocks {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d blocks: assumes roughly normal block differences", len(logs)))
 	}
@@ -45,8 +49,8 @@ func Plateau(logs [][]float64, tolerance, confidence float64) PlateauResult {
 			}
 		}
 	}
-	for j, low := range r.Low {
-		if low >= least {
+	for j := range r.Low {
+		if r.Passes(j) {
 			r.Decided, r.Level, r.From, r.To = true, j, j, j
 			return r
 		}

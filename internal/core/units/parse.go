@@ -156,6 +156,22 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
+// ParseSpan is ParseDuration for what lasts: whole days ("30d") and weeks ("2w") too.
+func ParseSpan(s string) (time.Duration, error) {
+	for unit, one := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		count, ok := strings.CutSuffix(strings.TrimSpace(s), unit)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 64)
+		if err != nil || n < 0 || n > int64(math.MaxInt64/one) {
+			return 0, &ParseError{Quantity: "duration", Input: s, Problem: "is not a number of days or weeks", Example: "12h, 30d or 2w"}
+		}
+		return time.Duration(n) * one, nil
+	}
+	return ParseDuration(s)
+}
+
 // joinDuration removes the blanks of s. A blank between two letters or two
 // digits is an error, because joining them would change the meaning.
 func joinDuration(s string) (joined, problem string) {

@@ -179,7 +179,7 @@ func sequential() Case {
 		v("512K", model.Better, "at least the margin", 1.071, 0.024),
 		twin,
 	}
-	c.Session.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "256K", Tolerance: 5}}
+	c.Session.Plateaus = []model.Plateau{{Direction: model.To, Metric: model.Goodput, Decided: true, Level: "256K", Baseline: "64K", Tolerance: 5}}
 	for range 8 {
 		c.Session.Changes = append(c.Session.Changes, model.Change{Run: 3, Host: model.Far, Knob: "tcp.recv_buffer_max", Native: "net.ipv4.tcp_rmem", Old: "4096 131072 65536", New: "4096 131072 6291456", State: model.ChangeUndone})
 	}
@@ -255,6 +255,7 @@ func interrupted() Case {
 	p := windows(model.Sequential, "64K", "256K")
 	c := Case{"interrupted", base("20261121T040000-q8r1", model.KindRun, p), map[int][]model.Sample{}}
 	c.Session.State, c.Session.Reason = model.SessionInterrupted, "stopped by the user"
+	c.Session.Plan.Path = model.DataPath{ConnectFrom: model.Far, Ports: model.Ports{First: 5300, Last: 5310}}
 	c.fill(3, 320e6, 931e6)
 	last := &c.Session.Runs[len(c.Session.Runs)-1]
 	last.State, last.Reason, last.Values = model.RunInterrupted, "stopped by the user", nil

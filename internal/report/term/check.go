@@ -202,3 +202,12 @@ func (p *printer) boxLine(b report.Box, n int) string {
 	}
 	return p.paint(s, word) + pad(word, w)
 }
+
+// cut shortens what has to stay inside a box, with a mark where something is missing.
+func cut(s string, width int) string {
+	if columns(s) <= width {
+		return s
+	}
+	runes := []rune(s)
+	return string(runes[:max(0, width-1)]) + "…"
+}

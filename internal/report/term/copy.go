@@ -3,37 +3,18 @@ package term
 import (
 	"fmt"
 	"io"
+	"slices"
 
-	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
 
-// RenderCopy writes the report of a session of file copies to w, as Render does.
-func RenderCopy(w io.Writer, d report.CopyDocument, o Options) error {
-	p := newPrinter(o)
-	p.header(report.Document{Title: d.Title, Kind: d.Kind, Header: d.Header})
-	for _, c := range d.Directions {
-		p.copies(d, c)
-	}
-	for _, text := range d.Warnings {
-		p.paragraph(yellow, "warning: "+text, 2)
-	}
-	p.gap()
-	if d.State != model.SessionDone {
-		p.paragraph(plain, d.Ending, 2)
-	}
-	for _, n := range d.Next {
-		p.command(n)
-	}
-	return p.flush(w)
-}
-
 // copies prints one direction: the rates, then what limits each copy, then how
 // everything was done.
-func (p *printer) copies(d report.CopyDocument, c report.CopyDirection) {
+func (p *printer) copies(size units.Bytes, c report.CopyDirection) {
 	title := fmt.Sprintf("copies from %s to %s", c.Sender, c.Receiver)
-	if d.Size > 0 {
-		title += ", " + d.Size.String()
+	if size > 0 {
+		title += ", " + size.String()
 	}
 	p.paragraph(bold, title, 2)
 	var rows [][]cell
@@ -56,4 +37,41 @@ func (p *printer) copies(d report.CopyDocument, c report.CopyDirection) {
 		p.paragraph(dim, how, 2)
 	}
 	p.gap()
+}
+
+// RenderPath writes the report of copies by way of a mounted path to w, as
+// Render does.
+func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
+	p := newPrinter(o)
+	p.paragraph(bold, d.Folder+", "+d.Volume, 0)
+	p.gap()
+	var (
+		rows [][]cell
+		ways []string
+	)
+	for _, r := range d.Rows {
+		spread, flush := "", ""
+		if r.Files > 1 {
+			spread = r.Low.String() + " to " + r.High.String()
+		}
+		if r.Flush > 0 {
+			flush = report.FormatShare(r.Flush)
+		}
+		rows = append(rows, []cell{left(r.Operation), right(r.Size.String()), right(r.Rate.String()), right(spread), right(flush), right(fmt.Sprint(r.Files))})
+		for _, how := range r.How {
+			if text := r.Operation + ": " + how; !slices.Contains(ways, text) {
+				ways = append(ways, text)
+			}
+		}
+	}
+	p.grid(rows, []cell{left(""), right("size"), right("median"), right("range"), right("flushing"), right("files")})
+	p.gap()
+	for _, how := range ways {
+		p.paragraph(dim, how, 2)
+	}
+	p.gap()
+	for _, text := range d.Warnings {
+		p.paragraph(yellow, "warning: "+text, 2)
+	}
+	return p.flush(w)
 }

@@ -22,22 +22,21 @@ func (p *printer) table(t report.Table) {
 	p.paragraph(bold, t.Title, 2)
 	p.paragraph(dim, basis(t), 2)
 	header := []cell{left("setting"), right("blocks"), right("change"), right("interval")}
-	numbers := [][]cell{header}
-	for i := range header {
-		header[i].style = dim
-	}
+	var rows [][]cell
 	for _, r := range t.Rows {
-		numbers = append(numbers, []cell{left(r.Setting), right(fmt.Sprint(r.Blocks)), right(r.ChangeText), right(r.RangeText)})
+		rows = append(rows, []cell{left(r.Setting), right(fmt.Sprint(r.Blocks)), right(r.ChangeText), right(r.RangeText)})
 	}
-	widths := p.fit(numbers)
-	used := tableIndent
-	for _, w := range widths {
-		used += w + separator
+	l := p.fit(rows, header)
+	plot := newPlot(t, min(p.width-l.used(), mostPlot), p.ascii)
+	if plot.width > 0 && !l.stacked {
+		l.widths, l.names = append(l.widths, plot.width), append(header, left(plot.axis()))
+		for i, r := range t.Rows {
+			rows[i] = append(rows[i], left(plot.draw(r)))
+		}
 	}
-	plot := newPlot(t, min(p.width-used, mostPlot), p.ascii)
-	p.row(append(header, left(plot.axis())), append(widths, plot.width))
+	p.heading(l)
 	for i, r := range t.Rows {
-		p.row(append(numbers[i+1], left(plot.draw(r))), append(widths, plot.width))
+		p.row(rows[i], l)
 		p.paragraph(color(r), verdict(t, r), 4)
 		for _, w := range r.Warnings {
 			p.paragraph(yellow, "warning: "+w, 4)
@@ -60,7 +59,7 @@ func (p *printer) others(tables []report.Table) {
 	if len(rows) == 0 {
 		return
 	}
-	widths, next := p.fit(rows), 0
+	l, next := p.fit(rows, nil), 0
 	p.paragraph(bold, "what else changed", 2)
 	for _, t := range tables {
 		if t.Objective {
@@ -73,7 +72,7 @@ func (p *printer) others(tables []report.Table) {
 		p.paragraph(plain, what, 2)
 		for _, r := range t.Rows {
 			if !r.IsTwin {
-				p.row(rows[next], widths)
+				p.row(rows[next], l)
 				next++
 			}
 		}

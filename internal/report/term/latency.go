@@ -106,13 +106,18 @@ func (p *printer) datagrams(l report.Line) {
 	if j, ok := u.Jitter.Get(); ok {
 		parts = append(parts, "jitter "+units.FormatDuration(j))
 	}
-	if v, ok := u.Offered.Get(); ok {
-		parts = append(parts, v.String()+" offered")
+	sent := "sent"
+	if v, ok := u.SentRate.Get(); ok {
+		sent = v.String() + " sent"
+	}
+	if v, ok := u.Asked.Get(); ok {
+		sent += " (" + v.String() + " asked for)"
 		if u.Pacing != "" { // foreign senders do not tell
-			parts = append(parts, "paced by "+u.Pacing)
+			sent += ", paced by " + u.Pacing
 		}
 	} else {
-		parts = append(parts, "sent as fast as possible")
+		sent += " as fast as possible"
 	}
+	parts = append(parts, sent)
 	p.paragraph(plain, l.Label+": "+strings.Join(parts, ", "), 2)
 }

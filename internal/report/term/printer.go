@@ -28,6 +28,7 @@ type printer struct {
 	out          strings.Builder
 	width        int
 	color, ascii bool
+	oneLine      bool // commands are not broken
 	zone         *time.Location
 	blank        bool // the last line was empty, or there is none
 }
@@ -41,7 +42,7 @@ func newPrinter(o Options) *printer {
 	if zone == nil {
 		zone = time.UTC
 	}
-	return &printer{width: max(width, minWidth), color: o.Color, ascii: o.ASCII, zone: zone, blank: true}
+	return &printer{width: max(width, minWidth), color: o.Color, ascii: o.ASCII, oneLine: o.OneLine, zone: zone, blank: true}
 }
 
 // flush writes what was collected.
@@ -138,9 +139,14 @@ func wrap(text string, first, rest int) []string { return Wrap(text, first, rest
 // A word that is longer than a line stays whole: it may be a command to copy.
 // A number stays with what it counts.
 func Wrap(text string, first, rest int) []string {
+	return join(glue(strings.Fields(text)), first, rest)
+}
+
+// join fills lines of at most first columns, then rest, with words.
+func join(words []string, first, rest int) []string {
 	var lines []string
 	width, line := first, ""
-	for _, word := range glue(strings.Fields(text)) {
+	for _, word := range words {
 		if line != "" && columns(line)+1+columns(word) > width {
 			lines = append(lines, line)
 			width, line = rest, ""
@@ -153,17 +159,38 @@ func Wrap(text string, first, rest int) []string {
 	return append(lines, line)
 }
 
-// glue joins each word that ends in a digit with the next one.
+// glue joins each word that ends in a digit with the next one, unless that is a
+// number too.
 func glue(words []string) []string {
 	var out []string
 	for i, word := range words {
-		if i > 0 && unicode.IsDigit(rune(words[i-1][len(words[i-1])-1])) {
+		if i > 0 && unicode.IsDigit(rune(words[i-1][len(words[i-1])-1])) && !unicode.IsDigit(rune(word[0])) {
 			out[len(out)-1] += " " + word
 			continue
 		}
 		out = append(out, word)
 	}
 	return out
+}
+
+// shellWords splits a command at the spaces that stand in no quotes, but for those
+// between a flag and its value where both fit in most columns.
+func shellWords(command string, most int) []string {
+	var words []string
+	open := false
+	for _, part := range strings.Split(command, " ") {
+		last := len(words) - 1
+		flag := last >= 0 && strings.HasPrefix(words[last], "-") && !strings.Contains(words[last], " ") && !strings.HasPrefix(part, "-")
+		if open || flag && columns(words[last])+1+columns(part) <= most {
+			words[last] += " " + part
+		} else {
+			words = append(words, part)
+		}
+		if strings.Count(strings.ReplaceAll(part, `\'`, ""), "'")%2 == 1 {
+			open = !open
+		}
+	}
+	return words
 }
 
 // columns returns how wide s is shown, for text without wide characters.
@@ -173,7 +200,7 @@ func columns(s string) int { return utf8.RuneCountInString(s) }
 type cell struct {
 	text  string
 	right bool // aligned right
-	whole bool // never cut
+	whole bool // stays in one line
 	style style
 }
 
@@ -181,19 +208,83 @@ func left(text string) cell  { return cell{text: text} }
 func right(text string) cell { return cell{text: text, right: true, whole: true} }
 func whole(text string) cell { return cell{text: text, whole: true} }
 
+// lines breaks the text of c into lines of width columns, all indented as it is, at
+// spaces and, where that is not enough, after commas.
+func (c cell) lines(width int) []string {
+	if columns(c.text) <= width {
+		return []string{c.text}
+	}
+	text := strings.TrimLeft(c.text, " ")
+	indent := c.text[:len(c.text)-len(text)]
+	width = max(0, width-len(indent))
+	var lines []string
+	for _, l := range wrap(text, width, width) {
+		for columns(l) > width {
+			at := strings.LastIndex(l[:min(len(l)-1, max(width, strings.Index(l, ",")+1))], ",") + 1
+			if at == 0 {
+				break
+			}
+			lines, l = append(lines, indent+l[:at]), l[at:]
+		}
+		lines = append(lines, indent+l)
+	}
+	return lines
+}
+
+// least is the least width that c can be given without breaking a word.
+func (c cell) least() int {
+	most := 0
+	for _, l := range c.lines(0) {
+		most = max(most, columns(l))
+	}
+	return most
+}
+
 // separator is between the columns of a table.
 const separator = 2
 
 // tableIndent is before the first column.
 const tableIndent = 2
 
-// grid writes rows in aligned columns below header (nil for none). Where they
-// are too wide, the widest column that may be is cut, and what is still too
-// wide goes on in a second line.
+// layout is how a table fits in the width: in columns of these widths, or each row
+// as a text below its first cell, with the names of the columns in it.
+type layout struct {
+	widths  []int
+	stacked bool
+	names   []cell
+}
+
+// used is how many columns of the terminal the table takes, with a separator.
+func (l layout) used() int {
+	sum := tableIndent
+	for _, w := range l.widths {
+		sum += w + separator
+	}
+	return sum
+}
+
+// grid writes rows in aligned columns below header (nil for none).
 func (p *printer) grid(rows [][]cell, header []cell) {
 	if len(rows) == 0 {
 		return
 	}
+	l := p.fit(rows, header)
+	p.heading(l)
+	for _, row := range rows {
+		p.row(row, l)
+	}
+}
+
+// heading writes the names of the columns, where there are some.
+func (p *printer) heading(l layout) {
+	if !l.stacked && l.names != nil {
+		p.row(l.names, l)
+	}
+}
+
+// fit lays out rows below header. Where they are too wide, the widest column that
+// has spaces is broken there; where that is not enough, rows are stacked.
+func (p *printer) fit(rows [][]cell, header []cell) layout {
 	all := rows
 	if header != nil {
 		for i := range header {
@@ -201,70 +292,71 @@ func (p *printer) grid(rows [][]cell, header []cell) {
 		}
 		all = append([][]cell{header}, rows...)
 	}
-	widths := p.fit(all)
+	l := layout{widths: make([]int, len(rows[0])), names: header}
+	least := make([]int, len(rows[0]))
 	for _, row := range all {
-		p.row(row, widths)
-	}
-}
-
-// leastCut is the least width that a column is cut to.
-const leastCut = 8
-
-// fit returns the widths of the columns of rows, cut to fit where possible.
-func (p *printer) fit(rows [][]cell) []int {
-	widths := make([]int, len(rows[0]))
-	cuttable := make([]bool, len(rows[0]))
-	for _, row := range rows {
 		for i := range row {
 			row[i].text = clean(row[i].text)
-			widths[i] = max(widths[i], columns(row[i].text))
-			cuttable[i] = !row[i].whole
+			l.widths[i] = max(l.widths[i], columns(row[i].text))
+			if row[i].whole {
+				least[i] = max(least[i], columns(row[i].text))
+			} else {
+				least[i] = max(least[i], row[i].least())
+			}
 		}
 	}
-	over := tableIndent - separator - p.width
-	for _, w := range widths {
-		over += w + separator
-	}
-	for ; over > 0; over-- {
+	for l.used()-separator > p.width && !l.stacked {
 		widest := -1
-		for i, w := range widths {
-			if cuttable[i] && w > leastCut && (widest < 0 || w > widths[widest]) {
+		for i, w := range l.widths {
+			if w > least[i] && (widest < 0 || w > l.widths[widest]) {
 				widest = i
 			}
 		}
-		if widest < 0 {
-			break
+		if l.stacked = widest < 0; !l.stacked {
+			l.widths[widest]--
 		}
-		widths[widest]--
 	}
-	return widths
+	return l
 }
 
-func (p *printer) row(row []cell, widths []int) {
-	line, used := strings.Repeat(" ", tableIndent), tableIndent
+func (p *printer) row(row []cell, l layout) {
+	if l.stacked {
+		p.stack(row, l.names)
+		return
+	}
+	for n, more := 0, true; more; n++ {
+		line := strings.Repeat(" ", tableIndent)
+		more = false
+		for i, c := range row {
+			lines, text := c.lines(l.widths[i]), ""
+			if n < len(lines) {
+				text = lines[n]
+			}
+			more = more || n+1 < len(lines)
+			pad := strings.Repeat(" ", l.widths[i]-columns(text))
+			if text = p.paint(c.style, text); c.right {
+				line += pad + text
+			} else {
+				line += text + pad
+			}
+			line += strings.Repeat(" ", separator)
+		}
+		p.line(line)
+	}
+}
+
+// stack writes a row as a text: its first cell, and below it what the others say.
+func (p *printer) stack(row, names []cell) {
+	var parts []string
 	for i, c := range row {
-		text := cut(c.text, widths[i])
-		pad := strings.Repeat(" ", widths[i]-columns(text))
-		if used > tableIndent && used+widths[i] > p.width {
-			p.line(line)
-			line, used = strings.Repeat(" ", 2*tableIndent), 2*tableIndent
+		if names != nil && c.text != "" {
+			c.text = strings.TrimSpace(names[i].text + " " + c.text)
 		}
-		if c.right {
-			line += pad + p.paint(c.style, text)
-		} else {
-			line += p.paint(c.style, text) + pad
+		if i > 0 && c.text != "" {
+			parts = append(parts, c.text)
+		} else if i == 0 {
+			p.paragraph(c.style, c.text, tableIndent)
 		}
-		line += strings.Repeat(" ", separator)
-		used += widths[i] + separator
 	}
-	p.line(line)
-}
-
-// cut shortens s to width columns, with a mark where something is missing.
-func cut(s string, width int) string {
-	if columns(s) <= width {
-		return s
-	}
-	runes := []rune(s)
-	return string(runes[:max(0, width-1)]) + "…"
+	p.paragraph(plain, strings.Join(parts, ", "), 2*tableIndent)
 }

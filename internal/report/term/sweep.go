@@ -2,20 +2,15 @@ package term
 
 import (
 	"fmt"
-	"io"
 
-	"linerate/internal/core/model"
 	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
 
-// RenderSweep writes the report of a session of message sizes to w, as Render
-// does.
-func RenderSweep(w io.Writer, d report.SweepDocument, o Options) error {
-	p := newPrinter(o)
-	p.header(report.Document{Title: d.Title, Kind: d.Kind, Header: d.Header})
+// sweep prints the curves of message sizes, and how they were measured.
+func (p *printer) sweep(d report.SweepDocument) {
 	for _, c := range d.Directions {
 		p.curve(d, c)
 	}
@@ -23,17 +18,6 @@ func RenderSweep(w io.Writer, d report.SweepDocument, o Options) error {
 		p.paragraph(dim, text, 2)
 	}
 	p.gap()
-	for _, text := range d.Warnings {
-		p.paragraph(yellow, "warning: "+text, 2)
-	}
-	p.gap()
-	if d.State != model.SessionDone {
-		p.paragraph(plain, d.Ending, 2)
-	}
-	for _, n := range d.Next {
-		p.command(n)
-	}
-	return p.flush(w)
 }
 
 // curve prints one direction: what matters, the table, what is odd.

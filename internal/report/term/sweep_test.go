@@ -1,7 +1,6 @@
 package term_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +12,6 @@ import (
 	"linerate/internal/report/reporttest"
 	"linerate/internal/report/term"
 )
-
-func renderSweep(t *testing.T, s model.Session, o term.Options) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := term.RenderSweep(&b, report.BuildSweep(s), o); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 // gigabit is 20 µs and 1 Gbit/s.
 func gigabit(n units.Bytes) time.Duration {
@@ -40,16 +30,20 @@ func collapse(n units.Bytes) time.Duration {
 	return gigabit(n)
 }
 
-func TestSweepGolden(t *testing.T) {
+func sweeps() map[string]model.Session {
 	healthy := reporttest.SweepSession(5, 0, 8<<20, gigabit)
 	found := reporttest.SweepSession(5, 0, 2<<20, collapse)
 	found.Runs[2].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
 	confirmed := reporttest.SweepSession(5, 12, 2<<20, collapse)
 	thin := reporttest.SweepSession(2, 0, 4096, gigabit)
 	thin.State, thin.Reason = model.SessionInterrupted, "stopped by the user"
-	for name, s := range map[string]model.Session{"healthy": healthy, "found": found, "confirmed": confirmed, "thin": thin} {
+	return map[string]model.Session{"healthy": healthy, "found": found, "confirmed": confirmed, "thin": thin}
+}
+
+func TestSweepGolden(t *testing.T) {
+	for name, s := range sweeps() {
 		for suffix, o := range map[string]term.Options{"": {}, "-color": {Color: true}} {
-			t.Run(name+suffix, func(t *testing.T) { golden(t, "sweep-"+name+suffix, renderSweep(t, s, o)) })
+			t.Run(name+suffix, func(t *testing.T) { golden(t, "sweep-"+name+suffix, render(t, report.Build(s, report.Options{}), o)) })
 		}
 	}
 }
@@ -62,7 +56,7 @@ func TestSweepLooks(t *testing.T) {
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
 	s.Runs[0].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"\x1b[31mred " + strings.Repeat("and long ", 30)}}}
 	for _, width := range []int{40, 60, 80} {
-		for line := range strings.Lines(renderSweep(t, s, term.Options{ASCII: true, Width: width})) {
+		for line := range strings.Lines(render(t, report.Build(s, report.Options{}), term.Options{ASCII: true, Width: width})) {
 			if strings.ContainsAny(line, "\x1b\x07") {
 				t.Errorf("line %q steers", line)
 			}
@@ -70,11 +64,5 @@ func TestSweepLooks(t *testing.T) {
 				t.Errorf("width %d: line %q is too long", width, line)
 			}
 		}
-	}
-}
-
-func TestSweepWriteErrorIsReturned(t *testing.T) {
-	if err := term.RenderSweep(brokenWriter{}, report.SweepDocument{}, term.Options{}); err == nil {
-		t.Error("no error")
 	}
 }

@@ -26,24 +26,42 @@ type Options struct {
 	ASCII bool           // nothing beyond ASCII, for terminals that cannot
 	Why   bool           // of a check: what each line was told from
 	Zone  *time.Location // that times are shown in; nil is UTC
+	// OneLine leaves commands in one line, for shells that do not know a backslash at
+	// the end of one.
+	OneLine bool
 }
 
 // Render writes d to w. Whatever d holds, nothing but printable text and, with
 // Color, our own escape sequences are written: the names in it may come from a
 // foreign host.
 func Render(w io.Writer, d report.Document, o Options) error {
-	if d.Copy != nil {
-		return RenderCopy(w, *d.Copy, o)
-	}
-	if d.Sweep != nil {
-		return RenderSweep(w, *d.Sweep, o)
-	}
 	p := newPrinter(o)
 	p.header(d)
 	if d.Check != nil {
 		p.check(d, o.Why)
 		return p.flush(w)
 	}
+	switch {
+	case d.Copy != nil:
+		for _, c := range d.Copy.Directions {
+			p.copies(d.Copy.Size, c)
+		}
+	case d.Sweep != nil:
+		p.sweep(*d.Sweep)
+	default:
+		p.body(d)
+	}
+	p.changes(d.Changes)
+	for _, text := range d.Warnings {
+		p.paragraph(yellow, "warning: "+text, 2)
+	}
+	p.gap()
+	p.ending(d)
+	return p.flush(w)
+}
+
+// body prints what a session of streams or datagrams shows.
+func (p *printer) body(d report.Document) {
 	p.lines(d)
 	p.latencies(d)
 	for _, text := range d.Own {
@@ -74,13 +92,6 @@ func Render(w io.Writer, d report.Document, o Options) error {
 	}
 	p.gap()
 	p.classic(d)
-	p.changes(d.Changes)
-	for _, text := range d.Warnings {
-		p.paragraph(yellow, "warning: "+text, 2)
-	}
-	p.gap()
-	p.ending(d)
-	return p.flush(w)
 }
 
 func (p *printer) header(d report.Document) {
@@ -109,8 +120,8 @@ func (p *printer) header(d report.Document) {
 		carries = "what the link can carry is unknown: " + h.Ceiling.Reason()
 	}
 	indent := len([]rune(ends)) + 3
-	if indent > p.width/2 {
-		p.line(p.paint(bold, ends))
+	if indent > p.width/3 {
+		p.paragraph(bold, ends, 0)
 		p.paragraph(plain, strings.Join(path, ", "), 2)
 		indent = 2
 	} else {
@@ -121,6 +132,9 @@ func (p *printer) header(d report.Document) {
 	}
 	if text := algorithms(d); text != "" {
 		p.paragraph(dim, text, indent)
+	}
+	if d.Header.DataPath != "" {
+		p.paragraph(dim, "data connections: "+clean(d.Header.DataPath), indent)
 	}
 	p.gap()
 }
@@ -253,7 +267,8 @@ func knobs(ids []model.KnobID) string {
 
 // classic prints one table for each direction and basis, or, of a session with
 // one setting, one for each basis. A table of single runs would only repeat
-// the lines of the head, and is left out.
+// the lines of the head, and one over the intervals of several settings that over
+// their runs: they are left out.
 func (p *printer) classic(d report.Document) {
 	type group struct {
 		label string
@@ -267,7 +282,7 @@ func (p *printer) classic(d report.Document) {
 		if one {
 			g.label, first = "", c.Label
 		}
-		if one && c.Basis == report.OverRuns && c.N == 1 || d.Search != nil && c.Basis == report.OverIntervals {
+		if one && c.Basis == report.OverRuns && c.N == 1 || !one && c.Basis == report.OverIntervals {
 			continue
 		}
 		if rows[g] == nil {
@@ -322,34 +337,6 @@ func (p *printer) ending(d report.Document) {
 	}
 }
 
-// widthForTimes is the least width of a list with a column of times; the ID
-// begins with the time too.
-const widthForTimes = 100
-
-// RenderList writes a list of sessions, one a line.
-func RenderList(w io.Writer, l report.List, o Options) error {
-	p := newPrinter(o)
-	if len(l.Sessions) == 0 {
-		p.line("no sessions yet")
-		return p.flush(w)
-	}
-	header := []cell{left("id"), left("kind"), left("far end"), left("state"), right("runs"), left("title")}
-	started := p.width >= widthForTimes
-	if started {
-		header = append([]cell{header[0], left("started")}, header[1:]...)
-	}
-	var rows [][]cell
-	for _, s := range l.Sessions {
-		row := []cell{whole(s.ID)}
-		if started {
-			row = append(row, whole(s.Created.In(p.zone).Format("2006-01-02 15:04")))
-		}
-		rows = append(rows, append(row, whole(string(s.Kind)), left(s.Far), whole(string(s.State)), right(fmt.Sprint(s.Runs)), left(s.Title)))
-	}
-	p.grid(rows, header)
-	return p.flush(w)
-}
-
 // plural returns n with its noun in the right number.
 func plural(n int64, noun string) string {
 	if n == 1 {
@@ -358,13 +345,24 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// command prints a step. The command is never broken: people copy it.
+// command prints a step. A command that is too long is broken as shells read it, so
+// that what is copied works; its words stay whole.
 func (p *printer) command(n report.Step) {
 	text := clean(n.What) + ": " + clean(n.Command)
 	if columns(text)+2 <= p.width {
 		p.line("  " + p.paint(dim, text))
 		return
 	}
-	p.line("  " + p.paint(dim, clean(n.What)+":"))
-	p.line("    " + p.paint(dim, clean(n.Command)))
+	p.paragraph(dim, n.What+":", 2)
+	words := []string{clean(n.Command)}
+	if !p.oneLine {
+		words = shellWords(words[0], p.width-8)
+	}
+	lines := join(words, p.width-6, p.width-8)
+	for i, l := range lines {
+		if i < len(lines)-1 {
+			l += ` \`
+		}
+		p.line(strings.Repeat(" ", 4+2*min(i, 1)) + p.paint(dim, l))
+	}
 }

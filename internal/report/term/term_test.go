@@ -11,12 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/reporttest"
@@ -64,6 +66,7 @@ func TestGolden(t *testing.T) {
 		for suffix, o := range map[string]term.Options{
 			"":       {},
 			"-wide":  {Width: 120},
+			"-40":    {Width: 40},
 			"-ascii": {ASCII: true},
 			"-color": {Color: true},
 		} {
@@ -91,18 +94,84 @@ func TestLooks(t *testing.T) {
 				t.Errorf("%s: %q in ASCII", c.Name, r)
 			}
 		}
-		for _, width := range []int{60, 80, 100, 200} {
-			for line := range strings.Lines(render(t, d, term.Options{Width: width})) {
-				command := strings.HasPrefix(line, "    linerate ") // never broken: people copy it
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width && !command {
-					t.Errorf("%s: %d columns in a width of %d: %q", c.Name, n, width, line)
+	}
+}
+
+// Issue 10, "What it must show": at 80 and at 40 columns no line of any report is
+// longer, and no word is broken or left out.
+func TestNoLineIsTooLongAndNoWordBroken(t *testing.T) {
+	for name, write := range documents(t) {
+		for _, ascii := range []bool{false, true} {
+			wide := words(write(term.Options{Width: 99, ASCII: ascii}))
+			for _, width := range []int{40, 60, 80} {
+				text := write(term.Options{Width: width, ASCII: ascii})
+				for line := range strings.Lines(text) {
+					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+						t.Errorf("%s: %d columns in a width of %d: %q", name, n, width, line)
+					}
+					if strings.TrimRight(line, " \n")+"\n" != line {
+						t.Errorf("%s: space at the end of %q", name, line)
+					}
 				}
-				if strings.TrimRight(line, " \n")+"\n" != line {
-					t.Errorf("%s: space at the end of %q", c.Name, line)
+				narrow := words(text)
+				for w := range wide {
+					if !narrow[w] && !plotted.MatchString(w) {
+						t.Errorf("%s: %q is lost or broken in a width of %d:\n%s", name, w, width, text)
+					}
+				}
+				for w := range narrow {
+					if !wide[w] && !plotted.MatchString(w) {
+						t.Errorf("%s: %q is only in a width of %d:\n%s", name, w, width, text)
+					}
 				}
 			}
 		}
 	}
+}
+
+// plotted are words of a plot: its marks, and the ends of its scale, which depend on
+// the width.
+var plotted = regexp.MustCompile("^([-|:=o<>#+│┊─━●◂▸]+|[-+0-9.]+|x|%|[0-9.]+x)$")
+
+// words are all that a text says, without what joins it to lines.
+func words(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == ',' || r == '\\' }) {
+		out[strings.TrimSuffix(w, ":")] = true
+	}
+	delete(out, "")
+	return out
+}
+
+// documents returns every report that there is a golden file of, as what writes it.
+func documents(t *testing.T) map[string]func(term.Options) string {
+	t.Helper()
+	out := map[string]func(term.Options) string{}
+	of := func(name string, s model.Session, samples map[int][]model.Sample) {
+		out[name] = func(o term.Options) string { return render(t, report.Build(s, report.Options{Samples: samples}), o) }
+	}
+	for _, c := range reporttest.Cases() {
+		of(c.Name, c.Session, c.Samples)
+	}
+	of("copy of parts", copyParts(), nil)
+	for name, s := range sweeps() {
+		of("sweep "+name, s, nil)
+	}
+	out["list"] = func(o term.Options) string {
+		var b bytes.Buffer
+		if err := term.RenderList(&b, listed(), o); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	out["path"] = func(o term.Options) string {
+		var b bytes.Buffer
+		if err := term.RenderPath(&b, mounted(), o); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	return out
 }
 
 // TestModesNeverMix looks for the other mode's number in the whole text.
@@ -174,14 +243,20 @@ func TestWriteErrorIsReturned(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
+func listed() report.List {
 	var l report.List
 	for _, c := range reporttest.Cases() {
 		s := c.Session
-		l.Sessions = append(l.Sessions, report.ListItem{ID: s.ID, Kind: s.Kind, Title: s.Title, Far: s.Far, Created: s.Created, State: s.State, Runs: len(s.Runs)})
+		i := report.Item{ID: s.ID, Kind: s.Kind, Title: s.Title, Near: s.Near, Far: s.Far, Created: s.Created, State: s.State, Reason: s.Reason, Runs: len(s.Runs)}
+		l.Sessions = append(l.Sessions, report.NewListItem(i, s))
 	}
+	l.Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return l
+}
+
+func TestList(t *testing.T) {
 	var b bytes.Buffer
-	if err := term.RenderList(&b, l, term.Options{Zone: time.FixedZone("", 3600)}); err != nil {
+	if err := term.RenderList(&b, listed(), term.Options{Zone: time.FixedZone("", 3600)}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "list", b.String())
@@ -226,6 +301,26 @@ func TestProgress(t *testing.T) {
 	})
 }
 
+// Issue 10, item 14: a rate that no host can send was printed as if it had been sent.
+func TestSentRateStandsBesideTheAskedOne(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "datagrams" {
+			continue
+		}
+		r := &c.Session.Runs[0]
+		r.Flow = udp.With(r.Flow, udp.Params{Rate: 999e12, Pacing: "clock"})
+		for i := range r.Ends {
+			r.Ends[i].Flows[0].Bytes = 20 * 7.5e9 / 8
+		}
+		text := strings.Join(strings.Fields(render(t, report.Build(c.Session, report.Options{}), term.Options{})), " ")
+		if want := "7.5 Gbit/s sent (999 Tbit/s asked for), paced by clock"; !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+		return
+	}
+	t.Fatal("no case of datagrams")
+}
+
 // A sender that does not tell how it paces leaves no loose end.
 func TestDatagramsOfASilentSender(t *testing.T) {
 	for _, c := range reporttest.Cases() {
@@ -240,7 +335,7 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 		if err := term.Render(&b, d, term.Options{Width: 200}); err != nil {
 			t.Fatal(err)
 		}
-		if text := b.String(); !strings.Contains(text, "500 Mbit/s offered\n") || strings.Contains(text, "paced by") {
+		if text := b.String(); !strings.Contains(text, "(500 Mbit/s asked for)\n") || strings.Contains(text, "paced by") {
 			t.Errorf("got\n%s", text)
 		}
 		return

@@ -25,11 +25,11 @@ func (s *Store) Session(ctx context.Context, ref string) (model.Session, error) 
 		if err != nil {
 			return err
 		}
-		sess, err = readSession(ctx, tx, pk)
+		sess, err = readSession(ctx, tx, pk, "hosts_json")
 		if err != nil {
 			return err
 		}
-		if sess.Runs, err = readRuns(ctx, tx, pk); err != nil {
+		if sess.Runs, err = readRuns(ctx, tx, pk, "ends_json"); err != nil {
 			return err
 		}
 		if sess.Changes, err = readChanges(ctx, tx, pk); err != nil {
@@ -39,6 +39,28 @@ func (s *Store) Session(ctx context.Context, ref string) (model.Session, error) 
 		return err
 	})
 	return sess, wrap("read session", ref, err)
+}
+
+// Brief returns the session of exactly that ID with what a line about it needs:
+// without hosts and changes, and with runs that hold their values and nothing of
+// their ends. The error wraps store.ErrNotFound.
+func (s *Store) Brief(ctx context.Context, id string) (model.Session, error) {
+	var sess model.Session
+	err := s.read(ctx, func(tx *sql.Tx) error {
+		pk, err := sessionKey(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if sess, err = readSession(ctx, tx, pk, "'[]'"); err != nil {
+			return err
+		}
+		if sess.Runs, err = readRuns(ctx, tx, pk, "'null'"); err != nil {
+			return err
+		}
+		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
+		return err
+	})
+	return sess, wrap("read session", id, err)
 }
 
 // Samples returns the samples of the run of that number of the session that
@@ -79,8 +101,8 @@ func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, err
 		items, err = queryAll(ctx, tx, scanItem, `SELECT id, kind, title, near, far, created, ended, state, reason, planned_runs,
 			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = ?1)
 			FROM sessions WHERE (?2 = '' OR kind = ?2) AND (?3 = '' OR state = ?3) AND (?4 = '' OR far = ?4)
-			AND created >= ?5 ORDER BY created DESC, id DESC LIMIT ?6`,
-			model.RunValid, f.Kind, f.State, f.Far, since, limit)
+			AND created >= ?5 AND (?7 = '' OR instr(near, ?7) OR instr(far, ?7)) ORDER BY created DESC, id DESC LIMIT ?6`,
+			model.RunValid, f.Kind, f.State, f.Far, since, limit, f.Host)
 		return err
 	})
 	if err != nil {
@@ -118,17 +140,19 @@ func resolve(ctx context.Context, tx *sql.Tx, ref string) (int64, error) {
 	return sessionKey(ctx, tx, ids[0])
 }
 
-func readSession(ctx context.Context, tx *sql.Tx, pk int64) (model.Session, error) {
+// readSession reads a row of sessions. hosts is the column of the hosts, or a text
+// in its place.
+func readSession(ctx context.Context, tx *sql.Tx, pk int64, hosts string) (model.Session, error) {
 	var (
 		sess                                                            model.Session
 		created                                                         string
 		ended                                                           sql.NullString
-		wire, command, plan, hosts, found, plats, warning, noise, check string
+		wire, command, plan, known, found, plats, warning, noise, check string
 	)
 	err := tx.QueryRowContext(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
-		wire_rate_json, command_json, plan_json, hosts_json, findings_json, plateaus_json, warnings_json, noise_json, check_json
+		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json
 		FROM sessions WHERE pk = ?`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
-		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &hosts, &found, &plats, &warning, &noise, &check)
+		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &known, &found, &plats, &warning, &noise, &check)
 	if err != nil {
 		return sess, err
 	}
@@ -137,7 +161,7 @@ func readSession(ctx context.Context, tx *sql.Tx, pk int64) (model.Session, erro
 	d.json(wire, &sess.WireRate)
 	d.json(command, &sess.Command)
 	d.json(plan, &sess.Plan)
-	d.json(hosts, &sess.Hosts)
+	d.json(known, &sess.Hosts)
 	d.json(found, &sess.Findings)
 	d.json(plats, &sess.Plateaus)
 	d.json(warning, &sess.Warnings)
@@ -146,10 +170,11 @@ func readSession(ctx context.Context, tx *sql.Tx, pk int64) (model.Session, erro
 	return sess, d.err
 }
 
-// readRuns returns the runs of a session by number, each with its values.
-func readRuns(ctx context.Context, tx *sql.Tx, session int64) ([]model.Run, error) {
+// readRuns returns the runs of a session by number, each with its values. ends is the
+// column of their ends, or a text in its place.
+func readRuns(ctx context.Context, tx *sql.Tx, session int64, ends string) ([]model.Run, error) {
 	runs, err := queryAll(ctx, tx, scanRun, `SELECT number, block, attempt, position, setting, started, ended, state,
-		reason, lost_contact, flow_json, ends_json, warnings_json FROM runs WHERE session = ? ORDER BY number`, session)
+		reason, lost_contact, flow_json, `+ends+`, warnings_json FROM runs WHERE session = ? ORDER BY number`, session)
 	if err != nil {
 		return nil, err
 	}

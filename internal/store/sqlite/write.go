@@ -303,3 +303,25 @@ func (s *Store) KeepNewest(ctx context.Context, kind model.Kind, keep int) error
 	})
 	return wrap("forget sessions of kind", string(kind), err)
 }
+
+// Remove forgets sessions, by their whole IDs, with all that belongs to them, and
+// gives the room back to the disk as far as others who use the file allow it. The
+// error wraps store.ErrNotFound where one is not there; none is removed then.
+func (s *Store) Remove(ctx context.Context, ids ...string) error {
+	for _, id := range ids {
+		if err := s.read(ctx, func(tx *sql.Tx) error { _, err := sessionKey(ctx, tx, id); return err }); err != nil {
+			return wrap("remove session", id, err)
+		}
+	}
+	for _, id := range ids {
+		err := s.write(ctx, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
+			return err
+		})
+		if err != nil {
+			return wrap("remove session", id, err)
+		}
+	}
+	_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
+	return nil
+}

@@ -34,6 +34,8 @@ type Store interface {
 	Session(ctx context.Context, ref string) (model.Session, error)
 	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
 	Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error)
+	Brief(ctx context.Context, id string) (model.Session, error)
+	Remove(ctx context.Context, ids ...string) error
 }
 
 // Run runs the suite. open returns a new empty store and closes it when its
@@ -50,6 +52,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"changes", Changes},
 		{"references", References},
 		{"list", List},
+		{"brief and remove", BriefAndRemove},
 		{"missing", Missing},
 		{"duplicates", Duplicates},
 		{"not numbers", NotNumbers},
@@ -254,6 +257,7 @@ func List(t *testing.T, s Store) {
 		{"kind", store.Filter{Kind: model.KindTest}, []int{3, 1}},
 		{"far", store.Filter{Far: "nas", Limit: 1}, []int{3}},
 		{"state", store.Filter{State: model.SessionFailed}, nil},
+		{"host", store.Filter{Host: "na"}, []int{3, 1}},
 		{"since", store.Filter{Since: small(3).Created.In(time.FixedZone("", 7200))}, []int{4, 3}},
 	} {
 		items, err := s.Sessions(t.Context(), test.filter)
@@ -274,6 +278,51 @@ func List(t *testing.T, s Store) {
 			t.Errorf("%s: want (-), listed (+):\n%s", test.name, d)
 		}
 	}
+}
+
+// BriefAndRemove demands that a session in brief is the session but for its hosts, its
+// changes and the ends of its runs, and that of a removed one nothing is left, and all
+// of the others.
+func BriefAndRemove(t *testing.T, s Store) {
+	var all []model.Session
+	for n := range 3 {
+		sess := small(n)
+		sess.Hosts = []model.HostFacts{{Host: model.Far, Name: "nas"}}
+		sess.Verdicts = []model.Verdict{{Setting: "x", Baseline: "y", Outcome: model.Better, Estimate: 0.1}}
+		for i := range sess.Runs {
+			sess.Runs[i].Ends = []model.EndReport{{Host: model.Far}}
+		}
+		create(t, s, sess)
+		all = append(all, sess)
+	}
+	got, err := s.Brief(t.Context(), all[1].ID)
+	if err != nil || len(got.Hosts) != 0 || len(got.Runs) != len(all[1].Runs) || len(got.Verdicts) != 1 || Diff(all[1].Plan, got.Plan) != "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, r := range got.Runs {
+		if Diff(all[1].Runs[i].Values, r.Values) != "" || len(r.Ends) != 0 {
+			t.Errorf("run %+v", r)
+		}
+	}
+	if err := s.Remove(t.Context(), all[0].ID, "nobody"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("remove of an unknown session: %v", err)
+	}
+	if err := s.Remove(t.Context(), all[0].ID, all[2].ID); err != nil {
+		t.Fatal(err)
+	}
+	items, err := s.Sessions(t.Context(), store.Filter{})
+	if err != nil || len(items) != 1 || items[0].ID != all[1].ID || items[0].Runs == 0 {
+		t.Errorf("left are %+v, %v", items, err)
+	}
+	for _, id := range []string{all[0].ID, all[2].ID} {
+		if _, err := s.Session(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+		if _, err := s.Samples(t.Context(), id, 1); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("samples of %s: %v", id, err)
+		}
+	}
+	create(t, s, all[0]) // its name is free again
 }
 
 // Missing demands ErrNotFound wherever something does not exist.

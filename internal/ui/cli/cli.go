@@ -19,6 +19,7 @@ import (
 	terminal "golang.org/x/term"
 
 	"linerate/internal/app"
+	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/lab"
 	reportjson "linerate/internal/report/json"
@@ -87,6 +88,7 @@ type console struct {
 	live  *live // of the experiment that goes on
 	ssh   sshFlags
 	boot  bootJob
+	path  model.DataPath // of the data connections of this command
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
 	told        sync.Once // what is wrong with the journal of this machine
@@ -294,7 +296,7 @@ HOST is one of
 		}
 	}
 	add("measure", a.testCommand(), a.checkCommand(), a.sweepCommand(), a.copyCommand(), a.runCommand(), a.limitsCommand(), a.demoCommand(), a.labCommand())
-	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.profileCommand(), a.exportCommand())
+	add("results", a.listCommand(), a.showCommand(), a.compareCommand(), a.rmCommand(), a.pruneCommand(), a.profileCommand(), a.exportCommand())
 	add("hosts", a.factsCommand(), a.knobsCommand(), a.setCommand(), a.keepCommand(), a.undoCommand(), a.serveCommand(), a.agentCommand())
 	root.AddCommand(a.versionCommand(), a.completionCommand(), a.watchdogCommand(), a.tunerCommand(), a.labInitCommand(), exitCodesTopic())
 	root.SetHelpCommand(helpCommand())

@@ -44,6 +44,66 @@ func (w *world) main(t *testing.T, args ...string) int {
 	return Main(t.Context(), w.Env, args)
 }
 
+// TestFirstHour12Prune: what is removed is what the flags say, and never what runs
+// unless that is said too; and how a session ended stands in the list.
+func TestFirstHour12Prune(t *testing.T) {
+	w := newWorld(t)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	w.Now = func() time.Time { return now }
+	st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range []model.SessionState{model.SessionRunning, model.SessionDone, model.SessionFailed, model.SessionDone} {
+		one := model.Session{
+			ID: fmt.Sprintf("s%d", i), Kind: model.KindTest, Near: "this machine", Far: "nas", State: s, Reason: "because",
+			Created: now.Add(-time.Duration(i+1) * 24 * time.Hour),
+			Runs:    []model.Run{{Number: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}}},
+		}
+		if err := st.CreateSession(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = st.Close()
+	for _, c := range []struct {
+		args []string
+		code int
+		says []string
+		left string
+	}{
+		{[]string{"list"}, 0, []string{"s0  24 h  test  running  ", "s3  4 d   test  done            900 Mbit/s", "nas: because"}, "s0 s1 s2 s3"},
+		{[]string{"prune", "--older-than", "1d", "--dry-run"}, 0, []string{"s1 ", "3 sessions would be removed"}, "s0 s1 s2 s3"},
+		{[]string{"prune", "--older-than", "1d"}, 2, []string{"nobody is there to be asked"}, "s0 s1 s2 s3"},
+		{[]string{"prune", "--keep", "3", "--yes"}, 0, []string{"removed 1 session from "}, "s0 s1 s2"},
+		{[]string{"prune", "--state", "failed", "--yes"}, 0, []string{"s2 "}, "s0 s1"},
+		{[]string{"prune", "--older-than", "2026-11-21", "--yes"}, 0, []string{"s1 "}, "s0"},
+		{[]string{"prune", "--kind", "test", "--yes"}, 0, []string{"nothing to remove"}, "s0"},
+		{[]string{"rm", "s0", "--yes"}, 2, []string{"session s0 is running", "linerate rm s0 --force"}, "s0"},
+		{[]string{"rm", "last", "s0", "--yes", "--force"}, 0, []string{"removed 1 session"}, ""},
+	} {
+		if code := w.main(t, c.args...); code != c.code {
+			t.Errorf("%q: exit code %d\n%s", c.args, code, w.err.String())
+		}
+		for _, want := range c.says {
+			if !strings.Contains(w.out.String()+w.err.String(), want) {
+				t.Errorf("%q does not say %q:\n%s%s", c.args, want, w.out.String(), w.err.String())
+			}
+		}
+		w.main(t, "list", "--json")
+		var doc struct{ Sessions []struct{ ID string } }
+		if err := json.Unmarshal(w.out.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		left := []string{}
+		for _, s := range doc.Sessions {
+			left = append(left, s.ID)
+		}
+		if got := strings.Join(left, " "); got != c.left {
+			t.Errorf("%q leaves %q, want %q", c.args, got, c.left)
+		}
+	}
+}
+
 func TestExitCode(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -35,6 +35,7 @@ type copyFlags struct {
 	cooldown, title     string
 	state               string
 	seed                uint64
+	data                pathFlags
 }
 
 func (a *console) copyCommand() *cobra.Command {
@@ -67,10 +68,11 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 			if f.path != "" {
 				return a.copyPath(cmd.Context(), f, cmd.Flags().Changed)
 			}
-			return a.copy(cmd.Context(), f, args[0])
+			return a.copy(cmd.Context(), f, cmd.Flags().Changed, args[0])
 		},
 	}
 	fl := c.Flags()
+	f.data.register(c)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.path, "path", "", "measure this folder instead, as it is mounted here")
 	fl.StringVar(&f.source, "source", files.OnDisk, "disk, memory or a PATH at the sender")
@@ -124,9 +126,12 @@ func (f *copyFlags) plan() (model.Plan, error) {
 	return bottleneck.Plan(o)
 }
 
-func (a *console) copy(ctx context.Context, f copyFlags, host string) error {
+func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool, host string) error {
 	p, err := f.plan()
 	if err != nil {
+		return err
+	}
+	if a.path, err = f.data.over(a.path, given); err != nil {
 		return err
 	}
 	near, far, err := reach.Pair(f.from, host, a.Getenv)

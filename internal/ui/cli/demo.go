@@ -259,7 +259,7 @@ func (a *console) noiseBefore(ctx context.Context, st results, s model.Session) 
 		for _, n := range old.Noise {
 			if n.Metric == s.Plan.Decides() && n.Upper > 0 {
 				age := units.FormatDuration(max(0, s.Created.Sub(old.Created)).Round(time.Minute))
-				return fact.Known(n.Upper, fmt.Sprintf("session %s, %s ago, at most", old.ID, age))
+				return fact.Known(n.Upper, fmt.Sprintf("session %s, %s before this one", old.ID, age))
 			}
 		}
 	}

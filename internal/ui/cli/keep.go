@@ -28,7 +28,8 @@ func (a *console) keepCommand() *cobra.Command {
 		Use: "keep [PROFILE|SESSION] [HOST]", Short: "make settings permanent: write the files from which the system takes them at its start",
 		Long: `keep writes settings into the files of this machine, or of HOST, or with --both of
 both, so that they hold after a restart: those of a profile, those of a stored
-session that proved better, or without either those that were confirmed with
+session that proved better (of several levels of one setting the smallest that is
+good enough), or without either those that were confirmed with
 linerate set and still hold. The format is that of the program that configures
 the interface. The files are shown before you are asked; without a terminal it
 takes --yes. Whatever stood in them is saved first, and linerate undo --kept puts
@@ -53,7 +54,7 @@ loss or the CPU beyond the guards of its session unless by --despite-guards.`,
 		}
 	}
 	s := c.Flags()
-	s.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
+	s.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better, of several levels the smallest that is good enough)")
 	s.StringVar(&f.role, "role", "", "what HOST is, or this machine without HOST: near, far, sender or receiver")
 	s.StringVar(&f.format, "for", "", "format of the files instead of the owner's: "+strings.Join(names, ", "))
 	s.StringVar(&f.link, "interface", "", "interface that settings of a link are for (this machine only)")

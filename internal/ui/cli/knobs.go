@@ -1,19 +1,13 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
-	"linerate/internal/app/here"
-	"linerate/internal/app/reach"
-	"linerate/internal/core/fact"
+	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	reportjson "linerate/internal/report/json"
@@ -40,31 +34,6 @@ func (knobChecker) Known() []model.KnobID {
 	return ids
 }
 
-// knobRow is one knob in linerate/knobs/v1.
-type knobRow struct {
-	Knob     model.KnobID    `json:"knob"`
-	Scope    knob.Scope      `json:"scope"`
-	Theme    string          `json:"theme"`
-	Summary  string          `json:"summary"`
-	Value    fact.Of[string] `json:"value"`
-	Default  string          `json:"default,omitempty"`
-	Range    string          `json:"range,omitempty"`
-	SetBy    *setBy          `json:"set_by,omitempty"`
-	Native   string          `json:"native,omitempty"`
-	Effect   knob.Effect     `json:"effect,omitempty"`
-	Risk     int             `json:"risk"`
-	ReadOnly bool            `json:"read_only"`
-
-	of knob.Knob
-}
-
-// setBy is the line of a permanent file that sets a knob.
-type setBy struct {
-	File  string `json:"file"`
-	Line  int    `json:"line"`
-	Value string `json:"value"` // canonical, or native where it cannot be understood
-}
-
 // knobsFlags say which knobs to show.
 type knobsFlags struct {
 	link, match string
@@ -87,16 +56,16 @@ Settings of the flow belong to the test traffic and change no host.`,
   linerate knobs explain tcp.recv_buffer_max`,
 		Args: atMostOne("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, err := a.readKnobs(cmd.Context(), args, f.link)
+			h, err := a.readKnobs(cmd.Context(), args, f.link)
 			if err != nil {
 				return err
 			}
-			rows := knobRows(k, f)
+			rows := h.Settings(f.match, f.all)
 			if len(rows) == 0 {
-				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting of %s matches %q", k.name, f.match)},
+				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting of %s matches %q", h.Name, f.match)},
 					"linerate knobs --all --match %s looks at other systems too; linerate knobs explain NAME knows old names", f.match)
 			}
-			return a.printKnobs(k, rows)
+			return a.printKnobs(h, rows)
 		},
 	}
 	c.Flags().StringVar(&f.link, "interface", "", "interface whose link settings to show (this machine only)")
@@ -106,118 +75,15 @@ Settings of the flow belong to the test traffic and change no host.`,
 	return c
 }
 
-// hostKnobValues are the knobs of one host, and where they come from.
-type hostKnobValues struct {
-	name, system, kernel string
-	link                 string // whose settings of a link they are; "" where none is known
-	values               map[model.KnobID]fact.Of[string]
-	origins              map[model.KnobID]model.FileLine
-}
-
-// readKnobs reads this machine's knobs, or those of a host.
-func (a *console) readKnobs(ctx context.Context, args []string, link string) (hostKnobValues, error) {
-	ids := here.KnobIDs()
-	if len(args) == 0 {
-		if link != "" {
-			if _, err := net.InterfaceByName(link); err != nil {
-				return hostKnobValues{}, withHint(usagef("--interface: no interface %q here", link), "known are %s", here.LinkNames())
-			}
-		}
-		h := a.here("", link)
-		f, err := h.WayOut(ctx)
-		if err != nil {
-			return hostKnobValues{}, err
-		}
-		origins, err := h.Origins(ctx, ids)
-		return hostKnobValues{f.Name, f.OS, f.Kernel.Or(""), cmp.Or(link, f.Interface.Or("")), f.Knobs, origins}, err
-	}
-	if link != "" {
-		return hostKnobValues{}, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
-	}
-	near, far, err := reach.Pair("", args[0], a.Getenv)
-	if err != nil {
-		return hostKnobValues{}, err
-	}
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return hostKnobValues{}, err
-	}
-	defer e.Close()
-	f := e.Hosts[1]
-	k := hostKnobValues{name: f.Name, system: f.OS, kernel: f.Kernel.Or(""), link: f.Interface.Or(""), values: f.Knobs}
-	if e.InLab { // its files are this machine's, which set nothing in it
-		k.name = "lab host b"
-		return k, nil
-	}
-	if e.Far == nil {
-		return k, nil
-	}
-	k.origins, err = e.Far.Origins(ctx, ids)
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = nil // not known, then
-	}
-	return k, err
-}
-
-// knobRows are the knobs to show, by theme.
-func knobRows(h hostKnobValues, f knobsFlags) []knobRow {
-	var rows []knobRow
-	catalogue := knob.NewIndex()
-	for _, theme := range knob.Themes() {
-		for _, id := range theme.Knobs {
-			k, _ := catalogue.ByID(id)
-			if _, here := k.Native[h.system]; !here && k.Scope != knob.ScopeFlow && !f.all || !matches(k, f.match) {
-				continue
-			}
-			rows = append(rows, h.row(k, theme.Name))
-		}
-	}
-	return rows
-}
-
-func (h hostKnobValues) row(k knob.Knob, theme string) knobRow {
-	n := k.Native[h.system]
-	r := knobRow{
-		of: k, Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.system), Risk: int(k.Risk),
-		ReadOnly: k.ReadOnly || n.ReadOnly, Default: k.DefaultOn(h.system, h.kernel),
-	}
-	if v, err := k.Parse(r.Default); err == nil { // the rest are rules: "by memory"
-		r.Default = k.Format(v)
-	}
-	if !r.ReadOnly {
-		r.Range = k.Range(h.system)
-	}
-	v, ok := h.values[k.ID]
+// readKnobs reads this machine's settings, or those of a host.
+func (a *console) readKnobs(ctx context.Context, args []string, link string) (inspect.Host, error) {
 	switch {
-	case k.Scope == knob.ScopeFlow:
-		r.Value = fact.Unknown[string]("set by each run")
-	case !ok:
-		r.Value = fact.Unknown[string]("not read")
-	default:
-		r.Value, r.Native = v, v.Source()
+	case len(args) == 0:
+		return inspect.Near(ctx, a.here("", link), link)
+	case link != "":
+		return inspect.Host{}, usagef("--interface is for this machine; on HOST the interface that leads here is shown")
 	}
-	if l, ok := h.origins[k.ID]; ok {
-		r.SetBy = &setBy{File: l.File, Line: l.Number, Value: l.Text}
-		if v, err := k.Decode(h.system, l.Text); err == nil {
-			r.SetBy.Value = v
-		}
-	}
-	return r
-}
-
-// matches reports whether a knob is meant by a text.
-func matches(k knob.Knob, text string) bool {
-	text = strings.ToLower(text)
-	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
-	if has(string(k.ID)) || has(k.Summary) {
-		return true
-	}
-	for _, n := range k.Native {
-		if has(n.Name) || has(strings.ReplaceAll(n.Name, ".", "/")) {
-			return true
-		}
-	}
-	return false
+	return inspect.Far(ctx, a.world(), a.reach(), args[0], true)
 }
 
 // formatKnob prints a canonical value for people.
@@ -279,18 +145,6 @@ func (a *console) readFacts(ctx context.Context, args []string, to string) (mode
 	if to != "" {
 		return model.HostFacts{}, usagef("--to is for this machine; on HOST the route that leads here is shown")
 	}
-	near, far, err := reach.Pair("", args[0], a.Getenv)
-	if err != nil {
-		return model.HostFacts{}, err
-	}
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return model.HostFacts{}, err
-	}
-	defer e.Close()
-	f := e.Hosts[1]
-	if e.InLab {
-		f.Name = "lab host b"
-	}
-	return f, nil
+	h, err := inspect.Far(ctx, a.world(), a.reach(), args[0], false)
+	return h.HostFacts, err
 }

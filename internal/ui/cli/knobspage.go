@@ -7,22 +7,23 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	reportjson "linerate/internal/report/json"
 )
 
 // knobsDoc is linerate/knobs/v1.
 type knobsDoc struct {
-	Host      string    `json:"host"`
-	Interface string    `json:"interface,omitempty"` // whose settings of a link they are
-	Knobs     []knobRow `json:"knobs"`
+	Host      string            `json:"host"`
+	Interface string            `json:"interface,omitempty"` // whose settings of a link they are
+	Knobs     []inspect.Setting `json:"knobs"`
 }
 
 // printKnobs prints the settings of a host, by theme. What does not fit a terminal's
 // width is left out; a pipe gets everything.
-func (a *console) printKnobs(h hostKnobValues, rows []knobRow) error {
+func (a *console) printKnobs(h inspect.Host, rows []inspect.Setting) error {
 	if a.json {
-		return a.document(reportjson.KnobsSchema, knobsDoc{h.name, h.link, rows})
+		return a.document(reportjson.KnobsSchema, knobsDoc{h.Name, h.Link, rows})
 	}
 	width := 0
 	if a.OutTerminal {
@@ -34,18 +35,18 @@ func (a *console) printKnobs(h hostKnobValues, rows []knobRow) error {
 
 // knobsText is the page of the settings rows of h, in lines of at most width columns
 // where that can be; 0 is any width.
-func knobsText(h hostKnobValues, rows []knobRow, width int) string {
+func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "settings of %s\n", h.name)
-	switch hasLink := slices.ContainsFunc(rows, func(r knobRow) bool { return r.Scope == knob.ScopeLink || r.Scope == knob.ScopeRoute }); {
+	fmt.Fprintf(&b, "settings of %s\n", h.Name)
+	switch hasLink := slices.ContainsFunc(rows, func(r inspect.Setting) bool { return r.Scope == knob.ScopeLink || r.Scope == knob.ScopeRoute }); {
 	case !hasLink:
-	case h.link == "":
+	case h.Link == "":
 		fmt.Fprintln(&b, "no way out of this host is known: --interface NAME shows a link's settings")
 	default:
-		fmt.Fprintf(&b, "link and route: %s (--interface NAME for another one)\n", h.link)
+		fmt.Fprintf(&b, "link and route: %s (--interface NAME for another one)\n", h.Link)
 	}
 	narrow := false
-	var unknown []knobRow
+	var unknown []inspect.Setting
 	for _, theme := range knob.Themes() {
 		t := knobTable{title: theme.Name, header: []string{"setting", "value", "system's default", "range", "native", "set by"}}
 		for _, r := range rows {
@@ -55,7 +56,7 @@ func knobsText(h hostKnobValues, rows []knobRow, width int) string {
 			case !known:
 				unknown = append(unknown, r)
 			default:
-				t.rows = append(t.rows, []string{string(r.Knob), r.of.Format(v), r.Default, r.limits(), r.Native, r.setBy(v)})
+				t.rows = append(t.rows, []string{string(r.Knob), r.Of.Format(v), r.Default, rangeText(r), r.Native, setByText(r, v)})
 			}
 		}
 		narrow = t.write(&b, width) || narrow
@@ -144,7 +145,7 @@ const unknownWidth = 80
 
 // unknownKnobs says of how many settings the value is not known, a line for each
 // reason.
-func unknownKnobs(rows []knobRow) string {
+func unknownKnobs(rows []inspect.Setting) string {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -176,9 +177,9 @@ func unknownKnobs(rows []knobRow) string {
 	return b.String()
 }
 
-// limits is the range for a table: short.
-func (r knobRow) limits() string {
-	k := r.of
+// rangeText is the range for a table: short.
+func rangeText(r inspect.Setting) string {
+	k := r.Of
 	switch {
 	case r.ReadOnly:
 		return "read-only"
@@ -196,14 +197,14 @@ func (r knobRow) limits() string {
 	return strings.Join(values, ", ")
 }
 
-// setBy says which file sets a knob, and where that is not what it holds.
-func (r knobRow) setBy(now string) string {
+// setByText says which file sets a knob, and where that is not what it holds.
+func setByText(r inspect.Setting, now string) string {
 	if r.SetBy == nil {
 		return ""
 	}
 	s := fmt.Sprintf("%s:%d", r.SetBy.File, r.SetBy.Line)
 	if r.SetBy.Value != now {
-		s += " says " + r.of.Format(r.SetBy.Value)
+		s += " says " + r.Of.Format(r.SetBy.Value)
 	}
 	return s
 }

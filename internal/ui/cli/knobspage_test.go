@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"linerate/internal/app/inspect"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -13,19 +15,19 @@ import (
 // TestFirstHour17KnobsPage: of a host without a way out no table is empty and what is
 // not known takes a line for each reason; and at 80 columns everything fits.
 func TestFirstHour17KnobsPage(t *testing.T) {
-	h := hostKnobValues{name: "nas", system: "linux", kernel: "6.18.1", values: map[model.KnobID]fact.Of[string]{
+	h := inspect.Host{HostFacts: model.HostFacts{Name: "nas", OS: "linux", Kernel: fact.Known("6.18.1", "uname"), Knobs: map[model.KnobID]fact.Of[string]{
 		"tcp.recv_buffer_max": fact.Known("65536", "net.ipv4.tcp_rmem"),
 		"tcp.timestamps":      fact.Known("1", "net.ipv4.tcp_timestamps"),
 		"cpu.governor":        fact.Unknown[string]("read cpu.governor: this machine has no scaling_governor here: unsupported operation"),
-	}, origins: map[model.KnobID]model.FileLine{
+	}}, Origins: map[model.KnobID]model.FileLine{
 		"tcp.recv_buffer_max": {File: "/etc/sysctl.d/90-buffers-of-the-storage.conf", Number: 4, Text: "4096 131072 6291456"},
 	}}
 	for _, k := range knob.Catalogue() {
 		if k.Scope == knob.ScopeLink || k.Scope == knob.ScopeRoute {
-			h.values[k.ID] = fact.Unknown[string]("find " + string(k.ID) + ": the interface of the data path is not known: unsupported operation")
+			h.Knobs[k.ID] = fact.Unknown[string]("find " + string(k.ID) + ": the interface of the data path is not known: unsupported operation")
 		}
 	}
-	rows := knobRows(h, knobsFlags{})
+	rows := h.Settings("", false)
 	whole := knobsText(h, rows, 0)
 	if strings.Contains(whole, "offloads") || strings.Contains(whole, "network card") {
 		t.Errorf("themes without a value are shown:\n%s", whole)
@@ -37,7 +39,7 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 	if !strings.Contains(whole, "no way out of this host is known") || !strings.Contains(whole, "90-buffers-of-the-storage.conf:4 says 6 MiB") {
 		t.Error(whole)
 	}
-	h.link = "eth0"
+	h.Link = "eth0"
 	narrow := knobsText(h, rows, 80)
 	for line := range strings.Lines(narrow) {
 		if utf8.RuneCountInString(line) > 81 {
@@ -50,5 +52,43 @@ func TestFirstHour17KnobsPage(t *testing.T) {
 		if !strings.Contains(narrow, want) {
 			t.Errorf("%q is missing:\n%s", want, narrow)
 		}
+	}
+}
+
+func TestKnobRows(t *testing.T) {
+	h := inspect.Host{
+		HostFacts: model.HostFacts{Name: "nas", OS: "linux", Kernel: fact.Known("6.18.1", "uname"), Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "net.ipv4.tcp_rmem"), "link.mtu": fact.Unknown[string]("no link")}},
+		Origins: map[model.KnobID]model.FileLine{
+			"tcp.recv_buffer_max": {File: "/etc/sysctl.d/90-x.conf", Number: 4, Text: "4096 131072 6291456"}, "tcp.sack": {File: "/etc/sysctl.conf", Number: 1, Text: "what"},
+		},
+	}
+	find := func(rows []inspect.Setting, id model.KnobID) *inspect.Setting {
+		if i := slices.IndexFunc(rows, func(r inspect.Setting) bool { return r.Knob == id }); i >= 0 {
+			return &rows[i]
+		}
+		return nil
+	}
+	rows := h.Settings("", false)
+	r := find(rows, "tcp.recv_buffer_max")
+	if r == nil || r.Default != "32 MiB" || r.Theme != "socket and TCP buffers" || setByText(*r, "65536") != "/etc/sysctl.d/90-x.conf:4 says 6 MiB" || setByText(*r, "6291456") != "/etc/sysctl.d/90-x.conf:4" {
+		t.Fatalf("%+v", r)
+	}
+	if r := find(rows, "tcp.sack"); r == nil || r.SetBy == nil || r.SetBy.Value != "what" || r.Value.Reason() != "not read" || r.Default != "on" {
+		t.Errorf("%+v", r)
+	}
+	if r := find(rows, "link.mtu_max"); r == nil || r.Range != "" || rangeText(*r) != "read-only" {
+		t.Errorf("%+v", r)
+	}
+	if r := find(rows, "tcp.ecn"); r == nil || rangeText(*r) != "0, 1, 2, 3, 4, 5" {
+		t.Errorf("%+v", r)
+	}
+	if find(rows, "socket.buffer_max") != nil || find(h.Settings("", true), "socket.buffer_max") == nil {
+		t.Error("settings of other systems are shown without --all, or hidden with it")
+	}
+	if rows := h.Settings("NET/ipv4/tcp_rmem", false); len(rows) != 3 {
+		t.Errorf("%d rows match", len(rows))
+	}
+	if n := len(h.Settings("", true)); n != len(knob.Catalogue()) {
+		t.Errorf("%d of %d rows", n, len(knob.Catalogue()))
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/change"
-	"linerate/internal/app/reach"
-	"linerate/internal/core/knob"
+	"linerate/internal/app/inspect"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 )
@@ -44,7 +43,7 @@ link, or values that do not fit together with the ones that the host has.`,
 		if err != nil {
 			return err
 		}
-		return a.printDiff(h, facts)
+		return a.printDiff(inspect.Compare(h, facts))
 	}
 	return c
 }
@@ -57,50 +56,16 @@ func (a *console) hostFacts(ctx context.Context, args []string, link string) (mo
 	if link != "" {
 		return model.HostFacts{}, usagef("--interface is for this machine; on HOST the interface that leads here is meant")
 	}
-	near, far, err := reach.Pair("", args[0], a.Getenv)
-	if err != nil {
-		return model.HostFacts{}, err
-	}
-	e, err := a.reach().Open(ctx, near, far)
-	if err != nil {
-		return model.HostFacts{}, err
-	}
-	defer e.Close()
-	return e.Hosts[1], nil
+	h, err := inspect.Far(ctx, a.world(), a.reach(), args[0], false)
+	return h.HostFacts, err
 }
 
-// diffDoc is linerate/profilediff/v1.
-type diffDoc struct {
-	Host     string               `json:"host"`
-	Role     profile.Role         `json:"role"`
-	Settings []profile.Difference `json:"settings"`
-	Same     bool                 `json:"same"`     // all of them
-	Doubts   []string             `json:"doubts"`   // why the evidence may not hold there
-	Conflict []string             `json:"conflict"` // why the values may not be set there
-}
-
-func (a *console) printDiff(h profile.Host, f model.HostFacts) error {
-	d := diffDoc{Host: f.Name, Role: h.Role, Settings: h.Diff(f.Knobs), Same: true, Doubts: h.Doubts(f), Conflict: []string{}}
-	if d.Doubts == nil {
-		d.Doubts = []string{}
-	}
-	for _, s := range d.Settings {
-		d.Same = d.Same && s.Same
-	}
-	before := knob.Values{}
-	for id, v := range f.Knobs {
-		if text, ok := v.Get(); ok {
-			before[id] = text
-		}
-	}
-	for _, v := range knob.Violations(f.OS, before, change.Assignments(h)) {
-		d.Conflict = append(d.Conflict, v.Error())
-	}
+func (a *console) printDiff(d inspect.Comparison) error {
 	if a.json {
 		return a.document("linerate/profilediff/v1", d)
 	}
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "profile beside %s\n  knob\tprofile\thost\t\n", f.Name)
+	fmt.Fprintf(w, "profile beside %s\n  knob\tprofile\thost\t\n", d.Host)
 	for _, s := range d.Settings {
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", s.Knob, formatKnob(s.Knob, s.Want), valueText(s), map[bool]string{true: "same", false: "differs"}[s.Same])
 	}

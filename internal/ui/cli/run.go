@@ -31,6 +31,7 @@ import (
 type runFlags struct {
 	flow                                          flowFlags
 	own                                           ownFlags
+	path                                          pathFlags
 	far, from, direction, baseline, title, resume string
 	factors, guards                               []string
 	objective                                     string
@@ -73,6 +74,7 @@ and linerate keep refuses it.`,
 	}
 	fl := c.Flags()
 	a.bindAtBoot(fl)
+	f.path.register(c)
 	f.flow.register(fl, "10s", "", " (default: 3s, or 20 round trips where that is longer)")
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -102,7 +104,7 @@ and linerate keep refuses it.`,
 // runExperiment is the command: a new experiment, or one that goes on.
 func (a *console) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
 	if f.resume != "" {
-		return a.resume(ctx, f, args)
+		return a.resume(ctx, f, given, args)
 	}
 	file, err := f.file(given, args)
 	if err != nil {
@@ -119,7 +121,10 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
-	if err := trial.Takes(a.world(), p); err != nil {
+	if a.path, err = f.path.over(file.Path, given); err != nil {
+		return err
+	}
+	if err := errors.Join(trial.Takes(a.world(), p), reach.Carries(a.path, p.Flow)); err != nil {
 		return err
 	}
 	return a.experiment(ctx, near, far, q)
@@ -197,7 +202,7 @@ func (a *console) resumeHint(s model.Session) string {
 }
 
 // resume goes on with a stored session.
-func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
+func (a *console) resume(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
@@ -212,6 +217,9 @@ func (a *console) resume(ctx context.Context, f runFlags, args []string) error {
 	}
 	near, far, err := f.resumedPair(s, args, a.Getenv)
 	if err != nil {
+		return err
+	}
+	if a.path, err = f.path.over(s.Plan.Path, given); err != nil {
 		return err
 	}
 	e, err := a.reach().Open(ctx, near, far)

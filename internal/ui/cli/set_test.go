@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"linerate/internal/app/change"
-	"linerate/internal/core/fact"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 )
@@ -26,45 +24,6 @@ func TestParseSet(t *testing.T) {
 	_, _, err := parseSet([]string{"net.ipv4.tcp_sack=0", "tcp.sack=x", "nas"})
 	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "did you mean tcp.sack?") || !strings.Contains(err.Error(), "want on or off") || hintOf(err) == "" {
 		t.Errorf("%v, hint %q", err, hintOf(err))
-	}
-}
-
-func TestKnobRows(t *testing.T) {
-	h := hostKnobValues{
-		name: "nas", system: "linux", kernel: "6.18.1",
-		values: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "net.ipv4.tcp_rmem"), "link.mtu": fact.Unknown[string]("no link")},
-		origins: map[model.KnobID]model.FileLine{
-			"tcp.recv_buffer_max": {File: "/etc/sysctl.d/90-x.conf", Number: 4, Text: "4096 131072 6291456"}, "tcp.sack": {File: "/etc/sysctl.conf", Number: 1, Text: "what"},
-		},
-	}
-	find := func(rows []knobRow, id model.KnobID) *knobRow {
-		if i := slices.IndexFunc(rows, func(r knobRow) bool { return r.Knob == id }); i >= 0 {
-			return &rows[i]
-		}
-		return nil
-	}
-	rows := knobRows(h, knobsFlags{})
-	r := find(rows, "tcp.recv_buffer_max")
-	if r == nil || r.Default != "32 MiB" || r.Theme != "socket and TCP buffers" || r.setBy("65536") != "/etc/sysctl.d/90-x.conf:4 says 6 MiB" || r.setBy("6291456") != "/etc/sysctl.d/90-x.conf:4" {
-		t.Fatalf("%+v", r)
-	}
-	if r := find(rows, "tcp.sack"); r == nil || r.SetBy == nil || r.SetBy.Value != "what" || r.Value.Reason() != "not read" || r.Default != "on" {
-		t.Errorf("%+v", r)
-	}
-	if r := find(rows, "link.mtu_max"); r == nil || r.Range != "" || r.limits() != "read-only" {
-		t.Errorf("%+v", r)
-	}
-	if r := find(rows, "tcp.ecn"); r == nil || r.limits() != "0, 1, 2, 3, 4, 5" {
-		t.Errorf("%+v", r)
-	}
-	if find(rows, "socket.buffer_max") != nil || find(knobRows(h, knobsFlags{all: true}), "socket.buffer_max") == nil {
-		t.Error("settings of other systems are shown without --all, or hidden with it")
-	}
-	if rows := knobRows(h, knobsFlags{match: "NET/ipv4/tcp_rmem"}); len(rows) != 3 {
-		t.Errorf("%d rows match", len(rows))
-	}
-	if n := len(knobRows(h, knobsFlags{all: true})); n != len(knob.Catalogue()) {
-		t.Errorf("%d of %d rows", n, len(knob.Catalogue()))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -18,63 +19,6 @@ import (
 	"linerate/internal/report/term"
 	"linerate/internal/store"
 )
-
-func (a *console) listCommand() *cobra.Command {
-	var f store.Filter
-	var kind, state string
-	c := &cobra.Command{
-		Use: "list", Short: "stored sessions, newest first", Args: exactArgs(),
-		Example: "  linerate list\n  linerate list --kind run --json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.Kind, f.State = model.Kind(kind), model.SessionState(state)
-			if err := oneOf("kind", kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindServed)); err != nil {
-				return err
-			}
-			if err := oneOf("state", state, "", "running", "done", "interrupted", "failed"); err != nil {
-				return err
-			}
-			if f.Limit < 0 {
-				return usagef("--limit: %d is not a number of sessions; 0 is all", f.Limit)
-			}
-			return a.list(cmd.Context(), f)
-		},
-	}
-	c.Flags().StringVar(&kind, "kind", "", "only this kind: test, run, sweep, copy, check or served")
-	c.Flags().StringVar(&state, "state", "", "only in this state: running, done, interrupted or failed")
-	c.Flags().IntVar(&f.Limit, "limit", 20, "at most so many; 0 is all")
-	return c
-}
-
-func oneOf(flag, value string, allowed ...string) error {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed[1:], ", "))
-}
-
-func (a *console) list(ctx context.Context, f store.Filter) error {
-	st, err := a.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	items, err := st.Sessions(ctx, f)
-	if err != nil {
-		return err
-	}
-	l := report.List{Sessions: []report.ListItem{}}
-	for _, i := range items {
-		l.Sessions = append(l.Sessions, report.ListItem(i))
-	}
-	if a.json {
-		return a.document(reportjson.ListSchema, l)
-	}
-	if len(items) == 0 {
-		a.talk("no sessions in %s yet; begin with linerate demo or linerate test HOST", st.Path())
-		return nil
-	}
-	return term.RenderList(a.Out, l, a.termOptions())
-}
 
 func (a *console) showCommand() *cobra.Command {
 	var samples bool
@@ -103,7 +47,7 @@ the beginning of it, last for the newest one, or last~1 for the one before.`,
 }
 
 func (a *console) termOptions() term.Options {
-	return term.Options{Width: a.Width(), Color: a.color(), Why: a.why}
+	return term.Options{Width: a.Width(), Color: a.color(), Why: a.why, OneLine: runtime.GOOS == "windows"}
 }
 
 // report prints the report of a session.

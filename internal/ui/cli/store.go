@@ -23,6 +23,8 @@ type results interface {
 	Session(ctx context.Context, ref string) (model.Session, error)
 	Samples(ctx context.Context, ref string, run int) ([]model.Sample, error)
 	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
+	Brief(ctx context.Context, id string) (model.Session, error)
+	Remove(ctx context.Context, ids ...string) error
 	Path() string
 	Close() error
 }

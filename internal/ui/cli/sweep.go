@@ -30,6 +30,7 @@ type sweepFlags struct {
 	cooldown, title   string
 	output            string
 	seed              uint64
+	path              pathFlags
 }
 
 func (a *console) sweepCommand() *cobra.Command {
@@ -54,6 +55,7 @@ netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe
 		},
 	}
 	fl := c.Flags()
+	f.path.register(c)
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVarP(&f.smallest, "min", "l", plan.DefaultSmallest.String(), "smallest message")
 	fl.StringVarP(&f.largest, "max", "u", plan.DefaultLargest.String(), "largest message")
@@ -113,6 +115,9 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 	if err != nil {
 		return err
 	}
+	if a.path, err = f.path.over(a.path, given); err != nil {
+		return err
+	}
 	near, far, err := reach.Pair(f.from, host, a.Getenv)
 	if err != nil {
 		return err
@@ -130,8 +135,10 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bo
 		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
-	for _, d := range report.BuildSweep(s).Directions {
-		err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
+	if sizes := report.Build(s, report.Options{}).Sweep; sizes != nil { // nil where the session did not begin
+		for _, d := range sizes.Directions {
+			err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
+		}
 	}
 	return errors.Join(err, file.Close())
 }

@@ -16,6 +16,7 @@ import (
 type testFlags struct {
 	flow          flowFlags
 	traffic       trafficFlags
+	path          pathFlags
 	from          string
 	reverse, both bool
 	to            bool
@@ -53,6 +54,7 @@ serve --iperf3 --iperf2: they measure, but report little about themselves.`,
 		},
 	}
 	fl := c.Flags()
+	f.path.register(c)
 	f.flow.register(fl, "5s", "1s", "")
 	f.traffic.register(fl, a.kinds())
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
@@ -107,6 +109,14 @@ func (a *console) test(ctx context.Context, f testFlags, given func(string) bool
 	if err := bad.err(); err != nil {
 		return err
 	}
+	path, err := f.path.over(a.path, given)
+	if err == nil {
+		err = reach.Carries(path, p.Flow)
+	}
+	if err != nil {
+		return err
+	}
+	a.path = path
 	near, far, err := reach.Pair(f.from, host, a.Getenv)
 	if err != nil {
 		return err

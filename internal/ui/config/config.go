@@ -32,6 +32,8 @@ type File struct {
 	Title string
 	Near  string // target; "" is this machine
 	Far   string // target
+	// Path is how the data connections are made.
+	Path model.DataPath
 	// Flow is the test traffic before a setting's own flow knobs. Its
 	// Direction is the first of Directions, which are measured one after the
 	// other.

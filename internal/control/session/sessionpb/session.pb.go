@@ -2593,11 +2593,19 @@ func (x *Flow) GetPoints() uint32 {
 
 // PrepareRequest begins one run.
 type PrepareRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"` // number of the run, chosen by the controller, not 0
-	Flow          *Flow                  `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`
-	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`     // 32 random bytes, used for the data connections of this run only
-	Connect       string                 `protobuf:"bytes,4,opt,name=connect,proto3" json:"connect,omitempty"` // "" to accept data connections; else host:port to connect to
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Run     uint64                 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"` // number of the run, chosen by the controller, not 0
+	Flow    *Flow                  `protobuf:"bytes,2,opt,name=flow,proto3" json:"flow,omitempty"`
+	Token   []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`     // 32 random bytes, used for the data connections of this run only
+	Connect string                 `protobuf:"bytes,4,opt,name=connect,proto3" json:"connect,omitempty"` // "" to accept data connections; else host:port to connect to
+	// Where an agent that accepts has a port of its own for each run: the ports that it
+	// may take, TCP and UDP, both ends included; 0 for a free one. A server with one
+	// port for all sessions ignores them.
+	FirstPort uint32 `protobuf:"varint,5,opt,name=first_port,json=firstPort,proto3" json:"first_port,omitempty"`
+	LastPort  uint32 `protobuf:"varint,6,opt,name=last_port,json=lastPort,proto3" json:"last_port,omitempty"`
+	// Accept at the loopback address only, and no UDP: something on this host, such as
+	// a forwarding of ssh, brings the connections there.
+	Loopback      bool `protobuf:"varint,7,opt,name=loopback,proto3" json:"loopback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2658,6 +2666,27 @@ func (x *PrepareRequest) GetConnect() string {
 		return x.Connect
 	}
 	return ""
+}
+
+func (x *PrepareRequest) GetFirstPort() uint32 {
+	if x != nil {
+		return x.FirstPort
+	}
+	return 0
+}
+
+func (x *PrepareRequest) GetLastPort() uint32 {
+	if x != nil {
+		return x.LastPort
+	}
+	return 0
+}
+
+func (x *PrepareRequest) GetLoopback() bool {
+	if x != nil {
+		return x.Loopback
+	}
+	return false
 }
 
 // PrepareResponse says where an accepting agent listens.
@@ -4340,12 +4369,16 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"congestion\x12\x16\n" +
 	"\x06params\x18\x12 \x01(\tR\x06params\x12\x17\n" +
 	"\alead_ns\x18\x13 \x01(\x03R\x06leadNs\x12\x16\n" +
-	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\x81\x01\n" +
+	"\x06points\x18\x14 \x01(\rR\x06pointsJ\x04\b\r\x10\x12\"\xd9\x01\n" +
 	"\x0ePrepareRequest\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\x04R\x03run\x12-\n" +
 	"\x04flow\x18\x02 \x01(\v2\x19.linerate.session.v1.FlowR\x04flow\x12\x14\n" +
 	"\x05token\x18\x03 \x01(\fR\x05token\x12\x18\n" +
-	"\aconnect\x18\x04 \x01(\tR\aconnect\"%\n" +
+	"\aconnect\x18\x04 \x01(\tR\aconnect\x12\x1d\n" +
+	"\n" +
+	"first_port\x18\x05 \x01(\rR\tfirstPort\x12\x1b\n" +
+	"\tlast_port\x18\x06 \x01(\rR\blastPort\x12\x1a\n" +
+	"\bloopback\x18\a \x01(\bR\bloopback\"%\n" +
 	"\x0fPrepareResponse\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\rR\x04port\"\x1e\n" +
 	"\n" +

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 
+	"linerate/internal/core/model"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/sockio"
 	"linerate/internal/rescue"
@@ -16,6 +18,22 @@ import (
 // maxHandshakes is how many connections may be in their preamble at a time on
 // an ephemeral port. What comes above waits in the kernel's queue.
 const maxHandshakes = 64
+
+// For is the source of a run that asks for ports, or for the loopback address: a
+// source that opens ports for runs obeys, one that shares a port has it.
+func For(s Source, ports model.Ports, loopback bool) Source {
+	own, ok := s.(Ephemeral)
+	if !ok {
+		return s
+	}
+	if own.Ports == (model.Ports{}) {
+		own.Ports = ports
+	}
+	if loopback {
+		own.Host = "127.0.0.1"
+	}
+	return own
+}
 
 // Port is where an accepting end gets the connections of one run from.
 type Port struct {
@@ -37,7 +55,24 @@ type Source interface {
 // Ephemeral opens a port of its own for every run, on all addresses, and closes
 // it with the run. Its zero value is ready for use.
 type Ephemeral struct {
-	Host string // address to listen on; "" is all
+	Host  string      // address to listen on; "" is all
+	Ports model.Ports // that may be taken; the zero value is any that is free
+}
+
+// first calls open with each port that may be taken until one can be, and returns the
+// error of the first.
+func (s Ephemeral) first(open func(addr string) error) error {
+	var first error
+	for port := s.Ports.First; port <= s.Ports.Last; port++ {
+		err := open(net.JoinHostPort(s.Host, strconv.Itoa(port)))
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // Open listens on a free port with o set, so that windows and segment sizes are
@@ -45,7 +80,11 @@ type Ephemeral struct {
 func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.SocketOptions) (Port, error) {
 	lc := net.ListenConfig{Control: sockio.Control(o)}
 	lc.SetMultipathTCP(false)
-	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(s.Host, "0"))
+	var l net.Listener
+	err := s.first(func(addr string) (err error) {
+		l, err = lc.Listen(ctx, "tcp", addr)
+		return err
+	})
 	if err != nil {
 		return Port{}, fmt.Errorf("listen for data connections: %w", err)
 	}
@@ -75,7 +114,11 @@ func (s Ephemeral) Open(ctx context.Context, token Token, ahead int, o engine.So
 
 // OpenUDP listens on a free port.
 func (s Ephemeral) OpenUDP(ctx context.Context, token Token, first, n int) (*Sockets, error) {
-	r, err := ListenUDP(ctx, net.JoinHostPort(s.Host, "0"))
+	var r *UDPRouter
+	err := s.first(func(addr string) (err error) {
+		r, err = ListenUDP(ctx, addr)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

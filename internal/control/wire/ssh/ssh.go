@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -40,10 +41,17 @@ type Options struct {
 	Command []string
 	// Hello is how long the far shell may take to answer; 0 is four minutes.
 	Hello time.Duration
+	// Forward has ssh bring what connects to a port of this machine's loopback address
+	// to a port of that of the far host.
+	Forward Forward
 	// Stderr gets what ssh and the programs on the far host say besides; nil for
 	// nobody.
 	Stderr io.Writer
 }
+
+// Forward is a forwarding of ssh between two ports of the loopback addresses; the
+// zero value is none.
+type Forward struct{ Here, There int }
 
 // Dial starts ssh and returns the interpreter on the far host. While it runs, ssh
 // may ask on the terminal of this process for passwords and whether a new host
@@ -72,7 +80,7 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 	if o.Stderr != nil {
 		words = io.MultiWriter(s.stderr, o.Stderr)
 	}
-	argv := slices.Concat(command, arguments(t, conf, terminal.asks()), []string{launch(s.mark)})
+	argv := slices.Concat(command, arguments(t, conf, terminal.asks(), o.Forward), []string{launch(s.mark)})
 	peer, err := stdio.Start(ctx, argv, stdio.Options{
 		Name: t.Host, DataHost: conf.hostName, Stderr: words, Terminal: terminal.file(), Abort: abort,
 	})
@@ -80,7 +88,9 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 		terminal.takeBack()
 		return nil, fmt.Errorf("reach %s over ssh: %w", t, err)
 	}
-	if way := conf.indirect(); way != "" {
+	if o.Forward != (Forward{}) {
+		peer.Forwarded = &wire.Forwarding{Addr: net.JoinHostPort(loopback, strconv.Itoa(o.Forward.Here)), Port: o.Forward.There}
+	} else if way := conf.indirect(); way != "" {
 		peer.Warnings = append(peer.Warnings,
 			fmt.Sprintf("%s is reached over ssh through %s: the data connections do not go there but straight to %s", t.Host, way, conf.hostName))
 	}
@@ -101,8 +111,18 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 // that another connection holds already would end this one. Keepalives are left
 // to the configuration: the session over this connection has its own, at both
 // ends. Host keys are checked as configured.
-func arguments(t Target, c config, asks bool) []string {
-	args := []string{"-T", "-a", "-x", "-o", "ClearAllForwardings=yes", "-o", "PermitLocalCommand=no"}
+//
+// A forwarding for data is of a connection that is not shared: one that is would hold
+// it when this one has ended. ssh cannot drop those that are configured and keep this
+// one, and ends where one of them fails.
+func arguments(t Target, c config, asks bool, f Forward) []string {
+	args := []string{"-T", "-a", "-x", "-o", "PermitLocalCommand=no"}
+	if f == (Forward{}) {
+		args = append(args, "-o", "ClearAllForwardings=yes")
+	} else {
+		args = append(args, "-S", "none", "-o", "ExitOnForwardFailure=yes", "-o", "GatewayPorts=no",
+			"-L", fmt.Sprintf("%s:%d:%[1]s:%[3]d", loopback, f.Here, f.There))
+	}
 	if c.remoteCommand { // ssh before 7.6 does not know the option
 		args = append(args, "-o", "RemoteCommand=none")
 	}
@@ -111,6 +131,9 @@ func arguments(t Target, c config, asks bool) []string {
 	}
 	return append(args, t.arguments()...)
 }
+
+// loopback is the address of both ends of a forwarding.
+const loopback = "127.0.0.1"
 
 // arguments name the host. What follows "--" is no option, whatever it is.
 func (t Target) arguments() []string {

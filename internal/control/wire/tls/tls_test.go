@@ -6,6 +6,7 @@ import (
 	ctls "crypto/tls"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -439,5 +440,24 @@ func TestBusyServerCostsARun(t *testing.T) {
 	wide.Streams = 20
 	if _, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 2, Flow: wide}, nil); !errors.Is(err, session.ErrRefused) || errors.Is(err, runner.ErrInvalid) {
 		t.Errorf("more than there is: %v", err)
+	}
+}
+
+// TestServerOpensNoOtherPort: what a client asks about ports is for agents that have
+// one of their own for each run. A server takes no other, for whoever asks.
+func TestServerOpensNoOtherPort(t *testing.T) {
+	l := serve(t, tls.Config{})
+	c := wiretest.Open(t, dial(t, l), model.Far)
+	port, err := c.Prepare(t.Context(), session.Preparation{
+		Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}, Ports: model.Ports{First: 23450, Last: 23459}, Loopback: true,
+	})
+	if err != nil || fmt.Sprint(port) != l.Addr[strings.LastIndexByte(l.Addr, ':')+1:] {
+		t.Errorf("port %d of a server at %s: %v", port, l.Addr, err)
+	}
+	for p := 23450; p < 23460; p++ {
+		if conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", p), time.Second); err == nil {
+			_ = conn.Close()
+			t.Errorf("port %d is open", p)
+		}
 	}
 }

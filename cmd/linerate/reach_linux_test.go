@@ -1,0 +1,126 @@
+package main
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// firewall gives host b a firewall: its rules are what it lets in besides ssh, which
+// comes by no network here, and what belongs to its own connections.
+func (n *netns) firewall(t *testing.T, host, rules string) {
+	t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("needs nft (Debian package nftables)")
+	}
+	text := "table inet f {\nchain in {\n type filter hook input priority 0; policy accept;\n iif lo accept\n ct state established,related accept\n" + rules + "\n}\n}\n"
+	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.name(host), "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("nft: %v\n%s", err, out)
+	}
+}
+
+// quickOverSSH is a test that is over soon.
+func quickOverSSH(more ...string) []string {
+	return append([]string{"test", "root@far", "-t", "0.3s", "--omit", "0s", "--to"}, more...)
+}
+
+// TestFirewall: only ssh is open at the far host, by several kinds of firewall. What
+// is closed is said before anything is measured, with what helps there, and what is
+// said to help does.
+func TestFirewall(t *testing.T) {
+	needRoot(t)
+	for name, c := range map[string]struct {
+		near, far string // rules
+		args      []string
+		says      []string // "" is a test that is done
+		not       []string
+		then      []string // flags that help
+		whole     bool     // with then, data went through ssh
+	}{
+		"drop": {
+			far: "drop", says: []string{"ssh works, TCP port", "of far is filtered", "--data-port 5299", "--connect-from far"},
+			then: []string{"--connect-from", "far"},
+		},
+		"reject": {
+			far: "meta l4proto tcp reject with tcp reset\ndrop", says: []string{"is closed or rejected", "--connect-from far"},
+			then: []string{"--connect-from", "far", "--idle", "0s"},
+		},
+		"data port": {
+			far: "tcp dport 5300-5301 accept\nudp dport 5300-5301 accept\ndrop", says: []string{"--data-port"}, args: []string{"--udp"},
+			then: []string{"--data-port", "5300-5301", "--udp"},
+		},
+		"UDP filtered": {
+			far: "meta l4proto tcp accept\ndrop", args: []string{"--udp"}, says: []string{"is open, but UDP to far is filtered", "--connect-from far"},
+			then: []string{"--udp", "--connect-from", "far"},
+		},
+		"only UDP open": {
+			far: "meta l4proto udp accept\ndrop", near: "drop", args: []string{"--udp"}, says: []string{"TCP port", "is filtered", "the other end cannot connect either (TCP)"},
+			not: []string{"--through"},
+		},
+		"nothing open": {
+			far: "drop", near: "drop", says: []string{"the other end cannot connect either", "--through ssh"}, then: []string{"--through", "ssh"}, whole: true,
+		},
+		"from the far end nothing": {
+			near: "drop", args: []string{"--connect-from", "far"}, says: []string{"of this machine is filtered", "--connect-from near"}, then: []string{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetns(t)
+			s := n.overSSH(t)
+			n.firewall(t, "a", c.near)
+			n.firewall(t, "b", c.far)
+			began := time.Now()
+			r := run(t, withSSH(n.inside(t, "a", quickOverSSH(c.args...)...), s))
+			if r.code != 3 {
+				t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+			}
+			if took := time.Since(began); took > 15*time.Second { // 6 s of an idle machine
+				t.Errorf("took %v", took)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(r.err, want) {
+					t.Errorf("does not say %q:\n%s", want, r.err)
+				}
+			}
+			for _, bad := range append(c.not, "find what disturbs") {
+				if strings.Contains(r.err, bad) {
+					t.Errorf("says %q:\n%s", bad, r.err)
+				}
+			}
+			if _, err := n.trySession(t); err == nil {
+				t.Error("a session was stored although nothing was measured")
+			}
+			if c.then == nil {
+				return
+			}
+			r = run(t, withSSH(n.inside(t, "a", quickOverSSH(append(c.then, "--json")...)...), s))
+			if r.code != 0 {
+				t.Fatalf("with %q: exit code %d\n%s%s", c.then, r.code, r.out, r.err)
+			}
+			var d struct {
+				Report struct {
+					Header struct {
+						DataPath string `json:"data_path"`
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(r.out), &d); err != nil {
+				t.Fatal(err)
+			}
+			got := n.session(t)
+			if d.Report.Header.DataPath != got.Plan.Path.String() || len(c.then) > 0 && got.Plan.Path == (model.DataPath{}) {
+				t.Errorf("shown %q, stored %+v", d.Report.Header.DataPath, got.Plan.Path)
+			}
+			if c.whole && !strings.Contains(strings.Join(got.Warnings, "\n"), "the rate is that of ssh") {
+				t.Errorf("warnings %q", got.Warnings)
+			}
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package inspect
+
+import (
+	"context"
+	"runtime"
+	"slices"
+
+	"linerate/internal/app/here"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+)
+
+// Explanation is one name in linerate/explain/v1.
+type Explanation struct {
+	Name  string `json:"name"`  // as it was understood
+	Knobs []Page `json:"knobs"` // that it means, or that stand behind it
+	Dead  []Dead `json:"dead"`  // settings of that name that are no more
+}
+
+// Page is all that is known of one knob.
+type Page struct {
+	Knob     model.KnobID    `json:"knob"`
+	Summary  string          `json:"summary"`
+	Scope    knob.Scope      `json:"scope"`
+	Unit     string          `json:"unit"`
+	Risk     int             `json:"risk"`
+	RiskText string          `json:"risk_text"`
+	When     string          `json:"when"`   // the symptom that calls for it
+	Avoid    string          `json:"avoid"`  // when to leave it alone
+	Verify   string          `json:"verify"` // how to see that a value took effect
+	Source   string          `json:"source"` // of range and meaning
+	Systems  []SystemPage    `json:"systems"`
+	Defaults []Default       `json:"defaults"`
+	Choices  []Choice        `json:"choices"`
+	Value    fact.Of[string] `json:"value"` // on this machine
+	SetBy    *SetBy          `json:"set_by,omitempty"`
+
+	Of knob.Knob `json:"-"`
+}
+
+// SystemPage is a knob on one system.
+type SystemPage struct {
+	System    string   `json:"system"`
+	Native    string   `json:"native"`
+	Also      []string `json:"also"`
+	Range     string   `json:"range"` // "" for what can be read only
+	Effect    string   `json:"effect"`
+	Needs     []string `json:"needs"`
+	Permanent string   `json:"permanent"`
+	Note      string   `json:"note"`
+	Settable  bool     `json:"settable"` // by linerate set
+}
+
+// Default is what a system starts with.
+type Default struct {
+	System string `json:"system"`
+	Value  string `json:"value"`
+}
+
+// Choice is a value with what it means.
+type Choice struct {
+	Value   string `json:"value"`
+	Meaning string `json:"meaning"`
+}
+
+// Dead is a setting of old guides.
+type Dead struct {
+	System  string         `json:"system"`
+	Lived   string         `json:"lived"`
+	Was     string         `json:"was"`
+	Now     string         `json:"now"`
+	Instead []model.KnobID `json:"instead"`
+	Advice  string         `json:"advice"`
+	Source  string         `json:"source"`
+}
+
+// Explain says what names mean, on this machine and elsewhere. Names that nothing is
+// known of are in unknown.
+func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explanation, unknown []error) {
+	for _, name := range names {
+		if name == "sysctl" || name == "sudo" { // of a pasted command
+			continue
+		}
+		if e, ok := knob.Explain(name); ok {
+			all = append(all, explained(ctx, m, e))
+		} else {
+			unknown = append(unknown, knob.UnknownError(model.KnobID(e.Name)))
+		}
+	}
+	return all, unknown
+}
+
+// explained gathers the pages of a name: the knob itself, or those behind a native
+// name, or those that replace a dead one.
+func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explanation {
+	out := Explanation{Name: e.Name, Knobs: []Page{}, Dead: []Dead{}}
+	var ids []model.KnobID
+	add := func(id model.KnobID) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if e.Knob != nil {
+		add(e.Knob.ID)
+	} else {
+		for _, u := range e.Uses {
+			add(u.Knob.ID)
+		}
+	}
+	for _, id := range e.Replaced() {
+		add(id)
+	}
+	values, _ := m.Read(ctx, ids) // it fails only while a host recovers
+	h := Host{HostFacts: model.HostFacts{OS: runtime.GOOS, Knobs: values}}
+	if len(ids) > 0 {
+		h.Origins, _ = m.Origins(ctx, ids) // it has no error of its own
+	}
+	for _, id := range ids {
+		if k, ok := knob.ByID(id); ok {
+			p := page(k)
+			p.Value, p.SetBy = values[id], h.setting(k, "").SetBy
+			out.Knobs = append(out.Knobs, p)
+		}
+	}
+	for _, d := range e.Dead {
+		out.Dead = append(out.Dead, Dead{d.System, d.Lived, d.Was, d.Now, append([]model.KnobID{}, d.Instead...), d.Advice, knob.Cite(d.Source)})
+	}
+	return out
+}
+
+// page is what the catalogue says of a knob.
+func page(k knob.Knob) Page {
+	p := Page{
+		Of: k, Knob: k.ID, Summary: k.Summary, Scope: k.Scope, Unit: unitOf(k), Risk: int(k.Risk), RiskText: k.Risk.Words(),
+		When: k.When, Avoid: k.Avoid, Verify: k.Verify, Source: knob.Cite(k.Source),
+		Systems: []SystemPage{}, Defaults: []Default{}, Choices: []Choice{},
+	}
+	for _, c := range k.Choices {
+		p.Choices = append(p.Choices, Choice{c.Value, c.Meaning})
+	}
+	for _, d := range k.Defaults {
+		p.Defaults = append(p.Defaults, Default{d.System, d.Value})
+	}
+	for _, system := range knob.Systems() {
+		n, ok := k.Native[system]
+		if !ok {
+			continue
+		}
+		s := SystemPage{
+			System: system, Native: n.Name, Also: append([]string{}, n.Also...), Effect: k.EffectOn(system).Words(), Needs: append([]string{}, k.Needs(system)...),
+			Permanent: n.Permanent(system), Note: n.Note,
+			Settable: n.Mechanism != knob.NotYet && !n.ReadOnly && !k.ReadOnly && k.EffectOn(system) != knob.EffectBoot,
+		}
+		if !n.ReadOnly && !k.ReadOnly {
+			s.Range = k.Range(system)
+		}
+		p.Systems = append(p.Systems, s)
+	}
+	return p
+}
+
+// unitOf is the unit of a knob for people.
+func unitOf(k knob.Knob) string {
+	switch {
+	case k.Unit != "":
+		return k.Unit
+	case k.Type == knob.TypeBytes:
+		return "bytes"
+	case k.Type == knob.TypeRate:
+		return "bit/s"
+	}
+	return ""
+}

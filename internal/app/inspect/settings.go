@@ -1,0 +1,96 @@
+package inspect
+
+import (
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+)
+
+// Setting is one knob as a host holds it; its JSON is that of linerate/knobs/v1.
+type Setting struct {
+	Knob     model.KnobID    `json:"knob"`
+	Scope    knob.Scope      `json:"scope"`
+	Theme    string          `json:"theme"`
+	Summary  string          `json:"summary"`
+	Value    fact.Of[string] `json:"value"`
+	Default  string          `json:"default,omitempty"`
+	Range    string          `json:"range,omitempty"`
+	SetBy    *SetBy          `json:"set_by,omitempty"`
+	Native   string          `json:"native,omitempty"`
+	Effect   knob.Effect     `json:"effect,omitempty"`
+	Risk     int             `json:"risk"`
+	ReadOnly bool            `json:"read_only"`
+
+	Of knob.Knob `json:"-"`
+}
+
+// SetBy is the line of a permanent file that sets a knob.
+type SetBy struct {
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+	Value string `json:"value"` // canonical, or native where it cannot be understood
+}
+
+// Settings are those whose name, native name or meaning holds the text match, by
+// theme; with all also those that h's system does not have.
+func (h Host) Settings(match string, all bool) []Setting {
+	var rows []Setting
+	catalogue := knob.NewIndex()
+	for _, theme := range knob.Themes() {
+		for _, id := range theme.Knobs {
+			k, _ := catalogue.ByID(id)
+			if _, here := k.Native[h.OS]; !here && k.Scope != knob.ScopeFlow && !all || !matches(k, match) {
+				continue
+			}
+			rows = append(rows, h.setting(k, theme.Name))
+		}
+	}
+	return rows
+}
+
+func (h Host) setting(k knob.Knob, theme string) Setting {
+	n := k.Native[h.OS]
+	r := Setting{
+		Of: k, Knob: k.ID, Scope: k.Scope, Theme: theme, Summary: k.Summary, Effect: k.EffectOn(h.OS), Risk: int(k.Risk),
+		ReadOnly: k.ReadOnly || n.ReadOnly, Default: k.DefaultOn(h.OS, h.Kernel.Or("")),
+	}
+	if v, err := k.Parse(r.Default); err == nil { // the rest are rules: "by memory"
+		r.Default = k.Format(v)
+	}
+	if !r.ReadOnly {
+		r.Range = k.Range(h.OS)
+	}
+	v, ok := h.Knobs[k.ID]
+	switch {
+	case k.Scope == knob.ScopeFlow:
+		r.Value = fact.Unknown[string]("set by each run")
+	case !ok:
+		r.Value = fact.Unknown[string]("not read")
+	default:
+		r.Value, r.Native = v, v.Source()
+	}
+	if l, ok := h.Origins[k.ID]; ok {
+		r.SetBy = &SetBy{File: l.File, Line: l.Number, Value: l.Text}
+		if v, err := k.Decode(h.OS, l.Text); err == nil {
+			r.SetBy.Value = v
+		}
+	}
+	return r
+}
+
+// matches reports whether a knob is meant by a text.
+func matches(k knob.Knob, text string) bool {
+	text = strings.ToLower(text)
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+	if has(string(k.ID)) || has(k.Summary) {
+		return true
+	}
+	for _, n := range k.Native {
+		if has(n.Name) || has(strings.ReplaceAll(n.Name, ".", "/")) {
+			return true
+		}
+	}
+	return false
+}

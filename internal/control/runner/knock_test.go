@@ -1,0 +1,136 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/runner"
+	"linerate/internal/control/session"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/data"
+	"linerate/internal/control/wire/pipe"
+	"linerate/internal/control/wire/wiretest"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/engine"
+)
+
+// TestKnock opens what a run would open, from either end, and leaves nothing that the
+// next run would find in its way.
+func TestKnock(t *testing.T) {
+	b := newBed(t)
+	for _, from := range []model.Host{model.Near, model.Far} {
+		if err := b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: from}, 10*time.Second); err != nil {
+			t.Errorf("from %s: %v", from, err)
+		}
+	}
+	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
+	if err != nil || run.State != model.RunValid {
+		t.Errorf("the run after it: %s, %v", run.State, err)
+	}
+	b.untouched(t)
+	if trip, err := b.RoundTrip(t.Context()); err != nil || trip <= 0 {
+		t.Errorf("%v, %v", trip, err)
+	}
+}
+
+// TestKnockAtAClosedDoor: where connections go to somebody who refuses them, or to
+// nobody, that is what is said, and in time.
+func TestKnockAtAClosedDoor(t *testing.T) {
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }() // connects, and never answers
+	for name, addr := range map[string]string{"refused": "127.0.0.1:1", "silent": silent.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			agenttest.NoLeaks(t)
+			p := pipe.Start(t.Context(), "host b", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+				return agent.Serve(ctx, conn, agenttest.Config(nil))
+			})
+			p.Forwarded = &wire.Forwarding{Addr: addr, Port: free(t)}
+			r := runner.New(wiretest.Near(t, agenttest.Config(nil)), wiretest.Open(t, p, model.Far), time.Now, nil)
+			began := time.Now()
+			err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 300*time.Millisecond)
+			closed, ok := errors.AsType[*runner.Closed](err)
+			if !ok || (closed.Why != nil) != (name == "refused") || closed.Acceptor != "host b" {
+				t.Errorf("%v", err)
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, 10*time.Second); err != nil {
+				t.Errorf("from the other end: %v", err)
+			}
+		})
+	}
+}
+
+// free is a port that nobody has at the moment.
+func free(t *testing.T) int {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestDataPort: the accepting end takes a port of those that were named and no other,
+// at whichever end that is, and says so where it has none.
+func TestDataPort(t *testing.T) {
+	b := newBed(t)
+	busy, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Close() }()
+	port := busy.Addr().(*net.TCPAddr).Port
+	for _, from := range []model.Host{model.Near, model.Far} {
+		b.Path = model.DataPath{ConnectFrom: from, Ports: model.Ports{First: port, Last: port}}
+		err := b.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second)
+		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(port)) {
+			t.Errorf("from %s to a port that is in use: %v", from, err)
+		}
+	}
+	_ = busy.Close()
+	b.Path = model.DataPath{Ports: model.Ports{First: port, Last: port}}
+	if run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil); err != nil {
+		t.Errorf("%s, %v", run.Reason, err)
+	}
+}
+
+// deaf opens ports as it likes.
+type deaf struct{ data.Shared }
+
+// Open implements data.Source.
+func (deaf) Open(ctx context.Context, token data.Token, ahead int, o engine.SocketOptions) (data.Port, error) {
+	return data.Ephemeral{}.Open(ctx, token, ahead, o)
+}
+
+// TestOldPeerHasNoPorts: an agent that does not know of ports takes any. That is said
+// rather than measured.
+func TestOldPeerHasNoPorts(t *testing.T) {
+	agenttest.NoLeaks(t)
+	p := pipe.Start(t.Context(), "host b", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+		c := agenttest.Config(nil)
+		c.Data = deaf{}
+		return agent.Serve(ctx, conn, c)
+	})
+	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), wiretest.Open(t, p, model.Far), time.Now, nil)
+	r.Path.Ports = model.Ports{First: 1, Last: 1}
+	err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 5*time.Second)
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "too old") {
+		t.Errorf("%v", err)
+	}
+	if errors.Is(err, session.ErrLost) {
+		t.Error("the session is lost")
+	}
+}

@@ -1,0 +1,109 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// DataPath is how the data connections of a session are made. In its zero value the
+// near end connects to the far one, at a port that is free there.
+type DataPath struct {
+	// ConnectFrom is the end that connects; "" is Near, which works through NAT.
+	ConnectFrom Host `json:"connect_from,omitempty"`
+	// Ports are those at which the other end accepts, TCP and UDP.
+	Ports Ports `json:"data_ports,omitzero"`
+	// Through is what carries the connections in place of a path of their own:
+	// ThroughSSH, "" for nothing.
+	Through string `json:"through,omitempty"`
+}
+
+// ThroughSSH has the connection of ssh to the far host carry the data: TCP only.
+const ThroughSSH = "ssh"
+
+// ParseConnectFrom reads near or far.
+func ParseConnectFrom(s string) (Host, error) {
+	switch s {
+	case "near":
+		return "", nil
+	case "far":
+		return Far, nil
+	}
+	return "", fmt.Errorf("%.20q is neither near nor far", s)
+}
+
+// ParseThrough reads what carries data connections.
+func ParseThrough(s string) (string, error) {
+	if s != "" && s != ThroughSSH {
+		return "", fmt.Errorf("%.20q carries no data: ssh is all there is", s)
+	}
+	return s, nil
+}
+
+// Flags are those of a command that makes them in the same way.
+func (p DataPath) Flags() []string {
+	var out []string
+	if p.ConnectFrom == Far {
+		out = append(out, "--connect-from far")
+	}
+	if p.Ports != (Ports{}) {
+		out = append(out, "--data-port "+p.Ports.String())
+	}
+	if p.Through != "" {
+		out = append(out, "--through "+p.Through)
+	}
+	return out
+}
+
+// String says it in a few words, "" for the zero value.
+func (p DataPath) String() string {
+	var out []string
+	if p.ConnectFrom == Far {
+		out = append(out, "the far end connects to the near one")
+	}
+	if p.Ports != (Ports{}) {
+		out = append(out, "data port "+p.Ports.String())
+	}
+	if p.Through != "" {
+		out = append(out, "through "+p.Through)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Ports are port numbers, both ends included; the zero value is any that is free.
+type Ports struct {
+	First int `json:"first,omitempty"`
+	Last  int `json:"last,omitempty"`
+}
+
+// Valid reports whether they are ports.
+func (p Ports) Valid() bool {
+	return p == Ports{} || 1 <= p.First && p.First <= p.Last && p.Last <= 65535
+}
+
+// Has reports whether they allow n.
+func (p Ports) Has(n int) bool { return p == Ports{} || p.First <= n && n <= p.Last }
+
+// String is N or FIRST-LAST.
+func (p Ports) String() string {
+	if p.First == p.Last {
+		return strconv.Itoa(p.First)
+	}
+	return fmt.Sprintf("%d-%d", p.First, p.Last)
+}
+
+// ParsePorts reads N or FIRST-LAST, from 1 to 65535.
+func ParsePorts(s string) (Ports, error) {
+	first, last, isRange := strings.Cut(strings.TrimSpace(s), "-")
+	if !isRange {
+		last = first
+	}
+	a, err := strconv.Atoi(first)
+	b, berr := strconv.Atoi(last)
+	p := Ports{a, b}
+	if errors.Join(err, berr) != nil || a == 0 || !p.Valid() {
+		return Ports{}, fmt.Errorf("%.20q is no port or range of ports; write it like 5300 or 5300-5310", s)
+	}
+	return p, nil
+}

@@ -1,0 +1,44 @@
+package model
+
+import "testing"
+
+func TestParsePorts(t *testing.T) {
+	for text, want := range map[string]Ports{
+		"5300": {5300, 5300}, "5300-5310": {5300, 5310}, " 1 ": {1, 1}, "65535": {65535, 65535},
+		"": {}, "0": {}, "65536": {}, "-1": {}, "5310-5300": {}, "5300-": {}, "a": {}, "5300-5310-5320": {}, "0-0": {}, "ssh": {},
+	} {
+		got, err := ParsePorts(text)
+		if got != want || (err == nil) != (want != Ports{}) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+		if err != nil {
+			continue
+		}
+		if back, err := ParsePorts(got.String()); back != got || err != nil {
+			t.Errorf("%q read back: %v, %v", got, back, err)
+		}
+		if !got.Has(got.First) || got.Has(got.First-1) || got.Has(got.Last+1) {
+			t.Errorf("%v has the wrong ones", got)
+		}
+	}
+	if !(Ports{}).Has(40000) || !(Ports{}).Valid() {
+		t.Error("any port")
+	}
+}
+
+func TestDataPathWords(t *testing.T) {
+	for want, p := range map[string]DataPath{
+		"": {}, "through ssh": {Through: ThroughSSH},
+		"the far end connects to the near one, data port 5300-5301": {ConnectFrom: Far, Ports: Ports{5300, 5301}},
+	} {
+		if p.String() != want {
+			t.Errorf("%+v: %q", p, p.String())
+		}
+	}
+	if _, err := ParseConnectFrom("FAR"); err == nil {
+		t.Error("FAR is taken")
+	}
+	if _, err := ParseThrough("vpn"); err == nil {
+		t.Error("vpn is taken")
+	}
+}

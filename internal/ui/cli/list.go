@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/term"
+	"linerate/internal/store"
+)
+
+// pickFlags choose sessions.
+type pickFlags struct{ kind, state, host, since string }
+
+func (f *pickFlags) register(fl *pflag.FlagSet) {
+	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check or served")
+	fl.StringVar(&f.state, "state", "", "only in this state: running, done, interrupted or failed")
+	fl.StringVar(&f.host, "host", "", "only with this text in the near or the far HOST")
+}
+
+// filter returns what the flags choose, of now.
+func (f pickFlags) filter(now time.Time) (store.Filter, error) {
+	if err := oneOf("kind", f.kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindServed)); err != nil {
+		return store.Filter{}, err
+	}
+	if err := oneOf("state", f.state, "", "running", "done", "interrupted", "failed"); err != nil {
+		return store.Filter{}, err
+	}
+	since, err := moment("since", f.since, now)
+	return store.Filter{Kind: model.Kind(f.kind), State: model.SessionState(f.state), Host: f.host, Since: since}, err
+}
+
+// moment reads a date, or how long ago it was; "" is the zero time.
+func moment(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if day, err := time.ParseInLocation(time.DateOnly, text, now.Location()); err == nil {
+		return day, nil
+	}
+	ago, err := units.ParseSpan(text)
+	if err != nil {
+		return time.Time{}, usagef("--%s: %q is neither a date like 2026-11-21 nor a time like 12h, 7d or 2w", flag, text)
+	}
+	return now.Add(-ago), nil
+}
+
+func oneOf(flag, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed[1:], ", "))
+}
+
+func (a *console) listCommand() *cobra.Command {
+	var pick pickFlags
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "stored sessions, newest first", Args: exactArgs(),
+		Long: `list shows the stored sessions: age, kind, state, goodput to the far end and back,
+and below it where it was and what it showed.`,
+		Example: "  linerate list\n  linerate list --kind run --json\n  linerate list --host nas --since 7d",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := pick.filter(a.Now())
+			if err != nil {
+				return err
+			}
+			if limit < 0 {
+				return usagef("--limit: %d is not a number of sessions; 0 is all", limit)
+			}
+			f.Limit = limit
+			return a.list(cmd.Context(), f)
+		},
+	}
+	pick.register(c.Flags())
+	c.Flags().StringVar(&pick.since, "since", "", "only since a date (2026-11-21), or in the last 12h, 7d, 2w")
+	c.Flags().IntVar(&limit, "limit", 20, "at most so many; 0 is all")
+	return c
+}
+
+func (a *console) list(ctx context.Context, f store.Filter) error {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	items, err := st.Sessions(ctx, f)
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 && !a.json {
+		if f == (store.Filter{Limit: f.Limit}) {
+			a.talk("no sessions in %s yet; begin with linerate demo or linerate test HOST", st.Path())
+		} else {
+			a.talk("no such sessions in %s; linerate list shows all", st.Path())
+		}
+		return nil
+	}
+	return a.printList(ctx, a.Out, st, items)
+}
+
+// printList writes a list of sessions.
+func (a *console) printList(ctx context.Context, w io.Writer, st results, items []store.Item) error {
+	l := report.List{Sessions: []report.ListItem{}, Now: a.Now()}
+	for _, i := range items {
+		s, err := st.Brief(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		l.Sessions = append(l.Sessions, report.NewListItem(report.Item(i), s))
+	}
+	if a.json {
+		return a.document(reportjson.ListSchema, l)
+	}
+	return term.RenderList(w, l, a.termOptions())
+}
+
+// forgetFlags say how sessions are removed.
+type forgetFlags struct{ yes, dryRun, force bool }
+
+func (f *forgetFlags) register(fl *pflag.FlagSet) {
+	fl.BoolVar(&f.yes, "yes", false, "remove without asking")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "only show what would be removed")
+	fl.BoolVar(&f.force, "force", false, "also what says that it is running: its controller was killed")
+}
+
+func (a *console) rmCommand() *cobra.Command {
+	var f forgetFlags
+	c := &cobra.Command{
+		Use: "rm ID...", Short: "remove stored sessions",
+		Long: `rm removes sessions with all their runs and samples, after it has asked; without a
+terminal it takes --yes. An ID is given as for linerate show. A session that is
+running is refused. --json lists what was removed.`,
+		Example: "  linerate rm last --dry-run\n  linerate rm 20261121T0132 --yes",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return withHint(usagef("rm takes the IDs of sessions"), "see linerate list, or linerate prune --older-than 30d")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.forget(cmd.Context(), f, func(st results) ([]store.Item, error) {
+				all, err := st.Sessions(cmd.Context(), store.Filter{})
+				if err != nil {
+					return nil, err
+				}
+				var out []store.Item
+				for _, ref := range args {
+					s, err := find(cmd.Context(), st, ref)
+					if err != nil {
+						return nil, err
+					}
+					i := slices.IndexFunc(all, func(i store.Item) bool { return i.ID == s.ID })
+					if s.State == model.SessionRunning && !f.force {
+						return nil, withHint(usagef("session %s is running", s.ID), "if its controller was killed: linerate rm %s --force", s.ID)
+					}
+					if !slices.Contains(out, all[i]) {
+						out = append(out, all[i])
+					}
+				}
+				return out, nil
+			})
+		},
+	}
+	f.register(c.Flags())
+	return c
+}
+
+func (a *console) pruneCommand() *cobra.Command {
+	var f forgetFlags
+	var pick pickFlags
+	var older string
+	var keep int
+	c := &cobra.Command{
+		Use: "prune", Short: "remove old stored sessions", Args: exactArgs(),
+		Long: `prune removes the sessions that --older-than, --kind, --state and --host choose, but
+the newest --keep of them, after it has asked; without a terminal it takes --yes.
+What is running stays. --json lists what was removed.`,
+		Example: "  linerate prune --older-than 30d --dry-run\n  linerate prune --kind test --keep 50 --yes\n  linerate prune --state failed",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := pick.filter(a.Now())
+			if err != nil {
+				return err
+			}
+			before, err := moment("older-than", older, a.Now())
+			if err != nil {
+				return err
+			}
+			if keep < 0 {
+				return usagef("--keep: %d is not a number of sessions", keep)
+			}
+			if filter == (store.Filter{}) && older == "" && keep == 0 {
+				return withHint(usagef("prune would remove every session"), "say which: --older-than 30d, --keep 50, --kind, --state or --host")
+			}
+			return a.forget(cmd.Context(), f, func(st results) ([]store.Item, error) {
+				all, err := st.Sessions(cmd.Context(), filter)
+				return old(all, before, keep, f.force), err
+			})
+		},
+	}
+	pick.register(c.Flags())
+	c.Flags().StringVar(&older, "older-than", "", "only what is older than 12h, 30d or 8w, or from before a date (2026-11-21)")
+	c.Flags().IntVar(&keep, "keep", 0, "keep the newest so many of what the other flags choose")
+	f.register(c.Flags())
+	return c
+}
+
+// old picks of sessions, the newest first, those to remove: not the newest keep, only
+// from before, where that is not zero, and none that runs unless running says so.
+func old(all []store.Item, before time.Time, keep int, running bool) []store.Item {
+	return slices.DeleteFunc(slices.Clone(all[min(keep, len(all)):]), func(i store.Item) bool {
+		return !before.IsZero() && !i.Created.Before(before) || i.State == model.SessionRunning && !running
+	})
+}
+
+// forget removes the sessions that pick returns, after a person has seen them.
+func (a *console) forget(ctx context.Context, f forgetFlags, pick func(results) ([]store.Item, error)) error {
+	if !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal) {
+		return withHint(usagef("nobody is there to be asked: there is no terminal"), "see what would be removed with --dry-run; remove it with --yes")
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	items, err := pick(st)
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 && !a.json {
+		a.talk("nothing to remove")
+		return nil
+	}
+	if err := a.printList(ctx, a.Out, st, items); err != nil || f.dryRun || len(items) == 0 {
+		if err == nil && len(items) > 0 {
+			a.talk("%s would be removed", sessionCount(len(items)))
+		}
+		return err
+	}
+	if !f.yes {
+		answer, err := a.agreed(ctx, fmt.Sprintf("remove %s for good? [y/N] ", sessionCount(len(items))))
+		if err != nil || !answer.Yes {
+			a.talk("nothing was removed")
+			return err
+		}
+	}
+	ids := make([]string, len(items))
+	for n, i := range items {
+		ids[n] = i.ID
+	}
+	if err := st.Remove(ctx, ids...); err != nil {
+		return err
+	}
+	a.talk("removed %s from %s", sessionCount(len(ids)), st.Path())
+	return nil
+}
+
+func sessionCount(n int) string {
+	if n == 1 {
+		return "1 session"
+	}
+	return fmt.Sprintf("%d sessions", n)
+}
