@@ -58,6 +58,12 @@ const (
 	// WriteFiles asks whether Count files may be written on Host, or on the hosts
 	// that it names.
 	WriteFiles
+	// TryRisky asks whether the setting What may be tried for the length of a run,
+	// although Why.
+	TryRisky
+	// KeepTuned asks whether settings that proved better are to stay: Answer.Choice is
+	// "reboot" for until then, "permanent", or "".
+	KeepTuned
 )
 
 // Question is asked of a person. Fields that do not belong to the kind are zero.
@@ -65,12 +71,15 @@ type Question struct {
 	Kind   QuestionKind
 	Host   string        // for people
 	Count  int           // WriteFiles
+	What   string        // TryRisky
+	Why    string        // TryRisky
 	Within time.Duration // KeepChange: how long there is to decide
 }
 
 // Answer is what the person said. Who asked for a Secret may clear it.
 type Answer struct {
 	Yes    bool
+	Choice string // KeepTuned
 	Secret []byte
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
 )
 
 // The closed list of the events of an experiment, from its beginning to its end.
@@ -17,6 +18,7 @@ func (CoolingDown) event()  {}
 func (Reconnecting) event() {}
 func (BlockEnded) event()   {}
 func (TrialEnded) event()   {}
+func (Searched) event()     {}
 
 // TrialBegan begins the runs of a session.
 type TrialBegan struct{ Session model.Session }
@@ -65,6 +67,12 @@ type BlockEnded struct {
 
 // TrialEnded ends the runs of a session, however it ends.
 type TrialEnded struct{ Session model.Session }
+
+// Searched is how far a search for settings is, after each thing that it learnt.
+type Searched struct {
+	Step   tune.Step // that comes next
+	Record tune.Record
+}
 
 // At returns how far the experiment is, of any event that has it.
 func (p Progress) At() Progress { return p }

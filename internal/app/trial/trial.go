@@ -33,12 +33,20 @@ type Store interface {
 // Trial is a session to carry out: its plan is complete, its hosts are open.
 type Trial struct {
 	Session model.Session
+	// Steer, where given, says what is measured in place of the plan's order.
+	Steer Steer
 
 	env     app.Env
 	ends    *reach.Ends
 	store   Store
 	resumed bool
 }
+
+// Steer decides block after block what is measured next.
+type Steer = experiment.Steer
+
+// Block is what a steer wants measured.
+type Block = experiment.Steered
 
 // New returns the trial of a plan, nothing of which is stored yet. command is how it
 // was asked for, without secrets.
@@ -111,7 +119,7 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	}
 	t.env.Observe(app.TrialBegan{Session: t.Session})
 	out, err := experiment.Run(ctx, experiment.Config{
-		Plan: t.Session.Plan, Past: t.Session.Runs, Runner: t.ends.Runner,
+		Plan: t.Session.Plan, Past: t.Session.Runs, Steer: t.Steer, Runner: t.ends.Runner,
 		Reconnect: t.reconnect, Record: t.record, Observe: t.observe, Now: t.env.Now,
 	})
 	_ = t.settle(keep) // as far as the hosts can be reached; notUndone tells of the rest

@@ -34,6 +34,8 @@ type Runner interface {
 type Config struct {
 	Plan model.Plan
 	Past []model.Run // of an interrupted session that goes on
+	// Steer, where given, says what is measured in place of the plan's order.
+	Steer Steer
 	// Runner does the runs. Reconnect, where given, returns a new one after
 	// contact with a host was lost.
 	Runner    Runner
@@ -82,10 +84,13 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	}
 	e.out.Runs = slices.Clone(c.Past)
 	e.takeUp()
+	if e.Steer == nil && c.Plan.Search != nil {
+		e.Steer = rates{c.Plan}
+	}
 	loop := e.loop
 	switch {
-	case c.Plan.Search != nil:
-		loop = e.search
+	case e.Steer != nil:
+		loop = e.steered
 	case len(c.Plan.Tests) > 0:
 		loop = e.tests
 	}

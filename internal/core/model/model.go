@@ -252,6 +252,7 @@ const (
 	KindSweep  Kind = "sweep"  // linerate sweep: message sizes
 	KindCopy   Kind = "copy"   // linerate copy: files
 	KindCheck  Kind = "check"  // linerate check: what is amiss, and what limits
+	KindTune   Kind = "tune"   // linerate tune: a search for better settings
 	KindServed Kind = "served" // a test of another program's client with linerate serve
 )
 
@@ -279,6 +280,7 @@ type Session struct {
 	Noise    []Noise                `json:"noise,omitempty"` // what the baseline compared with itself showed
 	Check    *Check                 `json:"check,omitempty"`
 	Warnings []string               `json:"warnings,omitempty"`
+	Tuning   Params                 `json:"tuning,omitempty"` // the course of a search, which package tune reads
 }
 
 // Facts returns what host h said of itself. It reports false, with all facts

@@ -198,7 +198,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"newer tables", func(t *testing.T, path string) {
 			ours(t, path)
 			raw(t, path, "PRAGMA user_version = 99")
-		}, store.ErrNewer, "its tables have version 99, this linerate knows 5"},
+		}, store.ErrNewer, "its tables have version 99, this linerate knows 6"},
 		{"foreign tables", func(t *testing.T, path string) { raw(t, path, "CREATE TABLE t (x)") }, store.ErrForeign, "not a store of linerate"},
 		{"foreign application", func(t *testing.T, path string) { raw(t, path, "PRAGMA application_id = 1") }, store.ErrForeign, "not a store of linerate"},
 		{"not SQLite", func(t *testing.T, path string) {

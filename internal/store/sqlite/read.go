@@ -150,9 +150,9 @@ func readSession(ctx context.Context, tx *sql.Tx, pk int64, hosts string) (model
 		wire, command, plan, known, found, plats, warning, noise, check string
 	)
 	err := tx.QueryRowContext(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
-		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json
+		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json
 		FROM sessions WHERE pk = ?`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
-		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &known, &found, &plats, &warning, &noise, &check)
+		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &known, &found, &plats, &warning, &noise, &check, &sess.Tuning)
 	if err != nil {
 		return sess, err
 	}

@@ -38,7 +38,7 @@ func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
 
 // UpdateSession replaces what the stored session of that ID says about itself:
 // title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus, what a
-// check found and warnings. Its plan, runs and changes stay as they are: AddRun and SetChanges
+// check found, the course of a search and warnings. Its plan, runs and changes stay as they are: AddRun and SetChanges
 // write those. The error wraps store.ErrNotFound where there is no such session.
 func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 	err := s.write(ctx, func(tx *sql.Tx) error {
@@ -49,14 +49,14 @@ func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 		var j encoder
 		args := []any{
 			sess.Title, nullTime(sess.Ended), sess.State, sess.Reason, wireRate(&sess), j.text(sess.WireRate),
-			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), pk,
+			j.text(sess.Hosts), j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), string(sess.Tuning), pk,
 		}
 		if j.err != nil {
 			return j.err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE sessions SET title = ?, ended = ?, state = ?, reason = ?,
 			wire_rate = ?, wire_rate_json = ?, hosts_json = ?, findings_json = ?, plateaus_json = ?,
-			warnings_json = ?, noise_json = ?, check_json = ? WHERE pk = ?`, args...)
+			warnings_json = ?, noise_json = ?, check_json = ?, tuning_json = ? WHERE pk = ?`, args...)
 		if err != nil {
 			return err
 		}
@@ -130,15 +130,15 @@ func insertSession(ctx context.Context, tx *sql.Tx, sess *model.Session) (pk int
 		sess.ID, sess.Kind, sess.Title, sess.Near, sess.Far, sess.Version, timeText(sess.Created),
 		nullTime(sess.Ended), sess.State, sess.Reason, plannedRuns(&sess.Plan), wireRate(sess),
 		j.text(sess.WireRate), j.text(sess.Command), j.text(sess.Plan), j.text(sess.Hosts),
-		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check),
+		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), string(sess.Tuning),
 	}
 	if j.err != nil {
 		return 0, j.err
 	}
 	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
 		ended, state, reason, planned_runs, wire_rate, wire_rate_json, command_json, plan_json, hosts_json,
-		findings_json, plateaus_json, warnings_json, noise_json, check_json)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+		findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
 	if err != nil {
 		return 0, err
 	}

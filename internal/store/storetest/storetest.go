@@ -167,7 +167,8 @@ func Update(t *testing.T, s Store) {
 	create(t, s, want)
 	for _, update := range []model.Session{
 		{ID: want.ID, State: model.SessionInterrupted, Reason: "stopped by the user", Warnings: []string{"one", "two"},
-			Noise: []model.Noise{{Metric: model.Goodput, Source: "twin", Pairs: 6, Sigma: 0.01, Upper: 0.02, Checked: true, Evidence: 3}},
+			Noise:  []model.Noise{{Metric: model.Goodput, Source: "twin", Pairs: 6, Sigma: 0.01, Upper: 0.02, Checked: true, Evidence: 3}},
+			Tuning: `{"runs":3}`,
 			Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Undecided}, {Setting: "y", Metric: model.LatencyP99, Outcome: model.Worse,
 				Guard: &model.GuardCheck{Guard: model.Guard{Metric: model.LatencyP99, Margin: 50, Default: true}, State: model.GuardOpen, MoreBlocks: 3}}}},
 		{ID: want.ID, State: model.SessionDone, Verdicts: []model.Verdict{{Setting: "x", Outcome: model.Better}}},
@@ -176,7 +177,7 @@ func Update(t *testing.T, s Store) {
 			t.Fatal(err)
 		}
 		want.Title, want.State, want.Reason = update.Title, update.State, update.Reason
-		want.Warnings, want.Verdicts, want.Noise = update.Warnings, update.Verdicts, update.Noise
+		want.Warnings, want.Verdicts, want.Noise, want.Tuning = update.Warnings, update.Verdicts, update.Noise, update.Tuning
 		if d := Diff(want, read(t, s, want.ID)); d != "" {
 			t.Errorf("stored (-) and read (+) differ:\n%s", d)
 		}

@@ -23,14 +23,14 @@ import (
 type pickFlags struct{ kind, state, host, since string }
 
 func (f *pickFlags) register(fl *pflag.FlagSet) {
-	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check or served")
+	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, tune or served")
 	fl.StringVar(&f.state, "state", "", "only in this state: running, done, interrupted or failed")
 	fl.StringVar(&f.host, "host", "", "only with this text in the near or the far HOST")
 }
 
 // filter returns what the flags choose, of now.
 func (f pickFlags) filter(now time.Time) (store.Filter, error) {
-	if err := oneOf("kind", f.kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindServed)); err != nil {
+	if err := oneOf("kind", f.kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindTune), string(model.KindServed)); err != nil {
 		return store.Filter{}, err
 	}
 	if err := oneOf("state", f.state, "", "running", "done", "interrupted", "failed"); err != nil {

@@ -31,6 +31,7 @@ type live struct {
 	since    time.Time
 
 	objective model.Metric
+	told      map[string]bool // what was said of a search already
 }
 
 // redraw is how often the line is drawn: the clock in it moves on.
@@ -41,7 +42,7 @@ func (a *console) newLive(s model.Session) *live {
 		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind,
 		stop: make(chan struct{}), done: make(chan struct{}), since: a.Now(),
 	}
-	l.objective = s.Plan.Decides()
+	l.objective, l.told = s.Plan.Decides(), map[string]bool{}
 	l.state.MaxBlocks = len(s.Plan.Order)
 	l.state.AtMost = expected(s.Plan)
 	if l.quiet || !l.terminal {
@@ -98,6 +99,8 @@ func (l *live) observe(e app.Event) {
 		l.sample(e)
 	case app.RunEnded:
 		l.ended(e.Run)
+	case app.Searched:
+		l.searched(e)
 	case app.CoolingDown:
 		s.Phase = "cooling down"
 	case app.Reconnecting:
@@ -124,6 +127,13 @@ func (l *live) sample(ev app.Sampled) {
 	}
 	if found {
 		l.state.Rate = fact.Known(units.BitRate(rate), "receiver")
+	}
+}
+
+// searched says how a search for settings goes on: what was learnt, what is in play.
+func (l *live) searched(ev app.Searched) {
+	for _, text := range term.Searched(ev.Step, ev.Record, l.told) {
+		l.line(text)
 	}
 }
 

@@ -56,6 +56,9 @@ func (a *console) report(ctx context.Context, st results, s model.Session) error
 }
 
 func (a *console) reportWith(ctx context.Context, st results, s model.Session, withSamples bool) error {
+	if s.Kind == model.KindTune {
+		return a.showTuned(ctx, st, s)
+	}
 	samples := map[int][]model.Sample{}
 	for _, r := range s.Runs {
 		batch, err := st.Samples(ctx, s.ID, r.Number)

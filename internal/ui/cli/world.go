@@ -61,14 +61,25 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 		return a.agreed(ctx, fmt.Sprintf("keep it? [y/N] (goes back by itself in %s) ", units.FormatDuration(q.Within)))
 	case app.WriteFiles:
 		return a.agreed(ctx, fmt.Sprintf("write these files on %s? [y/N] ", q.Host))
+	case app.TryRisky:
+		return a.agreed(ctx, fmt.Sprintf("try %s? it %s, and is undone after its run [y/N] ", plain.Line(q.What), plain.Line(q.Why)))
+	case app.KeepTuned:
+		answer, err := a.answered(ctx, "keep it? [n]o, until the next [s]tart, [p]ermanently [N/s/p] ")
+		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent"}[answer]}, err
 	case app.Password:
 	}
 	return app.Answer{}, app.ErrNobody
 }
 
-// agreed asks a person on the terminal. Its goroutine may stay in the read until
-// the process ends: no system can wake it up from there for every terminal.
+// agreed asks a person on the terminal for a yes.
 func (a *console) agreed(ctx context.Context, question string) (app.Answer, error) {
+	answer, err := a.answered(ctx, question)
+	return app.Answer{Yes: answer == "y" || answer == "yes"}, err
+}
+
+// answered asks a person on the terminal. Its goroutine may stay in the read until
+// the process ends: no system can wake it up from there for every terminal.
+func (a *console) answered(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(a.Err, question)
 	answers := make(chan string, 1)
 	go func() {
@@ -80,10 +91,10 @@ func (a *console) agreed(ctx context.Context, question string) (app.Answer, erro
 	}()
 	select {
 	case answer := <-answers:
-		return app.Answer{Yes: answer == "y" || answer == "yes"}, nil
+		return answer, nil
 	case <-ctx.Done():
 		fmt.Fprintln(a.Err)
-		return app.Answer{}, ctx.Err()
+		return "", ctx.Err()
 	}
 }
 

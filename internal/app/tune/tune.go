@@ -1,0 +1,303 @@
+// Package tune is the closed loop of two hosts: diagnose, try what could help, keep
+// in play what does, and prove the end against the beginning in fresh blocks.
+// Package core/tune decides; this one measures, asks and records.
+//
+// A search is a session of its own, and so is its confirmation, which is an
+// experiment like any other: only its verdict is told as the gain, and keep works on
+// it. Nothing that is tried outlives its run.
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+)
+
+// Request is what a person wants tuned.
+type Request struct {
+	Flow       model.Flow        // of every run; an Omit of 0 is what suits the round trip
+	Directions []model.Direction // To, From or both; none are both
+	Objective  model.Metric      // what decides; "" is what suits the traffic
+	Guards     []model.Guard     // nil are those that suit the traffic
+	Margin     units.Percent     // smallest gain that matters; 0 is 3
+	Only       []string          // settings that may be tried, as KNOB, a.KNOB or b.KNOB; none are all
+	Never      []string          // settings that may not
+	Budget     time.Duration     // most time for the search; 0 is no limit
+	Risky      bool              // settings that can cut a connection are tried without asking
+	Quick      bool              // no smaller values are looked for, and races are short
+	DryRun     bool              // stop after the first look: what would be tried
+	Settle     time.Duration     // after applying a setting; 0 is the default
+	Seed       uint64
+	Title      string
+	Command    []string // without secrets
+}
+
+// Outcome is how a search ended.
+type Outcome struct {
+	Search       model.Session
+	Record       tune.Record
+	Confirmation *model.Session // nil where there was nothing to confirm, or it did not come to that
+}
+
+// confirmBlocks is the most blocks of a confirmation (p): a gain that takes more to see
+// would not have come through the search.
+const confirmBlocks = 12
+
+// confirming is about how many runs a confirmation takes, which a budget leaves room for.
+const confirming = 2 * (stats.NullBlocks + stats.RankBlocks + 2)
+
+// quickRace is the most blocks of a race where time is short.
+const quickRace = 5
+
+// Run searches for better settings and confirms what it found. Also with an error,
+// the outcome holds what is known so far, and the search can be resumed.
+func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request) (Outcome, error) {
+	if len(r.Directions) == 0 {
+		r.Directions = []model.Direction{model.To, model.From}
+	}
+	rtt, err := trial.Probe(ctx, e, r.Flow)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if r.Flow.Omit == 0 && r.Flow.Bytes == 0 {
+		r.Flow.Omit = stats.DefaultOmit(rtt.Or(0))
+	}
+	p, err := r.plan([]model.Setting{{Name: tune.Baseline}}, r.Seed)
+	if err != nil {
+		return Outcome{}, err
+	}
+	p.Order = nil // it follows from what is found
+	if err := trial.Takes(env, p); err != nil {
+		return Outcome{}, err
+	}
+	t := trial.New(env, e, st, model.KindTune, r.Title, r.Command, p)
+	return search(ctx, env, e, st, r, t, tune.Record{Options: r.options(p)})
+}
+
+// Resume goes on with a search that was cut short, with the plan that it has.
+func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s model.Session, r Request) (Outcome, error) {
+	rec, ok, err := tune.Read(&s)
+	if err != nil || !ok {
+		return Outcome{}, app.Usagef("session %s is no search for settings", s.ID)
+	}
+	t, err := trial.Resume(env, e, st, s)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r.Flow, r.Directions, r.Objective, r.Guards, r.Margin = s.Plan.Flow, s.Plan.Directions, s.Plan.Objective, s.Plan.Guards, s.Plan.Margin
+	r.Settle, r.Seed, r.Title, r.Command = s.Plan.Settle, s.Plan.Seed, s.Title, s.Command
+	return search(ctx, env, e, st, r, t, rec)
+}
+
+// plan is the plan of the settings: of one, of the search; of two, of the confirmation.
+func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error) {
+	flow := r.Flow
+	flow.Direction = r.Directions[0]
+	o := plan.Options{
+		Settings: settings, Baseline: tune.Baseline, Flow: flow, Directions: r.Directions, Objective: r.Objective, Guards: r.Guards,
+		Margin: r.Margin, Settle: r.Settle, Seed: seed,
+	}
+	if len(settings) == 1 {
+		o.Mode, o.Blocks = model.FixedBlocks, 1
+	} else {
+		o.Blocks = confirmBlocks // a guard that stays open longer is told as open
+	}
+	p, err := plan.New(o)
+	return p, app.WithKind(app.Usage, err)
+}
+
+// options are those of the machine.
+func (r Request) options(p model.Plan) tune.Options {
+	o := tune.Options{
+		Margin: stats.LogMargin(p.Margin), Objective: p.Decides(), Guards: p.Guards, NoPlateau: r.Quick,
+	}
+	if r.Quick {
+		o.RaceBlocks = quickRace
+	}
+	if each := p.RunLength() + time.Second; r.Budget > 0 { // setting up a run takes about a second
+		o.Runs = max(1, int(r.Budget/each)-confirming*len(r.Directions))
+	}
+	return o
+}
+
+// search carries a search out, from where its record stands.
+func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request, t *trial.Trial, rec tune.Record) (Outcome, error) {
+	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs, knobs: knob.NewIndex()}
+	t.Steer = s
+	var out Outcome
+	var err error
+	out.Search, err = t.Run(ctx)
+	out.Record = s.record()
+	winner, won := s.machine.Winner()
+	if err != nil || !won || s.machine.Next().Kind != tune.KindConfirm {
+		return out, err
+	}
+	p, err := r.plan([]model.Setting{{Name: tune.Baseline}, winner}, r.Seed+1)
+	if err != nil {
+		return out, err
+	}
+	c := trial.New(env, e, st, model.KindRun, r.Title, r.Command, p)
+	out.Record.Confirmation = c.Session.ID
+	if out.Search.Tuning, err = out.Record.Text(); err == nil {
+		err = st.UpdateSession(context.WithoutCancel(ctx), out.Search)
+	}
+	if err != nil {
+		return out, app.WithKind(app.Store, err)
+	}
+	confirmed, err := c.Run(ctx)
+	out.Confirmation = &confirmed
+	return out, err
+}
+
+// steer leads the experiment by the machine.
+type steer struct {
+	env     app.Env
+	ends    *reach.Ends
+	store   trial.Store
+	request Request
+	trial   *trial.Trial
+	machine *tune.Machine
+	inputs  []tune.Input
+	knobs   *knob.Index
+	issued  bool // the last block of the runs answers the machine's step
+	failed  int  // blocks in a row in which the incumbent failed
+}
+
+// mostFailed is how often in a row the incumbent may fail.
+const mostFailed = 1 + stats.BlockRepeats
+
+// Next implements experiment.Steer.
+func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error) {
+	if s.issued {
+		s.issued = false
+		if err := s.answer(ctx, runs); err != nil {
+			return trial.Block{}, err
+		}
+	}
+	for {
+		step := s.machine.Next()
+		switch step.Kind {
+		case tune.KindLook:
+			d, missing, err := s.unseen(step.Settings[0], runs)
+			if err != nil || missing {
+				return trial.Block{Settings: step.Settings, Direction: d}, err
+			}
+			look, err := s.look(ctx, step.Settings[0], runs)
+			if err != nil {
+				return trial.Block{}, err
+			}
+			if err := s.tell(ctx, tune.Input{Look: &look}, runs); err != nil {
+				return trial.Block{}, err
+			}
+			if s.request.DryRun {
+				return trial.Block{Reason: "nothing was tried: a dry run"}, nil
+			}
+		case tune.KindAsk:
+			yes, err := s.ask(ctx, step)
+			if err == nil {
+				err = s.tell(ctx, tune.Input{Answer: &yes}, runs)
+			}
+			if err != nil {
+				return trial.Block{}, err
+			}
+		case tune.KindRace, tune.KindTrim, tune.KindPlateau:
+			s.issued = true
+			return trial.Block{Settings: step.Settings, Direction: step.Direction}, nil
+		case tune.KindConfirm, tune.KindEnd:
+			return trial.Block{Reason: step.Reason}, nil
+		}
+	}
+}
+
+// answer tells the machine of the block that was just measured. One that was cut
+// short, by an end of the program, is measured again.
+func (s *steer) answer(ctx context.Context, runs []model.Run) error {
+	block := runs[len(runs)-1].Block
+	readings, complete := s.machine.Readings(block, runs)
+	if !complete {
+		return nil
+	}
+	incumbent := s.machine.Next().Settings[0].Name
+	s.failed++
+	if readings[incumbent].Failed == "" {
+		s.failed = 0
+	}
+	if s.failed >= mostFailed {
+		return fmt.Errorf("%d runs in sequence of what is compared with are invalid; the last one: %s", s.failed, readings[incumbent].Failed)
+	}
+	return s.tell(ctx, tune.Input{Block: block}, runs)
+}
+
+// tell leads the machine on by one input and keeps it.
+func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error {
+	s.machine.Take(in, runs)
+	s.inputs = append(s.inputs, in)
+	rec := s.record()
+	text, err := rec.Text()
+	if err != nil {
+		return err
+	}
+	s.trial.Session.Tuning = text
+	s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec})
+	return app.WithKind(app.Store, s.store.UpdateSession(context.WithoutCancel(ctx), s.trial.Session))
+}
+
+func (s *steer) record() tune.Record { return s.machine.Record(s.inputs) }
+
+// unseen returns a direction in which the incumbent has no valid run yet.
+func (s *steer) unseen(incumbent model.Setting, runs []model.Run) (model.Direction, bool, error) {
+	for _, d := range s.request.Directions {
+		failed := 0
+		var last string
+		if slices.ContainsFunc(runs, func(r model.Run) bool {
+			if r.Setting != incumbent.Name || r.Flow.Direction != d {
+				return false
+			}
+			if r.State == model.RunInvalid {
+				failed, last = failed+1, r.Reason
+			}
+			return r.State == model.RunValid
+		}) {
+			continue
+		}
+		if failed >= mostFailed {
+			return d, true, fmt.Errorf("%d runs of the hosts as they are are invalid; the last one: %s", failed, last)
+		}
+		return d, true, nil
+	}
+	return "", false, nil
+}
+
+// ask asks whether a setting that can cut a connection may be tried. Where nobody is
+// there to say so, it is not.
+func (s *steer) ask(ctx context.Context, step tune.Step) (bool, error) {
+	if s.request.Risky {
+		return true, nil
+	}
+	a, err := s.env.Ask(ctx, app.Question{Kind: app.TryRisky, What: step.Settings[0].Name, Why: step.Reason})
+	if err != nil && ctx.Err() != nil {
+		return false, err
+	}
+	return err == nil && a.Yes, nil
+}
+
+// reached is what a run has of the ceiling.
+func reached(ceiling fact.Of[units.BitRate], goodput float64) fact.Of[float64] {
+	c, ok := ceiling.Get()
+	if !ok {
+		return fact.Unknown[float64](ceiling.Reason())
+	}
+	return fact.Known(goodput/float64(c), "goodput over the ceiling")
+}

@@ -1,0 +1,340 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+)
+
+// Measured answers KindRace, KindTrim and KindPlateau with one block. A block in
+// which the incumbent failed counts for nothing and is asked for again.
+func (m *Machine) Measured(b Block) {
+	r := &m.race
+	m.runs += len(b)
+	if b[m.incumbent.Name].Failed != "" {
+		return
+	}
+	for i, s := range r.settings {
+		reading, measured := b[s.Name]
+		switch {
+		case !measured:
+		case reading.Failed != "":
+			m.broke(i, reading.Failed)
+		default:
+			r.logs[s.Name] = append(r.logs[s.Name], reading.Log)
+			r.harm[s.Name] = append(r.harm[s.Name], reading.Harm)
+		}
+	}
+	r.blocks++
+	m.drop(func(f *Fate) bool { return f.State == Broke })
+	switch m.kind {
+	case KindRace:
+		m.raced()
+	case KindTrim:
+		m.trimmed()
+	case KindPlateau:
+		m.levelled()
+	case KindLook, KindAsk, KindConfirm, KindEnd:
+	}
+}
+
+// broke takes a setting that broke its run out for good. While trimming it is the
+// smaller setting that broke, so that the larger one stays.
+func (m *Machine) broke(i int, why string) {
+	if f := m.race.of[max(0, i-1)]; m.kind == KindRace {
+		f.State, f.Detail = Broke, why
+		return
+	}
+	m.race.logs[m.race.settings[i].Name] = nil
+}
+
+// drop takes candidates out of the race.
+func (m *Machine) drop(out func(*Fate) bool) {
+	r := &m.race
+	for i := len(r.of) - 1; i >= 0; i-- {
+		if out(r.of[i]) {
+			r.of = slices.Delete(r.of, i, i+1)
+			r.settings = slices.Delete(r.settings, i+1, i+2)
+		}
+	}
+}
+
+// gains returns the differences of the i-th candidate from the incumbent, by block.
+func (r *race) gains(i int) []float64 {
+	base, own := r.logs[r.settings[0].Name], r.logs[r.settings[i+1].Name]
+	n := min(len(base), len(own))
+	out := make([]float64, n)
+	for j := range out {
+		out[j] = own[len(own)-n+j] - base[len(base)-n+j]
+	}
+	return out
+}
+
+// harmed returns the first guard that the i-th candidate harms by its margin on the
+// average of the blocks, "" for none.
+func (r *race) harmed(i int, guards []model.Guard) string {
+	base, own := r.harm[r.settings[0].Name], r.harm[r.settings[i+1].Name]
+	for g, guard := range guards {
+		var d []float64
+		for j := range min(len(base), len(own)) {
+			if g < len(base[j]) && g < len(own[j]) && !math.IsNaN(own[j][g]-base[j][g]) {
+				d = append(d, own[j][g]-base[j][g])
+			}
+		}
+		if len(d) >= leastBlocks && stats.Mean(d) <= -harmOf(guard) {
+			return string(guard.Metric)
+		}
+	}
+	return ""
+}
+
+// harmOf is the margin of a guard on the scale of Reading.Harm.
+func harmOf(g model.Guard) float64 {
+	switch info := metric.Describe(g.Metric); {
+	case info.CanBe0:
+		return g.Margin
+	case info.LowIs:
+		return stats.LogMargin(units.Percent(g.Margin))
+	default:
+		return -stats.LogMargin(units.Percent(-g.Margin))
+	}
+}
+
+// raced decides after a block of a race: who is out, who becomes the incumbent.
+func (m *Machine) raced() {
+	r, best, most := &m.race, -1, math.Inf(-1)
+	for i, f := range r.of {
+		d := r.gains(i)
+		f.Gain, f.Blocks = model.Bound(stats.Mean(d)), len(d)
+		guard := r.harmed(i, m.o.Guards)
+		low, high := stats.TBound(d, raceLevel), -stats.TBound(negated(d), raceLevel)
+		switch {
+		case len(d) < leastBlocks:
+		case guard != "":
+			f.State, f.Detail = Guarded, guard
+		case len(d) >= leastDrop && high < -m.o.Margin:
+			f.State = Harmful
+		case len(d) >= leastDrop && high < m.o.Margin:
+			f.State = NoEffect
+		case low > m.o.Margin && low > most:
+			best, most = i, low
+		}
+	}
+	if best >= 0 {
+		m.accept(r.of[best])
+		return
+	}
+	m.drop(func(f *Fate) bool { return f.State != Racing })
+	spent := m.o.Runs > 0 && m.runs+1+len(r.of) > m.o.Runs
+	if len(r.of) > 0 && r.blocks < m.o.RaceBlocks && !spent {
+		return
+	}
+	if f := m.stepping(); f != nil {
+		f.weak = true
+		m.accept(f)
+		return
+	}
+	for _, f := range r.of {
+		f.State = Undecided
+	}
+	m.lookAgain()
+}
+
+// stepping returns the candidate that gained most, if it gained anything: two limits
+// that lie close together let neither show what it is worth before the other is
+// gone. Trimming takes it out again where it was luck.
+func (m *Machine) stepping() *Fate {
+	var best *Fate
+	for i, f := range m.race.of {
+		if stats.TBound(m.race.gains(i), raceLevel) > 0 && (best == nil || f.Gain > best.Gain) {
+			best = f
+		}
+	}
+	return best
+}
+
+func negated(d []float64) []float64 {
+	out := make([]float64, len(d))
+	for i, v := range d {
+		out[i] = -v
+	}
+	return out
+}
+
+// accept makes f part of the incumbent. Who raced beside it may come again.
+func (m *Machine) accept(f *Fate) {
+	incumbent := m.with(f)
+	for _, other := range m.race.of {
+		if other.State == Racing {
+			other.State = Waiting
+		}
+	}
+	f.State = Helped
+	for _, part := range f.parts() {
+		m.accepted = slices.DeleteFunc(m.accepted, func(o *Fate) bool {
+			if o.Levels == part.Levels { // another level of the same setting
+				o.State, o.Detail = Trimmed, "replaced by "+part.Setting.Name
+			}
+			return o.Levels == part.Levels
+		})
+		part.State, part.weak = Helped, part.weak || f.weak
+		m.accepted = append(m.accepted, part)
+	}
+	m.incumbent = join(m.accepted)
+	m.incumbent.Name = cmpName(m.incumbent, incumbent)
+	m.kind = KindLook
+}
+
+// cmpName keeps the name under which a setting was measured where it is the same one.
+func cmpName(now, measured model.Setting) string {
+	if slices.Equal(now.Assignments, measured.Assignments) {
+		return measured.Name
+	}
+	return now.Name
+}
+
+// lookAgain remembers who said no beside this incumbent.
+func (m *Machine) lookAgain() {
+	for _, f := range m.fates {
+		if f.State == NoEffect || f.State == Harmful || f.State == Undecided {
+			m.tried[m.incumbent.Name+"\x00"+f.Setting.Name] = true
+		}
+	}
+	m.kind = KindLook
+}
+
+// conclude ends the chase: trim, then look for smaller values, then confirm.
+func (m *Machine) conclude(reason string) {
+	m.reason = reason
+	if len(m.accepted) == 0 {
+		m.kind = KindEnd
+		return
+	}
+	if len(m.accepted) > 1 || m.accepted[0].weak {
+		m.begin(KindTrim, m.accepted[0].Direction, slices.Clone(m.accepted), m.without)
+		return
+	}
+	m.smaller()
+}
+
+// trimmed decides after a block of trimming. What may go is what the end is as good
+// without; one at a time, since of two that do the same each may go, but not both.
+func (m *Machine) trimmed() {
+	r := &m.race
+	if r.blocks < m.o.TrimBlocks {
+		// A part that is clearly needed need not be left out again.
+		if r.blocks >= leastDrop {
+			m.drop(func(f *Fate) bool {
+				i := slices.Index(r.of, f)
+				return -stats.TBound(negated(r.gains(i)), trimLevel) < -m.o.Margin
+			})
+		}
+		if len(r.of) > 0 {
+			return
+		}
+	}
+	var needless *Fate
+	most := math.Inf(-1)
+	for i, f := range r.of {
+		d := r.gains(i)
+		if goes := stats.TBound(d, trimLevel) > -m.o.Margin || f.weak && -stats.TBound(negated(d), trimLevel) > 0; goes && stats.Mean(d) > most {
+			needless, most = f, stats.Mean(d)
+		}
+	}
+	if needless == nil {
+		m.smaller()
+		return
+	}
+	needless.State, needless.Detail = Trimmed, "the end is as good without it"
+	m.accepted = slices.DeleteFunc(m.accepted, func(o *Fate) bool { return o == needless })
+	m.incumbent = join(m.accepted)
+	m.conclude(m.reason)
+}
+
+// smaller begins a plateau for the next accepted size, or ends with the confirmation.
+func (m *Machine) smaller() {
+	for _, f := range m.accepted {
+		if m.o.NoPlateau || m.plateaued[f.Levels] {
+			continue
+		}
+		m.plateaued[f.Levels] = true
+		var levels []*Fate
+		for _, smaller := range lower(f) {
+			levels = append(levels, smaller)
+		}
+		if len(levels) == 0 || !m.affords(len(levels)+1) {
+			continue
+		}
+		m.begin(KindPlateau, f.Direction, levels, func(l *Fate) model.Setting {
+			return join(replaced(m.accepted, f, l))
+		})
+		return
+	}
+	m.kind = KindConfirm
+}
+
+// replaced returns the fates with one of them exchanged.
+func replaced(fates []*Fate, old, now *Fate) []*Fate {
+	out := slices.Clone(fates)
+	out[slices.Index(out, old)] = now
+	return out
+}
+
+// lower returns smaller values of an accepted size, half each time, above the
+// present one. The largest comes first.
+func lower(f *Fate) []*Fate {
+	now, err := strconv.ParseInt(f.Now.Or(""), 10, 64)
+	if err != nil || len(f.Setting.Assignments) != 1 {
+		return nil
+	}
+	value, err := strconv.ParseInt(f.Setting.Assignments[0].Value, 10, 64)
+	if err != nil {
+		return nil
+	}
+	var out []*Fate
+	for v := value / 2; v > now && len(out) < plateauLevels-1; v /= 2 {
+		l := *f
+		a := f.Setting.Assignments[0]
+		a.Value = strconv.FormatInt(v, 10)
+		l.Setting = model.Setting{Assignments: []model.Assignment{a}}
+		l.Setting.Name = l.Levels + "=" + l.Text()
+		l.Gain, l.Blocks = model.Bound(math.NaN()), 0
+		out = append(out, &l)
+	}
+	return out
+}
+
+// levelled decides after a block of a plateau: the smallest value that is within
+// the margin of the incumbent's.
+func (m *Machine) levelled() {
+	r := &m.race
+	if r.blocks >= leastDrop {
+		m.drop(func(f *Fate) bool {
+			return -stats.TBound(negated(r.gains(slices.Index(r.of, f))), trimLevel) < -m.o.Margin
+		})
+	}
+	if r.blocks < m.o.TrimBlocks && len(r.of) > 0 {
+		return
+	}
+	for i := len(r.of) - 1; i >= 0; i-- { // the smallest first
+		if stats.TBound(r.gains(i), trimLevel) <= -m.o.Margin || r.harmed(i, m.o.Guards) != "" {
+			continue
+		}
+		now := r.of[i]
+		old := m.accepted[slices.IndexFunc(m.accepted, func(o *Fate) bool { return o.Levels == now.Levels })]
+		old.Detail = fmt.Sprintf("as good with %s", now.Text())
+		old.State = Trimmed
+		now.State, now.Detail = Helped, "the smallest value that is as good as "+old.Text()
+		m.accepted = replaced(m.accepted, old, now)
+		m.fates = append(m.fates, now)
+		m.incumbent = join(m.accepted)
+		break
+	}
+	m.smaller()
+}

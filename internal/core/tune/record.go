@@ -1,0 +1,133 @@
+package tune
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+)
+
+// Record is the course of a search, as a session keeps it: all that the machine was
+// told, so that it can be led to the same place again, and where that is.
+type Record struct {
+	Options Options       `json:"options"`
+	Inputs  []Input       `json:"inputs"`
+	Ideas   []Fate        `json:"ideas"`            // what became of every one, as far as the search is
+	Winner  model.Setting `json:"winner"`           // the baseline where nothing helped
+	Reason  string        `json:"reason,omitempty"` // why the search ended
+	Runs    int           `json:"runs"`             // that it took, the confirmation apart
+	// Confirmation is the session that compares the winner with the baseline.
+	Confirmation string `json:"confirmation,omitempty"`
+	// Parent is the session of the search that this session confirms.
+	Parent string `json:"parent,omitempty"`
+}
+
+// Input is one thing that the machine was told; one field is set.
+type Input struct {
+	Look   *Look `json:"look,omitempty"`
+	Answer *bool `json:"answer,omitempty"`
+	Block  int   `json:"block,omitempty"` // number of the runs' block
+}
+
+// Read returns the record of a session, and false where it has none.
+func Read(s *model.Session) (Record, bool, error) {
+	if s.Tuning == "" {
+		return Record{}, false, nil
+	}
+	var r Record
+	if err := json.Unmarshal([]byte(s.Tuning), &r); err != nil {
+		return r, false, fmt.Errorf("session %s: its record of the search: %w", s.ID, err)
+	}
+	return r, true, nil
+}
+
+// Text is the record as a session keeps it.
+func (r Record) Text() (model.Params, error) {
+	b, err := json.Marshal(r)
+	return model.Params(b), err
+}
+
+// Replay returns the machine that the record leads to, given the runs of its session.
+func Replay(r Record, runs []model.Run) *Machine {
+	m := New(r.Options)
+	for _, in := range r.Inputs {
+		m.Take(in, runs)
+	}
+	return m
+}
+
+// Take tells the machine one input.
+func (m *Machine) Take(in Input, runs []model.Run) {
+	switch {
+	case in.Look != nil:
+		m.Looked(*in.Look)
+	case in.Answer != nil:
+		m.Answered(*in.Answer)
+	default:
+		if b, ok := m.Readings(in.Block, runs); ok {
+			m.Measured(b)
+		}
+	}
+}
+
+// Readings returns what the runs of a block say to the present step, and false where
+// the block is not complete.
+func (m *Machine) Readings(block int, runs []model.Run) (Block, bool) {
+	step, out := m.Next(), Block{}
+	for _, r := range runs {
+		if r.Block == block && r.State != model.RunInterrupted && r.State != model.RunPlanned {
+			out[r.Setting] = m.reading(r, step.Direction)
+		}
+	}
+	for _, s := range step.Settings {
+		if _, ok := out[s.Name]; !ok {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+// reading is what one run says of what decides and of the guards.
+func (m *Machine) reading(r model.Run, d model.Direction) Reading {
+	if r.State != model.RunValid {
+		return Reading{Failed: r.Reason}
+	}
+	value, measured := r.Value(d, m.o.Objective)
+	out := Reading{Log: good(m.o.Objective, value)}
+	if !measured || math.IsNaN(out.Log) {
+		return Reading{Failed: "no " + metric.Name(m.o.Objective) + " was measured"}
+	}
+	for _, g := range m.o.Guards {
+		harm := math.NaN()
+		if v, ok := r.Value(d, g.Metric); ok {
+			harm = good(g.Metric, v)
+		}
+		out.Harm = append(out.Harm, harm)
+	}
+	return out
+}
+
+// good is a value on a scale of differences where more is better: its logarithm, or
+// itself where it can be 0. NaN where there is none.
+func good(id model.Metric, v float64) float64 {
+	info := metric.Describe(id)
+	if info.CanBe0 {
+		if info.LowIs {
+			return -v
+		}
+		return v
+	}
+	l, ok := stats.LogValue(v, info.Sense())
+	if !ok {
+		return math.NaN()
+	}
+	return l
+}
+
+// Record returns the course so far, of a machine that was told inputs.
+func (m *Machine) Record(inputs []Input) Record {
+	return Record{Options: m.o, Inputs: inputs, Ideas: m.Fates(), Winner: m.incumbent, Reason: m.reason, Runs: m.runs}
+}

@@ -1,0 +1,74 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+	"linerate/internal/report"
+)
+
+// RenderTuned writes how a search for settings ended.
+func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
+	p := newPrinter(o)
+	p.paragraph(bold, t.Headline, 0)
+	for _, text := range t.Gains {
+		p.paragraph(plain, text, 2)
+	}
+	p.gap()
+	for _, i := range t.Ideas {
+		p.paragraph(plain, i.Text, 2)
+	}
+	p.gap()
+	if t.Reason != "" {
+		p.paragraph(dim, "the search ended: "+t.Reason, 2)
+	}
+	p.paragraph(dim, t.Cost, 2)
+	p.gap()
+	return p.flush(w)
+}
+
+// Searched returns what is new in a search for settings, as lines: what comes next,
+// and what became of each idea. told is what was said already, and is added to.
+func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
+	var out []string
+	say := func(key, text string) {
+		if !told[key] {
+			told[key] = true
+			out = append(out, clean(text))
+		}
+	}
+	for _, f := range rec.Ideas {
+		if f.State != tune.Waiting && f.State != tune.Racing && f.State != tune.Undecided {
+			say(string(f.State)+f.Setting.Name, report.Fate(f, metric.Describe(rec.Options.Objective)))
+		}
+	}
+	names := make([]string, len(step.Settings))
+	for i, s := range step.Settings {
+		names[i] = s.Name
+	}
+	list := strings.Join(names, ", ")
+	switch step.Kind {
+	case tune.KindRace:
+		say("race"+list, fmt.Sprintf("trying %s: %s", arrowTo(step.Direction), strings.Join(names[1:], ", ")))
+	case tune.KindTrim:
+		say("trim"+list, "is all of it needed?")
+	case tune.KindPlateau:
+		say("plateau"+list, "would less do: "+strings.Join(names[1:], ", "))
+	case tune.KindConfirm:
+		say("confirm", "proving in fresh blocks: "+names[1])
+	case tune.KindLook, tune.KindAsk, tune.KindEnd:
+	}
+	return out
+}
+
+// arrowTo names a direction that is measured alone.
+func arrowTo(d model.Direction) string {
+	if d == model.From {
+		return "from the far end"
+	}
+	return "to the far end"
+}

@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+)
+
+// Tuned is how a search for settings ended.
+type Tuned struct {
+	Headline string      `json:"headline"`         // "1 of 4 ideas helped: b.tcp.recv_buffer_max 64 KiB -> 4 MiB"
+	Gains    []string    `json:"gains,omitempty"`  // what the confirmation says, a sentence for each direction
+	Ideas    []TunedIdea `json:"ideas"`            // all of them, those that helped first
+	Cost     string      `json:"cost"`             // runs and time
+	Proven   bool        `json:"proven"`           // the confirmation found the winner better
+	Session  string      `json:"session"`          // of the search
+	Proof    string      `json:"proof,omitempty"`  // session of the confirmation
+	Reason   string      `json:"reason,omitempty"` // why the search ended
+}
+
+// TunedIdea is what became of one setting.
+type TunedIdea struct {
+	Setting string     `json:"setting"`
+	State   tune.State `json:"state"`
+	Text    string     `json:"text"` // "b.tcp.sack on: no effect (0.3 % lower, 5 blocks)"
+}
+
+// states orders the fates of ideas for people.
+func states() []tune.State {
+	return []tune.State{
+		tune.Helped, tune.Racing, tune.Trimmed, tune.NoEffect, tune.Undecided, tune.Harmful, tune.Guarded, tune.Broke, tune.Waiting,
+	}
+}
+
+// BuildTuned makes the report of a search. proof is the session that confirms it, nil
+// where there is none.
+func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
+	t := Tuned{Session: s.ID, Reason: rec.Reason, Proof: rec.Confirmation, Ideas: []TunedIdea{}}
+	info := metric.Describe(rec.Options.Objective)
+	for _, state := range states() {
+		for _, f := range rec.Ideas {
+			if f.State == state && len(f.Setting.Assignments) > 0 {
+				t.Ideas = append(t.Ideas, TunedIdea{Setting: f.Setting.Name, State: f.State, Text: Fate(f, info)})
+			}
+		}
+	}
+	if proof != nil {
+		t.prove(*proof)
+	}
+	t.Headline = headline(rec, t.Proven, proof != nil)
+	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
+	spent := s.Ended.Sub(s.Created)
+	if proof != nil {
+		t.Cost += fmt.Sprintf(", %d of the confirmation", len(proof.Runs))
+		spent += proof.Ended.Sub(proof.Created)
+	}
+	if spent > 0 {
+		t.Cost += ", " + units.FormatDuration(spent.Round(1e9)) + " in all"
+	}
+	return t
+}
+
+// headline is the first sentence.
+func headline(rec tune.Record, proven, confirmed bool) string {
+	tried, helped := 0, []string{}
+	for _, f := range rec.Ideas {
+		if f.State != tune.Waiting && len(f.Setting.Assignments) == 1 {
+			tried++
+		}
+	}
+	for _, a := range rec.Winner.Assignments {
+		i := slices.IndexFunc(rec.Ideas, func(f tune.Fate) bool { return f.State == tune.Helped && slices.Contains(f.Setting.Assignments, a) })
+		if i >= 0 {
+			helped = append(helped, change(rec.Ideas[i].Candidate, a))
+		}
+	}
+	switch {
+	case len(rec.Ideas) == 0:
+		return "nothing to try: " + rec.Reason
+	case len(helped) == 0:
+		return fmt.Sprintf("none of %s helped", count(tried, "idea"))
+	case confirmed && !proven:
+		return fmt.Sprintf("%s seemed to help and did not prove better in fresh blocks", strings.Join(helped, ", "))
+	default:
+		return fmt.Sprintf("%d of %s helped: %s", len(helped), count(max(tried, len(helped)), "idea"), strings.Join(helped, ", "))
+	}
+}
+
+// change says what a candidate changes: "b.tcp.recv_buffer_max 64KiB -> 4MiB".
+func change(c candidate.Candidate, a model.Assignment) string {
+	name := string(a.Knob)
+	if a.Host != "" {
+		name = string(a.Host) + "." + name
+	}
+	now := c
+	now.Setting.Assignments = []model.Assignment{{Knob: a.Knob, Value: c.Now.Or("unknown")}}
+	c.Setting.Assignments = []model.Assignment{a}
+	return fmt.Sprintf("%s %s -> %s", name, now.Text(), c.Text())
+}
+
+// prove takes over what the confirmation says.
+func (t *Tuned) prove(s model.Session) {
+	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
+	worse := Untrustworthy(s) != ""
+	for _, v := range s.Verdicts {
+		if v.IsTwin || v.Metric != s.Plan.Decides() {
+			continue
+		}
+		info := metric.Describe(v.Metric)
+		text := fmt.Sprintf("%s: %s %s (%s), %s, %s", b.label(v.Direction), metric.Name(v.Metric),
+			info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)),
+			info.RangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)), count(v.Blocks, "block"), Words(v))
+		t.Gains = append(t.Gains, text)
+		t.Proven = t.Proven || v.Outcome == model.Better
+		worse = worse || v.Outcome == model.Worse
+	}
+	for _, v := range s.Verdicts {
+		if v.Guard != nil && v.Guard.State == model.GuardViolated {
+			info := metric.Describe(v.Metric)
+			t.Gains = append(t.Gains, fmt.Sprintf("%s: but %s %s", b.label(v.Direction), metric.Name(v.Metric),
+				info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High))))
+			worse = true
+		}
+	}
+	t.Proven = t.Proven && !worse
+}
+
+// Fate says what became of one idea: "b.tcp.sack=1: no effect (0.3 % lower, 5
+// blocks)".
+func Fate(f tune.Fate, info metric.Info) string {
+	text := fmt.Sprintf("%s: %s", f.Setting.Name, f.State)
+	var more []string
+	if g := float64(f.Gain); f.Blocks > 0 && !math.IsNaN(g) && f.State != tune.Broke {
+		more = append(more, info.ChangeText(g, g-0.05, g+0.05), count(f.Blocks, "block"))
+	}
+	if f.Detail != "" {
+		more = append(more, f.Detail)
+	} else if f.State == tune.Waiting && f.Ask != "" {
+		more = append(more, f.Ask)
+	}
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
+	}
+	return text
+}

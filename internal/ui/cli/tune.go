@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	apptune "linerate/internal/app/tune"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/term"
+	"linerate/internal/store"
+	"linerate/internal/ui/config"
+)
+
+// tuneFlags are the flags of the closed loop.
+type tuneFlags struct {
+	from, direction, goal, margin, settle, budget, duration, omit, title, resume string
+	only, never, guards                                                          []string
+	allow                                                                        string
+	streams                                                                      int
+	quick, dryRun                                                                bool
+	seed                                                                         uint64
+}
+
+func (a *console) tuneCommand() *cobra.Command {
+	var f tuneFlags
+	c := &cobra.Command{
+		Use: "tune HOST", Short: "find what limits the path, try what could help on both hosts, and prove it",
+		Long: `tune measures the path to HOST, names what limits it, and tries the settings of both
+hosts that could help, each beside what is best so far, in short blocks in random
+order. What beats it by more than the margin stays in play, and the path is
+diagnosed again, until the ceiling is reached or nothing is left to try. Then it leaves
+out what is not needed, looks for the smallest value that is as good, and proves
+the end against the beginning in fresh blocks: only that is told as the gain.
+
+Every change is on disk before it is made and is undone after its run, also after
+Ctrl-C, a crash or a cut connection. In the end the hosts are as they were. You are
+asked whether the settings are to stay: until the next start, or for good. Without
+a terminal nothing is kept, and the commands that do it are printed.
+
+Settings that can cut the connection, as the MTU, are tried last, and only if you
+agree when you are asked, or with --allow risky. A setting that raises the latency,
+the loss or the CPU beyond the guards is not taken, whatever it gains.`,
+		Example: `  linerate tune lab:rate=100mbit,rtt=10ms,b.tcp.recv_buffer_max=32KiB --direction to
+  linerate tune root@nas
+  linerate tune root@nas --only tcp.recv_buffer_max --budget 10m
+  linerate tune root@nas --dry-run
+  linerate tune --resume last`,
+		Args: atMostOne("HOST"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.tune(cmd.Context(), f, args) },
+	}
+	fl := c.Flags()
+	a.bindAtBoot(fl)
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringVar(&f.direction, "direction", "each", "to, from, or each (both, one after the other)")
+	fl.StringVar(&f.goal, "goal", "throughput", "throughput, latency (under load) or cpu (of the receiver)")
+	fl.StringSliceVar(&f.only, "only", nil, "only these settings: KNOB of both hosts, a.KNOB of the near or b.KNOB of the far one")
+	fl.StringSliceVar(&f.never, "never", nil, "not these settings")
+	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as rtt<50%, loss<0.5%; none is no guards (default: latency, loss and CPU)")
+	fl.StringVar(&f.margin, "margin", "3%", "smallest gain that matters")
+	fl.StringVar(&f.budget, "budget", "", "at most so much time for the search (default: until nothing is left to try)")
+	fl.StringVarP(&f.duration, "time", "t", "5s", "measured time of a run")
+	fl.StringVar(&f.omit, "omit", "", "warm-up before it, sent but not counted (default: 3s, or 20 round trips where that is longer)")
+	fl.IntVarP(&f.streams, "parallel", "P", 1, "parallel connections")
+	fl.StringVar(&f.settle, "settle", "1s", "wait after applying a setting")
+	fl.StringVar(&f.allow, "allow", "", "risky: settings that can cut the connection are tried without asking")
+	fl.BoolVar(&f.quick, "quick", false, "short races, and no search for the smallest good value")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "measure and diagnose, and only say what would be tried")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
+	fl.StringVar(&f.title, "title", "", "a name for the session")
+	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted search: its ID, the beginning of it, or last")
+	return c
+}
+
+// request is what the flags ask for.
+func (f tuneFlags) request() (apptune.Request, error) {
+	var bad faults
+	r := apptune.Request{
+		Only: f.only, Never: f.never, Quick: f.quick, DryRun: f.dryRun, Title: f.title, Risky: f.allow == "risky",
+		Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: f.streams, Interval: defaultInterval},
+		Seed: cmp.Or(f.seed, rand.Uint64()>>11), Command: reach.RedactAll(os.Args),
+	}
+	if f.allow != "" && !r.Risky {
+		bad.add("allow", fmt.Errorf("%q is not risky", f.allow))
+	}
+	r.Flow.Duration, r.Budget, r.Settle = bad.duration("time", f.duration), bad.duration("budget", f.budget), bad.duration("settle", f.settle)
+	r.Flow.Omit = bad.duration("omit", f.omit)
+	if r.Flow.Duration < time.Second && len(bad) == 0 {
+		bad.add("time", fmt.Errorf("%s is too short to tell what limits; at least 1s", f.duration))
+	}
+	if f.streams < 1 || f.streams > 1000 {
+		bad.add("parallel", fmt.Errorf("%d is not between 1 and 1000", f.streams))
+	}
+	if r.Settle == 0 {
+		r.Settle = -1
+	}
+	var err error
+	r.Directions, err = parseDirections(f.direction)
+	if err == nil && r.Directions[0] == model.Both {
+		err = fmt.Errorf("%q is none of to, from, each", f.direction)
+	}
+	bad.add("direction", err)
+	r.Margin, err = units.ParsePercent(f.margin)
+	bad.add("margin", err)
+	switch f.goal {
+	case "throughput":
+	case "latency":
+		r.Flow = probes.Over(r.Flow)
+		r.Objective = model.LatencyP50
+	case "cpu":
+		r.Objective = model.CPUPerGbitFar
+		if len(r.Directions) > 0 && r.Directions[0] == model.From {
+			r.Objective = model.CPUPerGbitNear
+		}
+	default:
+		bad.add("goal", fmt.Errorf("%q is none of throughput, latency, cpu", f.goal))
+	}
+	file := config.File{Flow: r.Flow, Objective: r.Objective}
+	for _, text := range f.guards {
+		g, err := config.ParseGuard(text)
+		bad.add("guard", err)
+		file.Guards = append(file.Guards, g)
+	}
+	o := file.Options()
+	r.Objective, r.Guards = o.Objective, o.Guards
+	for flag, names := range map[string][]string{"only": f.only, "never": f.never} {
+		for _, name := range names {
+			_, id, err := splitHost(name)
+			if _, known := knob.ByID(id); err == nil && !known {
+				err = knob.UnknownError(id)
+			}
+			bad.add(flag, err)
+		}
+	}
+	return r, bad.err()
+}
+
+func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
+	r, err := f.request()
+	if err != nil {
+		return err
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	host, from := strings.Join(args, ""), f.from
+	var old model.Session
+	if f.resume != "" {
+		if old, err = find(ctx, st, f.resume); err != nil {
+			return err
+		}
+		if old.Kind != model.KindTune || old.State == model.SessionDone {
+			return withHint(usagef("session %s is no search that was cut short", old.ID), "see it with: linerate show %s", old.ID)
+		}
+		host, from = cmp.Or(host, old.Far), cmp.Or(from, old.Near)
+		if old.Near == old.Far {
+			from = f.from
+		}
+	}
+	if host == "" {
+		return withHint(usagef("no host named"), "linerate tune HOST")
+	}
+	near, far, err := reach.Pair(from, host, a.Getenv)
+	if err != nil {
+		return err
+	}
+	e, err := a.reach().Open(ctx, near, far)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	var out apptune.Outcome
+	if f.resume != "" {
+		out, err = apptune.Resume(ctx, a.world(), e, st, old, r)
+	} else {
+		out, err = apptune.Run(ctx, a.world(), e, st, r)
+	}
+	return errors.Join(err, a.tuned(ctx, out, host, f.dryRun))
+}
+
+// tuneDoc is linerate/tune/v1.
+type tuneDoc struct {
+	report.Tuned
+	Record tune.Record `json:"record"`
+	Next   []string    `json:"next"`
+}
+
+// tuned shows how a search ended, and asks whether to keep what it found.
+func (a *console) tuned(ctx context.Context, out apptune.Outcome, host string, dry bool) error {
+	if out.Search.ID == "" {
+		return nil
+	}
+	t := report.BuildTuned(out.Search, out.Record, out.Confirmation)
+	next := tuneNext(t, out.Record, host)
+	if out.Search.State == model.SessionInterrupted {
+		next = []string{"linerate tune --resume " + out.Search.ID}
+	}
+	if a.json {
+		return a.document("linerate/tune/v1", tuneDoc{t, out.Record, next})
+	}
+	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
+		return err
+	}
+	if out.Search.State == model.SessionInterrupted {
+		a.talk("hosts undone, data kept; go on with: %s", next[0])
+		return nil
+	}
+	if len(next) == 0 || dry {
+		return nil
+	}
+	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned})
+	switch {
+	case errors.Is(err, app.ErrNobody) || err == nil && answer.Choice == "":
+		a.talk("the hosts are as they were; to keep it until the next start: %s\nfor good: %s", next[0], next[1])
+		return nil
+	case err != nil:
+		return err
+	case answer.Choice == "reboot":
+		return a.set(ctx, setFlags{within: time.Minute, both: true}, append(assignments(out.Record.Winner), host))
+	default:
+		return a.keep(ctx, keepFlags{both: true}, []string{t.Proof, host})
+	}
+}
+
+// showTuned shows a stored search again.
+func (a *console) showTuned(ctx context.Context, st results, s model.Session) error {
+	rec, ok, err := tune.Read(&s)
+	if err != nil || !ok {
+		return errors.Join(err, usagef("session %s was cut short before it found anything out", s.ID))
+	}
+	var proof *model.Session
+	if rec.Confirmation != "" {
+		switch c, err := st.Session(ctx, rec.Confirmation); {
+		case err == nil:
+			proof = &c
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+	}
+	t := report.BuildTuned(s, rec, proof)
+	next := tuneNext(t, rec, s.Far)
+	if a.json {
+		return a.document("linerate/tune/v1", tuneDoc{t, rec, next})
+	}
+	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
+		return err
+	}
+	for _, line := range next {
+		a.talk("next: %s", line)
+	}
+	return nil
+}
+
+// tuneNext are the commands that keep a proven winner until the next start, and for good.
+func tuneNext(t report.Tuned, rec tune.Record, host string) []string {
+	if !t.Proven {
+		return nil
+	}
+	words := []string{"linerate", "set"}
+	for _, a := range assignments(rec.Winner) {
+		words = append(words, plain.ShellWord(a))
+	}
+	return []string{
+		strings.Join(append(words, "--both", plain.ShellWord(host)), " "),
+		fmt.Sprintf("linerate keep %s %s --both", t.Proof, plain.ShellWord(host)),
+	}
+}
+
+// assignments writes a setting as linerate set takes it.
+func assignments(s model.Setting) []string {
+	var out []string
+	for _, a := range s.Assignments {
+		name := string(a.Knob)
+		if a.Host != "" {
+			name = string(a.Host) + "." + name
+		}
+		out = append(out, name+"="+a.Value)
+	}
+	return out
+}
