@@ -24,6 +24,9 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 			b.Ladder = append(b.Ladder, rungOf(r, d, datagrams.Rate, units.BitRate(rate)))
 		case r.Flow.Direction == model.Both:
 			b.Together = fact.Known(units.BitRate(rate), "measured with both directions at once")
+			if v, ok := r.Value(opposite(d), model.Goodput); ok {
+				b.TogetherBack = fact.Known(units.BitRate(v), b.Together.Source())
+			}
 		case r.Flow.Streams > 1 && r.Setting != s.Plan.Baseline:
 			b.Streams, b.Several = r.Flow.Streams, fact.Known(units.BitRate(rate), "measured")
 		}
@@ -47,6 +50,14 @@ func besideOf(s *model.Session, d model.Direction) Beside {
 		}
 	}
 	return b
+}
+
+// opposite is the other single direction.
+func opposite(d model.Direction) model.Direction {
+	if d == model.To {
+		return model.From
+	}
+	return model.To
 }
 
 // rungOf is what one run of paced UDP showed.

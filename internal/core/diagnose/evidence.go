@@ -32,21 +32,24 @@ type Evidence struct {
 	Sender    End                    //
 	Receiver  End                    //
 	Samples   []model.Sample         // of Run, of both hosts, in order of time; nil where they were not kept
+	Repeats   []units.BitRate        // goodput of the baseline's valid runs in this direction, in order of time
 	Beside    Beside                 // what other tests than Run showed
 }
 
 // Beside is what tests beside the run showed of its direction. The zero value
 // knows nothing; rules that need more say what is missing.
 type Beside struct {
-	Streams    int                    // connections at once of Several
-	Several    fact.Of[units.BitRate] // goodput with so many
-	Together   fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
-	Ladder     []Rung                 // paced UDP, in any order
-	Idle       fact.Of[time.Duration] // median round trip without load
-	Loaded     fact.Of[time.Duration] // median round trip while the direction was full
-	Arrives    fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
-	TooBigTold fact.Of[bool]          // a router said which packets are too large; where none did, the path is a black hole
-	File       fact.Of[units.BitRate] // rate of a file copy, disks at work
+	Streams  int                    // connections at once of Several
+	Several  fact.Of[units.BitRate] // goodput with so many
+	Together fact.Of[units.BitRate] // goodput while the other direction carried as much as it could
+	// TogetherBack is that of the other direction meanwhile.
+	TogetherBack fact.Of[units.BitRate]
+	Ladder       []Rung                 // paced UDP, in any order
+	Idle         fact.Of[time.Duration] // median round trip without load
+	Loaded       fact.Of[time.Duration] // median round trip while the direction was full
+	Arrives      fact.Of[int]           // largest IP packet, in bytes, that arrives in this direction
+	TooBigTold   fact.Of[bool]          // a router said which packets are too large; where none did, the path is a black hole
+	File         fact.Of[units.BitRate] // rate of a file copy, disks at work
 }
 
 // Rung is one rate of paced UDP that was tried.
@@ -117,16 +120,52 @@ func (e Evidence) Sampled(h model.Host, m model.Metric) []model.Sample {
 }
 
 // Looked returns the runs that Session looks at: of each direction the one of
-// the baseline whose goodput is the median. Whoever has samples of these can
-// hand them over.
+// the baseline whose goodput is the median, or, where no run of a direction counts,
+// the last one in which nothing arrived. Whoever has samples of these can hand them
+// over.
 func Looked(s *model.Session) map[model.Direction]model.Run {
 	out := map[model.Direction]model.Run{}
 	for _, d := range []model.Direction{model.To, model.From} {
 		if r, ok := medianRun(s, d); ok {
 			out[d] = r
+		} else if r, ok := deadRun(s, d); ok {
+			out[d] = r
 		}
 	}
 	return out
+}
+
+// deadRun returns the last run of the baseline in which both ends took part and
+// nothing arrived in direction d.
+func deadRun(s *model.Session, d model.Direction) (model.Run, bool) {
+	for i := len(s.Runs) - 1; i >= 0; i-- {
+		r := s.Runs[i]
+		if r.Setting == s.Plan.Baseline && Dead(r, d) {
+			return r, true
+		}
+	}
+	return model.Run{}, false
+}
+
+// Dead reports whether a run was carried out to its end and not one byte of payload
+// arrived in direction d in its window, though the sender had some.
+func Dead(r model.Run, d model.Direction) bool {
+	if r.State != model.RunInvalid || r.LostContact {
+		return false
+	}
+	nothing, sent := false, false
+	for _, e := range r.Ends {
+		for _, f := range e.Flows {
+			switch {
+			case f.Direction != d:
+			case f.Role == model.Receiver:
+				nothing = f.Bytes == 0 && f.Window > 0
+			case f.Role == model.Sender:
+				sent = true
+			}
+		}
+	}
+	return nothing && sent
 }
 
 // medianRun returns the run of the baseline whose goodput in direction d is the
@@ -158,7 +197,7 @@ func medianRun(s *model.Session, d model.Direction) (model.Run, bool) {
 // are that run's. It reports false where the run has no goodput in d.
 func Collect(s *model.Session, run model.Run, d model.Direction, samples []model.Sample) (Evidence, bool) {
 	rate, ok := run.Value(d, model.Goodput)
-	if !ok {
+	if !ok && !Dead(run, d) {
 		return Evidence{}, false
 	}
 	path := limits.OfPath(s, d)
@@ -172,6 +211,11 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 		if other, ok := medianRun(s, back); back != d && ok {
 			v, _ := other.Value(back, model.Goodput)
 			e.Other = fact.Known(units.BitRate(v), "measured")
+		}
+	}
+	for _, r := range s.Runs {
+		if v, ok := r.Value(d, model.Goodput); ok && r.State == model.RunValid && r.Setting == s.Plan.Baseline {
+			e.Repeats = append(e.Repeats, units.BitRate(v))
 		}
 	}
 	e.Beside = besideOf(s, d)

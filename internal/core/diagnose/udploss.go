@@ -223,9 +223,13 @@ func (l UDPLoss) Unknown() []Place {
 }
 
 // plural returns "1 datagram", "2 datagrams".
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
+func plural(n int64, words ...string) string {
+	one, many := words[0], words[0]+"s"
+	if len(words) > 1 {
+		many = words[1]
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

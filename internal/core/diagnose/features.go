@@ -1,0 +1,186 @@
+package diagnose
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+)
+
+// features is evidence without dimensions: what rules compare with thresholds. An
+// unknown share is unknown, never 0.
+type features struct {
+	Evidence
+	full    fact.Of[float64] // goodput over the ceiling
+	idle    fact.Of[float64] // share of the window in which the sender had nothing to send
+	rwnd    fact.Of[float64] // share of its busy time that the receive window held it back
+	sndbuf  fact.Of[float64] // and the send buffer
+	queue   fact.Of[float64] // round trip under load over the least one
+	spread  fact.Of[float64] // standard deviation over mean of the rate in the intervals
+	growth  fact.Of[float64] // last third of the run over the first
+	peak    fact.Of[float64] // best interval over the ceiling
+	resent  fact.Of[float64] // segments sent again over all, of the measured window
+	events  fact.Of[float64] // losses that made the sender slow down, over all segments
+	signs   fact.Of[int64]   // of reordering
+	slowed  fact.Of[int64]   // how often the sender slowed down, whyever
+	trips   fact.Of[float64] // bandwidth-delay products of the ceiling that the run lasted
+	nearRTT time.Duration    // least round trip; 0 is unknown
+}
+
+// newFeatures computes what rules look at.
+func newFeatures(e Evidence) features {
+	f := features{Evidence: e}
+	if c, ok := e.Ceiling.Get(); ok && c > 0 {
+		f.full = fact.Known(float64(e.Goodput/c), "goodput over ceiling")
+	}
+	if busy, ok := e.TCP.Busy.Get(); ok && e.Window > 0 {
+		f.idle = fact.Known(max(0, 1-float64(busy)/float64(e.Window)), "TCP_INFO busy_time")
+	}
+	if v, ok := e.Share(e.TCP.RwndLimited); ok {
+		f.rwnd = fact.Known(v, "TCP_INFO rwnd_limited over busy_time")
+	}
+	if v, ok := e.Share(e.TCP.SndbufLimited); ok {
+		f.sndbuf = fact.Known(v, "TCP_INFO sndbuf_limited over busy_time")
+	}
+	f.nearRTT = e.RTT.Or(e.TCP.RTTMin.Or(0))
+	if rtt, ok := e.TCP.RTT.Get(); ok && f.nearRTT > 0 {
+		f.queue = fact.Known(float64(rtt)/float64(f.nearRTT), "TCP_INFO rtt over min_rtt")
+	}
+	if c, ok := e.Ceiling.Get(); ok && f.nearRTT > 0 && e.Window > 0 && e.Goodput > 0 {
+		bytes := float64(e.Goodput) / 8 * e.Window.Seconds()
+		f.trips = fact.Known(bytes/float64(max(1, limits.WindowFor(c, f.nearRTT))), "bytes over bandwidth-delay product")
+	}
+	f.rates()
+	f.losses()
+	return f
+}
+
+// rates looks at the rate in the intervals of the run.
+func (f *features) rates() {
+	var rates []float64
+	for _, s := range f.Sampled(f.Receiver.Host, model.Goodput) {
+		if s.Length > 0 {
+			rates = append(rates, s.Value)
+		}
+	}
+	if len(rates) < fewSamples {
+		return
+	}
+	mean := stats.Mean(rates)
+	if !(mean > 0) {
+		return
+	}
+	var sum float64
+	for _, r := range rates {
+		sum += (r - mean) * (r - mean)
+	}
+	f.spread = fact.Known(math.Sqrt(sum/float64(len(rates)))/mean, "rate in the intervals")
+	third := max(1, len(rates)/3)
+	if first := stats.Mean(rates[:third]); first > 0 {
+		f.growth = fact.Known(stats.Mean(rates[len(rates)-third:])/first, "rate in the intervals")
+	}
+	if c, ok := f.Ceiling.Get(); ok && c > 0 {
+		f.peak = fact.Known(slices.Max(rates)/float64(c), "best interval over ceiling")
+	}
+}
+
+// The counters of package watch that say how often a sender slowed down, and how
+// often that proved needless.
+func slowedCounters() []string {
+	return []string{"tcp_recoveries", "tcp_recoveries_without_sack", "tcp_timeouts"}
+}
+
+func reorderCounters() []string {
+	return []string{
+		"tcp_reordering", "tcp_reordering_seen_late", "tcp_reordering_without_sack",
+		"tcp_undone_whole", "tcp_undone_early", "tcp_undone_by_duplicates", "tcp_undone_timeouts", "tcp_spurious_timeouts",
+	}
+}
+
+// losses counts losses in events: one for each time that the sender slowed down
+// (diagnosis.md section 4.0, rule 3).
+func (f *features) losses() {
+	again, ok1 := f.TCP.Retransmits.Get()
+	out, ok2 := f.TCP.SegmentsOut.Get()
+	if ok1 && ok2 && out > 0 {
+		f.resent = fact.Known(float64(again)/float64(out), "TCP_INFO total_retrans over segs_out")
+	}
+	f.slowed = f.Sender.Counters.Sum(slowedCounters()...)
+	f.signs = f.Sender.Counters.Sum(reorderCounters()...)
+	all := f.Sender.Counters.Sum("tcp_out_segments", "tcp_retransmitted")
+	n, ok := f.slowed.Get()
+	if total := all.Or(0); ok && total > 0 {
+		f.events = fact.Known(float64(n)/float64(total), "recoveries and timeouts over segments")
+	}
+}
+
+// bound is what rest of the window allows, where the path is long enough for a
+// window to matter.
+func (f features) bound(window units.Bytes) fact.Of[units.BitRate] {
+	rtt := f.TCP.RTT.Or(f.nearRTT)
+	if rtt <= 0 || window <= 0 {
+		return fact.Unknown[units.BitRate]("the round trip or the window is unknown")
+	}
+	return fact.Known(limits.WindowBound(window, rtt), "window over round trip")
+}
+
+// explainedBy is the share of the gap between the measured rate and the ceiling
+// that a bound explains: all of it where the bound is what was measured, none where
+// it is the ceiling.
+func (f features) explainedBy(bound units.BitRate) fact.Of[float64] {
+	c, ok := f.Ceiling.Get()
+	if !ok || c <= f.Goodput {
+		return fact.Unknown[float64]("the ceiling is unknown, or there is no gap")
+	}
+	return fact.Known(min(1, max(0, float64((c-max(bound, f.Goodput))/(c-f.Goodput)))), "gap between bound and ceiling")
+}
+
+// explainedByTime is the share of the gap that closes where a lost share of the
+// time is used as the rest was.
+func (f features) explainedByTime(lost float64) fact.Of[float64] {
+	if lost >= 1 {
+		return f.explainedBy(f.Goodput)
+	}
+	return fact.Known(1-f.explainedBy(f.Goodput/units.BitRate(1-max(0, lost))).Or(1), "time that was lost")
+}
+
+// known turns a share that is only known with a ceiling into one that says so.
+func (f features) onlyWithCeiling(v fact.Of[float64]) fact.Of[float64] {
+	if !f.Ceiling.IsKnown() {
+		return fact.Unknown[float64]("the ceiling is unknown: " + f.Ceiling.Reason())
+	}
+	return v
+}
+
+// paced reports whether the congestion control sends at a rate of its own and does
+// not slow down for single losses, so that no loss formula holds for it.
+func (f features) paced() bool {
+	name := f.TCP.Congestion.Or("")
+	return strings.HasPrefix(name, "bbr") || strings.HasPrefix(name, "BBR")
+}
+
+// pathBound reports whether the sender had data all the time, and neither window
+// nor buffer held it back: what limits is the path, or what TCP makes of it.
+func (f features) pathBound() bool {
+	idle, ok := f.idle.Get()
+	return ok && idle < idleShare && f.rwnd.Or(0) < limitedShare && f.sndbuf.Or(0) < limitedShare
+}
+
+// Sum adds counters up; unknown where the group of one of them was not read.
+func (c Counters) Sum(names ...string) fact.Of[int64] {
+	var sum int64
+	for _, n := range names {
+		v, ok := c.Moved(n).Get()
+		if !ok {
+			return c.Moved(n)
+		}
+		sum += v
+	}
+	return fact.Known(sum, strings.Join(names, ", "))
+}

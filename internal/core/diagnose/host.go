@@ -1,0 +1,363 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// The rules about the two hosts: their processors, queues, memory and busses. Each
+// end is looked at by itself (diagnosis.md section 4.0, rule 6).
+
+// load is what the processors of a host did meanwhile, as shares of the time.
+type load struct {
+	run, wait fact.Of[float64] // of the busiest thread of the measuring process
+	stopped   fact.Of[float64] // by a quota of a control group
+	stolen    fact.Of[float64] // by the hypervisor, of all processors' time
+	core      fact.Of[float64] // of the busiest core
+	others    fact.Of[float64] // mean of the other cores
+	softirq   fact.Of[float64] // of the busiest core, for packets
+	process   fact.Of[float64] // cores that the measuring process used, per stream
+}
+
+// load returns what the processors of an end did. Counters cover the warm-up, so
+// that their time is that of the whole run.
+func (f features) load(e End) load {
+	var l load
+	length := f.Window.Seconds() * 1000
+	if f.Run != nil {
+		length = max(length, float64(f.Run.Flow.Length().Milliseconds()))
+	}
+	if length <= 0 {
+		return l
+	}
+	over := func(name string) fact.Of[float64] {
+		n, ok := e.Counters.Moved(name).Get()
+		if !ok {
+			return fact.Unknown[float64](e.Counters.Moved(name).Reason())
+		}
+		return fact.Known(float64(n)/length, name)
+	}
+	l.run, l.wait, l.stopped = over("thread_run_ms"), over("thread_wait_ms"), over("cgroup_throttled_ms")
+	if use, ok := e.CPU.Get(); ok {
+		l.process = fact.Known(use/float64(f.Streams), e.CPU.Source())
+	}
+	cores := e.Counters.By("cpu_busy_ms")
+	n := max(e.Facts.CPUs, len(cores)-1)
+	if steal := over("cpu_steal_ms"); steal.IsKnown() && n > 0 {
+		l.stolen = fact.Known(e.Counters.total("cpu_steal_ms", "")/length/float64(n), steal.Source())
+	}
+	busiest, most, sum, count := "", 0.0, 0.0, 0
+	for name, ms := range cores {
+		if !strings.HasPrefix(name, "cpu") {
+			continue
+		}
+		sum, count = sum+float64(ms), count+1
+		if float64(ms) > most {
+			busiest, most = name, float64(ms)
+		}
+	}
+	if busiest != "" {
+		l.core = fact.Known(most/length, "cpu_busy_ms of "+busiest)
+		l.softirq = fact.Known(float64(e.Counters.By("cpu_softirq_ms")[busiest])/length, "cpu_softirq_ms of "+busiest)
+		if others := max(count, n) - 1; others > 0 {
+			l.others = fact.Known((sum-most)/float64(others)/length, "cpu_busy_ms")
+		}
+	}
+	return l
+}
+
+// total is how far a counter moved at one part of the host, or at all of them
+// together where the part is not listed.
+func (c Counters) total(name, of string) float64 { return float64(c.parts[name][of]) }
+
+// starved reports whether an end shows that its program waited for a processor.
+func (f features) starved(e End) bool {
+	l := f.load(e)
+	return l.wait.Or(0) >= waitingThread || l.stopped.Or(0) >= throttled || l.stolen.Or(0) >= stealing ||
+		l.run.Or(0)+l.wait.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
+}
+
+// cpuRule is rule B16 for one end. Work alone is no limit: either something waits
+// for it as well, or a thread never slept.
+func cpuRule(end func(features) End) look {
+	return func(f features) (*finding, bool) {
+		e := end(f)
+		l := f.load(e)
+		lost := f.idle.Or(0) // the sender's connection had nothing to send
+		if e.Host == f.Receiver.Host {
+			lost = 0
+			if f.readsSlowly() {
+				lost = f.rwnd.Or(0) // the receiver's window was shut
+			}
+		}
+		waited := lost >= idleShare
+		b := f.found(e.Host, "CPU")
+		polls := e.Report != nil && strings.Contains(e.Report.Waiting, "poll")
+		switch stopped, run, wait := l.stopped.Or(0), l.run.Or(0), l.wait.Or(0); {
+		case stopped >= throttled && (waited || stopped >= limitedShare):
+			b.share(min(1, stopped), l.stopped.Source()).
+				because(l.stopped.Source(), "a quota of processor time stopped the process for %.0f %% of the time", 100*stopped).
+				explains(f.explainedByTime(min(1, max(stopped, lost)))).noKnob("raise the quota of the control group or the container (cpu.max)")
+		case run >= busyThread && !polls:
+			b.share(min(1, run), l.run.Source()).
+				because(l.run.Source(), "one thread of the process worked %.0f %% of the time", 100*min(1, run)).allows(f.Goodput, "measured with a full thread").helps("streams", "link.mtu")
+		case l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores && l.softirq.Or(0)+run >= otherCores:
+			b.share(min(1, l.core.Or(0)), l.core.Source()).
+				because(l.core.Source(), "one core was busy %.0f %% of the time, %.0f %% of it with packets, while the others were busy %.0f %%", 100*min(1, l.core.Or(0)), 100*l.softirq.Or(0), 100*l.others.Or(0)).
+				allows(f.Goodput, "measured at a full core").helps("streams", "link.mtu")
+		case waited && wait >= waitingThread:
+			b.share(min(1, wait), l.wait.Source()).
+				because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", 100*min(1, wait)).
+				explains(f.explainedByTime(lost)).noKnob("stop what else runs there, or give the measured program a higher priority")
+		case l.process.Or(0) >= fullCore && !polls && !l.run.IsKnown():
+			b.share(min(1, l.process.Or(0)), l.process.Source()).
+				because(l.process.Source(), "the process used %.2f cores, and its streams can use %d", l.process.Or(0)*float64(f.Streams), f.Streams).
+				allows(f.Goodput, "measured at a full core").helps("streams", "link.mtu").misses(false, "what each core did", byCounters)
+		default:
+			return nil, false
+		}
+		if waited {
+			what := "had data to send only %.0f %% of the time"
+			if e.Host == f.Receiver.Host {
+				what = "had room in the receiver's window only %.0f %% of the time"
+			}
+			b.because("TCP_INFO", "the connection "+what, 100*(1-lost))
+		}
+		return b, true
+	}
+}
+
+func senderOf(f features) End   { return f.Sender }
+func receiverOf(f features) End { return f.Receiver }
+
+// stolen is rule B23: the hypervisor ran others.
+func stolen(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		l := f.load(e)
+		if s := l.stolen.Or(0); s >= stealing {
+			return f.found(e.Host, "hypervisor").share(min(1, s), l.stolen.Source()).
+				because(l.stolen.Source(), "the hypervisor gave %.0f %% of the processors' time to others", 100*s).
+				explains(f.explainedByTime(min(1, s))).noKnob("move the virtual machine, or give it processors of its own"), true
+		}
+		if g := e.Knob("cpu.governor").Or(""); g == "powersave" && f.starved(e) {
+			return f.found(e.Host, "CPU clock").because("cpu.governor", "the processors are kept slow: cpu.governor is powersave").helps("cpu.governor"), true
+		}
+	}
+	return nil, false
+}
+
+// hostLoss is rule B17, for one place: packets that a host itself dropped.
+type hostLoss struct {
+	receiver bool
+	limit    string
+	says     string
+	names    []string
+	knobs    []model.KnobID
+}
+
+func hostLosses() []hostLoss {
+	return []hostLoss{
+		{true, "receive ring", "found no free buffer in the receiver's ring", []string{"nic_rx_missed", "nic_rx_fifo_errors", "nic_rx_over_errors"}, []model.KnobID{"nic.ring.rx"}},
+		{true, "receive backlog", "found the receiving core's backlog full", []string{"softnet_dropped"}, []model.KnobID{"rx.backlog"}},
+		{true, "receiver's memory", "were dropped from a receive queue for lack of memory", []string{"tcp_receive_pruned", "tcp_out_of_order_pruned", "tcp_receive_queue_dropped", "tcp_out_of_order_dropped"}, []model.KnobID{recvBuffer}},
+		{true, "receiver's backlog", "came while the program held the socket", []string{"tcp_backlog_dropped"}, []model.KnobID{recvBuffer}},
+		{false, "transmit queue", "were dropped by the queueing discipline of the sender's own interface", []string{"qdisc_dropped", "nic_tx_dropped"}, []model.KnobID{"txqueuelen", "qdisc"}},
+	}
+}
+
+// dropped finds the place at which a host dropped the most, where that is much of
+// what TCP sent again.
+func (f features) dropped() (hostLoss, int64, bool) {
+	again := f.Sender.Counters.Moved("tcp_retransmitted").Or(f.TCP.Retransmits.Or(0))
+	var most int64
+	var at hostLoss
+	for _, place := range hostLosses() {
+		e := f.Sender
+		if place.receiver {
+			e = f.Receiver
+		}
+		var n int64
+		for _, name := range place.names {
+			n = max(n, e.Counters.Moved(name).Or(0))
+		}
+		if n > most {
+			most, at = n, place
+		}
+	}
+	return at, most, again > 0 && f.resent.Or(0) >= lossMatters && float64(most) >= hostDrops*float64(again)
+}
+
+// hostDropped is rule B17. A virtual device whose one core drops is rule B37; a
+// full ring with idle cores rule B33.
+func hostDropped(f features) (*finding, bool) {
+	place, n, ok := f.dropped()
+	if !ok {
+		return nil, false
+	}
+	e := f.Sender
+	if place.receiver {
+		e = f.Receiver
+	}
+	b := f.found(e.Host, place.limit).
+		because(strings.Join(place.names, ", "), "%s %s", plural(n, "packet"), place.says).
+		because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).
+		explains(f.explainedBy1()).helps(place.knobs...)
+	nic, known := e.NIC()
+	l := f.load(e)
+	switch {
+	case place.limit == "receive backlog" && known && slices.Contains([]string{"veth", "vxlan", "bridge", "macvlan", "ipvlan"}, nic.Kind.Or("")):
+		b.Rule = "B37"
+		b.also("the traffic passes a virtual device (%s), whose packets all wait at one core", nic.Kind.Or(""))
+	case place.limit == "receive ring" && l.core.IsKnown() && l.core.Or(1) < nearHost:
+		b.Rule = "B33"
+		b.also("and no core was busier than %.0f %%, so that the way between the card and the memory is slow", 100*l.core.Or(0))
+	}
+	return b, true
+}
+
+// memory is rule B12.
+func memory(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		n := e.Counters.Moved("tcp_memory_pressures").Or(0)
+		if a := e.Counters.Moved("tcp_aborted_for_memory").Or(0); n+a > 0 {
+			return f.found(e.Host, "socket memory").
+				because("tcp_memory_pressures, tcp_aborted_for_memory", "all TCP sockets together used more memory than they may %s", times(n+a)).
+				helps("tcp.mem_limit"), true
+		}
+	}
+	return nil, false
+}
+
+// bus is rule B18: the card could do more on another bus or slot.
+func bus(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		nic, ok := e.NIC()
+		if !ok {
+			continue
+		}
+		narrow := nic.Bus.Width.IsKnown() && nic.Bus.Width.Or(0) < nic.Bus.WidthMax.Or(0) || nic.Bus.Clock.IsKnown() && nic.Bus.Clock.Or(0) < nic.Bus.ClockMax.Or(0)
+		allows, known := nic.Bus.Allows.Get()
+		underruns := e.Counters.Moved("nic_tx_fifo_errors").Or(0)
+		near := known && float64(f.Goodput) >= nearBus*float64(allows)
+		if !near && (underruns < fewSigns || f.full.Or(1) >= nearlyFull) {
+			continue
+		}
+		b := f.found(e.Host, "bus of the card")
+		if near {
+			b.because(nic.Bus.Allows.Source(), "the bus of %s carries %s at most", nic.Name, allows).allows(max(allows, f.Goodput), nic.Bus.Allows.Source())
+		}
+		if underruns >= fewSigns {
+			b.because("nic_tx_fifo_errors", "the bus did not deliver in time %s", times(underruns))
+		}
+		if narrow {
+			b.also("the card could use a wider or faster slot than it has")
+		}
+		return b.noKnob("move the card to a slot with more lanes of PCIe, or off a bus that it shares"), true
+	}
+	return nil, false
+}
+
+// ownLimit is rule B19: the host carries no more to itself.
+func ownLimit(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		own, ok := e.Loopback.Get()
+		if ok && float64(f.Goodput) >= nearHost*float64(own) && f.full.Or(0) < nearlyFull {
+			return f.found(e.Host, "memory or CPU").
+				because(e.Loopback.Source(), "the host carries %s to itself, without any network", own).
+				allows(max(own, f.Goodput), e.Loopback.Source()).helps("link.mtu").
+				noKnob("old hardware copies no faster; larger segments help a little"), true
+		}
+	}
+	return nil, false
+}
+
+// disk is rule B22.
+func disk(f features) (*finding, bool) {
+	file, ok := f.Beside.File.Get()
+	if !ok || float64(file) >= diskShare*float64(f.Goodput) {
+		return nil, false
+	}
+	return f.found("", "disk").kind(model.FindingBeside).
+		because(f.Beside.File.Source(), "files are copied at %s, memory at %s", file, f.Goodput).
+		noKnob("linerate copy says which disk, and whether it takes turns with the network"), true
+}
+
+// moderation is rule B28: a card that waits before it interrupts lengthens the
+// round trip, which costs where a window limits.
+func moderation(f features) (*finding, bool) {
+	if f.rwnd.Or(0) < limitedShare && f.sndbuf.Or(0) < limitedShare || f.nearRTT <= 0 {
+		return nil, false
+	}
+	for _, e := range []End{f.Receiver, f.Sender} {
+		for _, id := range []model.KnobID{"nic.coalesce.rx_usecs", "nic.coalesce.tx_usecs"} {
+			usecs, err := strconv.Atoi(e.Knob(id).Or(""))
+			if err != nil || float64(usecs)*1e-6 < f.nearRTT.Seconds()/2 {
+				continue
+			}
+			return f.found(e.Host, "interrupt moderation").kind(model.FindingBeside).
+				because(string(id), "the card waits up to %d us before it interrupts, of a round trip of %s", usecs, units.FormatDuration(f.nearRTT)).helps(id), true
+		}
+	}
+	return nil, false
+}
+
+// emulated is rule B31.
+func emulated(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		nic, ok := e.NIC()
+		if !ok || e.Facts.Machine == nil || cmp.Or(e.Facts.Machine.Virtual.Or(""), model.NotVirtual) == model.NotVirtual || f.full.Or(1) >= nearlyFull {
+			continue
+		}
+		if d := nic.Driver.Or(""); slices.Contains([]string{"e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "em", "rl"}, d) {
+			return f.found(e.Host, "emulated card").
+				because("facts", "the card (%s) is emulated by %s: every packet costs a detour through the hypervisor", d, e.Facts.Machine.Virtual.Or("")).
+				noKnob("give the virtual machine a virtio or vmxnet3 card"), true
+		}
+	}
+	return nil, false
+}
+
+// oldKernel is rule B42: a known step of later kernels for the limit that was found.
+func oldKernel(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		kernel, ok := e.Facts.Kernel.Get()
+		if !ok || e.Facts.OS != "linux" || !olderThan(kernel, 6, 8) {
+			continue
+		}
+		end := senderOf
+		if e.Host == f.Receiver.Host {
+			end = receiverOf
+		}
+		if _, full := cpuRule(end)(f); full {
+			return f.found(e.Host, "old kernel").kind(model.FindingBeside).
+				because("facts", "kernel %s: Linux 6.7 and 6.8 made TCP cheaper for the processor", kernel).
+				noKnob("a newer kernel may help; nobody can promise how much"), true
+		}
+	}
+	return nil, false
+}
+
+// overshoot is rule B38: far too large a receive buffer on a short path costs the
+// receiver its cache.
+func overshoot(f features) (*finding, bool) {
+	w, ok := f.TCP.PeerWindow.Get()
+	c, known := f.Ceiling.Get()
+	if !ok || !known || f.nearRTT <= 0 || f.nearRTT.Seconds() >= 0.001 || f.full.Or(1) >= nearlyFull {
+		return nil, false
+	}
+	if need := float64(c) / 8 * f.nearRTT.Seconds(); float64(w) < 4*need {
+		return nil, false
+	}
+	if l := f.load(f.Receiver); l.run.Or(0) < busyThread {
+		return nil, false
+	}
+	return f.found(f.Receiver.Host, "receive buffer too large").kind(model.FindingBeside).
+		because("TCP_INFO snd_wnd", "a window of %s on a round trip of %s is more than four times what the path holds, and the receiver's processor is full", w.Binary(), units.FormatDuration(f.nearRTT)).
+		helps(recvBuffer), true
+}

@@ -1,0 +1,488 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// The rules about the link and the path between the hosts.
+
+// deadDirection is the first finding where nothing arrives, or nothing any more
+// after the first packets (diagnosis.md section 4.0, rule 5). Small packets that
+// still arrive make it a black hole for large ones, M2 or M3 of section 6.1.
+func deadDirection(f features) (*finding, bool) {
+	if f.Goodput > 0 || f.Run == nil || f.Receiver.Flow == nil || f.Sender.Report == nil {
+		return nil, false
+	}
+	size, tried := f.Beside.Arrives.Get()
+	asked := f.largest()
+	small := tried && size > 0 || f.answered()
+	b := f.found("", "dead direction")
+	switch {
+	case tried && size > 0:
+		b.Rule = "M2"
+		b.because("packets of many sizes", "IP packets of %d bytes arrive and larger ones vanish, up to the %d that the hosts send", size, asked)
+	case small:
+		b.Rule = "M2"
+		b.because("probes beside the load", "connections open and small packets are answered, and no full packet (%d bytes) arrives: large ones vanish on the way", asked).
+			misses(false, "the largest size that passes", byCheck)
+	default:
+		b.because("bytes at the receiver", "connections open, and not one byte of payload arrives").
+			misses(false, "whether small packets pass", byCheck)
+	}
+	if b.Rule == "M2" {
+		b.Limit = "packets that are too large for the path"
+		if told, known := f.Beside.TooBigTold.Get(); known && !told {
+			b.also("and no router says so: a black hole")
+		}
+		b.helps("link.mtu", "tcp.mtu_probing").noKnob("raise the MTU of what lies between the hosts; until then a smaller link.mtu or route.mtu at both hosts, or tcp.mtu_probing at the sender")
+	} else {
+		b.noKnob("look for a firewall, a one-way link or a wrong route between the hosts")
+	}
+	if n := f.Sender.Counters.Sum("tcp_timeouts", "tcp_retransmitted").Or(0); n > 0 {
+		b.because("tcp_timeouts, tcp_retransmitted of the sender", "the sender gave up waiting or sent again %s", times(n))
+	}
+	b.Explains = fact.Known(1.0, "nothing arrives")
+	return b, true
+}
+
+// largest is the largest IP packet that the hosts send to each other.
+func (f features) largest() int {
+	return min(f.Sender.Facts.MTU.Or(1500), f.Receiver.Facts.MTU.Or(1500))
+}
+
+// answered reports whether small probes were answered while the load ran.
+func (f features) answered() bool {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		if e.Report == nil {
+			continue
+		}
+		for _, l := range e.Report.Latencies {
+			if strings.HasPrefix(l.Name, "loaded") && l.Sent > 0 && l.Lost < l.Sent/2 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// speedOf reads the rate of a link mode of Linux: "1000baseT/Full".
+func speedOf(mode string) units.BitRate {
+	digits := strings.IndexFunc(mode, func(r rune) bool { return r < '0' || r > '9' })
+	if digits <= 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(mode[:digits])
+	if err != nil {
+		return 0
+	}
+	return units.BitRate(n) * 1e6
+}
+
+// slowLink is rule B01: both cards could do more than the link does.
+func slowLink(f features) (*finding, bool) {
+	both := units.BitRate(0)
+	var at End
+	var speed units.BitRate
+	for i, e := range []End{f.Sender, f.Receiver} {
+		nic, ok := e.NIC()
+		now, known := nic.Media.Speed.Get()
+		if !ok || !known {
+			return nil, false
+		}
+		most := now
+		for _, mode := range nic.Media.Supported.Or(nil) {
+			most = max(most, speedOf(mode))
+		}
+		if i == 0 || most < both {
+			both = most
+		}
+		if i == 0 || now < speed {
+			at, speed = e, now
+		}
+	}
+	if speed >= both {
+		return nil, false
+	}
+	b := f.found(at.Host, "link speed").kind(model.FindingBeside).
+		because("link modes of both cards", "the link runs at %s, and both cards can do %s", speed, both).
+		helps("nic.media.autoneg", "nic.eee").noKnob("a cable with two pairs, or an old switch, does no more")
+	if f.full.Or(0) < nearlyFull {
+		b.misses(false, "the link modes that the switch offers", "ethtool, or the switch itself")
+	}
+	if wol := at.Knob("nic.wol").Or("off"); wol != "off" && wol != "d" && speed <= 100e6 {
+		b.Rule = "B27"
+		b.also("waking by the network is on (nic.wol), which leaves some cards at a low speed").helps("nic.wol")
+	}
+	return b, true
+}
+
+// duplex is rules B02 and B03.
+func duplex(f features) (*finding, bool) {
+	a, ok1 := f.Sender.NIC()
+	b, ok2 := f.Receiver.NIC()
+	if !ok1 || !ok2 {
+		return nil, false
+	}
+	mine, theirs := a.Media.Duplex.Or(""), b.Media.Duplex.Or("")
+	collisions := f.Sender.Counters.Moved("nic_collisions").Or(0) + f.Receiver.Counters.Moved("nic_collisions").Or(0)
+	broken := f.brokenFrames(f.Sender) + f.brokenFrames(f.Receiver)
+	switch {
+	case (mine == "half") != (theirs == "half") && mine != "" && theirs != "" || collisions >= fewSigns && broken >= fewSigns:
+		at := f.Sender.Host
+		if theirs == "half" {
+			at = f.Receiver.Host
+		}
+		m := f.found(at, "duplex mismatch").
+			because("link modes of both cards", "one end of the link is at half duplex and the other is not").
+			explains(f.explainedBy1()).helps("nic.media.autoneg", "nic.media.duplex").
+			noKnob("set both ends to negotiate; an end that is fixed makes the other one choose half duplex")
+		if collisions+broken > 0 {
+			m.because("nic_collisions, nic_rx_crc_errors", "%d collisions and %d broken frames", collisions, broken)
+		}
+		m.Rule = "B02"
+		return m, true
+	case mine == "half" || theirs == "half":
+		h := f.found("", "half duplex").because("link modes of both cards", "both directions share the wire").noKnob("a hub does no more: a switch does")
+		h.Rule = "B03"
+		return h.kind(model.FindingBeside), true
+	}
+	return nil, false
+}
+
+// sharedMedium is rule B03 or B18 where the hosts cannot see it: both directions at
+// once carry no more than one alone.
+func sharedMedium(f features) (*finding, bool) {
+	together, ok1 := f.Beside.Together.Get()
+	back, ok2 := f.Beside.TogetherBack.Get()
+	other := f.Other.Or(0)
+	if !ok1 || !ok2 || f.Goodput <= 0 || !f.pathBound() {
+		return nil, false
+	}
+	alone := max(f.Goodput, other)
+	if float64(together+back) > sharedSum*float64(alone) || min(f.Goodput, other)*2 < alone {
+		return nil, false
+	}
+	b := f.found("", "medium shared by both directions").
+		because("both directions at once", "%s and %s back at once are no more than the %s of one direction alone", together, back, alone).
+		noKnob("half duplex, radio, or a bus that both directions share: test one direction at a time, or replace it")
+	if f.full.Or(0) >= nearlyFull {
+		return b.kind(model.FindingBeside), true
+	}
+	b.Rule = "B18"
+	return b.explains(f.explainedBy1()), true
+}
+
+func (f features) brokenFrames(e End) int64 {
+	return e.Counters.Moved("nic_rx_crc_errors").Or(0) + e.Counters.Moved("nic_rx_frame_errors").Or(0)
+}
+
+// wireErrors is rule B04.
+func wireErrors(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		broken := f.brokenFrames(e)
+		got := e.Counters.Moved("nic_rx_packets").Or(0)
+		if broken < fewSigns || got <= 0 || float64(broken) < brokenFrames*float64(got) {
+			continue
+		}
+		return f.found(e.Host, "broken frames").
+			because("nic_rx_crc_errors, nic_rx_frame_errors", "%d of %d frames arrived broken", broken, got).explains(f.explainedBy1()).
+			noKnob("cable, connector, optics or interference: replace the cable first, then the port"), true
+	}
+	return nil, false
+}
+
+// pauses is rule B05.
+func pauses(f features) (*finding, bool) {
+	rate := f.Sender.Facts.LinkRate.Or(0)
+	if rate <= 0 || f.Window <= 0 || f.full.Or(1) >= nearlyFull {
+		return nil, false
+	}
+	var n int64
+	for of, moved := range f.Sender.Counters.By(driverCounter) {
+		if of = strings.ToLower(of); strings.Contains(of, "rx") && strings.Contains(of, "pause") || strings.Contains(of, "rx_flow_control_xoff") {
+			n = max(n, moved)
+		}
+	}
+	share := min(1, float64(n)*pauseQuanta/float64(rate)/f.Window.Seconds())
+	if n < fewSigns || share < limitedShare {
+		return nil, false
+	}
+	return f.found(f.Receiver.Host, "flow control").share(share, "pause frames received").
+		because("pause frames that the driver counts", "%s stopped the sender's card for up to %.0f %% of the time", plural(n, "pause frame"), 100*share).
+		explains(f.explainedByTime(share)).misses(false, "who sent the pause frames: the receiver, or a switch", "the counters of the switch").
+		noKnob("make the slow receiver or switch port faster first; nic.pause.rx off only trades the wait for loss").helps("nic.pause.rx"), true
+}
+
+// shaper is rule B06 where the rate is cut by the sender's own host.
+func shaper(f features) (*finding, bool) {
+	kind := f.Sender.Facts.Qdisc.Or("")
+	held, ok := f.Sender.Counters.Moved("qdisc_overlimits").Get()
+	if !ok || held < fewSigns || f.full.Or(0) >= nearlyFull || !slices.Contains([]string{"tbf", "htb", "hfsc", "cake", "cbq", "netem"}, kind) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "shaper of its own").
+		because("qdisc_overlimits", "the queueing discipline %s of the sender's interface held packets back %s", kind, times(held)).
+		allows(f.Goodput, "measured through the shaper").helps("qdisc")
+	if n := f.Sender.Counters.Moved("qdisc_dropped").Or(0); n > 0 {
+		b.because("qdisc_dropped", "and dropped %s", plural(n, "packet"))
+	}
+	return b, true
+}
+
+// slowStage is rule B06: something on the way carries less than the link. Either
+// a ladder of rates shows it, or packets wait somewhere while the rate stands
+// still, or what is sent too fast is cut away.
+func slowStage(f features) (*finding, bool) {
+	if !f.pathBound() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
+		return nil, false
+	}
+	b := f.found("", "a slower stage on the path").kind(model.FindingOutside).
+		noKnob("neither host limits: a slower link, a shaper, a policer or a contract between them does")
+	if rate, ok := f.ladderKnee(); ok {
+		if float64(f.Goodput) < refutes*float64(rate) {
+			return nil, false // the path carries more than TCP made of it
+		}
+		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
+			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
+	}
+	queue, known1 := f.queue.Get()
+	spread, known2 := f.spread.Get()
+	if !known1 || !known2 || spread > steady || f.starved(f.Receiver) || f.starved(f.Sender) || !f.full.IsKnown() {
+		return nil, false
+	}
+	waiting := f.TCP.RTT.Or(0) - f.nearRTT
+	switch {
+	case queue >= standing && float64(waiting) >= 2*float64(f.packetTime()):
+		b.because("TCP_INFO rtt over min_rtt", "packets wait on the way (%s instead of %s) while the rate stands still at %s", units.FormatDuration(f.TCP.RTT.Or(0)), units.FormatDuration(f.nearRTT), f.Goodput)
+	case f.resent.Or(0) >= policedShare:
+		b.Limit = "a policer on the path"
+		b.because("TCP_INFO total_retrans", "%.2g %% of the segments are cut away without ever waiting, while the rate stands still at %s", 100*f.resent.Or(0), f.Goodput)
+	default:
+		return nil, false
+	}
+	return b.allows(f.Goodput, "measured").misses(false, "whether UDP meets the same rate", byCheck), true
+}
+
+// packetTime is how long a full packet takes at the measured rate.
+func (f features) packetTime() time.Duration {
+	if f.Goodput <= 0 {
+		return 0
+	}
+	return time.Duration(float64(f.TCP.MSS.Or(1448)) * 8 / float64(f.Goodput) * float64(time.Second))
+}
+
+// ladderKnee is the most that arrived of paced UDP, where more was sent and the
+// hosts did not drop it.
+func (f features) ladderKnee() (units.BitRate, bool) {
+	var most units.BitRate
+	over := false
+	for _, r := range f.Beside.Ladder {
+		if r.Sent <= 0 || r.Size < smallFrame {
+			continue
+		}
+		most = max(most, r.Received)
+		lost := float64(r.Sent-r.Received) / float64(r.Sent)
+		if lost > 1-knee && float64(r.Host) < hostDrops*float64(r.Lost) {
+			over = true
+		}
+	}
+	c, known := f.Ceiling.Get()
+	return most, over && most > 0 && (!known || float64(most) < nearlyFull*float64(c))
+}
+
+// flapped is rule B25.
+func flapped(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		if n := e.Counters.Moved("nic_tx_carrier_errors").Or(0); n > 0 {
+			return f.found(e.Host, "link that goes down").because("nic_tx_carrier_errors", "the link was lost %s during the test", times(n)).
+				explains(f.explainedBy1()).helps("nic.eee", "nic.media.autoneg").noKnob("look at the cable and the port"), true
+		}
+	}
+	return nil, false
+}
+
+// smallPackets is rule B29: each packet carries so little that headers and the
+// work for each packet cost more than the payload.
+func smallPackets(f features) (*finding, bool) {
+	mss, ok := f.TCP.MSS.Get()
+	if !ok || f.Run == nil {
+		return nil, false
+	}
+	mean := float64(mss)
+	if out := f.Sender.Flow; out != nil && f.TCP.SegmentsOut.Or(0) > 0 && out.Bytes > 0 {
+		mean = min(mean, float64(out.Bytes)/float64(f.TCP.SegmentsOut.Or(1)))
+	}
+	full := limits.Wire{Rate: 1, MTU: 1500, Timestamps: f.TCP.Timestamps.Or(true)}
+	most, err := full.Payload()
+	if err != nil || mean > smallPacket*float64(most) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "small packets").
+		because("bytes over TCP_INFO segs_out", "a packet carries %.0f bytes of payload, of the %d that one of 1500 bytes does", mean, most)
+	mtu := f.largest()
+	switch {
+	case f.Run.Flow.Block > 0 && float64(f.Run.Flow.Block) < smallPacket*float64(mss):
+		b.also("the program writes %s at a time", f.Run.Flow.Block).noKnob("larger writes, or let the system gather small ones (--nagle)")
+	case f.Run.Flow.MSS > 0 && float64(f.Run.Flow.MSS) < smallPacket*float64(most):
+		b.also("the test asked for a segment size of %d (-M)", f.Run.Flow.MSS)
+	case float64(mtu) < smallPacket*1500:
+		at := f.Sender
+		if f.Receiver.Facts.MTU.Or(1500) < f.Sender.Facts.MTU.Or(1500) {
+			at = f.Receiver
+		}
+		b.Host = at.Host
+		b.also("the MTU of the interface is %d", mtu).helps("link.mtu")
+	default:
+		return nil, false
+	}
+	if f.full.Or(0) >= nearlyFull || !f.full.IsKnown() {
+		return b.kind(model.FindingBeside), true
+	}
+	return b.explains(f.explainedBy1()), true
+}
+
+// bloat is rule B30: a queue on the path makes everybody wait. It does not limit
+// the rate.
+func bloat(f features) (*finding, bool) {
+	loaded, idle := f.TCP.RTT.Or(0), f.nearRTT
+	source := "TCP_INFO rtt over min_rtt"
+	if l, ok := f.Beside.Loaded.Get(); ok && f.Beside.Idle.IsKnown() {
+		loaded, idle, source = l, f.Beside.Idle.Or(0), "probes with and without load"
+	}
+	added := loaded - idle
+	least := 5 * time.Millisecond // diagnosis.md B30: of a local network
+	if idle > 2*time.Millisecond {
+		least = 100 * time.Millisecond // of a wide one
+	}
+	if idle <= 0 || added < least || float64(added) < bloatTrips*float64(idle) && added < 2*least || float64(added) < bloatPackets*float64(f.packetTime()) {
+		return nil, false
+	}
+	if f.starved(f.Sender) || f.starved(f.Receiver) || f.full.Or(0) < nearlyFull && f.full.IsKnown() {
+		return nil, false // what waits for a processor, or behind a slower stage, has a finding of its own
+	}
+	return f.found("", "queue that is too long").kind(model.FindingBeside).
+		because(source, "under load the round trip grows from %s to %s", units.FormatDuration(idle), units.FormatDuration(loaded)).
+		helps("qdisc", "tcp.congestion_control").
+		noKnob("the queue is in a device on the way: shape a little below its rate with fq_codel or cake, or use a congestion control that does not fill queues"), true
+}
+
+// allowance is rule B39: what a cloud's card counts when it cuts traffic.
+func allowance(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		for of, n := range e.Counters.By(driverCounter) {
+			if n > 0 && strings.Contains(of, "allowance_exceeded") {
+				return f.found(e.Host, "allowance of the cloud").because("nic_driver "+of, "the card cut traffic %s (%s)", times(n), of).
+					allows(f.Goodput, "measured").noKnob("a larger instance, or pauses between bursts"), true
+			}
+		}
+	}
+	return nil, false
+}
+
+// bondMember is rule B40: one connection uses one member of a bond.
+func bondMember(f features) (*finding, bool) {
+	if f.Streams > 1 || f.full.Or(1) >= nearlyFull {
+		return nil, false
+	}
+	for _, e := range []End{f.Sender, f.Receiver} {
+		nic, ok := e.NIC()
+		rate, known := e.Facts.LinkRate.Get()
+		n := len(nic.Below)
+		if !ok || !known || n < 2 || nic.Kind.Or("") != "bond" || nic.Bond.Or("") == "active-backup" {
+			continue
+		}
+		if c, err := (limits.Wire{Rate: rate / units.BitRate(n), MTU: max(f.largest(), 576), Timestamps: true}).Goodput(); err == nil &&
+			float64(f.Goodput) >= oneMember*float64(c) && float64(f.Goodput) <= nearBound*float64(c) {
+			return f.found(e.Host, "one member of a bond").
+				because("facts", "%s has %d members, and one connection uses one of them: %s", nic.Name, n, c).allows(max(c, f.Goodput), "rate of the bond over its members").
+				helps("streams").noKnob("the bond spreads connections, not packets: several connections use several members"), true
+		}
+	}
+	return nil, false
+}
+
+// tunnel is rule B41.
+func tunnel(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		nic, ok := e.NIC()
+		if !ok || !slices.Contains([]string{"wireguard", "vxlan", "gre", "gretap", "ipip", "sit", "geneve", "tun", "ip6tnl"}, nic.Kind.Or("")) || f.full.Or(0) >= nearlyFull {
+			continue
+		}
+		return f.found(e.Host, "tunnel").kind(model.FindingBeside).
+			because("facts", "the traffic passes %s, a tunnel (%s) with an MTU of %d: its own work and headers are part of what was measured", nic.Name, nic.Kind.Or(""), nic.MTU.Or(0)).
+			noKnob("measure the path below the tunnel as well, to tell the two apart"), true
+	}
+	return nil, false
+}
+
+// mismatch is M1 of section 6.1, and M8: the path carries smaller packets than the
+// interfaces.
+func mismatch(f features) (*finding, bool) {
+	a, ok1 := f.Sender.Facts.MTU.Get()
+	b, ok2 := f.Receiver.Facts.MTU.Get()
+	if !ok1 || !ok2 {
+		return nil, false
+	}
+	path, known := f.TCP.PathMTU.Get()
+	switch {
+	case a != b && (a > 1500 || b > 1500):
+		at := f.Sender.Host
+		if b < a {
+			at = f.Receiver.Host
+		}
+		m := f.found(at, "MTU").kind(model.FindingBeside).
+			because("facts", "the MTU is %d at the sender and %d at the receiver: TCP copes, large datagrams of the one with the larger MTU vanish", a, b).helps("link.mtu")
+		m.Rule = "M1"
+		return m, true
+	case known && path < min(a, b) && f.Run.Flow.MSS == 0:
+		m := f.found("", "MTU of the path").kind(model.FindingBeside).
+			because("TCP_INFO pmtu", "the path carries packets of %d bytes, and the interfaces %d", path, min(a, b)).
+			noKnob("a tunnel or a smaller link on the way; a remembered value goes away with ip route flush cache")
+		m.Rule = "M8"
+		return m, true
+	}
+	return nil, false
+}
+
+// wrongCeiling is rule B32: more was measured than there can be.
+func wrongCeiling(f features) (*finding, bool) {
+	if !f.Path.Refuted(f.Goodput) {
+		return nil, false
+	}
+	return f.found("", "rate of the link").kind(model.FindingNotFound).
+		because("goodput over "+f.Path.Rate.Source(), "%s were measured where %s should be the most: the rate of the link is not what it is said to be", f.Goodput, f.Path.Rate.Or(0)), true
+}
+
+// layer is rule B43.
+func layer(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		kernel := strings.ToLower(e.Facts.Kernel.Or(""))
+		virtual := ""
+		if e.Facts.Machine != nil {
+			virtual = e.Facts.Machine.Virtual.Or("")
+		}
+		what := ""
+		switch {
+		case strings.Contains(kernel, "microsoft"):
+			what = "the Windows Subsystem for Linux"
+		case strings.Contains(kernel, "linuxkit"):
+			what = "the virtual machine of Docker Desktop"
+		}
+		if what == "" || f.full.Or(0) >= nearlyFull {
+			continue
+		}
+		return f.found(e.Host, "layer in between").kind(model.FindingBeside).
+			because("facts", "linerate runs inside %s (%s): what was measured is that layer too", what, cmp.Or(virtual, "virtual")).
+			noKnob("run linerate on the system itself to measure the network"), true
+	}
+	return nil, false
+}

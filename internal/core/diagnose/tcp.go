@@ -1,0 +1,347 @@
+package diagnose
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// The rules about windows, losses and what TCP makes of them.
+
+// The settings that these rules read.
+const (
+	windowScaling model.KnobID = "tcp.window_scaling"
+	recvBuffer    model.KnobID = "tcp.recv_buffer_max"
+	recvAutotune  model.KnobID = "tcp.recv_autotune"
+	sackKnob      model.KnobID = "tcp.sack"
+	off                        = "0" // of a switch
+)
+
+// payloadOf is the part of a socket buffer that holds payload: about a half, the
+// rest is the kernel's bookkeeping (knobs.md section 1.2).
+const payloadOf = 2
+
+// receiveWindow is rule B07. Linux keeps the time at the sender and it blames the
+// receiver (kernel net/ipv4/tcp_output.c, TCP_CHRONO_RWND_LIMITED).
+func receiveWindow(f features) (*finding, bool) {
+	b, ok := f.windowed()
+	if !ok || f.unscaled() {
+		return nil, false
+	}
+	if f.Fixed() {
+		return b.also("the test itself set the socket buffer").helps("window"), true
+	}
+	return b.helps(recvBuffer), true
+}
+
+// noScaling is rule B09. The option is off where either end did not offer it (RFC
+// 7323 section 2.2), so the host to change is the one whose setting says so;
+// without that knowledge it is the receiver, who announced no scale.
+func noScaling(f features) (*finding, bool) {
+	b, ok := f.windowed()
+	if !ok || !f.unscaled() {
+		return nil, false
+	}
+	sender, knows1 := f.Sender.Knob(windowScaling).Get()
+	receiver, knows2 := f.Receiver.Knob(windowScaling).Get()
+	b.misses(knows1 && knows2, "whether window scaling is on at both hosts", byCounters)
+	switch {
+	case sender == off && receiver == off:
+		b.also("window scaling is off at both hosts")
+	case sender == off:
+		b.Host = f.Sender.Host
+		b.also("the sender's host has window scaling off, so that the receiver may not use it")
+	case knows1 && knows2 && receiver != off:
+		b.also("both hosts have window scaling on, so that something between them takes the option away").
+			noKnob("a firewall or a proxy between the hosts removes the option: change it there")
+		return b, true
+	default:
+		b.also("the receiver announced no window scale")
+	}
+	return b.helps(windowScaling), true
+}
+
+// unscaled reports whether the option of window scaling is not in use and the
+// window is no larger than one without it. A small socket buffer needs no scale.
+func (f features) unscaled() bool {
+	w, ok := f.TCP.PeerWindow.Get()
+	return ok && !f.Fixed() && f.TCP.SendScale.Or(0) == 0 && w <= limits.MaxUnscaledWindow*units.Bytes(f.Streams) && w > limits.MaxUnscaledWindow*units.Bytes(f.Streams)/4
+}
+
+// windowed is what rules B07 and B09 have in common: the window held the sender
+// back, and no larger one was there to be had.
+func (f features) windowed() (*finding, bool) {
+	window, knows := f.TCP.PeerWindow.Get()
+	bound, ok := f.bound(window).Get()
+	share, timed := f.rwnd.Get()
+	switch {
+	case timed && share < limitedShare:
+		return nil, false
+	case !timed && (!knows || !ok || float64(bound) > nearBound*float64(f.Goodput)):
+		return nil, false // without the kernel's own account of its time the window has to explain the rate
+	case !knows || !ok:
+		return f.found(f.Receiver.Host, "receive window").share(share, f.rwnd.Source()).
+			because("TCP_INFO", "the sender had data and room in its own window, and waited").
+			explains(f.explainedByTime(share)).misses(false, "the window that the receiver announced", byCounters), true
+	case float64(bound) > ampleWindow*float64(f.Goodput) || float64(bound) < refutes*float64(f.Goodput):
+		return nil, false
+	case f.readsSlowly():
+		return nil, false
+	}
+	b := f.found(f.Receiver.Host, "receive window").
+		because("TCP_INFO snd_wnd, rtt", "%s at %s allows %s", window.Binary(), units.FormatDuration(f.TCP.RTT.Or(f.nearRTT)), bound).
+		allows(bound, "window over round trip")
+	if timed {
+		b.share(share, f.rwnd.Source()).because(f.rwnd.Source(), "the window held the sender back for %.0f %% of the time that it had data", 100*share)
+	}
+	return b.misses(timed, "the time that the window held the sender back, which the sender's system does not count", byCheck), true
+}
+
+// readsSlowly reports whether the window is small because the program reads late,
+// and not because the buffer is: the buffer may grow to all that the path needs,
+// or the window was shut.
+func (f features) readsSlowly() bool {
+	if f.Fixed() {
+		return f.roomFor(f.Run.Flow.Window)
+	}
+	if f.unscaled() || f.Receiver.Knob(recvAutotune).Or("1") == off {
+		return false
+	}
+	n, err := strconv.ParseInt(f.Receiver.Knob(recvBuffer).Or(""), 10, 64)
+	if err != nil {
+		return f.Receiver.Counters.Moved("tcp_zero_window_announced").Or(0) > fewSigns
+	}
+	return f.roomFor(units.Bytes(n) / payloadOf)
+}
+
+// roomFor reports whether a window holds what the path needs, and twice as much.
+func (f features) roomFor(window units.Bytes) bool {
+	c, ok := f.Ceiling.Get()
+	if !ok {
+		c = f.Goodput * ampleWindow
+	}
+	rtt := f.TCP.RTT.Or(f.nearRTT)
+	return rtt > 0 && window*units.Bytes(f.Streams) >= 2*limits.WindowFor(c, rtt)
+}
+
+// sendBuffer is rule B08.
+func sendBuffer(f features) (*finding, bool) {
+	share, ok := f.sndbuf.Get()
+	if !ok || share < limitedShare {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "send buffer").share(share, f.sndbuf.Source()).
+		because(f.sndbuf.Source(), "the socket buffer was full of data that was not acknowledged yet").
+		because(f.sndbuf.Source(), "the buffer held the sender back for %.0f %% of the time that it had data", 100*share)
+	size, known := f.TCP.SendBuffer.Get()
+	if bound, knows := f.bound(size).Get(); known && knows {
+		if float64(bound) > ampleWindow*float64(f.Goodput) {
+			return nil, false // it is large enough, and was full now and then
+		}
+		bound = max(bound, f.Goodput) // a kernel puts a little more under way than the buffer's size
+		b.allows(bound, "send buffer over round trip").
+			because("SO_SNDBUF, TCP_INFO rtt", "%s at %s", size.Binary(), units.FormatDuration(f.TCP.RTT.Or(f.nearRTT)))
+	} else {
+		b.explains(f.explainedByTime(share)).misses(false, "the size of the send buffer", byCounters)
+	}
+	if f.Fixed() {
+		return b.also("the socket buffer was set by the test itself").helps("window"), true
+	}
+	return b.helps("tcp.send_buffer_max"), true
+}
+
+// application is rule B21, of the sender: its connection was idle though its host
+// had processors for it.
+func application(f features) (*finding, bool) {
+	idle, ok := f.idle.Get()
+	if !ok || idle < idleShare || f.starved(f.Sender) {
+		return nil, false
+	}
+	return f.found(f.Sender.Host, "sending application").share(idle, f.idle.Source()).
+		because(f.idle.Source(), "the connection had data to send only %.0f %% of the time", 100*(1-idle)).
+		explains(f.explainedByTime(idle)).
+		misses(f.Sender.Counters.Moved("thread_run_ms").IsKnown(), "whether the program waited for a processor", byCounters).
+		noKnob("no setting of the network helps: the program, its disk or its own limit decides how much there is to send"), true
+}
+
+// slowReader is rule B21, of the receiver: the window was shut though the buffer
+// may grow to all that the path needs.
+func slowReader(f features) (*finding, bool) {
+	share, ok := f.rwnd.Get()
+	if !ok || share < limitedShare || !f.readsSlowly() || f.starved(f.Receiver) {
+		return nil, false
+	}
+	b := f.found(f.Receiver.Host, "receiving application").share(share, f.rwnd.Source()).
+		because(f.rwnd.Source(), "the receive window was full for %.0f %% of the time, and its buffer may hold all that the path needs: the program reads late", 100*share).
+		explains(f.explainedByTime(share))
+	if n := f.Receiver.Counters.Moved("tcp_zero_window_announced").Or(0); n > 0 {
+		b.because("tcp_zero_window_announced", "the window shrank to nothing %s", times(n))
+	}
+	return b.misses(f.Receiver.Counters.Moved("tcp_zero_window_announced").IsKnown(), "how often the window was shut", byCounters).
+		noKnob("no setting of the network helps: the receiving program, or the disk that it writes to, is slower than the path"), true
+}
+
+// reordering is rule B11. It is looked at before loss: what looks like loss to a
+// sender may be a path that changes the order (diagnosis.md section 4.0, rule 3).
+func reordering(f features) (*finding, bool) {
+	signs, ok := f.signs.Get()
+	slowed := f.slowed.Or(0)
+	if !ok || f.resent.Or(0) <= 0 || !f.pathBound() || signs < fewSigns || float64(signs) < reorderEvents*float64(slowed) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "reordering").
+		because("tcp_reordering, tcp_undone of the sender", "%s of reordering, and the sender slowed down %s", plural(signs, "sign"), times(slowed)).
+		because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).
+		explains(f.explainedBy1())
+	if n := f.Receiver.Counters.Moved("tcp_out_of_order").Or(0); n > 0 {
+		b.because("tcp_out_of_order of the receiver", "%s before an earlier one", plural(n, "segment came", "segments came"))
+	}
+	b.misses(f.Receiver.Counters.Moved("tcp_out_of_order").IsKnown(), "how many segments came out of order", byCounters)
+	if sack, known := f.TCP.SACK.Get(); known && !sack {
+		return b.also("selective acknowledgements are off, so that the sender cannot tell it from loss").helps(sackKnob), true
+	}
+	return b.helps("tcp.congestion_control").noKnob("a path that spreads the packets of one connection over several ways: change that, or give each connection one way"), true
+}
+
+// explainedBy1 is the whole gap, where there is one.
+func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodput) }
+
+// loss is rule B10: the rate lies near what the rate of losses allows, and the path
+// was never full, so that the losses are not those of its own queue.
+func loss(f features) (*finding, bool) {
+	p, rtt, ok := f.lossRate()
+	mss := f.TCP.MSS.Or(0)
+	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() {
+		return nil, false
+	}
+	if signs, known := f.signs.Get(); known && signs >= fewSigns && float64(signs) >= reorderEvents*float64(f.slowed.Or(0)) {
+		return nil, false
+	}
+	bound := limits.LossBound(mss, rtt, p) * units.BitRate(f.Streams)
+	if float64(f.Goodput)*lossFactor < float64(bound) || float64(f.Goodput) > lossFactor*float64(bound) || float64(bound) < refutes/lossFactor*float64(f.Goodput) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "packet loss")
+	if f.events.IsKnown() {
+		b.because("tcp_recoveries, tcp_timeouts", "the sender slowed down %s for losses, %.2g %% of the segments; at %s that allows about %s",
+			times(f.slowed.Or(0)), 100*p, units.FormatDuration(rtt), bound)
+	} else {
+		b.because("TCP_INFO total_retrans", "%d of %d segments were sent again (%.2g %%); at %s that allows about %s",
+			f.TCP.Retransmits.Or(0), f.TCP.SegmentsOut.Or(0), 100*p, units.FormatDuration(rtt), bound)
+	}
+	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
+	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
+	if len(f.Beside.Ladder) == 0 {
+		b.misses(false, "whether the losses come with any rate, or from one rate on", byCheck)
+	}
+	if sack, known := f.TCP.SACK.Get(); known && !sack {
+		b.helps(sackKnob)
+	}
+	return b.helps("tcp.congestion_control", "link.mtu").
+		noKnob("the losses themselves: look at the cable, the optics, the duplex or the radio on the way; without that, a congestion control that does not slow down for single losses"), true
+}
+
+// lossRate is the share of segments that were losses: events where they were
+// counted, segments sent again where not.
+func (f features) lossRate() (p float64, rtt time.Duration, ok bool) {
+	again, known := f.resent.Get()
+	if !known || again < lossMatters || f.nearRTT <= 0 {
+		return 0, 0, false
+	}
+	p = again
+	if events, counted := f.events.Get(); counted {
+		p = events
+	}
+	return p, f.nearRTT, p >= lossMatters
+}
+
+// fills reports whether the flow fills the path at times, so that losses are those
+// of a queue that is full.
+func (f features) fills() bool {
+	return f.peak.Or(0) >= touched || f.queue.Or(1) >= standing
+}
+
+// shortQueue is rule B06 where the path's own queue drops: the flow fills the path
+// at times, and what it loses then costs it more than the queue held.
+func shortQueue(f features) (*finding, bool) {
+	p, _, ok := f.lossRate()
+	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched {
+		return nil, false
+	}
+	return f.found("", "short queue on the path").kind(model.FindingOutside).
+		because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p).
+		explains(f.explainedBy1()).misses(len(f.Beside.Ladder) > 0, "whether the path carries its full rate without losses", byCheck).
+		helps("tcp.congestion_control").noKnob("a queue on the way that holds less than one round trip of data: make it longer there, or use a congestion control that paces, such as bbr"), true
+}
+
+// shortTest is rule B14: most of the run was the beginning of a connection.
+func shortTest(f features) (*finding, bool) {
+	growth, ok := f.growth.Get()
+	trips, known := f.trips.Get()
+	if !ok || !known || growth < rising || trips >= tenTrips || f.idle.Or(1) >= idleShare {
+		return nil, false
+	}
+	return f.found("", "short test").
+		because("goodput in the intervals", "the rate was still rising when the test ended: %.1f times as fast in the last third as in the first, after %.0f bandwidth-delay products", growth, trips).
+		explains(f.explainedBy1()).
+		noKnob("measure for longer: -t 30s; transfers that are so short by nature gain from a larger initial window"), true
+}
+
+// remembered is rule B15: the system starts connections by what it remembers of
+// earlier ones.
+func remembered(f features) (*finding, bool) {
+	if len(f.Repeats) < fewSamples {
+		return nil, false
+	}
+	first := f.Repeats[0]
+	var least, most units.BitRate
+	for i, r := range f.Repeats[1:] {
+		if i == 0 || r < least {
+			least = r
+		}
+		most = max(most, r)
+	}
+	if !(float64(most) < coldStart*float64(first)) {
+		return nil, false
+	}
+	return f.found(f.Sender.Host, "remembered paths").kind(model.FindingBeside).
+		because("runs of the session", "the first run reached %s, all later ones %s to %s", first, least, most).
+		noKnob("the system may remember slow start thresholds of the path: ip tcp_metrics flush, and net.ipv4.tcp_no_metrics_save"), true
+}
+
+// oddBBR is rule B36: before Linux 4.13 bbr needs the fq queueing discipline to
+// pace.
+func oddBBR(f features) (*finding, bool) {
+	kernel, ok := f.Sender.Facts.Kernel.Get()
+	if !ok || !f.paced() || f.Sender.Facts.OS != "linux" || !olderThan(kernel, 4, 13) || strings.HasPrefix(f.Sender.Facts.Qdisc.Or("fq"), "fq") {
+		return nil, false
+	}
+	return f.found(f.Sender.Host, "bbr without pacing").
+		because("facts", "kernel %s paces bbr only under fq, and the queueing discipline is %s", kernel, f.Sender.Facts.Qdisc.Or("")).helps("qdisc"), true
+}
+
+// olderThan compares the version of a kernel, "6.1.0-18-amd64".
+func olderThan(kernel string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(kernel, "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a < major || a == major && b < minor
+}
+
+// times says how often.
+func times(n int64) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}

@@ -1,0 +1,67 @@
+package diagnose
+
+// thresholds are the numbers that rules compare with, all of them without a
+// dimension where a rule can do with one: shares of a time or a count, and ratios.
+// What carries over to networks that nobody tuned for has no unit (diagnosis.md
+// section 4.0, rule 9).
+//
+// (p) marks a proposal without a source; the others name theirs.
+const (
+	// Shares of the ceiling.
+	fullPath   = 0.97 // (p) diagnosis.md 1, step 4: nothing to tune
+	nearlyFull = 0.90 // (p) diagnosis.md 1, step 4: only harmless changes are worth trying
+	// refutes is how much less than what was measured a bound may allow before it
+	// is no bound: medians of windows and round trips are not exact.
+	refutes = 0.8 // (p) diagnosis.md 4.0, rule 2
+	// worthNaming is the least share of the gap that a limit beside the first one
+	// has to explain.
+	worthNaming = 0.10 // (p)
+
+	// Shares of time.
+	limitedShare  = 0.20 // (p) of busy time: rules B07 and B08
+	idleShare     = 0.20 // (p) of the window without data to send: rule B21
+	busyThread    = 0.90 // (p) of the window that a thread ran or waited to run: it never slept
+	waitingThread = 0.20 // (p) of the window that a thread waited for a processor
+	throttled     = 0.10 // (p) of the window that a quota stopped the process
+	fullCore      = 0.95 // diagnosis.md B16: one core is full
+	otherCores    = 0.60 // diagnosis.md B16: while the others are not
+	stealing      = 0.05 // diagnosis.md B23: of the processors' time that the hypervisor gave to others
+
+	// Ratios of rates and windows.
+	nearBound   = 1.10 // diagnosis.md B07: a window over the round trip that lies so near explains the rate
+	ampleWindow = 3.0  // (p) a window that allows so much more than was reached does not limit
+	lossFactor  = 2.0  // diagnosis.md B10: the rate lies within this factor of the loss bound
+	touched     = 0.95 // (p) of the ceiling: the path was full for a moment
+	rising      = 1.25 // (p) the last third of a run over its first: it was still getting faster
+	tenTrips    = 10.0 // diagnosis.md B14: bandwidth-delay products that a run should last
+	coldStart   = 0.80 // diagnosis.md B15: later runs over the first
+	nearBus     = 0.85 // diagnosis.md B18: of what a bus carries
+	nearHost    = 0.85 // (p) of what a host carries to itself
+	sharedSum   = 1.15 // (p) both directions at once over one alone: they share one medium
+	diskShare   = 0.90 // diagnosis.md 2.5: a file copy over the network alone
+	oneMember   = 0.80 // (p) of one member of a bond
+	uneven      = 3.0  // diagnosis.md B02: one direction over the other
+	smallPacket = 0.50 // (p) of the payload that a packet of 1500 bytes carries: rule B29
+
+	// Queues.
+	standing     = 1.25 // (p) round trip under load over the least one: packets wait somewhere
+	steady       = 0.05 // (p) standard deviation over mean of the rate: something clocks it
+	bloatTrips   = 4.0  // (p) B30: delay added by the load, in idle round trips
+	bloatPackets = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not called one
+
+	// Shares of packets.
+	policedShare  = 0.02 // (p) lost while the rate is steady and no queue stands: something cuts the rate
+	brokenFrames  = 1e-6 // (p) diagnosis.md B04: of frames with a wrong checksum
+	hostDrops     = 0.30 // (p) of what was lost, dropped by a host itself
+	reorderEvents = 0.50 // (p) signs of reordering over losses that made the sender slow down
+	lossMatters   = 1e-6 // floor of the loss rate in NDT's heuristics
+	pauseQuanta   = 65535 * 512
+	knee          = 0.95 // (p) of what was sent arrives below the knee of a ladder
+)
+
+// fewest are the smallest counts that show anything (p).
+const (
+	fewSigns   = 3 // of reordering, of broken frames
+	fewSamples = 3 // of the rate
+	smallFrame = 512
+)
