@@ -2,10 +2,10 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -152,18 +152,12 @@ func (t Table) verdictLine() string {
 // limitLine says what limits the directions of a test, without the evidence.
 func (b *builder) limitLine() string {
 	var parts []string
+	told := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
-		host := ""
-		if f.Host != "" {
-			host = b.name(f.Host)
+		if !told[f.Direction] {
+			parts = append(parts, b.label(f.Direction)+" "+diagnose.Brief(f, b.name))
 		}
-		text := b.label(f.Direction) + " " + limitPhrase(f.Limit, host)
-		if f.Loss {
-			text = b.label(f.Direction) + " datagrams are lost"
-		}
-		if !slices.Contains(parts, text) {
-			parts = append(parts, text)
-		}
+		told[f.Direction] = true
 	}
 	return strings.Join(parts, "; ")
 }

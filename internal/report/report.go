@@ -7,10 +7,10 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
@@ -77,13 +77,20 @@ type Line struct {
 	Datagrams   *Datagrams             `json:"datagrams,omitempty"` // of UDP
 }
 
-// Finding is what limits a direction, as a sentence, with the knobs that could
-// help.
+// Finding is what limits a direction, or that nothing does, as a sentence, with the
+// knobs that could help.
 type Finding struct {
-	Rule  string         `json:"rule"`
-	Text  string         `json:"text"`
-	Knobs []model.KnobID `json:"knobs,omitempty"`
-	Host  string         `json:"host,omitempty"` // name of the end to blame
+	Rule       string            `json:"rule"`
+	Kind       model.FindingKind `json:"kind,omitempty"` // "" for a limit
+	Text       string            `json:"text"`
+	Knobs      []model.KnobID    `json:"knobs,omitempty"`
+	Host       string            `json:"host,omitempty"`       // name of the end to blame
+	Main       bool              `json:"main,omitempty"`       // the direction's first one: a report ends with it
+	Confidence float64           `json:"confidence,omitempty"` // 0…1
+	Explains   fact.Of[float64]  `json:"explains,omitzero"`    // share of the gap to the ceiling
+	NoKnob     string            `json:"no_knob,omitempty"`    // what helps where no setting does
+	RuledOut   []string          `json:"ruled_out,omitempty"`
+	Missing    []model.Missing   `json:"missing,omitempty"`
 }
 
 // Step is a command that leads on from here.
@@ -261,42 +268,25 @@ func (b *builder) baselineRuns() []model.Run {
 
 func (b *builder) findings() []Finding {
 	out := []Finding{}
+	told := map[model.Direction]bool{}
 	for _, f := range b.s.Findings {
-		out = append(out, b.finding(f))
+		g := b.finding(f)
+		g.Main = !told[f.Direction]
+		told[f.Direction] = true
+		out = append(out, g)
 	}
 	return out
 }
 
 // finding is f as a sentence.
 func (b *builder) finding(f model.Finding) Finding {
-	g := Finding{Rule: f.Rule, Knobs: f.Knobs}
+	g := Finding{
+		Rule: f.Rule, Kind: f.Kind, Knobs: f.Knobs, Confidence: f.Confidence, Explains: f.Explains,
+		NoKnob: f.NoKnob, RuledOut: f.RuledOut, Missing: f.Missing,
+		Text: b.label(f.Direction) + ": " + diagnose.Sentence(f, b.name),
+	}
 	if f.Host != "" {
 		g.Host = b.name(f.Host)
 	}
-	if f.Loss {
-		g.Text = fmt.Sprintf("%s: %s", b.label(f.Direction), f.Evidence)
-		return g
-	}
-	share := ""
-	if v, ok := f.Share.Get(); ok {
-		share = fmt.Sprintf(" (%s of the time)", FormatShare(v))
-	}
-	g.Text = fmt.Sprintf("%s: %s%s", b.label(f.Direction), limitPhrase(f.Limit, g.Host), share)
-	if f.Evidence != "" {
-		g.Text += ": " + f.Evidence
-	}
 	return g
-}
-
-// limitPhrase names a limit and whose it is; the path's limits are nobody's.
-func limitPhrase(limit, host string) string {
-	switch {
-	case limit == "link":
-		return "at the limit of the link"
-	case limit == "packet loss":
-		return "held back by " + limit
-	case host == "":
-		return "held back by the " + limit
-	}
-	return "held back by the " + limit + " of " + host
 }

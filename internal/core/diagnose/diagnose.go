@@ -185,40 +185,53 @@ func datagrams(e Evidence, l UDPLoss) []model.Finding {
 }
 
 // Sentence is a finding of a direction as the second half of a sentence, whose
-// first half names the direction: "held back by the receive window of nas".
+// first half names the direction: "held back by the receive window of nas: …".
 func Sentence(f model.Finding, name func(model.Host) string) string {
+	if f.Loss {
+		return f.Evidence
+	}
+	text := Brief(f, name)
+	if v, ok := f.Share.Get(); ok {
+		text += fmt.Sprintf(" (%.0f %% of the time)", 100*v)
+	}
+	if f.Kind == model.FindingNotFound && len(f.RuledOut) > 0 {
+		return text + "; ruled out: " + strings.Join(f.RuledOut, ", ") + " (" + f.Evidence + ")"
+	}
+	if f.Kind == model.FindingFull && f.Limit == "link" {
+		return text + ": " + strings.Replace(f.Evidence, "that it can carry", "that this link can carry", 1)
+	}
+	if f.Evidence == "" {
+		return text
+	}
+	return text + ": " + f.Evidence
+}
+
+// Brief is Sentence without the evidence.
+func Brief(f model.Finding, name func(model.Host) string) string {
 	host := ""
 	if f.Host != "" {
 		host = " of " + name(f.Host)
 	}
-	share := ""
-	if v, ok := f.Share.Get(); ok && !f.Loss {
-		share = fmt.Sprintf(" (%.0f %% of the time)", 100*v)
+	if f.Rule == "ceiling" && f.Kind == model.FindingLimit {
+		f.Kind = model.FindingFull // as sessions of earlier versions have it
 	}
-	text := ""
 	switch {
 	case f.Loss:
-		return f.Evidence
-	case f.Kind == model.FindingFull && f.Limit == "datagrams":
-		return "nothing to tune: " + f.Evidence
-	case f.Kind == model.FindingFull && f.Limit == "link":
-		return "nothing to tune: " + strings.Replace(f.Evidence, "that it can carry", "that this link can carry", 1)
+		return "datagrams are lost"
+	case f.Kind == model.FindingFull && (f.Limit == "datagrams" || f.Limit == "link"):
+		return "nothing to tune"
 	case f.Kind == model.FindingFull:
-		return "nothing to tune at the " + f.Limit + ": " + f.Evidence
-	case f.Kind == model.FindingNotFound && len(f.RuledOut) > 0:
-		return "limit not found; ruled out: " + strings.Join(f.RuledOut, ", ") + " (" + f.Evidence + ")"
+		return "nothing to tune, at the limit of the " + f.Limit
 	case f.Kind == model.FindingNotFound:
-		return "limit not found: " + f.Evidence
+		return "limit not found"
 	case f.Kind == model.FindingOutside:
-		text = "the limit lies outside both hosts: " + f.Limit
+		return "the limit lies outside both hosts: " + f.Limit
 	case f.Rule == "dead" || f.Rule == "M2":
-		return "nothing arrives: " + f.Evidence
+		return "nothing arrives"
 	case f.Kind == model.FindingBeside:
-		text = "also: " + f.Limit + host + share
-	default:
-		text = "held back by " + article(f.Limit) + f.Limit + host + share
+		return "also: " + f.Limit + host
 	}
-	return text + ": " + f.Evidence
+	return "held back by " + article(f.Limit) + f.Limit + host
 }
 
 // article is the one that goes before the name of a limit.

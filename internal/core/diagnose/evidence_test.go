@@ -90,8 +90,11 @@ func TestCollect(t *testing.T) {
 	// Hosts that say nothing leave everything unknown.
 	s.Hosts, s.Runs[0].Ends = nil, nil
 	e, ok := Collect(s, s.Runs[0], model.To, nil)
-	if _, told := e.Sender.NIC(); !ok || told || e.Window != 0 || e.Sender.CPU.IsKnown() || e.Sender.Counters.Moved("tcp_timeouts").IsKnown() || len(Find(e)) > 0 {
+	if _, told := e.Sender.NIC(); !ok || told || e.Window != 0 || e.Sender.CPU.IsKnown() || e.Sender.Counters.Moved("tcp_timeouts").IsKnown() {
 		t.Errorf("%+v", e)
+	}
+	if f := Find(e); len(f) != 1 || f[0].Kind != model.FindingNotFound || len(f[0].RuledOut) > 0 {
+		t.Errorf("%+v", f)
 	}
 }
 
@@ -130,7 +133,7 @@ func TestSession(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	s.Runs[0].Ends[1].Counters = nil
-	if found = Session(s, nil); len(found) > 0 {
+	if found = Session(s, nil); len(found) != 1 || found[0].Kind != model.FindingNotFound || len(found[0].Missing) != 1 {
 		t.Errorf("without counters: %+v", found)
 	}
 }

@@ -110,10 +110,16 @@ func quickTest() Case {
 	c.add(1, "as-is", model.To, 934.8e6)
 	c.add(1, "as-is", model.From, 611.2e6)
 	c.Session.Findings = []model.Finding{
-		{Rule: "ceiling", Direction: model.To, Host: model.Near, Limit: "link", Evidence: "99.3 % of what 1 Gbit/s can carry", Share: fact.Unknown[float64]("no time")},
+		{Rule: "ceiling", Kind: model.FindingFull, Direction: model.To, Host: model.Near, Limit: "link", Evidence: "99.3 % of the 941.5 Mbit/s that it can carry", Share: fact.Unknown[float64]("no time")},
 		{Rule: "B07", Direction: model.From, Host: model.Near, Limit: "receive window", Evidence: "64 KiB at 0.86 ms allows 610 Mbit/s",
 			Share: fact.Known(0.71, "TCP_INFO"), Implied: fact.Known(units.BitRate(610e6), "window over round trip"),
-			Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
+			Explains: fact.Known(1.0, "gap between bound and ceiling"), Confidence: 0.95,
+			Proof:   []model.Proof{{Text: "64 KiB at 0.86 ms allows 610 Mbit/s", Source: "TCP_INFO snd_wnd, rtt"}},
+			Missing: []model.Missing{{What: "counters of both hosts", How: "reach the host over ssh"}},
+			Knobs:   []model.KnobID{"tcp.recv_buffer_max"}},
+		{Rule: "B30", Kind: model.FindingBeside, Direction: model.From, Limit: "queue that is too long", Evidence: "under load the round trip grows from 0.21 ms to 86 ms",
+			Share: fact.Unknown[float64]("no time"), Confidence: 0.85, RuledOut: []string{"loss"},
+			NoKnob: "the queue is in a device on the way: shape a little below its rate"},
 	}
 	return c
 }

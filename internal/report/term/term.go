@@ -71,7 +71,9 @@ func (p *printer) body(d report.Document) {
 		p.paragraph(plain, d.Search.Text, 2)
 	}
 	for _, f := range d.Findings {
-		p.finding(f)
+		if !closing(d, f) {
+			p.finding(f)
+		}
 	}
 	p.gap()
 	if d.Untrustworthy != "" {
@@ -246,6 +248,10 @@ func cpu(v fact.Of[float64]) string {
 	return "unknown"
 }
 
+// closing reports whether a finding is one of the sentences that d ends with: of a
+// test, the first of each direction.
+func closing(d report.Document, f report.Finding) bool { return d.Kind == model.KindTest && f.Main }
+
 func (p *printer) finding(f report.Finding) {
 	p.paragraph(plain, f.Text, 2)
 	if len(f.Knobs) > 0 {
@@ -254,6 +260,8 @@ func (p *printer) finding(f report.Finding) {
 			text += " on " + f.Host
 		}
 		p.paragraph(dim, text, 4)
+	} else if f.NoKnob != "" {
+		p.paragraph(dim, "what helps: "+f.NoKnob, 4)
 	}
 }
 
@@ -331,6 +339,11 @@ func (p *printer) changes(all []report.Changes) {
 func (p *printer) ending(d report.Document) {
 	if d.State != model.SessionDone || d.Kind == model.KindRun {
 		p.paragraph(plain, d.Ending, 2)
+	}
+	for _, f := range d.Findings {
+		if closing(d, f) {
+			p.finding(f)
+		}
 	}
 	for _, n := range d.Next {
 		p.command(n)
