@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		env.AfterStep = crashPoint()
 		env.Root = os.Getenv(rootVar)
 		if os.Getenv(toyVar) != "" {
-			env.Engines = withToy
+			env.Engines, env.Programs = withToy, withToyProgram()
 		}
 		if die := keepPoint(); die != nil {
 			env.AfterStep = die

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,56 +10,117 @@ import (
 	"time"
 )
 
-// TestClientsAreKept: what clients of iperf3 and iperf 2 measured with serve is in the
-// results, listed and shown, also where the server gave up root.
-func TestClientsAreKept(t *testing.T) {
+// keeping is a serve with JSON and these flags besides, and the file in which it keeps
+// what its clients measure: its own where it gives up root.
+func keeping(t *testing.T, flags ...string) (cmd *exec.Cmd, db string) {
+	t.Helper()
 	state, home := t.TempDir(), t.TempDir()
 	if err := os.Chmod(filepath.Dir(state), 0o755); err != nil { // whom the server becomes has to reach its folder
 		t.Fatal(err)
 	}
-	cmd := command(t, "serve", "--json", "--listen", "127.0.0.1:0", "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--state", state)
+	cmd = command(t, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--state", state}, flags...)...)
 	cmd.Env = append(slices.DeleteFunc(cmd.Env, func(v string) bool { return strings.HasPrefix(v, "LINERATE_DB=") }), "XDG_DATA_HOME="+home)
+	if os.Getuid() == 0 {
+		return cmd, filepath.Join(state, "copies-of-serve", "results.db")
+	}
+	return cmd, filepath.Join(home, "linerate", "linerate.db")
+}
+
+// keptList is linerate/list/v1 as far as these tests need it.
+type keptList struct {
+	Sessions []struct {
+		ID     string `json:"id"`
+		Title  string `json:"title"`
+		State  string `json:"state"`
+		Reason string `json:"reason"`
+	} `json:"sessions"`
+}
+
+// TestClientsAreKept: what clients of iperf3, iperf 2 and NetPIPE measured with serve is
+// in the results, listed and shown, also where the server gave up root: one row for
+// each test, however many connections it had, and one for each that failed.
+func TestClientsAreKept(t *testing.T) {
+	t.Parallel()
+	cmd, db := keeping(t, "--iperf3=127.0.0.1:0", "--iperf2=127.0.0.1:0", "--netpipe=127.0.0.1:0")
 	p := start(t, cmd)
 	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
 	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
-	d := decode[struct {
+	foreign := decode[struct {
 		Foreign map[string]string `json:"foreign"`
-	}](t, p.said())
-	foreignClient(t, func(string) string { return "" }, "iperf3", "-c", "127.0.0.1", "-p", portOf(d.Foreign["iperf3"]), "-n", "5M", "-J")
-	foreignClient(t, func(string) string { return "" }, "iperf", "-c", "127.0.0.1", "-p", portOf(d.Foreign["iperf2"]), "-n", "5M")
-	db := filepath.Join(home, "linerate", "linerate.db")
-	if os.Getuid() == 0 {
-		db = filepath.Join(state, "copies-of-serve", "results.db")
+	}](t, p.said()).Foreign
+	any := func(string) string { return "" }
+	seen := map[string]bool{}
+	for _, c := range []struct {
+		title, state string
+		says         []string // in the report
+		argv         []string
+	}{
+		{"iperf3 client", "done", []string{"to ", "bit/s"}, []string{"iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-n", "5M", "-J"}},
+		{"iperf2 client", "done", []string{"to ", "bit/s"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-n", "5M", "-P", "4"}},
+		{"iperf2 client", "done", []string{"from ", "bit/s"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-t", "1", "-R", "-P", "2"}},
+		{"iperf2 client", "done", []string{"messages a second were returned"}, []string{"iperf", "-c", "127.0.0.1", "-p", portOf(foreign["iperf2"]), "-t", "1", "--bounceback"}},
+		{"netpipe client", "done", []string{"64 B", "bit/s"}, []string{"NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "64", "-o", os.DevNull}},
+		{"iperf3 client", "failed", []string{"failed: the client left"}, []string{"timeout", "--signal=KILL", "2", "iperf3", "-c", "127.0.0.1", "-p", portOf(foreign["iperf3"]), "-t", "20"}},
+	} {
+		if c.state == "failed" {
+			needProgram(t, c.argv[3])
+			_ = run(t, exec.CommandContext(t.Context(), c.argv[0], c.argv[1:]...))
+		} else {
+			foreignClient(t, any, c.argv...)
+		}
+		var l keptList
+		eventually(t, 20*time.Second, strings.Join(c.argv, " ")+" in "+db, func() bool {
+			if _, err := os.Stat(db); err != nil {
+				return false
+			}
+			l = decode[keptList](t, succeed(t, "list", "--kind", "served", "--json", "--db", db).out)
+			return len(l.Sessions) > len(seen)
+		})
+		if len(l.Sessions) != len(seen)+1 {
+			t.Fatalf("%q made %d rows of %d", c.argv, len(l.Sessions)-len(seen), len(l.Sessions))
+		}
+		for _, s := range l.Sessions {
+			if seen[s.ID] {
+				continue
+			}
+			seen[s.ID] = true
+			shown := succeed(t, "show", s.ID, "--db", db).out
+			for _, part := range append(c.says, "127.0.0.1") {
+				if !strings.Contains(shown, part) {
+					t.Errorf("%q: no %q in\n%s", c.argv, part, shown)
+				}
+			}
+			if s.Title != c.title || s.State != c.state {
+				t.Errorf("%q is kept as %s, %s", c.argv, s.Title, s.State)
+			}
+			if err := validate("linerate/session/v2", succeed(t, "show", s.ID, "--json", "--db", db).out); err != nil {
+				t.Error(err)
+			}
+		}
 	}
-	type list struct {
-		Sessions []struct {
-			ID    string `json:"id"`
-			Kind  string `json:"kind"`
-			Title string `json:"title"`
-		} `json:"sessions"`
+}
+
+// TestKeptNowhereIsToldOnce: a server that cannot reach the place for results says so
+// when it starts, once, and serves all the same.
+func TestKeptNowhereIsToldOnce(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	var l list
-	eventually(t, 20*time.Second, "both tests in "+db, func() bool {
-		if _, err := os.Stat(db); err != nil {
-			return false
-		}
-		l = decode[list](t, succeed(t, "list", "--kind", "served", "--json", "--db", db).out)
-		return len(l.Sessions) >= 2
-	})
-	var titles []string
-	for _, s := range l.Sessions {
-		titles = append(titles, s.Title)
-		shown := succeed(t, "show", s.ID, "--db", db).out
-		if !strings.Contains(shown, "bit/s") || !strings.Contains(shown, "127.0.0.1") {
-			t.Errorf("%s is shown as\n%s", s.Title, shown)
-		}
-		if err := validate("linerate/session/v2", succeed(t, "show", s.ID, "--json", "--db", db).out); err != nil {
-			t.Error(err)
-		}
+	cmd, _ := keeping(t, "--iperf2=127.0.0.1:0", "--db", filepath.Join(file, "results.db"))
+	p := start(t, cmd)
+	t.Cleanup(func() { _ = p.cmd.Process.Signal(os.Interrupt); p.wait(t, 10*time.Second) })
+	eventually(t, 10*time.Second, "the server's document", func() bool { return strings.HasSuffix(strings.TrimSpace(p.said()), "}") })
+	port := portOf(decode[struct {
+		Foreign map[string]string `json:"foreign"`
+	}](t, p.said()).Foreign["iperf2"])
+	const told = "what clients of other programs measure is not kept"
+	eventually(t, 10*time.Second, "word of it before any client", func() bool { return strings.Contains(p.cmd.Stderr.(*lines).String(), told) })
+	for range 2 {
+		foreignClient(t, func(string) string { return "" }, "iperf", "-c", "127.0.0.1", "-p", port, "-n", "1M")
 	}
-	for _, want := range []string{"iperf3 client", "iperf2 client"} {
-		if !slices.Contains(titles, want) {
-			t.Errorf("no %s in %q", want, titles)
-		}
+	if n := strings.Count(p.cmd.Stderr.(*lines).String(), "not kept"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, p.cmd.Stderr.(*lines).String())
 	}
 }

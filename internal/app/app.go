@@ -10,7 +10,10 @@ import (
 	"errors"
 	"time"
 
+	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engines"
+	"linerate/internal/measure/foreign"
+	"linerate/internal/measure/program"
 )
 
 // Env is the world as the use cases see it; tests make their own.
@@ -27,12 +30,40 @@ type Env struct {
 	Root string
 	// Engines are those of this program; nil is engines.All.
 	Engines Engines
+	// Programs are those of another kind that this program measures with; nil is
+	// foreign.All.
+	Programs Programs
 	Asker
 	Observer
 }
 
 // Engines makes the engines of a program.
 type Engines = engines.List
+
+// Programs are programs of another kind, with their flags as people give them.
+type (
+	Programs = program.List
+	Flag     = program.Flag
+	Values   = program.Values
+)
+
+// AllPrograms are the programs of another kind.
+func (e Env) AllPrograms() Programs {
+	if e.Programs == nil {
+		return foreign.All()
+	}
+	return e.Programs
+}
+
+// Kinds are the kinds of traffic of all engines, and of programs of another kind that
+// no engine makes.
+func (e Env) Kinds() traffic.Kinds {
+	kinds := e.Engines.Kinds()
+	for _, p := range e.AllPrograms() {
+		kinds = append(kinds, p.Kinds...)
+	}
+	return kinds
+}
 
 // Asker puts questions to a person.
 type Asker interface {

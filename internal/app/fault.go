@@ -8,6 +8,7 @@ import (
 
 	"linerate/internal/control/session"
 	"linerate/internal/host/durable"
+	"linerate/internal/measure/program"
 )
 
 // Kind says of a fault what is to be done about it, and by whom.
@@ -66,9 +67,14 @@ func WithKind(k Kind, err error) error {
 // its tree, else what its cause says.
 func KindOf(err error) Kind {
 	var f *Fault
+	var p *program.Problem
 	switch {
 	case errors.As(err, &f):
 		return f.Kind
+	case errors.As(err, &p) && p.Reason == program.Asked:
+		return Usage
+	case errors.As(err, &p) && p.Reason == program.Away:
+		return Unreachable
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	case errors.Is(err, session.ErrRefused), errors.Is(err, session.ErrLost), errors.Is(err, session.ErrBusy), errors.Is(err, session.ErrVersion):
@@ -87,6 +93,9 @@ func HintOf(err error) string {
 	}
 	if u, ok := errors.AsType[*durable.UntrustedError](err); ok {
 		return u.Hint()
+	}
+	if p, ok := errors.AsType[*program.Problem](err); ok {
+		return p.Hint
 	}
 	return ""
 }

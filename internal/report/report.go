@@ -140,6 +140,9 @@ func Build(s model.Session, o Options) Document {
 	case model.KindCheck:
 		d.Check = b.buildCheck()
 	case model.KindServed: // of which this end saw but its own half
+		if sizes := b.sweep(); len(sizes.Directions) > 0 {
+			d.Sweep = sizes
+		}
 	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}
 	if s.State == model.SessionInterrupted && s.Kind != model.KindCheck {

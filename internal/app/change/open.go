@@ -19,7 +19,7 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 		near, err := here.Open(ctx, env, own)
 		return Hosts{Near: near, Link: own.Link, State: own.State}, func() { env.HangUp(near.Client) }, err
 	}
-	near, far, err := reach.Pair("", named, env.Getenv)
+	near, far, err := reach.Pair("", named, env)
 	if err != nil {
 		return h, nil, err
 	}
@@ -47,7 +47,7 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 // UndoAt takes back what was ever confirmed on the host that named is the text of,
 // and tells what its agent put back when it started.
 func UndoAt(ctx context.Context, env app.Env, o *reach.Opener, named string) ([]model.Change, error) {
-	t, err := reach.Parse(named, env.Getenv)
+	t, err := reach.Parse(named, env)
 	if err != nil {
 		return nil, err
 	}

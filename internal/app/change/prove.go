@@ -248,7 +248,7 @@ func (c *change) transfer(ctx context.Context, direction model.Direction, size u
 		watchTransfer(ctx, cancel, began, &arrived)
 	}()
 	flow := model.Flow{Engine: "tcpbulk", Direction: direction, Streams: 1, Bytes: size, Interval: transferTime / 15}
-	run, _, err := runner.New(c.hosts.Near.Client, c.hosts.Far.Client, c.Now, c.Engines.Kinds()).Run(ctx, runner.Spec{
+	run, _, err := runner.New(c.hosts.Near.Client, c.hosts.Far.Client, c.Now, c.Kinds()).Run(ctx, runner.Spec{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "transfer"}, Flow: flow,
 	}, func(h model.Host, samples []model.Sample) {
 		for _, m := range samples {

@@ -268,7 +268,7 @@ func own(ctx context.Context, env app.Env, e *reach.Ends, h model.Host) (units.B
 	if h == model.Far {
 		ends[0], ends[1] = ends[1], ends[0]
 	}
-	run, _, err := runner.New(ends[0], ends[1], env.Now, env.Engines.Kinds()).Run(ctx, runner.Spec{
+	run, _, err := runner.New(ends[0], ends[1], env.Now, env.Kinds()).Run(ctx, runner.Spec{
 		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "itself"},
 		Flow: model.Flow{Engine: probes.DefaultLoad, Direction: model.To, Streams: 1, Duration: ownTime, Interval: ownTime},
 	}, nil)

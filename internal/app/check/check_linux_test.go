@@ -92,7 +92,7 @@ func looked(t *testing.T, spec string, q check.Request) (model.Session, error) {
 	}
 	person := &apptest.Person{}
 	env := app.Env{Version: "v0.0-test", Self: []string{self}, Getenv: os.Getenv, Now: time.Now, Asker: person, Observer: person}
-	near, far, err := reach.Pair("", "lab:"+spec, os.Getenv)
+	near, far, err := reach.Pair("", "lab:"+spec, env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error)
 // Far reads the host that named is the text of, with origins also what sets its
 // settings, where it can tell. Of a lab that is host b.
 func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origins bool) (h Host, err error) {
-	near, far, err := reach.Pair("", named, env.Getenv)
+	near, far, err := reach.Pair("", named, env)
 	if err != nil {
 		return h, err
 	}

@@ -17,7 +17,7 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 	if named == "" {
 		return openHere(ctx, env, own)
 	}
-	near, far, err := reach.Pair("", named, env.Getenv)
+	near, far, err := reach.Pair("", named, env)
 	if err == nil {
 		err = hasFiles(far)
 	}
@@ -46,7 +46,7 @@ func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Optio
 		}
 		return hosts[0], shut, nil
 	}
-	t, err := reach.Parse(named, env.Getenv)
+	t, err := reach.Parse(named, env)
 	if err == nil {
 		err = hasFiles(t)
 	}

@@ -22,7 +22,7 @@ func (e *Ends) Path() model.DataPath { return e.path }
 
 // newRunner makes runs by the path of these ends.
 func (e *Ends) newRunner() *runner.Runner {
-	r := runner.New(e.Near, e.Far, e.env.Now, e.env.Engines.Kinds())
+	r := runner.New(e.Near, e.Far, e.env.Now, e.env.Kinds())
 	r.Path = e.path
 	if e.nearHere {
 		r.NearHost = e.Hosts[0].Address

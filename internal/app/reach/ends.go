@@ -175,7 +175,7 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	silent := "an " + e.foreign.Program.Name + " does not tell"
+	silent := "an " + e.foreign.Program.Server + " does not tell"
 	e.Hosts = []model.HostFacts{facts, {
 		Host: model.Far, Name: host, Address: host,
 		Kernel: fact.Unknown[string](silent), Interface: fact.Unknown[string](silent), MTU: fact.Unknown[int](silent),
@@ -183,11 +183,11 @@ func (e *Ends) meetForeign(ctx context.Context) error {
 	}}
 	e.tellRecovered(ctx, e.Near)
 	e.WireRate = hostRates(e.Hosts)
-	peer, err := foreignPeer(e.env, *e.foreign, facts.LinkRate)
+	peer, err := e.foreign.foreignPeer(e.env, facts)
 	if err != nil {
 		return err
 	}
-	e.Runner = &runner.Alone{Peer: peer, Name: e.foreign.Text, Now: e.env.Now, Kinds: e.env.Engines.Kinds()}
+	e.Runner = &runner.Alone{Peer: peer, Name: e.foreign.Text, Now: e.env.Now, Kinds: e.env.Kinds()}
 	return nil
 }
 

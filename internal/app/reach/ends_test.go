@@ -149,12 +149,11 @@ func TestRealHosts(t *testing.T) {
 	}{
 		"exec:127.0.0.1 false": {kind: app.Unreachable},
 		"linerate://" + closed + "/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U": {kind: app.Unreachable, says: "refused", hint: "is linerate serve running there?"},
-		"netpipe://" + closed: {kind: app.Usage, says: "measures message sizes only", hint: "linerate sweep"},
-		"lab:b.nonsense=1":    {kind: app.Usage, says: "nonsense"},
+		"lab:b.nonsense=1": {kind: app.Usage, says: "nonsense"},
 	} {
 		p := &apptest.Person{}
 		env := apptest.Env(p)
-		near, far, err := reach.Pair("", text, env.Getenv)
+		near, far, err := reach.Pair("", text, env)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -182,7 +181,7 @@ func TestOptionsFit(t *testing.T) {
 		"at boot":     {reach.Options{AtBoot: true}, "exec:127.0.0.1 linerate agent", "whose command is your own"},
 		"acknowledge": {reach.Options{Acknowledge: true}, "exec:127.0.0.1 linerate agent --at-boot", "--acknowledge does not reach"},
 	} {
-		near, far, err := reach.Pair("", c.far, env.Getenv)
+		near, far, err := reach.Pair("", c.far, env)
 		if err != nil {
 			t.Fatal(err)
 		}

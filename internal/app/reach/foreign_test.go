@@ -10,28 +10,34 @@ import (
 	"testing"
 
 	"linerate/internal/app"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/measure/program"
 )
 
 // What is wrong with a foreign server decides on the code and on what to do.
 func TestUnreachable(t *testing.T) {
+	server := program.Program{Server: "KIND"}
 	dial := func(addr net.Addr, err error) error {
 		return fmt.Errorf("test: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: addr, Err: err})
 	}
-	server := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5201}
-	told := app.WithHint(app.WithKind(app.Unreachable, errors.New("busy")), "wait")
+	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 5201}
+	told := program.Hinted(program.Away, errors.New("busy"), "wait")
 	for name, c := range map[string]struct {
 		err        error
 		kind       app.Kind
 		says, hint string
 	}{
 		"nothing":       {nil, 0, "", ""},
-		"refused":       {dial(server, fmt.Errorf("connect: %w", syscall.ECONNREFUSED)), app.Unreachable, "connect to 10.0.0.2:5201: ", "start it with: START"},
+		"refused":       {dial(at, fmt.Errorf("connect: %w", syscall.ECONNREFUSED)), app.Unreachable, "connect to 10.0.0.2:5201: ", "start it with: START"},
 		"no such name":  {dial(nil, &net.DNSError{Err: "no such host", Name: "nas", IsNotFound: true}), app.Unreachable, "lookup nas", "is the name right?"},
 		"other program": {errors.New("state 0 was not due"), app.Failed, "state 0", "is what answers there an KIND?"},
 		"told already":  {told, app.Unreachable, "busy", "wait"},
 		"unsupported":   {errors.ErrUnsupported, app.Unsupported, "unsupported", ""},
 	} {
-		got := unreachable(t.Context(), c.err, "KIND", "START")
+		got := server.Unreachable(t.Context(), c.err, "START")
 		text := ""
 		if got != nil {
 			text = got.Error()
@@ -42,7 +48,41 @@ func TestUnreachable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := errors.New("cut"); unreachable(ctx, err, "KIND", "START") != err { //nolint:errorlint // the same value, unwrapped
+	if err := errors.New("cut"); server.Unreachable(ctx, err, "START") != err { //nolint:errorlint // the same value, unwrapped
 		t.Error("a user who stopped is told what to do")
+	}
+}
+
+// TestFit: what a program of another kind does not carry is said before anybody is
+// asked, with what does, and its own flags are read.
+func TestFit(t *testing.T) {
+	for name, c := range map[string]struct {
+		far        string
+		flow       model.Flow
+		given      program.Values
+		engine     string
+		says, hint string
+	}{
+		"bulk":           {"iperf3://nas", model.Flow{Engine: bulk.Name}, nil, bulk.Name, "", ""},
+		"requests":       {"iperf2://nas", model.Flow{Engine: requests.Name}, nil, "", "iperf2://nas: it answers no requests", "linerate serve"},
+		"sizes of iperf": {"iperf3://nas", sizes.With(model.Flow{Engine: sizes.Name}, sizes.Params{}), nil, "", "no message sizes", "linerate test"},
+		"sizes":          {"netpipe://nas", sizes.With(model.Flow{Engine: sizes.Name}, sizes.Params{}), program.Values{"max": "64"}, sizes.NetPIPE, "", ""},
+		"bulk of NPtcp":  {"netpipe://nas", model.Flow{Engine: bulk.Name}, nil, "", "measures message sizes only", "linerate sweep"},
+		"time of NPtcp":  {"netpipe://nas", model.Flow{Engine: sizes.Name, Duration: 1}, nil, "", "--time: an NPtcp receiver does not have it", ""},
+		"small of NPtcp": {"netpipe://nas", sizes.With(model.Flow{Engine: sizes.Name}, sizes.Params{}), program.Values{"min": "64", "max": "1"}, "", "below the first size", ""},
+		"half a login":   {"iperf3://nas", model.Flow{}, program.Values{"username": "x"}, "", "belong together", ""},
+		"no rate":        {"iperf2://nas", model.Flow{}, program.Values{"rate": "fast"}, "", "--rate", ""},
+	} {
+		far, err := Parse(c.far, testEnv())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := far.Fit(testEnv(), c.flow, c.given)
+		switch {
+		case c.says == "" && (err != nil || f.Engine != c.engine):
+			t.Errorf("%s: engine %s, %v", name, f.Engine, err)
+		case c.says != "" && (err == nil || app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint)):
+			t.Errorf("%s: %v, hint %q", name, err, app.HintOf(err))
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/lab"
+	"linerate/internal/measure/program"
 )
 
 // Kind is the way to a host.
@@ -42,12 +43,16 @@ type Target struct {
 
 	Warning string // of how the target was given, "" for none
 
-	Program Program        // Foreign, whose address is Addr
-	Foreign ForeignOptions // of a client of it
+	Program program.Program // Foreign, whose address is Addr
+	client  program.Client  // of it, as Fit made it
 }
 
-// Parse reads a HOST argument. getenv finds the link that "@" stands for.
-func Parse(s string, getenv func(string) string) (Target, error) {
+// Parse reads a HOST argument. env has the link that "@" stands for, and the programs
+// of another kind that are known.
+func Parse(s string, env app.Env) (Target, error) {
+	if p, ok := foreignScheme(s, env.AllPrograms()); ok {
+		return parseForeign(s, p)
+	}
 	switch {
 	case s == "":
 		return Target{}, app.WithHint(app.Usagef("no host named"), "write user@host, a join link, lab:... or exec:...; see linerate --help")
@@ -64,10 +69,8 @@ func Parse(s string, getenv func(string) string) (Target, error) {
 				"write the address of the far end and the command that starts its agent:\nexec:10.0.0.2 ip netns exec b linerate agent")
 		}
 		return Target{Kind: Exec, Text: s, Addr: words[0], Argv: words[1:]}, nil
-	case isForeign(s):
-		return parseForeign(s)
 	case strings.HasPrefix(s, "@"):
-		return parseLinkAt(s, getenv)
+		return parseLinkAt(s, env.Getenv)
 	case strings.HasPrefix(s, "linerate://"):
 		return parseLink(s)
 	case strings.HasPrefix(s, "ssh://"), strings.Contains(s, "@") && !strings.Contains(s, "://"):
@@ -82,8 +85,8 @@ func Parse(s string, getenv func(string) string) (Target, error) {
 }
 
 // Pair reads the texts of both ends; an empty near end is this machine.
-func Pair(nearText, farText string, getenv func(string) string) (near, far Target, err error) {
-	if far, err = Parse(farText, getenv); err != nil {
+func Pair(nearText, farText string, env app.Env) (near, far Target, err error) {
+	if far, err = Parse(farText, env); err != nil {
 		return near, far, err
 	}
 	if nearText == "" || nearText == app.ThisMachine {
@@ -92,7 +95,7 @@ func Pair(nearText, farText string, getenv func(string) string) (near, far Targe
 	if far.Kind == Lab {
 		return near, far, app.WithHint(app.Usagef("a lab has both ends of its own"), "leave out --from")
 	}
-	if near, err = Parse(nearText, getenv); err != nil {
+	if near, err = Parse(nearText, env); err != nil {
 		return near, far, err
 	}
 	if near.Kind == Lab {

@@ -17,26 +17,28 @@ const (
 	link = "linerate://nas:5299/?pin=" + pin + "&secret=c2VjcmV0IG9mIHRoZSB0ZXN0IGFuZCBub3RoaW5nIGVsc2U"
 )
 
+func testEnv() app.Env { return app.Env{Getenv: os.Getenv} }
+
 func TestParseTarget(t *testing.T) {
-	got, err := Parse(link, os.Getenv)
+	got, err := Parse(link, testEnv())
 	if err != nil || got.Kind != Serve || got.Link.Addr != "nas:5299" || got.Link.Pin != pin || got.Link.Secret == "" {
 		t.Errorf("link: %+v, %v", got, err)
 	}
 	if strings.Contains(got.String(), "secret") || !strings.Contains(got.String(), pin) {
 		t.Errorf("what is kept of a link: %s", got)
 	}
-	got, err = Parse("exec:10.0.0.2 ip netns exec b linerate agent", os.Getenv)
+	got, err = Parse("exec:10.0.0.2 ip netns exec b linerate agent", testEnv())
 	if err != nil || got.Kind != Exec || got.Addr != "10.0.0.2" || !slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")) {
 		t.Errorf("exec: %+v, %v", got, err)
 	}
-	got, err = Parse("lab:rate=1gbit,b.tcp.sack=off", os.Getenv)
+	got, err = Parse("lab:rate=1gbit,b.tcp.sack=off", testEnv())
 	if err != nil || got.Kind != Lab || got.Spec.AB.Rate != 1e9 || len(got.Spec.Knobs) != 1 {
 		t.Errorf("lab: %+v, %v", got, err)
 	}
 	for in, want := range map[string]ssh.Target{
 		"someone@nas": {User: "someone", Host: "nas"}, "ssh://nas": {Host: "nas"}, "ssh://root@[fe80::1]:2222": {User: "root", Host: "fe80::1", Port: 2222},
 	} {
-		if got, err := Parse(in, os.Getenv); err != nil || got.Kind != SSH || got.SSH != want || got.Text != in {
+		if got, err := Parse(in, testEnv()); err != nil || got.Kind != SSH || got.SSH != want || got.Text != in {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
 	}
@@ -44,7 +46,7 @@ func TestParseTarget(t *testing.T) {
 		"", "nas", "nas:5299", "10.0.0.2", "[fe80::1]:1", "a b", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
 		"lab:rate=fast",
 	} {
-		if got, err := Parse(in, os.Getenv); err == nil || app.KindOf(err) != app.Usage {
+		if got, err := Parse(in, testEnv()); err == nil || app.KindOf(err) != app.Usage {
 			t.Errorf("%q: %+v, %v", in, got, err)
 		}
 	}
@@ -64,39 +66,39 @@ func TestParseLinkAt(t *testing.T) {
 		}
 	}
 	write(link+"\n", 0o600)
-	got, err := Parse("@"+file, os.Getenv)
+	got, err := Parse("@"+file, testEnv())
 	if err != nil || got.Kind != Serve || got.Link.Secret == "" || got.Warning != "" || strings.Contains(got.Text, "secret") {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if runtime.GOOS != "windows" {
 		write(link, 0o640)
-		if got, err := Parse("@"+file, os.Getenv); err != nil || !strings.Contains(got.Warning, "others may read it") {
+		if got, err := Parse("@"+file, testEnv()); err != nil || !strings.Contains(got.Warning, "others may read it") {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	t.Setenv(linkVariable, " "+link+" ")
-	if got, err := Parse("@", os.Getenv); err != nil || got.Link.Addr != "nas:5299" {
+	if got, err := Parse("@", testEnv()); err != nil || got.Link.Addr != "nas:5299" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	t.Setenv(linkVariable, "")
 	write("hunter2 "+link, 0o600)
 	for _, in := range []string{"@", "@" + file, "@" + file + ".none", "@" + filepath.Dir(file)} {
-		if got, err := Parse(in, os.Getenv); err == nil || app.KindOf(err) != app.Usage || app.HintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
+		if got, err := Parse(in, testEnv()); err == nil || app.KindOf(err) != app.Usage || app.HintOf(err) == "" && in != "@"+file && in != "@"+filepath.Dir(file) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %+v, %v", in, got, err)
 		}
 	}
 }
 
 func TestParsePair(t *testing.T) {
-	near, far, err := Pair("", "lab:lan", os.Getenv)
+	near, far, err := Pair("", "lab:lan", testEnv())
 	if err != nil || near.Kind != Here || far.Kind != Lab {
 		t.Errorf("%+v %+v %v", near, far, err)
 	}
-	if near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, os.Getenv); err != nil || near.Kind != Exec {
+	if near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, testEnv()); err != nil || near.Kind != Exec {
 		t.Errorf("%+v %v", near, err)
 	}
 	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"nas", link}, {"", "nas"}} {
-		if _, _, err := Pair(pair[0], pair[1], os.Getenv); err == nil || app.KindOf(err) != app.Usage {
+		if _, _, err := Pair(pair[0], pair[1], testEnv()); err == nil || app.KindOf(err) != app.Usage {
 			t.Errorf("%q: %v", pair, err)
 		}
 	}

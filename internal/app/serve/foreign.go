@@ -1,64 +1,32 @@
 package serve
 
 import (
+	"cmp"
 	"context"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
-	"linerate/internal/core/units"
-	"linerate/internal/measure/iperf2/peer"
-	"linerate/internal/measure/iperf3"
-	iperf3peer "linerate/internal/measure/iperf3/peer"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/audit"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/program"
 )
 
-// Foreign asks for servers of other protocols.
+// Foreign asks for servers of other programs.
 type Foreign struct {
-	IPerf3, IPerf2, NetPIPE string // addresses; "" is off
-	// IPerf3Users and IPerf3Key are files: names with hashes, and the RSA private key
-	// that passwords are encrypted for. IPerf3PKCS1 takes logins with a weak padding too.
-	IPerf3Users, IPerf3Key string
-	IPerf3PKCS1            bool
-	NetPIPEOptions         string // of NPtcp, that both ends must share
-	IPerf2ReverseUDP       bool   // send UDP to addresses that nothing has proven
+	Addrs program.Values // where to listen, by the program's name
+	Given program.Values // other flags of theirs
 }
-
-// count is how many listeners are asked for.
-func (f *Foreign) count() (n int) {
-	for _, addr := range []string{f.IPerf3, f.IPerf2, f.NetPIPE} {
-		if addr != "" {
-			n++
-		}
-	}
-	return n
-}
-
-// Limits of servers that ask for no secret: those of serve --open, whether it is
-// given or not. A connection of iperf 2 is a session of its own, so that it may
-// have as many as the streams of a test from one address, and as those of all
-// sessions in all. iperf3 has one test at a time, and NPtcp too.
-const (
-	foreignTime     = time.Minute
-	foreignStreams  = 16
-	foreignSessions = 8
-	foreignBlock    = units.Bytes(1 << 20)
-	foreignUDPRate  = units.BitRate(100e6)
-	foreignWaiting  = 8        // transmitters of NPtcp
-	foreignLargest  = 16 << 20 // bytes of an NPtcp message; its own schedule ends at 10^7
-)
 
 // listenForeign opens the ports that were asked for. Nothing is answered before
 // serve is called.
 func (s *Server) listenForeign(ctx context.Context) (servers []Listener, err error) {
-	f := s.c.Foreign
 	defer func() {
 		if err != nil {
 			for _, l := range servers {
@@ -66,124 +34,146 @@ func (s *Server) listenForeign(ctx context.Context) (servers []Listener, err err
 			}
 		}
 	}()
-	if (f.IPerf3Users == "") != (f.IPerf3Key == "") {
-		return nil, app.Usagef("--iperf3-users and --iperf3-key belong together")
-	}
-	if f.IPerf3PKCS1 && f.IPerf3Users == "" {
-		return nil, app.Usagef("--iperf3-pkcs1 is about logins: it needs --iperf3-users and --iperf3-key")
-	}
-	for _, p := range []struct {
-		name, addr, port string
-		make             func(ctx context.Context, l net.Listener) (func(context.Context) error, error)
-	}{
-		{"iperf3", f.IPerf3, "5201", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
-			return s.iperf3Server(l, f)
-		}},
-		{"iperf2", f.IPerf2, "5001", func(ctx context.Context, l net.Listener) (func(context.Context) error, error) {
-			return s.iperf2Server(ctx, l, f.IPerf2ReverseUDP)
-		}},
-		{"netpipe", f.NetPIPE, "5002", func(_ context.Context, l net.Listener) (func(context.Context) error, error) {
-			return s.netpipeServer(l, f.NetPIPEOptions)
-		}},
-	} {
-		if p.addr == "" {
+	for _, p := range s.env.AllPrograms() {
+		if s.c.Foreign.Addrs[p.Name] == "" {
+			for _, f := range p.ServerFlags {
+				if _, given := s.c.Foreign.Given[f.Name]; given {
+					return servers, app.WithHint(app.Usagef("--%s belongs to --%s", f.Name, p.Name), "add --%s, or leave it out", p.Name)
+				}
+			}
 			continue
 		}
-		lc := net.ListenConfig{}
-		lc.SetMultipathTCP(false)
-		l, err := lc.Listen(ctx, "tcp", p.addr)
+		l, err := s.listenFor(ctx, p)
 		if err != nil {
-			err = fmt.Errorf("--%s: %w", p.name, err)
-			if _, ok := errors.AsType[*net.AddrError](err); ok {
-				return servers, app.WithHint(app.WithKind(app.Usage, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.name, p.port)
-			}
-			return servers, app.WithHint(err, "use --%s=ADDRESS:PORT for another port", p.name)
+			return servers, err
 		}
-		one := Listener{Name: p.name, Addr: l.Addr(), Close: func() { _ = l.Close() }}
-		if one.Serve, err = p.make(ctx, l); err != nil {
-			_ = l.Close()
-			return servers, fmt.Errorf("--%s: %w", p.name, err)
-		}
-		servers = append(servers, one)
+		servers = append(servers, l)
 	}
 	return servers, nil
 }
 
-func (s *Server) iperf3Server(l net.Listener, f Foreign) (func(context.Context) error, error) {
-	c := iperf3peer.ServerConfig{
-		Streams: foreignStreams, Duration: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock, LinkRate: new(here.Machine).LinkRate(),
-		Budget: s.budget, Unknown: s.files.Listener, Event: s.iperf3Event,
-	}
-	if f.IPerf3Users != "" {
-		access, err := loadAccess(f.IPerf3Users, f.IPerf3Key)
-		if err != nil {
-			return nil, app.WithKind(app.Usage, err)
+// listenFor opens the port of one program.
+func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, error) {
+	lc := net.ListenConfig{}
+	lc.SetMultipathTCP(false)
+	l, err := lc.Listen(ctx, "tcp", s.c.Foreign.Addrs[p.Name])
+	if err != nil {
+		err = fmt.Errorf("--%s: %w", p.Name, err)
+		if _, ok := errors.AsType[*net.AddrError](err); ok {
+			return Listener{}, app.WithHint(app.WithKind(app.Usage, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Port)
 		}
-		if f.IPerf3PKCS1 {
-			access.Paddings = []iperf3.Padding{iperf3.OAEP, iperf3.PKCS1v15}
+		return Listener{}, app.WithHint(err, "use --%s=ADDRESS:PORT for another port", p.Name)
+	}
+	one := Listener{Name: p.Name, Addr: l.Addr(), Close: func() { _ = l.Close() }}
+	one.Serve, err = p.Serve(ctx, l, program.Host{
+		Budget: s.budget, Unknown: s.files.Listener, LinkRate: new(here.Machine).LinkRate(), Given: s.c.Foreign.Given,
+		Note: s.say(p.Name + ": "),
+		Tell: func(e program.Event) { s.log.Record(foreignEvent(p.Name, e)) },
+		Keep: func(t program.Test) { s.keep(p.Name, t) },
+	})
+	if err != nil {
+		one.Close()
+		return one, fmt.Errorf("--%s: %w", p.Name, err)
+	}
+	return one, nil
+}
+
+// foreignEvent is the line of the audit log on a client of another program: one that
+// never began was refused, one that the budget or the end of the server ended was cut.
+func foreignEvent(protocol string, e program.Event) audit.Event {
+	out := audit.Event{
+		Kind: audit.RunEnd, Protocol: protocol, From: e.From, Key: e.Key, Took: e.Took, Engine: e.Flow.Engine, Outcome: audit.OK,
+	}
+	out.Sent, out.Received = e.Moved()
+	if out.Sent+out.Received > 0 {
+		out.Direction = string(e.Flow.Direction)
+	}
+	switch {
+	case !e.Over:
+		out.Kind = audit.RunBegin
+		return out
+	case e.Err == nil:
+		return out
+	case !e.Began:
+		out.Kind, out.Outcome = audit.Refused, audit.Denied
+	case errors.Is(e.Err, budget.ErrSpent), errors.Is(e.Err, context.Canceled):
+		out.Outcome = audit.Cut
+	default:
+		out.Outcome = audit.Failed
+	}
+	out.Reason = e.Err.Error()
+	return out
+}
+
+// keep hands over what a client of another program measured, as a session whose near
+// end is the client. The ledger bounds how many.
+func (s *Server) keep(protocol string, t program.Test) {
+	if s.c.Served == nil || s.budget.Record(t.From, t.Key) != nil {
+		return
+	}
+	s.c.Served(served(s.env, protocol, t))
+}
+
+// served is the session of a client's test, by what its server saw.
+func served(env app.Env, protocol string, t program.Test) model.Session {
+	now := env.Now()
+	name, err := os.Hostname()
+	name = cmp.Or(name, "this host")
+	if err != nil {
+		name = "this host"
+	}
+	flow := t.Flow
+	flow.Duration = max(t.Took, time.Millisecond)
+	run := model.Run{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: trial.Current,
+		Started: now.Add(-t.Took), Ended: now, State: model.RunValid, Ends: t.Ends,
+	}
+	var ends []model.FlowReport
+	for _, e := range t.Ends {
+		run.Values = append(run.Values, e.Values...)
+		ends = append(ends, e.Flows...)
+	}
+	for _, d := range flow.Direction.Parts() {
+		f, ok := counts(ends, d)
+		if !ok {
+			continue
 		}
-		// Who has a password is no anonymous client: what the budget gives key holders
-		// bounds a test, and the hour of a server.
-		c.Access, c.Streams, c.Duration, c.UDPRate = access, 0, 0, 0
+		flow.Streams, flow.Duration = max(flow.Streams, len(f.Streams)), max(f.Window, time.Millisecond)
+		if kind, known := env.Kinds().ByName(flow.Engine); known && kind.Judge == nil {
+			run.Values = append(run.Values, model.Value{Direction: d, Metric: model.Goodput, Value: float64(f.Bytes) * 8 / f.Window.Seconds()})
+		}
 	}
-	return func(ctx context.Context) error { return iperf3peer.Serve(ctx, l, c) }, nil
+	run.Flow = flow
+	out := model.Session{
+		ID: trial.NewSessionID(now), Kind: model.KindServed, Title: protocol + " client", Near: t.From.String(), Far: name, Version: env.Version,
+		Created: run.Started, Ended: now, State: model.SessionDone, Reason: "its client ended it",
+		Plan: trial.Repeated(flow, []model.Direction{flow.Direction}, 1),
+	}
+	if t.Err != nil {
+		run.State, run.Reason = model.RunInvalid, t.Err.Error()
+		out.State, out.Reason = model.SessionFailed, t.Err.Error()
+	}
+	out.Runs = []model.Run{run}
+	return out
 }
 
-// loadAccess reads the users of an iperf3 server and its key.
-func loadAccess(users, key string) (*iperf3peer.Access, error) {
-	file, err := os.Open(users)
-	if err != nil {
-		return nil, err
+// counts is the report that counts in direction d: that of the receiver, and over TCP,
+// where nobody told one, that of the sender, which has waited until all was taken.
+func counts(ends []model.FlowReport, d model.Direction) (best model.FlowReport, ok bool) {
+	for _, f := range ends {
+		if f.Direction != d || f.Window <= 0 || f.Bytes <= 0 {
+			continue
+		}
+		if f.Role == model.Receiver {
+			return f, true
+		}
+		if f.UDP == nil && !ok {
+			best, ok = f, true
+		}
 	}
-	defer func() { _ = file.Close() }()
-	known, err := iperf3.ParseUsers(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", users, err)
-	}
-	text, err := os.ReadFile(key)
-	if err != nil {
-		return nil, err
-	}
-	private, err := privateKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	return &iperf3peer.Access{Key: private, Users: known}, nil
+	return best, ok
 }
 
-// privateKey reads an RSA key as openssl genrsa or genpkey writes it.
-func privateKey(text []byte) (*rsa.PrivateKey, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("holds no PEM block")
-	}
-	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
-		return key, nil
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	if private, ok := key.(*rsa.PrivateKey); ok {
-		return private, nil
-	}
-	return nil, fmt.Errorf("holds a %T, not an RSA key", key)
-}
-
-func (s *Server) iperf2Server(ctx context.Context, l net.Listener, anybody bool) (func(context.Context) error, error) {
-	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
-	if err != nil {
-		return nil, err
-	}
-	c := peer.ServerConfig{
-		Sessions: foreignSessions * foreignStreams, PerClient: foreignStreams,
-		Time: foreignTime, UDPTime: foreignTime, UDPRate: foreignUDPRate, Block: foreignBlock,
-		Budget: s.budget, Unknown: s.files.Listener,
-		Log:  s.say("iperf2: "),
-		Done: s.iperf2Result, Begun: s.iperf2Begun,
-	}
-	if anybody {
-		c.UDPTo = func(netip.Addr) bool { return true }
-	}
-	return func(ctx context.Context) error { return peer.Serve(ctx, l, pc, c) }, nil
-}
+// GaveUpRoot reports whether the server became another user, whose own folder is the
+// working directory.
+func (s *Server) GaveUpRoot() bool { return s.user != nil }

@@ -30,8 +30,11 @@ const (
 	allAnonymousSessions = 16                     // beside key holders, who have the rest
 	anonymousSessions    = 4                      // of one address
 	keyedSessions        = 64
-	openSessions         = 8   // of an open server, for those without a key
-	anonymousFiles       = 512 // of one address
+	openSessions         = 8     // of an open server, for those without a key
+	anonymousFiles       = 512   // of one address
+	allAnonymousRecords  = 10000 // a day: results of clients of other programs that are kept, some 4 KiB each
+	anonymousRecords     = 1000
+	keyedRecords         = 10000 // beside them
 )
 
 // Limits bound what a server gives away, as KEY=VALUE,... each; "" leaves it to what
@@ -57,7 +60,7 @@ type visitors struct {
 
 // visitors returns who may come.
 func (c *Config) visitors() visitors {
-	return visitors{open: c.Open, sessions: c.Sessions, listeners: c.Foreign.count()}
+	return visitors{open: c.Open, sessions: c.Sessions, listeners: len(c.Foreign.Addrs)}
 }
 
 // lookForRoom reads what is free, and raises the limit of open files.
@@ -112,13 +115,13 @@ func defaultBudget(r room, v visitors) budget.Config {
 	c := budget.Config{
 		Server: budget.Limits{
 			Sessions: keyedSessions, Descriptors: r.files.Sessions,
-			Memory: r.memory / freePart, Disk: r.disk / freePart,
+			Memory: r.memory / freePart, Disk: r.disk / freePart, Records: allAnonymousRecords + keyedRecords,
 		},
-		AllAnonymous: budget.Limits{UDP: allAnonymousUDP, Egress: allAnonymousEgress},
+		AllAnonymous: budget.Limits{UDP: allAnonymousUDP, Egress: allAnonymousEgress, Records: allAnonymousRecords},
 		Anonymous: budget.Part{
 			Source: budget.Limits{
 				Sessions: anonymousSessions, Descriptors: anonymousFiles, Memory: anonymousMemory, Disk: anonymousDisk,
-				UDP: anonymousUDP, Egress: anonymousEgress, Time: anonymousTime,
+				UDP: anonymousUDP, Egress: anonymousEgress, Time: anonymousTime, Records: anonymousRecords,
 			},
 			Lifetime: anonymousLifetime,
 		},
@@ -191,13 +194,15 @@ func (p *limitParser) set(key, value string, l *budget.Limits, lifetime *time.Du
 		err = number(value, &l.Egress, units.ParseBytes)
 	case "time":
 		err = number(value, &l.Time, units.ParseDuration)
+	case "records":
+		err = number(value, &l.Records, strconv.Atoi)
 	case "lifetime":
 		if lifetime == nil {
 			return fmt.Errorf("lifetime belongs to --limit-source")
 		}
 		err = number(value, lifetime, units.ParseDuration)
 	default:
-		return fmt.Errorf("no key %q: there are sessions, descriptors, memory, disk, udp, egress, time", key)
+		return fmt.Errorf("no key %q: there are sessions, descriptors, memory, disk, udp, egress, time, records", key)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -208,7 +213,7 @@ func (p *limitParser) set(key, value string, l *budget.Limits, lifetime *time.Du
 // span takes "/day" or "/hour" off the value of what is spent. One server has one
 // of them.
 func (p *limitParser) span(key, value string) (string, error) {
-	if key != "egress" && key != "time" {
+	if key != "egress" && key != "time" && key != "records" {
 		return value, nil
 	}
 	rest, by, _ := strings.Cut(value, "/")

@@ -153,6 +153,8 @@ func metricHelp(k budget.Kind) string {
 		return "Payload sent within the window."
 	case budget.Time:
 		return "Time of runs within the window."
+	case budget.Records:
+		return "Results of clients of other programs kept within the window."
 	case budget.Descriptors, budget.Memory, budget.Disk:
 	}
 	name := k.String()
@@ -165,6 +167,8 @@ func metricName(k budget.Kind) (name, unit string, scale float64) {
 	switch k {
 	case budget.Memory, budget.Disk, budget.Egress:
 		return "linerate_serve_" + k.String() + "_bytes", "bytes", 1
+	case budget.Records:
+		return "linerate_serve_results", "", 1
 	case budget.Time:
 		return "linerate_serve_time_seconds", "seconds", 1e-9
 	case budget.UDP:

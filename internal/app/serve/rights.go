@@ -116,7 +116,7 @@ func (s *Server) allowed() sandbox.Files {
 	if cache, err := os.UserCacheDir(); err == nil {
 		f.Write = append(f.Write, cache)
 	}
-	if s.c.Results != "" && s.c.Foreign.count() > 0 && s.user == nil {
+	if s.c.Results != "" && len(s.c.Foreign.Addrs) > 0 && s.user == nil {
 		_ = os.MkdirAll(s.c.Results, 0o700) // what is wrong with it, who keeps them says
 		f.Write = append(f.Write, s.c.Results)
 	}

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/control/audit"
 	"linerate/internal/control/tuner"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/model"
 	"linerate/internal/host/sandbox"
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
@@ -28,9 +29,10 @@ const DefaultPort = tls.DefaultPort
 
 // Config says how to serve. The zero value listens nowhere.
 type Config struct {
-	// Served, where given, is told of each whole test of a client of another program.
-	// Results is the directory that it writes to; "" is none.
-	Served    func(Served)
+	// Served, where given, takes the session of each test of a client of another
+	// program that the ledger has room for. Results is the directory that it writes
+	// to; "" is none.
+	Served    func(model.Session)
 	Results   string
 	Listen    string // address and port of linerate's own protocol
 	Host      string // name or address in the join link; "" is the address, else this host's name
@@ -327,6 +329,7 @@ const (
 	UDP         = budget.UDP
 	Egress      = budget.Egress
 	Time        = budget.Time
+	Records     = budget.Records
 )
 
 // linkHost is what goes into the join link: the user's word, the address that

@@ -20,6 +20,7 @@ import (
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
+	"linerate/internal/measure/program"
 )
 
 // heard is an Observer that keeps the lines of a server and its troubles.
@@ -135,7 +136,7 @@ func TestServer(t *testing.T) {
 	defer cancel()
 	h, dir := new(heard), t.TempDir()
 	env, log := world(h), filepath.Join(t.TempDir(), "audit.log")
-	c := Config{Listen: "127.0.0.1:0", State: dir, Metrics: "0", Audit: log, Foreign: Foreign{IPerf3: "127.0.0.1:0"}}
+	c := Config{Listen: "127.0.0.1:0", State: dir, Metrics: "0", Audit: log, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}}}
 	s, err := Open(ctx, env, c)
 	if err != nil {
 		t.Fatal(err)
@@ -288,10 +289,10 @@ func TestServerRefuses(t *testing.T) {
 		"user":          {Config{Listen: own, User: "daemon"}, app.Unsupported, "only root", "leave it out"},
 		"limit":         {Config{Listen: own, Limits: Limits{All: "luck=1"}}, app.Usage, "no key", "write it like --limit"},
 		"metrics":       {Config{Listen: own, Metrics: taken.Addr().String()}, app.Failed, "--metrics", "--metrics ADDRESS:PORT"},
-		"foreign taken": {Config{Listen: own, Foreign: Foreign{IPerf3: taken.Addr().String()}}, app.Failed, "--iperf3", "--iperf3=ADDRESS:PORT"},
-		"half a login":  {Config{Listen: own, Foreign: Foreign{IPerf3: "127.0.0.1:0", IPerf3Key: "x"}}, app.Usage, "belong together", ""},
-		"no users":      {Config{Listen: own, Foreign: Foreign{IPerf3: "127.0.0.1:0", IPerf3Key: "/x", IPerf3Users: "/x"}}, app.Usage, "no such file", ""},
-		"options":       {Config{Listen: own, Foreign: Foreign{NetPIPE: "127.0.0.1:0", NetPIPEOptions: "-x"}}, app.Usage, "none of", "both ends"},
+		"foreign taken": {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": taken.Addr().String()}}}, app.Failed, "--iperf3", "--iperf3=ADDRESS:PORT"},
+		"half a login":  {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}, Given: program.Values{"iperf3-key": "x"}}}, app.Usage, "belong together", ""},
+		"no users":      {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"iperf3": "127.0.0.1:0"}, Given: program.Values{"iperf3-key": "/x", "iperf3-users": "/x"}}}, app.Usage, "no such file", ""},
+		"options":       {Config{Listen: own, Foreign: Foreign{Addrs: program.Values{"netpipe": "127.0.0.1:0"}, Given: program.Values{"netpipe-options": "-x"}}}, app.Usage, "none of", "both ends"},
 	} {
 		c.State = t.TempDir()
 		s, err := Open(t.Context(), world(&heard{}), c.Config)

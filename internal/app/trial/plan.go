@@ -130,16 +130,14 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 	return p
 }
 
-// Suit fits the plan of a quick look to what the far end understands.
-func Suit(env app.Env, far reach.Target, p *model.Plan) error {
-	switch {
-	case far.Kind != reach.Foreign:
+// Suit fits the plan of a quick look to what the far end understands; given are the
+// flags for a program of another kind.
+func Suit(env app.Env, far *reach.Target, p *model.Plan, given app.Values) (err error) {
+	if far.Kind != reach.Foreign {
 		return Takes(env, *p)
-	case p.Flow.Engine == requests.Name:
-		return app.WithHint(app.Usagef("--requests: %s answers no requests", far), "start linerate serve on that host")
 	}
-	p.Flow = probes.Load(p.Flow) // it answers no probes
-	return nil
+	p.Flow, err = far.Fit(env, p.Flow, given)
+	return err
 }
 
 // Sweep asks for the time of messages by their size.
@@ -153,8 +151,8 @@ type Sweep struct {
 }
 
 // Plan returns the runs of a sweep, a block for each pass, fitted to what the far end
-// understands.
-func (s Sweep) Plan(env app.Env, far *reach.Target) (model.Plan, error) {
+// understands; given are the flags for a program of another kind.
+func (s Sweep) Plan(env app.Env, far *reach.Target, given app.Values) (model.Plan, error) {
 	if s.Seed == 0 {
 		s.Seed = rand.Uint64()
 	}
@@ -166,37 +164,9 @@ func (s Sweep) Plan(env app.Env, far *reach.Target) (model.Plan, error) {
 	s.Flow.Engine = sizes.Name
 	p := Repeated(sizes.With(s.Flow, s.Params), []model.Direction{s.Flow.Direction}, len(order.Order))
 	p.Cooldown, p.Seed = s.Cooldown, s.Seed
-	if far.Kind != reach.Foreign {
-		return p, Takes(env, p)
+	if far.Kind == reach.Foreign && far.Program.Once && s.Passes == 0 {
+		p.MaxBlocks, p.Order = 1, p.Order[:1]
 	}
-	return p, s.foreign(far, &p)
-}
-
-// foreign fits a sweep to a receiver of NPtcp, which follows a schedule of its own.
-func (s Sweep) foreign(far *reach.Target, p *model.Plan) error {
-	if !far.Program.Sweeps {
-		return app.WithHint(app.Usagef("%s measures no message sizes", far), "use linerate test %s", far)
-	}
-	for _, of := range []struct {
-		flag  string
-		given bool
-	}{
-		{"reverse", s.Flow.Direction != model.To}, {"nagle", s.Flow.Nagle}, {"spin", s.Params.Spin}, {"time", s.Flow.Duration != 0},
-	} {
-		if of.given {
-			return app.Usagef("--%s: an %s does not have it", of.flag, far.Program.Name)
-		}
-	}
-	if s.Passes == 0 {
-		p.MaxBlocks, p.Order = 1, p.Order[:1] // NPtcp ends after one
-	}
-	o := reach.NetPIPE{Largest: s.Largest, Both: s.Params.Mode == sizes.Both, Stream: s.Params.Mode == sizes.Stream, Fresh: s.Params.Fresh, Window: s.Flow.Window}
-	if s.Smallest != 0 {
-		o.Smallest = s.Params.Sizes[0]
-	}
-	far.Foreign.NetPIPE = &o
-	s.Params.Sizes = []units.Bytes{} // its own schedule; a document has a list
-	p.Flow.Engine = sizes.NetPIPE
-	p.Flow = sizes.With(p.Flow, s.Params)
-	return o.Validate()
+	err = Suit(env, far, &p, given)
+	return p, err
 }

@@ -107,7 +107,7 @@ func TestSearchPlan(t *testing.T) {
 
 func target(t *testing.T, text string) reach.Target {
 	t.Helper()
-	far, err := reach.Parse(text, func(string) string { return "" })
+	far, err := reach.Parse(text, apptest.Env(&apptest.Person{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,27 +118,28 @@ func TestPlanOfForeignPeers(t *testing.T) {
 	t.Parallel()
 	env := apptest.Env(&apptest.Person{})
 	p, _ := planned(trial.Quick{Flow: tcp(), Repeats: 1, Idle: time.Second})
-	if err := trial.Suit(env, target(t, "iperf3://nas"), &p); err != nil || p.Flow.Engine != "tcpbulk" {
+	far := target(t, "iperf3://nas")
+	if err := trial.Suit(env, &far, &p, nil); err != nil || p.Flow.Engine != "tcpbulk" {
 		t.Errorf("a server that answers no probes is sent %s: %v", p.Flow.Engine, err)
 	}
 	p.Flow.Engine = "reqresp"
-	if err := trial.Suit(env, target(t, "iperf3://nas"), &p); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
+	if err := trial.Suit(env, &far, &p, nil); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {
 		t.Errorf("requests to iperf3: %v", err)
 	}
 
-	far := target(t, "netpipe://nas")
+	far = target(t, "netpipe://nas")
 	s := trial.Sweep{Flow: model.Flow{Direction: model.To}, Params: sizes.Params{Mode: sizes.Both}, Smallest: 64, Largest: units.Bytes(1 << 20), Seed: 1}
-	p, err := s.Plan(env, &far)
+	p, err := s.Plan(env, &far, app.Values{"min": "64", "max": "1MiB"})
 	own, _ := sizes.Of(p.Flow)
-	if o := far.Foreign.NetPIPE; err != nil || p.Flow.Engine != sizes.NetPIPE || len(p.Order) != 1 || len(own.Sizes) != 0 || !o.Both || o.Largest != 1<<20 || o.Smallest == 0 {
-		t.Errorf("%+v, %+v, %+v, %v", p, own, o, err)
+	if err != nil || p.Flow.Engine != sizes.NetPIPE || len(p.Order) != 1 || len(own.Sizes) != 0 || own.Mode != sizes.Both {
+		t.Errorf("%+v, %+v, %v", p, own, err)
 	}
 	s.Flow.Nagle = true
-	if _, err := s.Plan(env, &far); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--nagle") {
+	if _, err := s.Plan(env, &far, nil); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--nagle") {
 		t.Errorf("Nagle's algorithm at NPtcp: %v", err)
 	}
 	elsewhere := target(t, "iperf3://nas")
-	if _, err := s.Plan(env, &elsewhere); app.KindOf(err) != app.Usage {
+	if _, err := s.Plan(env, &elsewhere, nil); app.KindOf(err) != app.Usage {
 		t.Errorf("a sweep with iperf3: %v", err)
 	}
 }
@@ -146,15 +147,15 @@ func TestPlanOfForeignPeers(t *testing.T) {
 func TestSweepPlan(t *testing.T) {
 	t.Parallel()
 	env, far := apptest.Env(&apptest.Person{}), reach.Target{Kind: reach.Here}
-	p, err := trial.Sweep{Flow: model.Flow{Direction: model.From}, Passes: 6, Seed: 7, Cooldown: time.Second}.Plan(env, &far)
+	p, err := trial.Sweep{Flow: model.Flow{Direction: model.From}, Passes: 6, Seed: 7, Cooldown: time.Second}.Plan(env, &far, nil)
 	own, _ := sizes.Of(p.Flow)
 	if err != nil || len(p.Order) != 6 || p.MaxBlocks != 6 || p.Seed != 7 || p.Cooldown != time.Second || p.Flow.Direction != model.From || len(own.Sizes) < 20 || p.Flow.Points != len(own.Sizes) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, _ := (trial.Sweep{Flow: model.Flow{Direction: model.To}}).Plan(env, &far); p.Seed == 0 || len(p.Order) == 0 {
+	if p, _ := (trial.Sweep{Flow: model.Flow{Direction: model.To}}).Plan(env, &far, nil); p.Seed == 0 || len(p.Order) == 0 {
 		t.Errorf("the defaults: %+v", p)
 	}
-	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far)
+	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far, nil)
 	if app.KindOf(err) != app.Usage || errors.Unwrap(err) == nil {
 		t.Errorf("one pass: %v", err)
 	}

@@ -406,7 +406,7 @@ func TestForeignPeer(t *testing.T) {
 	}()
 	person := &apptest.Person{}
 	env := apptest.Env(person)
-	near, far, err := reach.Pair("", "iperf3://"+l.Addr().String(), env.Getenv)
+	near, far, err := reach.Pair("", "iperf3://"+l.Addr().String(), env)
 	if err != nil {
 		t.Fatal(err)
 	}

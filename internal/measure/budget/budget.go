@@ -1,5 +1,6 @@
 // Package budget is the one ledger of what a server gives away: sessions,
-// descriptors, memory, disk, the rate of UDP, bytes sent and time of use.
+// descriptors, memory, disk, the rate of UDP, bytes sent, time of use and the results
+// that are kept.
 //
 // Everything is counted for the session, for its source, for all anonymous clients
 // together and for the server, and what any of the four would pass is refused
@@ -53,16 +54,17 @@ func (c Class) String() string {
 // Kind is something that is given.
 type Kind int
 
-// The kinds. The first ones are held and given back, the last two are spent:
+// The kinds. The first ones are held and given back, the last three are spent:
 // they come back when a window is over.
 const (
 	Sessions Kind = iota
 	Descriptors
-	Memory // bytes
-	Disk   // bytes
-	UDP    // bit/s of datagrams that do not give way to others
-	Egress // bytes sent within a window
-	Time   // of runs within a window, nanoseconds
+	Memory  // bytes
+	Disk    // bytes
+	UDP     // bit/s of datagrams that do not give way to others
+	Egress  // bytes sent within a window
+	Time    // of runs within a window, nanoseconds
+	Records // results kept within a window
 	kinds
 
 	held  = Egress // the kinds below are held
@@ -86,6 +88,8 @@ func (k Kind) String() string {
 		return "egress"
 	case Time:
 		return "time"
+	case Records:
+		return "records"
 	case kinds:
 	}
 	return "unknown"
@@ -109,6 +113,22 @@ type Limits struct {
 	UDP         units.BitRate
 	Egress      units.Bytes
 	Time        time.Duration
+	Records     int
+}
+
+// Run is what one run may ask for, whatever the ledger has left.
+type Run struct {
+	Time    time.Duration
+	Streams int // per direction
+	Block   units.Bytes
+	UDP     units.BitRate // per direction
+	Copy    units.Bytes
+}
+
+// AnonymousRun is what a server gives a run of somebody without a key, so that nobody
+// uses its host as a source of traffic.
+func AnonymousRun() Run {
+	return Run{Time: time.Minute, Streams: 16, Block: 1 << 20, UDP: 100e6, Copy: 256 << 20}
 }
 
 // Part is what a class of clients gets.
@@ -127,6 +147,15 @@ type Config struct {
 	Window time.Duration
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+}
+
+// AnonymousSessions is how many sessions anonymous clients have together at most; a nil Budget
+// says as many as it could count.
+func (b *Budget) AnonymousSessions() int {
+	if b == nil {
+		return maxSources
+	}
+	return int(b.anonymous[Sessions])
 }
 
 // part returns what c's clients get.
@@ -153,7 +182,7 @@ type amounts [kinds]int64
 // list returns l with one number for each kind, unlimited where there is none.
 func (l Limits) list() amounts {
 	a := amounts{
-		int64(l.Sessions), int64(l.Descriptors), int64(l.Memory), int64(l.Disk), bits(l.UDP), int64(l.Egress), int64(l.Time),
+		int64(l.Sessions), int64(l.Descriptors), int64(l.Memory), int64(l.Disk), bits(l.UDP), int64(l.Egress), int64(l.Time), int64(l.Records),
 	}
 	for k := range a {
 		switch {
@@ -284,7 +313,7 @@ func (b *Budget) Open(from netip.Addr, key string) (*Share, error) {
 
 // fresh says why a source that has spent what it had gets no session.
 func (b *Budget) fresh(s *Share) error {
-	for k := held; k < kinds; k++ {
+	for k := held; k < Records; k++ { // without a place for its result a test is still one
 		if r := b.over(s, k); r != nil {
 			return r
 		}

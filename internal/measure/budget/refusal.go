@@ -77,8 +77,12 @@ func (r *Refusal) sessionsText() string {
 
 func (r *Refusal) spentText() string {
 	gives := fmt.Sprintf("sends %s", r.amount(r.Limit, false))
-	if r.Kind == Time {
+	switch r.Kind {
+	case Time:
 		gives = fmt.Sprintf("measures for %s", r.amount(r.Limit, false))
+	case Records:
+		gives = fmt.Sprintf("keeps %d results", r.Limit)
+	default:
 	}
 	if r.Level == OfSession {
 		return fmt.Sprintf("this server %s in a session, and this one has had that: open another one", gives)
@@ -120,7 +124,7 @@ func (r *Refusal) amount(n int64, of bool) string {
 		text, what = units.BitRate(n).String(), " of UDP"
 	case Time:
 		text = units.FormatDuration(time.Duration(n))
-	case Sessions, Descriptors, kinds:
+	case Sessions, Descriptors, Records, kinds:
 		text, what = fmt.Sprint(n), " "+r.Kind.String()
 	}
 	if of {

@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"math"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -62,6 +63,34 @@ func (s *Share) Spend(sent units.Bytes) error { return s.charge(Egress, int64(se
 
 // Use counts time of a run, as Spend does bytes.
 func (s *Share) Use(d time.Duration) error { return s.charge(Time, int64(d)) }
+
+// Record counts a result that is kept of what somebody measured from an address with
+// the key of that name, or without one. An error, which wraps ErrSpent, says that no
+// more of them are kept. A nil Budget has no limits.
+func (b *Budget) Record(from netip.Addr, key string) error {
+	if b == nil {
+		return nil
+	}
+	class := Keyed
+	if key == "" {
+		class = Anonymous
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &Share{budget: b, class: class, who: who{Source(from), class, key}}
+	if s.entry = b.enter(s.who); s.entry == nil {
+		b.refused[Records]++
+		return &Refusal{Kind: Records, Level: OfServer, Class: class, Need: 1, Window: b.window}
+	}
+	defer b.leave(s.entry)
+	if r := b.over(s, Records); r != nil {
+		return r
+	}
+	now, i := b.slot(), Records-held
+	b.used[class].spent[i].at(now).add(1)
+	s.entry.spent[i].at(now).add(1)
+	return nil
+}
 
 func (s *Share) charge(k Kind, n int64) error {
 	if s == nil {
@@ -127,7 +156,7 @@ func (s *Share) Limits() Limits {
 	}
 	return Limits{
 		Sessions: int(l[Sessions]), Descriptors: int(l[Descriptors]), Memory: units.Bytes(l[Memory]), Disk: units.Bytes(l[Disk]),
-		UDP: units.BitRate(l[UDP]), Egress: units.Bytes(l[Egress]), Time: time.Duration(l[Time]),
+		UDP: units.BitRate(l[UDP]), Egress: units.Bytes(l[Egress]), Time: time.Duration(l[Time]), Records: int(l[Records]),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"linerate/internal/core/traffic"
-	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/filecopy"
 	"linerate/internal/measure/loaded"
@@ -38,10 +37,9 @@ func (list List) Make(o Options) []engine.Engine {
 	return list(o)
 }
 
-// Kinds are the paper halves of the engines that list makes, and of what foreign
-// peers make that no engine does.
+// Kinds are the paper halves of the engines that list makes.
 func (list List) Kinds() traffic.Kinds {
-	kinds := traffic.Kinds{sizes.NPtcp()}
+	var kinds traffic.Kinds
 	for _, e := range list.Make(Options{}) {
 		kinds = append(kinds, e.Kind())
 	}

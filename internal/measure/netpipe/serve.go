@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/accept"
 	"linerate/internal/measure/budget"
@@ -37,12 +38,15 @@ type Limits struct {
 // itself, and nothing else.
 type Event struct {
 	From  netip.Addr
-	Began bool          // it had its turn
-	Sizes int           // that were complete
-	Sent  units.Bytes   // by the receiver
-	Took  time.Duration // of its turn
-	Err   error         // why it was refused or ended early; nil for a whole schedule
-	Note  string
+	Began bool // it had its turn
+	Sizes int  // that were complete
+	// Points are these sizes, with the one-way times by the receiver's clock; an
+	// integrity check has none.
+	Points []model.Point
+	Sent   units.Bytes   // by the receiver
+	Took   time.Duration // of its turn
+	Err    error         // why it was refused or ended early; nil for a whole schedule
+	Note   string
 }
 
 // String returns the event as a sentence.
@@ -215,7 +219,7 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	e.Sizes, e.Sent, e.Took, e.Err = r.done, r.sent, time.Since(began), err
+	e.Sizes, e.Points, e.Sent, e.Took, e.Err = r.done, r.points, r.sent, time.Since(began), err
 	return e
 }
 
@@ -223,9 +227,10 @@ func (p *Peer) turn(ctx context.Context, q *queue, c caller, s Settings, l Limit
 type receiver struct {
 	talk
 	largest int
-	said    Control   // came while the connection waited; 0 is nothing
-	opened  bool      // the opening exchanges are done
-	done    int       // sizes
+	said    Control // came while the connection waited; 0 is nothing
+	opened  bool    // the opening exchanges are done
+	done    int     // sizes
+	points  []model.Point
 	quitAt  time.Time // when the last quit came
 
 	share   *budget.Share
@@ -323,6 +328,13 @@ func (r *receiver) point(ctx context.Context, at Point) error {
 			}
 			return err
 		}
+	}
+	if !r.settings.Integrity {
+		p := model.Point{Size: units.Bytes(at.Bytes), Rounds: int64(repeats)}
+		for _, seconds := range times {
+			p.Trials = append(p.Trials, time.Duration(seconds*float64(time.Second)))
+		}
+		r.points = append(r.points, p)
 	}
 	if !r.settings.Streaming {
 		return nil

@@ -62,7 +62,7 @@ func (a *console) check(ctx context.Context, f checkFlags, host string) error {
 	if err := f.request.Validate(); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(f.from, host, a.Getenv)
+	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,8 @@ type Env struct {
 	Root string
 	// Engines are those of this program; nil is engines.All.
 	Engines app.Engines
+	// Programs are those of another kind that it measures with; nil is foreign.All.
+	Programs app.Programs
 }
 
 // OS returns the environment of this process.

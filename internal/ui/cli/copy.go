@@ -134,7 +134,7 @@ func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool
 	if a.path, err = f.data.over(a.path, given); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(f.from, host, a.Getenv)
+	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}

@@ -110,8 +110,11 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err != nil {
 		return err
 	}
-	near, far, err := f.targets(file, a.Getenv)
+	near, far, err := f.targets(file, a.world())
 	if err != nil {
+		return err
+	}
+	if file.Flow, err = far.Fit(a.world(), file.Flow, nil); err != nil {
 		return err
 	}
 	q := question{File: file, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit")}
@@ -124,7 +127,10 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if a.path, err = f.path.over(file.Path, given); err != nil {
 		return err
 	}
-	if err := errors.Join(trial.Takes(a.world(), p), reach.Carries(a.path, p.Flow)); err != nil {
+	if far.Kind != reach.Foreign {
+		err = trial.Takes(a.world(), p)
+	}
+	if err := errors.Join(err, reach.Carries(a.path, p.Flow)); err != nil {
 		return err
 	}
 	return a.experiment(ctx, near, far, q)
@@ -215,7 +221,7 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if s.State == model.SessionDone {
 		return withHint(usagef("session %s is done: %s", s.ID, s.Reason), "see it with: linerate show %s", s.ID)
 	}
-	near, far, err := f.resumedPair(s, args, a.Getenv)
+	near, far, err := f.resumedPair(s, args, a.world())
 	if err != nil {
 		return err
 	}
@@ -241,7 +247,7 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 
 // resumedPair parses the two ends of a stored session, or what the user gave
 // in their place. A lab is stored as both ends.
-func (f *runFlags) resumedPair(s model.Session, args []string, getenv func(string) string) (near, far reach.Target, err error) {
+func (f *runFlags) resumedPair(s model.Session, args []string, env app.Env) (near, far reach.Target, err error) {
 	nearText, farText := s.Near, s.Far
 	if f.far == "" && len(args) == 1 {
 		f.far = args[0]
@@ -258,7 +264,7 @@ func (f *runFlags) resumedPair(s model.Session, args []string, getenv func(strin
 	if f.from != "" {
 		nearText = f.from
 	}
-	return reach.Pair(nearText, farText, getenv)
+	return reach.Pair(nearText, farText, env)
 }
 
 // mayExec refuses commands that somebody else may have written: those of exec:
@@ -429,11 +435,11 @@ func (f *runFlags) seedOr(file config.File) uint64 {
 }
 
 // targets parses the two ends of a plan.
-func (f *runFlags) targets(file config.File, getenv func(string) string) (near, far reach.Target, err error) {
+func (f *runFlags) targets(file config.File, env app.Env) (near, far reach.Target, err error) {
 	if file.Far == "" {
 		return near, far, withHint(usagef("no host named"), "name the far end: linerate run HOST ..., or far: in the plan file")
 	}
-	return reach.Pair(file.Near, file.Far, getenv)
+	return reach.Pair(file.Near, file.Far, env)
 }
 
 // plan draws the order of runs.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app/serve"
+	"linerate/internal/core/model"
 )
 
 // serveFlags are the flags of a server.
@@ -25,6 +26,7 @@ type serveFlags struct {
 
 func (a *console) serveCommand() *cobra.Command {
 	var f serveFlags
+	programs := a.world().AllPrograms()
 	c := &cobra.Command{
 		Use: "serve", Short: "let other hosts measure to this one",
 		Long: `serve listens on one port, TCP for control (TLS 1.3) and data, UDP for data. The
@@ -46,13 +48,10 @@ keeps access to the files that it needs only. --print-unit prints a unit for sys
 streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets them
 change settings.
 
---iperf3, --iperf2 and --netpipe answer the clients of those programs as well.
+` + programs.Names("--") + ` answer the clients of those programs as well.
 Those protocols have no secret: anyone who reaches the port may measure, with the limits of
---open, except that a test of NPtcp may last 15 min, or the lifetime of a session
-where that is less, as it is unless --limit-source says more. iperf3 can ask for a name and
-a password, and has the limits of those who have the link then, and an hour.
-iperf 2 is sent UDP only where a TCP connection of its host came first, unless
---iperf2-reverse-udp is given.
+--open. ` + programs.Help() + `
+What they measured is kept: see linerate list --kind served.
 
 What all clients together, and one address without a key, may use is bounded by
 what is free on this host, or by --limit, --limit-anonymous and --limit-source:
@@ -64,6 +63,7 @@ none is no limit, 0 is nothing at all.`,
 			if f.printUnit {
 				return a.printUnit(cmd.Flags())
 			}
+			f.Foreign = givenServers(cmd.Flags(), programs)
 			return a.serve(cmd.Context(), f)
 		},
 	}
@@ -72,7 +72,7 @@ none is no limit, 0 is nothing at all.`,
 	fl.StringVar(&f.Host, "host", "", "name or address in the join link (default: the address listened on, else this host's name)")
 	fl.StringVar(&f.State, "state", "", "directory of the server's state (default: $LINERATE_STATE, else the system's)")
 	fl.BoolVar(&f.Open, "open", false, "without a secret, with limits")
-	registerForeign(fl, &f.Foreign)
+	registerServers(fl, programs)
 	registerLimits(fl, &f.Limits)
 	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
 	fl.IntVar(&f.Sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
@@ -90,7 +90,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 	}
 	a.tellJournal(f.State)
 	var kept *recorder
-	f.Served = func(one serve.Served) { kept.keep(one) }
+	f.Served = func(one model.Session) { kept.keep(one) }
 	path := a.storePath()
 	if abs, err := filepath.Abs(path); err == nil && path != inMemory {
 		path, f.Results = abs, filepath.Dir(abs)
@@ -108,11 +108,8 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 		if s.GaveUpRoot() && a.db == "" && a.Getenv("LINERATE_DB") == "" {
 			path = recordsFile
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		var wait func()
-		kept, wait = a.record(ctx, path)
-		defer wait()
-		defer cancel()
+		kept = a.record(ctx, path)
+		defer kept.close()
 	}
 	return s.Run(ctx)
 }

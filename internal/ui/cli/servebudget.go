@@ -14,26 +14,9 @@ import (
 
 // registerLimits binds the flags that bound what a server gives away.
 func registerLimits(fl *pflag.FlagSet, l *serve.Limits) {
-	fl.StringVar(&l.All, "limit", "", "what the server gives away, as KEY=VALUE,...: sessions, descriptors, memory, disk, udp, egress, time; egress and time count by the day, or with /hour by the hour (default: by what is free)")
+	fl.StringVar(&l.All, "limit", "", "what the server gives away, as KEY=VALUE,...: sessions, descriptors, memory, disk, udp, egress, time, records; the last three count by the day, or with /hour by the hour (default: by what is free)")
 	fl.StringVar(&l.Anonymous, "limit-anonymous", "", "the share of that for all clients without a key together, in the same form")
 	fl.StringVar(&l.Source, "limit-source", "", "the share of one address (IPv6: a /64) without a key, in the same form; also lifetime, of a session")
-}
-
-// registerForeign binds the flags that ask for servers of other protocols.
-func registerForeign(fl *pflag.FlagSet, f *serve.Foreign) {
-	for _, l := range []struct {
-		text *string
-		name string
-		port string
-	}{{&f.IPerf3, "iperf3", ":5201"}, {&f.IPerf2, "iperf2", ":5001"}, {&f.NetPIPE, "netpipe", ":5002"}} {
-		fl.StringVar(l.text, l.name, "", "answer "+l.name+" clients too, on "+l.port+" or --"+l.name+"=ADDRESS:PORT")
-		fl.Lookup(l.name).NoOptDefVal = l.port
-	}
-	fl.StringVar(&f.NetPIPEOptions, "netpipe-options", "", "options of the NPtcp clients that both ends must share: -r, -s, -2, -i")
-	fl.BoolVar(&f.IPerf2ReverseUDP, "iperf2-reverse-udp", false, "send UDP to any iperf 2 client that asks for it: whoever forges a source address can have this host send to it")
-	fl.StringVar(&f.IPerf3Users, "iperf3-users", "", "file of iperf3 users, name,hash a line (iperf3 --authorized-users-path)")
-	fl.StringVar(&f.IPerf3Key, "iperf3-key", "", "file with the RSA private key that their passwords are encrypted for (PEM)")
-	fl.BoolVar(&f.IPerf3PKCS1, "iperf3-pkcs1", false, "take logins of iperf3 before 3.17 too, whose padding (PKCS #1 v1.5) is weak")
 }
 
 // budgetLine is a kind in the document and in the text of a server's start.
@@ -61,7 +44,7 @@ func kindUnit(k serve.Kind) string {
 		return "bits_per_second"
 	case serve.Time:
 		return "nanoseconds"
-	case serve.Sessions, serve.Descriptors:
+	case serve.Sessions, serve.Descriptors, serve.Records:
 	}
 	return k.String()
 }
@@ -117,6 +100,8 @@ func kindText(k serve.Kind, n int64, window time.Duration) string {
 		return units.Bytes(n).Binary() + " sent" + by
 	case serve.Time:
 		return units.FormatDuration(time.Duration(n)) + " of runs" + by
+	case serve.Records:
+		return fmt.Sprintf("%d results kept%s", n, by)
 	case serve.Sessions, serve.Descriptors:
 	}
 	return fmt.Sprintf("%d %s", n, k)

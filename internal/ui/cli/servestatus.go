@@ -133,7 +133,7 @@ func kindStatus(k serve.KindUsage) string {
 		return units.BitRate(k.Used()).String() + " UDP"
 	case serve.Egress:
 		return units.Bytes(k.Used()).Binary() + " sent"
-	case serve.Sessions, serve.Descriptors, serve.Time:
+	case serve.Sessions, serve.Descriptors, serve.Time, serve.Records:
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
@@ -51,7 +52,7 @@ netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe
   linerate sweep netpipe://nas`,
 		Args: exactArgs("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.sweep(cmd.Context(), f, cmd.Flags().Changed, args[0])
+			return a.sweep(cmd.Context(), f, cmd.Flags(), args[0])
 		},
 	}
 	fl := c.Flags()
@@ -110,19 +111,19 @@ func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 	return s, bad.err()
 }
 
-func (a *console) sweep(ctx context.Context, f sweepFlags, given func(string) bool, host string) error {
-	asked, err := f.ask(given)
+func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, host string) error {
+	asked, err := f.ask(set.Changed)
 	if err != nil {
 		return err
 	}
-	if a.path, err = f.path.over(a.path, given); err != nil {
+	if a.path, err = f.path.over(a.path, set.Changed); err != nil {
 		return err
 	}
-	near, far, err := reach.Pair(f.from, host, a.Getenv)
+	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}
-	p, err := asked.Plan(a.world(), &far)
+	p, err := asked.Plan(a.world(), &far, givenValues(set))
 	if err != nil {
 		return err
 	}

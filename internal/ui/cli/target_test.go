@@ -68,7 +68,7 @@ func TestResumedPair(t *testing.T) {
 		"new ends":  {f: runFlags{far: link, from: exec}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Exec, far: reach.Serve},
 		"new lab":   {f: runFlags{far: "lab:wan"}, s: model.Session{Near: "lab:lan", Far: "lab:lan"}, near: reach.Here, far: reach.Lab},
 	} {
-		near, far, err := c.f.resumedPair(c.s, c.args, os.Getenv)
+		near, far, err := c.f.resumedPair(c.s, c.args, app.Env{Getenv: os.Getenv})
 		if err != nil || near.Kind != c.near || far.Kind != c.far {
 			t.Errorf("%s: %+v, %+v, %v", name, near, far, err)
 		}
@@ -109,7 +109,7 @@ func TestNoCommandOfAFileRunsUnasked(t *testing.T) {
 		}
 	}
 	s := model.Session{ID: "1", Near: "this machine", Far: evil}
-	if _, _, err := (&runFlags{}).resumedPair(s, nil, os.Getenv); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {
+	if _, _, err := (&runFlags{}).resumedPair(s, nil, app.Env{Getenv: os.Getenv}); exitCode(err) != exitUsage || !strings.Contains(hintOf(err), "--far '"+evil+"'") {
 		t.Errorf("a stored session: %v, hint %q", err, hintOf(err))
 	}
 }

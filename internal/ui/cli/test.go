@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
@@ -50,13 +51,14 @@ serve --iperf3 --iperf2: they measure, but report little about themselves.`,
   linerate test iperf3://nas -P 4`,
 		Args: exactArgs("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.test(cmd.Context(), f, cmd.Flags().Changed, args[0])
+			return a.test(cmd.Context(), f, cmd.Flags(), args[0])
 		},
 	}
 	fl := c.Flags()
 	f.path.register(c)
 	f.flow.register(fl, "5s", "1s", "")
 	f.traffic.register(fl, a.kinds())
+	registerPrograms(fl, a.world().AllPrograms())
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "only the direction from HOST")
 	fl.BoolVar(&f.to, "to", false, "only the direction to HOST")
@@ -86,30 +88,27 @@ func (f testFlags) ask(given func(string) bool, bad *faults) trial.Quick {
 }
 
 // suit refuses flags that the far end does not understand, and fits the plan to it.
-func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, given func(string) bool) (err error) {
-	only := f.traffic.foreignOnly(given)
-	switch {
-	case far.Kind == reach.Foreign:
-		if err := trial.Suit(a.world(), *far, p); err != nil {
-			return err
+func (f testFlags) suit(a *console, far *reach.Target, p *model.Plan, set *pflag.FlagSet) error {
+	for _, k := range a.world().AllPrograms() {
+		for _, flag := range k.Flags {
+			if set.Changed(flag.Name) && far.Program.Name != k.Name {
+				return usagef("--%s: belongs to %s:// hosts, and %s is none", flag.Name, k.Name, far)
+			}
 		}
-		far.Foreign, err = f.traffic.foreign(a.Getenv)
-		return err
-	case len(only) > 0:
-		return usagef("--%s: only programs of another kind know that; %s is linerate's own", only[0], far)
-	case given("rate") && !f.traffic.udp && !f.traffic.search:
+	}
+	if far.Kind != reach.Foreign && set.Changed("rate") && !f.traffic.udp && !f.traffic.search {
 		return withHint(usagef("--rate: linerate's own TCP is not paced"), "add --udp, or use a smaller --window")
 	}
-	return trial.Suit(a.world(), *far, p)
+	return trial.Suit(a.world(), far, p, givenValues(set))
 }
 
-func (a *console) test(ctx context.Context, f testFlags, given func(string) bool, host string) error {
+func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, host string) error {
 	var bad faults
-	p := f.ask(given, &bad).Plan(a.kinds(), bad.add)
+	p := f.ask(set.Changed, &bad).Plan(a.kinds(), bad.add)
 	if err := bad.err(); err != nil {
 		return err
 	}
-	path, err := f.path.over(a.path, given)
+	path, err := f.path.over(a.path, set.Changed)
 	if err == nil {
 		err = reach.Carries(path, p.Flow)
 	}
@@ -117,11 +116,11 @@ func (a *console) test(ctx context.Context, f testFlags, given func(string) bool
 		return err
 	}
 	a.path = path
-	near, far, err := reach.Pair(f.from, host, a.Getenv)
+	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
 	}
-	if err := f.suit(a, &far, &p, given); err != nil {
+	if err := f.suit(a, &far, &p, set); err != nil {
 		return err
 	}
 	st, err := a.openStore(ctx)
@@ -134,7 +133,7 @@ func (a *console) test(ctx context.Context, f testFlags, given func(string) bool
 		return err
 	}
 	defer e.Close()
-	if !given("rate") {
+	if !set.Changed("rate") {
 		trial.FitSearch(e, &p)
 	}
 	s, err := trial.New(a.world(), e, st, model.KindTest, f.title, reach.RedactAll(os.Args), p).Run(ctx)

@@ -1,18 +1,11 @@
 package cli
 
 import (
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 
 	"github.com/spf13/pflag"
 
-	"linerate/internal/app"
-	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -23,15 +16,12 @@ import (
 
 // trafficFlags choose the kind of traffic of a quick look.
 type trafficFlags struct {
-	own              ownFlags
-	udp              bool
-	rate             string
-	search           bool
-	lossLimit        string
-	idle             string
-	serverOutput     bool
-	user, keyFile    string
-	pkcs1, dualPorts bool
+	own       ownFlags
+	udp       bool
+	rate      string
+	search    bool
+	lossLimit string
+	idle      string
 }
 
 // defaultIdle is how long probes run without a load before it: 20 probes or so,
@@ -45,11 +35,6 @@ func (f *trafficFlags) register(fl *pflag.FlagSet, kinds traffic.Kinds) {
 	fl.StringVar(&f.lossLimit, "loss", "0.1%", "with --search: the loss that is accepted")
 	fl.StringVar(&f.idle, "idle", defaultIdle, "probe the latency for so long before the load, then beside it; 0s: do not probe")
 	f.own.register(fl, kinds)
-	fl.StringVar(&f.user, "username", "", "user of an iperf3 server that asks for one; the password is in $IPERF3_PASSWORD")
-	fl.StringVar(&f.keyFile, "rsa-public-key", "", "file with that server's public key (PEM)")
-	fl.BoolVar(&f.pkcs1, "use-pkcs1-padding", false, "encrypt for iperf3 servers older than 3.17")
-	fl.BoolVar(&f.serverOutput, "get-server-output", false, "show what an iperf3 server printed")
-	fl.BoolVar(&f.dualPorts, "connect-back", false, "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r")
 }
 
 // apply puts what the flags say into q. given says which ones the user set.
@@ -102,58 +87,4 @@ func (f *trafficFlags) rateSearch(q *trial.Quick, given func(string) bool, bad *
 		s.Repeats = q.Repeats
 	}
 	return s
-}
-
-// foreignOnly are the flags that only foreign peers understand.
-func (f *trafficFlags) foreignOnly(given func(string) bool) []string {
-	return slices.DeleteFunc([]string{"username", "rsa-public-key", "use-pkcs1-padding", "get-server-output", "connect-back"},
-		func(flag string) bool { return !given(flag) })
-}
-
-// foreign are the options that only foreign peers understand.
-func (f *trafficFlags) foreign(getenv func(string) string) (reach.ForeignOptions, error) {
-	o := reach.ForeignOptions{ConnectBack: f.dualPorts, ServerOutput: f.serverOutput}
-	if f.rate != "" && !f.udp {
-		rate, err := units.ParseBitRate(f.rate)
-		if err != nil {
-			return o, usagef("--rate: %v", err)
-		}
-		o.Rate = rate
-	}
-	if f.user == "" && f.keyFile == "" {
-		return o, nil
-	}
-	if f.user == "" || f.keyFile == "" {
-		return o, usagef("--username and --rsa-public-key belong together")
-	}
-	key, err := publicKey(f.keyFile)
-	if err != nil {
-		return o, app.WithKind(app.Usage, fmt.Errorf("--rsa-public-key: %w", err))
-	}
-	password := getenv("IPERF3_PASSWORD")
-	if password == "" {
-		return o, withHint(usagef("no password for %s", f.user), "set the environment variable IPERF3_PASSWORD, as for iperf3 itself")
-	}
-	o.Login = &reach.Login{User: f.user, Password: password, Key: key, PKCS1: f.pkcs1}
-	return o, nil
-}
-
-// publicKey reads an RSA key as openssl rsa -pubout writes it.
-func publicKey(path string) (*rsa.PublicKey, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s holds no PEM block", path)
-	}
-	key, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if rsaKey, ok := key.(*rsa.PublicKey); ok {
-		return rsaKey, nil
-	}
-	return nil, fmt.Errorf("%s holds a %T, not an RSA key", path, key)
 }

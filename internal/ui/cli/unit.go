@@ -90,7 +90,8 @@ func (a *console) printUnit(set *pflag.FlagSet) error {
 			tune = true
 		case "audit":
 			reload = "ExecReload=/bin/kill -HUP $MAINPID\n" // a new file, after logrotate
-		case "listen", "iperf3", "iperf2", "netpipe":
+		}
+		if _, listens := a.world().AllPrograms().ByName(f.Name); listens || f.Name == "listen" {
 			low = low || lowPort(f.Value.String())
 		}
 		words = append(words, "--"+f.Name+"="+f.Value.String())

@@ -18,12 +18,12 @@ import (
 // world is what the use cases are given of the command line.
 func (a *console) world() app.Env {
 	return app.Env{
-		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Engines: a.Engines, Asker: a, Observer: a,
+		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Engines: a.Engines, Programs: a.Programs, Asker: a, Observer: a,
 	}
 }
 
 // kinds are the kinds of traffic that this program makes.
-func (a *console) kinds() traffic.Kinds { return a.Engines.Kinds() }
+func (a *console) kinds() traffic.Kinds { return a.world().Kinds() }
 
 // here is this machine, of whose journal a person is told what there is to know,
 // once for each process.

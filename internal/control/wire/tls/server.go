@@ -30,14 +30,8 @@ import (
 	"linerate/internal/rescue"
 )
 
-// Limits of servers. Those of open ones keep anonymous clients from using a host as a
-// source of traffic.
+// Limits of servers; those of anonymous clients are budget.AnonymousRun.
 const (
-	openTime     = time.Minute
-	openStreams  = 16
-	openBlock    = units.Bytes(1 << 20)
-	openUDPRate  = units.BitRate(100e6)
-	openCopy     = units.Bytes(256 << 20)
 	defaultIdle  = 10 * time.Minute
 	defaultHello = 3 * time.Second // to say hello, once TLS stands
 )
@@ -186,11 +180,12 @@ func limit(l *agent.Limits, k Key) {
 		return set
 	}
 	if k.Anonymous() {
-		longest, streams = openTime, openStreams
-		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(openBlock)))
-		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(openCopy)))
-		if l.MaxRate <= 0 || l.MaxRate > openUDPRate {
-			l.MaxRate = openUDPRate
+		one := budget.AnonymousRun()
+		longest, streams = one.Time, one.Streams
+		l.MaxBlock = units.Bytes(tighter(int(l.MaxBlock), int(one.Block)))
+		l.MaxBytes = units.Bytes(tighter(int(l.MaxBytes), int(one.Copy)))
+		if l.MaxRate <= 0 || l.MaxRate > one.UDP {
+			l.MaxRate = one.UDP
 		}
 	}
 	l.MaxStreams = tighter(l.MaxStreams, streams)

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/tcpinfo"
 )
 
 const (
@@ -27,7 +28,7 @@ func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err er
 	buf := make([]byte, max(min(t.Block, maxBounce), bounceHeader))
 	// What Peek has judged: the word says bounce back and nothing else.
 	copy(buf, []byte{0x00, 0x80, 0x00, 0x00})
-	began, have, total := time.Now(), 4, units.Bytes(0)
+	began, have, total, messages := time.Now(), 4, units.Bytes(0), 0
 	for {
 		var n int
 		n, err = t.bounceOne(ctx, buf, have)
@@ -35,6 +36,7 @@ func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err er
 			break
 		}
 		total += units.Bytes(n)
+		messages++
 		have = 0
 	}
 	window := time.Since(began)
@@ -46,7 +48,13 @@ func (t *tcpSession) bounce(ctx context.Context) (report model.EndReport, err er
 		err = nil
 	}
 	if total == 0 {
-		report = model.EndReport{}
+		return model.EndReport{}, err
+	}
+	report.Values = []model.Value{{Direction: model.To, Metric: model.RequestRate, Value: float64(messages) / window.Seconds()}}
+	if info, terr := tcpinfo.Read(t.conn); terr == nil {
+		if rtt, ok := info.RTT.Get(); ok {
+			report.Values = append(report.Values, model.Value{Direction: model.To, Metric: model.RTT, Value: rtt.Seconds()})
+		}
 	}
 	return report, err
 }

@@ -68,7 +68,7 @@ var clientModes = []struct {
 }
 
 func TestClientWithForeignServer(t *testing.T) {
-	program(t)
+	realProgram(t)
 	for _, m := range clientModes {
 		for _, f := range []model.Flow{
 			{Duration: short, Interval: short / 6, Streams: 1},

@@ -19,8 +19,8 @@ import (
 	"linerate/internal/core/units"
 )
 
-// program returns the path of the foreign program.
-func program(t testing.TB) string {
+// realProgram returns the path of the foreign program.
+func realProgram(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("iperf")
 	if err != nil {
@@ -76,7 +76,7 @@ func (o *output) await(t testing.TB, what string, ok func(string) bool) {
 // it prints.
 func foreignServer(t testing.TB, args ...string) (string, *output) {
 	t.Helper()
-	path := program(t)
+	path := realProgram(t)
 	port := freePort(t)
 	out := newOutput()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -152,7 +152,7 @@ func foreignClient(t testing.TB, addr string, args ...string) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...)
+	cmd := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)

@@ -42,14 +42,14 @@ func anyEnd(t testing.TB, addr string, args ...string) (string, time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	began := time.Now()
-	out, _ := exec.CommandContext(ctx, program(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...).CombinedOutput()
+	out, _ := exec.CommandContext(ctx, realProgram(t), append([]string{"-c", host, "-f", "b", "-p", port}, args...)...).CombinedOutput()
 	return string(out), time.Since(began)
 }
 
 // TestUDPLimitOfWhatIsSent: whoever asks for more gets the limit, over all flows
 // of its address.
 func TestUDPLimitOfWhatIsSent(t *testing.T) {
-	program(t)
+	realProgram(t)
 	for _, args := range [][]string{{"-u", "-R", "-b", "50m"}, {"-u", "-R", "-b", "3m", "-P", "3"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +121,7 @@ func TestUDPLimitOfWhatComes(t *testing.T) {
 
 // TestLimitsWithForeignClient: the time and the connections of the program.
 func TestLimitsWithForeignClient(t *testing.T) {
-	program(t)
+	realProgram(t)
 	t.Run("time", func(t *testing.T) {
 		t.Parallel()
 		s := startServer(t, ServerConfig{Time: 600 * time.Millisecond})

@@ -123,7 +123,7 @@ func sum(results []Result, d model.Direction) units.Bytes {
 }
 
 func TestServerWithForeignClient(t *testing.T) {
-	program(t)
+	realProgram(t)
 	for _, m := range []struct {
 		mode  iperf2.Mode
 		args  []string

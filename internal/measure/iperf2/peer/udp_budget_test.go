@@ -103,7 +103,7 @@ func TestUDPEndsWithTheBudget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program(t)
+			realProgram(t)
 			b := budget.New(budget.Config{Anonymous: budget.Part{Source: c.limits}})
 			s := startServer(t, ServerConfig{Budget: b})
 			if text, took := anyEnd(t, s.addr, append([]string{"-u", "-t", "8"}, c.args...)...); took > 18*time.Second {

@@ -21,7 +21,7 @@ import (
 const gentle units.BitRate = 4e6
 
 func TestUDPClientWithForeignServer(t *testing.T) {
-	program(t)
+	realProgram(t)
 	for _, m := range clientModes {
 		if strings.Contains(m.name, "2.0.5") {
 			continue // 2.1.8 and 2.0.5 do not understand each other's reports: see TestUDPLegacy
@@ -111,7 +111,7 @@ func checkAmount(t testing.TB, f model.Flow, d model.Direction, got model.FlowRe
 var lossLine = regexp.MustCompile(`ms +(\d+)/(\d+) +\(`)
 
 func TestUDPServerWithForeignClient(t *testing.T) {
-	program(t)
+	realProgram(t)
 	for _, m := range []struct {
 		mode  iperf2.Mode
 		args  []string

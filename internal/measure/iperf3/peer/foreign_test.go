@@ -14,8 +14,8 @@ import (
 	"linerate/internal/measure/iperf3/tries"
 )
 
-// program returns the path of the real iperf3.
-func program(t testing.TB) string {
+// realProgram returns the path of the real iperf3.
+func realProgram(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("iperf3")
 	if err != nil {
@@ -27,7 +27,7 @@ func program(t testing.TB) string {
 // atLeast reports whether the real iperf3 is 3.minor or later.
 func atLeast(t testing.TB, minor int) bool {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program(t), "--version").Output()
+	out, err := exec.CommandContext(t.Context(), realProgram(t), "--version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (o *output) String() string {
 // foreignServer starts the real server and returns its address.
 func foreignServer(t testing.TB, args ...string) string {
 	t.Helper()
-	path := program(t)
+	path := realProgram(t)
 	// Somebody else may take the port first.
 	for range 5 {
 		port := freePort(t)

@@ -48,7 +48,7 @@ func foreignClient(t testing.TB, addr, args string, env ...string) summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program(t), append([]string{"-J", "-c", host, "-p", port}, strings.Fields(args)...)...)
+	cmd := exec.CommandContext(t.Context(), realProgram(t), append([]string{"-J", "-c", host, "-p", port}, strings.Fields(args)...)...)
 	cmd.Env = append(cmd.Environ(), env...)
 	// It ends with an error where its report has one.
 	out, runErr := cmd.Output()
@@ -214,7 +214,7 @@ func checkOwnOutput(t testing.TB) {
 
 // TestServerRefuses holds that a client learns why it is refused.
 func TestServerRefuses(t *testing.T) {
-	help, _ := exec.CommandContext(t.Context(), program(t), "--help").CombinedOutput() // some versions end with 1
+	help, _ := exec.CommandContext(t.Context(), realProgram(t), "--help").CombinedOutput() // some versions end with 1
 	for _, c := range []struct {
 		args, want string // "|" is or: versions differ
 		config     ServerConfig

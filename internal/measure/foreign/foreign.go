@@ -1,0 +1,18 @@
+// Package foreign lists the programs of another kind that linerate measures with.
+package foreign
+
+import (
+	iperf2 "linerate/internal/measure/iperf2/peer"
+	iperf3 "linerate/internal/measure/iperf3/peer"
+	"linerate/internal/measure/netpipe"
+	"linerate/internal/measure/program"
+)
+
+// All returns every program.
+func All() program.List {
+	return program.List{
+		iperf3.Program(),
+		iperf2.Program(),
+		netpipe.Program(),
+	}
+}

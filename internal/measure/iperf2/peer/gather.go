@@ -1,0 +1,200 @@
+package peer
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/program"
+)
+
+// Each connection of a test with -P comes by itself, and not every client says how
+// many belong together. Those of one address and one kind that begin together are one
+// test: within startsWithin of the first. What ends waits so long for a sister that
+// has not begun.
+const (
+	startsWithin = 2 * time.Second
+	sistersCome  = 300 * time.Millisecond
+)
+
+// kindred is what the connections of one test have in common.
+type kindred struct {
+	from        netip.Addr
+	mode        iperf2.Mode
+	udp, bounce bool
+}
+
+// gathering joins connections and flows to tests. It is safe for concurrent use.
+type gathering struct {
+	keep func(program.Test)
+
+	mu    sync.Mutex
+	tests map[kindred]*gathered // that may get more
+	by    map[netip.AddrPort]*gathered
+}
+
+// gathered is what has come of one test.
+type gathered struct {
+	kindred
+	first   time.Time
+	threads int // that the client speaks of; 0 is not told
+	begun   int
+	open    int
+	results []Result
+	waits   *time.Timer // for sisters; nil while some are open
+}
+
+func newGathering(keep func(program.Test)) *gathering {
+	return &gathering{keep: keep, tests: map[kindred]*gathered{}, by: map[netip.AddrPort]*gathered{}}
+}
+
+// begun counts a session in.
+func (g *gathering) begun(r Result) {
+	kin := kindred{source(r.Peer.Addr()), r.Mode, r.UDP, r.Bounce}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tests[kin]
+	if t == nil || time.Since(t.first) > startsWithin || t.complete() {
+		t = &gathered{kindred: kin, first: time.Now(), threads: r.Threads}
+		g.tests[kin] = t
+	}
+	if t.waits != nil {
+		t.waits.Stop()
+		t.waits = nil
+	}
+	t.begun++
+	t.open++
+	g.by[r.Peer] = t
+}
+
+// complete reports whether all connections that the client spoke of have begun.
+func (t *gathered) complete() bool { return t.threads > 0 && t.begun >= t.threads }
+
+// done hands over the test that r is the last part of. One that was refused is part
+// of none.
+func (g *gathering) done(r Result) {
+	g.mu.Lock()
+	t := g.by[r.Peer]
+	if t == nil || r.Refused {
+		g.mu.Unlock()
+		return
+	}
+	delete(g.by, r.Peer)
+	t.results = append(t.results, r)
+	t.open--
+	over := t.open == 0
+	if over && !t.complete() {
+		over = false
+		var timer *time.Timer
+		timer = time.AfterFunc(sistersCome, func() {
+			g.mu.Lock()
+			mine := t.waits == timer
+			if mine {
+				g.forget(t)
+			}
+			g.mu.Unlock()
+			if mine {
+				g.keep(t.whole())
+			}
+		})
+		t.waits = timer
+	}
+	if over {
+		g.forget(t)
+	}
+	g.mu.Unlock()
+	if over {
+		g.keep(t.whole())
+	}
+}
+
+func (g *gathering) forget(t *gathered) {
+	t.waits = nil
+	if g.tests[t.kindred] == t {
+		delete(g.tests, t.kindred)
+	}
+}
+
+// end hands over what still waits for sisters.
+func (g *gathering) end() {
+	g.mu.Lock()
+	var left []*gathered
+	for _, t := range g.tests {
+		if t.waits != nil {
+			t.waits.Stop()
+			left = append(left, t)
+		}
+	}
+	for _, t := range left {
+		g.forget(t)
+	}
+	g.mu.Unlock()
+	for _, t := range left {
+		g.keep(t.whole())
+	}
+}
+
+// whole is the test that the results make together.
+func (t *gathered) whole() program.Test {
+	all := t.results[0].test()
+	for _, r := range t.results[1:] {
+		one := r.test()
+		all.Took, all.Err = max(all.Took, one.Took), errors.Join(all.Err, one.Err)
+		for _, e := range one.Ends {
+			if len(all.Ends) == 0 {
+				all.Ends = []model.EndReport{{Host: e.Host}}
+			}
+			all.Ends[0].Flows = joined(all.Ends[0].Flows, e.Flows)
+			all.Ends[0].Values = append(all.Ends[0].Values, e.Values...)
+			for _, w := range e.Warnings {
+				if !slices.Contains(all.Ends[0].Warnings, w) {
+					all.Ends[0].Warnings = append(all.Ends[0].Warnings, w)
+				}
+			}
+		}
+	}
+	all.Flow.Streams = len(t.results)
+	return all
+}
+
+// joined adds more streams to the directions of flows.
+func joined(flows, more []model.FlowReport) []model.FlowReport {
+	for _, m := range more {
+		i := slices.IndexFunc(flows, func(f model.FlowReport) bool { return f.Direction == m.Direction && f.Role == m.Role })
+		if i < 0 {
+			flows = append(flows, m)
+			continue
+		}
+		f := &flows[i]
+		f.Bytes, f.Window = f.Bytes+m.Bytes, max(f.Window, m.Window)
+		f.Streams = append(slices.Clone(f.Streams), m.Streams...)
+		f.TCP = nil // of one connection alone
+		if f.UDP != nil && m.UDP != nil {
+			f.UDP = joinedUDP(*f.UDP, *m.UDP)
+		}
+	}
+	return flows
+}
+
+func joinedUDP(a, b model.UDPSummary) *model.UDPSummary {
+	a.Received, a.Lost, a.Duplicates = a.Received+b.Received, a.Lost+b.Lost, a.Duplicates+b.Duplicates
+	a.Reordered, a.MaxExtent = a.Reordered+b.Reordered, max(a.MaxExtent, b.MaxExtent)
+	a.Sent, a.Refused = a.Sent+b.Sent, a.Refused+b.Refused
+	x, ok1 := a.Jitter.Get()
+	y, ok2 := b.Jitter.Get()
+	switch {
+	case ok1 && ok2:
+		a.Jitter = fact.Known(max(x, y), "the largest of the flows")
+	case ok2:
+		a.Jitter = b.Jitter
+	}
+	if a.Variation != nil && b.Variation != nil {
+		_ = a.Variation.Merge(b.Variation) // all histograms of this kind have the same buckets
+	}
+	return &a
+}

@@ -1,0 +1,143 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+	"linerate/internal/measure/budget"
+	"linerate/internal/measure/iperf2"
+	"linerate/internal/measure/program"
+)
+
+// Program is iperf 2 as linerate knows it.
+func Program() program.Program {
+	p := program.Program{
+		Name: "iperf2", Server: "iperf 2 server", Port: strconv.Itoa(iperf2.DefaultPort), Kinds: []traffic.Kind{bounceKind()},
+		Fit: program.FitBulk, Serve: listen,
+		Flags: []program.Flag{
+			{Name: "connect-back", Usage: "the iperf2 server opens the connections of its direction, as 2.0 does for -d and -r", Switch: true},
+		},
+		ServerFlags: []program.Flag{{
+			Name: "iperf2-reverse-udp", Switch: true,
+			Usage: "send UDP to any iperf 2 client that asks for it: whoever forges a source address can have this host send to it",
+		}},
+		Help: "iperf 2 is sent UDP only where a TCP connection of its host came first, unless\n--iperf2-reverse-udp is given.",
+	}
+	p.New = func(addr string, given program.Values, _ func(string) string) (program.Client, error) {
+		rate, err := given.Pace()
+		return remote{program: p, addr: addr, client: Client{ConnectBack: given.On("connect-back"), Rate: rate}}, err
+	}
+	return p
+}
+
+// remote is a server at an address, as the contract has it.
+type remote struct {
+	program program.Program
+	addr    string
+	client  Client
+}
+
+// Run implements program.Client.
+func (r remote) Run(ctx context.Context, f model.Flow, _ program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
+	near, far, err = r.client.Run(ctx, r.addr, f, emit)
+	if errors.Is(err, ErrIperf3) {
+		err = program.Hinted(program.Away, err, "use iperf3://%s", r.addr)
+	}
+	return near, far, r.program.Unreachable(ctx, err, "iperf -s, or iperf -s -u for UDP")
+}
+
+// listen implements program.Program.Serve.
+func listen(ctx context.Context, l net.Listener, h program.Host) (func(context.Context) error, error) {
+	pc, err := new(net.ListenConfig).ListenPacket(ctx, "udp", l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	one, all := budget.AnonymousRun(), h.Budget.AnonymousSessions()
+	g := newGathering(h.Keep)
+	c := ServerConfig{
+		// A connection of iperf 2 is a session of its own, so that one address may have
+		// as many as the streams of a run.
+		Sessions: all * one.Streams, PerClient: one.Streams, Time: one.Time, UDPTime: one.Time, UDPRate: one.UDP, Block: one.Block,
+		Budget: h.Budget, Unknown: h.Unknown, Log: h.Note,
+		Begun: func(r Result) {
+			g.begun(r)
+			h.Tell(program.Event{Test: r.test(), Began: true})
+		},
+		Done: func(r Result) {
+			g.done(r)
+			h.Tell(program.Event{Test: r.test(), Began: !r.Refused, Over: true})
+		},
+	}
+	if h.Given.On("iperf2-reverse-udp") {
+		c.UDPTo = func(netip.Addr) bool { return true }
+	}
+	return func(ctx context.Context) error {
+		defer g.end()
+		return Serve(ctx, l, pc, c)
+	}, nil
+}
+
+// test is the connection or flow as the contract has it.
+func (r Result) test() program.Test {
+	t := program.Test{From: r.Peer.Addr(), Took: r.Took, Err: r.Err}
+	t.Flow = model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: r.Took}
+	switch {
+	case r.UDP:
+		t.Flow.Engine = udp.Name
+	case r.Bounce:
+		t.Flow.Engine = bounceName
+	}
+	switch r.Mode {
+	case iperf2.Reverse:
+		t.Flow.Direction = model.From
+	case iperf2.FullDuplex, iperf2.Dual, iperf2.TradeOff:
+		t.Flow.Direction = model.Both
+	case iperf2.Forward:
+	}
+	if !r.Refused && r.Report.Host != "" {
+		t.Ends = []model.EndReport{r.Report}
+	}
+	return t
+}
+
+// bounceName is the kind of traffic of a bounce-back test, which only clients of
+// iperf 2 make.
+const bounceName = "bounceback"
+
+func bounceKind() traffic.Kind {
+	return traffic.Kind{
+		Name: bounceName, Title: "the bounce-back test of iperf 2", Command: "serve --iperf2", Why: "only clients of iperf 2 make it",
+		Judge: func(_ model.Flow, ends []model.EndReport) string {
+			for _, e := range ends {
+				if len(e.Flows) > 0 {
+					return ""
+				}
+			}
+			return "no message came"
+		},
+		Lines: func(_ model.Flow, runs []model.Run) (lines []string) {
+			for _, r := range runs {
+				rate, ok := r.Value(model.To, model.RequestRate)
+				if !ok {
+					continue
+				}
+				text := fmt.Sprintf("%.4g messages a second were returned to the client", rate)
+				if rtt, ok := r.Value(model.To, model.RTT); ok {
+					text += "; the round trip, smoothed by this host's kernel, was " + units.FormatDuration(time.Duration(rtt*float64(time.Second)))
+				}
+				lines = append(lines, text)
+			}
+			return lines
+		},
+	}
+}

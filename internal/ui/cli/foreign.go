@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"github.com/spf13/pflag"
+
+	"linerate/internal/app"
+	"linerate/internal/app/serve"
+)
+
+// registerPrograms adds the flags that only clients of programs of another kind have.
+// Their values are read by givenValues.
+func registerPrograms(fl *pflag.FlagSet, all app.Programs) {
+	for _, p := range all {
+		registerFlags(fl, p.Flags)
+	}
+}
+
+func registerFlags(fl *pflag.FlagSet, flags []app.Flag) {
+	for _, f := range flags {
+		if f.Switch {
+			fl.Bool(f.Name, false, f.Usage)
+		} else {
+			fl.String(f.Name, "", f.Usage)
+		}
+	}
+}
+
+// givenValues are the flags that somebody set, as programs take them.
+func givenValues(set *pflag.FlagSet) app.Values {
+	v := app.Values{}
+	set.Visit(func(f *pflag.Flag) { v[f.Name] = f.Value.String() })
+	return v
+}
+
+// registerServers binds the flags that ask for servers of other programs.
+func registerServers(fl *pflag.FlagSet, all app.Programs) {
+	for _, p := range all {
+		if p.Serve == nil {
+			continue
+		}
+		fl.String(p.Name, "", "answer "+p.Name+" clients too, on :"+p.Port+" or --"+p.Name+"=ADDRESS:PORT")
+		fl.Lookup(p.Name).NoOptDefVal = ":" + p.Port
+		registerFlags(fl, p.ServerFlags)
+	}
+}
+
+// givenServers are the servers of other programs that the flags ask for.
+func givenServers(set *pflag.FlagSet, all app.Programs) serve.Foreign {
+	f := serve.Foreign{Addrs: app.Values{}, Given: givenValues(set)}
+	for _, p := range all {
+		if addr := f.Given[p.Name]; p.Serve != nil && addr != "" {
+			f.Addrs[p.Name] = addr
+		}
+	}
+	return f
+}
