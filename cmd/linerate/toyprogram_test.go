@@ -64,7 +64,7 @@ func TestToyProgram(t *testing.T) {
 	holds(strings.Join(strings.Fields(do(0, "show", "last", "--json=full", "--db", db).out), ""),
 		`"engine":"toybytes"`, `"metric":"goodput","value":5`, `"own":["5toybytescameback"]`)
 	// What it refuses, and what is said of it.
-	holds(do(2, "test", far, "--bytes", "1M", "--db", db).err, "it counts no bytes", "leave out --bytes")
+	holds(do(2, "test", far, "--bytes", "1M", "--db", db).err, far+" counts no bytes", "leave out --bytes")
 	holds(do(2, "test", far, "--toy-rounds", "many", "--db", db).err, `--toy-rounds: "many" is not a number`)
 	holds(do(2, "test", "iperf3://127.0.0.1:1", "--toy-rounds", "5", "--db", db).err, "--toy-rounds: belongs to toy:// hosts")
 	holds(do(2, "test", "toy://", "--db", db).err, "not the address of an toy server", "toy://nas:5999")

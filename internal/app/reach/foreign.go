@@ -3,7 +3,7 @@ package reach
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -46,7 +46,8 @@ func (t *Target) Fit(env app.Env, f model.Flow, given program.Values) (_ model.F
 		t.client, err = t.Program.New(t.Addr, given, env.Getenv)
 	}
 	if err != nil {
-		return f, fmt.Errorf("%s: %w", t, err)
+		named := func(text string) string { return strings.ReplaceAll(text, "HOST", t.String()) }
+		return f, &app.Fault{Kind: app.KindOf(err), Err: errors.New(named(err.Error())), Hint: named(app.HintOf(err))}
 	}
 	return f, nil
 }

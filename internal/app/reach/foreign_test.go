@@ -64,7 +64,7 @@ func TestFit(t *testing.T) {
 		says, hint string
 	}{
 		"bulk":           {"iperf3://nas", model.Flow{Engine: bulk.Name}, nil, bulk.Name, "", ""},
-		"requests":       {"iperf2://nas", model.Flow{Engine: requests.Name}, nil, "", "iperf2://nas: it answers no requests", "linerate serve"},
+		"requests":       {"iperf2://nas", model.Flow{Engine: requests.Name}, nil, "", "iperf2://nas answers no requests", "linerate serve"},
 		"sizes of iperf": {"iperf3://nas", sizes.With(model.Flow{Engine: sizes.Name}, sizes.Params{}), nil, "", "no message sizes", "linerate test"},
 		"sizes":          {"netpipe://nas", sizes.With(model.Flow{Engine: sizes.Name}, sizes.Params{}), program.Values{"max": "64"}, sizes.NetPIPE, "", ""},
 		"bulk of NPtcp":  {"netpipe://nas", model.Flow{Engine: bulk.Name}, nil, "", "measures message sizes only", "linerate sweep"},

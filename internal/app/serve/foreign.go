@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"linerate/internal/app"
@@ -73,6 +74,9 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	})
 	if err != nil {
 		one.Close()
+		if strings.HasPrefix(err.Error(), "--") { // it names the flag itself
+			return one, err
+		}
 		return one, fmt.Errorf("--%s: %w", p.Name, err)
 	}
 	return one, nil

@@ -30,8 +30,8 @@ func Program() program.Program {
 	p := program.Program{
 		Name: sizes.NetPIPE, Server: "NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sizes.NPtcp()}, Fit: fit,
 		ServerFlags: []program.Flag{{Name: "netpipe-options", Usage: "options of the NPtcp clients that both ends must share: -r, -s, -2, -i"}},
-		Help: `A test of NPtcp may last 15 min, or the lifetime of a session where that is less, as it is unless
---limit-source says more.`,
+		Help: `A test of NPtcp may last 15 min, or the lifetime of a session where that is less, as
+it is unless --limit-source says more.`,
 		Serve: listen,
 	}
 	p.New = func(addr string, given program.Values, _ func(string) string) (program.Client, error) {
@@ -48,7 +48,7 @@ func Program() program.Program {
 // fit makes the flow of a sweep one of NPtcp, which follows a schedule of its own.
 func fit(f model.Flow, given program.Values) (model.Flow, error) {
 	if f.Engine != sizes.Name && f.Engine != sizes.NetPIPE {
-		return f, program.Hinted(program.Asked, errors.New("an NPtcp receiver measures message sizes only"), "use linerate sweep")
+		return f, program.Hinted(program.Asked, errors.New("an NPtcp receiver measures message sizes only"), "use linerate sweep HOST")
 	}
 	own, err := traffic.Read[sizes.Params](f.Params)
 	if err != nil {

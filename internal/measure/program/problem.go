@@ -25,7 +25,8 @@ const (
 	Away                  // the far end could not be reached, or refused
 )
 
-// Problem is an error with what to do about it.
+// Problem is an error with what to do about it. In one of Fit, HOST stands for the far
+// end as it was given.
 type Problem struct {
 	Reason Reason
 	Err    error
@@ -75,9 +76,9 @@ func FitBulk(f model.Flow, _ Values) (model.Flow, error) {
 	f = probes.Load(f)
 	switch f.Engine {
 	case requests.Name:
-		return f, Hinted(Asked, errors.New("it answers no requests"), "start linerate serve on that host")
+		return f, Hinted(Asked, errors.New("HOST answers no requests"), "start linerate serve on that host")
 	case sizes.Name:
-		return f, Hinted(Asked, errors.New("it measures no message sizes"), "use linerate test")
+		return f, Hinted(Asked, errors.New("HOST measures no message sizes"), "use linerate test HOST")
 	}
 	return f, nil
 }

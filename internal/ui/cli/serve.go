@@ -50,7 +50,8 @@ change settings.
 
 ` + programs.Names("--") + ` answer the clients of those programs as well.
 Those protocols have no secret: anyone who reaches the port may measure, with the limits of
---open. ` + programs.Help() + `
+--open.
+` + programs.Help() + `
 What they measured is kept: see linerate list --kind served.
 
 What all clients together, and one address without a key, may use is bounded by

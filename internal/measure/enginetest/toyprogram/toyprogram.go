@@ -41,7 +41,7 @@ func Program() program.Program {
 		Help:        "The toy returns at most 1000 bytes.",
 		Fit: func(f model.Flow, given program.Values) (model.Flow, error) {
 			if f.Bytes > 0 {
-				return f, program.Hinted(program.Asked, errors.New("it counts no bytes"), "leave out --bytes")
+				return f, program.Hinted(program.Asked, errors.New("HOST counts no bytes"), "leave out --bytes")
 			}
 			if _, err := strconv.Atoi(cmp.Or(given["toy-rounds"], "3")); err != nil {
 				return f, program.Askedf("--toy-rounds: %q is not a number", given["toy-rounds"])

@@ -39,7 +39,7 @@ func Program() program.Program {
 			{Name: "iperf3-key", Usage: "file with the RSA private key that their passwords are encrypted for (PEM)"},
 			{Name: "iperf3-pkcs1", Usage: "take logins of iperf3 before 3.17 too, whose padding (PKCS #1 v1.5) is weak", Switch: true},
 		},
-		Help: "iperf3 can ask for a name and a password, and has the limits of those who have the link then, and an hour.",
+		Help: "iperf3 can ask for a name and a password, and has the limits of those who have the\nlink then, and an hour.",
 	}
 	p.New = func(addr string, given program.Values, getenv func(string) string) (program.Client, error) {
 		c := remote{program: p, addr: addr, output: given.On("get-server-output")}
