@@ -178,7 +178,7 @@ func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
 	if host == "" {
 		return withHint(usagef("no host named"), "linerate tune HOST")
 	}
-	near, far, err := reach.Pair(from, host, a.Getenv)
+	near, far, err := reach.Pair(from, host, a.world())
 	if err != nil {
 		return err
 	}
