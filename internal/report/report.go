@@ -35,6 +35,7 @@ type Document struct {
 	Copy          *CopyDocument      `json:"copy,omitempty"`  // of a session of copies
 	Sweep         *SweepDocument     `json:"sweep,omitempty"` // of a session over message sizes
 	Check         *CheckDocument     `json:"check,omitempty"` // of a session that checked a path
+	Grid          *Grid              `json:"grid,omitempty"`  // of an experiment over all combinations of several settings
 	Findings      []Finding          `json:"findings"`
 	Tables        []Table            `json:"tables"`
 	Noise         []Noise            `json:"noise"` // what the baseline compared with itself showed
@@ -119,6 +120,7 @@ func Build(s model.Session, o Options) Document {
 		Latencies:     b.latencies(),
 		Own:           b.own(o.Kinds),
 		Search:        b.search(),
+		Grid:          b.grid(),
 		Findings:      b.findings(),
 		Tables:        b.tables(),
 		Noise:         b.noise(),

@@ -263,3 +263,37 @@ func TestSearchTableAscends(t *testing.T) {
 		t.Errorf("rates %v", rates)
 	}
 }
+
+// Issue 10, item 7: a grid has a legend, tells what each setting does and whether they
+// depend on each other, and has one conclusion.
+func TestGridHasOneConclusion(t *testing.T) {
+	d, s := build(t, "grid")
+	if len(d.Grid.Factors) != 2 || d.Grid.Factors[0].Text != "A: tcp.recv_buffer_max of nas, A1 is 64 KiB, A2 is 1 MiB" {
+		t.Errorf("legend %+v", d.Grid.Factors)
+	}
+	if got := d.Grid.Conclusion; got != "A2B2 is the best combination: against current, goodput to nas 2.91 times (2.90 to 2.93 times)" {
+		t.Errorf("%q", got)
+	}
+	if e := d.Grid.Effects; len(e) != 3 || !strings.Contains(e[2].Text, "depend on each other: with B1, A2 gives 84.2 % higher; with B2, 2.89 times") {
+		t.Errorf("effects %+v", e)
+	}
+	for i := range s.Verdicts {
+		if s.Verdicts[i].Outcome == model.Better {
+			s.Verdicts[i].Outcome = model.Worse
+		}
+	}
+	if got := report.Build(s, report.Options{}).Grid.Conclusion; got != "leave it: no combination that may be kept is better than current" {
+		t.Errorf("%q", got)
+	}
+	s.Verdicts[0].Outcome = model.Undecided
+	if got := report.Build(s, report.Options{}).Grid.Conclusion; got != "no combination is shown to be better than current" {
+		t.Errorf("%q", got)
+	}
+	s.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Checked: true, Evidence: 1e6}}
+	if got := report.Build(s, report.Options{}).Grid.Conclusion; got != "" {
+		t.Errorf("a conclusion of a session that cannot be trusted: %q", got)
+	}
+	if d, _ := build(t, "sequential"); d.Grid != nil {
+		t.Errorf("one setting is no grid: %+v", d.Grid)
+	}
+}

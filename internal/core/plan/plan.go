@@ -78,8 +78,8 @@ const orderStream = 0x6f72646572 // "order"
 // and four blocks of two baseline runs at the start where there are two. A
 // single setting is measured without comparison, in fixed mode only. More than
 // six settings are compared in blocks of the baseline, its twin and three
-// candidates, each candidate equally often; but a plan with a Factor keeps
-// complete blocks, because the plateau compares all levels inside each block.
+// candidates, each candidate equally often; but a plan with a Factor, or with a grid
+// of several, keeps complete blocks, because all levels are compared inside each.
 func New(o Options) (model.Plan, error) {
 	o = withDefaults(o)
 	levels, err := validate(o)
@@ -106,7 +106,7 @@ func New(o Options) (model.Plan, error) {
 	for range p.NullBlocks {
 		p.Order = append(p.Order, []string{p.Baseline, p.Baseline})
 	}
-	if o.Factor == "" && len(o.Settings) > stats.SubsetAbove {
+	if _, grid := Grid(o.Settings); grid == nil && o.Factor == "" && len(o.Settings) > stats.SubsetAbove {
 		p.Order = append(p.Order, subsetBlocks(p, o.Blocks, rng)...)
 		p.MaxBlocks = len(p.Order) - p.NullBlocks
 		return p, nil

@@ -7,8 +7,10 @@ import (
 	"math"
 	"time"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/units"
 )
 
@@ -23,7 +25,7 @@ type Case struct {
 func Cases() []Case {
 	return []Case{
 		quickTest(), sequential(), fixed(), interrupted(), untrustworthy(), silent(), guarded(),
-		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(),
+		datagramTest(), sweepTest(), requestTest(), copyTest(), searchTest(), unevenTest(), checkTest(), gridTest(),
 	}
 }
 
@@ -253,6 +255,32 @@ func guarded() Case {
 		v("deep", model.LossRatio, model.Undecided, -0.0002, 0.0011, 1.1, model.GuardHolds), loss,
 	}
 	c.Session.Noise = []model.Noise{{Direction: model.To, Metric: model.Goodput, Source: "baseline pairs", Pairs: 4, Sigma: 0.014, Upper: 0.022, Evidence: 1.2}}
+	return c
+}
+
+// gridTest is an experiment over two settings of nas with two levels each, of which
+// the second helps only together with the first.
+func gridTest() Case {
+	settings := []model.Setting{{Name: "current"}}
+	for i, window := range []string{"65536", "1048576"} {
+		for j, mtu := range []string{"1500", "9000"} {
+			settings = append(settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
+				{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: window}, {Host: model.Far, Knob: "link.mtu", Value: mtu}}})
+		}
+	}
+	p, err := plan.New(plan.Options{Settings: settings, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}})
+	if err != nil {
+		panic(err) // the options are all above
+	}
+	c := Case{"grid", base("20261121T120000-9d2f", model.KindRun, p), map[int][]model.Sample{}}
+	rates := map[string]float64{"current": 320e6, "A1B1": 321e6, "A1B2": 322e6, "A2B1": 590e6, "A2B2": 931e6, p.Twin: 320e6}
+	for b, names := range p.Order {
+		for i, name := range names {
+			c.add(b+1, name, model.To, rates[name]*(1+noise(3*b+i)))
+		}
+	}
+	r := analysis.Analyse(p, c.Session.Runs)
+	c.Session.Verdicts, c.Session.Noise, c.Session.Reason = r.Verdicts, r.Noise, r.Reason
 	return c
 }
 

@@ -80,10 +80,23 @@ func (p *printer) body(d report.Document) {
 		p.paragraph(red, "untrustworthy: "+d.Untrustworthy, 2)
 		p.gap()
 	}
+	if d.Grid != nil {
+		for _, f := range d.Grid.Factors {
+			p.paragraph(plain, f.Text, 2)
+		}
+		p.gap()
+	}
 	for _, t := range d.Tables {
 		if t.Objective {
 			p.table(t)
 		}
+	}
+	if d.Grid != nil && len(d.Grid.Effects) > 0 {
+		p.paragraph(bold, "what each setting does, in the mean over the others", 2)
+		for _, e := range d.Grid.Effects {
+			p.paragraph(plain, e.Text, 2)
+		}
+		p.gap()
 	}
 	p.others(d.Tables)
 	for _, n := range d.Noise {
@@ -91,6 +104,10 @@ func (p *printer) body(d report.Document) {
 	}
 	for _, l := range d.Plateaus {
 		p.paragraph(plain, l.Text, 2)
+	}
+	if d.Grid != nil && d.Grid.Conclusion != "" {
+		p.gap()
+		p.paragraph(bold, d.Grid.Conclusion, 2)
 	}
 	p.gap()
 	p.classic(d)

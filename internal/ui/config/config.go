@@ -81,12 +81,12 @@ func (f File) Has(path string) bool {
 // Settings returns the settings to compare and the name of the baseline among
 // them. Where the file names no baseline it is the setting without
 // assignments, which is added in front under the name Current where needed.
-// The settings of one factor are named like its levels; those of several like
-// "window=64KiB mss=1460".
+// The settings of one factor are named like its levels; those of several by the
+// codes of package plan, such as "A1B2".
 func (f File) Settings() (settings []model.Setting, baseline string) {
 	settings = slices.Clone(f.Named)
 	if len(f.Factors) > 0 {
-		settings = f.grid()
+		settings, _ = f.grid()
 	}
 	if f.Baseline != "" && f.Baseline != Current {
 		if i := f.baselineIndex(settings); i >= 0 {
@@ -102,14 +102,16 @@ func (f File) Settings() (settings []model.Setting, baseline string) {
 	return slices.Insert(settings, 0, model.Setting{Name: Current}), Current
 }
 
-// baselineIndex finds the baseline by name or, where one factor is varied, by
-// value: "64K" is the level "64KiB". It returns -1 where there is none.
+// baselineIndex finds the baseline by name, where several factors are varied also by
+// their levels, "window=64KiB mss=1460", and where one is, by value: "64K" is the
+// level "64KiB". It returns -1 where there is none.
 func (f File) baselineIndex(settings []model.Setting) int {
 	if i := slices.IndexFunc(settings, func(s model.Setting) bool { return s.Name == f.Baseline }); i >= 0 {
 		return i
 	}
 	if len(f.Factors) != 1 {
-		return -1
+		_, written := f.grid()
+		return slices.Index(written, f.Baseline)
 	}
 	var want int64
 	if f.Factors[0].Knob == "rate" {
@@ -128,27 +130,29 @@ func (f File) baselineIndex(settings []model.Setting) int {
 	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool { return l.Value == strconv.FormatInt(want, 10) })
 }
 
-// grid returns all combinations of the factors' levels; the last factor
-// varies fastest.
-func (f File) grid() []model.Setting {
-	combinations := []model.Setting{{}}
-	for _, factor := range f.Factors {
+// grid returns all combinations of the factors' levels, and how each of them is
+// written out, "window=64KiB mss=1460"; the last factor varies fastest.
+func (f File) grid() (settings []model.Setting, written []string) {
+	settings, written = []model.Setting{{}}, []string{""}
+	for n, factor := range f.Factors {
 		var next []model.Setting
-		for _, s := range combinations {
-			for _, l := range factor.Levels {
+		var texts []string
+		for i, s := range settings {
+			for j, l := range factor.Levels {
 				name := l.Text
 				if len(f.Factors) > 1 {
-					name = strings.TrimSpace(s.Name + " " + factor.String() + "=" + l.Text)
+					name = s.Name + plan.Code(n, j)
 				}
 				next = append(next, model.Setting{
 					Name:        name,
 					Assignments: slices.Concat(s.Assignments, assign(factor.Host, factor.Knob, l.Value)),
 				})
+				texts = append(texts, strings.TrimSpace(written[i]+" "+factor.String()+"="+l.Text))
 			}
 		}
-		combinations = next
+		settings, written = next, texts
 	}
-	return combinations
+	return settings, written
 }
 
 // assign returns the assignments that give a knob one value: one for the flow

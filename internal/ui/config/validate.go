@@ -136,6 +136,10 @@ func (r *report) validateBaseline(f File) {
 		return
 	}
 	names := []string{Current}
+	if len(f.Factors) > 1 {
+		_, written := f.grid()
+		names, settings = append(names, written...), nil
+	}
 	for _, s := range settings {
 		names = append(names, s.Name)
 	}

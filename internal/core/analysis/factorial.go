@@ -1,0 +1,231 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/stats"
+)
+
+// Factorial is what a grid of several factors shows of the metric that decides, in
+// one direction, from the blocks in which every combination was measured (Fisher,
+// The Design of Experiments, 1935: each run tells of each factor).
+type Factorial struct {
+	Direction model.Direction
+	Metric    model.Metric
+	Blocks    int
+	Factors   []plan.Factor
+	Mains     []Effect
+	Pairs     []Interaction
+	// Good are the combinations that are surely within the plan's tolerance of every
+	// other one, of those and of the baseline (statistics.md section 8).
+	Good []string
+}
+
+// Effect is the gain of one level of a factor over its first one, in the mean over
+// all levels of the others.
+type Effect struct {
+	Factor, Level int // from 0
+	Shown
+}
+
+// Interaction is how much the gain of one level of a factor changes with the level of
+// another: of all that are possible, the one that differs most.
+type Interaction struct {
+	A, B          Effect // A with the first level of B's factor and with B's level
+	With, Without float64
+	Shown         // of With less Without, among all comparisons of the pair
+	Comparisons   int
+}
+
+// Shown is a gain with its interval, and what it amounts to.
+type Shown struct {
+	Estimate, Low, High float64 // log ratios, or in the metric's own unit where it can be 0; positive is good
+	Outcome             model.Outcome
+}
+
+// Factorials returns what the runs of p show of its factors, for each direction of
+// what decides; nil where p is no grid, its verdicts may not be believed, or too few
+// blocks are complete.
+func Factorials(p model.Plan, runs []model.Run) []Factorial {
+	factors, cells := plan.Grid(p.Settings)
+	if factors == nil {
+		return nil
+	}
+	if r := Analyse(p, runs); r.Untrustworthy || r.PathChanged {
+		return nil
+	}
+	s := newSession(p, runs)
+	s.replay()
+	var out []Factorial
+	for _, x := range s.series {
+		if !x.objective {
+			continue
+		}
+		g := grid{s: s, x: x, factors: factors, cells: cells}
+		all := cells
+		if !slices.Contains(cells, s.plan.Baseline) {
+			all = append(slices.Clone(cells), s.plan.Baseline)
+		}
+		for _, b := range s.blocks {
+			if row, ok := x.row(b, all); ok && !b.null {
+				g.rows = append(g.rows, row)
+			}
+		}
+		if len(g.rows) < stats.NormalBlocks {
+			continue
+		}
+		f := Factorial{Direction: x.direction, Metric: x.ID, Blocks: len(g.rows), Factors: factors, Mains: g.mains(), Pairs: g.pairs()}
+		if !x.CanBe0 {
+			found := stats.Plateau(g.rows, float64(s.plan.Tolerance)/100, s.plan.Confidence)
+			for j, name := range cells {
+				if found.Passes(j) {
+					f.Good = append(f.Good, name)
+				}
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// grid is a factorial on its way.
+type grid struct {
+	s       *session
+	x       *series
+	factors []plan.Factor
+	cells   []string
+	rows    [][]float64 // by block: log values of the cells, the last factor varying fastest
+}
+
+// level returns the level of factor f in cell i.
+func (g *grid) level(i, f int) int {
+	for n := len(g.factors) - 1; n > f; n-- {
+		i /= len(g.factors[n].Levels)
+	}
+	return i % len(g.factors[f].Levels)
+}
+
+// mean is, for each block, that of the cells with these levels, by factor.
+func (g *grid) mean(at map[int]int) []float64 {
+	out := make([]float64, len(g.rows))
+	for b, row := range g.rows {
+		sum, n := 0.0, 0.0
+		for i := range g.cells {
+			matches := true
+			for f, l := range at {
+				matches = matches && g.level(i, f) == l
+			}
+			if matches {
+				sum, n = sum+row[i], n+1
+			}
+		}
+		out[b] = sum / n
+	}
+	return out
+}
+
+func minus(a, b []float64) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = a[i] - b[i]
+	}
+	return out
+}
+
+func (g *grid) mains() []Effect {
+	var out []Effect
+	for f, factor := range g.factors {
+		for l := 1; l < len(factor.Levels); l++ {
+			d := minus(g.mean(map[int]int{f: l}), g.mean(map[int]int{f: 0}))
+			out = append(out, Effect{Factor: f, Level: l, Shown: g.shown(d, 1)})
+		}
+	}
+	return out
+}
+
+// pairs returns the strongest interaction of each pair of factors.
+func (g *grid) pairs() []Interaction {
+	var out []Interaction
+	for f := range g.factors {
+		for h := f + 1; h < len(g.factors); h++ {
+			levels, others := len(g.factors[f].Levels), len(g.factors[h].Levels)
+			var strongest *Interaction
+			for l := 1; l < levels; l++ {
+				for m := 1; m < others; m++ {
+					without := minus(g.mean(map[int]int{f: l, h: 0}), g.mean(map[int]int{f: 0, h: 0}))
+					with := minus(g.mean(map[int]int{f: l, h: m}), g.mean(map[int]int{f: 0, h: m}))
+					one := Interaction{
+						A: Effect{Factor: f, Level: l}, B: Effect{Factor: h, Level: m}, Comparisons: (levels - 1) * (others - 1),
+						With: g.x.unscaled(stats.PseudoMedian(with)), Without: g.x.unscaled(stats.PseudoMedian(without)),
+					}
+					one.Shown = g.shown(minus(with, without), one.Comparisons)
+					if strongest == nil || distance(one.Shown) > distance(strongest.Shown) {
+						strongest = &one
+					}
+				}
+			}
+			if strongest != nil {
+				out = append(out, *strongest)
+			}
+		}
+	}
+	return out
+}
+
+// distance is how far an interval lies from 0; below that, less than 0.
+func distance(s Shown) float64 { return max(s.Low, -s.High) }
+
+// shown judges the differences of blocks as those of a setting are, among so many
+// comparisons (statistics.md sections 4.2, 4.3 and 5.2).
+func (g *grid) shown(d []float64, comparisons int) Shown {
+	s, x, alpha := g.s, g.x, g.s.alpha/float64(comparisons)
+	estimate, low, high := stats.PseudoMedian(d), 0.0, 0.0
+	if s.plan.Mode == model.Sequential {
+		ev := stats.NewEvidence(x.margin, alpha)
+		for _, v := range d {
+			ev.Add(v)
+		}
+		i := ev.Interval(0)
+		low, high = i.Low, i.High
+	} else {
+		e, i, _ := s.estimate(&side{d: d}, 1-alpha)
+		estimate, low, high = e, float64(i.Low), float64(i.High)
+	}
+	out := Shown{Estimate: x.unscaled(estimate), Low: x.unscaled(low), High: x.unscaled(high), Outcome: model.Undecided}
+	switch {
+	case len(d) < stats.RankBlocks:
+	case low > rounding:
+		out.Outcome = model.Better
+	case high < -rounding:
+		out.Outcome = model.Worse
+	case -x.margin < low && high < x.margin:
+		out.Outcome = model.Equivalent
+	}
+	return out
+}
+
+// Best returns the setting that gained most of those that may be kept: better in a
+// direction of the metric that decides, worse in none, with all guards holding; ""
+// where there is none.
+func Best(p model.Plan, all []model.Verdict) string {
+	best, most := "", 0.0
+	for _, name := range candidatesOf(p) {
+		sum, better := 0.0, false
+		for _, v := range all {
+			if v.Setting != name || v.Metric != p.Decides() {
+				continue
+			}
+			sum, better = sum+v.Estimate, better || v.Outcome == model.Better
+			if v.Outcome == model.Worse {
+				sum = math.Inf(-1)
+			}
+		}
+		if better && sum > most && len(Refused(all, name)) == 0 {
+			best, most = name, sum
+		}
+	}
+	return best
+}

@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"math"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// gridOf is a plan of two factors with so many levels, held against "current".
+func gridOf(t *testing.T, a, b int, change func(*plan.Options)) model.Plan {
+	return newPlan(t, 0, func(o *plan.Options) {
+		o.Settings = []model.Setting{{Name: "current"}}
+		for i := range a {
+			for j := range b {
+				o.Settings = append(o.Settings, model.Setting{Name: plan.Code(0, i) + plan.Code(1, j), Assignments: []model.Assignment{
+					{Knob: "window", Value: string(rune('1' + i))}, {Host: model.Far, Knob: "link.mtu", Value: string(rune('1' + j))}}})
+			}
+		}
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+// Issue 10, item 7: a grid says what each factor does, and whether they depend on each
+// other.
+func TestGridTellsMainEffectsAndInteraction(t *testing.T) {
+	logs := map[string]float64{"A1B1": 0, "A2B1": 0.2, "A1B2": 0.1, "A2B2": 0.3, "current": -0.1}
+	rates := func(p model.Plan, extra float64) rate {
+		return func(setting string, block, position int) float64 {
+			y := logs[setting]
+			if setting == p.Twin {
+				y = logs["current"]
+			}
+			if setting == "A2B2" {
+				y += extra
+			}
+			return 1e9 * math.Exp(y+0.002*float64((3*block+position)%5))
+		}
+	}
+	for name, mode := range map[string]func(*plan.Options){"fixed": fixed(10), "sequential": nil} {
+		p := gridOf(t, 2, 2, mode)
+		found := Factorials(p, runsOf(p, 10, rates(p, 0)))
+		if len(found) != 1 || found[0].Blocks != 10 || len(found[0].Mains) != 2 || len(found[0].Pairs) != 1 {
+			t.Fatalf("%s: %+v", name, found)
+		}
+		f := found[0]
+		near(t, name+" A", f.Mains[0].Estimate, 0.2, 0.005)
+		near(t, name+" B", f.Mains[1].Estimate, 0.1, 0.005)
+		if f.Mains[0].Outcome != model.Better || f.Mains[1].Outcome != model.Better || f.Pairs[0].Outcome != model.Equivalent {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if len(f.Good) != 1 || f.Good[0] != "A2B2" {
+			t.Errorf("%s: good are %q", name, f.Good)
+		}
+		pair := Factorials(p, runsOf(p, 10, rates(p, 0.4)))[0].Pairs[0]
+		near(t, name+" with", pair.With, 0.6, 0.005)
+		near(t, name+" without", pair.Without, 0.2, 0.005)
+		if pair.Outcome != model.Better || pair.Comparisons != 1 {
+			t.Errorf("%s: %+v", name, pair)
+		}
+		if got := Best(p, Analyse(p, runsOf(p, 10, rates(p, 0.4))).Verdicts); got != "A2B2" {
+			t.Errorf("%s: best is %q", name, got)
+		}
+	}
+}
+
+func TestGridOfThreeLevelsAndItsLimits(t *testing.T) {
+	p := gridOf(t, 3, 2, fixed(8))
+	// The second factor helps only with the third level of the first.
+	f := func(setting string, block, position int) float64 {
+		y := 0.001 * float64((block+position)%4)
+		if setting == "A3B2" {
+			y += 0.5
+		}
+		return 1e9 * math.Exp(y)
+	}
+	found := Factorials(p, runsOf(p, 8, f))
+	if len(found) != 1 || len(found[0].Mains) != 3 || len(found[0].Pairs) != 1 {
+		t.Fatalf("%+v", found)
+	}
+	pair := found[0].Pairs[0]
+	if pair.A.Level != 2 || pair.Comparisons != 2 || pair.Outcome != model.Better || math.Abs(pair.Estimate-0.5) > 0.01 {
+		t.Errorf("%+v", pair)
+	}
+	if found := Factorials(p, runsOf(p, 2, f)); found != nil {
+		t.Errorf("of two blocks: %+v", found)
+	}
+	wrong := func(setting string, block, position int) float64 {
+		if setting == p.Twin {
+			return 2 * f(setting, block, position)
+		}
+		return f(setting, block, position)
+	}
+	if found := Factorials(p, runsOf(p, 8, wrong)); found != nil {
+		t.Errorf("of a session that cannot be trusted: %+v", found)
+	}
+	if one := newPlan(t, 3, fixed(8)); Factorials(one, runsOf(one, 8, f)) != nil {
+		t.Error("of no grid")
+	}
+}

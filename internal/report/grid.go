@@ -1,0 +1,145 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+)
+
+// Grid is the report of an experiment over all combinations of several settings.
+type Grid struct {
+	Factors    []GridFactor `json:"factors"`
+	Effects    []GridEffect `json:"effects"`
+	Conclusion string       `json:"conclusion,omitempty"` // "" where no verdict of the session counts
+}
+
+// GridFactor says what the short names of one factor stand for.
+type GridFactor struct {
+	Name   string       `json:"name"` // "A"
+	Host   model.Host   `json:"host,omitempty"`
+	Knob   model.KnobID `json:"knob"`
+	Levels []string     `json:"levels"` // canonical values; the first is A1
+	Text   string       `json:"text"`   // "A: tcp.recv_buffer_max of nas, A1 is 64 KiB, A2 is 1 MiB"
+}
+
+// GridEffect is what a level of one factor does, or of two together, as a sentence.
+type GridEffect struct {
+	Direction model.Direction `json:"direction"`
+	Metric    model.Metric    `json:"metric"`
+	Of        []string        `json:"of"` // levels: one for a main effect, two for an interaction
+	Blocks    int             `json:"blocks"`
+	Outcome   model.Outcome   `json:"outcome"`
+	Estimate  float64         `json:"estimate"` // as of a verdict
+	Low       model.Bound     `json:"low"`
+	High      model.Bound     `json:"high"`
+	Text      string          `json:"text"`
+}
+
+// grid is nil of a session that is no grid.
+func (b *builder) grid() *Grid {
+	factors, _ := plan.Grid(b.s.Plan.Settings)
+	if factors == nil {
+		return nil
+	}
+	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}}
+	for n, f := range factors {
+		text := fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)
+		k, _ := knob.ByID(f.Knob)
+		switch {
+		case f.Host != "":
+			text += " of " + b.name(f.Host)
+		case k.Scope != knob.ScopeFlow:
+			text += " of both hosts"
+		}
+		for i, v := range f.Levels {
+			text += fmt.Sprintf(", %s is %s", plan.Code(n, i), k.Format(v))
+		}
+		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, text})
+	}
+	found := analysis.Factorials(b.s.Plan, b.s.Runs)
+	for _, f := range found {
+		g.Effects = append(g.Effects, b.effects(f)...)
+	}
+	g.Conclusion = b.conclusion(found)
+	return g
+}
+
+// effects are the sentences on what each factor does, and on each pair of them.
+func (b *builder) effects(f analysis.Factorial) []GridEffect {
+	i, what := metric.Describe(f.Metric), strings.TrimSpace(metric.Name(f.Metric)+" "+b.label(f.Direction))
+	var out []GridEffect
+	add := func(s analysis.Shown, text string, of ...string) {
+		out = append(out, GridEffect{f.Direction, f.Metric, of, f.Blocks, s.Outcome, s.Estimate, model.Bound(s.Low), model.Bound(s.High), text})
+	}
+	for _, m := range f.Mains {
+		level := plan.Code(m.Factor, m.Level)
+		text := fmt.Sprintf("%s, %s against %s: %s (%s)", what, level, plan.Code(m.Factor, 0), i.ChangeText(m.Estimate, m.Low, m.High), i.RangeText(m.Estimate, m.Low, m.High))
+		switch m.Outcome {
+		case model.Equivalent:
+			text += ", no difference larger than the margin"
+		case model.Undecided:
+			text += ", not decided"
+		case model.Better, model.Worse:
+		}
+		add(m.Shown, text, level)
+	}
+	for _, p := range f.Pairs {
+		a, c := plan.Code(p.A.Factor, p.A.Level), plan.Code(p.B.Factor, p.B.Level)
+		change := func(gain float64) string { return i.ChangeText(gain, gain+p.Low-p.Estimate, gain+p.High-p.Estimate) }
+		pair := plan.Letter(p.A.Factor) + " and " + plan.Letter(p.B.Factor)
+		var text string
+		switch p.Outcome {
+		case model.Better, model.Worse:
+			text = fmt.Sprintf("%s depend on each other: with %s, %s gives %s; with %s, %s", pair, plan.Code(p.B.Factor, 0), a, change(p.Without), c, change(p.With))
+		case model.Equivalent:
+			text = fmt.Sprintf("%s do not depend on each other: what one gives, the other does not change by more than the margin", pair)
+		case model.Undecided:
+			text = fmt.Sprintf("whether %s depend on each other is not decided after %s", pair, count(f.Blocks, "block"))
+		}
+		add(p.Shown, text, a, c)
+	}
+	return out
+}
+
+// conclusion says which combination is the best, against the baseline, in a sentence.
+func (b *builder) conclusion(found []analysis.Factorial) string {
+	if b.untrustworthy() != "" || len(b.s.Verdicts) == 0 {
+		return ""
+	}
+	baseline := b.s.Plan.Baseline
+	best := analysis.Best(b.s.Plan, b.s.Verdicts)
+	if best == "" {
+		for _, v := range b.s.Verdicts {
+			if v.Metric == b.s.Plan.Decides() && !v.IsTwin && v.Outcome == model.Undecided {
+				return fmt.Sprintf("no combination is shown to be better than %s", baseline)
+			}
+		}
+		return fmt.Sprintf("leave it: no combination that may be kept is better than %s", baseline)
+	}
+	var parts, others []string
+	for _, v := range b.s.Verdicts {
+		if v.Setting == best && v.Metric == b.s.Plan.Decides() {
+			r := b.row(v)
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", strings.TrimSpace(metric.Name(v.Metric)+" "+b.label(v.Direction)), r.ChangeText, r.RangeText))
+		}
+	}
+	for n, f := range found {
+		others = slices.DeleteFunc(others, func(name string) bool { return n > 0 && !slices.Contains(f.Good, name) })
+		for _, name := range f.Good {
+			if n == 0 && name != best && name != baseline {
+				others = append(others, name)
+			}
+		}
+	}
+	text := fmt.Sprintf("%s is the best combination: against %s, %s", best, baseline, strings.Join(parts, ", "))
+	if len(others) > 0 {
+		text += fmt.Sprintf("; as good, within %s: %s", b.s.Plan.Tolerance, strings.Join(others, ", "))
+	}
+	return text
+}
