@@ -131,12 +131,12 @@ type Unproven struct {
 // OfTheFlow is a setting that is not kept, since it belongs to the test traffic.
 type OfTheFlow struct{ Setting model.Assignment }
 
-// SmallestGood is the level of a setting that was chosen of several that proved better,
-// because nobody named one.
+// SmallestGood is the setting that was chosen of several that proved better: the
+// smallest level that is good enough, or the combination that gained most.
 type SmallestGood struct {
 	Setting   string
-	Others    []string
-	Tolerance units.Percent // how far below the best it may be
+	Others    []string      // that proved better too
+	Tolerance units.Percent // how far below the best it may be; 0 where it gained most
 }
 
 // NotKept is a setting that was confirmed on a host and holds no more.

@@ -143,7 +143,11 @@ func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	if chosen, among := profile.Chosen(s); chosen != "" {
 		if len(among) > 1 {
 			others := slices.DeleteFunc(among, func(o string) bool { return o == chosen })
-			env.Observe(app.SmallestGood{Setting: chosen, Others: others, Tolerance: s.Plateaus[0].Tolerance})
+			event := app.SmallestGood{Setting: chosen, Others: others}
+			if len(s.Plateaus) > 0 {
+				event.Tolerance = s.Plateaus[0].Tolerance
+			}
+			env.Observe(event)
 		}
 		return chosen, nil
 	}

@@ -88,7 +88,7 @@ func Analyse(p model.Plan, runs []model.Run) Result {
 	s.finish(&r, spent)
 	r.Verdicts = s.verdicts(r)
 	for _, x := range s.series {
-		if pl, ok := s.plateau(x); ok && !r.Untrustworthy && !r.PathChanged {
+		if pl, ok := s.plateau(x, r.Verdicts); ok && !r.Untrustworthy && !r.PathChanged {
 			r.Plateaus = append(r.Plateaus, pl)
 		}
 	}
@@ -221,7 +221,7 @@ func size(o model.Outcome, i model.Interval, margin float64) string {
 // which all levels are present (statistics.md section 8). The baseline takes part
 // in what the levels are held against, also where it is none of them: whoever
 // takes the smallest level gives up what the host has now.
-func (s *session) plateau(x *series) (model.Plateau, bool) {
+func (s *session) plateau(x *series, verdicts []model.Verdict) (model.Plateau, bool) {
 	levels := s.plan.Levels
 	if s.plan.Factor == "" || len(levels) < 2 || !x.objective || x.CanBe0 {
 		return model.Plateau{}, false
@@ -241,9 +241,12 @@ func (s *session) plateau(x *series) (model.Plateau, bool) {
 		return model.Plateau{}, false
 	}
 	found := stats.Plateau(rows, float64(s.plan.Tolerance)/100, s.plan.Confidence)
-	out := model.Plateau{Direction: x.direction, Metric: x.ID, Decided: found.Decided, Tolerance: s.plan.Tolerance,
-		Baseline: s.plan.Baseline, Leave: found.Passes(now)}
-	if found.Decided {
+	// A level that is better is worth its change, however little it gains.
+	gains := slices.ContainsFunc(verdicts, func(v model.Verdict) bool {
+		return v.Direction == x.direction && v.Metric == x.ID && v.Outcome == model.Better && !v.IsTwin
+	})
+	out := model.Plateau{Direction: x.direction, Metric: x.ID, Tolerance: s.plan.Tolerance, Baseline: s.plan.Baseline, Leave: found.Passes(now) && !gains}
+	if out.Decided = found.Decided && (found.Level < len(levels) || out.Leave); out.Decided {
 		if found.Level < len(levels) {
 			out.Level = levels[found.Level]
 		}

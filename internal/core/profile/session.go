@@ -7,7 +7,9 @@ import (
 	"strings"
 	"unicode"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 )
 
 // FromSession returns the setting called name of session s as a profile. The
@@ -139,16 +141,19 @@ func Candidates(s model.Session) (names, refused []string) {
 }
 
 // Chosen returns the setting of s to keep where nobody names one: the only one that
-// may be kept, or, of the levels of one setting, the smallest that is good enough in
-// every direction. "" where the session leaves the choice open. among are all that
-// may be kept.
+// may be kept, of the levels of one setting the smallest that is good enough in
+// every direction, and of the combinations of several the best. "" where the session
+// leaves the choice open. among are all that may be kept.
 func Chosen(s model.Session) (name string, among []string) {
 	names, _ := Candidates(s)
 	if len(names) == 1 {
 		return names[0], names
 	}
+	if _, cells := plan.Grid(s.Plan.Settings); cells != nil {
+		name = analysis.Best(s.Plan, s.Verdicts)
+	}
 	for i, p := range s.Plateaus {
-		if !p.Decided || i > 0 && p.Level != name {
+		if !p.Decided || p.Leave || i > 0 && p.Level != name {
 			return "", names
 		}
 		name = p.Level

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -343,20 +344,37 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 	t.Fatal("no case of datagrams")
 }
 
-// TestCheckNarrow: a check on 40 columns, and with what each line was told from.
-func TestCheckNarrow(t *testing.T) {
+// TestCheckWhy: a check with what each line was told from.
+func TestCheckWhy(t *testing.T) {
 	for _, c := range reporttest.Cases() {
-		if c.Session.Check == nil {
-			continue
+		if c.Session.Check != nil {
+			golden(t, c.Name+"-why", render(t, report.Build(c.Session, report.Options{Samples: c.Samples}), term.Options{Why: true}))
 		}
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
-		narrow := render(t, d, term.Options{Width: 40})
-		golden(t, c.Name+"-narrow", narrow)
-		golden(t, c.Name+"-why", render(t, d, term.Options{Why: true}))
-		for _, line := range strings.Split(narrow, "\n") {
-			if utf8.RuneCountInString(line) > 40 && !strings.HasPrefix(line, "    linerate ") { // commands are never broken
-				t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
-			}
+	}
+}
+
+// A command that is broken over lines is the same command to a shell: people copy it.
+func TestBrokenCommandsArePastedWhole(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("no sh to paste into")
+	}
+	step := report.Step{What: "try it", Command: "linerate run 'root@na s;$(false)' --direction from --title 'it'\\''s  two  blanks' --factor b.tcp.recv_buffer_max=64KiB,1MiB --sudo --db '/tmp/a folder/x.db'"}
+	split := func(text string) string {
+		out, err := exec.CommandContext(t.Context(), shell, "-c", `linerate() { printf '<%s>' "$@"; }; `+text).Output()
+		if err != nil {
+			t.Fatal(err)
 		}
+		return string(out)
+	}
+	want := split(step.Command)
+	for _, width := range []int{40, 60, 80, 300} {
+		_, text, _ := strings.Cut(render(t, report.Document{Next: []report.Step{step}}, term.Options{Width: width}), "try it:")
+		if got := split(text); got != want {
+			t.Errorf("width %d: a shell reads\n%s\nnot\n%s", width, got, want)
+		}
+	}
+	if text := render(t, report.Document{Next: []report.Step{step}}, term.Options{OneLine: true}); !strings.Contains(text, "\n    "+step.Command+"\n") {
+		t.Errorf("in one line: %s", text)
 	}
 }

@@ -58,8 +58,11 @@ func (a *console) observeKeep(e app.Event) {
 	case app.OfTheFlow:
 		a.talk("left out: %s=%s belongs to the test traffic, not to a host", e.Setting.Knob, e.Setting.Value)
 	case app.SmallestGood:
-		a.talk("%s is taken: the smallest level within %s of the best; --setting NAME takes another one that proved better: %s",
-			e.Setting, e.Tolerance, strings.Join(e.Others, ", "))
+		why := "it gained most"
+		if e.Tolerance > 0 {
+			why = fmt.Sprintf("the smallest level within %s of the best", e.Tolerance)
+		}
+		a.talk("%s is taken: %s; --setting NAME takes another one that proved better: %s", e.Setting, why, strings.Join(e.Others, ", "))
 	case app.NotKept:
 		a.talk("not kept on %s: %s (%s) was confirmed and holds no more: %s", e.Host, e.Setting.Knob, e.Setting.Native, cmp.Or(e.Setting.Detail, "changed since"))
 	case app.NothingToKeep:

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/reporttest"
+)
+
+// Issue 10, item 7: the line that a grid's report ends with keeps what the report
+// names, as it stands there.
+func TestGridEndsWithALineThatKeepsIt(t *testing.T) {
+	w := newWorld(t)
+	all := reporttest.Cases()
+	s := all[slices.IndexFunc(all, func(c reporttest.Case) bool { return c.Name == "grid" })].Session
+	for i := range s.Plan.Settings {
+		for j := range s.Plan.Settings[i].Assignments {
+			a := &s.Plan.Settings[i].Assignments[j]
+			if a.Host = model.Near; a.Knob == "link.mtu" {
+				a.Knob, a.Value = "tcp.send_buffer_max", map[string]string{"1500": "1048576", "9000": "4194304"}[a.Value]
+			}
+		}
+	}
+	st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.CreateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.UpdateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	_ = st.Close()
+	step := report.Build(s, report.Options{}).Next[0]
+	if step.What != "keep A2B2" {
+		t.Fatalf("%+v", step)
+	}
+	words := append(strings.Fields(strings.TrimPrefix(step.Command, "linerate ")), "--dry-run", "--for", "linux-sysctl", "--state", t.TempDir())
+	if code := w.main(t, words...); code != exitOK {
+		t.Errorf("%q: exit code %d\n%s", words, code, w.err.String())
+	}
+	for _, want := range []string{"A2B2", "1048576", "4194304"} {
+		if text := w.out.String() + w.err.String(); !strings.Contains(text, want) {
+			t.Errorf("%q does not say %q:\n%s", words, want, text)
+		}
+	}
+}
