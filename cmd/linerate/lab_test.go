@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"linerate/internal/lab/labtest"
@@ -30,6 +31,7 @@ type document struct {
 		} `json:"runs"`
 		Findings []struct {
 			Rule      string `json:"rule"`
+			Kind      string `json:"kind"`
 			Direction string `json:"direction"`
 			Host      string `json:"host"`
 			Limit     string `json:"limit"`
@@ -142,8 +144,8 @@ func TestTruthOfReceiveWindow(t *testing.T) {
 	labtest.Try(t, func() string {
 		r := succeed(t, "test", "lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB", "--to", "-t", "2s", "--json", "-q")
 		d := decode[document](t, r.out)
-		if len(d.Session.Findings) != 1 {
-			return fmt.Sprintf("findings %+v, want one", d.Session.Findings)
+		if len(d.Session.Findings) == 0 {
+			return "no finding"
 		}
 		f := d.Session.Findings[0]
 		if f.Limit != "receive window" || f.Host != "b" || f.Direction != "to" {
@@ -154,4 +156,61 @@ func TestTruthOfReceiveWindow(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestDeadDirection: where full packets vanish one way, that is the first finding,
+// the other direction is measured all the same, and the command ends with an error.
+func TestDeadDirection(t *testing.T) {
+	needLab(t)
+	for way, c := range map[string]struct{ dead, other string }{"ab": {"to", "from"}, "ba": {"from", "to"}} {
+		t.Run(c.dead, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, command(t, "test", "lab:rate=50mbit,rtt=5ms,"+way+".blackhole=1300", "-t", "1s", "--omit", "300ms", "--json", "-q"))
+			d := decode[document](t, r.out)
+			if r.code != 5 || !strings.Contains(r.err, "nothing arrived in direction "+c.dead) {
+				t.Errorf("exit code %d, %s", r.code, r.err)
+			}
+			if len(d.goodput(c.other)) != 1 || len(d.goodput(c.dead)) != 0 || len(d.Session.Runs) != 2 {
+				t.Errorf("%d runs, %v, %v", len(d.Session.Runs), d.goodput(c.other), d.goodput(c.dead))
+			}
+			if f := d.Session.Findings; len(f) < 2 || f[0].Rule != "M2" || f[0].Direction != c.dead || f[1].Direction != c.other {
+				t.Errorf("findings %+v", f)
+			}
+		})
+	}
+}
+
+// TestTruthOfRules plants limits in labs, and demands that each is the first finding
+// of its direction, at the right host, and that a clean path has none.
+func TestTruthOfRules(t *testing.T) {
+	needLab(t)
+	for _, c := range []struct {
+		name, spec string
+		flags      []string
+		rule, host string
+	}{
+		{"clean", "rate=50mbit,rtt=10ms", nil, "ceiling", "a"},
+		{"send buffer", "rate=200mbit,rtt=20ms,a.tcp.send_buffer_max=64KiB", nil, "B08", "a"},
+		{"scaling off at the receiver", "rate=200mbit,rtt=20ms,b.tcp.window_scaling=0", nil, "B09", "b"},
+		{"scaling off at the sender", "rate=200mbit,rtt=20ms,a.tcp.window_scaling=0", nil, "B09", "a"},
+		{"loss", "rate=200mbit,rtt=20ms,loss=0.3%", []string{"-C", "cubic", "-t", "5s"}, "B10", "a"},
+		{"reordering", "rate=100mbit,rtt=20ms,reorder=1%,a.tcp.sack=0", []string{"-C", "cubic", "-t", "4s"}, "B11", "a"},
+		{"slower stage", "rate=100mbit,rtt=5ms,bus=40mbit", []string{"-t", "4s"}, "B06", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			labtest.Try(t, func() string {
+				args := append([]string{"test", "lab:" + c.spec, "--to", "-t", "3s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
+				f := decode[document](t, succeed(t, args...).out).Session.Findings
+				if len(f) == 0 || f[0].Rule != c.rule || f[0].Host != c.host {
+					return fmt.Sprintf("findings %+v, want %s of %q first", f, c.rule, c.host)
+				}
+				for _, other := range f[1:] {
+					if other.Kind != "beside" || c.rule == "ceiling" {
+						return fmt.Sprintf("%+v is said too", other)
+					}
+				}
+				return ""
+			})
+		})
+	}
 }

@@ -250,6 +250,14 @@ func countedRuns(runs []model.Run) []model.Run {
 			counted = append(counted, r)
 		}
 	}
+	dead := func(r model.Run) bool { return diagnose.Dead(r, r.Flow.Direction) }
+	if len(counted) == 0 && slices.ContainsFunc(runs, dead) { // nothing arrives one way: the other way counts by itself
+		for _, r := range runs {
+			if r.State == model.RunValid {
+				counted = append(counted, r)
+			}
+		}
+	}
 	return counted
 }
 

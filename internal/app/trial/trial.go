@@ -257,6 +257,19 @@ func Measured(s model.Session) bool {
 	return slices.ContainsFunc(s.Runs, func(r model.Run) bool { return r.State == model.RunValid })
 }
 
+// dead names the directions in which connections open and nothing arrives, "" for
+// none.
+func (t *Trial) dead() string {
+	var out []string
+	for d, r := range diagnose.Looked(&t.Session) {
+		if diagnose.Dead(r, d) {
+			out = append(out, string(d))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " and ")
+}
+
 // fault is why a result must not be used, or what to do about err.
 func (t *Trial) fault(err error, r analysis.Result) error {
 	const again = "find what disturbs the path or the hosts, then repeat"
@@ -267,9 +280,12 @@ func (t *Trial) fault(err error, r analysis.Result) error {
 	case err != nil:
 		return err
 	case t.Session.Kind == model.KindCheck: // that nothing arrives is what it finds
-	case !Measured(t.Session) && len(runs) > 0:
+	case !Measured(t.Session) && len(runs) > 0 && t.dead() == "":
 		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
 			len(runs), runs[len(runs)-1].Reason)}
+	case t.Session.Kind != model.KindRun && t.dead() != "":
+		return &app.Fault{Kind: app.Untrusted, Err: errors.New("nothing arrived in direction " + t.dead()),
+			Hint: "connections open, so look for what drops packets of full size: linerate check says which sizes pass"}
 	case t.Session.Kind == model.KindRun && r.Untrustworthy:
 		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("the session cannot be trusted: " + t.Session.Reason)}
 	}

@@ -18,6 +18,7 @@ import (
 	"linerate/internal/control/runner"
 	"linerate/internal/control/session"
 	"linerate/internal/core/analysis"
+	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
@@ -165,7 +166,7 @@ func (e *experiment) loop(ctx context.Context) error {
 		}
 		if !valid {
 			e.failures[block]++
-			if e.failures[block] <= stats.BlockRepeats {
+			if e.failures[block] <= stats.BlockRepeats && !e.dead(block) {
 				e.pending = append(e.pending, block)
 			} else {
 				e.givenUp++
@@ -175,7 +176,9 @@ func (e *experiment) loop(ctx context.Context) error {
 		result = e.look()
 		e.Observe(e.event(Event{Kind: BlockEnded, Block: block, Result: &result}))
 	}
-	if e.givenUp > 0 {
+	if e.givenUp > 0 && slices.ContainsFunc(e.out.Runs, isDead) {
+		e.out.Reason = "nothing arrived in one direction"
+	} else if e.givenUp > 0 {
 		e.out.Reason = fmt.Sprintf("%d of %d blocks were given up after %d invalid attempts each",
 			e.givenUp, len(e.Plan.Order), 1+stats.BlockRepeats)
 	}
@@ -229,6 +232,8 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 	}
 	e.attempts[block]++
 	e.Observe(e.event(Event{Kind: BlockStarted, Block: block, RunsInBlock: len(runs)}))
+	alone := len(e.Plan.Settings) == 1 // nothing is compared, so that each direction counts by itself
+	valid := true
 	for i, s := range runs {
 		flow := e.Plan.Flow
 		flow.Direction = s.direction
@@ -240,14 +245,28 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 		if err != nil {
 			return false, err
 		}
-		if run.State != model.RunValid {
+		if valid = valid && run.State == model.RunValid; run.State != model.RunValid && (!alone || run.LostContact) {
 			return false, e.recover(ctx, run)
 		}
 		if err := e.rest(ctx, block, i+1 == len(runs)); err != nil {
 			return false, err
 		}
 	}
-	return true, nil
+	return valid, nil
+}
+
+// dead reports whether nothing arrived in a run of the last attempt at a block of
+// a plan that compares nothing: that is an answer, which another try would only
+// repeat.
+func (e *experiment) dead(block int) bool {
+	return len(e.Plan.Settings) == 1 && slices.ContainsFunc(e.out.Runs, func(r model.Run) bool {
+		return r.Block == block && r.Attempt == e.attempts[block] && isDead(r)
+	})
+}
+
+// isDead reports whether nothing arrived in a direction of a run.
+func isDead(r model.Run) bool {
+	return slices.ContainsFunc(r.Flow.Direction.Parts(), func(d model.Direction) bool { return diagnose.Dead(r, d) })
 }
 
 // inOrder returns the flow of a block: of a sweep, the sizes in the order that

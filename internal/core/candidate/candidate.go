@@ -275,8 +275,21 @@ func (g given) algorithm() []Candidate {
 	return []Candidate{c}
 }
 
-// mtu proposes jumbo frames where both interfaces take them.
+// ethernet is the MTU that every Ethernet carries.
+const ethernet = 1500
+
+// mtu proposes jumbo frames where both interfaces take them, and the MTU of
+// Ethernet against packets that are smaller. A path that drops large packets needs
+// no larger ones.
 func (g given) mtu() []Candidate {
+	switch g.f.Rule {
+	case "M2", "M1":
+		return nil
+	case "B29":
+		c := g.candidate(linkMTU, strconv.Itoa(ethernet), fact.Unknown[units.BitRate]("whether the path passes them is not known"), model.Near, model.Far)
+		c.Caution = "something may have made the packets small on purpose, as a tunnel"
+		return []Candidate{c}
+	}
 	for _, h := range []model.Host{model.Near, model.Far} {
 		f, _ := g.s.Facts(h)
 		if f.MTU.Or(jumbo) >= jumbo || len(f.NICs) == 0 || f.NICs[0].MTUMax.Or(0) < jumbo {

@@ -26,7 +26,11 @@ import (
 func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
 	var out []model.Finding
 	looked := Looked(s)
-	for _, d := range []model.Direction{model.To, model.From} {
+	order := []model.Direction{model.To, model.From}
+	slices.SortStableFunc(order, func(a, b model.Direction) int { // a direction in which nothing arrives comes first
+		return cmp.Compare(alive(looked[a], a), alive(looked[b], b))
+	})
+	for _, d := range order {
 		run, ok := looked[d]
 		if !ok {
 			continue
@@ -36,7 +40,7 @@ func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
 			continue
 		}
 		found := Find(e)
-		if s.Kind != model.KindTest { // of others nobody asked what limits them
+		if s.Kind != model.KindTest && s.Kind != model.KindCheck { // of others nobody asked what limits them
 			if e.Window <= 0 { // without the sender's kernel only datagrams say anything
 				found = slices.DeleteFunc(found, func(f model.Finding) bool { return !f.Loss })
 			}
@@ -45,6 +49,14 @@ func Session(s *model.Session, samples map[int][]model.Sample) []model.Finding {
 		out = append(out, found...)
 	}
 	return out
+}
+
+// alive is 0 for a run in which nothing arrived, else 1.
+func alive(r model.Run, d model.Direction) int {
+	if Dead(r, d) {
+		return 0
+	}
+	return 1
 }
 
 // bothCounted reports whether both ends read their counters: without those nothing
