@@ -165,13 +165,13 @@ func TestServeKeys(t *testing.T) {
 		}
 	}
 	for _, file := range []string{log + ".1", log} {
-		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), "secret=") {
+		if b, err := os.ReadFile(file); err == nil && strings.Contains(string(b), "linerate://") {
 			t.Errorf("%s has a secret", file)
 		}
 	}
 	// A later start shows no secret.
 	later, _ := n.serve(t, "--open")
-	if strings.Contains(later.said(), "secret=") {
+	if strings.Contains(later.said(), "linerate://") {
 		t.Errorf("a later start says\n%s", later.said())
 	}
 	later.signal(t, syscall.SIGTERM)

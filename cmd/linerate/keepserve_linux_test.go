@@ -23,11 +23,7 @@ func (n *netns) serveWithFiles(t *testing.T, etc string, args ...string) (*proce
 	p := start(t, cmd)
 	link := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, 10*time.Second, "a join link", func() bool { return link.MatchString(p.said()) })
-	u, err := url.Parse(link.FindString(p.said()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p, u
+	return p, oldForm(t, link.FindString(p.said()))
 }
 
 // TestKeepOverServer keeps what proved better on the host of a server that may tune:

@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -123,4 +126,74 @@ func TestFirewall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFoundByName: serve --open is found on its network by the name of its host, over
+// multicast DNS, and known the next time; another key is refused then. What is not open
+// announces nothing, unless it is told to, and gives nothing without its secret.
+func TestFoundByName(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil || host == "" || strings.Contains(host, ".") {
+		t.Skip("this machine's name is no single word")
+	}
+	n := newNetns(t)
+	config := filepath.Join(n.dir, "config")
+	look := func(more ...string) result {
+		t.Helper()
+		cmd := n.inside(t, "a", append([]string{"test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s"}, more...)...)
+		cmd.Env = append(cmd.Env, "LINERATE_CONFIG="+config, "LINERATE_MDNS=")
+		return run(t, cmd)
+	}
+	end := func(p *process) {
+		t.Helper()
+		p.signal(t, syscall.SIGTERM)
+		p.wait(t, 10*time.Second)
+	}
+	up := func(args ...string) *process {
+		t.Helper()
+		cmd := n.inside(t, "b", append([]string{"serve", "--state", n.state("b")}, args...)...)
+		cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
+		p := start(t, cmd)
+		eventually(t, 10*time.Second, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+		return p
+	}
+	p := up("--open", "--host", farAddr)
+	if !strings.Contains(p.said(), "announced on the local network as "+host) {
+		t.Errorf("says %s", p.said())
+	}
+	for i, says := range []string{"is known from now on by its pin", ""} {
+		r := look()
+		if r.code != 0 || says != "" && !strings.Contains(r.err, says) || says == "" && strings.Contains(r.err, "known from now on") {
+			t.Fatalf("look %d: exit code %d\n%s%s", i, r.code, r.out, r.err)
+		}
+	}
+	end(p)
+	b, err := os.ReadFile(filepath.Join(config, "known_servers"))
+	first, _, _ := strings.Cut(strings.TrimPrefix(string(b), strings.ToLower(host)+" "), "\n")
+	if err != nil || len(first) != 43 {
+		t.Fatalf("remembered %q, %v", b, err)
+	}
+	if err := os.RemoveAll(n.state("b")); err != nil {
+		t.Fatal(err)
+	}
+	p = up("--open", "--host", farAddr) // with a key of its own, as somebody else has
+	if r := look(); r.code != 3 || !strings.Contains(r.err, first) || !strings.Contains(r.err, "known_servers") {
+		t.Errorf("another key: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	end(p)
+	if err := os.RemoveAll(config); err != nil {
+		t.Fatal(err)
+	}
+	p = up("--open", "--announce=false", "--host", farAddr)
+	if r := look(); r.code != 3 || strings.Contains(p.said(), "announced") {
+		t.Errorf("not announced: exit code %d\n%s%s%s", r.code, r.out, r.err, p.said())
+	}
+	end(p)
+	p = up("--announce", "--host", farAddr)
+	if r := look(); r.code != 3 || !strings.Contains(r.err, "wants the secret") {
+		t.Errorf("announced, and not open: exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+	end(p)
 }

@@ -51,6 +51,7 @@ func userEnv(dir string) map[string]string {
 		"XDG_DATA_HOME":  "",
 		"NO_COLOR":       "",
 		"TERM":           "xterm",
+		"LINERATE_MDNS":  "off",
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"linerate/internal/control/wire/tls"
 	"linerate/internal/core/model"
 )
 
@@ -25,11 +26,21 @@ func (n *netns) serve(t *testing.T, args ...string) (*process, *url.URL) {
 	p := start(t, n.inside(t, "b", append([]string{"serve", "--listen", serverAddr, "--state", n.state("b")}, args...)...))
 	link := regexp.MustCompile(`linerate://[^\s']+`)
 	eventually(t, 10*time.Second, "a join link", func() bool { return link.MatchString(p.said()) })
-	u, err := url.Parse(link.FindString(p.said()))
-	if err != nil {
-		t.Fatal(err)
+	return p, oldForm(t, link.FindString(p.said()))
+}
+
+// oldForm is a join link as earlier versions wrote it, in which a test can change a part.
+func oldForm(t *testing.T, link string) *url.URL {
+	t.Helper()
+	l, err := tls.ParseLink(link)
+	if err != nil || strings.ContainsAny(link, "&? $()<>|;*!") {
+		t.Fatalf("link %q: %v", link, err)
 	}
-	return p, u
+	q := url.Values{"pin": {l.Pin}}
+	if l.Secret != "" {
+		q.Set("secret", l.Secret)
+	}
+	return &url.URL{Scheme: "linerate", Host: l.Addrs()[0], Path: "/", RawQuery: q.Encode()}
 }
 
 // with returns link with a parameter changed; "" removes it.

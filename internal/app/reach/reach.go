@@ -16,6 +16,7 @@ import (
 	"linerate/internal/control/deploy"
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/mdns"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/stdio"
 	"linerate/internal/control/wire/tls"
@@ -42,11 +43,13 @@ type Opener struct {
 	// passwords of sudo, by target: a connection that was lost is made anew without
 	// a person.
 	passwords map[string][]byte
+
+	lookup func(ctx context.Context, name string) ([]mdns.Server, error)
 }
 
 // New returns an Opener.
 func New(env app.Env, o Options) *Opener {
-	return &Opener{env: env, o: o, passwords: map[string][]byte{}}
+	return &Opener{env: env, o: o, passwords: map[string][]byte{}, lookup: mdns.Find}
 }
 
 // Dial makes the way to one real host. The error has a kind and a hint.
@@ -59,6 +62,9 @@ func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
 	case SSH:
 		return o.dialSSH(ctx, t)
 	case Serve:
+		if t.Named != "" {
+			return o.dialNamed(ctx, t)
+		}
 		p, err := tls.Dial(ctx, t.Link)
 		if err != nil {
 			err = app.WithKind(app.Unreachable, plainDial(t.Link.Addr, err))

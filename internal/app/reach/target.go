@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"runtime"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/control/wire/ssh"
 	"linerate/internal/control/wire/tls"
+	"linerate/internal/core/plain"
 	"linerate/internal/lab"
 	"linerate/internal/measure/program"
 )
@@ -41,6 +41,7 @@ type Target struct {
 	Argv []string // Exec
 	SSH  ssh.Target
 
+	Named   string // Serve: its name where it was given without a link
 	Warning string // of how the target was given, "" for none
 
 	Program program.Program // Foreign, whose address is Addr
@@ -113,7 +114,7 @@ func parseLink(s string) (Target, error) {
 	if err != nil {
 		return Target{}, app.WithKind(app.Usage, fmt.Errorf("%s: %w", Redact(s), err))
 	}
-	return Target{Kind: Serve, Link: link, Text: "linerate://" + link.Addr + "/?pin=" + link.Pin}, nil
+	return Target{Kind: Serve, Link: link, Text: tls.Link{Addr: link.Addr, Pin: link.Pin}.String()}, nil
 }
 
 // linkVariable is the environment variable that "@" alone stands for.
@@ -151,7 +152,7 @@ func parseLinkAt(s string, getenv func(string) string) (Target, error) {
 func parseLinkText(place, text string) (Target, error) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "linerate://") || strings.ContainsAny(text, " \t\r\n") {
-		return Target{}, app.Usagef("%s holds no join link: one looks like linerate://HOST:5299/?pin=PIN&secret=SECRET", place)
+		return Target{}, app.Usagef("%s holds no join link: one looks like linerate://PIN.SECRET@HOST:5299", place)
 	}
 	return parseLink(text)
 }
@@ -165,10 +166,16 @@ func parseHostPort(s string) (Target, error) {
 	if host == "" || strings.ContainsAny(host, " /,=") {
 		return Target{}, app.WithHint(app.Usagef("%q is not a host", s), "write user@host, a join link, lab:... or exec:...; see linerate --help")
 	}
-	// A name alone says nothing by which to know the server, and there is no
-	// place yet that remembers pins.
-	return Target{}, app.WithHint(app.Usagef("%s: a name is not enough to know that host by", net.JoinHostPort(host, port)),
-		"start linerate serve there and use the link that it prints:\n'linerate://%s/?pin=...&secret=...'\nor reach it over ssh: ssh://%s", net.JoinHostPort(host, port), host)
+	if host != plain.Line(host) || strings.HasPrefix(host, "-") {
+		return Target{}, app.Usagef("%q is not a host", s)
+	}
+	// By the address and port as they are typed it is remembered; a port of its own is
+	// another server.
+	named := strings.ToLower(host)
+	if port != tls.DefaultPort {
+		named = net.JoinHostPort(named, port)
+	}
+	return Target{Kind: Serve, Text: s, Named: named, Link: tls.Link{Addr: net.JoinHostPort(host, port)}}, nil
 }
 
 // Redact removes the secret of a join link from text that is kept or shown.
@@ -176,23 +183,24 @@ func Redact(s string) string {
 	if !strings.HasPrefix(s, "linerate://") {
 		return s
 	}
-	u, err := url.Parse(s)
+	link, err := tls.ParseLink(s)
 	if err != nil {
 		return "linerate://..."
 	}
-	q := u.Query()
-	if q.Has("secret") {
-		q.Set("secret", "...")
-		u.RawQuery = q.Encode()
+	if link.Secret != "" {
+		link.Secret = "SECRET"
 	}
-	return u.String()
+	return link.String()
 }
 
 // RedactAll removes secrets from an argument vector.
 func RedactAll(argv []string) []string {
 	out := make([]string, len(argv))
 	for i, s := range argv {
-		out[i] = Redact(s)
+		if before, link, ok := strings.Cut(s, "linerate://"); ok { // also behind --far=
+			s = before + Redact("linerate://"+link)
+		}
+		out[i] = s
 	}
 	return out
 }

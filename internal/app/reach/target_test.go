@@ -43,7 +43,7 @@ func TestParseTarget(t *testing.T) {
 		}
 	}
 	for _, in := range []string{
-		"", "nas", "nas:5299", "10.0.0.2", "[fe80::1]:1", "a b", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
+		"", "a b", "-x", "nas\x1b[2J", "nas/x", ":5299", "someone@nas:22", "ssh://", "ssh://someone:secret@nas", "x@-oProxyCommand=id", "exec:", "exec:10.0.0.2",
 		"lab:rate=fast",
 	} {
 		if got, err := Parse(in, testEnv()); err == nil || app.KindOf(err) != app.Usage {
@@ -97,7 +97,7 @@ func TestParsePair(t *testing.T) {
 	if near, _, err = Pair("exec:10.0.0.1 ssh a linerate agent", link, testEnv()); err != nil || near.Kind != Exec {
 		t.Errorf("%+v %v", near, err)
 	}
-	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"nas", link}, {"", "nas"}} {
+	for _, pair := range [][2]string{{"lab:lan", link}, {link, "lab:lan"}, {"a b", link}, {"", "a b"}} {
 		if _, _, err := Pair(pair[0], pair[1], testEnv()); err == nil || app.KindOf(err) != app.Usage {
 			t.Errorf("%q: %v", pair, err)
 		}
@@ -106,8 +106,8 @@ func TestParsePair(t *testing.T) {
 
 // TestRedact demands that no secret is stored or shown.
 func TestRedact(t *testing.T) {
-	got := RedactAll([]string{"linerate", "test", link, "--title", "x", "linerate://%zz"})
-	if text := strings.Join(got, " "); strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, "pin="+pin) || strings.Contains(text, "%zz") {
+	got := RedactAll([]string{"linerate", "test", link, "--title", "x", "linerate://%zz", "--far=" + link, "linerate://" + pin + ".c2VjcmV0@nas,desk", "exec:10.0.0.2 ssh b linerate test " + link})
+	if text := strings.Join(got, " "); strings.Contains(text, "c2VjcmV0") || !strings.Contains(text, pin) || strings.Contains(text, "%zz") {
 		t.Errorf("%q", got)
 	}
 	if got[0] != "linerate" || got[4] != "x" {

@@ -186,17 +186,21 @@ func parseLife(s string) (time.Duration, error) {
 // linkAddress is HOST:PORT for a link to the server whose files are in dir: what
 // the user says, completed by what the server said at its last start.
 func linkAddress(given, dir string) string {
-	host, port := linkHost("", nil), tls.DefaultPort
+	addr := tls.JoinAddrs(linkHosts("", nil), tls.DefaultPort)
 	if b, err := os.ReadFile(filepath.Join(dir, addressFile)); err == nil {
-		if h, p, err := net.SplitHostPort(strings.TrimSpace(string(b))); err == nil {
-			host, port = h, p
+		if l, err := tls.ParseLink("linerate://@" + strings.TrimSpace(string(b))); err == nil {
+			addr = l.Addr
 		}
 	}
 	if given == "" {
-		return net.JoinHostPort(host, port)
+		return addr
 	}
 	if h, p, err := net.SplitHostPort(given); err == nil {
 		return net.JoinHostPort(h, p)
+	}
+	_, port, err := net.SplitHostPort(tls.Link{Addr: addr}.Addrs()[0])
+	if err != nil {
+		port = tls.DefaultPort
 	}
 	return net.JoinHostPort(strings.Trim(given, "[]"), port)
 }

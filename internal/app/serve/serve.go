@@ -40,6 +40,7 @@ type Config struct {
 	Open      bool   // anyone who reaches the port may measure
 	Sessions  int    // at a time; 0 is the default
 	Limits    Limits
+	Announce  bool   // say on the local network that this server is there, and its pin
 	Metrics   string // address of the metrics; "" is none
 	AllowTune bool   // keys with the right tune may change settings; needs root
 	User      string // to become once the ports are open; "" is one without an account, for root
@@ -103,7 +104,7 @@ func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
 	if s.listeners, err = s.listenForeign(ctx); err != nil {
 		return nil, err
 	}
-	s.link = s.own.Link(linkHost(c.Host, s.own.Addr()))
+	s.link = s.own.Link(linkHosts(c.Host, s.own.Addr())...)
 	s.noteAddress(s.link.Addr)
 	if err := s.giveUpRights(s.own); err != nil {
 		return nil, err
@@ -266,6 +267,11 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
+	if s.c.Announce {
+		all.Go(func() {
+			accept.Guard(s.say(""), "mDNS", func() { s.announce(ctx) })
+		})
+	}
 	for _, l := range s.listeners {
 		all.Go(func() {
 			accept.Guard(s.say(""), l.Name, func() {
@@ -331,21 +337,6 @@ const (
 	Time        = budget.Time
 	Records     = budget.Records
 )
-
-// linkHost is what goes into the join link: the user's word, the address that
-// is listened on, or this host's name.
-func linkHost(given string, addr net.Addr) string {
-	if given != "" {
-		return given
-	}
-	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
-		return tcp.IP.String()
-	}
-	if name, err := os.Hostname(); err == nil {
-		return name
-	}
-	return "localhost"
-}
 
 // noteAddress remembers how links name the server, for who makes more of them. One
 // that cannot be kept is asked for there.

@@ -253,8 +253,10 @@ and can always go back.
 HOST is one of
   user@nas, ssh://user@nas:2222, ssh://nas         over the system's own ssh; linerate is
                                                    copied there for as long as it runs
-  'linerate://nas:5299/?pin=...&secret=...'        the join link that linerate serve prints
+  linerate://PIN.SECRET@nas:5299                   the join link that linerate serve prints
                                                    there; "$NAS" in the examples
+  nas, nas:5300, 10.0.0.2                          a linerate serve --open, found on this
+                                                   network by its name, or at that address
   lab:rate=1gbit,rtt=10ms                          two virtual hosts and a wire (Linux)
   'exec:10.0.0.2 ssh root@10.0.0.2 linerate agent' an agent started by any command, the
                                                    address of its data path first`,

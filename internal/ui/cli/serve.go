@@ -44,6 +44,10 @@ keeps access to the files that it needs only. --print-unit prints a unit for sys
 
 --audit FILE records one line for each session, run, change and refused attempt.
 
+With --open, or --announce, those on the local network find the server by the name of
+this host (mDNS): linerate test NAME. It is announced with its port and its pin, never
+with a secret; --announce=false leaves that out.
+
 --open lets anyone who reaches the port measure, with limits: 60 s a run, 16
 streams, 8 sessions, 4 from one source, UDP up to 100 Mbit/s. It never lets them
 change settings.
@@ -58,13 +62,16 @@ What all clients together, and one address without a key, may use is bounded by
 what is free on this host, or by --limit, --limit-anonymous and --limit-source:
 ` + serve.LimitExample + `.
 none is no limit, 0 is nothing at all.`,
-		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
+		Example: "  linerate serve\n  linerate serve --listen 10.0.0.2:5299 --open\n  linerate serve --open --announce=false\n  linerate serve --allow-tune --audit /var/log/linerate.log\n  linerate serve --iperf3 --iperf2=:5001 --netpipe",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.printUnit {
 				return a.printUnit(cmd.Flags())
 			}
 			f.Foreign = givenServers(cmd.Flags(), programs)
+			if !cmd.Flags().Changed("announce") {
+				f.Announce = f.Open && a.Getenv("LINERATE_MDNS") != "off"
+			}
 			return a.serve(cmd.Context(), f)
 		},
 	}
@@ -74,6 +81,7 @@ none is no limit, 0 is nothing at all.`,
 	fl.StringVar(&f.State, "state", "", "directory of the server's state (default: $LINERATE_STATE, else the system's)")
 	fl.BoolVar(&f.Open, "open", false, "without a secret, with limits")
 	registerServers(fl, programs)
+	fl.BoolVar(&f.Announce, "announce", false, "say on the local network, by mDNS, that this server is there, so that it is found by its name (default: with --open)")
 	registerLimits(fl, &f.Limits)
 	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
 	fl.IntVar(&f.Sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
@@ -162,6 +170,9 @@ func (a *console) printServer(s *serve.Server, open bool) error {
 	} else {
 		fmt.Fprintf(&text, "listening on %s; its link was printed when its key was made:\n"+
 			"linerate serve link prints that of the first key again, linerate serve key add NAME makes another\n", s.Addr())
+	}
+	if name := s.AnnouncedAs(); name != "" {
+		fmt.Fprintf(&text, "announced on the local network as %s\n", name)
 	}
 	for _, l := range s.Listeners() {
 		fmt.Fprintf(&text, "answering %s clients on %s\n", l.Name, l.Addr)

@@ -38,6 +38,33 @@ var (
 // The secret is only presented by session.Open, inside TLS. A server that hangs up
 // before that is asked again; see wire.Again.
 func Dial(ctx context.Context, l Link) (wire.Peer, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	addrs := l.Addrs()
+	var worst error // who is not the server of the link comes before who does not answer
+	for i, addr := range addrs {
+		own, end := ctx, func() {}
+		if i < len(addrs)-1 {
+			own, end = context.WithTimeout(ctx, nextAfter)
+		}
+		p, err := dialOne(own, Link{Addr: addr, Pin: l.Pin, Secret: l.Secret})
+		end()
+		if err == nil {
+			return p, nil
+		}
+		if worst == nil || errors.Is(err, ErrPin) && !errors.Is(worst, ErrPin) {
+			worst = err
+		}
+	}
+	return wire.Peer{}, worst
+}
+
+// nextAfter is how long one of several addresses has to answer: long enough for one
+// lost segment (RFC 6298 section 2).
+const nextAfter = 2 * time.Second
+
+// dialOne is Dial for a link with one address.
+func dialOne(ctx context.Context, l Link) (wire.Peer, error) {
 	host, port, err := net.SplitHostPort(l.Addr)
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("connect to %s: %w", l.Addr, err)
@@ -49,12 +76,10 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("connect to %s: the secret of the link is damaged: copy the whole link", l.Addr)
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
-	defer cancel()
 	var raw net.Conn
 	var conn *ctls.Conn
 	err = wire.Again(ctx, func() (err error) {
-		raw, conn, err = connect(ctx, l)
+		raw, conn, err = connect(ctx, l.Addr, clientConfig(exactly(l.Pin)))
 		return err
 	})
 	if err != nil {
@@ -75,24 +100,51 @@ func Dial(ctx context.Context, l Link) (wire.Peer, error) {
 	}, nil
 }
 
+// Pin connects to a server that nobody has a pin of, and returns the one that it shows.
+// That proves nothing but that somebody there has the key of it.
+func Pin(ctx context.Context, addr string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	var shown string
+	err := wire.Again(ctx, func() error {
+		_, conn, err := connect(ctx, addr, clientConfig(func(string) error { return nil }))
+		if err == nil {
+			shown = pin(conn.ConnectionState().PeerCertificates[0])
+			_ = conn.Close()
+		}
+		return err
+	})
+	return shown, err
+}
+
 // connect makes a TCP connection to the server, and a TLS session over it.
-func connect(ctx context.Context, l Link) (net.Conn, *ctls.Conn, error) {
+func connect(ctx context.Context, addr string, config *ctls.Config) (net.Conn, *ctls.Conn, error) {
 	d := net.Dialer{}
 	d.SetMultipathTCP(false)
-	raw, err := d.DialContext(ctx, "tcp", l.Addr)
+	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to linerate serve: %w", err)
 	}
-	conn := ctls.Client(raw, clientConfig(l.Pin))
+	conn := ctls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
-		return nil, nil, fmt.Errorf("connect to %s: %w", l.Addr, explain(err))
+		return nil, nil, fmt.Errorf("connect to %s: %w", addr, explain(err))
 	}
 	return raw, conn, nil
 }
 
-// clientConfig trusts exactly the key with that pin and no authority.
-func clientConfig(want string) *ctls.Config {
+// exactly is the pin of a link and no other.
+func exactly(want string) func(string) error {
+	return func(got string) error {
+		if subtle.ConstantTimeCompare([]byte(got), []byte(want)) != 1 {
+			return fmt.Errorf("%w: its pin is %s; if its state was made anew, use the link that it prints now", ErrPin, got)
+		}
+		return nil
+	}
+}
+
+// clientConfig trusts the keys whose pin is known, and no authority.
+func clientConfig(known func(pin string) error) *ctls.Config {
 	return &ctls.Config{
 		MinVersion:         ctls.VersionTLS13,
 		NextProtos:         []string{alpn, alpnOld},
@@ -101,11 +153,7 @@ func clientConfig(want string) *ctls.Config {
 			if s.NegotiatedProtocol != alpn && s.NegotiatedProtocol != alpnOld {
 				return errors.New("the server is not linerate serve")
 			}
-			got := pin(s.PeerCertificates[0])
-			if subtle.ConstantTimeCompare([]byte(got), []byte(want)) != 1 {
-				return fmt.Errorf("%w: its pin is %s; if its state was made anew, use the link that it prints now", ErrPin, got)
-			}
-			return nil
+			return known(pin(s.PeerCertificates[0]))
 		},
 	}
 }

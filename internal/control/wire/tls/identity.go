@@ -1,6 +1,7 @@
 package tls
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -159,33 +161,82 @@ func pin(c *x509.Certificate) string {
 // DefaultPort is linerate serve's.
 const DefaultPort = "5299"
 
-// Link is how to join a server: linerate://host:5299/?pin=...&secret=...
+// Link is how to join a server: linerate://PIN.SECRET@HOST:5299, with more hosts behind
+// commas. The form of earlier versions, linerate://HOST:5299/?pin=PIN&secret=SECRET, is
+// read as well; a shell takes its "&" for the end of a command.
 type Link struct {
-	Addr   string // host:port
-	Pin    string // base64url SHA-256 of the server's public key
+	Addr   string // host:port, or several of them by commas, which are tried in turn
+	Pin    string // base64url SHA-256 of the server's public key; "" in a damaged link
 	Secret string // base64url; "" where the server is open
 }
 
+// maxAddrs is how many addresses a link may have.
+const maxAddrs = 8
+
+// Addrs are the addresses, host:port, in the order in which they are tried.
+func (l Link) Addrs() []string { return strings.Split(l.Addr, ",") }
+
 // String returns the link with its secret.
 func (l Link) String() string {
-	q := url.Values{"pin": {l.Pin}}
+	who := l.Pin
 	if l.Secret != "" {
-		q.Set("secret", l.Secret)
+		who += "." + l.Secret
 	}
-	u := url.URL{Scheme: "linerate", Host: l.Addr, Path: "/", RawQuery: q.Encode()}
-	return u.String()
+	return scheme + who + "@" + l.Addr
 }
 
-// ParseLink reads what String wrote; without a port DefaultPort is meant.
-func ParseLink(s string) (Link, error) {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "linerate" || u.Hostname() == "" {
-		return Link{}, errors.New("not a join link: one looks like linerate://HOST:5299/?pin=PIN&secret=SECRET")
+// JoinAddrs is the Addr of a link to hosts that listen on one port.
+func JoinAddrs(hosts []string, port string) string {
+	var all []string
+	for _, h := range hosts[:min(len(hosts), maxAddrs)] {
+		all = append(all, net.JoinHostPort(h, port))
 	}
-	port := u.Port()
-	if port == "" {
-		port = DefaultPort
+	return strings.Join(all, ",")
+}
+
+const scheme = "linerate://"
+
+// errLink says what a link looks like.
+var errLink = errors.New("not a join link: one looks like linerate://PIN.SECRET@HOST:5299")
+
+// ParseLink reads what String wrote, and links of earlier versions; without a port
+// DefaultPort is meant.
+func ParseLink(s string) (Link, error) {
+	rest, ok := strings.CutPrefix(s, scheme)
+	if !ok {
+		return Link{}, errLink
+	}
+	who, hosts, ok := strings.Cut(rest, "@")
+	if !ok || strings.ContainsAny(who, "/?") {
+		return parseOldLink(s)
+	}
+	var l Link
+	l.Pin, l.Secret, _ = strings.Cut(who, ".")
+	var addrs []string
+	for host := range strings.SplitSeq(strings.TrimSuffix(hosts, "/"), ",") {
+		u, err := url.Parse(scheme + host)
+		if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			return Link{}, errLink
+		}
+		addrs = append(addrs, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), DefaultPort)))
+	}
+	if len(addrs) > maxAddrs || strings.ContainsFunc(who, func(r rune) bool { return r != '.' && !isBase64URL(r) }) {
+		return Link{}, errLink
+	}
+	l.Addr = strings.Join(addrs, ",")
+	return l, nil
+}
+
+func isBase64URL(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
+}
+
+// parseOldLink reads linerate://HOST:5299/?pin=PIN&secret=SECRET.
+func parseOldLink(s string) (Link, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || u.User != nil || strings.Contains(u.Host, ",") {
+		return Link{}, errLink
 	}
 	q := u.Query()
-	return Link{Addr: net.JoinHostPort(u.Hostname(), port), Pin: q.Get("pin"), Secret: q.Get("secret")}, nil
+	return Link{Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), DefaultPort)), Pin: q.Get("pin"), Secret: q.Get("secret")}, nil
 }

@@ -202,10 +202,10 @@ func (s *Server) GiveTo(uid, gid int) error { return s.udp.GiveTo(uid, gid) }
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Link is the join link for a server that its users reach as host, with the
+// Link is the join link for a server that its users reach as one of hosts, with the
 // identity's secret where it has one.
-func (s *Server) Link(host string) Link {
-	l := Link{Addr: net.JoinHostPort(host, fmt.Sprint(s.port)), Pin: s.config.Identity.Pin()}
+func (s *Server) Link(hosts ...string) Link {
+	l := Link{Addr: JoinAddrs(hosts, fmt.Sprint(s.port)), Pin: s.config.Identity.Pin()}
 	if !s.config.Open && len(s.config.Identity.Secret) > 0 {
 		l.Secret = base64.RawURLEncoding.EncodeToString(s.config.Identity.Secret)
 	}

@@ -92,7 +92,9 @@ func TestConformanceOpen(t *testing.T) {
 }
 
 func TestLinkRoundTrip(t *testing.T) {
-	for _, l := range []tls.Link{{Addr: "nas:5299", Pin: "p", Secret: "s-_"}, {Addr: "[2001:db8::1]:1", Pin: "p"}} {
+	for _, l := range []tls.Link{
+		{Addr: "nas:5299", Pin: "p", Secret: "s-_"}, {Addr: "[2001:db8::1]:1", Pin: "p"}, {Addr: "10.0.0.2:5299,[2001:db8::1]:5299,nas:5299", Pin: "p", Secret: "s"},
+	} {
 		if got, err := tls.ParseLink(l.String()); err != nil || got != l {
 			t.Errorf("%+v became %+v, %v", l, got, err)
 		}
@@ -100,7 +102,19 @@ func TestLinkRoundTrip(t *testing.T) {
 	if got, err := tls.ParseLink("linerate://nas/?pin=x"); err != nil || got.Addr != "nas:5299" {
 		t.Errorf("without a port: %+v, %v", got, err)
 	}
-	for _, s := range []string{"", "nas", "http://nas:5299/", "linerate://:5299", "linerate://%"} {
+	for in, want := range map[string]tls.Link{
+		"linerate://nas:5300/?pin=x&secret=y": {Addr: "nas:5300", Pin: "x", Secret: "y"}, // of earlier versions
+		"linerate://x.y@nas":                  {Addr: "nas:5299", Pin: "x", Secret: "y"},
+		"linerate://x@nas,desk:1/":            {Addr: "nas:5299,desk:1", Pin: "x"},
+	} {
+		if got, err := tls.ParseLink(in); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", in, got, err)
+		}
+	}
+	for _, s := range []string{
+		"", "nas", "http://nas:5299/", "linerate://:5299", "linerate://%", "linerate://x@", "linerate://x@,nas", "linerate://x@nas/y", "linerate://x@nas?y=1", "linerate://x@y@nas",
+		"linerate://x y@nas", "linerate://x.y.z!@nas", "linerate://x@" + strings.Repeat("nas,", 8) + "nas",
+	} {
 		if _, err := tls.ParseLink(s); err == nil {
 			t.Errorf("%q is a link", s)
 		}
@@ -458,6 +472,36 @@ func TestServerOpensNoOtherPort(t *testing.T) {
 		if conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", p), time.Second); err == nil {
 			_ = conn.Close()
 			t.Errorf("port %d is open", p)
+		}
+	}
+}
+
+// TestAddressesInTurn: a link with several addresses leads to its server, whichever of
+// them is right. Who answers at another one and is not that server gets neither the
+// session nor the secret, and is named where nobody is right.
+func TestAddressesInTurn(t *testing.T) {
+	agenttest.NoLeaks(t)
+	right, other := serve(t, tls.Config{}), serve(t, tls.Config{})
+	l := right
+	l.Addr = strings.Join([]string{"127.0.0.1:1", other.Addr, right.Addr}, ",")
+	wiretest.Open(t, dial(t, l), model.Far)
+	l.Addr = strings.Join([]string{"127.0.0.1:1", other.Addr}, ",")
+	if _, err := tls.Dial(t.Context(), l); !errors.Is(err, tls.ErrPin) || !strings.Contains(err.Error(), other.Pin) {
+		t.Errorf("two wrong ones: %v", err)
+	}
+}
+
+// TestPinOfALinkIsDemanded: no word in the place of a pin stands for any server.
+func TestPinOfALinkIsDemanded(t *testing.T) {
+	l := serve(t, tls.Config{Open: true})
+	shown, err := tls.Pin(t.Context(), l.Addr)
+	if err != nil || shown != l.Pin {
+		t.Errorf("shows %q, has %q: %v", shown, l.Pin, err)
+	}
+	for _, word := range []string{"any", "*", "insecure", " ", strings.ToLower(l.Pin)} {
+		l.Pin = word
+		if _, err := tls.Dial(t.Context(), l); !errors.Is(err, tls.ErrPin) {
+			t.Errorf("%q: %v", word, err)
 		}
 	}
 }

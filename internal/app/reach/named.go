@@ -1,0 +1,152 @@
+package reach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/control/wire"
+	"linerate/internal/control/wire/mdns"
+	"linerate/internal/control/wire/tls"
+)
+
+// A server can be named without its link. Then it is looked for on the local network,
+// else at the address that its name has, and known by the pin that it showed the first
+// time, as ssh knows hosts. It is shown no secret: there is none.
+
+// lookFor is how long somebody on the local network has to say that it is named so.
+const lookFor = 2500 * time.Millisecond
+
+// mdnsVariable turns the search on the local network off, where it is "off".
+const mdnsVariable = "LINERATE_MDNS"
+
+// errPinChanged says that a server has another key than before.
+var errPinChanged = fmt.Errorf("%w that was there before", tls.ErrPin)
+
+// dialNamed makes the way to a server that was named without a link.
+func (o *Opener) dialNamed(ctx context.Context, t Target) (wire.Peer, error) {
+	n, err := note(o.env.Getenv, knownFile)
+	if err != nil {
+		return wire.Peer{}, app.WithHint(app.WithKind(app.Unreachable, err), "use the join link of %s, or set %s", t.Named, configVariable)
+	}
+	known, err := n.of(t.Named)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	link, err := o.find(ctx, t, known, n.path)
+	if err != nil {
+		return wire.Peer{}, err
+	}
+	p, err := tls.Dial(ctx, link)
+	if errors.Is(err, tls.ErrPin) && len(known) > 0 {
+		if shown, perr := tls.Pin(ctx, link.Addrs()[0]); perr == nil {
+			return p, changed(t.Named, known, []string{shown}, n.path)
+		}
+	}
+	if err != nil {
+		return p, o.notThere(t, err)
+	}
+	if len(known) == 0 {
+		if err := n.set(t.Named, link.Pin); err != nil {
+			_ = p.Close()
+			return wire.Peer{}, app.WithHint(err, "use the join link of %s, or set %s to a folder of yours", t.Named, configVariable)
+		}
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%s (%s) is known from now on by its pin %s: whoever answered to that name this time is trusted to measure (%s)",
+			t.Named, link.Addr, link.Pin, n.path))
+	}
+	return p, nil
+}
+
+// find returns how to join the server that t names: with a pin that is known, or with
+// the one that it shows now where none is.
+func (o *Opener) find(ctx context.Context, t Target, known []string, file string) (tls.Link, error) {
+	host, port, err := net.SplitHostPort(t.Link.Addr)
+	if err != nil {
+		return tls.Link{}, err
+	}
+	if _, err := netip.ParseAddr(host); err != nil && o.env.Getenv(mdnsVariable) != "off" && t.Named == strings.ToLower(host) && mdns.Label(host) != "" {
+		link, err := o.onNetwork(ctx, mdns.Label(t.Named), t.Named, known, file)
+		if err != nil || link.Pin != "" {
+			return link, err
+		}
+	}
+	link := tls.Link{Addr: net.JoinHostPort(host, port)}
+	if len(known) > 0 {
+		link.Pin = known[0]
+		return link, nil
+	}
+	if link.Pin, err = tls.Pin(ctx, link.Addr); err != nil {
+		return link, o.notThere(t, err)
+	}
+	return link, nil
+}
+
+// onNetwork looks for a server on the local network; its pin is "" where there is none.
+// Anybody there can say anything: of several that say they have the name, the one whose
+// pin is known is taken, and none where no pin is.
+func (o *Opener) onNetwork(ctx context.Context, name, named string, known []string, file string) (tls.Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	found, err := o.lookup(ctx, name)
+	if err != nil || len(found) == 0 {
+		return tls.Link{}, nil // a name of the ordinary kind may do
+	}
+	var pins, addrs []string
+	for _, s := range found {
+		if !slices.Contains(pins, s.Pin) {
+			pins = append(pins, s.Pin)
+		}
+	}
+	link := tls.Link{Pin: pins[0]}
+	switch i := slices.IndexFunc(pins, func(p string) bool { return slices.Contains(known, p) }); {
+	case i >= 0:
+		link.Pin = pins[i]
+	case len(known) > 0:
+		return link, changed(named, known, pins, file)
+	case len(pins) > 1:
+		return link, app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("%d servers on this network say that they are %s, with the pins %s",
+			len(pins), named, strings.Join(pins, ", "))), "use the join link that the right one prints: linerate serve link")
+	}
+	for _, s := range found {
+		if s.Pin == link.Pin {
+			addrs = append(addrs, net.JoinHostPort(s.Addr.String(), strconv.Itoa(s.Port)))
+		}
+	}
+	link.Addr = strings.Join(addrs, ",")
+	return link, nil
+}
+
+// changed refuses a server that is not the one of the last time.
+func changed(named string, known, shown []string, file string) error {
+	return app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("%s: %w: its pin was %s and is %s now: somebody else may answer in its place",
+		named, errPinChanged, strings.Join(known, " or "), strings.Join(shown, " or "))),
+		"ask who runs it whether its state was made anew; if so, remove its line from %s,\nor use the join link that it prints now", file)
+}
+
+// notThere says that a name led nowhere.
+func (o *Opener) notThere(t Target, err error) error {
+	if errors.Is(err, tls.ErrPin) {
+		return app.WithKind(app.Unreachable, err)
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		err = fmt.Errorf("no linerate serve on this network says that it is %s, and that name has no address (%s)", t.Named, dns.Err)
+	} else {
+		err = plainDial(t.Link.Addr, err)
+	}
+	return app.WithHint(app.WithKind(app.Unreachable, err), "start linerate serve --open there, or use the join link that linerate serve prints there;\nor reach it over ssh: ssh://%s", hostOf(t.Link.Addr))
+}
+
+func hostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return host
+}

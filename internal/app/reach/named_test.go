@@ -1,0 +1,116 @@
+package reach
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/control/wire/mdns"
+	"linerate/internal/control/wire/tls"
+)
+
+// openServer is a server that anyone may measure to, and how the network tells of it.
+func openServer(t *testing.T) (tls.Link, mdns.Server) {
+	t.Helper()
+	id, err := tls.LoadIdentity(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := tls.Listen(t.Context(), "127.0.0.1:0", tls.Config{Identity: id, Open: true, Agent: agenttest.Config(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	l := s.Link("127.0.0.1")
+	return l, mdns.Server{Name: "nas", Port: s.Addr().(*net.TCPAddr).Port, Pin: l.Pin, Addr: netip.MustParseAddr("127.0.0.1")}
+}
+
+// TestTrustOnFirstUse: a server that is named without a link is known by the pin that it
+// showed the first time. Somebody who takes its name, its address or its place on the
+// network afterwards is refused with both pins, whatever is announced.
+func TestTrustOnFirstUse(t *testing.T) {
+	right, announced := openServer(t)
+	thief, stolen := openServer(t)
+	dir := t.TempDir()
+	t.Setenv(configVariable, dir)
+	p := &apptest.Person{}
+	env := apptest.Env(p)
+	env.Getenv = os.Getenv
+	named := func(text string, found ...mdns.Server) error {
+		t.Helper()
+		target, err := Parse(text, os.Getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := New(env, Options{})
+		o.lookup = func(_ context.Context, name string) ([]mdns.Server, error) {
+			if name != "nas" {
+				t.Errorf("looked for %q", name)
+			}
+			return found, nil
+		}
+		peer, err := o.Dial(t.Context(), target)
+		if err == nil {
+			if len(peer.Secret) > 0 {
+				t.Error("a secret for somebody who was named without one")
+			}
+			_ = peer.Control.Close()
+		}
+		return err
+	}
+	refused := func(what string, err error, says ...string) {
+		t.Helper()
+		if err == nil || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
+			t.Fatalf("%s: kind %d, hint %q: %v", what, app.KindOf(err), app.HintOf(err), err)
+		}
+		for _, want := range says {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: does not say %q: %v", what, want, err)
+			}
+		}
+	}
+	refused("two servers of one name, none known", named("nas", stolen, announced), right.Pin, thief.Pin)
+	if _, err := os.Stat(filepath.Join(dir, knownFile)); err == nil {
+		t.Error("somebody who was refused is remembered")
+	}
+	if err := named("NAS", announced); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, knownFile)); err != nil || string(b) != "nas "+right.Pin+"\n" {
+		t.Errorf("remembered %q, %v", b, err)
+	}
+	if err := named("nas", stolen, announced); err != nil {
+		t.Errorf("the known one of two: %v", err)
+	}
+	refused("another pin is announced", named("nas", stolen), right.Pin, thief.Pin)
+	mitm := stolen
+	mitm.Pin = announced.Pin // says what the right one says, and has not its key
+	refused("the right pin, another key", named("nas", mitm), right.Pin, thief.Pin)
+
+	port := strconv.Itoa(announced.Port)
+	if err := named("127.0.0.1:" + port); err != nil { // by address, without a word of the network
+		t.Fatal(err)
+	}
+	if err := (notes{filepath.Join(dir, knownFile)}).set("127.0.0.1:"+port, thief.Pin); err != nil {
+		t.Fatal(err)
+	}
+	refused("another key at the address", named("127.0.0.1:"+port), right.Pin, thief.Pin)
+	if err := named("nas", announced); err != nil {
+		t.Errorf("the others are remembered still: %v", err)
+	}
+	refused("nobody there", named("127.0.0.1:1"))
+}

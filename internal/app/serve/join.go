@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	"linerate/internal/control/wire/mdns"
+)
+
+// mostHosts is how many names and addresses a link gives, so that it stays short.
+const mostHosts = 4
+
+// somewhere is an address by which the way out is asked for, and to which nothing is
+// sent: TEST-NET-1 of RFC 5737, and the documentation prefix of RFC 3849.
+func somewhere() []string { return []string{"192.0.2.1:9", "[2001:db8::1]:9"} }
+
+// linkHosts are what goes into the join link: the user's word, the address that is
+// listened on, or what this host is reached by: the addresses of its ways out, its name
+// and its other addresses.
+func linkHosts(given string, addr net.Addr) []string {
+	if given != "" {
+		return []string{given}
+	}
+	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
+		return []string{tcp.IP.String()}
+	}
+	var out []string
+	add := func(host string) {
+		if host != "" && !slices.Contains(out, host) && len(out) < mostHosts {
+			out = append(out, host)
+		}
+	}
+	for _, to := range somewhere() {
+		if c, err := net.Dial("udp", to); err == nil { // asks the routes, and sends nothing
+			if own := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(); reachable(own) {
+				add(own.Unmap().String())
+			}
+			_ = c.Close()
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		add(name)
+	}
+	addrs, _ := net.InterfaceAddrs() // without them the name has to do
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && reachable(p.Addr()) {
+			add(p.Addr().Unmap().String())
+		}
+	}
+	if len(out) == 0 {
+		return []string{"localhost"}
+	}
+	return out
+}
+
+// reachable reports whether other hosts may reach an address without naming an interface.
+func reachable(a netip.Addr) bool {
+	return a.IsValid() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsUnspecified() && !a.IsMulticast()
+}
+
+// announce says on the local network that this server is there. That it cannot ends
+// nothing.
+func (s *Server) announce(ctx context.Context) {
+	name, err := os.Hostname()
+	label := mdns.Label(name)
+	if err == nil && label == "" {
+		err = fmt.Errorf("%q is no name to be found by", name)
+	}
+	if err == nil {
+		err = mdns.Announce(ctx, mdns.Server{Name: label, Port: s.own.Addr().(*net.TCPAddr).Port, Pin: s.identity.Pin()})
+	}
+	if err != nil {
+		s.say("")(fmt.Sprintf("not announced on this network: %v", err))
+	}
+}
+
+// AnnouncedAs is the name by which this server is found on the local network, "" for none.
+func (s *Server) AnnouncedAs() string {
+	name, err := os.Hostname()
+	if err != nil || !s.c.Announce {
+		return ""
+	}
+	return mdns.Label(name)
+}

@@ -1,0 +1,104 @@
+package mdns
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"linerate/internal/rescue"
+)
+
+const (
+	// asksEvery is a little longer than what a server rests between two answers.
+	asksEvery = answersEvery + 100*time.Millisecond
+	// others is how long one waits for more servers of the same name after the first:
+	// an answer that comes sooner than that of the right one must not be enough.
+	others = 300 * time.Millisecond
+)
+
+// Find returns the servers that say they have that name, in any case of letters, within
+// the time that ctx gives. It returns soon after the first one, with all that answered
+// until then; none is no error.
+func Find(ctx context.Context, name string) ([]Server, error) {
+	now, err := networks()
+	if err != nil {
+		return nil, err
+	}
+	text, err := question()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	heard := make(chan Server)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	for _, n := range now {
+		conn, err := net.ListenMulticastUDP("udp4", &n.Interface, group())
+		if err != nil {
+			continue
+		}
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
+		all.Go(rescue.From(cancel, func() { listen(ctx, conn, n, heard) }))
+		all.Go(rescue.From(cancel, func() { ask(ctx, conn, text) }))
+	}
+	var out []Server
+	var enough <-chan time.Time
+	for {
+		select {
+		case s := <-heard:
+			if !strings.EqualFold(s.Name, name) || slices.Contains(out, s) {
+				continue
+			}
+			if out = append(out, s); enough == nil {
+				enough = time.After(others)
+			}
+			if len(out) == maxRecords {
+				return out, nil
+			}
+		case <-enough:
+			return out, nil
+		case <-ctx.Done():
+			return out, nil
+		}
+	}
+}
+
+// ask sends the question until ctx ends.
+func ask(ctx context.Context, conn *net.UDPConn, text []byte) {
+	for {
+		_, _ = conn.WriteToUDP(text, group()) // a network that takes it not has nobody
+		select {
+		case <-time.After(asksEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listen passes on what servers of a network say, until conn is closed.
+func listen(ctx context.Context, conn *net.UDPConn, n network, heard chan<- Server) {
+	b := make([]byte, maxMessage+1)
+	for {
+		size, from, err := conn.ReadFromUDPAddrPort(b)
+		if err != nil {
+			return
+		}
+		// Answers come from the port of the protocol (RFC 6762 section 6).
+		addr := from.Addr().Unmap()
+		if _, ok := n.has(addr); !ok || size > maxMessage || int(from.Port()) != group().Port {
+			continue
+		}
+		for _, s := range read(b[:size], addr) {
+			select {
+			case heard <- s:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

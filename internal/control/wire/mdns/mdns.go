@@ -1,0 +1,246 @@
+// Package mdns lets a linerate serve be found by its name on the network that it is
+// attached to, by DNS-Based Service Discovery over multicast DNS (RFC 6762, RFC 6763)
+// of IPv4.
+//
+//	PTR  _linerate._tcp.local       -> nas._linerate._tcp.local
+//	SRV  nas._linerate._tcp.local   -> port, linerate-PIN.local
+//	TXT  nas._linerate._tcp.local   -> pin=PIN
+//	A    linerate-PIN.local         -> the address on that network
+//
+// Everybody on a network can say all of that. So an answer is a hint where to ask and
+// never a proof: who connects there demands the key of a pin, of an earlier time or
+// from a person. A server answers on the link that a question came from and by
+// multicast only: nobody can make it send to an address of theirs, nor beyond the link.
+package mdns
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// service is the type of linerate's own protocol, which no registry has.
+const service = "_linerate._tcp.local."
+
+// The bounds of what others say.
+const (
+	maxMessage = 9000 // bytes (RFC 6762 section 17)
+	maxRecords = 64   // of a message that are looked at
+	maxName    = 63   // bytes of a label (RFC 1035 section 2.3.4)
+	pinBytes   = sha256.Size
+	timeToLive = 120 // s, of records with a host name (RFC 6762 section 10)
+)
+
+// group is where questions and answers go (RFC 6762 section 3).
+func group() *net.UDPAddr { return &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353} }
+
+// Server is a linerate serve as it is announced.
+type Server struct {
+	Name string // of its host, a label: letters, digits, blanks and signs of any script
+	Port int
+	Pin  string // base64url SHA-256 of its public key
+	// Addr is where it answered from; Announce does not use it.
+	Addr netip.Addr
+}
+
+// Label makes a name of a host one by which it can be found: what comes before the
+// first dot, "" for none.
+func Label(host string) string {
+	label, _, _ := strings.Cut(strings.TrimSuffix(host, ".local"), ".")
+	if label = strings.TrimSpace(label); !plain(label) {
+		return ""
+	}
+	return label
+}
+
+// plain reports whether a text is a label that may be shown.
+func plain(s string) bool {
+	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '.' || r == '\\' || r == '\uFFFD' })
+}
+
+// checked fails unless s can be announced, or believed to be meant.
+func (s Server) checked() error {
+	pin, err := base64.RawURLEncoding.DecodeString(s.Pin)
+	if err != nil || len(pin) != pinBytes || !plain(s.Name) || s.Port < 1 || s.Port > 65535 {
+		return errors.New("not a server that can be named")
+	}
+	return nil
+}
+
+// target is the host name of the records: of the key, since that of the system belongs
+// to the responder of the system.
+func (s Server) target() string {
+	sum := sha256.Sum256([]byte(s.Pin))
+	return "linerate-" + hex.EncodeToString(sum[:6]) + ".local."
+}
+
+// question asks for all servers.
+func question() ([]byte, error) {
+	name, err := dnsmessage.NewName(service)
+	if err != nil {
+		return nil, err
+	}
+	m := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: name, Type: dnsmessage.TypePTR, Class: dnsmessage.ClassINET}}}
+	return m.Pack()
+}
+
+// asks reports whether a message asks for servers.
+func asks(b []byte) bool {
+	var p dnsmessage.Parser
+	h, err := p.Start(b)
+	if err != nil || h.Response {
+		return false
+	}
+	for range maxRecords {
+		q, err := p.Question()
+		if err != nil {
+			return false
+		}
+		if strings.EqualFold(q.Name.String(), service) && (q.Type == dnsmessage.TypePTR || q.Type == dnsmessage.TypeALL) {
+			return true
+		}
+	}
+	return false
+}
+
+// answer is what s says of itself at an address.
+func (s Server) answer(at netip.Addr) ([]byte, error) {
+	if err := s.checked(); err != nil {
+		return nil, err
+	}
+	kind, err := dnsmessage.NewName(service)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := dnsmessage.NewName(s.Name + "." + service)
+	if err != nil {
+		return nil, fmt.Errorf("announce %q: %w", s.Name, err)
+	}
+	target, err := dnsmessage.NewName(s.target())
+	if err != nil {
+		return nil, err
+	}
+	header := func(n dnsmessage.Name, t dnsmessage.Type) dnsmessage.ResourceHeader {
+		return dnsmessage.ResourceHeader{Name: n, Type: t, Class: dnsmessage.ClassINET, TTL: timeToLive}
+	}
+	m := dnsmessage.Message{
+		Header:  dnsmessage.Header{Response: true, Authoritative: true},
+		Answers: []dnsmessage.Resource{{Header: header(kind, dnsmessage.TypePTR), Body: &dnsmessage.PTRResource{PTR: instance}}},
+		Additionals: []dnsmessage.Resource{
+			{Header: header(instance, dnsmessage.TypeSRV), Body: &dnsmessage.SRVResource{Port: uint16(s.Port), Target: target}},
+			{Header: header(instance, dnsmessage.TypeTXT), Body: &dnsmessage.TXTResource{TXT: []string{"txtvers=1", "pin=" + s.Pin}}},
+			{Header: header(target, dnsmessage.TypeA), Body: &dnsmessage.AResource{A: at.As4()}},
+		},
+	}
+	return m.Pack()
+}
+
+// read returns the servers that a message announces. What is not right of it is
+// nothing; the address is that which it came from, whatever it says.
+func read(b []byte, from netip.Addr) []Server {
+	var p dnsmessage.Parser
+	if h, err := p.Start(b); err != nil || !h.Response || p.SkipAllQuestions() != nil {
+		return nil
+	}
+	found := map[string]*Server{}
+	of := func(n dnsmessage.Name) *Server {
+		text := n.String()
+		if len(text) <= len(service)+1 || !strings.EqualFold(text[len(text)-len(service)-1:], "."+service) {
+			return nil
+		}
+		name := text[:len(text)-len(service)-1]
+		if found[name] == nil {
+			found[name] = &Server{Name: name, Addr: from}
+		}
+		return found[name]
+	}
+	look := func(r dnsmessage.Resource) {
+		switch body := r.Body.(type) {
+		case *dnsmessage.SRVResource:
+			if s := of(r.Header.Name); s != nil {
+				s.Port = int(body.Port)
+			}
+		case *dnsmessage.TXTResource:
+			if s := of(r.Header.Name); s != nil {
+				for _, text := range body.TXT {
+					if pin, ok := strings.CutPrefix(text, "pin="); ok {
+						s.Pin = pin
+					}
+				}
+			}
+		}
+	}
+	left := maxRecords
+	for _, next := range []func() (dnsmessage.Resource, error){p.Answer, p.Authority, p.Additional} {
+		for ; left > 0; left-- {
+			r, err := next()
+			if errors.Is(err, dnsmessage.ErrSectionDone) {
+				break
+			}
+			if err != nil {
+				return nil
+			}
+			look(r)
+		}
+	}
+	var out []Server
+	for _, s := range found {
+		if s.checked() == nil {
+			out = append(out, *s)
+		}
+	}
+	return out
+}
+
+// network is an interface with its addresses of IPv4.
+type network struct {
+	net.Interface
+	prefixes []netip.Prefix
+}
+
+// networks are those that may have others on them.
+func networks() ([]network, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("look for networks: %w", err)
+	}
+	var out []network
+	for _, i := range all {
+		const need = net.FlagUp | net.FlagMulticast
+		if i.Flags&need != need || i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue // it has gone since
+		}
+		n := network{Interface: i}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
+				n.prefixes = append(n.prefixes, p)
+			}
+		}
+		if len(n.prefixes) > 0 {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// has returns this host's address towards one on the network; false for what is not
+// on it, whose packets are not to be believed (RFC 6762 section 11).
+func (n network) has(from netip.Addr) (own netip.Addr, ok bool) {
+	for _, p := range n.prefixes {
+		if p.Contains(from) {
+			return p.Addr(), from != p.Addr()
+		}
+	}
+	return own, false
+}

@@ -1,0 +1,91 @@
+package mdns
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func server(name string) Server {
+	return Server{Name: name, Port: 5299, Pin: base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{7}, pinBytes))}
+}
+
+func TestAnswerIsRead(t *testing.T) {
+	own, from := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
+	for _, name := range []string{"nas", "Büro 2", strings.Repeat("a", maxName)} {
+		s := server(name)
+		b, err := s.answer(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Addr = from // not what it says: where it comes from
+		if got := read(b, from); !slices.Equal(got, []Server{s}) {
+			t.Errorf("%+v", got)
+		}
+		if asks(b) {
+			t.Error("an answer asks")
+		}
+	}
+	q, err := question()
+	if err != nil || !asks(q) || len(read(q, from)) > 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNotAnnounced: what could not be shown, or is no server, is neither said nor heard.
+func TestNotAnnounced(t *testing.T) {
+	for _, change := range []func(*Server){
+		func(s *Server) { s.Name = "" }, func(s *Server) { s.Name = "a\x1b[2J" }, func(s *Server) { s.Name = "a.b" }, func(s *Server) { s.Name = strings.Repeat("a", maxName+1) },
+		func(s *Server) { s.Port = 0 }, func(s *Server) { s.Port = 70000 }, func(s *Server) { s.Pin = "x" }, func(s *Server) { s.Pin += "A" },
+	} {
+		s := server("nas")
+		change(&s)
+		if _, err := s.answer(netip.MustParseAddr("10.0.0.2")); err == nil {
+			t.Errorf("announced: %+v", s)
+		}
+	}
+	for host, want := range map[string]string{"nas": "nas", "nas.example.org": "nas", "nas.local": "nas", "": "", "a\nb": "", ".": ""} {
+		if got := Label(host); got != want {
+			t.Errorf("%q: %q", host, got)
+		}
+	}
+}
+
+// TestOnlyFromTheNetwork: whoever is not on the network is not answered, so that a
+// forged sender makes no server speak.
+func TestOnlyFromTheNetwork(t *testing.T) {
+	n := network{Interface: net.Interface{Index: 1}, prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/24"), netip.MustParsePrefix("192.168.1.2/16")}}
+	for from, want := range map[string]string{"10.0.0.9": "10.0.0.2", "192.168.200.1": "192.168.1.2"} {
+		if own, ok := n.has(netip.MustParseAddr(from)); !ok || own.String() != want {
+			t.Errorf("%s: %v, %v", from, own, ok)
+		}
+	}
+	for _, from := range []string{"10.0.1.9", "8.8.8.8", "10.0.0.2", "2001:db8::1"} {
+		if _, ok := n.has(netip.MustParseAddr(from)); ok {
+			t.Errorf("%s is believed", from)
+		}
+	}
+}
+
+// FuzzRead: nothing that comes from a network is more than servers with a name that can
+// be shown.
+func FuzzRead(f *testing.F) {
+	b, err := server("nas").answer(netip.MustParseAddr("10.0.0.2"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		asks(b)
+		for _, s := range read(b, netip.MustParseAddr("10.0.0.3")) {
+			if s.checked() != nil || s.Addr != netip.MustParseAddr("10.0.0.3") {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
