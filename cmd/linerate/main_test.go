@@ -51,6 +51,7 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	_ = os.Setenv("LINERATE_CONFIG", filepath.Join(dir, "config")) // hosts of tests are not remembered
 	binary = filepath.Join(dir, "linerate")
 	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

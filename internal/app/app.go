@@ -95,15 +95,18 @@ const (
 	// KeepTuned asks whether settings that proved better are to stay: Answer.Choice is
 	// "reboot" for until then, "permanent", or "".
 	KeepTuned
+	// KeepProgram asks whether a copy of this program of Count bytes may stay on Host. The
+	// answer is remembered.
+	KeepProgram
 )
 
 // Question is asked of a person. Fields that do not belong to the kind are zero.
 type Question struct {
 	Kind   QuestionKind
 	Host   string        // for people
-	Count  int           // WriteFiles
 	What   string        // TryRisky
 	Why    string        // TryRisky
+	Count  int           // WriteFiles, KeepProgram
 	Within time.Duration // KeepChange: how long there is to decide
 }
 

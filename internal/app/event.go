@@ -54,10 +54,12 @@ type HostSaid struct {
 	Line string
 }
 
-// Copying begins a copy of this program to a host.
+// Copying is how far a copy of this program to a host is: at its beginning, a few times
+// a second, and at its end.
 type Copying struct {
-	Host  string
-	Bytes int
+	Host        string
+	Done, Bytes int
+	Elapsed     time.Duration
 }
 
 // SweptUp is a file of a copy that was killed, which was removed.

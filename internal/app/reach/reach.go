@@ -26,7 +26,7 @@ import (
 // Options say how hosts are reached, and what their agents are told.
 type Options struct {
 	Sudo        bool // over ssh: run the far agent as root
-	KeepAgent   bool // over ssh: leave a copy of this program there
+	Keep        Keep // over ssh: whether a copy of this program stays there
 	TrustFar    bool // over ssh: run as root what nobody here can check
 	AtBoot      bool // a job at the next start puts back, too
 	Acknowledge bool // a person has seen that the far journal was damaged
@@ -106,7 +106,7 @@ func plainDial(addr string, err error) error {
 // fits demands that the options are about somebody.
 func (o *Opener) fits(ends ...Target) error {
 	overSSH := slices.ContainsFunc(ends, func(t Target) bool { return t.Kind == SSH })
-	if (o.o.Sudo || o.o.KeepAgent || o.o.TrustFar) && !overSSH {
+	if (o.o.Sudo || o.o.Keep != KeepAsRemembered || o.o.TrustFar) && !overSSH {
 		return app.Usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
 	}
 	for _, t := range ends {
@@ -149,9 +149,14 @@ func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
 	if err != nil {
 		return wire.Peer{}, sshFault(err)
 	}
+	keep, mayKeep, err := o.keeping(t.SSH)
+	if err != nil {
+		_ = shell.Close()
+		return wire.Peer{}, err
+	}
 	peer, err := deploy.Agent(ctx, shell, deploy.Options{
-		Self: o.env.Self[0], Version: o.env.Version, Sudo: o.o.Sudo, Keep: o.o.KeepAgent, TrustFar: o.o.TrustFar, Flags: o.agentFlags(),
-		Copying:  func(bytes int) { o.env.Observe(app.Copying{Host: t.SSH.Host, Bytes: bytes}) },
+		Self: o.env.Self[0], Version: o.env.Version, Sudo: o.o.Sudo, TrustFar: o.o.TrustFar, Flags: o.agentFlags(),
+		Copying: o.copying(t.SSH.Host), Keep: keep, MayKeep: mayKeep,
 		Password: o.sudoPassword(ctx, t.Text),
 	})
 	if err != nil {

@@ -43,14 +43,28 @@ type Options struct {
 	// Password asks for the password of sudo on a host. It returns ErrNobody where
 	// nobody is there to answer, which is also what nil stands for.
 	Password func(host string) ([]byte, error)
-	// Keep leaves the program in the cache folder there, for the next time.
-	Keep bool
+	// Keep says whether the program stays in the cache folder there, for the next time.
+	Keep Keep
+	// MayKeep, where given, is asked before a copy of so many bytes where Keep does not
+	// say it.
+	MayKeep func(ctx context.Context, bytes int) (bool, error)
 	// Flags are given to the agent, besides those that its start needs. They have
 	// no characters that any shell reads.
 	Flags []string
-	// Copying, where given, is told before the program is copied.
-	Copying func(bytes int)
+	// Copying, where given, is told how much of the program was copied, 0 at first.
+	Copying func(done, bytes int)
 }
+
+// Keep says whether a program stays on a host.
+type Keep int
+
+// What becomes of a program when its agent has ended.
+const (
+	KeepAsked Keep = iota // as MayKeep says, else it goes
+	KeepYes               // it stays, and is used again if it is still the same
+	KeepNo                // it goes
+	KeepNone              // it goes, and those go that stayed before
+)
 
 // ErrNobody is of a password that nobody is there to type.
 var ErrNobody = errors.New("nobody is there to type it")
@@ -155,8 +169,14 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 	}
 	want := fingerprint{size: len(program), sum: sum(program), check: cksum(program)}
 	kept := ""
-	if d.o.Keep {
-		kept = "agent-" + want.sum[:16]
+	switch d.o.Keep {
+	case KeepYes:
+		kept = keptName + want.sum[:16]
+	case KeepNone:
+		if err := d.removeKept(ctx, ""); err != nil {
+			return remote{}, err
+		}
+	case KeepAsked, KeepNo:
 	}
 	for _, there := range []string{d.far.installed, kept} {
 		if there == "" {
@@ -170,6 +190,15 @@ func (d *deployment) provide(ctx context.Context) (remote, error) {
 		}
 		if d.verify(ctx, there, want) == nil {
 			return remote{path: there, want: want}, nil
+		}
+	}
+	if d.o.Keep == KeepAsked && d.o.MayKeep != nil {
+		yes, err := d.o.MayKeep(ctx, len(program))
+		if err != nil {
+			return remote{}, err
+		}
+		if yes {
+			kept = keptName + want.sum[:16]
 		}
 	}
 	return d.copy(ctx, program, want, kept)
@@ -189,10 +218,7 @@ func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint,
 		}
 		receive = "gzip -dc"
 	}
-	if d.o.Copying != nil {
-		d.o.Copying(len(data))
-	}
-	result, err := d.shell.Run(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, quote(r.path), quote(r.path)), data)
+	result, err := d.shell.Feed(ctx, fmt.Sprintf(`head -c %d | %s >%s && chmod 700 %s`, len(data), receive, quote(r.path), quote(r.path)), data, d.o.told(len(data)))
 	if err != nil {
 		return remote{}, fmt.Errorf("copy linerate to %s: %w", d.host, err)
 	}
@@ -206,6 +232,15 @@ func (d *deployment) copy(ctx context.Context, program []byte, want fingerprint,
 		return r, nil
 	}
 	return d.keep(ctx, r, kept)
+}
+
+// told returns what is told of a copy of so many bytes, and tells of its beginning.
+func (o Options) told(bytes int) func(done int) {
+	if o.Copying == nil {
+		return nil
+	}
+	o.Copying(0, bytes)
+	return func(done int) { o.Copying(done, bytes) }
 }
 
 // refused says what the far host said to a command.

@@ -25,8 +25,9 @@ import (
 // host is a far host whose temporary folder is the test's own.
 type host struct {
 	*sshtest.Server
-	user   string
-	copied int // how often the program was copied
+	user        string
+	copied      int // how often the program was copied
+	done, bytes int // of the last copy
 }
 
 func newHost(t *testing.T, o sshtest.Options) *host {
@@ -76,7 +77,12 @@ func (h *host) agent(t *testing.T, o deploy.Options) (wire.Peer, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Copying = func(int) { h.copied++ }
+	o.Copying = func(done, bytes int) {
+		if done == 0 {
+			h.copied++
+		}
+		h.done, h.bytes = done, bytes
+	}
 	return deploy.Agent(t.Context(), shell, o)
 }
 
@@ -113,7 +119,7 @@ func (h *host) calls(t *testing.T) string {
 func TestConformance(t *testing.T) {
 	h := newHost(t, sshtest.Options{})
 	wiretest.Run(t, wiretest.Transport{Tunes: true, Dial: func(t *testing.T) wire.Peer {
-		p, err := h.agent(t, deploy.Options{Keep: true})
+		p, err := h.agent(t, deploy.Options{Keep: deploy.KeepYes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +225,7 @@ func TestKeep(t *testing.T) {
 	once := func(want int) string {
 		t.Helper()
 		start := time.Now()
-		c := h.session(t, deploy.Options{Keep: true})
+		c := h.session(t, deploy.Options{Keep: deploy.KeepYes})
 		t.Logf("ready after %v", time.Since(start).Round(time.Millisecond))
 		closeSession(t, c)
 		kept, err := filepath.Glob(h.Home("someone") + "/.cache/linerate/*")
@@ -237,6 +243,56 @@ func TestKeep(t *testing.T) {
 	_, _ = f.WriteAt([]byte("X"), 100_000)
 	_ = f.Close()
 	once(2)
+	if h.done != h.bytes || h.bytes == 0 {
+		t.Errorf("told of %d of %d bytes", h.done, h.bytes)
+	}
+}
+
+// TestKeepIsAsked: who is asked says whether the copy stays. One of an earlier version
+// goes then, and all go that stayed when none is to.
+func TestKeepIsAsked(t *testing.T) {
+	agenttest.NoLeaks(t)
+	h := newHost(t, sshtest.Options{Users: map[string]sshtest.User{"someone": {UID: 4242}}})
+	dir := h.Home("someone") + "/.cache/linerate"
+	asked, answer := 0, false
+	once := func(keep deploy.Keep, copied int, left ...string) {
+		t.Helper()
+		closeSession(t, h.session(t, deploy.Options{Keep: keep, MayKeep: func(_ context.Context, bytes int) (bool, error) {
+			asked++
+			return answer, nil
+		}}))
+		found, err := filepath.Glob(dir + "/*")
+		if err != nil || len(found) != len(left) || h.copied != copied {
+			t.Fatalf("copied %d times, want %d; left %q, want %q", h.copied, copied, found, left)
+		}
+		for i, name := range left {
+			if ok, _ := filepath.Match(dir+"/"+name, found[i]); !ok {
+				t.Errorf("left %q, want %q", found, left)
+			}
+		}
+	}
+	once(deploy.KeepAsked, 1)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"agent-0000", "other"} { // of an earlier version, and somebody else's
+		if err := os.WriteFile(dir+"/"+name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chown(d, 4242, 4242); err != nil {
+			t.Fatal(err)
+		}
+	}
+	once(deploy.KeepNo, 2, "agent-0000", "other")
+	answer = true
+	once(deploy.KeepAsked, 3, "agent-*", "other")
+	once(deploy.KeepYes, 3, "agent-*", "other")
+	once(deploy.KeepNone, 4, "other")
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
 }
 
 // TestInstalled demands that the same program in the far PATH is not copied.

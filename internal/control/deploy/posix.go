@@ -77,6 +77,22 @@ func (d *deployment) makeDir(ctx context.Context, cached bool) (string, error) {
 // cacheDir is where kept programs are, as the far shell says it.
 const cacheDir = `${XDG_CACHE_HOME:-$HOME/.cache}/linerate`
 
+// keptName begins the name of a kept program; its SHA-256 ends it.
+const keptName = "agent-"
+
+// removeKept removes the programs that were kept there, but the one of that name.
+func (d *deployment) removeKept(ctx context.Context, but string) error {
+	// A program that runs goes on without its file.
+	r, err := d.shell.Run(ctx, fmt.Sprintf(`for f in "%s"/%s*; do [ "${f##*/}" = %s ] || rm -f "$f"; done`, cacheDir, keptName, quote(but)), nil)
+	if err != nil {
+		return fmt.Errorf("remove kept programs on %s: %w", d.host, err)
+	}
+	if r.Status != 0 {
+		return d.refused("remove kept programs on", r)
+	}
+	return nil
+}
+
 // keptPath is the path of a kept program on the far host.
 func (d *deployment) keptPath(ctx context.Context, kept string) (string, error) {
 	r, err := d.shell.Run(ctx, `echo "dir=`+cacheDir+`"`, nil)
@@ -100,7 +116,7 @@ func (d *deployment) keep(ctx context.Context, r remote, kept string) (remote, e
 	if result.Status != 0 || !ok {
 		return remote{}, d.refused("keep linerate on", result)
 	}
-	return remote{path: path, want: r.want}, nil
+	return remote{path: path, want: r.want}, d.removeKept(ctx, kept) // of earlier versions
 }
 
 // fingerprint is what tells one program from another.

@@ -21,8 +21,8 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	if o.Sudo {
 		return wire.Peer{}, &Problem{text: fmt.Sprintf("--sudo: %s is a Windows host", host), Hint: "log in there as an administrator, and leave out --sudo"}
 	}
-	run := func(what, command string, input []byte) (string, error) {
-		r, err := shell.Run(ctx, command, input)
+	run := func(what, command string, input []byte, told func(int)) (string, error) {
+		r, err := shell.Feed(ctx, command, input, told)
 		if err != nil {
 			return "", fmt.Errorf("%s %s: %w", what, host, err)
 		}
@@ -31,7 +31,7 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 		}
 		return strings.TrimSpace(r.Output), nil
 	}
-	arch, err := run("look at", `if($env:PROCESSOR_ARCHITEW6432){$env:PROCESSOR_ARCHITEW6432}else{$env:PROCESSOR_ARCHITECTURE}`, nil)
+	arch, err := run("look at", `if($env:PROCESSOR_ARCHITEW6432){$env:PROCESSOR_ARCHITEW6432}else{$env:PROCESSOR_ARCHITECTURE}`, nil, nil)
 	if err != nil {
 		return wire.Peer{}, err
 	}
@@ -47,13 +47,10 @@ func startWindows(ctx context.Context, shell *ssh.Shell, o Options) (wire.Peer, 
 	if err != nil {
 		return wire.Peer{}, fmt.Errorf("copy linerate to %s: %w", host, err)
 	}
-	if _, err := run("make a directory on", windowsDir(rand.Text()), nil); err != nil {
+	if _, err := run("make a directory on", windowsDir(rand.Text()), nil, nil); err != nil {
 		return wire.Peer{}, err
 	}
-	if o.Copying != nil {
-		o.Copying(len(data))
-	}
-	got, err := run("copy linerate to", windowsReceive(len(data)), data)
+	got, err := run("copy linerate to", windowsReceive(len(data)), data, o.told(len(data)))
 	if err != nil {
 		return wire.Peer{}, err
 	}

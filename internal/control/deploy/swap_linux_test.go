@@ -20,11 +20,11 @@ import (
 // moment he hits, root never runs his.
 func TestRootRunsWhatWasChecked(t *testing.T) {
 	agenttest.NoLeaks(t)
-	for name, o := range map[string]deploy.Options{"copied": {Sudo: true}, "kept": {Sudo: true, Keep: true}} {
+	for name, o := range map[string]deploy.Options{"copied": {Sudo: true}, "kept": {Sudo: true, Keep: deploy.KeepYes}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, sudoers(t, "Defaults env_keep+=HOME,!always_set_home,!set_home,lecture=never\nsomeone ALL=(ALL) NOPASSWD: ALL"))
 			evidence := filepath.Join(openDir(t), "ran")
-			if o.Keep { // the file that the swapper is after is there from the beginning
+			if o.Keep == deploy.KeepYes { // the file that the swapper is after is there from the beginning
 				closeSession(t, h.session(t, o))
 			}
 			stop := swap(t, h, evidence)

@@ -90,7 +90,9 @@ type console struct {
 	live  *live // of the experiment that goes on
 	ssh   sshFlags
 	boot  bootJob
-	path  model.DataPath // of the data connections of this command
+	// copied is how long a copy to a host had taken when a person was told of it last.
+	copied time.Duration
+	path   model.DataPath // of the data connections of this command
 	// acknowledge has the far agent acknowledge a damaged journal.
 	acknowledge bool
 	told        sync.Once // what is wrong with the journal of this machine

@@ -11,17 +11,32 @@ import (
 	"golang.org/x/term"
 
 	"linerate/internal/app"
+	"linerate/internal/app/reach"
 )
 
 // sshFlags say how hosts are reached over ssh.
 type sshFlags struct {
 	sudo, keep, trust bool
+	keepFlag          *pflag.Flag
+}
+
+// keeping is what was said of the program on the far host: nothing, that it stays, or
+// that it goes.
+func (f *sshFlags) keeping() reach.Keep {
+	switch {
+	case f.keepFlag == nil || !f.keepFlag.Changed:
+		return reach.KeepAsRemembered
+	case f.keep:
+		return reach.KeepAgent
+	}
+	return reach.RemoveAgent
 }
 
 func (f *sshFlags) bind(s *pflag.FlagSet) {
 	s.BoolVar(&f.sudo, "sudo", false, "over ssh: run the far agent as root, by sudo")
 	s.BoolVar(&f.trust, "trust-far-binary", false, "over ssh: run as root a linerate of the far host that nobody here can check")
-	s.BoolVar(&f.keep, "keep-agent", false, "over ssh: leave a copy of linerate in the far ~/.cache, for the next time")
+	s.BoolVar(&f.keep, "keep-agent", false, "over ssh: leave a copy of linerate in the far ~/.cache, for the next time, or with =false remove it (default: asked once, and remembered)")
+	f.keepFlag = s.Lookup("keep-agent")
 }
 
 // openTTY opens the terminal of this process, whatever its standard input is.

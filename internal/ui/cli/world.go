@@ -43,7 +43,7 @@ func (a *console) tellJournal(state string) {
 // reach opens hosts as the flags say.
 func (a *console) reach() *reach.Opener {
 	return reach.New(a.world(), reach.Options{
-		Sudo: a.ssh.sudo, KeepAgent: a.ssh.keep, TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path,
+		Sudo: a.ssh.sudo, Keep: a.ssh.keeping(), TrustFar: a.ssh.trust, AtBoot: a.boot.wanted, Acknowledge: a.acknowledge, Path: a.path,
 	})
 }
 
@@ -59,6 +59,8 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	switch q.Kind {
 	case app.KeepChange:
 		return a.agreed(ctx, fmt.Sprintf("keep it? [y/N] (goes back by itself in %s) ", units.FormatDuration(q.Within)))
+	case app.KeepProgram:
+		return a.agreed(ctx, fmt.Sprintf("leave linerate (%s) in ~/.cache of %s, so that it need not be copied again? [y/N] ", units.Bytes(q.Count), q.Host))
 	case app.WriteFiles:
 		return a.agreed(ctx, fmt.Sprintf("write these files on %s? [y/N] ", q.Host))
 	case app.TryRisky:
@@ -116,7 +118,7 @@ func (a *console) Observe(e app.Event) {
 	case app.LabSaid:
 		fmt.Fprintln(a.Err, plain.Line(e.Line))
 	case app.Copying:
-		a.talk("copying linerate to %s (%.1f MB)", e.Host, float64(e.Bytes)/1e6)
+		a.copying(e)
 	case app.SweptUp:
 		a.talk("removed %s, which a copy that was killed had left", e.Path)
 	case app.Looking:

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	noiseLimit  = 1 << 20 // bytes that login scripts may say before the marker
-	outputLimit = 1 << 16 // bytes that a command may say
-	restLimit   = 64      // bytes of a marker's line behind it
-	keptWords   = 8 << 10 // bytes of what ssh said
+	noiseLimit  = 1 << 20  // bytes that login scripts may say before the marker
+	outputLimit = 1 << 16  // bytes that a command may say
+	restLimit   = 64       // bytes of a marker's line behind it
+	keptWords   = 8 << 10  // bytes of what ssh said
+	feedPart    = 64 << 10 // bytes of an input between two words about it
 )
 
 // errNoEnd says that a far host talks without end.
@@ -53,8 +54,23 @@ func (s *Shell) Target() Target { return s.target }
 // language of Kind. input, where given, is what it reads: all of it, or the
 // interpreter ends after a failure of the command.
 func (s *Shell) Run(ctx context.Context, command string, input []byte) (Result, error) {
-	if err := s.send(ctx, wrap(s.Kind, s.mark, command, len(input) > 0), input); err != nil {
+	return s.Feed(ctx, command, input, nil)
+}
+
+// Feed is Run for a long input: told, where given, is called with how much of it has
+// gone, as far as is known here: what ssh has taken may be on its way.
+func (s *Shell) Feed(ctx context.Context, command string, input []byte, told func(sent int)) (Result, error) {
+	if err := s.send(ctx, wrap(s.Kind, s.mark, command, len(input) > 0), nil); err != nil {
 		return Result{}, err
+	}
+	for sent := 0; sent < len(input); {
+		part := input[sent:min(sent+feedPart, len(input))]
+		if err := s.send(ctx, "", part); err != nil {
+			return Result{}, err
+		}
+		if sent += len(part); told != nil {
+			told(sent)
+		}
 	}
 	return s.answer(ctx)
 }
@@ -121,7 +137,10 @@ func (s *Shell) within(ctx context.Context) func() bool {
 
 func (s *Shell) send(ctx context.Context, line string, input []byte) error {
 	defer s.within(ctx)()
-	_, err := io.WriteString(s.peer.Control, line)
+	var err error
+	if line != "" {
+		_, err = io.WriteString(s.peer.Control, line)
+	}
 	if err == nil && len(input) > 0 {
 		_, err = s.peer.Control.Write(input)
 	}

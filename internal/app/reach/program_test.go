@@ -1,0 +1,59 @@
+package reach
+
+import (
+	"context"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/control/deploy"
+	"linerate/internal/control/wire/ssh"
+)
+
+// TestKeepIsRemembered: a person is asked once for each host whether the program may
+// stay there, and what was said, or given as a flag, holds from then on. Where nobody is
+// asked it goes, and nothing is remembered.
+func TestKeepIsRemembered(t *testing.T) {
+	dir := t.TempDir()
+	p := &apptest.Person{}
+	env := apptest.Env(p)
+	env.Getenv = func(key string) string {
+		if key == configVariable {
+			return dir
+		}
+		return ""
+	}
+	nas, desk := ssh.Target{User: "me", Host: "nas"}, ssh.Target{User: "me", Host: "nas", Port: 2222}
+	answer := func(host ssh.Target, flag Keep, want deploy.Keep, asked int, yes bool) {
+		t.Helper()
+		got, ask, err := New(env, Options{Keep: flag}).keeping(host)
+		if err != nil || got != want {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+		if (ask != nil) != (want == deploy.KeepAsked) {
+			t.Fatalf("asks: %v", ask != nil)
+		}
+		if ask != nil {
+			if got, err := ask(t.Context(), 1000); got != yes || err != nil {
+				t.Errorf("answered %v, %v", got, err)
+			}
+		}
+		if n := len(p.Asked()); n != asked {
+			t.Errorf("asked %d times, want %d", n, asked)
+		}
+	}
+	answer(nas, KeepAsRemembered, deploy.KeepAsked, 1, false) // nobody is there
+	p.Answer = func(_ context.Context, q app.Question) (app.Answer, error) {
+		if q.Kind != app.KeepProgram || q.Host != "nas" || q.Count != 1000 {
+			t.Errorf("asked %+v", q)
+		}
+		return app.Answer{Yes: true}, nil
+	}
+	answer(nas, KeepAsRemembered, deploy.KeepAsked, 2, true)
+	answer(nas, KeepAsRemembered, deploy.KeepYes, 2, true)
+	answer(desk, KeepAsRemembered, deploy.KeepAsked, 3, true) // another server of that name
+	answer(nas, RemoveAgent, deploy.KeepNone, 3, true)
+	answer(nas, KeepAsRemembered, deploy.KeepNo, 3, true)
+	answer(nas, KeepAgent, deploy.KeepYes, 3, true)
+	answer(nas, KeepAsRemembered, deploy.KeepYes, 3, true)
+}
