@@ -111,6 +111,9 @@ func Pair(nearText, farText string, env app.Env) (near, far Target, err error) {
 // parseLink reads a join link as linerate serve prints it.
 func parseLink(s string) (Target, error) {
 	link, err := tls.ParseLink(s)
+	if err == nil && link.Pin == "" {
+		err = tls.ErrNoPin
+	}
 	if err != nil {
 		return Target{}, app.WithKind(app.Usage, fmt.Errorf("%s: %w", Redact(s), err))
 	}
