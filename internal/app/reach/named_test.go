@@ -52,7 +52,7 @@ func TestTrustOnFirstUse(t *testing.T) {
 	env.Getenv = os.Getenv
 	named := func(text string, found ...mdns.Server) error {
 		t.Helper()
-		target, err := Parse(text, os.Getenv)
+		target, err := Parse(text, testEnv())
 		if err != nil {
 			t.Fatal(err)
 		}
