@@ -112,7 +112,8 @@ type Options struct {
 // Build makes the report of s. It never fails: what s does not hold is unknown
 // or absent in the report.
 func Build(s model.Session, o Options) Document {
-	b := builder{s: &s, samples: o.Samples, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
+	b := newBuilder(&s)
+	b.samples, b.counted = o.Samples, countedRuns(s.Runs)
 	d := Document{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s),
 		Untrustworthy: b.untrustworthy(),
@@ -164,7 +165,7 @@ func (b *builder) own(kinds traffic.Kinds) []string {
 
 // Untrustworthy says why no verdict of s may be believed; "" normally.
 func Untrustworthy(s model.Session) string {
-	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far)}
+	b := newBuilder(&s)
 	return b.untrustworthy()
 }
 
@@ -174,6 +175,16 @@ type builder struct {
 	samples   map[int][]model.Sample
 	near, far string      // names of the ends
 	counted   []model.Run // that descriptions are made from
+}
+
+// newBuilder returns what all parts of a report of s begin with. Two hosts of one name
+// are told apart by their end.
+func newBuilder(s *model.Session) builder {
+	b := builder{s: s, near: hostName(s, model.Near), far: hostName(s, model.Far)}
+	if b.near == b.far && b.near != "" {
+		b.near, b.far = b.near+" (near)", b.far+" (far)"
+	}
+	return b
 }
 
 // hostName returns what the host calls itself, or else its target.

@@ -297,3 +297,18 @@ func TestGridHasOneConclusion(t *testing.T) {
 		t.Errorf("one setting is no grid: %+v", d.Grid)
 	}
 }
+
+// Issue 10, item 19: two virtual machines with the same name were "vm -> vm".
+func TestHostsOfOneNameAreToldApart(t *testing.T) {
+	_, s := build(t, "test")
+	for i := range s.Hosts {
+		s.Hosts[i].Name = "vm"
+	}
+	d := report.Build(s, report.Options{})
+	if d.Header.Near != "vm (near)" || d.Header.Far != "vm (far)" || d.Lines[0].Label != "to vm (far)" || d.Findings[1].Host != "vm (near)" {
+		t.Errorf("%+v, %q, %q", d.Header, d.Lines[0].Label, d.Findings[1].Host)
+	}
+	if d, _ := build(t, "test"); d.Header.Near != "desk" || d.Header.Far != "nas" {
+		t.Errorf("%+v", d.Header)
+	}
+}

@@ -107,7 +107,8 @@ func change(c candidate.Candidate, a model.Assignment) string {
 
 // prove takes over what the confirmation says.
 func (t *Tuned) prove(s model.Session) {
-	b := builder{s: &s, near: hostName(&s, model.Near), far: hostName(&s, model.Far), counted: countedRuns(s.Runs)}
+	b := newBuilder(&s)
+	b.counted = countedRuns(s.Runs)
 	worse := Untrustworthy(s) != ""
 	for _, v := range s.Verdicts {
 		if v.IsTwin || v.Metric != s.Plan.Decides() {

@@ -244,7 +244,7 @@ func loss(f features) (*finding, bool) {
 		b.helps(sackKnob)
 	}
 	return b.helps("tcp.congestion_control", "link.mtu").
-		noKnob("the losses themselves: look at the cable, the optics, the duplex or the radio on the way; without that, a congestion control that does not slow down for single losses"), true
+		noKnob("find where packets are lost and mend that: " + atTheWire + "; counters of the switches between; linerate check HOST says which card counts broken frames"), true
 }
 
 // lossRate is the share of segments that were losses: events where they were

@@ -20,40 +20,48 @@ type advice struct {
 	limit    string
 	sentence string // after "12 of 30 lost datagrams "
 	knobs    []model.KnobID
+	person   string // what a person can do, where no setting helps
 }
+
+// What a person can do about packets that a wire, a radio or a device between the
+// hosts loses.
+const (
+	atTheWire = "another cable and another port, clean optics, both ends set to negotiate speed and duplex (linerate facts HOST shows both); on Wi-Fi nearer to the access point, another channel, or a cable"
+	onTheWay  = "send less, or look on the way: counters of each switch and router for full queues and broken frames, a shaper or a contract, the signal of Wi-Fi; linerate check HOST says whether the losses begin at a rate"
+)
 
 func adviceFor(p Place) advice {
 	switch p {
 	case PlaceSendQueue:
-		return advice{"udp-send", "sender's queue", "were dropped by the queueing discipline in front of the sender's interface: it was sent more than the interface or its shaper lets out", []model.KnobID{"txqueuelen"}}
+		return advice{"udp-send", "sender's queue", "were dropped by the queueing discipline in front of the sender's interface: it was sent more than the interface or its shaper lets out", []model.KnobID{"txqueuelen"}, ""}
 	case PlaceSendStack:
-		return advice{"udp-send", "sender's queue", "were dropped in the sender below its socket, for lack of memory or room", []model.KnobID{"txqueuelen"}}
+		return advice{"udp-send", "sender's queue", "were dropped in the sender below its socket, for lack of memory or room", []model.KnobID{"txqueuelen"}, ""}
 	case PlaceSendNIC:
-		return advice{"udp-send", "sender's interface", "were dropped by the sender's interface or its driver", nil}
+		return advice{"udp-send", "sender's interface", "were dropped by the sender's interface or its driver", nil, atTheWire}
 	case PlaceRecvWire:
-		return advice{"B04", "broken frames", "reached the receiver's interface broken: cable, optics, duplex or a frame longer than it takes", nil}
+		return advice{"B04", "broken frames", "reached the receiver's interface broken: cable, optics, duplex or a frame longer than it takes", nil, atTheWire}
 	case PlaceRecvRing:
-		return advice{"B17", "receive ring", "found no free buffer in the receiver's ring: it is too short, or its core too slow", []model.KnobID{"nic.ring.rx", "irq_affinity"}}
+		return advice{"B17", "receive ring", "found no free buffer in the receiver's ring: it is too short, or its core too slow", []model.KnobID{"nic.ring.rx", "irq_affinity"}, ""}
 	case PlaceRecvBacklog:
-		return advice{"B17", "receive backlog", "found the receiving core's backlog full", []model.KnobID{"rx.backlog", "irq_affinity"}}
+		return advice{"B17", "receive backlog", "found the receiving core's backlog full", []model.KnobID{"rx.backlog", "irq_affinity"}, ""}
 	case PlaceRecvDriver:
-		return advice{"B17", "receiver's driver", "were dropped by the receiver's driver or before its IP layer", []model.KnobID{"nic.ring.rx"}}
+		return advice{"B17", "receiver's driver", "were dropped by the receiver's driver or before its IP layer", []model.KnobID{"nic.ring.rx"}, ""}
 	case PlaceRecvFragment:
-		return advice{"B17", "fragments", "arrived without all their fragments: losing one fragment loses the datagram", []model.KnobID{"block", "link.mtu"}}
+		return advice{"B17", "fragments", "arrived without all their fragments: losing one fragment loses the datagram", []model.KnobID{"block", "link.mtu"}, ""}
 	case PlaceRecvStack:
-		return advice{"B17", "receiver's memory", "were dropped by the receiver's IP layer for lack of memory", nil}
+		return advice{"B17", "receiver's memory", "were dropped by the receiver's IP layer for lack of memory", nil, "free memory there, or send less"}
 	case PlaceRecvSocket:
-		return advice{"B17", "socket buffer", "found the receiving socket's buffer full: the program did not read in time", []model.KnobID{"window", "socket.buffer_max"}}
+		return advice{"B17", "socket buffer", "found the receiving socket's buffer full: the program did not read in time", []model.KnobID{"window", "socket.buffer_max"}, ""}
 	case PlaceRecvMemory:
-		return advice{"B17", "UDP memory", "found the memory of all UDP sockets of the receiver used up", nil}
+		return advice{"B17", "UDP memory", "found the memory of all UDP sockets of the receiver used up", nil, "stop the program there that does not read, or send less"}
 	case PlaceRecvChecksum:
-		return advice{"B04", "checksums", "had a wrong checksum", nil}
+		return advice{"B04", "checksums", "had a wrong checksum", nil, atTheWire}
 	case PlaceRecvPort:
-		return advice{"B32", "closed port", "came for a port where nobody listened any more", nil}
+		return advice{"B32", "closed port", "came for a port where nobody listened any more", nil, ""}
 	case PlacePath:
-		return advice{"B06", "path", "were counted by neither host: the path lost them, or a part of a host that does not count", nil}
+		return advice{"B06", "path", "were counted by neither host: the path lost them, or a part of a host that does not count", nil, onTheWay}
 	default:
-		return advice{"udp-send", "sender's socket", "were refused by the sender's kernel", nil}
+		return advice{"udp-send", "sender's socket", "were refused by the sender's kernel", nil, ""}
 	}
 }
 
@@ -93,7 +101,7 @@ func (l UDPLoss) Findings() []model.Finding {
 
 func (l UDPLoss) finding(d Drops, n int64) model.Finding {
 	a := adviceFor(d.Place)
-	f := model.Finding{Rule: a.rule, Direction: l.Direction, Host: d.Host, Limit: a.limit, Knobs: a.knobs, Loss: true}
+	f := model.Finding{Rule: a.rule, Direction: l.Direction, Host: d.Host, Limit: a.limit, Knobs: a.knobs, NoKnob: a.person, Loss: true}
 	switch {
 	case d.Outside:
 		f.Share = fact.Unknown[float64]("these datagrams were never sent")

@@ -231,3 +231,26 @@ func TestLocateUDPLaws(t *testing.T) {
 		}
 	})
 }
+
+// Issue 10, item 22: where a wire, a radio or something on the way loses packets, the
+// advice is what a person can do and where to look, and no setting.
+func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
+	for _, p := range []Place{PlaceSendNIC, PlaceRecvWire, PlaceRecvChecksum, PlacePath} {
+		a := adviceFor(p)
+		for _, word := range []string{"Wi-Fi", "linerate "} {
+			if !strings.Contains(a.person, word) || len(a.knobs) > 0 {
+				t.Errorf("%s: %q and %v, without %q", p, a.person, a.knobs, word)
+			}
+		}
+	}
+	l := UDPLoss{Direction: model.To, Lost: 10, Path: 10}
+	f := l.Findings()
+	if len(f) != 1 || f[0].NoKnob != onTheWay {
+		t.Errorf("%+v", f)
+	}
+	for _, word := range []string{"cable", "optics", "duplex", "Wi-Fi"} {
+		if !strings.Contains(atTheWire, word) {
+			t.Errorf("no %s in %q", word, atTheWire)
+		}
+	}
+}

@@ -271,14 +271,18 @@ func closing(d report.Document, f report.Finding) bool { return d.Kind == model.
 
 func (p *printer) finding(f report.Finding) {
 	p.paragraph(plain, f.Text, 2)
+	if f.NoKnob != "" {
+		p.paragraph(dim, "what helps: "+f.NoKnob, 4)
+	}
 	if len(f.Knobs) > 0 {
 		text := "could help: " + knobs(f.Knobs)
+		if f.NoKnob != "" {
+			text = "settings that may soften it: " + knobs(f.Knobs)
+		}
 		if f.Host != "" {
 			text += " on " + f.Host
 		}
 		p.paragraph(dim, text, 4)
-	} else if f.NoKnob != "" {
-		p.paragraph(dim, "what helps: "+f.NoKnob, 4)
 	}
 }
 
