@@ -26,7 +26,7 @@ const slowestMistake = 15 * time.Second
 var goWords = regexp.MustCompile(`strconv\.|ParseInt|ParseFloat|ParseUint|ParseBool|invalid syntax|context deadline|context canceled|deadline exceeded|` +
 	`dial tcp|dial udp|i/o timeout|\bEOF\b|read tcp|write tcp|: connect: |fork/exec|executable file not found|\$PATH|lookup |no such host|net/url|` +
 	`goroutine |panic:|runtime error|nil pointer|%!|<nil>|\*errors|[ "(](?:json|yaml|sql|x509|tls): |unsupported protocol|closed network connection|` +
-	`exit status|signal: |invalid argument "|flag needs an argument|unknown shorthand|\bmap\[|0x[0-9a-f]{6}|(?m)^linerate: (open|stat|mkdir|lstat|read) `)
+	`exit status|signal: |invalid argument "|flag needs an argument|unknown shorthand|\bmap\[|0x[0-9a-f]{6}|(?m)^linerate: (open|stat|mkdir|lstat|read) /`)
 
 // atATime is how many lines are tried beside each other: most of them wait.
 const atATime = 12
@@ -206,7 +206,7 @@ func badFiles(t *testing.T) string {
 		"text": "hello, this is nothing that linerate knows\n", "empty.yaml": "",
 		"plan.yaml":    "far: lab:rate=10mbit\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
 		"exec.yaml":    "far: exec:127.0.0.1 false\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\n",
-		"profile.yaml": "profile: 1\ntitle: tall\nhosts: [{role: near, settings: {tcp.sack: on}}]\n",
+		"profile.yaml": "profile: 1\ntitle: tall\nhosts: [{role: far, knobs: {tcp.sack: on}}]\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

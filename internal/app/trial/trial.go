@@ -270,6 +270,17 @@ func (t *Trial) dead() string {
 	return strings.Join(out, " and ")
 }
 
+// unknownCongestion is what a host says in the reason of a run of a congestion control
+// that it does not have, "" for another reason.
+func unknownCongestion(reason string) string {
+	_, said, found := strings.Cut(reason, "set congestion control ")
+	if !found || !strings.Contains(said, "this host has") {
+		return ""
+	}
+	said, _, _ = strings.Cut(said, ": "+errors.ErrUnsupported.Error())
+	return "congestion control " + said
+}
+
 // fault is why a result must not be used, or what to do about err.
 func (t *Trial) fault(err error, r analysis.Result) error {
 	const again = "find what disturbs the path or the hosts, then repeat"
@@ -280,12 +291,16 @@ func (t *Trial) fault(err error, r analysis.Result) error {
 	case err != nil:
 		return err
 	case t.Session.Kind == model.KindCheck: // that nothing arrives is what it finds
+	case !Measured(t.Session) && len(runs) > 0 && unknownCongestion(runs[len(runs)-1].Reason) != "":
+		return app.Usagef("%s", unknownCongestion(runs[len(runs)-1].Reason))
 	case !Measured(t.Session) && len(runs) > 0 && t.dead() == "":
 		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
 			len(runs), runs[len(runs)-1].Reason)}
 	case t.Session.Kind != model.KindRun && t.dead() != "":
 		return &app.Fault{Kind: app.Untrusted, Err: errors.New("nothing arrived in direction " + t.dead()),
 			Hint: "connections open, so look for what drops packets of full size: linerate check says which sizes pass"}
+	case t.Session.Kind == model.KindCopy && unmeasured(t.Session) != "":
+		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("never measured: " + unmeasured(t.Session))}
 	case t.Session.Kind == model.KindRun && r.Untrustworthy:
 		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: errors.New("the session cannot be trusted: " + t.Session.Reason)}
 	}

@@ -3,6 +3,8 @@ package sockio
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +26,11 @@ func setCongestion(fd int, name string) error {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		// tcp_set_congestion_control, net/ipv4/tcp_cong.c: no such module.
-		return fmt.Errorf("not in net.ipv4.tcp_available_congestion_control of this linux: %w", errors.ErrUnsupported)
+		has, err := os.ReadFile("/proc/sys/net/ipv4/tcp_available_congestion_control")
+		if err != nil || len(has) == 0 {
+			return fmt.Errorf("not in net.ipv4.tcp_available_congestion_control of this linux: %w", errors.ErrUnsupported)
+		}
+		return fmt.Errorf("this host has %s: %w", strings.Join(strings.Fields(string(has)), ", "), errors.ErrUnsupported)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("not in net.ipv4.tcp_allowed_congestion_control: %w", err)
 	}

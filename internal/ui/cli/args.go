@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,6 +107,10 @@ func flagFault(cmd *cobra.Command, err error) error {
 			flag = "-" + empty.GetFlag().Shorthand + " (" + flag + ")"
 		}
 		return withHint(usagef("%s needs a value: %s", flag, empty.GetFlag().Usage), "%s", see)
+	}
+	var wrong *pflag.InvalidValueError
+	if quantity := (*units.ParseError)(nil); errors.As(err, &wrong) && errors.As(err, &quantity) {
+		err = fmt.Errorf("--%s: %w", wrong.GetFlag().Name, quantity)
 	}
 	return withHint(app.WithKind(app.Usage, err), "%s", see)
 }

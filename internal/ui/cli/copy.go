@@ -77,7 +77,7 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 	fl.StringVar(&f.path, "path", "", "measure this folder instead, as it is mounted here")
 	fl.StringVar(&f.source, "source", files.OnDisk, "disk, memory or a PATH at the sender")
 	fl.StringVar(&f.sink, "sink", files.OnDisk, "disk, memory or a PATH at the receiver")
-	fl.StringVarP(&f.size, "size", "s", "256MiB", "bytes of a file")
+	fl.StringVar(&f.size, "size", "256MiB", "bytes of a file")
 	fl.IntVar(&f.blocks, "blocks", bottleneck.DefaultBlocks, "how often each is measured")
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "copy from HOST")
 	fl.BoolVar(&f.both, "both", false, "copy to HOST and from it, in turn")
@@ -138,6 +138,9 @@ func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool
 	if err != nil {
 		return err
 	}
+	if err := trial.Places(near, far, p.Directions, f.source, f.sink); err != nil {
+		return err
+	}
 	if far.Kind == reach.Foreign {
 		return withHint(usagef("%s copies no files", far), "start linerate serve on that host")
 	}
@@ -191,6 +194,9 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, given func(string) 
 	}
 	var bad faults
 	size := bad.bytes("size", f.size)
+	if f.blocks < 1 || f.blocks > 1000 {
+		bad.add("blocks", fmt.Errorf("%d is not between 1 and 1000", f.blocks))
+	}
 	if err := bad.err(); err != nil {
 		return err
 	}

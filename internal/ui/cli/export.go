@@ -91,7 +91,7 @@ type exportFile struct {
 func (a *console) export(ctx context.Context, source string, f exportFlags) error {
 	format := model.FileFormat(f.format)
 	if !slices.Contains(model.FileFormats(), format) {
-		return withHint(usagef("--for: %q is no format", f.format), "see linerate export --help")
+		return withHint(usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
 	}
 	p, err := a.source(ctx, source, f.setting)
 	if err != nil {
@@ -211,4 +211,13 @@ func newExportDoc(format model.FileFormat, out keep.Rendered) exportDoc {
 		d.Files = append(d.Files, one)
 	}
 	return d
+}
+
+// formatNames are the names of the formats.
+func formatNames() []string {
+	var names []string
+	for _, one := range model.FileFormats() {
+		names = append(names, string(one))
+	}
+	return names
 }

@@ -85,6 +85,11 @@ func (f *flowFlags) overlay(flow *model.Flow, given, has func(string) bool, bad 
 	}
 	set := func(flag, key string) bool { return given(flag) || !has("flow."+key) }
 	if f.bytes != "" {
+		for _, flag := range []string{"time", "omit"} {
+			if given(flag) {
+				bad.add(flag, errors.New("a run ends by --bytes or by --time: leave one of them out"))
+			}
+		}
 		flow.Bytes, flow.Duration, flow.Omit = bad.bytes("bytes", f.bytes), 0, 0
 	} else {
 		if set("time", "duration") && (given("time") || flow.Bytes == 0) {
@@ -133,7 +138,7 @@ func (f *flowFlags) overlayKnobs(flow *model.Flow, given, has func(string) bool,
 		{"parallel", "streams", strconv.Itoa(f.streams), given("parallel") || !has("flow.streams")},
 		{"length", "block", f.block, f.block != ""},
 		{"window", "window", f.window, f.window != ""},
-		{"set-mss", "mss", strconv.Itoa(f.mss), f.mss != 0},
+		{"set-mss", "mss", strconv.Itoa(f.mss), given("set-mss")},
 		{"congestion", "congestion", f.congestion, f.congestion != ""},
 		{"nagle", "nodelay", strconv.FormatBool(!f.nagle), f.nagle},
 	}
@@ -142,6 +147,9 @@ func (f *flowFlags) overlayKnobs(flow *model.Flow, given, has func(string) bool,
 			continue
 		}
 		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: k.id, Value: k.text}})
+		if size, zero := units.ParseBytes(k.text); (k.flag == "length" || k.flag == "window") && zero == nil && size == 0 {
+			err = errors.New("0 bytes are nothing; leave it out for the default")
+		}
 		bad.add(k.flag, err)
 		*flow = next
 	}

@@ -111,7 +111,7 @@ func (f keepFlags) check(a *console, source, host string) error {
 	case host != "" && f.state != "":
 		return usagef("--state is for this machine alone; with HOST set LINERATE_STATE, or write it into the command of exec:")
 	case f.format != "" && !slices.Contains(model.FileFormats(), model.FileFormat(f.format)):
-		return withHint(usagef("--for: %q is no format", f.format), "see linerate keep --help")
+		return withHint(usagef("--for: %q is no format", f.format), "%sknown are %s", meantWord(f.format, formatNames()), strings.Join(formatNames(), ", "))
 	case f.list && source != "":
 		return withHint(usagef("--list names no profile or session"), "linerate keep --list [HOST]")
 	case !f.list && !f.dryRun && !f.yes && (!a.InTerminal || !a.ErrTerminal):

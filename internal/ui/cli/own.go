@@ -88,7 +88,7 @@ func (f *ownFlags) choose(flow *model.Flow, also string, given func(string) bool
 	kind, known := f.kinds.ByName(chosen)
 	switch {
 	case !known && also == "":
-		bad.add("engine", fmt.Errorf("%q is not one of %s", chosen, strings.Join(f.kinds.Names(), ", ")))
+		bad.add("engine", fmt.Errorf("%s%q is not one of %s", meantWord(chosen, f.kinds.Names()), chosen, strings.Join(f.kinds.Names(), ", ")))
 		return false
 	case kind.Command != "":
 		bad.add("engine", fmt.Errorf("%s has a command of its own: use linerate %s", chosen, kind.Command))

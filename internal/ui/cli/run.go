@@ -27,6 +27,9 @@ import (
 	"linerate/internal/ui/config"
 )
 
+// mostBlocks bounds a plan, as it does that of a plan file.
+const mostBlocks = 10000
+
 // runFlags are the flags of an experiment.
 type runFlags struct {
 	flow                                          flowFlags
@@ -45,7 +48,7 @@ type runFlags struct {
 func (a *console) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use:   "run [PLAN.yaml | HOST]",
+		Use:   "run [PLAN.yaml] [HOST]",
 		Short: "an experiment: settings in random blocks, with verdicts",
 		Long: `run compares settings. Each block measures every setting once, in random order;
 the difference inside a block is the observation. Without --blocks it goes on
@@ -67,7 +70,12 @@ and linerate keep refuses it.`,
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
   linerate run --resume last`,
-		Args: atMostOne("a plan file or HOST"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 || len(args) == 2 && !isPlanFile(args[0]) {
+				return argsFault(cmd, "takes a plan file, a HOST, or a plan file and the HOST to use it with", args)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.runExperiment(cmd.Context(), f, cmd.Flags().Changed, args)
 		},
@@ -104,6 +112,9 @@ and linerate keep refuses it.`,
 // runExperiment is the command: a new experiment, or one that goes on.
 func (a *console) runExperiment(ctx context.Context, f runFlags, given func(string) bool, args []string) error {
 	if f.resume != "" {
+		if err := f.onlyResume(given); err != nil {
+			return err
+		}
 		return a.resume(ctx, f, given, args)
 	}
 	file, err := f.file(given, args)
@@ -117,7 +128,8 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if file.Flow, err = far.Fit(a.world(), file.Flow, nil); err != nil {
 		return err
 	}
-	q := question{File: file, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit")}
+	q := question{File: file, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
+		counted: given("blocks") || given("max-blocks") || file.Has("blocks") || file.Has("max_blocks")}
 	// The plan is made once to find its mistakes before any host is touched, and
 	// again when the round trip is known that the default warm-up depends on.
 	p, err := q.plan(fact.Unknown[time.Duration]("not measured yet"))
@@ -141,6 +153,7 @@ type question struct {
 	config.File
 	seed      uint64
 	omitGiven bool
+	counted   bool // so many blocks were asked for
 }
 
 // experiment opens store and hosts, carries the plan out and reports.
@@ -192,9 +205,27 @@ func (a *console) tellForeign(changes []model.Change) {
 	}
 }
 
+// onlyResume refuses flags that a session that goes on has decided on already.
+func (f *runFlags) onlyResume(given func(string) bool) error {
+	var bad faults
+	for _, flag := range []string{
+		"factor", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
+		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title",
+	} {
+		if given(flag) {
+			bad.add(flag, errors.New("a session goes on with the plan that it has; begin a new one without --resume"))
+		}
+	}
+	return bad.err()
+}
+
 // resumeHint says how to go on with an interrupted session.
 func (a *console) resumeHint(s model.Session) string {
-	line := "hosts undone, data kept; go on with: linerate run --resume " + s.ID
+	kept := "data kept"
+	if len(s.Changes) > 0 {
+		kept = "hosts undone, data kept"
+	}
+	line := kept + "; go on with: linerate run --resume " + s.ID
 	if strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
 		line += " --allow-exec"
 	}
@@ -202,7 +233,11 @@ func (a *console) resumeHint(s model.Session) string {
 		line += " --db " + a.db
 	}
 	if a.db == ":memory:" {
-		line = "hosts undone; the data were in memory only and cannot be resumed"
+		line = strings.TrimSuffix(strings.TrimSuffix(kept, "data kept"), ", ")
+		if line != "" {
+			line += "; "
+		}
+		line += "the data were in memory only and cannot be resumed"
 	}
 	return line
 }
@@ -285,7 +320,13 @@ func (f *runFlags) mayExec(where, near, far string) error {
 func (f *runFlags) file(given func(string) bool, args []string) (config.File, error) {
 	file := config.File{Kinds: f.own.kinds}
 	var bad faults
-	if len(args) == 1 && isPlanFile(args[0]) {
+	if n := len(args); n == 2 || n == 1 && !isPlanFile(args[0]) {
+		if f.far != "" {
+			return file, withHint(usagef("two far ends: %s and --far %s", reach.Redact(args[n-1]), reach.Redact(f.far)), "give one of them; the near end is --from")
+		}
+		f.far = args[n-1]
+	}
+	if len(args) > 0 && isPlanFile(args[0]) {
 		b, err := readText(args[0])
 		if err != nil {
 			return file, err
@@ -296,8 +337,6 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
 			return file, err
 		}
-	} else if len(args) == 1 {
-		file.Far = args[0]
 	}
 	if f.far != "" {
 		file.Far = f.far
@@ -371,19 +410,24 @@ func (f *runFlags) datagrams(flow *model.Flow, bad *faults) {
 // design overlays the flags that say how the experiment goes.
 func (f *runFlags) design(file *config.File, given func(string) bool, bad *faults) {
 	if given("blocks") {
-		if f.blocks < 1 {
-			bad.add("blocks", fmt.Errorf("%d is not a number of blocks", f.blocks))
+		if f.blocks < 1 || f.blocks > mostBlocks {
+			bad.add("blocks", fmt.Errorf("%d is not a number of blocks from 1 to %d", f.blocks, mostBlocks))
 		}
 		file.Blocks = f.blocks
 	}
 	if given("max-blocks") || file.MaxBlocks == 0 {
-		if f.maxBlocks < 1 {
-			bad.add("max-blocks", fmt.Errorf("%d is not a number of blocks", f.maxBlocks))
+		if given("blocks") {
+			bad.add("max-blocks", errors.New("--blocks says exactly how many: leave one of the two out"))
+		}
+		if f.maxBlocks < 1 || f.maxBlocks > mostBlocks {
+			bad.add("max-blocks", fmt.Errorf("%d is not a number of blocks from 1 to %d", f.maxBlocks, mostBlocks))
 		}
 		file.MaxBlocks = f.maxBlocks
 	}
 	if given("budget") {
-		file.Budget = bad.duration("budget", f.budget)
+		if file.Budget = bad.duration("budget", f.budget); file.Budget == 0 && len(*bad) == 0 {
+			bad.add("budget", errors.New("no time at all measures nothing; leave it out for no bound"))
+		}
 	}
 	if given("objective") {
 		m, err := config.ParseObjective(f.objective)
@@ -403,6 +447,9 @@ func (f *runFlags) design(file *config.File, given func(string) bool, bad *fault
 	percent := func(flag, text string, to *units.Percent) {
 		if given(flag) || *to == 0 {
 			p, err := units.ParsePercent(text)
+			if err == nil && p == 0 {
+				err = errors.New("no number of blocks tells differences of any size: write it like 1% or 0.1%")
+			}
 			bad.add(flag, err)
 			*to = p
 		}
@@ -453,7 +500,38 @@ func (q question) plan(rtt fact.Of[time.Duration]) (model.Plan, error) {
 	if err != nil {
 		return p, app.WithKind(app.Usage, err)
 	}
-	return p, nil
+	return q.exactly(p, o)
+}
+
+// exactly returns p with no more blocks than were asked for. The planner counts the
+// differences of each candidate: blocks that compare the baseline with itself come on
+// top, and so do those that hold only some of many candidates.
+func (q question) exactly(p model.Plan, o plan.Options) (model.Plan, error) {
+	if !q.counted || len(p.Order) <= o.Blocks {
+		return p, nil
+	}
+	asked, least := o.Blocks, len(p.Order)
+	for o.Blocks--; o.Blocks > 0; o.Blocks-- {
+		fewer, err := plan.New(o)
+		if err != nil {
+			break
+		}
+		least = len(fewer.Order)
+		if least == asked || least < asked && fewer.Mode == model.Sequential {
+			return fewer, nil
+		}
+		if least < asked {
+			break
+		}
+	}
+	err := usagef("%d blocks cannot be: this plan has %d or %d", asked, min(least, len(p.Order)), max(least, len(p.Order)))
+	if least == len(p.Order) || least > asked {
+		err = usagef("%d blocks are too few for this plan: it has at least %d", asked, least)
+	}
+	if p.NullBlocks > 0 {
+		return p, withHint(err, "%d of them compare the baseline with itself; --no-twin leaves those out", p.NullBlocks)
+	}
+	return p, withHint(err, "each block holds some of the settings, and each setting is in as many blocks")
 }
 
 func isPlanFile(arg string) bool {
@@ -471,5 +549,5 @@ func parseDirections(s string) ([]model.Direction, error) {
 	case "each":
 		return []model.Direction{model.To, model.From}, nil
 	}
-	return nil, fmt.Errorf("%q is none of to, from, each, both", s)
+	return nil, fmt.Errorf("%s%q is none of to, from, each, both", meantWord(s, []string{"to", "from", "each", "both"}), s)
 }

@@ -72,6 +72,9 @@ none is no limit, 0 is nothing at all.`,
 			if !cmd.Flags().Changed("announce") {
 				f.Announce = f.Open && a.Getenv("LINERATE_MDNS") != "off"
 			}
+			if cmd.Flags().Changed("max-sessions") && f.Sessions < 1 {
+				return withHint(usagef("--max-sessions: %d is not a number of sessions from 1", f.Sessions), "leave it out for the default")
+			}
 			return a.serve(cmd.Context(), f)
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/user"
 	"path/filepath"
 	"runtime"
 
@@ -62,6 +63,9 @@ func (a *console) storePath() string {
 		return p
 	}
 	home := a.Getenv("HOME")
+	if u, err := user.Current(); home == "" && err == nil {
+		home = u.HomeDir // as in a job of cron or a unit of systemd
+	}
 	switch runtime.GOOS {
 	case "windows":
 		return filepath.Join(a.Getenv("LocalAppData"), "linerate", "linerate.db")

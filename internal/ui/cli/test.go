@@ -82,7 +82,7 @@ func (f testFlags) ask(given func(string) bool, bad *faults) trial.Quick {
 		*bad = append(*bad, "--to, --reverse and --bidir exclude each other: give one of them, or none for both directions in turn")
 	}
 	q.Repeats, q.Cooldown = f.repeat, bad.duration("cooldown", f.cooldown)
-	f.flow.overlay(&q.Flow, func(string) bool { return true }, func(string) bool { return false }, bad)
+	f.flow.overlay(&q.Flow, given, func(string) bool { return false }, bad)
 	f.traffic.apply(&q, given, bad)
 	return q
 }
