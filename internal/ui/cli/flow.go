@@ -147,7 +147,7 @@ func (f *flowFlags) overlayKnobs(flow *model.Flow, given, has func(string) bool,
 			continue
 		}
 		next, err := knob.ApplyFlow(*flow, []model.Assignment{{Knob: k.id, Value: k.text}})
-		if size, zero := units.ParseBytes(k.text); (k.flag == "length" || k.flag == "window") && zero == nil && size == 0 {
+		if size, zero := units.ParseBytes(k.text); (k.flag == "length" || k.flag == "window" || k.flag == "set-mss") && zero == nil && size == 0 {
 			err = errors.New("0 bytes are nothing; leave it out for the default")
 		}
 		bad.add(k.flag, err)

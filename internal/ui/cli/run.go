@@ -222,7 +222,7 @@ func (f *runFlags) onlyResume(given func(string) bool) error {
 // resumeHint says how to go on with an interrupted session.
 func (a *console) resumeHint(s model.Session) string {
 	kept := "data kept"
-	if len(s.Changes) > 0 {
+	if s.Kind == model.KindRun {
 		kept = "hosts undone, data kept"
 	}
 	line := kept + "; go on with: linerate run --resume " + s.ID
@@ -416,7 +416,7 @@ func (f *runFlags) design(file *config.File, given func(string) bool, bad *fault
 		file.Blocks = f.blocks
 	}
 	if given("max-blocks") || file.MaxBlocks == 0 {
-		if given("blocks") {
+		if given("blocks") && given("max-blocks") {
 			bad.add("max-blocks", errors.New("--blocks says exactly how many: leave one of the two out"))
 		}
 		if f.maxBlocks < 1 || f.maxBlocks > mostBlocks {
