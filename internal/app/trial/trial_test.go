@@ -287,6 +287,32 @@ func TestWhatBecameOfSettings(t *testing.T) {
 	}
 }
 
+// TestSettledAtTheReconnect: what became of a setting is looked at as soon as its host
+// answers again, before later runs and others write over it.
+func TestSettledAtTheReconnect(t *testing.T) {
+	s := newStand(t)
+	lost := false
+	s.person.On = func(e app.Event) {
+		switch r := e.(type) {
+		case app.Sampled:
+			if !lost && r.Setting == "big" {
+				lost = true
+				s.Replace(model.Far, agenttest.Values())
+				s.Cut(model.Far)
+			}
+		case app.BlockEnded: // the last one
+			if _, err := s.Knobs(model.Far).Apply(t.Context(), []model.Assignment{{Knob: "link.mtu", Value: "4000"}}, time.Minute); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+	i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
+	if err != nil || i < 0 || got.Changes[i].State != model.ChangeUndone || !strings.Contains(got.Changes[i].Detail, "holds the old value") {
+		t.Errorf("%+v, %v", got.Changes, err)
+	}
+}
+
 // full is a store whose disk is full after so many runs.
 type full struct {
 	*sqlite.Store

@@ -1,0 +1,105 @@
+package trial_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/here"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/wire"
+	"linerate/internal/core/model"
+	"linerate/internal/lab"
+	"linerate/internal/store/sqlite"
+)
+
+// TestMain makes the test program serve as the processes of a lab too.
+func TestMain(m *testing.M) {
+	var err error
+	switch {
+	case len(os.Args) > 2 && os.Args[1] == "lab-init" && os.Args[2] == "set":
+		err = reach.SetInLab(context.Background(), os.Args[3:])
+	case len(os.Args) > 1 && os.Args[1] == "lab-init":
+		err = lab.Child(os.Args[2:])
+	case len(os.Args) > 5 && os.Args[1] == "agent":
+		err = agentMain(here.Options{State: os.Args[3], Link: os.Args[5]})
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// agentMain is the agent of a virtual host.
+func agentMain(o here.Options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	conn, done := wire.Join(os.Stdin, os.Stdout)
+	env := app.Env{Version: "v0.0-test", Self: os.Args[:1], Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
+	err := here.Serve(ctx, env, conn, o)
+	_ = conn.Close()
+	_ = os.Stdin.Close()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+	return err
+}
+
+// TestQuickLookInALab opens two virtual hosts by their text alone, and measures between
+// them: the setting of the text holds there, and the wire bounds what is measured.
+func TestQuickLookInALab(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	person := &apptest.Person{}
+	env := apptest.Env(person)
+	env.Self, env.Getenv = []string{self}, os.Getenv
+	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,b.tcp.sack=off", env.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := reach.New(env, reach.Options{}).Open(t.Context(), near, far)
+	if errors.Is(err, fs.ErrPermission) {
+		t.Skipf("virtual hosts need user namespaces or root: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if rate, _ := e.WireRate.Get(); !e.InLab || rate != 20e6 || e.Hosts[1].Knobs["tcp.sack"].Or("") != "0" || e.Hosts[0].Knobs["tcp.sack"].Or("") != "1" {
+		t.Errorf("%v, wire %v, tcp.sack %v and %v", e.InLab, e.WireRate, e.Hosts[0].Knobs["tcp.sack"], e.Hosts[1].Knobs["tcp.sack"])
+	}
+	st, err := sqlite.Open(t.Context(), sqlite.Memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	p, wrong := planned(trial.Quick{Flow: model.Flow{Engine: "tcpbulk", Streams: 1, Duration: 500 * time.Millisecond, Interval: 250 * time.Millisecond}, Repeats: 1})
+	if err := trial.Suit(env, far, &p); err != nil || len(wrong) > 0 {
+		t.Fatal(err, wrong)
+	}
+	s, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(t.Context())
+	if err != nil || len(s.Runs) != 2 {
+		t.Fatalf("%d runs, %v", len(s.Runs), err)
+	}
+	for _, r := range s.Runs {
+		if v := r.Values; len(v) == 0 || v[0].Metric != model.Goodput || v[0].Value <= 0 || v[0].Value > 20e6 {
+			t.Errorf("%s: %+v", r.Flow.Direction, v)
+		}
+	}
+}
