@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 
 	"linerate/internal/core/fact"
@@ -39,10 +40,7 @@ func StillChanged(changes []model.Change) []string {
 	var out []string
 	for _, c := range changes {
 		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
-			why := c.Detail
-			if why == "" {
-				why = "its undo was not seen"
-			}
+			why := cmp.Or(c.Detail, "its undo was not seen")
 			out = append(out, fmt.Sprintf("%s on %s (%s)", c.Knob, c.Host, why))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,12 +87,7 @@ func (c *change) reachable(ctx context.Context, changed *end) error {
 
 // answered reports whether a target answered small packets.
 func answered(results []probe.Result, target string) bool {
-	for _, r := range results {
-		if r.Target == target && r.OK && !r.Full {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(results, func(r probe.Result) bool { return r.Target == target && r.OK && !r.Full })
 }
 
 // prove says why the change is not to be kept, nil where all is as before.

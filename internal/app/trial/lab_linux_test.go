@@ -69,7 +69,7 @@ func TestQuickLookInALab(t *testing.T) {
 	person := &apptest.Person{}
 	env := apptest.Env(person)
 	env.Self, env.Getenv = []string{self}, os.Getenv
-	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,b.tcp.sack=off", env.Getenv)
+	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,b.tcp.sack=off", env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestQuickLookInALab(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = st.Close() })
 	p, wrong := planned(trial.Quick{Flow: model.Flow{Engine: "tcpbulk", Streams: 1, Duration: 500 * time.Millisecond, Interval: 250 * time.Millisecond}, Repeats: 1})
-	if err := trial.Suit(env, far, &p); err != nil || len(wrong) > 0 {
+	if err := trial.Suit(env, &far, &p, nil); err != nil || len(wrong) > 0 {
 		t.Fatal(err, wrong)
 	}
 	s, err := trial.New(env, e, st, model.KindTest, "", nil, p).Run(t.Context())

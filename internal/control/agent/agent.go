@@ -6,6 +6,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -217,10 +218,7 @@ func (a *agent) mayTune() error {
 	if a.Knobs != nil {
 		return nil
 	}
-	why := a.NoKnobs
-	if why == "" {
-		why = "this agent measures only: it changes no settings"
-	}
+	why := cmp.Or(a.NoKnobs, "this agent measures only: it changes no settings")
 	return fmt.Errorf("%w: %s", session.ErrRefused, why)
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,7 @@ const (
 // asks for. What a copy stores is taken when its size is known.
 func holds(f model.Flow, d traffic.Demand, here model.Host) budget.Amounts {
 	streams, block := int64(max(1, f.Streams)), int64(f.Block)
-	if block == 0 {
-		block = leastBlock
-	}
+	block = cmp.Or(block, leastBlock)
 	block = max(block, int64(d.Message)) + int64(d.Answer)
 	if f.Direction == model.Both {
 		streams *= 2

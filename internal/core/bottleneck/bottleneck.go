@@ -117,9 +117,7 @@ func partsOf(name string) []string {
 // Limits returns what holds back each copy that was measured, in the order of
 // the constants.
 func Limits(in Input) []Limit {
-	if in.Confidence == 0 {
-		in.Confidence = stats.DefaultConfidence
-	}
+	in.Confidence = cmp.Or(in.Confidence, stats.DefaultConfidence)
 	var out []Limit
 	for _, name := range []string{MemoryToMemory, MemoryToDisk, DiskToMemory, DiskToDisk} {
 		if len(in.Rates[name]) > 0 {

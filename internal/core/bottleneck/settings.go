@@ -1,6 +1,7 @@
 package bottleneck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -87,9 +88,7 @@ const orderStream = 0x636f7079 // "copy"
 // setting occurs once, in random order, so that a copy and its parts are
 // compared inside each block. There is no twin and no baseline to beat.
 func Plan(o PlanOptions) (model.Plan, error) {
-	if o.Blocks == 0 {
-		o.Blocks = DefaultBlocks
-	}
+	o.Blocks = cmp.Or(o.Blocks, DefaultBlocks)
 	if len(o.Directions) == 0 {
 		o.Directions = []model.Direction{o.Flow.Direction}
 	}

@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -264,12 +265,7 @@ func (j judge) offers(h model.Host, o option) bool {
 	if !known {
 		return false
 	}
-	for _, on := range o.on {
-		if v == on {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.on, v)
 }
 
 // exact writes a small share for people.

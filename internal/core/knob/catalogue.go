@@ -1,6 +1,7 @@
 package knob
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -113,15 +114,11 @@ func advise(k *Knob, table []advice) {
 			best = a
 		}
 	}
-	if k.When == "" {
-		k.When = best.when
-	}
+	k.When = cmp.Or(k.When, best.when)
 	if k.Verify == "" && !k.ReadOnly {
 		k.Verify = best.verify
 	}
-	if k.Avoid == "" {
-		k.Avoid = best.avoid
-	}
+	k.Avoid = cmp.Or(k.Avoid, best.avoid)
 }
 
 // most is the upper end of a size that any system takes: constraint C-18.

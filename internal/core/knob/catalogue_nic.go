@@ -1,5 +1,7 @@
 package knob
 
+import "cmp"
+
 // setting is a knob of a link's driver: a number in a range.
 func setting(id, summary, unit string, low, high int64, effect Effect, risk Risk, native map[string]Native, def []Default, source string) Knob {
 	k := detail(id, summary, unit, low, high, effect, risk, native, def, source)
@@ -35,9 +37,7 @@ func mediaKnobs() []Knob {
 		if k.Defaults == nil {
 			k.Defaults = def
 		}
-		if k.Source == "" {
-			k.Source = source
-		}
+		k.Source = cmp.Or(k.Source, source)
 		return k
 	}
 	all := []Knob{

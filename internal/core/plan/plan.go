@@ -12,6 +12,7 @@
 package plan
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -128,9 +129,7 @@ func withDefaults(o Options) Options {
 	if len(o.Directions) == 0 {
 		o.Directions = []model.Direction{o.Flow.Direction}
 	}
-	if o.Mode == "" {
-		o.Mode = model.Sequential
-	}
+	o.Mode = cmp.Or(o.Mode, model.Sequential)
 	if o.Blocks == 0 && o.Mode == model.Sequential {
 		o.Blocks = stats.DefaultMaxBlocks
 	}
@@ -140,15 +139,9 @@ func withDefaults(o Options) Options {
 	if o.Guards == nil {
 		o.Guards = metric.Guards(o.Flow, o.Objective)
 	}
-	if o.Margin == 0 {
-		o.Margin = stats.DefaultMargin
-	}
-	if o.Tolerance == 0 {
-		o.Tolerance = stats.DefaultTolerance
-	}
-	if o.Confidence == 0 {
-		o.Confidence = stats.DefaultConfidence
-	}
+	o.Margin = cmp.Or(o.Margin, stats.DefaultMargin)
+	o.Tolerance = cmp.Or(o.Tolerance, stats.DefaultTolerance)
+	o.Confidence = cmp.Or(o.Confidence, stats.DefaultConfidence)
 	switch {
 	case o.Settle == 0:
 		o.Settle = stats.DefaultSettle

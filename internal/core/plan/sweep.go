@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -54,15 +55,9 @@ const sweepStream = 0x7377656570 // "sweep"
 // can be extended. Sizes come in random order, because in ascending order a
 // drift of the path would look like an effect of the size.
 func NewSweep(o SweepOptions) (Sweep, error) {
-	if o.Smallest == 0 {
-		o.Smallest = DefaultSmallest
-	}
-	if o.Largest == 0 {
-		o.Largest = DefaultLargest
-	}
-	if o.Sweeps == 0 {
-		o.Sweeps = LeastSweeps
-	}
+	o.Smallest = cmp.Or(o.Smallest, DefaultSmallest)
+	o.Largest = cmp.Or(o.Largest, DefaultLargest)
+	o.Sweeps = cmp.Or(o.Sweeps, LeastSweeps)
 	var f faults
 	f.add(o.Smallest < 1, "smallest size %d is below 1 byte", o.Smallest)
 	f.add(o.Largest > sizeLimit, "largest size %d is above %v", o.Largest, sizeLimit)

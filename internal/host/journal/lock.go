@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -55,9 +56,7 @@ func acquire(dir string) (*lock, error) {
 	if errors.Is(err, ErrLocked) {
 		text, _ := os.ReadFile(path) // for people; an unreadable one is named as unknown
 		who, undo, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-		if who == "" {
-			who = "an unknown process"
-		}
+		who = cmp.Or(who, "an unknown process")
 		if err := f.Close(); err != nil {
 			return nil, err
 		}

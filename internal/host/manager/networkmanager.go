@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -183,10 +184,7 @@ func deviceList(list string, d device.Device) device.Answer {
 }
 
 func deviceSpec(spec string, d device.Device) device.Answer {
-	address := d.PermanentMAC
-	if address == "" {
-		address = d.MAC
-	}
+	address := cmp.Or(d.PermanentMAC, d.MAC)
 	kind, text, qualified := strings.Cut(spec, ":")
 	switch {
 	case spec == "*":

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,9 +112,7 @@ func (m *machine) undo(ctx context.Context, open []journal.Unfinished) ([]model.
 		kind := map[model.ChangeState]journal.Kind{
 			model.ChangeUndone: journal.KindUndone, model.ChangeForeign: journal.KindForeign,
 		}[state]
-		if kind == "" {
-			kind = journal.KindFailed
-		}
+		kind = cmp.Or(kind, journal.KindFailed)
 		for _, o := range slices.Backward(group) {
 			r := journal.Record{Kind: kind, Transaction: o.Transaction, Number: o.Number, Detail: detail}
 			if err := m.record(r, fmt.Sprintf("%s %s", kind, o.Knob)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -75,12 +76,7 @@ func (e *RemoteError) Hint() string { return e.Advice }
 
 // Is reports whether the original wrapped target, for the sentinels above.
 func (e *RemoteError) Is(target error) bool {
-	for _, c := range e.Causes {
-		if sentinels()[c] == target {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Causes, func(c string) bool { return sentinels()[c] == target })
 }
 
 func sentinels() map[string]error {

@@ -14,6 +14,7 @@
 package datagram
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -129,9 +130,7 @@ func Attach(c *net.UDPConn, o Options) (*Conn, error) {
 	if peer.IP.To4() != nil {
 		headers = 20 + 8
 	}
-	if o.RecvBuffer == 0 {
-		o.RecvBuffer = DefaultRecvBuffer
-	}
+	o.RecvBuffer = cmp.Or(o.RecvBuffer, DefaultRecvBuffer)
 	var s socket
 	var err error
 	if o.Portable {

@@ -146,12 +146,8 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if limit > 0 && f.Bytes > limit {
 		return nil, fmt.Errorf("copy %s where this end allows %s: %w", f.Bytes, limit, fs.ErrPermission)
 	}
-	if f.Interval == 0 {
-		f.Interval = time.Second
-	}
-	if f.Block == 0 {
-		f.Block = defaultBlock
-	}
+	f.Interval = cmp.Or(f.Interval, time.Second)
+	f.Block = cmp.Or(f.Block, defaultBlock)
 	o := engine.SocketOptions{Window: int(f.Window), MSS: f.MSS, NoDelay: !f.Nagle}
 	if f.Direction.Sender() == env.Host {
 		o.Congestion = f.Congestion

@@ -2,6 +2,7 @@ package filecopy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,12 +103,8 @@ func Path(ctx context.Context, dir string, o PathOptions, emit func(PathProgress
 	if len(o.Sizes) == 0 {
 		o.Sizes = []units.Bytes{DefaultBytes}
 	}
-	if o.Repeats == 0 {
-		o.Repeats = pathRepeats
-	}
-	if o.Block == 0 {
-		o.Block = defaultBlock
-	}
+	o.Repeats = cmp.Or(o.Repeats, pathRepeats)
+	o.Block = cmp.Or(o.Block, defaultBlock)
 	if emit == nil {
 		emit = func(PathProgress) {}
 	}

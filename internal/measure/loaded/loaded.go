@@ -128,9 +128,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 	if err != nil {
 		return nil, fmt.Errorf("flow: %w", err)
 	}
-	if f.Interval == 0 {
-		f.Interval = defaultInterval
-	}
+	f.Interval = cmp.Or(f.Interval, defaultInterval)
 	t := newTest(e, env.Host, f, pace(env.LinkRate))
 	if err := t.open(ctx, env); err != nil {
 		return nil, errors.Join(err, t.Close())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"linerate/internal/core/hist"
@@ -89,12 +90,7 @@ func (r *run) awaitReady(ctx context.Context) error {
 
 // receives reports whether this end receives load.
 func (n *nearRun) receives() bool {
-	for _, d := range n.spec.Direction.Parts() {
-		if d.Receiver() == n.host {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.spec.Direction.Parts(), func(d model.Direction) bool { return d.Receiver() == n.host })
 }
 
 // announce tells the far end to begin the load. Who receives begins first: at

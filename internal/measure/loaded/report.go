@@ -1,6 +1,7 @@
 package loaded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -43,10 +44,7 @@ func (n *nearRun) report() (model.EndReport, error) {
 	}
 	out.Warnings = append(warnings, out.Warnings...)
 	if chosen.loaded.times.Count() == 0 && n.result.err == nil {
-		why := n.cut
-		if why == "" {
-			why = "the far end does not send them back"
-		}
+		why := cmp.Or(n.cut, "the far end does not send them back")
 		return out, errors.New("no probe was answered under load: " + why)
 	}
 	return out, n.result.err

@@ -97,9 +97,7 @@ func (*Engine) Validate(f model.Flow) error {
 func complete(f model.Flow) spec {
 	f.Streams = max(f.Streams, 1)
 	f.Block = max(f.Block, 1)
-	if f.Interval == 0 {
-		f.Interval = time.Second
-	}
+	f.Interval = cmp.Or(f.Interval, time.Second)
 	q, _ := traffic.Read[requests.Params](f.Params) // f is valid
 	q.Reply = cmp.Or(q.Reply, f.Block)
 	return spec{Flow: f, Requests: q}

@@ -56,7 +56,7 @@ func Apply(c *net.TCPConn, o engine.SocketOptions) ([]string, error) {
 		g      Granted
 		failed error
 	)
-	err := control(c, func(fd uintptr) {
+	err := OnDescriptor(c, func(fd uintptr) {
 		if failed = set(fd, o); failed == nil {
 			g, failed = get(fd)
 		}
@@ -77,7 +77,7 @@ func Read(c *net.TCPConn) (Granted, error) {
 		g      Granted
 		failed error
 	)
-	if err := control(c, func(fd uintptr) { g, failed = get(fd) }); err != nil {
+	if err := OnDescriptor(c, func(fd uintptr) { g, failed = get(fd) }); err != nil {
 		return Granted{}, err
 	}
 	return g, failed
@@ -86,8 +86,8 @@ func Read(c *net.TCPConn) (Granted, error) {
 // ReadFD is Read for a socket that the caller holds by its descriptor.
 func ReadFD(fd uintptr) (Granted, error) { return get(fd) }
 
-// control calls f with the descriptor of c.
-func control(c *net.TCPConn, f func(fd uintptr)) error {
+// OnDescriptor calls f with the descriptor of c.
+func OnDescriptor(c *net.TCPConn, f func(fd uintptr)) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("reach socket: %w", err)

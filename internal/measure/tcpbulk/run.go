@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/model"
@@ -213,12 +214,7 @@ func (r *run) release() {
 
 // complete reports whether all flows are.
 func (r *run) complete() bool {
-	for _, f := range r.flows {
-		if !f.done() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.flows, func(f *flow) bool { return !f.done() })
 }
 
 // finish ends all flows for the reason why. The workers end first: what they

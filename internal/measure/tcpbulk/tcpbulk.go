@@ -21,6 +21,7 @@
 package tcpbulk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,9 +96,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		return nil, fmt.Errorf("flow: %w", err)
 	}
 	f.Streams = max(f.Streams, 1)
-	if f.Interval == 0 {
-		f.Interval = time.Second
-	}
+	f.Interval = cmp.Or(f.Interval, time.Second)
 	directions := f.Direction.Parts()
 	p := e.planes(f.Streams * len(directions))
 	if f.Block == 0 {

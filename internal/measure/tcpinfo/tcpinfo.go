@@ -6,12 +6,12 @@
 package tcpinfo
 
 import (
-	"fmt"
 	"net"
 	"time"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
+	"linerate/internal/measure/sockio"
 )
 
 // Info is the state of one connection as its own kernel sees it. Totals count
@@ -54,7 +54,7 @@ func Read(c *net.TCPConn) (Info, error) {
 		info   Info
 		failed error
 	)
-	if err := control(c, func(fd uintptr) { info, failed = read(fd) }); err != nil {
+	if err := sockio.OnDescriptor(c, func(fd uintptr) { info, failed = read(fd) }); err != nil {
 		return Info{}, err
 	}
 	return info, failed
@@ -71,7 +71,7 @@ func Congestion(c *net.TCPConn) (string, error) {
 		name   string
 		failed error
 	)
-	if err := control(c, func(fd uintptr) { name, failed = congestion(fd) }); err != nil {
+	if err := sockio.OnDescriptor(c, func(fd uintptr) { name, failed = congestion(fd) }); err != nil {
 		return "", err
 	}
 	return name, failed
@@ -80,15 +80,3 @@ func Congestion(c *net.TCPConn) (string, error) {
 // CongestionFD is Congestion for a connection that the caller holds by its
 // descriptor.
 func CongestionFD(fd uintptr) (string, error) { return congestion(fd) }
-
-// control calls f with the descriptor of c.
-func control(c *net.TCPConn, f func(fd uintptr)) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("reach socket: %w", err)
-	}
-	if err := raw.Control(f); err != nil {
-		return fmt.Errorf("reach socket: %w", err)
-	}
-	return nil
-}

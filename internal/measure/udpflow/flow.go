@@ -1,6 +1,7 @@
 package udpflow
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -146,10 +147,7 @@ const hot = 50 * time.Microsecond
 
 func (f *flow) prepareIn(i int, c *datagram.Conn) error {
 	s := newInbound(c, i, len(f.conns), &f.answering)
-	size := int(f.spec.Block)
-	if size == 0 {
-		size = ethernetMTU
-	}
+	size := cmp.Or(int(f.spec.Block), ethernetMTU)
 	var err error
 	s.receiver, err = datagram.NewReceiver(c, datagram.ReceiverOptions{
 		Size: max(size, endLen), Handle: s.handle, After: s.publish, Spin: hot,

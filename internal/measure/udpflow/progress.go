@@ -82,12 +82,7 @@ func (f *flow) threadsOver() bool {
 			return false
 		}
 	}
-	for _, s := range f.in {
-		if !s.over.Load() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.in, func(s *inbound) bool { return !s.over.Load() })
 }
 
 // told reports whether the receiver has the counts of all streams, and all of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/model"
@@ -261,12 +262,7 @@ func (r *run) main() *flow {
 
 // complete reports whether all flows are.
 func (r *run) complete() bool {
-	for _, f := range r.flows {
-		if !f.done() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.flows, func(f *flow) bool { return !f.done() })
 }
 
 // finish ends all flows for the reason why. The threads end first: what they

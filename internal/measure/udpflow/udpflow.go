@@ -150,9 +150,7 @@ func (e *Engine) Prepare(ctx context.Context, env engine.Env, f model.Flow) (eng
 		return nil, fmt.Errorf("open udp sockets: %w: the way to the peer carries none", errors.ErrUnsupported)
 	}
 	f.Streams = max(f.Streams, 1)
-	if f.Interval == 0 {
-		f.Interval = time.Second
-	}
+	f.Interval = cmp.Or(f.Interval, time.Second)
 	t := &test{
 		Life: engine.NewLife(), engine: e, host: env.Host, spec: f,
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -80,9 +81,7 @@ func (f *faults) bytes(flag, text string) units.Bytes {
 // overlay writes flags over flow: those that the user gave, and the defaults of
 // those that a plan file (has) leaves open.
 func (f *flowFlags) overlay(flow *model.Flow, given, has func(string) bool, bad *faults) {
-	if flow.Engine == "" {
-		flow.Engine = "tcpbulk"
-	}
+	flow.Engine = cmp.Or(flow.Engine, "tcpbulk")
 	set := func(flag, key string) bool { return given(flag) || !has("flow."+key) }
 	if f.bytes != "" {
 		for _, flag := range []string{"time", "omit"} {

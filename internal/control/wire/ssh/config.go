@@ -2,6 +2,7 @@ package ssh
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,7 @@ func readConfig(ctx context.Context, command []string, t Target) (config, error)
 		return config{}, explain(t, stderr.String())
 	}
 	c := parseConfig(string(out))
-	if c.hostName == "" {
-		c.hostName = t.Host
-	}
+	c.hostName = cmp.Or(c.hostName, t.Host)
 	return c, nil
 }
 

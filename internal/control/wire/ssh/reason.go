@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,9 +46,7 @@ func explain(t Target, words string) *Failure {
 			return &Failure{text: fmt.Sprintf("reach %s over ssh: %s: %s", t, r.means, said), Hint: fill.Replace(r.hint)}
 		}
 	}
-	if said == "" {
-		said = "ssh gives no reason (its LogLevel may be quiet)"
-	}
+	said = cmp.Or(said, "ssh gives no reason (its LogLevel may be quiet)")
 	return &Failure{text: fmt.Sprintf("reach %s over ssh: %s", t, said), Hint: fill.Replace("try: ssh DEST true")}
 }
 
@@ -78,10 +77,7 @@ func (s *Shell) failed(noise []byte) error {
 
 // strange is for a host where ssh leads to something, but to no shell.
 func (s *Shell) strange(noise []byte) error {
-	words := oneLine(string(noise) + "\n" + s.stderr.String())
-	if words == "" {
-		words = "it said nothing"
-	}
+	words := cmp.Or(oneLine(string(noise)+"\n"+s.stderr.String()), "it said nothing")
 	return &Failure{
 		text: fmt.Sprintf("reach %s over ssh: no shell answered there: %s", s.target, words),
 		Hint: "linerate needs a login that may run commands: try: ssh " + sshWords(s.target) + " echo works",

@@ -11,6 +11,7 @@
 package tls
 
 import (
+	"cmp"
 	"context"
 	ctls "crypto/tls"
 	"encoding/base64"
@@ -164,9 +165,7 @@ func limited(c Config) Config {
 		c.Agent.Timeouts.Idle = defaultIdle
 	}
 	c.Agent.Knobs = nil
-	if c.Agent.NoKnobs == "" {
-		c.Agent.NoKnobs = "linerate serve only measures: it changes no settings of its host"
-	}
+	c.Agent.NoKnobs = cmp.Or(c.Agent.NoKnobs, "linerate serve only measures: it changes no settings of its host")
 	return c
 }
 

@@ -3,6 +3,7 @@ package ethtool
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 // The commands of the older request that need more than a table, of Linux
@@ -79,7 +80,7 @@ func encodeFeatures(names []string, want bitset) ([]byte, error) {
 	binary.NativeEndian.PutUint32(b, cmdSetFeatures)
 	binary.NativeEndian.PutUint32(b[4:], uint32(blocks))
 	for _, one := range want {
-		i := indexOf(names, one.name)
+		i := slices.Index(names, one.name)
 		if i < 0 {
 			return nil, fmt.Errorf("feature %s: unknown to this kernel", one.name)
 		}
@@ -93,15 +94,6 @@ func encodeFeatures(names []string, want bitset) ([]byte, error) {
 		binary.NativeEndian.PutUint32(b[at+4:], requested)
 	}
 	return b, nil
-}
-
-func indexOf(names []string, name string) int {
-	for i, n := range names {
-		if n == name {
-			return i
-		}
-	}
-	return -1
 }
 
 // decodeStrings reads the names of struct ethtool_gstrings.

@@ -3,6 +3,7 @@
 package irq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,9 +81,7 @@ func Open(root, device, name string) (*Files, error) {
 	if needs && (device == "" || len(device) > maxDevice || strings.ContainsAny(device, "/*?[]\\") || device == "." || device == "..") {
 		return nil, fmt.Errorf("interface %q: not a name", device)
 	}
-	if root == "" {
-		root = "/"
-	}
+	root = cmp.Or(root, "/")
 	return &Files{root: root, device: device, name: name, spec: s}, nil
 }
 

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"cmp"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -99,10 +100,7 @@ func (d *definition) isFor(dev device.Device) device.Answer {
 	}
 	answer := device.Yes
 	if mac := d.words["match macaddress"].Text; mac != "" {
-		address := dev.PermanentMAC
-		if address == "" {
-			address = dev.MAC
-		}
+		address := cmp.Or(dev.PermanentMAC, dev.MAC)
 		answer = device.And(answer, device.HasMAC(address, []string{mac}))
 	}
 	if name := d.words["match name"].Text; name != "" { // the current name, or the kernel's where set-name is used

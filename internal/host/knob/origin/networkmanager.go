@@ -98,10 +98,7 @@ func (f *finder) forConnection(all tree.INI) device.Answer {
 		mac = all.Text("802-3-ethernet", "mac-address")
 	}
 	if mac != "" {
-		address := f.dev.PermanentMAC
-		if address == "" {
-			address = f.dev.MAC
-		}
+		address := cmp.Or(f.dev.PermanentMAC, f.dev.MAC)
 		and(device.HasMAC(address, []string{mac}))
 	}
 	if !named {

@@ -1,6 +1,7 @@
 package wintcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,9 +95,7 @@ func (s source) parse(output string) (answer, error) {
 	b := blocks[0]
 	a := answer{policy: s.name == "AutoTuningLevelLocal" && b["AutoTuningLevelEffective"] == "GroupPolicy"}
 	label := map[string]string{"NlMtuBytes": "NlMtu", "MediaConnectionState": "MediaConnectionState"}[s.name]
-	if label == "" {
-		label = s.name
-	}
+	label = cmp.Or(label, s.name)
 	a.value = b[label]
 	if s.name == "MediaConnectionState" {
 		a.value = map[string]string{"Connected": "1", "1": "1", "Disconnected": "0", "2": "0"}[a.value]

@@ -8,6 +8,7 @@ package native
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,9 +62,7 @@ func Render(f model.FileFormat, in Input) (Output, error) {
 	system := f.System()
 	if f == model.FormatAnsible {
 		system = in.System
-		if system == "" {
-			system = "linux"
-		}
+		system = cmp.Or(system, "linux")
 	}
 	r, err := resolve(system, in)
 	if err != nil {

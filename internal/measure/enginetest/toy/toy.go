@@ -4,6 +4,7 @@
 package toy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ func Kind() traffic.Kind {
 // read returns the parameters of f, defaults filled in.
 func read(f model.Flow) (Params, error) {
 	p, err := traffic.Read[Params](f.Params)
-	if p.Rounds == 0 {
-		p.Rounds = 3
-	}
+	p.Rounds = cmp.Or(p.Rounds, 3)
 	return p, err
 }
 

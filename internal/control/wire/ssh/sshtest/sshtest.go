@@ -7,6 +7,7 @@
 package sshtest
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -135,10 +136,7 @@ func (s *Server) PIDs() []int {
 func (s *Server) server(t testing.TB, o Options) []string {
 	passwd := []string{"sshd:x:100:65534::/run/sshd:/usr/sbin/nologin"}
 	for name, u := range o.Users {
-		shell := u.Shell
-		if shell == "" {
-			shell = "/bin/sh"
-		}
+		shell := cmp.Or(u.Shell, "/bin/sh")
 		passwd = append(passwd, fmt.Sprintf("%s:x:%d:%d::%s:%s", name, u.UID, u.UID, s.Home(name), shell))
 		s.home(t, name, u)
 	}
