@@ -84,6 +84,8 @@ func headline(rec tune.Record, proven, confirmed bool) string {
 	switch {
 	case len(rec.Ideas) == 0:
 		return "nothing to try: " + rec.Reason
+	case tried == 0:
+		return count(len(rec.Ideas), "setting") + " to try"
 	case len(helped) == 0:
 		return fmt.Sprintf("none of %s helped", count(tried, "idea"))
 	case confirmed && !proven:

@@ -190,10 +190,13 @@ func (g given) bound(size units.Bytes) fact.Of[units.BitRate] {
 func (g given) sizes(now units.Bytes, perByte int) []units.Bytes {
 	ceiling, ok1 := g.ceiling.Get()
 	rtt, ok2 := g.rtt.Get()
-	if !ok1 || !ok2 || now <= 0 || now >= enoughBuffer {
+	if now <= 0 || now >= enoughBuffer {
 		return nil
 	}
-	enough := units.Bytes(perByte) * limits.WindowFor(ceiling, rtt)
+	enough := units.Bytes(enoughBuffer) // where nobody knows what the path can carry
+	if ok1 && ok2 {
+		enough = units.Bytes(perByte) * limits.WindowFor(ceiling, rtt)
+	}
 	size := units.Bytes(1)
 	for size <= now {
 		size *= 2

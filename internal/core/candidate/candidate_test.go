@@ -62,6 +62,7 @@ func TestFrom(t *testing.T) {
 			far:     values{"tcp.recv_buffer_max": "65536"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
 			change:  func(s *model.Session) { s.WireRate = fact.Unknown[units.BitRate]("virtual") },
+			want:    "b.tcp.recv_buffer_max=256KiB b.tcp.recv_buffer_max=1MiB b.tcp.recv_buffer_max=4MiB b.tcp.recv_buffer_max=16MiB",
 		},
 		"buffers that do not grow": {
 			far:     values{"tcp.recv_buffer_max": "6291456", "tcp.recv_autotune": "0"},

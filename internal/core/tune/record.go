@@ -129,5 +129,11 @@ func good(id model.Metric, v float64) float64 {
 
 // Record returns the course so far, of a machine that was told inputs.
 func (m *Machine) Record(inputs []Input) Record {
-	return Record{Options: m.o, Inputs: inputs, Ideas: m.Fates(), Winner: m.incumbent, Reason: m.reason, Runs: m.runs}
+	r := Record{Options: m.o, Inputs: inputs, Ideas: m.Fates(), Winner: m.incumbent, Reason: m.reason, Runs: m.runs}
+	for i, f := range r.Ideas {
+		if f.State == Racing && f.Blocks == 0 && m.race.blocks == 0 {
+			r.Ideas[i].State = Waiting // it is about to be
+		}
+	}
+	return r
 }
