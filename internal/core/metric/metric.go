@@ -4,15 +4,14 @@
 package metric
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
-	"linerate/internal/core/traffic/probes"
-	"linerate/internal/core/traffic/requests"
-	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/words"
 )
 
@@ -138,11 +137,8 @@ const (
 // Objective is the metric that decides where the user names none: of traffic that
 // is about latency that, else goodput.
 func Objective(f model.Flow) model.Metric {
-	switch f.Engine {
-	case "reqresp", "loaded":
-		return model.LatencyP50
-	}
-	return model.Goodput
+	m, _ := known.Metrics(f)
+	return cmp.Or(m.Objective, model.Goodput)
 }
 
 // Guards are those of a plan whose user names none: what the engine measures of
@@ -173,44 +169,18 @@ func Guards(f model.Flow, objective model.Metric) []model.Guard {
 // Measured returns the metrics that runs of f have values for, where the systems
 // tell them, in the order of reports.
 func Measured(f model.Flow) []model.Metric {
-	cpu := []model.Metric{model.CPUPerGbitNear, model.CPUPerGbitFar}
-	loss := model.RetransmitRatio
-	if udp.Carries(f) {
-		loss = model.LossRatio
-	}
-	switch f.Engine {
-	case requests.Name:
-		rate := model.RequestRate
-		if asked, _ := requests.Of(f); asked.Connect {
-			rate = model.ConnectRate
-		}
-		return []model.Metric{rate, model.LatencyP50, model.LatencyP99}
-	case probes.Name:
-		return append([]model.Metric{model.Goodput, model.LatencyP50, model.LatencyP99, loss}, cpu...)
-	case udp.Name:
-		return append([]model.Metric{model.Goodput, loss}, cpu...)
-	case "tcpbulk", "":
-		return append([]model.Metric{model.Goodput, model.RTT, loss}, cpu...)
+	if m, ok := known.Metrics(f); ok {
+		return m.Measured
 	}
 	return []model.Metric{model.Goodput}
 }
 
 // Serves reports whether m can decide or guard a plan of f: what Measured lists,
 // and what has values under a condition, such as latency added to that before a
-// load. Of engines that this package does not know everything may.
+// load. Of engines that do not say what they measure everything may.
 func Serves(f model.Flow, m model.Metric) bool {
-	measured := Measured(f)
-	switch {
-	case slices.Contains(measured, m):
-		return true
-	case m == model.AddedP50, m == model.AddedP99:
-		return f.Engine == probes.Name && f.Lead > 0
-	case m == model.RTT, m == model.RetransmitRatio:
-		return f.Engine == probes.Name && slices.Contains(measured, model.RetransmitRatio)
-	case m == model.Jitter:
-		return slices.Contains(measured, model.LossRatio)
-	}
-	return len(measured) == 1 // nothing is known but goodput
+	all, ok := known.Metrics(f)
+	return !ok || slices.Contains(all.Measured, m) || slices.Contains(all.Also, m)
 }
 
 // List names metrics for people, as they write them.

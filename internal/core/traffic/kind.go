@@ -40,9 +40,22 @@ type Kind struct {
 	// Judge says why a run whose ends reported does not count, "" where it does. nil
 	// judges by the payload that arrived, which no other engine needs to have.
 	Judge func(f model.Flow, ends []model.EndReport) string
+	// Metrics are what runs of f have values for; nil is goodput, and whatever else
+	// turns up.
+	Metrics func(f model.Flow) Metrics
 	// Lines are sentences of the report on the runs that count; nil is none.
 	Lines func(f model.Flow, runs []model.Run) []string
 }
+
+// Metrics are what the runs of a flow have values for.
+type Metrics struct {
+	Measured  []model.Metric // where the systems tell them, in the order of reports
+	Also      []model.Metric // under a condition that holds, beside them
+	Objective model.Metric   // that decides where nobody names one; "" is goodput
+}
+
+// PerGbit are the metrics of processor time that all bulk has.
+func PerGbit() []model.Metric { return []model.Metric{model.CPUPerGbitNear, model.CPUPerGbitFar} }
 
 // Option is one parameter as people give it: a key of flow in a plan file, and a
 // flag of the same name.

@@ -1,9 +1,58 @@
 package engines
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/known"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
 )
+
+// TestKnownMetrics: what an engine says that it measures is known to whom has a stored
+// plan only.
+func TestKnownMetrics(t *testing.T) {
+	for _, kind := range List(nil).Kinds() {
+		f := model.Flow{Engine: kind.Name, Params: kind.Initial, Lead: time.Second}
+		got, ok := known.Metrics(f)
+		switch {
+		case kind.Metrics == nil && kind.Command == "":
+			t.Errorf("%s is compared by plans, and does not say what it measures", kind.Name)
+		case kind.Metrics == nil:
+		case !ok || !reflect.DeepEqual(got, kind.Metrics(f)):
+			t.Errorf("%s: %+v is known, it measures %+v", kind.Name, got, kind.Metrics(f))
+		}
+	}
+}
+
+// TestParamsAreDescribed: docs/wire says what the parameters of each engine are.
+func TestParamsAreDescribed(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/wire/params.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range List(nil).Kinds() {
+		if !strings.Contains(string(text), "`"+kind.Name+"`") {
+			t.Errorf("%s is not described", kind.Name)
+		}
+	}
+	for _, p := range []any{udp.Params{}, requests.Params{}, probes.Params{}, sizes.Params{}, files.Params{}} {
+		of := reflect.TypeOf(p)
+		for i := range of.NumField() {
+			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			if key == "" || !strings.Contains(string(text), "`"+key+"`") {
+				t.Errorf("%s: key %q of %s is not described", of.PkgPath(), key, of.Field(i).Name)
+			}
+		}
+	}
+}
 
 func TestByName(t *testing.T) {
 	seen := map[string]bool{}

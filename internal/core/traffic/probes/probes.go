@@ -58,6 +58,27 @@ func WithLoad(f model.Flow, load model.Params) model.Flow {
 	return f
 }
 
+// beside are the metrics of probes beside a load that has m; idle says whether they
+// were alone before. What the load tells of the round trip is its own.
+func beside(m traffic.Metrics, idle bool) traffic.Metrics {
+	out := traffic.Metrics{
+		Measured: []model.Metric{model.Goodput, model.LatencyP50, model.LatencyP99}, Also: m.Also, Objective: model.LatencyP50,
+	}
+	for _, one := range m.Measured {
+		switch one {
+		case model.Goodput:
+		case model.RTT:
+			out.Also = append(out.Also, one)
+		default:
+			out.Measured = append(out.Measured, one)
+		}
+	}
+	if idle {
+		out.Also = append(out.Also, model.AddedP50, model.AddedP99)
+	}
+	return out
+}
+
 // Kind is the kind of traffic, with any of loads beside the probes.
 func Kind(loads ...traffic.Kind) traffic.Kind {
 	known := traffic.Kinds(loads)
@@ -68,6 +89,17 @@ func Kind(loads ...traffic.Kind) traffic.Kind {
 			inner := Load(f)
 			load, _ := known.ByName(inner.Engine)
 			return load.Of(inner)
+		},
+		Metrics: func(f model.Flow) traffic.Metrics {
+			inner := Load(f)
+			load, ok := known.ByName(inner.Engine)
+			if !ok {
+				load, _ = known.ByName(DefaultLoad)
+			}
+			if load.Metrics == nil {
+				return traffic.Metrics{Measured: []model.Metric{model.Goodput, model.LatencyP50, model.LatencyP99}, Objective: model.LatencyP50}
+			}
+			return beside(load.Metrics(inner), f.Lead > 0)
 		},
 		Loads: known.Names(), Load: Load, WithLoad: WithLoad,
 		Options: []traffic.Option{{

@@ -57,6 +57,13 @@ func Kind() traffic.Kind {
 			}
 			return "no request was answered"
 		},
+		Metrics: func(f model.Flow) traffic.Metrics {
+			rate := model.RequestRate
+			if asked, _ := Of(f); asked.Connect {
+				rate = model.ConnectRate
+			}
+			return traffic.Metrics{Measured: []model.Metric{rate, model.LatencyP50, model.LatencyP99}, Objective: model.LatencyP50}
+		},
 		Options: []traffic.Option{{
 			Name: "requests", Chooses: true,
 			Usage: "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other",

@@ -60,6 +60,11 @@ func Kind() traffic.Kind {
 			p, _ := traffic.Read[Params](f.Params)
 			return traffic.Demand{Datagrams: true, Rate: p.Rate}
 		},
+		Metrics: func(model.Flow) traffic.Metrics {
+			return traffic.Metrics{
+				Measured: append([]model.Metric{model.Goodput, model.LossRatio}, traffic.PerGbit()...), Also: []model.Metric{model.Jitter},
+			}
+		},
 		// The rate is a knob of the flow, which a plan may vary: see package knob.
 		Options: []traffic.Option{{
 			Name: "pacing", Usage: "how UDP is paced: kernel or clock (default: the better one that works)",
