@@ -73,7 +73,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(os.Environ(), "LINERATE_DB="+filepath.Join(t.TempDir(), "results.db"),
-		"LINERATE_STATE="+t.TempDir(), "NO_COLOR=1")
+		"LINERATE_STATE="+t.TempDir(), "LINERATE_CONFIG="+t.TempDir(), "NO_COLOR=1")
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

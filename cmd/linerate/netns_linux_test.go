@@ -128,7 +128,7 @@ func (n *netns) inside(t *testing.T, host string, args ...string) *exec.Cmd {
 }
 
 func (n *netns) prepare(cmd *exec.Cmd) *exec.Cmd {
-	cmd.Env = append(os.Environ(), "LINERATE_DB="+n.db(), "LINERATE_STATE="+n.dir, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "LINERATE_DB="+n.db(), "LINERATE_STATE="+n.dir, "LINERATE_CONFIG="+filepath.Join(n.dir, "config"), "NO_COLOR=1")
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

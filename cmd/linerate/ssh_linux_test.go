@@ -162,6 +162,8 @@ func TestSSHTerminal(t *testing.T) {
 	press("\x1a") // Ctrl-Z: ssh alone would stop, and nobody could wake it up
 	eventually(t, 20*time.Second, "the question again", asked(2))
 	press("open sesame\n")
+	eventually(t, 30*time.Second, "the question whether it may stay", func() bool { return strings.Contains(p.said(), "leave linerate (") })
+	press("n\n")
 	eventually(t, 30*time.Second, "host b is changed\n"+p.said(), func() bool { return n.knobs(t, "b") != before.b })
 	press("\x03")
 	r := p.wait(t, 30*time.Second)
@@ -171,6 +173,9 @@ func TestSSHTerminal(t *testing.T) {
 	n.restored(t, before)
 	if left := n.copies(t); len(left) > 0 {
 		t.Errorf("left: %q", left)
+	}
+	if b, err := os.ReadFile(filepath.Join(n.dir, "config", "kept_programs")); err != nil || string(b) != "root@far remove\n" {
+		t.Errorf("remembered %q, %v", b, err)
 	}
 	// Ctrl-C into ssh's question ends the command.
 	cmd = withSSH(n.prepare(exec.CommandContext(t.Context(), "script", "-qfec", binary+" undo root@far", "/dev/null")), s)
@@ -206,7 +211,7 @@ func TestSSHSudo(t *testing.T) {
 		},
 		Setup: "mount -t tmpfs -o mode=755 none /var/lib", // root's journal
 	})
-	words := "'" + binary + "' undo --sudo someone@far"
+	words := "'" + binary + "' undo --sudo someone@far --keep-agent=false"
 	cmd := withSSH(exec.CommandContext(t.Context(), "script", "-qfec", words, "/dev/null"), s)
 	cmd.Env = append(os.Environ(), cmd.Env...)
 	keys, err := cmd.StdinPipe()
