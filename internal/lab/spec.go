@@ -128,6 +128,11 @@ func (p *parser) items(items []string) {
 			p.fault("%q is not KEY=VALUE", text)
 			continue
 		}
+		if word, knob, dotted := strings.Cut(key, "."); dotted {
+			if end, named := model.ParseHost(word); named {
+				key = string(end) + "." + knob
+			}
+		}
 		if i >= p.presetItems {
 			if p.seen[key] {
 				p.fault("%s is given twice: give it once", key)

@@ -98,8 +98,8 @@ func (s *steer) idea(c candidate.Candidate) tune.Idea {
 func named(names []string, a model.Assignment) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		host, id, of := strings.Cut(n, ".")
-		if of && (host == string(model.Near) || host == string(model.Far)) {
-			return host == string(a.Host) && id == string(a.Knob)
+		if end, named := model.ParseHost(host); of && named {
+			return end == a.Host && id == string(a.Knob)
 		}
 		return n == string(a.Knob)
 	})

@@ -22,6 +22,17 @@ const (
 	Far  Host = "b"
 )
 
+// ParseHost reads the word for an end: near or far, or its short form a or b.
+func ParseHost(word string) (Host, bool) {
+	switch word {
+	case string(Near), "near":
+		return Near, true
+	case string(Far), "far":
+		return Far, true
+	}
+	return "", false
+}
+
 // Direction says which way payload flows between the ends.
 type Direction string
 

@@ -56,7 +56,7 @@ until every comparison is decided, by evidence that stays valid however often it
 Every change to a host is on disk before it is made and undone after its run,
 also after Ctrl-C, a crash or a cut connection.
 
-A factor is a knob of the near host (a.KNOB), the far host (b.KNOB), of both
+A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of both
 (KNOB), or of the test flow: window, streams, block; of TCP also mss, nodelay,
 congestion; of UDP also rate.
 

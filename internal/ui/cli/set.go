@@ -38,8 +38,8 @@ that locks you out is never kept. Without a terminal the change is held for the
 time and goes back. What was confirmed stays until the machine restarts, or
 linerate undo.
 
-With --both a setting applies to both hosts, or to one: a.KNOB to this machine,
-b.KNOB to HOST.
+With --both a setting applies to both hosts, or to one: near.KNOB to this machine,
+far.KNOB to HOST.
 
 Where a change can cut the link (MTU, link mode, offloads and the like), the
 gateway, the other end and what --canary names are checked before and after it,

@@ -236,7 +236,7 @@ func TestParseFactor(t *testing.T) {
 		"window=64K,64KiB":     `level "64KiB" has the same value as "64K"; leave one of them out`,
 		"mss=10,20":            "value \"10\" of mss: want at least 88\nvalue \"20\" of mss: want at least 88",
 		"tcp_rmem=64K":         `unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`,
-		"far.link.mtu=9000":    `unknown host "far"; write a. (near) or b. (far) before the knob, or nothing for both`,
+		"left.link.mtu=9000":   `unknown host "left"; write near. or far. before the knob, or nothing for both`,
 		"mtu=1500,9000":        `unknown knob "mtu"; did you mean link.mtu?`,
 		"completely.else=1500": `unknown knob "completely.else"; known are streams, window, mss, block, nodelay, congestion, rate, tcp.recv_buffer_max, tcp.send_buffer_max, tcp.congestion_control, tcp.timestamps, link.mtu`,
 	} {
@@ -299,5 +299,23 @@ baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB 
 	}
 	if err := (File{}).Validate(); err == nil {
 		t.Error("a plan that compares nothing is valid")
+	}
+}
+
+// Issue 10, item 19: the ends are near and far everywhere, and a and b for short.
+func TestEndsAreNearAndFar(t *testing.T) {
+	for _, c := range [][2]string{{"far.tcp.timestamps=0,1", "b.tcp.timestamps=0,1"}, {"near.tcp.timestamps=0,1", "a.tcp.timestamps=0,1"}} {
+		long, err := ParseFactor(c[0], knobs{})
+		short, shortErr := ParseFactor(c[1], knobs{})
+		if err != nil || shortErr != nil || long.String() != short.String() {
+			t.Errorf("%s: %v, %v; %s: %v, %v", c[0], long, err, c[1], short, shortErr)
+		}
+	}
+	f := parse(t, "factors: [{knob: tcp.timestamps, host: far, levels: [0, 1]}]\n")
+	if f.Factors[0].Host != model.Far {
+		t.Errorf("%+v", f.Factors)
+	}
+	if _, err := Parse("p", []byte("factors: [{knob: near.tcp.timestamps, host: far, levels: [0, 1]}]\n"), knobs{}, kinds()); err == nil || !strings.Contains(err.Error(), "contradicts") {
+		t.Errorf("%v", err)
 	}
 }

@@ -168,21 +168,23 @@ func (r *reader) checkValue(path string, id model.KnobID, text string) (string, 
 // none. An unknown knob is returned all the same, so that the names of settings
 // are what the user expects in other messages.
 func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, bool) {
-	if host != "" && host != string(model.Near) && host != string(model.Far) {
-		r.fault(path, "write a (near) or b (far), or leave it out for both", "unknown host %s", quote(host))
+	h, named := model.ParseHost(host)
+	if host != "" && !named {
+		r.fault(path, "write near or far, or leave it out for both", "unknown host %s", quote(host))
 		return "", "", false
 	}
-	h, id := model.Host(host), model.KnobID(knob)
+	id := model.KnobID(knob)
 	prefix, rest, dotted := strings.Cut(knob, ".")
+	end, isHost := model.ParseHost(prefix)
 	known := r.check.Known()
-	switch isHost := prefix == string(model.Near) || prefix == string(model.Far); {
-	case dotted && isHost && host != "" && host != prefix:
+	switch {
+	case dotted && isHost && named && h != end:
 		r.fault(path, "leave one of them out", "%s contradicts host %s", quote(knob), host)
 		return "", "", false
 	case dotted && isHost:
-		h, id = model.Host(prefix), model.KnobID(rest)
+		h, id = end, model.KnobID(rest)
 	case dotted && !slices.Contains(known, id) && slices.Contains(known, model.KnobID(rest)):
-		r.fault(path, "write a. (near) or b. (far) before the knob, or nothing for both", "unknown host %s", quote(prefix))
+		r.fault(path, "write near. or far. before the knob, or nothing for both", "unknown host %s", quote(prefix))
 		return "", "", false
 	}
 	if !slices.Contains(known, id) {

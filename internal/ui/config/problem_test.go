@@ -114,7 +114,7 @@ func TestMistakes(t *testing.T) {
 		"bad level as baseline":    {"factors: [{knob: mss, levels: [10, 1400]}]\nbaseline: 10\n", `1:32: factors[0].levels[0]: value "10" of mss: want at least 88`},
 		"no level, so no baseline": {"factors: [{knob: mss, level: [1400]}]\nbaseline: 1400\n", `1:23: factors[0]: unknown key "level"; did you mean levels?`},
 		"no name, so no baseline":  {"settings: [{nam: x, set: {window: 1M}}]\nbaseline: x\n", `1:13: settings[0]: unknown key "nam"; did you mean name?`},
-		"unknown host":             {"factors: [{knob: link.mtu, host: c, levels: [9000]}]\n", `1:18: factors[0].knob: unknown host "c"; write a (near) or b (far), or leave it out for both`},
+		"unknown host":             {"factors: [{knob: link.mtu, host: c, levels: [9000]}]\n", `1:18: factors[0].knob: unknown host "c"; write near or far, or leave it out for both`},
 		"contradicting hosts":      {"factors: [{knob: a.link.mtu, host: b, levels: [9000]}]\n", `1:18: factors[0].knob: "a.link.mtu" contradicts host b; leave one of them out`},
 		"host of the flow":         {"factors: [{knob: window, host: b, levels: [1M]}]\n", `1:18: factors[0].knob: window belongs to the flow, not to host b; write window without a host`},
 		"overlapping factors":      {"factors:\n- {knob: link.mtu, levels: [9000]}\n- {knob: b.link.mtu, levels: [1500]}\n", `3:3: factors[1]: b.link.mtu is already a factor; leave one of them out`},
@@ -125,7 +125,7 @@ func TestMistakes(t *testing.T) {
 		"no name":                  {"settings: [{set: {window: 1M}}]\n", `1:12: settings[0]: the setting has no name; add one, such as name: jumbo`},
 		"set is a list":            {"settings: [{name: x, set: [window]}]\n", `1:27: settings[0].set: is a list, not a map; write keys and values`},
 		"set twice":                {"settings: [{name: x, set: {link.mtu: 9000, a.link.mtu: 1500}}]\n", `1:44: settings[0].set[a.link.mtu]: link.mtu of host a is already set; leave one of them out`},
-		"unknown host in a set":    {"settings: [{name: x, set: {c.link.mtu: 9000}}]\n", `1:40: settings[0].set[c.link.mtu]: unknown host "c"; write a. (near) or b. (far) before the knob, or nothing for both`},
+		"unknown host in a set":    {"settings: [{name: x, set: {c.link.mtu: 9000}}]\n", `1:40: settings[0].set[c.link.mtu]: unknown host "c"; write near. or far. before the knob, or nothing for both`},
 		"native name in a set":     {"settings: [{name: x, set: {tcp_rmem: 1M}}]\n", `1:38: settings[0].set[tcp_rmem]: unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`},
 		"nothing set to nothing":   {"settings: [{name: x, set: {window: }}]\n", `1:28: settings[0].set[window]: has no value; give it one or leave it out`},
 	} {
