@@ -221,7 +221,7 @@ func Sentence(f model.Finding, name func(model.Host) string) string {
 // Brief is Sentence without the evidence.
 func Brief(f model.Finding, name func(model.Host) string) string {
 	host := ""
-	if f.Host != "" {
+	if f.Host != "" && f.Rule != "B10" && f.Rule != "B11" { // which happen on the path, whoever can change something
 		host = " of " + name(f.Host)
 	}
 	if f.Rule == "ceiling" && f.Kind == model.FindingLimit {

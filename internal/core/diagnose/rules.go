@@ -7,13 +7,12 @@ type look func(features) (*finding, bool)
 // Rule is one thing that can limit a direction, or is worth knowing of it.
 // docs/diagnosis.md is made from the list of them.
 type Rule struct {
-	ID      string // of docs/reference/diagnosis.md sections 4 and 6.1
-	Name    string
-	Means   string // what it means for a person
-	Known   string // how linerate knows
-	Do      string // what to do
-	Example string // a lab in which it shows: "lab:rate=…", with flags of linerate test; "" where no lab can
-	look    look   // nil: linerate does not see it yet, and Known says how a person can
+	ID    string // of docs/reference/diagnosis.md sections 4 and 6.1
+	Name  string
+	Means string // what it means for a person
+	Known string // how linerate knows
+	Do    string // what to do
+	look  look   // nil: linerate does not see it yet, and Known says how a person can
 }
 
 // Rules lists them all, in the order of diagnosis.md section 4.1: a sick wire before
@@ -24,7 +23,7 @@ func Rules() []Rule {
 			Means: "Connections open, and then nothing arrives. Small requests may work while larger replies hang.",
 			Known: "The receiver counted no payload in the whole window while the sender sent and sent again. Where small probes are answered meanwhile, it is packets of full size that vanish (M2).",
 			Do:    "Look for a firewall, a one-way link or a wrong route. The other direction is measured all the same, and the command ends with the exit code of a failure."},
-		{ID: "M2", Name: "black hole for large packets", Example: "lab:rate=50mbit,rtt=5ms,ab.blackhole=1300 -t 3s",
+		{ID: "M2", Name: "black hole for large packets",
 			Means: "Something between the hosts drops packets above a size and tells nobody: web pages of some size hang, small ones work. Often after somebody raised an MTU.",
 			Known: "Connections open and small probes are answered under load, and of the payload nothing arrives; linerate check tries sizes and says which is the largest that passes.",
 			Do:    "Raise the MTU of what lies between the hosts, or lower link.mtu (or route.mtu) at both. tcp.mtu_probing at the sender finds the size by itself, slowly."},
@@ -36,7 +35,7 @@ func Rules() []Rule {
 			Means: "One end of a cable sends and receives at once and the other takes turns: it works, slower the more is sent.",
 			Known: "The link modes of both cards, collisions at one end, broken frames at the other.",
 			Do:    "Set both ends to negotiate. Fixing one end makes the other choose half duplex."},
-		{ID: "B03", Name: "half duplex", Example: "",
+		{ID: "B03", Name: "half duplex",
 			Means: "Both directions share the wire, at most 91.5 % of it with the acknowledgements.",
 			Known: "The link modes of the cards; or both directions at once carry no more than one alone.",
 			Do:    "A switch in place of a hub; otherwise test and use one direction at a time."},
@@ -64,19 +63,19 @@ func Rules() []Rule {
 			Means: "The instance may send and receive only so much, and its card cuts what is more.",
 			Known: "Counters of the card whose names say that an allowance was exceeded.",
 			Do:    "A larger instance, or pauses between bursts. The rate falls to a step after minutes, so a short test sees nothing of it."},
-		{ID: "B11", Name: "reordering", look: reordering, Example: "lab:rate=100mbit,rtt=20ms,reorder=1%,a.tcp.sack=0 --to -t 4s",
+		{ID: "B11", Name: "reordering", look: reordering,
 			Means: "Packets overtake each other on the way. A sender takes that for loss and slows down.",
 			Known: "The sender's kernel saw reordering, or took back its slowing down because everything had arrived, about as often as it slowed down.",
 			Do:    "tcp.sack on where it is off; then the path: one way for each connection, no spreading of single packets."},
-		{ID: "B09", Name: "no window scaling", look: noScaling, Example: "lab:rate=200mbit,rtt=20ms,b.tcp.window_scaling=0 --to -t 4s",
+		{ID: "B09", Name: "no window scaling", look: noScaling,
 			Means: "Without the option of window scaling no more than 64 KiB can be under way: 5 Mbit/s at 100 ms.",
 			Known: "The option was not negotiated, the window is at its 64 KiB, and the sender's kernel waited for it. Whose setting it is both hosts say.",
 			Do:    "tcp.window_scaling on at the host that has it off. Where both have it on, something between them removes it."},
-		{ID: "B07", Name: "receive window", look: receiveWindow, Example: "lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB --to -t 4s",
+		{ID: "B07", Name: "receive window", look: receiveWindow,
 			Means: "The receiver allows so little under way that the path is empty most of the time.",
 			Known: "The sender's kernel counts the time in which only the receiver's window held it back, and the window over the round trip is about what was measured.",
 			Do:    "A larger tcp.recv_buffer_max at the receiver, autotuning on. Where the program sets its own buffer, change it there."},
-		{ID: "B08", Name: "send buffer", look: sendBuffer, Example: "lab:rate=1gbit,rtt=10ms,a.tcp.send_buffer_max=64KiB --to -t 4s",
+		{ID: "B08", Name: "send buffer", look: sendBuffer,
 			Means: "The sender may keep so little that is not yet acknowledged that the path is empty most of the time.",
 			Known: "The sender's kernel counts the time in which its own buffer was full and its windows were not.",
 			Do:    "A larger tcp.send_buffer_max at the sender. Where the program sets its own buffer, change it there."},
@@ -96,11 +95,11 @@ func Rules() []Rule {
 			Means: "The card found no buffers although no core was busy: memory, its controller or the IOMMU is slow.",
 			Known: "Missed packets with every core below 85 %.",
 			Do:    "iommu lazy or passthrough at boot, the program on the card's memory node, larger packets."},
-		{ID: "B10", Name: "packet loss", look: loss, Example: "lab:rate=100mbit,rtt=20ms,loss=0.5% --to -t 4s -C cubic",
+		{ID: "B10", Name: "packet loss", look: loss,
 			Means: "Packets get lost on the way, each loss makes the sender slow down, and the longer the round trip the longer it takes to get fast again.",
 			Known: "The rate is within a factor of two of what CUBIC or Reno makes of so many losses, counted as times that the sender slowed down; the path was never full; neither window held it back. Not said of bbr, which obeys no such formula.",
 			Do:    "Find where packets are lost: cable, optics, duplex, radio. A congestion control such as bbr bears single losses better; tcp.sack on."},
-		{ID: "B06", Name: "slower, shaped or policed path", look: slowStage, Example: "lab:rate=100mbit,rtt=2ms,bus=60mbit --to -t 4s",
+		{ID: "B06", Name: "slower, shaped or policed path", look: slowStage,
 			Means: "Something between the hosts carries less than their links: a slower link, a shaper, a contract.",
 			Known: "No more UDP arrives however fast it is sent; or packets wait on the way while the rate stands still; or what is too fast is cut away without ever waiting. Where the queue is the sender's own (its queueing discipline has a rate and held packets back), the finding says so.",
 			Do:    "Nothing at the hosts, unless the shaper is theirs. Sending a little below that rate keeps the queue short."},
@@ -108,7 +107,7 @@ func Rules() []Rule {
 			Means: "The sender's own queueing discipline holds packets back to keep a rate.",
 			Known: "Its kind has a rate, and the kernel counted how often it held packets back or dropped them.",
 			Do:    "Change the rate, or replace qdisc, at that host."},
-		{ID: "B06", Name: "short queue on the path", look: shortQueue, Example: "lab:rate=100mbit,rtt=40ms,queue=20KiB --to -t 6s -C cubic",
+		{ID: "B06", Name: "short queue on the path", look: shortQueue,
 			Means: "The path carries its full rate for moments and then drops, because the queue before its slowest stage holds next to nothing.",
 			Known: "The best seconds reach the ceiling, the losses come then, and neither window held the sender back.",
 			Do:    "A queue of one round trip there; or a congestion control that paces, such as bbr."},
@@ -152,7 +151,7 @@ func Rules() []Rule {
 			Means: "Old kernels need fq for bbr to work.",
 			Known: "The kernel's version, the congestion control and the queueing discipline.",
 			Do:    "qdisc=fq, or compare with cubic."},
-		{ID: "B21", Name: "receiving application", look: slowReader, Example: "",
+		{ID: "B21", Name: "receiving application", look: slowReader,
 			Means: "The receiving program, or its disk, is slower than the path.",
 			Known: "The window was full although its buffer may hold all that the path needs, and no processor was missing.",
 			Do:    "Nothing in the network. linerate copy tells whether it is the disk."},
@@ -160,11 +159,11 @@ func Rules() []Rule {
 			Means: "The sending program has less to send than the path carries.",
 			Known: "The connection was idle for a part of the time, and no processor was missing.",
 			Do:    "Nothing in the network."},
-		{ID: "B29", Name: "small packets or writes", look: smallPackets, Example: "lab:rate=50mbit,rtt=5ms,mtu=600 --to -t 3s",
+		{ID: "B29", Name: "small packets or writes", look: smallPackets,
 			Means: "Each packet carries so little that headers, and the work for each packet, cost too much.",
 			Known: "Payload per segment against that of a packet of 1500 bytes; the size of writes, of segments and of the MTU says why.",
 			Do:    "Larger writes, a larger MTU, no small -M."},
-		{ID: "B30", Name: "queue that is too long", look: bloat, Example: "lab:rate=20mbit,rtt=10ms,queue=1MiB --to -t 6s -C cubic",
+		{ID: "B30", Name: "queue that is too long", look: bloat,
 			Means: "Under load everybody waits: calls and games stutter while something is copied. The rate itself is not harmed.",
 			Known: "The round trip under load against that without.",
 			Do:    "fq_codel or cake at the slow point, a little below its rate; bbr at the sender."},
@@ -228,7 +227,7 @@ func Rules() []Rule {
 			Means: "Something removes or forges congestion marks.",
 			Known: "linerate does not look at marks in a test; linerate check tells whether ECN survives the way.",
 			Do:    "tcp.ecn off, or tcp.ecn_fallback on."},
-		{ID: "ceiling", Name: "nothing to tune", Example: "lab:rate=100mbit,rtt=2ms --to -t 3s",
+		{ID: "ceiling", Name: "nothing to tune",
 			Means: "The path carries what it can.",
 			Known: "The goodput is 90 % or more of what the link carries in this direction with segments of this size.",
 			Do:    "Nothing: more than that takes another link."},

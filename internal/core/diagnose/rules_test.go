@@ -188,6 +188,10 @@ func windowCases() []aCase {
 			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
 			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
 		}, rule: "B14"},
+		{name: "a window limits, whatever the seconds do", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0.7)(e)
+			rates(e, 0.7, 1.0, 1.3)
+		}, rule: "B07", at: atReceiver, without: "B14"},
 		{name: "a test that rises and is long enough", rate: 300e6, change: func(e *Evidence) { rates(e, 0.5, 1.0, 1.2) }, rule: "unknown", without: "B14"},
 	}
 }

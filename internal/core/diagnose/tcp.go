@@ -284,8 +284,8 @@ func shortQueue(f features) (*finding, bool) {
 func shortTest(f features) (*finding, bool) {
 	growth, ok := f.growth.Get()
 	trips, known := f.trips.Get()
-	if !ok || !known || growth < rising || trips >= tenTrips || f.idle.Or(1) >= idleShare {
-		return nil, false
+	if !ok || !known || growth < rising || trips >= tenTrips || !f.pathBound() || f.resent.Or(0) >= lossMatters {
+		return nil, false // a window, a buffer or losses hold it back, whatever the seconds do
 	}
 	return f.found("", "short test").
 		because("goodput in the intervals", "the rate was still rising when the test ended: %.1f times as fast in the last third as in the first, after %.0f bandwidth-delay products", growth, trips).

@@ -85,7 +85,7 @@ func (f *flow) reportOut() model.FlowReport {
 		}
 	}
 	if missed > 0 {
-		f.warn("%d datagrams were not sent: this host could not keep up with the rate", missed)
+		f.warn("%d datagrams were not sent in time: the rate is more than the processor or the link of this host took", missed)
 	}
 	if alone > 0 {
 		f.warn("%d streams were neither answered nor stopped within %v after the window", alone, f.bounds.grace)

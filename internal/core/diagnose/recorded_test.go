@@ -1,0 +1,130 @@
+package diagnose
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+// recorded is a real run of linerate test in a lab, as it was stored, without what no
+// rule looks at.
+type recorded struct {
+	Session model.Session  `json:"session"`
+	Samples []model.Sample `json:"samples"`
+}
+
+func recording(t *testing.T, name string) recorded {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r recorded
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return r
+}
+
+func (r recorded) findings() []model.Finding {
+	samples := map[int][]model.Sample{}
+	for _, run := range Looked(&r.Session) {
+		samples[run.Number] = r.Samples
+	}
+	return Session(&r.Session, samples)
+}
+
+// recordings are the runs in testdata, with the rules and hosts of their findings in
+// order: what was planted in the lab, and nothing else.
+func recordings() map[string]string {
+	return map[string]string{
+		"clean-fast": "to ceiling a", "clean-slow": "to ceiling a", "asymmetric": "to ceiling a, from ceiling b",
+		"receive-window": "to B07 b", "send-buffer": "to B08 a", "scaling-off": "to B09 b", "loss": "to B10 a", "reordering": "to B11 a",
+		"slow-stage": "to B06 -", "small-queue": "to B10 a", "bloated-queue": "to ceiling a, to B30 -", "small-mtu": "to ceiling a, to B29 a",
+		"black-hole": "to M2 -, from ceiling b",
+	}
+}
+
+// TestRecorded: of real runs each is told what was planted.
+func TestRecorded(t *testing.T) {
+	for name, want := range recordings() {
+		var got []string
+		for _, f := range recording(t, name).findings() {
+			host := string(f.Host)
+			if host == "" {
+				host = "-"
+			}
+			got = append(got, fmt.Sprintf("%s %s %s", f.Direction, f.Rule, host))
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s, want %s", name, text, want)
+		}
+	}
+}
+
+const document = "../../../docs/diagnosis.md"
+
+var update = flag.Bool("update", false, "write docs/diagnosis.md anew")
+
+// page is docs/diagnosis.md.
+func page(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(`# What limits a path, and what to do
+
+` + "`linerate test`" + ` ends with one sentence for each direction, and ` + "`linerate check`" + ` with one line: the first finding. Findings are ranked by the share of the gap between what was measured and what the link can carry that they explain; where the path carries 90 % of that, nothing else is said to limit it. What is true and limits nothing stands beside, after the word *also*. A finding says how sure it is, and what evidence is missing: ` + "`linerate check --why`" + `, or ` + "`--json`" + `.
+
+This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` from the list of rules in ` + "`internal/core/diagnose`" + `; the quoted sentences are those of real runs in a lab. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
+`)
+	names := make([]string, 0, len(recordings()))
+	for name := range recordings() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	shown := map[string]bool{}
+	host := func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }
+	for _, r := range Rules() {
+		fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n\n", r.ID, r.Name, r.Means)
+		fmt.Fprintf(&b, "*How linerate knows:* %s\n\n*What to do:* %s\n", r.Known, r.Do)
+		for _, name := range names {
+			rec := recording(t, name)
+			i := slices.IndexFunc(rec.findings(), func(f model.Finding) bool { return f.Rule == r.ID })
+			if i < 0 || shown[r.ID] {
+				continue
+			}
+			f := rec.findings()[i]
+			shown[r.ID] = true
+			fmt.Fprintf(&b, "\n```console\n$ %s\n  %s nas: %s\n```\n", strings.Join(rec.Session.Command, " "), f.Direction, Sentence(f, host))
+		}
+	}
+	return b.String()
+}
+
+// TestDocument holds docs/diagnosis.md against the list of rules.
+func TestDocument(t *testing.T) {
+	text := page(t)
+	if *update {
+		if err := os.WriteFile(document, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b) != text {
+		t.Error("docs/diagnosis.md is not what the list says: go test ./internal/core/diagnose -update")
+	}
+	for n := 1; n <= 43; n++ {
+		if id := fmt.Sprintf("B%02d", n); !strings.Contains(text, "\n## "+id+": ") {
+			t.Errorf("%s is not in the list", id)
+		}
+	}
+}
