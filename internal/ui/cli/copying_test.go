@@ -13,7 +13,7 @@ import (
 func TestCopyProgress(t *testing.T) {
 	run := func(terminal bool, took time.Duration) string {
 		var out strings.Builder
-		a := &console{Env: Env{Err: &out, ErrTerminal: terminal, Getenv: func(string) string { return "" }}}
+		a := &console{Env: Env{Err: &out, ErrTerminal: terminal, Getenv: func(string) string { return "" }, Width: func() int { return 80 }}}
 		const bytes, steps = 10 << 20, 40
 		for i := range steps + 1 {
 			a.copying(app.Copying{Host: "nas", Done: bytes / steps * i, Bytes: bytes, Elapsed: took / steps * time.Duration(i)})
