@@ -35,7 +35,11 @@ func TestTuneFindsTheWindow(t *testing.T) {
 	needLab(t)
 	db := t.TempDir() + "/r.db"
 	host := "lab:rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=32KiB"
-	got := decode[tuned](t, succeed(t, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out)
+	text := succeed(t, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out
+	if err := validate("linerate/tune/v1", text); err != nil {
+		t.Error(err)
+	}
+	got := decode[tuned](t, text)
 	if !got.Proven || len(got.Next) != 2 || !strings.Contains(got.Headline, "b.tcp.recv_buffer_max 32KiB -> ") || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " times ") {
 		t.Errorf("%+v", got.Tuned)
 	}

@@ -21,8 +21,6 @@ type Record struct {
 	Runs    int           `json:"runs"`             // that it took, the confirmation apart
 	// Confirmation is the session that compares the winner with the baseline.
 	Confirmation string `json:"confirmation,omitempty"`
-	// Parent is the session of the search that this session confirms.
-	Parent string `json:"parent,omitempty"`
 }
 
 // Input is one thing that the machine was told; one field is set.
