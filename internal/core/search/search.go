@@ -65,8 +65,10 @@ func Validate(s model.RateSearch) error {
 type tally struct {
 	rate           units.BitRate
 	passed, failed int
-	short          int  // of those that failed
-	close          bool // the first loss was near the limit
+	short          int     // of those that failed
+	close          bool    // the first loss was near the limit
+	loss           float64 // sum over the trials
+	limit          float64
 }
 
 // rates returns the tallies by ascending rate.
@@ -83,8 +85,9 @@ func rates(s model.RateSearch, trials []Trial) []tally {
 			return 0
 		})
 		if !found {
-			all = slices.Insert(all, i, tally{rate: t.Rate, close: t.Loss > s.Limit/near && t.Loss < s.Limit*near})
+			all = slices.Insert(all, i, tally{rate: t.Rate, limit: s.Limit, close: t.Loss > s.Limit/near && t.Loss < s.Limit*near})
 		}
+		all[i].loss += t.Loss
 		switch {
 		case t.Short:
 			all[i].failed++
@@ -115,7 +118,7 @@ func (t tally) of() verdict {
 	switch {
 	case (t.close || t.failed > 0) && t.passed < 2 && t.failed < 2:
 		return open
-	case votes*t.failed > n:
+	case votes*t.failed > n, n > 1 && t.loss > t.limit*float64(n): // all its runs together, which last equally long
 		return fail
 	}
 	return pass

@@ -110,6 +110,9 @@ func TestLaws(t *testing.T) {
 		if got.Found && (votes*(got.Runs-got.Passed) > got.Runs || got.Rate < s.Low || got.Rate > s.High) {
 			t.Fatalf("%+v", got)
 		}
+		if got.Found && got.Runs > 1 && got.Loss > s.Limit*1.0000001 {
+			t.Fatalf("%.3g lost in all runs together: %+v", got.Loss, got)
+		}
 		if got.Found && got.Ended && got.Runs < s.Repeats {
 			t.Fatalf("%+v", got)
 		}
