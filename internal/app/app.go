@@ -28,6 +28,9 @@ type Env struct {
 	// Root, where tests set it, is below which the files of a job for the next start
 	// of the machine lie; see watchdog.Config.Root.
 	Root string
+	// Timeout bounds how long a host may take to answer when a session is opened; 0 is
+	// DefaultTimeout.
+	Timeout time.Duration
 	// Engines are those of this program; nil is engines.All.
 	Engines Engines
 	// Programs are those of another kind that this program measures with; nil is
@@ -36,6 +39,9 @@ type Env struct {
 	Asker
 	Observer
 }
+
+// DefaultTimeout is how long anybody waits for a host of which nothing is heard.
+const DefaultTimeout = 14 * time.Second
 
 // Engines makes the engines of a program.
 type Engines = engines.List

@@ -13,6 +13,7 @@ type Event interface{ event() }
 
 // The closed list of events.
 func (Trouble) event()        {}
+func (Waiting) event()        {}
 func (Warning) event()        {}
 func (Recovered) event()      {}
 func (HostSaid) event()       {}
@@ -27,6 +28,12 @@ func (Looking) event()        {}
 // Trouble is a failure beside what a use case does: the use case goes on, or fails
 // for a reason of its own.
 type Trouble struct{ Err error }
+
+// Waiting says once that a host has not answered for a while.
+type Waiting struct {
+	Side model.Host
+	Most time.Duration // how long it is waited for in all
+}
 
 // Warning is something to know of the way to a host, told once.
 type Warning struct{ Text string }

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // ThisMachine is what people call the near end unless it has a name.
@@ -29,12 +32,57 @@ func (h *Host) Value(id model.KnobID) string { return h.Facts.Knobs[id].Or("") }
 
 // OpenSession opens a session with a host by dial.
 func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context.Context) (wire.Peer, error)) (*session.Client, error) {
-	peer, err := dial(ctx)
+	most := cmp.Or(e.Timeout, DefaultTimeout)
+	tell := time.AfterFunc(waitingAfter, func() { e.Observe(Waiting{side, most}) })
+	defer tell.Stop()
+	begun := time.Now()
+	silent, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	peer, err := dial(&personal{silent, ctx})
 	if err != nil {
-		return nil, err
+		return nil, silence(silent, ctx, most, err)
 	}
-	c, err := session.Open(ctx, peer, session.Options{Host: side, Version: e.Version})
-	return c, WithKind(Unreachable, err)
+	// Who had to type a password, or copied this program there, has waited for
+	// something; what is left for the agent's first word is never nothing.
+	hello, cancel := context.WithTimeout(ctx, max(most-time.Since(begun), min(most, leastHello))+afterSilence)
+	defer cancel()
+	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version})
+	return c, WithKind(Unreachable, silence(hello, ctx, most, err))
+}
+
+const (
+	waitingAfter = 3 * time.Second
+	leastHello   = 5 * time.Second
+	// afterSilence lets the way learn that the patience has ended before it is closed.
+	afterSilence = 50 * time.Millisecond
+)
+
+// personal is a context that ends with the patience for a host, and knows the one that
+// does not: for a way on which a person may be asked.
+type personal struct {
+	context.Context
+	whole context.Context
+}
+
+// Unhurried returns the context of a way to a host without the patience of
+// OpenSession, for a way that has a patience of its own.
+func Unhurried(ctx context.Context) context.Context {
+	if p, ok := ctx.(*personal); ok {
+		return p.whole
+	}
+	return ctx
+}
+
+// silence is err as the end of the patience with a host, where that is what it is.
+func silence(limited, ctx context.Context, most time.Duration, err error) error {
+	if err == nil || ctx.Err() != nil || !errors.Is(limited.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	quiet := WithKind(Unreachable, fmt.Errorf("no answer in %s: %w", units.FormatDuration(most), err))
+	if hint := HintOf(err); hint != "" {
+		return WithHint(quiet, "%s", hint)
+	}
+	return WithHint(quiet, "is it on, and does a firewall let this through? --timeout waits longer")
 }
 
 // Again opens another session with a host, beside the one that it has.

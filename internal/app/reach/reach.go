@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,14 @@ func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
 	case Here:
 		return here.Dial(o.env, here.Options{AtBoot: o.o.AtBoot}, "127.0.0.1")(ctx)
 	case Exec:
-		return stdio.Start(ctx, t.Argv, stdio.Options{Name: t.Addr, DataHost: t.Addr, Stderr: here.Lines(o.env, t.Addr)})
+		abort := make(chan struct{}) // a command of which nothing was heard holds nothing to be put back
+		context.AfterFunc(ctx, func() {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				close(abort)
+			}
+		})
+		p, err := stdio.Start(ctx, t.Argv, stdio.Options{Name: t.Addr, DataHost: t.Addr, Stderr: here.Lines(o.env, t.Addr), Abort: abort})
+		return p, app.WithHint(app.WithKind(app.Unreachable, err), "what follows the address starts an agent: exec:%s ... linerate agent", t.Addr)
 	case SSH:
 		return o.dialSSH(ctx, t)
 	case Serve:
@@ -138,7 +146,10 @@ func (o *Opener) agentFlags() []string {
 
 // dialSSH starts an agent on a host over the user's own ssh.
 func (o *Opener) dialSSH(ctx context.Context, t Target) (wire.Peer, error) {
-	so := ssh.Options{Command: strings.Fields(o.env.Getenv("LINERATE_SSH")), Stderr: here.Lines(o.env, t.SSH.Host)}
+	ctx = app.Unhurried(ctx) // somebody may be typing a password, and a copy takes its time
+	so := ssh.Options{
+		Command: strings.Fields(o.env.Getenv("LINERATE_SSH")), Stderr: here.Lines(o.env, t.SSH.Host), Timeout: cmp.Or(o.env.Timeout, app.DefaultTimeout),
+	}
 	if o.o.Path.Through != "" {
 		var err error
 		if so.Forward, err = forwarding(ctx); err != nil {

@@ -21,6 +21,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
 	"linerate/internal/lab"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/term"
@@ -87,9 +88,11 @@ type console struct {
 	full  bool // all that is known, in documents that are brief otherwise
 	db    string
 	quiet bool
-	live  *live // of the experiment that goes on
-	ssh   sshFlags
-	boot  bootJob
+	// timeout is how long a host may be silent when it is reached.
+	timeout time.Duration
+	live    *live // of the experiment that goes on
+	ssh     sshFlags
+	boot    bootJob
 	// copied is how long a copy to a host had taken when a person was told of it last.
 	copied time.Duration
 	path   model.DataPath // of the data connections of this command
@@ -161,7 +164,7 @@ func (a *console) printError(err error) {
 // who search in it. A command to copy is never broken.
 func (a *console) errLine(head, text string) {
 	text = strings.TrimRight(text, "\r\n")
-	if a.ErrTerminal && !strings.HasPrefix(strings.TrimSpace(text), "linerate ") {
+	if a.ErrTerminal && a.Width != nil && !strings.HasPrefix(strings.TrimSpace(text), "linerate ") {
 		indent := len(head)
 		if head == "" {
 			indent = 2
@@ -268,7 +271,12 @@ HOST is one of
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              knownCommand,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return emptyFlags(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if a.timeout < time.Second || a.timeout > time.Hour {
+				return usagef("--timeout: %s is not between 1s and 1h", units.FormatDuration(a.timeout))
+			}
+			return emptyFlags(cmd)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return a.version()
@@ -286,6 +294,8 @@ HOST is one of
 	_ = root.RegisterFlagCompletionFunc("json", cobra.FixedCompletions([]string{"brief", "full"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
 	f.StringVar(&a.db, "db", "", "file of the results, or :memory: (default $LINERATE_DB, else the user's data directory)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	a.timeout = app.DefaultTimeout
+	f.Var(durationFlag{&a.timeout}, "timeout", "how long a host may be silent before it is given up, 1s to 1h")
 	a.ssh.bind(f)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagFault(cmd, err)

@@ -18,7 +18,7 @@ import (
 // world is what the use cases are given of the command line.
 func (a *console) world() app.Env {
 	return app.Env{
-		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Engines: a.Engines, Programs: a.Programs, Asker: a, Observer: a,
+		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Timeout: a.timeout, Engines: a.Engines, Programs: a.Programs, Asker: a, Observer: a,
 	}
 }
 
@@ -105,6 +105,8 @@ func (a *console) Observe(e app.Event) {
 	switch e := e.(type) {
 	case app.Trouble:
 		a.talk("linerate: %v", e.Err)
+	case app.Waiting:
+		a.talk("waiting for host %s, at most %s in all; ctrl-c stops", e.Side, units.FormatDuration(e.Most))
 	case app.Warning:
 		a.talk("%s", e.Text)
 	case app.Recovered:

@@ -41,6 +41,9 @@ type Options struct {
 	Command []string
 	// Hello is how long the far shell may take to answer; 0 is four minutes.
 	Hello time.Duration
+	// Timeout is how long the server may take to answer, and also the far shell where
+	// nobody can be asked for a password; 0 is what ssh is configured for.
+	Timeout time.Duration
 	// Forward has ssh bring what connects to a port of this machine's loopback address
 	// to a port of that of the far host.
 	Forward Forward
@@ -79,6 +82,12 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 	words := io.Writer(s.stderr)
 	if o.Stderr != nil {
 		words = io.MultiWriter(s.stderr, o.Stderr)
+	}
+	if o.Timeout > 0 {
+		command = slices.Concat(command, []string{"-o", fmt.Sprintf("ConnectTimeout=%d", max(1, int(o.Timeout.Seconds())))})
+		if !terminal.asks() && o.Hello == 0 {
+			o.Hello = o.Timeout
+		}
 	}
 	argv := slices.Concat(command, arguments(t, conf, terminal.asks(), o.Forward), []string{launch(s.mark)})
 	peer, err := stdio.Start(ctx, argv, stdio.Options{
