@@ -46,7 +46,7 @@ func startServer(t *testing.T) served {
 		Link    string            `json:"link"`
 		Foreign map[string]string `json:"foreign"`
 	}](t, p.said())
-	if len(d.Foreign) != 3 || !strings.HasPrefix(d.Link, "linerate://127.0.0.1:") {
+	if len(d.Foreign) != 3 || !strings.HasPrefix(d.Link, "linerate://") || !strings.Contains(d.Link, "127.0.0.1:") {
 		t.Fatalf("the server said %s", p.said())
 	}
 	return served{d.Link, d.Foreign}
