@@ -51,7 +51,7 @@ func (o *Opener) dialNamed(ctx context.Context, t Target) (wire.Peer, error) {
 		}
 	}
 	if err != nil {
-		return p, o.notThere(t, err)
+		return p, notThere(t, err)
 	}
 	if len(known) == 0 {
 		if err := n.set(t.Named, link.Pin); err != nil {
@@ -83,7 +83,7 @@ func (o *Opener) find(ctx context.Context, t Target, known []string, file string
 		return link, nil
 	}
 	if link.Pin, err = tls.Pin(ctx, link.Addr); err != nil {
-		return link, o.notThere(t, err)
+		return link, notThere(t, err)
 	}
 	return link, nil
 }
@@ -131,7 +131,7 @@ func changed(named string, known, shown []string, file string) error {
 }
 
 // notThere says that a name led nowhere.
-func (o *Opener) notThere(t Target, err error) error {
+func notThere(t Target, err error) error {
 	if errors.Is(err, tls.ErrPin) {
 		return app.WithKind(app.Unreachable, err)
 	}

@@ -37,9 +37,9 @@ func (o *Opener) keeping(t ssh.Target) (deploy.Keep, func(context.Context, int) 
 	}
 	switch o.o.Keep {
 	case KeepAgent:
-		return deploy.KeepYes, nil, o.remember(n, host, keepWord)
+		return deploy.KeepYes, nil, remember(n, host, keepWord)
 	case RemoveAgent:
-		return deploy.KeepNone, nil, o.remember(n, host, goWord)
+		return deploy.KeepNone, nil, remember(n, host, goWord)
 	case KeepAsRemembered:
 	}
 	words, err := n.of(host)
@@ -63,12 +63,12 @@ func (o *Opener) keeping(t ssh.Target) (deploy.Keep, func(context.Context, int) 
 		if answer.Yes {
 			word = keepWord
 		}
-		return answer.Yes, o.remember(n, host, word)
+		return answer.Yes, remember(n, host, word)
 	}, nil
 }
 
 // remember notes what a person has said, where it is not noted already.
-func (o *Opener) remember(n notes, host, word string) error {
+func remember(n notes, host, word string) error {
 	if words, err := n.of(host); err != nil || slices.Equal(words, []string{word}) {
 		return err
 	}

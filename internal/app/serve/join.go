@@ -35,7 +35,7 @@ func linkHosts(given string, addr net.Addr) []string {
 		}
 	}
 	for _, to := range somewhere() {
-		if c, err := net.Dial("udp", to); err == nil { // asks the routes, and sends nothing
+		if c, err := new(net.Dialer).DialContext(context.Background(), "udp", to); err == nil { // asks the routes, and sends nothing
 			if own := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr(); reachable(own) {
 				add(own.Unmap().String())
 			}

@@ -469,7 +469,7 @@ func TestServerOpensNoOtherPort(t *testing.T) {
 		t.Errorf("port %d of a server at %s: %v", port, l.Addr, err)
 	}
 	for p := 23450; p < 23460; p++ {
-		if conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", p), time.Second); err == nil {
+		if conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", p)); err == nil {
 			_ = conn.Close()
 			t.Errorf("port %d is open", p)
 		}
