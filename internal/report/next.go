@@ -5,9 +5,11 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/analysis"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -261,11 +263,31 @@ func (b *builder) again() Step {
 	return Step{"see this again", strings.Join(append([]string{"linerate show " + b.s.ID}, b.stored()...), " ")}
 }
 
-// resume is the command that goes on with an interrupted session.
-func (b *builder) resume() Step {
-	words := []string{"linerate run --resume " + b.s.ID}
+// further is the command that goes on until what an experiment left open is likely to
+// be decided, where its evidence permits that.
+func (b *builder) further() []Step {
+	p := &b.s.Plan
+	if b.s.Kind != model.KindRun || p.Mode != model.Sequential || b.untrustworthy() != "" {
+		return nil
+	}
+	more, most := 0, 0
+	for _, v := range b.s.Verdicts {
+		if v.Outcome == model.Undecided && v.MoreBlocks > 0 && !v.IsTwin && v.Metric == p.Decides() {
+			more, most = max(more, v.MoreBlocks), max(most, v.Blocks+v.MoreBlocks)
+		}
+	}
+	most = min(max(most, plan.Comparisons(*p)), plan.MaxBlocks)
+	if more == 0 || most == plan.Comparisons(*p) && len(analysis.OpenBlocks(*p, b.s.Runs)) == 0 {
+		return nil
+	}
+	return []Step{b.resume("go on until it is decided ("+b.moreBlocks(more)+")", "--max-blocks "+strconv.Itoa(most))}
+}
+
+// resume is the command that goes on with a session.
+func (b *builder) resume(what string, how ...string) Step {
+	words := append([]string{"linerate run --resume " + b.s.ID}, how...)
 	if strings.HasPrefix(b.s.Near, "exec:") || strings.HasPrefix(b.s.Far, "exec:") {
 		words = append(words, "--allow-exec")
 	}
-	return Step{"go on at the next block", strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")}
+	return Step{what, strings.Join(append(append(words, b.reached(model.Setting{})...), b.stored()...), " ")}
 }

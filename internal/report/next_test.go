@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -163,5 +164,38 @@ func TestFirstHour08ReportEndsWithKeep(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestFirstHour09LongerIsACommand: "about 46 blocks more" is followed by the command
+// that does them; a fixed plan has none.
+func TestFirstHour09LongerIsACommand(t *testing.T) {
+	o := plan.Options{
+		Settings: []model.Setting{{Name: "current"}, {Name: "y", Assignments: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}}},
+		Flow:     model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Second}, Null: plan.NullNone,
+	}
+	s := model.Session{
+		ID: "x", Kind: model.KindRun, Near: "this machine", Far: "exec:nas ssh nas linerate agent", State: model.SessionDone, Command: []string{"linerate", "run", "--db", "r.db"},
+		Verdicts: []model.Verdict{{Setting: "y", Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: model.Undecided, Blocks: 20, MoreBlocks: 46}},
+	}
+	var err error
+	if s.Plan, err = plan.New(o); err != nil {
+		t.Fatal(err)
+	}
+	first := func() Step { return Build(s, Options{}).Next[0] }
+	if got := first(); got.Command != "linerate run --resume x --max-blocks 66 --allow-exec --db r.db" || !strings.Contains(got.What, "about 46 blocks more") {
+		t.Errorf("%+v", got)
+	}
+	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Equivalent, 0
+	if got := first(); strings.Contains(got.Command, "--resume") {
+		t.Errorf("decided: %+v", got)
+	}
+	s.Verdicts[0].Outcome, s.Verdicts[0].MoreBlocks = model.Undecided, 46
+	o.Mode, o.Blocks = model.FixedBlocks, 8
+	if s.Plan, err = plan.New(o); err != nil {
+		t.Fatal(err)
+	}
+	if got := first(); strings.Contains(got.Command, "--resume") {
+		t.Errorf("a fixed plan: %+v", got)
 	}
 }

@@ -148,8 +148,12 @@ func Build(s model.Session, o Options) Document {
 		}
 	case model.KindRun: // of so many runs, only what the session as a whole is warned of
 	}
-	if s.State == model.SessionInterrupted && s.Kind != model.KindCheck {
-		d.Next = append([]Step{b.resume()}, d.Next...)
+	switch {
+	case s.Kind == model.KindCheck: // it has no blocks
+	case s.State == model.SessionInterrupted:
+		d.Next = append([]Step{b.resume("go on at the next block")}, d.Next...)
+	case s.State == model.SessionDone:
+		d.Next = append(b.further(), d.Next...)
 	}
 	return d
 }

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
 )
 
 // Store keeps what a trial measures.
@@ -27,6 +28,7 @@ type Store interface {
 	UpdateSession(ctx context.Context, s model.Session) error
 	AddRun(ctx context.Context, sessionID string, r model.Run, s []model.Sample, c []model.Change) error
 	SetChanges(ctx context.Context, sessionID string, c []model.Change) error
+	SetPlan(ctx context.Context, sessionID string, p model.Plan) error
 	Samples(ctx context.Context, sessionID string, run int) ([]model.Sample, error)
 }
 
@@ -94,6 +96,31 @@ func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, erro
 	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
 }
 
+// Extend returns a stored session with a plan of at most so many blocks, to be resumed,
+// also where it was done. It refuses what more blocks cannot mend or may not follow.
+func Extend(s model.Session, blocks int) (model.Session, error) {
+	const anew = "measure anew without --blocks: that may go on as long as you like"
+	if s.Kind != model.KindRun {
+		return s, app.WithHint(app.Usagef("session %s is of kind %s and has no blocks to add to", s.ID, s.Kind), "see it with: linerate show %s", s.ID)
+	}
+	longer, err := plan.Extend(s.Plan, blocks)
+	if err != nil {
+		hint := fmt.Sprintf("name more blocks than the %d that it has", plan.Comparisons(s.Plan))
+		if s.Plan.Mode != model.Sequential {
+			hint = anew
+		}
+		return s, app.WithHint(app.Usagef("session %s cannot be extended: %w", s.ID, err), "%s", hint)
+	}
+	s.Plan = longer
+	switch r := analysis.Analyse(longer, s.Runs); {
+	case r.Untrustworthy, r.PathChanged:
+		return s, &app.Fault{Kind: app.Untrusted, Err: fmt.Errorf("session %s cannot be trusted, and more blocks do not mend that: %s", s.ID, r.Reason), Hint: again}
+	case r.Done:
+		return s, app.WithHint(app.Usagef("session %s has nothing left to do: %s", s.ID, r.Reason), "see it with: linerate show %s", s.ID)
+	}
+	return s, nil
+}
+
 // NewSessionID returns the ID of a session. It sorts by time and is unique enough for one
 // store: 20 random bits beside the second.
 func NewSessionID(now time.Time) string {
@@ -136,7 +163,8 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 func (t *Trial) begin(ctx context.Context) error {
 	if t.resumed {
 		t.Session.State, t.Session.Reason = model.SessionRunning, ""
-		return app.WithKind(app.Store, t.store.UpdateSession(ctx, t.Session))
+		err := t.store.SetPlan(ctx, t.Session.ID, t.Session.Plan) // it may have been extended
+		return app.WithKind(app.Store, errors.Join(err, t.store.UpdateSession(ctx, t.Session)))
 	}
 	return app.WithKind(app.Store, t.store.CreateSession(ctx, t.Session))
 }
@@ -281,9 +309,11 @@ func unknownCongestion(reason string) string {
 	return "congestion control " + said
 }
 
+// again is what to do about a session that cannot be trusted.
+const again = "find what disturbs the path or the hosts, then repeat"
+
 // fault is why a result must not be used, or what to do about err.
 func (t *Trial) fault(err error, r analysis.Result) error {
-	const again = "find what disturbs the path or the hosts, then repeat"
 	runs := t.Session.Runs
 	switch {
 	case err != nil && app.HintOf(err) == "" && app.KindOf(err) == app.Failed && strings.Contains(err.Error(), syscall.ENOSPC.Error()):

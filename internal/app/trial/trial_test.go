@@ -480,3 +480,49 @@ func TestTakes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestFirstHour09ResumeExtends: a session that is done and left its question open goes
+// on with more blocks, all of which count; what more blocks cannot mend is refused.
+func TestFirstHour09ResumeExtends(t *testing.T) {
+	s := newStand(t)
+	flow := shortFlow()
+	flow.Duration = 20 * time.Millisecond
+	p, err := plan.New(plan.Options{Settings: settings(), Flow: flow, Blocks: 6, Null: plan.NullNone, Settle: -1, Seed: 1, Margin: 1e-6, Guards: []model.Guard{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.trial(s.store, p).Run(t.Context())
+	if err != nil || done.State != model.SessionDone || len(done.Runs) != 12 || done.Verdicts[0].Outcome != model.Undecided {
+		t.Fatalf("%s %q, %d runs, %+v, %v", done.State, done.Reason, len(done.Runs), done.Verdicts, err)
+	}
+	if _, err := trial.Extend(done, 6); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "nothing left to do") || app.HintOf(err) == "" {
+		t.Errorf("no block more: %v", err)
+	}
+	longer, err := trial.Extend(done, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := trial.Resume(s.env, s.ends, s.store, longer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := next.Run(t.Context())
+	if err != nil || got.State != model.SessionDone || len(got.Runs) != 16 || got.Verdicts[0].Blocks != 8 {
+		t.Fatalf("%s %q, %d runs, %+v, %v", got.State, got.Reason, len(got.Runs), got.Verdicts, err)
+	}
+	s.stored(got)
+	if kept, err := s.store.Session(t.Context(), got.ID); err != nil || kept.Plan.MaxBlocks != 8 || len(kept.Plan.Order) != 8 {
+		t.Errorf("stored plan of %d blocks, %v", kept.Plan.MaxBlocks, err)
+	}
+	fixed := done
+	fixed.Plan = design(t, 2, flow, settings()...)
+	quick := done
+	quick.Kind = model.KindTest
+	for says, one := range map[string]model.Session{"judged once": fixed, "has no blocks to add to": quick} {
+		if _, err := trial.Extend(one, 50); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) || app.HintOf(err) == "" {
+			t.Errorf("%v, hint %q", err, app.HintOf(err))
+		}
+	}
+	s.ends.Close()
+	s.Untouched()
+}

@@ -13,6 +13,8 @@ package plan
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -115,6 +117,40 @@ func New(o Options) (model.Plan, error) {
 	for range o.Blocks {
 		p.Order = append(p.Order, shuffled(names(p.Settings), rng))
 	}
+	return p, nil
+}
+
+// MaxBlocks is the most blocks that a plan is extended to.
+const MaxBlocks = 10000
+
+// extendStream is the PCG stream of the order of blocks that are added to a plan.
+const extendStream = 0x6d6f7265 // "more"
+
+// Extend returns p with the order of more blocks behind its own, so that each
+// candidate gets at most blocks differences. The evidence of a sequential plan holds
+// whenever it is looked at, so that more blocks may follow whatever the first ones
+// showed (statistics.md section 5.5); a fixed plan is judged once, and has no such
+// continuation. A budget of time was for the blocks that were planned, and ends.
+func Extend(p model.Plan, blocks int) (model.Plan, error) {
+	now := Comparisons(p)
+	switch {
+	case p.Mode != model.Sequential:
+		return p, errors.New("its number of blocks was given beforehand, and it is judged once, at their end: more of them would be a second look")
+	case blocks < now || blocks > MaxBlocks:
+		return p, fmt.Errorf("%d is not between the %d blocks that it has and %d", blocks, now, MaxBlocks)
+	}
+	rng := rand.New(rand.NewPCG(p.Seed, extendStream+uint64(len(p.Order))))
+	p.Order, p.Budget = slices.Clone(p.Order), 0
+	if p.Factor == "" && len(Candidates(p))+1 > stats.SubsetAbove {
+		if blocks > now {
+			p.Order = append(p.Order, subsetBlocks(p, blocks-now, rng)...)
+		}
+	} else {
+		for range blocks - now {
+			p.Order = append(p.Order, shuffled(names(p.Settings), rng))
+		}
+	}
+	p.MaxBlocks = len(p.Order) - p.NullBlocks
 	return p, nil
 }
 

@@ -264,3 +264,43 @@ func TestDirections(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestFirstHour09Extend: a plan that goes on keeps its blocks, and gives each candidate
+// as many differences as were asked for; a fixed one has no continuation.
+func TestFirstHour09Extend(t *testing.T) {
+	for _, settings := range []int{2, 3, 9} {
+		o := options(settings)
+		o.Budget = time.Minute
+		p := mustNew(t, o)
+		had := Comparisons(p)
+		longer, err := Extend(p, had+26)
+		if err != nil || Comparisons(longer) < had+26 || longer.Budget != 0 || len(longer.Order) != longer.NullBlocks+longer.MaxBlocks {
+			t.Fatalf("%d settings: %d comparisons after %d, %d blocks, %v", settings, Comparisons(longer), had, longer.MaxBlocks, err)
+		}
+		if d := cmp.Diff(p.Order, longer.Order[:len(p.Order)]); d != "" || len(p.Order) == len(longer.Order) {
+			t.Errorf("%d settings: what was planned has changed:\n%s", settings, d)
+		}
+		for _, block := range longer.Order[len(p.Order):] {
+			sorted := slices.Clone(block)
+			slices.Sort(sorted)
+			if !slices.Contains(block, p.Baseline) || len(slices.Compact(sorted)) != len(block) || len(block) != len(p.Order[len(p.Order)-1]) {
+				t.Errorf("%d settings: block %v", settings, block)
+			}
+		}
+		again, _ := Extend(p, had+26)
+		if d := cmp.Diff(longer, again); d != "" {
+			t.Errorf("the same seed gives another order:\n%s", d)
+		}
+		if same, err := Extend(p, had); err != nil || len(same.Order) != len(p.Order) {
+			t.Errorf("no block more: %d, %v", len(same.Order), err)
+		}
+		if _, err := Extend(p, had-1); err == nil {
+			t.Error("a plan became shorter")
+		}
+	}
+	o := options(2)
+	o.Mode, o.Blocks = model.FixedBlocks, 8
+	if _, err := Extend(mustNew(t, o), 20); err == nil || !strings.Contains(err.Error(), "a second look") {
+		t.Errorf("a fixed plan: %v", err)
+	}
+}

@@ -38,8 +38,9 @@ func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
 
 // UpdateSession replaces what the stored session of that ID says about itself:
 // title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus, what a
-// check found, the course of a search and warnings. Its plan, runs and changes stay as they are: AddRun and SetChanges
-// write those. The error wraps store.ErrNotFound where there is no such session.
+// check found, the course of a search and warnings. Its plan, runs and changes stay as
+// they are: SetPlan, AddRun and SetChanges write those. The error wraps
+// store.ErrNotFound where there is no such session.
 func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		pk, err := sessionKey(ctx, tx, sess.ID)
@@ -66,6 +67,25 @@ func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
 	})
 	return wrap("update session", sess.ID, err)
+}
+
+// SetPlan replaces the plan of the session with that ID, for one that goes on longer
+// than planned. The error wraps store.ErrNotFound where there is no such session.
+func (s *Store) SetPlan(ctx context.Context, sessionID string, p model.Plan) error {
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID)
+		if err != nil {
+			return err
+		}
+		var j encoder
+		text := j.text(p)
+		if j.err != nil {
+			return j.err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET plan_json = ?, planned_runs = ? WHERE pk = ?`, text, plannedRuns(&p), pk)
+		return err
+	})
+	return wrap("store the plan of session", sessionID, err)
 }
 
 // AddRun stores a run of the session with that ID when it has ended, with all

@@ -31,6 +31,7 @@ type Store interface {
 	UpdateSession(ctx context.Context, s model.Session) error
 	AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error
 	SetChanges(ctx context.Context, sessionID string, changes []model.Change) error
+	SetPlan(ctx context.Context, sessionID string, p model.Plan) error
 	Session(ctx context.Context, ref string) (model.Session, error)
 	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
 	Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error)
@@ -319,11 +320,24 @@ func BriefAndRemove(t *testing.T, s Store) {
 		if _, err := s.Session(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v", id, err)
 		}
+		if err := s.SetPlan(t.Context(), id, model.Plan{}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("plan of %s: %v", id, err)
+		}
 		if _, err := s.Samples(t.Context(), id, 1); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("samples of %s: %v", id, err)
 		}
 	}
 	create(t, s, all[0]) // its name is free again
+
+	longer := all[0].Plan
+	longer.Order, longer.MaxBlocks = append(slices.Clone(longer.Order), longer.Order[0]), longer.MaxBlocks+1
+	if err := s.SetPlan(t.Context(), all[0].ID, longer); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := s.Session(t.Context(), all[0].ID)
+	if d := Diff(longer, changed.Plan); err != nil || d != "" || len(changed.Runs) != len(all[0].Runs) {
+		t.Errorf("the plan, changed: %v, want (-), got (+):\n%s", err, d)
+	}
 }
 
 // Missing demands ErrNotFound wherever something does not exist.

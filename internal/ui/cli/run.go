@@ -69,7 +69,8 @@ and linerate keep refuses it.`,
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
-  linerate run --resume last`,
+  linerate run --resume last
+  linerate run --resume last --max-blocks 60`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 || len(args) == 2 && !isPlanFile(args[0]) {
 				return argsFault(cmd, "takes a plan file, a HOST, or a plan file and the HOST to use it with", args)
@@ -93,7 +94,7 @@ and linerate keep refuses it.`,
 	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
-	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks")
+	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks; with --resume: go on up to so many, also with a session that is done")
 	fl.StringVar(&f.budget, "budget", "", "at most so much time")
 	fl.StringVar(&f.objective, "objective", "", "the metric that decides: goodput, latency, p99, rtt, loss, ... (default: latency of requests and probes, else goodput)")
 	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as p99<20%, loss<0.5%, cpu<30%; none is no guards (default: latency, loss and CPU)")
@@ -105,7 +106,7 @@ and linerate keep refuses it.`,
 	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
 	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands of exec: hosts that stand in the plan file or the stored session")
-	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session: its ID, the beginning of it, or last")
+	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session, or with --max-blocks longer than planned: its ID, the beginning of it, or last")
 	return c
 }
 
@@ -253,8 +254,15 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if err != nil {
 		return err
 	}
-	if s.State == model.SessionDone {
-		return withHint(usagef("session %s is done: %s", s.ID, s.Reason), "see it with: linerate show %s", s.ID)
+	longer := given("max-blocks")
+	switch {
+	case longer:
+		if s, err = trial.Extend(s, f.maxBlocks); err != nil {
+			return err
+		}
+	case s.State == model.SessionDone:
+		return withHint(usagef("session %s is done: %s", s.ID, s.Reason),
+			"see it with: linerate show %s\nwhat it left open may go on: linerate run --resume %s --max-blocks N", s.ID, s.ID)
 	}
 	near, far, err := f.resumedPair(s, args, a.world())
 	if err != nil {
@@ -275,7 +283,11 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	if err != nil {
 		return err
 	}
-	a.talk("going on with session %s", s.ID)
+	if longer {
+		a.talk("going on with session %s, up to %d blocks", s.ID, f.maxBlocks)
+	} else {
+		a.talk("going on with session %s", s.ID)
+	}
 	s, err = t.Run(ctx)
 	return a.finish(ctx, st, s, err)
 }

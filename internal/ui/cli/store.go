@@ -21,6 +21,7 @@ type results interface {
 	UpdateSession(ctx context.Context, s model.Session) error
 	AddRun(ctx context.Context, sessionID string, r model.Run, s []model.Sample, c []model.Change) error
 	SetChanges(ctx context.Context, sessionID string, c []model.Change) error
+	SetPlan(ctx context.Context, sessionID string, p model.Plan) error
 	Session(ctx context.Context, ref string) (model.Session, error)
 	Samples(ctx context.Context, ref string, run int) ([]model.Sample, error)
 	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)

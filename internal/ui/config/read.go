@@ -20,7 +20,7 @@ import (
 
 // Bounds of values that only a slip of the keyboard exceeds.
 const (
-	maxBlocks   = 10_000
+	maxBlocks   = plan.MaxBlocks
 	maxDuration = 30 * 24 * time.Hour
 	maxText     = 400 // characters of a title or target
 )
