@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,42 +12,52 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
+	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/ui/screen"
 )
 
-// live shows how a session goes on: one line that is drawn over on a terminal,
-// a line per block elsewhere.
+// live shows how a session goes on: one line that is drawn over on a terminal, and
+// one every few seconds elsewhere; and after each block of an experiment how its
+// settings stand. Who tells it what happens never waits for the terminal: a goroutine
+// of its own writes.
 type live struct {
 	app      *console
 	quiet    bool
 	terminal bool
+	plan     model.Plan
 	kind     model.Kind
+	since    time.Time
+	stop     chan struct{}
+	done     chan struct{}
 
 	mu       sync.Mutex
 	state    term.Progress
-	drawn    bool
-	hopeless bool // the user was told
-	stop     chan struct{}
-	done     chan struct{}
-	since    time.Time
+	lines    []string        // to be written
+	news     chan struct{}   // there are some
+	decided  map[string]bool // comparisons that the user was told of
+	hopeless bool            // the user was told
+	told     map[string]bool // what was said of a search already
 
-	objective model.Metric
-	told      map[string]bool // what was said of a search already
+	drawn bool // the moving line stands there; of the goroutine that writes
 }
 
-// redraw is how often the line is drawn: the clock in it moves on.
-const redraw = 250 * time.Millisecond
+// How often the moving line is drawn, for the clock in it, and how often a line is
+// written where there is no terminal.
+const (
+	redraw      = 250 * time.Millisecond
+	writeAgain  = 5 * time.Second
+	pipeColumns = 100
+)
 
 func (a *console) newLive(s model.Session) *live {
 	l := &live{
-		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind,
-		stop: make(chan struct{}), done: make(chan struct{}), since: a.Now(),
+		app: a, quiet: a.quiet, terminal: a.ErrTerminal && a.Getenv("TERM") != "dumb", kind: s.Kind, plan: s.Plan, since: a.Now(),
+		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1), decided: map[string]bool{}, told: map[string]bool{},
 	}
-	l.objective, l.told = s.Plan.Decides(), map[string]bool{}
 	l.state.MaxBlocks = len(s.Plan.Order)
 	l.state.AtMost = expected(s.Plan)
-	if l.quiet || !l.terminal {
+	if l.quiet {
 		close(l.done)
 		return l
 	}
@@ -53,30 +65,83 @@ func (a *console) newLive(s model.Session) *live {
 	return l
 }
 
+// loop writes, until stop.
 func (l *live) loop() {
 	defer close(l.done)
-	tick := time.NewTicker(redraw)
+	every := redraw
+	if !l.terminal {
+		every = writeAgain
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-l.stop:
+			l.flush()
+			if l.drawn {
+				screen.Styled(l.app.Err, screen.Redraw)
+			}
 			return
+		case <-l.news:
+			if l.flush() {
+				tick.Reset(every) // somebody has just heard something
+			}
 		case <-tick.C:
-			l.mu.Lock()
 			l.draw()
-			l.mu.Unlock()
 		}
 	}
 }
 
-// draw writes the line over the one before.
+// draw writes how it stands: over the line before, or where there is no terminal as a
+// line.
 func (l *live) draw() {
+	l.mu.Lock()
 	p := l.state
+	l.mu.Unlock()
 	passed := l.app.Now().Sub(l.since)
 	p.AtMost = max(0, p.AtMost-(passed-p.Elapsed))
 	p.Elapsed = passed
+	if !l.terminal {
+		fmt.Fprintln(l.app.Err, p.Line(pipeColumns, false))
+		return
+	}
 	screen.Styled(l.app.Err, screen.Redraw+p.Line(max(20, l.app.Width()-1), false))
 	l.drawn = true
+}
+
+// flush writes the lines that wait, above the moving one.
+func (l *live) flush() bool {
+	l.mu.Lock()
+	lines := l.lines
+	l.lines = nil
+	l.mu.Unlock()
+	if len(lines) == 0 {
+		return false
+	}
+	if l.drawn {
+		screen.Styled(l.app.Err, screen.Redraw)
+		l.drawn = false
+	}
+	fmt.Fprint(l.app.Err, strings.Join(lines, ""))
+	return true
+}
+
+// line has a line written, for a caller that holds mu.
+func (l *live) line(text string) {
+	if l.quiet {
+		return
+	}
+	l.lines = append(l.lines, plain.Line(text)+"\n")
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the display and leaves a clean line.
+func (l *live) close() {
+	close(l.stop)
+	<-l.done
 }
 
 // observe takes in what the experiment tells.
@@ -144,59 +209,58 @@ func (l *live) ended(r model.Run) {
 	}
 }
 
-// blockEnded shows the evidence so far, as provisional as it is.
+// blockEnded shows how each setting stands: what is decided with this block first,
+// and the rest as provisional as it is.
 func (l *live) blockEnded(ev app.BlockEnded) {
-	s := &l.state
-	s.Evidence = fact.Unknown[float64]("none yet")
-	decided, open := 0, 0
-	for _, v := range ev.Result.Verdicts {
-		if v.IsTwin || v.Metric != l.objective {
-			continue
-		}
-		if v.Outcome != model.Undecided {
-			decided++
-			continue
-		}
-		open++
-		if e := v.Evidence; e != nil && *e > s.Evidence.Or(0) {
-			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, ev.Result.Enough
-		}
+	if l.kind != model.KindRun {
+		return
+	}
+	l.evidence(ev)
+	all := report.Standings(l.plan, ev.Result.Verdicts)
+	open := slices.DeleteFunc(slices.Clone(all), func(s report.Standing) bool { return s.Outcome != model.Undecided })
+	news := slices.DeleteFunc(slices.Clone(all), func(s report.Standing) bool {
+		key := string(s.Direction) + " " + s.Setting
+		known := s.Outcome == model.Undecided || l.decided[key]
+		l.decided[key] = l.decided[key] || s.Outcome != model.Undecided
+		return known
+	})
+	text := fmt.Sprintf("block %d/%d done, %d of %d comparisons decided, %s elapsed",
+		ev.Block, ev.MaxBlocks, len(all)-len(open), len(all), units.FormatDuration(ev.Elapsed.Round(time.Second)))
+	if more := ev.AtMost.Round(time.Second); more > 0 {
+		text += ", at most " + units.FormatDuration(more) + " more"
+	}
+	l.line(text)
+	if len(news) > 0 {
+		l.line(" decided:")
+		l.standings(news)
+	}
+	if len(open) > 0 && ev.Result.Blocks > 0 {
+		l.line(fmt.Sprintf(" so far, against %s:", l.plan.Baseline))
+		l.standings(open)
 	}
 	if ev.Result.Hopeless && !l.hopeless {
 		l.hopeless = true
 		l.line("what is still open is not likely to be decided in the blocks that are left; ctrl-c keeps what there is")
 	}
-	if l.terminal || l.kind != model.KindRun {
-		return
-	}
-	text := fmt.Sprintf("block %d/%d done, %d of %d comparisons decided, %s elapsed",
-		ev.Block, ev.MaxBlocks, decided, decided+open, units.FormatDuration(ev.Elapsed.Round(time.Second)))
-	if more := ev.AtMost.Round(time.Second); more > 0 {
-		text += ", at most " + units.FormatDuration(more) + " more"
-	}
-	l.line(text)
 }
 
-// line prints a line above the moving one.
-func (l *live) line(text string) {
-	if l.quiet {
-		return
+func (l *live) standings(all []report.Standing) {
+	for _, text := range term.Standings(all, arrow, max(40, l.app.Width())) {
+		l.line(text)
 	}
-	if l.drawn {
-		screen.Styled(l.app.Err, screen.Redraw)
-		l.drawn = false
-	}
-	fmt.Fprintln(l.app.Err, plain.Line(text))
 }
 
-// close ends the display and leaves a clean line.
-func (l *live) close() {
-	close(l.stop)
-	<-l.done
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.drawn {
-		screen.Styled(l.app.Err, screen.Redraw)
+// evidence shows in the moving line what leads among what is open.
+func (l *live) evidence(ev app.BlockEnded) {
+	s := &l.state
+	s.Evidence = fact.Unknown[float64]("none yet")
+	for _, v := range ev.Result.Verdicts {
+		if v.IsTwin || v.Metric != l.plan.Decides() || v.Outcome != model.Undecided {
+			continue
+		}
+		if e := v.Evidence; e != nil && *e > s.Evidence.Or(0) {
+			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, ev.Result.Enough
+		}
 	}
 }
 

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+)
+
+// gate is a writer that nobody reads from until it is opened.
+type gate struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	open chan struct{}
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	<-g.open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.Write(p)
+}
+
+func (g *gate) String() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.text.String()
+}
+
+// block is the end of a block after which the settings stand at these outcomes.
+func block(n int, outcomes ...model.Outcome) app.BlockEnded {
+	r := analysis.Result{Blocks: n}
+	for i, o := range outcomes {
+		v := model.Verdict{
+			Setting: fmt.Sprintf("level%d", i+1), Baseline: "current", Direction: model.To, Metric: model.Goodput, Outcome: o, Blocks: n, Estimate: 0.1,
+			Interval: model.Interval{Low: 0.05, High: 0.15},
+		}
+		if n < 6 {
+			v.Interval.Low, v.Interval.High = model.Bound(math.Inf(-1)), model.Bound(math.Inf(1))
+		}
+		r.Verdicts = append(r.Verdicts, v, model.Verdict{Setting: v.Setting, Direction: model.To, Metric: model.RTT, Outcome: model.Worse, Blocks: n})
+	}
+	r.Verdicts = append(r.Verdicts, model.Verdict{Setting: "current (twin)", IsTwin: true, Direction: model.To, Metric: model.Goodput, Blocks: n})
+	return app.BlockEnded{Progress: app.Progress{Block: n, MaxBlocks: 20, AtMost: time.Minute}, Result: r}
+}
+
+func liveSession(kind model.Kind) model.Session {
+	return model.Session{Kind: kind, Plan: model.Plan{
+		Baseline: "current", Objective: model.Goodput, Flow: model.Flow{Duration: time.Second}, Order: make([][]string, 20),
+	}}
+}
+
+// TestFirstHour10EstimatesWhileItRuns: after each block every setting's estimate and
+// interval is told, what is decided once and at once, and between blocks a line every
+// few seconds where there is no terminal.
+func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &gate{open: make(chan struct{})}
+		close(out.open)
+		w := newWorld(t)
+		w.Err = out
+		l := (&console{Env: w.Env}).newLive(liveSession(model.KindRun))
+		said := func() string {
+			synctest.Wait()
+			defer out.text.Reset()
+			return out.String()
+		}
+		l.observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 20, Position: 1, RunsInBlock: 3, Setting: "level1", Direction: model.To}})
+		l.observe(app.Sampled{Progress: app.Progress{Block: 1, MaxBlocks: 20}, Samples: []model.Sample{{Metric: model.Goodput, Value: 9e8}}})
+		time.Sleep(11 * time.Second)
+		if got := said(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "block 1/20  run 1/3  level1 a -> b  900 Mbit/s  measuring  10 s") {
+			t.Errorf("after 11 s:\n%s", got)
+		}
+		l.observe(block(1, model.Undecided, model.Undecided))
+		if got := said(); !strings.Contains(got, "block 1/20 done, 0 of 2 comparisons decided") || !strings.Contains(got, "  level2: 11 % higher (no interval yet)\n") || strings.Contains(got, "twin") {
+			t.Errorf("after a block:\n%s", got)
+		}
+		l.observe(block(6, model.Better, model.Undecided))
+		want := " decided:\n  level1: better: 11 % higher (+5 % to +16 %)\n so far, against current:\n  level2: 11 % higher (+5 % to +16 %)\n"
+		if got := said(); !strings.Contains(got, want) {
+			t.Errorf("a difference that is decided:\n%swant\n%s", got, want)
+		}
+		l.observe(block(7, model.Better, model.Undecided))
+		if got := said(); strings.Contains(got, "decided:") || strings.Contains(got, "level1") || !strings.Contains(got, "1 of 2 comparisons decided") {
+			t.Errorf("said twice:\n%s", got)
+		}
+		l.close()
+	})
+}
+
+// TestFirstHour10NobodyReads: whoever tells what happens never waits for a terminal or
+// a pipe that takes nothing, and what was told is written when it does.
+func TestFirstHour10NobodyReads(t *testing.T) {
+	for _, terminal := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			out := &gate{open: make(chan struct{})}
+			w := newWorld(t)
+			w.Err, w.ErrTerminal = out, terminal
+			l := (&console{Env: w.Env}).newLive(liveSession(model.KindRun))
+			began := time.Now()
+			for n := range 20 {
+				time.Sleep(6 * time.Second) // the moving line is stuck in its write
+				l.observe(app.RunBegan{Progress: app.Progress{Block: n + 1}})
+				l.observe(block(n+1, model.Undecided))
+			}
+			if waited := time.Since(began) - 2*time.Minute; waited != 0 {
+				t.Errorf("waited %v for whoever reads", waited)
+			}
+			close(out.open)
+			l.close()
+			if n := strings.Count(out.String(), " done, 0 of 1 comparisons decided"); n != 20 {
+				t.Errorf("%d of 20 blocks were told", n)
+			}
+		})
+	}
+}
+
+// TestFirstHour10Quiet: --quiet says nothing of it.
+func TestFirstHour10Quiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := (&console{Env: w.Env, quiet: true}).newLive(liveSession(model.KindRun))
+		time.Sleep(time.Minute)
+		l.observe(block(6, model.Better))
+		l.close()
+		if w.err.Len() > 0 {
+			t.Errorf("%s", w.err.String())
+		}
+	})
+}
