@@ -8,6 +8,7 @@ type Metric string
 // Metrics of samples and runs. Samples carry the value of one interval.
 const (
 	Goodput       Metric = "goodput"        // bit/s of payload, taken at the receiver
+	StreamGoodput Metric = "stream_goodput" // Goodput of one connection of several; Sample.Of is its number, 1…
 	Sent          Metric = "sent"           // bit/s of payload handed to the kernel by the sender
 	Retransmits   Metric = "retransmits"    // segments retransmitted, count in the interval
 	RTT           Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)

@@ -3,6 +3,7 @@ package tcpbulk
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -156,6 +157,10 @@ func (f *flow) samples(host model.Host, out []model.Sample) []model.Sample {
 	rate := float64(f.cur.total-f.prev.total) * 8 / length.Seconds()
 	if f.role == model.Receiver {
 		emit(model.Goodput, rate)
+		for i := 0; len(f.streams) > 1 && i < len(f.streams); i++ {
+			emit(model.StreamGoodput, float64(f.cur.bytes[i]-f.prev.bytes[i])*8/length.Seconds())
+			out[len(out)-1].Of = strconv.Itoa(i + 1)
+		}
 		return out
 	}
 	emit(model.Sent, rate)

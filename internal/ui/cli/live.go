@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,13 +32,23 @@ type live struct {
 
 	mu       sync.Mutex
 	state    term.Progress
-	lines    []string        // to be written
+	lines    []said          // to be written
 	news     chan struct{}   // there are some
 	decided  map[string]bool // comparisons that the user was told of
 	hopeless bool            // the user was told
 	told     map[string]bool // what was said of a search already
 
-	drawn bool // the moving line stands there; of the goroutine that writes
+	intervals *term.Intervals // of a test whose intervals are data; nil without
+	drawn     bool            // the moving line stands there; of the goroutine that writes
+}
+
+// intervals are the lines of a test as iperf3 has them.
+type intervals = term.Intervals
+
+// said is a line to be written: talk, or data of a test.
+type said struct {
+	text string
+	data bool
 }
 
 // How often the moving line is drawn, for the clock in it, and how often a line is
@@ -57,7 +66,11 @@ func (a *console) newLive(s model.Session) *live {
 	}
 	l.state.MaxBlocks = len(s.Plan.Order)
 	l.state.AtMost = expected(s.Plan)
-	if l.quiet {
+	if l.intervals = a.intervals; l.intervals != nil {
+		far := s.Far
+		l.intervals.Name = func(h model.Host) string { return hostName(s, h, far) }
+	}
+	if l.quiet && l.intervals == nil {
 		close(l.done)
 		return l
 	}
@@ -95,6 +108,9 @@ func (l *live) loop() {
 // draw writes how it stands: over the line before, or where there is no terminal as a
 // line.
 func (l *live) draw() {
+	if l.quiet || l.intervals != nil && l.intervals.Every {
+		return // the intervals say it
+	}
 	l.mu.Lock()
 	p := l.state
 	l.mu.Unlock()
@@ -122,16 +138,32 @@ func (l *live) flush() bool {
 		screen.Styled(l.app.Err, screen.Redraw)
 		l.drawn = false
 	}
-	fmt.Fprint(l.app.Err, strings.Join(lines, ""))
+	for _, one := range lines {
+		w := l.app.Err
+		if one.data {
+			w = l.app.Out
+		}
+		fmt.Fprintln(w, one.text)
+	}
 	return true
 }
 
 // line has a line written, for a caller that holds mu.
 func (l *live) line(text string) {
-	if l.quiet {
-		return
+	if !l.quiet {
+		l.say(said{text: plain.Line(text)})
 	}
-	l.lines = append(l.lines, plain.Line(text)+"\n")
+}
+
+// data has lines of a test written to stdout, for a caller that holds mu.
+func (l *live) data(lines []string) {
+	for _, text := range lines {
+		l.say(said{plain.Line(text), true})
+	}
+}
+
+func (l *live) say(one said) {
+	l.lines = append(l.lines, one)
 	select {
 	case l.news <- struct{}{}:
 	default:
@@ -160,10 +192,19 @@ func (l *live) observe(e app.Event) {
 	case app.RunBegan:
 		s.Run, s.Setting, s.Direction, s.Phase = e.Position, e.Setting, arrow(e.Direction), "preparing"
 		s.Rate = fact.Unknown[units.BitRate]("no interval yet")
+		if l.intervals != nil {
+			l.intervals.Begin()
+		}
 	case app.Sampled:
 		l.sample(e)
+		if l.intervals != nil {
+			l.data(l.intervals.Add(e.Samples))
+		}
 	case app.RunEnded:
 		l.ended(e.Run)
+		if l.intervals != nil {
+			l.data(l.intervals.End(e.Run))
+		}
 	case app.Searched:
 		l.searched(e)
 	case app.CoolingDown:
@@ -262,6 +303,19 @@ func (l *live) evidence(ev app.BlockEnded) {
 			s.Evidence, s.Comparison, s.EnoughIs = fact.Known(*e, "sign evidence"), v.Setting, ev.Result.Enough
 		}
 	}
+}
+
+// hostName is what an end of a session calls itself, or how it is reached.
+func hostName(s model.Session, h model.Host, far string) string {
+	for _, f := range s.Hosts {
+		if f.Host == h && f.Name != "" {
+			return f.Name
+		}
+	}
+	if h == model.Far {
+		return far
+	}
+	return s.Near
 }
 
 func arrow(d model.Direction) string {

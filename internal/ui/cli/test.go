@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/report/term"
 )
 
 // testFlags are the flags of a quick look.
@@ -119,6 +120,9 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 	near, far, err := reach.Pair(f.from, host, a.world())
 	if err != nil {
 		return err
+	}
+	if !a.json && (set.Changed("interval") || set.Changed("parallel") && p.Flow.Streams > 1) {
+		a.intervals = &term.Intervals{Every: set.Changed("interval"), Streams: p.Flow.Streams, Alone: far.Kind == reach.Foreign, Both: f.both}
 	}
 	if err := f.suit(a, &far, &p, set); err != nil {
 		return err
