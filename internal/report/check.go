@@ -173,6 +173,17 @@ func (b *builder) boxes() []Box {
 	return out
 }
 
+// Boxes is the way out of a machine alone, as far as it sees it.
+func Boxes(f model.HostFacts) []Box {
+	b := builder{s: &model.Session{}}
+	out, gateway := b.side(f)
+	out = append([]Box{{Name: cmp.Or(f.Name, "this machine")}}, out...)
+	if gateway != "" {
+		out = append(out, Box{Name: "router", Detail: gateway})
+	}
+	return out
+}
+
 // side is what a host sees of the way out, the interface that packets leave by first,
 // and the router behind it, "" for none.
 func (b *builder) side(f model.HostFacts) (boxes []Box, gateway string) {

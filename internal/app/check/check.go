@@ -218,9 +218,15 @@ func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
 	if err != nil {
 		return unseen("not visible: " + err.Error())
 	}
-	p, ok := probe.PathOf(got, to.Address, w.Asked)
+	return wayOf(w, got, to.Address)
+}
+
+// wayOf fills in what probes of the way to an address found.
+func wayOf(w model.Way, got []probe.Result, to string) model.Way {
+	p, ok := probe.PathOf(got, to, w.Asked)
 	if !ok {
-		return unseen("not visible: no answer")
+		w.Passes = fact.Unknown[int]("not visible: no answer")
+		return w
 	}
 	w.Passes, w.Exact, w.Told, w.Router, w.RouterMTU = fact.Known(p.Passes, "probes that must not be cut"), p.Exact, p.Told, p.Router, p.MTU
 	return w

@@ -41,6 +41,8 @@ func TestMain(m *testing.M) {
 		err = lab.Child(rest)
 	case "agent":
 		err = agentMain(rest)
+	case "alone":
+		err = aloneMain()
 	case "watchdog":
 		cfg, perr := watchdog.ParseArgs(rest)
 		if err = perr; err == nil {
@@ -242,4 +244,60 @@ func TestUnevenPath(t *testing.T) {
 		s, err := looked(t, "ab.rate=5mbit,ba.rate=50mbit,rtt=10ms,queue=40KiB", check.Request{Quick: true, Expect: "to.goodput>4M,from.goodput>40M,p99<1s"})
 		return wrong(s, err, nothing, map[string]health.State{"speed to": health.OK, "speed from": health.OK, "reach": health.OK})
 	})
+}
+
+// aloneMain looks at the virtual host that it runs in.
+func aloneMain() error {
+	env := app.Env{Version: "v0.0-test", Getenv: os.Getenv, Now: time.Now, Asker: app.Nobody{}, Observer: app.Nobody{}}
+	m, err := check.Alone(context.Background(), env)
+	if err != nil {
+		fmt.Println("error:", err)
+	}
+	for _, l := range m.Lines() {
+		fmt.Println(l.Thing, l.State, l.Number, l.Text)
+	}
+	for _, h := range m.Facts.Path {
+		fmt.Println("hop", h.Kind, h.Name)
+	}
+	return nil
+}
+
+// TestAlone: a virtual host and its gateway, the other one, which answers, and then
+// drops packets as large as the interface sends.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string][]string{
+		"rate=1gbit,rtt=1ms":                 {"gateway ok ", "mtu ok 1500 ", "errors ok 0 now", "buffers ok ", "hop neighbour "},
+		"rate=1gbit,rtt=1ms,ab.pathmtu=1400": {"error: found: mtu BAD", "gateway ok ", "mtu BAD 1400 "},
+	} {
+		spec, err := lab.ParseSpec(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := lab.Start(t.Context(), spec, lab.Config{Command: []string{self, "lab-init"}, Stderr: os.Stderr})
+		if err != nil {
+			t.Skipf("no lab here: %v", err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		var said strings.Builder
+		if err := l.Command(t.Context(), model.Near, []string{"ip", "route", "add", "default", "via", l.Addr(model.Far).String()}, nil, &said, &said); err != nil {
+			t.Skipf("no default route here: %v, %s", err, said.String())
+		}
+		labtest.Try(t, func() string {
+			said.Reset()
+			if err := l.Command(t.Context(), model.Near, []string{self, "alone"}, nil, &said, os.Stderr); err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range want {
+				if !strings.Contains(said.String(), part) {
+					return fmt.Sprintf("%q is not said:\n%s", part, said.String())
+				}
+			}
+			return ""
+		})
+	}
 }

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/health"
 )
 
 // here asks rtnetlink.
@@ -125,4 +128,15 @@ func (rtnetlink) hardware(neighbour netip.Addr) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+func totals(name string) fact.Of[health.Errors] {
+	l, err := netlink.LinkByName(name)
+	if err != nil || l.Attrs().Statistics == nil {
+		return fact.Unknown[health.Errors]("rtnetlink does not tell of " + name)
+	}
+	s := l.Attrs().Statistics
+	return fact.Known(health.Errors{
+		Packets: int64(s.RxPackets + s.TxPackets), Broken: int64(s.RxErrors + s.TxErrors + s.Collisions), Dropped: int64(s.RxDropped + s.TxDropped),
+	}, "rtnetlink")
 }

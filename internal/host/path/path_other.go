@@ -2,7 +2,13 @@
 
 package path
 
-import "net/netip"
+import (
+	"net/netip"
+	"runtime"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/health"
+)
 
 // here tells nothing beyond the facts: no library that linerate has reads it on this
 // system.
@@ -16,3 +22,7 @@ func (silent) active(string) (string, bool)                { return "", false }
 func (silent) port(string, netip.Addr) (string, bool)      { return "", false }
 func (silent) other(string) (string, bool)                 { return "", false }
 func (silent) hardware(netip.Addr) (string, bool)          { return "", false }
+
+func totals(string) fact.Of[health.Errors] {
+	return fact.Unknown[health.Errors]("counters since the start are not read on " + runtime.GOOS)
+}

@@ -30,6 +30,7 @@ const (
 	LimitsSchema  = "linerate/limits/v1"
 	KnobsSchema   = "linerate/knobs/v1"
 	FactsSchema   = "linerate/facts/v1"
+	CheckSchema   = "linerate/check/v1"
 )
 
 // The details of a session's document.

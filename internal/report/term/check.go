@@ -1,6 +1,7 @@
 package term
 
 import (
+	"io"
 	"strings"
 
 	"linerate/internal/core/health"
@@ -14,11 +15,7 @@ func (p *printer) check(d report.Document, why bool) {
 	p.checkLines(c.Lines, why)
 	p.gap()
 	p.boxes(c.Path)
-	for _, b := range c.Path {
-		if why && b.Note != "" {
-			p.paragraph(dim, "- "+b.Name+": "+b.Note, 2)
-		}
-	}
+	p.notes(c.Path, why)
 	p.gap()
 	for _, l := range c.Limits {
 		p.paragraph(bold, "limit: "+l.Text, 2)
@@ -50,6 +47,27 @@ func (p *printer) check(d report.Document, why bool) {
 	for i, n := range d.Next { // one thing to do next, and how to see this again
 		if i == 0 || i == len(d.Next)-1 {
 			p.command(n)
+		}
+	}
+}
+
+// RenderMachine writes what a check of a machine alone found.
+func RenderMachine(w io.Writer, name string, lines []report.CheckLine, path []report.Box, o Options) error {
+	p := newPrinter(o)
+	p.paragraph(bold, name, 0)
+	p.gap()
+	p.checkLines(lines, o.Why)
+	p.gap()
+	p.boxes(path)
+	p.notes(path, o.Why)
+	return p.flush(w)
+}
+
+// notes says what else is to be known of parts of the path.
+func (p *printer) notes(path []report.Box, why bool) {
+	for _, b := range path {
+		if why && b.Note != "" {
+			p.paragraph(dim, "- "+b.Name+": "+b.Note, 2)
 		}
 	}
 }

@@ -2,14 +2,20 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"linerate/internal/app"
 	"linerate/internal/app/check"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/health"
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/term"
 )
 
 // checkFlags are the flags of a check.
@@ -21,13 +27,14 @@ type checkFlags struct {
 func (a *console) checkCommand() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
-		Use: "check HOST", Short: "the doctor: how each thing on the path stands, and what limits it",
+		Use: "check [HOST]", Short: "the doctor: how each thing on the path stands, and what limits it",
 		Long: `check looks at the path to HOST for about a minute and changes nothing: one stream
 and several in each direction, both directions at once, datagrams at several
 rates, latency alone and beside the load, how large packets may be each way, and
 what each host moves to itself. It prints one line for each thing, with ok, POOR
 or BAD and one number, the path as a row of boxes, what limits each direction,
 and one command to go on with. What cannot be seen is shown as -, with the reason.
+Without HOST it looks at this machine and its gateway, in some seconds.
 
 --for says whether these two hosts would carry a longer path than this one: window
 and buffers, how little may get lost, how long the start takes, pacing, order.
@@ -37,14 +44,23 @@ from. before it, of one. Quantities are ` + strings.Join(health.Quantities(), ",
 
 The exit code is 8 where a line says POOR or BAD; with --expect 9 where a demand
 is not met, and 0 where all are.`,
-		Example: `  linerate check lab:rate=100mbit,rtt=2ms
+		Example: `  linerate check
+  linerate check lab:rate=100mbit,rtt=2ms
   linerate check "$NAS" --quick
   linerate check "$NAS" --why
   linerate check "$NAS" --for 10gbit@80ms
   linerate check "$NAS" --quick --expect '900M,loss<0.1%,p99<20ms' --quiet
   linerate check iperf3://nas`,
-		Args: exactArgs("HOST"),
+		Args: atMostOne("HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				for _, flag := range []string{"quick", "for", "expect", "from", "title"} {
+					if cmd.Flags().Changed(flag) {
+						return usagef("--%s: belongs to a check of the path to a HOST: name one", flag)
+					}
+				}
+				return a.checkAlone(cmd.Context())
+			}
 			return a.check(cmd.Context(), f, args[0])
 		},
 	}
@@ -83,6 +99,33 @@ func (a *console) check(ctx context.Context, f checkFlags, host string) error {
 	}
 	if rerr := a.report(context.WithoutCancel(ctx), st, s); rerr != nil {
 		return rerr
+	}
+	return err
+}
+
+// checkDoc is linerate/check/v1.
+type checkDoc struct {
+	Name  string             `json:"name"`
+	Lines []report.CheckLine `json:"lines"`
+	Path  []model.Hop        `json:"path"`
+}
+
+// checkAlone looks at this machine and its gateway.
+func (a *console) checkAlone(ctx context.Context) error {
+	m, err := check.Alone(ctx, a.world())
+	if err != nil && app.KindOf(err) != app.Found {
+		return err
+	}
+	d := checkDoc{Name: m.Facts.Name, Path: append([]model.Hop{}, m.Facts.Path...)}
+	for _, l := range m.Lines() {
+		d.Lines = append(d.Lines, report.CheckLine{Line: l, Label: l.Thing})
+	}
+	if !a.json {
+		perr := term.RenderMachine(a.Out, m.Facts.Name, d.Lines, report.Boxes(m.Facts), a.termOptions())
+		return errors.Join(err, perr)
+	}
+	if perr := a.document(reportjson.CheckSchema, d); perr != nil {
+		return perr
 	}
 	return err
 }

@@ -1,0 +1,180 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/mtu"
+	"linerate/internal/core/units"
+)
+
+// Machine is one host and its way out, without another host to measure with.
+type Machine struct {
+	Facts model.HostFacts
+	// Gateway is the router of the way out, "" for none.
+	Gateway string
+	RTT     fact.Of[time.Duration] // to the gateway, the least of some tries
+	Way     model.Way              // to the gateway
+	Boot    fact.Of[Errors]        // of the interface, since the machine was started
+	Lately  fact.Of[Errors]        // of it, during the last Over
+	Over    time.Duration
+}
+
+// Errors are what an interface counted.
+type Errors struct {
+	Packets int64 // both ways
+	Broken  int64 // received broken, not sent, collisions
+	Dropped int64 // for lack of room
+}
+
+// Lines returns a line for each thing of a machine that was looked at.
+func (m Machine) Lines() []Line {
+	return []Line{m.gateway(), m.wayOut(), m.card(), m.errors(), m.buffers()}
+}
+
+// gateway is whether the router answers, and how fast.
+func (m Machine) gateway() Line {
+	l := Line{Thing: "gateway", State: Unseen, Text: "there is no default route"}
+	if m.Gateway == "" {
+		return l
+	}
+	rtt, ok := m.RTT.Get()
+	if !ok {
+		l.Text = m.Gateway + " does not answer small packets, which says nothing of others: " + m.RTT.Reason()
+		return l
+	}
+	l.State, l.Number, l.Text = OK, units.FormatDuration(rtt), "to "+m.Gateway+", at best"
+	if rtt > lanQueue {
+		l.State = Poor
+		l.Text += ": far for the other end of a link, as over radio or with a full queue"
+	}
+	return l
+}
+
+// wayOut is whether packets as large as the interface sends reach the gateway.
+func (m Machine) wayOut() Line {
+	l := Line{Thing: "mtu", State: Unseen, Text: "no gateway to try it with"}
+	n, ok := m.Way.Passes.Get()
+	switch {
+	case m.Gateway == "":
+		return l
+	case !ok || n == 0:
+		l.Text = cmp.Or(m.Way.Passes.Reason(), m.Gateway+" answers no probes")
+		return l
+	}
+	w := mtu.Way{From: cmp.Or(m.Facts.Name, "this machine"), To: m.Gateway, Asked: m.Way.Asked, Passes: n, Exact: m.Way.Exact, Told: m.Way.Told, Router: m.Way.Router, MTU: m.Way.RouterMTU}
+	l.Number, l.State, l.Text = fmt.Sprint(n), OK, "as large as the interface sends reaches the gateway"
+	l.Evidence = []string{w.String()}
+	if !w.Whole() {
+		l.State, l.Text = Bad, w.String()
+		if w.Told {
+			l.State = Poor
+		}
+	}
+	return l
+}
+
+// card is the link mode of the interface of the way out.
+func (m Machine) card() Line {
+	name, known := m.Facts.Interface.Get()
+	l := Line{Thing: "link", State: Unseen, Text: "no interface leads out"}
+	i := slices.IndexFunc(m.Facts.NICs, func(n model.NIC) bool { return n.Name == name })
+	if !known || i < 0 {
+		return l
+	}
+	n := m.Facts.NICs[i]
+	l.Text = name
+	if up, ok := n.Up.Get(); ok && !up {
+		l.State, l.Text = Bad, name+" carries nothing"
+		return l
+	}
+	speed, told := n.Media.Speed.Get()
+	duplex, toldDuplex := n.Media.Duplex.Get()
+	switch {
+	case told:
+		l.State, l.Number = OK, speed.String()
+	case toldDuplex:
+		l.State = OK
+		l.Text += ", speed not visible: " + n.Media.Speed.Reason()
+	default:
+		l.Text += ": not visible: " + cmp.Or(n.Media.Speed.Reason(), "the host did not tell")
+	}
+	if toldDuplex {
+		l.Text += ", " + duplex + " duplex"
+	}
+	if duplex == "half" {
+		l.State = Poor
+		l.Text += ": both directions share the wire"
+	}
+	if most := fastest(n.Media.Supported.Or(nil)); told && speed < most {
+		l.State = Poor
+		l.Text += fmt.Sprintf("; the card can do %s: cable, the other end, or a fixed mode", most)
+		l.Evidence = append(l.Evidence, "it can do: "+strings.Join(n.Media.Supported.Or(nil), " "))
+	}
+	return l
+}
+
+// fastest is the fastest of link modes such as "1000baseT/Full", 0 for none.
+func fastest(modes []string) units.BitRate {
+	most := units.BitRate(0)
+	for _, mode := range modes {
+		digits := strings.TrimRight(strings.SplitN(mode, "base", 2)[0], "G")
+		var n float64
+		if _, err := fmt.Sscanf(digits, "%g", &n); err == nil && strings.Contains(mode, "base") {
+			most = max(most, units.BitRate(n*1e6))
+		}
+	}
+	return most
+}
+
+// errors is what the interface counts as broken or dropped, lately and since boot.
+func (m Machine) errors() Line {
+	l := Line{Thing: "errors", State: Unseen, Text: "not visible: " + cmp.Or(m.Boot.Reason(), "the system does not tell")}
+	boot, ok1 := m.Boot.Get()
+	now, ok2 := m.Lately.Get()
+	if !ok1 || !ok2 {
+		return l
+	}
+	l.State, l.Number = OK, fmt.Sprintf("%d now", now.Broken+now.Dropped)
+	l.Text = fmt.Sprintf("in %s; since the start of the machine %d broken and %d dropped of %d packets", units.FormatDuration(m.Over), boot.Broken, boot.Dropped, boot.Packets)
+	switch {
+	case now.Broken > 0:
+		l.State = Bad
+	case now.Dropped > 0, boot.Packets > 0 && float64(boot.Broken) > wireErrors*float64(boot.Packets) && boot.Broken > 1:
+		l.State = Poor
+	}
+	return l
+}
+
+// buffers is whether TCP may grow its windows.
+func (m Machine) buffers() Line {
+	l := Line{Thing: "buffers", State: Unseen, Text: "the settings of TCP are not known"}
+	var off []string
+	seen := false
+	for id, what := range map[model.KnobID]string{"tcp.window_scaling": "window scaling", "tcp.sack": "SACK", "tcp.recv_autotune": "growing of receive buffers"} {
+		v, ok := m.Facts.Knobs[id].Get()
+		seen = seen || ok
+		if ok && v == "0" {
+			off = append(off, what+" is off")
+		}
+	}
+	slices.Sort(off)
+	n, err := strconv.ParseInt(m.Facts.Knobs["tcp.recv_buffer_max"].Or(""), 10, 64)
+	if err == nil {
+		l.State, l.Number, l.Text = OK, units.Bytes(n).Binary(), "may be received ahead at most, about half of it payload"
+	} else if !seen {
+		return l
+	} else {
+		l.State, l.Text = OK, "the largest receive buffer is not known"
+	}
+	if len(off) > 0 {
+		l.State, l.Text = Poor, strings.Join(off, ", ")
+	}
+	return l
+}
