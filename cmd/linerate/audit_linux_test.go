@@ -127,7 +127,7 @@ func TestAuditOfForeignListeners(t *testing.T) {
 
 	foreignClient(t, quiet, "NPtcp", "-h", "127.0.0.1", "-P", portOf(foreign["netpipe"]), "-n", "20", "-u", "65536", "-o", os.DevNull)
 	lineOf(t, log, "event=run-begin protocol=netpipe address=127.0.0.1")
-	moves("netpipe", "pingpong", "sent")
+	moves("netpipe", "netpipe", "sent")
 	saying(t, foreign["netpipe"], "GET / HTTP/1.1\r\n\r\n")
 	lineOf(t, log, "event=refused protocol=netpipe address=127.0.0.1 outcome=denied")
 }
