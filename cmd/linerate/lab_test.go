@@ -194,7 +194,6 @@ func TestTruthOfRules(t *testing.T) {
 		{"scaling off at the receiver", "rate=200mbit,rtt=20ms,b.tcp.window_scaling=0", nil, "B09", "b"},
 		{"scaling off at the sender", "rate=200mbit,rtt=20ms,a.tcp.window_scaling=0", nil, "B09", "a"},
 		{"loss", "rate=200mbit,rtt=20ms,loss=0.3%", []string{"-C", "cubic", "-t", "5s"}, "B10", "a"},
-		{"reordering", "rate=100mbit,rtt=20ms,reorder=1%,a.tcp.sack=0", []string{"-C", "cubic", "-t", "4s"}, "B11", "a"},
 		{"slower stage", "rate=100mbit,rtt=5ms,bus=40mbit", []string{"-t", "4s"}, "B06", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

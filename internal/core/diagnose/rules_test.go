@@ -211,6 +211,11 @@ func lossCases() []aCase {
 			resent(e, 10, 5)
 			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
 		}, rule: "B06", at: nowhere, without: "B10"},
+		{name: "reordering is no short queue either", rate: 500e6, change: func(e *Evidence) {
+			resent(e, 600, 5)
+			e.Sender.moved("tcp_undone_by_duplicates", 5)
+			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
+		}, rule: "B11", at: atSender, without: "B06"},
 		{name: "SACK is off", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 0)
 			e.Sender.moved("tcp_recoveries_without_sack", 10)

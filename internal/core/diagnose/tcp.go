@@ -190,9 +190,8 @@ func slowReader(f features) (*finding, bool) {
 // reordering is rule B11. It is looked at before loss: what looks like loss to a
 // sender may be a path that changes the order (diagnosis.md section 4.0, rule 3).
 func reordering(f features) (*finding, bool) {
-	signs, ok := f.signs.Get()
-	slowed := f.slowed.Or(0)
-	if !ok || f.resent.Or(0) <= 0 || !f.pathBound() || signs < fewSigns || float64(signs) < reorderEvents*float64(slowed) {
+	signs, slowed := f.signs.Or(0), f.slowed.Or(0)
+	if f.resent.Or(0) <= 0 || !f.pathBound() || !f.reorders() {
 		return nil, false
 	}
 	b := f.found(f.Sender.Host, "reordering").
@@ -209,6 +208,13 @@ func reordering(f features) (*finding, bool) {
 	return b.helps("tcp.congestion_control").noKnob("a path that spreads the packets of one connection over several ways: change that, or give each connection one way"), true
 }
 
+// reorders reports whether signs of reordering are about as many as what made the
+// sender slow down, so that this is no loss.
+func (f features) reorders() bool {
+	signs, known := f.signs.Get()
+	return known && signs >= fewSigns && float64(signs) >= reorderEvents*float64(f.slowed.Or(0))
+}
+
 // explainedBy1 is the whole gap, where there is one.
 func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodput) }
 
@@ -220,7 +226,7 @@ func loss(f features) (*finding, bool) {
 	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() {
 		return nil, false
 	}
-	if signs, known := f.signs.Get(); known && signs >= fewSigns && float64(signs) >= reorderEvents*float64(f.slowed.Or(0)) {
+	if f.reorders() {
 		return nil, false
 	}
 	bound := limits.LossBound(mss, rtt, p) * units.BitRate(f.Streams)
@@ -271,7 +277,7 @@ func (f features) fills() bool {
 // at times, and what it loses then costs it more than the queue held.
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
-	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched {
+	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched || f.reorders() {
 		return nil, false
 	}
 	return f.found("", "short queue on the path").kind(model.FindingOutside).
