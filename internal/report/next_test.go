@@ -49,7 +49,7 @@ func TestTries(t *testing.T) {
 		t.Errorf("suggested %q, want %q", got, want)
 	}
 	s.WireRate = fact.Unknown[units.BitRate]("virtual")
-	if got, want := first(), "linerate show x"; got != want {
+	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor a.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
 		t.Errorf("suggested %q without knowing the path, want %q", got, want)
 	}
 }
