@@ -302,7 +302,7 @@ func (t *Trial) dead() string {
 // that it does not have, "" for another reason.
 func unknownCongestion(reason string) string {
 	_, said, found := strings.Cut(reason, "set congestion control ")
-	if !found || !strings.Contains(said, "this host has") {
+	if !found || !strings.Contains(said, "this linux has") {
 		return ""
 	}
 	said, _, _ = strings.Cut(said, ": "+errors.ErrUnsupported.Error())

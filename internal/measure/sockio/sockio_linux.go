@@ -30,7 +30,7 @@ func setCongestion(fd int, name string) error {
 		if err != nil || len(has) == 0 {
 			return fmt.Errorf("not in net.ipv4.tcp_available_congestion_control of this linux: %w", errors.ErrUnsupported)
 		}
-		return fmt.Errorf("this host has %s: %w", strings.Join(strings.Fields(string(has)), ", "), errors.ErrUnsupported)
+		return fmt.Errorf("this linux has %s: %w", strings.Join(strings.Fields(string(has)), ", "), errors.ErrUnsupported)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("not in net.ipv4.tcp_allowed_congestion_control: %w", err)
 	}
