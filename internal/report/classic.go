@@ -66,7 +66,7 @@ func (b *builder) settings() []string {
 	}
 	runs := slices.Clone(b.counted)
 	slices.SortStableFunc(runs, func(x, y model.Run) int {
-		return cmp.Compare(asked(x.Flow).Or(0), asked(y.Flow).Or(0))
+		return cmp.Compare(b.asked(x.Flow).Or(0), b.asked(y.Flow).Or(0))
 	})
 	for _, r := range runs {
 		if !slices.Contains(names, r.Setting) {

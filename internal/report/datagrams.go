@@ -7,7 +7,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
-	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -26,7 +26,7 @@ type Datagrams struct {
 }
 
 // datagrams adds up the reports of direction d; nil where there are none.
-func datagrams(runs []model.Run, d model.Direction) *Datagrams {
+func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	var out *Datagrams
 	var jitters, rates []float64
 	for _, r := range runs {
@@ -37,7 +37,7 @@ func datagrams(runs []model.Run, d model.Direction) *Datagrams {
 					continue
 				}
 				if out == nil {
-					out = &Datagrams{Asked: asked(r.Flow)}
+					out = &Datagrams{Asked: b.asked(r.Flow)}
 				}
 				if f.Role == model.Sender {
 					out.Sent, out.Pacing = out.Sent+f.UDP.Sent, f.UDP.Pacing
@@ -75,12 +75,18 @@ func datagrams(runs []model.Run, d model.Direction) *Datagrams {
 }
 
 // asked is the payload rate that a flow asks for.
-func asked(f model.Flow) fact.Of[units.BitRate] {
-	u, _ := udp.Of(f)
-	if u.Rate == 0 {
+func (b *builder) asked(f model.Flow) fact.Of[units.BitRate] {
+	rate := b.demand(f).Rate
+	if rate == 0 {
 		return fact.Unknown[units.BitRate]("as fast as possible")
 	}
-	return fact.Known(u.Rate, "asked for")
+	return fact.Known(rate, "asked for")
+}
+
+// demand is what the kind of f says of itself.
+func (b *builder) demand(f model.Flow) traffic.Demand {
+	kind, _ := b.kinds.ByName(f.Engine)
+	return kind.Of(f)
 }
 
 // FormatLoss returns a share of datagrams as people write it, with two digits

@@ -3,16 +3,13 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"linerate/internal/core/fact"
-	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
-	"linerate/internal/core/traffic/requests"
-	"linerate/internal/core/units"
+	"linerate/internal/core/traffic"
 )
 
 // Latency is one distribution of times, of all counted runs together.
@@ -35,35 +32,9 @@ type Latency struct {
 // latencies merges what all counted runs of the baseline measured. Each quantile
 // is one of all runs' times together, never a mean of quantiles.
 func (b *builder) latencies() []Latency {
-	type key struct {
-		name string
-		d    model.Direction
-	}
-	merged := map[key]*model.Latency{}
-	var order []key
-	for _, r := range b.baselineRuns() {
-		for _, end := range r.Ends {
-			for _, l := range end.Latencies {
-				k := key{l.Name, l.Direction}
-				if strings.HasPrefix(l.Name, "idle") {
-					k.d = "" // nothing flowed yet
-				}
-				m := merged[k]
-				if m == nil {
-					m = &model.Latency{Name: l.Name, Direction: k.d, Times: new(hist.Histogram)}
-					merged[k] = m
-					order = append(order, k)
-				}
-				m.Sent, m.Lost = m.Sent+l.Sent, m.Lost+l.Lost
-				if l.Times != nil {
-					_ = m.Times.Merge(l.Times) // fails above 2^53 values: the first ones tell enough
-				}
-			}
-		}
-	}
 	out := []Latency{}
-	for _, k := range order {
-		out = append(out, b.latency(merged[k]))
+	for _, l := range traffic.Latencies(b.baselineRuns()) {
+		out = append(out, b.latency(&l))
 	}
 	slices.SortStableFunc(out, func(x, y Latency) int { return cmp.Compare(rank(x), rank(y)) })
 	addLoad(out)
@@ -82,7 +53,7 @@ func (b *builder) latency(m *model.Latency) Latency {
 		Rate: b.requestRate(m),
 		Max:  m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),
 	}
-	if m.Name == requestName || m.Name == ServedName {
+	if m.Name == model.LatencyRequest || m.Name == model.LatencyServed {
 		l.Label = b.label(m.Direction)
 	}
 	if what, probe, ok := strings.Cut(m.Name, " "); ok && (probe == "udp" || probe == "tcp") {
@@ -94,16 +65,9 @@ func (b *builder) latency(m *model.Latency) Latency {
 	return l
 }
 
-// What engine reqresp calls the times of requests: from when they were due, and
-// from when they were sent.
-const (
-	requestName = "request"
-	ServedName  = "request (service)"
-)
-
 // requestRate is how many requests, or connections, were answered per second.
 func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
-	if m.Name != requestName {
+	if m.Name != model.LatencyRequest {
 		return fact.Unknown[float64]("not a series of requests")
 	}
 	for _, metric := range []model.Metric{model.ConnectRate, model.RequestRate} {
@@ -132,27 +96,4 @@ func addLoad(all []Latency) {
 			}
 		}
 	}
-}
-
-// busyStreams is the share of its time that a connection may be in use before
-// requests begin to wait for it (p).
-const busyStreams = 0.9
-
-// overdue warns where more requests were due than the connections can answer,
-// each one at a time: what waits then is the asker's queue, not the network.
-func (b *builder) overdue() []string {
-	r, _ := requests.Of(b.s.Plan.Flow)
-	if r.Rate == 0 {
-		return nil
-	}
-	for _, l := range b.latencies() {
-		service, known := l.P50.Get()
-		streams := float64(max(1, b.s.Plan.Flow.Streams))
-		if busy := service.Seconds() * r.Rate / streams; l.Name == "request (service)" && known && busy > busyStreams {
-			need := math.Ceil(service.Seconds() * r.Rate / busyStreams)
-			return []string{fmt.Sprintf("an answer takes %s, so that %.0f connection(s) can ask %.0f times a second at most, and %.0f were due: the rest waited; use at least -P %.0f",
-				units.FormatDuration(service), streams, streams/service.Seconds(), r.Rate, need)}
-		}
-	}
-	return nil
 }

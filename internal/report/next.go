@@ -11,7 +11,6 @@ import (
 	"linerate/internal/core/plain"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/profile"
-	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
 
@@ -128,7 +127,7 @@ func (b *builder) runCommand(c candidate.Candidate, values []string) string {
 	words := append([]string{"linerate run", b.hostWord(b.s.Far)}, b.from()...)
 	words = append(words, b.reached(c.Setting)...)
 	words = append(words, b.s.Plan.Path.Flags()...)
-	words = append(words, flags(b.s.Plan.Flow)...)
+	words = append(words, b.flags(b.s.Plan.Flow)...)
 	if c.Direction == model.From {
 		words = append(words, "--direction from")
 	}
@@ -210,18 +209,15 @@ func (b *builder) needsSudo(s model.Setting) bool {
 }
 
 // flags returns the flags of run that make the traffic of f.
-func flags(f model.Flow) []string {
+func (b *builder) flags(f model.Flow) []string {
 	var out []string
 	add := func(given bool, flag, value string) {
 		if given {
 			out = append(out, flag+" "+plain.ShellWord(value))
 		}
 	}
-	if udp.Carries(f) {
-		out = append(out, "--udp")
-		if u, ok := udp.Of(f); ok {
-			add(true, "-b", strconv.FormatFloat(float64(u.Rate), 'f', -1, 64))
-		}
+	if d := b.demand(f); d.Datagrams {
+		out = append(out, "--udp", "-b "+strconv.FormatFloat(float64(d.Rate), 'f', -1, 64))
 	}
 	add(f.Streams > 1, "-P", strconv.Itoa(f.Streams))
 	add(f.Block > 0, "-l", size(f.Block))

@@ -86,7 +86,7 @@ func (b *builder) lines() []Line {
 			NearCPU:     cpu(runs, d, model.Near),
 			FarCPU:      cpu(runs, d, model.Far),
 			LoadedRTT:   loadedRTT(sums),
-			Datagrams:   datagrams(runs, d),
+			Datagrams:   b.datagrams(runs, d),
 		}
 		if c, ok := ceiling.Get(); ok && c > 0 {
 			l.Share = fact.Known(goodput/float64(c), "measured rate and ceiling")

@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/units"
 )
 
@@ -105,7 +106,7 @@ type Options struct {
 	// Samples of the runs, by number of run. Without them the classic table
 	// has no rows over intervals.
 	Samples map[int][]model.Sample
-	// Kinds add sentences of their own; of others there are none.
+	// Kinds say what their runs mean; nil is those that linerate always has.
 	Kinds traffic.Kinds
 }
 
@@ -114,12 +115,16 @@ type Options struct {
 func Build(s model.Session, o Options) Document {
 	b := newBuilder(&s)
 	b.samples, b.counted = o.Samples, countedRuns(s.Runs)
+	if o.Kinds != nil {
+		b.kinds = o.Kinds
+	}
+	kind, _ := b.kinds.ByName(s.Plan.Flow.Engine)
 	d := Document{
 		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s),
 		Untrustworthy: b.untrustworthy(),
 		Header:        b.header(),
 		Latencies:     b.latencies(),
-		Own:           b.own(o.Kinds),
+		Own:           b.own(kind.Lines),
 		Search:        b.search(),
 		Grid:          b.grid(),
 		Findings:      b.findings(),
@@ -128,13 +133,13 @@ func Build(s model.Session, o Options) Document {
 		Plateaus:      b.plateaus(),
 		Classic:       b.classic(),
 		Changes:       b.changes(),
-		Warnings:      append(append([]string{}, s.Warnings...), b.overdue()...),
+		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
 		Next:          slices.Concat(b.tries(), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	switch s.Kind {
 	case model.KindTest:
-		d.Warnings = append(b.warnings(b.baselineRuns()), refuted(d.Lines)...)
+		d.Warnings = append(append(b.warnings(b.baselineRuns()), refuted(d.Lines)...), b.own(kind.Warnings)...)
 	case model.KindCopy:
 		d.Copy, d.Warnings = b.copies(), b.warnings(s.Runs)
 		d.Next = append(d.Copy.next(&b), d.Next...)
@@ -158,13 +163,12 @@ func Build(s model.Session, o Options) Document {
 	return d
 }
 
-// own are the sentences of the engine on the runs that a report describes.
-func (b *builder) own(kinds traffic.Kinds) []string {
-	kind, _ := kinds.ByName(b.s.Plan.Flow.Engine)
-	if kind.Lines == nil {
+// own are sentences of the engine on the runs that a report describes.
+func (b *builder) own(say func(model.Flow, []model.Run) []string) []string {
+	if say == nil {
 		return nil
 	}
-	return kind.Lines(b.s.Plan.Flow, b.baselineRuns())
+	return say(b.s.Plan.Flow, b.baselineRuns())
 }
 
 // Untrustworthy says why no verdict of s may be believed; "" normally.
@@ -176,6 +180,7 @@ func Untrustworthy(s model.Session) string {
 // builder holds what all parts of a report look at.
 type builder struct {
 	s         *model.Session
+	kinds     traffic.Kinds
 	samples   map[int][]model.Sample
 	near, far string      // names of the ends
 	counted   []model.Run // that descriptions are made from
@@ -184,7 +189,7 @@ type builder struct {
 // newBuilder returns what all parts of a report of s begin with. Two hosts of one name
 // are told apart by their end.
 func newBuilder(s *model.Session) builder {
-	b := builder{s: s, near: hostName(s, model.Near), far: hostName(s, model.Far)}
+	b := builder{s: s, kinds: known.All(), near: hostName(s, model.Near), far: hostName(s, model.Far)}
 	if b.near == b.far && b.near != "" {
 		b.near, b.far = b.near+" (near)", b.far+" (far)"
 	}

@@ -78,6 +78,13 @@ type Latency struct {
 	Lost      int64           `json:"lost"`                // of those sent, never answered
 }
 
+// The names of the times of requests: from when they were due, and from when they were
+// sent.
+const (
+	LatencyRequest = "request"
+	LatencyServed  = "request (service)"
+)
+
 // Point is one message size of a sweep.
 type Point struct {
 	Size    units.Bytes     `json:"size"`

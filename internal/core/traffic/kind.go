@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -45,6 +46,44 @@ type Kind struct {
 	Metrics func(f model.Flow) Metrics
 	// Lines are sentences of the report on the runs that count; nil is none.
 	Lines func(f model.Flow, runs []model.Run) []string
+	// Warnings are such sentences of what makes the runs mean less; nil is none.
+	Warnings func(f model.Flow, runs []model.Run) []string
+}
+
+// Latencies merges what all runs measured under one name in one direction, so that a
+// quantile is one of all their times together, never a mean of quantiles.
+func Latencies(runs []model.Run) []model.Latency {
+	type key struct {
+		name string
+		d    model.Direction
+	}
+	merged := map[key]*model.Latency{}
+	var order []key
+	for _, r := range runs {
+		for _, end := range r.Ends {
+			for _, l := range end.Latencies {
+				k := key{l.Name, l.Direction}
+				if strings.HasPrefix(l.Name, "idle") {
+					k.d = "" // nothing flowed yet
+				}
+				m := merged[k]
+				if m == nil {
+					m = &model.Latency{Name: l.Name, Direction: k.d, Times: new(hist.Histogram)}
+					merged[k] = m
+					order = append(order, k)
+				}
+				m.Sent, m.Lost = m.Sent+l.Sent, m.Lost+l.Lost
+				if l.Times != nil {
+					_ = m.Times.Merge(l.Times) // fails above 2^53 values: the first ones tell enough
+				}
+			}
+		}
+	}
+	var out []model.Latency
+	for _, k := range order {
+		out = append(out, *merged[k])
+	}
+	return out
 }
 
 // Metrics are what the runs of a flow have values for.

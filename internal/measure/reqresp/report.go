@@ -109,10 +109,10 @@ func (r *run) reportAsking(out *model.EndReport) error {
 		}
 	}
 	lost := sent - t.answered
-	out.Latencies = append(out.Latencies, model.Latency{Name: "request", Direction: d, Times: t.latency, Sent: sent, Lost: lost})
+	out.Latencies = append(out.Latencies, model.Latency{Name: model.LatencyRequest, Direction: d, Times: t.latency, Sent: sent, Lost: lost})
 	if r.spec.Requests.Rate > 0 {
 		out.Latencies = append(out.Latencies, model.Latency{
-			Name: "request (service)", Direction: d, Times: t.service, Sent: t.issued, Lost: t.issued - t.answered,
+			Name: model.LatencyServed, Direction: d, Times: t.service, Sent: t.issued, Lost: t.issued - t.answered,
 		})
 	}
 	r.complain(out, t, lost, rate)

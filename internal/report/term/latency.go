@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 )
@@ -54,7 +55,7 @@ func (p *printer) requests(list []report.Latency) {
 	note := ""
 	for _, l := range list {
 		label := l.Label
-		if l.Name == report.ServedName {
+		if l.Name == model.LatencyServed {
 			label = "  served"
 			note = "times are from when a request was due; served: from when it was sent"
 		}

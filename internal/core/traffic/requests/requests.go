@@ -64,6 +64,7 @@ func Kind() traffic.Kind {
 			}
 			return traffic.Metrics{Measured: []model.Metric{rate, model.LatencyP50, model.LatencyP99}, Objective: model.LatencyP50}
 		},
+		Warnings: overdue,
 		Options: []traffic.Option{{
 			Name: "requests", Chooses: true,
 			Usage: "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other",
@@ -102,4 +103,27 @@ func parseRate(text string) (float64, error) {
 		}
 	}
 	return n, nil
+}
+
+// busyStreams is the share of its time that a connection may be in use before
+// requests begin to wait for it (p).
+const busyStreams = 0.9
+
+// overdue warns where more requests were due than the connections can answer,
+// each one at a time: what waits then is the asker's queue, not the network.
+func overdue(f model.Flow, runs []model.Run) []string {
+	r, _ := Of(f)
+	if r.Rate == 0 {
+		return nil
+	}
+	for _, l := range traffic.Latencies(runs) {
+		service, known := l.Times.Quantile(0.5).Get()
+		streams := float64(max(1, f.Streams))
+		if busy := service.Seconds() * r.Rate / streams; l.Name == model.LatencyServed && known && busy > busyStreams {
+			need := math.Ceil(service.Seconds() * r.Rate / busyStreams)
+			return []string{fmt.Sprintf("an answer takes %s, so that %.0f connection(s) can ask %.0f times a second at most, and %.0f were due: the rest waited; use at least -P %.0f",
+				units.FormatDuration(service), streams, streams/service.Seconds(), r.Rate, need)}
+		}
+	}
+	return nil
 }

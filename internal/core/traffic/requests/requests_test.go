@@ -1,0 +1,29 @@
+package requests_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/hist"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/requests"
+)
+
+// TestOverdue: a schedule that the connections cannot keep is warned of, with the
+// number that can; one that they keep is not, and none without a schedule.
+func TestOverdue(t *testing.T) {
+	times := new(hist.Histogram)
+	for range 100 {
+		times.Record(10 * time.Millisecond)
+	}
+	runs := []model.Run{{Ends: []model.EndReport{{Latencies: []model.Latency{{Name: model.LatencyServed, Direction: model.To, Times: times}}}}}}
+	for rate, want := range map[float64]string{0: "", 50: "", 1000: "use at least -P 12"} {
+		f := model.Flow{Engine: requests.Name, Streams: 2, Params: traffic.Write(requests.Params{Rate: rate})}
+		got := strings.Join(requests.Kind().Warnings(f, runs), "")
+		if (got == "") != (want == "") || !strings.HasSuffix(got, want) {
+			t.Errorf("%g a second: %q, want %q", rate, got, want)
+		}
+	}
+}
