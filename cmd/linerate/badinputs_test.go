@@ -155,6 +155,9 @@ func TestBadInputs(t *testing.T) {
 	all := readMistakes(t, fill)
 	ends := make([]chan tried, len(all))
 	for i, m := range all {
+		if mayChangeHere(m.args) {
+			t.Fatalf("badinputs.txt:%d: linerate %s: were it not refused, it would change this machine", m.line, strings.Join(m.args, " "))
+		}
 		ends[i] = make(chan tried, 1)
 		go func() {
 			places <- struct{}{}
@@ -190,6 +193,39 @@ func badRun(t *testing.T, args []string) result {
 		Getenv: func(key string) string { return vars[key] }, Now: time.Now, Width: func() int { return 80 }, ErrTerminal: true,
 	}, args)
 	return result{out.String(), errs.String(), code}
+}
+
+// mayChangeHere reports whether a command would change settings of this machine if
+// nothing refused it. One that names a host of a lab, or a port where nobody answers,
+// cannot, and neither can a change of an interface that is not there.
+func mayChangeHere(args []string) bool {
+	has := func(f func(string) bool) bool { return slices.ContainsFunc(args, f) }
+	elsewhere := has(func(s string) bool {
+		return strings.HasPrefix(s, "lab:") || strings.HasPrefix(s, "linerate://127.0.0.1:") || strings.HasPrefix(s, "iperf3://") || s == "exec:127.0.0.1 echo hello"
+	})
+	switch args[0] {
+	case "set":
+		return !elsewhere && has(func(s string) bool { return strings.Contains(s, "=") }) && !slices.Contains(args, "nosuch0")
+	case "keep":
+		return !elsewhere && len(args) > 1 && !slices.Contains(args, "--dry-run") && !has(func(s string) bool { return strings.HasSuffix(s, "missing.yaml") })
+	case "undo":
+		return !elsewhere && !slices.Equal(args, []string{"undo", "a", "b"}) // two hosts of no such name
+	case "tune":
+		return !elsewhere
+	}
+	return false
+}
+
+// TestMayChangeHere keeps the guard above from letting everything pass.
+func TestMayChangeHere(t *testing.T) {
+	for line, want := range map[string]bool{
+		"set tcp.sack=off": true, "set tcp.sack=off --both": true, "set tcp.sack=off lab:lan": false, "set": false,
+		"keep profile.yaml": true, "keep profile.yaml --dry-run": false, "undo": true, "undo lab:lan": false, "tune nas": true, "test nas": false,
+	} {
+		if mayChangeHere(strings.Fields(line)) != want {
+			t.Errorf("linerate %s: want %v", line, want)
+		}
+	}
 }
 
 // ownProcess reports whether a command takes the streams of its process, or gives up

@@ -24,3 +24,13 @@ func TestCopyHint(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.err)
 	}
 }
+
+// TestCopyOfNothing: a source that is missing on a real far host is found by its first
+// copy there; a session in which nothing was copied ends with 5.
+func TestCopyOfNothing(t *testing.T) {
+	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
+	if r.code != 5 {
+		t.Errorf("exit code %d, want 5\n%s", r.code, r.err)
+	}
+	has(t, "the end", r.err, "/nonexistent/file", "no such file")
+}

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
+	"linerate/internal/core/words"
 	"linerate/internal/lab/wire"
 )
 
@@ -85,7 +86,11 @@ func ParseSpec(text string) (Spec, error) {
 		}
 		keys, ok := preset(first)
 		if !ok {
-			p.fault("%q is neither KEY=VALUE nor a preset: use lan, wan, lossy or sat", first)
+			meant := ""
+			if near := words.Nearest(first, []string{"lan", "wan", "lossy", "sat"}); near != "" {
+				meant = "; did you mean " + near + "?"
+			}
+			p.fault("%q is neither KEY=VALUE nor a preset: use lan, wan, lossy or sat%s", first, meant)
 		}
 		items = append(strings.Split(keys, ","), items[1:]...)
 		p.presetItems = len(items) - strings.Count(text, ",")

@@ -27,8 +27,12 @@ const (
 const LargestMTU = "max"
 
 // Valid checks a value of a setting as a person writes it, LargestMTU among them,
-// and returns it in canonical form.
+// and returns it in canonical form. A setting that no host has is refused.
 func Valid(k knob.Knob, value string) (string, error) {
+	if k.Scope == knob.ScopeFlow {
+		_, err := k.On("")
+		return "", fmt.Errorf("%s %w", k.ID, err)
+	}
 	if k.ID == mtuKnob && value == LargestMTU {
 		return value, nil
 	}

@@ -44,6 +44,10 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 	if err != nil {
 		return h, err
 	}
+	if far.Kind == reach.Foreign {
+		return h, app.WithHint(app.Usagef("%s tells nothing of its host but what it measures", far),
+			"to read that host, reach it over ssh, as in user@host, or start linerate serve there")
+	}
 	e, err := o.Open(ctx, near, far)
 	if err != nil {
 		return h, err

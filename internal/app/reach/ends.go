@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"linerate/internal/app"
 	"linerate/internal/control/experiment"
@@ -67,7 +68,19 @@ func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
 			return o.Dial(ctx, far)
 		}
 	}
-	return e.opened(ctx)
+	e, err := e.opened(ctx)
+	return e, noAgent(err, near, far)
+}
+
+// noAgent gives an error of the way to an agent that a command of the user's should
+// have started, and that has no hint yet, one with how such a command is written.
+func noAgent(err error, ends ...Target) error {
+	for _, t := range ends {
+		if t.Kind == Exec && errors.Is(err, session.ErrLost) && app.HintOf(err) == "" {
+			return app.WithHint(err, "is %q a linerate agent? write exec:%s ... linerate agent", strings.Join(t.Argv, " "), t.Addr)
+		}
+	}
+	return err
 }
 
 // Connect opens both ends by ways of the caller's own. The texts are what is stored

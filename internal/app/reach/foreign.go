@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"linerate/internal/app"
@@ -31,6 +32,9 @@ func parseForeign(s string, p program.Program) (Target, error) {
 		_, rest, _ := strings.Cut(s, "://")
 		return Target{}, app.WithHint(app.Usagef("%q is not the address of an %s", rest, p.Server),
 			"write it like %s://10.0.0.2 or %s://nas:%s", p.Name, p.Name, p.Port)
+	}
+	if n, err := strconv.Atoi(cmp.Or(u.Port(), p.Port)); err != nil || n < 1 || n > 65535 {
+		return Target{}, app.WithHint(app.Usagef("%s: %s is not a port: they go from 1 to 65535", s, u.Port()), "without one, %s://HOST means port %s", p.Name, p.Port)
 	}
 	return Target{Kind: Foreign, Text: s, Program: p, Addr: net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), p.Port))}, nil
 }

@@ -95,7 +95,8 @@ func (o *Opener) Alone(ctx context.Context, t Target) (*session.Client, error) {
 	if err := o.fits(t, t); err != nil {
 		return nil, err
 	}
-	return o.env.OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return o.Dial(ctx, t) })
+	c, err := o.env.OpenSession(ctx, model.Far, func(ctx context.Context) (wire.Peer, error) { return o.Dial(ctx, t) })
+	return c, noAgent(err, t)
 }
 
 // plainDial says in words what a server that is not linerate's does to a

@@ -25,28 +25,47 @@ type Foreign struct {
 	Given program.Values // other flags of theirs
 }
 
-// listenForeign opens the ports that were asked for. Nothing is answered before
-// serve is called.
-func (s *Server) listenForeign(ctx context.Context) (servers []Listener, err error) {
-	defer func() {
-		if err != nil {
-			for _, l := range servers {
-				l.Close()
-			}
-		}
-	}()
-	for _, p := range s.env.AllPrograms() {
-		if s.c.Foreign.Addrs[p.Name] == "" {
-			for _, f := range p.ServerFlags {
-				if _, given := s.c.Foreign.Given[f.Name]; given {
-					return servers, app.WithHint(app.Usagef("--%s belongs to --%s", f.Name, p.Name), "add --%s, or leave it out", p.Name)
+// check refuses what cannot be meant, before anything is opened.
+func (f Foreign) check(all program.List) error {
+	for _, p := range all {
+		addr := f.Addrs[p.Name]
+		if addr == "" {
+			for _, flag := range p.ServerFlags {
+				if _, given := f.Given[flag.Name]; given {
+					return app.WithHint(app.Usagef("--%s belongs to --%s", flag.Name, p.Name), "add --%s, or leave it out", p.Name)
 				}
 			}
 			continue
 		}
+		_, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			_, err = new(net.Resolver).LookupPort(context.Background(), "tcp", port)
+		}
+		if err != nil {
+			return app.WithHint(app.Usagef("--%s: %w", p.Name, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Port)
+		}
+		if p.CheckServe != nil {
+			if err := p.CheckServe(f.Given); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// listenForeign opens the ports that were asked for. Nothing is answered before
+// serve is called.
+func (s *Server) listenForeign(ctx context.Context) (servers []Listener, err error) {
+	for _, p := range s.env.AllPrograms() {
+		if s.c.Foreign.Addrs[p.Name] == "" {
+			continue
+		}
 		l, err := s.listenFor(ctx, p)
 		if err != nil {
-			return servers, err
+			for _, l := range servers {
+				l.Close()
+			}
+			return nil, err
 		}
 		servers = append(servers, l)
 	}
@@ -59,11 +78,7 @@ func (s *Server) listenFor(ctx context.Context, p program.Program) (Listener, er
 	lc.SetMultipathTCP(false)
 	l, err := lc.Listen(ctx, "tcp", s.c.Foreign.Addrs[p.Name])
 	if err != nil {
-		err = fmt.Errorf("--%s: %w", p.Name, err)
-		if _, ok := errors.AsType[*net.AddrError](err); ok {
-			return Listener{}, app.WithHint(app.WithKind(app.Usage, err), "write it like --%s=10.0.0.2:%s or --%[1]s=:%[2]s", p.Name, p.Port)
-		}
-		return Listener{}, app.WithHint(err, "use --%s=ADDRESS:PORT for another port", p.Name)
+		return Listener{}, app.WithHint(fmt.Errorf("--%s: %w", p.Name, err), "use --%s=ADDRESS:PORT for another port", p.Name)
 	}
 	one := Listener{Name: p.Name, Addr: l.Addr(), Close: func() { _ = l.Close() }}
 	one.Serve, err = p.Serve(ctx, l, program.Host{

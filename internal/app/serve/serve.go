@@ -85,6 +85,9 @@ type Server struct {
 // protocols share the budget and the audit log. Nothing is answered before Run. The
 // caller calls Close.
 func Open(ctx context.Context, env app.Env, c Config) (_ *Server, err error) {
+	if err := c.Foreign.check(env.AllPrograms()); err != nil {
+		return nil, err
+	}
 	s := &Server{env: env, c: c}
 	defer func() {
 		if err != nil {

@@ -25,13 +25,20 @@ const (
 	servedLargest = 16 << 20 // bytes of a message; NPtcp's own schedule ends at 10^7
 )
 
+// optionsFlag is the flag of serve with the options of its clients.
+const optionsFlag = "netpipe-options"
+
 // Program is NetPIPE's NPtcp as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
 		Name: sizes.NetPIPE, Server: "NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sizes.NPtcp()}, Fit: fit,
-		ServerFlags: []program.Flag{{Name: "netpipe-options", Usage: "options of the NPtcp clients that both ends must share: -r, -s, -2, -i"}},
+		ServerFlags: []program.Flag{{Name: optionsFlag, Usage: "options of the NPtcp clients that both ends must share: -r, -s, -2, -i"}},
 		Help: `A test of NPtcp may last 15 min, or the lifetime of a session where that is less, as
 it is unless --limit-source says more.`,
+		CheckServe: func(given program.Values) error {
+			_, err := servedSettings(given[optionsFlag])
+			return err
+		},
 		Serve: listen,
 	}
 	p.New = func(addr string, given program.Values, _ func(string) string) (program.Client, error) {
@@ -161,7 +168,7 @@ func servedSettings(options string) (Settings, error) {
 
 // listen implements program.Program.Serve.
 func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Context) error, error) {
-	same, err := servedSettings(h.Given["netpipe-options"])
+	same, err := servedSettings(h.Given[optionsFlag])
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,9 @@ type Program struct {
 	ServerFlags []Flag
 	// Help are sentences about its clients for the help of serve; "" is none.
 	Help string
+	// CheckServe says what is wrong with ServerFlags, before any port is open; nil where
+	// they have no values.
+	CheckServe func(given Values) error
 	// Serve checks what was asked for and returns what answers on l until its context
 	// ends, which is no error, and closes l. Nothing is answered before.
 	Serve func(ctx context.Context, l net.Listener, h Host) (func(context.Context) error, error)

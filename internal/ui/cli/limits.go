@@ -84,7 +84,7 @@ func (a *console) limitsCommand() *cobra.Command {
 	fl.BoolVar(&f.ipv6, "ipv6", false, "IPv6 instead of IPv4")
 	fl.BoolVar(&f.noTimestamps, "no-timestamps", false, "without TCP timestamps")
 	fl.BoolVar(&f.udp, "udp", false, "UDP instead of TCP")
-	fl.StringVar(&f.rtt, "rtt", "", "round-trip time, for windows and loss")
+	fl.StringVar(&f.rtt, "rtt", "", "round-trip time, for windows and loss, such as 10ms; as everywhere a bare number is seconds")
 	fl.StringVar(&f.window, "window", "", "window in bytes, for the rate that it allows")
 	fl.StringVar(&f.loss, "loss", "", "share of packets lost, for the rate that it allows")
 	return c

@@ -129,7 +129,7 @@ func isAssignment(arg string) bool {
 func parseSet(args []string) (wanted []model.Assignment, host string, err error) {
 	var errs []error
 	var hosts []string
-	unknown := false
+	unknown, ofFlow := false, model.KnobID("")
 	for _, arg := range args {
 		if !isAssignment(arg) {
 			hosts = append(hosts, arg)
@@ -146,6 +146,9 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 			errs, unknown = append(errs, knob.UnknownError(id)), true
 			continue
 		}
+		if k.Scope == knob.ScopeFlow {
+			ofFlow = k.ID
+		}
 		v, err := change.Valid(k, value)
 		if err != nil {
 			errs = append(errs, err)
@@ -157,6 +160,8 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 		err = app.WithKind(app.Usage, err)
 		if unknown {
 			err = withHint(err, "linerate knobs lists them; linerate knobs explain NAME knows what systems call them")
+		} else if ofFlow != "" {
+			err = withHint(err, "its values are tried with: linerate run HOST --factor %s=VALUE,VALUE", ofFlow)
 		}
 		return nil, "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -133,7 +134,14 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 	}
 	file, err := os.OpenFile(f.output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "name a file that is not there yet")
+		hint := "name a file that this user may make"
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			hint = "name a file that is not there yet"
+		case errors.Is(err, fs.ErrNotExist):
+			hint = "name a file in a folder that exists"
+		}
+		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "%s", hint)
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
 	if sizes := report.Build(s, report.Options{}).Sweep; sizes != nil { // nil where the session did not begin
@@ -141,5 +149,9 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 			err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
 		}
 	}
-	return errors.Join(err, file.Close())
+	err = errors.Join(err, file.Close())
+	if info, serr := os.Stat(f.output); serr == nil && info.Size() == 0 { // nothing was measured: the name is free for another try
+		err = errors.Join(err, os.Remove(f.output))
+	}
+	return err
 }

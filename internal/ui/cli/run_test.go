@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/ui/config"
+)
+
+// TestExactlySoManyBlocks: a plan has as many blocks as were asked for, those that
+// compare the baseline with itself among them, or is refused with how many it can have.
+func TestExactlySoManyBlocks(t *testing.T) {
+	const (
+		one    = "{knob: window, levels: [64KiB]}"
+		two    = "{knob: window, levels: [64KiB, 1MiB]}"
+		grid   = two + ", {knob: streams, levels: [1, 2]}"
+		many   = "{knob: congestion, levels: [a, b, c, d, e, f, g]}"
+		refuse = 0
+	)
+	for _, c := range []struct {
+		factors, blocks string
+		want            int
+	}{
+		{two, "blocks: 1", 1}, {two, "blocks: 2", 2}, {two, "blocks: 6", 6}, {two, "max_blocks: 10", 10},
+		{one, "blocks: 1", refuse}, {one, "blocks: 4", refuse}, {one, "blocks: 5", 5}, {one, "blocks: 6", 6}, {one, "blocks: 20", 20}, {one, "max_blocks: 12", 12},
+		{grid, "blocks: 1", 1}, {grid, "blocks: 6", 6}, {grid, "max_blocks: 10", 10},
+		{many, "blocks: 7", 7}, {many, "blocks: 14", 14},
+	} {
+		text := fmt.Sprintf("far: lab:lan\nfactors: [%s]\n%s\n", c.factors, c.blocks)
+		file, err := config.Parse("plan.yaml", []byte(text), knobChecker{}, app.Env{}.Kinds())
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		file.Directions, file.Flow = []model.Direction{model.To}, model.Flow{Engine: "tcpbulk", Direction: model.To, Streams: 1, Duration: time.Second}
+		p, err := question{File: file, seed: 1, omitGiven: true, counted: true}.plan(fact.Unknown[time.Duration]("not measured"))
+		switch {
+		case c.want == refuse:
+			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "at least 5") || !strings.Contains(hintOf(err), "--no-twin") {
+				t.Errorf("%s%d blocks, %v (%s)", text, len(p.Order), err, hintOf(err))
+			}
+		case err != nil || len(p.Order) != c.want:
+			t.Errorf("%s%d blocks, want %d, %v", text, len(p.Order), c.want, err)
+		}
+	}
+}
