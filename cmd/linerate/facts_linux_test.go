@@ -86,6 +86,7 @@ func TestFactsAreStored(t *testing.T) {
 // TestFirstHour17KnobsOfTheDefaultRoute: without --interface the settings of a link are
 // those of the interface that leads out.
 func TestFirstHour17KnobsOfTheDefaultRoute(t *testing.T) {
+	needRoot(t)
 	t.Parallel()
 	n := newNetns(t)
 	ip(t, "-n", n.a, "route", "add", "default", "via", farAddr)
