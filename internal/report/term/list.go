@@ -34,7 +34,7 @@ func RenderList(w io.Writer, l report.List, o Options) error {
 		if started {
 			row = append(row, whole(s.Created.In(p.zone).Format("2006-01-02 15:04")))
 		}
-		rows = append(rows, append(row, whole(age(l.Now.Sub(s.Created))), whole(string(s.Kind)), whole(string(s.State)), right(rates(s.Goodput))))
+		rows = append(rows, append(row, whole(Age(l.Now.Sub(s.Created))), whole(string(s.Kind)), whole(string(s.State)), right(rates(s.Goodput))))
 	}
 	columns := p.fit(rows, header)
 	p.heading(columns)
@@ -45,8 +45,8 @@ func RenderList(w io.Writer, l report.List, o Options) error {
 	return p.flush(w)
 }
 
-// age is how long ago something was, short.
-func age(d time.Duration) string {
+// Age is how long ago something was, short.
+func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < time.Minute:

@@ -30,10 +30,10 @@ func (f *pickFlags) register(fl *pflag.FlagSet) {
 
 // filter returns what the flags choose, of now.
 func (f pickFlags) filter(now time.Time) (store.Filter, error) {
-	if err := oneOf("kind", f.kind, "", string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindTune), string(model.KindServed)); err != nil {
+	if err := oneOf("kind", f.kind, sessionKinds()...); err != nil {
 		return store.Filter{}, err
 	}
-	if err := oneOf("state", f.state, "", "running", "done", "interrupted", "failed"); err != nil {
+	if err := oneOf("state", f.state, sessionStates()...); err != nil {
 		return store.Filter{}, err
 	}
 	since, err := moment("since", f.since, now)
@@ -56,10 +56,20 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 }
 
 func oneOf(flag, value string, allowed ...string) error {
-	if slices.Contains(allowed, value) {
+	if value == "" || slices.Contains(allowed, value) {
 		return nil
 	}
-	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed[1:], ", "))
+	return usagef("--%s: %q is none of %s", flag, value, strings.Join(allowed, ", "))
+}
+
+func sessionKinds() []string {
+	return []string{
+		string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindTune), string(model.KindServed),
+	}
+}
+
+func sessionStates() []string {
+	return []string{string(model.SessionRunning), string(model.SessionDone), string(model.SessionInterrupted), string(model.SessionFailed)}
 }
 
 func (a *console) listCommand() *cobra.Command {

@@ -177,19 +177,19 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 	return wanted, host, nil
 }
 
-// splitHost splits "b.link.mtu" into host and knob, as plan files do: a is the near
+// splitHost splits "far.link.mtu" into host and knob, as plan files do: near or a is the near
 // host, b the far one, and without either it is both.
 func splitHost(name string) (model.Host, model.KnobID, error) {
 	prefix, rest, dotted := strings.Cut(name, ".")
 	if !dotted {
 		return "", model.KnobID(name), nil
 	}
-	if h := model.Host(prefix); h == model.Near || h == model.Far {
+	if h, ok := model.ParseHost(prefix); ok {
 		return h, model.KnobID(rest), nil
 	}
 	if _, known := knob.ByID(model.KnobID(name)); !known {
 		if _, known := knob.ByID(model.KnobID(rest)); known {
-			return "", "", fmt.Errorf("%s: unknown host %q: write a. (near) or b. (far) before the setting, or nothing for both", name, prefix)
+			return "", "", fmt.Errorf("%s: unknown host %q: write near. or far. before the setting, or nothing for both", name, prefix)
 		}
 	}
 	return "", model.KnobID(name), nil

@@ -63,10 +63,7 @@ func (a *console) storePath() string {
 	if p := a.Getenv("LINERATE_DB"); p != "" {
 		return p
 	}
-	home := a.Getenv("HOME")
-	if u, err := user.Current(); home == "" && err == nil {
-		home = u.HomeDir // as in a job of cron or a unit of systemd
-	}
+	home := a.home()
 	switch runtime.GOOS {
 	case "windows":
 		return filepath.Join(a.Getenv("LocalAppData"), "linerate", "linerate.db")
@@ -77,6 +74,15 @@ func (a *console) storePath() string {
 		return filepath.Join(data, "linerate", "linerate.db")
 	}
 	return filepath.Join(home, ".local", "share", "linerate", "linerate.db")
+}
+
+// home is the user's own folder.
+func (a *console) home() string {
+	home := a.Getenv("HOME")
+	if u, err := user.Current(); home == "" && err == nil {
+		home = u.HomeDir // as in a job of cron or a unit of systemd
+	}
+	return home
 }
 
 // find returns the session that a person names by its ID, the beginning of it,

@@ -1,0 +1,328 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app/inspect"
+	"linerate/internal/app/reach"
+	"linerate/internal/core/model"
+	"linerate/internal/core/profile"
+	"linerate/internal/lab"
+	"linerate/internal/report"
+	"linerate/internal/report/term"
+	"linerate/internal/store"
+)
+
+const (
+	// completionTime bounds what a shell waits for after a tab.
+	completionTime = 80 * time.Millisecond
+	// completedSessions bounds the sessions that are offered, the newest first.
+	completedSessions = 20
+)
+
+// offer is what can stand where a person types: those that begin with typed, or also
+// others, which are left out afterwards.
+type offer func(ctx context.Context, typed string) []inspect.Word
+
+// complete gives the commands and flags below c what a shell offers for their values.
+// Nobody is connected to, and what cannot be found out is not offered.
+func (a *console) complete(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.complete(sub)
+	}
+	if args := a.argumentWords(c.CommandPath()); args != nil {
+		c.ValidArgsFunction = offered(func(n int) offer { return args[min(n, len(args)-1)] })
+	}
+	for flag, w := range a.flagWords(c) {
+		if c.Flags().Lookup(flag) != nil {
+			_ = c.RegisterFlagCompletionFunc(flag, offered(func(int) offer { return w })) // it errs where there is one already
+		}
+	}
+}
+
+// argumentWords are those of the arguments of a command, the last for all that follow.
+func (a *console) argumentWords(command string) []offer {
+	_, name, _ := strings.Cut(command, " ")
+	settings, profiles := a.assignments(false, false), filesWith(".yaml", ".yml")
+	switch name {
+	case "test", "sweep", "copy", "check", "tune", "facts", "knobs", "undo":
+		return []offer{a.hosts, none}
+	case "run":
+		return []offer{any2(filesWith(".yaml", ".yml"), a.hosts)}
+	case "set":
+		return []offer{any2(settings, a.hosts)}
+	case "keep":
+		return []offer{any2(a.sessions, profiles), a.hosts, none}
+	case "export":
+		return []offer{any2(a.sessions, profiles), none}
+	case "show":
+		return []offer{a.sessions, none}
+	case "compare":
+		return []offer{a.sessions, a.sessions, none}
+	case "rm":
+		return []offer{a.sessions}
+	case "profile save":
+		return []offer{a.sessions, profiles, none}
+	case "profile apply", "profile diff":
+		return []offer{profiles, a.hosts, none}
+	case "profile show":
+		return []offer{profiles, none}
+	case "knobs explain":
+		return []offer{names}
+	case "lab":
+		return []offer{a.labSpec}
+	}
+	return nil
+}
+
+// flagWords are those of the flags of a command.
+func (a *console) flagWords(c *cobra.Command) map[string]offer {
+	all := map[string]offer{
+		"from": a.hosts, "far": a.hosts, "resume": a.sessions,
+		"engine": fixed(a.kinds().Names()...), "pacing": fixed("kernel", "clock"),
+		"goal": fixed("throughput", "latency", "cpu"), "allow": fixed("risky"),
+		"congestion": algorithms, "factor": a.assignments(true, true),
+		"only": eachEnd(names), "never": eachEnd(names),
+		"role": fixed(rolesOfHosts()...), "direction": fixed("to", "from", "each", "both"),
+		"source": fixed("disk", "memory"), "sink": fixed("disk", "memory"),
+	}
+	switch c.Name() {
+	case "list", "prune":
+		all["kind"], all["state"] = fixed(sessionKinds()...), fixed(sessionStates()...)
+	case "export", "keep":
+		var formats []string
+		for _, f := range model.FileFormats() {
+			formats = append(formats, string(f))
+		}
+		all["for"] = fixed(formats...)
+	case "tune":
+		all["direction"] = fixed("to", "from", "each")
+	}
+	return all
+}
+
+// offered is w as cobra asks for it: what begins with what was typed, with no blank
+// after what is not whole.
+func offered(w func(n int) offer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		var out []string
+		whole := false
+		for _, one := range w(len(args))(ctx, typed) {
+			if !strings.HasPrefix(one.Text, typed) {
+				continue
+			}
+			out = append(out, cobra.CompletionWithDesc(one.Text, one.About))
+			whole = whole || !strings.ContainsAny(one.Text[len(one.Text)-1:], "=:./,")
+		}
+		if whole || len(out) == 0 {
+			return out, cobra.ShellCompDirectiveNoFileComp
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// fixed are words that are always the same.
+func fixed(list ...string) offer {
+	var out []inspect.Word
+	for _, w := range list {
+		out = append(out, inspect.Word{Text: w})
+	}
+	return func(context.Context, string) []inspect.Word { return out }
+}
+
+func none(context.Context, string) []inspect.Word { return nil }
+
+// any2 are the words of both.
+func any2(first, second offer) offer {
+	return func(ctx context.Context, typed string) []inspect.Word {
+		return append(first(ctx, typed), second(ctx, typed)...)
+	}
+}
+
+// filesWith are those with one of the endings, and folders.
+func filesWith(endings ...string) offer {
+	return func(_ context.Context, typed string) (out []inspect.Word) {
+		dir, _ := filepath.Split(typed)
+		entries, _ := os.ReadDir(filepath.Clean("./" + dir))
+		if filepath.IsAbs(dir) {
+			entries, _ = os.ReadDir(dir)
+		}
+		for _, e := range entries {
+			switch {
+			case strings.HasPrefix(e.Name(), "."):
+			case e.IsDir():
+				out = append(out, inspect.Word{Text: dir + e.Name() + "/"})
+			case slices.Contains(endings, filepath.Ext(e.Name())):
+				out = append(out, inspect.Word{Text: dir + e.Name()})
+			}
+		}
+		return out
+	}
+}
+
+// hosts are those that this user has been at, and how others are written. Of ssh, also
+// with the user who was typed.
+func (a *console) hosts(ctx context.Context, typed string) []inspect.Word {
+	if spec, ok := strings.CutPrefix(typed, "lab:"); ok {
+		return before("lab:", a.labSpec(ctx, spec))
+	}
+	home := a.home()
+	var out []inspect.Word
+	user, _, at := strings.Cut(typed, "@")
+	for _, host := range reach.Known(a.Getenv, home) {
+		name, ssh := strings.CutPrefix(host, "ssh://")
+		switch {
+		case ssh && at && user != "":
+			out = append(out, inspect.Word{Text: strings.TrimPrefix(user, "ssh://") + "@" + name, About: "over ssh"},
+				inspect.Word{Text: "ssh://" + strings.TrimPrefix(user, "ssh://") + "@" + name, About: "over ssh"})
+		case ssh:
+			out = append(out, inspect.Word{Text: host, About: "over ssh"})
+		default:
+			out = append(out, inspect.Word{Text: host, About: "its linerate serve"})
+		}
+	}
+	out = append(out, inspect.Word{Text: "lab:", About: "two virtual hosts and a wire"})
+	for _, p := range a.world().AllPrograms() {
+		if p.New != nil {
+			out = append(out, inspect.Word{Text: p.Name + "://", About: "an " + p.Server})
+		}
+	}
+	return out
+}
+
+// labSpec are the keys of a lab after those that were typed, and the values of the
+// settings of its hosts.
+func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
+	i := strings.LastIndexByte(typed, ',') + 1
+	head, last := typed[:i], typed[i:]
+	var out []inspect.Word
+	if head == "" {
+		out = append(out, fixed("lan", "wan", "lossy", "sat")(ctx, "")...)
+	}
+	for _, key := range lab.Keys() {
+		if word, about, _ := strings.Cut(key, " "); strings.Contains(word, "=") {
+			name, _, _ := strings.Cut(word, "=")
+			about = strings.TrimSpace(about)
+			out = append(out, inspect.Word{Text: name + "=", About: about})
+			if !strings.Contains(about, "whole lab only") {
+				out = append(out, inspect.Word{Text: "ab." + name + "=", About: "from a to b: " + about}, inspect.Word{Text: "ba." + name + "=", About: "from b to a: " + about})
+			}
+		}
+	}
+	out = append(out, inspect.Word{Text: "duplex=half"})
+	if end, _, dotted := strings.Cut(last, "."); dotted && (end == "a" || end == "b") {
+		out = append(out, a.assignments(false, true)(ctx, last)...)
+	} else {
+		out = append(out, inspect.Word{Text: "a.", About: "a setting of host a"}, inspect.Word{Text: "b.", About: "a setting of host b"})
+	}
+	return before(head, out)
+}
+
+// before are words after a head that is theirs all.
+func before(head string, list []inspect.Word) []inspect.Word {
+	for i := range list {
+		list[i].Text = head + list[i].Text
+	}
+	return list
+}
+
+// names are the settings.
+func names(context.Context, string) []inspect.Word { return inspect.Names(false, false) }
+
+// eachEnd are names of settings of both hosts, and of one end of them, after those
+// that were typed, with commas between.
+func eachEnd(w offer) offer {
+	return func(ctx context.Context, typed string) []inspect.Word {
+		i := strings.LastIndexByte(typed, ',') + 1
+		return before(typed[:i], ofEnd(typed[i:], w(ctx, typed[i:])))
+	}
+}
+
+// ofEnd are names after the end that was typed, and the words for ends.
+func ofEnd(typed string, list []inspect.Word) []inspect.Word {
+	end, _, dotted := strings.Cut(typed, ".")
+	if _, ok := model.ParseHost(end); ok && dotted {
+		return before(end+".", list)
+	}
+	return append(list, inspect.Word{Text: "near.", About: "a setting of the near host"}, inspect.Word{Text: "far.", About: "a setting of the far host"})
+}
+
+// assignments are KNOB=, or after that the values of the setting. Of a factor, which
+// may be of the traffic too, several values have commas between.
+func (a *console) assignments(traffic, all bool) offer {
+	return func(ctx context.Context, typed string) []inspect.Word {
+		name, value, assigned := strings.Cut(typed, "=")
+		if !assigned {
+			list := ofEnd(typed, inspect.Names(all, traffic))
+			for i := range list {
+				if !strings.HasSuffix(list[i].Text, ".") {
+					list[i].Text += "="
+				}
+			}
+			return list
+		}
+		on, id := "", name
+		if end, rest, dotted := strings.Cut(name, "."); dotted {
+			if _, ok := model.ParseHost(end); ok {
+				on, id = end+".", rest
+			}
+		}
+		head := on + id + "="
+		if i := strings.LastIndexByte(value, ',') + 1; traffic {
+			head += value[:i]
+		}
+		return before(head, inspect.Values(ctx, model.KnobID(id)))
+	}
+}
+
+// algorithms are those of congestion control on this machine.
+func algorithms(ctx context.Context, _ string) []inspect.Word {
+	return fixed(inspect.Algorithms(ctx, "congestion")...)(ctx, "")
+}
+
+// sessions are the newest of the store, with what they showed; none where there is no
+// store, which is not made.
+func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
+	path := a.storePath()
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	st, err := openStoreAt(ctx, path)
+	if err != nil {
+		return nil
+	}
+	defer st.Close()
+	items, err := st.Sessions(ctx, store.Filter{Limit: completedSessions})
+	if err != nil {
+		return nil
+	}
+	var out []inspect.Word
+	for _, i := range items {
+		item := report.ListItem{Item: report.Item(i)}
+		if s, err := st.Brief(ctx, i.ID); err == nil {
+			item = report.NewListItem(item.Item, s)
+		}
+		out = append(out, inspect.Word{Text: i.ID, About: strings.TrimSpace(string(item.Kind) + ", " + term.Age(a.Now().Sub(i.Created)) + " ago, " + item.What())})
+	}
+	if len(out) > 0 {
+		out = append(out, inspect.Word{Text: "last", About: "the newest of them"})
+	}
+	return out
+}
+
+// rolesOfHosts are the roles that a flag names.
+func rolesOfHosts() (out []string) {
+	for _, r := range profile.Roles()[1:] {
+		out = append(out, string(r))
+	}
+	return out
+}

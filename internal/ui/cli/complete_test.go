@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// TestFirstHour20Completion: what a shell offers after each command, asked as the shell
+// asks. Nothing is made or connected to, and no error is among it.
+func TestFirstHour20Completion(t *testing.T) {
+	w := newWorld(t)
+	home := t.TempDir()
+	w.vars["HOME"], w.vars["LINERATE_CONFIG"] = home, filepath.Join(home, "linerate")
+	for name, text := range map[string]string{
+		".ssh/config":            "Host nas backup # of the office\n  HostName 192.0.2.1\nhost=attic\nHost *.example !no web?\n",
+		".ssh/known_hosts":       "192.0.2.7,[tower]:2222 ssh-ed25519 AAAA\n|1|aGFzaA==|aGFzaA== ssh-ed25519 AAAA\n@cert-authority *.example ssh-rsa AAAA\nbroken\n",
+		"linerate/known_servers": "den:5299 pin\n",
+		"plans/plan.yaml":        "", "plans/notes.txt": "",
+	} {
+		path := filepath.Join(home, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.main(t, "__complete", "show", "")
+	if _, err := os.Stat(w.vars["LINERATE_DB"]); err == nil {
+		t.Error("a tab made the store of results")
+	}
+	st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	if err := st.CreateSession(t.Context(), model.Session{
+		ID: "20261121T013209-x7k2", Kind: model.KindTest, Near: "this machine", Far: "nas", State: model.SessionInterrupted, Reason: "ctrl-c", Created: now.Add(-50 * time.Hour),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_ = st.Close()
+	plans := filepath.Join(home, "plans") + "/"
+	session := "20261121T013209-x7k2\ttest, 2 d ago, nas: ctrl-c"
+	for _, c := range []struct {
+		args  []string // the last is what was typed
+		has   []string // lines, with their descriptions where they have a tab
+		lacks []string
+	}{
+		{[]string{"test", ""}, []string{"ssh://nas", "ssh://backup", "ssh://attic", "ssh://192.0.2.7", "ssh://tower:2222", "den:5299", "lab:", "iperf3://", "iperf2://", "netpipe://"}, []string{"#", "|", "example", "web", "broken", "@cert"}},
+		{[]string{"test", "root@n"}, []string{"root@nas\tover ssh"}, []string{"attic"}},
+		{[]string{"test", "nas", ""}, nil, []string{"nas"}},
+		{[]string{"test", "--from", "ssh://b"}, []string{"ssh://backup"}, []string{"lab"}},
+		{[]string{"test", "lab:r"}, []string{"lab:rate=", "lab:rtt="}, []string{"lab:loss"}},
+		{[]string{"test", "lab:rate=1gbit,"}, []string{"lab:rate=1gbit,rtt=", "lab:rate=1gbit,ab.loss=", "lab:rate=1gbit,b."}, []string{"lab:rate=1gbit,lan"}},
+		{[]string{"test", "lab:lan,b.tcp.sa"}, []string{"lab:lan,b.tcp.sack="}, nil},
+		{[]string{"test", "lab:lan,b.tcp.sack=o"}, []string{"lab:lan,b.tcp.sack=on", "lab:lan,b.tcp.sack=off"}, nil},
+		{[]string{"lab", "w"}, []string{"wan"}, []string{"lan"}},
+		{[]string{"set", "tcp.sa"}, []string{"tcp.sack="}, []string{"window"}},
+		{[]string{"set", "tcp.sack="}, []string{"tcp.sack=on", "tcp.sack=off"}, nil},
+		{[]string{"set", "near.tcp.sac"}, []string{"near.tcp.sack="}, nil},
+		{[]string{"set", "a.tcp.sack=o"}, []string{"a.tcp.sack=off"}, nil},
+		{[]string{"set", "tcp.sack=on", "ssh://n"}, []string{"ssh://nas"}, nil},
+		{[]string{"run", "--factor", "wind"}, []string{"window="}, nil},
+		{[]string{"run", "--factor", "far.tcp.sack=on,"}, []string{"far.tcp.sack=on,off"}, nil},
+		{[]string{"run", plans}, []string{plans + "plan.yaml"}, []string{"notes"}},
+		{[]string{"run", "--resume", ""}, []string{session, "last"}, nil},
+		{[]string{"run", "--direction", ""}, []string{"to", "from", "each", "both"}, nil},
+		{[]string{"tune", "--direction", ""}, []string{"each"}, []string{"both"}},
+		{[]string{"tune", "--goal", ""}, []string{"throughput", "latency", "cpu"}, nil},
+		{[]string{"tune", "--only", "tcp.sack,b.tcp.timest"}, []string{"tcp.sack,b.tcp.timestamps"}, nil},
+		{[]string{"show", "2026"}, []string{session}, []string{"last"}},
+		{[]string{"rm", ""}, []string{session}, nil},
+		{[]string{"keep", ""}, []string{session}, nil},
+		{[]string{"keep", "last", ""}, []string{"ssh://nas"}, []string{"2026"}},
+		{[]string{"compare", "last", "2"}, []string{session}, nil},
+		{[]string{"export", "--for", "net"}, []string{"netplan"}, []string{"ansible"}},
+		{[]string{"profile", "show", plans}, []string{plans + "plan.yaml"}, []string{"notes"}},
+		{[]string{"list", "--kind", ""}, []string{"test", "run", "sweep", "copy", "check", "tune", "served"}, nil},
+		{[]string{"list", "--state", ""}, []string{"running", "done", "interrupted", "failed"}, nil},
+		{[]string{"test", "--engine", ""}, []string{"tcpbulk", "udpflow", "reqresp", "loaded"}, nil},
+		{[]string{"knobs", "explain", "tcp.sa"}, []string{"tcp.sack"}, nil},
+		{[]string{"set", "no.such=", ""}, []string{"ssh://nas"}, []string{"no.such"}},
+	} {
+		began := time.Now()
+		if code := w.main(t, append([]string{"__complete"}, c.args...)...); code != 0 {
+			t.Errorf("%q: exit code %d: %s", c.args, code, w.err.String())
+		}
+		if took := time.Since(began); took > 2*time.Second { // 0.1 s of an idle machine
+			t.Errorf("%q took %v", c.args, took)
+		}
+		if strings.Contains(w.err.String(), "linerate: ") {
+			t.Errorf("%q: %s", c.args, w.err.String())
+		}
+		lines := strings.Split(strings.TrimSpace(w.out.String()), "\n")
+		for _, want := range c.has {
+			if !slices.ContainsFunc(lines, func(s string) bool { return s == want || strings.HasPrefix(s, want+"\t") }) {
+				t.Errorf("%q offers no %q:\n%s", c.args, want, w.out.String())
+			}
+		}
+		for _, line := range lines {
+			text, _, _ := strings.Cut(line, "\t")
+			for _, bad := range c.lacks {
+				if strings.Contains(text, bad) {
+					t.Errorf("%q offers %q", c.args, line)
+				}
+			}
+		}
+	}
+}
