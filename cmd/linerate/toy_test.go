@@ -69,6 +69,39 @@ func TestToyEngine(t *testing.T) {
 	holds(do(2, "run", plan, "--allow-exec").err, `"loud" is neither on nor off; write on or off`)
 	write("engine: tcpbulk, rounds: 7")
 	holds(do(2, "run", plan, "--allow-exec").err, "rounds belongs to the toy, not to engine tcpbulk; write engine: toy")
+	// What it may vary is a factor, in files and by flag; the rest, and what is of
+	// another engine, is not.
+	write("engine: toy")
+	text, err := os.ReadFile(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vary := func(factor string) {
+		t.Helper()
+		if err := os.WriteFile(plan, []byte(strings.Replace(string(text), "{knob: window, levels: [64KiB]}", factor, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vary("{knob: rounds, levels: [9]}")
+	do(0, "run", plan, "--allow-exec", "-q")
+	holds(strings.Join(strings.Fields(do(0, "show", "last", "--json=full").out), ""),
+		`{"knob":"rounds","value":"9"}`, `"params":{"rounds":9}`, `"metric":"toy_rounds","value":3`, `"metric":"toy_rounds","value":9`)
+	byFlag := func(more ...string) []string {
+		return append([]string{"run", far, "-t", "60ms", "--omit", "0s", "-i", "60ms", "--settle", "0s", "--blocks", "6", "--no-twin", "-q"}, more...)
+	}
+	do(0, byFlag("--requests", "0", "-l", "64", "--factor", "reply=64KiB")...)
+	holds(strings.Join(strings.Fields(do(0, "show", "last", "--json=full").out), ""),
+		`{"knob":"reply","value":"65536"}`, `"params":{}`, `"params":{"reply":65536}`)
+	vary("{knob: rounds, levels: [9, many]}")
+	holds(do(2, "run", plan, "--allow-exec").err, `"many" is not a number of rounds; write it like 3`)
+	vary("{knob: shout, levels: [on, off]}")
+	holds(do(2, "run", plan, "--allow-exec").err, "shout is the same in all runs of a plan; say it of the flow")
+	vary("{knob: reply, levels: [1KiB, 1024]}")
+	holds(do(2, "run", plan, "--allow-exec").err, `level "1024" has the same value as "1KiB"`, "reply belongs to engine reqresp, not to engine toy; write engine: reqresp")
+	vary("{knob: far.reply, levels: [1KiB]}")
+	holds(do(2, "run", plan, "--allow-exec").err, "reply belongs to the flow, not to host b; write reply without a host")
+	holds(do(2, byFlag("--engine", "toy", "--factor", "rounds=1001")...).err, "setting 1001: 1001 rounds: not between 1 and 1000")
+	holds(do(2, byFlag("--factor", "reply=1KiB")...).err, "reply belongs to engine reqresp, not to engine tcpbulk; add --requests")
 	// Who has not the line knows nothing of it.
 	if r := run(t, command(t, "test", far, "--engine", "toy", "--db", db)); r.code != 2 || !strings.Contains(r.err, `"toy" is not one of`) {
 		t.Errorf("exit code %d: %s", r.code, r.err)

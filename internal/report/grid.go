@@ -50,11 +50,11 @@ func (b *builder) grid() *Grid {
 	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}}
 	for n, f := range factors {
 		text := fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)
-		k, _ := knob.ByID(f.Knob)
+		k, ok := knob.ByID(f.Knob)
 		switch {
 		case f.Host != "":
 			text += " of " + b.name(f.Host)
-		case k.Scope != knob.ScopeFlow:
+		case ok && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
 			text += " of both hosts"
 		}
 		for i, v := range f.Levels {

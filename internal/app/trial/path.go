@@ -90,7 +90,7 @@ func Takes(env app.Env, p model.Plan) error {
 		}
 		for _, s := range p.Settings {
 			of := slices.DeleteFunc(slices.Clone(s.Assignments), func(a model.Assignment) bool { return a.Host != "" })
-			set, err := knob.ApplyFlow(flow, of)
+			set, err := knob.ApplyFlow(flow, of, env.Kinds()...)
 			if err == nil {
 				err = e.Validate(set)
 			}

@@ -48,7 +48,7 @@ func (r *Alone) do(ctx context.Context, a *attempt, s Spec, emit func(model.Host
 	if i := slices.IndexFunc(s.Setting.Assignments, func(as model.Assignment) bool { return as.Host != "" }); i >= 0 {
 		return fmt.Errorf("%s cannot be set: %s only measures", s.Setting.Assignments[i].Knob, r.Name)
 	}
-	flow, err := knob.WithSetting(s.Flow, s.Setting)
+	flow, err := knob.WithSetting(s.Flow, s.Setting, r.Kinds...)
 	if err != nil {
 		return err
 	}

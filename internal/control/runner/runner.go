@@ -128,7 +128,7 @@ func (r *Runner) Run(ctx context.Context, s Spec, emit func(model.Host, []model.
 
 // do does everything, and undoes what it did.
 func (a *attempt) do(ctx context.Context) (err error) {
-	if a.flow, err = knob.WithSetting(a.spec.Flow, a.spec.Setting); err != nil {
+	if a.flow, err = knob.WithSetting(a.spec.Flow, a.spec.Setting, a.kinds...); err != nil {
 		return err
 	}
 	a.run.Flow = a.flow

@@ -16,15 +16,15 @@ import (
 // ApplyFlow returns f with the assignments of flow knobs in a applied, in
 // order. Values may be canonical or as a person writes them. Every fault is
 // reported, joined: an unknown knob, a knob of a host or of another engine, a bad
-// value.
+// value. Options of kinds that may differ between runs are knobs of their flows.
 //
 // It is the only reading of such settings: flags, plans and runs all come here.
 // Beside the knobs of the catalogue it knows the parts of a copy, copy.mode,
 // copy.source and copy.sink, whose words the engine checks.
-func ApplyFlow(f model.Flow, a []model.Assignment) (model.Flow, error) {
+func ApplyFlow(f model.Flow, a []model.Assignment, kinds ...traffic.Kind) (model.Flow, error) {
 	var faults []error
 	for _, one := range a {
-		if err := applyFlow(&f, one); err != nil {
+		if err := applyFlow(&f, one, kinds); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -33,25 +33,32 @@ func ApplyFlow(f model.Flow, a []model.Assignment) (model.Flow, error) {
 
 // WithSetting returns f with those assignments of s that belong to no host. The
 // error names the setting.
-func WithSetting(f model.Flow, s model.Setting) (model.Flow, error) {
+func WithSetting(f model.Flow, s model.Setting, kinds ...traffic.Kind) (model.Flow, error) {
 	var of []model.Assignment
 	for _, a := range s.Assignments {
 		if a.Host == "" {
 			of = append(of, a)
 		}
 	}
-	f, err := ApplyFlow(f, of)
+	f, err := ApplyFlow(f, of, kinds...)
 	if err != nil {
 		return f, fmt.Errorf("setting %q: %w", s.Name, err)
 	}
 	return f, nil
 }
 
-func applyFlow(f *model.Flow, a model.Assignment) error {
+func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	if a.Host == "" && strings.HasPrefix(string(a.Knob), "copy.") {
 		return applyCopy(f, a)
 	}
 	k, ok := ByID(a.Knob)
+	if owner, _, own := kinds.Owner(string(a.Knob)); !ok && own && a.Host == "" {
+		o, mine := kinds.Option(*f, string(a.Knob))
+		if !mine || o.Level == nil {
+			return fmt.Errorf("knob %s: belongs to %s, not to runs of engine %s", a.Knob, owner.Called(), f.Engine)
+		}
+		return o.Set(f, a.Value)
+	}
 	if !ok {
 		return UnknownError(a.Knob)
 	}

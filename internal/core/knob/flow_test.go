@@ -14,6 +14,8 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/probes"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
@@ -109,6 +111,32 @@ func TestWhereTheReadingsDiffered(t *testing.T) {
 	f, err := knob.ApplyFlow(model.Flow{Engine: udp.Name}, []model.Assignment{{Knob: "rate", Value: "1234567.891"}})
 	if u, _ := udp.Of(f); err != nil || u.Rate != 1234567.891 {
 		t.Errorf("a rate of a search is %v, %v", u, err)
+	}
+}
+
+// TestOptionsOfKinds: what an engine lets plans vary is a knob of its flows, also as
+// a load; of no other's, and of nobody where it is to be the same in all runs.
+func TestOptionsOfKinds(t *testing.T) {
+	kinds := []traffic.Kind{requests.Kind(), udp.Kind(), probes.Kind(udp.Kind())}
+	load := probes.Over(model.Flow{Engine: udp.Name})
+	for _, c := range []struct {
+		flow        model.Flow
+		knob        model.KnobID
+		value, want string
+	}{
+		{model.Flow{Engine: requests.Name}, "reply", "65536", `{"reply":65536}`},
+		{model.Flow{Engine: requests.Name}, "spin", "true", `{"spin":true}`},
+		{load, "pacing", "clock", `{"engine":"udpflow","load":{"pacing":"clock"}}`},
+		{load, "pacing", "hope", "unknown pacing"},
+		{load, "reply", "1KiB", "belongs to engine reqresp, not to runs of engine loaded"},
+		{model.Flow{Engine: requests.Name}, "connect", "true", "belongs to engine reqresp"},
+		{load, "load", "udpflow", "belongs to engine loaded"},
+		{load, "replies", "1", "unknown knob"},
+	} {
+		got, err := knob.ApplyFlow(c.flow, []model.Assignment{{Knob: c.knob, Value: c.value}}, kinds...)
+		if text := fmt.Sprint(got.Params, err); !strings.Contains(text, c.want) || err != nil && got.Params != c.flow.Params {
+			t.Errorf("%s=%s: %s; want %s", c.knob, c.value, text, c.want)
+		}
 	}
 }
 

@@ -103,8 +103,12 @@ type Option struct {
 	Usage   string // of the flag
 	Switch  bool   // on or off
 	Chooses bool   // giving the flag chooses the kind
+	Fixed   bool   // the same in all runs of a plan: no factor
 	// Set puts what somebody wrote into f. Its error may be a *ValueError.
 	Set func(f *model.Flow, text string) error
+	// Level is what plans write for a value of a factor, such as 65536 for 64KiB, with
+	// the errors of Set; nil where the option is Fixed.
+	Level func(text string) (string, error)
 }
 
 // ValueError is a value that cannot be, with what could.
@@ -118,19 +122,29 @@ func (e *ValueError) Error() string {
 	return e.Problem + "; " + e.Hint
 }
 
-// Param is an Option.Set that changes parameters of type T.
-func Param[T any](set func(p *T, text string) error) func(*model.Flow, string) error {
-	return func(f *model.Flow, text string) error {
+// Param is o, a value at a place in parameters of type T that parse reads. JSON has to
+// write the value as parse can read it.
+func Param[T, V any](o Option, parse func(text string) (V, error), at func(p *T) *V) Option {
+	o.Set = func(f *model.Flow, text string) error {
 		p, err := Read[T](f.Params)
 		if err == nil {
-			err = set(&p, text)
+			*at(&p), err = parse(text)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			f.Params = Write(p)
 		}
-		f.Params = Write(p)
-		return nil
+		return err
 	}
+	if !o.Fixed {
+		o.Level = func(text string) (string, error) {
+			v, err := parse(text)
+			if err != nil {
+				return "", err
+			}
+			return strings.Trim(string(Write(v)), `"`), nil
+		}
+	}
+	return o
 }
 
 // Switch reads on or off, and other words for them.
@@ -154,11 +168,13 @@ func Bytes(text string) (units.Bytes, error) {
 }
 
 // Word reads one of some words of what.
-func Word(what, text string, words ...string) (string, error) {
-	if !slices.Contains(words, text) {
-		return "", &ValueError{fmt.Sprintf("unknown %s %.60q", what, text), "write " + strings.Join(words, " or ")}
+func Word(what string, words ...string) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		if !slices.Contains(words, text) {
+			return "", &ValueError{fmt.Sprintf("unknown %s %.60q", what, text), "write " + strings.Join(words, " or ")}
+		}
+		return text, nil
 	}
-	return text, nil
 }
 
 // Demand is what one end of a run takes of its host, by the flow's own word.
@@ -245,6 +261,16 @@ func (all Kinds) Option(f model.Flow, name string) (Option, bool) {
 		return Option{}, false
 	}
 	return list[i], true
+}
+
+// Owner is the first kind that has an option of that name.
+func (all Kinds) Owner(name string) (Kind, Option, bool) {
+	for _, k := range all {
+		if i := slices.IndexFunc(k.Options, func(o Option) bool { return o.Name == name }); i >= 0 {
+			return k, k.Options[i], true
+		}
+	}
+	return Kind{}, Option{}, false
 }
 
 // Measures is the end whose window counts in direction d of f.

@@ -10,26 +10,39 @@ import (
 	"linerate/internal/app/inspect"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	reportjson "linerate/internal/report/json"
 )
 
-// knobChecker lets plan files and flags ask the catalogue.
-type knobChecker struct{}
+// knobChecker lets plan files and flags ask the catalogue, and kinds for what a plan
+// may vary of their traffic.
+type knobChecker struct{ kinds traffic.Kinds }
 
 // Check implements config.KnobChecker.
-func (knobChecker) Check(id model.KnobID, value string) (string, error) {
-	k, ok := knob.ByID(id)
-	if !ok {
-		return "", knob.UnknownError(id)
+func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
+	if k, ok := knob.ByID(id); ok {
+		return k.Parse(value)
 	}
-	return k.Parse(value)
+	switch _, o, ok := c.kinds.Owner(string(id)); {
+	case !ok:
+		return "", knob.UnknownError(id)
+	case o.Level == nil:
+		return "", &traffic.ValueError{Problem: o.Name + " is the same in all runs of a plan", Hint: "say it of the flow"}
+	default:
+		return o.Level(value)
+	}
 }
 
 // Known implements config.KnobChecker.
-func (knobChecker) Known() []model.KnobID {
+func (c knobChecker) Known() []model.KnobID {
 	var ids []model.KnobID
 	for _, k := range knob.Catalogue() {
 		ids = append(ids, k.ID)
+	}
+	for _, k := range c.kinds {
+		for _, o := range k.Options {
+			ids = append(ids, model.KnobID(o.Name))
+		}
 	}
 	return ids
 }

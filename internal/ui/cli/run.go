@@ -58,7 +58,7 @@ also after Ctrl-C, a crash or a cut connection.
 
 A factor is a knob of the near host (near.KNOB), the far host (far.KNOB), of both
 (KNOB), or of the test flow: window, streams, block; of TCP also mss, nodelay,
-congestion; of UDP also rate.
+congestion; of UDP also rate, pacing, plain; of requests also requests, reply, spin.
 
 Goodput decides, or the latency where the traffic is requests or probes beside a
 load, or what --objective names. Guards watch over the rest: a setting that gains
@@ -68,6 +68,7 @@ and linerate keep refuses it.`,
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
+  linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
   linerate run --resume last
   linerate run --resume last --max-blocks 60`,
@@ -343,7 +344,7 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		if err != nil {
 			return file, err
 		}
-		if file, err = config.Parse(args[0], b, knobChecker{}, f.own.kinds); err != nil {
+		if file, err = config.Parse(args[0], b, knobChecker{f.own.kinds}, f.own.kinds); err != nil {
 			return file, err
 		}
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
@@ -389,7 +390,7 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 		file.Factors, file.Named = nil, nil
 	}
 	for _, text := range f.factors {
-		factor, err := config.ParseFactor(text, knobChecker{})
+		factor, err := config.ParseFactor(text, knobChecker{f.own.kinds})
 		bad.add("factor", err)
 		file.Factors = append(file.Factors, factor)
 	}

@@ -106,7 +106,7 @@ func (r *profileReader) knobs(n ast.Node, path string) []profile.Setting {
 		}
 		id := model.KnobID(e.key)
 		switch {
-		case isFlowKnob(id):
+		case slices.Contains(flowKnobs(), id):
 			r.faultAt(e.at, at, "leave it out", "belongs to the test traffic, not to a host")
 			continue
 		case !slices.Contains(r.check.Known(), id):

@@ -120,7 +120,11 @@ func flowKnobs() []model.KnobID {
 	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion", "rate"}
 }
 
-func isFlowKnob(id model.KnobID) bool { return slices.Contains(flowKnobs(), id) }
+// isFlowKnob reports whether id is of the flow: one of those, or an engine's own.
+func isFlowKnob(id model.KnobID) bool {
+	k, ok := knob.ByID(id)
+	return !ok || k.Scope == knob.ScopeFlow
+}
 
 // applyFlowKnob puts a canonical value into the flow. A rate waits until the
 // engine is known, see reader.engine.

@@ -43,7 +43,10 @@ func (r *reader) engine() {
 	f := &r.f.Flow
 	kind, _ := r.f.Kinds.ByName(cmp.Or(f.Engine, bulk.Name))
 	f.Params = kind.Initial
-	r.say(func(key string) (traffic.Option, bool) { return optionOf(kind, key) })
+	r.say(func(key string) (traffic.Option, bool) {
+		_, o, ok := traffic.Kinds{kind}.Owner(key)
+		return o, ok
+	})
 	r.say(func(key string) (traffic.Option, bool) { return r.f.Kinds.Option(*f, key) })
 	if r.rate != "" && udp.Carries(*f) {
 		next, err := knob.ApplyFlow(*f, []model.Assignment{{Knob: "rate", Value: r.rate}})
@@ -54,7 +57,7 @@ func (r *reader) engine() {
 		*f = next
 	}
 	for _, s := range r.said { // of another engine, which validateEngine reports; their values are looked at all the same
-		if k, o, ok := r.f.owner(s.key); ok {
+		if k, o, ok := r.f.Kinds.Owner(s.key); ok {
 			other := model.Flow{Engine: k.Name, Params: k.Initial}
 			if err := o.Set(&other, s.text); err != nil {
 				r.badValue(s.path, err)
@@ -75,25 +78,6 @@ func (r *reader) say(find func(key string) (traffic.Option, bool)) {
 		}
 		return true
 	})
-}
-
-// optionOf returns an option of k itself.
-func optionOf(k traffic.Kind, name string) (traffic.Option, bool) {
-	i := slices.IndexFunc(k.Options, func(o traffic.Option) bool { return o.Name == name })
-	if i < 0 {
-		return traffic.Option{}, false
-	}
-	return k.Options[i], true
-}
-
-// owner is the first kind that has an option of that name.
-func (f File) owner(name string) (traffic.Kind, traffic.Option, bool) {
-	for _, k := range f.Kinds {
-		if o, ok := optionOf(k, name); ok {
-			return k, o, true
-		}
-	}
-	return traffic.Kind{}, traffic.Option{}, false
 }
 
 // validateEngine reports what does not go with the flow's engine.
@@ -150,6 +134,15 @@ func (r *report) knobOfEngine(f File, path string, id model.KnobID) {
 	case datagrams && slices.Contains([]model.KnobID{"mss", "nodelay", "congestion"}, id):
 		r.fault(path, "leave it out", "%s belongs to TCP, not to UDP", id)
 	}
+	k, _, own := f.Kinds.Owner(string(id))
+	if _, mine := f.Kinds.Option(f.Flow, string(id)); !own || mine {
+		return
+	}
+	hint := "write engine: " + k.Name
+	if f.at == nil {
+		hint = "add " + k.Chosen()
+	}
+	r.fault(path, hint, "%s belongs to %s, not to engine %s", id, k.Called(), cmp.Or(f.Flow.Engine, bulk.Name))
 }
 
 // parseEngine reads the name of an engine that plans compare.

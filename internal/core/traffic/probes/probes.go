@@ -103,16 +103,17 @@ func Kind(loads ...traffic.Kind) traffic.Kind {
 		},
 		Loads: known.Names(), Load: Load, WithLoad: WithLoad,
 		Options: []traffic.Option{{
-			Name: "load", // plans only: test has it follow from the traffic
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				if p.Engine, err = traffic.Word("load", text, known.Names()...); err == nil {
-					load, _ := known.ByName(p.Engine)
-					p.Load = load.Initial
+			Name: "load", Fixed: true, // plans only: test has it follow from the traffic
+			Set: func(f *model.Flow, text string) error {
+				name, err := traffic.Word("load", known.Names()...)(text)
+				if err == nil {
+					load, _ := known.ByName(name)
+					f.Params = traffic.Write(Params{Engine: name, Load: load.Initial})
 				}
 				return err
-			}),
+			},
 		}, {
-			Name: "idle", Usage: "probe the latency for so long before the load, then beside it; 0s: do not probe",
+			Name: "idle", Fixed: true, Usage: "probe the latency for so long before the load, then beside it; 0s: do not probe",
 			Set: func(f *model.Flow, text string) (err error) {
 				f.Lead, err = units.ParseDuration(text)
 				return err

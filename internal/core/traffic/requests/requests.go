@@ -65,32 +65,21 @@ func Kind() traffic.Kind {
 			return traffic.Metrics{Measured: []model.Metric{rate, model.LatencyP50, model.LatencyP99}, Objective: model.LatencyP50}
 		},
 		Warnings: overdue,
-		Options: []traffic.Option{{
-			Name: "requests", Chooses: true,
-			Usage: "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other",
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Rate, err = parseRate(text)
-				return err
-			}),
-		}, {
-			Name: "reply", Usage: "with --requests: bytes of an answer (default: as the request, -l)",
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Reply, err = traffic.Bytes(text)
-				return err
-			}),
-		}, {
-			Name: "connect", Usage: "with --requests: a new connection for each", Switch: true, Chooses: true,
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Connect, err = traffic.Switch(text)
-				return err
-			}),
-		}, {
-			Name: "spin", Usage: "with --requests: wait by polling, which costs a core and saves a wake-up", Switch: true,
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Spin, err = traffic.Switch(text)
-				return err
-			}),
-		}},
+		Options: []traffic.Option{
+			traffic.Param(traffic.Option{
+				Name: "requests", Chooses: true,
+				Usage: "requests and answers instead of bulk: so many per second on a fixed schedule; 0: one after the other",
+			}, parseRate, func(p *Params) *float64 { return &p.Rate }),
+			traffic.Param(traffic.Option{
+				Name: "reply", Usage: "with --requests: bytes of an answer (default: as the request, -l)",
+			}, traffic.Bytes, func(p *Params) *units.Bytes { return &p.Reply }),
+			traffic.Param(traffic.Option{ // what its runs count are connections, and not requests
+				Name: "connect", Usage: "with --requests: a new connection for each", Switch: true, Chooses: true, Fixed: true,
+			}, traffic.Switch, func(p *Params) *bool { return &p.Connect }),
+			traffic.Param(traffic.Option{
+				Name: "spin", Usage: "with --requests: wait by polling, which costs a core and saves a wake-up", Switch: true,
+			}, traffic.Switch, func(p *Params) *bool { return &p.Spin }),
+		},
 	}
 }
 

@@ -66,19 +66,14 @@ func Kind() traffic.Kind {
 			}
 		},
 		// The rate is a knob of the flow, which a plan may vary: see package knob.
-		Options: []traffic.Option{{
-			Name: "pacing", Usage: "how UDP is paced: kernel or clock (default: the better one that works)",
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Pacing, err = traffic.Word("pacing", text, PacingKernel, PacingClock)
-				return err
-			}),
-		}, {
-			Name: "plain", Usage: "UDP without segmentation offload: the kernel sees each datagram by itself", Switch: true,
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Plain, err = traffic.Switch(text)
-				return err
-			}),
-		}},
+		Options: []traffic.Option{
+			traffic.Param(traffic.Option{
+				Name: "pacing", Usage: "how UDP is paced: kernel or clock (default: the better one that works)",
+			}, traffic.Word("pacing", PacingKernel, PacingClock), func(p *Params) *string { return &p.Pacing }),
+			traffic.Param(traffic.Option{
+				Name: "plain", Usage: "UDP without segmentation offload: the kernel sees each datagram by itself", Switch: true,
+			}, traffic.Switch, func(p *Params) *bool { return &p.Plain }),
+		},
 	}
 }
 

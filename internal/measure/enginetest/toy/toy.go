@@ -33,21 +33,12 @@ type Params struct {
 func Kind() traffic.Kind {
 	return traffic.Kind{
 		Name: Name, Title: "the toy",
-		Options: []traffic.Option{{
-			Name: "rounds", Usage: "how often the byte goes to and fro",
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				if p.Rounds, err = strconv.Atoi(text); err != nil {
-					return &traffic.ValueError{Problem: fmt.Sprintf("%q is not a number of rounds", text), Hint: "write it like 3"}
-				}
-				return nil
-			}),
-		}, {
-			Name: "shout", Usage: "warn of each round", Switch: true,
-			Set: traffic.Param(func(p *Params, text string) (err error) {
-				p.Shout, err = traffic.Switch(text)
-				return err
-			}),
-		}},
+		Options: []traffic.Option{
+			traffic.Param(traffic.Option{Name: "rounds", Usage: "how often the byte goes to and fro"},
+				rounds, func(p *Params) *int { return &p.Rounds }),
+			traffic.Param(traffic.Option{Name: "shout", Usage: "warn of each round", Switch: true, Fixed: true},
+				traffic.Switch, func(p *Params) *bool { return &p.Shout }),
+		},
 		Judge: func(f model.Flow, ends []model.EndReport) string {
 			want, _ := read(f)
 			for _, e := range ends {
@@ -69,6 +60,15 @@ func Kind() traffic.Kind {
 			return out
 		},
 	}
+}
+
+// rounds reads a number of rounds; whether it can be is the engine's to say.
+func rounds(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, &traffic.ValueError{Problem: fmt.Sprintf("%q is not a number of rounds", text), Hint: "write it like 3"}
+	}
+	return n, nil
 }
 
 // read returns the parameters of f, defaults filled in.
