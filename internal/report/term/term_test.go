@@ -232,6 +232,16 @@ func TestAnyVerdictRenders(t *testing.T) {
 	})
 }
 
+// A verdict of no blocks whose intervals have no ends, of a setting without a name.
+func TestBareVerdictRenders(t *testing.T) {
+	open := model.Interval{Low: model.Bound(math.Inf(-1)), High: model.Bound(math.Inf(1))}
+	v := model.Verdict{Metric: model.RTT, Estimate: 1, Interval: open, Family: &open}
+	s := model.Session{Plan: model.Plan{Margin: 3}, Verdicts: []model.Verdict{v, v}}
+	if text := render(t, report.Build(s, report.Options{}), term.Options{}); text == "" {
+		t.Error("nothing")
+	}
+}
+
 type brokenWriter struct{}
 
 var errBroken = errors.New("broken pipe")
