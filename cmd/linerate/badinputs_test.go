@@ -254,7 +254,7 @@ func badFiles(t *testing.T) string {
 // listenAs listens on loopback until the test ends, and does that to each connection.
 func listenAs(t *testing.T, each func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func listenAs(t *testing.T, each func(net.Conn)) string {
 // closedPort returns an address of loopback where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

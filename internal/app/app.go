@@ -46,12 +46,14 @@ const DefaultTimeout = 14 * time.Second
 // Engines makes the engines of a program.
 type Engines = engines.List
 
-// Programs are programs of another kind, with their flags as people give them.
-type (
-	Programs = program.List
-	Flag     = program.Flag
-	Values   = program.Values
-)
+// Programs are programs of another kind.
+type Programs = program.List
+
+// Flag is a flag of one of them.
+type Flag = program.Flag
+
+// Values are their flags as people give them.
+type Values = program.Values
 
 // AllPrograms are the programs of another kind.
 func (e Env) AllPrograms() Programs {

@@ -188,8 +188,7 @@ func Boxes(f model.HostFacts) []Box {
 // and the router behind it, "" for none.
 func (b *builder) side(f model.HostFacts) (boxes []Box, gateway string) {
 	for _, h := range f.Path {
-		switch h.Kind {
-		case model.HopNeighbour, model.HopNetwork:
+		if h.Kind == model.HopNeighbour || h.Kind == model.HopNetwork {
 			continue
 		}
 		box := Box{Name: strings.TrimSpace(h.Name), Detail: hopDetail(h.MTU, h.Rate), Note: h.Note}

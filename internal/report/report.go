@@ -151,7 +151,7 @@ func Build(s model.Session, o Options) Document {
 		if sizes := b.sweep(); len(sizes.Directions) > 0 {
 			d.Sweep = sizes
 		}
-	case model.KindRun: // of so many runs, only what the session as a whole is warned of
+	case model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
 	}
 	switch {
 	case s.Kind == model.KindCheck: // it has no blocks

@@ -23,8 +23,8 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	out := tune.Look{Reached: map[model.Direction]fact.Of[float64]{}}
 	samples := map[int][]model.Sample{}
 	for _, d := range s.request.Directions {
-		for i := len(runs) - 1; i >= 0; i-- {
-			r := runs[i]
+		for _, r := range slices.Backward(runs) {
+
 			if r.Setting != incumbent.Name || r.Flow.Direction != d || r.State != model.RunValid {
 				continue
 			}

@@ -257,7 +257,7 @@ func TestKeepIsAsked(t *testing.T) {
 	asked, answer := 0, false
 	once := func(keep deploy.Keep, copied int, left ...string) {
 		t.Helper()
-		closeSession(t, h.session(t, deploy.Options{Keep: keep, MayKeep: func(_ context.Context, bytes int) (bool, error) {
+		closeSession(t, h.session(t, deploy.Options{Keep: keep, MayKeep: func(context.Context, int) (bool, error) {
 			asked++
 			return answer, nil
 		}}))

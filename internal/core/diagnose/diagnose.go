@@ -87,11 +87,11 @@ func Find(e Evidence) []model.Finding {
 			continue
 		}
 		done := b.done(r.ID)
-		if key := done.Limit + string(done.Host); seen[key] {
+		key := done.Limit + string(done.Host)
+		if seen[key] {
 			continue
-		} else {
-			seen[key] = true
 		}
+		seen[key] = true
 		if done.Rule == "dead" || done.Rule == "M2" || done.Rule == "B32" {
 			return []model.Finding{done} // nothing else can be said of it
 		}

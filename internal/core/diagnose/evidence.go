@@ -138,8 +138,8 @@ func Looked(s *model.Session) map[model.Direction]model.Run {
 // deadRun returns the last run of the baseline in which both ends took part and
 // nothing arrived in direction d.
 func deadRun(s *model.Session, d model.Direction) (model.Run, bool) {
-	for i := len(s.Runs) - 1; i >= 0; i-- {
-		r := s.Runs[i]
+	for _, r := range slices.Backward(s.Runs) {
+
 		if r.Setting == s.Plan.Baseline && Dead(r, d) {
 			return r, true
 		}

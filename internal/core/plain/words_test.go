@@ -28,14 +28,14 @@ func TestWords(t *testing.T) {
 	_, open := os.Open(missing)
 	start := exec.CommandContext(t.Context(), "nosuchprogram-of-linerate").Run()
 	file := exec.CommandContext(t.Context(), missing).Run()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr := l.Addr().String()
-	_, again := net.Listen("tcp", addr)
+	_, again := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
 	_ = l.Close()
-	_, refused := net.Dial("tcp", addr)
+	_, refused := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 	host := &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nas", Server: "192.0.2.53:53", IsNotFound: true}}
 	reset := &net.OpError{Op: "read", Net: "tcp", Source: l.Addr(), Addr: l.Addr(), Err: os.NewSyscallError("read", errors.New("connection reset by peer"))}
 	for _, c := range []struct {

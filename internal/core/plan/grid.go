@@ -49,7 +49,7 @@ func gridOf(settings []model.Setting, joined bool) (factors []Factor, cells []st
 		if factors == nil {
 			factors = of
 		}
-		name := ""
+		var name strings.Builder
 		for n, f := range of {
 			if n >= len(factors) || f.Knob != factors[n].Knob || f.Host != factors[n].Host {
 				return nil, nil
@@ -59,12 +59,12 @@ func gridOf(settings []model.Setting, joined bool) (factors []Factor, cells []st
 				at = len(factors[n].Levels)
 				factors[n].Levels = append(factors[n].Levels, f.Levels[0])
 			}
-			name += Code(n, at)
+			name.WriteString(Code(n, at))
 		}
-		if name != s.Name {
+		if name.String() != s.Name {
 			return nil, nil
 		}
-		cells = append(cells, name)
+		cells = append(cells, name.String())
 	}
 	all := 1
 	for _, f := range factors {

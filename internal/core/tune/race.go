@@ -57,8 +57,8 @@ func (m *Machine) broke(i int, why string) {
 // drop takes candidates out of the race.
 func (m *Machine) drop(out func(*Fate) bool) {
 	r := &m.race
-	for i := len(r.of) - 1; i >= 0; i-- {
-		if out(r.of[i]) {
+	for i, v := range slices.Backward(r.of) {
+		if out(v) {
 			r.of = slices.Delete(r.of, i, i+1)
 			r.settings = slices.Delete(r.settings, i+1, i+2)
 		}
@@ -265,9 +265,7 @@ func (m *Machine) smaller() {
 		}
 		m.plateaued[f.Levels] = true
 		var levels []*Fate
-		for _, smaller := range lower(f) {
-			levels = append(levels, smaller)
-		}
+		levels = append(levels, lower(f)...)
 		if len(levels) == 0 || !m.affords(len(levels)+1) {
 			continue
 		}
@@ -322,11 +320,11 @@ func (m *Machine) levelled() {
 	if r.blocks < m.o.TrimBlocks && len(r.of) > 0 {
 		return
 	}
-	for i := len(r.of) - 1; i >= 0; i-- { // the smallest first
+	for i, v := range slices.Backward(r.of) { // the smallest first
 		if stats.TBound(r.gains(i), trimLevel) <= -m.o.Margin || r.harmed(i, m.o.Guards) != "" {
 			continue
 		}
-		now := r.of[i]
+		now := v
 		old := m.accepted[slices.IndexFunc(m.accepted, func(o *Fate) bool { return o.Levels == now.Levels })]
 		old.Detail = fmt.Sprintf("as good with %s", now.Text())
 		old.State = Trimmed

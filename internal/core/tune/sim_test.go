@@ -158,10 +158,11 @@ func step(f float64) func(int64) float64 {
 	}
 }
 
-// size is the factor of a buffer: proportional up to a plateau.
-func size(now int64) func(int64) float64 {
-	return func(v int64) float64 { return float64(v) / float64(now) }
-}
+// small is the size of every buffer as it is.
+const small = 64 << 10
+
+// size is the factor of a buffer: in proportion.
+func size(v int64) float64 { return float64(v) / small }
 
 // newWorld draws one: a window, an MTU, the place of interrupts, their moderation, a
 // congestion control, and five settings that do nothing or harm.
@@ -173,7 +174,7 @@ func newWorld(seed uint64, right float64) *world {
 	}
 	w.caps[rng.IntN(4)] = 1e9 * (0.2 + 0.4*rng.Float64())
 	w.useful = []lever{
-		{"tcp.recv_buffer_max", 0, []int64{128 << 10, 512 << 10, 2 << 20}, 64 << 10, size(64 << 10)},
+		{"tcp.recv_buffer_max", 0, []int64{128 << 10, 512 << 10, 2 << 20}, small, size},
 		{"link.mtu", 1, []int64{9000}, 0, step(1.3)},
 		{"nic.gro", 1, []int64{1}, 0, step(1.4)},
 		{"irq", 2, []int64{1}, 0, step(2)},
@@ -240,8 +241,8 @@ func TestTwoEqualLimits(t *testing.T) {
 	for seed := range uint64(100) {
 		w := &world{rng: rand.New(rand.NewPCG(seed, 3)), link: 1e9, right: 0.99, noise: 0.3, caps: []float64{3e7, 3e7}}
 		w.useful = []lever{
-			{"tcp.recv_buffer_max", 0, []int64{4 << 20}, 64 << 10, size(64 << 10)},
-			{"tcp.send_buffer_max", 1, []int64{4 << 20}, 64 << 10, size(64 << 10)},
+			{"tcp.recv_buffer_max", 0, []int64{4 << 20}, small, size},
+			{"tcp.send_buffer_max", 1, []int64{4 << 20}, small, size},
 		}
 		m := tune.New(options())
 		play(t, w, m)
@@ -277,7 +278,7 @@ func TestNothingHelps(t *testing.T) {
 // bufferWorld has one limit, the receive window, and a setting for it.
 func bufferWorld(seed uint64, levels ...int64) *world {
 	return &world{rng: rand.New(rand.NewPCG(seed, 7)), link: 1e9, right: 1, noise: 0.3, caps: []float64{2e8}, latency: map[string]float64{},
-		useful: []lever{{"tcp.recv_buffer_max", 0, levels, 64 << 10, size(64 << 10)}}}
+		useful: []lever{{"tcp.recv_buffer_max", 0, levels, small, size}}}
 }
 
 // A value that gains much and harms a guard is not taken; a smaller one is.
@@ -327,29 +328,29 @@ func TestAsk(t *testing.T) {
 	w := bufferWorld(1, 512<<10)
 	for _, agree := range []bool{false, true} {
 		m := tune.New(options())
-		for {
-			s := m.Next()
-			if s.Kind == tune.KindLook {
+		s := m.Next()
+		for ; s.Kind != tune.KindConfirm && s.Kind != tune.KindEnd; s = m.Next() {
+			switch s.Kind {
+			case tune.KindLook:
 				l := w.look(s.Settings[0])
 				l.Ideas[0].Ask = "the link may be lost"
 				m.Looked(l)
-			} else if s.Kind == tune.KindAsk {
+			case tune.KindAsk:
 				if s.Reason != "the link may be lost" {
 					t.Fatalf("it asks %q", s.Reason)
 				}
 				m.Answered(agree)
-			} else if s.Kind == tune.KindRace || s.Kind == tune.KindPlateau {
+			case tune.KindRace, tune.KindTrim, tune.KindPlateau:
 				b := tune.Block{}
 				for _, x := range s.Settings {
 					b[x.Name] = w.run(x)
 				}
 				m.Measured(b)
-			} else {
-				if _, won := m.Winner(); won != agree {
-					t.Errorf("agreed %v, winner %v, %+v", agree, won, m.Fates())
-				}
-				break
+			case tune.KindConfirm, tune.KindEnd:
 			}
+		}
+		if _, won := m.Winner(); won != agree {
+			t.Errorf("agreed %v, winner %v, %+v", agree, won, m.Fates())
 		}
 	}
 }

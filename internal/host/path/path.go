@@ -165,10 +165,9 @@ func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
 	if !ok {
 		t.blind = true
 		why := "where it leads is not visible"
-		switch h.Kind {
-		case model.HopTailscale:
+		if h.Kind == model.HopTailscale {
 			why = "whether it goes direct or by a relay is not visible; tailscale status tells"
-		case model.HopWireGuard:
+		} else if h.Kind == model.HopWireGuard {
 			why = "where it leads is not visible; wg show tells"
 		}
 		t.note(h, why)

@@ -45,10 +45,10 @@ func TestParamsAreDescribed(t *testing.T) {
 	}
 	for _, p := range []any{udp.Params{}, requests.Params{}, probes.Params{}, sizes.Params{}, files.Params{}} {
 		of := reflect.TypeOf(p)
-		for i := range of.NumField() {
-			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		for field := range of.Fields() {
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if key == "" || !strings.Contains(string(text), "`"+key+"`") {
-				t.Errorf("%s: key %q of %s is not described", of.PkgPath(), key, of.Field(i).Name)
+				t.Errorf("%s: key %q of %s is not described", of.PkgPath(), key, field.Name)
 			}
 		}
 	}

@@ -117,7 +117,7 @@ func (p *printer) checkLines(lines []report.CheckLine, why bool) {
 // longest is the longest word of text, in columns.
 func longest(text string) int {
 	n := 0
-	for _, word := range strings.Fields(clean(text)) {
+	for word := range strings.FieldsSeq(clean(text)) {
 		n = max(n, columns(word))
 	}
 	return n
@@ -179,19 +179,20 @@ func (p *printer) boxRow(row []report.Box, goesOn bool) {
 		lines = 5
 	}
 	for n := range lines {
-		line := "  "
+		var line strings.Builder
+		line.WriteString("  ")
 		for i, b := range row {
-			line += p.boxLine(b, n)
+			line.WriteString(p.boxLine(b, n))
 			switch {
 			case i+1 < len(row) && n == 1:
-				line += "---"
+				line.WriteString("---")
 			case i+1 < len(row):
-				line += "   "
+				line.WriteString("   ")
 			case goesOn && n == 1:
-				line += goesOnMark
+				line.WriteString(goesOnMark)
 			}
 		}
-		p.line(line)
+		p.line(line.String())
 	}
 }
 

@@ -178,7 +178,7 @@ func glue(words []string) []string {
 func shellWords(command string, most int) []string {
 	var words []string
 	open := false
-	for _, part := range strings.Split(command, " ") {
+	for part := range strings.SplitSeq(command, " ") {
 		last := len(words) - 1
 		flag := last >= 0 && strings.HasPrefix(words[last], "-") && !strings.Contains(words[last], " ") && !strings.HasPrefix(part, "-")
 		if open || flag && columns(words[last])+1+columns(part) <= most {
@@ -325,7 +325,8 @@ func (p *printer) row(row []cell, l layout) {
 		return
 	}
 	for n, more := 0, true; more; n++ {
-		line := strings.Repeat(" ", tableIndent)
+		var line strings.Builder
+		line.WriteString(strings.Repeat(" ", tableIndent))
 		more = false
 		for i, c := range row {
 			lines, text := c.lines(l.widths[i]), ""
@@ -335,13 +336,13 @@ func (p *printer) row(row []cell, l layout) {
 			more = more || n+1 < len(lines)
 			pad := strings.Repeat(" ", l.widths[i]-columns(text))
 			if text = p.paint(c.style, text); c.right {
-				line += pad + text
+				line.WriteString(pad + text)
 			} else {
-				line += text + pad
+				line.WriteString(text + pad)
 			}
-			line += strings.Repeat(" ", separator)
+			line.WriteString(strings.Repeat(" ", separator))
 		}
-		p.line(line)
+		p.line(line.String())
 	}
 }
 

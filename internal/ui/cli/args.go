@@ -31,14 +31,12 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atMostOne demands no argument, or the one that name names.
-func atMostOne(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) <= 1 {
-			return nil
-		}
-		return argsFault(cmd, "takes at most "+name, args)
+// atMostHost demands no argument, or HOST.
+func atMostHost(cmd *cobra.Command, args []string) error {
+	if len(args) <= 1 {
+		return nil
 	}
+	return argsFault(cmd, "takes at most HOST", args)
 }
 
 func argsFault(cmd *cobra.Command, takes string, args []string) error {

@@ -51,7 +51,7 @@ is not met, and 0 where all are.`,
   linerate check "$NAS" --for 10gbit@80ms
   linerate check "$NAS" --quick --expect '900M,loss<0.1%,p99<20ms' --quiet
   linerate check iperf3://nas`,
-		Args: atMostOne("HOST"),
+		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				for _, flag := range []string{"quick", "for", "expect", "from", "title"} {

@@ -67,7 +67,7 @@ Settings of the flow belong to the test traffic and change no host.`,
   linerate knobs --interface lo --all
   linerate knobs lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB --json
   linerate knobs explain tcp.recv_buffer_max`,
-		Args: atMostOne("HOST"),
+		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := a.readKnobs(cmd.Context(), args, f.link)
 			if err != nil {
@@ -123,7 +123,7 @@ the other end comes first. What cannot be read is listed with the reason.`,
 		Example: `  linerate facts
   linerate facts --to 192.0.2.7
   linerate facts lab:rate=1gbit,rtt=10ms --json`,
-		Args: atMostOne("HOST"),
+		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := a.readFacts(cmd.Context(), args, to)
 			if err != nil {

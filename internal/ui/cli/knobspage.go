@@ -108,11 +108,12 @@ func (t knobTable) write(b *strings.Builder, width int) (narrow bool) {
 	}
 	widths := t.widths(shown)
 	for _, row := range append([][]string{t.header}, t.rows...) {
-		line := " "
+		var line strings.Builder
+		line.WriteString(" ")
 		for at, i := range shown {
-			line += " " + row[i] + strings.Repeat(" ", widths[at]-utf8.RuneCountInString(row[i])+1)
+			line.WriteString(" " + row[i] + strings.Repeat(" ", widths[at]-utf8.RuneCountInString(row[i])+1))
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 		if below >= 0 && row[below] != "" && row[below] != t.header[below] {
 			fmt.Fprintf(b, "    set by %s\n", row[below])
 		}

@@ -152,7 +152,7 @@ func (a *console) rmCommand() *cobra.Command {
 terminal it takes --yes. An ID is given as for linerate show. A session that is
 running is refused. --json lists what was removed.`,
 		Example: "  linerate rm last --dry-run\n  linerate rm 20261121T0132 --yes",
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return withHint(usagef("rm takes the IDs of sessions"), "see linerate list, or linerate prune --older-than 30d")
 			}

@@ -62,7 +62,7 @@ the loss or the CPU beyond the guards is not taken, whatever it gains.`,
   linerate tune root@nas --only tcp.recv_buffer_max --budget 10m
   linerate tune root@nas --dry-run
   linerate tune --resume last`,
-		Args: atMostOne("HOST"),
+		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.tune(cmd.Context(), f, args) },
 	}
 	fl := c.Flags()

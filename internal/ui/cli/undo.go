@@ -35,7 +35,7 @@ looked at it, and say so with --acknowledge.
 With --kept it takes back the files that linerate keep wrote instead: each is as it
 was before, byte for byte, or gone where there was none. The running values stay.`,
 		Example: "  linerate undo\n  linerate undo 'exec:10.0.0.2 ip netns exec b linerate agent'\n  linerate undo --kept root@nas",
-		Args:    atMostOne("HOST"),
+		Args:    atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if acknowledge && (kept || atBoot) {
 				return usagef("--acknowledge goes alone")
