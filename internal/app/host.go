@@ -78,11 +78,39 @@ func silence(limited, ctx context.Context, most time.Duration, err error) error 
 	if err == nil || ctx.Err() != nil || !errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	quiet := WithKind(Unreachable, fmt.Errorf("no answer in %s: %w", units.FormatDuration(most), err))
+	return quiet(err, fmt.Errorf("no answer in %s: %w", units.FormatDuration(most), err))
+}
+
+// quiet is why a host that said nothing was given up, with what err advises.
+func quiet(err, why error) error {
+	why = WithKind(Unreachable, why)
 	if hint := HintOf(err); hint != "" {
-		return WithHint(quiet, "%s", hint)
+		return WithHint(why, "%s", hint)
 	}
-	return WithHint(quiet, "is it on, and does a firewall let this through? --timeout waits longer")
+	return WithHint(why, "is it on, and does a firewall let this through? --timeout waits longer")
+}
+
+// errSilent ends the patience with a host that is no agent.
+var errSilent = errors.New("it said nothing")
+
+// Patience is that of OpenSession for a host that is no agent: met is called at its
+// first sign of life, from any goroutine, and end with the error of the whole, which it
+// returns as what it means.
+func (e Env) Patience(ctx context.Context, side model.Host) (waiting context.Context, met func(), end func(error) error) {
+	most := cmp.Or(e.Timeout, DefaultTimeout)
+	waiting, give := context.WithCancelCause(ctx)
+	tell := time.AfterFunc(waitingAfter, func() { e.Observe(Waiting{side, most}) })
+	late := time.AfterFunc(most, func() { give(errSilent) })
+	met = func() { tell.Stop(); late.Stop() }
+	return waiting, met, func(err error) error {
+		met()
+		silent := errors.Is(context.Cause(waiting), errSilent)
+		give(nil)
+		if err == nil || ctx.Err() != nil || !silent {
+			return err
+		}
+		return quiet(err, fmt.Errorf("no answer in %s", units.FormatDuration(most)))
+	}
 }
 
 // Again opens another session with a host, beside the one that it has.

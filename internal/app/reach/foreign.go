@@ -58,6 +58,7 @@ func (t *Target) Fit(env app.Env, f model.Flow, given program.Values) (_ model.F
 
 // foreignPeer measures with a foreign target from a host.
 type foreignPeer struct {
+	env    app.Env
 	client program.Client
 	near   program.Near
 }
@@ -71,10 +72,17 @@ func (t *Target) foreignPeer(env app.Env, facts model.HostFacts) (runner.Peer, e
 			return nil, err
 		}
 	}
-	return foreignPeer{client, program.Near{LinkRate: facts.LinkRate, Said: func(line string) { env.Observe(app.ServerSaid{Line: line}) }}}, nil
+	return foreignPeer{env, client, program.Near{LinkRate: facts.LinkRate, Said: func(line string) { env.Observe(app.ServerSaid{Line: line}) }}}, nil
 }
 
 // Run implements runner.Peer.
 func (p foreignPeer) Run(ctx context.Context, f model.Flow, emit func([]model.Sample)) (near, far model.EndReport, err error) {
-	return p.client.Run(ctx, f, p.near, emit)
+	waiting, met, end := p.env.Patience(ctx, model.Far)
+	here := p.near
+	here.Met = met
+	near, far, err = p.client.Run(waiting, f, here, func(s []model.Sample) {
+		met()
+		emit(s)
+	})
+	return near, far, end(err)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
@@ -84,5 +85,44 @@ func TestFit(t *testing.T) {
 		case c.says != "" && (err == nil || app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(app.HintOf(err), c.hint)):
 			t.Errorf("%s: %v, hint %q", name, err, app.HintOf(err))
 		}
+	}
+}
+
+// TestFirstHour13SilentForeign: a server of another kind that is connected to and says
+// nothing is given up as soon as an agent is, and the fault says so.
+func TestFirstHour13SilentForeign(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	env := app.Env{Timeout: time.Second, Asker: app.Nobody{}, Observer: app.Nobody{}, Getenv: func(string) string { return "" }}
+	flow := model.Flow{Engine: bulk.Name, Direction: model.To, Streams: 1, Duration: time.Second, Interval: time.Second}
+	back := flow
+	back.Direction = model.From
+	for scheme, flow := range map[string]model.Flow{"iperf3": flow, "iperf2": back, "netpipe": sizes.With(model.Flow{Engine: sizes.Name, Direction: model.To}, sizes.Params{})} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			target, err := Parse(scheme+"://"+l.Addr().String(), env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if flow, err = target.Fit(env, flow, program.Values{}); err != nil {
+				t.Fatal(err)
+			}
+			peer, err := target.foreignPeer(env, model.HostFacts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
+			if err == nil || !strings.Contains(err.Error(), "no answer in 1 s") || app.KindOf(err) != app.Unreachable || app.HintOf(err) == "" {
+				t.Errorf("%v, hint %q", err, app.HintOf(err))
+			}
+			if took := time.Since(began); took > 8*time.Second { // 1 s of an idle machine
+				t.Errorf("took %v", took)
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 // of one with -h, Serve in the place of one without. It is safe for concurrent use.
 type Peer struct {
 	bounds bounds
+	met    func() // at the receiver's first words; nil for nobody who waits
 }
 
 // bounds are the times after which a test does not wait any longer. NetPIPE

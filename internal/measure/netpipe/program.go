@@ -108,7 +108,7 @@ func (r remote) options(f model.Flow) Options {
 }
 
 // Run implements program.Client: one run of NPtcp's own schedule.
-func (r remote) Run(ctx context.Context, f model.Flow, _ program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
+func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	before, cpuErr := sockio.ProcessCPU()
 	started := time.Now()
 	dial := func(ctx context.Context) (*net.TCPConn, error) {
@@ -123,7 +123,9 @@ func (r remote) Run(ctx context.Context, f model.Flow, _ program.Near, emit func
 		}
 		return conn, nil
 	}
-	near.Points, err = New().Transmit(ctx, dial, r.options(f), func(point model.Point) {
+	peer := New()
+	peer.met = host.Met
+	near.Points, err = peer.Transmit(ctx, dial, r.options(f), func(point model.Point) {
 		if len(point.Trials) > 0 {
 			emit([]model.Sample{{
 				Host: model.Near, Direction: model.To, Metric: model.LatencyP50, Start: time.Since(started),

@@ -59,7 +59,7 @@ func (p *Peer) Transmit(ctx context.Context, dial func(ctx context.Context) (*ne
 		ctx, cancel = context.WithTimeoutCause(ctx, p.bounds.wholeOf(o.Settings), errWhole)
 		defer cancel()
 	}
-	t := &transmitter{talk: talk{settings: o.Settings, bounds: p.bounds}, options: o, emit: emit}
+	t := &transmitter{talk: talk{settings: o.Settings, bounds: p.bounds}, options: o, emit: emit, met: p.met}
 	t.next = func(ctx context.Context) (*link.Link, error) { return t.redial(ctx, dial) }
 	c, err := dial(ctx)
 	if err != nil {
@@ -84,6 +84,7 @@ type transmitter struct {
 	talk
 	options Options
 	emit    func(model.Point)
+	met     func()
 	points  []model.Point
 	fresh   bool // the connection is one after a reset, and nothing came over it yet
 }
@@ -105,6 +106,9 @@ func (t *transmitter) run(ctx context.Context) error {
 	err := t.guarded(ctx, func() error {
 		if err := t.sync(); err != nil {
 			return err
+		}
+		if t.met != nil {
+			t.met()
 		}
 		var err error
 		if last, err = t.opening(true); err != nil {

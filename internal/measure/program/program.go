@@ -76,6 +76,9 @@ type Client interface {
 type Near struct {
 	LinkRate fact.Of[units.BitRate] // of the interface that leads to the far end
 	Said     func(line string)      // takes what the server printed; never nil
+	// Met is called once the far end has answered, or where its protocol has no answer
+	// once it is connected to: until then a person waits. It is never nil.
+	Met func()
 }
 
 // Host is what the server of a program gets from the server that it is part of.

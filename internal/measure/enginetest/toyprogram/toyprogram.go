@@ -101,6 +101,7 @@ func (c client) Run(ctx context.Context, f model.Flow, near program.Near, _ func
 		return a, b, err
 	}
 	got, err := io.ReadAll(io.LimitReader(conn, mostRounds))
+	near.Met()
 	near.Said(fmt.Sprintf("%d bytes", len(got)))
 	if err != nil || len(got) == 0 {
 		return a, b, c.program.Unreachable(ctx, errors.Join(err, errors.New("nothing came back")), "linerate serve --toy")

@@ -35,6 +35,10 @@ type Client struct {
 	// Rate is the payload that this end sends at most over TCP, over all
 	// streams (-b); 0 is no limit. That of UDP stands in the flow.
 	Rate units.BitRate
+	// Met, where it is not nil, is called when the server has answered the header. Over
+	// UDP, and where payload only goes to a server, as one of 2.0 does not answer, it is
+	// called once there are connections.
+	Met func()
 
 	settling time.Duration // 0 is settleTime; for tests
 	slack    time.Duration // 0 is slack; for tests
@@ -199,6 +203,9 @@ func (t *clientTest) runTCP(ctx context.Context) error {
 		closeAll(in)
 		return err
 	}
+	if t.Met != nil && (t.mode == iperf2.Forward || len(in) > 0) {
+		t.Met()
+	}
 	switch t.mode {
 	case iperf2.Reverse:
 		t.receive(ctx, conns)
@@ -264,6 +271,9 @@ func (t *clientTest) greet(conns []*net.TCPConn, headers []iperf2.Header) error 
 		acked, err := readAcks(conns)
 		if err != nil {
 			return err
+		}
+		if acked && t.Met != nil {
+			t.Met()
 		}
 		if !acked {
 			t.sink.warn("the server did not answer the header as iperf 2.1 does: it is older, or no iperf 2")

@@ -48,7 +48,8 @@ type remote struct {
 }
 
 // Run implements program.Client.
-func (r remote) Run(ctx context.Context, f model.Flow, _ program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
+func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
+	r.client.Met = host.Met
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
 	if errors.Is(err, ErrIperf3) {
 		err = program.Hinted(program.Away, err, "use iperf3://%s", r.addr)

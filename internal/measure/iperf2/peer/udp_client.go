@@ -52,6 +52,9 @@ func (t *clientTest) runUDP(ctx context.Context) error {
 	if err := u.open(ctx); err != nil {
 		return err
 	}
+	if t.Met != nil {
+		t.Met()
+	}
 	threads := 0
 	for _, s := range u.streams {
 		threads += 2 * s.conn.Threads()

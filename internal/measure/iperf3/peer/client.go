@@ -37,6 +37,8 @@ type Client struct {
 	// gets it: text, or for a server that writes JSON a document. At most one
 	// of the two is not empty. It is called before Run returns.
 	ServerOutput func(text string, document json.RawMessage)
+	// Met, where it is not nil, is called at the server's first word.
+	Met func()
 	// LinkRate is the rate of the interface that carries the test, where it is
 	// known. The block size of a flow that states none goes by it.
 	LinkRate fact.Of[units.BitRate]
@@ -251,6 +253,9 @@ func (t *clientTest) agree(ctx context.Context) error {
 	}
 	if err != nil {
 		return t.perhapsBusy(err)
+	}
+	if t.Met != nil {
+		t.Met()
 	}
 	if s != iperf3.ParamExchange {
 		return t.refusal(s, iperf3.ParamExchange)

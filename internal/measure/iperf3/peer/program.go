@@ -62,7 +62,7 @@ type remote struct {
 
 // Run implements program.Client.
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
-	r.client.LinkRate = host.LinkRate
+	r.client.LinkRate, r.client.Met = host.LinkRate, host.Met
 	if r.output {
 		r.client.ServerOutput = func(text string, document json.RawMessage) {
 			for line := range strings.Lines(cmp.Or(text, string(document))) {

@@ -42,7 +42,7 @@ func (t *clientTest) firstWord(ctx context.Context) (iperf3.State, error) {
 	switch {
 	case err == nil && s != 0: // an ack begins with 0, which is no state
 		return s, nil
-	case err != nil && !isTimeout(err):
+	case err != nil && (!isTimeout(err) || ctx.Err() != nil): // whoever gives up makes the read end so, too
 		return 0, err
 	case speaksIperf2(ctx, t.ctl.conn.RemoteAddr().String()):
 		return 0, ErrIperf2
