@@ -101,7 +101,11 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 			}
 			f := rec.findings()[i]
 			shown[r.ID] = true
-			fmt.Fprintf(&b, "\n```console\n$ %s\n  %s nas: %s\n```\n", strings.Join(rec.Session.Command, " "), f.Direction, Sentence(f, host))
+			code := ""
+			if slices.ContainsFunc(rec.Session.Runs, func(r model.Run) bool { return r.State == model.RunInvalid }) {
+				code = "   # exit 5"
+			}
+			fmt.Fprintf(&b, "\n```console\n$ %s%s\n  %s nas: %s\n```\n", strings.Join(rec.Session.Command, " "), code, f.Direction, Sentence(f, host))
 		}
 	}
 	return b.String()
