@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"linerate/internal/core/plain"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden texts of the scripts")
@@ -65,7 +69,7 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[1], args[2:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &stdout, &stderr
-	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM"} {
+	for _, key := range []string{"PATH", "HOME", "LINERATE_DB", "LINERATE_STATE", "NO_COLOR", "TERM", "LINERATE_MDNS"} {
 		cmd.Env = append(cmd.Env, key+"="+ts.Getenv(key))
 	}
 	cmd.Args[0] = args[1]
@@ -75,6 +79,7 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	_ = cmd.Run() // the code says it
 	_, _ = ts.Stdout().Write(stdout.Bytes())
 	_, _ = ts.Stderr().Write(stderr.Bytes())
+	transcribe(ts, args[1:], stdout.String()+stderr.String(), cmd.ProcessState)
 	ts.Check(os.WriteFile(ts.MkAbs("out"), stdout.Bytes(), 0o600))
 	ts.Check(os.WriteFile(ts.MkAbs("err"), stderr.Bytes(), 0o600))
 	state := cmd.ProcessState
@@ -84,6 +89,24 @@ func codeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if want := args[0]; want != state.String()[len("exit status "):] {
 		ts.Fatalf("%s: want exit code %s\n%s%s", state, want, stdout.String(), stderr.String())
 	}
+}
+
+// transcribe appends a command, all that it said and its exit code to the file
+// transcript, which a script may compare with its own.
+func transcribe(ts *testscript.TestScript, args []string, said string, end *os.ProcessState) {
+	f, err := os.OpenFile(ts.MkAbs("transcript"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	ts.Check(err)
+	words := make([]string, len(args))
+	for i, word := range args {
+		words[i] = plain.ShellWord(word)
+	}
+	code := -1
+	if end != nil {
+		code = end.ExitCode()
+	}
+	text := fmt.Sprintf("$ %s\n%s[%d]\n\n", strings.Join(words, " "), said, code)
+	_, err = f.WriteString(strings.ReplaceAll(text, ts.Getenv("WORK"), "/home/me"))
+	ts.Check(errors.Join(err, f.Close()))
 }
 
 // documentCommand demands that a file (or stdout) is one JSON document of that

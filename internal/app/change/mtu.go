@@ -31,7 +31,7 @@ const LargestMTU = "max"
 func Valid(k knob.Knob, value string) (string, error) {
 	if k.Scope == knob.ScopeFlow {
 		_, err := k.On("")
-		return "", fmt.Errorf("%s %w", k.ID, err)
+		return "", fmt.Errorf("set %s: %w", k.ID, err)
 	}
 	if k.ID == mtuKnob && value == LargestMTU {
 		return value, nil

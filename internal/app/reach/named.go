@@ -136,7 +136,11 @@ func notThere(t Target, err error) error {
 		return app.WithKind(app.Unreachable, err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		err = fmt.Errorf("no linerate serve on this network says that it is %s, and that name has no address (%s)", t.Named, dns.Err)
+		why := ""
+		if !dns.IsNotFound {
+			why = " (" + dns.Err + ")"
+		}
+		err = fmt.Errorf("no linerate serve on this network says that it is %s, and that name has no address%s", t.Named, why)
 	} else {
 		err = plainDial(t.Link.Addr, err)
 	}

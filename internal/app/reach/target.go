@@ -112,7 +112,9 @@ func Pair(nearText, farText string, env app.Env) (near, far Target, err error) {
 func parseLink(s string) (Target, error) {
 	link, err := tls.ParseLink(s)
 	if err == nil && link.Pin == "" {
-		err = tls.ErrNoPin
+		host := hostOf(link.Addr)
+		return Target{}, app.WithHint(app.Usagef("linerate://%s: %w", host, tls.ErrNoPin),
+			"use the whole link that linerate serve prints there; a server that was started with --open is named alone: %s", host)
 	}
 	if err != nil {
 		return Target{}, app.WithKind(app.Usage, fmt.Errorf("%s: %w", Redact(s), err))

@@ -48,10 +48,49 @@ func argsFault(cmd *cobra.Command, takes string, args []string) error {
 	if len(args) > 0 && words.Nearest(args[0], commandNames(cmd, "")) != "" {
 		return unknownCommand(cmd, args[0])
 	}
-	if cmd.Name() == "list" {
-		return withHint(err, "one session is shown by: linerate show %s", plain.ShellWord(args[0]))
+	if meant := meantArgs(cmd, args); meant != "" {
+		return withHint(err, "%s", meant)
 	}
 	return withHint(err, "see %s --help", cmd.CommandPath())
+}
+
+// meantArgs says how linerate has what args may stand for, "" for what it has not.
+func meantArgs(cmd *cobra.Command, args []string) string {
+	first := ""
+	if len(args) > 0 {
+		first = plain.ShellWord(args[0])
+	}
+	switch name := cmd.Name(); {
+	case name == "compare":
+		return "the last two sessions: linerate compare last~1 last"
+	case name == "completion":
+		return "one of bash, zsh, fish and powershell: linerate completion bash"
+	case len(args) == 0:
+	case name == "list":
+		return "one session is shown by: linerate show " + first
+	case name == "limits":
+		return "what it computes with are flags, as --rate 10gbit; see linerate limits --help"
+	case name == "serve":
+		meant := "the other machine measures to this one: linerate test HOST; see linerate serve --help"
+		cmd.Flags().Visit(func(f *pflag.Flag) { // one whose value is not the next argument
+			if strings.HasPrefix(f.NoOptDefVal, ":") {
+				meant = fmt.Sprintf("an address or port follows an equal sign: --%s=%s", f.Name, f.NoOptDefVal)
+			}
+		})
+		return meant
+	case name == "copy" && len(args) == 2:
+		return "a file or folder of yours is --source, as in --source ./photos.zip; see linerate copy --help"
+	case first == "lab":
+		return "did you mean " + plain.ShellWord("lab:"+args[1]) + "?"
+	case name == "run":
+		given, _ := cmd.Flags().GetStringArray("factor")
+		if slices.ContainsFunc(given, func(s string) bool { return !strings.Contains(s, "=") }) {
+			return "a factor is written without blanks: --factor KNOB=VALUE,VALUE"
+		}
+	case len(args) == 2 && cmd.Flags().Lookup("from") != nil:
+		return fmt.Sprintf("from one host to another: linerate %s %s --from user@%s", name, plain.ShellWord(args[1]), first)
+	}
+	return ""
 }
 
 // knownCommand is what a command that only holds others says to what follows it.
@@ -74,6 +113,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	switch near := words.Nearest(name, commandNames(cmd, "")); {
 	case near != "":
 		return withHint(err, "did you mean %s %s?", cmd.CommandPath(), near)
+	case name == "client":
+		return withHint(err, "HOST stands alone: linerate test HOST")
 	case !cmd.HasParent() && strings.ContainsAny(name, ".:@"):
 		return withHint(err, "a HOST follows a command: linerate test %s", plain.ShellWord(name))
 	}
@@ -167,10 +208,19 @@ func meantFlag(cmd *cobra.Command, flag string) string {
 	case "--server":
 		return "a server is started with: linerate serve"
 	case "-p", "--port":
+		if cmd.Name() == "serve" {
+			return "the port is part of --listen, as in --listen :5300; see linerate serve --help"
+		}
 		return "the port is part of HOST, as in iperf3://nas:5202; see linerate test --help"
 	case "-J":
 		return "one JSON document is printed with --json"
-	case "-V", "-v", "--version":
+	case "-P", "--parallel":
+		if cmd.Name() == "sweep" {
+			return "a sweep has one connection; several at a time are: linerate test HOST -P 4"
+		}
+	case "-V", "--verbose":
+		return "nothing is left out of a report; what it rests on is in --json"
+	case "-v", "--version":
 		return "the version is printed by: linerate --version"
 	case "-d", "--dualtest":
 		return "both directions at once are --bidir"

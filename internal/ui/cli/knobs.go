@@ -75,7 +75,7 @@ Settings of the flow belong to the test traffic and change no host.`,
 			}
 			rows := h.Settings(f.match, f.all)
 			if len(rows) == 0 {
-				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting of %s matches %q", h.Name, f.match)},
+				return withHint(&app.Fault{Kind: app.Usage, Err: fmt.Errorf("no setting matches %q", f.match)},
 					"linerate knobs --all --match %s looks at other systems too; linerate knobs explain NAME knows old names", f.match)
 			}
 			return a.printKnobs(h, rows)

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/lab"
 )
 
@@ -29,7 +30,11 @@ Keys of SPEC:
   linerate lab lan --on-b -- cat /proc/sys/net/ipv4/tcp_rmem`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() > 1 || len(args) > 1 && cmd.ArgsLenAtDash() < 0 {
-				return withHint(usagef("lab takes one SPEC and, after --, a command"), "see linerate lab --help")
+				err := usagef("lab takes one SPEC and, after --, a command")
+				if len(args) > 1 && cmd.ArgsLenAtDash() < 0 {
+					return withHint(err, "did you mean linerate lab %s -- %s?", plain.ShellWord(args[0]), strings.Join(args[1:], " "))
+				}
+				return withHint(err, "as in linerate lab lan -- ping -c 3 b; see linerate lab --help")
 			}
 			return nil
 		},

@@ -342,7 +342,7 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 	if len(args) > 0 && isPlanFile(args[0]) {
 		b, err := readText(args[0])
 		if err != nil {
-			return file, err
+			return file, withHint(err, "name a plan file that is there, or a HOST and --factor KNOB=VALUE,VALUE")
 		}
 		if file, err = config.Parse(args[0], b, knobChecker{f.own.kinds}, f.own.kinds); err != nil {
 			return file, err
@@ -377,7 +377,7 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		file.Flow.Direction = file.Directions[0]
 	}
 	if len(file.Factors) == 0 && len(file.Named) == 0 && len(bad) == 0 {
-		return file, withHint(usagef("nothing to compare"), "name a plan file, or a factor:\nlinerate run HOST --factor b.tcp.recv_buffer_max=64KiB,1MiB")
+		return file, withHint(usagef("nothing to compare"), "name a plan file, or a factor:\nlinerate run HOST --factor far.tcp.recv_buffer_max=64KiB,1MiB")
 	}
 	if err := bad.err(); err != nil {
 		return file, err

@@ -166,7 +166,11 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 		return nil, "", err
 	}
 	if len(hosts) > 1 {
-		return nil, "", withHint(usagef("several hosts: %q", hosts), "a setting is written KNOB=VALUE, without blanks")
+		err := usagef("several hosts: %q", strings.Join(hosts, " "))
+		if _, known := knob.ByID(model.KnobID(hosts[0])); known {
+			return nil, "", withHint(err, "a setting is written without blanks: %s=%s", hosts[0], hosts[1])
+		}
+		return nil, "", withHint(err, "a setting is written KNOB=VALUE, without blanks")
 	}
 	if len(wanted) == 0 {
 		return nil, "", withHint(usagef("no setting to change"), "linerate set KNOB=VALUE... [HOST]; linerate knobs lists them")

@@ -39,6 +39,10 @@ func Program() program.Program {
 			{Name: "iperf3-key", Usage: "file with the RSA private key that their passwords are encrypted for (PEM)"},
 			{Name: "iperf3-pkcs1", Usage: "take logins of iperf3 before 3.17 too, whose padding (PKCS #1 v1.5) is weak", Switch: true},
 		},
+		CheckServe: func(given program.Values) error {
+			_, err := access(given)
+			return err
+		},
 		Help: "iperf3 can ask for a name and a password, and has the limits of those who have the\nlink then, and an hour.",
 	}
 	p.New = func(addr string, given program.Values, getenv func(string) string) (program.Client, error) {
@@ -129,8 +133,17 @@ func readKey(file string, parse func(der []byte) (any, error)) (any, error) {
 	return key, nil
 }
 
-// access reads the users of a server and its key; nil where it asks for none.
+// access reads the users of a server and its key; nil where it asks for none. What is
+// wrong with them is a Problem.
 func access(given program.Values) (*Access, error) {
+	a, err := readAccess(given)
+	if err != nil {
+		return nil, &program.Problem{Reason: program.Asked, Err: err}
+	}
+	return a, nil
+}
+
+func readAccess(given program.Values) (*Access, error) {
 	users, file := given["iperf3-users"], given["iperf3-key"]
 	switch {
 	case (users == "") != (file == ""):
@@ -178,7 +191,7 @@ func listen(_ context.Context, l net.Listener, h program.Host) (func(context.Con
 	}
 	var err error
 	if c.Access, err = access(h.Given); err != nil {
-		return nil, &program.Problem{Reason: program.Asked, Err: err}
+		return nil, err
 	}
 	if c.Access != nil {
 		// Who has a password is no anonymous client: what the budget gives key holders
