@@ -10,6 +10,7 @@ import (
 	"errors"
 	"time"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/traffic"
 	"linerate/internal/measure/engines"
 	"linerate/internal/measure/foreign"
@@ -36,6 +37,8 @@ type Env struct {
 	// Programs are those of another kind that this program measures with; nil is
 	// foreign.All.
 	Programs Programs
+	// Catalogue is that of the settings, made once for each process.
+	Catalogue *knob.Index
 	Asker
 	Observer
 }

@@ -46,7 +46,7 @@ func (e Env) OpenSession(ctx context.Context, side model.Host, dial func(context
 	// something; what is left for the agent's first word is never nothing.
 	hello, cancel := context.WithTimeout(ctx, max(most-time.Since(begun), min(most, leastHello))+afterSilence)
 	defer cancel()
-	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version})
+	c, err := session.Open(hello, peer, session.Options{Host: side, Version: e.Version, Catalogue: e.Catalogue})
 	return c, WithKind(Unreachable, silence(hello, ctx, most, err))
 }
 

@@ -5,14 +5,13 @@ import (
 	"fmt"
 
 	"linerate/internal/core/fact"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
 // Settle returns what became of a change whose undo was not seen, by what the
 // host, of the system (a GOOS), holds now.
-func Settle(c model.Change, system string, now fact.Of[string]) model.Change {
-	k, ok := knob.ByID(c.Knob)
+func (e Env) Settle(c model.Change, system string, now fact.Of[string]) model.Change {
+	k, ok := e.Catalogue.ByID(c.Knob)
 	if !ok {
 		return c
 	}

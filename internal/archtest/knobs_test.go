@@ -14,7 +14,7 @@ import (
 func TestProposedSettingsExist(t *testing.T) {
 	flow := []model.KnobID{"window", "streams"}
 	for _, id := range candidate.Knobs() {
-		if _, ok := knob.ByID(id); !ok && !slices.Contains(flow, id) {
+		if _, ok := knob.NewIndex().ByID(id); !ok && !slices.Contains(flow, id) {
 			t.Errorf("%s is proposed and not in the catalogue", id)
 		}
 	}

@@ -47,10 +47,11 @@ func (b *builder) grid() *Grid {
 	if factors == nil {
 		return nil
 	}
+	x := knob.NewIndex()
 	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}}
 	for n, f := range factors {
 		text := fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)
-		k, ok := knob.ByID(f.Knob)
+		k, ok := x.ByID(f.Knob)
 		switch {
 		case f.Host != "":
 			text += " of " + b.name(f.Host)

@@ -65,7 +65,7 @@ func (c *change) goAround(ctx context.Context, cause error) error {
 			return failed(err)
 		}
 		l.end.wanted = append(l.end.wanted, more...)
-		if err := errors.Join(l.end.faults()...); err != nil {
+		if err := errors.Join(c.faults(l.end)...); err != nil {
 			return failed(err)
 		}
 		for _, w := range more {
@@ -88,7 +88,7 @@ func (c *change) toGoAround(ctx context.Context, l lostCanary) ([]model.Assignme
 	}
 	var more []model.Assignment
 	add := func(id model.KnobID, value string) {
-		k, _ := knob.ByID(id)
+		k, _ := c.Catalogue.ByID(id)
 		now := e.Facts.Knobs[id]
 		_, here := k.Native[e.Facts.OS]
 		if here && k.EffectOn(e.Facts.OS) != knob.EffectBoot && now.IsKnown() && e.wants(id) == "" && now.Or("") != value {

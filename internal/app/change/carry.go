@@ -333,7 +333,7 @@ func (c *change) undo(ctx context.Context, e *end) {
 			e.changes[i].Detail = fmt.Sprintf("%v; its watchdog takes it back by itself", err)
 			continue
 		}
-		e.changes[i] = app.Settle(one, e.Facts.OS, values[one.Knob])
+		e.changes[i] = c.Settle(one, e.Facts.OS, values[one.Knob])
 	}
 }
 

@@ -241,7 +241,7 @@ func (c *change) holds() bool {
 func (c *change) risky() bool {
 	return slices.ContainsFunc(c.ends, func(e *end) bool {
 		return slices.ContainsFunc(e.wanted, func(w model.Assignment) bool {
-			k, _ := knob.ByID(w.Knob)
+			k, _ := c.Catalogue.ByID(w.Knob)
 			return k.Risky()
 		})
 	})

@@ -63,7 +63,7 @@ func TestMTURanges(t *testing.T) {
 			return c, r, err
 		}
 		for _, e := range c.changing() {
-			for _, f := range e.faults() {
+			for _, f := range c.faults(e) {
 				return c, r, c.hintMTU(app.WithKind(app.Usage, f))
 			}
 		}

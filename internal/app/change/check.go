@@ -32,7 +32,7 @@ func (c *change) check() error {
 	unsupported := true
 	for _, e := range c.changing() {
 		before := values(e.Host)
-		for _, err := range e.faults() {
+		for _, err := range c.faults(e) {
 			unsupported = unsupported && errors.Is(err, errors.ErrUnsupported)
 			if len(c.ends) > 1 || e.Side == model.Far {
 				err = fmt.Errorf("%s: %w", e.Name, err)
@@ -72,8 +72,8 @@ func MayTune(h *app.Host, what string) error {
 }
 
 // faults are what is wrong with what a host is to get.
-func (e *end) faults() []error {
-	if faults := knob.Faults(e.Facts.OS, values(e.Host), e.wanted); len(faults) > 0 {
+func (c *change) faults(e *end) []error {
+	if faults := c.Catalogue.Faults(e.Facts.OS, values(e.Host), e.wanted); len(faults) > 0 {
 		return faults
 	}
 	var errs []error
@@ -90,7 +90,7 @@ func (e *end) faults() []error {
 func TellLasting(env app.Env, name, system string, wanted []model.Assignment, within time.Duration) {
 	var all []model.KnobID
 	for _, w := range wanted {
-		k, _ := knob.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
+		k, _ := env.Catalogue.ByID(w.Knob) // one of the flow has no place, and an unknown one is found elsewhere
 		n, ok := k.Native[system]
 		if place := (hostknob.Place{Mechanism: n.Mechanism}); ok && n.Mechanism != knob.NotYet && !place.Volatile() && !slices.Contains(all, w.Knob) {
 			all = append(all, w.Knob)
@@ -146,7 +146,7 @@ func (c *change) noteOneSided() {
 	c.noteMTU()
 	for _, e := range c.changing() {
 		for _, w := range e.wanted {
-			k, _ := knob.ByID(w.Knob)
+			k, _ := c.Catalogue.ByID(w.Knob)
 			if k.NeedsBoth && k.ID != mtuKnob && len(c.changing()) == 1 {
 				c.Observe(app.OneSided{Knob: w.Knob})
 			}
@@ -157,7 +157,7 @@ func (c *change) noteOneSided() {
 // linkMissing reports whether a setting of a link is wanted and no link is named.
 func (c *change) linkMissing() bool {
 	return c.hosts.Far == nil && c.hosts.Link == "" && slices.ContainsFunc(c.ends[0].wanted, func(w model.Assignment) bool {
-		k, _ := knob.ByID(w.Knob)
+		k, _ := c.Catalogue.ByID(w.Knob)
 		return k.Scope == knob.ScopeLink
 	})
 }

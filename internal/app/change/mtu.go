@@ -121,7 +121,7 @@ func (c *change) settleMTU() error {
 func (c *change) checkMTU() error {
 	var errs []error
 	for _, e := range c.changing() {
-		if e.wants(mtuKnob) == "" || slices.ContainsFunc(e.faults(), func(err error) bool { return errors.Is(err, knob.ErrConstraint) }) {
+		if e.wants(mtuKnob) == "" || slices.ContainsFunc(c.faults(e), func(err error) bool { return errors.Is(err, knob.ErrConstraint) }) {
 			continue
 		}
 		own := side(e.Host)

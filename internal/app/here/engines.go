@@ -78,9 +78,9 @@ func SweepUpAt(env app.Env, copies string) {
 }
 
 // KnobIDs are the knobs of hosts, links and routes.
-func KnobIDs() []model.KnobID {
+func KnobIDs(x *knob.Index) []model.KnobID {
 	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
+	for _, k := range x.All() {
 		if k.Scope != knob.ScopeFlow {
 			ids = append(ids, k.ID)
 		}

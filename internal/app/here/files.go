@@ -21,9 +21,10 @@ import (
 
 // files are where this machine keeps settings over a restart.
 func (m *Machine) files() *agent.Files {
+	machine := manager.Here(m.env.Catalogue)
 	return &agent.Files{
 		System: runtime.GOOS, Keeper: m.keeper, Link: m.interfaceName, MAC: hardwareAddress, Texts: m.texts, Origins: m.originsAfter,
-		Owner: manager.Here().Owner, Claims: manager.Here().Claims, Confirmed: m.confirmed,
+		Owner: machine.Owner, Claims: machine.Claims, Catalogue: m.env.Catalogue, Confirmed: m.confirmed,
 	}
 }
 
@@ -71,13 +72,13 @@ func (m *Machine) texts(ctx context.Context, link string, ids []model.KnobID) ma
 // originsAfter tells which files of this machine set knobs once changes are made,
 // those of the programs that manage it among them.
 func (m *Machine) originsAfter(ctx context.Context, link string, ids []model.KnobID, changes []persist.Change) (map[model.KnobID]model.FileLine, error) {
-	machine := manager.Here()
+	machine := manager.Here(m.env.Catalogue)
 	if m.env.Root != "" {
 		machine.Root = os.DirFS(m.env.Root)
 	}
 	machine.Root = persist.Overlay(machine.Root, changes)
 	claims, err := machine.Claims(ctx, link, ids)
-	return manager.Merge(origin.Find(machine.Root, machine.System, link, ids), claims), err
+	return manager.Merge(origin.Find(m.env.Catalogue, machine.Root, machine.System, link, ids), claims), err
 }
 
 // confirmed lists what the journal says was confirmed, each knob with the value
@@ -115,7 +116,7 @@ func (m *Machine) confirmed(ctx context.Context) ([]session.Confirmation, error)
 // setting of a link is still the one of that link.
 func (m *Machine) confirmation(ctx context.Context, u journal.Unfinished) session.Confirmation {
 	c := session.Confirmation{Knob: u.Knob, Native: u.Place.String()}
-	k, ok := knob.ByID(u.Knob)
+	k, ok := m.env.Catalogue.ByID(u.Knob)
 	if !ok {
 		c.Detail = "this linerate does not know it"
 		return c

@@ -50,8 +50,6 @@ type Machine struct {
 	env  app.Env
 	o    Options
 	talk io.Writer // of the watchdog, see app.HostSaid
-	// index of the catalogue; nil builds it at each reading.
-	index *knob.Index
 
 	recovery chan struct{}  // closed when recovery has ended; nil without one
 	found    []model.Change // by the recovery; valid after it
@@ -65,12 +63,18 @@ type Machine struct {
 
 // New returns this machine.
 func New(env app.Env, o Options) *Machine {
-	m := &Machine{env: env, o: o, link: o.Link, index: knob.NewIndex(), talk: Lines(env, "")}
+	if env.Catalogue == nil {
+		env.Catalogue = knob.NewIndex()
+	}
+	m := &Machine{env: env, o: o, link: o.Link, talk: Lines(env, "")}
 	if o.Rate > 0 {
 		m.rate = fact.Known(o.Rate, "command line")
 	}
 	return m
 }
+
+// Catalogue is that of the settings.
+func (m *Machine) Catalogue() *knob.Index { return m.env.Catalogue }
 
 // Serve is the agent of this machine on conn, until that ends. What a killed agent
 // left behind goes back before anything is read or changed; who comes to confirm
@@ -90,7 +94,7 @@ func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 // engines.
 func (m *Machine) Agent() agent.Config {
 	return agent.Config{
-		Version: m.env.Version, Facts: m.Facts, Knobs: m, Keeper: m, Files: m.files(), Origins: m.Origins, Recovered: m.Recovered,
+		Version: m.env.Version, Catalogue: m.env.Catalogue, Facts: m.Facts, Knobs: m, Keeper: m, Files: m.files(), Origins: m.Origins, Recovered: m.Recovered,
 	}
 }
 
@@ -164,7 +168,7 @@ func (m *Machine) config() watchdog.Config {
 
 // host is this machine as knobs see it, for a caller that holds mu.
 func (m *Machine) host() hostknob.Host {
-	return hostknob.Host{Interface: m.link, Route: m.route, Index: m.index}
+	return hostknob.Host{Interface: m.link, Route: m.route, Index: m.env.Catalogue}
 }
 
 // BeginRecovery puts back what a dead watchdog left, while the caller goes on.
@@ -217,7 +221,7 @@ func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, erro
 	if err := m.awaitRecovery(ctx); err != nil {
 		return model.HostFacts{}, err
 	}
-	f := facts.Read(ctx, "", peer, m.env.Version)
+	f := facts.Read(ctx, m.env.Catalogue, "", peer, m.env.Version)
 	m.mu.Lock()
 	if m.link == "" {
 		m.link = f.Interface.Or("")
@@ -230,7 +234,7 @@ func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, erro
 	}
 	host := m.host()
 	m.mu.Unlock()
-	f.Knobs = host.Read(ctx, KnobIDs()...)
+	f.Knobs = host.Read(ctx, KnobIDs(m.env.Catalogue)...)
 	f.Path = path.Read(f)
 	return f, nil
 }
@@ -258,12 +262,12 @@ func (m *Machine) Origins(ctx context.Context, ids []model.KnobID) (map[model.Kn
 	m.mu.Lock()
 	link := m.link
 	m.mu.Unlock()
-	machine := manager.Here()
+	machine := manager.Here(m.env.Catalogue)
 	claims, err := machine.Claims(ctx, link, ids)
 	if err != nil {
 		return nil, err
 	}
-	return manager.Merge(origin.Find(machine.Root, machine.System, link, ids), claims), nil
+	return manager.Merge(origin.Find(m.env.Catalogue, machine.Root, machine.System, link, ids), claims), nil
 }
 
 // Watch samples the host's counters until stop is called.

@@ -78,14 +78,15 @@ type Dead struct {
 // Explain says what names mean, on this machine and elsewhere. Names that nothing is
 // known of are in unknown.
 func Explain(ctx context.Context, m *here.Machine, names []string) (all []Explanation, unknown []error) {
+	x := m.Catalogue()
 	for _, name := range names {
 		if name == "sysctl" || name == "sudo" { // of a pasted command
 			continue
 		}
-		if e, ok := knob.Explain(name); ok {
+		if e, ok := x.Explain(name); ok {
 			all = append(all, explained(ctx, m, e))
 		} else {
-			unknown = append(unknown, knob.UnknownError(model.KnobID(e.Name)))
+			unknown = append(unknown, x.UnknownError(model.KnobID(e.Name)))
 		}
 	}
 	return all, unknown
@@ -117,7 +118,7 @@ func explained(ctx context.Context, m *here.Machine, e knob.Explanation) Explana
 		h.Origins, _ = m.Origins(ctx, ids) // it has no error of its own
 	}
 	for _, id := range ids {
-		if k, ok := knob.ByID(id); ok {
+		if k, ok := m.Catalogue().ByID(id); ok {
 			p := page(k)
 			p.Value, p.SetBy = values[id], h.setting(k, "").SetBy
 			out.Knobs = append(out.Knobs, p)

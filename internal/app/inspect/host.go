@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app"
 	"linerate/internal/app/here"
 	"linerate/internal/app/reach"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -19,6 +20,8 @@ type Host struct {
 	model.HostFacts
 	Link    string // whose settings of a link they are; "" where none is known
 	Origins map[model.KnobID]model.FileLine
+
+	Catalogue *knob.Index
 }
 
 // Near reads this machine's settings and what sets them: those of link and its route,
@@ -32,8 +35,8 @@ func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error)
 	if h.HostFacts, err = m.WayOut(ctx); err != nil {
 		return h, err
 	}
-	h.Link = cmp.Or(link, h.Interface.Or(""))
-	h.Origins, err = m.Origins(ctx, here.KnobIDs())
+	h.Link, h.Catalogue = cmp.Or(link, h.Interface.Or("")), m.Catalogue()
+	h.Origins, err = m.Origins(ctx, here.KnobIDs(h.Catalogue))
 	return h, err
 }
 
@@ -54,12 +57,12 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 	}
 	defer e.Close()
 	h.HostFacts = e.Hosts[1]
-	h.Link = h.Interface.Or("")
+	h.Link, h.Catalogue = h.Interface.Or(""), env.Catalogue
 	switch {
 	case e.InLab: // its files are this machine's, which set nothing in it
 		h.Name = "lab host b"
 	case origins && e.Far != nil:
-		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs())
+		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs(h.Catalogue))
 		if errors.Is(err, errors.ErrUnsupported) {
 			err = nil // not known, then
 		}

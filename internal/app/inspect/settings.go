@@ -37,10 +37,9 @@ type SetBy struct {
 // theme; with all also those that h's system does not have.
 func (h Host) Settings(match string, all bool) []Setting {
 	var rows []Setting
-	catalogue := knob.NewIndex()
 	for _, theme := range knob.Themes() {
 		for _, id := range theme.Knobs {
-			k, _ := catalogue.ByID(id)
+			k, _ := h.Catalogue.ByID(id)
 			if _, here := k.Native[h.OS]; !here && k.Scope != knob.ScopeFlow && !all || !matches(k, match) {
 				continue
 			}

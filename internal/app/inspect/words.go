@@ -37,7 +37,7 @@ func Names(all, traffic bool) (words []Word) {
 // Values are values of a setting that are known without a person: its choices, the word
 // for what is special, the one that this machine holds, and what systems begin with.
 func Values(ctx context.Context, id model.KnobID) (words []Word) {
-	k, ok := knob.ByID(id)
+	k, ok := knob.NewIndex().ByID(id)
 	if !ok {
 		return nil
 	}

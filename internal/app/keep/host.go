@@ -13,7 +13,7 @@ import (
 
 // faults are everything that is wrong with keeping the settings on a host. What
 // is read at the start of the machine only may be kept, though nobody can try it.
-func (h *Host) faults() []error {
+func (h *Host) faults(x *knob.Index) []error {
 	if h.Facts.OS == "windows" {
 		return nil // it is told what to do instead
 	}
@@ -24,9 +24,9 @@ func (h *Host) faults() []error {
 		}
 	}
 	var errs []error
-	for _, err := range knob.Faults(h.Facts.OS, before, h.Ask.Settings) {
+	for _, err := range x.Faults(h.Facts.OS, before, h.Ask.Settings) {
 		var about *knob.Error
-		if errors.As(err, &about) && AtBootOnly(about.Knob, h.Facts.OS) {
+		if errors.As(err, &about) && AtBootOnly(x, about.Knob, h.Facts.OS) {
 			continue
 		}
 		errs = append(errs, err)
@@ -35,7 +35,7 @@ func (h *Host) faults() []error {
 		return errs
 	}
 	for _, s := range h.Ask.Settings {
-		if f := h.Facts.Knobs[s.Knob]; !f.IsKnown() && !AtBootOnly(s.Knob, h.Facts.OS) && !h.elsewhere(s.Knob) {
+		if f := h.Facts.Knobs[s.Knob]; !f.IsKnown() && !AtBootOnly(x, s.Knob, h.Facts.OS) && !h.elsewhere(x, s.Knob) {
 			errs = append(errs, missing(cmp.Or(f.Reason(), string(s.Knob)+" is not known there")))
 		}
 	}
@@ -50,14 +50,14 @@ func (m missing) Is(target error) bool { return target == errors.ErrUnsupported 
 
 // elsewhere reports whether a knob is one of a link that was confirmed, and not
 // of the link whose facts were read.
-func (h *Host) elsewhere(id model.KnobID) bool {
-	k, _ := knob.ByID(id)
+func (h *Host) elsewhere(x *knob.Index, id model.KnobID) bool {
+	k, _ := x.ByID(id)
 	return k.Scope == knob.ScopeLink && h.Ask.Link != "" && h.Ask.Link != h.Facts.Interface.Or("")
 }
 
 // AtBootOnly reports whether a system reads a knob at its start only.
-func AtBootOnly(id model.KnobID, system string) bool {
-	k, ok := knob.ByID(id)
+func AtBootOnly(x *knob.Index, id model.KnobID, system string) bool {
+	k, ok := x.ByID(id)
 	n, has := k.Native[system]
 	return ok && has && !k.ReadOnly && !n.ReadOnly && n.Mechanism != knob.NotYet && k.EffectOn(system) == knob.EffectBoot
 }

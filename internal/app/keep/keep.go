@@ -106,7 +106,7 @@ func (k *keeping) prepare(ctx context.Context) error {
 			return err
 		}
 		left = append(left, h)
-		for _, err := range h.faults() {
+		for _, err := range h.faults(k.Catalogue) {
 			unsupported = unsupported && errors.Is(err, errors.ErrUnsupported)
 			errs = append(errs, fmt.Errorf("%s: %w", h.Name, err))
 		}
@@ -121,7 +121,7 @@ func (k *keeping) prepare(ctx context.Context) error {
 			kind = app.Unsupported
 		}
 		err := app.WithKind(kind, errors.Join(errs...))
-		if k.Named == "" && k.Link == "" && slices.ContainsFunc(left[0].Ask.Settings, ofLink) {
+		if k.Named == "" && k.Link == "" && slices.ContainsFunc(left[0].Ask.Settings, k.ofLink) {
 			return app.WithHint(err, "name the interface with --interface; known are %s", here.LinkNames())
 		}
 		return err
@@ -129,8 +129,8 @@ func (k *keeping) prepare(ctx context.Context) error {
 	return k.withoutWindows()
 }
 
-func ofLink(s model.Assignment) bool {
-	c, _ := knob.ByID(s.Knob)
+func (k *keeping) ofLink(s model.Assignment) bool {
+	c, _ := k.Catalogue.ByID(s.Knob)
 	return c.Scope == knob.ScopeLink
 }
 
@@ -150,7 +150,7 @@ func (k *keeping) settings(ctx context.Context, h *Host) (other bool, err error)
 		k.Observe(app.Doubted{Host: h.Name, Doubt: doubt})
 	}
 	for _, s := range h.Ask.Settings {
-		if c, _ := knob.ByID(s.Knob); c.NeedsBoth && !k.Both {
+		if c, _ := k.Catalogue.ByID(s.Knob); c.NeedsBoth && !k.Both {
 			k.Observe(app.OneSided{Knob: s.Knob})
 		}
 	}

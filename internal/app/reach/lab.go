@@ -60,7 +60,7 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec) error {
 // are the virtual hosts' own state, not changes: they end with the lab, which the
 // caller ends.
 func StartLab(ctx context.Context, env app.Env, spec lab.Spec) (l *lab.Lab, end func(), err error) {
-	if err := checkLabKnobs(spec.Knobs); err != nil {
+	if err := checkLabKnobs(env.Catalogue, spec.Knobs); err != nil {
 		return nil, nil, app.WithKind(app.Usage, err)
 	}
 	said := &lines{each: func(line string) { env.Observe(app.LabSaid{Line: line}) }}
@@ -106,11 +106,11 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // checkLabKnobs makes the values of a spec's settings canonical, and reports
 // every one that cannot be.
-func checkLabKnobs(knobs []model.Assignment) error {
+func checkLabKnobs(x *knob.Index, knobs []model.Assignment) error {
 	var errs []error
 	for i, as := range knobs {
-		k, ok := knob.ByID(as.Knob)
-		err := knob.UnknownError(as.Knob)
+		k, ok := x.ByID(as.Knob)
+		err := x.UnknownError(as.Knob)
 		switch {
 		case ok && k.Scope == knob.ScopeFlow:
 			err = errors.New("belongs to the test traffic, not to a host")
@@ -145,7 +145,7 @@ func presetLab(ctx context.Context, self []string, l *lab.Lab, host model.Host, 
 
 // SetInLab runs inside a virtual host and writes KNOB=VALUE arguments.
 func SetInLab(ctx context.Context, args []string) error {
-	host := hostknob.Host{Interface: linkInLab}
+	host := hostknob.Host{Interface: linkInLab, Index: knob.NewIndex()}
 	for _, arg := range args {
 		id, value, _ := strings.Cut(arg, "=")
 		if err := setKnob(ctx, host, model.KnobID(id), value); err != nil {

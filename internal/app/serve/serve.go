@@ -210,7 +210,7 @@ func (s *Server) listen(ctx context.Context) (err error) {
 	s.own, err = tls.Listen(ctx, s.c.Listen, tls.Config{
 		Identity: s.identity, Open: s.c.Open, Find: s.find, Budget: s.budget,
 		Unknown: s.files.Unknown, Friends: s.files.Friends,
-		Agent:   agent.Config{Version: s.env.Version, Engines: here.EnginesAt(s.env.Engines, s.copies, false)},
+		Agent:   agent.Config{Version: s.env.Version, Catalogue: s.env.Catalogue, Engines: here.EnginesAt(s.env.Engines, s.copies, false)},
 		Log:     s.say(""),
 		Welcome: s.welcome, Refused: s.refused, Dropped: s.dropped, Ended: s.ended,
 	})

@@ -48,7 +48,7 @@ func (s *Server) welcome(v tls.Visitor, c *agent.Config) {
 	case s.tuner == nil:
 		c.NoKnobs = "linerate serve was started there without --allow-tune: it changes no settings of its host"
 	default:
-		hand := &tuner.Hand{Tuner: s.tuner, Request: tuner.Request{Secret: v.Secret, Peer: v.Addr.String()}, Version: s.env.Version, Record: record}
+		hand := &tuner.Hand{Tuner: s.tuner, Request: tuner.Request{Secret: v.Secret, Peer: v.Addr.String()}, Version: s.env.Version, Catalogue: s.env.Catalogue, Record: record}
 		c.Knobs, c.Settings = hand, hand
 	}
 	record(audit.Event{Kind: audit.SessionBegin})

@@ -222,7 +222,7 @@ func (t *Trial) settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.Session.Changes[i], asked = app.Settle(c, t.system(c.Host), values[c.Knob]), true
+		t.Session.Changes[i], asked = t.env.Settle(c, t.system(c.Host), values[c.Knob]), true
 	}
 	if !asked {
 		return nil

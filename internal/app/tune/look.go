@@ -73,7 +73,7 @@ func under(hosts []model.HostFacts, set model.Setting) []model.HostFacts {
 func (s *steer) idea(c candidate.Candidate) tune.Idea {
 	idea := tune.Idea{Candidate: c}
 	for _, a := range c.Setting.Assignments {
-		k, known := s.knobs.ByID(a.Knob)
+		k, known := s.env.Catalogue.ByID(a.Knob)
 		client := s.ends.Client(a.Host)
 		switch {
 		case a.Host != "" && client == nil:

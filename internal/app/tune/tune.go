@@ -17,7 +17,6 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
@@ -134,7 +133,7 @@ func (r Request) options(p model.Plan) tune.Options {
 
 // search carries a search out, from where its record stands.
 func search(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, r Request, t *trial.Trial, rec tune.Record) (Outcome, error) {
-	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs, knobs: knob.NewIndex()}
+	s := &steer{env: env, ends: e, store: st, request: r, trial: t, machine: tune.Replay(rec, t.Session.Runs), inputs: rec.Inputs}
 	t.Steer = s
 	var out Outcome
 	var err error
@@ -170,7 +169,6 @@ type steer struct {
 	trial   *trial.Trial
 	machine *tune.Machine
 	inputs  []tune.Input
-	knobs   *knob.Index
 	issued  bool // the last block of the runs answers the machine's step
 	failed  int  // blocks in a row in which the incumbent failed
 }

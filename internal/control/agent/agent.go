@@ -60,6 +60,8 @@ type Config struct {
 	// Facts reads the host; peer is the address of the other end's data path, or
 	// "". nil: unknown.
 	Facts func(ctx context.Context, peer string) (model.HostFacts, error)
+	// Catalogue is that of the settings.
+	Catalogue *knob.Index
 	// Knobs changes the host. nil: this agent measures only, and NoKnobs, where
 	// given, is the sentence that says why.
 	Knobs   Knobs
@@ -239,7 +241,7 @@ func (a *agent) Apply(ctx context.Context, as []model.Assignment, t session.Term
 			a.held = append(a.held, c.Knob)
 		}
 		if a.undoing = max(a.undoing, t.Undo); t.Undo == 0 {
-			a.undoing = max(a.undoing, knob.UndoTime(a.held...))
+			a.undoing = max(a.undoing, a.Catalogue.UndoTime(a.held...))
 		}
 		cs, err = k.Apply(ctx, as, t.Within)
 		return err

@@ -21,11 +21,12 @@ import (
 // Files are where a host keeps settings over a restart. System, Keeper, Link and
 // Texts are required.
 type Files struct {
-	System string                         // GOOS
-	Keeper func() (persist.Keeper, error) // of this host's files
-	Link   func() string                  // interface of the data path, "" where it is not known
-	MAC    func(link string) string       // its address, "" where it is not known
-	Now    func() time.Time               // nil is time.Now
+	System    string                         // GOOS
+	Catalogue *knob.Index                    // of the settings
+	Keeper    func() (persist.Keeper, error) // of this host's files
+	Link      func() string                  // interface of the data path, "" where it is not known
+	MAC       func(link string) string       // its address, "" where it is not known
+	Now       func() time.Time               // nil is time.Now
 	// Texts returns the native texts of knobs as they are now, by native name as
 	// the catalogue has it; what cannot be read is left out.
 	Texts func(ctx context.Context, link string, ids []model.KnobID) map[string]string
@@ -142,7 +143,7 @@ func (f *Files) join(keeper persist.Keeper, k session.Keep, out *session.Keeping
 
 // ofLink reports whether a knob is kept for one interface.
 func (f *Files) ofLink(id model.KnobID) bool {
-	k, _ := knob.ByID(id)
+	k, _ := f.Catalogue.ByID(id)
 	n := k.Native[f.System]
 	return n.Mechanism != knob.Sysctl || strings.Contains(n.Name, "{")
 }
@@ -155,10 +156,10 @@ func (f *Files) render(ctx context.Context, k session.Keep, settings []model.Ass
 		return nil, err
 	}
 	var ids []model.KnobID
-	for _, c := range knob.Catalogue() {
+	for _, c := range f.Catalogue.All() {
 		ids = append(ids, c.ID)
 	}
-	in := native.Input{Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
+	in := native.Input{Catalogue: f.Catalogue, Settings: settings, Comments: comments, Before: f.Texts(ctx, k.Link, ids), Interface: k.Link}
 	if f.MAC != nil && k.Link != "" {
 		in.MAC = f.MAC(k.Link)
 	}
@@ -192,7 +193,7 @@ func (f *Files) format(ctx context.Context, k session.Keep, settings []model.Ass
 		return "", "", fmt.Errorf("%s keeps what is set over a restart by itself: there is no file to write: %w", f.System, errors.ErrUnsupported)
 	}
 	link := slices.ContainsFunc(settings, func(s model.Assignment) bool {
-		c, _ := knob.ByID(s.Knob)
+		c, _ := f.Catalogue.ByID(s.Knob)
 		return c.Native[f.System].Mechanism != knob.Sysctl
 	})
 	switch {

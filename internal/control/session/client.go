@@ -29,6 +29,8 @@ type Options struct {
 	Host     model.Host // the end that the agent is; Near or Far
 	Version  string     // linerate's own
 	Timeouts Timeouts
+
+	Catalogue *knob.Index // of the settings
 }
 
 // Client is the controller's end of a session. It is safe for concurrent use.
@@ -43,6 +45,7 @@ type Client struct {
 	version  string
 	canTune  bool
 	timeouts Timeouts
+	knobs    *knob.Index
 	conn     *http.ClientConn
 	api      sessionpbconnect.SessionServiceClient
 	settings sessionpbconnect.SettingsServiceClient
@@ -61,7 +64,7 @@ type Client struct {
 // what to do, when the two do not speak the same protocol.
 func Open(ctx context.Context, peer wire.Peer, o Options) (*Client, error) {
 	t := o.Timeouts.orDefaults()
-	c := &Client{peer: peer, host: o.Host, own: o.Version, timeouts: t}
+	c := &Client{peer: peer, host: o.Host, own: o.Version, timeouts: t, knobs: o.Catalogue}
 	hello, cancel := context.WithTimeout(ctx, t.Hello)
 	defer cancel()
 	if err := c.hello(hello, ctx, o); err != nil {
@@ -247,7 +250,7 @@ func (c *Client) undoTime(more []model.Assignment) time.Duration {
 	if len(c.holds) == 0 {
 		return 0
 	}
-	return knob.UndoTime(c.holds...)
+	return c.knobs.UndoTime(c.holds...)
 }
 
 // Apply changes knobs, all or none, until Undo or for at most within from when the

@@ -24,6 +24,7 @@ import (
 	"linerate/internal/control/session"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/probe"
 )
@@ -45,9 +46,10 @@ const (
 // connects when it is first used. It is safe for concurrent use, and implements
 // agent.Knobs and session.Settings.
 type Hand struct {
-	Tuner   *Tuner
-	Request Request
-	Version string
+	Tuner     *Tuner
+	Request   Request
+	Version   string
+	Catalogue *knob.Index // of the settings
 	// Record, where given, is told of every change. Its events have no key and no
 	// address yet.
 	Record func(audit.Event)
@@ -71,7 +73,7 @@ func (h *Hand) connected(ctx context.Context) (*session.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reach the tuner of this server: %w", err)
 	}
-	c, err := session.Open(ctx, wire.Peer{Control: conn, Name: "the tuner"}, session.Options{Host: model.Far, Version: h.Version})
+	c, err := session.Open(ctx, wire.Peer{Control: conn, Name: "the tuner"}, session.Options{Host: model.Far, Version: h.Version, Catalogue: h.Catalogue})
 	if err != nil {
 		return nil, fmt.Errorf("reach the tuner of this server: %w", err)
 	}

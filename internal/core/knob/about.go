@@ -225,10 +225,10 @@ const (
 // UndoTime is how long taking back settings may take, by their number and kind: the
 // one budget of an undo, which controller, agent and watchdog wait for. A setting
 // that is not known counts as one that bounces its link.
-func UndoTime(ids ...model.KnobID) time.Duration {
+func (x *Index) UndoTime(ids ...model.KnobID) time.Duration {
 	all := undoBase
 	for _, id := range ids {
-		k, known := ByID(id)
+		k, known := x.ByID(id)
 		switch {
 		case !known, k.Effect == EffectBounce:
 			all += undoBounce

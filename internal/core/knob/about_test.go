@@ -32,7 +32,7 @@ func TestDefaultOn(t *testing.T) {
 			t.Errorf("%v: %q, want %q", at, got, want)
 		}
 	}
-	mtu, _ := ByID("link.mtu")
+	mtu, _ := NewIndex().ByID("link.mtu")
 	if got := mtu.DefaultOn("linux", "6.1"); got != "1500" {
 		t.Errorf("link.mtu: %q", got)
 	}
@@ -54,12 +54,12 @@ func TestRange(t *testing.T) {
 		"tcp.recv_buffer_max": "4 KiB to 2.15 GB", "link.mtu": "576 to 65535 bytes", "tcp.sack": "on or off",
 		"route.initcwnd": "1 to 1000 segments, or unset",
 	} {
-		k, _ := ByID(id)
+		k, _ := NewIndex().ByID(id)
 		if got := k.Range("linux"); got != want {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
-	k, _ := ByID("socket.buffer_max")
+	k, _ := NewIndex().ByID("socket.buffer_max")
 	if a, b := k.Range("freebsd"), k.Range("darwin"); a == b {
 		t.Errorf("the systems' own ranges are the same: %q", a)
 	}
@@ -70,7 +70,7 @@ func TestRisky(t *testing.T) {
 		"link.mtu": true, "nic.media.speed": true, "nic.offload.tso": true, "nic.ring.rx": true, "route.mtu": true,
 		"tcp.sack": false, "tcp.recv_buffer_max": false, "qdisc": false,
 	} {
-		k, ok := ByID(id)
+		k, ok := NewIndex().ByID(id)
 		if !ok || k.Risky() != want {
 			t.Errorf("%s: %v, want %v", id, k.Risky(), want)
 		}
@@ -85,7 +85,7 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 		}
 		return all
 	}
-	errs := Faults("linux", before, set("link.mtu", "9000", "tcp.recv_buffer_initial", "8388608", "streams", "2", "link.up", "1",
+	errs := NewIndex().Faults("linux", before, set("link.mtu", "9000", "tcp.recv_buffer_initial", "8388608", "streams", "2", "link.up", "1",
 		"tcp.sack", "1", "tcp.sack", "0", "socket.buffer_max", "65536", "no.such", "1"))
 	text := errors.Join(errs...).Error()
 	for _, want := range []string{
@@ -99,16 +99,16 @@ func TestFaultsComeAllAtOnce(t *testing.T) {
 	if !errors.Is(errors.Join(errs...), ErrConstraint) || !errors.Is(errors.Join(errs...), errors.ErrUnsupported) {
 		t.Errorf("kinds of %v", errs)
 	}
-	if errs := Faults("linux", before, set("tcp.recv_buffer_max", "1048576")); len(errs) > 0 {
+	if errs := NewIndex().Faults("linux", before, set("tcp.recv_buffer_max", "1048576")); len(errs) > 0 {
 		t.Errorf("a good change: %v", errs)
 	}
 	if advice := Advice("linux", before, set("tcp.recv_buffer_max", "1048576")); len(advice) == 0 {
 		t.Error("no advice about a ceiling below the running one")
 	}
-	if errs := Faults("windows", nil, set("tcp.sack", "0")); len(errs) != 1 {
+	if errs := NewIndex().Faults("windows", nil, set("tcp.sack", "0")); len(errs) != 1 {
 		t.Errorf("windows: %v", errs)
 	}
-	if errs := Faults("freebsd", nil, set("txqueuelen", "100")); len(errs) != 1 || !strings.Contains(errs[0].Error(), "/boot/loader.conf") {
+	if errs := NewIndex().Faults("freebsd", nil, set("txqueuelen", "100")); len(errs) != 1 || !strings.Contains(errs[0].Error(), "/boot/loader.conf") {
 		t.Errorf("freebsd at boot: %v", errs)
 	}
 }
@@ -118,13 +118,13 @@ func TestNeeds(t *testing.T) {
 		{"link.mtu", "linux"}: "root on that host; both ends, and all between them, agree; a pause of the link", {"tcp.sack", "linux"}: "root on that host; ",
 		{"txqueuelen", "freebsd"}: "a restart of the machine", {"link.mtu", "windows"}: "an administrator",
 	} {
-		k, _ := ByID(model.KnobID(at[0]))
+		k, _ := NewIndex().ByID(model.KnobID(at[0]))
 		if got := strings.Join(k.Needs(at[1]), "; "); !strings.Contains(got, want) {
 			t.Errorf("%v: %q", at, got)
 		}
 	}
 	for _, id := range []model.KnobID{"link.up", "streams"} {
-		if k, _ := ByID(id); len(k.Needs("linux")) > 0 {
+		if k, _ := NewIndex().ByID(id); len(k.Needs("linux")) > 0 {
 			t.Errorf("%s needs %q", id, k.Needs("linux"))
 		}
 	}

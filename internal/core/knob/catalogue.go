@@ -61,23 +61,10 @@ func themes() []theme {
 	}
 }
 
-// ByID returns the catalogue's entry for id. It builds what it looks through: for
-// more than a few look-ups make an Index.
-func ByID(id model.KnobID) (Knob, bool) {
-	for _, theme := range themes() {
-		for _, k := range theme.knobs() {
-			if k.ID == id {
-				advise(&k, adviceTable())
-				return k, true
-			}
-		}
-	}
-	return Knob{}, false
-}
-
 // Index is the catalogue built once, for who looks up often and hands it on. It is
 // never changed, so that any number may read it at the same time; nobody may write
-// to the slices and maps of its entries.
+// to the slices and maps of its entries. A process makes one and hands it on; nil is
+// the catalogue too, built anew whenever it is asked.
 type Index struct {
 	all []Knob
 	at  map[model.KnobID]int
@@ -93,8 +80,19 @@ func NewIndex() *Index {
 	return x
 }
 
+// All returns the entries in the order of Catalogue.
+func (x *Index) All() []Knob {
+	if x == nil {
+		return Catalogue()
+	}
+	return x.all
+}
+
 // ByID returns the entry for id.
 func (x *Index) ByID(id model.KnobID) (Knob, bool) {
+	if x == nil {
+		x = NewIndex()
+	}
 	i, ok := x.at[id]
 	if !ok {
 		return Knob{}, false

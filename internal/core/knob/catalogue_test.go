@@ -40,14 +40,14 @@ func TestCatalogueIsComplete(t *testing.T) {
 		if strings.ToLower(k.Summary[:1]) != k.Summary[:1] && !strings.HasPrefix(k.Summary, "TCP") && !strings.HasPrefix(k.Summary, "VLAN") {
 			t.Errorf("%s: summary %q does not start in lower case", k.ID, k.Summary)
 		}
-		if got, ok := knob.ByID(k.ID); !ok || got.Summary != k.Summary {
+		if got, ok := knob.NewIndex().ByID(k.ID); !ok || got.Summary != k.Summary {
 			t.Errorf("ByID(%s) does not find it", k.ID)
 		}
 	}
 	if len(seen) < 150 {
 		t.Errorf("the catalogue has %d knobs: a part of it is missing", len(seen))
 	}
-	if _, ok := knob.ByID("no.such"); ok {
+	if _, ok := knob.NewIndex().ByID("no.such"); ok {
 		t.Error("ByID finds a knob that is not there")
 	}
 }
@@ -128,7 +128,7 @@ func TestDeadNames(t *testing.T) {
 			t.Errorf("%v: nothing is said about what to do instead", d.Names)
 		}
 		for _, id := range d.Instead {
-			k, ok := knob.ByID(id)
+			k, ok := knob.NewIndex().ByID(id)
 			if !ok {
 				t.Errorf("%v: replaced by %s, which is no knob", d.Names, id)
 			} else if _, here := k.Native[d.System]; !here {
@@ -136,7 +136,7 @@ func TestDeadNames(t *testing.T) {
 			}
 		}
 		for _, name := range d.Names {
-			e, ok := knob.Explain(name)
+			e, ok := knob.NewIndex().Explain(name)
 			if !ok || len(e.Dead) == 0 {
 				t.Errorf("Explain(%q) does not know that it is dead", name)
 			}
@@ -156,7 +156,7 @@ func TestConstraintsNameKnobs(t *testing.T) {
 			t.Errorf("%s: rule, source or knobs are missing", c.ID)
 		}
 		for _, id := range c.Knobs {
-			if _, ok := knob.ByID(id); !ok {
+			if _, ok := knob.NewIndex().ByID(id); !ok {
 				t.Errorf("%s: looks at %s, which is no knob", c.ID, id)
 			}
 		}
@@ -217,7 +217,7 @@ func TestExplain(t *testing.T) {
 		"net.link.ifqmaxlen":                 {"txqueuelen", string(knob.EffectBoot)},
 		"nic.media.speed":                    {"or auto", "best common mode"},
 	} {
-		e, ok := knob.Explain(name)
+		e, ok := knob.NewIndex().Explain(name)
 		if !ok {
 			t.Errorf("Explain(%q) knows nothing", name)
 			continue
@@ -229,11 +229,11 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "=", "tcp", "net.ipv4", "completely.different", "max", "enable"} {
-		if e, ok := knob.Explain(name); ok {
+		if e, ok := knob.NewIndex().Explain(name); ok {
 			t.Errorf("Explain(%q) knows something:\n%s", name, meant(e))
 		}
 	}
-	if e, _ := knob.Explain("kern.polling.enable"); !slices.Contains(e.Replaced(), "polling") {
+	if e, _ := knob.NewIndex().Explain("kern.polling.enable"); !slices.Contains(e.Replaced(), "polling") {
 		t.Errorf("Replaced = %v", e.Replaced())
 	}
 }
@@ -242,11 +242,11 @@ func TestExplain(t *testing.T) {
 // understood, and leads back to the knob.
 func TestEveryNativeNameIsExplained(t *testing.T) {
 	for _, k := range knob.Catalogue() {
-		if e, ok := knob.Explain(string(k.ID)); !ok || e.Knob == nil {
+		if e, ok := knob.NewIndex().Explain(string(k.ID)); !ok || e.Knob == nil {
 			t.Errorf("Explain(%s) knows nothing", k.ID)
 		}
 		for system, n := range k.Native {
-			e, _ := knob.Explain(n.Name)
+			e, _ := knob.NewIndex().Explain(n.Name)
 			if !slices.ContainsFunc(e.Uses, func(u knob.Use) bool { return u.System == system && u.Knob.ID == k.ID }) {
 				t.Errorf("Explain(%q) does not lead to %s on %s", n.Name, k.ID, system)
 			}

@@ -94,8 +94,8 @@ func Related(system string, changes []model.Assignment) []model.KnobID {
 // whose knobs hold before: those out of the system's range, and every constraint
 // that is broken. Values have to be canonical. Those of constraints wrap
 // ErrConstraint. Unlike Faults it does not ask whether a knob can be set there.
-func Misfits(system string, before Values, changes []model.Assignment) []error {
-	errs := outOfBounds(system, changes)
+func (x *Index) Misfits(system string, before Values, changes []model.Assignment) []error {
+	errs := x.outOfBounds(system, changes)
 	for _, v := range Violations(system, before, changes) {
 		if !v.Constraint.Advice {
 			errs = append(errs, v)
@@ -105,10 +105,10 @@ func Misfits(system string, before Values, changes []model.Assignment) []error {
 }
 
 // outOfBounds are the faults of numbers that system does not take.
-func outOfBounds(system string, changes []model.Assignment) []error {
+func (x *Index) outOfBounds(system string, changes []model.Assignment) []error {
 	var errs []error
 	for _, c := range changes {
-		k, ok := ByID(c.Knob)
+		k, ok := x.ByID(c.Knob)
 		if !ok || k.Type != TypeBytes && k.Type != TypeInt || k.Zero != "" && c.Value == "0" {
 			continue
 		}

@@ -163,7 +163,7 @@ func TestNoStepOnTheWayBreaksARule(t *testing.T) {
 				for _, id := range rapid.Permutation(buffers).Draw(t, "order") {
 					changes = append(changes, model.Assignment{Knob: id, Value: goal[id]})
 				}
-				for _, c := range knob.Plan(now, changes) {
+				for _, c := range knob.NewIndex().Plan(now, changes) {
 					for _, v := range knob.Violations(system, now, []model.Assignment{c}) {
 						if !v.Constraint.Advice {
 							t.Fatalf("on the way from %v: %s=%s: %v", now, c.Knob, c.Value, v)

@@ -63,7 +63,7 @@ func TestEncodings(t *testing.T) {
 		{"darwin", "nic.pause.rx", "1000baseT,full-duplex", "1", "1000baseT,flow-control,full-duplex"},
 		{"darwin", "nic.eee", "autoselect,energy-efficient-ethernet", "0", "autoselect"},
 	} {
-		k, ok := knob.ByID(model.KnobID(c.knob))
+		k, ok := knob.NewIndex().ByID(model.KnobID(c.knob))
 		if !ok {
 			t.Fatalf("no knob %s", c.knob)
 		}
@@ -86,7 +86,7 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 		{"freebsd", "nic.media.speed", "autoselect", "40000"}, {"linux", "nic.media.autoneg", "autoneg=off speed=10000 duplex=full", "1"},
 		{"windows", "tcp.recv_buffer_max", "Normal", "2000000000"},
 	} {
-		k, _ := knob.ByID(model.KnobID(c.knob))
+		k, _ := knob.NewIndex().ByID(model.KnobID(c.knob))
 		if got, err := k.Encode(c.system, c.raw, c.value); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s %s=%s: %q, %v, want errors.ErrUnsupported", c.system, c.knob, c.value, got, err)
 		}
@@ -95,7 +95,7 @@ func TestWhatCannotBeSaidIsUnsupported(t *testing.T) {
 
 // TestLevelIsTheLeastThatAllows: the autotuning level of Windows for a size.
 func TestLevelIsTheLeastThatAllows(t *testing.T) {
-	k, _ := knob.ByID("tcp.recv_buffer_max")
+	k, _ := knob.NewIndex().ByID("tcp.recv_buffer_max")
 	for value, want := range map[string]string{"4096": "Disabled", "65535": "Disabled", "65536": "HighlyRestricted", "1048560": "Restricted", "16776960": "Normal", "16776961": "Experimental"} {
 		if got, err := k.Encode("windows", "Normal", value); got != want || err != nil {
 			t.Errorf("%s is %q, %v, want %s", value, got, err, want)
@@ -126,8 +126,8 @@ func TestKnobsOfOnePlaceCompose(t *testing.T) {
 			{"freebsd", "nic.pause.rx", "nic.pause.tx", rapid.SampledFrom([]string{"autoselect", "1000baseT,full-duplex,txpause"}).Draw(t, "media")},
 		}
 		p := rapid.SampledFrom(pairs).Draw(t, "pair")
-		a, _ := knob.ByID(model.KnobID(p.a))
-		b, _ := knob.ByID(model.KnobID(p.b))
+		a, _ := knob.NewIndex().ByID(model.KnobID(p.a))
+		b, _ := knob.NewIndex().ByID(model.KnobID(p.b))
 		va, vb := rapid.SampledFrom([]string{"0", "1"}).Draw(t, "a"), rapid.SampledFrom([]string{"0", "1"}).Draw(t, "b")
 		one, err := a.Encode(p.system, p.raw, va)
 		if err != nil {

@@ -28,13 +28,13 @@ type Use struct {
 // with slashes or dots, with a value behind it ("net.ipv4.tcp_sack=0"), or with
 // a command in front ("sysctl -w ..."). It is false when nothing is known; then
 // Suggest may know what was meant.
-func Explain(name string) (Explanation, bool) {
+func (x *Index) Explain(name string) (Explanation, bool) {
 	e := Explanation{Name: tidyName(name)}
 	text := plainName(e.Name)
 	if text == "" {
 		return e, false
 	}
-	for _, k := range Catalogue() {
+	for _, k := range x.All() {
 		if plainName(string(k.ID)) == text {
 			e.Knob = &k
 		}

@@ -15,18 +15,18 @@ import (
 // out of the system's range, and every constraint that is broken. Values have to
 // be canonical. Those of constraints wrap ErrConstraint, those of what the
 // machine lacks errors.ErrUnsupported. What is merely unwise is told by Advice.
-func Faults(system string, before Values, changes []model.Assignment) []error {
+func (x *Index) Faults(system string, before Values, changes []model.Assignment) []error {
 	var errs []error
 	for i, c := range changes {
 		if slices.ContainsFunc(changes[:i], func(o model.Assignment) bool { return o.Knob == c.Knob }) {
 			errs = append(errs, fmt.Errorf("%s is set twice", c.Knob))
 			continue
 		}
-		if err := settable(system, c.Knob); err != nil {
+		if err := x.settable(system, c.Knob); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return append(errs, Misfits(system, before, changes)...)
+	return append(errs, x.Misfits(system, before, changes)...)
 }
 
 // Advice returns what is unwise about changes on a machine of system whose knobs
@@ -42,10 +42,10 @@ func Advice(system string, before Values, changes []model.Assignment) []string {
 }
 
 // settable says why id cannot be tried on system, as an *Error.
-func settable(system string, id model.KnobID) error {
-	k, ok := ByID(id)
+func (x *Index) settable(system string, id model.KnobID) error {
+	k, ok := x.ByID(id)
 	if !ok {
-		return UnknownError(id)
+		return x.UnknownError(id)
 	}
 	var err error
 	if k.Scope == ScopeFlow { // a slip of the user, not something that a machine lacks

@@ -3,6 +3,7 @@ package knob
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,20 +52,23 @@ func applyFlow(f *model.Flow, a model.Assignment, kinds traffic.Kinds) error {
 	if a.Host == "" && strings.HasPrefix(string(a.Knob), "copy.") {
 		return applyCopy(f, a)
 	}
-	k, ok := ByID(a.Knob)
-	if owner, _, own := kinds.Owner(string(a.Knob)); !ok && own && a.Host == "" {
+	all := flowKnobs()
+	i := slices.IndexFunc(all, func(k Knob) bool { return k.ID == a.Knob })
+	if owner, _, own := kinds.Owner(string(a.Knob)); i < 0 && own && a.Host == "" {
 		o, mine := kinds.Option(*f, string(a.Knob))
 		if !mine || o.Level == nil {
 			return fmt.Errorf("knob %s: belongs to %s, not to runs of engine %s", a.Knob, owner.Called(), f.Engine)
 		}
 		return o.Set(f, a.Value)
 	}
-	if !ok {
-		return UnknownError(a.Knob)
-	}
-	if k.Scope != ScopeFlow || a.Host != "" {
+	if i < 0 || a.Host != "" {
+		x := NewIndex() // for the names in the error, which ends what was asked
+		if _, known := x.ByID(a.Knob); !known {
+			return x.UnknownError(a.Knob)
+		}
 		return fmt.Errorf("knob %s of host %q: not a setting of the flow", a.Knob, a.Host)
 	}
+	k := all[i]
 	v, err := k.Parse(a.Value)
 	if err != nil {
 		return err
@@ -113,7 +117,7 @@ func applyCopy(f *model.Flow, a model.Assignment) error {
 	case "copy.sink":
 		c.Sink = a.Value
 	default:
-		return UnknownError(a.Knob)
+		return NewIndex().UnknownError(a.Knob)
 	}
 	f.Params = traffic.Write(c)
 	return nil

@@ -36,7 +36,7 @@ func TestParseAndFormat(t *testing.T) {
 		{"rate", "2.5 gbit/s", "2500000000", "2.5 Gbit/s"},
 		{"rate", "0", "0", "unlimited"},
 	} {
-		k, ok := knob.ByID(model.KnobID(c.knob))
+		k, ok := knob.NewIndex().ByID(model.KnobID(c.knob))
 		if !ok {
 			t.Fatalf("no knob %s", c.knob)
 		}
@@ -64,7 +64,7 @@ func TestParseSaysWhatWouldBeRight(t *testing.T) {
 		{"rate", "100MB", "such as 100M, or unlimited: bit rate"},
 		{"rate", "10", "a rate from 1 kbit/s to 1 Tbit/s"},
 	} {
-		k, _ := knob.ByID(model.KnobID(c.knob))
+		k, _ := knob.NewIndex().ByID(model.KnobID(c.knob))
 		_, err := k.Parse(c.text)
 		if _, ok := errors.AsType[*knob.ValueError](err); !ok || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Parse(%q) = %v, want a value error that says %q", c.knob, c.text, err, c.want)
@@ -101,11 +101,11 @@ func TestSuggest(t *testing.T) {
 		"Window":                "window",
 		"tcp.congestion_contrl": "tcp.congestion_control",
 	} {
-		if got := knob.Suggest(text); len(got) == 0 || got[0] != want {
+		if got := knob.NewIndex().Suggest(text); len(got) == 0 || got[0] != want {
 			t.Errorf("Suggest(%q) = %v, want %s first", text, got, want)
 		}
 	}
-	if got := knob.Suggest("completely.different.thing"); got != nil {
+	if got := knob.NewIndex().Suggest("completely.different.thing"); got != nil {
 		t.Errorf("Suggest of nothing similar = %v", got)
 	}
 }
@@ -144,7 +144,7 @@ func TestApplyFlow(t *testing.T) {
 
 func TestPlanOrdersChanges(t *testing.T) {
 	now := map[model.KnobID]string{"tcp.recv_buffer_max": "6291456", "tcp.send_buffer_max": "4194304", "link.mtu": "1500", "tcp.sack": "1"}
-	got := knob.Plan(now, []model.Assignment{
+	got := knob.NewIndex().Plan(now, []model.Assignment{
 		{Knob: "link.mtu", Value: "9000"}, {Knob: "tcp.send_buffer_max", Value: "65536"},
 		{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_max", Value: "67108864"},
 	})

@@ -15,14 +15,14 @@ import (
 // that a harmless knob that fails is found before a risky one is touched; the
 // caller's order decides the rest. When MTUs change on two hosts, which host
 // goes first is for the caller of both (rule 4).
-func Plan(now map[model.KnobID]string, changes []model.Assignment) []model.Assignment {
+func (x *Index) Plan(now map[model.KnobID]string, changes []model.Assignment) []model.Assignment {
 	type ranked struct {
 		model.Assignment
 		phase, stage, risk int
 	}
 	all := make([]ranked, len(changes))
 	for i, c := range changes {
-		k, _ := ByID(c.Knob) // an unknown knob has no stage and no risk
+		k, _ := x.ByID(c.Knob) // an unknown knob has no stage and no risk
 		r := ranked{Assignment: c, phase: 1, risk: int(k.Risk)}
 		if k.Stage != StageNone {
 			r.phase, r.stage = 0, int(k.Stage)

@@ -12,8 +12,8 @@ import (
 
 // UnknownError returns an error that says that id is no knob, with the ids
 // that may have been meant.
-func UnknownError(id model.KnobID) error {
-	s := Suggest(string(id))
+func (x *Index) UnknownError(id model.KnobID) error {
+	s := x.Suggest(string(id))
 	if len(s) == 0 {
 		return fmt.Errorf("unknown knob %q", id)
 	}
@@ -27,7 +27,7 @@ func UnknownError(id model.KnobID) error {
 // Suggest returns up to three ids that unknown may have meant, best first. It
 // knows the native names of all systems ("tcp_rmem"), parts of ids ("mtu") and
 // slips of the keyboard; nothing similar gives none.
-func Suggest(unknown string) []model.KnobID {
+func (x *Index) Suggest(unknown string) []model.KnobID {
 	type scored struct {
 		id       model.KnobID
 		distance int
@@ -37,7 +37,7 @@ func Suggest(unknown string) []model.KnobID {
 		return nil
 	}
 	var found []scored
-	for _, k := range Catalogue() {
+	for _, k := range x.All() {
 		best := words.Distance(text, plainName(string(k.ID)))
 		if len(text) >= 3 && strings.Contains(plainName(string(k.ID)), text) {
 			best = min(best, 1)

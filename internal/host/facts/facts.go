@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	hostknob "linerate/internal/host/knob"
@@ -24,19 +25,19 @@ const discard = 9
 // session, with the data path to peer: a host name or an address, with or
 // without a port; "" for no path. version is linerate's own. What cannot be
 // read is unknown, with the reason. Knobs is left to the caller, who knows
-// which ones matter.
-func Read(ctx context.Context, host model.Host, peer, version string) model.HostFacts {
+// which ones matter. x is the catalogue of the settings.
+func Read(ctx context.Context, x *knob.Index, host model.Host, peer, version string) model.HostFacts {
 	f := model.HostFacts{
 		Host: host, OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Version: version,
 		Kernel:     kernel(),
-		Congestion: hostknob.Host{}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
+		Congestion: hostknob.Host{Index: x}.Read(ctx, "tcp.congestion_control")["tcp.congestion_control"],
 	}
 	f.Name, _ = os.Hostname() // "" is what a host without a name is called
 	m := ReadMachine(ctx)
 	f.Machine = &m
 	a, err := resolve(ctx, peer)
 	if err != nil {
-		f.NICs, _ = ReadNICs(ctx, "") // what cannot be listed is not told
+		f.NICs, _ = ReadNICs(ctx, x, "") // what cannot be listed is not told
 		why := err.Error()
 		f.Interface, f.MTU, f.LinkRate = fact.Unknown[string](why), fact.Unknown[int](why), fact.Unknown[units.BitRate](why)
 		f.Qdisc = fact.Unknown[string](why)
@@ -46,7 +47,7 @@ func Read(ctx context.Context, host model.Host, peer, version string) model.Host
 	f.Address, f.Interface, f.MTU, f.LinkRate, f.Qdisc = p.address, p.device, p.mtu, p.rate, p.qdisc
 	p.route.Peer = a.String()
 	f.Route = &p.route
-	f.NICs, _ = ReadNICs(ctx, p.device.Or(""))
+	f.NICs, _ = ReadNICs(ctx, x, p.device.Or(""))
 	f.LinkRate = pathRate(p, f.NICs)
 	return f
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestReadToLoopback(t *testing.T) {
-	f := Read(t.Context(), model.Far, "127.0.0.1:5299", "1.2.3")
+	f := Read(t.Context(), nil, model.Far, "127.0.0.1:5299", "1.2.3")
 	if f.Host != model.Far || f.OS != runtime.GOOS || f.Arch != runtime.GOARCH || f.CPUs < 1 || f.Version != "1.2.3" || f.Knobs != nil {
 		t.Errorf("Read = %+v", f)
 	}
@@ -35,7 +35,7 @@ func TestReadToLoopback(t *testing.T) {
 
 func TestReadWithoutPath(t *testing.T) {
 	for peer, why := range map[string]string{"": "no peer", "name.invalid": "find the peer"} {
-		f := Read(t.Context(), model.Near, peer, "")
+		f := Read(t.Context(), nil, model.Near, peer, "")
 		if f.Interface.IsKnown() || !strings.Contains(f.Interface.Reason(), why) || f.MTU.IsKnown() || f.Qdisc.IsKnown() || f.LinkRate.IsKnown() {
 			t.Errorf("peer %q: %+v", peer, f)
 		}

@@ -16,19 +16,19 @@ const maxNICs = 32
 
 // ReadNICs returns the interfaces of this host, at most 32, the one called
 // first before the others.
-func ReadNICs(ctx context.Context, first string) ([]model.NIC, error) {
-	return readNICs(ctx, first)
+func ReadNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
+	return readNICs(ctx, x, first)
 }
 
 // settings reads the driver's knobs of an interface, those that it has.
-func settings(ctx context.Context, device string) map[model.KnobID]fact.Of[string] {
+func settings(ctx context.Context, x *knob.Index, device string) map[model.KnobID]fact.Of[string] {
 	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
+	for _, k := range x.All() {
 		if k.Scope == knob.ScopeLink {
 			ids = append(ids, k.ID)
 		}
 	}
-	all := hostknob.Host{Interface: device}.Read(ctx, ids...)
+	all := hostknob.Host{Interface: device, Index: x}.Read(ctx, ids...)
 	maps.DeleteFunc(all, func(_ model.KnobID, v fact.Of[string]) bool { return !v.IsKnown() })
 	return all
 }

@@ -14,12 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob/link"
 )
 
 // readNICs lists the interfaces of this network namespace.
-func readNICs(ctx context.Context, first string) ([]model.NIC, error) {
+func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
@@ -32,7 +33,7 @@ func readNICs(ctx context.Context, first string) ([]model.NIC, error) {
 		switch {
 		case n.Name == first:
 		case isDevice(l):
-			n.Settings = settings(ctx, n.Name)
+			n.Settings = settings(ctx, x, n.Name)
 		case !slices.Contains(parts, n.Name):
 			n.Offloads = fact.Unknown[[]model.Offload]("made by software, and not on the way to the other end")
 		}

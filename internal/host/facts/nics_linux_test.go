@@ -91,10 +91,10 @@ func TestNICsInNamespace(t *testing.T) {
 	if vlan {
 		first = "fv1.7"
 	}
-	all, err := ReadNICs(t.Context(), first)
+	all, err := ReadNICs(t.Context(), nil, first)
 	// The kernel brings a pair up a moment after it was told to (net/core/link_watch.c).
 	for begun := time.Now(); err == nil && !nicByName(t, all, "fv1").Up.Or(false) && time.Since(begun) < 5*time.Second; {
-		all, err = ReadNICs(t.Context(), first)
+		all, err = ReadNICs(t.Context(), nil, first)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestBondInNamespace(t *testing.T) {
 	if !add(t, b) {
 		t.Skip("this kernel makes no bond (module bonding)")
 	}
-	all, err := ReadNICs(t.Context(), "")
+	all, err := ReadNICs(t.Context(), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestManyInterfacesInNamespace(t *testing.T) {
 		}
 	}
 	last := "fm" + string(rune('A'+maxNICs+2))
-	all, err := ReadNICs(t.Context(), last)
+	all, err := ReadNICs(t.Context(), nil, last)
 	if err != nil || len(all) != maxNICs || all[0].Name != last {
 		t.Errorf("%d interfaces, %v, the first is %s", len(all), err, all[0].Name)
 	}
@@ -233,18 +233,18 @@ func TestRouteInNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := Read(t.Context(), model.Near, "198.51.100.7", "").Route
+	r := Read(t.Context(), nil, model.Near, "198.51.100.7", "").Route
 	if r == nil || r.Peer != "198.51.100.7" || r.Interface.Or("") != "fr0" || r.Source.Or("") != "192.0.2.1" || r.Gateway.Or("") != "192.0.2.254" || r.MTU.Or(0) != 1300 {
 		t.Fatalf("%+v", r)
 	}
 	if r.Metrics["initcwnd"] != "20" || r.Metrics["advmss"] != "1200" || len(r.Metrics) != 2 {
 		t.Errorf("metrics %v", r.Metrics)
 	}
-	near := Read(t.Context(), model.Near, "192.0.2.7", "").Route
+	near := Read(t.Context(), nil, model.Near, "192.0.2.7", "").Route
 	if near.Gateway.Or("x") != "" || near.MTU.Or(0) != 1500 || near.MTU.Source() != "interface" || near.Metrics != nil {
 		t.Errorf("on the link: %+v", near)
 	}
-	if none := Read(t.Context(), model.Near, "203.0.113.1", "").Route; none.Interface.IsKnown() || none.Interface.Reason() == "" {
+	if none := Read(t.Context(), nil, model.Near, "203.0.113.1", "").Route; none.Interface.IsKnown() || none.Interface.Reason() == "" {
 		t.Errorf("no route leads there: %+v", none)
 	}
 }

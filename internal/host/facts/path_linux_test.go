@@ -36,7 +36,7 @@ func TestPathInNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := Read(t.Context(), model.Near, "198.51.100.7", "")
+	f := Read(t.Context(), nil, model.Near, "198.51.100.7", "")
 	if f.Interface.Or("") != "fb0" || f.MTU.Or(0) != 1400 || f.Address != "198.51.100.1" || f.Interface.Source() != "rtnetlink" {
 		t.Errorf("Read = %+v", f)
 	}
@@ -46,7 +46,7 @@ func TestPathInNamespace(t *testing.T) {
 	if f.Qdisc.Or("") != "noqueue" || !f.Congestion.IsKnown() {
 		t.Errorf("qdisc %v (%s), congestion %v", f.Qdisc.Or(""), f.Qdisc.Reason(), f.Congestion)
 	}
-	if f := Read(t.Context(), model.Near, "203.0.113.1", ""); f.Interface.IsKnown() || f.Interface.Reason() == "" {
+	if f := Read(t.Context(), nil, model.Near, "203.0.113.1", ""); f.Interface.IsKnown() || f.Interface.Reason() == "" {
 		t.Errorf("no route leads to 203.0.113.1, yet %+v", f)
 	}
 }

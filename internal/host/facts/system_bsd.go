@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/knob/ifioctl"
 	"linerate/internal/host/knob/sysctl"
@@ -38,7 +39,7 @@ func ask(ctx context.Context, name string) bsd {
 	}
 }
 
-func (b bsd) readNICs(ctx context.Context, first string) ([]model.NIC, error) {
+func (b bsd) readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
 	list, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
@@ -47,7 +48,7 @@ func (b bsd) readNICs(ctx context.Context, first string) ([]model.NIC, error) {
 	for _, i := range orderInterfaces(list, first) {
 		n := b.nic(i)
 		if i.Name != first && n.Bus.Kind.Or("") != "virtual" {
-			n.Settings = settings(ctx, i.Name)
+			n.Settings = settings(ctx, x, i.Name)
 		}
 		all = append(all, n)
 	}

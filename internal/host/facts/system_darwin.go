@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
 func readMachine(ctx context.Context) model.Machine { return ask(ctx, "darwin").darwinMachine() }
 
-func readNICs(ctx context.Context, first string) ([]model.NIC, error) {
-	return ask(ctx, "darwin").readNICs(ctx, first)
+func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
+	return ask(ctx, "darwin").readNICs(ctx, x, first)
 }
 
 func kenv(string) (string, error) {

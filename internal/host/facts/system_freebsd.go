@@ -11,13 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
 func readMachine(ctx context.Context) model.Machine { return ask(ctx, "freebsd").freebsdMachine() }
 
-func readNICs(ctx context.Context, first string) ([]model.NIC, error) {
-	return ask(ctx, "freebsd").readNICs(ctx, first)
+func readNICs(ctx context.Context, x *knob.Index, first string) ([]model.NIC, error) {
+	return ask(ctx, "freebsd").readNICs(ctx, x, first)
 }
 
 // kenv reads the environment that the loader left, kenv(2).

@@ -10,11 +10,12 @@ import (
 	"runtime"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
 
-func readNICs(context.Context, string) ([]model.NIC, error) {
+func readNICs(context.Context, *knob.Index, string) ([]model.NIC, error) {
 	return nil, fmt.Errorf("list interfaces on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }
 

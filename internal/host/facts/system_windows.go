@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/windows/registry"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
@@ -95,7 +96,7 @@ func memory() fact.Of[units.Bytes] {
 	return fact.Known(units.Bytes(binary.LittleEndian.Uint64(status[8:])), "GlobalMemoryStatusEx")
 }
 
-func readNICs(_ context.Context, first string) ([]model.NIC, error) {
+func readNICs(_ context.Context, _ *knob.Index, first string) ([]model.NIC, error) {
 	list, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)

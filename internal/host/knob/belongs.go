@@ -20,10 +20,10 @@ var ErrNotOurs = errors.New("linerate does not set this there")
 // found there. Who goes by a record asks this before he writes: a record that
 // somebody else made, or that is damaged, writes nowhere else then. The error
 // wraps ErrNotOurs, and is an *Error about id.
-func Belongs(id model.KnobID, p Place, text string) error {
-	why := belongs(id, p)
+func (h Host) Belongs(id model.KnobID, p Place, text string) error {
+	why := h.belongs(id, p)
 	if why == "" {
-		why = readable(id, text)
+		why = h.readable(id, text)
 	}
 	if why == "" {
 		return nil
@@ -32,12 +32,12 @@ func Belongs(id model.KnobID, p Place, text string) error {
 }
 
 // belongs says why not, "" where p is a place of the knob.
-func belongs(id model.KnobID, p Place) string {
-	k, ok := knob.ByID(id)
+func (h Host) belongs(id model.KnobID, p Place) string {
+	k, ok := h.Index.ByID(id)
 	if !ok {
 		return "this linerate knows no such knob"
 	}
-	if err := writable(id); err != nil {
+	if err := h.writable(id); err != nil {
 		return err.Error()
 	}
 	link, route := parts(k, p)
@@ -47,7 +47,7 @@ func belongs(id model.KnobID, p Place) string {
 	if link != "" && !isLinkName(link) {
 		return fmt.Sprintf("%q is no name of an interface", link)
 	}
-	if _, want, err := (Host{Interface: link, Route: route}).Place(id); err != nil || want != p {
+	if _, want, err := (Host{Interface: link, Route: route, Index: h.Index}).Place(id); err != nil || want != p {
 		return fmt.Sprintf("%s %s is no place of it on %s", p.Mechanism, p, runtime.GOOS)
 	}
 	return ""
@@ -68,8 +68,8 @@ func parts(k knob.Knob, p Place) (link, route string) {
 
 // LinkOf returns the name of the interface that p, a place of the knob, is about;
 // "" where it is about the whole machine.
-func LinkOf(id model.KnobID, p Place) string {
-	k, ok := knob.ByID(id)
+func (h Host) LinkOf(id model.KnobID, p Place) string {
+	k, ok := h.Index.ByID(id)
 	if !ok {
 		return ""
 	}
@@ -77,15 +77,15 @@ func LinkOf(id model.KnobID, p Place) string {
 	return link
 }
 
-// On returns the place that p, one of the knob, is at another interface: where to
+// Elsewhere returns the place that p, one of the knob, is at another interface: where to
 // look when an interface got another name.
-func (p Place) On(id model.KnobID, link string) (Place, error) {
-	k, ok := knob.ByID(id)
+func (h Host) Elsewhere(id model.KnobID, p Place, link string) (Place, error) {
+	k, ok := h.Index.ByID(id)
 	if !ok {
-		return Place{}, knob.UnknownError(id)
+		return Place{}, h.Index.UnknownError(id)
 	}
 	_, route := parts(k, p)
-	_, at, err := (Host{Interface: link, Route: route}).Place(id)
+	_, at, err := (Host{Interface: link, Route: route, Index: h.Index}).Place(id)
 	return at, err
 }
 
@@ -123,8 +123,8 @@ func isLinkName(name string) bool {
 
 // readable says why a text is none that the knob could have had: linerate sets
 // nothing that it could not read before.
-func readable(id model.KnobID, text string) string {
-	k, _ := knob.ByID(id) // belongs has found it
+func (h Host) readable(id model.KnobID, text string) string {
+	k, _ := h.Index.ByID(id) // belongs has found it
 	if strings.ContainsAny(text, "\n\x00") {
 		return fmt.Sprintf("%q is not one line", text)
 	}

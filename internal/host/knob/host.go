@@ -64,16 +64,16 @@ type Host struct {
 	Interface string                       // that knobs of links act on
 	Route     string                       // that knobs of routes act on: "default", or a prefix such as "10.0.0.0/24"; it leaves by Interface
 	Backend   func(Place) (Backend, error) // opens places; nil is the system's own, tests give others
-	Index     *knob.Index                  // of the catalogue; nil builds entries anew when they are looked up
+	Index     *knob.Index                  // of the catalogue
 }
 
 // Place returns where this machine keeps the knob. It wraps
 // errors.ErrUnsupported, naming the system, where the machine has no such knob
 // or linerate cannot use it there.
 func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
-	k, ok := h.byID(id)
+	k, ok := h.Index.ByID(id)
 	if !ok {
-		return knob.Knob{}, Place{}, knob.UnknownError(id)
+		return knob.Knob{}, Place{}, h.Index.UnknownError(id)
 	}
 	n, err := k.On(runtime.GOOS)
 	switch {
@@ -94,13 +94,6 @@ func (h Host) Place(id model.KnobID) (knob.Knob, Place, error) {
 		p.Target = h.Interface
 	}
 	return k, p, nil
-}
-
-func (h Host) byID(id model.KnobID) (knob.Knob, bool) {
-	if h.Index == nil {
-		return knob.ByID(id)
-	}
-	return h.Index.ByID(id)
 }
 
 // Expand puts the interface into a native name: {if} is "em0", {dev} is "em.0",
@@ -124,9 +117,6 @@ func (h Host) Open(p Place) (Backend, error) {
 func (h Host) Read(ctx context.Context, ids ...model.KnobID) map[model.KnobID]fact.Of[string] {
 	values := make(map[model.KnobID]fact.Of[string], len(ids))
 	h = together(h)
-	if h.Index == nil && len(ids) > 1 {
-		h.Index = knob.NewIndex()
-	}
 	for _, id := range ids {
 		values[id] = h.readOne(ctx, id)
 	}
@@ -168,7 +158,7 @@ func (h Host) ReadRaw(ctx context.Context, id model.KnobID, p Place) (string, er
 func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) error {
 	b, err := h.Open(p)
 	if err == nil {
-		err = writable(id)
+		err = h.writable(id)
 	}
 	if err == nil {
 		err = b.Check(ctx, raw)
@@ -180,10 +170,10 @@ func (h Host) Check(ctx context.Context, id model.KnobID, p Place, raw string) e
 }
 
 // writable says why the knob cannot be tried on this system.
-func writable(id model.KnobID) error {
-	k, ok := knob.ByID(id)
+func (h Host) writable(id model.KnobID) error {
+	k, ok := h.Index.ByID(id)
 	if !ok {
-		return knob.UnknownError(id)
+		return h.Index.UnknownError(id)
 	}
 	return k.Writable(runtime.GOOS)
 }
@@ -244,7 +234,7 @@ func (h Host) Choices(ctx context.Context, id model.KnobID) ([]string, error) {
 // read. The error joins every fault; those of constraints wrap
 // knob.ErrConstraint.
 func (h Host) CheckChanges(ctx context.Context, changes []model.Assignment) error {
-	return errors.Join(knob.Misfits(runtime.GOOS, h.related(ctx, changes), changes)...)
+	return errors.Join(h.Index.Misfits(runtime.GOOS, h.related(ctx, changes), changes)...)
 }
 
 // related reads the knobs that the constraints of the changes look at.

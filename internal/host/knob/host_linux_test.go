@@ -83,7 +83,7 @@ func TestUnknownAlgorithmNamesTheKnownOnes(t *testing.T) {
 // TestCeilingLowersWhatIsBelow: the three sizes stay ordered whatever is set,
 // and the ceiling reads back.
 func TestCeilingLowersWhatIsBelow(t *testing.T) {
-	k, _ := knob.ByID("tcp.recv_buffer_max")
+	k, _ := knob.NewIndex().ByID("tcp.recv_buffer_max")
 	for _, c := range []struct{ raw, set, want string }{
 		{"4096\t131072\t33554432", "65536", "4096 65536 65536"},
 		{"8192 131072 33554432", "4096", "4096 4096 4096"},
@@ -147,7 +147,7 @@ func TestReadsThisMachine(t *testing.T) {
 	for id, v := range h.Read(t.Context(), ids...) {
 		if text, ok := v.Get(); ok {
 			known++
-			if k, _ := knob.ByID(id); text == "" || k.Format(text) == "" {
+			if k, _ := knob.NewIndex().ByID(id); text == "" || k.Format(text) == "" {
 				t.Errorf("%s reads as nothing", id)
 			}
 		} else if v.Reason() == "" {

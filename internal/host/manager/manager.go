@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -31,10 +32,11 @@ type Registry interface {
 // Machine is a machine as it is searched. It is safe for concurrent use where
 // its functions are.
 type Machine struct {
-	Root     fs.FS                                              // root of its files, with /proc, /sys and /run on Linux
-	System   string                                             // GOOS
-	Running  func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: not known
-	Registry Registry                                           // of Windows; nil: not known
+	Root      fs.FS                                              // root of its files, with /proc, /sys and /run on Linux
+	System    string                                             // GOOS
+	Running   func(ctx context.Context) (map[string]bool, error) // names of processes, on Linux as in /proc/PID/comm (at most 15 bytes); nil: not known
+	Catalogue *knob.Index                                        // of the settings
+	Registry  Registry                                           // of Windows; nil: not known
 }
 
 // Merge returns lines with those of claims in their place where a claim names a
@@ -51,8 +53,8 @@ func Merge(lines map[model.KnobID]model.FileLine, claims []model.Claim) map[mode
 }
 
 // Here is the machine that this program runs on.
-func Here() Machine {
-	m := Machine{Root: os.DirFS("/"), System: runtime.GOOS}
+func Here(x *knob.Index) Machine {
+	m := Machine{Root: os.DirFS("/"), System: runtime.GOOS, Catalogue: x}
 	if m.System == "linux" {
 		m.Running = func(ctx context.Context) (map[string]bool, error) { return processes(ctx, m.Root) }
 	}

@@ -79,7 +79,7 @@ func TestProcesses(t *testing.T) {
 // TestHere asks this machine about everything. What it answers is its own, but
 // it has to make sense.
 func TestHere(t *testing.T) {
-	m := Here()
+	m := Here(knob.NewIndex())
 	var all []model.KnobID
 	for _, k := range knob.Catalogue() {
 		all = append(all, k.ID)

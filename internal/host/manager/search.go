@@ -73,6 +73,7 @@ type search struct {
 	tree    tree.Tree
 	link    string
 	ids     []model.KnobID
+	knobs   *knob.Index
 	names   map[string][]model.KnobID // of sysctls, by native name
 	found   origin.Found
 	running map[string]bool // nil: not known
@@ -80,14 +81,13 @@ type search struct {
 }
 
 func (m Machine) search(ctx context.Context, link string, ids []model.KnobID) *search {
-	s := &search{tree: tree.Tree{Root: m.Root}, link: link, ids: ids, names: make(map[string][]model.KnobID)}
+	s := &search{tree: tree.Tree{Root: m.Root}, link: link, ids: ids, knobs: m.Catalogue, names: make(map[string][]model.KnobID)}
 	if m.Root == nil {
 		s.tree.Root = nothing{}
 	}
-	s.found = origin.All(s.tree.Root, m.System, link, ids)
-	catalogue := knob.NewIndex()
+	s.found = origin.All(m.Catalogue, s.tree.Root, m.System, link, ids)
 	for _, id := range ids {
-		k, ok := catalogue.ByID(id)
+		k, ok := m.Catalogue.ByID(id)
 		if n := k.Native[m.System]; ok && n.Mechanism == knob.Sysctl {
 			name := hostknob.Host{Interface: link}.Expand(n.Name)
 			s.names[name] = append(s.names[name], id)
@@ -122,7 +122,7 @@ func (s *search) add(t turn, c model.Claim) {
 	if !slices.Contains(s.ids, c.Knob) {
 		return
 	}
-	if k, ok := knob.ByID(c.Knob); ok && k.Scope != knob.ScopeHost {
+	if k, ok := s.knobs.ByID(c.Knob); ok && k.Scope != knob.ScopeHost {
 		if s.link == "" {
 			return
 		}

@@ -54,7 +54,7 @@ func attrs(name string, mtu int) netlink.LinkAttrs {
 // way is the way to peer in words.
 func way(t *testing.T, peer string) (string, []model.Hop) {
 	t.Helper()
-	hops := Read(facts.Read(t.Context(), model.Near, peer, ""))
+	hops := Read(facts.Read(t.Context(), nil, model.Near, peer, ""))
 	var words []string
 	for _, h := range hops {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)))

@@ -150,7 +150,7 @@ func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline
 	for _, a := range changes {
 		ids = append(ids, a.Knob)
 	}
-	c.undoing.Add(int64(knob.UndoTime(ids...)))
+	c.undoing.Add(int64(c.cfg.Host.Index.UndoTime(ids...)))
 	r, err := c.call(ctx, request{Op: opApply, Changes: changes, Deadline: deadline})
 	return r.Changes, err
 }

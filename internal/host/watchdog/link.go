@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/journal"
 	hostknob "linerate/internal/host/knob"
@@ -20,7 +19,7 @@ var errOther = errors.New("is another device now")
 // linkOf returns the interface that a place is about, as far as the system tells;
 // nil for none. What is not known is looked for by its name at undo.
 func (m *machine) linkOf(id model.KnobID, p hostknob.Place) *linkid.ID {
-	name := hostknob.LinkOf(id, p)
+	name := m.host.LinkOf(id, p)
 	if name == "" {
 		return nil
 	}
@@ -69,10 +68,10 @@ func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, er
 		}
 		return o.Place, "", fmt.Errorf("%s %w: it was %s, it is %s; left alone", o.Link.Name, errOther, o.Link, links[i])
 	}
-	if now.Name == hostknob.LinkOf(o.Knob, o.Place) {
+	if now.Name == m.host.LinkOf(o.Knob, o.Place) {
 		return o.Place, "", nil
 	}
-	p, err = o.Place.On(o.Knob, now.Name)
+	p, err = m.host.Elsewhere(o.Knob, o.Place, now.Name)
 	return p, fmt.Sprintf("%s is called %s now", o.Link.Name, now.Name), err
 }
 
@@ -82,8 +81,8 @@ func (m *machine) find(o journal.Unfinished) (p hostknob.Place, moved string, er
 func (m *machine) refuse(group []journal.Unfinished) (why string, err error) {
 	group, _ = chain(group)
 	for _, o := range group {
-		if err := hostknob.Belongs(o.Knob, o.Place, group[0].Old); err != nil {
-			if _, known := knob.ByID(o.Knob); known {
+		if err := m.host.Belongs(o.Knob, o.Place, group[0].Old); err != nil {
+			if _, known := m.host.Index.ByID(o.Knob); known {
 				return err.Error(), nil
 			}
 			return err.Error(), err

@@ -60,7 +60,7 @@ func TestLinkFates(t *testing.T) {
 	}
 	cases := 0
 	for id, text := range settings {
-		if _, ok := knob.ByID(id); !ok {
+		if _, ok := knob.NewIndex().ByID(id); !ok {
 			t.Fatalf("no knob %s", id)
 		}
 		for kind, was := range kinds {

@@ -116,7 +116,7 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 		return nil, err
 	}
 	var steps []step
-	for _, c := range knob.Plan(now, wanted) {
+	for _, c := range t.m.host.Index.Plan(now, wanted) {
 		s, err := t.planOne(ctx, c)
 		if err != nil {
 			return nil, err
@@ -174,7 +174,7 @@ func (t *transaction) planOne(ctx context.Context, c model.Assignment) (step, er
 	}
 	raw := h.old
 	for _, v := range h.values {
-		k, _ := knob.ByID(v.Knob) // found above
+		k, _ := t.m.host.Index.ByID(v.Knob) // found above
 		if raw, err = k.Encode(runtime.GOOS, raw, v.Value); err != nil {
 			return step{}, fmt.Errorf("%s (%s): %w", v.Knob, p, err)
 		}

@@ -19,6 +19,7 @@ import (
 	terminal "golang.org/x/term"
 
 	"linerate/internal/app"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -83,6 +84,7 @@ type console struct {
 	// raw are stdout and stderr themselves: for a protocol, for the bytes of a file,
 	// and for a program of the user's.
 	raw   struct{ Out, Err io.Writer }
+	knobs *knob.Index
 	json  bool
 	why   bool // of a check: what each line was told from
 	full  bool // all that is known, in documents that are brief otherwise
@@ -115,7 +117,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 	context.AfterFunc(ctx, stop)
 
 	// The flags before a mistake are parsed, those after it are not.
-	a := &console{Env: env, json: wantsJSON(args)}
+	a := &console{Env: env, knobs: knob.NewIndex(), json: wantsJSON(args)}
 	a.raw.Out, a.raw.Err = env.Out, env.Err
 	out, errs := screen.New(env.Out), screen.New(env.Err)
 	if !utf8Locale(env.Getenv) {

@@ -17,6 +17,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/analysis"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
@@ -72,8 +73,8 @@ func (a *console) say(format string, args ...any) {
 
 // demoQuestion is the experiment of the demo: short runs, because the effects
 // are large and the hosts are idle.
-func demoQuestion(factor, title string) (question, error) {
-	f, err := config.ParseFactor(factor, knobChecker{})
+func demoQuestion(x *knob.Index, factor, title string) (question, error) {
+	f, err := config.ParseFactor(factor, knobChecker{Index: x})
 	if err != nil {
 		return question{}, err
 	}
@@ -122,7 +123,7 @@ func (a *console) demoInLab(ctx context.Context) error {
 	}
 	a.say("3. Would a larger ceiling help? Four levels in random blocks, and the baseline")
 	a.say("   once more under another name: it must not differ from itself. (linerate run)\n")
-	q, err := demoQuestion(demoFactor, "demo: the receive ceiling of b")
+	q, err := demoQuestion(a.knobs, demoFactor, "demo: the receive ceiling of b")
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (a *console) demoProof(ctx context.Context, e *reach.Ends, st results, s mo
 		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%s on b was %s and is %s", demoKnob, before, after)}
 	}
 	a.say("\n4. Undone: %s on b was %s before and is %s now,", demoKnob,
-		formatKnob(demoKnob, before), formatKnob(demoKnob, after))
+		a.formatKnob(demoKnob, before), a.formatKnob(demoKnob, after))
 	a.say("   read from the host after %d changes in %d runs.\n", len(s.Changes), len(s.Runs))
 	a.say("5. Kept: every run and sample, in %s.\n   See it again with: linerate show %s", st.Path(), s.ID)
 	return nil
@@ -205,7 +206,7 @@ func (a *console) demoOnLoopback(ctx context.Context) error {
 		return a.demoEnd(ctx, st, s, err)
 	}
 	a.say("3. How large must the socket buffers be? Four sizes of the flow's window. (linerate run)\n")
-	q, err := demoQuestion("window=16KiB,64KiB,256KiB,1MiB", "demo: the window over loopback")
+	q, err := demoQuestion(a.knobs, "window=16KiB,64KiB,256KiB,1MiB", "demo: the window over loopback")
 	if err != nil {
 		return err
 	}

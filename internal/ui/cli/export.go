@@ -124,10 +124,10 @@ func (a *console) source(ctx context.Context, name, setting string) (profile.Pro
 		if setting != "" {
 			return profile.Profile{}, usagef("--setting is for sessions; %s is a profile", name)
 		}
-		return readProfile(name)
+		return a.readProfile(name)
 	}
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		return readProfile(name) // which says what is wrong with it
+		return a.readProfile(name) // which says what is wrong with it
 	}
 	return a.profileOf(ctx, name, setting)
 }

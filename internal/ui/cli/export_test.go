@@ -83,7 +83,7 @@ func TestArticleGigabit(t *testing.T) {
 		"kern.polling.enable": "polling", "net.isr.enable": "netisr.dispatch", "net.inet.tcp.inflight_enable": "tcp.congestion_control",
 		"GlobalMaxTcpWindowSize": "tcp.autotune_level", "Tcp1323Opts": "tcp.timestamps", "SackOpts": "",
 	} {
-		e, ok := knob.Explain(dead)
+		e, ok := knob.NewIndex().Explain(dead)
 		if !ok || len(e.Dead) == 0 || instead != "" && !slices.Contains(e.Replaced(), instead) {
 			t.Errorf("%s is not known as dead, with %q instead", dead, instead)
 		}
@@ -100,7 +100,7 @@ func TestArticleMac(t *testing.T) {
 	files, _ = exported(t, "--for", "freebsd", "--interface", "em0", name)
 	want(t, files, "/etc/sysctl.conf", "net.inet.tcp.sendspace=524288", "net.inet.tcp.recvspace=524288")
 	want(t, files, "/etc/rc.conf", `ifconfig_em0="${ifconfig_em0} mtu 1500"`)
-	if e, ok := knob.Explain("/etc/sysctl.conf"); !ok || !strings.Contains(e.Dead[0].Now, "not read any more") {
+	if e, ok := knob.NewIndex().Explain("/etc/sysctl.conf"); !ok || !strings.Contains(e.Dead[0].Now, "not read any more") {
 		t.Error("that macOS does not read the article's file is not known")
 	}
 }

@@ -65,13 +65,13 @@ func TestFactsPage(t *testing.T) {
 	f.Knobs["nic.ring.rx"], f.Knobs["nic.ring.rx_max"] = fact.Known("256", "ethtool"), fact.Known("4096", "ethtool")
 	f.Knobs["nic.coalesce.adaptive_rx"] = fact.Known("1", "ethtool")
 	var b bytes.Buffer
-	if err := printFacts(&b, f); err != nil {
+	if err := printFacts(&b, nil, f); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(factsPage, b.String()); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
-	if err := printFacts(full{}, f); err == nil {
+	if err := printFacts(full{}, nil, f); err == nil {
 		t.Error("a page that was not written is no error")
 	}
 }

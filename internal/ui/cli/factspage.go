@@ -17,6 +17,7 @@ import (
 // page collects lines of facts, and what is unknown for its end.
 type page struct {
 	text    strings.Builder
+	knobs   *knob.Index
 	subject string // whose facts are written
 	unknown []string
 }
@@ -47,8 +48,8 @@ func say[T any](p *page, name, format string, f fact.Of[T]) string {
 }
 
 // printFacts writes the facts of a host for people.
-func printFacts(w io.Writer, f model.HostFacts) error {
-	p := &page{}
+func printFacts(w io.Writer, x *knob.Index, f model.HostFacts) error {
+	p := &page{knobs: x}
 	p.host(f)
 	for i, n := range f.NICs {
 		p.subject = n.Name
@@ -286,7 +287,7 @@ func pciText(width fact.Of[int], clock fact.Of[float64], before string) string {
 // there is one.
 func (p *page) settings(all map[model.KnobID]fact.Of[string]) {
 	var shown []string
-	for _, k := range knob.Catalogue() {
+	for _, k := range p.knobs.All() {
 		v, ok := all[k.ID].Get()
 		id := string(k.ID)
 		switch {
@@ -346,7 +347,7 @@ func (p *page) offloads(f fact.Of[[]model.Offload]) {
 func (p *page) stack(f model.HostFacts) {
 	p.subject = ""
 	first := true
-	for _, k := range knob.Catalogue() {
+	for _, k := range p.knobs.All() {
 		v, ok := f.Knobs[k.ID].Get()
 		id := string(k.ID)
 		if !ok || k.Scope != knob.ScopeHost || !strings.HasPrefix(id, "tcp.") && !strings.HasPrefix(id, "socket.") {

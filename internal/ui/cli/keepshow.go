@@ -136,11 +136,11 @@ func (a *console) tellNow(r keep.Request, got keep.Result, h *keep.Host) {
 		}
 		now := "not known"
 		if one.Now != nil {
-			now = formatKnob(one.Knob, *one.Now)
+			now = a.formatKnob(one.Knob, *one.Now)
 		}
 		later++
-		fmt.Fprintf(a.Out, "%s: %s is %s now, and %s from the next start\n", h.Name, one.Knob, now, formatKnob(one.Knob, one.Kept))
-		if !keep.AtBootOnly(one.Knob, h.Facts.OS) {
+		fmt.Fprintf(a.Out, "%s: %s is %s now, and %s from the next start\n", h.Name, one.Knob, now, a.formatKnob(one.Knob, one.Kept))
+		if !keep.AtBootOnly(a.knobs, one.Knob, h.Facts.OS) {
 			open = append(open, fmt.Sprintf("%s=%s", one.Knob, one.Kept))
 		}
 	}
@@ -262,7 +262,7 @@ func (a *console) listKept(ctx context.Context, host, state string) error {
 			fmt.Fprintf(a.Out, "  %s\n", f)
 		}
 		for _, s := range r.Settings {
-			fmt.Fprintf(a.Out, "  %s=%s\n", s.Knob, formatKnob(s.Knob, s.Value))
+			fmt.Fprintf(a.Out, "  %s=%s\n", s.Knob, a.formatKnob(s.Knob, s.Value))
 		}
 	}
 	return nil

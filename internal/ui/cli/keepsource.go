@@ -50,7 +50,7 @@ func (a *console) keepSource(ctx context.Context, name string, f keepFlags) (kee
 		if f.setting != "" {
 			return keep.Source{}, usagef("--setting is for sessions; %s is a profile", name)
 		}
-		p, err := readProfile(name)
+		p, err := a.readProfile(name)
 		if err != nil {
 			return keep.Source{}, err
 		}

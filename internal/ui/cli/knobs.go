@@ -16,16 +16,19 @@ import (
 
 // knobChecker lets plan files and flags ask the catalogue, and kinds for what a plan
 // may vary of their traffic.
-type knobChecker struct{ kinds traffic.Kinds }
+type knobChecker struct {
+	*knob.Index
+	kinds traffic.Kinds
+}
 
 // Check implements config.KnobChecker.
 func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
-	if k, ok := knob.ByID(id); ok {
+	if k, ok := c.ByID(id); ok {
 		return k.Parse(value)
 	}
 	switch _, o, ok := c.kinds.Owner(string(id)); {
 	case !ok:
-		return "", knob.UnknownError(id)
+		return "", c.UnknownError(id)
 	case o.Level == nil:
 		return "", &traffic.ValueError{Problem: o.Name + " is the same in all runs of a plan", Hint: "say it of the flow"}
 	default:
@@ -36,7 +39,7 @@ func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 // Known implements config.KnobChecker.
 func (c knobChecker) Known() []model.KnobID {
 	var ids []model.KnobID
-	for _, k := range knob.Catalogue() {
+	for _, k := range c.All() {
 		ids = append(ids, k.ID)
 	}
 	for _, k := range c.kinds {
@@ -100,8 +103,8 @@ func (a *console) readKnobs(ctx context.Context, args []string, link string) (in
 }
 
 // formatKnob prints a canonical value for people.
-func formatKnob(id model.KnobID, canonical string) string {
-	if k, ok := knob.ByID(id); ok {
+func (a *console) formatKnob(id model.KnobID, canonical string) string {
+	if k, ok := a.knobs.ByID(id); ok {
 		return k.Format(canonical)
 	}
 	return canonical
@@ -132,7 +135,7 @@ the other end comes first. What cannot be read is listed with the reason.`,
 			if a.json {
 				return a.document(reportjson.FactsSchema, factsDoc{f})
 			}
-			if err := printFacts(a.Out, f); err != nil {
+			if err := printFacts(a.Out, a.knobs, f); err != nil {
 				return err
 			}
 			if len(args) == 0 && to == "" {

@@ -16,7 +16,6 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
-	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/yamlshape"
@@ -60,7 +59,7 @@ not exist yet; - is stdout.`,
 }
 
 func (a *console) saveProfile(p profile.Profile, name string) error {
-	text := p.Text(formatKnob)
+	text := p.Text(a.formatKnob)
 	switch {
 	case name != "-":
 		if err := writeNew(name, text); err != nil {
@@ -133,12 +132,12 @@ func readText(name string) ([]byte, error) {
 }
 
 // readProfile reads a profile file.
-func readProfile(name string) (profile.Profile, error) {
+func (a *console) readProfile(name string) (profile.Profile, error) {
 	data, err := readText(name)
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	return config.ParseProfile(name, data, knobChecker{})
+	return config.ParseProfile(name, data, knobChecker{Index: a.knobs})
 }
 
 func (a *console) profileShow() *cobra.Command {
@@ -146,7 +145,7 @@ func (a *console) profileShow() *cobra.Command {
 		Use: "show FILE", Short: "what a profile says", Args: exactArgs("FILE"),
 		Example: "  linerate profile show tall.yaml\n  linerate profile show tall.yaml --json",
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := readProfile(args[0])
+			p, err := a.readProfile(args[0])
 			if err != nil {
 				return err
 			}
@@ -167,10 +166,10 @@ func (a *console) showProfile(p profile.Profile) error {
 		fmt.Fprintf(w, "%s\n", h.Title())
 		for _, s := range h.Settings {
 			summary := ""
-			if k, ok := knob.ByID(s.Knob); ok {
+			if k, ok := a.knobs.ByID(s.Knob); ok {
 				summary = k.Summary
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", s.Knob, formatKnob(s.Knob, s.Value), summary)
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", s.Knob, a.formatKnob(s.Knob, s.Value), summary)
 		}
 	}
 	for _, l := range p.Evidence.Lines() {

@@ -46,7 +46,7 @@ that is changed, and with --both that of HOST. What is for either end goes to al
 }
 
 func (a *console) applyProfile(ctx context.Context, f setFlags, file, host, role string) error {
-	p, err := readProfile(file)
+	p, err := a.readProfile(file)
 	if err != nil {
 		return err
 	}

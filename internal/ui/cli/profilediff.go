@@ -31,7 +31,7 @@ link, or values that do not fit together with the ones that the host has.`,
 	roleFlag(c, &role)
 	c.Flags().StringVar(&link, "interface", "", "interface for settings of a link (this machine only)")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		p, err := readProfile(args[0])
+		p, err := a.readProfile(args[0])
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (a *console) printDiff(d inspect.Comparison) error {
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "profile beside %s\n  knob\tprofile\thost\t\n", d.Host)
 	for _, s := range d.Settings {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", s.Knob, formatKnob(s.Knob, s.Want), valueText(s), map[bool]string{true: "same", false: "differs"}[s.Same])
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", s.Knob, a.formatKnob(s.Knob, s.Want), a.valueText(s), map[bool]string{true: "same", false: "differs"}[s.Same])
 	}
 	for _, l := range d.Conflict {
 		fmt.Fprintf(w, "conflict: %s\n", l)
@@ -78,9 +78,9 @@ func (a *console) printDiff(d inspect.Comparison) error {
 	return w.Flush()
 }
 
-func valueText(d profile.Difference) string {
+func (a *console) valueText(d profile.Difference) string {
 	if v, ok := d.Now.Get(); ok {
-		return formatKnob(d.Knob, v)
+		return a.formatKnob(d.Knob, v)
 	}
 	return "unknown: " + d.Now.Reason()
 }

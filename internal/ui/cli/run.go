@@ -32,6 +32,7 @@ const mostBlocks = 10000
 
 // runFlags are the flags of an experiment.
 type runFlags struct {
+	knobs                                         *knob.Index
 	flow                                          flowFlags
 	own                                           ownFlags
 	path                                          pathFlags
@@ -92,6 +93,7 @@ and linerate keep refuses it.`,
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
 	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
 	f.own.register(fl, a.kinds())
+	f.knobs = a.knobs
 	fl.StringVar(&f.direction, "direction", "to", "to, from, each (one after the other) or both (at once)")
 	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with, by name or level (default: current, the hosts as they are)")
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
@@ -344,7 +346,7 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		if err != nil {
 			return file, withHint(err, "name a plan file that is there, or a HOST and --factor KNOB=VALUE,VALUE")
 		}
-		if file, err = config.Parse(args[0], b, knobChecker{f.own.kinds}, f.own.kinds); err != nil {
+		if file, err = config.Parse(args[0], b, knobChecker{f.knobs, f.own.kinds}, f.own.kinds); err != nil {
 			return file, err
 		}
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
@@ -390,7 +392,7 @@ func (f *runFlags) factorsOver(file *config.File, bad *faults) {
 		file.Factors, file.Named = nil, nil
 	}
 	for _, text := range f.factors {
-		factor, err := config.ParseFactor(text, knobChecker{f.own.kinds})
+		factor, err := config.ParseFactor(text, knobChecker{f.knobs, f.own.kinds})
 		bad.add("factor", err)
 		file.Factors = append(file.Factors, factor)
 	}

@@ -78,7 +78,7 @@ func (f *setFlags) register(s *pflag.FlagSet) {
 
 // set carries out one change of settings.
 func (a *console) set(ctx context.Context, f setFlags, args []string) error {
-	wanted, host, err := parseSet(args)
+	wanted, host, err := parseSet(a.knobs, args)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func isAssignment(arg string) bool {
 }
 
 // parseSet reads the arguments, and reports every one that is wrong.
-func parseSet(args []string) (wanted []model.Assignment, host string, err error) {
+func parseSet(x *knob.Index, args []string) (wanted []model.Assignment, host string, err error) {
 	var errs []error
 	var hosts []string
 	unknown, ofFlow := false, model.KnobID("")
@@ -136,14 +136,14 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 			continue
 		}
 		name, value, _ := strings.Cut(arg, "=")
-		on, id, err := splitHost(name)
+		on, id, err := splitHost(x, name)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		k, ok := knob.ByID(id)
+		k, ok := x.ByID(id)
 		if !ok {
-			errs, unknown = append(errs, knob.UnknownError(id)), true
+			errs, unknown = append(errs, x.UnknownError(id)), true
 			continue
 		}
 		if k.Scope == knob.ScopeFlow {
@@ -167,7 +167,7 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 	}
 	if len(hosts) > 1 {
 		err := usagef("several hosts: %q", strings.Join(hosts, " "))
-		if _, known := knob.ByID(model.KnobID(hosts[0])); known {
+		if _, known := x.ByID(model.KnobID(hosts[0])); known {
 			return nil, "", withHint(err, "a setting is written without blanks: %s=%s", hosts[0], hosts[1])
 		}
 		return nil, "", withHint(err, "a setting is written KNOB=VALUE, without blanks")
@@ -183,7 +183,7 @@ func parseSet(args []string) (wanted []model.Assignment, host string, err error)
 
 // splitHost splits "far.link.mtu" into host and knob, as plan files do: near or a is the near
 // host, b the far one, and without either it is both.
-func splitHost(name string) (model.Host, model.KnobID, error) {
+func splitHost(x *knob.Index, name string) (model.Host, model.KnobID, error) {
 	prefix, rest, dotted := strings.Cut(name, ".")
 	if !dotted {
 		return "", model.KnobID(name), nil
@@ -191,8 +191,8 @@ func splitHost(name string) (model.Host, model.KnobID, error) {
 	if h, ok := model.ParseHost(prefix); ok {
 		return h, model.KnobID(rest), nil
 	}
-	if _, known := knob.ByID(model.KnobID(name)); !known {
-		if _, known := knob.ByID(model.KnobID(rest)); known {
+	if _, known := x.ByID(model.KnobID(name)); !known {
+		if _, known := x.ByID(model.KnobID(rest)); known {
 			return "", "", fmt.Errorf("%s: unknown host %q: write near. or far. before the setting, or nothing for both", name, prefix)
 		}
 	}
@@ -240,7 +240,7 @@ func (a *console) printSet(f setFlags, r change.Result) error {
 			if c.State == model.ChangeApplied && r.Outcome == change.Confirmed {
 				continue
 			}
-			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, undoneText(h.System, c))
+			fmt.Fprintf(a.Out, "%s: %s (%s): %s\n", h.Name, c.Knob, c.Native, a.undoneText(h.System, c))
 		}
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", r.Outcome, r.Reason)
@@ -261,8 +261,8 @@ func canaryDocs(h change.HostResult) []canaryDoc {
 }
 
 // readable is a native text of a system (a GOOS) for people.
-func readable(system string, id model.KnobID, raw string) string {
-	if k, ok := knob.ByID(id); ok {
+func (a *console) readable(system string, id model.KnobID, raw string) string {
+	if k, ok := a.knobs.ByID(id); ok {
 		if v, err := k.Decode(system, raw); err == nil {
 			return k.Format(v)
 		}

@@ -16,19 +16,19 @@ func TestParseSet(t *testing.T) {
 		if host != "" {
 			args = slices.Insert(args, 1, host)
 		}
-		wanted, got, err := parseSet(args)
+		wanted, got, err := parseSet(nil, args)
 		if err != nil || got != host || len(wanted) != 2 || wanted[0] != (model.Assignment{Knob: "tcp.sack", Value: "0"}) || wanted[1].Value != "65536" {
 			t.Errorf("%q: %+v, %q, %v", args, wanted, got, err)
 		}
 	}
-	_, _, err := parseSet([]string{"net.ipv4.tcp_sack=0", "tcp.sack=x", "nas"})
+	_, _, err := parseSet(nil, []string{"net.ipv4.tcp_sack=0", "tcp.sack=x", "nas"})
 	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "did you mean tcp.sack?") || !strings.Contains(err.Error(), "want on or off") || hintOf(err) == "" {
 		t.Errorf("%v, hint %q", err, hintOf(err))
 	}
 }
 
 func TestParseSetOfOneHost(t *testing.T) {
-	wanted, host, err := parseSet([]string{"a.tcp.sack=off", "far.link.mtu=max", "link.mtu=9000", "nas"})
+	wanted, host, err := parseSet(nil, []string{"a.tcp.sack=off", "far.link.mtu=max", "link.mtu=9000", "nas"})
 	want := []model.Assignment{{Host: model.Near, Knob: "tcp.sack", Value: "0"}, {Host: model.Far, Knob: "link.mtu", Value: "max"}, {Knob: "link.mtu", Value: "9000"}}
 	if err != nil || host != "nas" || !slices.Equal(wanted, want) {
 		t.Errorf("%+v, %q, %v", wanted, host, err)
@@ -36,7 +36,7 @@ func TestParseSetOfOneHost(t *testing.T) {
 	for text, says := range map[string]string{
 		"c.link.mtu=9000": `c.link.mtu: unknown host "c": write near. or far. before`, "b.link.mut=9000": "link.mut", "a.tcp.sack=max": "want on or off",
 	} {
-		if _, _, err := parseSet([]string{text}); exitCode(err) != exitUsage || !strings.Contains(err.Error(), says) {
+		if _, _, err := parseSet(nil, []string{text}); exitCode(err) != exitUsage || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

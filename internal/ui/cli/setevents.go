@@ -26,7 +26,7 @@ func (a *console) observeChange(e app.Event) {
 	case app.FrameMTU:
 		a.talk("%s: link.frame_mtu=%s comes with it: the driver needs frames for such packets", e.Host, e.Value)
 	case app.Around:
-		a.talk("%s: work-around for %s: %s=%s", e.Host, e.To, e.Setting.Knob, formatKnob(e.Setting.Knob, e.Setting.Value))
+		a.talk("%s: work-around for %s: %s=%s", e.Host, e.To, e.Setting.Knob, a.formatKnob(e.Setting.Knob, e.Setting.Value))
 	case app.Same:
 		a.talk("%s: %d of %d settings of the profile are there already", e.Host, e.Settings, e.Of)
 	case app.PartlyKept:
@@ -68,7 +68,7 @@ func (a *console) showChanged(e app.Changed) {
 		return
 	}
 	for _, c := range e.Changes {
-		fmt.Fprintf(a.Out, "%s: %s (%s): %s -> %s\n", e.Host, c.Knob, c.Native, readable(e.System, c.Knob, c.Old), readable(e.System, c.Knob, c.New))
+		fmt.Fprintf(a.Out, "%s: %s (%s): %s -> %s\n", e.Host, c.Knob, c.Native, a.readable(e.System, c.Knob, c.Old), a.readable(e.System, c.Knob, c.New))
 	}
 }
 
@@ -125,7 +125,7 @@ func (a *console) tellPairNote(e app.PartlyKept) {
 	case len(e.Holds) > 0:
 		var all []string
 		for _, s := range e.Holds {
-			all = append(all, fmt.Sprintf("%s=%s", s.Knob, formatKnob(s.Knob, s.Value)))
+			all = append(all, fmt.Sprintf("%s=%s", s.Knob, a.formatKnob(s.Knob, s.Value)))
 		}
 		a.talk("note: %s: %s still holds %s, this machine does not: %s takes it back there", begin, e.Far, strings.Join(all, ", "), undo)
 	case e.Gone:

@@ -89,7 +89,7 @@ the loss or the CPU beyond the guards is not taken, whatever it gains.`,
 }
 
 // request is what the flags ask for.
-func (f tuneFlags) request() (apptune.Request, error) {
+func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	var bad faults
 	r := apptune.Request{
 		Only: f.only, Never: f.never, Quick: f.quick, DryRun: f.dryRun, Title: f.title, Risky: f.allow == "risky",
@@ -141,9 +141,9 @@ func (f tuneFlags) request() (apptune.Request, error) {
 	r.Objective, r.Guards = o.Objective, o.Guards
 	for flag, names := range map[string][]string{"only": f.only, "never": f.never} {
 		for _, name := range names {
-			_, id, err := splitHost(name)
-			if _, known := knob.ByID(id); err == nil && !known {
-				err = knob.UnknownError(id)
+			_, id, err := splitHost(x, name)
+			if _, known := x.ByID(id); err == nil && !known {
+				err = x.UnknownError(id)
 			}
 			bad.add(flag, err)
 		}
@@ -152,7 +152,7 @@ func (f tuneFlags) request() (apptune.Request, error) {
 }
 
 func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
-	r, err := f.request()
+	r, err := f.request(a.knobs)
 	if err != nil {
 		return err
 	}

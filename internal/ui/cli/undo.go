@@ -94,7 +94,7 @@ func (a *console) printUndone(changes []model.Change) error {
 	var left []string
 	for _, c := range changes {
 		if !a.json {
-			fmt.Fprintf(a.Out, "%s (%s): %s\n", c.Knob, c.Native, undoneText(runtime.GOOS, c))
+			fmt.Fprintf(a.Out, "%s (%s): %s\n", c.Knob, c.Native, a.undoneText(runtime.GOOS, c))
 		}
 		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
 			left = append(left, string(c.Knob))
@@ -107,10 +107,10 @@ func (a *console) printUndone(changes []model.Change) error {
 	return nil
 }
 
-func undoneText(system string, c model.Change) string {
+func (a *console) undoneText(system string, c model.Change) string {
 	switch c.State {
 	case model.ChangeUndone:
-		return "back to " + readable(system, c.Knob, c.Old)
+		return "back to " + a.readable(system, c.Knob, c.Old)
 	case model.ChangeForeign:
 		return "changed by somebody else meanwhile, left alone: " + c.Detail
 	case model.ChangeApplied:

@@ -33,7 +33,7 @@ func (a *console) serveWatchdog(ctx context.Context, args []string) error {
 	if err != nil {
 		return app.WithKind(app.Usage, err)
 	}
-	cfg.After, cfg.Talk = a.AfterStep, a.Err
+	cfg.After, cfg.Talk, cfg.Host.Index = a.AfterStep, a.Err, a.knobs
 	// The signals that end other commands are the watchdog's own business.
 	return watchdog.Serve(context.WithoutCancel(ctx), a.In, a.raw.Out, cfg)
 }

@@ -45,7 +45,7 @@ func (knobs) Check(id model.KnobID, value string) (string, error) {
 		return "", errors.New(`unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`)
 	}
 	if id == "rate" {
-		k, _ := knob.ByID(id)
+		k, _ := knob.NewIndex().ByID(id)
 		return k.Parse(value)
 	}
 	if value == "auto" {

@@ -122,7 +122,7 @@ func flowKnobs() []model.KnobID {
 
 // isFlowKnob reports whether id is of the flow: one of those, or an engine's own.
 func isFlowKnob(id model.KnobID) bool {
-	k, ok := knob.ByID(id)
+	k, ok := knob.NewIndex().ByID(id)
 	return !ok || k.Scope == knob.ScopeFlow
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -60,8 +61,8 @@ func runFiles(t *testing.T, cases map[string]filesCase) {
 		"nic.media.speed", "nic.media.autoneg", "nic.coalesce.rx_usecs", "nic.wol", "nic.eee", "qdisc", "tcp.sack", "tcp.recv_buffer_max"}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := Find(card(c.files), "linux", "eth0", ids)
-			found := states(All(c.files, "linux", "eth0", ids))
+			got := Find(knob.NewIndex(), card(c.files), "linux", "eth0", ids)
+			found := states(All(knob.NewIndex(), c.files, "linux", "eth0", ids))
 			if len(got) != len(c.want) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
@@ -118,7 +119,7 @@ func TestNetplan(t *testing.T) {
 		}, []state{{"link.mtu", Netplan, at("/etc/netplan/a.yaml", 1, "9000")}, {"nic.wol", Netplan, at("/etc/netplan/a.yaml", 1, "magic")}}},
 		"no YAML": {fstest.MapFS{"etc/netplan/a.yaml": file("network: {ethernets: {eth0: {mtu: 9000\n")}, nil},
 	})
-	found := All(card(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      mtu: 9000\n")}), "linux", "eth0", nil)
+	found := All(knob.NewIndex(), card(fstest.MapFS{"etc/netplan/a.yaml": file("network:\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      mtu: 9000\n")}), "linux", "eth0", nil)
 	if len(found.Definitions) != 1 || found.Definitions[0].Renderer != "NetworkManager" || found.Definitions[0].Number != 4 {
 		t.Errorf("definition: %+v", found.Definitions)
 	}
@@ -287,7 +288,7 @@ func TestLaunchDaemons(t *testing.T) {
 			"  <key>Label</key>\n  <string>net.tune=1</string>\n  <key>ProgramArguments</key>\n  <array>\n" + words + "  </array>\n  <key>RunAtLoad</key>\n  <true/>\n</dict>\n</plist>\n")
 	}
 	ids := []model.KnobID{"socket.buffer_max", "tcp.recv_buffer_max", "tcp.sack", "link.mtu"}
-	got := Find(fstest.MapFS{
+	got := Find(knob.NewIndex(), fstest.MapFS{
 		"Library/LaunchDaemons/a.plist": plist("    <string>/usr/sbin/sysctl</string>\n    <string>-w</string>\n    <string>net.inet.tcp.autorcvbufmax=8388608</string>\n"),
 		"Library/LaunchDaemons/b.plist": plist("    <string>/bin/sh</string>\n    <string>-c</string>\n    <string>sysctl -w net.inet.tcp.sack=0 &amp;&amp; true</string>\n"),
 		"Library/LaunchDaemons/c.plist": plist("    <string>/usr/sbin/networksetup</string>\n    <string>-setMTU</string>\n    <string>en0</string>\n    <string>9000</string>\n"),

@@ -58,9 +58,9 @@ type Found struct {
 // Find returns the lines that set the knobs of system, the last one that counts
 // for each. root is the root of the machine's files; link is the interface of
 // knobs of links, "" for none. Files that cannot be read are passed over.
-func Find(root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]model.FileLine {
+func Find(x *knob.Index, root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]model.FileLine {
 	found := make(map[model.KnobID]model.FileLine)
-	for _, s := range All(root, system, link, ids).Settings {
+	for _, s := range All(x, root, system, link, ids).Settings {
 		if !s.Never {
 			found[s.Knob] = s.FileLine
 		}
@@ -70,11 +70,10 @@ func Find(root fs.FS, system, link string, ids []model.KnobID) map[model.KnobID]
 
 // All returns every line about the knobs of system and the interface link, as
 // Find does the last ones. Definitions are those of Linux only.
-func All(root fs.FS, system, link string, ids []model.KnobID) Found {
+func All(x *knob.Index, root fs.FS, system, link string, ids []model.KnobID) Found {
 	f := &finder{tree: tree.Tree{Root: root}, link: link, ids: ids, sysctls: make(map[string][]model.KnobID)}
-	catalogue := knob.NewIndex()
 	for _, id := range ids {
-		k, ok := catalogue.ByID(id)
+		k, ok := x.ByID(id)
 		if n := k.Native[system]; ok && n.Mechanism == knob.Sysctl {
 			name := hostknob.Host{Interface: link}.Expand(n.Name)
 			f.sysctls[name] = append(f.sysctls[name], id)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
 
@@ -59,7 +60,7 @@ func TestFind(t *testing.T) {
 		"other systems": {"windows", fstest.MapFS{"etc/sysctl.conf": file("net.ipv4.tcp_sack = 1\n")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Find(c.files, c.system, "eth0", ids)
+			got := Find(knob.NewIndex(), c.files, c.system, "eth0", ids)
 			if len(got) != len(c.want) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
@@ -70,7 +71,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if got := Find(fstest.MapFS{"etc/network/interfaces": file("iface eth0 inet dhcp\nmtu 9\n")}, "linux", "", ids); len(got) > 0 {
+	if got := Find(knob.NewIndex(), fstest.MapFS{"etc/network/interfaces": file("iface eth0 inet dhcp\nmtu 9\n")}, "linux", "", ids); len(got) > 0 {
 		t.Errorf("without an interface: %+v", got)
 	}
 }
@@ -94,7 +95,7 @@ func FuzzFind(f *testing.F) {
 			files[name] = file(text)
 		}
 		for _, system := range []string{"linux", "freebsd", "darwin"} {
-			for id, l := range Find(files, system, "eth0", ids) {
+			for id, l := range Find(knob.NewIndex(), files, system, "eth0", ids) {
 				if l.Number < 1 || l.File == "" {
 					t.Errorf("%s: %+v", id, l)
 				}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/referee"
 )
@@ -74,7 +75,7 @@ func TestNetplanAgrees(t *testing.T) {
 		}
 		card(files)
 		files["run/udev/data/n2"] = file("E:ID_NET_NAME_MAC=enx001122334455\n")
-		got := Find(files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text
+		got := Find(knob.NewIndex(), files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text
 		if got != want {
 			t.Fatalf("%d: MTU %q, netplan says %q\n%s", i, got, want, printTree(files, "netplan"))
 		}
@@ -154,7 +155,7 @@ func TestIfupdownAgrees(t *testing.T) {
 					want = strings.TrimSpace(mtu)
 				}
 			}
-			if got := Find(card(files), "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text; got != want {
+			if got := Find(knob.NewIndex(), card(files), "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"].Text; got != want {
 				t.Errorf("MTU %q, ifquery says %q", got, want)
 			}
 		})
@@ -176,7 +177,7 @@ func TestKeyfileAgrees(t *testing.T) {
 	for id := range want {
 		ids = append(ids, id)
 	}
-	got := Find(card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file(text)}), "linux", "eth0", ids)
+	got := Find(knob.NewIndex(), card(fstest.MapFS{"etc/NetworkManager/system-connections/a.nmconnection": file(text)}), "linux", "eth0", ids)
 	for id, v := range want {
 		if got[id].Text != v {
 			t.Errorf("%s: %q, want %q\n%s", id, got[id].Text, v, text)
@@ -201,7 +202,7 @@ func TestSysctlOrderAgrees(t *testing.T) {
 			last = strings.TrimSpace(value)
 		}
 	}
-	if got := Find(files, "linux", "", []model.KnobID{"tcp.sack"})["tcp.sack"].Text; got != last || last == "" {
+	if got := Find(knob.NewIndex(), files, "linux", "", []model.KnobID{"tcp.sack"})["tcp.sack"].Text; got != last || last == "" {
 		t.Errorf("%q, systemd says %q", got, last)
 	}
 }
@@ -247,7 +248,7 @@ mkdir -p "$4/net" && for f in address ifindex type uevent name_assign_type; do c
 			if readWord(t, os.DirFS(out), "net/name_assign_type") == "3" { // by ip, which is as good as the kernel
 				files["sys/class/net/eth0/name_assign_type"] = file("1\n")
 			}
-			if _, got := Find(files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"]; got != want {
+			if _, got := Find(knob.NewIndex(), files, "linux", "eth0", []model.KnobID{"link.mtu"})["link.mtu"]; got != want {
 				t.Errorf("matches: %t, udev says %t\n%s", got, want, said)
 			}
 		})

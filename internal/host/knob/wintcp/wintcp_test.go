@@ -216,7 +216,7 @@ func TestWindowsUndoIsIdentity(t *testing.T) {
 		var undo []func() error
 		for range rapid.IntRange(1, 6).Draw(rt, "changes") {
 			id := rapid.SampledFrom(ids).Draw(rt, "knob")
-			k, _ := knob.ByID(model.KnobID(id))
+			k, _ := knob.NewIndex().ByID(model.KnobID(id))
 			b := open(t, m, "Ethernet 2", k.Native["windows"].Name)
 			old, err := b.Read(t.Context())
 			if err != nil {

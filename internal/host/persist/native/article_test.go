@@ -61,7 +61,7 @@ func (a article) input(t *testing.T) native.Input {
 		}
 		in.System = h.System
 		for _, item := range h.Knobs {
-			k, ok := knob.ByID(model.KnobID(fmt.Sprint(item.Key)))
+			k, ok := knob.NewIndex().ByID(model.KnobID(fmt.Sprint(item.Key)))
 			if !ok {
 				t.Fatalf("%s: no knob %v", a.name, item.Key)
 			}

@@ -50,7 +50,7 @@ func TestArticleNames(t *testing.T) {
 		"options HZ=1000":                    {"polling.hz", "the kernel option HZ is its default"},
 		"kern.hz":                            {"polling.hz", string(knob.EffectBoot)},
 	} {
-		e, ok := knob.Explain(name)
+		e, ok := knob.NewIndex().Explain(name)
 		if !ok {
 			t.Errorf("%s: unknown", name)
 			continue

@@ -32,6 +32,7 @@ type Input struct {
 	MAC        string             // of Interface, to find it by; "" matches the name
 	AdapterKey string             // Windows: the number of the adapter's registry key, such as "0007"; "" leaves keywords out
 	System     string             // of Ansible: GOOS, "" is linux
+	Catalogue  *knob.Index        // of the settings
 	Anyway     bool               // also values that do not fit together; a note says so
 }
 

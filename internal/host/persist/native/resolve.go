@@ -42,7 +42,7 @@ func resolve(system string, in Input) (*rendering, error) {
 			continue
 		}
 		seen[a.Knob] = true
-		k, err := checkValue(system, a)
+		k, err := checkValue(in.Catalogue, system, a)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -57,10 +57,10 @@ func resolve(system string, in Input) (*rendering, error) {
 
 // checkValue returns the knob of a if its value is canonical and in the range
 // of system.
-func checkValue(system string, a model.Assignment) (knob.Knob, error) {
-	k, ok := knob.ByID(a.Knob)
+func checkValue(x *knob.Index, system string, a model.Assignment) (knob.Knob, error) {
+	k, ok := x.ByID(a.Knob)
 	if !ok {
-		return k, knob.UnknownError(a.Knob)
+		return k, x.UnknownError(a.Knob)
 	}
 	if k.Scope == knob.ScopeFlow {
 		return k, fmt.Errorf("%s: belongs to the test traffic, not to a host: %w", a.Knob, ErrInput)
@@ -119,7 +119,7 @@ const shrinkRule = "F-06"
 // fitTogether refuses values that break a constraint, and notes what is unwise.
 func (r *rendering) fitTogether() error {
 	before := knob.Values{}
-	for _, k := range knob.Catalogue() {
+	for _, k := range r.in.Catalogue.All() {
 		if raw, ok := r.in.Before[k.Native[r.system].Name]; ok && len(k.Native) > 0 {
 			if v, err := k.Decode(r.system, raw); err == nil {
 				before[k.ID] = v
