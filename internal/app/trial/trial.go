@@ -298,15 +298,18 @@ func (t *Trial) dead() string {
 	return strings.Join(out, " and ")
 }
 
-// unknownCongestion is what a host says in the reason of a run of a congestion control
-// that it does not have, "" for another reason.
-func unknownCongestion(reason string) string {
-	_, said, found := strings.Cut(reason, "set congestion control ")
-	if !found || !strings.Contains(said, "this linux has") {
-		return ""
+// unknownCongestion is what a host says in the reason of one of the runs of a congestion
+// control that it does not have, "" where none does. The other end of the same run may
+// be heard first, which then says less: any run will do.
+func unknownCongestion(runs []model.Run) string {
+	for _, r := range runs {
+		_, said, found := strings.Cut(r.Reason, "set congestion control ")
+		if found && strings.Contains(said, "this linux has") {
+			said, _, _ = strings.Cut(said, ": "+errors.ErrUnsupported.Error())
+			return "congestion control " + said
+		}
 	}
-	said, _, _ = strings.Cut(said, ": "+errors.ErrUnsupported.Error())
-	return "congestion control " + said
+	return ""
 }
 
 // again is what to do about a session that cannot be trusted.
@@ -316,13 +319,13 @@ const again = "find what disturbs the path or the hosts, then repeat"
 func (t *Trial) fault(err error, r analysis.Result) error {
 	runs := t.Session.Runs
 	switch {
+	case !Measured(t.Session) && unknownCongestion(runs) != "" && (err == nil || app.KindOf(err) == app.Failed): // the end that has not failed may say that it is not finished
+		return app.Usagef("%s", unknownCongestion(runs))
 	case err != nil && app.HintOf(err) == "" && app.KindOf(err) == app.Failed && strings.Contains(err.Error(), syscall.ENOSPC.Error()):
 		return app.WithHint(err, "make room there; a setting is only changed once its undo is on disk")
 	case err != nil:
 		return err
 	case t.Session.Kind == model.KindCheck: // that nothing arrives is what it finds
-	case !Measured(t.Session) && len(runs) > 0 && unknownCongestion(runs[len(runs)-1].Reason) != "":
-		return app.Usagef("%s", unknownCongestion(runs[len(runs)-1].Reason))
 	case !Measured(t.Session) && len(runs) > 0 && t.dead() == "":
 		return &app.Fault{Kind: app.Untrusted, Hint: again, Err: fmt.Errorf("nothing was measured, all %d runs are invalid; the last one: %s",
 			len(runs), runs[len(runs)-1].Reason)}
