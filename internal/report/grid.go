@@ -50,18 +50,18 @@ func (b *builder) grid() *Grid {
 	x := knob.NewIndex()
 	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}}
 	for n, f := range factors {
-		text := fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)
+		text := []string{fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)}
 		k, ok := x.ByID(f.Knob)
 		switch {
 		case f.Host != "":
-			text += " of " + b.name(f.Host)
+			text[0] += " of " + b.name(f.Host)
 		case ok && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
-			text += " of both hosts"
+			text[0] += " of both hosts"
 		}
 		for i, v := range f.Levels {
-			text += fmt.Sprintf(", %s is %s", plan.Code(n, i), k.Format(v))
+			text = append(text, plan.Code(n, i)+" is "+k.Format(v))
 		}
-		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, text})
+		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, strings.Join(text, ", ")})
 	}
 	found := analysis.Factorials(b.s.Plan, b.s.Runs)
 	for _, f := range found {

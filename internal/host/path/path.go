@@ -8,6 +8,7 @@
 package path
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -164,13 +165,10 @@ func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
 	to, ok := t.system.remote(h.Name)
 	if !ok {
 		t.blind = true
-		why := "where it leads is not visible"
-		if h.Kind == model.HopTailscale {
-			why = "whether it goes direct or by a relay is not visible; tailscale status tells"
-		} else if h.Kind == model.HopWireGuard {
-			why = "where it leads is not visible; wg show tells"
-		}
-		t.note(h, why)
+		t.note(h, cmp.Or(map[model.HopKind]string{
+			model.HopTailscale: "whether it goes direct or by a relay is not visible; tailscale status tells",
+			model.HopWireGuard: "where it leads is not visible; wg show tells",
+		}[h.Kind], "where it leads is not visible"))
 		return "", netip.Addr{}
 	}
 	h.To = to.String()
