@@ -10,6 +10,9 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/engines"
 	"linerate/internal/measure/enginetest/toy"
+	"linerate/internal/measure/enginetest/toyprogram"
+	programs "linerate/internal/measure/foreign"
+	"linerate/internal/measure/program"
 )
 
 // toyVar has the test binary, as linerate, know one engine more.
@@ -107,3 +110,6 @@ func TestToyEngine(t *testing.T) {
 		t.Errorf("exit code %d: %s", r.code, r.err)
 	}
 }
+
+// withToyProgram is the list of foreign programs with one line more.
+func withToyProgram() program.List { return append(programs.All(), toyprogram.Program()) }

@@ -7,14 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"linerate/internal/measure/enginetest/toyprogram"
-	programs "linerate/internal/measure/foreign"
-	"linerate/internal/measure/program"
 )
-
-// withToyProgram is the list of foreign programs with one line more.
-func withToyProgram() program.List { return append(programs.All(), toyprogram.Program()) }
 
 // TestToyProgram: a folder and a line in the list make a program of another kind whose
 // scheme works in test, run, plan files, JSON, the store and the report, and whose
