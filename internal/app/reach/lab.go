@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,6 +25,21 @@ import (
 // linkInLab is the name of a virtual host's interface.
 const linkInLab = "eth0"
 
+// labFolder begins the names of folders in which the agents of labs have their state;
+// the process that made it follows.
+const labFolder = "linerate-lab-"
+
+// sweepLabs removes the folders of labs in dir whose process is gone: it was killed.
+func sweepLabs(dir string) {
+	folders, _ := filepath.Glob(filepath.Join(dir, labFolder+"*-*"))
+	for _, f := range folders {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(f), labFolder), "-")
+		if _, err := os.Stat(filepath.Join("/proc", pid)); pid != "" && errors.Is(err, fs.ErrNotExist) {
+			_ = os.RemoveAll(f)
+		}
+	}
+}
+
 // startLab starts a lab for e, with an agent in each of its hosts.
 func (e *Ends) startLab(ctx context.Context, spec lab.Spec) error {
 	l, end, err := StartLab(ctx, e.env, spec)
@@ -31,7 +47,8 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec) error {
 		return err
 	}
 	e.InLab, e.pathRates, e.after = true, [2]units.BitRate{spec.AB.Rate, spec.BA.Rate}, append(e.after, end)
-	state, err := os.MkdirTemp("", "linerate-lab-")
+	sweepLabs(os.TempDir())
+	state, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", labFolder, os.Getpid()))
 	if err != nil {
 		end()
 		return err

@@ -1,0 +1,26 @@
+package reach
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Issue 10, item 16: what a killed lab left goes with the next one; what a going one
+// has, or somebody else, stays.
+func TestFirstHour16LabsAreSweptUp(t *testing.T) {
+	dir := t.TempDir()
+	for name, stays := range map[string]bool{
+		fmt.Sprintf("%s%d-1", labFolder, os.Getpid()): true, labFolder + "4194305-2": false, // beyond the kernel's greatest PID
+		labFolder + "-3": true, labFolder + "old": true, "mine-4194305-2": true,
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "a"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		sweepLabs(dir)
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
+		}
+	}
+}
