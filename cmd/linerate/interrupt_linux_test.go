@@ -87,7 +87,7 @@ func interrupt(t *testing.T, m during, twice bool) {
 	before := n.bothKnobs(t)
 	// The first run must be one that changes the hosts: no baseline of the hosts
 	// as they are.
-	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB")...)...))
+	p := start(t, n.command(t, n.compareArgs(2, append(m.args, "--baseline", "8KiB", "--no-twin")...)...))
 	eventually(t, 20*time.Second, "the moment to interrupt", func() bool { return m.until(t, n, before) })
 	p.signal(t, os.Interrupt)
 	if twice {

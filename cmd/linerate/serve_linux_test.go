@@ -112,7 +112,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
 	}
 
-	r = run(t, n.inside(t, "a", "run", good, "--factor", "b.tcp.sack=off", "--blocks", "3", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
+	r = run(t, n.inside(t, "a", "run", good, "--factor", "b.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
 	if r.code != 4 || !strings.Contains(r.err, "measures only") || !strings.Contains(r.err, "exec:ADDRESS COMMAND") {
 		t.Errorf("a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -163,7 +163,7 @@ func TestServeRefuses(t *testing.T) {
 		says string
 	}{
 		"wrong pin":         {with(link, "pin", flip(q.Get("pin"))), 3, "this is not the server of the link"},
-		"no pin":            {serverAddr, 2, "use the link that it prints"},
+		"no pin":            {serverAddr, 3, "use the whole link that linerate serve prints there"},
 		"wrong secret":      {with(link, "secret", flip(q.Get("secret"))), 3, "the secret is wrong"},
 		"no secret":         {with(link, "secret", ""), 3, "wants the secret of its join link"},
 		"nobody there":      {elsewhere("6000"), 3, "connection refused\n  is linerate serve running there?"},

@@ -95,7 +95,7 @@ func sshDrops(t *testing.T, victim string) {
 	n := newNetns(t)
 	s := n.overSSH(t)
 	before := n.bothKnobs(t)
-	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB")...), s))
+	p := start(t, withSSH(n.command(t, n.compareOverSSH(2, "-t", "1s", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...), s))
 	eventually(t, 30*time.Second, "host b is changed", func() bool { return n.knobs(t, "b") != before.b })
 	first := n.copies(t)
 	if len(first) != 1 {
@@ -140,7 +140,7 @@ func TestSSHTerminal(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-p", "-N", "open sesame", "-f", s.Key).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	words := append([]string{binary}, n.compareOverSSH(2, "-t", "1m", "--settle", "0s", "--baseline", "8KiB")...)
+	words := append([]string{binary}, n.compareOverSSH(2, "-t", "1m", "--settle", "0s", "--baseline", "8KiB", "--no-twin")...)
 	for i, w := range words {
 		words[i] = "'" + w + "'"
 	}

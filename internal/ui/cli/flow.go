@@ -84,10 +84,12 @@ func (f *flowFlags) overlay(flow *model.Flow, given, has func(string) bool, bad 
 	flow.Engine = cmp.Or(flow.Engine, "tcpbulk")
 	set := func(flag, key string) bool { return given(flag) || !has("flow."+key) }
 	if f.bytes != "" {
-		for _, flag := range []string{"time", "omit"} {
-			if given(flag) {
-				bad.add(flag, errors.New("a run ends by --bytes or by --time: leave one of them out"))
-			}
+		const one = "a run ends by --bytes or by --time: leave one of them out"
+		if given("time") {
+			bad.add("time", errors.New(one))
+		}
+		if given("omit") && bad.duration("omit", f.omit) > 0 {
+			bad.add("omit", errors.New(one))
 		}
 		flow.Bytes, flow.Duration, flow.Omit = bad.bytes("bytes", f.bytes), 0, 0
 	} else {
