@@ -334,7 +334,7 @@ func crashAlways(t *testing.T, k int, who string) {
 	if r.code != 5 || !strings.Contains(r.err, "nothing was measured, all 6 runs are invalid") || !strings.Contains(r.err, "contact lost") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 	}
-	if s.State != model.SessionDone || !strings.Contains(s.Reason, "2 of 2 blocks were given up") || len(s.Runs) != 6 {
+	if s.State != model.SessionFailed || !strings.Contains(s.Reason, "2 of 2 blocks were given up") || len(s.Runs) != 6 {
 		t.Errorf("session is %s (%s) with runs %s", s.State, s.Reason, outline(s))
 	}
 }
