@@ -36,6 +36,12 @@ func (c knobChecker) Check(id model.KnobID, value string) (string, error) {
 	}
 }
 
+// OfFlow implements config.KnobChecker.
+func (c knobChecker) OfFlow(id model.KnobID) bool {
+	k, ok := c.ByID(id)
+	return !ok || k.Scope == knob.ScopeFlow
+}
+
 // Known implements config.KnobChecker.
 func (c knobChecker) Known() []model.KnobID {
 	var ids []model.KnobID

@@ -63,6 +63,7 @@ type Factor struct {
 	Host   model.Host // "" sets a host's knob on both hosts
 	Knob   model.KnobID
 	Levels []Level
+	OfFlow bool // it is of the flow, or an engine's own
 }
 
 // Level is one value of a factor.
@@ -145,7 +146,7 @@ func (f File) grid() (settings []model.Setting, written []string) {
 				}
 				next = append(next, model.Setting{
 					Name:        name,
-					Assignments: slices.Concat(s.Assignments, assign(factor.Host, factor.Knob, l.Value)),
+					Assignments: slices.Concat(s.Assignments, assign(factor.Host, factor.Knob, l.Value, factor.OfFlow)),
 				})
 				texts = append(texts, strings.TrimSpace(written[i]+" "+factor.String()+"="+l.Text))
 			}
@@ -157,8 +158,8 @@ func (f File) grid() (settings []model.Setting, written []string) {
 
 // assign returns the assignments that give a knob one value: one for the flow
 // or for a host, two for both hosts.
-func assign(host model.Host, knob model.KnobID, value string) []model.Assignment {
-	if host != "" || isFlowKnob(knob) {
+func assign(host model.Host, knob model.KnobID, value string, ofFlow bool) []model.Assignment {
+	if host != "" || ofFlow {
 		return []model.Assignment{{Host: host, Knob: knob, Value: value}}
 	}
 	return []model.Assignment{{Host: model.Near, Knob: knob, Value: value}, {Host: model.Far, Knob: knob, Value: value}}

@@ -22,6 +22,11 @@ import (
 // knobs is a checker with some of the real knobs.
 type knobs struct{}
 
+func (knobs) OfFlow(id model.KnobID) bool {
+	k, ok := knob.NewIndex().ByID(id)
+	return !ok || k.Scope == knob.ScopeFlow
+}
+
 func (knobs) Known() []model.KnobID {
 	return append(flowKnobs(), "tcp.recv_buffer_max", "tcp.send_buffer_max", "tcp.congestion_control", "tcp.timestamps", "link.mtu")
 }

@@ -16,6 +16,8 @@ type KnobChecker interface {
 	Check(id model.KnobID, value string) (canonical string, err error)
 	// Known returns the ids of all knobs, of hosts and of the flow.
 	Known() []model.KnobID
+	// OfFlow reports whether a knob is of the flow, or an engine's own.
+	OfFlow(id model.KnobID) bool
 }
 
 // ParseFactor reads the text of a --factor flag, for example
@@ -29,6 +31,7 @@ func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	}
 	f := Factor{}
 	f.Host, f.Knob, ok = r.resolve("", "", strings.TrimSpace(knob))
+	f.OfFlow = ok && check.OfFlow(f.Knob)
 	for text := range strings.SplitSeq(levels, ",") {
 		f.Levels = append(f.Levels, r.level("", f.Knob, strings.TrimSpace(text), ok))
 	}
@@ -78,6 +81,7 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 	switch {
 	case knob != "":
 		f.Host, f.Knob, known = r.resolve(join(path, "knob"), host, knob)
+		f.OfFlow = known && r.check.OfFlow(f.Knob)
 	case len(r.problems) == before: // otherwise the knob's own mistake, or a misspelled key, is reported
 		r.fault(path, "add one, such as knob: tcp.recv_buffer_max", "the factor has no knob")
 	}
@@ -150,7 +154,7 @@ func (r *reader) assignment(path, knob, text string) []model.Assignment {
 	if !ok {
 		return nil
 	}
-	return assign(host, id, v)
+	return assign(host, id, v, r.check.OfFlow(id))
 }
 
 // checkValue returns the canonical text of a value.
@@ -191,7 +195,7 @@ func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, boo
 		r.unknownKnob(path, id, known)
 		return h, id, false
 	}
-	if isFlowKnob(id) && h != "" {
+	if h != "" && r.check.OfFlow(id) {
 		r.fault(path, "write "+string(id)+" without a host", "%s belongs to the flow, not to host %s", id, h)
 		return "", "", false
 	}

@@ -120,12 +120,6 @@ func flowKnobs() []model.KnobID {
 	return []model.KnobID{"streams", "window", "mss", "block", "nodelay", "congestion", "rate"}
 }
 
-// isFlowKnob reports whether id is of the flow: one of those, or an engine's own.
-func isFlowKnob(id model.KnobID) bool {
-	k, ok := knob.NewIndex().ByID(id)
-	return !ok || k.Scope == knob.ScopeFlow
-}
-
 // applyFlowKnob puts a canonical value into the flow. A rate waits until the
 // engine is known, see reader.engine.
 func (r *reader) applyFlowKnob(path string, id model.KnobID, canonical string) {
