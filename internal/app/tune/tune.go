@@ -248,7 +248,9 @@ func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error
 		return err
 	}
 	s.trial.Session.Tuning = text
-	s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec})
+	if !s.request.DryRun { // which begins nothing
+		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec})
+	}
 	return app.WithKind(app.Store, s.store.UpdateSession(context.WithoutCancel(ctx), s.trial.Session))
 }
 
