@@ -33,6 +33,9 @@ func (m *Machine) keeper() (persist.Keeper, error) {
 	return persist.Keeper{Root: m.env.Root, State: dir, After: m.env.AfterStep}, err
 }
 
+// Kept lists what is kept on this machine, oldest first, without a session.
+func (m *Machine) Kept() ([]session.KeptRecord, error) { return agent.KeptBy(m.keeper) }
+
 // interfaceName is the interface of the data path.
 func (m *Machine) interfaceName() string {
 	m.mu.Lock()

@@ -7,10 +7,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
+	"linerate/internal/control/session"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
@@ -20,6 +25,7 @@ type Host struct {
 	model.HostFacts
 	Link    string // whose settings of a link they are; "" where none is known
 	Origins map[model.KnobID]model.FileLine
+	Kept    map[model.KnobID]fingerprint.Standing // of what linerate keep wrote
 
 	Catalogue *knob.Index
 }
@@ -36,6 +42,9 @@ func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error)
 		return h, err
 	}
 	h.Link, h.Catalogue = cmp.Or(link, h.Interface.Or("")), m.Catalogue()
+	if records, err := m.Kept(); err == nil { // who may not read them sees the rest
+		h.keepsAll(records)
+	}
 	h.Origins, err = m.Origins(ctx, here.KnobIDs(h.Catalogue))
 	return h, err
 }
@@ -63,9 +72,39 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 		h.Name = "lab host b"
 	case origins && e.Far != nil:
 		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs(h.Catalogue))
+		h.standing(ctx, e)
 		if errors.Is(err, errors.ErrUnsupported) {
 			err = nil // not known, then
 		}
 	}
 	return h, err
+}
+
+// standing notes how what is kept on the far host stands. A host that does not tell, for
+// want of rights or as an older one, has nothing of that.
+func (h *Host) standing(ctx context.Context, e *reach.Ends) {
+	records, err := e.Far.Kept(ctx)
+	if err != nil {
+		return
+	}
+	now := fingerprint.Take(e.Hosts, fact.Unknown[time.Duration]("not measured"))
+	for _, k := range keep.Standing(records, model.Far) {
+		h.keeps(k.Look(now))
+	}
+}
+
+func (h *Host) keeps(s fingerprint.Standing) {
+	if h.Kept == nil {
+		h.Kept = make(map[model.KnobID]fingerprint.Standing)
+	}
+	h.Kept[s.Knob] = s
+}
+
+// keepsAll notes how what records of this machine keep stands.
+func (h *Host) keepsAll(records []session.KeptRecord) {
+	facts := h.HostFacts
+	facts.Host = model.Near
+	for _, k := range keep.Standing(records, model.Near) {
+		h.keeps(k.Look(fingerprint.TakeAlone(facts, k.Proof.Print)))
+	}
 }

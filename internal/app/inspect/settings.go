@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 )
@@ -18,6 +19,7 @@ type Setting struct {
 	Default  string          `json:"default,omitempty"`
 	Range    string          `json:"range,omitempty"`
 	SetBy    *SetBy          `json:"set_by,omitempty"`
+	Kept     *Kept           `json:"kept,omitempty"`
 	Native   string          `json:"native,omitempty"`
 	Effect   knob.Effect     `json:"effect,omitempty"`
 	Risk     int             `json:"risk"`
@@ -31,6 +33,14 @@ type SetBy struct {
 	File  string `json:"file"`
 	Line  int    `json:"line"`
 	Value string `json:"value"` // canonical, or native where it cannot be understood
+}
+
+// Kept says how a setting that linerate keep wrote stands.
+type Kept struct {
+	Value string            `json:"value"`           // canonical
+	State fingerprint.State `json:"state"`           // as far as fingerprints tell
+	Text  string            `json:"text"`            // for people
+	Proof string            `json:"proof,omitempty"` // session; "" where nobody measured it
 }
 
 // Settings are those whose name, native name or meaning holds the text match, by
@@ -69,6 +79,9 @@ func (h Host) setting(k knob.Knob, theme string) Setting {
 		r.Value = fact.Unknown[string]("not read")
 	default:
 		r.Value, r.Native = v, v.Source()
+	}
+	if s, ok := h.Kept[k.ID]; ok {
+		r.Kept = &Kept{Value: s.Value, State: s.State, Text: s.String(), Proof: s.Kept.Proof.Session}
 	}
 	if l, ok := h.Origins[k.ID]; ok {
 		r.SetBy = &SetBy{File: l.File, Line: l.Number, Value: l.Text}

@@ -146,6 +146,13 @@ func (k *keeping) settings(ctx context.Context, h *Host) (other bool, err error)
 		return other, err
 	}
 	h.Ask.Settings, h.Ask.Comments = change.Assignments(part), k.Source.Profile.Comments(part)
+	role, err := k.Source.roleFor(h.Side, k.Role, len(k.hosts) == 1)
+	if err == nil {
+		h.Ask.Proof, err = k.Source.proofFor(h.Side, role)
+	}
+	if err != nil {
+		return false, err
+	}
 	for _, doubt := range part.Doubts(h.Facts) {
 		k.Observe(app.Doubted{Host: h.Name, Doubt: doubt})
 	}

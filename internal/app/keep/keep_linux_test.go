@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/here"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
@@ -422,5 +423,37 @@ func TestLinkOfAnother(t *testing.T) {
 	got, err := m.do(r)
 	if err != nil || got.Outcome != Dry || got.Hosts[0].Ask.Link != "lo" || !slices.Contains(got.Hosts[0].Ask.Comments, "confirmed by hand with linerate set; nobody measured it") {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestKeptWithProof: what is kept carries how it was proven, for the end that the host
+// was, and what is kept without a proof says so, also under a newer value.
+func TestKeptWithProof(t *testing.T) {
+	m := newMachine(t, model.Near, &person{answer: yes}, nil)
+	p := sackProfile("0")
+	p.Evidence = &profile.Evidence{
+		Session: "20261121T130000-abcd", Setting: "off", Date: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Print: fingerprint.Print{"near.kernel": "6.19"},
+		Verdicts: []profile.Verdict{{Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.2, Low: 0.1, High: 0.3, Confidence: 0.95}},
+	}
+	if got, err := m.do(request(t, m, p)); err != nil || got.Outcome != Written {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	standing := func() fingerprint.Kept {
+		t.Helper()
+		records, err := m.host.Client.Kept(t.Context())
+		all := Standing(records, model.Near)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0]
+	}
+	if k := standing(); !k.Proven || k.Value != "0" || k.Proof.Session != "20261121T130000-abcd" || k.Look(fingerprint.Print{"near.kernel": "7.0"}).String() != "unproven since kernel 6.19 -> 7.0 at the near end" {
+		t.Errorf("%+v", k)
+	}
+	if got, err := m.do(request(t, m, sackProfile("1"))); err != nil || got.Outcome != Written {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if k := standing(); k.Proven || k.Value != "1" || k.Look(nil).String() != "unproven: nobody measured it" {
+		t.Errorf("the newer value: %+v", k)
 	}
 }

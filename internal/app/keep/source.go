@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"linerate/internal/app"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 )
@@ -17,6 +18,8 @@ type Source struct {
 	Confirmed bool // no profile: what each host confirmed
 	// The roles of the ends of a session whose direction is known.
 	Near, Far profile.Role
+	// Proof is how they are known to be good; nil where nobody measured it.
+	Proof *fingerprint.Proof
 }
 
 // ConfirmedThere is what a person confirmed on the hosts, and what still holds.
@@ -31,7 +34,7 @@ type Wish struct {
 // OfProfile is a profile, which came from name. What no verdict calls better is
 // refused, unless that is wished.
 func OfProfile(env app.Env, name string, p profile.Profile, w Wish) (Source, error) {
-	s := Source{Profile: p, Label: strings.TrimSuffix("profile "+name+": "+p.Title, ": ")}
+	s := Source{Profile: p, Label: strings.TrimSuffix("profile "+name+": "+p.Title, ": "), Proof: p.Proof()}
 	return s, demandProof(env, p.Evidence, w, name)
 }
 
@@ -61,6 +64,11 @@ func OfSession(env app.Env, s model.Session, setting string, untrusted bool, w W
 			src.Near, src.Far = profile.Receiver, profile.Sender
 		}
 	}
+	proof, err := fingerprint.Prove(&s, setting)
+	if err != nil {
+		return src, err
+	}
+	src.Proof = &proof
 	return src, demandProof(env, p.Evidence, w, src.Label)
 }
 
@@ -225,4 +233,30 @@ func (s Source) roleFor(end model.Host, asked profile.Role, alone bool) (profile
 		return names[0], nil
 	}
 	return "", app.WithHint(app.Usagef("the profile has settings of their own for sender and receiver"), "say what HOST, or this machine alone, is: --role sender or --role receiver")
+}
+
+// proofFor is the text of the proof for an end with a role, as the host keeps it; ""
+// where there is none.
+func (s Source) proofFor(end model.Host, role profile.Role) (string, error) {
+	if s.Proof == nil {
+		return "", nil
+	}
+	p := *s.Proof
+	first := model.To
+	if len(p.Directions) > 0 && p.Directions[0] == model.From {
+		first = model.From
+	}
+	switch role {
+	case profile.Near:
+		p.Side = model.Near
+	case profile.Far:
+		p.Side = model.Far
+	case profile.Sender:
+		p.Side = first.Sender()
+	case profile.Receiver:
+		p.Side = first.Receiver()
+	case profile.Both:
+		p.Side = end
+	}
+	return p.Text()
 }

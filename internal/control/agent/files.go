@@ -86,7 +86,7 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 		return out, fmt.Errorf("%w: the files, or what belongs into them, changed since they were shown", session.ErrState)
 	}
 	if !k.DryRun {
-		keeper.About = persist.About{Source: k.Source, Comments: comments, Link: k.Link, Settings: held(settings, &out)}
+		keeper.About = persist.About{Source: k.Source, Comments: comments, Link: k.Link, Settings: held(settings, &out), Proof: k.Proof}
 		if out.Record, err = f.write(keeper, files, out.Files); err != nil {
 			return out, err
 		}
@@ -346,7 +346,12 @@ func (a *agent) Kept(context.Context) ([]session.KeptRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := f.Keeper()
+	return KeptBy(f.Keeper)
+}
+
+// KeptBy lists what was kept by a keeper, oldest first.
+func KeptBy(open func() (persist.Keeper, error)) ([]session.KeptRecord, error) {
+	keeper, err := open()
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +361,7 @@ func (a *agent) Kept(context.Context) ([]session.KeptRecord, error) {
 	}
 	var out []session.KeptRecord
 	for _, r := range records {
-		one := session.KeptRecord{ID: r.ID, Time: r.Time, Source: r.Source, Settings: r.Settings}
+		one := session.KeptRecord{ID: r.ID, Time: r.Time, Source: r.Source, Settings: r.Settings, Proof: r.Proof}
 		if r.Damage != "" {
 			one.Source = "damaged: " + r.Damage
 		}

@@ -13,6 +13,7 @@ import (
 const (
 	MaxComments = 64
 	MaxDiff     = 32 << 10 // bytes
+	MaxProof    = 32 << 10 // bytes
 
 	maxFiles    = 16
 	maxCommands = 32
@@ -28,6 +29,7 @@ type Keep struct {
 	Format   model.FileFormat   // of the files; "" is that of who configures the interface
 	DryRun   bool               // only tell what would be written
 	Plan     string             // of the dry run that a person saw; "" is whatever it is
+	Proof    string             // how they are known to be good, which the host only keeps; see fingerprint.Proof
 }
 
 // Keeping is what was written for a Keep, or would be.
@@ -78,6 +80,7 @@ type KeptRecord struct {
 	Source   string
 	Files    []string
 	Settings []model.Assignment
+	Proof    string // as it came with Keep; "" where there was none
 }
 
 // Confirmation is one knob that a person set and confirmed.
@@ -115,7 +118,7 @@ func (a settings) Keep(ctx context.Context, p *sessionpb.KeepRequest) (*sessionp
 			Settings: decodeAssignments(&c, p.GetSettings(), h), Source: c.text("source", p.GetSource(), MaxValue),
 			Link: c.text("interface", p.GetInterface(), MaxName), Format: model.FileFormat(c.text("format", p.GetFormat(), MaxName)),
 			DryRun: p.GetDryRun(), Plan: c.text("plan", p.GetPlan(), MaxName),
-			Comments: c.texts("comments", p.GetComments(), MaxComments),
+			Comments: c.texts("comments", p.GetComments(), MaxComments), Proof: c.text("proof", p.GetProof(), MaxProof),
 		}
 		if c.err != nil {
 			return nil, c.err
@@ -155,6 +158,7 @@ func (a settings) Kept(ctx context.Context, _ *sessionpb.KeptRequest) (*sessionp
 		for _, r := range records[:min(len(records), maxRecords)] {
 			one := &sessionpb.KeptRecord{
 				Id: clean(r.ID, MaxName), Time: r.Time.UTC().Format(time.RFC3339), Source: clean(r.Source, MaxValue), Settings: encodeSettings(r.Settings, h),
+				Proof: clean(r.Proof, MaxProof),
 			}
 			for _, f := range r.Files[:min(len(r.Files), maxFiles)] {
 				one.Files = append(one.Files, clean(f, MaxValue))
@@ -209,7 +213,7 @@ func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 	p, err := ask(ctx, c, op, slowCalls, func(ctx context.Context) (*sessionpb.KeepResponse, error) {
 		return c.settings.Keep(ctx, &sessionpb.KeepRequest{
 			Settings: encodeSettings(k.Settings, c.host), Comments: cleanAll(k.Comments), Source: clean(k.Source, MaxValue), Interface: k.Link,
-			Format: string(k.Format), DryRun: k.DryRun, Plan: k.Plan,
+			Format: string(k.Format), DryRun: k.DryRun, Plan: k.Plan, Proof: clean(k.Proof, MaxProof),
 		})
 	})
 	if err != nil {
@@ -261,7 +265,10 @@ func (c *Client) Kept(ctx context.Context) ([]KeptRecord, error) {
 	var out []KeptRecord
 	for _, r := range p.GetRecords()[:min(len(p.GetRecords()), maxRecords)] {
 		k.count("files", len(r.GetFiles()), maxFiles)
-		one := KeptRecord{ID: k.name("record", r.GetId()), Source: k.text("source", r.GetSource(), MaxValue), Settings: decodeSettings(&k, r.GetSettings(), c.host)}
+		one := KeptRecord{
+			ID: k.name("record", r.GetId()), Source: k.text("source", r.GetSource(), MaxValue), Settings: decodeSettings(&k, r.GetSettings(), c.host),
+			Proof: k.text("proof", r.GetProof(), MaxProof),
+		}
 		var err error
 		one.Time, err = time.Parse(time.RFC3339, r.GetTime())
 		k.that(err == nil, "record %s has no time", one.ID)

@@ -17,13 +17,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
 
 // Version is the format that this package writes and reads.
-const Version = 1
+// Version 2 added the fingerprint; those of version 1 are read.
+const Version = 2
 
 // Bounds of a profile, far above any use.
 const (
@@ -86,6 +88,8 @@ type Evidence struct {
 	Objective model.Metric
 	Date      time.Time
 	Verdicts  []Verdict
+	// Print is under which conditions; empty where nobody noted them.
+	Print fingerprint.Print
 }
 
 // Proof is what the evidence says in one look.
@@ -111,7 +115,7 @@ func (e Evidence) Proof() Proof {
 
 // Empty reports whether e says nothing.
 func (e Evidence) Empty() bool {
-	return e.Session+e.Setting+e.Baseline+string(e.Objective) == "" && e.Date.IsZero() && len(e.Verdicts) == 0
+	return e.Session+e.Setting+e.Baseline+string(e.Objective) == "" && e.Date.IsZero() && len(e.Verdicts) == 0 && len(e.Print) == 0
 }
 
 // Verdict is a model.Verdict without what belongs to its session. Estimate and
@@ -199,6 +203,9 @@ func (e Evidence) validate(fault func(string, ...any), line func(what, s string)
 	line("setting", e.Setting)
 	line("baseline", e.Baseline)
 	line("objective", string(e.Objective))
+	if err := e.Print.Validate(); err != nil {
+		fault("%w", err)
+	}
 	if len(e.Verdicts) > MaxVerdicts {
 		fault("%d verdicts: at most %d", len(e.Verdicts), MaxVerdicts)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/units"
@@ -68,6 +69,7 @@ func TestFromSession(t *testing.T) {
 		Evidence: &profile.Evidence{
 			Session: "20261121T130000-abcd", Setting: "tall", Baseline: "current", Date: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC),
 			Verdicts: []profile.Verdict{{Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 6, Estimate: 0.2, Low: 0.1, High: math.Inf(1), Confidence: 0.95}},
+			Print:    fingerprint.Print{"far.kernel": "6.1", "far.system": "linux", "near.kernel": "6.18", "near.mtu": "1500", "near.system": "linux"},
 		},
 	}
 	if diff := cmp.Diff(want, p); diff != "" {

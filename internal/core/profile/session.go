@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"linerate/internal/core/analysis"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 )
@@ -105,6 +106,9 @@ func evidence(s model.Session, name string) *Evidence {
 		}
 		e.Verdicts = append(e.Verdicts, FromVerdict(v))
 	}
+	if proof, err := fingerprint.Prove(&s, name); err == nil && len(proof.Print) > 0 {
+		e.Print = proof.Print
+	}
 	return e
 }
 
@@ -177,4 +181,24 @@ func plain(s string) string {
 		s = string(r[:MaxText])
 	}
 	return strings.TrimSpace(s)
+}
+
+// Proof is what a host keeps beside the settings of p of how they are known to be good,
+// nil where p says nothing of it. How they were measured stands in the session alone.
+func (p Profile) Proof() *fingerprint.Proof {
+	if p.Evidence == nil || p.Evidence.Session == "" {
+		return nil
+	}
+	proof := fingerprint.Profiled(p.Evidence.Session, p.Evidence.Setting, p.Evidence.Date, p.Evidence.Print)
+	for _, v := range p.Evidence.Verdicts {
+		if v.Direction == model.To || v.Direction == model.From {
+			proof.Directions = []model.Direction{v.Direction}
+		}
+	}
+	for _, h := range p.Hosts {
+		for _, s := range h.Settings {
+			proof.Kept = append(proof.Kept, model.Assignment{Knob: s.Knob, Value: s.Value})
+		}
+	}
+	return &proof
 }

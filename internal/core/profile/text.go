@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 )
 
@@ -71,6 +72,14 @@ func (e Evidence) text(b *bytes.Buffer) {
 	for _, l := range [][2]string{{"session", e.Session}, {"setting", e.Setting}, {"baseline", e.Baseline}, {"objective", string(e.Objective)}} {
 		if l[1] != "" {
 			fmt.Fprintf(b, "  %s: %s\n", l[0], quote(l[1]))
+		}
+	}
+	if len(e.Print) > 0 {
+		b.WriteString("  fingerprint:\n")
+	}
+	for _, k := range fingerprint.Keys() {
+		if text := e.Print[k]; text != "" {
+			fmt.Fprintf(b, "    %s: %s\n", k, quote(text))
 		}
 	}
 	if !e.Date.IsZero() {

@@ -55,6 +55,7 @@ type About struct {
 	Comments []string           `json:"comments,omitempty"` // why, as in the files
 	Link     string             `json:"link,omitempty"`     // interface that settings of a link are for
 	Settings []model.Assignment `json:"settings,omitempty"` // what the files keep, canonical
+	Proof    string             `json:"proof,omitempty"`    // how they are known to be good, for whoever wrote it
 }
 
 // Record is one Write that was not taken back.

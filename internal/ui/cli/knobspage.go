@@ -48,7 +48,7 @@ func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
 	narrow := false
 	var unknown []inspect.Setting
 	for _, theme := range knob.Themes() {
-		t := knobTable{title: theme.Name, header: []string{"setting", "value", "system's default", "range", "native", "set by"}}
+		t := knobTable{title: theme.Name, header: []string{"setting", "value", "system's default", "range", "native", "kept", "set by"}}
 		for _, r := range rows {
 			v, known := r.Value.Get()
 			switch {
@@ -56,7 +56,7 @@ func knobsText(h inspect.Host, rows []inspect.Setting, width int) string {
 			case !known:
 				unknown = append(unknown, r)
 			default:
-				t.rows = append(t.rows, []string{string(r.Knob), r.Of.Format(v), r.Default, rangeText(r), r.Native, setByText(r, v)})
+				t.rows = append(t.rows, []string{string(r.Knob), r.Of.Format(v), r.Default, rangeText(r), r.Native, keptText(r), setByText(r, v)})
 			}
 		}
 		narrow = t.write(&b, width) || narrow
@@ -196,6 +196,14 @@ func rangeText(r inspect.Setting) string {
 		values = append(values, c.Value)
 	}
 	return strings.Join(values, ", ")
+}
+
+// keptText says how a setting that is kept stands.
+func keptText(r inspect.Setting) string {
+	if r.Kept == nil {
+		return ""
+	}
+	return r.Kept.Text
 }
 
 // setByText says which file sets a knob, and where that is not what it holds.

@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/app/keep"
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/yamlshape"
@@ -211,7 +212,9 @@ type evidenceDoc struct {
 	Baseline  string       `json:"baseline"`
 	Objective model.Metric `json:"objective,omitempty"` // left out: goodput
 	Date      *time.Time   `json:"date"`
-	Verdicts  []verdictDoc `json:"verdicts"`
+	// Fingerprint is under which conditions it was found.
+	Fingerprint fingerprint.Print `json:"fingerprint,omitempty"`
+	Verdicts    []verdictDoc      `json:"verdicts"`
 }
 
 type verdictDoc struct {
@@ -236,7 +239,7 @@ func newProfileDoc(p profile.Profile) profileDoc {
 		d.Hosts = append(d.Hosts, one)
 	}
 	if e := p.Evidence; e != nil {
-		d.Evidence = &evidenceDoc{Session: e.Session, Setting: e.Setting, Baseline: e.Baseline, Objective: e.Objective, Verdicts: []verdictDoc{}}
+		d.Evidence = &evidenceDoc{Session: e.Session, Setting: e.Setting, Baseline: e.Baseline, Objective: e.Objective, Fingerprint: e.Print, Verdicts: []verdictDoc{}}
 		if !e.Date.IsZero() {
 			d.Evidence.Date = &e.Date
 		}

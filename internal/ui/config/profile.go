@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/units"
@@ -140,6 +141,15 @@ func (r *profileReader) before(n ast.Node, path string) map[string]string {
 	return all
 }
 
+// fingerprint reads under which conditions the evidence was found.
+func (r *profileReader) fingerprint(n ast.Node, path string) fingerprint.Print {
+	p := fingerprint.Print{}
+	for key, text := range r.before(n, path) {
+		p[fingerprint.Key(key)] = text
+	}
+	return p
+}
+
 func (r *profileReader) evidence(n ast.Node, path string) {
 	e := &profile.Evidence{}
 	var objective string
@@ -149,6 +159,7 @@ func (r *profileReader) evidence(n ast.Node, path string) {
 		{"baseline", value(&r.reader, &e.Baseline, parseLine)},
 		{"objective", value(&r.reader, &objective, parseLine)},
 		{"date", value(&r.reader, &e.Date, parseDate)},
+		{"fingerprint", func(n ast.Node, path string) { e.Print = r.fingerprint(n, path) }},
 		{"verdicts", func(n ast.Node, path string) {
 			for i, item := range r.list(n, path) {
 				e.Verdicts = append(e.Verdicts, r.verdict(item, index(path, i)))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
 	"linerate/internal/core/profile"
 	"linerate/internal/core/units"
@@ -69,6 +70,12 @@ func evidence(t *rapid.T) *profile.Evidence {
 		Session: line(true).Draw(t, "session"), Setting: line(true).Draw(t, "setting"), Baseline: line(true).Draw(t, "baseline"),
 		Date: time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "date"), 0).UTC(),
 	}
+	for _, k := range rapid.SliceOfNDistinct(rapid.SampledFrom(fingerprint.Keys()), 0, 4, rapid.ID).Draw(t, "conditions") {
+		if e.Print == nil {
+			e.Print = fingerprint.Print{}
+		}
+		e.Print[k] = line(false).Draw(t, "condition")
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "verdicts") {
 		low, high := rapid.Float64Range(-3, 0).Draw(t, "low"), rapid.Float64Range(0, 3).Draw(t, "high")
 		if rapid.Bool().Draw(t, "unbounded") {
@@ -107,8 +114,8 @@ func TestParseProfileMistakes(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "p.yaml:1:1: the file is empty"},
 		{"a plan", "far: nas\n", `unknown key "far"`},
-		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 1"},
-		{"newer", "profile: 2\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 2 is newer than this linerate"},
+		{"no version", "hosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:1: this is not a profile; begin with profile: 2"},
+		{"newer", "profile: 3\nhosts: [{role: both, knobs: {link.mtu: 9000}}]", "p.yaml:1:10: profile: version 3 is newer than this linerate"},
 		{"role", "profile: 1\nhosts: [{role: boss, knobs: {link.mtu: 9000}}]", `unknown role "boss"`},
 		{"no role", "profile: 1\nhosts: [{knobs: {link.mtu: 9000}}]", "hosts[0]: has no role"},
 		{"no knobs", "profile: 1\nhosts: [{role: both}]", "hosts[0]: has no knobs"},

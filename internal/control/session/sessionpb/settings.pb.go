@@ -749,6 +749,7 @@ type KeepRequest struct {
 	Format        string                 `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`                // of the files, a name; empty: that of who configures the interface
 	DryRun        bool                   `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // only tell what would be written
 	Plan          string                 `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`                    // a name, from the dry run that a person saw: nothing else is written; empty: whatever it is
+	Proof         string                 `protobuf:"bytes,8,opt,name=proof,proto3" json:"proof,omitempty"`                  // how they are known to be good: text of the controller's, at most 32 KiB, which the host only keeps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -828,6 +829,13 @@ func (x *KeepRequest) GetDryRun() bool {
 func (x *KeepRequest) GetPlan() string {
 	if x != nil {
 		return x.Plan
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetProof() string {
+	if x != nil {
+		return x.Proof
 	}
 	return ""
 }
@@ -1344,6 +1352,7 @@ type KeptRecord struct {
 	Source        string                 `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`     // a value
 	Files         []string               `protobuf:"bytes,4,rep,name=files,proto3" json:"files,omitempty"`       // at most 16 values
 	Settings      []*Assignment          `protobuf:"bytes,5,rep,name=settings,proto3" json:"settings,omitempty"` // at most 256
+	Proof         string                 `protobuf:"bytes,6,opt,name=proof,proto3" json:"proof,omitempty"`       // as it came with Keep; empty where there was none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1411,6 +1420,13 @@ func (x *KeptRecord) GetSettings() []*Assignment {
 		return x.Settings
 	}
 	return nil
+}
+
+func (x *KeptRecord) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
 }
 
 // ConfirmedRequest asks for what was confirmed.
@@ -1808,7 +1824,7 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\rR\x05bytes\x12\x0e\n" +
 	"\x02ok\x18\x04 \x01(\bR\x02ok\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xe1\x01\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xf7\x01\n" +
 	"\vKeepRequest\x12;\n" +
 	"\bsettings\x18\x01 \x03(\v2\x1f.linerate.session.v1.AssignmentR\bsettings\x12\x1a\n" +
 	"\bcomments\x18\x02 \x03(\tR\bcomments\x12\x16\n" +
@@ -1816,7 +1832,8 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\tinterface\x18\x04 \x01(\tR\tinterface\x12\x16\n" +
 	"\x06format\x18\x05 \x01(\tR\x06format\x12\x17\n" +
 	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x12\n" +
-	"\x04plan\x18\a \x01(\tR\x04plan\"\xf6\x02\n" +
+	"\x04plan\x18\a \x01(\tR\x04plan\x12\x14\n" +
+	"\x05proof\x18\b \x01(\tR\x05proof\"\xf6\x02\n" +
 	"\fKeepResponse\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x123\n" +
@@ -1851,14 +1868,15 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\"\r\n" +
 	"\vKeptRequest\"I\n" +
 	"\fKeptResponse\x129\n" +
-	"\arecords\x18\x01 \x03(\v2\x1f.linerate.session.v1.KeptRecordR\arecords\"\x9b\x01\n" +
+	"\arecords\x18\x01 \x03(\v2\x1f.linerate.session.v1.KeptRecordR\arecords\"\xb1\x01\n" +
 	"\n" +
 	"KeptRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04time\x18\x02 \x01(\tR\x04time\x12\x16\n" +
 	"\x06source\x18\x03 \x01(\tR\x06source\x12\x14\n" +
 	"\x05files\x18\x04 \x03(\tR\x05files\x12;\n" +
-	"\bsettings\x18\x05 \x03(\v2\x1f.linerate.session.v1.AssignmentR\bsettings\"\x12\n" +
+	"\bsettings\x18\x05 \x03(\v2\x1f.linerate.session.v1.AssignmentR\bsettings\x12\x14\n" +
+	"\x05proof\x18\x06 \x01(\tR\x05proof\"\x12\n" +
 	"\x10ConfirmedRequest\"R\n" +
 	"\x11ConfirmedResponse\x12=\n" +
 	"\bsettings\x18\x01 \x03(\v2!.linerate.session.v1.ConfirmationR\bsettings\"\x9c\x01\n" +

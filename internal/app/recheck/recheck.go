@@ -1,0 +1,253 @@
+// Package recheck says of settings that are kept, or were proven, whether they are
+// still worth it: by the conditions under which they were proven, and by measuring them
+// once more against what was before.
+package recheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/keep"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/profile"
+	"linerate/internal/core/stats"
+)
+
+// The settings of the experiment.
+const (
+	Before = "before"
+	Kept   = "kept"
+)
+
+// Store is what a recheck keeps its experiment in, and reads earlier ones from.
+type Store interface {
+	trial.Store
+	Session(ctx context.Context, id string) (model.Session, error)
+}
+
+// Request says what to look at, and how.
+type Request struct {
+	Only    []model.KnobID // settings that are meant; none are all
+	Look    bool           // say what the conditions tell, and measure nothing
+	Risky   bool           // settings that can cut a connection are measured without asking
+	Seed    uint64
+	Command []string // without secrets
+}
+
+// Setting is a setting of one host, and how it stands.
+type Setting struct {
+	fingerprint.Standing
+	Side     model.Host
+	Host     string // for people
+	Measured string // session in which it was measured again; "" where it was not
+	Gain     string // what that showed, in a line
+	Trouble  string // why it was not measured, where that was wanted
+}
+
+// OfSession are the settings that a session proved, as if they were kept.
+func OfSession(s *model.Session, name string) ([]fingerprint.Kept, error) {
+	p, err := fingerprint.Prove(s, name)
+	if err != nil {
+		return nil, app.WithKind(app.Usage, err)
+	}
+	var all []fingerprint.Kept
+	for _, a := range p.Kept {
+		if a.Host == "" {
+			continue
+		}
+		of := p
+		of.Side = a.Host
+		all = append(all, fingerprint.Kept{Knob: a.Knob, Value: a.Value, Proof: of, Proven: true})
+	}
+	if len(all) == 0 {
+		return nil, app.Usagef("setting %q of session %s changes no host", name, s.ID)
+	}
+	return all, nil
+}
+
+// OfHost are the settings that are kept on one end.
+func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.Kept, error) {
+	c := e.Client(side)
+	if c == nil {
+		return nil, app.WithKind(app.Unsupported, fmt.Errorf("%s has no settings that linerate could keep", e.Foreign()))
+	}
+	records, err := c.Kept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return keep.Standing(records, side), nil
+}
+
+// Alone says of a host without a session to its peer how what is kept there stands.
+func Alone(kept []fingerprint.Kept, f model.HostFacts, name string) []Setting {
+	var all []Setting
+	for _, k := range kept {
+		all = append(all, Setting{Standing: k.Look(fingerprint.TakeAlone(f, k.Proof.Print)), Side: f.Host, Host: name})
+	}
+	return all
+}
+
+// Do says of kept settings of the end side, which "" takes from their proofs, how they
+// stand. Those of one session are measured together, as they were proven. Also with an
+// error the settings are as far as they are known.
+func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []fingerprint.Kept, side model.Host, r Request) ([]Setting, error) {
+	now := fingerprint.Take(e.Hosts, fact.Unknown[time.Duration]("not measured"))
+	var all []Setting
+	for _, k := range kept {
+		if len(r.Only) > 0 && !slices.Contains(r.Only, k.Knob) {
+			continue
+		}
+		one := Setting{Standing: k.Look(now), Side: side}
+		if side == "" {
+			one.Side = k.Proof.Side
+		}
+		one.Host = e.Host(one.Side).Facts.Name
+		all = append(all, one)
+	}
+	if r.Look {
+		return all, nil
+	}
+	for i := range all {
+		if all[i].Measured != "" || all[i].Trouble != "" {
+			continue
+		}
+		p, err := whole(ctx, st, all[i])
+		if err != nil {
+			all[i].Trouble = err.Error()
+			continue
+		}
+		s, err := measure(ctx, env, e, st, p, r)
+		if s.ID == "" || !trial.Measured(s) {
+			return all, err
+		}
+		fill(all[i:], p, &s, e.Hosts)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// whole is the proof of a setting with all that measuring takes: of one that came in a
+// profile, from the session that it names.
+func whole(ctx context.Context, st Store, s Setting) (fingerprint.Proof, error) {
+	p := s.Kept.Proof
+	switch {
+	case !s.Kept.Proven:
+		return p, errors.New("what it was before nobody noted: linerate run compares it with another value")
+	case p.Whole():
+		return p, nil
+	}
+	old, err := st.Session(ctx, p.Session)
+	if err != nil {
+		return p, fmt.Errorf("session %s, which proved it, is not in this store", p.Session)
+	}
+	full, err := fingerprint.Prove(&old, p.Setting)
+	if err == nil && !full.Whole() {
+		err = fmt.Errorf("session %s does not say what it was before", p.Session)
+	}
+	i := slices.IndexFunc(full.Kept, func(a model.Assignment) bool { return a.Knob == s.Knob && a.Value == s.Value })
+	if err == nil && i < 0 {
+		err = fmt.Errorf("session %s proved another value", p.Session)
+	}
+	if err != nil {
+		return p, err
+	}
+	full.Side = full.Kept[i].Host
+	return full.Seen(s.Side), nil
+}
+
+// measure compares what is kept with what was before, in blocks as many as a verdict
+// takes.
+func measure(ctx context.Context, env app.Env, e *reach.Ends, st Store, p fingerprint.Proof, r Request) (model.Session, error) {
+	if err := mayTry(ctx, env, p.Kept, r); err != nil {
+		return model.Session{}, err
+	}
+	flow := p.Flow
+	flow.Direction = p.Directions[0]
+	settle := p.Settle
+	if settle == 0 {
+		settle = -1 // none, as it was
+	}
+	out, err := plan.New(plan.Options{
+		Settings: []model.Setting{{Name: Before, Assignments: p.Before}, {Name: Kept, Assignments: p.Kept}}, Baseline: Before,
+		Flow: flow, Directions: p.Directions, Mode: model.FixedBlocks, Blocks: stats.RankBlocks, Objective: p.Objective, Guards: p.Guards, Margin: p.Margin,
+		Settle: settle, Seed: r.Seed,
+	})
+	if err == nil {
+		err = trial.Takes(env, out)
+	}
+	if err == nil {
+		err = trial.MayTune(e, out)
+	}
+	if err != nil {
+		return model.Session{}, app.WithKind(app.Usage, err)
+	}
+	return trial.New(env, e, st, model.KindRun, "recheck of "+p.Session, r.Command, out).Run(ctx)
+}
+
+// mayTry asks before a setting is changed that can cut the connection.
+func mayTry(ctx context.Context, env app.Env, list []model.Assignment, r Request) error {
+	if r.Risky {
+		return nil
+	}
+	for _, a := range list {
+		k, known := env.Catalogue.ByID(a.Knob)
+		if !known || k.Risk < knob.RiskConnection && !k.Risky() {
+			continue
+		}
+		answer, err := env.Ask(ctx, app.Question{Kind: app.TryRisky, What: string(a.Knob), Why: k.Risk.Words()})
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if err != nil || !answer.Yes {
+			return app.WithHint(app.Usagef("%s is not measured again: it %s", a.Knob, k.Risk.Words()), "with --allow risky nobody is asked; --look measures nothing")
+		}
+	}
+	return nil
+}
+
+// fill says of the settings that a session measured how they stand by it.
+func fill(all []Setting, p fingerprint.Proof, s *model.Session, hosts []model.HostFacts) {
+	again, _ := fingerprint.Prove(s, Kept)
+	now := fingerprint.Take(hosts, fact.Unknown[time.Duration]("not measured"))
+	if rtt, ok := again.Print[fingerprint.RoundTrip]; ok {
+		now[fingerprint.RoundTrip] = rtt
+	}
+	state := fingerprint.Judge(s.Plan, s.Verdicts, Kept)
+	for i := range all {
+		one := &all[i]
+		if one.Kept.Proof.Session != p.Session || one.Kept.Proof.Setting != p.Setting || !one.Kept.Proven {
+			continue
+		}
+		one.State, one.Measured, one.Gain = state, s.ID, gains(s)
+		one.Changes = one.Kept.Proof.Print.Changes(now)
+		for _, b := range p.Before {
+			if b.Host == one.Side && b.Knob == one.Knob {
+				one.Before = b.Value
+			}
+		}
+	}
+}
+
+// gains are the verdicts of a session on what is kept, in the metric that decides.
+func gains(s *model.Session) string {
+	var lines []string
+	for _, v := range s.Verdicts {
+		if v.Setting == Kept && !v.IsTwin && (v.Metric == s.Plan.Decides() || v.Guard != nil && v.Guard.State == model.GuardViolated) {
+			lines = append(lines, profile.FromVerdict(v).String())
+		}
+	}
+	return strings.Join(lines, "; ")
+}

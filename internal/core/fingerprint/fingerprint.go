@@ -1,0 +1,277 @@
+// Package fingerprint is under which conditions a setting was proven: what the two
+// hosts were, what drove their links, and the way between them. What was not known is
+// in no fingerprint, and what one of two does not know is no difference of them.
+package fingerprint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// Key names one condition: a part of an end as "far.kernel", or RoundTrip.
+type Key string
+
+// RoundTrip is the least round trip of the path, as a Go duration.
+const RoundTrip Key = "round_trip"
+
+// The parts of an end.
+const (
+	HostName  = "host"
+	System    = "system" // GOOS
+	Kernel    = "kernel"
+	Interface = "interface" // that leads to the other end
+	Driver    = "driver"    // with its version, where it has one of its own
+	Firmware  = "firmware"
+	MTU       = "mtu"     // of the interface, bytes
+	Gateway   = "gateway" // Direct for none
+	Way       = "way"     // kinds of the interfaces, "wireguard + device"
+)
+
+// Direct is the gateway to a peer on the same link.
+const Direct = "none"
+
+// Missing is the interface of a host that has none of that name any more.
+const Missing = "not there"
+
+// MaxText is how many bytes a condition may have.
+const MaxText = 400
+
+// sameRoundTrip is how many times as long a round trip may become before it is of
+// another class (p): queues and load move it by less, another path by more.
+const sameRoundTrip = 3
+
+// shortRoundTrip is below which round trips are all of one class (p): what the hosts
+// themselves take.
+const shortRoundTrip = 300 * time.Microsecond
+
+// Print is what was known of the conditions.
+type Print map[Key]string
+
+// Change is a condition that is another one now.
+type Change struct {
+	Key Key    `json:"key"`
+	Was string `json:"was"`
+	Now string `json:"now"`
+}
+
+// parts returns the parts of an end in the order in which people are told of them.
+func parts() []string {
+	return []string{HostName, System, Kernel, Driver, Firmware, Interface, MTU, Gateway, Way}
+}
+
+// Keys returns all keys, in the order in which people are told of them.
+func Keys() []Key {
+	var all []Key
+	for _, part := range parts() {
+		all = append(all, Of(model.Near, part), Of(model.Far, part))
+	}
+	return append(all, RoundTrip)
+}
+
+// Of returns the key of a part of an end.
+func Of(h model.Host, part string) Key {
+	if h == model.Far {
+		return Key("far." + part)
+	}
+	return Key("near." + part)
+}
+
+// Take returns the conditions that hosts tell of in a session between them, with the
+// least round trip of the path.
+func Take(hosts []model.HostFacts, rtt fact.Of[time.Duration]) Print {
+	p := Print{}
+	for _, f := range hosts {
+		p.machine(f)
+		p.link(f, f.Interface.Or(""))
+		p.way(f)
+	}
+	if t, ok := rtt.Get(); ok && t > 0 {
+		p[RoundTrip] = t.Round(max(1, t/100)).String()
+	}
+	return p
+}
+
+// TakeAlone returns what a host tells by itself, with no session to the other end, of
+// the conditions was: its route there is not known, so the interface is the one of was.
+func TakeAlone(f model.HostFacts, was Print) Print {
+	p := Print{}
+	p.machine(f)
+	link := was[Of(f.Host, Interface)]
+	if link == "" {
+		return p
+	}
+	p.link(f, link)
+	if _, found := nic(f, link); !found && len(f.NICs) > 0 {
+		p[Of(f.Host, Interface)] = Missing
+	}
+	return p
+}
+
+func (p Print) machine(f model.HostFacts) {
+	p.set(f.Host, HostName, f.Name)
+	p.set(f.Host, System, f.OS)
+	p.set(f.Host, Kernel, f.Kernel.Or(""))
+}
+
+func nic(f model.HostFacts, name string) (model.NIC, bool) {
+	i := slices.IndexFunc(f.NICs, func(n model.NIC) bool { return n.Name == name })
+	if i < 0 {
+		return model.NIC{}, false
+	}
+	return f.NICs[i], true
+}
+
+// link notes an interface of a host.
+func (p Print) link(f model.HostFacts, name string) {
+	n, found := nic(f, name)
+	mtu := n.MTU
+	if name == f.Interface.Or("") && f.MTU.IsKnown() {
+		mtu = f.MTU
+		found = true
+	}
+	if !found {
+		return
+	}
+	p.set(f.Host, Interface, name)
+	if v, ok := mtu.Get(); ok {
+		p.set(f.Host, MTU, strconv.Itoa(v))
+	}
+	driver := n.Driver.Or("")
+	if v := n.Version.Or(""); driver != "" && v != f.Kernel.Or("") { // drivers of the kernel have its version
+		driver = strings.TrimSpace(driver + " " + v)
+	}
+	p.set(f.Host, Driver, driver)
+	p.set(f.Host, Firmware, n.Firmware.Or(""))
+}
+
+// way notes how packets leave a host.
+func (p Print) way(f model.HostFacts) {
+	if f.Route != nil {
+		if gateway, ok := f.Route.Gateway.Get(); ok {
+			p.set(f.Host, Gateway, cmp.Or(gateway, Direct))
+		}
+	}
+	var kinds []string
+	for _, h := range f.Path {
+		if h.Kind != model.HopNeighbour && h.Kind != model.HopNetwork {
+			kinds = append(kinds, string(h.Kind))
+		}
+	}
+	p.set(f.Host, Way, strings.Join(kinds, " + "))
+}
+
+// set notes what is known, as one line of printable text.
+func (p Print) set(h model.Host, part, text string) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "?"))
+	for len(text) > MaxText {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	if text = strings.TrimSpace(text); text != "" {
+		p[Of(h, part)] = text
+	}
+}
+
+// Without returns p without some conditions, which something else explains.
+func (p Print) Without(keys ...Key) Print {
+	out := maps.Clone(p)
+	for _, k := range keys {
+		delete(out, k)
+	}
+	return out
+}
+
+// Turned returns p as seen from the other end.
+func (p Print) Turned() Print {
+	out := Print{}
+	for k, text := range p {
+		end, part, _ := strings.Cut(string(k), ".")
+		switch end {
+		case "near":
+			k = Of(model.Far, part)
+		case "far":
+			k = Of(model.Near, part)
+		}
+		out[k] = text
+	}
+	return out
+}
+
+// Changes returns what is other now, of what both know. A round trip is another one
+// where it belongs to another path.
+func (p Print) Changes(now Print) []Change {
+	var all []Change
+	for _, k := range Keys() {
+		was, known := p[k]
+		is, seen := now[k]
+		if !known || !seen || was == is || k == RoundTrip && sameTrip(was, is) {
+			continue
+		}
+		all = append(all, Change{k, was, is})
+	}
+	return all
+}
+
+// sameTrip reports whether two round trips are of one class.
+func sameTrip(was, is string) bool {
+	a, errA := time.ParseDuration(was)
+	b, errB := time.ParseDuration(is)
+	if errA != nil || errB != nil {
+		return true // it tells nothing
+	}
+	a, b = max(a, shortRoundTrip), max(b, shortRoundTrip)
+	return max(a, b) < sameRoundTrip*min(a, b)
+}
+
+// String says a change in a few words: "kernel 6.19 -> 7.0 at the far end".
+func (c Change) String() string {
+	end, part, _ := strings.Cut(string(c.Key), ".")
+	if c.Key == RoundTrip {
+		return fmt.Sprintf("round trip %s -> %s", c.Was, c.Now)
+	}
+	return fmt.Sprintf("%s %s -> %s at the %s end", strings.ReplaceAll(part, "mtu", "MTU"), c.Was, c.Now, end)
+}
+
+// Since says changes in one line, "" for none.
+func Since(changes []Change) string {
+	var words []string
+	for _, c := range changes {
+		words = append(words, c.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// ErrInvalid says that a text is no fingerprint.
+var ErrInvalid = errors.New("not a valid fingerprint")
+
+// Validate reports every condition that cannot be, joined; each wraps ErrInvalid.
+func (p Print) Validate() error {
+	known := Keys()
+	var errs []error
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		text := p[k]
+		switch {
+		case !slices.Contains(known, k):
+			errs = append(errs, fmt.Errorf("condition %.40q is not known: %w", string(k), ErrInvalid))
+		case text == "" || len(text) > MaxText || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+			errs = append(errs, fmt.Errorf("condition %s is empty, longer than %d bytes or not plain text: %w", k, MaxText, ErrInvalid))
+		}
+	}
+	return errors.Join(errs...)
+}

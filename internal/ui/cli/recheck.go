@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app"
+	"linerate/internal/app/keep"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/recheck"
+	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/model"
+)
+
+// recheckFlags say what to look at, and how.
+type recheckFlags struct {
+	runFlags // of which from, far and allowExec
+	setting  string
+	state    string
+	allow    string
+	look     bool
+}
+
+func (a *console) recheckCommand() *cobra.Command {
+	var f recheckFlags
+	c := &cobra.Command{
+		Use: "recheck [SETTING...] [HOST|SESSION]", Short: "whether settings that were kept, or proved better once, still help",
+		Long: `recheck says of each setting that linerate keep wrote on HOST, or without HOST on
+this machine, whether it is still better than what was there before; with SESSION of
+those that proved better in it. SETTINGs name only some, as tcp.recv_buffer_max.
+
+It measures what is kept against the value before, in six blocks in random order, with
+the traffic and the guards with which it was proven. What differs from what holds now
+is undone after its run, as in linerate run. Settings that can cut the connection are
+measured only if you agree, or with --allow risky.
+
+--look measures nothing. It compares the fingerprint under which each was proven
+(hosts, kernel, driver, firmware, interface, MTU, gateway, tunnels, round trip) with
+that of now, as far as both are known: "unproven since kernel 6.19 -> 7.0".
+
+The exit code is 0 where all are still better, or with --look proven, and else 8.`,
+		Example: `  linerate recheck root@nas
+  linerate recheck --look
+  linerate recheck tcp.recv_buffer_max root@nas
+  linerate recheck last`,
+		Args: cobra.ArbitraryArgs, // see recheckArgs
+		RunE: func(cmd *cobra.Command, args []string) error { return a.recheck(cmd.Context(), f, args) },
+	}
+	fl := c.Flags()
+	a.bindAtBoot(fl)
+	fl.BoolVar(&f.look, "look", false, "only say what the fingerprints tell; measure nothing")
+	fl.StringVar(&f.setting, "setting", "", "of a session: name of the setting (default: the one that proved better)")
+	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
+	fl.StringVar(&f.allow, "allow", "", "risky: settings that can cut the connection are measured without asking")
+	fl.StringVar(&f.state, "state", "", "directory of this machine's journal (default: $LINERATE_STATE, else the system's)")
+	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the command of an exec: host that stands in the stored session")
+	return c
+}
+
+// sessionWord is a session as people name it.
+var sessionWord = regexp.MustCompile(`^(last(~\d+)?|\d{4,8}T?\d*(-\w*)?)$`)
+
+// recheckArgs tells settings, a session and a host apart.
+func (a *console) recheckArgs(args []string) (only []model.KnobID, session, host string, err error) {
+	for _, arg := range args {
+		_, known := a.knobs.ByID(model.KnobID(arg))
+		switch {
+		case known:
+			only = append(only, model.KnobID(arg))
+		case session+host != "":
+			return nil, "", "", withHint(usagef("recheck takes settings and one HOST or SESSION, got %q", args), "see linerate recheck --help")
+		case sessionWord.MatchString(arg):
+			session = arg
+		default:
+			host = arg
+		}
+	}
+	return only, session, host, nil
+}
+
+func (a *console) recheck(ctx context.Context, f recheckFlags, args []string) error {
+	only, ref, host, err := a.recheckArgs(args)
+	switch {
+	case err != nil:
+		return err
+	case f.allow != "" && f.allow != "risky":
+		return usagef("--allow: %q is not risky", f.allow)
+	case f.setting != "" && ref == "":
+		return withHint(usagef("--setting is about a session"), "linerate recheck SESSION --setting NAME")
+	case f.state != "" && host+ref != "":
+		return usagef("--state is for this machine alone")
+	case f.look && ref+host == "":
+		return a.recheckHere(ctx, f, only)
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	side := model.Far
+	var kept []fingerprint.Kept
+	switch {
+	case ref != "":
+		s, err := find(ctx, st, ref)
+		if err != nil {
+			return err
+		}
+		name, _, err := keep.Setting(a.world(), s, f.setting)
+		if err == nil {
+			kept, err = recheck.OfSession(&s, name)
+		}
+		if err != nil {
+			return err
+		}
+		side, f.far = "", s.Far
+		if err := f.mayExec("session "+s.ID, s.Near, s.Far); err != nil {
+			return err
+		}
+		if f.from == "" && s.Near != s.Far {
+			f.from = s.Near
+		}
+	case host != "":
+		f.far = host
+	default:
+		side = model.Near
+		if f.far, err = a.provenWith(ctx, f, only); err != nil {
+			return err
+		}
+	}
+	near, far, err := reach.Pair(f.from, f.far, a.world())
+	if err != nil {
+		return err
+	}
+	e, err := a.reach().Open(ctx, near, far)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if ref == "" {
+		if kept, err = recheck.OfHost(ctx, e, side); err != nil {
+			return err
+		}
+	}
+	all, err := recheck.Do(ctx, a.world(), e, st, kept, side, recheck.Request{
+		Only: only, Look: f.look, Risky: f.allow == "risky", Seed: rand.Uint64() >> 11, Command: reach.RedactAll(os.Args),
+	})
+	return a.rechecked(all, only, err)
+}
+
+// recheckHere looks at what is kept on this machine alone.
+func (a *console) recheckHere(ctx context.Context, f recheckFlags, only []model.KnobID) error {
+	all, err := a.standingHere(ctx, f.state)
+	if len(only) > 0 {
+		all = slices.DeleteFunc(all, func(s recheck.Setting) bool { return !slices.Contains(only, s.Knob) })
+	}
+	if err != nil {
+		return err
+	}
+	return a.rechecked(all, only, nil)
+}
+
+// standingHere is how what is kept on this machine stands.
+func (a *console) standingHere(ctx context.Context, state string) ([]recheck.Setting, error) {
+	h, shut, err := a.openFiles(ctx, "", state)
+	if err != nil {
+		return nil, err
+	}
+	defer shut()
+	records, err := h.Client.Kept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	facts := h.Facts
+	facts.Host = model.Near
+	return recheck.Alone(keep.Standing(records, model.Near), facts, h.Name), nil
+}
+
+// provenWith is the host with which what is kept on this machine was proven.
+func (a *console) provenWith(ctx context.Context, f recheckFlags, only []model.KnobID) (string, error) {
+	all, err := a.standingHere(ctx, f.state)
+	if err != nil {
+		return "", err
+	}
+	var far []string
+	for _, s := range all {
+		if w := s.Kept.Proof.Far; w != "" && !slices.Contains(far, w) && (len(only) == 0 || slices.Contains(only, s.Knob)) {
+			far = append(far, w)
+		}
+	}
+	const hint = "name it: linerate recheck HOST asks about what is kept there; --look says what the fingerprints of this machine tell"
+	switch {
+	case len(all) == 0:
+		return "", withHint(usagef("nothing is kept on this machine"), "linerate recheck HOST, or of what a session proved: linerate recheck last")
+	case len(far) == 0:
+		return "", withHint(usagef("nobody noted to which host the settings of this machine were proven"), hint)
+	case len(far) > 1:
+		return "", withHint(usagef("the settings of this machine were proven to several hosts: %s", strings.Join(far, ", ")), "say which: linerate recheck SETTING")
+	}
+	return far[0], f.mayExec("what is kept on this machine", "", far[0])
+}
+
+// rechecked shows how settings stand.
+func (a *console) rechecked(all []recheck.Setting, only []model.KnobID, err error) error {
+	bad := 0
+	for _, s := range all {
+		if s.State != fingerprint.Still && s.State != fingerprint.Proven {
+			bad++
+		}
+	}
+	if len(all) == 0 && err == nil && len(only) > 0 {
+		return usagef("%v is not kept there", only)
+	}
+	if err == nil && bad > 0 {
+		err = &app.Fault{Kind: app.Found, Err: fmt.Errorf("%s of %d not shown to be better", plural(bad, "setting"), len(all))}
+	}
+	if a.json {
+		return errors.Join(a.document("linerate/recheck/v1", newRecheckDoc(all)), err)
+	}
+	if len(all) == 0 && err == nil {
+		fmt.Fprintln(a.Out, "nothing is kept")
+	}
+	shown := ""
+	for _, s := range all {
+		a.printRechecked(s)
+		if s.Measured != "" && s.Measured != shown {
+			shown = s.Measured
+			fmt.Fprintf(a.Out, "  see the measurement: linerate show %s\n", shown)
+		}
+	}
+	return err
+}
+
+// printRechecked says how one setting stands.
+func (a *console) printRechecked(s recheck.Setting) {
+	fmt.Fprintf(a.Out, "%s=%s on %s: %s\n", s.Knob, a.formatKnob(s.Knob, s.Value), s.Host, s.Standing)
+	if s.Gain != "" {
+		fmt.Fprintf(a.Out, "  %s\n", s.Gain)
+	}
+	if s.Kept.Proven {
+		line := "  proven on " + s.Kept.Proof.Date.Format(time.DateOnly) + " in session " + s.Kept.Proof.Session
+		if s.State == fingerprint.Proven {
+			line = "  in session " + s.Kept.Proof.Session
+		}
+		if s.Before != "" {
+			line += ", against " + a.formatKnob(s.Knob, s.Before)
+		}
+		if s.State == fingerprint.Proven {
+			line += "; nothing that is known has changed since"
+		}
+		fmt.Fprintln(a.Out, line)
+	}
+	if s.Measured != "" && len(s.Changes) > 0 {
+		fmt.Fprintf(a.Out, "  since then: %s\n", fingerprint.Since(s.Changes))
+	}
+	if s.Trouble != "" {
+		fmt.Fprintf(a.Out, "  not measured again: %s\n", s.Trouble)
+	}
+}
+
+// recheckDoc is linerate/recheck/v1.
+type recheckDoc struct {
+	Settings []standingDoc `json:"settings"`
+}
+
+type standingDoc struct {
+	Knob     model.KnobID         `json:"knob"`
+	Value    string               `json:"value"`
+	Before   *string              `json:"before"` // null: not known
+	Host     model.Host           `json:"host"`
+	Name     string               `json:"name"`
+	State    fingerprint.State    `json:"state"`
+	Text     string               `json:"text"`
+	Proof    *string              `json:"proof"`  // session; null: nobody measured it
+	Proven   *time.Time           `json:"proven"` // null: not known
+	Changes  []fingerprint.Change `json:"changes"`
+	Measured *string              `json:"measured"` // session; null: not measured again
+	Gain     string               `json:"gain,omitempty"`
+	Trouble  string               `json:"trouble,omitempty"`
+}
+
+func newRecheckDoc(all []recheck.Setting) recheckDoc {
+	d := recheckDoc{Settings: []standingDoc{}}
+	for _, s := range all {
+		one := standingDoc{
+			Knob: s.Knob, Value: s.Value, Host: s.Side, Name: s.Host, State: s.State, Text: s.Standing.String(), Changes: append([]fingerprint.Change{}, s.Changes...),
+			Before: some(s.Before), Measured: some(s.Measured), Gain: s.Gain, Trouble: s.Trouble,
+		}
+		if p := s.Kept.Proof; s.Kept.Proven {
+			one.Proof = some(p.Session)
+			if !p.Date.IsZero() {
+				one.Proven = &p.Date
+			}
+		}
+		d.Settings = append(d.Settings, one)
+	}
+	return d
+}
+
+// some is nil for "".
+func some(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
