@@ -162,6 +162,12 @@ func (c *change) decide(ctx context.Context) error {
 		<-over // the question is off the screen
 		return c.back(ctx, cause, reason)
 	}
+	ended := func() error {
+		if person {
+			return back(fmt.Errorf("nobody confirmed within %s", length), "")
+		}
+		return back(nil, "held for "+length)
+	}
 	late := time.NewTimer(c.Within)
 	defer late.Stop()
 	watch := time.NewTicker(watchStep)
@@ -171,10 +177,7 @@ func (c *change) decide(ctx context.Context) error {
 		case <-ctx.Done():
 			return back(errStopped, "")
 		case <-late.C:
-			if person {
-				return back(fmt.Errorf("nobody confirmed within %s", length), "")
-			}
-			return back(nil, "held for "+length)
+			return ended()
 		case answer := <-answers:
 			switch {
 			case errors.Is(answer.err, app.ErrNobody):
@@ -189,7 +192,12 @@ func (c *change) decide(ctx context.Context) error {
 				return back(nil, "not confirmed")
 			}
 		case <-watch.C:
-			if err := c.verify(ctx); err != nil && ctx.Err() == nil {
+			err := c.verify(ctx)
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case errors.Is(err, session.ErrExpired): // the hosts count from before this process does
+				return ended()
+			default:
 				return back(err, "")
 			}
 		}

@@ -339,7 +339,7 @@ func (m *Machine) Verify(ctx context.Context) error {
 	}
 	wrong, err := w.Verify(ctx)
 	if err != nil || len(wrong) == 0 {
-		return err
+		return expired(err)
 	}
 	bad := wrong[0]
 	if bad.Reason != "" {
@@ -354,7 +354,15 @@ func (m *Machine) Extend(ctx context.Context, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return w.Extend(ctx, d)
+	return expired(w.Extend(ctx, d))
+}
+
+// expired returns err as sessions tell it where the deadline has passed.
+func expired(err error) error {
+	if errors.Is(err, watchdog.ErrExpired) {
+		return fmt.Errorf("%w: the changes were undone", session.ErrExpired)
+	}
+	return err
 }
 
 // Undo implements agent.Knobs. A watchdog that died is replaced by what the

@@ -96,6 +96,8 @@ func refusal(code connect.Code) error {
 		return ErrVersion
 	case connect.CodeFailedPrecondition:
 		return ErrState
+	case connect.CodeAborted:
+		return ErrExpired
 	case connect.CodeResourceExhausted:
 		return ErrBusy
 	case connect.CodeUnauthenticated:

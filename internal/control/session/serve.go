@@ -97,6 +97,8 @@ func outgoing(err error) error {
 		code = connect.CodeOutOfRange
 	case errors.Is(err, ErrState):
 		code = connect.CodeFailedPrecondition
+	case errors.Is(err, ErrExpired):
+		code = connect.CodeAborted
 	case errors.Is(err, ErrBusy):
 		code = connect.CodeResourceExhausted
 	case errors.Is(err, ErrRefused):

@@ -45,6 +45,8 @@ var (
 	ErrBusy = errors.New("busy")
 	// ErrRefused says that the agent does not allow this to this controller.
 	ErrRefused = errors.New("refused")
+	// ErrExpired says that the time of what was applied is over, and it was undone.
+	ErrExpired = errors.New("the deadline passed")
 	// ErrLost says that contact with the agent is lost: the connection ended,
 	// or no answer came in time. Only Client returns it.
 	ErrLost = errors.New("contact lost")

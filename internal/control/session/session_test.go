@@ -122,7 +122,7 @@ func raw(t *testing.T, conn net.Conn) sessionpbconnect.SessionServiceClient {
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
-	for _, kind := range []error{ErrInvalid, ErrState, ErrBusy, ErrRefused, errors.ErrUnsupported, fs.ErrPermission} {
+	for _, kind := range []error{ErrInvalid, ErrState, ErrExpired, ErrBusy, ErrRefused, errors.ErrUnsupported, fs.ErrPermission} {
 		conn, _ := serving(t, stub{facts: func(context.Context) error { return errors.Join(errors.New("so and\x1b[2J so"), kind) }}, short())
 		_, err := mustOpen(t, conn).Facts(t.Context(), "")
 		if !errors.Is(err, kind) || !strings.Contains(err.Error(), "read facts on nas: so and [2J so") {

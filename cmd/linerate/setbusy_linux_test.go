@@ -1,0 +1,32 @@
+package main
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSetHeldOnABusyMachine holds a change until its time is over while every
+// processor has something else to do for as long: that it is over is told, by
+// whichever end sees it first, and is no failure.
+func TestSetHeldOnABusyMachine(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	before := n.bothKnobs(t)
+	over := time.Now().Add(6 * time.Second)
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	for range 2 * runtime.NumCPU() {
+		busy.Go(func() {
+			for time.Now().Before(over) {
+			}
+		})
+	}
+	r := run(t, n.inside(t, "a", setArgs("--for", "3s", "--both", n.agent("b"))...))
+	n.restored(t, before)
+	if r.code != 0 || strings.Contains(r.err, "deadline passed") {
+		t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
+	}
+}

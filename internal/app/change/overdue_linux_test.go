@@ -1,0 +1,59 @@
+package change
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/core/model"
+)
+
+// TestHeldUntilTheHostsSayItIsOver has this process ask a host whether it holds the
+// change when its time is over there already, as on a busy machine: the hosts count
+// from a little before it does. That is the end that was announced and no failure.
+func TestHeldUntilTheHostsSayItIsOver(t *testing.T) {
+	t.Parallel()
+	const within = 2 * time.Second
+	for name, answer := range map[string]struct {
+		both   bool
+		person bool
+	}{"nobody there": {}, "nobody there, both hosts": {both: true}, "a person who says nothing": {person: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, "lan", answer.both)
+			if answer.person {
+				p.Answer = silent
+			}
+			late := make(map[model.Host]bool)
+			p.writing = func(side model.Host, n int, _ *line, _ []byte) error {
+				if n == 1 && len(p.Asked()) > 0 && !late[side] {
+					late[side] = true
+					time.Sleep(within + 300*time.Millisecond) // the fault: what is asked arrives late
+				}
+				return nil
+			}
+			r, err := p.do(t.Context(), within)
+			if answer.person {
+				if err == nil || !strings.Contains(err.Error(), "nobody confirmed within 2 s: all settings are back") {
+					t.Errorf("%+v, %v", r, err)
+				}
+			} else if err != nil || r.Reason != "held for 2 s" {
+				t.Errorf("%+v, %v", r, err)
+			}
+			if r.Outcome != Undone || p.sacks() != "11" {
+				t.Errorf("%s, %s", r.Outcome, p.sacks())
+			}
+			for _, h := range r.Hosts {
+				if len(h.Changes) != 1 || h.Changes[0].State != model.ChangeUndone {
+					t.Errorf("%s: %+v", h.Name, h.Changes)
+				}
+			}
+			for _, e := range p.Events() {
+				if e, ok := e.(app.Trouble); ok {
+					t.Errorf("trouble: %v", e.Err)
+				}
+			}
+		})
+	}
+}
