@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"linerate/internal/app"
@@ -80,6 +81,7 @@ const (
 	knockLeast = 1700 * time.Millisecond
 	knockTrips = 6
 	knockMost  = 5 * time.Second
+	knockDoubt = 300 * time.Millisecond // with as many round trips: when a way seems to be closed
 )
 
 // way is what is asked of a path for one protocol.
@@ -113,36 +115,99 @@ func (e *Ends) Reachable(ctx context.Context, flow model.Flow) error {
 	if err := Carries(e.path, flow); err != nil {
 		return err
 	}
-	limit := knockLeast
-	if trip, err := r.RoundTrip(ctx); err != nil {
-		return err
-	} else if limit += knockTrips * trip; limit > knockMost {
-		limit = knockMost
+	wanted := slices.DeleteFunc(ways(flow), func(w way) bool { return slices.Contains(e.proven, w.protocol) })
+	if len(wanted) == 0 {
+		return nil
 	}
-	for _, w := range ways(flow) {
-		if slices.Contains(e.proven, w.protocol) {
-			continue
-		}
-		err := r.Knock(ctx, runner.Spec{Flow: w.flow}, limit)
-		closed, isClosed := errors.AsType[*runner.Closed](err)
+	trip, err := r.RoundTrip(ctx)
+	if err != nil {
+		return err
+	}
+	k := knocks{Runner: r, limit: min(knockLeast+knockTrips*trip, knockMost), inTurn: e.path.Ports != (model.Ports{})}
+	// The other end is tried as soon as this one seems to try in vain.
+	back := make(chan []error, 1)
+	trying, enough := context.WithCancel(ctx)
+	inVain, seems := context.WithTimeout(ctx, knockDoubt+knockTrips*trip)
+	go func() {
+		<-inVain.Done()
+		back <- k.all(trying, ways(flow), e.otherConnector())
+	}()
+	forth := k.all(ctx, wanted, "")
+	i := slices.IndexFunc(forth, func(err error) bool { _, is := errors.AsType[*runner.Closed](err); return is })
+	if i < 0 {
+		enough()
+	}
+	seems()
+	returned := <-back
+	enough()
+	if i >= 0 {
+		closed, _ := errors.AsType[*runner.Closed](forth[i])
+		return e.closed(flow, wanted[i].protocol, closed, returned)
+	}
+	return e.provenBy(ctx, wanted, forth)
+}
+
+// provenBy notes what was found to be open. What is wrong besides, the run itself will
+// say, but that a port which was named is not free.
+func (e *Ends) provenBy(ctx context.Context, wanted []way, errs []error) error {
+	for i, err := range errs {
 		switch {
-		case isClosed:
-			return e.closed(ctx, r, flow, w.protocol, closed, limit)
-		case e.path.Ports != (model.Ports{}) && err != nil && ctx.Err() == nil:
+		case err == nil:
+			e.proven = append(e.proven, wanted[i].protocol)
+		case e.path.Ports != (model.Ports{}) && ctx.Err() == nil:
 			return app.WithHint(err, "name another port or range with --data-port")
 		case errors.Is(err, context.Canceled):
 			return err
-		case err == nil:
-			e.proven = append(e.proven, w.protocol)
 		}
-		// What else is wrong the run itself will say.
 	}
 	return nil
 }
 
-// closed says which port is closed, and what can be done about it: the connections
-// of the other direction are tried before they are advised.
-func (e *Ends) closed(ctx context.Context, r *runner.Runner, flow model.Flow, protocol string, c *runner.Closed, limit time.Duration) error {
+// otherConnector is the end that makes no connections as things are.
+func (e *Ends) otherConnector() model.Host {
+	if e.path.ConnectFrom == model.Far {
+		return model.Near
+	}
+	return model.Far
+}
+
+// knocks find out what can be opened, within the same time.
+type knocks struct {
+	*runner.Runner
+	limit  time.Duration
+	inTurn bool // each kind of connection wants the same port
+}
+
+// all tries all kinds of connections from one end, "" for the usual one, and returns
+// what became of each.
+func (k knocks) all(ctx context.Context, kinds []way, from model.Host) []error {
+	errs := make([]error, len(kinds))
+	var knocking sync.WaitGroup
+	for i, w := range kinds {
+		knock := func() {
+			errs[i] = k.Knock(ctx, runner.Spec{Flow: w.flow, Connector: from}, k.limit)
+		}
+		if !k.inTurn {
+			knocking.Go(knock)
+			continue
+		}
+		if knock(); errs[i] != nil {
+			for later := i + 1; later < len(kinds); later++ {
+				errs[later] = errNotTried
+			}
+			break
+		}
+	}
+	knocking.Wait()
+	return errs
+}
+
+// errNotTried is of what would not have been enough.
+var errNotTried = errors.New("not tried")
+
+// closed says which port is closed, and what can be done about it. back is what became
+// of the connections of the other direction.
+func (e *Ends) closed(flow model.Flow, protocol string, c *runner.Closed, back []error) error {
 	_, port, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		return err
@@ -159,17 +224,17 @@ func (e *Ends) closed(ctx context.Context, r *runner.Runner, flow model.Flow, pr
 	if protocol == "UDP" {
 		text = fmt.Sprintf("%s and TCP port %s is open, but UDP to %s %s", works, port, c.Acceptor, how)
 	}
-	return app.WithHint(app.WithKind(app.Unreachable, errors.New(text)), "%s", strings.Join(e.wayOut(ctx, r, flow, protocol, port, limit), "\n"))
+	return app.WithHint(app.WithKind(app.Unreachable, errors.New(text)), "%s", strings.Join(e.wayOut(flow, protocol, port, back), "\n"))
 }
 
 // wayOut is what somebody can do about a closed port, each a line.
-func (e *Ends) wayOut(ctx context.Context, r *runner.Runner, flow model.Flow, protocol, port string, limit time.Duration) []string {
+func (e *Ends) wayOut(flow model.Flow, protocol, port string, back []error) []string {
 	if e.path.Through != "" {
 		return []string{"does the ssh server there allow forwarding (AllowTcpForwarding and PermitOpen of sshd_config)?"}
 	}
-	accepting, other, name := e.Far, model.Far, "far"
+	accepting, name := e.Far, "far"
 	if e.path.ConnectFrom == model.Far {
-		accepting, other, name = e.Near, model.Near, "near"
+		accepting, name = e.Near, "near"
 	}
 	var out []string
 	switch {
@@ -180,8 +245,8 @@ func (e *Ends) wayOut(ctx context.Context, r *runner.Runner, flow model.Flow, pr
 	default:
 		out = append(out, "open a port there, for TCP and UDP, and name it: --data-port "+exampleDataPort+"; without, each run takes one that is free")
 	}
-	for _, w := range ways(flow) {
-		if err := r.Knock(ctx, runner.Spec{Flow: w.flow, Connector: other}, limit); err != nil {
+	for i, w := range ways(flow) {
+		if back[i] != nil {
 			out = append(out, fmt.Sprintf("the other end cannot connect either (%s): --connect-from %s does not help", w.protocol, name))
 			if e.overSSH && e.nearHere && protocol == "TCP" && !udp.Carries(flow) {
 				out = append(out, "or let ssh carry the data, which measures ssh: --through ssh")

@@ -161,8 +161,8 @@ type agent struct {
 	grant Grant
 
 	mu   sync.Mutex
-	run  *run  // prepared or running; nil for none
-	over error // why there are no more runs
+	runs []*run // prepared, several for no more than to see whether their connections open; or one that has started
+	over error  // why there are no more runs
 
 	knobs   sync.Mutex // one call of Knobs at a time
 	changed bool       // Apply was called and not undone
@@ -289,7 +289,7 @@ func (a *agent) undo(ctx context.Context, k Knobs) ([]model.Change, error) {
 
 // Close ends what the session did to the host.
 func (a *agent) Close(ctx context.Context) ([]model.Change, error) {
-	if r := a.current(); r != nil {
+	for _, r := range a.current() {
 		a.drop(r)
 	}
 	return a.Undo(ctx)

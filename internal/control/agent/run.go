@@ -68,16 +68,22 @@ type run struct {
 // errNotStarted ends a run that was prepared for nothing.
 var errNotStarted = errors.New("nobody started the run")
 
-func (a *agent) current() *run {
+// maxPrepared is how many runs may be prepared at a time: two protocols, from either end.
+const maxPrepared = 4
+
+// current are the runs that are prepared, or the one that has started.
+func (a *agent) current() []*run {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.run
+	return slices.Clone(a.runs)
 }
 
-// numbered returns the current run if it is number n.
+// numbered returns the current run of number n.
 func (a *agent) numbered(n uint64) (*run, error) {
-	if r := a.current(); r != nil && r.number == n {
-		return r, nil
+	for _, r := range a.current() {
+		if r.number == n {
+			return r, nil
+		}
 	}
 	return nil, fmt.Errorf("%w: run %d is not prepared", session.ErrState, n)
 }
@@ -199,20 +205,15 @@ func (a *agent) forget(r *run) {
 // admit makes r the session's run, once the one before is gone: its last event
 // may reach the controller before its connections are closed.
 func (a *agent) admit(ctx context.Context, r *run) error {
-	if before := a.current(); before != nil {
-		late := time.NewTimer(finishing)
-		defer late.Stop()
-		select {
-		case <-before.gone:
-		case <-late.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := a.awaitGone(ctx, (*run).begun); err != nil {
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.run != nil {
-		return fmt.Errorf("%w: run %d is not finished", session.ErrState, a.run.number)
+	for _, other := range a.runs {
+		if other.begun() || other.number == r.number || len(a.runs) == maxPrepared {
+			return fmt.Errorf("%w: run %d is not finished", session.ErrState, other.number)
+		}
 	}
 	if a.over != nil {
 		return a.over
@@ -220,11 +221,30 @@ func (a *agent) admit(ctx context.Context, r *run) error {
 	timed, stop := context.WithTimeout(a.base, a.longest(r.flow))
 	r.ctx, r.cancel = context.WithCancelCause(timed)
 	context.AfterFunc(r.ctx, stop)
-	a.run = r
+	a.runs = append(a.runs, r)
 	r.timer = time.AfterFunc(a.Config.Prepare, func() {
 		r.cancel(errNotStarted)
 		a.drop(r)
 	})
+	return nil
+}
+
+// awaitGone waits for some time until the runs of which that is said are gone.
+func (a *agent) awaitGone(ctx context.Context, which func(*run) bool) error {
+	late := time.NewTimer(finishing)
+	defer late.Stop()
+	for _, r := range a.current() {
+		if !which(r) {
+			continue
+		}
+		select {
+		case <-r.gone:
+		case <-late.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	return nil
 }
 
@@ -272,23 +292,18 @@ func (a *agent) drop(r *run) {
 		r.give()
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.run == r {
-			a.run = nil
-		}
+		a.runs = slices.DeleteFunc(a.runs, func(o *run) bool { return o == r })
 		close(r.gone)
 	})
 }
 
 // Stop asks a started run to end, and drops one that was only prepared.
 func (a *agent) Stop(_ context.Context, n uint64) error {
-	r := a.current()
-	if r == nil || r.number != n {
+	r, err := a.numbered(n)
+	if err != nil {
 		return nil // it has stopped
 	}
-	r.mu.Lock()
-	started := r.started
-	r.mu.Unlock()
-	if started {
+	if r.begun() {
 		r.test.Stop()
 		return nil
 	}
@@ -296,16 +311,31 @@ func (a *agent) Stop(_ context.Context, n uint64) error {
 	return nil
 }
 
-// Start begins the traffic of a run that is ready.
-func (a *agent) Start(_ context.Context, n uint64) error {
+// begun reports whether the traffic of a run has begun.
+func (r *run) begun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started
+}
+
+// Start begins the traffic of a run that is ready, where no other one is prepared.
+func (a *agent) Start(ctx context.Context, n uint64) error {
 	r, err := a.numbered(n)
 	if err != nil {
+		return err
+	}
+	if err := a.awaitGone(ctx, func(other *run) bool { return other != r }); err != nil {
 		return err
 	}
 	select {
 	case <-r.prepared:
 	default:
 		return fmt.Errorf("%w: run %d is not ready", session.ErrState, n)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.runs) > 1 {
+		return fmt.Errorf("%w: %d runs are prepared", session.ErrState, len(a.runs))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,9 +209,9 @@ func (a *agent) live(end context.CancelFunc) {
 	timer := time.AfterFunc(time.Until(at), func() {
 		a.mu.Lock()
 		a.over = fmt.Errorf("%w: this server gives %s no longer sessions, and this one has had its time: open another one", session.ErrRefused, a.grant.Share.Class())
-		r := a.run
+		runs := slices.Clone(a.runs)
 		a.mu.Unlock()
-		if r != nil {
+		for _, r := range runs {
 			r.cancel(a.over)
 		}
 		late := time.AfterFunc(farewell, end)

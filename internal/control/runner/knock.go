@@ -32,11 +32,11 @@ func (c *Closed) Error() string {
 func (c *Closed) Unwrap() error { return c.Why }
 
 // Knock opens the data connections of s within limit, as Run does, and closes them
-// without having sent anything but their handshakes. The error is a *Closed where both
-// ends were willing and no connection was made.
+// without having sent anything but their handshakes. Several may knock at once. The
+// error is a *Closed where both ends were willing and no connection was made.
 func (r *Runner) Knock(ctx context.Context, s Spec, limit time.Duration) error {
-	r.busy.Lock()
-	defer r.busy.Unlock()
+	r.busy.RLock()
+	defer r.busy.RUnlock()
 	a := &attempt{Runner: r, spec: s, flow: s.Flow, wire: r.runs.Add(1)}
 	d, err := a.dataAddress()
 	if err != nil {

@@ -74,8 +74,8 @@ type Spec struct {
 // Runner does runs on two agents, one at a time.
 type Runner struct {
 	ends [2]*session.Client // near, far
-	busy sync.Mutex
-	runs atomic.Uint64 // numbers on the wire, unique in a session
+	busy sync.RWMutex       // held for reading by those who only knock
+	runs atomic.Uint64      // numbers on the wire, unique in a session
 	now  func() time.Time
 	// kinds judge the runs; of others the payload does.
 	kinds traffic.Kinds
