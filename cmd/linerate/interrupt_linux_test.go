@@ -107,7 +107,7 @@ func interrupt(t *testing.T, m during, twice bool) {
 		return
 	}
 	s := n.session(t)
-	if s.State != model.SessionInterrupted && (r.code != -1 || s.State != model.SessionRunning) {
+	if s.State != model.SessionInterrupted && (r.code != -1 || s.State != model.SessionStopped) {
 		t.Errorf("session is %s", s.State)
 	}
 	if how := "linerate run --resume " + s.ID; r.code == 130 && !strings.Contains(r.err, how) {
@@ -157,7 +157,7 @@ func TestResume(t *testing.T) {
 	needRoot(t)
 	atOnce(t, 2, map[string]func(*testing.T){
 		"interrupted": func(t *testing.T) { resume(t, os.Interrupt, model.SessionInterrupted) },
-		"killed":      func(t *testing.T) { resume(t, os.Kill, model.SessionRunning) },
+		"killed":      func(t *testing.T) { resume(t, os.Kill, model.SessionStopped) },
 	})
 }
 
@@ -173,10 +173,17 @@ func resume(t *testing.T, sig os.Signal, state model.SessionState) {
 		s, err := n.trySession(t)
 		return err == nil && inBlock(s)
 	})
+	list := func() string { return run(t, n.command(t, "list", "--json")).out }
+	if r := run(t, n.command(t, "run", "--allow-exec", "--resume", "last")); r.code != 2 || !strings.Contains(r.err, "measured by another linerate") || !strings.Contains(list(), `"state": "running"`) {
+		t.Errorf("resume of a session that runs: exit code %d\n%s\n%s", r.code, r.err, list())
+	}
 	p.signal(t, sig)
 	p.wait(t, 20*time.Second)
 	n.restored(t, before)
 	cut := n.session(t)
+	if l := list(); !strings.Contains(l, fmt.Sprintf("%q: %q", "state", state)) {
+		t.Errorf("listed as\n%s", l)
+	}
 	if cut.State != state || len(cut.Runs) == 0 || len(cut.Runs) >= blocks*len(cut.Plan.Order[0]) {
 		t.Fatalf("session is %s with runs %s", cut.State, outline(cut))
 	}

@@ -58,7 +58,7 @@ func NewListItem(i Item, s model.Session) ListItem {
 	switch {
 	case i.State == model.SessionDone && i.Runs == 0: // of a version that did not say so
 		out.State, out.Verdict = model.SessionFailed, i.Reason
-	case i.State == model.SessionRunning:
+	case i.State == model.SessionRunning, i.State == model.SessionStopped:
 		out.Verdict = ending(&s)
 	case i.State != model.SessionDone:
 		out.Verdict = i.Reason

@@ -155,7 +155,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	switch {
 	case s.Kind == model.KindCheck: // it has no blocks
-	case s.State == model.SessionInterrupted:
+	case s.State == model.SessionInterrupted, s.State == model.SessionStopped:
 		d.Next = append([]Step{b.resume("go on at the next block")}, d.Next...)
 	case s.State == model.SessionDone:
 		d.Next = append(b.further(), d.Next...)
@@ -232,7 +232,8 @@ func (b *builder) label(d model.Direction) string {
 // ending says in words how the session stands.
 func ending(s *model.Session) string {
 	text := map[model.SessionState]string{
-		model.SessionRunning:     "still running, or its controller was killed",
+		model.SessionRunning:     "still running",
+		model.SessionStopped:     "stopped: the linerate that measured it was killed, or its machine went down",
 		model.SessionDone:        "done",
 		model.SessionInterrupted: "interrupted",
 		model.SessionFailed:      "failed",

@@ -25,6 +25,8 @@ import (
 var (
 	// ErrNotFound says that no session or run fits.
 	ErrNotFound = errors.New("not found")
+	// ErrRunning says that another process measures the session at the moment.
+	ErrRunning = errors.New("another linerate is measuring it")
 	// ErrFull says that the disk under the store has no room left. What was
 	// stored before is intact.
 	ErrFull = errors.New("no space left")

@@ -250,6 +250,7 @@ const (
 	SessionRunning     SessionState = "running"
 	SessionDone        SessionState = "done"        // decided, or planned blocks or budget spent
 	SessionInterrupted SessionState = "interrupted" // may be resumed
+	SessionStopped     SessionState = "stopped"     // was running, and its process is gone without a word; may be resumed
 	SessionFailed      SessionState = "failed"
 )
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ func (s *Store) Session(ctx context.Context, ref string) (model.Session, error) 
 		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
 		return err
 	})
+	sess.State = s.stateOf(sess.ID, sess.State)
 	return sess, wrap("read session", ref, err)
 }
 
@@ -60,6 +62,7 @@ func (s *Store) Brief(ctx context.Context, id string) (model.Session, error) {
 		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
 		return err
 	})
+	sess.State = s.stateOf(sess.ID, sess.State)
 	return sess, wrap("read session", id, err)
 }
 
@@ -93,7 +96,11 @@ func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, err
 	if !f.Since.IsZero() {
 		since = timeText(f.Since)
 	}
-	if f.Limit > 0 {
+	stored := f.State
+	switch { // what is stored as running is of one state or the other
+	case f.State == model.SessionStopped:
+		stored = model.SessionRunning
+	case f.State != model.SessionRunning && f.Limit > 0:
 		limit = f.Limit
 	}
 	var items []store.Item
@@ -102,11 +109,20 @@ func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, err
 			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = ?1)
 			FROM sessions WHERE (?2 = '' OR kind = ?2) AND (?3 = '' OR state = ?3) AND (?4 = '' OR far = ?4)
 			AND created >= ?5 AND (?7 = '' OR instr(near, ?7) OR instr(far, ?7)) ORDER BY created DESC, id DESC LIMIT ?6`,
-			model.RunValid, f.Kind, f.State, f.Far, since, limit, f.Host)
+			model.RunValid, f.Kind, stored, f.Far, since, limit, f.Host)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	for i := range items {
+		items[i].State = s.stateOf(items[i].ID, items[i].State)
+	}
+	if stored == model.SessionRunning {
+		items = slices.DeleteFunc(items, func(i store.Item) bool { return i.State != f.State })
+	}
+	if f.Limit > 0 {
+		items = items[:min(f.Limit, len(items))]
 	}
 	return items, nil
 }

@@ -10,6 +10,9 @@
 //  4. UpdateSession writes what the session says at its end.
 //  5. Session, Sessions and Samples read it all again.
 //
+// While a session runs, its process holds a lock beside the file, by which one whose
+// process was killed is told apart (running.go).
+//
 // Several processes may use one file at once. The tables are meant to be read
 // with SQL too; migrations/0001_sessions.sql describes their columns.
 package sqlite
@@ -39,8 +42,9 @@ const retryAfter = 10 * time.Millisecond
 
 // Store is an open file of sessions. It is safe for concurrent use.
 type Store struct {
-	db   *sql.DB
-	path string
+	db      *sql.DB
+	path    string
+	running held
 }
 
 // Open opens the store at path, or one in memory for Memory, and makes it and
@@ -75,6 +79,7 @@ func (s *Store) Path() string { return s.path }
 
 // Close closes the file. It is idempotent.
 func (s *Store) Close() error {
+	s.releaseAll()
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close results %s: %w", s.path, explain(err, s.path))
 	}

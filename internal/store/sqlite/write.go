@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"time"
 
 	"linerate/internal/core/model"
@@ -18,6 +19,11 @@ import (
 // already (when it comes from elsewhere). The error wraps fs.ErrExist where a
 // session of that ID is there, store.ErrFull where the disk is full.
 func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
+	if sess.State == model.SessionRunning {
+		if err := s.hold(sess.ID); err != nil {
+			return wrap("create session", sess.ID, err)
+		}
+	}
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		pk, err := insertSession(ctx, tx, &sess)
 		if err != nil {
@@ -40,8 +46,14 @@ func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
 // title, state, reason, end, hosts, wire rate, findings, verdicts, plateaus, what a
 // check found, the course of a search and warnings. Its plan, runs and changes stay as
 // they are: SetPlan, AddRun and SetChanges write those. The error wraps
-// store.ErrNotFound where there is no such session.
+// store.ErrNotFound where there is no such session, and store.ErrRunning where it is to
+// run here and runs elsewhere.
 func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
+	if sess.State == model.SessionRunning {
+		if err := s.hold(sess.ID); err != nil {
+			return wrap("update session", sess.ID, err)
+		}
+	}
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		pk, err := sessionKey(ctx, tx, sess.ID)
 		if err != nil {
@@ -66,6 +78,9 @@ func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 		}
 		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
 	})
+	if err == nil && sess.State != model.SessionRunning {
+		s.release(sess.ID)
+	}
 	return wrap("update session", sess.ID, err)
 }
 
@@ -341,6 +356,7 @@ func (s *Store) Remove(ctx context.Context, ids ...string) error {
 		if err != nil {
 			return wrap("remove session", id, err)
 		}
+		_ = os.Remove(s.lockFile(id)) // that of a process which was killed
 	}
 	_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
 	return nil

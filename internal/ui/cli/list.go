@@ -24,7 +24,7 @@ type pickFlags struct{ kind, state, host, since string }
 
 func (f *pickFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, tune or served")
-	fl.StringVar(&f.state, "state", "", "only in this state: running, done, interrupted or failed")
+	fl.StringVar(&f.state, "state", "", "only in this state: running, stopped (killed), done, interrupted or failed")
 	fl.StringVar(&f.host, "host", "", "only with this text in the near or the far HOST")
 }
 
@@ -69,7 +69,7 @@ func sessionKinds() []string {
 }
 
 func sessionStates() []string {
-	return []string{string(model.SessionRunning), string(model.SessionDone), string(model.SessionInterrupted), string(model.SessionFailed)}
+	return []string{string(model.SessionRunning), string(model.SessionStopped), string(model.SessionDone), string(model.SessionInterrupted), string(model.SessionFailed)}
 }
 
 func (a *console) listCommand() *cobra.Command {
@@ -141,7 +141,7 @@ type forgetFlags struct{ yes, dryRun, force bool }
 func (f *forgetFlags) register(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.yes, "yes", false, "remove without asking")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "only show what would be removed")
-	fl.BoolVar(&f.force, "force", false, "also what says that it is running: its controller was killed")
+	fl.BoolVar(&f.force, "force", false, "also what is running")
 }
 
 func (a *console) rmCommand() *cobra.Command {
@@ -172,7 +172,7 @@ running is refused. --json lists what was removed.`,
 					}
 					i := slices.IndexFunc(all, func(i store.Item) bool { return i.ID == s.ID })
 					if s.State == model.SessionRunning && !f.force {
-						return nil, withHint(usagef("session %s is running", s.ID), "if its controller was killed: linerate rm %s --force", s.ID)
+						return nil, withHint(usagef("session %s is running", s.ID), "wait until it has ended, or stop it; with --force it is removed while it runs")
 					}
 					if !slices.Contains(out, all[i]) {
 						out = append(out, all[i])

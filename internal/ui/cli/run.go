@@ -259,6 +259,8 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	}
 	longer := given("max-blocks")
 	switch {
+	case s.State == model.SessionRunning:
+		return runsElsewhere(s)
 	case longer:
 		if s, err = trial.Extend(s, f.maxBlocks); err != nil {
 			return err
@@ -293,6 +295,11 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	}
 	s, err = t.Run(ctx)
 	return a.finish(ctx, st, s, err)
+}
+
+// runsElsewhere refuses to go on with a session that somebody is at.
+func runsElsewhere(s model.Session) error {
+	return withHint(usagef("session %s is being measured by another linerate", s.ID), "wait until it has ended: linerate list")
 }
 
 // resumedPair parses the two ends of a stored session, or what the user gave

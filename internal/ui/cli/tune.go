@@ -170,6 +170,9 @@ func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
 		if old.Kind != model.KindTune || old.State == model.SessionDone {
 			return withHint(usagef("session %s is no search that was cut short", old.ID), "see it with: linerate show %s", old.ID)
 		}
+		if old.State == model.SessionRunning {
+			return runsElsewhere(old)
+		}
 		host, from = cmp.Or(host, old.Far), cmp.Or(from, old.Near)
 		if old.Near == old.Far {
 			from = f.from

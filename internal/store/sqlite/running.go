@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+)
+
+// A session runs while somebody holds its lock: an exclusive one of SQLite on an empty
+// file beside the store, which the system lets go of however the process ends
+// (sqlite.org/lockingv3.html). A state alone would stay for ever where its controller
+// was killed.
+
+// held are the locks of the sessions that run in this process. The zero value holds
+// none.
+type held struct {
+	mu    sync.Mutex
+	locks map[string]*sqlite3.Conn // by the ID of the session
+}
+
+// lockFile is where the lock of a session is.
+func (s *Store) lockFile(id string) string {
+	return filepath.Join(s.path+".running", url.PathEscape(id))
+}
+
+// tryLock takes the lock in a file, nil where somebody holds it.
+func tryLock(file string, flags sqlite3.OpenFlag) (*sqlite3.Conn, error) {
+	c, err := sqlite3.OpenFlags(file, flags)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.BusyTimeout(0); err == nil {
+		err = c.Exec(`BEGIN EXCLUSIVE`)
+	}
+	if err == nil {
+		return c, nil
+	}
+	if busy := errors.Is(err, sqlite3.BUSY); busy {
+		err = nil
+	}
+	return nil, errors.Join(err, c.Close())
+}
+
+// hold marks a session as running until release or the end of the process. The error
+// wraps store.ErrRunning where another process has done so.
+func (s *Store) hold(id string) error {
+	s.running.mu.Lock()
+	defer s.running.mu.Unlock()
+	if s.path == Memory || s.running.locks[id] != nil {
+		return nil
+	}
+	file := s.lockFile(id)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	c, err := tryLock(file, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", file, explain(err, file))
+	}
+	if c == nil {
+		return store.ErrRunning
+	}
+	if s.running.locks == nil {
+		s.running.locks = make(map[string]*sqlite3.Conn)
+	}
+	s.running.locks[id] = c
+	return nil
+}
+
+// release lets go of a session. It is idempotent.
+func (s *Store) release(id string) {
+	s.running.mu.Lock()
+	defer s.running.mu.Unlock()
+	c := s.running.locks[id]
+	if c == nil {
+		return
+	}
+	delete(s.running.locks, id)
+	// The system lets go in any case; a file that stays is in nobody's way.
+	_ = c.Close()
+	_ = os.Remove(s.lockFile(id))
+}
+
+// releaseAll lets go of every session of this process.
+func (s *Store) releaseAll() {
+	s.running.mu.Lock()
+	ids := make([]string, 0, len(s.running.locks))
+	for id := range s.running.locks {
+		ids = append(ids, id)
+	}
+	s.running.mu.Unlock()
+	for _, id := range ids {
+		s.release(id)
+	}
+}
+
+// stateOf returns what is true of a session that was stored in a state: that of one
+// which nobody runs any more is model.SessionStopped.
+func (s *Store) stateOf(id string, stored model.SessionState) model.SessionState {
+	if stored != model.SessionRunning || s.path == Memory {
+		return stored
+	}
+	s.running.mu.Lock()
+	defer s.running.mu.Unlock()
+	if s.running.locks[id] != nil {
+		return stored
+	}
+	file := s.lockFile(id)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return model.SessionStopped
+	}
+	c, err := tryLock(file, sqlite3.OPEN_READWRITE)
+	if err != nil || c == nil { // another user's cannot be looked at: what is stored may be true
+		return stored
+	}
+	_ = c.Close()
+	return model.SessionStopped
+}

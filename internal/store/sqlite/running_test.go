@@ -1,0 +1,70 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+)
+
+// TestFirstHour12Stopped tells a session that another process measures from one whose
+// process was killed: the first one nobody may go on with, the second one anybody.
+func TestFirstHour12Stopped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.db")
+	cmd := child(t, "endless", path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !bufio.NewScanner(out).Scan() {
+		t.Fatal("the writer stored no run")
+	}
+	s := open(t, path)
+	check := func(want model.SessionState, listed map[model.SessionState]int) {
+		t.Helper()
+		sess, err := s.Session(t.Context(), "endless")
+		brief, berr := s.Brief(t.Context(), "endless")
+		if err != nil || berr != nil || sess.State != want || brief.State != want {
+			t.Errorf("%s and %s, want %s; %v, %v", sess.State, brief.State, want, err, berr)
+		}
+		for state, n := range listed {
+			items, err := s.Sessions(t.Context(), store.Filter{State: state, Limit: 1})
+			if err != nil || len(items) != n || n > 0 && items[0].State != want {
+				t.Errorf("listed as %s: %+v, %v", state, items, err)
+			}
+		}
+	}
+	check(model.SessionRunning, map[model.SessionState]int{"": 1, model.SessionRunning: 1, model.SessionStopped: 0, model.SessionDone: 0})
+	again := model.Session{ID: "endless", State: model.SessionRunning}
+	if err := s.UpdateSession(t.Context(), again); !errors.Is(err, store.ErrRunning) {
+		t.Errorf("it goes on twice: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	check(model.SessionStopped, map[model.SessionState]int{"": 1, model.SessionRunning: 0, model.SessionStopped: 1, model.SessionDone: 0})
+	if err := s.UpdateSession(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, path) // as another process sees it, but for the lock, which this one has
+	check(model.SessionRunning, map[model.SessionState]int{model.SessionRunning: 1, model.SessionStopped: 0})
+	if sess, err := other.Session(t.Context(), "endless"); err != nil || sess.State != model.SessionRunning {
+		t.Errorf("%s, %v", sess.State, err)
+	}
+	again.State = model.SessionDone
+	if err := s.UpdateSession(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	check(model.SessionDone, map[model.SessionState]int{model.SessionRunning: 0, model.SessionStopped: 0, model.SessionDone: 1})
+	if left, err := os.ReadDir(path + ".running"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
