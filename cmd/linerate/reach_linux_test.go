@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/lab/labtest"
 )
 
 // firewall gives host b a firewall: its rules are what it lets in besides ssh, which
@@ -196,4 +197,74 @@ func TestFoundByName(t *testing.T) {
 		t.Errorf("announced, and not open: exit code %d\n%s%s", r.code, r.out, r.err)
 	}
 	end(p)
+}
+
+// TestFirstHour05Filtered demands of every command that measures, with nothing but ssh
+// open at the far host, the answer within 6 s: what is filtered, and what helps.
+func TestFirstHour05Filtered(t *testing.T) {
+	needRoot(t)
+	for name, args := range map[string][]string{
+		"test":         {"test", "root@far"},
+		"test --udp":   {"test", "root@far", "--udp"},
+		"test --bidir": {"test", "root@far", "--bidir"},
+		"run":          {"run", "root@far", "--factor", "tcp.sack=on,off", "--baseline", "on"},
+		"run --udp":    {"run", "root@far", "--udp", "--factor", "rate=4M,8M", "--baseline", "4M"},
+		"sweep":        {"sweep", "root@far"},
+		"copy":         {"copy", "root@far"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetns(t)
+			s := n.overSSH(t)
+			n.firewall(t, "b", "drop")
+			labtest.Try(t, func() string {
+				began := time.Now()
+				r := run(t, withSSH(n.inside(t, "a", args...), s))
+				took := time.Since(began).Round(10 * time.Millisecond)
+				sayFiltered(t, r)
+				if took > 6*time.Second {
+					return "answer after " + took.String()
+				}
+				t.Logf("answer after %v", took)
+				return ""
+			})
+		})
+	}
+}
+
+// sayFiltered demands the answer where nothing but ssh is open.
+func sayFiltered(t *testing.T, r result) {
+	t.Helper()
+	for _, want := range []string{"ssh works, TCP port", "is filtered", "--data-port", "works here: --connect-from far"} {
+		if r.code != 3 || !strings.Contains(r.err, want) {
+			t.Fatalf("exit code %d, does not say %q\n%s%s", r.code, want, r.out, r.err)
+		}
+	}
+}
+
+// TestFirstHour15FoundByIPv6: a network that has no addresses of IPv4 is one on which
+// servers are found and measured as well.
+func TestFirstHour15FoundByIPv6(t *testing.T) {
+	needRoot(t)
+	host, err := os.Hostname()
+	if err != nil || host == "" || strings.Contains(host, ".") {
+		t.Skip("this machine's name is no single word")
+	}
+	n := newNetns(t)
+	for name, addr := range map[string]string{n.a: nearAddr, n.b: farAddr} {
+		ip(t, "-n", name, "addr", "del", addr+"/24", "dev", "v0")
+	}
+	eventually(t, 10*time.Second, "addresses of the link", func() bool { // no two hosts have the same
+		return strings.Contains(ip(t, "-n", n.b, "-6", "addr", "show", "dev", "v0", "scope", "link", "-tentative"), "fe80:")
+	})
+	cmd := n.inside(t, "b", "serve", "--state", n.state("b"), "--open")
+	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
+	p := start(t, cmd)
+	eventually(t, 10*time.Second, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+	cmd = n.inside(t, "a", "test", host, "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s")
+	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
+	if r := run(t, cmd); r.code != 0 || !strings.Contains(r.err, "is known from now on by its pin") || !strings.Contains(r.err, "fe80:") {
+		t.Errorf("exit code %d\n%s%s\n%s", r.code, r.out, r.err, p.said())
+	}
+	p.signal(t, syscall.SIGTERM)
+	p.wait(t, 10*time.Second)
 }

@@ -114,6 +114,10 @@ func (o *Opener) onNetwork(ctx context.Context, name, named string, known []stri
 		return link, app.WithHint(app.WithKind(app.Unreachable, fmt.Errorf("%d servers on this network say that they are %s, with the pins %s",
 			len(pins), named, strings.Join(pins, ", "))), "use the join link that the right one prints: linerate serve link")
 	}
+	// An address that is of one link only is tried after the others.
+	slices.SortStableFunc(found, func(a, b mdns.Server) int {
+		return boolInt(a.Addr.IsLinkLocalUnicast()) - boolInt(b.Addr.IsLinkLocalUnicast())
+	})
 	for _, s := range found {
 		if s.Pin == link.Pin {
 			addrs = append(addrs, net.JoinHostPort(s.Addr.String(), strconv.Itoa(s.Port)))
@@ -121,6 +125,13 @@ func (o *Opener) onNetwork(ctx context.Context, name, named string, known []stri
 	}
 	link.Addr = strings.Join(addrs, ",")
 	return link, nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // changed refuses a server that is not the one of the last time.

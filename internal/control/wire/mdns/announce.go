@@ -2,7 +2,6 @@ package mdns
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -29,7 +28,11 @@ func Announce(ctx context.Context, s Server) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
-	on := map[int]bool{} // interfaces that are listened on
+	type place struct {
+		index int
+		six   bool
+	}
+	on := map[place]bool{} // that are listened on
 	for {
 		now, err := networks()
 		if err != nil {
@@ -37,17 +40,18 @@ func Announce(ctx context.Context, s Server) error {
 		}
 		for _, n := range now {
 			mu.Lock()
-			known := on[n.Index]
-			on[n.Index] = true
+			at := place{n.Index, n.six}
+			known := on[at]
+			on[at] = true
 			mu.Unlock()
 			if known {
 				continue
 			}
 			all.Go(rescue.From(cancel, func() {
-				serve(ctx, n.Interface, s)
+				serve(ctx, n, s)
 				mu.Lock()
 				defer mu.Unlock()
-				delete(on, n.Index)
+				delete(on, at)
 			}))
 		}
 		select {
@@ -58,9 +62,9 @@ func Announce(ctx context.Context, s Server) error {
 	}
 }
 
-// serve answers on one interface until that or ctx ends.
-func serve(ctx context.Context, i net.Interface, s Server) {
-	conn, err := net.ListenMulticastUDP("udp4", &i, group())
+// serve answers on one network until that or ctx ends.
+func serve(ctx context.Context, n network, s Server) {
+	conn, err := n.open()
 	if err != nil {
 		return
 	}
@@ -76,7 +80,7 @@ func serve(ctx context.Context, i net.Interface, s Server) {
 		if time.Since(last) < answersEvery || size > maxMessage || !asks(b[:size]) {
 			continue
 		}
-		own, ok := towards(i, from.Addr())
+		own, ok := n.towards(from.Addr())
 		if !ok {
 			continue
 		}
@@ -85,19 +89,19 @@ func serve(ctx context.Context, i net.Interface, s Server) {
 			return
 		}
 		last = time.Now()
-		_, _ = conn.WriteToUDP(text, group()) // who looks asks again
+		_, _ = conn.WriteToUDP(text, n.group()) // who looks asks again
 	}
 }
 
 // towards is network.has for the addresses that the interface has now.
-func towards(i net.Interface, from netip.Addr) (netip.Addr, bool) {
+func (n network) towards(from netip.Addr) (netip.Addr, bool) {
 	now, err := networks()
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	for _, n := range now {
-		if n.Index == i.Index {
-			return n.has(from.Unmap())
+	for _, one := range now {
+		if one.Index == n.Index && one.six == n.six {
+			return one.has(from.Unmap())
 		}
 	}
 	return netip.Addr{}, false

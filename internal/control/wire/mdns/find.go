@@ -38,13 +38,13 @@ func Find(ctx context.Context, name string) ([]Server, error) {
 	defer all.Wait()
 	defer cancel(nil)
 	for _, n := range now {
-		conn, err := net.ListenMulticastUDP("udp4", &n.Interface, group())
+		conn, err := n.open()
 		if err != nil {
 			continue
 		}
 		context.AfterFunc(ctx, func() { _ = conn.Close() })
 		all.Go(rescue.From(cancel, func() { listen(ctx, conn, n, heard) }))
-		all.Go(rescue.From(cancel, func() { ask(ctx, conn, text) }))
+		all.Go(rescue.From(cancel, func() { ask(ctx, conn, n.group(), text) }))
 	}
 	var out []Server
 	var enough <-chan time.Time
@@ -69,9 +69,9 @@ func Find(ctx context.Context, name string) ([]Server, error) {
 }
 
 // ask sends the question until ctx ends.
-func ask(ctx context.Context, conn *net.UDPConn, text []byte) {
+func ask(ctx context.Context, conn *net.UDPConn, to *net.UDPAddr, text []byte) {
 	for {
-		_, _ = conn.WriteToUDP(text, group()) // a network that takes it not has nobody
+		_, _ = conn.WriteToUDP(text, to) // a network that takes it not has nobody
 		select {
 		case <-time.After(asksEvery):
 		case <-ctx.Done():
@@ -90,7 +90,7 @@ func listen(ctx context.Context, conn *net.UDPConn, n network, heard chan<- Serv
 		}
 		// Answers come from the port of the protocol (RFC 6762 section 6).
 		addr := from.Addr().Unmap()
-		if _, ok := n.has(addr); !ok || size > maxMessage || int(from.Port()) != group().Port {
+		if _, ok := n.has(addr); !ok || size > maxMessage || from.Port() != port {
 			continue
 		}
 		for _, s := range read(b[:size], addr) {

@@ -1,11 +1,11 @@
 // Package mdns lets a linerate serve be found by its name on the network that it is
 // attached to, by DNS-Based Service Discovery over multicast DNS (RFC 6762, RFC 6763)
-// of IPv4.
+// of IPv4 and IPv6.
 //
 //	PTR  _linerate._tcp.local       -> nas._linerate._tcp.local
 //	SRV  nas._linerate._tcp.local   -> port, linerate-PIN.local
 //	TXT  nas._linerate._tcp.local   -> pin=PIN
-//	A    linerate-PIN.local         -> the address on that network
+//	A    linerate-PIN.local         -> the address on that network, or with IPv6 AAAA
 //
 // Everybody on a network can say all of that. So an answer is a hint where to ask and
 // never a proof: who connects there demands the key of a pin, of an earlier time or
@@ -24,6 +24,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 )
 
 // service is the type of linerate's own protocol, which no registry has.
@@ -38,8 +40,36 @@ const (
 	timeToLive = 120 // s, of records with a host name (RFC 6762 section 10)
 )
 
-// group is where questions and answers go (RFC 6762 section 3).
-func group() *net.UDPAddr { return &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: 5353} }
+// port is where questions and answers come from and go to (RFC 6762 section 3).
+const port = 5353
+
+// group is where they go to on an interface.
+func (n network) group() *net.UDPAddr {
+	if n.six {
+		return &net.UDPAddr{IP: net.ParseIP("ff02::fb"), Port: port, Zone: n.Name}
+	}
+	return &net.UDPAddr{IP: net.IPv4(224, 0, 0, 251), Port: port}
+}
+
+// open joins the group on the network. What is sent has the hop limit that some demand
+// as a sign of the own link (RFC 6762 section 11).
+func (n network) open() (*net.UDPConn, error) {
+	const hops = 255
+	protocol := "udp4"
+	if n.six {
+		protocol = "udp6"
+	}
+	conn, err := net.ListenMulticastUDP(protocol, &n.Interface, n.group())
+	if err != nil {
+		return nil, err
+	}
+	if n.six {
+		_ = ipv6.NewPacketConn(conn).SetMulticastHopLimit(hops) // most do not look
+	} else {
+		_ = ipv4.NewPacketConn(conn).SetMulticastTTL(hops)
+	}
+	return conn, nil
+}
 
 // Server is a linerate serve as it is announced.
 type Server struct {
@@ -130,13 +160,19 @@ func (s Server) answer(at netip.Addr) ([]byte, error) {
 	header := func(n dnsmessage.Name, t dnsmessage.Type) dnsmessage.ResourceHeader {
 		return dnsmessage.ResourceHeader{Name: n, Type: t, Class: dnsmessage.ClassINET, TTL: timeToLive}
 	}
+	address := dnsmessage.Resource{Header: header(target, dnsmessage.TypeA)}
+	if at.Is4() {
+		address.Body = &dnsmessage.AResource{A: at.As4()}
+	} else {
+		address.Header.Type, address.Body = dnsmessage.TypeAAAA, &dnsmessage.AAAAResource{AAAA: at.As16()}
+	}
 	m := dnsmessage.Message{
 		Header:  dnsmessage.Header{Response: true, Authoritative: true},
 		Answers: []dnsmessage.Resource{{Header: header(kind, dnsmessage.TypePTR), Body: &dnsmessage.PTRResource{PTR: instance}}},
 		Additionals: []dnsmessage.Resource{
 			{Header: header(instance, dnsmessage.TypeSRV), Body: &dnsmessage.SRVResource{Port: uint16(s.Port), Target: target}},
 			{Header: header(instance, dnsmessage.TypeTXT), Body: &dnsmessage.TXTResource{TXT: []string{"txtvers=1", "pin=" + s.Pin}}},
-			{Header: header(target, dnsmessage.TypeA), Body: &dnsmessage.AResource{A: at.As4()}},
+			address,
 		},
 	}
 	return m.Pack()
@@ -199,13 +235,14 @@ func read(b []byte, from netip.Addr) []Server {
 	return out
 }
 
-// network is an interface with its addresses of IPv4.
+// network is an interface with its addresses of IPv4, or of IPv6.
 type network struct {
 	net.Interface
+	six      bool
 	prefixes []netip.Prefix
 }
 
-// networks are those that may have others on them.
+// networks are those that may have others on them, one for each protocol.
 func networks() ([]network, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -221,14 +258,15 @@ func networks() ([]network, error) {
 		if err != nil {
 			continue // it has gone since
 		}
-		n := network{Interface: i}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
-				n.prefixes = append(n.prefixes, p)
+		for _, n := range []network{{Interface: i}, {Interface: i, six: true}} {
+			for _, a := range addrs {
+				if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is6() == n.six {
+					n.prefixes = append(n.prefixes, p)
+				}
 			}
-		}
-		if len(n.prefixes) > 0 {
-			out = append(out, n)
+			if len(n.prefixes) > 0 {
+				out = append(out, n)
+			}
 		}
 	}
 	return out, nil
@@ -237,6 +275,7 @@ func networks() ([]network, error) {
 // has returns this host's address towards one on the network; false for what is not
 // on it, whose packets are not to be believed (RFC 6762 section 11).
 func (n network) has(from netip.Addr) (own netip.Addr, ok bool) {
+	from = from.WithZone("") // each socket hears one interface
 	for _, p := range n.prefixes {
 		if p.Contains(from) {
 			return p.Addr(), from != p.Addr()

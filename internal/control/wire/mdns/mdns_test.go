@@ -15,7 +15,16 @@ func server(name string) Server {
 }
 
 func TestAnswerIsRead(t *testing.T) {
-	own, from := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
+	for own, from := range map[netip.Addr]netip.Addr{
+		netip.MustParseAddr("10.0.0.2"): netip.MustParseAddr("10.0.0.3"),
+		netip.MustParseAddr("fe80::2"):  netip.MustParseAddr("fe80::3%eth0"),
+	} {
+		answerIsRead(t, own, from)
+	}
+}
+
+func answerIsRead(t *testing.T, own, from netip.Addr) {
+	t.Helper()
 	for _, name := range []string{"nas", "Büro 2", strings.Repeat("a", maxName)} {
 		s := server(name)
 		b, err := s.answer(own)
@@ -61,6 +70,12 @@ func TestOnlyFromTheNetwork(t *testing.T) {
 	n := network{Interface: net.Interface{Index: 1}, prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/24"), netip.MustParsePrefix("192.168.1.2/16")}}
 	for from, want := range map[string]string{"10.0.0.9": "10.0.0.2", "192.168.200.1": "192.168.1.2"} {
 		if own, ok := n.has(netip.MustParseAddr(from)); !ok || own.String() != want {
+			t.Errorf("%s: %v, %v", from, own, ok)
+		}
+	}
+	n6 := network{Interface: net.Interface{Index: 1, Name: "eth0"}, six: true, prefixes: []netip.Prefix{netip.MustParsePrefix("fe80::2/64"), netip.MustParsePrefix("2001:db8::2/64")}}
+	for from, want := range map[string]string{"fe80::9%eth0": "fe80::2", "2001:db8::9": "2001:db8::2", "2001:db8:1::9": "", "fe80::2%eth0": "", "10.0.0.9": ""} {
+		if own, ok := n6.has(netip.MustParseAddr(from)); ok != (want != "") || ok && own.String() != want {
 			t.Errorf("%s: %v, %v", from, own, ok)
 		}
 	}
