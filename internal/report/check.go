@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/fact"
@@ -151,16 +152,24 @@ func (b *builder) boxes() []Box {
 	near, far := b.facts(model.Near), b.facts(model.Far)
 	out := []Box{{Name: b.near}}
 	left, gateway := b.side(near)
-	right, _ := b.side(far)
+	right, back := b.side(far)
 	out = append(out, left...)
 	middle := Box{Name: "network", Detail: "not visible"}
 	if gateway != "" {
-		out = append(out, Box{Name: "router", Detail: gateway})
+		out = append(out, b.router(gateway))
 	} else if near.Route != nil && near.Route.Gateway.IsKnown() {
 		middle.Name = "same link"
 	}
+	for _, r := range b.told() {
+		if r != gateway && r != back {
+			out = append(out, b.router(r))
+		}
+	}
 	network := len(out)
 	out = append(out, middle)
+	if back != "" && back != gateway {
+		out = append(out, b.router(back))
+	}
 	for i := range right {
 		out = append(out, right[len(right)-1-i])
 	}
@@ -171,6 +180,28 @@ func (b *builder) boxes() []Box {
 		}
 	}
 	return out
+}
+
+// told are the routers that said that packets are too big.
+func (b *builder) told() []string {
+	var out []string
+	for _, w := range b.s.Check.Ways {
+		if w.Told && w.Router != "" && !slices.Contains(out, w.Router) {
+			out = append(out, w.Router)
+		}
+	}
+	return out
+}
+
+// router is the box of a router, with the MTU that it told.
+func (b *builder) router(address string) Box {
+	box := Box{Name: "router", Detail: address}
+	for _, w := range b.s.Check.Ways {
+		if w.Told && w.Router == address && w.RouterMTU > 0 {
+			box.Detail += fmt.Sprintf(", MTU %d", w.RouterMTU)
+		}
+	}
+	return box
 }
 
 // Boxes is the way out of a machine alone, as far as it sees it.
@@ -235,11 +266,11 @@ func (b *builder) limiting(d model.Direction, all, network int) int {
 	f, ok := b.first(d)
 	ofLink := strings.HasPrefix(f.Rule, "B0") && f.Rule <= "B05" || f.Rule == "B18"
 	switch {
-	case !ok && b.measured(d), f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort:
-		return -1
+	case !ok && b.measured(d), f.Kind == model.FindingNotFound, f.Kind == model.FindingTooShort, f.Kind == model.FindingFull, f.Rule == "ceiling":
+		return -1 // nothing limits, or nothing is known to
 	case !ok, f.Kind == model.FindingOutside:
 		return network
-	case f.Kind == model.FindingFull, f.Rule == "ceiling", f.Host == "", f.Limit == "packet loss", f.Limit == "reordering":
+	case f.Host == "", f.Limit == "packet loss", f.Limit == "reordering":
 		return b.slower(all, network)
 	case f.Host == model.Near && ofLink:
 		return 1

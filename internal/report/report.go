@@ -134,7 +134,7 @@ func Build(s model.Session, o Options) Document {
 		Classic:       b.classic(),
 		Changes:       b.changes(),
 		Warnings:      append(append([]string{}, s.Warnings...), b.own(kind.Warnings)...),
-		Next:          slices.Concat(b.tries(), b.keep(), []Step{b.again()}),
+		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
 	switch s.Kind {

@@ -19,13 +19,10 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/health"
 	"linerate/internal/core/model"
-	"linerate/internal/core/mtu"
-	"linerate/internal/core/probe"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
-	"linerate/internal/rescue"
 )
 
 // Request is what is to be looked at.
@@ -64,6 +61,7 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For}
 	env.Observe(app.Looking{At: "how large packets may be"})
 	t.Session.Check.Ways = ways(ctx, e)
+	between(ctx, e, t.Session.Check.Ways)
 	if !q.Quick && ctx.Err() == nil {
 		t.Session.Check.Own = owns(ctx, env, e)
 	}
@@ -179,57 +177,6 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
 		}
 	}
 	return p
-}
-
-// wayTime bounds the search for the largest packet of a direction.
-const wayTime = 6 * time.Second
-
-// ways asks both ends at once how large packets to the other one may be.
-func ways(ctx context.Context, e *reach.Ends) []model.Way {
-	out := []model.Way{{Direction: model.To}, {Direction: model.From}}
-	var both rescue.Group
-	for i := range out {
-		both.Go(func() { out[i] = way(ctx, e, out[i].Direction) })
-	}
-	both.Wait()
-	return out
-}
-
-func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
-	w := model.Way{Direction: d}
-	unseen := func(why string) model.Way {
-		w.Passes = fact.Unknown[int](why)
-		return w
-	}
-	c := e.Client(d.Sender())
-	if c == nil {
-		return unseen("not visible: " + e.Foreign() + " does not probe")
-	}
-	from, to := e.Hosts[0], e.Hosts[1]
-	if d == model.From {
-		from, to = to, from
-	}
-	size, known := from.MTU.Get()
-	if !known || to.Address == "" {
-		return unseen("not visible: the interface or the address of an end is not known")
-	}
-	w.Asked = min(size, mtu.Most)
-	got, err := c.Probe(ctx, []string{probe.PathTo(to.Address, w.Asked)}, wayTime, 0)
-	if err != nil {
-		return unseen("not visible: " + err.Error())
-	}
-	return wayOf(w, got, to.Address)
-}
-
-// wayOf fills in what probes of the way to an address found.
-func wayOf(w model.Way, got []probe.Result, to string) model.Way {
-	p, ok := probe.PathOf(got, to, w.Asked)
-	if !ok {
-		w.Passes = fact.Unknown[int]("not visible: no answer")
-		return w
-	}
-	w.Passes, w.Exact, w.Told, w.Router, w.RouterMTU = fact.Known(p.Passes, "probes that must not be cut"), p.Exact, p.Told, p.Router, p.MTU
-	return w
 }
 
 const (

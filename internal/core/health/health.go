@@ -38,22 +38,24 @@ type Line struct {
 
 // Thresholds; all are proposals of ours without a source, but for those that say so.
 const (
-	fullSpeed   = 0.90  // of the ceiling: at and above it nothing is missing (diagnosis.md section 1, step 4)
-	deadSpeed   = 0.10  // of the ceiling: below it a path counts as broken
-	sharedTotal = 1.20  // both directions at once carry so much more than one alone, or they share something
-	manyHelp    = 1.30  // several streams carry so much more than one, or one was not held back
-	lossPoor    = 0.001 // of paced datagrams at half the path's rate
-	lossBad     = 0.02  //
-	againPoor   = 0.01  // of TCP's segments, which fill every queue by design
-	againBad    = 0.05  //
-	lanQueue    = 5 * time.Millisecond
-	fastPath    = 500e6                  // bit/s: above it lanQueue holds, below it slowQueue
-	slowQueue   = 30 * time.Millisecond  // what home users' tests of bufferbloat call good
-	wanQueue    = 100 * time.Millisecond // diagnosis.md, rule B30
-	badQueue    = 10                     // times the time from which queueing is poor
-	wireErrors  = 1e-6                   // of frames: rule B04
-	countsApart = 0.10                   // between what two ends count of the same bytes
-	coreFull    = 0.95                   // rule B16
+	fullSpeed = 0.90 // of the ceiling: at and above it nothing is missing (diagnosis.md section 1, step 4)
+	deadSpeed = 0.10 // of the ceiling: below it a path counts as broken
+	// disturbedSpeed is the share below which a hypervisor that ran others is no excuse.
+	disturbedSpeed = 0.50
+	sharedTotal    = 1.20  // both directions at once carry so much more than one alone, or they share something
+	manyHelp       = 1.30  // several streams carry so much more than one, or one was not held back
+	lossPoor       = 0.001 // of paced datagrams at half the path's rate
+	lossBad        = 0.02  //
+	againPoor      = 0.01  // of TCP's segments, which fill every queue by design
+	againBad       = 0.05  //
+	lanQueue       = 5 * time.Millisecond
+	fastPath       = 500e6                  // bit/s: above it lanQueue holds, below it slowQueue
+	slowQueue      = 30 * time.Millisecond  // what home users' tests of bufferbloat call good
+	wanQueue       = 100 * time.Millisecond // diagnosis.md, rule B30
+	badQueue       = 10                     // times the time from which queueing is poor
+	wireErrors     = 1e-6                   // of frames: rule B04
+	countsApart    = 0.10                   // between what two ends count of the same bytes
+	coreFull       = 0.95                   // rule B16
 )
 
 // Judge returns a line for each thing that was looked at in s, which holds a Check.
@@ -183,6 +185,9 @@ func (j judge) speed(d model.Direction) Line {
 	switch {
 	case share >= fullSpeed:
 		l.State = OK
+	case j.disturbed(d) != "" && share >= disturbedSpeed:
+		l.Text += ": " + j.disturbed(d) + ", so this says little of the path: check again when it has time"
+		return l
 	case share >= deadSpeed:
 		l.State = Poor
 	default:
@@ -192,6 +197,20 @@ func (j judge) speed(d model.Direction) Line {
 		l.Text += fmt.Sprintf("; %d streams carry %s", streams, m)
 	}
 	return l
+}
+
+// disturbed is why a measurement of direction d says little of the path, "" for no
+// reason: its first finding is that the hypervisor of an end ran others.
+func (j judge) disturbed(d model.Direction) string {
+	for _, f := range j.s.Findings {
+		if f.Direction == d && !f.Loss {
+			if f.Limit == "hypervisor" {
+				return "the hypervisor of " + j.name(f.Host) + " ran others meanwhile"
+			}
+			break
+		}
+	}
+	return ""
 }
 
 // several is what several streams carried in direction d, and how many they were.

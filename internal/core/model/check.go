@@ -36,6 +36,11 @@ type Way struct {
 	Told      bool         `json:"told,omitempty"`  // somebody said that more is too big
 	Router    string       `json:"router,omitempty"`
 	RouterMTU int          `json:"router_mtu,omitempty"` // that was told with it; 0 for none
+	// Datagrams is the same by UDP from one agent to the other; 0: not even a small one.
+	Datagrams      fact.Of[int] `json:"datagrams,omitzero"`
+	DatagramsExact bool         `json:"datagrams_exact,omitempty"` // one byte more was tried and lost
+	// Marks is the share of those whose mark of ECN arrived, 0…1.
+	Marks fact.Of[float64] `json:"marks,omitzero"`
 }
 
 // Own is the most that a host moves to itself, without any link.

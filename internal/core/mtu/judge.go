@@ -43,14 +43,26 @@ func Judge(w Way, known bool, t Transfer) (Trouble, string) {
 	case w.Whole():
 		return Fine, "as large as the sender's interface sends"
 	case w.Told:
-		return Small, w.short() + ", and a router says so"
+		return Small, w.short() + ": " + w.Who() + " says so, and TCP copes"
 	case w.ToMTU > 0 && w.ToMTU < w.Asked && w.Passes <= w.ToMTU+vlanTag:
-		return Unequal, fmt.Sprintf("%s has an MTU of %d and %s one of %d", w.From, w.Asked, w.To, w.ToMTU)
+		return Unequal, fmt.Sprintf("an MTU mismatch: %s has %d and %s has %d; TCP copes, and larger datagrams are lost silently", w.From, w.Asked, w.To, w.ToMTU)
 	case w.Exact && t.OK && (w.Asked-w.Passes == vlanTag || w.Asked-w.Passes == header):
 		return Short, fmt.Sprintf("%d bytes short of %d, as by %s", w.Asked-w.Passes, w.Asked, map[int]string{
 			vlanTag: "a VLAN tag that something on the way does not allow for", header: "an Ethernet header that somebody counted in"}[w.Asked-w.Passes])
 	}
 	return BlackHole, w.short() + ", and nobody says so (a black hole)"
+}
+
+// Who is the router that said that packets are too big, with the MTU that it told.
+func (w Way) Who() string {
+	who := "a router"
+	if w.Router != "" {
+		who = "router " + w.Router
+	}
+	if w.MTU > 0 {
+		who += fmt.Sprintf(" (MTU %d)", w.MTU)
+	}
+	return who
 }
 
 // short says by how much a way is too small.

@@ -23,11 +23,11 @@ func TestJudge(t *testing.T) {
 		says  string
 	}{
 		"all is well":                         {full, true, Transfer{Tried: true, OK: true, Segment: 1448, Remembers: 1500}, Fine, ""},
-		"M1: the other end takes less":        {cut(1500, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "b one of 1500"},
+		"M1: the other end takes less":        {cut(1500, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "an MTU mismatch: a has 9000 and b has 1500"},
 		"M2: a switch takes less":             {cut(1500, nil), true, Transfer{Tried: true}, BlackHole, "nobody says so"},
 		"M3: a router that is not heard":      {cut(1400, nil), true, Transfer{Tried: true}, BlackHole, "black hole"},
 		"M3: smaller segments arrive":         {cut(1400, nil), true, Transfer{Tried: true, Small: 1360}, BlackHole, "segments of 1360 bytes arrive"},
-		"a router that is heard":              {cut(1400, func(w *Way) { w.Told = true }), true, Transfer{Tried: true, OK: true}, Small, "a router says so"},
+		"a router that is heard":              {cut(1400, func(w *Way) { w.Told, w.Router, w.MTU = true, "10.0.0.9", 1400 }), true, Transfer{Tried: true, OK: true}, Small, "router 10.0.0.9 (MTU 1400) says so"},
 		"M5: a tag":                           {cut(8996, nil), true, Transfer{Tried: true, OK: true}, Short, "4 bytes short"},
 		"M5: a header":                        {cut(8986, nil), true, Transfer{Tried: true, OK: true}, Short, "14 bytes short"},
 		"M8: a small path MTU is remembered":  {full, true, Transfer{Tried: true, OK: true, Segment: 1148, Remembers: 1200}, Remembered, "path MTU of 1200"},

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"time"
 
+	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
 	"linerate/internal/rescue"
 )
@@ -68,13 +68,6 @@ type search struct {
 	err    error // of the last try
 }
 
-// common are the MTUs that paths have: the least of IPv4 and IPv6, tunnels,
-// PPPoE (RFC 2516), Ethernet, 802.11, FDDI, what drivers call jumbo, and each of
-// these less the 14 bytes of the header that some of them count.
-func common() []int {
-	return []int{576, 1280, 1400, 1420, 1450, 1476, 1480, 1492, 1500, 1504, 2304, 4074, 4088, 4352, 7408, 8166, 8986, 9000, 9014, 9198, 9202, 9216, 16110}
-}
-
 func (s *search) do() {
 	s.wait = mostWait
 	began := time.Now()
@@ -101,29 +94,13 @@ func (s *search) small() bool {
 	return false
 }
 
-// next is the size to try: what was told, then the commonest, then among those
-// that paths have, then the middle. The size above one that a path may well end
-// at is tried as soon as that one has passed.
+// next is the size to try.
 func (s *search) next() int {
-	within := func(n int) bool { return n > s.passes && n < s.lost }
-	switch {
-	case s.told != nil && within(s.told.mtu):
-		return s.told.mtu
-	case within(1500):
-		return 1500
-	case slices.Contains(common(), s.passes) || s.told != nil && s.told.mtu == s.passes:
-		return s.passes + 1
+	told := 0
+	if s.told != nil {
+		told = s.told.mtu
 	}
-	var left []int
-	for _, n := range common() {
-		if within(n) {
-			left = append(left, n)
-		}
-	}
-	if len(left) > 0 {
-		return left[len(left)/2]
-	}
-	return (s.passes + s.lost) / 2
+	return mtu.Next(s.passes, s.lost, told)
 }
 
 // try tries one size, and narrows the search.

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"linerate/internal/core/mtu"
 	"linerate/internal/core/probe"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		largest := rapid.IntRange(600, 65535).Draw(t, "largest")
-		limit := rapid.OneOf(rapid.SampledFrom(common()), rapid.IntRange(probe.Small, 70000)).Draw(t, "limit")
+		limit := rapid.OneOf(rapid.SampledFrom(mtu.Common()), rapid.IntRange(probe.Small, 70000)).Draw(t, "limit")
 		told := rapid.SampledFrom([]int{-1, 0, min(limit, largest)}).Draw(t, "told") // -1: silent
 		tries := 0
 		s := search{largest: largest, ask: func(size int, _ time.Duration) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"linerate/internal/measure/engine"
 	"linerate/internal/measure/filecopy"
 	"linerate/internal/measure/loaded"
+	"linerate/internal/measure/packets"
 	"linerate/internal/measure/pingpong"
 	"linerate/internal/measure/reqresp"
 	"linerate/internal/measure/tcpbulk"
@@ -50,7 +51,7 @@ func (list List) Kinds() traffic.Kinds {
 func All(o Options) []engine.Engine {
 	bulk, datagrams := tcpbulk.New(), udpflow.New()
 	return []engine.Engine{
-		bulk, datagrams, pingpong.New(o.KernelLog), reqresp.New(), loaded.New(bulk, datagrams), filecopy.New(o.State, o.Files),
+		bulk, datagrams, pingpong.New(o.KernelLog), reqresp.New(), loaded.New(bulk, datagrams), filecopy.New(o.State, o.Files), packets.New(),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/known"
+	"linerate/internal/core/traffic/packets"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
@@ -43,7 +44,7 @@ func TestParamsAreDescribed(t *testing.T) {
 			t.Errorf("%s is not described", kind.Name)
 		}
 	}
-	for _, p := range []any{udp.Params{}, requests.Params{}, probes.Params{}, sizes.Params{}, files.Params{}} {
+	for _, p := range []any{udp.Params{}, requests.Params{}, probes.Params{}, sizes.Params{}, files.Params{}, packets.Params{}} {
 		of := reflect.TypeOf(p)
 		for field := range of.Fields() {
 			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")

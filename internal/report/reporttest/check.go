@@ -63,7 +63,8 @@ func checkTest() Case {
 	c.Session.Check = &model.Check{
 		Quick: true, Expect: "900M,loss<0.1%,p99<20ms", For: "10gbit@80ms",
 		Ways: []model.Way{
-			{Direction: model.To, Asked: 1500, Passes: fact.Known(1420, "probes"), Exact: true, Told: true, Router: "192.0.2.254", RouterMTU: 1420},
+			{Direction: model.To, Asked: 1500, Passes: fact.Known(1420, "probes"), Exact: true, Told: true, Router: "192.0.2.254", RouterMTU: 1420,
+				Datagrams: fact.Known(1420, "datagrams between the agents that must not be cut"), DatagramsExact: true, Marks: fact.Known(0.0, "datagrams between the agents, marked ECT(0)")},
 			{Direction: model.From, Asked: 1500, Passes: fact.Unknown[int]("not visible: measures only")},
 		},
 		Own: []model.Own{{Host: model.Near, Rate: fact.Known(units.BitRate(42e9), "one stream to itself")}, {Host: model.Far, Rate: fact.Unknown[units.BitRate]("not visible: busy")}},

@@ -44,10 +44,8 @@ func (p *printer) check(d report.Document, why bool) {
 	if d.Ending != "" && len(c.Lines) == 0 {
 		p.paragraph(plain, d.Ending, 2)
 	}
-	for i, n := range d.Next { // one thing to do next, and how to see this again
-		if i == 0 || i == len(d.Next)-1 {
-			p.command(n)
-		}
+	if len(d.Next) > 0 { // one thing to do next; the last is how to see this again
+		p.command(d.Next[0])
 	}
 }
 

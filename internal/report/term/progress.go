@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 type Progress struct {
 	Phase      string                 // "settling", "measuring"; "" where that needs no word
 	Block      int                    // 1…; 0 before the first
+	Unit       string                 // what the parts are called; "" is block
 	MaxBlocks  int                    // the session ends with this one at the latest; 0 where there are no blocks
 	Run        int                    // 1… inside the block
 	Runs       int                    // of a block
@@ -65,9 +67,9 @@ func (p Progress) position() string {
 	case p.MaxBlocks == 0:
 		return ""
 	case p.Block == 0:
-		return fmt.Sprintf("block -/%d", p.MaxBlocks)
+		return fmt.Sprintf("%s -/%d", cmp.Or(p.Unit, "block"), p.MaxBlocks)
 	}
-	return fmt.Sprintf("block %d/%d", p.Block, p.MaxBlocks)
+	return fmt.Sprintf("%s %d/%d", cmp.Or(p.Unit, "block"), p.Block, p.MaxBlocks)
 }
 
 func (p Progress) runText() string {

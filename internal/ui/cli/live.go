@@ -65,6 +65,9 @@ func (a *console) newLive(s model.Session) *live {
 		stop: make(chan struct{}), done: make(chan struct{}), news: make(chan struct{}, 1), decided: map[string]bool{}, told: map[string]bool{},
 	}
 	l.state.MaxBlocks = len(s.Plan.Order)
+	if s.Kind == model.KindCheck {
+		l.state.Unit = "step" // which differ from each other, as blocks do not
+	}
 	l.state.AtMost = expected(s.Plan)
 	if l.intervals = a.intervals; l.intervals != nil {
 		far := s.Far

@@ -1,0 +1,128 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"linerate/internal/app/reach"
+	"linerate/internal/control/runner"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/mtu"
+	"linerate/internal/core/probe"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/packets"
+	"linerate/internal/rescue"
+)
+
+// wayTime bounds the search for the largest packet of a direction.
+const wayTime = 6 * time.Second
+
+// betweenTime bounds that between the agents.
+const betweenTime = 8 * time.Second
+
+// errNothing is a run without a result.
+var errNothing = errors.New("nothing was tried")
+
+// ways asks both ends at once how large packets to the other one may be.
+func ways(ctx context.Context, e *reach.Ends) []model.Way {
+	out := []model.Way{{Direction: model.To}, {Direction: model.From}}
+	var both rescue.Group
+	for i := range out {
+		both.Go(func() { out[i] = way(ctx, e, out[i].Direction) })
+	}
+	both.Wait()
+	return out
+}
+
+func way(ctx context.Context, e *reach.Ends, d model.Direction) model.Way {
+	w := model.Way{Direction: d}
+	unseen := func(why string) model.Way {
+		w.Passes = fact.Unknown[int](why)
+		return w
+	}
+	c := e.Client(d.Sender())
+	if c == nil {
+		return unseen("not visible: " + e.Foreign() + " does not probe")
+	}
+	from, to := e.Hosts[0], e.Hosts[1]
+	if d == model.From {
+		from, to = to, from
+	}
+	size := largest(from)
+	if size == 0 || to.Address == "" {
+		return unseen("not visible: the interface or the address of an end is not known")
+	}
+	w.Asked = min(size, mtu.Most)
+	got, err := c.Probe(ctx, []string{probe.PathTo(to.Address, w.Asked)}, wayTime, 0)
+	if err != nil {
+		return unseen("not visible: " + err.Error())
+	}
+	return wayOf(w, got, to.Address)
+}
+
+// largest is the largest IP packet that a host sends to the other one, in bytes; 0 is
+// unknown. What the route says counts before the interface.
+func largest(f model.HostFacts) int {
+	n := f.MTU.Or(0)
+	if f.Route != nil {
+		if m := f.Route.MTU.Or(0); m > 0 && m < n {
+			n = m
+		}
+	}
+	return n
+}
+
+// wayOf fills in what probes of the way to an address found.
+func wayOf(w model.Way, got []probe.Result, to string) model.Way {
+	p, ok := probe.PathOf(got, to, w.Asked)
+	if !ok {
+		w.Passes = fact.Unknown[int]("not visible: no answer")
+		return w
+	}
+	w.Passes, w.Exact, w.Told, w.Router, w.RouterMTU = fact.Known(p.Passes, "probes that must not be cut"), p.Exact, p.Told, p.Router, p.MTU
+	return w
+}
+
+// between has both hosts try the sizes of packets by datagrams from one agent to the
+// other, one direction after the other.
+func between(ctx context.Context, e *reach.Ends, ways []model.Way) {
+	for i := range ways {
+		w := &ways[i]
+		if e.Foreign() != "" {
+			w.Datagrams = fact.Unknown[int]("not visible: " + e.Foreign() + " does not do that")
+			continue
+		}
+		if w.Asked == 0 {
+			w.Datagrams = fact.Unknown[int](w.Passes.Reason())
+			continue
+		}
+		if err := datagrams(ctx, e, w); err != nil {
+			w.Datagrams = fact.Unknown[int]("not visible: " + err.Error())
+		}
+	}
+}
+
+// datagrams fills in what datagrams between the agents found of a direction.
+func datagrams(ctx context.Context, e *reach.Ends, w *model.Way) error {
+	ctx, cancel := context.WithTimeout(ctx, betweenTime)
+	defer cancel()
+	run, _, err := e.Runner.Run(ctx, runner.Spec{
+		Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "packets"},
+		Flow: model.Flow{Engine: packets.Name, Direction: w.Direction, Params: traffic.Write(packets.Params{Most: w.Asked})},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	passes, ok := run.Value(w.Direction, packets.Passes)
+	if !ok {
+		return errNothing
+	}
+	exact, _ := run.Value(w.Direction, packets.Exact)
+	w.Datagrams, w.DatagramsExact = fact.Known(int(passes), "datagrams between the agents that must not be cut"), exact > 0
+	if marks, told := run.Value(w.Direction, packets.Marks); told {
+		w.Marks = fact.Known(marks, "datagrams between the agents, marked ECT(0)")
+	}
+	return nil
+}

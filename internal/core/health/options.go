@@ -1,0 +1,176 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+)
+
+// options is whether the options of TCP survive the path: what the hosts offer by
+// their settings, and what both kernels say of connections between them.
+func (j judge) options() Line {
+	l := Line{Thing: "options", State: Unseen, Text: "no kernel tells which options of TCP were agreed on"}
+	near, far := j.kernel(model.To), j.kernel(model.From)
+	if near == nil && far == nil {
+		return l
+	}
+	var used, gone []string
+	for _, o := range options() {
+		a, b := o.seen(near), o.seen(far)
+		asked := j.offers(model.Near, o) && j.offers(model.Far, o)
+		switch {
+		case a == yes && b == no, a == no && b == yes:
+			gone = append(gone, o.name)
+			l.Evidence = append(l.Evidence, fmt.Sprintf("%s: one end uses it and the other does not: the path takes it out of one direction's packets", o.name))
+		case a == yes || b == yes:
+			used = append(used, o.name)
+		case a == unsaid && b == unsaid:
+		case asked:
+			gone = append(gone, o.name)
+			l.Evidence = append(l.Evidence, o.name+": both hosts offer it, and it is not in use")
+		default:
+			l.Evidence = append(l.Evidence, o.name+": not offered by both hosts")
+		}
+	}
+	l.State, l.Number, l.Text = OK, fmt.Sprintf("%d of %d", len(used), len(options())), "of TCP's in use: "+strings.Join(used, ", ")
+	switch {
+	case len(gone) > 0:
+		l.State, l.Text = Poor, "lost on the way: "+strings.Join(gone, ", ")
+	case len(used) == 0:
+		l.State, l.Text = Unseen, "none is in use"
+	}
+	for _, d := range []model.Direction{model.To, model.From} {
+		j.segments(&l, d)
+		j.marks(&l, d)
+	}
+	return l
+}
+
+// segments adds whether a direction's segments are smaller than what fits the packets
+// that pass: then something on the way, or a route, has rewritten the MSS.
+func (j judge) segments(l *Line, d model.Direction) {
+	r, ok := j.valid(d)
+	t := sender(r, d)
+	if !ok || t == nil || r.Flow.MSS > 0 || t.MSS.Or(0) <= 0 {
+		return
+	}
+	near, _ := j.s.Facts(d.Sender())
+	far, _ := j.s.Facts(d.Receiver())
+	packet := min(near.MTU.Or(0), far.MTU.Or(0))
+	if n := t.PathMTU.Or(0); n > 0 {
+		packet = min(packet, n)
+	}
+	fits := packet - tcpHeaders(far.Address)
+	if t.Timestamps.Or(false) {
+		fits -= timestampOption
+	}
+	if packet <= 0 || t.MSS.Or(0) >= fits {
+		return
+	}
+	l.Evidence = append(l.Evidence, fmt.Sprintf("from %s to %s: segments of %d bytes where %d fit: the MSS was rewritten on the way, or a route sets it", j.name(d.Sender()), j.name(d.Receiver()), t.MSS.Or(0), fits))
+	if float64(t.MSS.Or(0)) < rewritten*float64(fits) {
+		l.State = Poor
+		l.Text += fmt.Sprintf("; segments to %s are cut to %d bytes of %d", j.name(d.Receiver()), t.MSS.Or(0), fits)
+	}
+}
+
+const (
+	// rewritten is the share of what fits from which smaller segments cost more than
+	// some percent (proposed).
+	rewritten = 0.9
+	// timestampOption is what the option of RFC 7323 takes of a segment, with padding.
+	timestampOption = 12
+)
+
+// tcpHeaders are the bytes of the headers of IP (RFC 791, RFC 8200) and TCP (RFC 9293)
+// without options, to an address.
+func tcpHeaders(address string) int {
+	if strings.Contains(address, ":") {
+		return 60
+	}
+	return 40
+}
+
+// marks adds whether marks of ECN arrive, which matters to who uses it.
+func (j judge) marks(l *Line, d model.Direction) {
+	w, _ := j.asked(d)
+	share, told := w.Marks.Get()
+	if !told {
+		return
+	}
+	l.Evidence = append(l.Evidence, fmt.Sprintf("from %s to %s: %.0f %% of the marks of ECN arrived (%s)", j.name(d.Sender()), j.name(d.Receiver()), 100*share, w.Marks.Source()))
+	if share >= 1 {
+		return
+	}
+	l.Text += fmt.Sprintf("; marks of ECN do not arrive at %s", j.name(d.Receiver()))
+	if t := j.kernel(d); t != nil && t.ECN.Or(false) {
+		l.State = Poor
+	}
+}
+
+// kernel is what the sender's kernel says of the single run in direction d.
+func (j judge) kernel(d model.Direction) *model.TCPSummary {
+	r, ok := j.valid(d)
+	if !ok {
+		return nil
+	}
+	return sender(r, d)
+}
+
+// An answer about an option.
+type answer int
+
+const (
+	unsaid answer = iota
+	yes
+	no
+)
+
+// option is one option of TCP.
+type option struct {
+	name string
+	knob model.KnobID
+	on   []string // values of the setting that offer it actively
+	seen func(*model.TCPSummary) answer
+}
+
+// options are those whose survival is looked at. A host asks for ECN only with
+// tcp.ecn=1, else it accepts it (Linux Documentation/networking/ip-sysctl.rst).
+func options() []option {
+	said := func(get func(*model.TCPSummary) (bool, bool)) func(*model.TCPSummary) answer {
+		return func(t *model.TCPSummary) answer {
+			if t == nil {
+				return unsaid
+			}
+			switch on, known := get(t); {
+			case !known:
+				return unsaid
+			case on:
+				return yes
+			}
+			return no
+		}
+	}
+	return []option{
+		{"scaling", "tcp.window_scaling", []string{"1"}, said(func(t *model.TCPSummary) (bool, bool) {
+			// The scale is unknown where scaling is off; whether the kernel tells at all
+			// is seen by its neighbour.
+			return t.SendScale.IsKnown(), t.SACK.IsKnown()
+		})},
+		{"sack", "tcp.sack", []string{"1"}, said(func(t *model.TCPSummary) (bool, bool) { return t.SACK.Get() })},
+		{"timestamps", "tcp.timestamps", []string{"1", "2"}, said(func(t *model.TCPSummary) (bool, bool) { return t.Timestamps.Get() })},
+		{"ecn", "tcp.ecn", []string{"1"}, said(func(t *model.TCPSummary) (bool, bool) { return t.ECN.Get() })},
+	}
+}
+
+// offers reports whether a host is known to offer an option.
+func (j judge) offers(h model.Host, o option) bool {
+	f, _ := j.s.Facts(h)
+	v, known := f.Knobs[o.knob].Get()
+	if !known {
+		return false
+	}
+	return slices.Contains(o.on, v)
+}

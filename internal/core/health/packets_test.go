@@ -1,0 +1,101 @@
+package health
+
+import (
+	"strings"
+	"testing"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+)
+
+// TestPacketSizes: what each way of trying found is said, and so are a router that told,
+// a direction that is alone in its trouble, a mismatch, and ways that disagree.
+func TestPacketSizes(t *testing.T) {
+	const to = model.To
+	way := func(change func(w *model.Way)) func(*model.Session) {
+		return func(s *model.Session) {
+			w := &s.Check.Ways[0]
+			w.Datagrams, w.Exact, w.DatagramsExact = fact.Known(w.Asked, "agents"), true, true
+			change(w)
+		}
+	}
+	passes := func(w *model.Way, asked, datagrams, probes int) {
+		w.Asked, w.Datagrams, w.Passes = asked, fact.Known(datagrams, "agents"), fact.Known(probes, "probes")
+	}
+	for name, c := range map[string]struct {
+		change func(*model.Session)
+		state  State
+		number string
+		says   string
+		from   string // evidence
+	}{
+		"all pass": {way(func(*model.Way) {}), OK, "1500", "as large as", "datagrams between the agents: packets of 1500 bytes pass, of 1500 tried"},
+		"a router told": {way(func(w *model.Way) {
+			passes(w, 1500, 1400, 1400)
+			w.Told, w.Router, w.RouterMTU = true, "10.0.0.9", 1400
+		}), Poor, "1400", "router 10.0.0.9 (MTU 1400) says so", "router 10.0.0.9 (MTU 1400) said"},
+		"black hole, this way only": {way(func(w *model.Way) { passes(w, 1500, 1400, 1400) }), Bad, "1400", "this way only, the other one passes 1500", "echo requests and refused ports: packets of 1400"},
+		"mismatch": {func(s *model.Session) {
+			way(func(w *model.Way) { passes(w, 9000, 1500, 1500) })(s)
+			s.Hosts[0].MTU = fact.Known(9000, "test")
+		}, Poor, "1500", "an MTU mismatch: desk has 9000 and nas has 1500", ""},
+		"echoes are cut":  {way(func(w *model.Way) { passes(w, 1500, 1500, 1300) }), OK, "1500", "echo requests pass only up to 1300", ""},
+		"UDP is filtered": {way(func(w *model.Way) { passes(w, 1500, 0, 1500) }), OK, "1500", "UDP is filtered", "datagrams between the agents: not even small ones"},
+		"UDP is cut":      {way(func(w *model.Way) { passes(w, 1500, 1300, 1500) }), Bad, "1300", "echo requests pass up to 1500, and datagrams do not", ""},
+		"no agent":        {way(func(w *model.Way) { w.Datagrams = fact.Unknown[int]("not visible: iperf3 does not do that") }), OK, "1500", "as large as", "datagrams between the agents: not visible: iperf3"},
+	} {
+		s := session()
+		c.change(s)
+		for _, l := range Judge(s) {
+			if l.Thing != "mtu" || l.Direction != to {
+				continue
+			}
+			if l.State != c.state || l.Number != c.number || !strings.Contains(l.Text, c.says) || !strings.Contains(strings.Join(l.Evidence, "\n"), c.from) {
+				t.Errorf("%s: %+v", name, l)
+			}
+		}
+	}
+}
+
+// TestOptionsOnTheWay: a rewritten MSS and lost marks of ECN are said, per direction;
+// marks that nobody uses are no trouble.
+func TestOptionsOnTheWay(t *testing.T) {
+	tcpOf := func(s *model.Session) *model.TCPSummary { return sender(s.Runs[0], model.To) }
+	for name, c := range map[string]struct {
+		change func(*model.Session)
+		state  State
+		says   string
+	}{
+		"nothing":         {func(*model.Session) {}, OK, "scaling"},
+		"a rewritten MSS": {func(s *model.Session) { tcpOf(s).MSS = fact.Known(1148, "TCP_INFO") }, Poor, "segments to nas are cut to 1148 bytes of 1448"},
+		"a little less":   {func(s *model.Session) { tcpOf(s).MSS = fact.Known(1428, "TCP_INFO") }, OK, "scaling"},
+		"marks are lost":  {func(s *model.Session) { s.Check.Ways[1].Marks = fact.Known(0.0, "agents") }, OK, "marks of ECN do not arrive at desk"},
+		"marks are lost, and wanted": {func(s *model.Session) {
+			s.Check.Ways[0].Marks, tcpOf(s).ECN = fact.Known(0.0, "agents"), fact.Known(true, "TCP_INFO")
+		}, Poor, "marks of ECN do not arrive at nas"},
+		"SACK is taken out": {func(s *model.Session) { tcpOf(s).SACK = fact.Known(false, "TCP_INFO") }, Poor, "lost on the way: sack"},
+	} {
+		s := session()
+		c.change(s)
+		for _, l := range Judge(s) {
+			if l.Thing == "options" && (l.State != c.state || !strings.Contains(l.Text, c.says)) {
+				t.Errorf("%s: %+v", name, l)
+			}
+		}
+	}
+}
+
+// TestDisturbed: where the hypervisor ran others, a rate somewhat below the ceiling says
+// little of the path; one far below it still does.
+func TestDisturbed(t *testing.T) {
+	for rate, want := range map[float64]State{940e6: OK, 770e6: Unseen, 300e6: Poor, 50e6: Bad} {
+		s := session()
+		set(&s.Runs[0], model.To, model.Goodput, rate)
+		s.Findings = []model.Finding{{Rule: "B23", Limit: "hypervisor", Host: model.Far, Direction: model.To}}
+		for _, l := range Judge(s) {
+			if l.Thing == "speed" && l.Direction == model.To && l.State != want {
+				t.Errorf("%v: %+v", rate, l)
+			}
+		}
+	}
+}

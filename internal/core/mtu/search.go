@@ -1,0 +1,37 @@
+package mtu
+
+import "slices"
+
+// Common are the MTUs that paths have: the least of IPv4 and IPv6, tunnels,
+// PPPoE (RFC 2516), Ethernet, 802.11, FDDI, what drivers call jumbo, and each of
+// these less the 14 bytes of the header that some of them count.
+func Common() []int {
+	return []int{576, 1280, 1400, 1420, 1450, 1476, 1480, 1492, 1500, 1504, 2304, 4074, 4088, 4352, 7408, 8166, 8986, 9000, 9014, 9198, 9202, 9216, 16110}
+}
+
+// Next is the size to try in a search for the largest packet that a path carries:
+// passes bytes do and lost bytes, more than one more, do not. First comes what a
+// router told, 0 for nothing, then the commonest size, then those that paths have,
+// then the middle. The size above one that a path may well end at is tried as soon as
+// that one has passed (diagnosis.md section 6.4, step 3).
+func Next(passes, lost, told int) int {
+	within := func(n int) bool { return n > passes && n < lost }
+	switch {
+	case within(told):
+		return told
+	case within(1500):
+		return 1500
+	case slices.Contains(Common(), passes) || told > 0 && told == passes:
+		return passes + 1
+	}
+	var left []int
+	for _, n := range Common() {
+		if within(n) {
+			left = append(left, n)
+		}
+	}
+	if len(left) > 0 {
+		return left[len(left)/2]
+	}
+	return (passes + lost) / 2
+}

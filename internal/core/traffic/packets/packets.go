@@ -1,0 +1,41 @@
+// Package packets holds the parameters and the results of engine packets: how large IP
+// packets between the two ends of a session may be, and whether marks of ECN arrive.
+package packets
+
+import (
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+)
+
+// Name is the engine's name.
+const Name = "packets"
+
+// Params are the parameters.
+type Params struct {
+	Most int `json:"most"` // bytes of the largest IP packet to try, 128 to 65535
+}
+
+// What the sender of a direction reports.
+const (
+	Passes model.Metric = "packet_passes" // bytes of the largest IP packet that arrived; 0: not even a small one
+	Exact  model.Metric = "packet_exact"  // 1: one byte more was tried and lost
+	Marks  model.Metric = "packet_marks"  // share of packets whose ECN mark arrived, 0…1; no value where nobody tells
+)
+
+// Kind is the kind of traffic.
+func Kind() traffic.Kind {
+	return traffic.Kind{
+		Name: Name, Command: "check", Why: "sizes of packets are not compared by plans",
+		Demand: func(model.Flow) traffic.Demand { return traffic.Demand{Datagrams: true} },
+		Judge: func(f model.Flow, ends []model.EndReport) string {
+			for _, e := range ends {
+				for _, v := range e.Values {
+					if v.Metric == Passes && v.Direction == f.Direction {
+						return ""
+					}
+				}
+			}
+			return "no packet was tried"
+		},
+	}
+}

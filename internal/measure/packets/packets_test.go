@@ -1,0 +1,133 @@
+package packets
+
+import (
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/packets"
+	"linerate/internal/measure/enginetest"
+)
+
+func flow(d model.Direction, most int) model.Flow {
+	return model.Flow{Engine: Name, Direction: d, Params: traffic.Write(packets.Params{Most: most})}
+}
+
+// found runs a flow over a wire and returns the sender's end.
+func found(t *testing.T, w *enginetest.Wire, f model.Flow) *enginetest.End {
+	t.Helper()
+	near, far := enginetest.Prepare(t, New(), w, f)
+	enginetest.Succeed(t, near, far, f.Direction)
+	if f.Direction == model.To {
+		return near
+	}
+	return far
+}
+
+// narrow hands on datagrams of up to size bytes of IP, and only every nth of those.
+func narrow(size, nth int) func(near, far *net.UDPConn) {
+	return func(near, far *net.UDPConn) {
+		pass := func(from, to *net.UDPConn) {
+			b := make([]byte, 65536)
+			for n := 1; ; n++ {
+				got, err := from.Read(b)
+				if err != nil {
+					return
+				}
+				if got <= size-28 && n%nth == 0 {
+					_, _ = to.Write(b[:got])
+				}
+			}
+		}
+		go pass(near, far) // both end with the sockets
+		go pass(far, near)
+	}
+}
+
+// TestSizes finds the largest size that a way passes, in each direction, also where many
+// packets of any size get lost; and whether the marks of ECN arrive, which a relay of
+// datagrams does not hand on.
+func TestSizes(t *testing.T) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		for _, size := range []int{1300, 1492} {
+			w := enginetest.NewWire(t)
+			w.RelayUDP = narrow(size, 1)
+			sender := found(t, w, flow(d, 1500))
+			if v := sender.Value(t, d, packets.Passes); v != float64(size) || sender.Value(t, d, packets.Exact) != 1 {
+				t.Errorf("%s: %v pass of %d", d, v, size)
+			}
+			if runtime.GOOS == "linux" && sender.Value(t, d, packets.Marks) != 0 {
+				t.Errorf("%s: marks arrive through a relay", d)
+			}
+		}
+	}
+	w := enginetest.NewWire(t)
+	sender := found(t, w, flow(model.To, 1500))
+	if v := sender.Value(t, model.To, packets.Passes); v != 1500 {
+		t.Errorf("without a limit %v pass of 1500", v)
+	}
+	if runtime.GOOS == "linux" && sender.Value(t, model.To, packets.Marks) != 1 {
+		t.Error("marks do not arrive on loopback")
+	}
+}
+
+// TestLossAndSize: what is lost whatever its size is no limit of size.
+func TestLossAndSize(t *testing.T) {
+	enginetest.Try(t, func() string {
+		w := enginetest.NewWire(t)
+		w.RelayUDP = narrow(1400, 2) // every other one: of each pair one is lost
+		if v := found(t, w, flow(model.To, 1500)).Value(t, model.To, packets.Passes); v > 1400 {
+			return "more passes than can"
+		}
+		return ""
+	})
+}
+
+// TestSilence: where no datagram arrives the answer is 0, in bounded time.
+func TestSilence(t *testing.T) {
+	w := enginetest.NewWire(t)
+	w.RelayUDP = narrow(0, 1)
+	began := time.Now()
+	if v := found(t, w, flow(model.To, 1500)).Value(t, model.To, packets.Passes); v != 0 {
+		t.Errorf("%v pass of nothing", v)
+	}
+	if took := time.Since(began); took > enginetest.Soon {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestSix: the headers of IPv6 count.
+func TestSix(t *testing.T) {
+	w := enginetest.NewWire6(t)
+	if v := found(t, w, flow(model.To, 9000)).Value(t, model.To, packets.Passes); v != 9000 {
+		t.Errorf("%v", v)
+	}
+}
+
+// TestStop: Close ends an end that still waits for the other one.
+func TestStop(t *testing.T) {
+	w := enginetest.NewWire(t)
+	_, far := enginetest.Prepare(t, New(), w, flow(model.To, 1500))
+	far.Start(t.Context())
+	done := make(chan struct{})
+	go func() { _ = far.Close(); close(done) }()
+	enginetest.Await(t, done, "the end of a receiver that nobody sends to")
+}
+
+func TestValidate(t *testing.T) {
+	for want, f := range map[string]model.Flow{
+		"":                    flow(model.To, 1500),
+		"neither to nor from": flow(model.Both, 1500),
+		"not between":         flow(model.To, 100),
+		"no meaning":          {Engine: Name, Direction: model.To, MSS: 500, Params: traffic.Write(packets.Params{Most: 1500})},
+	} {
+		err := New().Validate(f)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}

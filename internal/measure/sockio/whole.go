@@ -1,0 +1,39 @@
+package sockio
+
+import (
+	"fmt"
+	"net"
+)
+
+// Uncut has the datagrams of a connected socket go out in one piece or not at all,
+// whatever the system has learnt about the path before. It wraps
+// errors.ErrUnsupported where the system cannot do that.
+func Uncut(c *net.UDPConn) error { return onUDP(c, uncut) }
+
+// SetMark has datagrams bear a mark of ECN, in the lower two bits (RFC 3168 section 5).
+// It wraps errors.ErrUnsupported where the system cannot do that.
+func SetMark(c *net.UDPConn, mark byte) error {
+	return onUDP(c, func(fd uintptr, six bool) error { return setMark(fd, six, mark) })
+}
+
+// TellMarks has the system tell with each datagram which mark of ECN it bore, for
+// Mark. It wraps errors.ErrUnsupported where the system does not.
+func TellMarks(c *net.UDPConn) error { return onUDP(c, tellMarks) }
+
+// Mark reads the byte with the mark of ECN, in its lower two bits, from what came beside
+// a datagram. It reports false where there is none.
+func Mark(oob []byte) (byte, bool) { return mark(oob) }
+
+// onUDP runs f on the descriptor of c.
+func onUDP(c *net.UDPConn, f func(fd uintptr, six bool) error) error {
+	a, ok := c.RemoteAddr().(*net.UDPAddr)
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = f(fd, ok && a.IP.To4() == nil) }); err != nil {
+		return fmt.Errorf("reach socket: %w", err)
+	}
+	return failed
+}

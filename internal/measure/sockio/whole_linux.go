@@ -1,0 +1,50 @@
+package sockio
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// uncut sets IP_MTU_DISCOVER to IP_PMTUDISC_PROBE (ip(7)).
+func uncut(fd uintptr, six bool) error {
+	level, option, value := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE
+	if six {
+		level, option, value = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
+	}
+	if err := unix.SetsockoptInt(int(fd), level, option, value); err != nil {
+		return fmt.Errorf("keep packets whole: %w", err)
+	}
+	return nil
+}
+
+func setMark(fd uintptr, six bool, mark byte) error {
+	level, option := unix.IPPROTO_IP, unix.IP_TOS
+	if six {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_TCLASS
+	}
+	return unix.SetsockoptInt(int(fd), level, option, int(mark))
+}
+
+func tellMarks(fd uintptr, six bool) error {
+	level, option := unix.IPPROTO_IP, unix.IP_RECVTOS
+	if six {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS
+	}
+	return unix.SetsockoptInt(int(fd), level, option, 1)
+}
+
+func mark(oob []byte) (byte, bool) {
+	all, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return 0, false
+	}
+	for _, m := range all {
+		v4 := m.Header.Level == unix.IPPROTO_IP && m.Header.Type == unix.IP_TOS
+		v6 := m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_TCLASS
+		if (v4 || v6) && len(m.Data) > 0 {
+			return m.Data[0], true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package sockio
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+func tellMarks(uintptr, bool) error {
+	return fmt.Errorf("tell marks of ECN on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+func setMark(uintptr, bool, byte) error {
+	return fmt.Errorf("set marks of ECN on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}
+
+func mark([]byte) (byte, bool) { return 0, false }
