@@ -252,7 +252,7 @@ func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End
 // them. The zero value knows none.
 type Counters struct {
 	parts  map[string]map[string]int64 // by name and part of the host
-	groups map[string]bool             // that were read
+	groups map[string]int64            // how many of each group were read
 }
 
 // readCounters is the counter that says which groups of counters were read.
@@ -262,14 +262,14 @@ const readCounters = "counters_read"
 const driverCounter = "nic_driver"
 
 func countersOf(r *model.EndReport) Counters {
-	c := Counters{parts: map[string]map[string]int64{}, groups: map[string]bool{}}
+	c := Counters{parts: map[string]map[string]int64{}, groups: map[string]int64{}}
 	if r == nil {
 		return c
 	}
 	for _, one := range r.Counters {
 		switch {
 		case one.Name == readCounters:
-			c.groups[one.Of] = one.Value > 0
+			c.groups[one.Of] = one.Value
 		case one.Value > 0:
 			if c.parts[one.Name] == nil {
 				c.parts[one.Name] = map[string]int64{}
@@ -297,7 +297,7 @@ func group(name string) string {
 // families: 0 where it was looked at and stood still, unknown where nobody
 // looked.
 func (c Counters) Moved(name string) fact.Of[int64] {
-	if g := group(name); !c.groups[g] {
+	if g := group(name); c.many(g) <= 0 {
 		return fact.Unknown[int64]("counters of " + g + " were not read")
 	}
 	var n int64
@@ -306,6 +306,9 @@ func (c Counters) Moved(name string) fact.Of[int64] {
 	}
 	return fact.Known(n, name)
 }
+
+// many returns how many counters of a group were read.
+func (c Counters) many(group string) int64 { return c.groups[group] }
 
 // By returns how far a counter moved at each part of the host that it moved at:
 // "cpu3", "eth0", "eth0 rx_no_buffer_count".

@@ -23,7 +23,7 @@ func calibrated(rule string) calibration {
 		return calibration{0.98, 0.95}
 	case "B07", "B08", "B09", "B39":
 		return calibration{0.95, 0.85}
-	case "B04", "B12", "B16", "B17", "B37", "M1", "B29", "B01":
+	case "B04", "B12", "B16", "B17", "B37", "M1", "B29", "B01", "B13", "B24", "B26":
 		return calibration{0.90, 0.75}
 	case "B10", "B11", "B14", "B18", "B21", "B22", "B03", "B30", "M8":
 		return calibration{0.85, 0.70}

@@ -20,6 +20,7 @@ const (
 	recvBuffer    model.KnobID = "tcp.recv_buffer_max"
 	recvAutotune  model.KnobID = "tcp.recv_autotune"
 	sackKnob      model.KnobID = "tcp.sack"
+	ecnKnob       model.KnobID = "tcp.ecn"
 	off                        = "0" // of a switch
 )
 

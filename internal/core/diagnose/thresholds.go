@@ -56,6 +56,7 @@ const (
 	reorderEvents = 0.50 // (p) signs of reordering over losses that made the sender slow down
 	lossMatters   = 1e-6 // floor of the loss rate in NDT's heuristics
 	pauseQuanta   = 65535 * 512
+	nearlyAll     = 0.90 // (p) of the packets through one queue, or with a mark
 	knee          = 0.95 // (p) of what was sent arrives below the knee of a ladder
 )
 
@@ -64,4 +65,5 @@ const (
 	fewSigns   = 3 // of reordering, of broken frames
 	fewSamples = 3 // of the rate
 	smallFrame = 512
+	pageFrame  = 4074 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20
 )

@@ -24,6 +24,7 @@ const (
 	PlaceRecvBacklog  Place = "receiver's backlog"
 	PlaceRecvDriver   Place = "receiver's driver or stack"
 	PlaceRecvFragment Place = "receiver's reassembly"
+	PlaceRecvTrack    Place = "receiver's table of tracked connections"
 	PlaceRecvStack    Place = "receiver's IP layer"
 	PlaceRecvSocket   Place = "receiver's socket buffer"
 	PlaceRecvMemory   Place = "receiver's UDP memory"
@@ -71,6 +72,7 @@ type place struct {
 	largest bool       // the names count the same thing, drivers use one of them
 	without []string   // places counted before, whose packets these names count too
 	train   trainCount // whether trains count once
+	rare    bool       // most hosts have no such place, and do not count it then
 }
 
 type trainCount int
@@ -115,6 +117,7 @@ func places() []place {
 		{where: PlaceRecvBacklog, group: "softnet", names: []string{"softnet_dropped"}, train: either},
 		{where: PlaceRecvDriver, group: "nic", names: []string{"nic_rx_dropped"}, without: []string{"softnet_dropped"}, train: either},
 		{where: PlaceRecvFragment, group: "ip", names: []string{"ip_reassembly_failures"}},
+		{where: PlaceRecvTrack, group: "track", names: []string{"track_dropped"}, train: either, rare: true},
 		{where: PlaceRecvStack, group: "ip", names: []string{"ip_in_discards"}, train: either},
 		{where: PlaceRecvSocket, group: "udp", names: []string{"udp_receive_buffer_errors"}, train: coalesced},
 		{where: PlaceRecvMemory, group: "udp", names: []string{"udp_memory_errors"}, train: coalesced},
@@ -134,7 +137,7 @@ func UDPCounters() []string {
 
 // count returns what was counted at p.
 func (p place) count(c Counters) fact.Of[int64] {
-	if !c.groups[p.group] {
+	if c.many(p.group) <= 0 {
 		return fact.Unknown[int64]("counters of " + p.group + " were not read")
 	}
 	var n int64
@@ -169,6 +172,9 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 		one := Drops{Place: p.where, Host: d.Receiver(), Count: p.count(receiver)}
 		if p.sender {
 			one.Host, one.Count = d.Sender(), p.count(sender)
+		}
+		if p.rare && !one.Count.IsKnown() {
+			continue
 		}
 		one.AtLeast = p.train.hides(from != nil && from.Segmented, to.Coalesced)
 		l.Counted += one.Count.Or(0)

@@ -48,6 +48,8 @@ func adviceFor(p Place) advice {
 		return advice{"B17", "receiver's driver", "were dropped by the receiver's driver or before its IP layer", []model.KnobID{"nic.ring.rx"}, ""}
 	case PlaceRecvFragment:
 		return advice{"B17", "fragments", "arrived without all their fragments: losing one fragment loses the datagram", []model.KnobID{"block", "link.mtu"}, ""}
+	case PlaceRecvTrack:
+		return advice{"B26", "table of tracked connections", "found the receiver's table of tracked connections full", nil, "a larger table there (net.netfilter.nf_conntrack_max), or no tracking of this traffic (notrack)"}
 	case PlaceRecvStack:
 		return advice{"B17", "receiver's memory", "were dropped by the receiver's IP layer for lack of memory", nil, "free memory there, or send less"}
 	case PlaceRecvSocket:

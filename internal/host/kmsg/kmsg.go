@@ -38,14 +38,32 @@ func Open() (*Reader, error) {
 // that says how many more there were. It does not wait.
 func (r *Reader) Lines() ([]string, error) { return collect(r.next) }
 
+// Each hands every line that Lines would return to yield, however many there are.
+func (r *Reader) Each(yield func(line string)) error { return each(r.next, yield) }
+
 // collect reads records from next until it returns nil.
 func collect(next func() ([]byte, error)) ([]string, error) {
 	var lines []string
 	more := 0
+	err := each(next, func(line string) {
+		if len(lines) == maxLines {
+			more++
+			return
+		}
+		lines = append(lines, line)
+	})
+	if more > 0 && err == nil {
+		lines = append(lines, fmt.Sprintf("… and %d more lines", more))
+	}
+	return lines, err
+}
+
+// each reads records from next until it returns nil.
+func each(next func() ([]byte, error), yield func(line string)) error {
 	for range maxRecords { // a kernel may log faster than anybody reads
 		b, err := next()
 		if err != nil {
-			return lines, fmt.Errorf("read kernel log: %w", err)
+			return fmt.Errorf("read kernel log: %w", err)
 		}
 		if b == nil {
 			break
@@ -53,18 +71,13 @@ func collect(next func() ([]byte, error)) ([]string, error) {
 		rec, err := parse(b)
 		switch {
 		case err != nil:
-			return lines, fmt.Errorf("read kernel log: %w", err)
+			return fmt.Errorf("read kernel log: %w", err)
 		case rec.facility != kernel || rec.level > info || rec.text == "":
-		case len(lines) == maxLines:
-			more++
 		default:
-			lines = append(lines, rec.text)
+			yield(rec.text)
 		}
 	}
-	if more > 0 {
-		lines = append(lines, fmt.Sprintf("… and %d more lines", more))
-	}
-	return lines, nil
+	return nil
 }
 
 // Close ends the reading.

@@ -112,6 +112,23 @@ func decodeClockRate(b []byte) (time.Duration, error) {
 	return time.Second / time.Duration(n), nil
 }
 
+// readZones asks for what FreeBSD counts of its network buffers, words of 64 bits
+// under names such as vm.uma.mbuf_cluster.stats.fails. Older systems than 13 have
+// no such names, and their counters stay unknown.
+func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
+	ask := func(i id, name string) {
+		if b, err := sysctl(name); err == nil && len(b) == 8 {
+			v.set(i, word64(b, 0))
+		}
+	}
+	for _, z := range zones() {
+		ask(z.failed, "vm.uma."+z.name+".stats.fails")
+		if z.bounded {
+			ask(z.waits, "vm.uma."+z.name+".limit.sleeps")
+		}
+	}
+}
+
 func decodeDarwinUDP(b []byte, v *values) error {
 	if err := atLeast(b, 4*(darwinUDPOut+1), "net.inet.udp.stats"); err != nil {
 		return err

@@ -51,6 +51,8 @@ func Delta(a, b Snapshot) []model.Counter {
 	for _, m := range moves(a, b) {
 		add(m.name, m.of, m.n)
 	}
+	queues, _ := queuesSent(a, b)
+	out = append(out, queues...)
 	for _, g := range read(a, b) {
 		add(countersRead, string(g.group), int64(g.n))
 	}
@@ -237,6 +239,9 @@ func driverMoves(a, b Snapshot) []move {
 	}
 	var out []move
 	for i, name := range b.driver.names {
+		if _, ok := txQueue(name); ok {
+			continue // see queuesSent
+		}
 		if n, ok := moved(value{n: a.driver.values[i], known: true}, value{n: b.driver.values[i], known: true}); ok && n > 0 {
 			out = append(out, move{nicDriver, b.device + " " + name, n})
 		}
@@ -272,8 +277,9 @@ func read(a, b Snapshot) []known {
 	if len(a.driver.values) == len(b.driver.values) {
 		count[GroupDriver] = len(b.driver.values)
 	}
+	_, count[GroupQueue] = queuesSent(a, b)
 	var out []known
-	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupQdisc, GroupThread, GroupCgroup} {
+	for _, g := range []Group{GroupCPU, GroupSoftnet, GroupIP, GroupUDP, GroupTCP, GroupNIC, GroupDriver, GroupQdisc, GroupThread, GroupCgroup, GroupQueue, GroupECN, GroupTrack, GroupMbuf, GroupLog} {
 		out = append(out, known{g, count[g]})
 	}
 	return out

@@ -19,17 +19,21 @@ const (
 func telling() []string {
 	return []string{
 		"miss", "drop", "err", "discard", "pause", "xoff", "xon", "no_buf", "nobuf", "no_buff", "fifo", "no_dma", "no_desc", "oversize",
-		"collision", "timeout", "overrun", "underrun", "underflow", "out_of_buffer", "out_of_range", "buffer_full", "full", "jabber", "crc", "restart", "reset",
+		"collision", "timeout", "overrun", "underrun", "underflow", "out_of_buffer", "out_of_range", "buffer_full", "full", "jabber", "crc", "restart", "reset", "alloc", "fail",
 	}
 }
 
 // pick returns the indexes of the names in n entries of b that are worth
-// watching, and those names.
+// watching, and those names: what is telling, and what single queues sent.
 func pick(b []byte, n int) (indexes []int, names []string) {
 	words := telling()
 	for i := range min(n, len(b)/ethName) {
 		name, _, _ := bytes.Cut(b[i*ethName:(i+1)*ethName], []byte{0})
 		low := strings.ToLower(string(name))
+		if _, ok := txQueue(strings.TrimSpace(low)); ok {
+			indexes, names = append(indexes, i), append(names, strings.TrimSpace(low))
+			continue
+		}
 		for _, w := range words {
 			if strings.Contains(low, w) {
 				indexes, names = append(indexes, i), append(names, strings.TrimSpace(string(name)))

@@ -21,6 +21,11 @@ const (
 	GroupQdisc   Group = "qdisc"   // of the watched interface
 	GroupThread  Group = "thread"  // of the measuring process: its busiest thread
 	GroupCgroup  Group = "cgroup"  // of the control groups that the measuring process is in
+	GroupQueue   Group = "queue"   // of the watched interface: its transmit queues, one by one
+	GroupECN     Group = "ecn"     // of the network namespace: marks of received packets
+	GroupTrack   Group = "track"   // of the network namespace: tracking of connections
+	GroupMbuf    Group = "mbuf"    // of the machine: network buffers of FreeBSD
+	GroupLog     Group = "log"     // of the machine: what its kernel logged
 	GroupSelf    Group = "self"    // of the watching itself
 )
 
@@ -68,6 +73,7 @@ const (
 
 	nicDriver    = "nic_driver"
 	qdiscBacklog = "qdisc_backlog"
+	queueSent    = "queue_tx_packets"
 	countersRead = "counters_read"
 )
 
@@ -100,6 +106,7 @@ func Definitions() []Definition {
 	return append(all,
 		Definition{qdiscBacklog, GroupQdisc, Level, "bytes", "waiting in front of the interface", "net/core/gen_stats.c"},
 		Definition{nicDriver, GroupDriver, Count, "count", "a counter of the driver whose name speaks of loss, errors or pauses; its name is in Of", "ethtool -S: ethtool_ops.get_ethtool_stats"},
+		Definition{queueSent, GroupQueue, Count, "packets", "sent through one transmit queue; the interface and the number of the queue are in Of; counters only", "ethtool -S: names such as tx_queue_3_packets, tx3_packets, tx-3.packets, queue_3_tx_cnt, [3]: tx_ucast_packets"},
 		Definition{threadRun, GroupThread, Time, "ms", "processor time of the thread of the measuring process that ran or waited to run the longest", sched},
 		Definition{threadWait, GroupThread, Time, "ms", "how long that thread could have run and had no processor: others had it, or a quota was used up", sched},
 		Definition{countersRead, GroupSelf, Count, "count", "how many counters of the group in Of were known at both ends of the window: a counter of a group that was read and is not listed did not move", "internal/host/watch"},
@@ -174,6 +181,27 @@ const (
 	tcpPartialUndo
 	tcpDuplicateUndo
 	tcpTimeoutUndo
+	ecnUnmarked
+	ecnCapable
+	ecnCongested
+	ecn6Unmarked
+	ecn6Capable
+	ecn6Congested
+	trackDropped
+	trackEvicted
+	mbufFailed
+	clusterFailed
+	jumboPageFailed
+	jumbo9Failed
+	jumbo16Failed
+	clusterWaits
+	jumboPageWaits
+	jumbo9Waits
+	jumbo16Waits
+	logResets
+	logAllocations
+	logTableFull
+	logBuffers
 	nicRxPackets
 	nicTxPackets
 	nicRxBytes
@@ -216,7 +244,7 @@ type counter struct {
 
 // counters lists the plain counters by id. It is not to be written to.
 var counters = sync.OnceValue(func() []counter {
-	all := slices.Concat(cgroupCounters(), ipCounters(), udpCounters(), tcpCounters(), nicCounters())
+	all := slices.Concat(cgroupCounters(), ipCounters(), udpCounters(), tcpCounters(), nicCounters(), ecnCounters(), trackCounters(), mbufCounters(), logCounters())
 	slices.SortFunc(all, func(a, b counter) int { return int(a.id - b.id) })
 	return all
 })

@@ -266,3 +266,45 @@ func parseSNMP6(b []byte, want map[string]id, v *values) error {
 	}
 	return nil
 }
+
+// parseTrack adds up /proc/net/stat/nf_conntrack, a line of names and one for each
+// core, numbers of 32 bits in hexadecimal (Linux net/netfilter/nf_conntrack_standalone.c):
+//
+//	entries  clashres found new … insert insert_failed drop early_drop icmp_error …
+//	00000010  00000000 00000000 00000000 … 00000000 00000000 00000a2f 00000000 00000000 …
+func parseTrack(b []byte, v *values) error {
+	head, b := line(b)
+	var columns []id
+	for w, rest := field(head); len(w) > 0; w, rest = field(rest) {
+		i := id(-1)
+		switch string(w) {
+		case "drop":
+			i = trackDropped
+		case "early_drop":
+			i = trackEvicted
+		}
+		columns = append(columns, i)
+	}
+	some := false
+	for len(b) > 0 {
+		var l []byte
+		l, b = line(b)
+		rest := l
+		for _, i := range columns {
+			var w []byte
+			w, rest = field(rest)
+			n, ok := number(w, 16)
+			if !ok || n >= 1<<32 {
+				return fmt.Errorf("nf_conntrack: line %.80q: %w", l, errShape)
+			}
+			if i >= 0 {
+				v.raiseNarrow(i, uint32(n))
+			}
+		}
+		some = true
+	}
+	if !some || !v[trackDropped].known {
+		return fmt.Errorf("nf_conntrack: no column of drops: %w", errShape)
+	}
+	return nil
+}

@@ -12,6 +12,7 @@ import (
 type source struct {
 	sysctls
 	tick time.Duration // of kern.cp_times, 0 when unknown
+	log  kernelLog
 }
 
 func openSource(iface string) (*source, error) {
@@ -22,8 +23,11 @@ func openSource(iface string) (*source, error) {
 	}
 	s.note("cores", err)
 	s.find()
+	s.note("kernel log", s.log.open(iface))
 	return s, nil
 }
+
+func (s *source) close() error { return s.log.close() }
 
 func (s *source) read(o *Snapshot, _ bool) error {
 	s.some = false
@@ -37,5 +41,7 @@ func (s *source) read(o *Snapshot, _ bool) error {
 	s.try("net.inet.udp.stats", o, decodeFreeBSDUDP)
 	s.try("net.inet.tcp.stats", o, decodeFreeBSDTCP)
 	s.try("net.inet.ip.stats", o, decodeFreeBSDIP)
+	readZones(unix.SysctlRaw, &o.values)
+	s.note("kernel log", s.log.read(&o.values))
 	return s.finish(syscall.NET_RT_IFLIST, o)
 }

@@ -21,6 +21,8 @@ type source struct {
 	link                                *link // nil without an interface
 	coreCount, queueCount               int
 	groups                              []*text // cpu.stat of the control groups with a quota
+	track                               *text   // nil where nothing tracks connections
+	log                                 kernelLog
 }
 
 // openSource opens everything from one thread, because network files and
@@ -46,6 +48,8 @@ func openSource(iface string) (*source, error) {
 		s.note(f.path, err)
 	}
 	s.groups = openGroups()
+	s.track, _ = openText(own + "stat/nf_conntrack") // not there unless something tracks connections
+	s.note("kernel log", s.log.open(iface))
 	if iface != "" {
 		var err error
 		s.link, err = openLink(iface)
@@ -58,7 +62,7 @@ func (s *source) missing() []string { return s.texts() }
 
 func (s *source) close() error {
 	var errs []error
-	for _, t := range append([]*text{s.stat, s.softnet, s.snmp, s.netstat, s.snmp6}, s.groups...) {
+	for _, t := range append([]*text{s.stat, s.softnet, s.snmp, s.netstat, s.snmp6, s.track}, s.groups...) {
 		if t != nil {
 			errs = append(errs, t.f.Close())
 		}
@@ -66,6 +70,7 @@ func (s *source) close() error {
 	if s.link != nil {
 		errs = append(errs, s.link.close())
 	}
+	errs = append(errs, s.log.close())
 	return errors.Join(errs...)
 }
 
@@ -97,6 +102,8 @@ func (s *source) read(o *Snapshot, driver bool) error {
 	try(s.snmp, func(b []byte) error { return s.snmpTable.parse(b, &o.values) })
 	try(s.netstat, func(b []byte) error { return s.netstatTable.parse(b, &o.values) })
 	try(s.snmp6, func(b []byte) error { return parseSNMP6(b, s.want6, &o.values) })
+	try(s.track, func(b []byte) error { return parseTrack(b, &o.values) })
+	s.note("kernel log", s.log.read(&o.values))
 	o.threads = readThreads()
 	s.readGroups(o)
 	if s.link != nil {

@@ -1,0 +1,203 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+)
+
+// The rules about what a host has too little of, and about what its kernel says of
+// its interface.
+
+// bufferShortage is rule B13: FreeBSD refused network buffers, or had somebody
+// wait for them.
+func bufferShortage(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		denied, waited, said := e.Counters.Moved("mbuf_denied").Or(0), e.Counters.Moved("mbuf_delayed").Or(0), e.Counters.Moved("log_buffers_denied").Or(0)
+		if denied+waited+said == 0 {
+			continue
+		}
+		b := f.found(e.Host, "network buffers").explains(f.explainedBy1()).noKnob("free memory, or raise the limit of the buffers at that host")
+		if denied+waited > 0 {
+			kind := busiest(e.Counters.By("mbuf_denied"), e.Counters.By("mbuf_delayed"))
+			b.because("mbuf_denied, mbuf_delayed", "%s refused and %s had to wait, most of them for %s", plural(denied, "request for a buffer was", "requests for buffers were"), plural(waited, "request"), kind).
+				helps(poolOf(kind)...)
+		} else {
+			b.helps("mbuf.clusters")
+		}
+		if said > 0 {
+			b.because("log_buffers_denied", "the kernel said %s that it has no buffers left", times(said))
+		}
+		return b, true
+	}
+	return nil, false
+}
+
+// busiest is the part of a host at which counters moved most.
+func busiest(all ...map[string]int64) string {
+	sum := map[string]int64{}
+	for _, parts := range all {
+		for of, n := range parts {
+			sum[of] += n
+		}
+	}
+	var names []string
+	for of := range sum {
+		names = append(names, of)
+	}
+	slices.Sort(names)
+	best := ""
+	for _, of := range names {
+		if best == "" || sum[of] > sum[best] {
+			best = of
+		}
+	}
+	return best
+}
+
+// poolOf is the setting that bounds a kind of buffer.
+func poolOf(kind string) []model.KnobID {
+	switch kind {
+	case "mbufs":
+		return []model.KnobID{"mbuf.total"}
+	case "clusters of one page":
+		return []model.KnobID{"mbuf.jumbo_p", "link.mtu"}
+	case "clusters of 9 KiB":
+		return []model.KnobID{"mbuf.jumbo9", "link.mtu"}
+	case "clusters of 16 KiB":
+		return []model.KnobID{"mbuf.jumbo16", "link.mtu"}
+	}
+	return []model.KnobID{"mbuf.clusters"}
+}
+
+// driverSaid adds up the driver's counters whose names have all words in them.
+func driverSaid(e End, words ...string) (n int64, name string) {
+	for of, moved := range e.Counters.By(driverCounter) {
+		low := strings.ToLower(of)
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(low, w) }) {
+			n, name = n+moved, of
+		}
+	}
+	return n, name
+}
+
+// largeBuffers is rule B20: no memory in one piece for frames above a page.
+func largeBuffers(f features) (*finding, bool) {
+	for _, e := range []End{f.Receiver, f.Sender} {
+		said := e.Counters.Moved("log_page_allocations").Or(0)
+		failed, _ := driverSaid(e, "alloc", "fail")
+		if said+failed == 0 {
+			continue
+		}
+		b := f.found(e.Host, "memory for large frames").helps("link.mtu").
+			noKnob("frames of at most one page (an MTU of 4074 or 1500) need no memory in one piece; more memory, or a larger reserve (vm.min_free_kbytes), helps as well")
+		if said > 0 {
+			b.because("log_page_allocations", "the kernel found no memory in one piece for more than a page %s", times(said))
+		}
+		if failed > 0 {
+			b.because(driverCounter, "the driver got no memory for received frames %s", times(failed))
+		}
+		if mtu := e.Facts.MTU.Or(0); mtu > pageFrame {
+			return b.also("the MTU there is %d", mtu).explains(f.explainedBy1()), true
+		}
+		return b.kind(model.FindingBeside), true
+	}
+	return nil, false
+}
+
+// deviceReset is rule B24: the interface hung, and its driver started it again.
+func deviceReset(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		said := e.Counters.Moved("log_device_resets").Or(0)
+		hung, name := driverSaid(e, "tx_timeout")
+		if said+hung == 0 {
+			continue
+		}
+		b := f.found(e.Host, "card that hangs").explains(f.explainedBy1()).
+			misses(said > 0 || e.Counters.many("log") > 0, "what the kernel says of it", "the kernel's log, which needs root").
+			noKnob("take back the offload that was changed last (segmentation first), rings to their default, a newer driver and firmware; then the card is suspect")
+		if said > 0 {
+			b.because("log_device_resets", "the kernel said %s that the card hung or was reset", times(said))
+		}
+		if hung > 0 {
+			b.because(driverCounter+" "+name, "a transmit queue of the card stood still %s", times(hung))
+		}
+		return b.helps("nic.offload.tso", "nic.ring.tx"), true
+	}
+	return nil, false
+}
+
+// tracking is rule B26: the table of tracked connections is full. Connections that
+// are open go on; new ones fail, and so do packets of those that were forgotten.
+func tracking(f features) (*finding, bool) {
+	for _, e := range []End{f.Sender, f.Receiver} {
+		dropped, evicted, said := e.Counters.Moved("track_dropped").Or(0), e.Counters.Moved("track_evicted").Or(0), e.Counters.Moved("log_track_full").Or(0)
+		if dropped+evicted < fewSigns && said == 0 {
+			continue
+		}
+		b := f.found(e.Host, "table of tracked connections").
+			noKnob("a larger table there (net.netfilter.nf_conntrack_max), shorter timeouts, or no tracking of this traffic (notrack)")
+		if dropped+evicted > 0 {
+			b.because("track_dropped, track_evicted", "the table is full: %s dropped, and %s forgotten to make room", plural(dropped, "packet was", "packets were"), plural(evicted, "connection was", "connections were"))
+		}
+		if said > 0 {
+			b.because("log_track_full", "the kernel said %s that the table is full", times(said))
+		}
+		again := f.Sender.Counters.Moved("tcp_retransmitted").Or(f.TCP.Retransmits.Or(0))
+		if again > 0 && float64(dropped) >= hostDrops*float64(again) {
+			return b.explains(f.explainedBy1()), true
+		}
+		return b.kind(model.FindingBeside), true
+	}
+	return nil, false
+}
+
+// oneQueue is rule B34: several connections, and nearly all packets leave through
+// one transmit queue of many. That costs nothing while a core has time for it.
+func oneQueue(f features) (*finding, bool) {
+	queues := f.Sender.Counters.many("queue")
+	if f.Streams < 2 || queues < 2 || f.full.Or(1) >= nearlyFull {
+		return nil, false
+	}
+	var most, all int64
+	for _, n := range f.Sender.Counters.By("queue_tx_packets") {
+		most, all = max(most, n), all+n
+	}
+	if all < smallFrame || float64(most) < nearlyAll*float64(all) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "one transmit queue").
+		because("queue_tx_packets", "%.0f %% of all packets left through one of %d transmit queues, of %d connections", 100*float64(most)/float64(all), queues, f.Streams).
+		helps("nic.queues.combined", "xps").noKnob("transmit packet steering, or programs that stay on their cores; Linux 6.19 moves connections by itself")
+	l := f.load(f.Sender)
+	if l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores {
+		return b.explains(f.explainedBy1()).because(l.core.Source(), "and one core is full while the others are not"), true
+	}
+	return b.kind(model.FindingBeside), true
+}
+
+// damagedMarks is rule B35: something on the way refuses, removes or forges the
+// marks of explicit congestion notification (RFC 3168).
+func damagedMarks(f features) (*finding, bool) {
+	ecn, known := f.TCP.ECN.Get()
+	if !known {
+		return nil, false
+	}
+	b := f.found("", "ECN").helps("tcp.ecn").noKnob("a router or firewall between the hosts rewrites the field: mend it there, or do without ECN")
+	sent := f.TCP.SegmentsOut.Or(0)
+	capable, ok := f.Receiver.Counters.Sum("ecn_capable", "ecn_congested").Get()
+	congested := f.Receiver.Counters.Moved("ecn_congested").Or(0)
+	switch {
+	case !ecn && f.Sender.Knob(ecnKnob).Or("") == "1" && f.Receiver.Knob(ecnKnob).Or("") == "1":
+		return b.kind(model.FindingBeside).because("TCP_INFO options, tcp.ecn of both hosts", "both hosts ask for ECN, and the connection opened without it: something between them takes it away"), true
+	case !ecn || !ok || sent < smallFrame:
+		return nil, false
+	case float64(capable) < (1-nearlyAll)*float64(sent):
+		return b.kind(model.FindingBeside).because("ecn_capable, ecn_congested of the receiver", "ECN was agreed on, and of %d segments %d arrived with its mark: something on the way removes it", sent, capable), true
+	case float64(congested) >= nearlyAll*float64(capable) && f.queue.Or(standing) < standing:
+		return b.because("ecn_congested of the receiver", "%d of %d segments arrived marked as congested while no queue stood: the marks are forged", congested, capable).
+			explains(f.explainedBy1()), true
+	}
+	return nil, false
+}
