@@ -28,16 +28,21 @@ func (b *builder) search() *Search {
 	switch {
 	case len(trials) == 0:
 		out.Text = fmt.Sprintf("%s: no rate was measured", b.label(d))
+	case !r.Found && r.Rate > 0:
+		out.Text = fmt.Sprintf("%s: not found: %s passed in %d of %d runs, and %d datagrams are too few to show that at most %s are lost (%d were, so at most %s, with 95 %% confidence): measure for longer (-t)",
+			b.label(d), r.Rate, r.Passed, r.Runs, r.Sent, limit, r.Lost, FormatLoss(r.Most))
 	case !r.Found:
 		out.Text = fmt.Sprintf("%s: even %s loses more than %s", b.label(d), want.Low, limit)
 	default:
-		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling: %d of %d runs did (loss %s in the mean, %s at worst), so at least %s of such runs do, with 95 %% confidence",
-			b.label(d), r.Rate, limit, r.Passed, r.Runs, FormatLoss(r.Loss), FormatLoss(r.Worst), FormatShare(r.Sure))
+		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling: %d of %d runs did (%d of %d datagrams lost, so at most %s; %s in the worst run), so at least %s of such runs do, with 95 %% confidence",
+			b.label(d), r.Rate, limit, r.Passed, r.Runs, r.Lost, r.Sent, FormatLoss(r.Most), FormatLoss(r.Worst), FormatShare(r.Sure))
 		switch {
 		case r.Above == 0:
 			out.Text += "; nothing higher was asked for"
 		case r.Short:
 			out.Text += fmt.Sprintf("; %s does not send %s, so what the path would do with more is unknown", b.name(d.Sender()), r.Above)
+		case r.Failed == 0:
+			out.Text += fmt.Sprintf("; at %s the loss is too near to the limit to be shown to be within it", r.Above)
 		default:
 			out.Text += fmt.Sprintf("; at %s %d of %d failed", r.Above, r.Failed, r.Tried)
 		}

@@ -33,6 +33,9 @@ func Trials(runs []model.Run, d model.Direction) []Trial {
 		t := Trial{Rate: asked.Rate, Loss: loss}
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
+				if f.Direction == d && f.Role == model.Receiver && f.UDP != nil {
+					t.Lost, t.Sent = f.UDP.Lost, f.UDP.Lost+f.UDP.Received
+				}
 				if f.Direction == d && f.Role == model.Sender && f.Window > 0 {
 					sent := (float64(f.Bytes) + edges(f)) * 8 / f.Window.Seconds()
 					got, _ := r.Value(d, model.Goodput)

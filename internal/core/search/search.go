@@ -5,7 +5,8 @@
 //     is halved, by ratio, until it is as narrow as the resolution. A loss near
 //     the limit, or above it, is tried again: the majority of three counts.
 //  3. The rate that was found is repeated. When more than a third of its runs
-//     fail, the search goes on below it.
+//     fail, or the datagrams of all of them together do not show that the loss is
+//     within the limit, the search goes on below it.
 //
 // The state of a search is the list of its trials, so an interrupted one goes on
 // from what is stored.
@@ -25,6 +26,11 @@ const (
 	// near is how close to the limit, as a factor, a loss is not believed at
 	// once. Loss comes in bursts, so a short run may be off by as much.
 	near = 2.0
+	// confidence of what is said of the loss: 95 %.
+	doubt = 0.05
+	// tenacity is how many times the repeats that were asked for are run at a rate
+	// whose datagrams do not show yet whether the loss is within the limit.
+	tenacity = 3
 	// votes is the most trials that decide on one rate near the limit.
 	votes = 3
 	// maxTrials ends a search on a path that answers differently each time.
@@ -35,6 +41,8 @@ const (
 type Trial struct {
 	Rate units.BitRate
 	Loss float64 // lost of sent, 0…1
+	Lost int64   // datagrams, of Sent
+	Sent int64   // datagrams of the window whose fate is known; 0 where nobody counted
 	// Short says that the sender did not reach Rate, so that the path was not
 	// asked what the trial was to find out; it counts as failed.
 	Short bool
@@ -65,10 +73,24 @@ func Validate(s model.RateSearch) error {
 type tally struct {
 	rate           units.BitRate
 	passed, failed int
-	short          int     // of those that failed
-	close          bool    // the first loss was near the limit
-	loss           float64 // sum over the trials
+	short          int   // of those that failed
+	close          bool  // the first loss was near the limit
+	lost, sent     int64 // datagrams of all its trials
 	limit          float64
+}
+
+// runs is how many trials there were.
+func (t tally) runs() int { return t.passed + t.failed }
+
+// within reports whether the datagrams of all trials show that the loss is within
+// the limit: the upper end of its one-sided 95 % interval is. That takes at least
+// 3/limit of them (the rule of three: Hanley and Lippman-Hand 1983). A limit of 0 nothing
+// can show; there no datagram may be lost.
+func (t tally) within() bool {
+	if t.limit == 0 {
+		return t.sent > 0 && t.lost == 0
+	}
+	return t.sent > 0 && atMost(t.lost, t.sent, t.limit) <= doubt
 }
 
 // rates returns the tallies by ascending rate.
@@ -87,7 +109,8 @@ func rates(s model.RateSearch, trials []Trial) []tally {
 		if !found {
 			all = slices.Insert(all, i, tally{rate: t.Rate, limit: s.Limit, close: t.Loss > s.Limit/near && t.Loss < s.Limit*near})
 		}
-		all[i].loss += t.Loss
+		all[i].lost += t.Lost
+		all[i].sent += t.Sent
 		switch {
 		case t.Short:
 			all[i].failed++
@@ -114,11 +137,14 @@ const (
 // that failed may have met a hiccup, and a loss near the limit says little:
 // then two runs must agree.
 func (t tally) of() verdict {
-	n := t.passed + t.failed
+	n := t.runs()
+	share := float64(t.lost) / math.Max(1, float64(t.sent)) // of all its runs together
 	switch {
 	case (t.close || t.failed > 0) && t.passed < 2 && t.failed < 2:
 		return open
-	case votes*t.failed > n, n > 1 && t.loss > t.limit*float64(n): // all its runs together, which last equally long
+	case votes*t.failed > n, n > 1 && share > t.limit:
+		return fail
+	case n > 1 && share > t.limit/near && !t.within(): // so near that more of them would hardly show it
 		return fail
 	}
 	return pass
@@ -166,7 +192,7 @@ func Next(s model.RateSearch, trials []Trial) (units.BitRate, bool) {
 		return s.Low, true
 	case !math.IsInf(float64(high.rate), 1) && float64(high.rate/low.rate) > 1+s.Resolution:
 		return units.BitRate(math.Sqrt(float64(low.rate) * float64(high.rate))), true
-	case low.passed+low.failed < s.Repeats:
+	case low.runs() < s.Repeats, low.sent > 0 && !low.within() && low.runs() < tenacity*s.Repeats:
 		return low.rate, true
 	}
 	return 0, false
@@ -174,14 +200,20 @@ func Next(s model.RateSearch, trials []Trial) (units.BitRate, bool) {
 
 // Result is what a search found out.
 type Result struct {
+	// Found says that the datagrams of all runs at Rate together show a loss within
+	// the limit. Where it is false and Rate is not 0, that rate passed in its runs, and
+	// too few datagrams were sent to show it.
 	Found  bool          `json:"found"`
 	Rate   units.BitRate `json:"rate"`   // highest that passed
 	Passed int           `json:"passed"` // runs at Rate below the limit
 	Runs   int           `json:"runs"`   // runs at Rate
-	Loss   float64       `json:"loss"`   // mean of those runs
+	Loss   float64       `json:"loss"`   // lost of sent, of all those runs together
+	Lost   int64         `json:"lost"`   // datagrams
+	Sent   int64         `json:"sent"`   // datagrams whose fate is known
+	Most   float64       `json:"most"`   // upper end of the one-sided 95 % interval of Loss (Clopper and Pearson 1934); 1 where nobody counted
 	Worst  float64       `json:"worst"`  // greatest loss of those runs
 	Above  units.BitRate `json:"above"`  // lowest rate that failed; 0 where none did
-	Failed int           `json:"failed"` // runs at Above over the limit
+	Failed int           `json:"failed"` // runs at Above over the limit; 0 where all were within it and too near to it
 	Tried  int           `json:"tried"`  // runs at Above
 	Short  bool          `json:"short"`  // the sender did not reach Above: its own limit, not the path's
 	// Sure is the least share of runs at Rate that stay below the limit, with
@@ -193,16 +225,18 @@ type Result struct {
 // Evaluate says what trials show.
 func Evaluate(s model.RateSearch, trials []Trial) Result {
 	low, high := bracket(rates(s, trials))
-	r := Result{Found: low.rate > 0, Rate: low.rate, Passed: low.passed, Runs: low.passed + low.failed}
+	r := Result{Found: low.rate > 0 && low.within(), Rate: low.rate, Passed: low.passed, Runs: low.runs(), Lost: low.lost, Sent: low.sent, Most: mostShare(low.lost, low.sent)}
+	if low.sent > 0 {
+		r.Loss = float64(low.lost) / float64(low.sent)
+	}
 	for _, t := range trials {
-		if t.Rate == low.rate && r.Runs > 0 {
-			r.Loss += t.Loss / float64(r.Runs)
+		if t.Rate == low.rate {
 			r.Worst = max(r.Worst, t.Loss)
 		}
 	}
 	if !math.IsInf(float64(high.rate), 1) {
 		r.Above, r.Failed, r.Tried = high.rate, high.failed, high.passed+high.failed
-		r.Short = high.short == high.failed
+		r.Short = high.failed > 0 && high.short == high.failed
 	}
 	if r.Runs > 0 {
 		r.Sure = leastShare(r.Passed, r.Runs)
@@ -210,6 +244,42 @@ func Evaluate(s model.RateSearch, trials []Trial) Result {
 	_, more := Next(s, trials)
 	r.Ended = !more && len(trials) < maxTrials
 	return r
+}
+
+// mostShare is the upper end of the one-sided 95 % interval of Clopper and Pearson
+// for k of n: the p at which k or fewer of n have probability 0.05. For k = 0 it is
+// 1 - 0.05^(1/n), about 3/n.
+func mostShare(k, n int64) float64 {
+	if n <= 0 || k >= n {
+		return 1
+	}
+	low, high := float64(k)/float64(n), 1.0
+	for range 60 {
+		p := (low + high) / 2
+		if atMost(k, n, p) > doubt {
+			low = p
+		} else {
+			high = p
+		}
+	}
+	return high
+}
+
+// atMost is the probability of k or fewer successes of n with probability p: the
+// terms of the binomial from the k-th down, as long as they matter.
+func atMost(k, n int64, p float64) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	term := math.Exp(a - b - c + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+	sum := term
+	for i := k; i > 0; i-- {
+		term *= float64(i) / float64(n-i+1) * (1 - p) / p
+		if sum += term; term < 1e-12*sum && float64(i) < p*float64(n) {
+			break
+		}
+	}
+	return sum
 }
 
 // leastShare is the lower end of the one-sided 95 % interval of Clopper and

@@ -127,6 +127,10 @@ func searchTest() Case {
 			for j := range end.Flows {
 				end.Flows[j].TCP = nil
 				end.Flows[j].Bytes = units.Bytes(float64(t.Rate) * end.Flows[j].Window.Seconds() / 8)
+				if sent := int64(float64(t.Rate) * end.Flows[j].Window.Seconds() / 8 / 1472); end.Flows[j].Role == model.Receiver {
+					lost := int64(float64(sent) * t.Loss)
+					end.Flows[j].UDP = &model.UDPSummary{Received: sent - lost, Lost: lost}
+				}
 			}
 		}
 	}
