@@ -78,6 +78,34 @@ func (c *Curve) find(t table) {
 	c.drops(rows, sizes)
 	c.slow(rows, sizes)
 	slices.SortStableFunc(c.Features, func(a, b Feature) int { return cmp.Compare(a.From, b.From) })
+	c.join(sizes)
+}
+
+// join makes one feature of neighbours: those of which no more than one size lies
+// between. What limits at a size limits at the next ones too, and a single size
+// that is not surely slower is chance.
+func (c *Curve) join(sizes []units.Bytes) {
+	place := func(n units.Bytes) int { i, _ := slices.BinarySearch(sizes, n); return i }
+	var out []Feature
+	for _, f := range c.Features {
+		if len(out) == 0 || f.Kind == Stall || out[len(out)-1].Kind == Stall || place(f.From)-place(out[len(out)-1].To) > 2 {
+			out = append(out, f)
+			continue
+		}
+		switch last := &out[len(out)-1]; {
+		case last.Kind == Slow && f.Kind == Slow: // what counts is measured at the end
+			f.From = last.From
+			*last = f
+		case last.Kind == Slow: // a drop says more
+			*last = f
+		default:
+			last.To = max(last.To, f.To)
+			if f.Kind == Cliff {
+				last.Kind = Cliff
+			}
+		}
+	}
+	c.Features = out
 }
 
 // rates returns the log rates of the complete passes, at the sizes that have

@@ -102,6 +102,20 @@ func TestFeatures(t *testing.T) {
 		{"healthy", healthy, ""},
 		{"cliff", slowFrom(65536, 3, 1<<30), fmt.Sprintf("cliff 65533 > 65536…%d", 1<<20+3)},
 		{"notch", slowFrom(4093, 1.6, 4099), "notch 3075 > 4093…4099"},
+		// One size that happens to be as fast as ever does not make two drops of one.
+		{"a drop with a size in its middle that is none", func(n units.Bytes) time.Duration {
+			if n >= 65536 && n != 98304 {
+				return 3 * healthy(n)
+			}
+			return healthy(n)
+		}, fmt.Sprintf("cliff 65533 > 65536…%d", 1<<20+3)},
+		// Two drops far apart stay two.
+		{"two drops", func(n units.Bytes) time.Duration {
+			if n >= 8189 && n <= 8195 || n >= 131072 {
+				return 3 * healthy(n)
+			}
+			return healthy(n)
+		}, fmt.Sprintf("notch 6144 > 8189…8195, cliff 98307 > 131072…%d", 1<<20+3)},
 		// The driver of seed 004 that is slow with small messages: half the rate
 		// would be no drop, since small messages have little of it anyway.
 		{"slow when small", slowFrom(1, 3, 67), "slow 93 > 1…67"},
