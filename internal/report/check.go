@@ -107,8 +107,8 @@ func (b *builder) limits() []CheckLimit {
 		l := CheckLimit{Direction: d, Text: b.label(d) + ": not found"}
 		if f, ok := b.first(d); ok {
 			l.Text = b.finding(f).Text
-			if f.Evidence != "" {
-				l.Evidence = append(l.Evidence, f.Evidence)
+			if f.Evidence != "" && len(f.Proof) == 0 {
+				l.Evidence = append(l.Evidence, f.Evidence) // else it is the first of the proofs
 			}
 			for _, p := range f.Proof {
 				l.Evidence = append(l.Evidence, p.Text+" ("+p.Source+")")

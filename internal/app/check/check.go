@@ -28,6 +28,7 @@ import (
 // Request is what is to be looked at.
 type Request struct {
 	Quick  bool   // the least that answers, in 10 s
+	Disk   bool   // what each host reads from and writes to its disk besides
 	Expect string // demands as health.ParseExpect reads them, "" for none
 	For    string // a longer path as health.ParseLonger reads it, "" for none
 	Title  string
@@ -64,6 +65,9 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	between(ctx, e, t.Session.Check.Ways)
 	if !q.Quick && ctx.Err() == nil {
 		t.Session.Check.Own = owns(ctx, env, e)
+	}
+	if q.Disk && ctx.Err() == nil {
+		t.Session.Check.Disks = disks(ctx, env, e)
 	}
 	if err := ctx.Err(); err != nil {
 		return t.Session, err

@@ -162,15 +162,20 @@ const nothing app.Kind = -1
 func TestCleanPath(t *testing.T) {
 	t.Parallel()
 	labtest.Try(t, func() string {
-		s, err := looked(t, "rate=50mbit,rtt=4ms", check.Request{Expect: "40M,loss<1%,mtu>=1500", For: "40mbit@20ms"})
+		s, err := looked(t, "rate=50mbit,rtt=4ms", check.Request{Expect: "40M,loss<1%,mtu>=1500", For: "40mbit@20ms", Disk: true})
 		if bad := wrong(s, err, nothing, map[string]health.State{
 			"reach": health.OK, "mtu to": health.OK, "mtu from": health.OK, "speed to": health.OK, "speed from": health.OK,
-			"loss to": health.OK, "loss from": health.OK, "queueing to": health.OK, "link": health.OK, "options": health.OK, "clock": health.OK,
+			"loss to": health.OK, "loss from": health.OK, "queueing to": health.OK, "link": health.OK, "disk to": health.OK, "disk from": health.OK, "options": health.OK, "clock": health.OK,
 		}); bad != "" {
 			return bad
 		}
 		if len(s.Check.Own) != 2 || s.Check.Own[0].Rate.Or(0) < 50e6 || s.Check.Own[1].Rate.Or(0) < 50e6 {
 			t.Errorf("what the hosts move to themselves: %+v", s.Check.Own)
+		}
+		for _, w := range s.Check.Ways {
+			if w.Datagrams.Or(0) != 1500 || w.Passes.Or(0) != 1500 || w.Marks.Or(0) != 1 {
+				t.Errorf("what passes: %+v", w)
+			}
 		}
 		if _, ok := valueOf(s, model.Both); !ok {
 			t.Error("both directions at once were not measured")
@@ -233,7 +238,12 @@ func TestBlackHoles(t *testing.T) {
 					return bad
 				}
 				l := line(health.Judge(&s), "mtu", d)
-				if l.Number != "1300" || !strings.Contains(l.Text, "segments of 1160 bytes arrive") {
+				for _, w := range s.Check.Ways {
+					if want := map[bool]int{true: 1300, false: 1500}[w.Direction == d]; w.Datagrams.Or(0) != want || w.Passes.Or(0) != want {
+						return fmt.Sprintf("%d pass: %+v", want, w)
+					}
+				}
+				if !strings.Contains(l.Text, "this way only") || l.Number != "1300" || !strings.Contains(l.Text, "segments of 1160 bytes arrive") {
 					return fmt.Sprintf("%+v", l)
 				}
 				return ""

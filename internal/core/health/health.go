@@ -7,6 +7,7 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -67,6 +68,7 @@ func Judge(s *model.Session) []Line {
 			lines = append(lines, part(d))
 		}
 	}
+	lines = append(lines, j.disks()...)
 	return append(lines, j.together(), j.link(), j.options(), j.cpu(), j.clock())
 }
 
@@ -75,10 +77,18 @@ type judge struct{ s *model.Session }
 
 // name is what people call a host.
 func (j judge) name(h model.Host) string {
-	if f, ok := j.s.Facts(h); ok && f.Name != "" {
+	near, _ := j.s.Facts(model.Near)
+	far, _ := j.s.Facts(model.Far)
+	f, ok := j.s.Facts(h)
+	switch {
+	case !ok || f.Name == "":
+		return "host " + string(h)
+	case near.Name != far.Name:
 		return f.Name
+	case h == model.Near:
+		return f.Name + " (near)"
 	}
-	return "host " + string(h)
+	return f.Name + " (far)"
 }
 
 // single is the run of one stream in direction d, done or tried.
@@ -156,7 +166,11 @@ func (j judge) speed(d model.Direction) Line {
 		l.Text = "not measured"
 		return l
 	case r.State != model.RunValid:
-		l.State, l.Number, l.Text = Bad, units.BitRate(v).String(), r.Reason
+		l.State, l.Number, l.Text = Bad, units.BitRate(v).String(), "nothing arrives"
+		if v > 0 {
+			l.Text = r.Reason
+		}
+		l.Evidence = append(l.Evidence, "the run of one stream: "+r.Reason)
 		return l
 	case !measured:
 		l.Text = "the run has no rate"
@@ -199,13 +213,21 @@ func (j judge) speed(d model.Direction) Line {
 	return l
 }
 
+// waitedCounter is the source of findings that the measuring process could have run and
+// had no processor, since others had it.
+const waitedCounter = "thread_wait_ms"
+
 // disturbed is why a measurement of direction d says little of the path, "" for no
-// reason: its first finding is that the hypervisor of an end ran others.
+// reason: its first finding is that the hypervisor of an end ran others, or that other
+// programs had its processors.
 func (j judge) disturbed(d model.Direction) string {
 	for _, f := range j.s.Findings {
 		if f.Direction == d && !f.Loss {
 			if f.Limit == "hypervisor" {
 				return "the hypervisor of " + j.name(f.Host) + " ran others meanwhile"
+			}
+			if f.Limit == "CPU" && slices.ContainsFunc(f.Proof, func(p model.Proof) bool { return p.Source == waitedCounter }) {
+				return "other programs had the processors of " + j.name(f.Host) + " meanwhile"
 			}
 			break
 		}

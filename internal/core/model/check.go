@@ -25,6 +25,7 @@ type Check struct {
 	For    string `json:"for,omitempty"`    // as it was given
 	Ways   []Way  `json:"ways"`             // in both directions
 	Own    []Own  `json:"own,omitempty"`    // of both hosts
+	Disks  []Disk `json:"disks,omitempty"`  // of both hosts, where they were asked for
 }
 
 // Way is how large packets from one end of a session to the other may be.
@@ -47,6 +48,13 @@ type Way struct {
 type Own struct {
 	Host Host                   `json:"host"`
 	Rate fact.Of[units.BitRate] `json:"rate"` // TCP payload, one stream
+}
+
+// Disk is what a host moves to and from its disk, past the page cache.
+type Disk struct {
+	Host  Host                   `json:"host"`
+	Read  fact.Of[units.BitRate] `json:"read"`
+	Write fact.Of[units.BitRate] `json:"write"` // until all is on the disk
 }
 
 // Hop is one part of the way from a host to its peer, as that host sees it.

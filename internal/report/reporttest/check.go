@@ -69,6 +69,10 @@ func checkTest() Case {
 		},
 		Own: []model.Own{{Host: model.Near, Rate: fact.Known(units.BitRate(42e9), "one stream to itself")}, {Host: model.Far, Rate: fact.Unknown[units.BitRate]("not visible: busy")}},
 	}
+	c.Session.Check.Disks = []model.Disk{
+		{Host: model.Near, Read: fact.Known(units.BitRate(4e9), "32 MiB past the page cache"), Write: fact.Known(units.BitRate(2e9), "32 MiB past the page cache")},
+		{Host: model.Far, Read: fact.Known(units.BitRate(1.1e9), "32 MiB past the page cache"), Write: fact.Known(units.BitRate(320e6), "32 MiB past the page cache")},
+	}
 	c.Session.Findings = quickTest().Session.Findings
 	return c
 }

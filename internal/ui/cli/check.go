@@ -36,6 +36,9 @@ or BAD and one number, the path as a row of boxes, what limits each direction,
 and one command to go on with. What cannot be seen is shown as -, with the reason.
 Without HOST it looks at this machine and its gateway, in some seconds.
 
+--disk has each host write 32 MiB to a disk of its own and read them, past the page
+cache, and holds that against what the network carries from memory to memory.
+
 --for says whether these two hosts would carry a longer path than this one: window
 and buffers, how little may get lost, how long the start takes, pacing, order.
 --expect holds the path against demands, for cron: a rate alone is the least
@@ -48,13 +51,14 @@ is not met, and 0 where all are.`,
   linerate check lab:rate=100mbit,rtt=2ms
   linerate check "$NAS" --quick
   linerate check "$NAS" --why
+  linerate check "$NAS" --disk
   linerate check "$NAS" --for 10gbit@80ms
   linerate check "$NAS" --quick --expect '900M,loss<0.1%,p99<20ms' --quiet
   linerate check iperf3://nas`,
 		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				for _, flag := range []string{"quick", "for", "expect", "from", "title"} {
+				for _, flag := range []string{"quick", "disk", "for", "expect", "from", "title"} {
 					if cmd.Flags().Changed(flag) {
 						return usagef("--%s: belongs to a check of the path to a HOST: name one", flag)
 					}
@@ -66,6 +70,7 @@ is not met, and 0 where all are.`,
 	}
 	fl := c.Flags()
 	fl.BoolVar(&f.request.Quick, "quick", false, "the least that answers, in 10 s")
+	fl.BoolVar(&f.request.Disk, "disk", false, "what each host reads from and writes to its disk besides")
 	fl.BoolVar(&a.why, "why", false, "what each line was told from")
 	fl.StringVar(&f.request.For, "for", "", "whether the hosts would carry a longer path, as 10gbit@80ms")
 	fl.StringVar(&f.request.Expect, "expect", "", "demands, as '900M,loss<0.1%,p99<20ms'")
