@@ -22,8 +22,8 @@ import (
 // system is what a system tells beyond the facts. Its methods report false where it
 // does not tell.
 type system interface {
-	// remote is where a tunnel leads.
-	remote(name string) (netip.Addr, bool)
+	// remote is where a tunnel leads for packets to inner.
+	remote(name string, inner netip.Addr) (netip.Addr, bool)
 	// route is the interface and the router, "" for none, on the way to an address.
 	route(to netip.Addr) (name, gateway string, ok bool)
 	// active is the member of a bond that carries, of one that uses one at a time.
@@ -52,7 +52,7 @@ func trace(f model.HostFacts, s system) []model.Hop {
 	if !ok || err != nil {
 		return nil
 	}
-	t := tracer{facts: f, system: s}
+	t := tracer{facts: f, system: s, inner: peer}
 	gateway := f.Route.Gateway
 	t.interfaces(name, next(peer, gateway.Or("")))
 	if n, known := f.Route.MTU.Get(); known && len(t.hops) > 0 && n < t.hops[0].MTU.Or(0) {
@@ -83,7 +83,8 @@ type tracer struct {
 	system system
 	hops   []model.Hop
 	seen   []string
-	blind  bool // what comes next is not visible
+	blind  bool       // what comes next is not visible
+	inner  netip.Addr // whom packets are for, at the end of all tunnels so far
 	// gateway and peer are of the way that carries a tunnel, where one was found.
 	gateway *string
 	peer    netip.Addr
@@ -162,7 +163,7 @@ func (t *tracer) bond(h *model.Hop, n model.NIC) string {
 
 // tunnel says where a tunnel leads, and follows what carries it.
 func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
-	to, ok := t.system.remote(h.Name)
+	to, ok := t.system.remote(h.Name, t.inner)
 	if !ok {
 		t.blind = true
 		t.note(h, cmp.Or(map[model.HopKind]string{
@@ -178,7 +179,7 @@ func (t *tracer) tunnel(h *model.Hop) (string, netip.Addr) {
 		t.blind = true
 		return "", netip.Addr{}
 	}
-	t.gateway, t.peer = &gateway, to
+	t.gateway, t.peer, t.inner = &gateway, to, to
 	return name, next(to, gateway)
 }
 

@@ -15,13 +15,15 @@ func here() system { return rtnetlink{} }
 
 type rtnetlink struct{}
 
-func (rtnetlink) remote(name string) (netip.Addr, bool) {
+func (rtnetlink) remote(name string, inner netip.Addr) (netip.Addr, bool) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
 		return netip.Addr{}, false
 	}
 	var ip net.IP
 	switch v := l.(type) {
+	case *netlink.Wireguard, *netlink.Tuntap:
+		return wireguard(name, inner)
 	case *netlink.Vxlan:
 		ip = v.Group
 	case *netlink.Geneve:

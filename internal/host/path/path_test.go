@@ -17,7 +17,7 @@ type scripted struct {
 	routes                                map[string][2]string
 }
 
-func (s scripted) remote(n string) (netip.Addr, bool) {
+func (s scripted) remote(n string, _ netip.Addr) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s.remotes[n])
 	return a, err == nil
 }
