@@ -160,6 +160,9 @@ func (j judge) lossBudget(l Longer, d model.Direction) Line {
 	if !ok || mss <= 0 {
 		return line
 	}
+	if cc := t.Congestion.Or(""); strings.HasPrefix(cc, "bbr") {
+		return bbrBudget(line, r, cc)
+	}
 	cubic, reno := limits.CubicLossBudget(l.Rate, mss, l.RTT), limits.LossBudget(l.Rate, mss, l.RTT)
 	line.Number = one(cubic)
 	line.Evidence = []string{fmt.Sprintf("budget with segments of %d bytes: %s of them for CUBIC (RFC 9438 section 5.1), %s for Reno (Mathis 1997)", mss, one(cubic), one(reno))}
@@ -176,6 +179,28 @@ func (j judge) lossBudget(l Longer, d model.Direction) Line {
 		line.State, line.Text = OK, fmt.Sprintf("segments may be lost for CUBIC; here none of %d was", segments)
 	default:
 		line.Text = fmt.Sprintf("segments may be lost for CUBIC; none of %d was here, which is too few to show it", segments)
+	}
+	return line
+}
+
+// bbrLoss is the share of lost packets from which BBR slows down: BBR.LossThresh of
+// draft-ietf-ccwg-bbr. The bounds of Reno and CUBIC do not hold for it (diagnosis.md
+// section 4.0, point 3); its first version bears more.
+const bbrLoss = 0.02
+
+// bbrBudget is the budget of a sender that uses cc, which is some BBR.
+func bbrBudget(line Line, r model.Run, cc string) Line {
+	line.State, line.Number, line.Text = OK, exact(bbrLoss), "of segments may be lost for "+cc+", which does not slow down for single ones"
+	lost, known := r.Value(r.Flow.Direction, model.RetransmitRatio)
+	switch {
+	case !known:
+		line.State = Unseen
+		line.Text += "; no kernel tells how many are here"
+	case lost > bbrLoss:
+		line.State = Poor
+		line.Text += fmt.Sprintf("; here %s were sent again, some of them by a full queue", exact(lost))
+	default:
+		line.Text += fmt.Sprintf("; here %s were sent again", exact(lost))
 	}
 	return line
 }
