@@ -229,7 +229,28 @@ func (j judge) disturbed(d model.Direction) string {
 			if f.Limit == "CPU" && slices.ContainsFunc(f.Proof, func(p model.Proof) bool { return p.Source == waitedCounter }) {
 				return "other programs had the processors of " + j.name(f.Host) + " meanwhile"
 			}
+			if f.Kind == model.FindingNotFound {
+				return j.crowded(d)
+			}
 			break
+		}
+	}
+	return ""
+}
+
+// crowded says that others had nearly all processors of an end while direction d was
+// measured, "" where not.
+func (j judge) crowded(d model.Direction) string {
+	r, _ := j.valid(d)
+	for _, end := range r.Ends {
+		f, _ := j.s.Facts(end.Host)
+		busy, ok := end.SystemBusy.Get()
+		if !ok || f.CPUs == 0 || end.CPUWindow <= 0 {
+			continue
+		}
+		own := float64(end.CPUUser+end.CPUSystem) / float64(end.CPUWindow)
+		if busy >= coreFull*float64(f.CPUs) && busy-own >= float64(f.CPUs)/2 {
+			return "other programs had the processors of " + j.name(end.Host) + " meanwhile"
 		}
 	}
 	return ""

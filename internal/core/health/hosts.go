@@ -134,7 +134,7 @@ func (j judge) clock() Line {
 		if !ok {
 			continue
 		}
-		var sent, got float64
+		var sent, got, held float64
 		for _, end := range r.Ends {
 			for _, f := range end.Flows {
 				if f.Direction != d || f.Window <= 0 {
@@ -142,6 +142,9 @@ func (j judge) clock() Line {
 				}
 				if f.Role == model.Sender {
 					sent = float64(f.Bytes) / f.Window.Seconds()
+					if f.TCP != nil { // what it wrote and what has left it differ by what its buffer holds
+						held = float64(f.TCP.SendBuffer.Or(0)) / f.Window.Seconds()
+					}
 				} else {
 					got = float64(f.Bytes) / f.Window.Seconds()
 				}
@@ -149,7 +152,7 @@ func (j judge) clock() Line {
 		}
 		if sent > 0 && got > 0 {
 			seen = true
-			apart := math.Abs(sent-got) / got
+			apart := max(0, math.Abs(sent-got)-held) / got
 			worst = max(worst, apart)
 			l.Evidence = append(l.Evidence, fmt.Sprintf("%s sent %.4g bytes a second, %s received %.4g", j.name(d.Sender()), sent, j.name(d.Receiver()), got))
 		}

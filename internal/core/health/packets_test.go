@@ -6,6 +6,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 )
 
 // TestPacketSizes: what each way of trying found is said, and so are a router that told,
@@ -95,6 +96,38 @@ func TestDisturbed(t *testing.T) {
 		for _, l := range Judge(s) {
 			if l.Thing == "speed" && l.Direction == model.To && l.State != want {
 				t.Errorf("%v: %+v", rate, l)
+			}
+		}
+	}
+}
+
+// TestCrowded: a gap that nothing explains says little of the path where others had all
+// processors of an end, and is POOR where they were free.
+func TestCrowded(t *testing.T) {
+	for busy, want := range map[float64]State{3.9: Unseen, 1: Poor} {
+		s := session()
+		set(&s.Runs[0], model.To, model.Goodput, 770e6)
+		s.Runs[0].Ends[1].SystemBusy = fact.Known(busy, "test")
+		s.Findings = []model.Finding{{Kind: model.FindingNotFound, Direction: model.To}}
+		for _, l := range Judge(s) {
+			if l.Thing == "speed" && l.Direction == model.To && l.State != want {
+				t.Errorf("%v of 4 cores busy: %+v", busy, l)
+			}
+		}
+	}
+}
+
+// TestClockAndBuffer: what waits in the sender's buffer was written and has not arrived,
+// which is no fault of a clock.
+func TestClockAndBuffer(t *testing.T) {
+	for buffer, want := range map[units.Bytes]State{0: Poor, 80e6: OK} {
+		s := session()
+		f := &s.Runs[0].Ends[0].Flows[0]
+		f.Bytes += f.Bytes / 8
+		f.TCP.SendBuffer = fact.Known(buffer, "SO_SNDBUF")
+		for _, l := range Judge(s) {
+			if l.Thing == "clock" && l.State != want {
+				t.Errorf("a buffer of %s: %+v", buffer, l)
 			}
 		}
 	}
