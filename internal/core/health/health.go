@@ -43,6 +43,7 @@ const (
 	deadSpeed = 0.10 // of the ceiling: below it a path counts as broken
 	// disturbedSpeed is the share below which a hypervisor that ran others is no excuse.
 	disturbedSpeed = 0.50
+	crowd          = 0.80  // of all processors of a host, which others had
 	sharedTotal    = 1.20  // both directions at once carry so much more than one alone, or they share something
 	manyHelp       = 1.30  // several streams carry so much more than one, or one was not held back
 	lossPoor       = 0.001 // of paced datagrams at half the path's rate
@@ -238,7 +239,7 @@ func (j judge) disturbed(d model.Direction) string {
 	return ""
 }
 
-// crowded says that others had nearly all processors of an end while direction d was
+// crowded says that others had most of the processors of an end while direction d was
 // measured, "" where not.
 func (j judge) crowded(d model.Direction) string {
 	r, _ := j.valid(d)
@@ -249,7 +250,7 @@ func (j judge) crowded(d model.Direction) string {
 			continue
 		}
 		own := float64(end.CPUUser+end.CPUSystem) / float64(end.CPUWindow)
-		if busy >= coreFull*float64(f.CPUs) && busy-own >= float64(f.CPUs)/2 {
+		if busy-own >= crowd*float64(f.CPUs) {
 			return "other programs had the processors of " + j.name(end.Host) + " meanwhile"
 		}
 	}

@@ -132,3 +132,30 @@ func TestClockAndBuffer(t *testing.T) {
 		}
 	}
 }
+
+// TestResends: what TCP sends again while it fills the path is what filling a queue
+// costs; it is loss where the path is not full, and nothing where others had the host.
+func TestResends(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate, again float64
+		busy        float64
+		want        State
+	}{
+		"a full path":                {940e6, 0.016, 1, OK},
+		"a full path, and a lot":     {940e6, 0.06, 1, Bad},
+		"not full":                   {700e6, 0.016, 1, Poor},
+		"not full on a crowded host": {700e6, 0.016, 3.9, Unseen},
+	} {
+		s := session()
+		s.Runs = s.Runs[:2] // no datagrams
+		set(&s.Runs[0], model.To, model.Goodput, c.rate)
+		set(&s.Runs[0], model.To, model.RetransmitRatio, c.again)
+		s.Runs[0].Ends[1].SystemBusy = fact.Known(c.busy, "test")
+		s.Findings = []model.Finding{{Kind: model.FindingNotFound, Direction: model.To}}
+		for _, l := range Judge(s) {
+			if l.Thing == "loss" && l.Direction == model.To && l.State != c.want {
+				t.Errorf("%s: %+v", name, l)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
@@ -37,6 +38,9 @@ func (j judge) loss(d model.Direction) Line {
 	case ok && told:
 		ratio, poor, bad = again, againPoor, againBad
 		l.Text = "of TCP's segments, sent again"
+		if j.full(d) { // it fills every queue until one overflows, and that cost nothing
+			poor = againBad
+		}
 	default:
 		return l
 	}
@@ -47,7 +51,19 @@ func (j judge) loss(d model.Direction) Line {
 	case ratio >= poor:
 		l.State = Poor
 	}
+	if why := j.disturbed(d); l.State == Poor && lowest == 0 && why != "" {
+		l.State = Unseen
+		l.Text += ": " + why + ", so this says little of the path"
+	}
 	return l
+}
+
+// full reports whether one stream carried what the path can carry in direction d.
+func (j judge) full(d model.Direction) bool {
+	r, ok := j.valid(d)
+	v, _ := r.Value(d, model.Goodput)
+	ceiling, known := limits.OfPath(j.s, d).Against(units.BitRate(v)).Get()
+	return ok && known && v >= fullSpeed*float64(ceiling)
 }
 
 // queue is what a full path adds to the latency.
