@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/host/referee"
+)
+
+// avahi is Avahi, the responder of Linux systems, on host a: with a bus and a /run of
+// its own. It ends with the test. What it returns runs Avahi's programs there.
+func (n *netns) avahi(t *testing.T) func(ctx context.Context, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	daemon, bus := referee.Program(t, "avahi-daemon"), referee.Program(t, "dbus-daemon")
+	address := "unix:path=" + filepath.Join(n.dir, "bus")
+	write := func(name, text string) string {
+		file := filepath.Join(n.dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	busFile := write("dbus.conf", `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig><type>system</type><listen>`+address+`</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow user="*"/><allow own="*"/><allow send_type="method_call"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>
+`)
+	// It is as strict as it can be: what has crossed a router, it drops.
+	file := write("avahi.conf", "[server]\nhost-name=avahi-a\nuse-ipv4=yes\nuse-ipv6=yes\nallow-interfaces=v0\ncheck-response-ttl=yes\n[wide-area]\nenable-wide-area=no\n")
+	inside := func(ctx context.Context, program string, args ...string) *exec.Cmd {
+		c := referee.Command(t, program, args...)
+		cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", n.name("a")}, c.Args...)...)
+		cmd.Env = append(c.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+address)
+		cmd.WaitDelay = 5 * time.Second
+		return cmd
+	}
+	start(t, inside(t.Context(), bus, "--nofork", "--config-file="+busFile))
+	eventually(t, 10*time.Second, "a bus", func() bool { _, err := os.Stat(filepath.Join(n.dir, "bus")); return err == nil })
+	p := start(t, inside(t.Context(), "unshare", "-m", "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh",
+		daemon, "--no-drop-root", "--no-chroot", "--no-rlimits", "-f", file))
+	defer func() {
+		if t.Failed() {
+			t.Log(p.cmd.Stderr.(*lines).String())
+		}
+	}()
+	eventually(t, 10*time.Second, "avahi-daemon is up", func() bool { return strings.Contains(p.cmd.Stderr.(*lines).String(), "Server startup complete") })
+	return inside
+}
+
+// TestFirstHour15Avahi: what serve announces Avahi finds, over IPv4 and IPv6, with its
+// pin; and a server that Avahi announces is found by linerate.
+func TestFirstHour15Avahi(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	avahi := n.avahi(t)
+	browse, publish := referee.Program(t, "avahi-browse"), referee.Program(t, "avahi-publish")
+	cmd := n.inside(t, "b", "serve", "--state", n.state("b"), "--open")
+	cmd.Env = append(cmd.Env, "LINERATE_MDNS=")
+	p := start(t, cmd)
+	eventually(t, 10*time.Second, "serve listens", func() bool { return strings.Contains(p.said(), "listening") })
+	pin := regexp.MustCompile(`linerate://([\w-]{43})`).FindStringSubmatch(p.said())
+	if pin == nil {
+		t.Fatalf("no link in %s", p.said())
+	}
+	var said string
+	eventually(t, 20*time.Second, "Avahi finds it by both protocols", func() bool {
+		out, err := avahi(t.Context(), browse, "-r", "-t", "-p", "_linerate._tcp").Output()
+		said = fmt.Sprintf("%s%v", out, err)
+		return strings.Contains(said, "=;v0;IPv4;") && strings.Contains(said, "=;v0;IPv6;")
+	})
+	for _, want := range []string{";" + farAddr + ";5299;", ";fe80:", `"pin=` + pin[1] + `"`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("not %q in\n%s", want, said)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	// Avahi says it of host a, where linerate then has to be.
+	published := start(t, avahi(ctx, publish, "-s", "lr-printed", "_linerate._tcp", "5299", "txtvers=1", "pin="+pin[1]))
+	defer func() { stop(); published.wait(t, 10*time.Second) }()
+	look := n.inside(t, "b", "test", "lr-printed", "--json", "-t", "0.3s", "--omit", "0s", "--to", "--idle", "0s", "--timeout", "3s")
+	look.Env = append(look.Env, "LINERATE_MDNS=")
+	if r := run(t, look); r.code != 3 || !strings.Contains(r.err, nearAddr) {
+		t.Errorf("what Avahi announces of %s, where nothing listens: exit code %d\n%s", nearAddr, r.code, r.err)
+	}
+	p.signal(t, syscall.SIGTERM)
+	p.wait(t, 10*time.Second)
+}
