@@ -262,9 +262,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 	value := strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.Setenv(labMark, value)
 	l := startLab(t, "rtt=0s", wire.Auto)
-	if _, err := l.Dial(t.Context(), model.Near, echoPeer); err != nil {
+	conn, err := l.Dial(t.Context(), model.Near, echoPeer)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = conn.Close() }() // not before: what nobody holds is closed by the garbage collector, and its program ends
 	// A daemon that left its parent and its process group.
 	if err := l.Command(t.Context(), model.Far, []string{"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"}, nil, nil, nil); err != nil {
 		t.Fatal(err)
@@ -299,9 +301,11 @@ func controller() error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.Dial(context.Background(), model.Far, echoPeer); err != nil {
+	conn, err := l.Dial(context.Background(), model.Far, echoPeer)
+	if err != nil {
 		return err
 	}
+	defer func() { _ = conn.Close() }()
 	return l.Command(context.Background(), model.Near, []string{"/proc/self/exe", "peer", "hang"}, nil, os.Stdout, os.Stderr)
 }
 
