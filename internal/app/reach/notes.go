@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ func note(getenv func(string) string, file string) (notes, error) {
 		return notes{filepath.Join(dir, file)}, nil
 	}
 	dir, err := os.UserConfigDir()
+	if u, uerr := user.Current(); err != nil && uerr == nil && filepath.IsAbs(u.HomeDir) {
+		dir, err = filepath.Join(u.HomeDir, ".config"), nil // HOME is not set, as in a job of cron
+	}
 	if err != nil {
 		return notes{}, fmt.Errorf("there is no folder to remember hosts in: %w", err)
 	}

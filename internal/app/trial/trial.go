@@ -96,12 +96,29 @@ func Resume(env app.Env, e *reach.Ends, st Store, s model.Session) (*Trial, erro
 	return &Trial{Session: s, env: env, ends: e, store: st, resumed: true}, nil
 }
 
+// longerHint says how something like s that has no blocks is measured for longer.
+func longerHint(s model.Session) string {
+	how := "see it with: linerate show " + s.ID
+	switch s.Kind {
+	case model.KindTest:
+		how = "measure for longer with linerate test HOST -t 30s, or compare settings with linerate run HOST --factor SETTING=VALUES"
+	case model.KindSweep:
+		how = "measure anew: linerate sweep HOST"
+	case model.KindCopy:
+		how = "copy anew, more often: linerate copy HOST --blocks N"
+	case model.KindTune:
+		how = "a search that was cut short goes on with: linerate tune --resume " + s.ID
+	case model.KindRun, model.KindCheck, model.KindServed:
+	}
+	return how
+}
+
 // Extend returns a stored session with a plan of at most so many blocks, to be resumed,
 // also where it was done. It refuses what more blocks cannot mend or may not follow.
 func Extend(s model.Session, blocks int) (model.Session, error) {
 	const anew = "measure anew without --blocks: that may go on as long as you like"
 	if s.Kind != model.KindRun {
-		return s, app.WithHint(app.Usagef("session %s is of kind %s and has no blocks to add to", s.ID, s.Kind), "see it with: linerate show %s", s.ID)
+		return s, app.WithHint(app.Usagef("session %s is of kind %s and has no blocks to add to", s.ID, s.Kind), "%s", longerHint(s))
 	}
 	longer, err := plan.Extend(s.Plan, blocks)
 	if err != nil {

@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 )
 
@@ -41,6 +42,9 @@ func DefaultDir() (string, error) {
 		return filepath.Join(dir, "linerate"), nil
 	}
 	home, err := os.UserHomeDir()
+	if u, uerr := user.Current(); err != nil && uerr == nil && filepath.IsAbs(u.HomeDir) {
+		home, err = u.HomeDir, nil // HOME is not set, as in a job of cron
+	}
 	if err != nil {
 		return "", fmt.Errorf("find a state directory: %w; set LINERATE_STATE", err)
 	}

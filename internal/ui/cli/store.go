@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,10 @@ func (a *console) openStore(ctx context.Context) (results, error) {
 
 // openStoreAt is openStore for the file at path.
 func openStoreAt(ctx context.Context, path string) (results, error) {
+	if path == "" {
+		return nil, app.WithKind(app.Store, withHint(errors.New("there is no folder for results: neither HOME nor the system's list of users names one"),
+			"set HOME, name a file with --db FILE, or keep nothing with --db :memory:"))
+	}
 	s, err := sqlite.Open(ctx, path)
 	if err == nil {
 		return s, nil
@@ -55,7 +60,8 @@ func openStoreAt(ctx context.Context, path string) (results, error) {
 	return nil, app.WithKind(app.Store, err)
 }
 
-// storePath is --db, else $LINERATE_DB, else the user's data directory.
+// storePath is --db, else $LINERATE_DB, else the user's data directory; "" where there
+// is none. The present folder is never one by accident.
 func (a *console) storePath() string {
 	if a.db != "" {
 		return a.db
@@ -63,17 +69,19 @@ func (a *console) storePath() string {
 	if p := a.Getenv("LINERATE_DB"); p != "" {
 		return p
 	}
-	home := a.home()
+	below := func(folder string, more ...string) string {
+		if !filepath.IsAbs(folder) { // the XDG Base Directory Specification 0.8 has relative ones ignored
+			return ""
+		}
+		return filepath.Join(append(append([]string{folder}, more...), "linerate", "linerate.db")...)
+	}
 	switch runtime.GOOS {
 	case "windows":
-		return filepath.Join(a.Getenv("LocalAppData"), "linerate", "linerate.db")
+		return cmp.Or(below(a.Getenv("LocalAppData")), below(a.home(), "AppData", "Local"))
 	case "darwin":
-		return filepath.Join(home, "Library", "Application Support", "linerate", "linerate.db")
+		return below(a.home(), "Library", "Application Support")
 	}
-	if data := a.Getenv("XDG_DATA_HOME"); data != "" {
-		return filepath.Join(data, "linerate", "linerate.db")
-	}
-	return filepath.Join(home, ".local", "share", "linerate", "linerate.db")
+	return cmp.Or(below(a.Getenv("XDG_DATA_HOME")), below(a.home(), ".local", "share"))
 }
 
 // home is the user's own folder.
