@@ -96,7 +96,7 @@ func cpuRule(end func(features) End) look {
 				lost = f.rwnd.Or(0) // the receiver's window was shut
 			}
 		}
-		waited := lost >= idleShare
+		waited := lost >= idleShare || lost >= idleShare/4 && lost >= halfTheGap*(1-f.full.Or(0))
 		b := f.found(e.Host, "CPU")
 		polls := e.Report != nil && strings.Contains(e.Report.Waiting, "poll")
 		switch stopped, run, wait := l.stopped.Or(0), l.run.Or(0), l.wait.Or(0); {

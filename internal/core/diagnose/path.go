@@ -254,6 +254,16 @@ func slowStage(f features) (*finding, bool) {
 		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
 	}
+	if f.together() && f.full.IsKnown() && !f.starved(f.Receiver) && !f.starved(f.Sender) {
+		if _, shared := sharedMedium(f); shared {
+			return nil, false // which says more
+		}
+		if f.resent.Or(0) >= policedShare {
+			b.Limit = "a policer on the path"
+		}
+		return b.because("several connections at once", "%d connections together carry %s, and one alone %s", f.Beside.Streams, f.Beside.Several.Or(0), f.Goodput).
+			because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).allows(f.Goodput, "measured"), true
+	}
 	queue, known1 := f.queue.Get()
 	spread, known2 := f.spread.Get()
 	if !known1 || !known2 || spread > steady || f.starved(f.Receiver) || f.starved(f.Sender) || !f.full.IsKnown() {
@@ -270,6 +280,13 @@ func slowStage(f features) (*finding, bool) {
 		return nil, false
 	}
 	return b.allows(f.Goodput, "measured").misses(false, "whether UDP meets the same rate", byCheck), true
+}
+
+// together reports whether several connections at once carry as much as one and no
+// more: what limits is common to them, and no window and no loss is.
+func (f features) together() bool {
+	several, ok := f.Beside.Several.Get()
+	return ok && f.Beside.Streams > 1 && float64(several) <= sharedSum*float64(f.Goodput) && float64(several) >= refutes*float64(f.Goodput)
 }
 
 // packetTime is how long a full packet takes at the measured rate.
@@ -363,7 +380,7 @@ func bloat(f features) (*finding, bool) {
 	if idle > 2*time.Millisecond {
 		least = 100 * time.Millisecond // of a wide one
 	}
-	if idle <= 0 || added < least || float64(added) < bloatTrips*float64(idle) && added < 2*least || float64(added) < bloatPackets*float64(f.packetTime()) {
+	if idle <= 0 || added < least || float64(added) < bloatTrips*float64(idle) || float64(added) < bloatPackets*float64(f.packetTime()) {
 		return nil, false
 	}
 	if f.starved(f.Sender) || f.starved(f.Receiver) || f.full.Or(0) < nearlyFull && f.full.IsKnown() {

@@ -41,6 +41,27 @@ func (r recorded) findings() []model.Finding {
 	return Session(&r.Session, samples)
 }
 
+// found is what the rule r found of the recorded run, and not another one under the
+// same name.
+func (r recorded) found(rule Rule) (model.Finding, bool) {
+	for _, f := range r.findings() {
+		if f.Rule != rule.ID {
+			continue
+		}
+		if rule.look == nil {
+			return f, true
+		}
+		e, ok := Collect(&r.Session, Looked(&r.Session)[f.Direction], f.Direction, r.Samples)
+		if !ok {
+			continue
+		}
+		if b, ok := rule.look(newFeatures(e)); ok && b.Limit == f.Limit && b.Host == f.Host {
+			return f, true
+		}
+	}
+	return model.Finding{}, false
+}
+
 // recordings are the runs in testdata, with the rules and hosts of their findings in
 // order: what was planted in the lab, and nothing else.
 func recordings() map[string]string {
@@ -48,6 +69,7 @@ func recordings() map[string]string {
 		"clean-fast": "to ceiling a", "clean-slow": "to ceiling a", "asymmetric": "to ceiling a, from ceiling b",
 		"receive-window": "to B07 b", "send-buffer": "to B08 a", "scaling-off": "to B09 b", "loss": "to B10 a", "reordering": "to B11 a",
 		"slow-stage": "to B06 -", "small-queue": "to B10 a", "bloated-queue": "to ceiling a, to B30 -", "small-mtu": "to ceiling a, to B29 a",
+		"steady-policer": "to ceiling a, from B06 -", "window-and-bloat": "to ceiling a, to B30 -, from B07 a", "waiting-sender": "to B16 b, from B16 b",
 		"black-hole": "to M2 -, from ceiling b",
 	}
 }
@@ -88,24 +110,26 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	shown := map[string]bool{}
 	host := func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }
 	for _, r := range Rules() {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n\n", r.ID, r.Name, r.Means)
 		fmt.Fprintf(&b, "*How linerate knows:* %s\n\n*What to do:* %s\n", r.Known, r.Do)
+		shown := false
 		for _, name := range names {
 			rec := recording(t, name)
-			i := slices.IndexFunc(rec.findings(), func(f model.Finding) bool { return f.Rule == r.ID })
-			if i < 0 || shown[r.ID] {
+			f, ok := rec.found(r)
+			if !ok || shown {
 				continue
 			}
-			f := rec.findings()[i]
-			shown[r.ID] = true
+			shown = true
 			code := ""
 			if slices.ContainsFunc(rec.Session.Runs, func(r model.Run) bool { return r.State == model.RunInvalid }) {
 				code = "   # exit 5"
 			}
 			fmt.Fprintf(&b, "\n```console\n$ %s%s\n  %s nas: %s\n```\n", strings.Join(rec.Session.Command, " "), code, f.Direction, Sentence(f, host))
+		}
+		if !shown {
+			b.WriteString("\nNo run of this is at hand.\n")
 		}
 	}
 	return b.String()

@@ -188,6 +188,18 @@ func windowCases() []aCase {
 			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
 			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
 		}, rule: "B14"},
+		{name: "short test, whose slow start ended with a loss", rate: 300e6, change: func(e *Evidence) {
+			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
+			resent(e, 5000, 1)
+			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
+		}, rule: "B14"},
+		{name: "short test with losses again and again", rate: 30e6, change: func(e *Evidence) {
+			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
+			resent(e, 5000, 900)
+			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
+		}, rule: "unknown", without: "B14"},
 		{name: "a window limits, whatever the seconds do", rate: 50e6, change: func(e *Evidence) {
 			window(65536, 0.7)(e)
 			rates(e, 0.7, 1.0, 1.3)
@@ -256,6 +268,14 @@ func hostCases() []aCase {
 			e.TCP.Busy = known(4 * time.Second)
 			e.Sender.moved("cgroup_throttled_ms", 6000)
 		}, rule: "B16", at: atSender, without: "B21"},
+		{name: "the sender waits for a processor, which is most of a small gap", rate: 760e6, change: func(e *Evidence) {
+			e.TCP.Busy = known(8500 * time.Millisecond)
+			e.Sender.moved("thread_wait_ms", 5200)
+		}, rule: "B16", at: atSender},
+		{name: "the sender waits, which is little of a large gap", rate: 100e6, change: func(e *Evidence) {
+			e.TCP.Busy = known(8500 * time.Millisecond)
+			e.Sender.moved("thread_wait_ms", 5200)
+		}, rule: "unknown", without: "B16"},
 		{name: "the receiver's thread waits for a processor", rate: 50e6, change: func(e *Evidence) {
 			shut(e)
 			e.Receiver.moved("thread_wait_ms", 6000)
@@ -367,6 +387,19 @@ func pathCases() []aCase {
 			resent(e, 9000, 900)
 			rates(e, 1, 1.01, 0.99, 1)
 		}, rule: "B06", at: nowhere},
+		{name: "several connections carry no more than one: policer", rate: 240e6, change: func(e *Evidence) {
+			e.TCP.Congestion = known("bbr")
+			resent(e, 18000, 480)
+			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(250e6))
+		}, rule: "B06", at: nowhere, allows: 240e6},
+		{name: "several connections carry no more than one: a slower stage, whatever it drops", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(122e6))
+		}, rule: "B06", at: nowhere, without: "B10"},
+		{name: "several connections carry more: loss", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(230e6))
+		}, rule: "B10", at: atSender, without: "B06"},
 		{name: "knee of the ladder", rate: 280e6, change: func(e *Evidence) {
 			e.Beside.Ladder = []Rung{{Sent: 200e6, Received: 200e6, Size: 1448}, {Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000}}
 		}, rule: "B06", at: nowhere, allows: 300e6},
@@ -398,6 +431,12 @@ func pathCases() []aCase {
 		}, rule: "B29", at: atReceiver, help: "link.mtu", beside: true},
 		{name: "bloated queue", rate: 935e6, change: func(e *Evidence) { e.TCP.RTT = known(400 * time.Millisecond) }, rule: "B30", beside: true},
 		{name: "a queue of one round trip", rate: 935e6, change: func(e *Evidence) { e.TCP.RTT = known(20 * time.Millisecond) }, rule: "ceiling", at: atSender, without: "B30"},
+		{name: "a queue of one round trip of a long path", rate: 935e6, change: func(e *Evidence) {
+			e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(300*time.Millisecond), known(300*time.Millisecond), known(600*time.Millisecond)
+		}, rule: "ceiling", at: atSender, without: "B30"},
+		{name: "bloated queue of a long path", rate: 35.5e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.TCP.RTT = known(units.BitRate(35.59e6)), known(32600*time.Microsecond), known(162500*time.Microsecond)
+		}, rule: "B30", beside: true},
 		{name: "a queue of a slow link is a few packets", rate: 0.93e6, change: func(e *Evidence) {
 			e.Ceiling, e.TCP.RTT = known(units.BitRate(0.94e6)), known(130*time.Millisecond)
 		}, rule: "ceiling", at: atSender, without: "B30"},

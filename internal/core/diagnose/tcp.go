@@ -224,7 +224,7 @@ func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodp
 func loss(f features) (*finding, bool) {
 	p, rtt, ok := f.lossRate()
 	mss := f.TCP.MSS.Or(0)
-	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() {
+	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() || f.together() {
 		return nil, false
 	}
 	if f.reorders() {
@@ -291,7 +291,8 @@ func shortQueue(f features) (*finding, bool) {
 func shortTest(f features) (*finding, bool) {
 	growth, ok := f.growth.Get()
 	trips, known := f.trips.Get()
-	if !ok || !known || growth < rising || trips >= tenTrips || !f.pathBound() || f.resent.Or(0) >= lossMatters {
+	lossless := f.resent.Or(0) < lossMatters || f.slowed.Or(fewSigns) <= 1 // the one that ends slow start
+	if !ok || !known || growth < rising || trips >= tenTrips || !f.pathBound() || !lossless {
 		return nil, false // a window, a buffer or losses hold it back, whatever the seconds do
 	}
 	return f.found("", "short test").

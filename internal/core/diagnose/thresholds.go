@@ -13,6 +13,9 @@ const (
 	// refutes is how much less than what was measured a bound may allow before it
 	// is no bound: medians of windows and round trips are not exact.
 	refutes = 0.8 // (p) diagnosis.md 4.0, rule 2
+	// halfTheGap is the share of the gap to the ceiling that lost time has to be, where
+	// it is less than the shares below.
+	halfTheGap = 0.5 // (p)
 	// worthNaming is the least share of the gap that a limit beside the first one
 	// has to explain.
 	worthNaming = 0.10 // (p)
@@ -46,7 +49,7 @@ const (
 	// Queues.
 	standing     = 1.25 // (p) round trip under load over the least one: packets wait somewhere
 	steady       = 0.05 // (p) standard deviation over mean of the rate: something clocks it
-	bloatTrips   = 4.0  // (p) B30: delay added by the load, in idle round trips
+	bloatTrips   = 1.5  // (p) B30: delay added by the load, in idle round trips; a sender needs a queue of one
 	bloatPackets = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not called one
 
 	// Shares of packets.
