@@ -125,7 +125,7 @@ func Rules() []Rule {
 			Do:    "Change the rate, or replace qdisc, at that host."},
 		{ID: "B06", Name: "short queue on the path", look: shortQueue,
 			Means: "The path carries its full rate for moments and then drops, because the queue before its slowest stage holds next to nothing.",
-			Known: "The best seconds reach the ceiling, the losses come then, and neither window held the sender back.",
+			Known: "The best seconds reach the ceiling, the losses come then, and neither window held the sender back; or evenly paced datagrams get through where TCP, which sends in bursts, loses many. linerate check sends such datagrams; without them, as in linerate test, a very short queue looks like B10.",
 			Do:    "A queue of one round trip there; or a congestion control that paces, such as bbr."},
 		{ID: "B16", Name: "CPU of the receiver", look: cpuRule(receiverOf),
 			Means: "The receiving host has no processor time left for the traffic.",

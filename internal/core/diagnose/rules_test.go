@@ -228,6 +228,18 @@ func lossCases() []aCase {
 			e.Sender.moved("tcp_undone_by_duplicates", 5)
 			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
 		}, rule: "B11", at: atSender, without: "B06"},
+		{name: "paced datagrams get through: a queue that bursts overflow", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 740, 200)
+			e.Beside.Ladder = []Rung{{Sent: 60e6, Received: 60e6, Size: 1448, Got: 10000}, {Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000, Lost: 1}}
+		}, rule: "B06", at: nowhere, help: "tcp.congestion_control", without: "B10"},
+		{name: "paced datagrams are lost as well", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 113.9e6, Size: 1448, Got: 190000, Lost: 17}}
+		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "too few paced datagrams to tell", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000}}
+		}, rule: "B10", at: atSender, without: "B06"},
 		{name: "SACK is off", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 0)
 			e.Sender.moved("tcp_recoveries_without_sack", 10)

@@ -224,7 +224,7 @@ func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodp
 func loss(f features) (*finding, bool) {
 	p, rtt, ok := f.lossRate()
 	mss := f.TCP.MSS.Or(0)
-	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() || f.together() {
+	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() || f.together() || f.onlyBursts() {
 		return nil, false
 	}
 	if f.reorders() {
@@ -274,15 +274,34 @@ func (f features) fills() bool {
 	return f.peak.Or(0) >= touched || f.queue.Or(1) >= standing
 }
 
+// onlyBursts reports whether paced datagrams get through where, by the losses of
+// TCP, many should not: what drops is a queue that a burst overflows, and no cable.
+func (f features) onlyBursts() bool {
+	var lost, all float64
+	for _, r := range f.Beside.Ladder {
+		if r.Size >= smallFrame && r.Sent > 0 && float64(r.Sent) <= nearBound*float64(f.Goodput) {
+			lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
+		}
+	}
+	expected := all * f.resent.Or(0)
+	return expected >= fewSigns && lost < burstShare*expected
+}
+
 // shortQueue is rule B06 where the path's own queue drops: the flow fills the path
 // at times, and what it loses then costs it more than the queue held.
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
-	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched || f.reorders() {
+	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched && !f.onlyBursts() || f.reorders() {
 		return nil, false
 	}
-	return f.found("", "short queue on the path").kind(model.FindingOutside).
-		because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p).
+	b := f.found("", "short queue on the path").kind(model.FindingOutside)
+	if f.onlyBursts() {
+		b.because("paced UDP at several rates, TCP_INFO", "evenly sent datagrams arrive, and of the segments of TCP, which come in bursts, %.2g %% are lost", 100*f.resent.Or(0))
+	}
+	if f.peak.Or(0) >= touched {
+		b.because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p)
+	}
+	return b.
 		explains(f.explainedBy1()).misses(len(f.Beside.Ladder) > 0, "whether the path carries its full rate without losses", byCheck).
 		helps("tcp.congestion_control").noKnob("a queue on the way that holds less than one round trip of data: make it longer there, or use a congestion control that paces, such as bbr"), true
 }

@@ -57,6 +57,7 @@ const (
 	brokenFrames  = 1e-6 // (p) diagnosis.md B04: of frames with a wrong checksum
 	hostDrops     = 0.30 // (p) of what was lost, dropped by a host itself
 	reorderEvents = 0.50 // (p) signs of reordering over losses that made the sender slow down
+	burstShare    = 0.20 // (p) of the losses of TCP that paced datagrams have where only bursts are dropped
 	lossMatters   = 1e-6 // floor of the loss rate in NDT's heuristics
 	pauseQuanta   = 65535 * 512
 	nearlyAll     = 0.90 // (p) of the packets through one queue, or with a mark
