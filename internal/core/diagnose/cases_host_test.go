@@ -1,0 +1,115 @@
+package diagnose
+
+import (
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func hostCases() []aCase {
+	shut := func(e *Evidence) {
+		window(65536, 0.6)(e)
+		e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+	}
+	return []aCase{
+		{name: "quota of the receiver", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.Receiver.moved("cgroup_throttled_ms", 7000)
+		}, rule: "B16", at: atReceiver, without: "B21"},
+		{name: "a quota that is hardly used up", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.Receiver.moved("cgroup_throttled_ms", 200)
+		}, rule: "B21", at: atReceiver, without: "B16"},
+		{name: "quota of the sender", rate: 50e6, change: func(e *Evidence) {
+			e.TCP.Busy = known(4 * time.Second)
+			e.Sender.moved("cgroup_throttled_ms", 6000)
+		}, rule: "B16", at: atSender, without: "B21"},
+		{name: "the sender waits for a processor, which is most of a small gap", rate: 760e6, change: func(e *Evidence) {
+			e.TCP.Busy = known(8500 * time.Millisecond)
+			e.Sender.moved("thread_wait_ms", 5200)
+		}, rule: "B16", at: atSender},
+		{name: "the sender waits, which is little of a large gap", rate: 100e6, change: func(e *Evidence) {
+			e.TCP.Busy = known(8500 * time.Millisecond)
+			e.Sender.moved("thread_wait_ms", 5200)
+		}, rule: "unknown", without: "B16"},
+		{name: "the receiver's thread waits for a processor", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.Receiver.moved("thread_wait_ms", 6000)
+		}, rule: "B16", at: atReceiver},
+		{name: "a thread that waits while nothing waits for it", rate: 50e6, change: func(e *Evidence) { e.Receiver.moved("thread_wait_ms", 4000) }, rule: "unknown", without: "B16"},
+		{name: "a thread that never sleeps", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("thread_run_ms", 9900) }, rule: "B16", at: atReceiver, help: "streams"},
+		{name: "a thread that polls never sleeps either", rate: 500e6, change: func(e *Evidence) {
+			e.Receiver.moved("thread_run_ms", 9900)
+			e.Receiver.Report.Waiting = "poller"
+		}, rule: "unknown", without: "B16"},
+		{name: "one core full of packets", rate: 500e6, change: func(e *Evidence) {
+			e.Receiver.moved("cpu_busy_ms/cpu2", 9800, "cpu_softirq_ms/cpu2", 8000)
+		}, rule: "B16", at: atReceiver},
+		{name: "one core full of something else", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_busy_ms/cpu2", 9800) }, rule: "unknown", without: "B16"},
+		{name: "a process without counters", rate: 500e6, change: func(e *Evidence) {
+			e.Sender.Counters, e.Sender.CPU = Counters{}, known(0.99)
+		}, rule: "B16", at: atSender},
+		{name: "stolen time", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 8000) }, rule: "B23", at: atReceiver},
+		{name: "a little stolen time", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 1000) }, rule: "unknown", without: "B23"},
+		{name: "receive ring", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 400, 100)
+			e.Receiver.moved("nic_rx_missed", 380, "cpu_busy_ms/cpu1", 9000)
+		}, rule: "B17", at: atReceiver, help: "nic.ring.rx", without: "B10"},
+		{name: "receive ring with idle cores", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 400, 100)
+			e.Receiver.moved("nic_rx_missed", 380)
+		}, rule: "B33", at: atReceiver},
+		{name: "backlog", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 400, 100)
+			e.Receiver.moved("softnet_dropped/cpu1", 400)
+		}, rule: "B17", at: atReceiver, help: "rx.backlog"},
+		{name: "backlog of a virtual device", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 400, 100)
+			e.Receiver.moved("softnet_dropped/cpu1", 400)
+			nic(&e.Receiver, func(n *model.NIC) { n.Kind = known("veth") })
+		}, rule: "B37", at: atReceiver, help: "rx.backlog"},
+		{name: "the sender's own queue", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 400, 100)
+			e.Sender.moved("qdisc_dropped/eth0", 399)
+		}, rule: "B17", at: atSender, help: "txqueuelen"},
+		{name: "drops that do not explain what was sent again", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Receiver.moved("nic_rx_missed", 2)
+		}, rule: "B10", at: atSender, without: "B17"},
+		{name: "socket memory", rate: 120e6, change: func(e *Evidence) { e.Receiver.moved("tcp_memory_pressures", 3) }, rule: "B12", at: atReceiver, help: "tcp.mem_limit"},
+		{name: "bus", rate: 900e6, change: func(e *Evidence) {
+			e.Ceiling = known(units.BitRate(9.4e9))
+			nic(&e.Receiver, func(n *model.NIC) { n.Bus.Allows = known(units.BitRate(1.0e9)) })
+		}, rule: "B18", at: atReceiver, allows: 1e9},
+		{name: "bus that is wide enough", rate: 400e6, change: func(e *Evidence) {
+			nic(&e.Receiver, func(n *model.NIC) { n.Bus.Allows = known(units.BitRate(1.0e9)) })
+		}, rule: "unknown", without: "B18"},
+		{name: "host that carries no more to itself", rate: 400e6, change: func(e *Evidence) { e.Receiver.Loopback = known(units.BitRate(440e6)) }, rule: "B19", at: atReceiver},
+		{name: "host that carries more to itself", rate: 400e6, change: func(e *Evidence) { e.Receiver.Loopback = known(units.BitRate(4e9)) }, rule: "unknown", without: "B19"},
+		{name: "disk", rate: 935e6, change: func(e *Evidence) { e.Beside.File = known(units.BitRate(200e6)) }, rule: "B22", beside: true},
+		{name: "emulated card", rate: 300e6, change: func(e *Evidence) {
+			e.Receiver.Facts.Machine = &model.Machine{Virtual: known("kvm")}
+			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("e1000") })
+		}, rule: "B31", at: atReceiver},
+		{name: "the same card without a hypervisor", rate: 300e6, change: func(e *Evidence) {
+			e.Receiver.Facts.Machine = &model.Machine{Virtual: known("none")}
+			nic(&e.Receiver, func(n *model.NIC) { n.Driver = known("e1000") })
+		}, rule: "unknown", without: "B31"},
+		{name: "old bbr", rate: 300e6, change: func(e *Evidence) {
+			e.TCP.Congestion, e.Sender.Facts.Kernel, e.Sender.Facts.Qdisc = known("bbr"), known("4.9.0"), known("pfifo_fast")
+		}, rule: "B36", at: atSender, help: "qdisc"},
+		{name: "bbr of today paces by itself", rate: 300e6, change: func(e *Evidence) {
+			e.TCP.Congestion, e.Sender.Facts.Qdisc = known("bbr"), known("pfifo_fast")
+		}, rule: "unknown", without: "B36"},
+		{name: "interrupt moderation", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0.7)(e)
+			e.Receiver.Facts.Knobs["nic.coalesce.rx_usecs"] = known("6000")
+		}, rule: "B28", at: atReceiver, beside: true},
+		{name: "old kernel where the processor limits", rate: 500e6, change: func(e *Evidence) {
+			e.Receiver.moved("thread_run_ms", 9900)
+			e.Receiver.Facts.Kernel = known("5.15.0")
+		}, rule: "B42", at: atReceiver, beside: true},
+		{name: "old kernel alone", rate: 500e6, change: func(e *Evidence) { e.Receiver.Facts.Kernel = known("5.15.0") }, rule: "unknown", without: "B42"},
+	}
+}

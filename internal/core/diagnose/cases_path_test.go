@@ -1,0 +1,151 @@
+package diagnose
+
+import (
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+func pathCases() []aCase {
+	dead := func(small bool) func(*Evidence) {
+		return func(e *Evidence) {
+			e.Run.State, e.Receiver.Flow.Bytes = model.RunInvalid, 0
+			e.Sender.moved("tcp_timeouts", 3)
+			if small {
+				e.Sender.Report.Latencies = []model.Latency{{Name: "loaded udp", Sent: 200, Lost: 1}}
+			}
+		}
+	}
+	return []aCase{
+		{name: "nothing arrives", change: dead(false), rule: "dead"},
+		{name: "small packets do", change: dead(true), rule: "M2", help: "link.mtu"},
+		{name: "and the size is known", change: func(e *Evidence) {
+			dead(false)(e)
+			e.Beside.Arrives, e.Beside.TooBigTold = known(1300), known(false)
+		}, rule: "M2", help: "link.mtu"},
+		{name: "packets wait while the rate stands still", rate: 550e6, change: func(e *Evidence) {
+			e.TCP.RTT = known(25 * time.Millisecond)
+			rates(e, 1, 1.01, 0.99, 1)
+		}, rule: "B06", at: nowhere},
+		{name: "packets wait and the rate does not stand still", rate: 550e6, change: func(e *Evidence) {
+			e.TCP.RTT = known(25 * time.Millisecond)
+			rates(e, 0.6, 1.4, 0.8, 1.2)
+		}, rule: "unknown", without: "B06"},
+		{name: "policer", rate: 300e6, change: func(e *Evidence) {
+			e.TCP.Congestion = known("bbr")
+			resent(e, 9000, 900)
+			rates(e, 1, 1.01, 0.99, 1)
+		}, rule: "B06", at: nowhere},
+		{name: "several connections carry no more than one: policer", rate: 240e6, change: func(e *Evidence) {
+			e.TCP.Congestion = known("bbr")
+			resent(e, 18000, 480)
+			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(250e6))
+		}, rule: "B06", at: nowhere, allows: 240e6},
+		{name: "several connections carry no more than one: a slower stage, whatever it drops", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(122e6))
+		}, rule: "B06", at: nowhere, without: "B10"},
+		{name: "several connections carry more: loss", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(230e6))
+		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "knee of the ladder", rate: 280e6, change: func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 200e6, Received: 200e6, Size: 1448}, {Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000}}
+		}, rule: "B06", at: nowhere, allows: 300e6},
+		{name: "the hosts dropped what the ladder lost", rate: 280e6, change: func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000, Host: 9000}}
+		}, rule: "unknown", without: "B06"},
+		{name: "the ladder goes on to the top", rate: 280e6, change: func(e *Evidence) {
+			e.Beside.Ladder = []Rung{{Sent: 900e6, Received: 899e6, Size: 1448}}
+		}, rule: "unknown", without: "B06"},
+		{name: "shaper of its own", rate: 100e6, change: func(e *Evidence) {
+			e.Sender.Facts.Qdisc = known("tbf")
+			e.Sender.moved("qdisc_overlimits/eth0", 9000, "qdisc_dropped/eth0", 40)
+		}, rule: "B06", at: atSender, help: "qdisc"},
+		{name: "a queueing discipline without a rate", rate: 100e6, change: func(e *Evidence) {
+			e.Sender.moved("qdisc_overlimits/eth0", 9000)
+		}, rule: "unknown", without: "B06"},
+		{name: "both directions share a bus", rate: 500e6, change: func(e *Evidence) {
+			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(505e6)), known(units.BitRate(260e6)), known(units.BitRate(250e6))
+		}, rule: "B18"},
+		{name: "both directions do not share", rate: 500e6, change: func(e *Evidence) {
+			e.Other, e.Beside.Together, e.Beside.TogetherBack = known(units.BitRate(505e6)), known(units.BitRate(480e6)), known(units.BitRate(470e6))
+		}, rule: "unknown", without: "B18"},
+		{name: "small writes", rate: 50e6, change: func(e *Evidence) {
+			e.Sender.Flow.Bytes, e.Run.Flow.Block = 100000*64, 64
+		}, rule: "B29", at: atSender},
+		{name: "small MTU", rate: 50e6, change: func(e *Evidence) {
+			e.TCP.MSS, e.TCP.PathMTU, e.Receiver.Facts.MTU, e.Sender.Flow.Bytes = known(524), known(576), known(576), 100000*524
+			e.Ceiling = known(units.BitRate(51e6))
+		}, rule: "B29", at: atReceiver, help: "link.mtu", beside: true},
+		{name: "bloated queue", rate: 935e6, change: func(e *Evidence) { e.TCP.RTT = known(400 * time.Millisecond) }, rule: "B30", beside: true},
+		{name: "a queue of one round trip", rate: 935e6, change: func(e *Evidence) { e.TCP.RTT = known(20 * time.Millisecond) }, rule: "ceiling", at: atSender, without: "B30"},
+		{name: "a queue of one round trip of a long path", rate: 935e6, change: func(e *Evidence) {
+			e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(300*time.Millisecond), known(300*time.Millisecond), known(600*time.Millisecond)
+		}, rule: "ceiling", at: atSender, without: "B30"},
+		{name: "bloated queue of a long path", rate: 35.5e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.TCP.RTT = known(units.BitRate(35.59e6)), known(32600*time.Microsecond), known(162500*time.Microsecond)
+		}, rule: "B30", beside: true},
+		{name: "a queue of a slow link is a few packets", rate: 0.93e6, change: func(e *Evidence) {
+			e.Ceiling, e.TCP.RTT = known(units.BitRate(0.94e6)), known(130*time.Millisecond)
+		}, rule: "ceiling", at: atSender, without: "B30"},
+		{name: "one member of a bond", rate: 930e6, change: func(e *Evidence) {
+			e.Ceiling, e.Sender.Facts.LinkRate = known(units.BitRate(1.88e9)), known(units.BitRate(2e9))
+			nic(&e.Sender, func(n *model.NIC) {
+				n.Kind, n.Bond, n.Below = known("bond"), known("802.3ad"), []string{"eth0", "eth1"}
+			})
+		}, rule: "B40", at: atSender, help: "streams"},
+		{name: "several streams on a bond", rate: 930e6, change: func(e *Evidence) {
+			e.Ceiling, e.Sender.Facts.LinkRate, e.Streams = known(units.BitRate(1.88e9)), known(units.BitRate(2e9)), 4
+			nic(&e.Sender, func(n *model.NIC) {
+				n.Kind, n.Bond, n.Below = known("bond"), known("802.3ad"), []string{"eth0", "eth1"}
+			})
+		}, rule: "unknown", without: "B40"},
+		{name: "tunnel", rate: 300e6, change: func(e *Evidence) { nic(&e.Sender, func(n *model.NIC) { n.Kind = known("wireguard") }) }, rule: "B41", at: atSender, beside: true},
+		{name: "allowance of a cloud", rate: 300e6, change: func(e *Evidence) { e.Sender.moved("nic_driver/eth0 bw_out_allowance_exceeded", 70) }, rule: "B39", at: atSender},
+		{name: "layer", rate: 300e6, change: func(e *Evidence) { e.Sender.Facts.Kernel = known("6.6.87.2-microsoft-standard-WSL2") }, rule: "B43", at: atSender, beside: true},
+		{name: "remembered path", rate: 300e6, change: func(e *Evidence) { e.Repeats = []units.BitRate{500e6, 300e6, 290e6, 310e6} }, rule: "B15", at: atSender, beside: true},
+		{name: "runs that differ", rate: 300e6, change: func(e *Evidence) { e.Repeats = []units.BitRate{500e6, 300e6, 490e6, 310e6} }, rule: "unknown", without: "B15"},
+	}
+}
+
+func linkCases() []aCase {
+	speeds := func(now units.BitRate) func(*Evidence) {
+		return func(e *Evidence) {
+			e.Ceiling = known(units.BitRate(0.9415 * float64(now)))
+			for _, end := range []*End{&e.Sender, &e.Receiver} {
+				nic(end, func(n *model.NIC) {
+					n.Media.Speed, n.Media.Supported = known(now), known([]string{"100baseT/Full", "1000baseT/Full"})
+				})
+			}
+		}
+	}
+	return []aCase{
+		{name: "link slower than both cards", rate: 94e6, change: speeds(100e6), rule: "B01", at: atSender, help: "nic.media.autoneg", beside: true},
+		{name: "link as fast as both cards", rate: 935e6, change: speeds(1e9), rule: "ceiling", at: atSender, without: "B01"},
+		{name: "left slow by waking", rate: 94e6, change: func(e *Evidence) {
+			speeds(100e6)(e)
+			e.Sender.Facts.Knobs["nic.wol"], e.Receiver.Facts.Knobs["nic.wol"] = known("g"), known("g")
+		}, rule: "B27", at: atSender, beside: true},
+		{name: "duplex mismatch", rate: 30e6, change: func(e *Evidence) {
+			nic(&e.Sender, func(n *model.NIC) { n.Media.Duplex = known("full") })
+			nic(&e.Receiver, func(n *model.NIC) { n.Media.Duplex = known("half") })
+		}, rule: "B02", at: atReceiver, help: "nic.media.autoneg"},
+		{name: "both full", rate: 30e6, change: func(e *Evidence) {
+			nic(&e.Sender, func(n *model.NIC) { n.Media.Duplex = known("full") })
+			nic(&e.Receiver, func(n *model.NIC) { n.Media.Duplex = known("full") })
+		}, rule: "unknown", without: "B02"},
+		{name: "half duplex at both", rate: 935e6, change: func(e *Evidence) {
+			nic(&e.Sender, func(n *model.NIC) { n.Media.Duplex = known("half") })
+			nic(&e.Receiver, func(n *model.NIC) { n.Media.Duplex = known("half") })
+		}, rule: "B03", beside: true},
+		{name: "broken frames", rate: 100e6, change: func(e *Evidence) { e.Receiver.moved("nic_rx_crc_errors", 40, "nic_rx_packets", 100000) }, rule: "B04", at: atReceiver},
+		{name: "one broken frame of many", rate: 100e6, change: func(e *Evidence) { e.Receiver.moved("nic_rx_crc_errors", 1, "nic_rx_packets", 100000) }, rule: "unknown", without: "B04"},
+		{name: "link that goes down", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_tx_carrier_errors", 2) }, rule: "B25", at: atSender},
+		{name: "pause frames", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_driver/eth0 rx_pause_frames", 250) }, rule: "B05", at: atReceiver, help: "nic.pause.rx"},
+		{name: "a few pause frames", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_driver/eth0 rx_pause_frames", 20) }, rule: "unknown", without: "B05"},
+		{name: "MTU of the ends differs", rate: 935e6, change: func(e *Evidence) { e.Sender.Facts.MTU = known(9000) }, rule: "M1", at: atReceiver, help: "link.mtu", beside: true},
+		{name: "path with smaller packets", rate: 935e6, change: func(e *Evidence) { e.TCP.PathMTU = known(1420) }, rule: "M8", beside: true},
+	}
+}

@@ -1,0 +1,135 @@
+package diagnose
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/units"
+)
+
+func windowCases() []aCase {
+	scalingOff := func(sender, receiver string) func(*Evidence) {
+		return func(e *Evidence) {
+			window(65535, 0.7)(e)
+			e.TCP.SendScale = fact.Unknown[int]("not negotiated")
+			e.Sender.Facts.Knobs["tcp.window_scaling"], e.Receiver.Facts.Knobs["tcp.window_scaling"] = known(sender), known(receiver)
+		}
+	}
+	return []aCase{
+		{name: "receive window", rate: 50e6, change: window(65536, 0.7), rule: "B07", at: atReceiver, help: "tcp.recv_buffer_max", allows: 52.4288e6},
+		{name: "a share of time below the threshold", rate: 50e6, change: window(65536, 0.19), rule: "unknown", without: "B07"},
+		{name: "a bound below what was measured refutes its rule", rate: 100e6, change: window(65536, 0.7), rule: "unknown", without: "B07"},
+		{name: "a window far above what was reached", rate: 50e6, change: window(1<<20, 0.7), rule: "unknown", without: "B07"},
+		{name: "without the kernel's times the window has to explain the rate", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0)(e)
+			e.TCP.RwndLimited = fact.Unknown[time.Duration]("freebsd")
+		}, rule: "B07", at: atReceiver},
+		{name: "and where it does not, nothing is said", rate: 40e6, change: func(e *Evidence) {
+			window(65536, 0)(e)
+			e.TCP.RwndLimited = fact.Unknown[time.Duration]("freebsd")
+		}, rule: "unknown"},
+		{name: "window of the test itself", rate: 19e6, change: func(e *Evidence) {
+			window(24<<10, 0.7)(e)
+			e.Run.Flow.Window, e.TCP.SendScale = 24<<10, known(0)
+		}, rule: "B07", at: atReceiver, help: "window"},
+		{name: "scaling off at the receiver", rate: 50e6, change: scalingOff("1", "0"), rule: "B09", at: atReceiver, help: "tcp.window_scaling", without: "B07"},
+		{name: "scaling off at the sender", rate: 50e6, change: scalingOff("0", "1"), rule: "B09", at: atSender, help: "tcp.window_scaling"},
+		{name: "scaling taken away on the way", rate: 50e6, change: scalingOff("1", "1"), rule: "B09", at: atReceiver, help: ""},
+		{name: "no scaling, and a window that is not what limits", rate: 50e6, change: func(e *Evidence) {
+			scalingOff("1", "0")(e)
+			e.TCP.RwndLimited = known(time.Duration(0))
+		}, rule: "unknown", without: "B09"},
+		{name: "send buffer", rate: 50e6, change: func(e *Evidence) {
+			e.TCP.SndbufLimited, e.TCP.SendBuffer = known(5*time.Second), known(units.Bytes(65536))
+		}, rule: "B08", at: atSender, help: "tcp.send_buffer_max", allows: 52.4288e6},
+		{name: "a send buffer that is large enough", rate: 50e6, change: func(e *Evidence) {
+			e.TCP.SndbufLimited = known(5 * time.Second)
+		}, rule: "unknown", without: "B08"},
+		{name: "send buffer of the test itself", rate: 50e6, change: func(e *Evidence) {
+			e.TCP.SndbufLimited, e.TCP.SendBuffer, e.Run.Flow.Window = known(5*time.Second), known(units.Bytes(65536)), 32<<10
+		}, rule: "B08", at: atSender, help: "window"},
+		{name: "receiver reads late", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0.7)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+			e.Receiver.moved("tcp_zero_window_announced", 40)
+		}, rule: "B21", at: atReceiver, without: "B07"},
+		{name: "sender idle", rate: 50e6, change: func(e *Evidence) { e.TCP.Busy = known(4 * time.Second) }, rule: "B21", at: atSender},
+		{name: "sender idle for a moment", rate: 500e6, change: func(e *Evidence) { e.TCP.Busy = known(8500 * time.Millisecond) }, rule: "unknown", without: "B21"},
+		{name: "short test", rate: 300e6, change: func(e *Evidence) {
+			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
+			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
+		}, rule: "B14"},
+		{name: "short test, whose slow start ended with a loss", rate: 300e6, change: func(e *Evidence) {
+			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
+			resent(e, 5000, 1)
+			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
+		}, rule: "B14"},
+		{name: "short test with losses again and again", rate: 30e6, change: func(e *Evidence) {
+			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
+			resent(e, 5000, 900)
+			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
+		}, rule: "unknown", without: "B14"},
+		{name: "a window limits, whatever the seconds do", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0.7)(e)
+			rates(e, 0.7, 1.0, 1.3)
+		}, rule: "B07", at: atReceiver, without: "B14"},
+		{name: "a test that rises and is long enough", rate: 300e6, change: func(e *Evidence) { rates(e, 0.5, 1.0, 1.2) }, rule: "unknown", without: "B14"},
+	}
+}
+
+func lossCases() []aCase {
+	return []aCase{
+		// 1448 B at 10 ms and a loss of 1e-4 allow 142 Mbit/s (diagnosis.md 2.3).
+		{name: "loss", rate: 120e6, change: func(e *Evidence) { resent(e, 10, 10) }, rule: "B10", at: atSender, help: "tcp.congestion_control", allows: 141.9e6},
+		{name: "loss is counted in events", rate: 120e6, change: func(e *Evidence) { resent(e, 400, 10) }, rule: "B10", at: atSender, allows: 141.9e6},
+		{name: "so many segments in one event explain nothing", rate: 20e6, change: func(e *Evidence) { resent(e, 4000, 10) }, rule: "unknown", without: "B10"},
+		{name: "loss that explains less than was measured", rate: 400e6, change: func(e *Evidence) { resent(e, 1000, 1000) }, rule: "unknown", without: "B10"},
+		{name: "no formula for bbr", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.TCP.Congestion = known("bbr")
+		}, rule: "unknown", without: "B10"},
+		{name: "losses of its own queue are not the path's", rate: 500e6, change: func(e *Evidence) {
+			resent(e, 10, 5)
+			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
+		}, rule: "B06", at: nowhere, without: "B10"},
+		{name: "reordering is no short queue either", rate: 500e6, change: func(e *Evidence) {
+			resent(e, 600, 5)
+			e.Sender.moved("tcp_undone_by_duplicates", 5)
+			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
+		}, rule: "B11", at: atSender, without: "B06"},
+		{name: "paced datagrams get through: a queue that bursts overflow", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 740, 200)
+			e.Beside.Ladder = []Rung{{Sent: 60e6, Received: 60e6, Size: 1448, Got: 10000}, {Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000, Lost: 1}}
+		}, rule: "B06", at: nowhere, help: "tcp.congestion_control", without: "B10"},
+		{name: "paced datagrams are lost as well", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 113.9e6, Size: 1448, Got: 190000, Lost: 17}}
+		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "too few paced datagrams to tell", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 114e6, Size: 1448, Got: 19000}}
+		}, rule: "B10", at: atSender, without: "B06"},
+		{name: "SACK is off", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 10)
+			e.TCP.SACK = known(false)
+		}, rule: "B10", at: atSender, help: "tcp.sack"},
+		{name: "reordering before loss", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 6000, 10)
+			e.Sender.moved("tcp_undone_by_duplicates", 9)
+			e.Receiver.moved("tcp_out_of_order", 8000)
+		}, rule: "B11", at: atSender, without: "B10"},
+		{name: "reordering without SACK", rate: 12e6, change: func(e *Evidence) {
+			resent(e, 30000, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 47, "tcp_undone_early", 43, "tcp_reordering_without_sack", 156)
+			e.TCP.SACK = known(false)
+		}, rule: "B11", at: atSender, help: "tcp.sack"},
+		{name: "a little reordering beside much loss", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Sender.moved("tcp_reordering", 3)
+		}, rule: "B10", at: atSender, without: "B11"},
+	}
+}
