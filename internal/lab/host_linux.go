@@ -60,7 +60,11 @@ func setUpHost(up *link, s setup) error {
 	if err := offerDevices(up); err != nil {
 		return err
 	}
-	if err := configure(s.Host, s.Spec.MTU); err != nil {
+	shape := s.Spec.ShapeA
+	if s.Host == model.Far {
+		shape = s.Spec.ShapeB
+	}
+	if err := configure(s.Host, s.Spec.MTU, shape); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte(s.Host)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/lab/wire"
 )
 
@@ -84,7 +85,7 @@ func quietIPv6(name string) {
 
 // configure brings up lo and eth0 of a host with its addresses and with what it
 // has to know of the other one, so that no frame is spent on asking.
-func configure(host model.Host, mtu int) error {
+func configure(host model.Host, mtu int, shape units.BitRate) error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
 		err = netlink.LinkSetUp(lo)
@@ -112,6 +113,7 @@ func configure(host model.Host, mtu int) error {
 		{"up", func() error { return netlink.LinkSetUp(eth) }},
 		{"address", func() error { return netlink.AddrAdd(eth, address(own.v4)) }},
 		{"neighbour", func() error { return addNeighbour(eth, peer.v4.Addr(), peer.mac) }},
+		{"shaper", func() error { return addShaper(eth, shape) }},
 	}
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -129,6 +131,22 @@ func configure(host model.Host, mtu int) error {
 		return fmt.Errorf("set IPv6 address of %s: %w", interfaceName, err)
 	}
 	return nil
+}
+
+// addShaper puts a token bucket filter of that rate at an interface (tc-tbf(8)): bursts
+// of 4 ms, at least 32 KiB, and a queue of 50 ms. It does nothing for a rate of 0.
+func addShaper(l netlink.Link, rate units.BitRate) error {
+	if rate <= 0 {
+		return nil
+	}
+	bytes := float64(rate) / 8
+	burst := max(32*1024, bytes*0.004)
+	return netlink.QdiscReplace(&netlink.Tbf{
+		QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
+		Rate:       uint64(bytes), Limit: uint32(burst + bytes*0.050),
+		// The kernel takes the burst as a time, in ticks of 64 ns (PSCHED_SHIFT of net/pkt_sched.h).
+		Buffer: uint32(burst / bytes * 1e9 / 64),
+	})
 }
 
 // noIPv6 reports whether err says that the kernel has no IPv6 or that it is

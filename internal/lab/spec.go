@@ -33,6 +33,8 @@ type Spec struct {
 	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
 	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
+	ShapeA     units.BitRate      `json:"shape_a,omitempty"`     // of a shaper at the interface of host a, 0 is none
+	ShapeB     units.BitRate      `json:"shape_b,omitempty"`     // and of host b
 }
 
 // preset returns the keys that a preset's name stands for.
@@ -61,12 +63,15 @@ func Keys() []string {
 		"reorder=1%       of frames, each overtaken by the next 3",
 		"dup=1%           of frames, delivered twice",
 		"queue=256KiB     bytes that may wait for the link; left out: rate x rtt, at least 256 KiB",
+		"stage=50mbit     a slower link on the way, of which nobody tells",
+		"police=50mbit    what comes faster is dropped",
 		"pathmtu=1400     longer IP packets vanish silently; blackhole= is the same",
 		"mtu=1500         of both interfaces (whole lab only)",
 		"duplex=half      one medium for both directions (whole lab only)",
 		"bus=1gbit        frames of both directions share a bus of this rate (whole lab only)",
 		"seed=1           of all random choices (whole lab only)",
 		"ab.KEY, ba.KEY   one direction only: from a to b, from b to a",
+		"a.shape=50mbit   a shaper at the interface of host a (or b.shape)",
 		"a.KNOB, b.KNOB   a setting of host a (near) or b (far)",
 	}
 }
@@ -169,6 +174,10 @@ func (p *parser) set(key, value string) {
 	switch {
 	case !dotted:
 		p.setBoth(key, value)
+	case key == "a.shape":
+		p.spec.ShapeA = p.rate(key, value)
+	case key == "b.shape":
+		p.spec.ShapeB = p.rate(key, value)
 	case prefix == "a" || prefix == "b":
 		if rest == "" {
 			p.fault("%s=%s names no knob: write %s.KNOB=VALUE", key, value, prefix)
@@ -214,7 +223,7 @@ func (p *parser) setBoth(key, value string) {
 func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
 	var v wire.Path
 	switch name {
-	case "rate":
+	case "rate", "stage", "police":
 		v.Rate = p.rate(key, value)
 	case "delay", "jitter":
 		v.Delay = p.duration(key, value)
@@ -232,6 +241,10 @@ func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
 		switch name {
 		case "rate":
 			path.Rate = v.Rate
+		case "stage":
+			path.Stage = v.Rate
+		case "police":
+			path.Police = v.Rate
 		case "delay":
 			path.Delay = v.Delay
 		case "jitter":
@@ -257,7 +270,7 @@ func (p *parser) unknown(key, name string) {
 	case name != key && (name == "mtu" || name == "seed" || name == "duplex" || name == "bus"):
 		p.fault("%s: belongs to the whole lab: use %s=", key, name)
 	default:
-		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, pathmtu, mtu, duplex, bus, seed, or a.KNOB and b.KNOB", key)
+		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, stage, police, pathmtu, mtu, duplex, bus, seed, or a.KNOB and b.KNOB", key)
 	}
 }
 
@@ -315,8 +328,8 @@ func (p *parser) finish() {
 		frame := units.Bytes(p.spec.MTU + wire.HeaderBytes)
 		switch {
 		case !p.queue[path]:
-			path.Queue = DefaultQueue(p.spec.slower(path.Rate), trip)
-		case path.Rate == 0 && p.spec.Bus == 0:
+			path.Queue = DefaultQueue(p.spec.slower(*path), trip)
+		case p.spec.slower(*path) == 0:
 			p.fault("queue in direction %s has no effect without a rate: give rate= as well", name)
 		case path.Queue < frame:
 			p.fault("queue of %d bytes in direction %s holds no frame: use at least %d", path.Queue, name, frame)
@@ -330,12 +343,15 @@ func (p *parser) finish() {
 	}
 }
 
-// slower is the slower one of the link and the bus, 0 for neither.
-func (s Spec) slower(link units.BitRate) units.BitRate {
-	if link == 0 || s.Bus > 0 && s.Bus < link {
-		return s.Bus
+// slower is the slowest one of a direction's link and stage and the bus, 0 for none.
+func (s Spec) slower(p wire.Path) units.BitRate {
+	least := p.Rate
+	for _, r := range []units.BitRate{p.Stage, s.Bus} {
+		if r > 0 && (least == 0 || r < least) {
+			least = r
+		}
 	}
-	return link
+	return least
 }
 
 // DefaultQueue is the queue of a direction for which none was given: the bytes
@@ -347,52 +363,4 @@ func DefaultQueue(rate units.BitRate, roundTrip time.Duration) units.Bytes {
 		return 0
 	}
 	return max(minQueue, units.Bytes(float64(rate)/8*roundTrip.Seconds()))
-}
-
-// String returns the spec as text that ParseSpec reads to the same spec.
-func (s Spec) String() string {
-	var items []string
-	add := func(format string, args ...any) { items = append(items, fmt.Sprintf(format, args...)) }
-	for _, d := range []struct {
-		name string
-		path wire.Path
-	}{{"ab", s.AB}, {"ba", s.BA}} {
-		if d.path.Rate > 0 {
-			add("%s.rate=%sbit", d.name, strconv.FormatFloat(float64(d.path.Rate), 'f', -1, 64))
-		}
-		if d.path.Queue > 0 {
-			add("%s.queue=%d", d.name, d.path.Queue)
-		}
-		for _, v := range []struct {
-			key  string
-			time time.Duration
-		}{{"delay", d.path.Delay}, {"jitter", d.path.Jitter}} {
-			if v.time > 0 {
-				add("%s.%s=%s", d.name, v.key, v.time)
-			}
-		}
-		for _, v := range []struct {
-			key   string
-			share units.Percent
-		}{{"loss", d.path.Loss}, {"reorder", d.path.Reorder}, {"dup", d.path.Duplicate}} {
-			if v.share > 0 {
-				add("%s.%s=%s%%", d.name, v.key, strconv.FormatFloat(float64(v.share), 'f', -1, 64))
-			}
-		}
-		if d.path.PathMTU > 0 {
-			add("%s.pathmtu=%d", d.name, d.path.PathMTU)
-		}
-	}
-	if s.HalfDuplex {
-		add("duplex=half")
-	}
-	if s.Bus > 0 {
-		add("bus=%sbit", strconv.FormatFloat(float64(s.Bus), 'f', -1, 64))
-	}
-	add("mtu=%d", s.MTU)
-	add("seed=%d", s.Seed)
-	for _, k := range s.Knobs {
-		add("%s.%s=%s", k.Host, k.Knob, k.Value)
-	}
-	return strings.Join(items, ",")
 }

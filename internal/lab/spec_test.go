@@ -34,6 +34,11 @@ func TestParseSpec(t *testing.T) {
 				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
 			MTU: 9000, Seed: 7, HalfDuplex: true, Bus: 8e7,
 		}},
+		"slower than it says": {"rate=100mbit,rtt=2ms,ab.stage=50mbit,ba.police=10mbit,a.shape=5mbit,b.shape=6mbit", Spec{
+			AB:  wire.Path{Rate: 1e8, Delay: time.Millisecond, Queue: 256 << 10, Stage: 5e7},
+			BA:  wire.Path{Rate: 1e8, Delay: time.Millisecond, Queue: 256 << 10, Police: 1e7},
+			MTU: 1500, Seed: 1, ShapeA: 5e6, ShapeB: 6e6,
+		}},
 		"one direction wins wherever it stands": {"ab.delay=8ms,rtt=4ms", Spec{
 			AB: wire.Path{Delay: 8 * time.Millisecond}, BA: wire.Path{Delay: 2 * time.Millisecond}, MTU: 1500, Seed: 1,
 		}},

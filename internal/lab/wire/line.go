@@ -60,6 +60,9 @@ type line struct {
 	medium   *medium
 	busNanos float64 // nanoseconds per bit on the bus, 0 is no bus
 	bus      *medium // before the link, shared by both directions
+	stage    medium  // before the link, of this direction alone
+	tokens   float64 // bytes that the policer lets pass at once
+	filled   int64   // when tokens was computed
 	rng      *rand.Rand
 	pool     *pool
 	count    *counters
@@ -86,6 +89,7 @@ func newLine(p Path, m *medium, seed, stream uint64, pool *pool, c *counters) *l
 	if p.Rate > 0 {
 		l.bitNanos = 1e9 / float64(p.Rate)
 	}
+	l.tokens = float64(PoliceBurst(p.Police))
 	return l
 }
 
@@ -103,6 +107,10 @@ func (l *line) push(now int64, slot int32, size int) bool {
 	l.count.frames.Add(1)
 	l.count.bytes.Add(uint64(size))
 	l.drain(now)
+	if !l.passes(now, size) {
+		l.count.policed.Add(1)
+		return false
+	}
 	if q := int64(l.path.Queue); q > 0 && l.bytes+int64(size) > q {
 		l.count.queueDrops.Add(1)
 		return false
@@ -110,6 +118,9 @@ func (l *line) push(now int64, slot int32, size int) bool {
 	left := now
 	if l.busNanos > 0 { // it carries frames, not what is between them on a link
 		left = int64(math.Ceil(l.bus.reserve(left, float64(size)*8*l.busNanos)))
+	}
+	if l.path.Stage > 0 {
+		left = int64(math.Ceil(l.stage.reserve(left, float64(size)*8e9/float64(l.path.Stage))))
 	}
 	if l.bitNanos > 0 {
 		left = int64(math.Ceil(l.medium.reserve(left, float64(size+Overhead)*8*l.bitNanos)))
@@ -127,6 +138,22 @@ func (l *line) push(now int64, slot int32, size int) bool {
 	l.ring[l.tail&uint64(len(l.ring)-1)] = e
 	l.tail++
 	l.bytes += int64(size)
+	return true
+}
+
+// passes reports whether the policer, a token bucket, lets a frame of size bytes pass
+// at now.
+func (l *line) passes(now int64, size int) bool {
+	if l.path.Police <= 0 {
+		return true
+	}
+	rate := float64(l.path.Police) / 8e9 // bytes per nanosecond
+	l.tokens = min(float64(PoliceBurst(l.path.Police)), l.tokens+float64(now-l.filled)*rate)
+	l.filled = now
+	if l.tokens < float64(size) {
+		return false
+	}
+	l.tokens -= float64(size)
 	return true
 }
 

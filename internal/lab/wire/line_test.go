@@ -301,3 +301,45 @@ func TestBusShares(t *testing.T) {
 		t.Errorf("200 frames on one bus took %d ns, want %d", got, want)
 	}
 }
+
+// TestPolicer: what comes at twice the policer's rate passes by half, after the burst,
+// and nothing waits for it.
+func TestPolicer(t *testing.T) {
+	t.Parallel()
+	const size, n = 1000, 20000
+	l := testLine(Path{Police: 8e7}, 1) // 10 frames a millisecond
+	passed := 0
+	for i := range n {
+		if offer(t, l, int64(i)*50_000, size) { // 20 a millisecond
+			passed++
+		}
+		for {
+			e, ok := l.pop(int64(i) * 50_000)
+			if !ok {
+				break
+			}
+			l.pool.put(e.slot)
+		}
+	}
+	burst := int(PoliceBurst(8e7)) / size
+	if want := n/2 + burst; passed < want-2 || passed > want+2 {
+		t.Errorf("%d of %d frames passed, want %d", passed, n, want)
+	}
+	if got := l.count.read().Policed; got != uint64(n-passed) {
+		t.Errorf("%d counted as policed, and %d were", got, n-passed)
+	}
+}
+
+// TestStage: a slower stage behind the queue sets the rate.
+func TestStage(t *testing.T) {
+	t.Parallel()
+	l := testLine(Path{Rate: 1e9, Stage: 8e7}, 1)
+	const size, n = 1000, 500
+	for range n {
+		offer(t, l, 0, size)
+	}
+	out := run(l)
+	if last := out[len(out)-1].at; len(out) != n || math.Abs(float64(last)-n*100_000) > 20_000 {
+		t.Errorf("%d frames by %d ns, want %d by %d", len(out), last, n, n*100_000)
+	}
+}

@@ -52,7 +52,7 @@ func (p *pool) bytes(slot int32) []byte {
 // by others.
 type counters struct {
 	frames, bytes, delivered, outBytes    atomic.Uint64
-	lost, queueDrops, mtuDrops            atomic.Uint64
+	lost, queueDrops, mtuDrops, policed   atomic.Uint64
 	duplicated, reordered, refused, wakes atomic.Uint64
 	missed                                atomic.Uint64
 }
@@ -61,7 +61,7 @@ func (c *counters) read() Counters {
 	return Counters{
 		Frames: c.frames.Load(), Bytes: c.bytes.Load(),
 		Delivered: c.delivered.Load(), OutBytes: c.outBytes.Load(),
-		Lost: c.lost.Load(), QueueDrops: c.queueDrops.Load(), MTUDrops: c.mtuDrops.Load(),
+		Lost: c.lost.Load(), QueueDrops: c.queueDrops.Load(), MTUDrops: c.mtuDrops.Load(), Policed: c.policed.Load(),
 		Duplicated: c.duplicated.Load(), Reordered: c.reordered.Load(),
 		Missed: c.missed.Load(), Refused: c.refused.Load(), Wakes: c.wakes.Load(),
 	}

@@ -4,10 +4,12 @@
 //
 // One direction works in this order, as a real path does:
 //
-//  1. A frame arrives from the sending host. If the bytes that wait for the
-//     link, with this frame, exceed Queue, it is dropped (drop-tail).
+//  1. A frame arrives from the sending host. Where a policer has no tokens left for
+//     it, or the bytes that wait for the link, with this frame, exceed Queue, it is
+//     dropped (drop-tail).
 //  2. Where there is a bus, it passes that, after all frames of either direction
-//     before it: what a host adapter does whose bus is slower than its link.
+//     before it: what a host adapter does whose bus is slower than its link. Where
+//     there is a slower stage, it passes that, which is of its own direction.
 //  3. It is serialised at Rate after all frames before it. It occupies the
 //     link for its own bytes and 24 more: preamble and start delimiter 8,
 //     frame check sequence 4, gap between packets 12 (IEEE 802.3-2022 clauses
@@ -45,6 +47,12 @@ const ReorderDistance = 3
 // frames come to overtake it.
 const ReorderHold = 5 * time.Millisecond
 
+// PoliceBurst is the most that a policer of rate lets pass at once: what it carries
+// in 10 ms, and at least 16 KiB, so that frames of any size fit.
+func PoliceBurst(rate units.BitRate) units.Bytes {
+	return max(16*1024, units.Bytes(float64(rate)/8*0.010))
+}
+
 // Path is one direction of a wire. The zero value is a wire that does nothing
 // to frames.
 type Path struct {
@@ -56,6 +64,8 @@ type Path struct {
 	Reorder   units.Percent `json:"reorder,omitempty"`   // of frames, held back by ReorderDistance frames
 	Duplicate units.Percent `json:"duplicate,omitempty"` // of frames, delivered twice back to back
 	PathMTU   int           `json:"path_mtu,omitempty"`  // IP bytes; longer packets vanish silently; 0 is no limit
+	Stage     units.BitRate `json:"stage,omitempty"`     // of frames, behind the queue: a link on the way that is slower than Rate and that nobody tells of; 0 is none
+	Police    units.BitRate `json:"police,omitempty"`    // of frames, before the queue: what comes faster is dropped; 0 is none
 }
 
 // Counters are the truth about one direction since the wire started.
@@ -67,6 +77,7 @@ type Counters struct {
 	Lost       uint64 `json:"lost"`        // dropped by Loss
 	QueueDrops uint64 `json:"queue_drops"` // dropped because the queue was full
 	MTUDrops   uint64 `json:"mtu_drops"`   // vanished because they were above PathMTU
+	Policed    uint64 `json:"policed"`     // dropped by Police
 	Duplicated uint64 `json:"duplicated"`  // delivered twice
 	Reordered  uint64 `json:"reordered"`   // held back
 	Missed     uint64 `json:"missed"`      // dropped by the kernel before the wire saw them: the truth is damaged if not 0

@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/units"
+	"linerate/internal/lab/wire"
+)
+
+// String returns the spec as text that ParseSpec reads to the same spec.
+func (s Spec) String() string {
+	var items []string
+	add := func(format string, args ...any) { items = append(items, fmt.Sprintf(format, args...)) }
+	for _, d := range []struct {
+		name string
+		path wire.Path
+	}{{"ab", s.AB}, {"ba", s.BA}} {
+		if d.path.Rate > 0 {
+			add("%s.rate=%sbit", d.name, plainRate(d.path.Rate))
+		}
+		if d.path.Queue > 0 {
+			add("%s.queue=%d", d.name, d.path.Queue)
+		}
+		for _, v := range []struct {
+			key  string
+			time time.Duration
+		}{{"delay", d.path.Delay}, {"jitter", d.path.Jitter}} {
+			if v.time > 0 {
+				add("%s.%s=%s", d.name, v.key, v.time)
+			}
+		}
+		for _, v := range []struct {
+			key   string
+			share units.Percent
+		}{{"loss", d.path.Loss}, {"reorder", d.path.Reorder}, {"dup", d.path.Duplicate}} {
+			if v.share > 0 {
+				add("%s.%s=%s%%", d.name, v.key, strconv.FormatFloat(float64(v.share), 'f', -1, 64))
+			}
+		}
+		for _, v := range []struct {
+			key  string
+			rate units.BitRate
+		}{{"stage", d.path.Stage}, {"police", d.path.Police}} {
+			if v.rate > 0 {
+				add("%s.%s=%sbit", d.name, v.key, plainRate(v.rate))
+			}
+		}
+		if d.path.PathMTU > 0 {
+			add("%s.pathmtu=%d", d.name, d.path.PathMTU)
+		}
+	}
+	if s.HalfDuplex {
+		add("duplex=half")
+	}
+	if s.Bus > 0 {
+		add("bus=%sbit", plainRate(s.Bus))
+	}
+	add("mtu=%d", s.MTU)
+	add("seed=%d", s.Seed)
+	if s.ShapeA > 0 {
+		add("a.shape=%sbit", plainRate(s.ShapeA))
+	}
+	if s.ShapeB > 0 {
+		add("b.shape=%sbit", plainRate(s.ShapeB))
+	}
+	for _, k := range s.Knobs {
+		add("%s.%s=%s", k.Host, k.Knob, k.Value)
+	}
+	return strings.Join(items, ",")
+}
+
+// plainRate is a rate as ParseSpec reads it, without its unit.
+func plainRate(r units.BitRate) string { return strconv.FormatFloat(float64(r), 'f', -1, 64) }
