@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse interop lint bench cross wine dist generate generated fuzz clean
+.PHONY: all build demo test race simulate slow abuse interop lint bench judge cross wine dist generate generated fuzz clean
 
 all: build
 
@@ -64,6 +64,11 @@ dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts ov
 
 bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them, BENCH="-quick tcp" tries one out
 	bench/run $(BENCH)
+
+SEEDS ?= 0-29
+judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-middle, OUT=folder, JUDGE=-quick; goes on where it was stopped
+	$(GO) build -o bin/judge-labs ./bench/judge
+	bin/judge-labs -program $(BIN) -seeds $(SEEDS) -kind "$(KIND)" -out "$(or $(OUT),bin/judge)" $(JUDGE)
 
 cross: ## build and vet code and tests for every system
 	scripts/cross

@@ -1,0 +1,164 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/lab/faults"
+)
+
+// said is a session in which a direction measured share of a ceiling of 100 Mbit/s.
+func said(share float64, findings ...model.Finding) *model.Session {
+	return &model.Session{
+		Plan:     model.Plan{Baseline: "one"},
+		Findings: findings,
+		Runs: []model.Run{{Setting: "one", State: model.RunValid, Values: []model.Value{
+			{Direction: model.To, Metric: model.Goodput, Value: share * 100e6},
+		}}},
+	}
+}
+
+func finding(rule string, h model.Host, k model.FindingKind) model.Finding {
+	return model.Finding{Direction: model.To, Rule: rule, Host: h, Kind: k, Confidence: 0.9}
+}
+
+// planted is a case with one planted direction.
+func planted(l faults.Label) faults.Case {
+	l.Direction, l.Ceiling = model.To, units.BitRate(100e6)
+	return faults.Case{Kind: "kind", Clean: !l.Planted, Labels: []faults.Label{l}}
+}
+
+func TestScore(t *testing.T) {
+	t.Parallel()
+	window := faults.Label{Planted: true, First: []faults.Answer{{Rule: "B07", Host: model.Far}}}
+	clean := faults.Label{First: []faults.Answer{{Rule: "ceiling", Host: faults.Any}}}
+	bloat := faults.Label{Planted: true, First: clean.First, Named: [][]faults.Answer{{{Rule: "B30", Host: ""}}}}
+	full := finding("ceiling", model.Near, model.FindingFull)
+	lost := finding("unknown", "", model.FindingNotFound)
+	tests := map[string]struct {
+		label      faults.Label
+		s          *model.Session
+		first, all bool
+		bit        bool
+		false      int
+	}{
+		"right":                      {window, said(0.3, finding("B07", model.Far, "")), true, true, true, 0},
+		"wrong rule":                 {window, said(0.3, finding("B08", model.Far, "")), false, false, true, 0},
+		"wrong host":                 {window, said(0.3, finding("B07", model.Near, "")), false, false, true, 0},
+		"right, and more":            {window, said(0.3, finding("B07", model.Far, ""), finding("B10", model.Near, model.FindingBeside)), true, false, true, 0},
+		"second":                     {window, said(0.3, finding("B10", model.Near, ""), finding("B07", model.Far, "")), false, false, true, 0},
+		"nothing":                    {window, said(0.3), false, false, true, 0},
+		"not found":                  {window, said(0.3, lost), false, false, true, 0},
+		"full though it is not":      {window, said(0.3, full), false, false, true, 0},
+		"full, did not bite":         {window, said(0.95, full), true, true, false, 0},
+		"clean":                      {clean, said(0.95, full), true, true, true, 0},
+		"clean, not found":           {clean, said(0.8, lost), false, false, true, 0},
+		"clean, false":               {clean, said(0.95, full, finding("B30", "", model.FindingBeside)), true, false, true, 1},
+		"clean, false first":         {clean, said(0.8, finding("B10", model.Near, "")), false, false, true, 1},
+		"what has to be named":       {bloat, said(0.95, full, finding("B30", "", model.FindingBeside)), true, true, true, 0},
+		"what had to be and was not": {bloat, said(0.95, full), true, false, true, 0},
+	}
+	for name, tt := range tests {
+		r := Score(planted(tt.label), tt.s)
+		if r.First != tt.first || r.All != tt.all || r.Bit != tt.bit || r.False != tt.false {
+			t.Errorf("%s: first %v, all %v, bit %v, %d false", name, r.First, r.All, r.Bit, r.False)
+		}
+	}
+}
+
+func TestSums(t *testing.T) {
+	t.Parallel()
+	claim := func(confidence float64, right bool) Said {
+		return Said{Rule: "B07", Confidence: confidence, Right: right}
+	}
+	rows := []Row{
+		{Seed: 1, Bit: true, First: true, All: true, Said: []Said{claim(0.95, true), claim(0.95, true)}},
+		{Seed: 2, Bit: true, Said: []Said{claim(0.95, false), claim(0.95, false), {Kind: model.FindingNotFound, Confidence: 0.7}}},
+		{Seed: 3, Bit: true, Failed: "no answer"},
+		{Seed: 4, Bit: false, First: true},
+		{Seed: 5, Clean: true, Bit: true, First: true},
+		{Seed: 6, Clean: true, Bit: true, First: true, False: 2},
+		{Seed: 7, Clean: true, Bit: true, False: 1, Late: 0.5},
+	}
+	s := Add(rows)
+	if s.Planted != 3 || s.First != 1 || s.All != 1 || s.NotBit != 1 || s.Clean != 2 || s.FalsePaths != 1 || s.Busy != 1 || s.Failed != 1 || s.Claims != 4 {
+		t.Errorf("%+v", s)
+	}
+	if math.Abs(s.Error-0.45) > 1e-9 { // 95 % said, half right
+		t.Errorf("calibration error %g, want 0.45", s.Error)
+	}
+	text := Markdown(rows, "note")
+	for _, part := range []string{"1 of 3, 33.3 %", "1 of 2, 50.0 %", "45.0 points", "| 95 to 100 %, mean 95 | 4 | 2 | 50 % |"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+}
+
+// TestKeep: what is finished is read again, a line that was cut off is not, and of a
+// seed that nobody looks at no evidence is written.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	o := Options{Last: 2000, Out: t.TempDir()}
+	for _, seed := range []uint64{3, unseen + 1} {
+		if err := keep(o, faults.Case{Seed: seed, Spec: "secret"}, Row{Seed: seed, Kind: "loss"}, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(o.Out, "rows.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = f.WriteString(`{"seed":9,"ki`)
+	_ = f.Close()
+	rows, err := readRows(filepath.Join(o.Out, "rows.jsonl"), o)
+	if err != nil || len(rows) != 2 || rows[0].Seed != 3 || rows[1].Seed != unseen+1 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	text, err := os.ReadFile(filepath.Join(o.Out, "wrong.jsonl"))
+	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"seed":3`) {
+		t.Errorf("evidence: %s, %v", text, err)
+	}
+	if b := brief(Row{Seed: unseen, Kind: "loss"}); strings.Contains(b, "loss") {
+		t.Errorf("told of a seed that nobody looks at: %s", b)
+	}
+}
+
+// TestCommand: a case is measured by what a person would type.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	c, ok := faults.Of("shared-bus", 1)
+	if args := Command(c, true); !ok || args[0] != "check" && args[0] != "test" || slices.Contains(args, "--quick") {
+		t.Errorf("the bus needs the whole check: %v", args)
+	}
+	c, ok = faults.Of("program-buffer", 1)
+	if args := Command(c, true); !ok || args[0] != "test" || !slices.Contains(args, "-w") {
+		t.Errorf("%v", args)
+	}
+}
+
+// TestFailures: a program that says nothing, or is not there, is a wrong answer, and
+// the next seed is tried.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"/bin/true", "/nonexistent"} {
+		out := t.TempDir()
+		rows, err := Run(context.Background(), Options{Program: program, First: 4, Last: 5, Kind: "clean", Out: out, Talk: &strings.Builder{}})
+		if err != nil || len(rows) != 2 || rows[0].Failed == "" || rows[0].First {
+			t.Errorf("%s: %+v, %v", program, rows, err)
+		}
+		text, _ := os.ReadFile(filepath.Join(out, "rows.jsonl"))
+		var r Row
+		if json.Unmarshal([]byte(strings.SplitN(string(text), "\n", 2)[0]), &r) != nil || r.Failed == "" {
+			t.Errorf("%s: %s", program, text)
+		}
+	}
+}

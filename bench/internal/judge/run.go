@@ -1,0 +1,222 @@
+package judge
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/lab/faults"
+)
+
+// unseen is the first seed of which nothing but scores is written: who writes rules
+// never looks at what those cases were.
+const unseen = 1000
+
+// caseTime is the longest that a case may take.
+const caseTime = 90 * time.Second
+
+// Options say what is judged.
+type Options struct {
+	Program string // linerate
+	First   uint64 // seed
+	Last    uint64
+	Kind    string // only this one, "" for what each seed stands for
+	Quick   bool   // check --quick wherever a case does not need the whole
+	Out     string // folder of rows.jsonl, wrong.jsonl and table.md
+	Talk    io.Writer
+}
+
+// Run judges the cases of o that its folder does not hold yet, and returns all rows.
+func Run(ctx context.Context, o Options) ([]Row, error) {
+	if err := os.MkdirAll(o.Out, 0o755); err != nil {
+		return nil, err
+	}
+	rows, err := readRows(filepath.Join(o.Out, "rows.jsonl"), o)
+	if err != nil {
+		return nil, err
+	}
+	done := map[uint64]bool{}
+	for _, r := range rows {
+		done[r.Seed] = true
+	}
+	began, tried := time.Now(), 0
+	for seed := o.First; seed <= o.Last && ctx.Err() == nil; seed++ {
+		if done[seed] {
+			continue
+		}
+		c := faults.Draw(seed)
+		if o.Kind != "" {
+			var ok bool
+			if c, ok = faults.Of(o.Kind, seed); !ok {
+				return rows, fmt.Errorf("kind %q: there is none, or it cannot be planted here", o.Kind)
+			}
+		}
+		row, text := judge(ctx, o, c)
+		if ctx.Err() != nil {
+			break
+		}
+		tried++
+		if err := keep(o, c, row, text); err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+		left := time.Duration(float64(time.Since(began)) / float64(tried) * float64(o.Last-seed))
+		fmt.Fprintf(o.Talk, "%s about %s left\n", brief(row), left.Round(time.Second))
+	}
+	table := Markdown(rows, o.note())
+	return rows, errors.Join(ctx.Err(), os.WriteFile(filepath.Join(o.Out, "table.md"), []byte(table), 0o644))
+}
+
+// note says what was judged.
+func (o Options) note() string {
+	what := "linerate check"
+	if o.Quick {
+		what = "linerate check --quick, the whole check where a case needs both directions at once"
+	}
+	return fmt.Sprintf("Labs from seeds %d to %d, each looked at by %s, or by linerate test where a connection takes longer to begin than the check's warm-up, or a flag is what is planted. Made by `make judge SEEDS=%d-%d`.", o.First, o.Last, what, o.First, o.Last)
+}
+
+// brief is a row for the terminal. Of seeds that nobody looks at it says no kind.
+func brief(r Row) string {
+	if r.Seed >= unseen {
+		return fmt.Sprintf("seed %d: %.0f s,", r.Seed, r.Seconds)
+	}
+	word := map[bool]string{true: "right", false: "WRONG"}
+	text := fmt.Sprintf("seed %d: %-24s first %s, all %s: %s", r.Seed, r.Kind, word[r.First], word[r.All], r.answer())
+	if r.Failed != "" {
+		text += " (" + r.Failed + ")"
+	}
+	if !r.Bit {
+		text += " (did not bite)"
+	}
+	return fmt.Sprintf("%s; %.0f s, late %.1f %%,", text, r.Seconds, 100*r.Late)
+}
+
+// readRows reads what an earlier run finished. A last line that is cut off is none.
+func readRows(file string, o Options) ([]Row, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		var r Row
+		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Seed >= o.First && r.Seed <= o.Last {
+			rows = append(rows, r)
+		}
+	}
+	return rows, nil
+}
+
+// keep writes a row, and the evidence of one that is wrong.
+func keep(o Options, c faults.Case, r Row, text []byte) error {
+	if err := appendLine(filepath.Join(o.Out, "rows.jsonl"), r); err != nil {
+		return err
+	}
+	if r.Seed >= unseen || r.First && r.All && r.Failed == "" {
+		return nil
+	}
+	return appendLine(filepath.Join(o.Out, "wrong.jsonl"), struct {
+		Case faults.Case     `json:"case"`
+		Row  Row             `json:"row"`
+		Said json.RawMessage `json:"document,omitempty"`
+	}{c, r, compact(text)})
+}
+
+// compact is a document in one line, nil where it is none.
+func compact(text []byte) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return nil
+	}
+	return b.Bytes()
+}
+
+func appendLine(file string, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// Command is how a case is measured.
+func Command(c faults.Case, quick bool) []string {
+	args := []string{"test"}
+	if c.Check {
+		args = []string{"check"}
+		if quick && !c.Full {
+			args = append(args, "--quick")
+		}
+	}
+	args = append(append(args, "lab:"+c.Spec), c.Args...)
+	return append(args, "--json=full", "--quiet", "--db", ":memory:")
+}
+
+// judge measures a case and scores it; text is the document that linerate printed.
+func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte) {
+	ctx, cancel := context.WithTimeout(ctx, caseTime)
+	defer cancel()
+	argv := Command(c, o.Quick)
+	failed := func(why string) Row {
+		return Row{Seed: c.Seed, Kind: c.Kind, Clean: c.Clean, Bit: true, Failed: why}
+	}
+	g, err := newGroup(len(c.Plants) > 0)
+	if err != nil {
+		return failed(err.Error()), nil
+	}
+	defer g.remove()
+	cmd := exec.CommandContext(ctx, o.Program, argv...)
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	cmd.WaitDelay = 5 * time.Second
+	began, before, late := time.Now(), usage(g), g.sleeper()
+	if err := g.start(cmd); err != nil {
+		late()
+		return failed(err.Error()), nil
+	}
+	undo := g.plant(ctx, cmd.Process.Pid, c.Plants)
+	err = cmd.Wait()
+	planted, share := undo(), late()
+	var d struct {
+		Session *model.Session `json:"session"`
+	}
+	switch {
+	case planted != nil:
+		row = failed("plant: " + planted.Error())
+	case json.Unmarshal(out.Bytes(), &d) != nil || d.Session == nil:
+		row = failed(strings.TrimSpace(fmt.Sprintf("no document: %v: %s", err, lastLine(talk.String()))))
+	default:
+		row = Score(c, d.Session)
+	}
+	row.Seconds, row.Others, row.Late = time.Since(began).Seconds(), before.others(usage(g)), share
+	row.Command = strings.Join(argv[:1], " ")
+	if slices.Contains(argv, "--quick") {
+		row.Command += " --quick"
+	}
+	return row, out.Bytes()
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}

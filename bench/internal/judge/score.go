@@ -1,0 +1,124 @@
+// Package judge holds what linerate says of labs against what was planted in them.
+//
+// A finding claims something where its kind is neither "not found" nor "no evidence".
+// Of a direction in which a planted limit did not bite, since the receiver measured
+// nearlyFull of the ceiling all the same, the full path is right as the first finding.
+package judge
+
+import (
+	"slices"
+
+	"linerate/internal/core/model"
+	"linerate/internal/lab/faults"
+)
+
+// nearlyFull is the share of the ceiling at which a path is full (diagnosis.md section
+// 4.0, rule 2).
+const nearlyFull = 0.90
+
+// Said is one finding, and whether it is right.
+type Said struct {
+	Direction  model.Direction   `json:"direction"`
+	Rule       string            `json:"rule"`
+	Host       model.Host        `json:"host"`
+	Kind       model.FindingKind `json:"kind,omitempty"`
+	Confidence float64           `json:"confidence"`
+	Right      bool              `json:"right"`
+}
+
+// claims reports whether a finding says that something is so.
+func (s Said) claims() bool {
+	return s.Kind != model.FindingNotFound && s.Kind != model.FindingTooShort
+}
+
+// Row is one case that was judged.
+type Row struct {
+	Seed  uint64 `json:"seed"`
+	Kind  string `json:"kind"`
+	Clean bool   `json:"clean"`
+	// Command is what was asked: check, check --quick or test.
+	Command string  `json:"command"`
+	Seconds float64 `json:"seconds"`
+	// Others is how many cores other work on the machine took meanwhile, and Late for
+	// which share of the time a sleeper beside the lab was not woken though its time
+	// had come: then the wire was not in time either.
+	Others float64 `json:"others"`
+	Late   float64 `json:"late"`
+	// Failed says why there is no answer.
+	Failed string `json:"failed,omitempty"`
+	// Bit is false where a plant was there and the path was full all the same.
+	Bit bool `json:"bit"`
+	// First is whether the first finding of every planted direction, or of a clean
+	// path every direction, is right.
+	First bool `json:"first"`
+	// All is whether besides everything that was said is right, everything that had
+	// to be was said, and the other direction has its right answer.
+	All bool `json:"all"`
+	// False counts claims of a clean path that are not right.
+	False int    `json:"false"`
+	Said  []Said `json:"said,omitempty"`
+}
+
+// Score judges the findings of a session against a case.
+func Score(c faults.Case, s *model.Session) Row {
+	r := Row{Seed: c.Seed, Kind: c.Kind, Clean: c.Clean, First: true, All: true, Bit: true}
+	for _, l := range c.Labels {
+		var of []model.Finding
+		for _, f := range s.Findings {
+			if f.Direction == l.Direction {
+				of = append(of, f)
+			}
+		}
+		r.direction(l, of, reached(s, l) >= nearlyFull)
+	}
+	return r
+}
+
+// reached is the share of the ceiling that the first valid run of a direction measured.
+func reached(s *model.Session, l faults.Label) float64 {
+	for _, run := range s.Runs {
+		if v, ok := run.Value(l.Direction, model.Goodput); ok && run.State == model.RunValid && run.Setting == s.Plan.Baseline && l.Ceiling > 0 {
+			return v / float64(l.Ceiling)
+		}
+	}
+	return 0
+}
+
+// direction judges what was said of one direction.
+func (r *Row) direction(l faults.Label, of []model.Finding, full bool) {
+	first := l.First
+	if l.Planted && full && !answers(first, "ceiling", "") {
+		r.Bit = false
+		first = append(slices.Clone(first), faults.Answer{Rule: "ceiling", Host: faults.Any})
+	}
+	right := func(f model.Finding) bool {
+		return answers(first, f.Rule, f.Host) || answers(l.May, f.Rule, f.Host) ||
+			slices.ContainsFunc(l.Named, func(set []faults.Answer) bool { return answers(set, f.Rule, f.Host) })
+	}
+	firstRight := len(of) > 0 && answers(first, of[0].Rule, of[0].Host)
+	if !firstRight {
+		r.All = false
+		if l.Planted || r.Clean {
+			r.First = false
+		}
+	}
+	for _, f := range of {
+		s := Said{Direction: f.Direction, Rule: f.Rule, Host: f.Host, Kind: f.Kind, Confidence: f.Confidence, Right: right(f)}
+		r.Said = append(r.Said, s)
+		if !s.Right {
+			r.All = false
+		}
+		if s.claims() && !s.Right && r.Clean {
+			r.False++
+		}
+	}
+	for _, set := range l.Named {
+		if !slices.ContainsFunc(of, func(f model.Finding) bool { return answers(set, f.Rule, f.Host) }) {
+			r.All = false
+		}
+	}
+}
+
+func answers(set []faults.Answer, rule string, host model.Host) bool {
+	return slices.ContainsFunc(set, func(a faults.Answer) bool { return a.Is(rule, host) })
+}

@@ -1,0 +1,129 @@
+// Command judge makes labs in which it is known what limits, has linerate look at them,
+// and scores what it says.
+//
+//	judge -seeds 0-29                    # what each seed stands for
+//	judge -seeds 0-9 -kind loss-middle   # one kind
+//	judge -list                          # the kinds
+//
+// What is finished stands in -out, and is not measured again: a run that was stopped
+// goes on where it was.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"linerate/bench/internal/judge"
+	"linerate/bench/internal/results"
+	"linerate/internal/lab/faults"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "judge:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, talk io.Writer) error {
+	flags := flag.NewFlagSet("judge", flag.ContinueOnError)
+	seeds := flags.String("seeds", "0-29", "first and last seed, as 0-29")
+	list := flags.Bool("list", false, "list the kinds and end")
+	document := flags.String("o", "", "Markdown document whose section is replaced")
+	o := judge.Options{Talk: talk}
+	flags.StringVar(&o.Program, "program", "bin/linerate", "linerate")
+	flags.StringVar(&o.Kind, "kind", "", "only this kind")
+	flags.StringVar(&o.Out, "out", "bin/judge", "folder of what is finished")
+	flags.BoolVar(&o.Quick, "quick", false, "the quick check wherever a case does not need the whole one")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *list {
+		return kinds(out)
+	}
+	var err error
+	if o.First, o.Last, err = span(*seeds); err != nil {
+		return err
+	}
+	if o.Program, err = program(o.Program); err != nil {
+		return err
+	}
+	rows, err := judge.Run(ctx, o)
+	if len(rows) > 0 {
+		text, rerr := os.ReadFile(filepath.Join(o.Out, "table.md"))
+		err = errors.Join(err, rerr)
+		fmt.Fprintf(out, "%s\n", text)
+		if *document != "" && err == nil {
+			err = replace(*document, string(text))
+		}
+	}
+	return err
+}
+
+// program is the path of linerate, which must be there.
+func program(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: make build makes it", err)
+	}
+	return filepath.Abs(path)
+}
+
+// span reads "0-29", or one seed.
+func span(text string) (first, last uint64, err error) {
+	low, high, ok := strings.Cut(text, "-")
+	if !ok {
+		high = low
+	}
+	first, err1 := strconv.ParseUint(low, 10, 64)
+	last, err2 := strconv.ParseUint(high, 10, 64)
+	if err1 != nil || err2 != nil || last < first {
+		return 0, 0, fmt.Errorf("seeds %q: write the first and the last one, as 0-29", text)
+	}
+	return first, last, nil
+}
+
+// kinds lists the catalogue.
+func kinds(out io.Writer) error {
+	for _, k := range faults.Catalogue() {
+		word := "limits"
+		switch {
+		case k.Skip != "":
+			word = "skipped"
+		case k.Harmless:
+			word = "harmless"
+		}
+		text := k.Says
+		if k.Skip != "" {
+			text += ": " + k.Skip
+		}
+		if _, err := fmt.Fprintf(out, "%-22s %-8s %s\n", k.Name, word, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace puts the table into the document in place of the last one.
+func replace(file, body string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	d := results.Parse(string(text))
+	d.Replace(results.Section{Name: "judge", Title: "What limits, named in labs of which it is known", Body: body})
+	return os.WriteFile(file, []byte(d.Render("", nil)), 0o644)
+}

@@ -1,0 +1,367 @@
+package faults
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// draw is a case in the making: a clean path, and what kinds add to it.
+type draw struct {
+	rng        *rand.Rand
+	rates      [2]units.BitRate // of the link, by direction: to, from
+	trip       time.Duration
+	mtu        int
+	queues     [2]units.Bytes // 0 is one that harms nobody
+	keys       []string       // of the spec, beside rates, delay, queues and MTU
+	flags      []string       // of linerate test
+	omit, time time.Duration
+	full       bool
+	plants     []Plant
+	labels     [2]Label
+	way        model.Direction // in which the kind is planted
+}
+
+// place is the index of a direction.
+func place(d model.Direction) int {
+	if d == model.From {
+		return 1
+	}
+	return 0
+}
+
+// wire is the key's prefix of the wire in a direction.
+func wire(d model.Direction) string {
+	if d == model.From {
+		return "ba."
+	}
+	return "ab."
+}
+
+func opposite(d model.Direction) model.Direction {
+	if d == model.From {
+		return model.To
+	}
+	return model.From
+}
+
+// between draws from a range by logarithm.
+func (d *draw) between(low, high float64) float64 {
+	return low * math.Pow(high/low, d.rng.Float64())
+}
+
+// pick draws one of a list.
+func pick[T any](d *draw, of ...T) T { return of[d.rng.IntN(len(of))] }
+
+func (d *draw) key(format string, args ...any) { d.keys = append(d.keys, fmt.Sprintf(format, args...)) }
+
+// knob sets a setting of a host.
+func (d *draw) knob(h model.Host, id, value string) { d.key("%s.%s=%s", h, id, value) }
+
+func (d *draw) sender() model.Host   { return d.way.Sender() }
+func (d *draw) receiver() model.Host { return d.way.Receiver() }
+
+// rate is that of the link in the planted direction.
+func (d *draw) rate() units.BitRate { return d.rates[place(d.way)] }
+
+// ceiling is the payload that the link carries in a direction (diagnosis.md 2.1).
+func (d *draw) ceiling(way model.Direction) units.BitRate {
+	c, err := limits.Wire{Rate: d.rates[place(way)], MTU: d.mtu, Timestamps: true}.Goodput()
+	if err != nil {
+		return 0
+	}
+	return c
+}
+
+// held is the bandwidth-delay product of the planted direction, in bytes.
+func (d *draw) held() float64 { return float64(d.rate()) / 8 * d.trip.Seconds() }
+
+// allows plants a limit with a formula, with which answer is right; it reports whether
+// it bites, and leaves enough to be measured.
+func (d *draw) allows(bound units.BitRate, first ...Answer) bool {
+	c := d.ceiling(d.way)
+	if float64(bound) > bites*float64(c) || bound < 300e3 {
+		return false
+	}
+	l := &d.labels[place(d.way)]
+	l.Planted, l.First = true, first
+	l.Bound = bound
+	return true
+}
+
+// says plants what has no formula.
+func (d *draw) says(way model.Direction, first ...Answer) *Label {
+	l := &d.labels[place(way)]
+	l.Planted, l.First = true, first
+	return l
+}
+
+// may adds true findings of all directions.
+func (d *draw) may(answers ...Answer) {
+	for i := range d.labels {
+		d.labels[i].May = append(d.labels[i].May, answers...)
+	}
+}
+
+// named adds a finding that has to be said of a direction.
+func (d *draw) named(way model.Direction, answers ...Answer) {
+	l := &d.labels[place(way)]
+	l.Named = append(l.Named, answers)
+}
+
+// newDraw draws a path.
+func newDraw(rng *rand.Rand) *draw {
+	d := &draw{rng: rng, mtu: 1500}
+	rate := units.BitRate(round(d.between(float64(LeastRate), float64(MostRate))))
+	d.rates = [2]units.BitRate{rate, rate}
+	d.trip = time.Duration(round(d.between(float64(LeastTrip), float64(MostTrip)))) / 1000 * 1000
+	d.way = pick(d, model.To, model.From)
+	if rate > packetRate(1500) && rng.IntN(2) == 0 {
+		d.mtu = 9000
+	}
+	// The direction in which nothing is planted has to be filled.
+	d.rates[place(opposite(d.way))] = min(rate, packetRate(d.mtu))
+	for i, way := range []model.Direction{model.To, model.From} {
+		d.labels[i] = Label{Direction: way, First: []Answer{{"ceiling", Any}}}
+	}
+	return d
+}
+
+// round keeps three digits, so that specs can be read.
+func round(v float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return math.Round(v/unit) * unit
+}
+
+// packetRate is the rate that MostPackets of that size fill.
+func packetRate(mtu int) units.BitRate {
+	return min(mostJumbo, units.BitRate(MostPackets*8*(mtu+38)))
+}
+
+// need is what a direction has to carry for the case to be true.
+func (d *draw) need(i int) units.BitRate {
+	if b := d.labels[i].Bound; b > 0 {
+		return min(b*2, d.rates[i]) // a connection's beginning may be faster than its limit
+	}
+	return d.rates[i]
+}
+
+// startTime is how long slow start takes to fill the path, with half as much again for
+// what a queue adds: a doubling for each round trip, from ten segments (RFC 6928).
+func (d *draw) startTime() time.Duration {
+	most := 0.0
+	for i := range d.rates {
+		most = max(most, float64(d.rates[i])/8*d.trip.Seconds())
+	}
+	trips := 2 + math.Log2(max(1, most/float64(10*(d.mtu-52))))
+	return time.Duration(1.5 * trips * float64(d.trip))
+}
+
+// mostHeld is the largest bandwidth-delay product that default buffers fill: 6 MiB of
+// receive and 4 MiB of send buffer hold about half of that as payload (Linux 6.18).
+const mostHeld = 1_500_000
+
+// carried reports whether this wire, and a good TCP, carry what the case needs.
+func (d *draw) carried() bool {
+	for i := range d.rates {
+		if d.need(i) > packetRate(d.mtu) {
+			return false
+		}
+		if d.labels[i].Bound == 0 && float64(d.rates[i])/8*d.trip.Seconds() > mostHeld {
+			return false
+		}
+	}
+	return d.startTime() < 6*time.Second
+}
+
+// quickStart is how long slow start may take for linerate check, whose warm-up is
+// 0.5 s with --quick and whose probes stand before it.
+const quickStart = 400 * time.Millisecond
+
+// finish turns the draw into a case.
+func (d *draw) finish(seed uint64, kind string, clean bool) Case {
+	c := Case{Seed: seed, Kind: kind, Clean: clean, Rate: d.rate(), Trip: d.trip, Plants: d.plants, Full: d.full}
+	keys := []string{fmt.Sprintf("rtt=%s", d.trip)}
+	for i, way := range []model.Direction{model.To, model.From} {
+		d.labels[i].Ceiling = d.ceiling(way)
+		if !slices.Contains(d.flags, alone(opposite(way))) {
+			c.Labels = append(c.Labels, d.labels[i])
+		}
+		q := d.queues[i]
+		if q == 0 {
+			q = kindQueue(d.rates[i], d.trip, d.mtu)
+		}
+		keys = append(keys, fmt.Sprintf("%srate=%.0fbit", wire(way), float64(d.rates[i])), fmt.Sprintf("%squeue=%d", wire(way), q))
+	}
+	keys = append(keys, fmt.Sprintf("mtu=%d", d.mtu), fmt.Sprintf("seed=%d", seed+1))
+	c.Spec = strings.Join(append(keys, d.keys...), ",")
+	d.command(&c)
+	return c
+}
+
+// alone is the flag of linerate test for one direction only.
+func alone(way model.Direction) string {
+	if way == model.From {
+		return "-R"
+	}
+	return "--to"
+}
+
+// kindQueue is a queue that harms nobody: a round trip, at least twenty packets and
+// 4 ms of up to 256 KiB, so that bursts fit and nobody waits long.
+func kindQueue(rate units.BitRate, trip time.Duration, mtu int) units.Bytes {
+	return max(units.Bytes(float64(rate)/8*trip.Seconds()), units.Bytes(20*(mtu+14)), min(256*1024, units.Bytes(float64(rate)/8*0.004)))
+}
+
+// command chooses what measures: check, or where slow start would take too much of
+// its time, or a flag is the plant, a test with a warm-up of its own.
+func (d *draw) command(c *Case) {
+	start := d.startTime()
+	if len(d.flags) == 0 && d.time == 0 && (start < quickStart || d.full && start < 2*quickStart) {
+		c.Check = true
+		return
+	}
+	omit, length := d.omit, d.time
+	if length == 0 {
+		length = 5 * time.Second
+		omit = max(time.Second, (2 * start).Round(100*time.Millisecond))
+	}
+	c.Args = append(slices.Clone(d.flags), "-t", length.String(), "--omit", omit.String())
+}
+
+// tries is how many draws a kind gets to find one that bites.
+const tries = 5_000
+
+// Of returns the case of a kind by name that a seed stands for. ok is false for a name
+// that the catalogue does not have, and for a kind that cannot be planted here.
+func Of(name string, seed uint64) (c Case, ok bool) {
+	if name == "clean" {
+		return one(Kind{Name: name, Harmless: true, plant: func(*draw) bool { return true }}, seed)
+	}
+	for _, k := range Catalogue() {
+		if k.Name == name && k.Skip == "" {
+			return one(k, seed)
+		}
+	}
+	return Case{}, false
+}
+
+// one draws until a kind bites.
+func one(k Kind, seed uint64) (Case, bool) {
+	rng := source(seed, 1)
+	for range tries {
+		d := newDraw(rng)
+		if k.plant(d) && d.carried() {
+			return d.finish(seed, k.Name, k.Harmless), true
+		}
+	}
+	return Case{}, false
+}
+
+func source(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
+
+// Draw returns the case that a seed stands for.
+func Draw(seed uint64) Case {
+	rng := source(seed, 0)
+	var limiting, harmless, pairing []Kind
+	for _, k := range Catalogue() {
+		switch {
+		case k.Skip != "":
+		case k.Harmless:
+			harmless = append(harmless, k)
+		default:
+			limiting = append(limiting, k)
+			if !k.lone {
+				pairing = append(pairing, k)
+			}
+		}
+	}
+	var c Case
+	ok := false
+	switch p := rng.Float64(); {
+	case p < 0.20:
+		c, ok = Of("clean", seed)
+	case p < 0.30:
+		c, ok = one(harmless[rng.IntN(len(harmless))], seed)
+	case p < 0.45:
+		for range 20 { // not every two kinds go together
+			if c, ok = two(pairing[rng.IntN(len(pairing))], pairing[rng.IntN(len(pairing))], seed); ok {
+				break
+			}
+		}
+	default:
+		c, ok = one(limiting[rng.IntN(len(limiting))], seed)
+	}
+	if !ok { // a test demands that this does not happen
+		c, _ = Of("clean", seed)
+	}
+	return c
+}
+
+// two plants a kind in each direction, or both in one, where one of them is then
+// clearly the smaller limit.
+func two(a, b Kind, seed uint64) (Case, bool) {
+	rng := source(seed, 2)
+	same := rng.IntN(2) == 0 && a.Name != b.Name
+	for range tries {
+		d := newDraw(rng)
+		if !a.plant(d) {
+			continue
+		}
+		ways := [2]int{place(d.way), place(opposite(d.way))}
+		first := d.labels[ways[0]]
+		if same {
+			ways[1] = ways[0]
+			d.labels[ways[0]] = Label{Direction: first.Direction, First: []Answer{{"ceiling", Any}}}
+		} else {
+			d.way = opposite(d.way)
+		}
+		if !b.plant(d) || !d.carried() || clash(d.keys) {
+			continue
+		}
+		if same && !d.dominates(first) {
+			continue
+		}
+		return d.finish(seed, a.Name+" + "+b.Name, false), true
+	}
+	return Case{}, false
+}
+
+// dominates joins two labels of one direction where one of them allows less than half
+// of the other: that one is the first, and the other may be named.
+func (d *draw) dominates(first Label) bool {
+	l := &d.labels[place(d.way)]
+	if first.Bound == 0 || l.Bound == 0 {
+		return false
+	}
+	small, large := first, *l
+	if large.Bound < small.Bound {
+		small, large = large, small
+	}
+	if 2*small.Bound > large.Bound {
+		return false
+	}
+	small.May = append(append(append([]Answer{}, small.May...), large.May...), large.First...)
+	*l = small
+	return true
+}
+
+// clash reports whether a key is given twice.
+func clash(keys []string) bool {
+	seen := map[string]bool{}
+	for _, k := range keys {
+		name, _, _ := strings.Cut(k, "=")
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
+}

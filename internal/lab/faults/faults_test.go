@@ -1,0 +1,120 @@
+package faults
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"linerate/internal/lab"
+)
+
+// seedsLooked are those that tests draw: seeds from 1000 on are never looked at.
+const seedsLooked = 1000
+
+// TestDrawIsTheSame: a seed stands for the same case each time, and other seeds for
+// others.
+func TestDrawIsTheSame(t *testing.T) {
+	t.Parallel()
+	specs := map[string]bool{}
+	for seed := range uint64(50) {
+		a, b := Draw(seed), Draw(seed)
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("seed %d: %+v and %+v", seed, a, b)
+		}
+		specs[a.Spec] = true
+	}
+	if len(specs) != 50 {
+		t.Errorf("50 seeds stand for %d labs", len(specs))
+	}
+}
+
+// TestKinds: the catalogue has its forty kinds that can be planted, no name twice, and
+// every one of them can be drawn from every seed.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	names, live := map[string]bool{}, 0
+	for _, k := range Catalogue() {
+		if names[k.Name] || k.Says == "" || strings.ContainsAny(k.Name, " +") {
+			t.Errorf("kind %+v", k)
+		}
+		names[k.Name] = true
+		if k.Skip != "" {
+			if _, ok := Of(k.Name, 0); ok || k.plant != nil {
+				t.Errorf("%s is skipped and can be planted", k.Name)
+			}
+			continue
+		}
+		live++
+		for seed := range uint64(20) {
+			c, ok := Of(k.Name, seed)
+			if !ok {
+				t.Errorf("%s cannot be drawn from seed %d", k.Name, seed)
+				continue
+			}
+			holds(t, c)
+		}
+	}
+	if live < 40 {
+		t.Errorf("%d kinds can be planted", live)
+	}
+}
+
+// TestDraws: the shares of what seeds stand for, that all kinds come, and that each
+// case is what the formulas say.
+func TestDraws(t *testing.T) {
+	t.Parallel()
+	clean, pairs := 0, 0
+	seen := map[string]bool{}
+	for seed := range uint64(seedsLooked) {
+		c := Draw(seed)
+		holds(t, c)
+		parts := strings.Split(c.Kind, " + ")
+		for _, p := range parts {
+			seen[p] = true
+		}
+		if c.Clean {
+			clean++
+		}
+		if len(parts) == 2 {
+			pairs++
+		}
+	}
+	if clean < 260 || clean > 340 {
+		t.Errorf("%d of %d paths are clean, want 30 %%", clean, seedsLooked)
+	}
+	if pairs < 110 || pairs > 190 {
+		t.Errorf("%d of %d cases are pairs, want 15 %%", pairs, seedsLooked)
+	}
+	for _, k := range Catalogue() {
+		if k.Skip == "" && !seen[k.Name] {
+			t.Errorf("no seed stands for %s", k.Name)
+		}
+	}
+}
+
+// holds demands of a case what every case must have.
+func holds(t *testing.T, c Case) {
+	t.Helper()
+	if _, err := lab.ParseSpec(c.Spec); err != nil {
+		t.Errorf("seed %d, %s: %s: %v", c.Seed, c.Kind, c.Spec, err)
+	}
+	if c.Rate < LeastRate || c.Rate > MostRate || c.Trip < LeastTrip || c.Trip > MostTrip {
+		t.Errorf("seed %d, %s: %s at %s", c.Seed, c.Kind, c.Rate, c.Trip)
+	}
+	planted := false
+	for _, l := range c.Labels {
+		planted = planted || l.Planted
+		if len(l.First) == 0 || l.Ceiling <= 0 {
+			t.Errorf("seed %d, %s: label %+v", c.Seed, c.Kind, l)
+		}
+		if l.Bound > 0 && float64(l.Bound) > bites*float64(l.Ceiling) {
+			t.Errorf("seed %d, %s: %s is allowed of %s: it does not bite", c.Seed, c.Kind, l.Bound, l.Ceiling)
+		}
+		if !l.Planted && l.First[0].Rule != "ceiling" {
+			t.Errorf("seed %d, %s: nothing is planted and %v is right", c.Seed, c.Kind, l.First)
+		}
+	}
+	if planted == c.Clean {
+		t.Errorf("seed %d, %s: clean %v, planted %v", c.Seed, c.Kind, c.Clean, planted)
+	}
+}

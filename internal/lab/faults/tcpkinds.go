@@ -1,0 +1,163 @@
+package faults
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// windowShare is the part of tcp.recv_buffer_max that is announced as a window: 38 KiB
+// of 64 KiB, and 18.6 of 32, were (Linux 6.18, tcp_adv_win_scale by measured truesize).
+const windowShare = 0.6
+
+// buffer draws a power of two of bytes.
+func (d *draw) buffer(low, high int) units.Bytes {
+	return units.Bytes(1 << (low + d.rng.IntN(high-low+1)))
+}
+
+func (d *draw) windowAllows(window float64, first ...Answer) bool {
+	return d.trip >= time.Millisecond && d.allows(limits.WindowBound(units.Bytes(window), d.trip), first...)
+}
+
+// cubic has the sender of the planted direction use cubic: the judge's machines have
+// bbr by default, which bears losses, reordering and short queues.
+func (d *draw) cubic() { d.knob(d.sender(), "tcp.congestion_control", "cubic") }
+
+// windows are buffers and windows of the two hosts.
+func windows() []Kind {
+	return []Kind{
+		{Name: "receive-window", Says: "a small tcp.recv_buffer_max at the receiver", plant: func(d *draw) bool {
+			b := d.buffer(15, 22)
+			d.knob(d.receiver(), "tcp.recv_buffer_max", fmt.Sprint(int64(b)))
+			return d.windowAllows(windowShare*float64(b), Answer{"B07", d.receiver()})
+		}},
+		{Name: "receive-windows", Says: "a small tcp.recv_buffer_max at both hosts", lone: true, plant: func(d *draw) bool {
+			b := d.buffer(15, 22)
+			return d.bothWays(func() bool {
+				d.knob(d.receiver(), "tcp.recv_buffer_max", fmt.Sprint(int64(b)))
+				return d.windowAllows(windowShare*float64(b), Answer{"B07", d.receiver()})
+			})
+		}},
+		{Name: "receive-autotune-off", Says: "autotuning off at the receiver, whose buffer stays at its first size", plant: func(d *draw) bool {
+			d.knob(d.receiver(), "tcp.recv_autotune", "0")
+			return d.windowAllows(float64(limits.MaxUnscaledWindow), Answer{"B07", d.receiver()})
+		}},
+		{Name: "receive-initial", Says: "autotuning off and a first receive buffer of 16 to 64 KiB", plant: func(d *draw) bool {
+			b := d.buffer(14, 16)
+			d.knob(d.receiver(), "tcp.recv_autotune", "0")
+			d.knob(d.receiver(), "tcp.recv_buffer_initial", fmt.Sprint(int64(b)))
+			return d.windowAllows(windowShare*float64(b), Answer{"B07", d.receiver()})
+		}},
+		{Name: "send-buffer", Says: "a small tcp.send_buffer_max at the sender", plant: func(d *draw) bool {
+			b := d.buffer(15, 21)
+			d.knob(d.sender(), "tcp.send_buffer_max", fmt.Sprint(int64(b)))
+			return d.windowAllows(float64(b), Answer{"B08", d.sender()})
+		}},
+		{Name: "send-buffers", Says: "a small tcp.send_buffer_max at both hosts", lone: true, plant: func(d *draw) bool {
+			b := d.buffer(15, 21)
+			return d.bothWays(func() bool {
+				d.knob(d.sender(), "tcp.send_buffer_max", fmt.Sprint(int64(b)))
+				return d.windowAllows(float64(b), Answer{"B08", d.sender()})
+			})
+		}},
+		{Name: "scaling-off-receiver", Says: "window scaling off at the receiver", lone: true, plant: func(d *draw) bool { return d.unscaled(d.receiver(), d.receiver()) }},
+		{Name: "scaling-off-sender", Says: "window scaling off at the sender", lone: true, plant: func(d *draw) bool { return d.unscaled(d.sender(), d.sender()) }},
+		{Name: "scaling-off-both", Says: "window scaling off at both hosts", lone: true, plant: func(d *draw) bool {
+			d.knob(model.Near, "tcp.window_scaling", "0")
+			return d.unscaled(model.Far, Any)
+		}},
+		{Name: "program-buffer", Says: "the program itself sets its socket buffers (-w)", lone: true, plant: func(d *draw) bool {
+			b := d.buffer(14, 20)
+			d.flags = append(d.flags, "-w", fmt.Sprint(int64(b)))
+			return d.bothWays(func() bool {
+				return d.windowAllows(float64(b), Answer{"B07", d.receiver()}, Answer{"B08", d.sender()})
+			})
+		}},
+	}
+}
+
+// bothWays plants the same in both directions, of links that are alike.
+func (d *draw) bothWays(plant func() bool) bool {
+	most := max(d.rates[0], d.rates[1])
+	d.rates = [2]units.BitRate{most, most}
+	ok := plant()
+	d.way = opposite(d.way)
+	ok = plant() && ok
+	d.way = opposite(d.way)
+	return ok
+}
+
+// unscaled switches window scaling off at a host, which takes it from both directions
+// (RFC 7323 section 2.2).
+func (d *draw) unscaled(at, named model.Host) bool {
+	d.knob(at, "tcp.window_scaling", "0")
+	return d.bothWays(func() bool { return d.windowAllows(float64(limits.MaxUnscaledWindow), Answer{"B09", named}) })
+}
+
+// lossy plants losses of one direction and reports whether CUBIC and Reno obey them:
+// some have to happen in the time of a test.
+func (d *draw) lossy(low, high float64) bool {
+	d.mtu = 1500
+	p := round(d.between(low, high))
+	d.key("%sloss=%g%%", wire(d.way), 100*p)
+	bound := limits.LossBound(1448, d.trip, p)
+	events := float64(bound) / 8 / 1448 * 5 * p
+	return events >= 5 && d.trip >= 500*time.Microsecond && d.allows(bound, Answer{"B10", d.sender()})
+}
+
+// losses are lost and reordered packets, and what TCP makes of them.
+func losses() []Kind {
+	loss := func(name, says string, low, high float64) Kind {
+		return Kind{Name: name, Says: says + " of packets lost, cubic", plant: func(d *draw) bool {
+			d.cubic()
+			return d.lossy(low, high)
+		}}
+	}
+	return []Kind{
+		loss("loss-low", "0.01 to 0.1 %", 0.0001, 0.001),
+		loss("loss-middle", "0.1 to 1 %", 0.001, 0.01),
+		loss("loss-high", "1 to 4 %", 0.01, 0.04),
+		{Name: "loss-both-ways", Says: "0.05 to 1 % of packets lost each way, cubic", lone: true, plant: func(d *draw) bool {
+			return d.bothWays(func() bool { d.cubic(); return d.lossy(0.0005, 0.01) })
+		}},
+		{Name: "sack-off-loss", Says: "selective acknowledgements off, and 0.05 to 1 % of packets lost, cubic", plant: func(d *draw) bool {
+			d.cubic()
+			d.knob(pick(d, model.Near, model.Far), "tcp.sack", "0")
+			return d.lossy(0.0005, 0.01)
+		}},
+		{Name: "reno-long-path", Says: "reno on a path of 40 ms or more with 0.01 to 0.3 % of packets lost", plant: func(d *draw) bool {
+			d.mtu = 1500
+			d.knob(d.sender(), "tcp.congestion_control", "reno")
+			p := round(d.between(0.0001, 0.003))
+			d.key("%sloss=%g%%", wire(d.way), 100*p)
+			bound := limits.Mathis(1448, d.trip, p, false)
+			return d.trip >= 40*time.Millisecond && float64(bound)/8/1448*5*p >= 3 && d.allows(bound, Answer{"B10", d.sender()})
+		}},
+		{Name: "reordering-sack-off", Says: "0.5 to 3 % of packets overtaken by three others, selective acknowledgements off, cubic", plant: func(d *draw) bool {
+			d.mtu = 1500
+			d.cubic()
+			d.knob(pick(d, model.Near, model.Far), "tcp.sack", "0")
+			p := round(d.between(0.005, 0.03))
+			d.key("%sreorder=%g%%", wire(d.way), 100*p)
+			// A sender without SACK takes each for a loss, as with RFC 5681.
+			return d.trip >= time.Millisecond && d.allows(limits.LossBound(1448, d.trip, p), Answer{"B11", d.sender()})
+		}},
+	}
+}
+
+// untouched is how much of the rate cubic keeps with a queue of q bytes before it, in
+// the mean between a loss and the next: from 0.7 of what path and queue hold, of which
+// more than the path itself is no gain (RFC 9438 section 4.6).
+func untouched(held, q float64) float64 {
+	most := 1 + q/held
+	low := 0.7 * most
+	if low >= 1 {
+		return 1
+	}
+	// CUBIC's curve is flat near its top: it spends most of the time near it.
+	return math.Min(1, low+0.75*(math.Min(1, most)-low))
+}
