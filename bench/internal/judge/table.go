@@ -15,7 +15,7 @@ const (
 	barSeconds     = 90
 	// mostLate is the share of the time that the machine may be late before a case is
 	// set apart.
-	mostLate = 0.03
+	mostLate = 0.10
 )
 
 // Sums are the scores of many rows.
