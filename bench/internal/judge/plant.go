@@ -186,6 +186,8 @@ func (g group) one(ctx context.Context, program int, p faults.Plant) error {
 	switch {
 	case p.Quota > 0:
 		return g.quota(pid, p.Quota)
+	case p.RouteMTU > 0:
+		return routeMTU(ctx, pid, p.RouteMTU)
 	case p.Busy:
 		return g.busy(ctx, pid)
 	default:
@@ -219,6 +221,16 @@ func (g group) busy(ctx context.Context, pid int) error {
 	spinner := exec.CommandContext(ctx, "taskset", "2", "sh", "-c", fmt.Sprintf("echo $$ > %s/%s/busy/cgroup.procs; echo $$ > %s/%[2]s/busy/cgroup.procs; while :; do :; done", groupsTime, g.name, groupsUsed))
 	if err := spinner.Run(); ctx.Err() == nil {
 		return fmt.Errorf("the busy program ended: %w", err)
+	}
+	return nil
+}
+
+// routeMTU has the routes of a virtual host's interface say how large packets may be.
+func routeMTU(ctx context.Context, pid, size int) error {
+	const script = `ip route show dev eth0 | while read -r route; do ip route change $route dev eth0 mtu "$0" || exit 1; done`
+	text, err := exec.CommandContext(ctx, "nsenter", "--net", "--target", strconv.Itoa(pid), "sh", "-c", script, strconv.Itoa(size)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip route: %w: %s", err, text)
 	}
 	return nil
 }

@@ -88,6 +88,8 @@ type Plant struct {
 	// Stopped is for how long the host's agent is stopped in each Period.
 	Stopped time.Duration `json:"stopped,omitempty"`
 	Period  time.Duration `json:"period,omitempty"`
+	// RouteMTU is what the host's route to the other one says of its packets.
+	RouteMTU int `json:"route_mtu,omitempty"`
 }
 
 // Case is a lab, what is measured in it, and what is right to say of it.

@@ -20,6 +20,7 @@ type draw struct {
 	trip       time.Duration
 	mtu        int
 	queues     [2]units.Bytes // 0 is one that harms nobody
+	cubic      bool           // asked for by linerate test, in both directions
 	keys       []string       // of the spec, beside rates, delay, queues and MTU
 	flags      []string       // of linerate test
 	omit, time time.Duration
@@ -185,8 +186,19 @@ func (d *draw) carried() bool {
 // 0.5 s with --quick and whose probes stand before it.
 const quickStart = 400 * time.Millisecond
 
+// cubicTrip is the longest round trip of a direction that cubic has to fill in the time
+// of a test: on longer ones it may leave slow start early (HyStart, RFC 9406) and then
+// takes its time.
+const cubicTrip = 10 * time.Millisecond
+
 // finish turns the draw into a case.
 func (d *draw) finish(seed uint64, kind string, clean bool) Case {
+	if d.cubic {
+		d.flags = append(d.flags, "-C", "cubic")
+		if back := opposite(d.way); d.trip > cubicTrip && !d.labels[place(back)].Planted {
+			d.flags = append(d.flags, alone(d.way))
+		}
+	}
 	c := Case{Seed: seed, Kind: kind, Clean: clean, Rate: d.rate(), Trip: d.trip, Plants: d.plants, Full: d.full}
 	keys := []string{fmt.Sprintf("rtt=%s", d.trip)}
 	for i, way := range []model.Direction{model.To, model.From} {
@@ -323,7 +335,7 @@ func two(a, b Kind, seed uint64) (Case, bool) {
 		} else {
 			d.way = opposite(d.way)
 		}
-		if !b.plant(d) || !d.carried() || clash(d.keys) {
+		if !b.plant(d) || !d.carried() || d.clash() {
 			continue
 		}
 		if same && !d.dominates(first) {
@@ -353,12 +365,13 @@ func (d *draw) dominates(first Label) bool {
 	return true
 }
 
-// clash reports whether a key is given twice.
-func clash(keys []string) bool {
+// clash reports whether a key is given twice, or cubic is asked of a host that has
+// another congestion control for its plant.
+func (d *draw) clash() bool {
 	seen := map[string]bool{}
-	for _, k := range keys {
+	for _, k := range d.keys {
 		name, _, _ := strings.Cut(k, "=")
-		if seen[name] {
+		if seen[name] || d.cubic && strings.HasSuffix(name, congestion) {
 			return true
 		}
 		seen[name] = true

@@ -104,16 +104,16 @@ func traps() []Kind {
 			return d.trip >= 3*time.Millisecond && d.trip <= 60*time.Millisecond
 		}),
 		trap("duplicates", "0.5 to 2 % of packets arrive twice", func(d *draw) bool {
-			d.key("%sdup=%g%%", wire(d.way), round(d.between(0.5, 2)))
+			d.key("%sdup=%.4g%%", wire(d.way), round(d.between(0.5, 2)))
 			d.may(Answer{"B11", Any})
 			return true
 		}),
 		trap("loss-bbr", "0.02 to 0.2 % of packets lost, which bbr does not mind", func(d *draw) bool {
-			d.key("%sloss=%g%%", wire(d.way), round(d.between(0.02, 0.2)))
+			d.key("%sloss=%.4g%%", wire(d.way), round(d.between(0.02, 0.2)))
 			return d.trip <= 60*time.Millisecond
 		}),
 		trap("lost-acks", "1 to 3 % of packets of the way back lost, of which only acknowledgements are looked at", func(d *draw) bool {
-			d.key("%sloss=%g%%", wire(opposite(d.way)), round(d.between(1, 3)))
+			d.key("%sloss=%.4g%%", wire(opposite(d.way)), round(d.between(1, 3)))
 			d.flags = append(d.flags, alone(d.way))
 			return d.trip <= 60*time.Millisecond
 		}),
@@ -134,8 +134,8 @@ func traps() []Kind {
 			d.mtu = 9000
 			return d.rate() >= 20e6
 		}),
-		trap("cubic", "cubic on a short path", func(d *draw) bool {
-			d.cubic()
+		trap("reno", "reno on a short path", func(d *draw) bool {
+			d.reno()
 			return d.trip <= 20*time.Millisecond
 		}),
 	}

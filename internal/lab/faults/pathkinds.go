@@ -30,16 +30,16 @@ func paths() []Kind {
 			d.queues[place(d.way)] = kindQueue(r, d.trip, d.mtu)
 			return d.allows(framed(r, d.mtu), outside()...)
 		}},
-		{Name: "slow-stage-bloated", Says: "a slower link with a queue of 0.2 to 0.5 s, cubic", plant: func(d *draw) bool {
+		{Name: "slow-stage-bloated", Says: "a slower link with a queue of 0.2 to 0.5 s, reno", plant: func(d *draw) bool {
 			r := d.slow()
-			d.cubic()
+			d.reno()
 			d.key("%sstage=%.0fbit", wire(d.way), float64(r))
 			d.queues[place(d.way)] = units.Bytes(float64(r) / 8 * d.between(0.2, 0.5))
 			d.may(Answer{"B30", ""})
 			return d.trip <= 100*time.Millisecond && d.allows(framed(r, d.mtu), outside()...)
 		}},
 		{Name: "policer-bbr", Says: "a policer, bbr", plant: func(d *draw) bool { return d.policed() }},
-		{Name: "policer-cubic", Says: "a policer, cubic", plant: func(d *draw) bool { d.cubic(); return d.policed() }},
+		{Name: "policer-reno", Says: "a policer, reno", plant: func(d *draw) bool { d.reno(); return d.policed() }},
 		{Name: "own-shaper", Says: "a token bucket filter at the sender's own interface", plant: func(d *draw) bool {
 			r := d.slow()
 			d.knobless(d.sender(), r)
@@ -64,18 +64,18 @@ func paths() []Kind {
 			}
 			return d.rates[0] <= packetRate(1500) && d.trip <= 50*time.Millisecond
 		}},
-		{Name: "short-queue", Says: "a queue of 3 to 10 % of a round trip before the link, cubic", plant: func(d *draw) bool {
+		{Name: "short-queue", Says: "a queue of 3 to 10 % of a round trip before the link, reno", plant: func(d *draw) bool {
 			d.mtu = 1500
-			d.cubic()
+			d.reno()
 			q := d.held() * d.between(0.03, 0.10)
 			d.queues[place(d.way)] = max(units.Bytes(q), 3*1514)
 			d.says(d.way, outside()...)
-			return q >= 3*1514 && d.trip >= 10*time.Millisecond && untouched(d.held(), q) < 0.95
+			return q >= 3*1514 && d.trip >= 10*time.Millisecond && kept(d.held(), q) < 0.85
 		}},
-		{Name: "bloated-queue", Says: "a queue of 0.25 to 0.6 s before the link, cubic", plant: func(d *draw) bool {
+		{Name: "bloated-queue", Says: "a queue of 0.25 to 0.6 s before the link, reno", plant: func(d *draw) bool {
 			wait := d.between(0.25, 0.6)
 			d.mtu = 1500
-			d.cubic()
+			d.reno()
 			d.queues[place(d.way)] = units.Bytes(float64(d.rate()) / 8 * wait)
 			d.named(d.way, Answer{"B30", ""})
 			d.says(d.way, Answer{"ceiling", Any}, Answer{"B30", ""})
@@ -143,8 +143,7 @@ func sizes() []Kind {
 			size := 1280 + d.rng.IntN(171)
 			d.mtu = 1500
 			d.key("pathmtu=%d", size)
-			d.key("a.route.mtu=%d", size)
-			d.key("b.route.mtu=%d", size)
+			d.plants = []Plant{{Host: model.Near, RouteMTU: size}, {Host: model.Far, RouteMTU: size}}
 			for _, way := range []model.Direction{model.To, model.From} {
 				d.says(way, Answer{"ceiling", Any}, Answer{"M8", Any})
 				d.named(way, Answer{"M8", Any})

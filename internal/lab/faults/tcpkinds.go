@@ -23,9 +23,13 @@ func (d *draw) windowAllows(window float64, first ...Answer) bool {
 	return d.trip >= time.Millisecond && d.allows(limits.WindowBound(units.Bytes(window), d.trip), first...)
 }
 
-// cubic has the sender of the planted direction use cubic: the judge's machines have
-// bbr by default, which bears losses, reordering and short queues.
-func (d *draw) cubic() { d.knob(d.sender(), "tcp.congestion_control", "cubic") }
+// congestion is the setting that the kinds below need: the judge's machines have bbr by
+// default, which bears losses, reordering and short queues.
+const congestion = "tcp.congestion_control"
+
+// reno has the sender of the planted direction use Reno. A virtual host may not make
+// cubic its default where the machine restricts it (tcp_allowed_congestion_control).
+func (d *draw) reno() { d.knob(d.sender(), congestion, "reno") }
 
 // windows are buffers and windows of the two hosts.
 func windows() []Kind {
@@ -98,13 +102,18 @@ func (d *draw) unscaled(at, named model.Host) bool {
 	return d.bothWays(func() bool { return d.windowAllows(float64(limits.MaxUnscaledWindow), Answer{"B09", named}) })
 }
 
-// lossy plants losses of one direction and reports whether CUBIC and Reno obey them:
+// lossy plants losses of one direction, under Reno or CUBIC, whose formulas it obeys:
 // some have to happen in the time of a test.
 func (d *draw) lossy(low, high float64) bool {
 	d.mtu = 1500
 	p := round(d.between(low, high))
-	d.key("%sloss=%g%%", wire(d.way), 100*p)
-	bound := limits.LossBound(1448, d.trip, p)
+	d.key("%sloss=%.4g%%", wire(d.way), 100*p)
+	bound := limits.Mathis(1448, d.trip, p, false)
+	if d.cubic = d.rng.IntN(2) == 0; d.cubic {
+		bound = limits.LossBound(1448, d.trip, p)
+	} else {
+		d.reno()
+	}
 	events := float64(bound) / 8 / 1448 * 5 * p
 	return events >= 5 && d.trip >= 500*time.Microsecond && d.allows(bound, Answer{"B10", d.sender()})
 }
@@ -112,52 +121,51 @@ func (d *draw) lossy(low, high float64) bool {
 // losses are lost and reordered packets, and what TCP makes of them.
 func losses() []Kind {
 	loss := func(name, says string, low, high float64) Kind {
-		return Kind{Name: name, Says: says + " of packets lost, cubic", plant: func(d *draw) bool {
-			d.cubic()
-			return d.lossy(low, high)
-		}}
+		return Kind{Name: name, Says: says + " of packets lost, cubic or reno", plant: func(d *draw) bool { return d.lossy(low, high) }}
 	}
 	return []Kind{
 		loss("loss-low", "0.01 to 0.1 %", 0.0001, 0.001),
 		loss("loss-middle", "0.1 to 1 %", 0.001, 0.01),
 		loss("loss-high", "1 to 4 %", 0.01, 0.04),
-		{Name: "loss-both-ways", Says: "0.05 to 1 % of packets lost each way, cubic", lone: true, plant: func(d *draw) bool {
-			return d.bothWays(func() bool { d.cubic(); return d.lossy(0.0005, 0.01) })
+		{Name: "loss-both-ways", Says: "0.05 to 1 % of packets lost each way, reno", lone: true, plant: func(d *draw) bool {
+			return d.bothWays(func() bool {
+				ok := d.lossy(0.0005, 0.01)
+				return ok && !d.cubic
+			})
 		}},
-		{Name: "sack-off-loss", Says: "selective acknowledgements off, and 0.05 to 1 % of packets lost, cubic", plant: func(d *draw) bool {
-			d.cubic()
+		{Name: "sack-off-loss", Says: "selective acknowledgements off, and 0.05 to 1 % of packets lost, cubic or reno", plant: func(d *draw) bool {
 			d.knob(pick(d, model.Near, model.Far), "tcp.sack", "0")
 			return d.lossy(0.0005, 0.01)
 		}},
 		{Name: "reno-long-path", Says: "reno on a path of 40 ms or more with 0.01 to 0.3 % of packets lost", plant: func(d *draw) bool {
 			d.mtu = 1500
-			d.knob(d.sender(), "tcp.congestion_control", "reno")
+			d.reno()
 			p := round(d.between(0.0001, 0.003))
-			d.key("%sloss=%g%%", wire(d.way), 100*p)
+			d.key("%sloss=%.4g%%", wire(d.way), 100*p)
 			bound := limits.Mathis(1448, d.trip, p, false)
 			return d.trip >= 40*time.Millisecond && float64(bound)/8/1448*5*p >= 3 && d.allows(bound, Answer{"B10", d.sender()})
 		}},
-		{Name: "reordering-sack-off", Says: "0.5 to 3 % of packets overtaken by three others, selective acknowledgements off, cubic", plant: func(d *draw) bool {
+		{Name: "reordering-sack-off", Says: "0.5 to 3 % of packets overtaken by three others, selective acknowledgements off, reno", plant: func(d *draw) bool {
 			d.mtu = 1500
-			d.cubic()
+			d.reno()
 			d.knob(pick(d, model.Near, model.Far), "tcp.sack", "0")
 			p := round(d.between(0.005, 0.03))
-			d.key("%sreorder=%g%%", wire(d.way), 100*p)
+			d.key("%sreorder=%.4g%%", wire(d.way), 100*p)
 			// A sender without SACK takes each for a loss, as with RFC 5681.
-			return d.trip >= time.Millisecond && d.allows(limits.LossBound(1448, d.trip, p), Answer{"B11", d.sender()})
+			return d.trip >= time.Millisecond && d.allows(limits.Mathis(1448, d.trip, p, false), Answer{"B11", d.sender()})
 		}},
 	}
 }
 
-// untouched is how much of the rate cubic keeps with a queue of q bytes before it, in
-// the mean between a loss and the next: from 0.7 of what path and queue hold, of which
-// more than the path itself is no gain (RFC 9438 section 4.6).
-func untouched(held, q float64) float64 {
+// kept is the share of the rate that Reno keeps with a queue of q bytes before a path
+// that holds so many: it grows by a segment a round trip from a half of what path and
+// queue hold to all of it (RFC 5681), of which more than the path itself is no gain.
+func kept(held, q float64) float64 {
 	most := 1 + q/held
-	low := 0.7 * most
+	low := most / 2
 	if low >= 1 {
 		return 1
 	}
-	// CUBIC's curve is flat near its top: it spends most of the time near it.
-	return math.Min(1, low+0.75*(math.Min(1, most)-low))
+	below := 1 - low // of the window's way up, on which the path is not full
+	return math.Min(1, (below*(1+low)/2+(most-1))/(most-low))
 }
