@@ -67,9 +67,21 @@ func TestScore(t *testing.T) {
 		"what had to be and was not": {bloat, said(0.95, full), true, false, true, 0},
 	}
 	for name, tt := range tests {
-		r := Score(planted(tt.label), tt.s)
+		r := Score(planted(tt.label), tt.s, 0)
 		if r.First != tt.first || r.All != tt.all || r.Bit != tt.bit || r.False != tt.false {
 			t.Errorf("%s: first %v, all %v, bit %v, %d false", name, r.First, r.All, r.Bit, r.False)
+		}
+	}
+}
+
+// TestStolen: what is told of stolen time is right where time was stolen, and else false.
+func TestStolen(t *testing.T) {
+	t.Parallel()
+	clean := faults.Label{First: []faults.Answer{{Rule: "ceiling", Host: faults.Any}}}
+	s := said(0.95, finding("ceiling", model.Near, model.FindingFull), finding("B23", model.Near, model.FindingBeside))
+	for share, wrong := range map[float64]int{0: 1, 0.01: 1, 0.03: 0, 0.2: 0} {
+		if r := Score(planted(clean), s, share); r.False != wrong {
+			t.Errorf("%g stolen: %d false, want %d", share, r.False, wrong)
 		}
 	}
 }

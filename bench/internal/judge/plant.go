@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,8 +129,8 @@ func (g group) start(cmd *exec.Cmd) error {
 
 // used is processor time since some moment, in seconds.
 type used struct {
-	at         time.Time
-	all, group float64
+	at                time.Time
+	all, group, steal float64
 }
 
 // usage reads what the machine and a group used.
@@ -138,6 +139,7 @@ func usage(g group) used {
 	if text, err := os.ReadFile("/proc/stat"); err == nil {
 		var v [8]float64
 		if _, err := fmt.Sscanf(string(text), "cpu %f %f %f %f %f %f %f %f", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]); err == nil {
+			u.steal = v[7] / 100
 			u.all = (v[0] + v[1] + v[2] + v[5] + v[6] + v[7]) / 100 // USER_HZ is 100 (time(7))
 		}
 	}
@@ -156,6 +158,15 @@ func (u used) others(now used) float64 {
 		return 0
 	}
 	return max(0, (now.all-u.all)-(now.group-u.group)) / length
+}
+
+// stolen is the share of the processors' time that a hypervisor gave to others.
+func (u used) stolen(now used) float64 {
+	length := now.at.Sub(u.at).Seconds() * float64(runtime.NumCPU())
+	if length <= 0 {
+		return 0
+	}
+	return max(0, now.steal-u.steal) / length
 }
 
 // plant plants what a case wants at its agents as soon as they are there. What it

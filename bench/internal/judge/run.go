@@ -196,7 +196,7 @@ func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte)
 	}
 	undo := g.plant(ctx, cmd.Process.Pid, c.Plants)
 	err = cmd.Wait()
-	planted, share := undo(), late()
+	planted, share, after := undo(), late(), usage(g)
 	var d struct {
 		Session *model.Session `json:"session"`
 	}
@@ -206,9 +206,9 @@ func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte)
 	case json.Unmarshal(out.Bytes(), &d) != nil || d.Session == nil:
 		row = failed(strings.TrimSpace(fmt.Sprintf("no document: %v: %s", err, lastLine(talk.String()))))
 	default:
-		row = Score(c, d.Session)
+		row = Score(c, d.Session, before.stolen(after))
 	}
-	row.Seconds, row.Others, row.Late = time.Since(began).Seconds(), before.others(usage(g)), share
+	row.Seconds, row.Others, row.Late = time.Since(began).Seconds(), before.others(after), share
 	row.Command = strings.Join(argv[:1], " ")
 	if slices.Contains(argv, "--quick") {
 		row.Command += " --quick"

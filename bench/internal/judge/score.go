@@ -44,6 +44,9 @@ type Row struct {
 	// had come: then the wire was not in time either.
 	Others float64 `json:"others"`
 	Late   float64 `json:"late"`
+	// Stolen is the share of the processors' time that a hypervisor gave to others:
+	// what is told of it is right, whatever was planted.
+	Stolen float64 `json:"stolen"`
 	// Failed says why there is no answer.
 	Failed string `json:"failed,omitempty"`
 	// Bit is false where a plant was there and the path was full all the same.
@@ -59,10 +62,18 @@ type Row struct {
 	Said  []Said `json:"said,omitempty"`
 }
 
-// Score judges the findings of a session against a case.
-func Score(c faults.Case, s *model.Session) Row {
-	r := Row{Seed: c.Seed, Kind: c.Kind, Clean: c.Clean, First: true, All: true, Bit: true}
+// stealing is the share of stolen time from which that is a finding (diagnosis.md B23).
+const stealing = 0.05
+
+// Score judges the findings of a session against a case, on a machine of whose
+// processors' time a share was stolen in the whole case. Its single runs may have had
+// twice as much.
+func Score(c faults.Case, s *model.Session, stolen float64) Row {
+	r := Row{Stolen: stolen, Seed: c.Seed, Kind: c.Kind, Clean: c.Clean, First: true, All: true, Bit: true}
 	for _, l := range c.Labels {
+		if 2*stolen >= stealing {
+			l.May = append(slices.Clone(l.May), faults.Answer{Rule: "B23", Host: faults.Any})
+		}
 		var of []model.Finding
 		for _, f := range s.Findings {
 			if f.Direction == l.Direction {
