@@ -103,7 +103,7 @@ func longerHint(s model.Session) string {
 	case model.KindTest:
 		how = "measure for longer with linerate test HOST -t 30s, or compare settings with linerate run HOST --factor SETTING=VALUES"
 	case model.KindSweep:
-		how = "measure anew: linerate sweep HOST"
+		how = "measure anew with more passes: linerate sweep HOST --sweeps N"
 	case model.KindCopy:
 		how = "copy anew, more often: linerate copy HOST --blocks N"
 	case model.KindTune:

@@ -12,7 +12,7 @@ type pathFlags struct{ port, from, through string }
 func (f *pathFlags) register(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.port, "data-port", "", "port, or range as 5300-5310, at which data connections are accepted, TCP and UDP (default: one that is free, for each run)")
-	fl.StringVar(&f.from, "connect-from", "near", "which end makes the data connections: near or far")
+	fl.StringVar(&f.from, "connect-from", "near", "which end makes the data connections: near or far; through a NAT, the one behind it")
 	fl.StringVar(&f.through, "through", "", "ssh: the data go through the connection of ssh, where nothing else is open; TCP only, and it measures ssh")
 	for name, values := range map[string][]string{"connect-from": {"near", "far"}, "through": {model.ThroughSSH}} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// behindNAT puts a router between the hosts of n, behind which host b is: what b sends
+// has the router's address, and nothing that b did not begin gets in.
+func (n *netns) behindNAT(t *testing.T) (router string) {
+	t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("needs nft (Debian package nftables)")
+	}
+	const outside, inner = "203.0.113.", "192.168.9." // RFC 5737, RFC 1918
+	r := n.a[:len(n.a)-1] + "r"
+	ip(t, "netns", "add", r)
+	t.Cleanup(func() { removeNetns(t, r) })
+	ip(t, "-n", n.a, "link", "del", "v0")
+	ip(t, "link", "add", "v0", "netns", n.a, "type", "veth", "peer", "name", "a0", "netns", r)
+	ip(t, "link", "add", "v0", "netns", n.b, "type", "veth", "peer", "name", "b0", "netns", r)
+	for _, l := range []struct{ name, dev, addr string }{{n.a, "v0", outside + "1"}, {r, "a0", outside + "2"}, {r, "b0", inner + "1"}, {n.b, "v0", inner + "2"}} {
+		ip(t, "-n", l.name, "addr", "add", l.addr+"/24", "dev", l.dev)
+		ip(t, "-n", l.name, "link", "set", l.dev, "up")
+	}
+	ip(t, "-n", n.b, "route", "add", "default", "via", inner+"1")
+	ip(t, "netns", "exec", r, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+	cmd := exec.CommandContext(t.Context(), "ip", "netns", "exec", r, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(`table ip n {
+chain post {
+ type nat hook postrouting priority 100;
+ oifname "a0" masquerade
+}
+chain through {
+ type filter hook forward priority 0; policy drop;
+ ct state established,related accept
+ iifname "b0" accept
+}
+}
+`)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("nft: %v\n%s", err, out)
+	}
+	return outside + "2"
+}
+
+// TestFirstHour05NAT: through a NAT the end behind it makes the connections, TCP and
+// UDP, whichever end that is; the other way is refused with the one that works.
+func TestFirstHour05NAT(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	router := n.behindNAT(t)
+	agent := func(host, addr string) string {
+		return fmt.Sprintf("exec:%s ip netns exec %s %s agent --state %s", addr, n.name(host), binary, n.state(host))
+	}
+	for name, c := range map[string]struct {
+		near, far string // target
+		args      []string
+		says      string // "" is a test that is done
+	}{
+		"far end behind it":            {"a", agent("b", router), nil, "works here: --connect-from far"},
+		"far end behind it, from far":  {"a", agent("b", router), []string{"--connect-from", "far"}, ""},
+		"far end behind it, UDP":       {"a", agent("b", router), []string{"--connect-from", "far", "--udp"}, ""},
+		"near end behind it":           {"b", agent("a", "203.0.113.1"), nil, ""},
+		"near end behind it, UDP":      {"b", agent("a", "203.0.113.1"), []string{"--udp"}, ""},
+		"near end behind it, from far": {"b", agent("a", "203.0.113.1"), []string{"--connect-from", "far"}, "works here: --connect-from near"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := n.inside(t, c.near, append([]string{"test", c.far, "-t", "0.3s", "--omit", "0s", "--idle", "0s"}, c.args...)...)
+			cmd.Args = append(cmd.Args, "--db", ":memory:")
+			r := run(t, cmd)
+			if want := map[bool]int{true: 0, false: 3}[c.says == ""]; r.code != want || !strings.Contains(r.err, c.says) {
+				t.Errorf("exit code %d, want %d\n%s%s", r.code, want, r.out, r.err)
+			}
+		})
+	}
+}
