@@ -64,7 +64,7 @@ func TestFirstHour12Prune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = st.Close()
+	defer func() { _ = st.Close() }() // until then the first one runs
 	for _, c := range []struct {
 		args []string
 		code int
@@ -78,7 +78,7 @@ func TestFirstHour12Prune(t *testing.T) {
 		{[]string{"prune", "--state", "failed", "--yes"}, 0, []string{"s2 "}, "s0 s1"},
 		{[]string{"prune", "--older-than", "2026-11-21", "--yes"}, 0, []string{"s1 "}, "s0"},
 		{[]string{"prune", "--kind", "test", "--yes"}, 0, []string{"nothing to remove"}, "s0"},
-		{[]string{"rm", "s0", "--yes"}, 2, []string{"session s0 is running", "linerate rm s0 --force"}, "s0"},
+		{[]string{"rm", "s0", "--yes"}, 2, []string{"session s0 is running", "with --force"}, "s0"},
 		{[]string{"rm", "last", "s0", "--yes", "--force"}, 0, []string{"removed 1 session"}, ""},
 	} {
 		if code := w.main(t, c.args...); code != c.code {
