@@ -267,15 +267,15 @@ func (n *netns) lostWatchdog(t *testing.T, r result) {
 	}
 }
 
-// killedSession demands that a session whose controller was killed still says
-// that it runs, and has what was measured before.
+// killedSession demands that a session whose controller was killed says that it is
+// stopped, and has what was measured before.
 func (n *netns) killedSession(t *testing.T, r result) {
 	t.Helper()
 	if r.code != -1 {
 		t.Errorf("exit code %d of a killed controller\n%s%s", r.code, r.out, r.err)
 	}
 	s := n.session(t)
-	if s.State != model.SessionRunning || len(s.Runs) == 0 || s.Runs[0].State != model.RunValid {
+	if s.State != model.SessionStopped || len(s.Runs) == 0 || s.Runs[0].State != model.RunValid {
 		t.Errorf("session is %s with runs %s", s.State, outline(s))
 	}
 }
