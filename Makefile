@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse interop lint bench judge cross wine dist generate generated fuzz clean
+.PHONY: all build demo test race simulate slow abuse interop lint bench judge tuning cross wine dist generate generated fuzz clean
 
 all: build
 
@@ -69,6 +69,9 @@ SEEDS ?= 0-29
 judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-middle, OUT=folder, JUDGE=-quick; goes on where it was stopped
 	$(GO) build -o bin/judge-labs ./bench/judge
 	bin/judge-labs -program $(BIN) -seeds $(SEEDS) -kind "$(KIND)" -out "$(or $(OUT),bin/judge)" $(JUDGE)
+
+tuning: build ## linerate tune in badly set labs, against an exhaustive search; CASES=window-far,clean tries some; goes on after a stop
+	$(GO) run ./bench/tuning -linerate $(BIN) -cases "$(CASES)" -o bench/RESULTS.md
 
 cross: ## build and vet code and tests for every system
 	scripts/cross

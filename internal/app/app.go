@@ -104,7 +104,7 @@ const (
 	// although Why.
 	TryRisky
 	// KeepTuned asks whether settings that proved better are to stay: Answer.Choice is
-	// "reboot" for until then, "permanent", or "".
+	// "reboot" for until then, "permanent", "profile", or "".
 	KeepTuned
 	// KeepProgram asks whether a copy of this program of Count bytes may stay on Host. The
 	// answer is remembered.

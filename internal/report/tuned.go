@@ -15,8 +15,10 @@ import (
 
 // Tuned is how a search for settings ended.
 type Tuned struct {
-	Headline string      `json:"headline"`         // "1 of 4 ideas helped: b.tcp.recv_buffer_max 64 KiB -> 4 MiB"
+	Headline string      `json:"headline"`         // "1 of 4 ideas helped: far.tcp.recv_buffer_max 64 KiB -> 4 MiB"
 	Gains    []string    `json:"gains,omitempty"`  // what the confirmation says, a sentence for each direction
+	Rest     []string    `json:"rest,omitempty"`   // what became of the other ideas, a line for each fate
+	Plan     []string    `json:"plan,omitempty"`   // of a dry run: what would be tried
 	Ideas    []TunedIdea `json:"ideas"`            // all of them, those that helped first
 	Cost     string      `json:"cost"`             // runs and time
 	Proven   bool        `json:"proven"`           // the confirmation found the winner better
@@ -51,8 +53,11 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 			}
 		}
 	}
+	t.Rest = rest(rec)
 	if proof != nil {
 		t.prove(*proof)
+	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
+		t.Plan, t.Rest = dryPlan(s, rec), nil
 	}
 	t.Headline = headline(rec, t.Proven, proof != nil)
 	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
@@ -85,7 +90,7 @@ func headline(rec tune.Record, proven, confirmed bool) string {
 	case len(rec.Ideas) == 0:
 		return "nothing to try: " + rec.Reason
 	case tried == 0:
-		return count(len(rec.Ideas), "setting") + " to try"
+		return count(len(rec.Ideas), "value") + " to try"
 	case len(helped) == 0:
 		return fmt.Sprintf("none of %s helped", count(tried, "idea"))
 	case confirmed && !proven:
@@ -105,34 +110,6 @@ func change(c candidate.Candidate, a model.Assignment) string {
 	now.Setting.Assignments = []model.Assignment{{Knob: a.Knob, Value: c.Now.Or("unknown")}}
 	c.Setting.Assignments = []model.Assignment{a}
 	return fmt.Sprintf("%s %s -> %s", name, now.Text(), c.Text())
-}
-
-// prove takes over what the confirmation says.
-func (t *Tuned) prove(s model.Session) {
-	b := newBuilder(&s)
-	b.counted = countedRuns(s.Runs)
-	worse := Untrustworthy(s) != ""
-	for _, v := range s.Verdicts {
-		if v.IsTwin || v.Metric != s.Plan.Decides() {
-			continue
-		}
-		info := metric.Describe(v.Metric)
-		text := fmt.Sprintf("%s: %s %s (%s), %s, %s", b.label(v.Direction), metric.Name(v.Metric),
-			info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)),
-			info.RangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)), count(v.Blocks, "block"), Words(v))
-		t.Gains = append(t.Gains, text)
-		t.Proven = t.Proven || v.Outcome == model.Better
-		worse = worse || v.Outcome == model.Worse
-	}
-	for _, v := range s.Verdicts {
-		if v.Guard != nil && v.Guard.State == model.GuardViolated {
-			info := metric.Describe(v.Metric)
-			t.Gains = append(t.Gains, fmt.Sprintf("%s: but %s %s", b.label(v.Direction), metric.Name(v.Metric),
-				info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High))))
-			worse = true
-		}
-	}
-	t.Proven = t.Proven && !worse
 }
 
 // Fate says what became of one idea: "b.tcp.sack=1: no effect (0.3 % lower, 5

@@ -33,16 +33,27 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 	if err != nil {
 		return h, nil, err
 	}
-	h = Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: both, State: own.State}
+	h = Of(e, named, both)
+	h.State = own.State
+	return h, func() {
+		h.Settle(e)
+		e.Close()
+	}, nil
+}
+
+// Of are the hosts of ends that are open already; named is the far one as it was named.
+// Settle follows.
+func Of(e *reach.Ends, named string, both bool) Hosts {
+	h := Hosts{Near: e.Host(model.Near), Far: e.Host(model.Far), Both: both}
 	if !e.InLab {
 		h.Named = reach.Redact(named)
 	}
 	app.NamePair(h.Near, h.Far, both, e.InLab)
-	return h, func() {
-		e.Near, e.Far = h.Near.Client, h.Far.Client
-		e.Close()
-	}, nil
+	return h
 }
+
+// Settle gives ends the sessions that their hosts have after a change.
+func (h Hosts) Settle(e *reach.Ends) { e.Near, e.Far = h.Near.Client, h.Far.Client }
 
 // UndoAt takes back what was ever confirmed on the host that named is the text of,
 // and tells what its agent put back when it started.

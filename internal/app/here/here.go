@@ -229,8 +229,11 @@ func (m *Machine) Facts(ctx context.Context, peer string) (model.HostFacts, erro
 	if m.route == "" {
 		m.route = routeOf(ctx, f.Route, m.link)
 	}
-	if !m.rate.IsKnown() {
+	switch {
+	case !m.rate.IsKnown():
 		m.rate = f.LinkRate
+	case !f.LinkRate.IsKnown(): // the system does not know it, and a person does
+		f.LinkRate = m.rate
 	}
 	host := m.host()
 	m.mu.Unlock()

@@ -19,7 +19,7 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 	}
 	near, far, err := reach.Pair("", named, env)
 	if err == nil {
-		err = hasFiles(far)
+		err = HasFiles(far)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -28,12 +28,17 @@ func Open(ctx context.Context, env app.Env, o *reach.Opener, own here.Options, n
 	if err != nil {
 		return nil, nil, err
 	}
+	return Of(e, both), e.Close, nil
+}
+
+// Of are the hosts of ends that are open already.
+func Of(e *reach.Ends, both bool) []*app.Host {
 	here, there := e.Host(model.Near), e.Host(model.Far)
 	app.NamePair(here, there, both, false)
-	if hosts = []*app.Host{there}; both {
-		hosts = append(hosts, here)
+	if both {
+		return []*app.Host{there, here}
 	}
-	return hosts, e.Close, nil
+	return []*app.Host{there}
 }
 
 // OpenAlone opens the one host whose files are meant, as Open does; the other end
@@ -48,7 +53,7 @@ func OpenAlone(ctx context.Context, env app.Env, o *reach.Opener, own here.Optio
 	}
 	t, err := reach.Parse(named, env)
 	if err == nil {
-		err = hasFiles(t)
+		err = HasFiles(t)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -68,8 +73,8 @@ func openHere(ctx context.Context, env app.Env, own here.Options) (hosts []*app.
 	return []*app.Host{h}, func() { env.HangUp(h.Client) }, nil
 }
 
-// hasFiles refuses hosts on which nothing can be kept.
-func hasFiles(t reach.Target) error {
+// HasFiles refuses hosts on which nothing can be kept.
+func HasFiles(t reach.Target) error {
 	switch t.Kind {
 	case reach.Lab:
 		return app.WithKind(app.Unsupported, errors.New("a lab ends with its command, and its files are those of this machine: nothing can be kept in it"))

@@ -47,12 +47,26 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 		}
 	}
 	seen.Findings = diagnose.Session(&seen, samples)
+	out.Limits = limitsOf(&seen)
 	for _, c := range candidate.Session(&seen) {
 		if slices.Contains(s.request.Directions, c.Direction) {
 			out.Ideas = append(out.Ideas, s.idea(c))
 		}
 	}
 	return out, nil
+}
+
+// limitsOf says what holds each direction of a session back: its first finding.
+func limitsOf(s *model.Session) map[model.Direction]string {
+	out := map[model.Direction]string{}
+	for _, f := range s.Findings {
+		if _, has := out[f.Direction]; !has && f.Kind != model.FindingBeside {
+			out[f.Direction] = diagnose.Sentence(f, func(h model.Host) string {
+				return map[model.Host]string{model.Near: "the near host", model.Far: "the far host"}[h]
+			})
+		}
+	}
+	return out
 }
 
 // under returns the facts of hosts as they are while a setting holds.
@@ -75,6 +89,9 @@ func (s *steer) idea(c candidate.Candidate) tune.Idea {
 	for _, a := range c.Setting.Assignments {
 		k, known := s.env.Catalogue.ByID(a.Knob)
 		client := s.ends.Client(a.Host)
+		if known {
+			idea.Risk = k.Risk.Words()
+		}
 		switch {
 		case a.Host != "" && client == nil:
 			idea.Refused = fmt.Sprintf("with %s only settings of the test can be tried", s.ends.Foreign())

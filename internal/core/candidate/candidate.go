@@ -112,11 +112,12 @@ func From(s *model.Session, f model.Finding) []Candidate {
 	for _, id := range f.Knobs {
 		switch id {
 		case recvBuffer:
-			out = append(out, g.buffer(id, recvAutotune)...)
+			out = append(out, g.buffer(g.f.Host, id, recvAutotune)...)
 		case sendBuffer:
-			out = append(out, g.buffer(id, sendAutotune)...)
+			out = append(out, g.buffer(g.f.Host, id, sendAutotune)...)
 		case windowScaling:
 			out = append(out, g.switchOn(id, g.scaled())...)
+			out = append(out, g.unscaled()...)
 		case sack:
 			out = append(out, g.switchOn(id, fact.Unknown[units.BitRate]("it depends on how the losses come"))...)
 		case congestion:
@@ -211,20 +212,20 @@ func (g given) sizes(now units.Bytes, perByte int) []units.Bytes {
 	return out
 }
 
-// buffer proposes larger buffers at the host of the finding. Where the system
+// buffer proposes larger buffers at host h. Where the system
 // does not grow buffers by itself, their limit changes nothing, and growing is
 // what to try.
-func (g given) buffer(id, autotune model.KnobID) []Candidate {
-	now, err := strconv.ParseInt(g.knob(g.f.Host, id).Or(""), 10, 64)
+func (g given) buffer(h model.Host, id, autotune model.KnobID) []Candidate {
+	now, err := strconv.ParseInt(g.knob(h, id).Or(""), 10, 64)
 	if err != nil {
 		return nil
 	}
-	if g.knob(g.f.Host, autotune).Or(on) == off {
-		return []Candidate{g.candidate(autotune, on, g.bound(units.Bytes(now/bookkeeping)), g.f.Host)}
+	if g.knob(h, autotune).Or(on) == off {
+		return []Candidate{g.candidate(autotune, on, g.bound(units.Bytes(now/bookkeeping)), h)}
 	}
 	var out []Candidate
 	for _, size := range g.sizes(units.Bytes(now), bookkeeping) {
-		out = append(out, g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/bookkeeping), g.f.Host))
+		out = append(out, g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/bookkeeping), h))
 	}
 	return out
 }
@@ -262,6 +263,20 @@ func (g given) scaled() fact.Of[units.BitRate] {
 		return fact.Unknown[units.BitRate]("the receive buffer is unknown")
 	}
 	return g.bound(min(units.Bytes(n/bookkeeping), limits.MaxWindow))
+}
+
+// maxUnscaled is the largest window without scaling (RFC 9293 section 3.1).
+const maxUnscaled = 64 << 10
+
+// unscaled proposes larger receive buffers where the present one holds less than even
+// a window without scaling: it limits first, and scaling shows nothing before it.
+func (g given) unscaled() []Candidate {
+	receiver := g.f.Direction.Receiver()
+	n, err := strconv.ParseInt(g.knob(receiver, recvBuffer).Or(""), 10, 64)
+	if err != nil || n/bookkeeping >= maxUnscaled {
+		return nil
+	}
+	return g.buffer(receiver, recvBuffer, recvAutotune)
 }
 
 // algorithm proposes the other one of the two congestion controls that bear

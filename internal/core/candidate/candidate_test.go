@@ -79,6 +79,12 @@ func TestFrom(t *testing.T) {
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.window_scaling"}},
 			want:    "a.tcp.window_scaling=1", allows: []float64{104.86},
 		},
+		"window scaling, off at the sender, and a buffer that holds less than that": {
+			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "1", "tcp.recv_buffer_max": "65536"},
+			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.window_scaling"}},
+			want:    "a.tcp.window_scaling=1 b.tcp.recv_buffer_max=256KiB b.tcp.recv_buffer_max=1MiB b.tcp.recv_buffer_max=4MiB",
+			allows:  []float64{26.2144, 104.86, 419.43, 941.48},
+		},
 		"window scaling, off at both": {
 			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "0"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},

@@ -19,10 +19,10 @@ package tune
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/fact"
@@ -65,9 +65,17 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// RaceTime is how long one candidate races, at least and at most, given the time of a
+// run.
+func RaceTime(o Options, run time.Duration) (least, most time.Duration) {
+	o = o.withDefaults()
+	return 2 * leastBlocks * run, 2 * time.Duration(o.RaceBlocks) * run
+}
+
 // Idea is a candidate as the machine is told of it.
 type Idea struct {
 	candidate.Candidate
+	Risk    string `json:"risk,omitempty"`    // what a bad value can do
 	Ask     string `json:"ask,omitempty"`     // why a person has to agree before it is tried, "" for nothing
 	Refused string `json:"refused,omitempty"` // why it may not be tried at all, "" for nothing
 }
@@ -78,6 +86,8 @@ type Look struct {
 	// ceiling is known. A direction that is missing is not tuned.
 	Reached map[model.Direction]fact.Of[float64] `json:"reached"`
 	Ideas   []Idea                               `json:"ideas,omitempty"` // those of the main finding first
+	// Limits says what holds each direction back, as the second half of a sentence.
+	Limits map[model.Direction]string `json:"limits,omitempty"`
 }
 
 // Reading is what one run of a block said.
@@ -247,126 +257,6 @@ func (m *Machine) fate(name string) *Fate {
 	return nil
 }
 
-// choose begins the next race, asks, or goes on to trimming.
-func (m *Machine) choose(l Look) {
-	for _, d := range m.open(l) {
-		var round []*Fate
-		var ask *Fate
-		for _, levels := range groups(l.Ideas, d) {
-			f := m.pick(levels)
-			switch {
-			case f == nil || len(round) == m.o.AtOnce:
-			case len(round) > 0 && f.Rule != round[0].Rule: // what limits most comes first
-			case f.Ask == "":
-				round = append(round, f)
-			case ask == nil:
-				ask = f
-			}
-		}
-		switch {
-		case len(round) > 0 && !m.affords(len(round)+1):
-			m.conclude("the budget is spent")
-			return
-		case len(round) > 0:
-			m.begin(KindRace, d, round, m.with)
-			return
-		case ask != nil && m.agreed[ask.Setting.Name]: // alone, last (statistics.md section 11.3)
-			m.begin(KindRace, d, []*Fate{ask}, m.with)
-			return
-		case ask != nil:
-			m.kind, m.asking = KindAsk, ask
-			return
-		}
-		if all := m.together(l, d); all != nil {
-			m.begin(KindRace, d, []*Fate{all}, m.with)
-			return
-		}
-	}
-	reason := "nothing is left to try"
-	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
-		reason = fmt.Sprintf("at least %.0f %% of what the path can carry is reached", 100*m.o.Enough)
-	}
-	m.conclude(reason)
-}
-
-// open returns the directions that have something to gain, the widest gap first.
-func (m *Machine) open(l Look) []model.Direction {
-	var out []model.Direction
-	for _, d := range []model.Direction{model.To, model.From, model.Both} {
-		if r, tuned := l.Reached[d]; tuned && r.Or(0) < m.o.Enough {
-			out = append(out, d)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b model.Direction) int { return cmp.Compare(l.Reached[a].Or(0), l.Reached[b].Or(0)) })
-	return out
-}
-
-// groups returns the ideas of a direction by what they are levels of, in their order.
-func groups(ideas []Idea, d model.Direction) [][]Idea {
-	var out [][]Idea
-	for _, idea := range ideas {
-		if idea.Direction != d {
-			continue
-		}
-		i := slices.IndexFunc(out, func(g []Idea) bool { return g[0].Levels == idea.Levels })
-		if i < 0 {
-			out = append(out, []Idea{idea})
-			continue
-		}
-		out[i] = append(out[i], idea)
-	}
-	return out
-}
-
-// pick returns the most promising level of a setting that was not tried beside
-// this incumbent: the least that allows most. A level that harmed a guard leaves
-// the smaller ones; one that did nothing, or broke, takes its setting with it.
-func (m *Machine) pick(levels []Idea) *Fate {
-	var best *Fate
-	for _, idea := range levels {
-		f := m.fate(idea.Setting.Name)
-		key := m.incumbent.Name + "\x00" + idea.Setting.Name
-		switch {
-		case f.State == Guarded || f.Refused != "" || m.refused[idea.Setting.Name] || f.State == Helped || f.State == Trimmed:
-			continue
-		case m.tried[key] || f.State == Broke:
-			return nil
-		}
-		if best == nil || f.Allows.Or(0) > best.Allows.Or(0) {
-			best = f
-		}
-	}
-	return best
-}
-
-// together is all settings at once of which none helped alone: of two limits that
-// are equally narrow each hides the other. It is nil where that was tried beside
-// this incumbent, or there are no two.
-func (m *Machine) together(l Look, d model.Direction) *Fate {
-	all := &Fate{State: Waiting, Gain: model.Bound(math.NaN())}
-	for _, levels := range groups(l.Ideas, d) {
-		for _, idea := range levels {
-			if f := m.fate(idea.Setting.Name); (f.State == NoEffect || f.State == Undecided) && float64(f.Gain) > -m.o.Margin {
-				all.members = append(all.members, f)
-				break
-			}
-		}
-	}
-	all.Setting = join(all.members)
-	all.Direction, all.Levels = d, all.Setting.Name
-	if len(all.members) < 2 || m.fate(all.Setting.Name) != nil && m.tried[m.incumbent.Name+"\x00"+all.Setting.Name] || !m.affords(2) {
-		return nil
-	}
-	if f := m.fate(all.Setting.Name); f != nil {
-		return f
-	}
-	m.fates = append(m.fates, all)
-	return all
-}
-
-// affords reports whether the budget has room for the shortest race of n settings.
-func (m *Machine) affords(n int) bool { return m.o.Runs == 0 || m.runs+n*leastDrop <= m.o.Runs }
-
 // Answered answers KindAsk.
 func (m *Machine) Answered(yes bool) {
 	f := m.asking
@@ -391,9 +281,13 @@ func (m *Machine) begin(k Kind, d model.Direction, fates []*Fate, make func(*Fat
 	}
 }
 
-// with is the incumbent with f's setting in it.
+// with is the incumbent with f's setting in it, in place of another level of it.
 func (m *Machine) with(f *Fate) model.Setting {
-	return join(append(slices.Clone(m.accepted), f.parts()...))
+	parts := f.parts()
+	kept := slices.DeleteFunc(slices.Clone(m.accepted), func(o *Fate) bool {
+		return slices.ContainsFunc(parts, func(p *Fate) bool { return p.Levels == o.Levels })
+	})
+	return join(append(kept, parts...))
 }
 
 // parts are the single settings that f stands for.

@@ -18,9 +18,8 @@ func RenderTuned(w io.Writer, t report.Tuned, o Options) error {
 	for _, text := range t.Gains {
 		p.paragraph(plain, text, 2)
 	}
-	p.gap()
-	for _, i := range t.Ideas {
-		p.paragraph(plain, i.Text, 2)
+	for _, text := range append(t.Plan, t.Rest...) {
+		p.paragraph(plain, text, 2)
 	}
 	p.gap()
 	if t.Reason != "" {
@@ -51,6 +50,11 @@ func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
 		names[i] = s.Name
 	}
 	list := strings.Join(names, ", ")
+	if n := len(rec.Inputs); n > 0 && rec.Inputs[n-1].Look != nil {
+		for _, line := range limits(*rec.Inputs[n-1].Look) {
+			say(fmt.Sprintf("limit %d %s", n, line), line)
+		}
+	}
 	switch step.Kind {
 	case tune.KindRace:
 		say("race"+list, fmt.Sprintf("trying %s: %s", arrowTo(step.Direction), strings.Join(names[1:], ", ")))
@@ -61,6 +65,24 @@ func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
 	case tune.KindConfirm:
 		say("confirm", "proving in fresh blocks: "+names[1])
 	case tune.KindLook, tune.KindAsk, tune.KindEnd:
+	}
+	return out
+}
+
+// limits says what a look found of each direction: "to the far end, 14 % of the ceiling:
+// held back by the receive window of the far host: …".
+func limits(l tune.Look) []string {
+	var out []string
+	for _, d := range []model.Direction{model.To, model.From} {
+		why := l.Limits[d]
+		if why == "" {
+			continue
+		}
+		where := arrowTo(d)
+		if share, ok := l.Reached[d].Get(); ok {
+			where += fmt.Sprintf(", %.0f %% of the ceiling", 100*share)
+		}
+		out = append(out, where+": "+why)
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/app"
+	"linerate/internal/app/keep"
 	"linerate/internal/app/reach"
 	apptune "linerate/internal/app/tune"
 	"linerate/internal/core/knob"
@@ -196,7 +197,13 @@ func (a *console) tune(ctx context.Context, f tuneFlags, args []string) error {
 	} else {
 		out, err = apptune.Run(ctx, a.world(), e, st, r)
 	}
-	return errors.Join(err, a.tuned(ctx, out, host, f.dryRun))
+	return errors.Join(err, a.tuned(ctx, out, searched{e, host, f.from}, f.dryRun))
+}
+
+// searched are the hosts of a search: open, and as they were named.
+type searched struct {
+	ends       *reach.Ends
+	host, from string
 }
 
 // tuneDoc is linerate/tune/v1.
@@ -207,12 +214,12 @@ type tuneDoc struct {
 }
 
 // tuned shows how a search ended, and asks whether to keep what it found.
-func (a *console) tuned(ctx context.Context, out apptune.Outcome, host string, dry bool) error {
+func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, dry bool) error {
 	if out.Search.ID == "" {
 		return nil
 	}
 	t := report.BuildTuned(out.Search, out.Record, out.Confirmation)
-	next := tuneNext(t, out.Record, host)
+	next := tuneNext(t, out.Record, of.host, of.from)
 	if out.Search.State == model.SessionInterrupted {
 		next = []string{"linerate tune --resume " + out.Search.ID}
 	}
@@ -229,6 +236,11 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, host string, d
 	if len(next) == 0 || dry {
 		return nil
 	}
+	return a.keepTuned(ctx, out.Record.Winner, t.Proof, of, next)
+}
+
+// keepTuned asks what is to become of settings that proved better, and does it.
+func (a *console) keepTuned(ctx context.Context, winner model.Setting, proof string, of searched, next []string) error {
 	answer, err := a.Ask(ctx, app.Question{Kind: app.KeepTuned})
 	switch {
 	case errors.Is(err, app.ErrNobody) || err == nil && answer.Choice == "":
@@ -236,11 +248,30 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, host string, d
 		return nil
 	case err != nil:
 		return err
-	case answer.Choice == "reboot":
-		return a.set(ctx, setFlags{within: time.Minute, both: true}, append(assignments(out.Record.Winner), host))
-	default:
-		return a.keep(ctx, keepFlags{both: true}, []string{t.Proof, host})
+	case answer.Choice == "profile":
+		p, err := a.profileOf(ctx, proof, "")
+		if err != nil {
+			return err
+		}
+		return a.saveProfile(p, "linerate-"+proof+".yaml")
 	}
+	held, err := apptune.Hold(ctx, a.world(), of.ends, of.host, winner, a.boot.wanted)
+	if held.Outcome != "" {
+		err = errors.Join(err, a.printSet(setFlags{both: true}, held))
+	}
+	if err != nil || answer.Choice == "reboot" {
+		return err
+	}
+	src, err := a.keepSource(ctx, proof, keepFlags{})
+	if err != nil {
+		return err
+	}
+	r := keep.Request{Source: src, Named: reach.Redact(of.host), Both: true}
+	got, err := keep.Do(ctx, a.world(), keep.Of(of.ends, true), r)
+	if got.Outcome == "" {
+		return err
+	}
+	return errors.Join(err, a.printKeep(r, got))
 }
 
 // showTuned shows a stored search again.
@@ -259,7 +290,11 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 		}
 	}
 	t := report.BuildTuned(s, rec, proof)
-	next := tuneNext(t, rec, s.Far)
+	from := s.Near
+	if s.Near == s.Far || from == app.ThisMachine {
+		from = ""
+	}
+	next := tuneNext(t, rec, s.Far, from)
 	if a.json {
 		return a.document("linerate/tune/v1", tuneDoc{t, rec, next})
 	}
@@ -272,30 +307,49 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 	return nil
 }
 
-// tuneNext are the commands that keep a proven winner until the next start, and for good.
-func tuneNext(t report.Tuned, rec tune.Record, host string) []string {
-	if !t.Proven {
+// tuneNext are the commands that keep a proven winner until the next start, and for good;
+// none where there is nothing that a host could keep. from is the near host as it was
+// named, "" for this machine.
+func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
+	wanted := apptune.OfHosts(rec.Winner)
+	if !t.Proven || len(wanted) == 0 {
 		return nil
 	}
-	words := []string{"linerate", "set"}
-	for _, a := range assignments(rec.Winner) {
-		words = append(words, plain.ShellWord(a))
+	if from == "" {
+		words := []string{"linerate", "set"}
+		for _, a := range wanted {
+			words = append(words, plain.ShellWord(assignment(a)))
+		}
+		return []string{
+			strings.Join(append(words, "--both", plain.ShellWord(host)), " "),
+			fmt.Sprintf("linerate keep %s %s --both", t.Proof, plain.ShellWord(host)),
+		}
 	}
-	return []string{
-		strings.Join(append(words, "--both", plain.ShellWord(host)), " "),
-		fmt.Sprintf("linerate keep %s %s --both", t.Proof, plain.ShellWord(host)),
+	var set, kept []string // a command for each host: this machine is neither
+	for _, end := range []struct {
+		side  model.Host
+		named string
+	}{{model.Far, host}, {model.Near, from}} {
+		words := []string{"linerate", "set"}
+		for _, a := range wanted {
+			if a.Host == end.side {
+				words = append(words, plain.ShellWord(string(a.Knob)+"="+a.Value))
+			}
+		}
+		if len(words) > 2 {
+			set = append(set, strings.Join(append(words, plain.ShellWord(end.named)), " "))
+			role := map[model.Host]string{model.Near: "near", model.Far: "far"}[end.side]
+			kept = append(kept, fmt.Sprintf("linerate keep %s %s --role %s", t.Proof, plain.ShellWord(end.named), role))
+		}
 	}
+	return []string{strings.Join(set, " && "), strings.Join(kept, " && ")}
 }
 
-// assignments writes a setting as linerate set takes it.
-func assignments(s model.Setting) []string {
-	var out []string
-	for _, a := range s.Assignments {
-		name := string(a.Knob)
-		if a.Host != "" {
-			name = string(a.Host) + "." + name
-		}
-		out = append(out, name+"="+a.Value)
+// assignment writes one as linerate set takes it.
+func assignment(a model.Assignment) string {
+	name := string(a.Knob)
+	if a.Host != "" {
+		name = string(a.Host) + "." + name
 	}
-	return out
+	return name + "=" + a.Value
 }

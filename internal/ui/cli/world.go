@@ -66,8 +66,8 @@ func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
 	case app.TryRisky:
 		return a.agreed(ctx, fmt.Sprintf("try %s? it %s, and is undone after its run [y/N] ", plain.Line(q.What), plain.Line(q.Why)))
 	case app.KeepTuned:
-		answer, err := a.answered(ctx, "keep it? [n]o, until the next [s]tart, [p]ermanently [N/s/p] ")
-		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent"}[answer]}, err
+		answer, err := a.answered(ctx, "keep it? [n]o, until the next [s]tart, [p]ermanently, as a pro[f]ile [N/s/p/f] ")
+		return app.Answer{Choice: map[string]string{"s": "reboot", "p": "permanent", "f": "profile"}[answer]}, err
 	case app.Password:
 	}
 	return app.Answer{}, app.ErrNobody

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+)
+
+// The addresses of the two hosts of a lab.
+const (
+	nearAddress = "10.99.0.1"
+	farAddress  = "10.99.0.2"
+)
+
+// inside runs in the near host of a lab: it tunes the pair as two hosts of their own,
+// with the settings of both before and after.
+func inside(ctx context.Context, args []string) error {
+	program, name := args[0], args[1]
+	chosen, err := choose(name)
+	if err != nil {
+		return err
+	}
+	c := chosen[0]
+	far, err := otherHost()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tuning-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	enter := []string{"nsenter", "--net=" + far}
+	tree := func() (string, error) {
+		near, err1 := output(ctx, self, "tree")
+		there, err2 := output(ctx, enter[0], enter[1], self, "tree")
+		return string(near) + "far:\n" + string(there), errors.Join(err1, err2)
+	}
+	before, err := tree()
+	if err != nil {
+		return err
+	}
+	agent := func(address, host string, in ...string) string {
+		words := append([]string{"exec:" + address}, in...)
+		return strings.Join(append(words, program, "agent", "--state", filepath.Join(dir, host), "--interface", "eth0", fmt.Sprintf("--link-rate=%.0f", c.Ceiling)), " ")
+	}
+	db := filepath.Join(dir, "r.db")
+	began := time.Now()
+	guard := []string{"--guard", "none"}
+	if c.Guard != "" {
+		guard = append(guard, "--guard", c.Guard)
+	}
+	said, err := output(ctx, program, append([]string{"tune", "--from", agent(nearAddress, "near"), agent(farAddress, "far", enter...), "--direction", c.Direction,
+		"-t", "1s", "--omit", "500ms", "--settle", "0s", "--seed", "1", "--json", "--db", db}, guard...)...)
+	if err != nil {
+		return err
+	}
+	t := tuned{Seconds: time.Since(began).Seconds()}
+	after, err := tree()
+	if err != nil {
+		return err
+	}
+	t.Changed = difference(before, after)
+	if err := t.read(ctx, program, db, said); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(t)
+}
+
+// read takes over the document of the search, and its proof.
+func (t *tuned) read(ctx context.Context, program, db string, said []byte) error {
+	var doc struct {
+		Record tune.Record
+		Proof  string
+		Proven bool
+	}
+	if err := json.Unmarshal(said, &doc); err != nil {
+		return err
+	}
+	t.Record, t.Proven, t.Search = doc.Record, doc.Proven, doc.Record.Runs+1 // the first look
+	t.Runs = t.Search
+	t.Record.Inputs = nil
+	if doc.Proof == "" {
+		return nil
+	}
+	text, err := output(ctx, program, "show", doc.Proof, "--json=full", "--db", db)
+	if err != nil {
+		return err
+	}
+	var proof struct{ Session model.Session }
+	if err := json.Unmarshal(text, &proof); err != nil {
+		return err
+	}
+	t.Runs += len(proof.Session.Runs)
+	t.Proof.Verdicts = proof.Session.Verdicts
+	return nil
+}
+
+// otherHost is the network namespace of the lab's other host.
+func otherHost() (string, error) {
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return "", err
+	}
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		line, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(line, []byte("lab-init\x00host\x00")) {
+			continue
+		}
+		ns := filepath.Join(filepath.Dir(file), "ns/net")
+		if of, err := os.Readlink(ns); err == nil && of != own {
+			return ns, nil
+		}
+	}
+	return "", errors.New("the lab's other host is not to be seen")
+}
+
+// printTree writes every setting of the network of this host, and its interface.
+func printTree(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	err := filepath.WalkDir("/proc/sys/net", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.Contains(path, "nf_conntrack_count") {
+			return nil // what may not be read, or counts
+		}
+		if text, err := os.ReadFile(path); err == nil {
+			fmt.Fprintf(out, "%s = %q\n", path, text)
+		}
+		return nil
+	})
+	for _, args := range [][]string{{"ip", "-d", "-o", "link", "show", "eth0"}, {"ip", "route", "show"}, {"tc", "qdisc", "show", "dev", "eth0"}} {
+		text, wrong := output(context.Background(), args[0], args[1:]...)
+		err = errors.Join(err, wrong)
+		fmt.Fprintf(out, "%s\n", text)
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// difference lists the lines of after that are not in before, and the other way round.
+func difference(before, after string) string {
+	var out []string
+	for _, side := range []struct{ sign, a, b string }{{"-", before, after}, {"+", after, before}} {
+		has := map[string]int{}
+		for line := range strings.Lines(side.b) {
+			has[line]++
+		}
+		for line := range strings.Lines(side.a) {
+			if has[line]--; has[line] < 0 {
+				out = append(out, side.sign+strings.TrimSpace(line))
+			}
+		}
+	}
+	return strings.Join(out, "; ")
+}

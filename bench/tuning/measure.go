@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+	"linerate/internal/lab/mistuned"
+)
+
+// truthRuns is how often each rate is measured that a claim is held against.
+const truthRuns = 3
+
+// tuned is what the part inside the lab found.
+type tuned struct {
+	Record  tune.Record
+	Proof   model.Session
+	Proven  bool
+	Search  int // runs
+	Runs    int // with those of the confirmation
+	Seconds float64
+	Changed string // difference of the settings of both hosts, before and after; "" for none
+}
+
+// measure tunes a case, tries the exhaustive search beside it, and measures what was
+// claimed.
+func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, error) {
+	r := mistuned.Row{Case: c}
+	self, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	out, err := output(ctx, o.program, "lab", c.Spec(), "--", self, "inside", o.program, c.Name)
+	if err != nil {
+		return r, err
+	}
+	var t tuned
+	if err := json.Unmarshal(out, &t); err != nil {
+		return r, fmt.Errorf("%w: %s", err, out)
+	}
+	r.Seconds, r.Search, r.Runs, r.NotUndone, r.Proven = t.Seconds, t.Search, t.Runs, t.Changed, t.Proven
+	for _, v := range t.Proof.Verdicts {
+		if v.Metric == model.Goodput && !v.IsTwin {
+			r.Low, r.High = float64(v.Interval.Low), float64(v.Interval.High)
+		}
+	}
+	var winner []mistuned.Set
+	if t.Proven {
+		winner = sets(t.Record.Winner)
+		r.Winner = winner
+	}
+	if err := o.truth(ctx, &r, winner); err != nil {
+		return r, err
+	}
+	for _, p := range c.Points() {
+		at, err := o.rate(ctx, c, p, 1)
+		if err != nil {
+			return r, err
+		}
+		r.Points++
+		if at.Goodput > r.Best && r.Allows(at.RTT) {
+			r.Best, r.BestWith = at.Goodput, p
+		}
+	}
+	// The best of many is so by luck too: it is measured afresh, as the winner was.
+	if len(r.BestWith) > 0 {
+		best, err := o.rate(ctx, c, r.BestWith, truthRuns)
+		if err != nil {
+			return r, err
+		}
+		r.Best = best.Goodput
+	}
+	r.Took = time.Since(began).Seconds()
+	return r, nil
+}
+
+// truth measures the hosts as they are, the winner, and the winner without each of
+// its settings.
+func (o options) truth(ctx context.Context, r *mistuned.Row, winner []mistuned.Set) error {
+	before, err := o.rate(ctx, r.Case, nil, truthRuns)
+	if err != nil {
+		return err
+	}
+	after := before
+	if len(winner) > 0 {
+		if after, err = o.rate(ctx, r.Case, winner, truthRuns); err != nil {
+			return err
+		}
+	}
+	r.Before, r.After, r.RTTBefore, r.RTTAfter = before.Goodput, after.Goodput, before.RTT, after.RTT
+	for i := range winner {
+		if len(winner) == 1 {
+			break // without it everything is as before
+		}
+		without, err := o.rate(ctx, r.Case, slices.Delete(slices.Clone(winner), i, i+1), truthRuns)
+		if err != nil {
+			return err
+		}
+		r.Without = append(r.Without, without.Goodput)
+	}
+	return nil
+}
+
+// point is what a lab carries.
+type point struct{ Goodput, RTT float64 } // bit/s, seconds under load
+
+// rate measures a lab with settings, n times, and returns the medians.
+func (o options) rate(ctx context.Context, c mistuned.Case, with []mistuned.Set, n int) (point, error) {
+	args := []string{"test", "lab:" + c.Spec(with...), "--idle", "0s", "-t", "700ms", "--omit", "500ms", "--repeat", fmt.Sprint(n), "--json=full", "--db", ":memory:", "--to"}
+	if c.Direction == string(model.From) {
+		args[len(args)-1] = "--reverse"
+	}
+	out, err := output(ctx, o.program, args...)
+	if err != nil {
+		return point{}, err
+	}
+	var doc struct{ Session model.Session }
+	if err := json.Unmarshal(out, &doc); err != nil {
+		return point{}, err
+	}
+	var rates, trips []float64
+	for _, run := range doc.Session.Runs {
+		if v, ok := run.Value(run.Flow.Direction, model.Goodput); ok && run.State == model.RunValid {
+			rates = append(rates, v)
+		}
+		if v, ok := run.Value(run.Flow.Direction, model.RTT); ok {
+			trips = append(trips, v)
+		}
+	}
+	if len(rates) == 0 {
+		return point{}, errors.New("no run of " + strings.Join(args, " ") + " counts")
+	}
+	return point{median(rates), median(trips)}, nil
+}
+
+// median of values, 0 for none.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// sets are the settings of a winner as a lab takes them.
+func sets(s model.Setting) []mistuned.Set {
+	var out []mistuned.Set
+	for _, a := range s.Assignments {
+		end := map[model.Host]string{model.Near: "near.", model.Far: "far."}[a.Host]
+		out = append(out, mistuned.Set{Knob: end + string(a.Knob), Value: a.Value})
+	}
+	return out
+}
+
+// output runs a program and returns what it printed; the error has what it said.
+func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, cmp.Or(said.String(), string(out)))
+	}
+	return out, nil
+}

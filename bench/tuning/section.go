@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"linerate/bench/internal/results"
+	"linerate/internal/lab/mistuned"
+)
+
+// section is the table of all rows, and what they come to.
+func section(rows []mistuned.Row) results.Section {
+	var b strings.Builder
+	b.WriteString(`Made by ` + "`make tuning`" + `: in each lab the two hosts are tuned as hosts of their own
+(` + "`linerate tune -t 1s --omit 500ms --settle 0s`" + `), and everything in the table but the
+claimed gain is measured apart from the tuner. "Exhaustive" is the best of every
+combination of the settings that bite in that direction, each measured once and the
+best of them afresh, as the best of many is so by luck too; it would
+take three runs of each to tell it from noise, and that is what the runs of the search
+are compared with: either would have to be proven then, which takes the rest. The ceiling is that of the wire, or of the bus, less framing.
+
+| case | what is wrong | Mbit/s before | after | ceiling | exhaustive | settings changed | claimed gain (95 %) | true gain | runs: search, with proof | exhaustive's runs | minutes | undone |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+`)
+	for _, r := range rows {
+		claim, undone, after := "none", "yes", fmt.Sprintf("%.1f", r.After/1e6)
+		if r.Proven {
+			claim = fmt.Sprintf("%.2f to %.2f times", math.Exp(r.Low), math.Exp(r.High))
+		}
+		if r.Missed() {
+			claim += " **missed**"
+		}
+		if r.NotUndone != "" {
+			undone = "**no**: " + r.NotUndone
+		}
+		if !r.Reached() {
+			after = "**" + after + "**"
+		}
+		if r.Case.Guard != "" {
+			after += fmt.Sprintf(" (round trip %.0f -> %.0f ms)", 1e3*r.RTTBefore, 1e3*r.RTTAfter)
+		}
+		changes := mistuned.Changes(r.Winner)
+		if n := r.Needless(); len(n) > 0 {
+			changes += " (**needless**: " + mistuned.Changes(n) + ")"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %s | %.1f | %.1f | %s | %s | %.2f times | %d, %d | %d | %.1f | %s |\n", r.Case.Name, r.Case.About,
+			r.Before/1e6, after, r.Ceiling()/1e6, r.Best/1e6, changes, claim, r.After/r.Before, r.Search, r.Runs, r.Exhaustive(), r.Seconds/60, undone)
+	}
+	s := mistuned.Sum(rows)
+	fmt.Fprintf(&b, "\n%d cases, %.0f minutes of tuning.\n", s.Cases, s.Minutes)
+	row := func(what, bar, result string, met bool) results.Verdict {
+		word := "met"
+		if !met {
+			word = "missed"
+		}
+		return results.Verdict{Claim: "tuning", What: what, Bar: bar, Result: result, Word: word}
+	}
+	return results.Section{Name: "tuning", Title: "linerate tune in labs that are set badly", Body: b.String(), Verdicts: []results.Verdict{
+		row("95 % of the ceiling or of the exhaustive best", "in 90 % of the cases", fmt.Sprintf("%d of %d", s.Reached, s.Cases), 10*s.Reached >= 9*s.Cases),
+		row("settings that trimming would remove", "none", fmt.Sprint(s.Needless), s.Needless == 0),
+		row("claimed intervals that miss the true gain", "at most 5 %", fmt.Sprintf("%d of %d", s.Missed, s.Claimed), 20*s.Missed <= s.Claimed),
+		row("runs of the search, of those of an exhaustive one, median", "less than half", fmt.Sprintf("%.2f", s.Share), s.Share < 0.5),
+		row("hosts left changed", "none", fmt.Sprint(s.NotUndone), s.NotUndone == 0),
+	}}
+}

@@ -1,0 +1,136 @@
+package mistuned
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Row is what came of one case.
+type Row struct {
+	Case                Case
+	Before, After       float64   // goodput measured apart from the tuner, bit/s
+	RTTBefore, RTTAfter float64   // under load, seconds
+	Winner              []Set     // what the tuner proved, none for nothing
+	Without             []float64 // goodput with the winner less each of its settings, where it has several
+	Proven              bool
+	Low, High           float64 // the interval of the gain that it claims, log ratio
+	Search, Runs        int     // runs of the search, and with those of the confirmation
+	Seconds             float64 // that tuning took
+	Took                float64 // with everything that it is compared with, seconds
+	NotUndone           string  // settings of the hosts that differ afterwards
+	Points              int     // of the exhaustive search, each measured once
+	Best                float64 // of them, within the guard, bit/s
+	BestWith            []Set
+}
+
+// Exhaustive search and truth (p).
+const (
+	// Repeats is how often an exhaustive search has to measure each point so that it can
+	// tell a difference from noise at all.
+	Repeats = 3
+	enough  = 0.95 // of the ceiling or of the exhaustive best
+	needed  = 0.97 // of the winner's rate that is reached without a setting which is needless
+	truth   = 0.02 // how far off the truth itself is, by its own noise
+	slack   = 1.2  // how far above a guard's margin a round trip of another run may be
+)
+
+// payload of a frame on the wire: 1448 of 1538 bytes, with timestamps.
+const payload = 1448.0 / 1538
+
+// Ceiling is the goodput that the wire carries, bit/s.
+func (r Row) Ceiling() float64 { return r.Case.Ceiling * payload }
+
+// Allows reports whether the guard of the case, if it has one, bears a round trip
+// under load: twice that of before.
+func (r Row) Allows(rtt float64) bool {
+	return r.Case.Guard == "" || r.RTTBefore == 0 || rtt <= 2*r.RTTBefore
+}
+
+// Reached reports whether the end is good enough, and within the guard.
+func (r Row) Reached() bool {
+	good := r.After >= enough*r.Ceiling() || r.After >= enough*r.Best
+	return good && (r.Case.Guard == "" || r.RTTAfter <= 2*slack*r.RTTBefore)
+}
+
+// Needless are the settings of the winner without which the end is as good.
+func (r Row) Needless() []Set {
+	var out []Set
+	for i, rate := range r.Without {
+		if rate >= needed*r.After {
+			out = append(out, r.Winner[i])
+		}
+	}
+	return out
+}
+
+// Missed reports whether the claimed interval misses the true gain by more than the
+// noise of the truth.
+func (r Row) Missed() bool {
+	if !r.Proven {
+		return false
+	}
+	gain := math.Log(r.After / r.Before)
+	return gain < r.Low-truth || gain > r.High+truth
+}
+
+// Exhaustive is how many runs an exhaustive search takes, before it proves anything.
+func (r Row) Exhaustive() int { return Repeats * r.Points }
+
+// Changes writes a winner for people.
+func Changes(sets []Set) string {
+	var out []string
+	for _, s := range sets {
+		out = append(out, s.Knob+"="+s.Value)
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	return strings.Join(out, ", ")
+}
+
+// Line is the row in one line.
+func (r Row) Line() string {
+	word := "reached"
+	if !r.Reached() {
+		word = "NOT reached"
+	}
+	return fmt.Sprintf("%s: %.1f -> %.1f of %.1f Mbit/s (exhaustive %.1f), %s, %d runs, %s", r.Case.Name,
+		r.Before/1e6, r.After/1e6, r.Ceiling()/1e6, r.Best/1e6, Changes(r.Winner), r.Runs, word)
+}
+
+// Score is what all rows come to.
+type Score struct {
+	Cases, Reached, Claimed, Missed, Needless, NotUndone int
+	Share                                                float64 // of the runs of an exhaustive search, median
+	Minutes                                              float64 // that tuning took, all cases
+}
+
+// Sum adds rows up.
+func Sum(rows []Row) Score {
+	s := Score{Cases: len(rows)}
+	var shares []float64
+	for _, r := range rows {
+		if r.Reached() {
+			s.Reached++
+		}
+		if r.Proven {
+			s.Claimed++
+		}
+		if r.Missed() {
+			s.Missed++
+		}
+		if r.NotUndone != "" {
+			s.NotUndone++
+		}
+		s.Needless += len(r.Needless())
+		s.Minutes += r.Seconds / 60
+		shares = append(shares, float64(r.Search)/float64(max(1, r.Exhaustive())))
+	}
+	slices.Sort(shares)
+	if n := len(shares); n > 0 {
+		s.Share = (shares[(n-1)/2] + shares[n/2]) / 2
+	}
+	return s
+}

@@ -1,0 +1,103 @@
+package report_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+)
+
+// fate is an idea about one value of a setting of the far host.
+func fate(knob model.KnobID, now, value string, state tune.State, allows units.BitRate) tune.Fate {
+	c := candidate.Candidate{
+		Setting: model.Setting{Name: string(knob) + "=" + value, Assignments: []model.Assignment{{Host: model.Far, Knob: knob, Value: value}}},
+		Now:     fact.Known(now, "test"), Levels: string(knob), Direction: model.To, Allows: fact.Unknown[units.BitRate]("nobody knows"),
+	}
+	if allows > 0 {
+		c.Allows = fact.Known(allows, "window")
+	}
+	return tune.Fate{Idea: tune.Idea{Candidate: c, Risk: "harmless"}, State: state, Gain: model.Bound(math.NaN())}
+}
+
+// The last screen names what helped with both values, both rates, the gain that is sure,
+// what became of the guards, and of all other ideas, each once.
+func TestTunedSaysWhatHelped(t *testing.T) {
+	t.Parallel()
+	mtu := fate("link.mtu", "1500", "9000", tune.Waiting, 0)
+	mtu.Ask = "may cut the connection"
+	broke := fate("txqueuelen", "1000", "4000", tune.Broke, 0)
+	broke.Detail = "the link was lost"
+	won := fate("tcp.recv_buffer_max", "65536", "4194304", tune.Helped, 0)
+	rec := tune.Record{
+		Options: tune.Options{Objective: model.Goodput}, Winner: won.Setting, Reason: "nothing is left to try", Confirmation: "proof", Inputs: []tune.Input{{}},
+		Ideas: []tune.Fate{won, fate("tcp.recv_buffer_max", "65536", "262144", tune.Waiting, 0), fate("tcp.sack", "0", "1", tune.NoEffect, 0), mtu, broke},
+	}
+	proof := model.Session{Hosts: []model.HostFacts{{Host: model.Near, Name: "desk"}, {Host: model.Far, Name: "nas"}}}
+	proof.Plan.Objective, proof.Plan.Baseline, proof.Plan.Confidence = model.Goodput, tune.Baseline, 0.95
+	for block, rates := range [][2]float64{{30e6, 880e6}, {31e6, 884e6}, {29e6, 890e6}} {
+		for i, setting := range []string{tune.Baseline, won.Setting.Name} {
+			proof.Runs = append(proof.Runs, model.Run{
+				Number: 2*block + i + 1, Block: block + 1, Setting: setting, Flow: model.Flow{Direction: model.To}, State: model.RunValid,
+				Values: []model.Value{{Metric: model.Goodput, Direction: model.To, Value: rates[i]}},
+			})
+		}
+	}
+	gain := model.Verdict{
+		Setting: won.Setting.Name, Baseline: tune.Baseline, Direction: model.To, Metric: model.Goodput, Outcome: model.Better, Blocks: 7,
+		Estimate: math.Log(29.4), Interval: model.Interval{Low: model.Bound(math.Log(28.1)), High: model.Bound(math.Log(30.5)), Confidence: 0.953},
+	}
+	guard := model.Verdict{
+		Setting: won.Setting.Name, Direction: model.To, Metric: model.RTT, Blocks: 7, Estimate: 0.01,
+		Interval: model.Interval{Low: -0.01, High: 0.02}, Guard: &model.GuardCheck{State: model.GuardHolds},
+	}
+	proof.Verdicts = []model.Verdict{gain, guard}
+	got := report.BuildTuned(model.Session{State: model.SessionDone}, rec, &proof)
+	if got.Headline != "1 of 3 ideas helped: far.tcp.recv_buffer_max 64KiB -> 4MiB" && got.Headline != "1 of 3 ideas helped: b.tcp.recv_buffer_max 64KiB -> 4MiB" || !got.Proven {
+		t.Errorf("headline %q, proven %v", got.Headline, got.Proven)
+	}
+	if want := []string{"to nas: 30 Mbit/s -> 884 Mbit/s; at least 28.1 times (95 %), 7 blocks; round trip unchanged"}; !slices.Equal(got.Gains, want) {
+		t.Errorf("gains %q, want %q", got.Gains, want)
+	}
+	if want := []string{"no effect: tcp.sack", "failed: txqueuelen (the link was lost)", "not tried: link.mtu (--allow risky)"}; !slices.Equal(got.Rest, want) {
+		t.Errorf("rest %q, want %q", got.Rest, want)
+	}
+
+	proof.Verdicts[1].Guard.State, proof.Verdicts[1].Estimate = model.GuardViolated, -math.Log(2.5)
+	if got := report.BuildTuned(model.Session{}, rec, &proof); got.Proven || !strings.Contains(got.Gains[0], "but round trip") {
+		t.Errorf("a guard is harmed: proven %v, %q", got.Proven, got.Gains)
+	}
+}
+
+// A dry run lists what would be tried in its order, with the best value first, the
+// time, the risk and the finding; what has to be asked for comes last.
+func TestTunedDryRun(t *testing.T) {
+	t.Parallel()
+	mtu := fate("link.mtu", "1500", "9000", tune.Waiting, 0)
+	mtu.Ask, mtu.Risk = "may cut the connection", "may cut the connection that carries the command"
+	never := fate("tcp.sack", "0", "1", tune.Waiting, 0)
+	never.Refused = "it may not be tried: --never"
+	s := model.Session{State: model.SessionDone}
+	s.Plan.Flow.Duration, s.Plan.Flow.Omit = 2*time.Second, 2*time.Second
+	rec := tune.Record{
+		Inputs: []tune.Input{{Look: &tune.Look{Limits: map[model.Direction]string{model.To: "held back by the receive window of the far host"}}}},
+		Ideas: []tune.Fate{mtu, never, fate("tcp.recv_buffer_max", "65536", "262144", tune.Waiting, 100e6),
+			fate("tcp.recv_buffer_max", "65536", "1048576", tune.Waiting, 400e6)},
+	}
+	got := report.BuildTuned(s, rec, nil)
+	want := []string{
+		"1. tcp.recv_buffer_max 64KiB -> 1MiB or 256KiB: would allow 400 Mbit/s; 20 s to 1 min 20 s; harmless; because to the far end it is held back by the receive window of the far host",
+		"2. link.mtu 1500 -> 9000; 20 s to 1 min 20 s; may cut the connection that carries the command, tried last, and only if you agree; because to the far end it is held back by the receive window of the far host",
+		"not tcp.sack: it may not be tried: --never",
+	}
+	if !slices.Equal(got.Plan, want) {
+		t.Errorf("plan:\n%s\nwant:\n%s", strings.Join(got.Plan, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,219 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+)
+
+// prove takes over what the confirmation says.
+func (t *Tuned) prove(s model.Session) {
+	b := newBuilder(&s)
+	b.counted = countedRuns(s.Runs)
+	worse := Untrustworthy(s) != ""
+	for _, v := range s.Verdicts {
+		if v.IsTwin || v.Metric != s.Plan.Decides() {
+			continue
+		}
+		parts := []string{b.change(v), b.sure(v)}
+		for _, g := range s.Verdicts {
+			if g.Guard != nil && !g.IsTwin && g.Direction == v.Direction {
+				parts = append(parts, guarded(g))
+				worse = worse || g.Guard.State == model.GuardViolated
+			}
+		}
+		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+		t.Gains = append(t.Gains, b.label(v.Direction)+": "+strings.Join(parts, "; "))
+		t.Proven = t.Proven || v.Outcome == model.Better
+		worse = worse || v.Outcome == model.Worse
+	}
+	t.Proven = t.Proven && !worse
+}
+
+// change is what decides, before and after: "30.1 Mbit/s -> 884 Mbit/s".
+func (b *builder) change(v model.Verdict) string {
+	middle := func(setting string) (string, bool) {
+		var all []float64
+		for _, r := range b.counted {
+			if x, ok := r.Value(v.Direction, v.Metric); ok && r.Setting == setting && r.Flow.Direction == v.Direction && r.State == model.RunValid {
+				all = append(all, x)
+			}
+		}
+		if len(all) == 0 {
+			return "", false
+		}
+		return amount(v.Metric, stats.Median(all)), true
+	}
+	before, ok1 := middle(v.Baseline)
+	after, ok2 := middle(v.Setting)
+	if !ok1 || !ok2 {
+		return metric.Name(v.Metric)
+	}
+	return before + " -> " + after
+}
+
+// amount writes a value of a metric with its unit.
+func amount(m model.Metric, v float64) string {
+	switch m {
+	case model.Goodput:
+		return units.BitRate(v).String()
+	case model.LatencyP50, model.LatencyP99, model.RTT:
+		return units.FormatDuration(time.Duration(v * float64(time.Second)))
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// sure is the end of the interval that the verdict stands for: "at least 28 times (95 %),
+// 7 blocks".
+func (b *builder) sure(v model.Verdict) string {
+	info, blocks := metric.Describe(v.Metric), count(v.Blocks, "block")
+	least, confidence := float64(v.Interval.Low), fmt.Sprintf(" (%.0f %%), ", 100*cmp.Or(v.Interval.Confidence, b.s.Plan.Confidence))
+	switch {
+	case v.Outcome == model.Better && least > 0 && !math.IsInf(least, 0):
+		return "at least " + info.ChangeText(least, least-roughly, least+roughly) + confidence + blocks
+	case v.Outcome == model.Worse:
+		return info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)) + ", " + Words(v) + ", " + blocks
+	}
+	return Words(v) + ", " + blocks
+}
+
+// roughly is the width that the digits of a bound are for, log ratio.
+const roughly = 0.02
+
+// unmoved is the change of a guard that is not worth a word, log ratio (p).
+const unmoved = 0.05
+
+// guarded says what became of what no setting may harm.
+func guarded(v model.Verdict) string {
+	info := metric.Describe(v.Metric)
+	name, low, high := metric.Name(v.Metric), float64(v.Interval.Low), float64(v.Interval.High)
+	switch {
+	case v.Guard.State == model.GuardUnmeasured:
+		return ""
+	case v.Guard.State == model.GuardViolated:
+		return "but " + name + " " + info.ChangeText(v.Estimate, low, high)
+	case v.Guard.State == model.GuardOpen:
+		return name + ": not enough data"
+	case info.CanBe0 || math.Abs(v.Estimate) < unmoved || low < 0 && high > 0:
+		return name + " unchanged"
+	}
+	return name + " " + info.ChangeText(v.Estimate, low, high)
+}
+
+// rest says what became of the ideas that did not help, a line for each fate, each
+// setting once and not under two of them.
+func rest(rec tune.Record) []string {
+	said, out := map[string]bool{}, []string(nil)
+	for _, f := range rec.Ideas {
+		said[f.Levels] = said[f.Levels] || f.State == tune.Helped
+	}
+	for _, state := range states() {
+		if state == tune.Helped || state == tune.Racing {
+			continue
+		}
+		var names []string
+		for _, f := range rec.Ideas {
+			if f.State != state || said[f.Levels] || len(f.Setting.Assignments) == 0 {
+				continue
+			}
+			said[f.Levels] = true
+			names = append(names, named(f))
+		}
+		if len(names) > 0 {
+			out = append(out, string(state)+": "+strings.Join(names, ", "))
+		}
+	}
+	return out
+}
+
+// named is an idea with what a person has to know of its fate.
+func named(f tune.Fate) string {
+	switch why := cmp.Or(f.Detail, f.Refused); {
+	case f.State == tune.Waiting && f.Ask != "":
+		return f.Levels + " (--allow risky)"
+	case why != "" && f.State != tune.Trimmed:
+		return f.Levels + " (" + why + ")"
+	}
+	return f.Levels
+}
+
+// dryPlan is what would be tried, in this order: the values of each setting, what the
+// formula says of the best of them, how long it takes, the risk, and the finding that
+// it comes from.
+func dryPlan(s model.Session, rec tune.Record) []string {
+	var out []string
+	told := map[string]bool{}
+	look := rec.Inputs[0].Look
+	if look == nil {
+		return nil
+	}
+	least, most := tune.RaceTime(rec.Options, s.Plan.RunLength()+time.Second)
+	for _, risky := range []bool{false, true} { // what has to be asked for comes last
+		for _, f := range rec.Ideas {
+			key := string(f.Direction) + f.Levels
+			if told[key] || (f.Ask != "") != risky || f.Refused != "" {
+				continue
+			}
+			told[key] = true
+			levels, texts := levelsOf(rec, f), []string(nil)
+			for _, l := range levels {
+				texts = append(texts, l.Text())
+			}
+			text := fmt.Sprintf("%d. %s %s -> %s", len(out)+1, f.Levels, shown(f, f.Now.Or("as it is")), strings.Join(texts, " or "))
+			if rate, ok := levels[0].Allows.Get(); ok {
+				text += fmt.Sprintf(": would allow %s", rate)
+			}
+			text += fmt.Sprintf("; %s to %s; %s", units.FormatDuration(least.Round(time.Second)), units.FormatDuration(most.Round(time.Second)), cmp.Or(f.Risk, "a setting of the test: harmless"))
+			if risky {
+				text += ", tried last, and only if you agree"
+			}
+			if why := look.Limits[f.Direction]; why != "" {
+				text += fmt.Sprintf("; because %s it is %s", direction(f.Direction), why)
+			}
+			out = append(out, text)
+		}
+	}
+	for _, f := range rec.Ideas {
+		if f.Refused != "" && !told[f.Levels] {
+			told[f.Levels] = true
+			out = append(out, fmt.Sprintf("not %s: %s", f.Levels, f.Refused))
+		}
+	}
+	return out
+}
+
+// levelsOf are the values of a setting that would be tried, the most promising first.
+func levelsOf(rec tune.Record, of tune.Fate) []tune.Fate {
+	var all []tune.Fate
+	for _, f := range rec.Ideas {
+		if f.Levels == of.Levels && f.Direction == of.Direction {
+			all = append(all, f)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b tune.Fate) int { return cmp.Compare(b.Allows.Or(0), a.Allows.Or(0)) })
+	return all
+}
+
+// shown writes a value of the setting of f as people do.
+func shown(f tune.Fate, value string) string {
+	c := f.Candidate
+	c.Setting.Assignments = []model.Assignment{{Knob: f.Setting.Assignments[0].Knob, Value: value}}
+	return c.Text()
+}
+
+// direction names a direction without the hosts.
+func direction(d model.Direction) string {
+	if d == model.From {
+		return "from the far end"
+	}
+	return "to the far end"
+}
