@@ -56,6 +56,31 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	return out, nil
 }
 
+// mostLooks is how many runs of a setting are looked at before it counts that they say
+// nothing (p): a short run may miss what the next one shows.
+const mostLooks = 3
+
+// blind reports a direction in which the path carries less than it can, and nothing
+// was found to try, though fewer runs than mostLooks were looked at.
+func blind(l tune.Look, incumbent string, runs []model.Run) (model.Direction, bool) {
+	for _, d := range []model.Direction{model.To, model.From} {
+		share, known := l.Reached[d].Get()
+		if !known || share >= tune.Enough || slices.ContainsFunc(l.Ideas, func(i tune.Idea) bool { return i.Direction == d }) {
+			continue
+		}
+		seen := 0
+		for _, r := range runs {
+			if r.Setting == incumbent && r.Flow.Direction == d && r.State == model.RunValid {
+				seen++
+			}
+		}
+		if seen < mostLooks {
+			return d, true
+		}
+	}
+	return "", false
+}
+
 // limitsOf says what holds each direction of a session back: its first finding.
 func limitsOf(s *model.Session) map[model.Direction]string {
 	out := map[model.Direction]string{}

@@ -196,6 +196,9 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 			if err != nil {
 				return trial.Block{}, err
 			}
+			if d, again := blind(look, step.Settings[0].Name, runs); again {
+				return trial.Block{Settings: step.Settings, Direction: d}, nil
+			}
 			if err := s.tell(ctx, tune.Input{Look: &look}, runs); err != nil {
 				return trial.Block{}, err
 			}

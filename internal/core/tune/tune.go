@@ -43,9 +43,12 @@ type Options struct {
 	NoPlateau  bool          `json:"no_plateau,omitempty"` // take the size that won, without looking for a smaller one
 }
 
+// Enough is the share of the ceiling from which nothing is left to gain, unless
+// Options say otherwise (diagnosis.md section 1, step 4).
+const Enough = 0.97
+
 // Defaults of Options (p).
 const (
-	defaultEnough = 0.97 // diagnosis.md section 1, step 4
 	defaultAtOnce = 4
 	defaultRace   = 8
 	leastBlocks   = 2    // before anything is accepted
@@ -57,7 +60,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Margin = cmp.Or(o.Margin, stats.LogMargin(stats.DefaultMargin))
-	o.Enough = cmp.Or(o.Enough, defaultEnough)
+	o.Enough = cmp.Or(o.Enough, Enough)
 	o.Objective = cmp.Or(o.Objective, model.Goodput)
 	o.AtOnce = cmp.Or(o.AtOnce, defaultAtOnce)
 	o.RaceBlocks = cmp.Or(o.RaceBlocks, defaultRace)
