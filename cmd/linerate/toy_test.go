@@ -46,16 +46,16 @@ func TestToyEngine(t *testing.T) {
 			}
 		}
 	}
-	// Its flags, its judge, its lines of the report.
+	// Its flags, its judge, its lines and its section of the report.
 	holds(do(0, "test", far, "--engine", "toy", "--rounds", "5", "--shout", "--to", "-q").out, "the byte came back 5 times")
 	holds(do(2, "test", far, "--engine", "toy", "--rounds", "many").err, `--rounds: "many" is not a number of rounds; write it like 3`)
 	holds(do(2, "test", far, "--rounds", "5").err, "--rounds: belongs to the toy: add --engine toy")
 	holds(do(2, "test", far, "--engine", "toy", "--rounds", "1001").err, "1001 rounds: not between 1 and 1000")
 	holds(do(2, "test", far, "--engine", "toyy").err, "loaded, toy")
 	// The store, the report made from it, and JSON.
-	holds(do(0, "show", "last").out, "the byte came back 5 times")
+	holds(do(0, "show", "last").out, "the byte came back 5 times", "the toy to ", "run  rounds\n", "1       5\n")
 	holds(strings.Join(strings.Fields(do(0, "show", "last", "--json=full").out), ""),
-		`"engine":"toy"`, `"params":{"rounds":5,"shout":true}`, `"metric":"toy_rounds","value":5`, `"own":["thebytecameback5times"]`)
+		`"engine":"toy"`, `"params":{"rounds":5,"shout":true}`, `"metric":"toy_rounds","value":5`, `"own":["thebytecameback5times"]`, `"toy":{"rounds":[5]}`)
 	// Plan files.
 	plan := filepath.Join(dir, "plan.yaml")
 	write := func(flow string) {

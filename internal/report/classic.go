@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -102,7 +103,7 @@ func (c Classic) over(basis Basis, values []float64) Classic {
 		c.BasisText = fmt.Sprintf("over intervals (%d; not independent)", c.N)
 	}
 	c.Average = units.BitRate(sum / float64(len(values)))
-	c.Median = units.BitRate(median(values))
+	c.Median = units.BitRate(stats.Median(values))
 	c.Min, c.Max = units.BitRate(slices.Min(values)), units.BitRate(slices.Max(values))
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -62,8 +63,8 @@ func BuildPath(folder, volume string, trials []PathTrial, warnings []string) Pat
 	for i := range d.Rows {
 		r := &d.Rows[i]
 		all := rates[key{r.Operation, r.Size}]
-		r.Files, r.Flush = len(all), median(flushes[key{r.Operation, r.Size}])
-		r.Rate, r.Low, r.High = units.BitRate(median(all)), units.BitRate(slices.Min(all)), units.BitRate(slices.Max(all))
+		r.Files, r.Flush = len(all), stats.Median(flushes[key{r.Operation, r.Size}])
+		r.Rate, r.Low, r.High = units.BitRate(stats.Median(all)), units.BitRate(slices.Min(all)), units.BitRate(slices.Max(all))
 	}
 	slices.SortStableFunc(d.Rows, func(a, b PathRow) int { return int(min(1, max(-1, a.Size-b.Size))) })
 	return d

@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
@@ -62,14 +63,14 @@ func (b *builder) datagrams(runs []model.Run, d model.Direction) *Datagrams {
 	}
 	out.SentRate = fact.Unknown[units.BitRate]("the sender did not tell")
 	if len(rates) > 0 {
-		out.SentRate = fact.Known(units.BitRate(median(rates)), "the sender, median over runs")
+		out.SentRate = fact.Known(units.BitRate(stats.Median(rates)), "the sender, median over runs")
 	}
 	if all := out.Received + out.Lost; all > 0 {
 		out.Loss = float64(out.Lost) / float64(all)
 	}
 	out.Jitter = fact.Unknown[time.Duration]("no stream told it")
 	if len(jitters) > 0 {
-		out.Jitter = fact.Known(time.Duration(median(jitters)), "RFC 3550, median over runs")
+		out.Jitter = fact.Known(time.Duration(stats.Median(jitters)), "RFC 3550, median over runs")
 	}
 	return out
 }
@@ -93,7 +94,7 @@ func (b *builder) demand(f model.Flow) traffic.Demand {
 // that count: "0.13 %".
 func FormatLoss(v float64) string {
 	if v <= 0 || v >= 1 {
-		return FormatShare(v)
+		return units.FormatShare(v)
 	}
 	digits := max(0, 1-int(math.Floor(math.Log10(100*v))))
 	return strconv.FormatFloat(100*v, 'f', digits, 64) + " %"

@@ -9,6 +9,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
 )
 
@@ -72,7 +73,7 @@ func (b *builder) requestRate(m *model.Latency) fact.Of[float64] {
 	}
 	for _, metric := range []model.Metric{model.ConnectRate, model.RequestRate} {
 		if v := runValues(b.baselineRuns(), m.Direction, metric); len(v) > 0 {
-			return fact.Known(median(v), "median over runs")
+			return fact.Known(stats.Median(v), "median over runs")
 		}
 	}
 	return fact.Unknown[float64]("no run told it")

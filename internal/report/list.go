@@ -7,6 +7,7 @@ import (
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 )
 
@@ -52,7 +53,7 @@ func NewListItem(i Item, s model.Session) ListItem {
 	out := ListItem{Item: i}
 	for _, d := range []model.Direction{model.To, model.From} {
 		if v := runValues(b.baselineRuns(), d, model.Goodput); len(v) > 0 {
-			out.Goodput = append(out.Goodput, ListRate{d, units.BitRate(median(v))})
+			out.Goodput = append(out.Goodput, ListRate{d, units.BitRate(stats.Median(v))})
 		}
 	}
 	switch {

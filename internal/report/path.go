@@ -8,6 +8,8 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 )
 
@@ -74,7 +76,7 @@ func (b *builder) lines() []Line {
 			continue
 		}
 		sums := b.summaries(d, b.s.Plan.Baseline)
-		goodput := median(rates)
+		goodput := stats.Median(rates)
 		path := limits.OfPath(b.s, d)
 		ceiling := path.Against(units.BitRate(goodput))
 		l := Line{
@@ -83,8 +85,8 @@ func (b *builder) lines() []Line {
 			Share:       fact.Unknown[float64](ceiling.Reason()),
 			Congestion:  congestion(sums),
 			Retransmits: retransmits(sums),
-			NearCPU:     cpu(runs, d, model.Near),
-			FarCPU:      cpu(runs, d, model.Far),
+			NearCPU:     traffic.CPU(runs, d, model.Near),
+			FarCPU:      traffic.CPU(runs, d, model.Far),
 			LoadedRTT:   loadedRTT(sums),
 			Datagrams:   b.datagrams(runs, d),
 		}
@@ -162,33 +164,5 @@ func loadedRTT(sums []*model.TCPSummary) fact.Of[time.Duration] {
 	if len(all) == 0 {
 		return fact.Unknown[time.Duration]("no kernel told it")
 	}
-	return fact.Known(time.Duration(median(all)), "median over runs of the sender's smoothed round trip")
-}
-
-// cpu returns the processor time of the measuring process at host h in the
-// runs of direction d, per second.
-func cpu(runs []model.Run, d model.Direction, h model.Host) fact.Of[float64] {
-	var all []float64
-	for _, r := range runs {
-		if _, ok := r.Value(d, model.Goodput); !ok {
-			continue
-		}
-		for _, end := range r.Ends {
-			if end.Host == h && end.CPUWindow > 0 {
-				all = append(all, float64(end.CPUUser+end.CPUSystem)/float64(end.CPUWindow))
-			}
-		}
-	}
-	if len(all) == 0 {
-		return fact.Unknown[float64]("the host did not tell")
-	}
-	return fact.Known(median(all), "median over runs of the measuring process")
-}
-
-// median returns the middle of values, which are not empty and stay as they
-// are; the mean of the two middle ones of an even count.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+	return fact.Known(time.Duration(stats.Median(all)), "median over runs of the sender's smoothed round trip")
 }

@@ -33,8 +33,7 @@ type Document struct {
 	Latencies     []Latency          `json:"latencies"`
 	Own           []string           `json:"own,omitempty"` // what the engine says of its runs
 	Search        *Search            `json:"search,omitempty"`
-	Copy          *CopyDocument      `json:"copy,omitempty"`  // of a session of copies
-	Sweep         *SweepDocument     `json:"sweep,omitempty"` // of a session over message sizes
+	Section       *traffic.Section   `json:"-"`               // of the engine alone; JSON has its data under its key
 	Check         *CheckDocument     `json:"check,omitempty"` // of a session that checked a path
 	Grid          *Grid              `json:"grid,omitempty"`  // of an experiment over all combinations of several settings
 	Findings      []Finding          `json:"findings"`
@@ -137,21 +136,24 @@ func Build(s model.Session, o Options) Document {
 		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
+	if kind.Section != nil {
+		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.name, Label: b.label, Test: b.testCommand()})
+	}
+	if d.Section != nil {
+		var next []Step
+		for _, n := range d.Section.Next {
+			next = append(next, Step(n))
+		}
+		d.Next = append(next, d.Next...)
+	}
 	switch s.Kind {
 	case model.KindTest:
 		d.Warnings = append(append(b.warnings(b.baselineRuns()), refuted(d.Lines)...), b.own(kind.Warnings)...)
-	case model.KindCopy:
-		d.Copy, d.Warnings = b.copies(), b.warnings(s.Runs)
-		d.Next = append(d.Copy.next(&b), d.Next...)
-	case model.KindSweep:
-		d.Sweep, d.Warnings = b.sweep(), b.warnings(s.Runs)
+	case model.KindCopy, model.KindSweep:
+		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
 		d.Check = b.buildCheck()
-	case model.KindServed: // of which this end saw but its own half
-		if sizes := b.sweep(); len(sizes.Directions) > 0 {
-			d.Sweep = sizes
-		}
-	case model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
+	case model.KindServed, model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
 	}
 	switch {
 	case s.Kind == model.KindCheck: // it has no blocks
@@ -227,6 +229,19 @@ func (b *builder) label(d model.Direction) string {
 		return "both ways"
 	}
 	return string(d)
+}
+
+// warnings are the session's, and those of runs, each once.
+func (b *builder) warnings(runs []model.Run) []string {
+	out := append([]string{}, b.s.Warnings...)
+	for _, r := range runs {
+		for _, w := range r.Warnings {
+			if !slices.Contains(out, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
 }
 
 // ending says in words how the session stands.

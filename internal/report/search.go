@@ -5,6 +5,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
+	"linerate/internal/core/units"
 )
 
 // Search is the answer to the question for the highest rate with little loss.
@@ -35,7 +36,7 @@ func (b *builder) search() *Search {
 		out.Text = fmt.Sprintf("%s: even %s loses more than %s", b.label(d), want.Low, limit)
 	default:
 		out.Text = fmt.Sprintf("%s: %s of payload is the highest rate that passed, with at most %s lost and no queue filling: %d of %d runs did (%d of %d datagrams lost, so at most %s; %s in the worst run), so at least %s of such runs do, with 95 %% confidence",
-			b.label(d), r.Rate, limit, r.Passed, r.Runs, r.Lost, r.Sent, FormatLoss(r.Most), FormatLoss(r.Worst), FormatShare(r.Sure))
+			b.label(d), r.Rate, limit, r.Passed, r.Runs, r.Lost, r.Sent, FormatLoss(r.Most), FormatLoss(r.Worst), units.FormatShare(r.Sure))
 		switch {
 		case r.Above == 0:
 			out.Text += "; nothing higher was asked for"

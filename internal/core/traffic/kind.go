@@ -46,6 +46,9 @@ type Kind struct {
 	Metrics func(f model.Flow) Metrics
 	// Lines are sentences of the report on the runs that count; nil is none.
 	Lines func(f model.Flow, runs []model.Run) []string
+	// Section, where given, is what the report shows of a session, nil where that has
+	// nothing to show.
+	Section func(t Told) *Section
 	// Warnings are such sentences of what makes the runs mean less; nil is none.
 	Warnings func(f model.Flow, runs []model.Run) []string
 }

@@ -140,3 +140,14 @@ func signed(v float64, decimals int) string {
 	}
 	return s
 }
+
+// FormatShare returns a share of 0 to 1 in percent, with one decimal from 99 %
+// to 100 %, where it matters, and from 0 to 10 %.
+func FormatShare(v float64) string {
+	decimals := 0
+	if p := 100 * v; p < 10 || p > 90 && p < 110 {
+		decimals = 1
+	}
+	scale := math.Pow10(decimals)
+	return Percent(math.Round(100*v*scale) / scale).String()
+}

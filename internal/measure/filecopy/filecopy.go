@@ -37,6 +37,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
@@ -85,7 +86,7 @@ func New(stateDir string, o Options) *Engine {
 func (*Engine) Name() string { return Name }
 
 // Kind is the paper half of the engine.
-func (*Engine) Kind() traffic.Kind { return files.Kind() }
+func (*Engine) Kind() traffic.Kind { return bottleneck.Traffic() }
 
 // Validate reports every fault of f at once, joined.
 //

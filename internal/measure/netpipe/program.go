@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
@@ -31,7 +32,7 @@ const optionsFlag = "netpipe-options"
 // Program is NetPIPE's NPtcp as linerate knows it.
 func Program() program.Program {
 	p := program.Program{
-		Name: sizes.NetPIPE, Server: "NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sizes.NPtcp()}, Fit: fit,
+		Name: sizes.NetPIPE, Server: "NPtcp receiver", Port: strconv.Itoa(Port), Once: true, Kinds: []traffic.Kind{sweep.NPtcp()}, Fit: fit,
 		ServerFlags: []program.Flag{{Name: optionsFlag, Usage: "options of the NPtcp clients that both ends must share: -r, -s, -2, -i"}},
 		Help: `A test of NPtcp may last 15 min, or the lifetime of a session where that is less, as
 it is unless --limit-source says more.`,

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	curves "linerate/internal/core/sweep"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
@@ -75,7 +76,7 @@ func New(openLog func() (LogReader, error)) *Engine {
 func (*Engine) Name() string { return Name }
 
 // Kind is the paper half of the engine.
-func (*Engine) Kind() traffic.Kind { return sizes.Kind() }
+func (*Engine) Kind() traffic.Kind { return curves.Traffic() }
 
 // Limits of a flow.
 const (

@@ -41,10 +41,26 @@ const (
 
 // document is linerate/session/v2.
 type document struct {
-	Detail  string          `json:"detail"`
-	Session session         `json:"session"`
-	Report  report.Document `json:"report"`
-	Samples []runSamples    `json:"samples,omitempty"`
+	Detail  string       `json:"detail"`
+	Session session      `json:"session"`
+	Report  sectioned    `json:"report"`
+	Samples []runSamples `json:"samples,omitempty"`
+}
+
+// sectioned is a report with the section of its engine as one more member.
+type sectioned struct{ report.Document }
+
+// MarshalJSON writes the section's data under its own key.
+func (d sectioned) MarshalJSON() ([]byte, error) {
+	text, err := json.Marshal(d.Document)
+	if err != nil || d.Section == nil {
+		return text, err
+	}
+	more, err := json.Marshal(map[string]any{d.Section.Key: d.Section.Data})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(text[:len(text)-1], []byte(","), more[1:]), nil
 }
 
 // session is a model.Session with its hosts and runs as a document has them.
@@ -108,7 +124,7 @@ type Options struct {
 // session's mode. A value that is not a number cannot be written; the error
 // says which type held it, and nothing is written then.
 func Render(w io.Writer, s model.Session, d report.Document, o Options) error {
-	doc := document{Detail: brief, Session: session{Session: s, Runs: []run{}}, Report: d}
+	doc := document{Detail: brief, Session: session{Session: s, Runs: []run{}}, Report: sectioned{d}}
 	if o.Full {
 		doc.Detail = full
 	}

@@ -40,7 +40,7 @@ func schema(t *testing.T, name string) (*jsonschema.Schema, *jsonschema.Resolved
 func render(t *testing.T, c reporttest.Case, o json.Options) map[string]any {
 	t.Helper()
 	var b bytes.Buffer
-	if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples}), o); err != nil {
+	if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), o); err != nil {
 		t.Fatal(err)
 	}
 	return parse(t, b.Bytes())
@@ -132,7 +132,7 @@ func TestSchemaNamesWhatIsWritten(t *testing.T) {
 func TestReadsBack(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		var b bytes.Buffer
-		if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{}), json.Options{Full: true, Samples: c.Samples}); err != nil {
+		if err := json.Render(&b, c.Session, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), json.Options{Full: true, Samples: c.Samples}); err != nil {
 			t.Fatal(err)
 		}
 		var doc struct {

@@ -3,18 +3,26 @@ package reporttest
 import (
 	"time"
 
+	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/search"
+	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
 	"linerate/internal/core/units"
 )
+
+// Kinds are the kinds of traffic of sessions here.
+func Kinds() traffic.Kinds {
+	return append(known.All(), sweep.Traffic(), sweep.NPtcp(), bottleneck.Traffic())
+}
 
 // times is a distribution of n times about middle.
 func times(middle time.Duration, n int) *hist.Histogram {

@@ -26,7 +26,9 @@ func copyParts() model.Session {
 func TestCopyGolden(t *testing.T) {
 	s := copyParts()
 	for suffix, o := range map[string]term.Options{"": {}, "-wide": {Width: 120}, "-color": {Color: true}} {
-		t.Run("parts"+suffix, func(t *testing.T) { golden(t, "copyparts"+suffix, render(t, report.Build(s, report.Options{}), o)) })
+		t.Run("parts"+suffix, func(t *testing.T) {
+			golden(t, "copyparts"+suffix, render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), o))
+		})
 	}
 }
 
@@ -36,7 +38,7 @@ func TestCopyLooks(t *testing.T) {
 	s := reporttest.CopySession(2, map[string]float64{bottleneck.MemoryToMemory: 1e9, bottleneck.Network: 1e9, bottleneck.Memory: 1e10})
 	s.Hosts[1].Name = "n\x1b[2Jas"
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
-	text := render(t, report.Build(s, report.Options{}), term.Options{ASCII: true})
+	text := render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true})
 	for line := range strings.Lines(text) {
 		if strings.ContainsAny(line, "\x1b\x07") {
 			t.Errorf("line %q steers", line)

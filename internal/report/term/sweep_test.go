@@ -43,7 +43,9 @@ func sweeps() map[string]model.Session {
 func TestSweepGolden(t *testing.T) {
 	for name, s := range sweeps() {
 		for suffix, o := range map[string]term.Options{"": {}, "-color": {Color: true}} {
-			t.Run(name+suffix, func(t *testing.T) { golden(t, "sweep-"+name+suffix, render(t, report.Build(s, report.Options{}), o)) })
+			t.Run(name+suffix, func(t *testing.T) {
+				golden(t, "sweep-"+name+suffix, render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), o))
+			})
 		}
 	}
 }
@@ -56,7 +58,7 @@ func TestSweepLooks(t *testing.T) {
 	s.Runs[0].Ends[0].Waiting = "\x07bell"
 	s.Runs[0].Ends[1].Points = []model.Point{{Size: 49152, Log: []string{"\x1b[31mred " + strings.Repeat("and long ", 30)}}}
 	for _, width := range []int{40, 60, 80} {
-		for line := range strings.Lines(render(t, report.Build(s, report.Options{}), term.Options{ASCII: true, Width: width})) {
+		for line := range strings.Lines(render(t, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), term.Options{ASCII: true, Width: width})) {
 			if strings.ContainsAny(line, "\x1b\x07") {
 				t.Errorf("line %q steers", line)
 			}

@@ -42,12 +42,8 @@ func Render(w io.Writer, d report.Document, o Options) error {
 		return p.flush(w)
 	}
 	switch {
-	case d.Copy != nil:
-		for _, c := range d.Copy.Directions {
-			p.copies(d.Copy.Size, c)
-		}
-	case d.Sweep != nil:
-		p.sweep(*d.Sweep)
+	case d.Section != nil && d.Section.Whole:
+		p.section(d.Section.Blocks)
 	default:
 		p.body(d)
 	}
@@ -62,8 +58,12 @@ func Render(w io.Writer, d report.Document, o Options) error {
 
 // body prints what a session of streams or datagrams shows.
 func (p *printer) body(d report.Document) {
-	p.lines(d)
-	p.latencies(d)
+	if d.Section != nil {
+		p.section(d.Section.Blocks)
+	} else {
+		p.lines(d)
+		p.latencies(d)
+	}
 	for _, text := range d.Own {
 		p.paragraph(plain, text, 2)
 	}
@@ -228,7 +228,7 @@ func (p *printer) lines(d report.Document) {
 	for _, l := range d.Lines {
 		share, retransmits := "", "retransmits unknown"
 		if v, ok := l.Share.Get(); ok {
-			share = report.FormatShare(v) + " of link"
+			share = units.FormatShare(v) + " of link"
 		}
 		if v, ok := l.Retransmits.Get(); ok {
 			retransmits = plural(v, "retransmit")

@@ -63,7 +63,7 @@ func render(t *testing.T, d report.Document, o term.Options) string {
 
 func TestGolden(t *testing.T) {
 	for _, c := range reporttest.Cases() {
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for suffix, o := range map[string]term.Options{
 			"":       {},
 			"-wide":  {Width: 120},
@@ -82,7 +82,7 @@ var escape = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 func TestLooks(t *testing.T) {
 	for _, c := range reporttest.Cases() {
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		plain := render(t, d, term.Options{})
 		if strings.ContainsRune(plain, '\x1b') {
 			t.Errorf("%s: escape sequences without colour", c.Name)
@@ -179,7 +179,7 @@ func documents(t *testing.T) map[string]func(term.Options) string {
 func TestModesNeverMix(t *testing.T) {
 	p := regexp.MustCompile(`\bp [0-9]`)
 	for _, c := range reporttest.Cases() {
-		text := render(t, report.Build(c.Session, report.Options{}), term.Options{})
+		text := render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})
 		fixed := c.Session.Plan.Mode == model.FixedBlocks
 		if hasP := p.MatchString(text); hasP && !fixed {
 			t.Errorf("%s: a p value in sequential mode", c.Name)
@@ -202,7 +202,7 @@ func TestHostileNames(t *testing.T) {
 		for i := range c.Session.Verdicts {
 			c.Session.Verdicts[i].Setting, c.Session.Verdicts[i].Reason = evil, evil
 		}
-		for _, r := range render(t, report.Build(c.Session, report.Options{Samples: c.Samples}), term.Options{}) {
+		for _, r := range render(t, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), term.Options{}) {
 			if r == '\x1b' || r == '\r' || r == '\u202e' || r == '\u009b' || r == '\x07' {
 				t.Fatalf("%s: %q reaches the terminal", c.Name, r)
 			}
@@ -226,7 +226,7 @@ func TestAnyVerdictRenders(t *testing.T) {
 		}
 		s := model.Session{Plan: model.Plan{Margin: 3}, Verdicts: []model.Verdict{v, v}}
 		o := term.Options{Width: rapid.IntRange(0, 150).Draw(r, "width"), ASCII: rapid.Bool().Draw(r, "ascii")}
-		if err := term.Render(&bytes.Buffer{}, report.Build(s, report.Options{}), o); err != nil {
+		if err := term.Render(&bytes.Buffer{}, report.Build(s, report.Options{Kinds: reporttest.Kinds()}), o); err != nil {
 			r.Fatal(err)
 		}
 	})
@@ -323,7 +323,7 @@ func TestSentRateStandsBesideTheAskedOne(t *testing.T) {
 		for i := range r.Ends {
 			r.Ends[i].Flows[0].Bytes = 20 * 7.5e9 / 8
 		}
-		text := strings.Join(strings.Fields(render(t, report.Build(c.Session, report.Options{}), term.Options{})), " ")
+		text := strings.Join(strings.Fields(render(t, report.Build(c.Session, report.Options{Kinds: reporttest.Kinds()}), term.Options{})), " ")
 		if want := "7.5 Gbit/s sent (999 Tbit/s asked for), paced by clock"; !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -338,7 +338,7 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 		if c.Name != "datagrams" {
 			continue
 		}
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for i := range d.Lines {
 			d.Lines[i].Datagrams.Pacing = ""
 		}
@@ -358,7 +358,7 @@ func TestDatagramsOfASilentSender(t *testing.T) {
 func TestCheckWhy(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		if c.Session.Check != nil {
-			golden(t, c.Name+"-why", render(t, report.Build(c.Session, report.Options{Samples: c.Samples}), term.Options{Why: true}))
+			golden(t, c.Name+"-why", render(t, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), term.Options{Why: true}))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
+	"linerate/internal/core/sweep"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/report"
 )
@@ -144,9 +145,9 @@ func (a *console) sweep(ctx context.Context, f sweepFlags, set *pflag.FlagSet, h
 		return withHint(app.WithKind(app.Usage, fmt.Errorf("--output: %w", err)), "%s", hint)
 	}
 	s, err := a.session(ctx, near, far, model.KindSweep, f.title, p)
-	if sizes := report.Build(s, report.Options{}).Sweep; sizes != nil { // nil where the session did not begin
-		for _, d := range sizes.Directions {
-			err = errors.Join(err, report.WriteNetPIPE(file, d, asked.Params.Mode))
+	if section := report.Build(s, report.Options{Kinds: a.kinds()}).Section; section != nil { // nil where the session did not begin
+		if d, ok := section.Data.(*sweep.Document); ok {
+			err = errors.Join(err, d.WriteNetPIPE(file))
 		}
 	}
 	err = errors.Join(err, file.Close())

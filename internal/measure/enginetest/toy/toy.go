@@ -59,7 +59,29 @@ func Kind() traffic.Kind {
 			}
 			return out
 		},
+		Section: section,
 	}
+}
+
+// Table is what the report of a session holds of it.
+type Table struct {
+	Rounds []float64 `json:"rounds"` // of each run
+}
+
+func section(t traffic.Told) *traffic.Section {
+	var d Table
+	table := traffic.Block{Columns: []traffic.Column{{Title: "run", Right: true}, {Title: "rounds", Right: true}}}
+	for _, r := range t.Runs {
+		if n, ok := r.Value(r.Flow.Direction, Rounds); ok {
+			d.Rounds = append(d.Rounds, n)
+			table.Rows = append(table.Rows, []traffic.Cell{{Text: fmt.Sprint(r.Number)}, {Text: fmt.Sprint(n)}})
+		}
+	}
+	if len(d.Rounds) == 0 {
+		return nil
+	}
+	title := traffic.Block{Tone: traffic.Heading, Text: "the toy " + t.Label(t.Session.Plan.Flow.Direction)}
+	return &traffic.Section{Key: "toy", Data: d, Blocks: []traffic.Block{title, table}}
 }
 
 // rounds reads a number of rounds; whether it can be is the engine's to say.

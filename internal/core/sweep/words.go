@@ -1,4 +1,4 @@
-package report
+package sweep
 
 import (
 	"fmt"
@@ -7,20 +7,20 @@ import (
 	"strings"
 
 	"linerate/internal/core/plan"
-	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
-// sweepHow says how the messages went, and how the ends waited for them.
-func (b *builder) sweepHow() []string {
-	how := []string{}
+// how says how the messages went, and how the ends waited for them.
+func how(t traffic.Told) []string {
+	out := []string{}
 	add := func(text string) {
-		if text != "" && !slices.Contains(how, text) {
-			how = append(how, text)
+		if text != "" && !slices.Contains(out, text) {
+			out = append(out, text)
 		}
 	}
-	f := b.s.Plan.Flow
+	f := t.Session.Plan.Flow
 	if s, ok := sizes.Of(f); ok {
 		switch s.Mode {
 		case "", sizes.PingPong:
@@ -40,29 +40,29 @@ func (b *builder) sweepHow() []string {
 			add("socket buffers of " + f.Window.String())
 		}
 	}
-	for _, r := range b.counted {
+	for _, r := range t.Runs {
 		for _, e := range r.Ends {
 			if e.Waiting != "" {
-				add(b.name(e.Host) + " waits: " + e.Waiting)
+				add(t.Host(e.Host) + " waits: " + e.Waiting)
 			}
 		}
 	}
-	return how
+	return out
 }
 
-// sweepMark says what is odd about one size.
-func sweepMark(c sweep.Curve, s sweep.Size) string {
+// mark says what is odd about one size.
+func mark(c Curve, s Size) string {
 	var marks []string
 	if s.Stalled > 0 {
 		marks = append(marks, fmt.Sprintf("stalled %d/%d", s.Stalled, c.Passes))
 	}
 	for _, f := range c.Features {
-		if f.Kind != sweep.Stall && f.From <= s.Size && s.Size <= f.To {
-			mark := string(f.Kind)
-			if f.State != sweep.IsConfirmed {
-				mark += "?"
+		if f.Kind != Stall && f.From <= s.Size && s.Size <= f.To {
+			what := string(f.Kind)
+			if f.State != IsConfirmed {
+				what += "?"
 			}
-			marks = append(marks, mark)
+			marks = append(marks, what)
 		}
 	}
 	for _, l := range c.Logs {
@@ -74,18 +74,18 @@ func sweepMark(c sweep.Curve, s sweep.Size) string {
 	return strings.Join(marks, ", ")
 }
 
-// sweepText writes a feature as a sentence.
-func sweepText(f sweep.Feature, mode string) string {
+// sentence writes a feature as a sentence.
+func sentence(f Feature, mode string) string {
 	var text string
 	switch f.Kind {
-	case sweep.Stall:
+	case Stall:
 		return stallText(f)
-	case sweep.Cliff:
-		text = fmt.Sprintf("goodput falls at %s and stays low up to %s: %s than with %s", SizeText(f.From), SizeText(f.To), byHow(f, "less"), SizeText(f.Reference))
-	case sweep.Notch:
-		text = fmt.Sprintf("goodput is low %s: %s than with %s; larger messages recover", stretch("at", f), byHow(f, "less"), SizeText(f.Reference))
-	case sweep.Slow:
-		text = fmt.Sprintf("a message %s takes longer than one of %s: %s", stretch("of", f), SizeText(f.Reference), byHow(f, "more"))
+	case Cliff:
+		text = fmt.Sprintf("goodput falls at %s and stays low up to %s: %s than with %s", sizeText(f.From), sizeText(f.To), byHow(f, "less"), sizeText(f.Reference))
+	case Notch:
+		text = fmt.Sprintf("goodput is low %s: %s than with %s; larger messages recover", stretch("at", f), byHow(f, "less"), sizeText(f.Reference))
+	case Slow:
+		text = fmt.Sprintf("a message %s takes longer than one of %s: %s", stretch("of", f), sizeText(f.Reference), byHow(f, "more"))
 		if mode == sizes.Stream {
 			text += " in a stream"
 		}
@@ -93,25 +93,25 @@ func sweepText(f sweep.Feature, mode string) string {
 	return text + "; " + stateText(f)
 }
 
-func stallText(f sweep.Feature) string {
+func stallText(f Feature) string {
 	text := fmt.Sprintf("nothing came back %s", stretch("at", f))
 	if f.Reference > 0 {
-		text += fmt.Sprintf(", while %s still works", SizeText(f.Reference))
+		text += fmt.Sprintf(", while %s still works", sizeText(f.Reference))
 	}
-	times := fmt.Sprintf("in %s of %s", FormatShare(f.Fall), passes(f.Passes, ""))
+	times := fmt.Sprintf("in %s of %s", units.FormatShare(f.Fall), passesText(f.Passes, ""))
 	switch f.State {
-	case sweep.Candidate, sweep.Open:
+	case Candidate, Open:
 		return text + ": " + times
-	case sweep.IsConfirmed:
+	case IsConfirmed:
 		return text + ": again " + times + " measured afresh"
-	case sweep.NotConfirmed:
-		return text + ": it did not happen again in " + passes(f.Passes, "fresh ")
+	case NotConfirmed:
+		return text + ": it did not happen again in " + passesText(f.Passes, "fresh ")
 	}
 	return text
 }
 
-// passes counts passes: "1 fresh pass".
-func passes(n int, which string) string {
+// passesText counts passes: "1 fresh pass".
+func passesText(n int, which string) string {
 	if n == 1 {
 		return "1 " + which + "pass"
 	}
@@ -119,19 +119,19 @@ func passes(n int, which string) string {
 }
 
 // stretch names the sizes of f: "at 4096 B", "from 4093 B to 4099 B".
-func stretch(one string, f sweep.Feature) string {
+func stretch(one string, f Feature) string {
 	if f.From == f.To {
-		return one + " " + SizeText(f.From)
+		return one + " " + sizeText(f.From)
 	}
 	if one == "of" {
-		return fmt.Sprintf("of %s to %s", SizeText(f.From), SizeText(f.To))
+		return fmt.Sprintf("of %s to %s", sizeText(f.From), sizeText(f.To))
 	}
-	return fmt.Sprintf("from %s to %s", SizeText(f.From), SizeText(f.To))
+	return fmt.Sprintf("from %s to %s", sizeText(f.From), sizeText(f.To))
 }
 
-// SizeText writes the size of a message so that it is told from its neighbours,
+// sizeText writes the size of a message so that it is told from its neighbours,
 // a few bytes away: "64 KiB", "4093 B", "1 MiB + 3 B".
-func SizeText(n units.Bytes) string {
+func sizeText(n units.Bytes) string {
 	const exact = 100_000 // below that units.Bytes is
 	near := (n + 512) / 1024 * 1024
 	off := n - near
@@ -147,15 +147,15 @@ func SizeText(n units.Bytes) string {
 }
 
 // byHow writes the size of a fall, and what bounds it.
-func byHow(f sweep.Feature, word string) string {
-	text := FormatShare(f.Fall) + " " + word
+func byHow(f Feature, word string) string {
+	text := units.FormatShare(f.Fall) + " " + word
 	low, high := float64(f.Low), float64(f.High)
 	switch {
 	case !bounded(low):
 	case !bounded(high):
-		text += fmt.Sprintf(" (at least %s)", FormatShare(low))
+		text += fmt.Sprintf(" (at least %s)", units.FormatShare(low))
 	default:
-		text += fmt.Sprintf(" (%s to %s)", FormatShare(low), FormatShare(high))
+		text += fmt.Sprintf(" (%s to %s)", units.FormatShare(low), units.FormatShare(high))
 	}
 	return text
 }
@@ -163,22 +163,22 @@ func byHow(f sweep.Feature, word string) string {
 func bounded(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // stateText says how sure a drop is.
-func stateText(f sweep.Feature) string {
+func stateText(f Feature) string {
 	switch f.State {
-	case sweep.Candidate:
+	case Candidate:
 		return "found among many sizes, not measured again"
-	case sweep.IsConfirmed:
-		return "confirmed by " + passes(f.Passes, "fresh ")
-	case sweep.NotConfirmed:
-		return "not confirmed by " + passes(f.Passes, "fresh ")
-	case sweep.Open:
-		return "measured again, but not often enough to confirm it: " + passes(f.Passes, "fresh ")
+	case IsConfirmed:
+		return "confirmed by " + passesText(f.Passes, "fresh ")
+	case NotConfirmed:
+		return "not confirmed by " + passesText(f.Passes, "fresh ")
+	case Open:
+		return "measured again, but not often enough to confirm it: " + passesText(f.Passes, "fresh ")
 	}
 	return string(f.State)
 }
 
-// SweepHalf says where a curve reaches half of its greatest goodput.
-func SweepHalf(d SweepDirection) string {
+// half says where a curve reaches half of its greatest goodput.
+func half(d Direction) string {
 	if d.Half == 0 || d.Largest == nil {
 		return ""
 	}

@@ -9,36 +9,6 @@ import (
 	"linerate/internal/report"
 )
 
-// copies prints one direction: the rates, then what limits each copy, then how
-// everything was done.
-func (p *printer) copies(size units.Bytes, c report.CopyDirection) {
-	title := fmt.Sprintf("copies from %s to %s", c.Sender, c.Receiver)
-	if size > 0 {
-		title += ", " + size.String()
-	}
-	p.paragraph(bold, title, 2)
-	var rows [][]cell
-	for _, r := range c.Rows {
-		spread := ""
-		if r.Runs > 1 {
-			spread = r.Low.String() + " to " + r.High.String()
-		}
-		rows = append(rows, []cell{left(r.Label), right(r.Rate.String()), right(spread), right(fmt.Sprint(r.Runs))})
-	}
-	p.grid(rows, []cell{left("from -> to"), right("median"), right("range"), right("runs")})
-	p.gap()
-	for _, r := range c.Rows {
-		if r.Limit != "" {
-			p.paragraph(plain, r.Label+": "+r.Limit, 2)
-		}
-	}
-	p.gap()
-	for _, how := range c.How {
-		p.paragraph(dim, how, 2)
-	}
-	p.gap()
-}
-
 // RenderPath writes the report of copies by way of a mounted path to w, as
 // Render does.
 func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
@@ -55,7 +25,7 @@ func RenderPath(w io.Writer, d report.PathDocument, o Options) error {
 			spread = r.Low.String() + " to " + r.High.String()
 		}
 		if r.Flush > 0 {
-			flush = report.FormatShare(r.Flush)
+			flush = units.FormatShare(r.Flush)
 		}
 		rows = append(rows, []cell{left(r.Operation), right(r.Size.String()), right(r.Rate.String()), right(spread), right(flush), right(fmt.Sprint(r.Files))})
 		for _, how := range r.How {

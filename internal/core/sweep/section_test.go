@@ -1,4 +1,4 @@
-package report
+package sweep
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
-	"linerate/internal/core/sweep"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/units"
 )
 
 // sweepOf returns a session of passes over sizes, each of the same time.
 func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Duration) model.Session {
-	s := model.Session{Kind: model.KindSweep, Near: "local", Far: "nas"}
+	s := model.Session{Kind: model.KindSweep}
 	for i := range passes {
 		r := model.Run{Number: i + 1, Block: i + 1, Attempt: 1, Setting: "current", State: model.RunValid,
 			Flow: sizes.With(model.Flow{Engine: sizes.Name, Direction: model.To}, sizes.Params{Sizes: list}), Ends: []model.EndReport{{Host: model.Near}, {Host: model.Far}}}
@@ -38,9 +38,14 @@ func sweepOf(passes int, list []units.Bytes, oneWay func(units.Bytes) time.Durat
 	return s
 }
 
-func sweepReport(s model.Session) *SweepDocument {
-	s.Kind = model.KindSweep
-	return Build(s, Options{}).Sweep
+func reported(s model.Session) *Document {
+	t := traffic.Told{Session: &s, Host: func(h model.Host) string { return map[model.Host]string{model.Near: "desk", model.Far: "nas"}[h] }, Label: func(model.Direction) string { return "to nas" }}
+	for _, r := range s.Runs {
+		if r.State == model.RunValid {
+			t.Runs = append(t.Runs, r)
+		}
+	}
+	return document(t)
 }
 
 func gigabit(n units.Bytes) time.Duration {
@@ -49,8 +54,8 @@ func gigabit(n units.Bytes) time.Duration {
 
 func TestSweepKeepsItsTableShort(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
-	d := sweepReport(sweepOf(5, sizes, gigabit)).Directions[0]
-	if len(d.Rows) < 20 || len(d.Rows) > sweepRows+2 {
+	d := reported(sweepOf(5, sizes, gigabit)).Directions[0]
+	if len(d.Rows) < 20 || len(d.Rows) > tableRows+2 {
 		t.Errorf("%d rows of %d sizes", len(d.Rows), len(sizes))
 	}
 	if first, last := d.Rows[0].Size.Size, d.Rows[len(d.Rows)-1].Size.Size; first != 1 || last < 8<<20 {
@@ -70,7 +75,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 		t.Errorf("half of the goodput with %v", d.Half)
 	}
 	for _, n := range []int{0, 1, 2} {
-		few := sweepReport(sweepOf(5, sizes[:n], gigabit))
+		few := reported(sweepOf(5, sizes[:n], gigabit))
 		if n > 0 && len(few.Directions[0].Rows) != n {
 			t.Errorf("%d sizes have %d rows", n, len(few.Directions[0].Rows))
 		}
@@ -79,7 +84,7 @@ func TestSweepKeepsItsTableShort(t *testing.T) {
 
 func TestSweepShowsWhatIsOdd(t *testing.T) {
 	sizes := plan.SweepSizes(1, 8<<20)
-	d := sweepReport(sweepOf(8, sizes, func(n units.Bytes) time.Duration {
+	d := reported(sweepOf(8, sizes, func(n units.Bytes) time.Duration {
 		switch {
 		case n >= 98301 && n <= 98307:
 			return -1
@@ -89,7 +94,7 @@ func TestSweepShowsWhatIsOdd(t *testing.T) {
 		return gigabit(n)
 	})).Directions[0]
 	for _, want := range []units.Bytes{12285, 12291, 98301, 98307} {
-		if !slices.ContainsFunc(d.Rows, func(r SweepRow) bool { return r.Size.Size == want && r.Mark != "" }) {
+		if !slices.ContainsFunc(d.Rows, func(r Row) bool { return r.Size.Size == want && r.Mark != "" }) {
 			t.Errorf("%v has no marked row", want)
 		}
 	}
@@ -100,34 +105,34 @@ func TestSweepShowsWhatIsOdd(t *testing.T) {
 }
 
 func TestSweepWords(t *testing.T) {
-	base := sweep.Feature{Reference: 65536, From: 98304, To: 8 << 20, Fall: 0.3, Low: 0.25, High: 0.35, Passes: 9}
-	with := func(change func(*sweep.Feature)) sweep.Feature {
+	base := Feature{Reference: 65536, From: 98304, To: 8 << 20, Fall: 0.3, Low: 0.25, High: 0.35, Passes: 9}
+	with := func(change func(*Feature)) Feature {
 		f := base
 		change(&f)
 		return f
 	}
 	for _, c := range []struct {
-		f    sweep.Feature
+		f    Feature
 		want string
 	}{
-		{with(func(f *sweep.Feature) { f.Kind, f.State = sweep.Cliff, sweep.IsConfirmed }),
+		{with(func(f *Feature) { f.Kind, f.State = Cliff, IsConfirmed }),
 			"goodput falls at 96 KiB and stays low up to 8 MiB: 30 % less (25 % to 35 %) than with 64 KiB; confirmed by 9 fresh passes"},
-		{with(func(f *sweep.Feature) {
-			f.Kind, f.State, f.To, f.High, f.Passes = sweep.Notch, sweep.Candidate, f.From, model.Bound(nan()), 5
+		{with(func(f *Feature) {
+			f.Kind, f.State, f.To, f.High, f.Passes = Notch, Candidate, f.From, model.Bound(nan()), 5
 		}), "goodput is low at 96 KiB: 30 % less (at least 25 %) than with 64 KiB; larger messages recover; found among many sizes, not measured again"},
-		{with(func(f *sweep.Feature) {
-			f.Kind, f.State, f.From, f.To, f.Fall = sweep.Slow, sweep.NotConfirmed, 1, 64, 2
+		{with(func(f *Feature) {
+			f.Kind, f.State, f.From, f.To, f.Fall = Slow, NotConfirmed, 1, 64, 2
 		}),
 			"a message of 1 B to 64 B takes longer than one of 64 KiB: 200 % more (25 % to 35 %); not confirmed by 9 fresh passes"},
-		{with(func(f *sweep.Feature) {
-			f.Kind, f.State, f.Fall, f.Passes, f.Low = sweep.Notch, sweep.Open, 0.3, 1, model.Bound(nan())
+		{with(func(f *Feature) {
+			f.Kind, f.State, f.Fall, f.Passes, f.Low = Notch, Open, 0.3, 1, model.Bound(nan())
 		}), "goodput is low from 96 KiB to 8 MiB: 30 % less than with 64 KiB; larger messages recover; measured again, but not often enough to confirm it: 1 fresh pass"},
-		{with(func(f *sweep.Feature) { f.Kind, f.State, f.Fall = sweep.Stall, sweep.Candidate, 1 }),
+		{with(func(f *Feature) { f.Kind, f.State, f.Fall = Stall, Candidate, 1 }),
 			"nothing came back from 96 KiB to 8 MiB, while 64 KiB still works: in 100 % of 9 passes"},
-		{with(func(f *sweep.Feature) { f.Kind, f.State, f.Reference = sweep.Stall, sweep.NotConfirmed, 0 }),
+		{with(func(f *Feature) { f.Kind, f.State, f.Reference = Stall, NotConfirmed, 0 }),
 			"nothing came back from 96 KiB to 8 MiB: it did not happen again in 9 fresh passes"},
 	} {
-		if got := sweepText(c.f, sizes.PingPong); got != c.want {
+		if got := sentence(c.f, sizes.PingPong); got != c.want {
 			t.Errorf("%s %s:\n got %q\nwant %q", c.f.Kind, c.f.State, got, c.want)
 		}
 	}
@@ -145,7 +150,7 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 			return s
 		}(),
 	} {
-		d := sweepReport(s)
+		d := reported(s)
 		if len(d.Directions) != 0 {
 			t.Errorf("%s: %+v", name, d.Directions)
 		}
@@ -154,7 +159,7 @@ func TestSweepOfASessionWithNothing(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
 	}
-	all := sweepReport(sweepOf(5, []units.Bytes{1, 2}, func(units.Bytes) time.Duration { return -1 }))
+	all := reported(sweepOf(5, []units.Bytes{1, 2}, func(units.Bytes) time.Duration { return -1 }))
 	if d := all.Directions[0]; d.Smallest != nil || d.Largest != nil || len(d.Rows) != 2 || len(d.Findings) != 1 {
 		t.Errorf("everything stalls: %+v", d)
 	}
@@ -170,9 +175,8 @@ func TestSweepLogsNameTheirHost(t *testing.T) {
 		}
 		return gigabit(n)
 	})
-	s.Hosts = []model.HostFacts{{Host: model.Far, Name: "nas"}}
 	s.Runs[3].Ends[1].Points = []model.Point{{Size: 4096, Log: []string{"dc0: TX underrun -- increasing TX threshold"}}}
-	d := sweepReport(s).Directions[0]
+	d := reported(s).Directions[0]
 	if len(d.Findings) != 1 || !slices.Equal(d.Findings[0].Log, []string{"nas: dc0: TX underrun -- increasing TX threshold"}) {
 		t.Errorf("%+v", d.Findings)
 	}
@@ -180,11 +184,11 @@ func TestSweepLogsNameTheirHost(t *testing.T) {
 
 // TestWriteNetPIPE demands the format that docs/wire/netpipe.md shows.
 func TestWriteNetPIPE(t *testing.T) {
-	d := SweepDirection{Curve: sweep.Curve{Sizes: []sweep.Size{
+	d := Document{Directions: []Direction{{Curve: Curve{Sizes: []Size{
 		{Size: 1, Trials: 3, Min: 7070 * time.Nanosecond, Median: time.Second}, {Size: 2}, {Size: 29, Trials: 3, Min: time.Second / 65536},
-	}}}
+	}}}}}
 	var b bytes.Buffer
-	if err := WriteNetPIPE(&b, d, sizes.PingPong); err != nil {
+	if err := d.WriteNetPIPE(&b); err != nil {
 		t.Fatal(err)
 	}
 	want := "       1 1.079137   0.00000707\n      29 14.500235   0.00001526\n"
@@ -192,12 +196,13 @@ func TestWriteNetPIPE(t *testing.T) {
 		t.Errorf("got %q, want about %q", b.String(), want)
 	}
 	b.Reset()
-	if err := WriteNetPIPE(&b, d, sizes.Both); err != nil || !strings.HasPrefix(b.String(), "       2 2.158") {
+	d.Mode = sizes.Both
+	if err := d.WriteNetPIPE(&b); err != nil || !strings.HasPrefix(b.String(), "       2 2.158") {
 		t.Errorf("both ways: %q, %v", b.String(), err)
 	}
 	r, w := io.Pipe()
 	failure := errors.New("disk full")
-	if err := errors.Join(r.CloseWithError(failure), WriteNetPIPE(w, d, "")); !errors.Is(err, failure) {
+	if err := errors.Join(r.CloseWithError(failure), d.WriteNetPIPE(w)); !errors.Is(err, failure) {
 		t.Errorf("%v", err)
 	}
 }
@@ -207,7 +212,7 @@ func TestSizeText(t *testing.T) {
 		1: "1 B", 4093: "4093 B", 65536: "64 KiB", 98307: "98307 B", 1 << 20: "1 MiB", 1<<20 + 3: "1 MiB + 3 B",
 		192<<10 - 3: "192 KiB - 3 B", 192<<10 - 4: "196604 B", 1_000_000: "1000000 B",
 	} {
-		if got := SizeText(n); got != want {
+		if got := sizeText(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}

@@ -1,0 +1,90 @@
+package sweep
+
+import (
+	"fmt"
+
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/units"
+)
+
+// blocks shows d to people: of each direction what matters, the table and what is odd,
+// and then how it was measured.
+func (d *Document) blocks() []traffic.Block {
+	var out []traffic.Block
+	for _, c := range d.Directions {
+		out = append(out, c.blocks(d.Mode)...)
+	}
+	for _, text := range d.How {
+		out = append(out, traffic.Block{Tone: traffic.Aside, Text: text})
+	}
+	return append(out, traffic.Gap())
+}
+
+func (d Direction) blocks(mode string) []traffic.Block {
+	out := []traffic.Block{{Tone: traffic.Heading,
+		Text: fmt.Sprintf("messages %s, %d sizes, %s", d.Label, len(d.Curve.Sizes), passesText(d.Curve.Passes, ""))}}
+	if s := d.Smallest; s != nil {
+		what := "latency one way"
+		if mode == sizes.Stream {
+			what = "time per message"
+		}
+		out = append(out, traffic.Block{Text: fmt.Sprintf("%s of %s: %s (middle half %s to %s)", what, sizeText(s.Size),
+			units.FormatDuration(s.Median), units.FormatDuration(s.Low), units.FormatDuration(s.High))})
+	}
+	if s := d.Largest; s != nil {
+		text := fmt.Sprintf("greatest goodput: %v with messages of %s", s.Goodput, sizeText(s.Size))
+		if half := half(d); half != "" {
+			text += ", " + half
+		}
+		out = append(out, traffic.Block{Text: text})
+	}
+	table := traffic.Block{Columns: []traffic.Column{{Title: "message", Right: true}, {Title: "median", Right: true},
+		{Title: "quartiles", Right: true}, {Title: "goodput", Right: true}, {}}}
+	for _, r := range d.Rows {
+		table.Rows = append(table.Rows, r.cells())
+	}
+	out = append(out, traffic.Gap(), table, traffic.Gap())
+	for _, f := range d.Findings {
+		out = append(out, f.blocks()...)
+	}
+	if len(d.Findings) > 0 {
+		out = append(out, traffic.Gap())
+	}
+	for _, text := range d.Curve.Warnings {
+		out = append(out, traffic.Block{Tone: traffic.Caution, Text: text})
+	}
+	return append(out, traffic.Gap())
+}
+
+// cells is one line of the table.
+func (r Row) cells() []traffic.Cell {
+	mark := traffic.Cell{Text: r.Mark, Tone: traffic.Caution}
+	if r.Stalled > 0 {
+		mark.Tone = traffic.Alarm
+	}
+	if r.Trials == 0 {
+		return []traffic.Cell{{Text: r.Label}, {Text: "-"}, {Text: "-"}, {Text: "-"}, mark}
+	}
+	return []traffic.Cell{
+		{Text: r.Label}, {Text: units.FormatDuration(r.Median)},
+		{Text: units.FormatDuration(r.Low) + " to " + units.FormatDuration(r.High)}, {Text: r.Goodput.String()}, mark,
+	}
+}
+
+// blocks shows what is odd, with what the kernels said meanwhile.
+func (f Finding) blocks() []traffic.Block {
+	tone := traffic.Caution
+	switch f.State {
+	case IsConfirmed:
+		tone = traffic.Alarm
+	case NotConfirmed:
+		tone = traffic.Aside
+	case Candidate, Open:
+	}
+	out := []traffic.Block{{Tone: tone, Text: f.Text}}
+	for _, line := range f.Log {
+		out = append(out, traffic.Block{Tone: traffic.Aside, Text: "kernel of " + line, Inner: true})
+	}
+	return out
+}
