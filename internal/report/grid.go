@@ -47,11 +47,10 @@ func (b *builder) grid() *Grid {
 	if factors == nil {
 		return nil
 	}
-	x := knob.NewIndex()
 	g := &Grid{Factors: []GridFactor{}, Effects: []GridEffect{}}
 	for n, f := range factors {
 		text := []string{fmt.Sprintf("%s: %s", plan.Letter(n), f.Knob)}
-		k, ok := x.ByID(f.Knob)
+		k, ok := b.catalogue.ByID(f.Knob)
 		switch {
 		case f.Host != "":
 			text[0] += " of " + b.name(f.Host)

@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/known"
@@ -107,13 +108,15 @@ type Options struct {
 	Samples map[int][]model.Sample
 	// Kinds say what their runs mean; nil is those that linerate always has.
 	Kinds traffic.Kinds
+	// Catalogue is that of the settings, as the process has it.
+	Catalogue *knob.Index
 }
 
 // Build makes the report of s. It never fails: what s does not hold is unknown
 // or absent in the report.
 func Build(s model.Session, o Options) Document {
 	b := newBuilder(&s)
-	b.samples, b.counted = o.Samples, countedRuns(s.Runs)
+	b.samples, b.counted, b.catalogue = o.Samples, countedRuns(s.Runs), o.Catalogue
 	if o.Kinds != nil {
 		b.kinds = o.Kinds
 	}
@@ -183,6 +186,7 @@ func Untrustworthy(s model.Session) string {
 type builder struct {
 	s         *model.Session
 	kinds     traffic.Kinds
+	catalogue *knob.Index
 	samples   map[int][]model.Sample
 	near, far string      // names of the ends
 	counted   []model.Run // that descriptions are made from

@@ -19,6 +19,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/health"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/host/watchdog"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	switch rest := os.Args[2:]; os.Args[1] {
 	case "lab-init":
 		if len(rest) > 0 && rest[0] == "set" {
-			err = reach.SetInLab(context.Background(), rest[1:])
+			err = reach.SetInLab(context.Background(), knob.NewIndex(), rest[1:])
 			break
 		}
 		err = lab.Child(rest)

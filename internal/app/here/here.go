@@ -63,9 +63,6 @@ type Machine struct {
 
 // New returns this machine.
 func New(env app.Env, o Options) *Machine {
-	if env.Catalogue == nil {
-		env.Catalogue = knob.NewIndex()
-	}
 	m := &Machine{env: env, o: o, link: o.Link, talk: Lines(env, "")}
 	if o.Rate > 0 {
 		m.rate = fact.Known(o.Rate, "command line")

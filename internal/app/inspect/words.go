@@ -18,8 +18,7 @@ type Word struct{ Text, About string }
 // Names are the settings that a person can name and change, by theme: of this system,
 // or with all those of every one. Those of the test traffic are among them where
 // traffic is set.
-func Names(all, traffic bool) (words []Word) {
-	catalogue := knob.NewIndex()
+func Names(catalogue *knob.Index, all, traffic bool) (words []Word) {
 	for _, theme := range knob.Themes() {
 		for _, id := range theme.Knobs {
 			k, _ := catalogue.ByID(id)
@@ -36,8 +35,8 @@ func Names(all, traffic bool) (words []Word) {
 
 // Values are values of a setting that are known without a person: its choices, the word
 // for what is special, the one that this machine holds, and what systems begin with.
-func Values(ctx context.Context, id model.KnobID) (words []Word) {
-	k, ok := knob.NewIndex().ByID(id)
+func Values(ctx context.Context, catalogue *knob.Index, id model.KnobID) (words []Word) {
+	k, ok := catalogue.ByID(id)
 	if !ok {
 		return nil
 	}

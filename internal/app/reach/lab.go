@@ -161,8 +161,8 @@ func presetLab(ctx context.Context, self []string, l *lab.Lab, host model.Host, 
 }
 
 // SetInLab runs inside a virtual host and writes KNOB=VALUE arguments.
-func SetInLab(ctx context.Context, args []string) error {
-	host := hostknob.Host{Interface: linkInLab, Index: knob.NewIndex()}
+func SetInLab(ctx context.Context, catalogue *knob.Index, args []string) error {
+	host := hostknob.Host{Interface: linkInLab, Index: catalogue}
 	for _, arg := range args {
 		id, value, _ := strings.Cut(arg, "=")
 		if err := setKnob(ctx, host, model.KnobID(id), value); err != nil {

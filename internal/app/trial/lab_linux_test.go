@@ -17,6 +17,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/control/wire"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/lab"
 	"linerate/internal/store/sqlite"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case len(os.Args) > 2 && os.Args[1] == "lab-init" && os.Args[2] == "set":
-		err = reach.SetInLab(context.Background(), os.Args[3:])
+		err = reach.SetInLab(context.Background(), knob.NewIndex(), os.Args[3:])
 	case len(os.Args) > 1 && os.Args[1] == "lab-init":
 		err = lab.Child(os.Args[2:])
 	case len(os.Args) > 5 && os.Args[1] == "agent":

@@ -2,9 +2,9 @@ package bottleneck
 
 import (
 	"fmt"
-	"strings"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
@@ -57,12 +57,12 @@ func (d Direction) limitText(t traffic.Told, l Limit) string {
 func (d Direction) verdictText(l Limit) string {
 	switch l.Verdict {
 	case NotMeasured:
-		return "not known, without a measurement of " + joinAnd(d.partTexts(l.Missing)) + " alone"
+		return "not known, without a measurement of " + plain.And(d.partTexts(l.Missing)) + " alone"
 	case OnePart:
 		return "limited by " + d.partText(l.Parts[0].Name) + ", " + alone(l.Parts[0]) + reach(l) + linkText(l)
 	case SeveralOf:
 		names := append([]string{l.Parts[0].Name}, l.Tied...)
-		return "limited by " + joinAnd(d.partTexts(names)) + ", which cannot be told apart: " + alone(l.Parts[0])
+		return "limited by " + plain.And(d.partTexts(names)) + ", which cannot be told apart: " + alone(l.Parts[0])
 	case Turns:
 		return fmt.Sprintf("%s, as if its parts took turns (%s predicted): they share something, a bus, a controller or a processor, or wait for each other; most of the time goes into %s (%s)",
 			below(l), l.InTurn, d.partText(l.Parts[0].Name), units.FormatShare(l.Parts[0].Share))
@@ -128,13 +128,4 @@ func (d Direction) partTexts(names []string) []string {
 		out = append(out, d.partText(n))
 	}
 	return out
-}
-
-// joinAnd joins words: "a", "a and b", "a, b and c".
-func joinAnd(words []string) string {
-	n := len(words)
-	if n < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
 }

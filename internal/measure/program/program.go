@@ -12,6 +12,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/measure/budget"
@@ -162,8 +163,5 @@ func (list List) Names(prefix string) string {
 			names = append(names, prefix+p.Name)
 		}
 	}
-	if n := len(names); n > 1 {
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
-	}
-	return strings.Join(names, "")
+	return plain.And(names)
 }

@@ -77,7 +77,7 @@ func (a *console) argumentWords(command string) []offer {
 	case "profile show":
 		return []offer{profiles, none}
 	case "knobs explain":
-		return []offer{names}
+		return []offer{a.names}
 	case "lab":
 		return []offer{a.labSpec}
 	}
@@ -91,7 +91,7 @@ func (a *console) flagWords(c *cobra.Command) map[string]offer {
 		"engine": fixed(a.kinds().Names()...), "pacing": fixed("kernel", "clock"),
 		"goal": fixed("throughput", "latency", "cpu"), "allow": fixed("risky"),
 		"congestion": algorithms, "factor": a.assignments(true, true),
-		"only": eachEnd(names), "never": eachEnd(names),
+		"only": eachEnd(a.names), "never": eachEnd(a.names),
 		"role": fixed(rolesOfHosts()...), "direction": fixed("to", "from", "each", "both"),
 		"source": fixed("disk", "memory"), "sink": fixed("disk", "memory"),
 	}
@@ -238,7 +238,9 @@ func before(head string, list []inspect.Word) []inspect.Word {
 }
 
 // names are the settings.
-func names(context.Context, string) []inspect.Word { return inspect.Names(false, false) }
+func (a *console) names(context.Context, string) []inspect.Word {
+	return inspect.Names(a.knobs, false, false)
+}
 
 // eachEnd are names of settings of both hosts, and of one end of them, after those
 // that were typed, with commas between.
@@ -264,7 +266,7 @@ func (a *console) assignments(traffic, all bool) offer {
 	return func(ctx context.Context, typed string) []inspect.Word {
 		name, value, assigned := strings.Cut(typed, "=")
 		if !assigned {
-			list := ofEnd(typed, inspect.Names(all, traffic))
+			list := ofEnd(typed, inspect.Names(a.knobs, all, traffic))
 			for i := range list {
 				if !strings.HasSuffix(list[i].Text, ".") {
 					list[i].Text += "="
@@ -282,7 +284,7 @@ func (a *console) assignments(traffic, all bool) offer {
 		if i := strings.LastIndexByte(value, ',') + 1; traffic {
 			head += value[:i]
 		}
-		return before(head, inspect.Values(ctx, model.KnobID(id)))
+		return before(head, inspect.Values(ctx, a.knobs, model.KnobID(id)))
 	}
 }
 

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"linerate/internal/app"
 	"linerate/internal/app/serve"
+	"linerate/internal/core/plain"
 )
 
 // registerPrograms adds the flags that only clients of programs of another kind have.
@@ -23,6 +27,26 @@ func registerFlags(fl *pflag.FlagSet, flags []app.Flag) {
 			fl.String(f.Name, "", f.Usage)
 		}
 	}
+}
+
+// farPrograms says which HOSTs of another kind command measures with, and which flags of
+// serve answer it in their place; what has traffic of its own goes with that one's command.
+func farPrograms(all app.Programs, command string) (hosts, flags string) {
+	var schemes, answer []string
+	for _, p := range all {
+		of := "test"
+		for _, k := range p.Kinds {
+			of = cmp.Or(k.Command, of)
+		}
+		if of != command {
+			continue
+		}
+		schemes = append(schemes, p.Name+"://HOST")
+		if p.Serve != nil {
+			answer = append(answer, "--"+p.Name)
+		}
+	}
+	return plain.And(schemes), strings.Join(answer, " ")
 }
 
 // givenValues are the flags that somebody set, as programs take them.

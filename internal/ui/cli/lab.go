@@ -81,7 +81,7 @@ func (a *console) labInitCommand() *cobra.Command {
 		Use: "lab-init", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "set" {
-				return reach.SetInLab(cmd.Context(), args[1:])
+				return reach.SetInLab(cmd.Context(), a.knobs, args[1:])
 			}
 			return lab.Child(args)
 		},

@@ -8,7 +8,9 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/requests"
 	"linerate/internal/ui/config"
 )
 
@@ -45,6 +47,27 @@ func TestExactlySoManyBlocks(t *testing.T) {
 			}
 		case err != nil || len(p.Order) != c.want:
 			t.Errorf("%s%d blocks, want %d, %v", text, len(p.Order), c.want, err)
+		}
+	}
+}
+
+// TestRequestsFactor: how many requests are due is a factor of plan files, and what a
+// level says arrives in the flow of its runs.
+func TestRequestsFactor(t *testing.T) {
+	kinds := app.Env{}.Kinds()
+	text := "far: nas\nflow: {engine: reqresp, block: 64, requests: 50}\nfactors: [{knob: requests, levels: [500/s, 0]}]\n"
+	file, err := config.Parse("plan.yaml", []byte(text), knobChecker{knob.NewIndex(), kinds}, kinds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, _ := file.Settings()
+	if len(settings) != 3 {
+		t.Fatalf("settings %+v", settings)
+	}
+	for i, rate := range []float64{50, 500, 0} {
+		flow, err := knob.WithSetting(file.Options().Flow, settings[i], kinds...)
+		if got, ok := requests.Of(flow); err != nil || !ok || got.Rate != rate {
+			t.Errorf("%s: %v requests per second, %v; want %v", settings[i].Name, got.Rate, err, rate)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 		}
 		samples[r.Number] = batch
 	}
-	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds()})
+	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
 	if st.Path() == inMemory {
 		doc.Next = slices.DeleteFunc(doc.Next, func(n report.Step) bool { return strings.HasSuffix(n.Command, s.ID) })
 	}

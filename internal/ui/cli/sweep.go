@@ -38,6 +38,7 @@ type sweepFlags struct {
 
 func (a *console) sweepCommand() *cobra.Command {
 	var f sweepFlags
+	hosts, servers := farPrograms(a.world().AllPrograms(), "sweep")
 	c := &cobra.Command{
 		Use: "sweep HOST", Short: "latency and throughput by message size, 1 B to 8 MiB, with what is odd confirmed",
 		Long: `sweep exchanges messages of each size with HOST and shows the time and the rate of
@@ -47,7 +48,7 @@ two the sizes 3 bytes around it show the edges of buffers. Where the rate drops,
 or nothing comes back, those sizes are measured again before that is believed.
 All sizes take a few minutes; -t bounds a pass, and --max the sizes.
 
-netpipe://HOST is a receiver of NetPIPE 3.x (NPtcp), or linerate serve --netpipe.`,
+` + hosts + ` is a receiver of that program, or linerate serve ` + servers + `.`,
 		Example: `  linerate sweep lab:rate=1gbit,rtt=1ms --max 64 -t 2s
   linerate sweep "$NAS"
   linerate sweep "$NAS" -2 --output np.out

@@ -29,6 +29,7 @@ type testFlags struct {
 
 func (a *console) testCommand() *cobra.Command {
 	var f testFlags
+	hosts, servers := farPrograms(a.world().AllPrograms(), "test")
 	c := &cobra.Command{
 		Use: "test HOST", Short: "the quick look: both directions, and what limits them",
 		Long: `test measures TCP goodput to HOST and back, compares it with what the link can
@@ -40,8 +41,8 @@ jitter; --search finds the highest rate that arrives. With --requests it sends
 requests on a fixed schedule, so that a late reply does not delay the next
 request.
 
-iperf3://HOST and iperf2://HOST are servers of those programs, or of linerate
-serve --iperf3 --iperf2: they measure, but report little about themselves.`,
+` + hosts + ` are servers of those programs, or of linerate
+serve ` + servers + `: they measure, but report little about themselves.`,
 		Example: `  linerate test lab:rate=100mbit,rtt=2ms
   linerate test lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB -t 3s
   linerate test "$NAS" -t 10s -P 4 --json

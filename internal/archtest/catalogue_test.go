@@ -1,0 +1,32 @@
+package archtest
+
+import (
+	"go/ast"
+	"path/filepath"
+	"testing"
+)
+
+// TestOneCatalogue: a process builds the catalogue of settings once, and hands it on.
+func TestOneCatalogue(t *testing.T) {
+	const builder = "internal/ui/cli/cli.go"
+	calls := 0
+	for path, f := range parseFolder(t, "internal") {
+		name, err := filepath.Rel(module, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.ToSlash(name)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if e, ok := n.(*ast.SelectorExpr); !ok || selector(e) != "knob.NewIndex" {
+				return true
+			}
+			if calls++; name != builder {
+				t.Errorf("%s builds a catalogue of its own: take the one that %s hands on", name, builder)
+			}
+			return true
+		})
+	}
+	if calls != 1 {
+		t.Errorf("%d places build the catalogue, want %s alone", calls, builder)
+	}
+}
