@@ -12,6 +12,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/traffic/probes"
 	"linerate/internal/core/traffic/sizes"
 	"linerate/internal/core/traffic/udp"
@@ -158,5 +159,34 @@ func TestSweepPlan(t *testing.T) {
 	_, err = trial.Sweep{Flow: model.Flow{Direction: model.To}, Passes: 1}.Plan(env, &far, nil)
 	if app.KindOf(err) != app.Usage || errors.Unwrap(err) == nil {
 		t.Errorf("one pass: %v", err)
+	}
+}
+
+// TestCopyPlan: a copy and its parts in blocks, between agents, from and to what can
+// be its source and its sink.
+func TestCopyPlan(t *testing.T) {
+	t.Parallel()
+	here, agent := reach.Target{Kind: reach.Here}, target(t, "lab:rate=1gbit")
+	asked := trial.Copy{
+		Source: files.OnDisk, Sink: files.InMemory, Bytes: 1 << 20, Params: files.Params{Direct: true, Sync: true},
+		Directions: []model.Direction{model.From, model.To}, Blocks: 2, Cooldown: time.Second,
+	}
+	p, err := asked.Plan(here, agent)
+	own, _ := files.Of(p.Flow)
+	if err != nil || len(p.Order) != 2 || p.Seed == 0 || p.Cooldown != time.Second || p.Flow.Direction != model.From || p.Flow.Bytes != 1<<20 || p.Flow.Block != 1<<20 || !own.Direct || !own.Sync {
+		t.Errorf("%+v, %+v, %v", p, own, err)
+	}
+	asked.Params.Direct, asked.Seed = false, 7
+	if p, err := asked.Plan(here, agent); err != nil || p.Flow.Block != 0 || p.Seed != 7 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, err := asked.Plan(here, target(t, "iperf3://nas")); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "copies no files") || app.HintOf(err) == "" {
+		t.Errorf("a copy to iperf3: %v", err)
+	}
+	for _, bad := range []string{"pigeon", "./no/such/file"} {
+		asked.Source = bad
+		if _, err := asked.Plan(here, agent); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), "--source") {
+			t.Errorf("from %s: %v", bad, err)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"linerate/internal/app/trial"
 	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
-	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
@@ -91,43 +89,34 @@ it is mounted here: NFS, SMB, AFP or a disk.`,
 	return c
 }
 
-func (f *copyFlags) plan() (model.Plan, error) {
+// ask is what the flags ask for.
+func (f *copyFlags) ask() (trial.Copy, error) {
 	var bad faults
-	o := bottleneck.PlanOptions{
-		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: f.seed, Cooldown: bad.duration("cooldown", f.cooldown),
-		Directions: []model.Direction{model.To},
-		Flow: model.Flow{
-			Engine: files.Name, Bytes: bad.bytes("size", f.size), Interval: time.Second,
-			Params: traffic.Write(files.Params{Direct: f.direct, Sync: f.sync, Plain: f.plain}),
-		},
+	c := trial.Copy{
+		Source: f.source, Sink: f.sink, Blocks: f.blocks, Seed: f.seed, Cooldown: bad.duration("cooldown", f.cooldown), Bytes: bad.bytes("size", f.size),
+		Directions: []model.Direction{model.To}, Params: files.Params{Direct: f.direct, Sync: f.sync, Plain: f.plain},
 	}
-	if f.both && f.reverse {
-		return model.Plan{}, usagef("--both and --reverse exclude each other")
+	switch {
+	case f.both && f.reverse:
+		return c, usagef("--both and --reverse exclude each other")
+	case f.reverse:
+		c.Directions = []model.Direction{model.From}
+	case f.both:
+		c.Directions = []model.Direction{model.To, model.From}
 	}
-	if f.reverse {
-		o.Directions = []model.Direction{model.From}
-	}
-	if f.both {
-		o.Directions = []model.Direction{model.To, model.From}
-	}
-	if f.direct {
-		o.Flow.Block = 1 << 20
-	}
-	if o.Seed == 0 {
-		o.Seed = rand.Uint64()
-	}
+	f.countable(&bad)
+	return c, bad.err()
+}
+
+// countable wants a number of blocks that ends.
+func (f *copyFlags) countable(bad *faults) {
 	if f.blocks < 1 || f.blocks > 1000 {
 		bad.add("blocks", fmt.Errorf("%d is not between 1 and 1000", f.blocks))
 	}
-	if err := bad.err(); err != nil {
-		return model.Plan{}, err
-	}
-	o.Flow.Direction = o.Directions[0]
-	return bottleneck.Plan(o)
 }
 
 func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool, host string) error {
-	p, err := f.plan()
+	asked, err := f.ask()
 	if err != nil {
 		return err
 	}
@@ -138,11 +127,9 @@ func (a *console) copy(ctx context.Context, f copyFlags, given func(string) bool
 	if err != nil {
 		return err
 	}
-	if err := trial.Places(near, far, p.Directions, f.source, f.sink); err != nil {
+	p, err := asked.Plan(near, far)
+	if err != nil {
 		return err
-	}
-	if far.Kind == reach.Foreign {
-		return withHint(usagef("%s copies no files", far), "start linerate serve on that host")
 	}
 	_, err = a.session(ctx, near, far, model.KindCopy, f.title, p)
 	return f.refused(err)
@@ -194,9 +181,7 @@ func (a *console) copyPath(ctx context.Context, f copyFlags, given func(string) 
 	}
 	var bad faults
 	size := bad.bytes("size", f.size)
-	if f.blocks < 1 || f.blocks > 1000 {
-		bad.add("blocks", fmt.Errorf("%d is not between 1 and 1000", f.blocks))
-	}
+	f.countable(&bad)
 	if err := bad.err(); err != nil {
 		return err
 	}

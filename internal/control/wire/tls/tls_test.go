@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -245,59 +244,6 @@ func TestClientWantsTLS13(t *testing.T) {
 	}
 }
 
-func TestSessionLimit(t *testing.T) {
-	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{Budget: sessions(2)})
-	for range 2 {
-		wiretest.Open(t, dial(t, l), model.Far)
-	}
-	if _, err := open(t, l); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "2 sessions") {
-		t.Errorf("third of two sessions: %v", err)
-	}
-}
-
-func TestSessionEndsMakeRoom(t *testing.T) {
-	l := serve(t, tls.Config{Budget: sessions(1)})
-	for range 3 {
-		var c *session.Client
-		agenttest.Eventually(t, "the server has room again", func() bool {
-			var err error
-			c, err = open(t, l)
-			return err == nil
-		})
-		if _, err := c.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestOpenLimits(t *testing.T) {
-	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{Open: true, Budget: budget.New(budget.Config{
-		Server: budget.Limits{Sessions: 72}, AllAnonymous: budget.Limits{Sessions: 8},
-		Anonymous: budget.Part{Source: budget.Limits{Sessions: 4}},
-	})})
-	if l.Secret != "" {
-		t.Error("an open server has a secret in its link")
-	}
-	c := wiretest.Open(t, dial(t, l), model.Far)
-	long, wide, thick := wiretest.Flow(model.To), wiretest.Flow(model.To), wiretest.Flow(model.To)
-	long.Duration = time.Minute
-	wide.Streams = 17
-	thick.Block = 2 << 20
-	for _, f := range []model.Flow{long, wide, thick} {
-		if _, err := c.Prepare(t.Context(), session.Preparation{Run: 1, Flow: f}); !errors.Is(err, session.ErrRefused) {
-			t.Errorf("%+v: %v", f, err)
-		}
-	}
-	for range 3 {
-		wiretest.Open(t, dial(t, l), model.Far)
-	}
-	if _, err := open(t, l); !errors.Is(err, session.ErrBusy) || !strings.Contains(err.Error(), "from your address") {
-		t.Errorf("fifth session of one source: %v", err)
-	}
-}
-
 func TestServerConnectsOnlyToItsController(t *testing.T) {
 	c := wiretest.Open(t, dial(t, serve(t, tls.Config{})), model.Far)
 	for _, to := range []string{"192.0.2.1:80", "localhost:80", "127.0.0.2:22"} {
@@ -312,148 +258,9 @@ func TestServerConnectsOnlyToItsController(t *testing.T) {
 	}
 }
 
-func TestAnonymous(t *testing.T) {
-	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{Handshake: 300 * time.Millisecond})
-	for name, say := range map[string]string{
-		"web":       "GET / HTTP/1.1\r\n\r\n",
-		"silent":    "",
-		"half TLS":  "\x16\x03\x01\x02\x00\x01",
-		"half data": "lr-data1",
-		"bad token": "lr-data1" + strings.Repeat("x", 36),
-		"bad magic": "lr-data2" + strings.Repeat("x", 36),
-	} {
-		conn := dialTCP(t, l.Addr)
-		if _, err := io.WriteString(conn, say); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-		got, err := io.ReadAll(conn) // a reset is as good as an end
-		if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: answered %q, %v", name, got, err)
-		}
-		_ = conn.Close()
-	}
-	noALPN := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true})
-	if err := noALPN.HandshakeContext(t.Context()); err == nil {
-		if n, err := noALPN.Read(make([]byte, 1)); err == nil {
-			t.Errorf("an anonymous client in TLS is told %d bytes", n)
-		}
-	}
-	_ = noALPN.Close()
-	old := ctls.Client(dialTCP(t, l.Addr), &ctls.Config{InsecureSkipVerify: true, MaxVersion: ctls.VersionTLS12})
-	if err := old.HandshakeContext(t.Context()); err == nil {
-		t.Error("TLS 1.2 is accepted")
-	}
-	_ = old.Close()
-	wiretest.Open(t, dial(t, l), model.Far) // and it still serves
-}
-
-func dialTCP(t *testing.T, addr string) net.Conn {
-	t.Helper()
-	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
-}
-
-func TestTwoHundredHalfOpen(t *testing.T) {
-	agenttest.NoLeaks(t)
-	l := serve(t, tls.Config{Handshake: 500 * time.Millisecond})
-	conns := make([]net.Conn, 250)
-	for i := range conns {
-		conns[i] = dialTCP(t, l.Addr)
-		if i%2 == 0 {
-			_, _ = conns[i].Write([]byte{0x16})
-		}
-	}
-	wiretest.Open(t, dial(t, l), model.Far) // while they hang
-	for _, c := range conns {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("a silent connection is kept")
-		}
-		_ = c.Close()
-	}
-}
-
-func TestTwoHundredSessionsAtOnce(t *testing.T) {
-	agenttest.NoLeaks(t)
-	// Nobody is given up for being slow, at either end: then the number is exact.
-	long := agenttest.Timeouts()
-	long.Hello, long.Call, long.Pong, long.Send = time.Minute, time.Minute, time.Minute, time.Minute
-	patient := agenttest.Config(nil)
-	patient.Timeouts = long
-	l := serveAgent(t, tls.Config{Budget: sessions(20), Handshake: time.Minute}, patient)
-	var mu sync.Mutex
-	var good, busy int
-	var others []error
-	var all sync.WaitGroup
-	hold := make(chan struct{})
-	var counted sync.WaitGroup
-	counted.Add(200)
-	for range 200 {
-		all.Go(func() {
-			p, err := tls.Dial(t.Context(), l)
-			var c *session.Client
-			if err == nil {
-				c, err = session.Open(t.Context(), p, session.Options{Host: model.Far, Version: "v1", Timeouts: long})
-			}
-			mu.Lock()
-			switch {
-			case err == nil:
-				good++
-			case errors.Is(err, session.ErrBusy):
-				busy++
-			default:
-				others = append(others, err)
-			}
-			mu.Unlock()
-			counted.Done()
-			<-hold
-			if c != nil {
-				_, _ = c.Close(t.Context())
-			}
-		})
-	}
-	counted.Wait()
-	close(hold)
-	all.Wait()
-	// The dialer's own time for a handshake may pass on a busy machine; that is a
-	// clear end too.
-	const key = 20 - 20/4    // a quarter is kept for other keys
-	const most = key - key/4 // and a quarter of these for other sources
-	if good != most || good+busy+len(others) != 200 || len(others) > 20 {
-		t.Errorf("%d sessions, %d busy, %d others: %v", good, busy, len(others), others)
-	}
-}
-
 func TestFirstBytesDiffer(t *testing.T) {
 	if data.FirstByte == 0x16 {
 		t.Error("data connections look like TLS")
-	}
-}
-
-// TestBusyServerCostsARun: where another session has what a run needs, the run is
-// one that may be tried again; what no session gets is refused for good.
-func TestBusyServerCostsARun(t *testing.T) {
-	l := serve(t, tls.Config{Budget: budget.New(budget.Config{Server: budget.Limits{Sessions: 4, Descriptors: 30}})})
-	other := wiretest.Open(t, dial(t, l), model.Far)
-	if _, err := other.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.To), Token: data.Token{1}}); err != nil {
-		t.Fatal(err)
-	}
-	c := wiretest.Open(t, dial(t, l), model.Far)
-	near := wiretest.Near(t, agenttest.Config(nil))
-	r, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 1, Flow: wiretest.Flow(model.To)}, nil)
-	if !errors.Is(err, runner.ErrInvalid) || !errors.Is(err, session.ErrBusy) || r.State != model.RunInvalid {
-		t.Errorf("%+v, %v", r.State, err)
-	}
-	wide := wiretest.Flow(model.To)
-	wide.Streams = 20
-	if _, _, err := runner.New(near, c, time.Now, nil).Run(t.Context(), runner.Spec{Number: 2, Flow: wide}, nil); !errors.Is(err, session.ErrRefused) || errors.Is(err, runner.ErrInvalid) {
-		t.Errorf("more than there is: %v", err)
 	}
 }
 

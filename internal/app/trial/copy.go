@@ -2,21 +2,60 @@ package trial
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"linerate/internal/app"
 	"linerate/internal/app/reach"
+	"linerate/internal/core/bottleneck"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/files"
+	"linerate/internal/core/units"
 )
 
-// Places refuses what cannot be the source or the sink of a copy, before anything runs:
+// Copy asks for copies of a file and for their parts alone.
+type Copy struct {
+	Source, Sink string // disk, memory or a path
+	Bytes        units.Bytes
+	Params       files.Params      // how, the same for all
+	Directions   []model.Direction // one, or both in turn
+	Blocks       int               // how often each is measured, 1 to 1000
+	Cooldown     time.Duration
+	Seed         uint64 // of the order; 0 draws one
+}
+
+// directBlock is how much is read and written at once past the page cache.
+const directBlock = 1 << 20
+
+// Plan returns the runs of c between near and far, which has to be an agent.
+func (c Copy) Plan(near, far reach.Target) (model.Plan, error) {
+	if err := places(near, far, c.Directions, c.Source, c.Sink); err != nil {
+		return model.Plan{}, err
+	}
+	if far.Kind == reach.Foreign {
+		return model.Plan{}, app.WithHint(app.Usagef("%s copies no files", far), "start linerate serve on that host")
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	f := model.Flow{Engine: files.Name, Bytes: c.Bytes, Interval: time.Second, Direction: c.Directions[0], Params: traffic.Write(c.Params)}
+	if c.Params.Direct {
+		f.Block = directBlock
+	}
+	return bottleneck.Plan(bottleneck.PlanOptions{
+		Source: c.Source, Sink: c.Sink, Blocks: c.Blocks, Seed: c.Seed, Cooldown: c.Cooldown, Directions: c.Directions, Flow: f,
+	})
+}
+
+// places refuses what cannot be the source or the sink of a copy, before anything runs:
 // a word that is neither a place nor a path, and a path of this machine that is not
 // there, or would be overwritten. The hosts of a lab have the files of this machine; a
 // path of another host is looked at there, by its first copy.
-func Places(near, far reach.Target, directions []model.Direction, source, sink string) error {
+func places(near, far reach.Target, directions []model.Direction, source, sink string) error {
 	for _, end := range []struct{ flag, text string }{{"source", source}, {"sink", sink}} {
 		if end.text != files.OnDisk && end.text != files.InMemory && !strings.ContainsAny(end.text, `/\`) {
 			return app.WithHint(app.Usagef("--%s: %q is not disk, memory or a path", end.flag, end.text), "a file of the folder that you are in is written ./%s", end.text)

@@ -1,0 +1,193 @@
+package trial_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/agent"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/store/sqlite"
+)
+
+// TestHostLost loses the far host in a run: the block is done again over a new
+// session, and the settings are back.
+func TestHostLost(t *testing.T) {
+	s := newStand(t)
+	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+	if err != nil || got.State != model.SessionDone {
+		t.Fatalf("%s %q, %v", got.State, got.Reason, err)
+	}
+	if !got.Runs[0].LostContact || got.Runs[0].State != model.RunInvalid || s.Dials(model.Far) != 2 || s.Dials(model.Near) != 2 {
+		t.Errorf("first run %s, %d and %d ways to the hosts", got.Runs[0].State, s.Dials(model.Near), s.Dials(model.Far))
+	}
+	if told := kinds(s.person.Events()); !slices.Contains(told, "Reconnecting") {
+		t.Errorf("told %v", told)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestHostLostForGood: nothing answers any more.
+func TestHostLostForGood(t *testing.T) {
+	s := newStand(t)
+	refused := app.WithKind(app.Unreachable, errors.New("no route to host"))
+	s.Dialing = func(h model.Host, n int) error {
+		if h == model.Far && n > 1 {
+			return refused
+		}
+		return nil
+	}
+	s.person.On = once(func(app.Sampled) { s.Cut(model.Far) })
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), model.Setting{Name: "current"}, settings()[1])).Run(t.Context())
+	if got.State != model.SessionInterrupted || !strings.Contains(got.Reason, "reconnect after run 1") || !strings.Contains(got.Reason, "no route to host") {
+		t.Errorf("%s %q", got.State, got.Reason)
+	}
+	if len(apptest.Told[app.TrialEnded](s.person)) != 1 || !errors.Is(err, refused) {
+		t.Errorf("%v", err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestWhatBecameOfSettings: the undo of a lost host was not seen. What it holds
+// afterwards tells how the change ended.
+func TestWhatBecameOfSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		holds string // of link.mtu at the far host afterwards
+		state model.ChangeState
+		kind  app.Kind
+		fails bool
+	}{
+		"back":      {holds: "1500", state: model.ChangeUndone},
+		"still":     {holds: "9000", state: model.ChangeApplied, kind: app.NotUndone, fails: true},
+		"different": {holds: "4000", state: model.ChangeForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t)
+			lost := false
+			s.person.On = func(e app.Event) {
+				r, ok := e.(app.Sampled)
+				if !ok || lost || r.Setting != "big" {
+					return
+				}
+				lost = true
+				values := agenttest.Values()
+				values["link.mtu"] = c.holds
+				s.Replace(model.Far, values)
+				s.Cut(model.Far)
+			}
+			got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+			if (err != nil) != c.fails || err != nil && app.KindOf(err) != c.kind {
+				t.Fatalf("%v", err)
+			}
+			if c.fails && (app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu on b")) {
+				t.Errorf("%v, hint %q", err, app.HintOf(err))
+			}
+			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
+			if i < 0 || got.Changes[i].State != c.state || got.Changes[i].Detail == "" {
+				t.Errorf("%+v", got.Changes)
+			}
+			s.stored(got)
+		})
+	}
+}
+
+// TestSettledAtTheReconnect: what became of a setting is looked at as soon as its host
+// answers again, before later runs and others write over it.
+func TestSettledAtTheReconnect(t *testing.T) {
+	s := newStand(t)
+	lost := false
+	s.person.On = func(e app.Event) {
+		switch r := e.(type) {
+		case app.Sampled:
+			if !lost && r.Setting == "big" {
+				lost = true
+				s.Replace(model.Far, agenttest.Values())
+				s.Cut(model.Far)
+			}
+		case app.BlockEnded: // the last one
+			if _, err := s.Knobs(model.Far).Apply(t.Context(), []model.Assignment{{Knob: "link.mtu", Value: "4000"}}, time.Minute); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), settings()...)).Run(t.Context())
+	i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })
+	if err != nil || i < 0 || got.Changes[i].State != model.ChangeUndone || !strings.Contains(got.Changes[i].Detail, "holds the old value") {
+		t.Errorf("%+v, %v", got.Changes, err)
+	}
+}
+
+// full is a store whose disk is full after so many runs.
+type full struct {
+	*sqlite.Store
+	runs int
+}
+
+func (f *full) AddRun(ctx context.Context, id string, r model.Run, s []model.Sample, c []model.Change) error {
+	if f.runs--; f.runs < 0 {
+		return fmt.Errorf("write: %w", store.ErrFull)
+	}
+	return f.Store.AddRun(ctx, id, r, s, c)
+}
+
+// TestStoreFull ends an experiment whose results cannot be kept.
+func TestStoreFull(t *testing.T) {
+	s := newStand(t)
+	got, err := s.trial(&full{s.store, 1}, design(t, 2, shortFlow(), settings()...)).Run(t.Context())
+	if app.KindOf(err) != app.Store || !errors.Is(err, store.ErrFull) || got.State != model.SessionInterrupted || len(got.Runs) != 2 {
+		t.Errorf("%s, %d runs, %v", got.State, len(got.Runs), err)
+	}
+	s.ends.Close()
+	s.Untouched()
+}
+
+// unsure is a host whose settings never read back as they were written.
+type unsure struct{ *agenttest.Knobs }
+
+func (unsure) Verify(context.Context) error { return errors.New("reads back as something else") }
+
+// TestNothingMeasured: a session without a valid run is not to be used.
+func TestNothingMeasured(t *testing.T) {
+	s := newStand(t)
+	s.ends.Close()
+	knobs := map[model.Host]*agenttest.Knobs{model.Near: s.Knobs(model.Near), model.Far: s.Knobs(model.Far)}
+	s.Configure = func(h model.Host, _ int, c *agent.Config) { c.Knobs = unsure{knobs[h]} }
+	s.open()
+	all := settings()
+	all[0].Assignments = all[1].Assignments[:1]
+	got, err := s.trial(s.store, design(t, 1, shortFlow(), all...)).Run(t.Context())
+	if app.KindOf(err) != app.Untrusted || app.HintOf(err) == "" || !strings.Contains(err.Error(), "nothing was measured") || trial.Measured(got) || got.State != model.SessionFailed {
+		t.Errorf("%s, %v", got.State, err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}
+
+// TestEngineRefuses ends an experiment that no host can prepare.
+func TestEngineRefuses(t *testing.T) {
+	s := newStand(t)
+	flow := shortFlow()
+	flow.Engine = "refusing"
+	got, err := s.trial(s.store, design(t, 1, flow, settings()...)).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "never opens anything") || got.State != model.SessionFailed || len(apptest.Told[app.TrialEnded](s.person)) != 1 {
+		t.Errorf("%s, %v", got.State, err)
+	}
+	s.stored(got)
+	s.ends.Close()
+	s.Untouched()
+}

@@ -1,0 +1,93 @@
+package model
+
+import (
+	"time"
+
+	"linerate/internal/core/units"
+)
+
+// Mode says how an experiment ends.
+type Mode string
+
+// The modes of statistics.md sections 4 and 5; they are never mixed.
+const (
+	FixedBlocks Mode = "fixed"      // a number of blocks given beforehand, one look at the end
+	Sequential  Mode = "sequential" // until decided, evidence that may be looked at any time
+)
+
+// Plan is an experiment, complete before its first run: Order fixes what runs
+// when, so that an interrupted session continues as if nothing had happened.
+type Plan struct {
+	Settings   []Setting     `json:"settings"`            // Settings[Baseline] is what others are compared with
+	Baseline   string        `json:"baseline"`            // name of a setting
+	Twin       string        `json:"twin,omitempty"`      // name of the null twin among Settings, "" for none
+	Factor     KnobID        `json:"factor,omitempty"`    // the one numeric knob whose levels the settings are, if so
+	Levels     []string      `json:"levels,omitempty"`    // names of the settings that are Factor's levels, ascending
+	Flow       Flow          `json:"flow"`                // of every run, before a setting's flow knobs
+	Directions []Direction   `json:"directions"`          // each setting of a block is run once per entry, in random order
+	Mode       Mode          `json:"mode"`                //
+	MaxBlocks  int           `json:"max_blocks"`          // number of blocks (fixed) or most blocks (sequential)
+	Budget     time.Duration `json:"budget_ns"`           // most time for the whole; 0 is no limit
+	Objective  Metric        `json:"objective,omitempty"` // the metric that decides; "" is Goodput, as in plans before there was a choice
+	Guards     []Guard       `json:"guards,omitempty"`    // what a setting must not harm, whatever it gains
+	Margin     units.Percent `json:"margin"`              // smallest change that matters
+	Tolerance  units.Percent `json:"tolerance"`           // of the plateau search
+	Confidence float64       `json:"confidence"`          // 0.95
+	Settle     time.Duration `json:"settle_ns"`           // after applying a setting
+	Cooldown   time.Duration `json:"cooldown_ns"`         // after each run
+	Seed       uint64        `json:"seed"`                //
+	NullBlocks int           `json:"null_blocks"`         // first so many blocks are baseline pairs (two settings only)
+	Order      [][]string    `json:"order"`               // names of settings, per block; len is NullBlocks + MaxBlocks
+	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
+	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
+	Tests      []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
+}
+
+// Decides returns the metric that decides the plan's comparisons.
+func (p *Plan) Decides() Metric {
+	if p.Objective == "" {
+		return Goodput
+	}
+	return p.Objective
+}
+
+// Guard is a metric that a setting must not worsen by Margin or more
+// (statistics.md section 6.4).
+type Guard struct {
+	Metric  Metric  `json:"metric"`
+	Margin  float64 `json:"margin"`            // percent; of metrics that can be 0 in their own unit: 0.005 of loss is half a percent of all packets
+	Default bool    `json:"default,omitempty"` // nobody asked for it: where runs have no such value, it does not count
+}
+
+// RateSearch asks for the highest rate of paced UDP whose loss stays below a
+// limit; package search answers.
+type RateSearch struct {
+	Low        units.BitRate `json:"low"`        // least rate in question, payload
+	High       units.BitRate `json:"high"`       // greatest rate in question
+	Limit      float64       `json:"limit"`      // of loss, 0…1
+	Resolution float64       `json:"resolution"` // 0.02 is 2 %
+	Repeats    int           `json:"repeats"`    // runs at the rate that was found
+}
+
+// Setting returns the setting named name.
+func (p *Plan) Setting(name string) (Setting, bool) {
+	for _, s := range p.Settings {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}
+
+// RunLength returns how long one run of the plan takes at least, with settling
+// and cool-down; 0 for the measured part when a byte count ends it.
+func (p *Plan) RunLength() time.Duration {
+	measured := p.Flow.Length()
+	if p.Flow.Points > 0 && p.Flow.Duration == 0 {
+		measured = time.Duration(p.Flow.Points) * sizeTime
+	}
+	return p.Settle + measured + p.Cooldown
+}
+
+// sizeTime is about what a message size of a sweep takes; only a forecast.
+const sizeTime = 200 * time.Millisecond
