@@ -55,7 +55,7 @@ func (a *console) argumentWords(command string) []offer {
 	case "test", "sweep", "copy", "check", "tune", "facts", "knobs", "undo":
 		return []offer{a.hosts, none}
 	case "recheck":
-		return []offer{any2(names, any2(a.sessions, a.hosts))}
+		return []offer{any2(a.names, any2(a.sessions, a.hosts))}
 	case "run":
 		return []offer{any2(filesWith(".yaml", ".yml"), a.hosts)}
 	case "set":
