@@ -15,7 +15,7 @@ func TestCountedRuns(t *testing.T) {
 		return model.Run{Number: number, Block: block, Attempt: attempt, State: state}
 	}
 	got := []int{}
-	for _, r := range countedRuns([]model.Run{
+	for _, r := range Counted([]model.Run{
 		run(1, 1, 1, model.RunValid), run(2, 1, 1, model.RunValid),
 		run(3, 2, 1, model.RunValid), // then the controller was killed
 		run(4, 2, 2, model.RunValid), run(5, 2, 2, model.RunValid),

@@ -25,6 +25,7 @@ type GridFactor struct {
 	Host   model.Host   `json:"host,omitempty"`
 	Knob   model.KnobID `json:"knob"`
 	Levels []string     `json:"levels"` // canonical values; the first is A1
+	Shown  []string     `json:"-"`      // the same as people read them
 	Text   string       `json:"text"`   // "A: tcp.recv_buffer_max of nas, A1 is 64 KiB, A2 is 1 MiB"
 }
 
@@ -57,10 +58,12 @@ func (b *builder) grid() *Grid {
 		case ok && k.Scope != knob.ScopeFlow: // what no catalogue has is an engine's own
 			text[0] += " of both hosts"
 		}
+		var shown []string
 		for i, v := range f.Levels {
+			shown = append(shown, k.Format(v))
 			text = append(text, plan.Code(n, i)+" is "+k.Format(v))
 		}
-		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, strings.Join(text, ", ")})
+		g.Factors = append(g.Factors, GridFactor{plan.Letter(n), f.Host, f.Knob, f.Levels, shown, strings.Join(text, ", ")})
 	}
 	found := analysis.Factorials(b.s.Plan, b.s.Runs)
 	for _, f := range found {

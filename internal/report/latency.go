@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/traffic"
@@ -28,6 +29,7 @@ type Latency struct {
 	Lost      int64                  `json:"lost"`
 	Rate      fact.Of[float64]       `json:"rate"`     // answered per second, median over runs; of requests only
 	Added     fact.Of[time.Duration] `json:"added_ns"` // by the load: difference of the medians
+	Times     *hist.Histogram        `json:"-"`        // all of them
 }
 
 // latencies merges what all counted runs of the baseline measured. Each quantile
@@ -51,8 +53,9 @@ func (b *builder) latency(m *model.Latency) Latency {
 	l := Latency{
 		Name: m.Name, Label: m.Name, Direction: m.Direction, Sent: m.Sent, Lost: m.Lost,
 		P50: m.Times.Quantile(0.5), P90: m.Times.Quantile(0.9), P99: m.Times.Quantile(0.99), P999: m.Times.Quantile(0.999),
-		Rate: b.requestRate(m),
-		Max:  m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),
+		Rate:  b.requestRate(m),
+		Times: m.Times,
+		Max:   m.Times.Max(), Added: fact.Unknown[time.Duration]("no load to compare with"),
 	}
 	if m.Name == model.LatencyRequest || m.Name == model.LatencyServed {
 		l.Label = b.label(m.Direction)

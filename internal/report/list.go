@@ -49,7 +49,7 @@ type List struct {
 // NewListItem is a line of a list: what the store says of a session, and what follows
 // from s, which may be without hosts and without the ends of its runs.
 func NewListItem(i Item, s model.Session) ListItem {
-	b := builder{s: &s, near: s.Near, far: s.Far, counted: countedRuns(s.Runs)}
+	b := builder{s: &s, near: s.Near, far: s.Far, counted: Counted(s.Runs)}
 	out := ListItem{Item: i}
 	for _, d := range []model.Direction{model.To, model.From} {
 		if v := runValues(b.baselineRuns(), d, model.Goodput); len(v) > 0 {
@@ -99,7 +99,7 @@ func (b *builder) verdictLine() string {
 		if !t.Objective {
 			continue
 		}
-		text := t.verdictLine()
+		text := t.Conclusion()
 		if len(b.s.Plan.Directions) > 1 {
 			text = b.label(t.Direction) + ": " + text
 		}
@@ -108,8 +108,8 @@ func (b *builder) verdictLine() string {
 	return strings.Join(parts, "; ")
 }
 
-// verdictLine names the setting of a table that gained most, or counts the verdicts.
-func (t Table) verdictLine() string {
+// Conclusion names the setting of a table that gained most, or counts the verdicts.
+func (t Table) Conclusion() string {
 	var best *Row
 	better, candidates := 0, 0
 	counts := map[string]int{}

@@ -116,7 +116,7 @@ type Options struct {
 // or absent in the report.
 func Build(s model.Session, o Options) Document {
 	b := newBuilder(&s)
-	b.samples, b.counted, b.catalogue = o.Samples, countedRuns(s.Runs), o.Catalogue
+	b.samples, b.counted, b.catalogue = o.Samples, Counted(s.Runs), o.Catalogue
 	if o.Kinds != nil {
 		b.kinds = o.Kinds
 	}
@@ -266,11 +266,11 @@ func ending(s *model.Session) string {
 	return text
 }
 
-// countedRuns returns the valid runs of those tries of blocks that hold no
+// Counted returns the valid runs of those tries of blocks that hold no
 // invalid one: an invalid run takes its whole block with it (statistics,
 // section 1). Of the tries at one block the last counts, so that a block which a
 // killed controller left half done, and which was repeated, is not counted twice.
-func countedRuns(runs []model.Run) []model.Run {
+func Counted(runs []model.Run) []model.Run {
 	type try struct{ block, attempt int }
 	spoilt := map[try]bool{}
 	for _, r := range runs {

@@ -18,7 +18,7 @@ import (
 // prove takes over what the confirmation says.
 func (t *Tuned) prove(s model.Session) {
 	b := newBuilder(&s)
-	b.counted = countedRuns(s.Runs)
+	b.counted = Counted(s.Runs)
 	worse := Untrustworthy(s) != ""
 	for _, v := range s.Verdicts {
 		if v.IsTwin || v.Metric != s.Plan.Decides() {

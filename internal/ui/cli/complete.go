@@ -64,7 +64,7 @@ func (a *console) argumentWords(command string) []offer {
 		return []offer{any2(a.sessions, profiles), a.hosts, none}
 	case "export":
 		return []offer{any2(a.sessions, profiles), none}
-	case "show":
+	case "show", "report":
 		return []offer{a.sessions, none}
 	case "compare":
 		return []offer{a.sessions, a.sessions, none}

@@ -59,16 +59,9 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 	if s.Kind == model.KindTune {
 		return a.showTuned(ctx, st, s)
 	}
-	samples := map[int][]model.Sample{}
-	for _, r := range s.Runs {
-		batch, err := st.Samples(ctx, s.ID, r.Number)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // measured, but the disk was full: its numbers are still at hand
-		}
-		if err != nil {
-			return err
-		}
-		samples[r.Number] = batch
+	samples, err := samplesOf(ctx, st, s)
+	if err != nil {
+		return err
 	}
 	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
 	if st.Path() == inMemory {
@@ -83,6 +76,22 @@ func (a *console) reportWith(ctx context.Context, st results, s model.Session, w
 	}
 	a.printed = true
 	return reportjson.Render(a.Out, s, doc, o)
+}
+
+// samplesOf returns what is stored of each run of s, by its number.
+func samplesOf(ctx context.Context, st results, s model.Session) (map[int][]model.Sample, error) {
+	samples := map[int][]model.Sample{}
+	for _, r := range s.Runs {
+		batch, err := st.Samples(ctx, s.ID, r.Number)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // measured, but the disk was full: its numbers are still at hand
+		}
+		if err != nil {
+			return nil, err
+		}
+		samples[r.Number] = batch
+	}
+	return samples, nil
 }
 
 // untrusted reports whether the session says that it must not be believed.

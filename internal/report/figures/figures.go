@@ -1,0 +1,129 @@
+// Package figures chooses the pictures of a session: which there are, what they show,
+// and the sentence under the title of each, made from the same numbers.
+package figures
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/plot"
+)
+
+// Of returns the pictures of s, of which d is the report, in the order in which a
+// reader wants them: the path and what limits it, what the settings do, and then what
+// happened inside the runs. There is none for what was not measured.
+func Of(s model.Session, d report.Document, samples map[int][]model.Sample) []plot.Figure {
+	b := builder{s: &s, d: &d, samples: samples, runs: report.Counted(s.Runs)}
+	var out []plot.Figure
+	for _, make := range []func() (plot.Figure, bool){
+		b.path, b.effects, b.settings, b.plateau, b.grid, b.rate, b.sizes, b.latency, b.cores,
+	} {
+		if f, ok := make(); ok {
+			f.Title += ", " + b.d.Header.Near + " to " + b.d.Header.Far
+			f.About = b.about()
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+type builder struct {
+	s       *model.Session
+	d       *report.Document
+	samples map[int][]model.Sample
+	runs    []model.Run // that count
+}
+
+// label names direction w as the report does.
+func (b *builder) label(w model.Direction) string {
+	switch w {
+	case model.To:
+		return "to " + b.d.Header.Far
+	case model.From:
+		return "from " + b.d.Header.Far
+	case model.Both:
+	}
+	return "both ways"
+}
+
+// directions are those that runs were made in, single ones.
+func (b *builder) directions() []model.Direction {
+	var out []model.Direction
+	for _, w := range []model.Direction{model.To, model.From} {
+		if slices.ContainsFunc(b.runs, func(r model.Run) bool { return slices.Contains(r.Flow.Direction.Parts(), w) }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// about says where and when it was measured, under which conditions, and how to find
+// it again.
+func (b *builder) about() []string {
+	var hosts, path []string
+	for _, h := range []model.Host{model.Near, model.Far} {
+		f, ok := b.s.Facts(h)
+		if !ok {
+			continue
+		}
+		name := b.d.Header.Near
+		if h == model.Far {
+			name = b.d.Header.Far
+		}
+		kernel := strings.TrimSpace(f.OS + " " + f.Kernel.Or(""))
+		hosts = append(hosts, name+": "+kernel)
+	}
+	if v, ok := b.d.Header.Link.Get(); ok {
+		path = append(path, "link "+v.String())
+	}
+	if v, ok := b.d.Header.NearMTU.Get(); ok {
+		mtu := fmt.Sprintf("MTU %d", v)
+		if w, ok := b.d.Header.FarMTU.Get(); ok && w != v {
+			mtu += fmt.Sprintf(" and %d", w)
+		}
+		path = append(path, mtu)
+	}
+	if v, ok := b.d.Header.RTT.Get(); ok {
+		path = append(path, "round trip "+units.FormatDuration(v))
+	}
+	for _, l := range b.d.Lines {
+		if v, ok := l.Congestion.Get(); ok {
+			path = append(path, v)
+			break
+		}
+	}
+	how := fmt.Sprintf("%s, %s; linerate %s, session %s",
+		b.s.Created.UTC().Format("2006-01-02 15:04 UTC"), count(len(b.runs), "valid run"), b.s.Version, b.s.ID)
+	var out []string
+	for _, parts := range [][]string{hosts, path, {how}} {
+		if len(parts) > 0 {
+			out = append(out, strings.Join(parts, "; "))
+		}
+	}
+	if b.d.Untrustworthy != "" {
+		out = append(out, "No verdict of this session counts: "+b.d.Untrustworthy)
+	}
+	return out
+}
+
+// sentence joins its parts, begins with a capital and ends with a full stop.
+func sentence(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	text := strings.TrimRight(strings.Join(parts, "; "), ".")
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// count writes n of a thing.
+func count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

@@ -1,0 +1,181 @@
+package figures_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/figures"
+	"linerate/internal/report/plot"
+	"linerate/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the pictures as they are now")
+
+// pictures returns those of every session that there is.
+func pictures(t *testing.T) map[string]plot.Figure {
+	t.Helper()
+	all := map[string]plot.Figure{}
+	for _, c := range reporttest.Cases() {
+		if c.Name == "test" {
+			busy(c)
+		}
+		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		for _, f := range figures.Of(c.Session, d, c.Samples) {
+			all[c.Name+"-"+f.Name] = f
+		}
+	}
+	return all
+}
+
+// busy adds what the cores of both hosts did.
+func busy(c reporttest.Case) {
+	for _, r := range c.Session.Runs {
+		for _, h := range []model.Host{model.Near, model.Far} {
+			for core := range 4 {
+				for second := range 8 {
+					share := 0.06 * float64(core+second%3)
+					if h == model.Far && core == 2 {
+						share = 0.9 + 0.01*float64(second)
+					}
+					c.Samples[r.Number] = append(c.Samples[r.Number], model.Sample{
+						Host: h, Metric: "cpu_busy", Of: fmt.Sprintf("cpu%d", core), Start: time.Duration(second) * time.Second, Length: time.Second, Value: share,
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestPicturesAreAsStored compares every picture with its file, which people have
+// looked at.
+func TestPicturesAreAsStored(t *testing.T) {
+	seen := map[string]bool{}
+	for name, f := range pictures(t) {
+		path := filepath.Join("testdata", name+".svg")
+		seen[path] = true
+		got := f.SVG(plot.Wide)
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs from its file: look at it after go test ./internal/report/figures -update", name)
+		}
+	}
+	files, err := filepath.Glob("testdata/*.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if !seen[path] {
+			t.Errorf("%s is no picture any more", path)
+		}
+	}
+	for _, kind := range []string{"path", "effects", "settings", "plateau", "grid", "rate", "sizes", "latency", "cores"} {
+		found := false
+		for path := range seen {
+			found = found || strings.HasSuffix(path, "-"+kind+".svg")
+		}
+		if !found {
+			t.Errorf("no session here has a picture %q", kind)
+		}
+	}
+}
+
+// TestPicturesStandAlone: each one carries its title with both hosts, a sentence, the
+// date and the kernels; it is well-formed, holds no number that is none, and no text
+// leaves it, on a page and on a phone.
+func TestPicturesStandAlone(t *testing.T) {
+	for name, f := range pictures(t) {
+		for _, width := range []float64{plot.Wide, plot.Narrow, plot.File} {
+			t.Run(fmt.Sprintf("%s/%.0f", name, width), func(t *testing.T) {
+				svg := f.SVG(width)
+				if svg != f.SVG(width) {
+					t.Error("it is another one when it is drawn again")
+				}
+				texts := inside(t, svg, width)
+				for _, want := range []string{"desk", "nas", "2026-11-21", "linux 6.8.0", "session "} {
+					if !strings.Contains(texts, want) {
+						t.Errorf("nothing in it says %q:\n%s", want, texts)
+					}
+				}
+				if f.Sentence == "" || !strings.HasSuffix(f.Sentence, ".") {
+					t.Errorf("it does not say what it shows: %q", f.Sentence)
+				}
+			})
+		}
+	}
+}
+
+// inside reads a picture, and returns all its texts.
+func inside(t *testing.T, svg string, width float64) string {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(svg))
+	var all strings.Builder
+	var x, size float64
+	anchor, open := "", ""
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all.String()
+		}
+		if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			open, anchor = e.Name.Local, "start"
+			for _, a := range e.Attr {
+				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+					t.Errorf("%s has %s=%q", open, a.Name.Local, a.Value)
+				}
+				switch a.Name.Local {
+				case "x":
+					x, _ = strconv.ParseFloat(a.Value, 64)
+				case "font-size":
+					size, _ = strconv.ParseFloat(a.Value, 64)
+				case "text-anchor":
+					anchor = a.Value
+				}
+			}
+		case xml.EndElement:
+			open = ""
+		case xml.CharData:
+			if open != "text" {
+				continue
+			}
+			text := string(e)
+			w := plot.TextWidth(text, size)
+			left := map[string]float64{"start": x, "middle": x - w/2, "end": x - w}[anchor]
+			if left < 0 || left+w > width {
+				t.Errorf("%q leaves the picture: from %.0f to %.0f of %.0f", text, left, left+w, width)
+			}
+			all.WriteString(text + " ")
+		}
+	}
+}
+
+// TestNoPictureOfNothing: a session that measured nothing has no pictures.
+func TestNoPictureOfNothing(t *testing.T) {
+	s := model.Session{Kind: model.KindTest}
+	if got := figures.Of(s, report.Build(s, report.Options{}), nil); len(got) != 0 {
+		t.Errorf("%d pictures, the first is %q", len(got), got[0].Title)
+	}
+}

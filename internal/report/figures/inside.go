@@ -1,0 +1,265 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/plot"
+)
+
+// shown is the run of direction w that is drawn: of the last block, with the settings as
+// they were.
+func (b *builder) shown(w model.Direction) (model.Run, bool) {
+	for i := len(b.runs) - 1; i >= 0; i-- {
+		r := b.runs[i]
+		if slices.Contains(r.Flow.Direction.Parts(), w) && (b.s.Plan.Baseline == "" || r.Setting == b.s.Plan.Baseline) && len(b.samples[r.Number]) > 0 {
+			return r, true
+		}
+	}
+	return model.Run{}, false
+}
+
+// series returns metric m of run r in direction w as told by host h, in order of time,
+// each value at the middle of its interval.
+func (b *builder) series(r model.Run, h model.Host, w model.Direction, m model.Metric) []model.Sample {
+	var out []model.Sample
+	for _, x := range b.samples[r.Number] {
+		if x.Host == h && x.Direction == w && x.Metric == m && x.Of == "" {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y model.Sample) int { return cmp.Compare(x.Start, y.Start) })
+	return out
+}
+
+func line(name string, samples []model.Sample) plot.Line {
+	l := plot.Line{Name: name, Dots: len(samples) <= 60}
+	for _, x := range samples {
+		l.X, l.Y = append(l.X, (x.Start+x.Length/2).Seconds()), append(l.Y, x.Value)
+	}
+	return l
+}
+
+// rate is goodput and round trip of one run in each direction over time.
+func (b *builder) rate() (plot.Figure, bool) {
+	clock := plot.Axis{Name: "time of the run", Unit: plot.Seconds, Zero: true}
+	rates := plot.Lines{X: clock, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Zero: true}}
+	trips := plot.Lines{X: clock, Y: plot.Axis{Name: "round trip", Unit: plot.Seconds, Zero: true}, Tall: 150}
+	var said []string
+	for _, w := range b.directions() {
+		r, ok := b.shown(w)
+		if !ok {
+			continue
+		}
+		got := b.series(r, w.Receiver(), w, model.Goodput)
+		if len(got) < 2 {
+			continue
+		}
+		rates.Lines = append(rates.Lines, line(b.label(w), got))
+		said = append(said, b.label(w)+" "+b.moved(r, w)+b.stalls(&rates, r, w, got))
+		if trip := b.series(r, w.Sender(), w, model.RTT); len(trip) > 1 {
+			trips.Lines = append(trips.Lines, line(b.label(w), trip))
+		}
+	}
+	if len(rates.Lines) == 0 {
+		return plot.Figure{}, false
+	}
+	b.ceilings(&rates)
+	f := plot.Figure{Name: "rate", Title: "Goodput over time", Sentence: sentence(said...), Panels: []plot.Panel{rates}}
+	if len(trips.Lines) > 0 {
+		f.Title, f.Panels = "Goodput and round trip over time", append(f.Panels, trips)
+	}
+	return f, true
+}
+
+// moved says what run r carried in direction w, and how much of the ceiling that is.
+func (b *builder) moved(r model.Run, w model.Direction) string {
+	v, ok := r.Value(w, model.Goodput)
+	if !ok {
+		return "carried nothing that counts"
+	}
+	text := "carried " + units.BitRate(v).String()
+	for _, l := range b.d.Lines {
+		if most, ok := l.Ceiling.Get(); ok && l.Direction == w && v <= float64(most) {
+			text += fmt.Sprintf(", %s of what the path can carry", units.Percent(math.Round(1000*v/float64(most))/10))
+		}
+	}
+	if len(b.runs) > len(b.directions()) {
+		text += fmt.Sprintf(" (run %d, with the settings as they were)", r.Number)
+	}
+	return text
+}
+
+// ceilings draws what the path can carry; one line where both directions agree.
+func (b *builder) ceilings(l *plot.Lines) {
+	for _, x := range b.d.Lines {
+		v, ok := x.Ceiling.Get()
+		if !ok || slices.ContainsFunc(l.Rules, func(r plot.Rule) bool { return r.At == float64(v) }) {
+			continue
+		}
+		l.Rules = append(l.Rules, plot.Rule{At: float64(v), Name: "the path can carry " + v.String()})
+	}
+}
+
+// stalls marks where the run stood still, and says so.
+func (b *builder) stalls(l *plot.Lines, r model.Run, w model.Direction, got []model.Sample) string {
+	var window []stats.RunInterval
+	for _, x := range got {
+		if !x.Omitted {
+			window = append(window, stats.RunInterval{Start: x.Start, Length: x.Length, Value: x.Value})
+		}
+	}
+	found := stats.Stalls(window)
+	for _, i := range found.At {
+		x := window[i]
+		l.Bands = append(l.Bands, plot.Band{From: x.Start.Seconds(), To: (x.Start + x.Length).Seconds(), Name: b.label(w) + " stood still"})
+	}
+	if found.Count == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and stood still %s, at most for %s", times(found.Count), units.FormatDuration(found.Longest.Round(time.Millisecond)))
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// quantiles at which a distribution is drawn: evenly, and more of them where it is
+// looked at, near the end.
+func quantiles() []float64 {
+	var q []float64
+	for i := 1; i < 100; i++ {
+		q = append(q, float64(i)/100)
+	}
+	return append(q, .992, .995, .997, .999)
+}
+
+// latency is the share of the answers that came within a time.
+func (b *builder) latency() (plot.Figure, bool) {
+	l := plot.Lines{X: plot.Axis{Name: "answered within", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Name: "share of the answers", Unit: plot.Share, Zero: true}}
+	var said []string
+	for _, m := range b.d.Latencies {
+		one := plot.Line{Name: named(m)}
+		if m.Times == nil {
+			continue
+		}
+		for _, q := range quantiles() {
+			if v, ok := m.Times.Quantile(q).Get(); ok && v > 0 {
+				one.X, one.Y = append(one.X, v.Seconds()), append(one.Y, q)
+			}
+		}
+		if len(one.X) < 2 {
+			continue
+		}
+		l.Lines = append(l.Lines, one)
+		p50, _ := m.P50.Get()
+		p99, _ := m.P99.Get()
+		said = append(said, fmt.Sprintf("%s: half within %s, 99 %% within %s", one.Name, units.FormatDuration(p50), units.FormatDuration(p99)))
+	}
+	return plot.Figure{Name: "latency", Title: "Latency", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
+}
+
+// named tells the distributions of a session apart.
+func named(m report.Latency) string {
+	switch {
+	case m.Probe != "":
+		return m.Label + ", " + strings.ToUpper(m.Probe)
+	case m.Name == model.LatencyRequest:
+		return m.Label + ", from when it was due"
+	case m.Name == model.LatencyServed:
+		return m.Label + ", from when it was sent"
+	}
+	return m.Label
+}
+
+// mostColumns is how many intervals a map of cores shows; more are joined.
+const mostColumns = 60
+
+// cores is how busy each core of both hosts was over the time of one run.
+func (b *builder) cores() (plot.Figure, bool) {
+	f := plot.Figure{Name: "cores", Title: "Processor cores over time"}
+	var said []string
+	for _, w := range b.directions() {
+		r, ok := b.shown(w)
+		if !ok {
+			continue
+		}
+		for _, h := range []model.Host{w.Sender(), w.Receiver()} {
+			heat, busiest := b.heat(r, h)
+			if len(heat.Rows) == 0 || len(heat.Columns) < 2 {
+				continue
+			}
+			role := "sending"
+			if h == w.Receiver() {
+				role = "receiving"
+			}
+			name := b.d.Header.Near
+			if h == model.Far {
+				name = b.d.Header.Far
+			}
+			heat.Name = fmt.Sprintf("%s, %s; seconds of the run", name, role)
+			f.Panels = append(f.Panels, heat)
+			said = append(said, fmt.Sprintf("on %s, %s, %s was at most %.0f %% busy", name, role, busiest.name, 100*busiest.share))
+		}
+	}
+	f.Sentence = sentence(said...)
+	return f, len(f.Panels) > 0
+}
+
+type core struct {
+	name  string
+	share float64 // busy, 0…1
+}
+
+func (b *builder) heat(r model.Run, h model.Host) (plot.Heat, core) {
+	type key struct {
+		of string
+		at int
+	}
+	sums, counts := map[key]float64{}, map[key]int{}
+	rows, last := map[string]bool{}, time.Duration(0)
+	var mine []model.Sample
+	for _, x := range b.samples[r.Number] {
+		if x.Host == h && x.Metric == "cpu_busy" && strings.HasPrefix(x.Of, "cpu") {
+			mine, last, rows[x.Of] = append(mine, x), max(last, x.Start), true
+		}
+	}
+	step := max(time.Second, (last / mostColumns).Round(time.Second))
+	for _, x := range mine {
+		k := key{x.Of, int(x.Start / step)}
+		sums[k], counts[k] = sums[k]+x.Value, counts[k]+1
+	}
+	heat, busiest := plot.Heat{Unit: plot.Share, Low: 0, High: 1}, core{}
+	for of := range rows {
+		heat.Rows = append(heat.Rows, of)
+	}
+	slices.SortFunc(heat.Rows, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
+	for at := 0; time.Duration(at)*step <= last && len(rows) > 0; at++ {
+		heat.Columns = append(heat.Columns, fmt.Sprint(int((time.Duration(at) * step).Seconds())))
+	}
+	for _, of := range heat.Rows {
+		row := make([]float64, len(heat.Columns))
+		for at := range row {
+			row[at] = math.NaN()
+			if n := counts[key{of, at}]; n > 0 {
+				row[at] = min(1, math.Round(100*sums[key{of, at}]/float64(n))/100) // a clock may tell a little more than there is
+				if row[at] >= busiest.share {
+					busiest = core{of, row[at]}
+				}
+			}
+		}
+		heat.Cells = append(heat.Cells, row)
+	}
+	return heat, busiest
+}

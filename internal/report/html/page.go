@@ -1,0 +1,244 @@
+// Package html renders the report of a session as one page that needs nothing but
+// itself: no network, no script, no font. It can be mailed, printed and read on a
+// phone, on light and on dark ground.
+package html
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/figures"
+	"linerate/internal/report/plot"
+)
+
+// Input is what a page is made of.
+type Input struct {
+	Session  model.Session
+	Document report.Document
+	Samples  map[int][]model.Sample
+	Text     string // the report as a terminal shows it, 80 columns, for those who paste it
+	JSON     []byte // the whole session as a document; empty attaches none
+}
+
+//go:embed page.tmpl
+var pageText string
+
+// Render writes the page.
+func Render(w io.Writer, in Input) error {
+	t, err := template.New("page").Parse(pageText)
+	if err != nil {
+		return fmt.Errorf("page of a session: %w", err)
+	}
+	if err := t.Execute(w, newPage(in)); err != nil {
+		return fmt.Errorf("page of session %s: %w", in.Session.ID, err)
+	}
+	return nil
+}
+
+// page is what the template reads.
+type page struct {
+	Title    string
+	Style    template.CSS
+	Headline []string // the answer, a sentence for each direction
+	Doubt    string
+	D        report.Document
+	Lines    []lineRow
+	Figures  []figure
+	Near     string
+	Far      string
+	Facts    []factRow
+	Method   [][2]string
+	Text     string
+	Data     template.URL
+	DataName string
+	DataSize string
+}
+
+// lineRow is what one direction carried.
+type lineRow struct{ Label, Goodput, Ceiling, Runs, Again string }
+
+func lines(d report.Document) []lineRow {
+	var out []lineRow
+	for _, l := range d.Lines {
+		r := lineRow{l.Label, l.Goodput.String(), text(l.Ceiling), fmt.Sprint(l.Runs), text(l.Retransmits)}
+		if share, ok := l.Share.Get(); ok {
+			r.Ceiling = fmt.Sprintf("%s of %s", units.Percent(math.Round(1000*share)/10), r.Ceiling)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// figure is a picture in both widths.
+type figure struct {
+	Name         string
+	Wide, Narrow template.HTML
+}
+
+// factRow is one fact of both ends.
+type factRow struct {
+	Name, Near, Far string
+	Differs         bool
+}
+
+func newPage(in Input) page {
+	d := in.Document
+	p := page{
+		Title: d.Header.Near + " to " + d.Header.Far, Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
+		Headline: headline(d), Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
+		Lines: lines(d), Facts: facts(in.Session), Method: method(in.Session, d), Text: in.Text,
+	}
+	for i := range p.Headline {
+		p.Headline[i] = sentence(p.Headline[i])
+	}
+	for _, f := range figures.Of(in.Session, d, in.Samples) {
+		//nolint:gosec // every text in a picture is escaped by package plot
+		p.Figures = append(p.Figures, figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))})
+	}
+	if len(in.JSON) > 0 {
+		p.Data = template.URL("data:application/json;base64," + base64.StdEncoding.EncodeToString(in.JSON)) //nolint:gosec // base64 holds no quotes
+		p.DataName, p.DataSize = "linerate-"+d.ID+".json", units.Bytes(len(in.JSON)).Binary()
+	}
+	return p
+}
+
+// headline is what the session answers: of an experiment what is better, of all others
+// the first finding of each direction.
+func headline(d report.Document) []string {
+	var out []string
+	if d.Check != nil {
+		for _, l := range d.Check.Limits {
+			out = append(out, l.Text)
+		}
+	}
+	for _, t := range d.Tables {
+		if line := t.Conclusion(); t.Objective && line != "" {
+			what, _, _ := strings.Cut(t.Title, ", against ")
+			out = append(out, what+": "+line)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, f := range d.Findings {
+		if f.Main {
+			out = append(out, f.Text)
+		}
+	}
+	if len(out) == 0 {
+		for _, l := range d.Lines {
+			out = append(out, fmt.Sprintf("%s: %s", l.Label, l.Goodput))
+		}
+	}
+	if len(out) == 0 {
+		out = []string{d.Ending}
+	}
+	return out
+}
+
+// sentence begins with a capital.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// facts are those of both ends side by side.
+func facts(s model.Session) []factRow {
+	near, _ := s.Facts(model.Near)
+	far, _ := s.Facts(model.Far)
+	var rows []factRow
+	add := func(name, a, b string) {
+		if a != "" || b != "" {
+			rows = append(rows, factRow{name, a, b, a != b && a != "" && b != ""})
+		}
+	}
+	add("system", strings.TrimSpace(near.OS+" "+near.Arch), strings.TrimSpace(far.OS+" "+far.Arch))
+	add("kernel", text(near.Kernel), text(far.Kernel))
+	add("processors", number(near.CPUs), number(far.CPUs))
+	add("interface", text(near.Interface), text(far.Interface))
+	add("link", text(near.LinkRate), text(far.LinkRate))
+	add("MTU", text(near.MTU), text(far.MTU))
+	add("congestion control", text(near.Congestion), text(far.Congestion))
+	add("queueing discipline", text(near.Qdisc), text(far.Qdisc))
+	a, b := card(near), card(far)
+	add("card", a[0], b[0])
+	add("driver", a[1], b[1])
+	add("linerate", near.Version, far.Version)
+	var ids []model.KnobID
+	for id := range near.Knobs {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		x, known := near.Knobs[id].Get()
+		y, also := far.Knobs[id].Get()
+		if known && also && x != y {
+			rows = append(rows, factRow{string(id), x, y, true})
+		}
+	}
+	return rows
+}
+
+func text[T any](f fact.Of[T]) string {
+	v, ok := f.Get()
+	if !ok {
+		return "unknown: " + f.Reason()
+	}
+	return fmt.Sprint(v)
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// card is the interface's hardware and its driver, "" where nobody tells.
+func card(f model.HostFacts) [2]string {
+	for _, n := range f.NICs {
+		if n.Name == f.Interface.Or("") {
+			return [2]string{strings.TrimSpace(n.Bus.Kind.Or("") + " " + n.Bus.Device.Or("")), strings.TrimSpace(n.Driver.Or("") + " " + n.Version.Or(""))}
+		}
+	}
+	return [2]string{}
+}
+
+// method says how the session came to its numbers.
+func method(s model.Session, d report.Document) [][2]string {
+	p := s.Plan
+	out := [][2]string{{"command", strings.Join(s.Command, " ")}, {"session", s.ID}, {"measured", s.Created.UTC().Format("2006-01-02 15:04:05 UTC")}, {"ended", d.Ending}}
+	add := func(name, format string, args ...any) {
+		out = append(out, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	add("runs", "%d, of which %d count", len(s.Runs), len(report.Counted(s.Runs)))
+	if p.Flow.Duration > 0 {
+		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
+	}
+	if len(p.Settings) > 1 {
+		add("design", "blocks of %d settings in random order (seed %d); the run is the sample, the difference inside a block the observation", len(p.Settings), p.Seed)
+		rule := "evidence that may be looked at after every block"
+		if p.Mode == model.FixedBlocks {
+			rule = "a number of blocks fixed beforehand"
+		}
+		add("rule", "%s; confidence %s, margin %s", rule, units.Percent(math.Round(1000*p.Confidence)/10), p.Margin)
+		add("decides", "%s", metric.Name(p.Decides()))
+	}
+	for _, n := range d.Noise {
+		add("noise", "%s", n.Text)
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package plot
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// canvas collects the elements of a picture. Colours are classes, whose values depend
+// on what the picture is looked at on.
+type canvas struct {
+	figure Figure
+	width  float64
+	inline bool // part of a page
+	b      strings.Builder
+}
+
+// series is how many lines differ in colour, stroke and mark.
+const series = 6
+
+// style gives each class its colours. The six of the series are Okabe's and Ito's, on
+// dark ground the lighter of each pair; text has a contrast of 4.5 and more against
+// the ground (WCAG 2.2, 1.4.3).
+const style = `
+.p{--ground:#fff;--strong:#000;--ink:#1b1f24;--faint:#57606a;--grid:#e3e6ea;--band:#f1f3f6;--bad:#b23a00;--good:#00674c;--s0:#0072b2;--s1:#d55e00;--s2:#007a5a;--s3:#a3457d;--s4:#5b6670;--s5:#8a6d00;font-family:Arial,Helvetica,"Liberation Sans",sans-serif}
+@media (prefers-color-scheme:dark){.p{--ground:#14171b;--strong:#fff;--ink:#e8eaed;--faint:#a3acb6;--grid:#2c323a;--band:#1f242b;--bad:#ff9a62;--good:#4fd1a5;--s0:#56b4e9;--s1:#f0813a;--s2:#2fc79a;--s3:#df8fc0;--s4:#aab4be;--s5:#e6c84a}}
+@media print{.p{--ground:#fff;--strong:#000;--strong:#000;--ink:#000;--faint:#333;--grid:#ddd;--band:#eee;--bad:#b23a00;--good:#00674c;--s0:#0072b2;--s1:#d55e00;--s2:#007a5a;--s3:#a3457d;--s4:#5b6670;--s5:#8a6d00}}
+.p .ground{fill:var(--ground)}.p text{fill:var(--ink)}.p .title{font-weight:bold}.p .faint{fill:var(--faint)}.p .bad{fill:var(--bad)}.p .good{fill:var(--good)}.p .pale{fill:var(--strong)}.p .full{fill:#000}
+.p .grid{stroke:var(--grid);stroke-width:1;fill:none}.p .axis{stroke:var(--faint);stroke-width:1;fill:none}.p .band{fill:var(--band)}.p .stall{fill:var(--bad);opacity:.18}.p .rule{stroke:var(--ink);stroke-width:1;stroke-dasharray:2 3;fill:none}
+.p .box{fill:var(--band);stroke:var(--faint)}.p .limit{fill:var(--band);stroke:var(--bad);stroke-width:2.5}.p .link{stroke:var(--faint);stroke-width:2;fill:none}
+`
+
+// dashes are the strokes of the series, so that they can be told apart without colour.
+var dashes = [series]string{"", "7 3", "2 3", "9 3 2 3", "1 2", "12 4"}
+
+// Style returns the style sheet of all pictures, for a page that holds them.
+func Style() string {
+	var b strings.Builder
+	b.WriteString(style)
+	for i := range series {
+		fmt.Fprintf(&b, ".p .l%d{stroke:var(--s%d);fill:none;stroke-width:1.8;stroke-linejoin:round", i, i)
+		if dashes[i] != "" {
+			fmt.Fprintf(&b, ";stroke-dasharray:%s", dashes[i])
+		}
+		fmt.Fprintf(&b, "}.p .f%d{fill:var(--s%d)}.p .w%d{stroke:var(--s%d);stroke-width:2.5;fill:none}\n", i, i, i, i)
+	}
+	return b.String()
+}
+
+// document returns the whole picture; in a page, without the style, which the page has
+// once.
+func (c *canvas) document(height float64) string {
+	id := html.EscapeString(c.figure.Name)
+	if c.inline {
+		id += "-" + number(c.width)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="p" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-labelledby="%s-t %s-d">`+"\n",
+		number(c.width), number(height), number(c.width), number(height), id, id)
+	fmt.Fprintf(&b, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, html.EscapeString(c.figure.Title), id, html.EscapeString(c.figure.Sentence))
+	if !c.inline {
+		fmt.Fprintf(&b, "<style>%s</style>\n", Style())
+	}
+	fmt.Fprintf(&b, "<rect class=\"ground\" width=\"%s\" height=\"%s\"/>\n", number(c.width), number(height))
+	b.WriteString(c.b.String())
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// number writes a length with a tenth of a pixel.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		v = 0 // a caller's mistake must not make the whole picture unreadable
+	}
+	return strconv.FormatFloat(math.Round(10*v)/10+0, 'f', -1, 64)
+}
+
+// anchors of a text, seen from its place.
+const (
+	start  = "start"
+	middle = "middle"
+	end    = "end"
+)
+
+// text writes s with its base line at y.
+func (c *canvas) text(x, y, size float64, class, anchor, s string) {
+	if s == "" {
+		return
+	}
+	fmt.Fprintf(&c.b, `<text x="%s" y="%s" font-size="%s" class="%s"`, number(x), number(y), number(size), class)
+	if anchor != start {
+		fmt.Fprintf(&c.b, ` text-anchor="%s"`, anchor)
+	}
+	fmt.Fprintf(&c.b, ">%s</text>\n", html.EscapeString(s))
+}
+
+// paragraph writes text from y down, in lines of at most width, and returns where it
+// ends.
+func (c *canvas) paragraph(x, y, width, size float64, class, text string) float64 {
+	for _, line := range wrapped(text, width, size) {
+		c.text(x, y+size, size, class, start, line)
+		y += lead * size
+	}
+	return y
+}
+
+func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
+	fmt.Fprintf(&c.b, `<line x1="%s" y1="%s" x2="%s" y2="%s" class="%s"/>`+"\n", number(x1), number(y1), number(x2), number(y2), class)
+}
+
+// block is a filled part of the picture; tip is shown where the pointer rests on it.
+func (c *canvas) block(r rect, class, tip string) {
+	fmt.Fprintf(&c.b, `<rect x="%s" y="%s" width="%s" height="%s" class="%s"`, number(r.x), number(r.y), number(max(r.width, 0)), number(max(r.height, 0)), class)
+	if tip == "" {
+		c.b.WriteString("/>\n")
+		return
+	}
+	fmt.Fprintf(&c.b, "><title>%s</title></rect>\n", html.EscapeString(tip))
+}
+
+// point is a place in the picture.
+type point struct{ x, y float64 }
+
+// polyline joins the points; there is a gap where one is not a number.
+func (c *canvas) polyline(points []point, class string) {
+	var d strings.Builder
+	open := false
+	for _, p := range points {
+		if math.IsNaN(p.x) || math.IsNaN(p.y) {
+			open = false
+			continue
+		}
+		verb := "L"
+		if !open {
+			verb = "M"
+		}
+		fmt.Fprintf(&d, "%s%s %s", verb, number(p.x), number(p.y))
+		open = true
+	}
+	if d.Len() > 0 {
+		fmt.Fprintf(&c.b, "<path d=\"%s\" class=\"%s\"/>\n", d.String(), class)
+	}
+}
+
+// mark draws the sign of series i at p: a disc, square, triangle, diamond, cross or
+// ring.
+func (c *canvas) mark(p point, i int, r float64, tip string) {
+	if math.IsNaN(p.x) || math.IsNaN(p.y) {
+		return
+	}
+	shape := ""
+	x, y := p.x, p.y
+	at := func(dx, dy float64) string { return number(x+dx) + " " + number(y+dy) }
+	switch i % series {
+	case 0, 5:
+		shape = fmt.Sprintf(`circle cx="%s" cy="%s" r="%s"`, number(x), number(y), number(r))
+	case 1:
+		shape = fmt.Sprintf(`rect x="%s" y="%s" width="%s" height="%s"`, number(x-r*.9), number(y-r*.9), number(1.8*r), number(1.8*r))
+	case 2:
+		shape = fmt.Sprintf(`path d="M%sL%sL%sZ"`, at(0, -1.2*r), at(1.1*r, .8*r), at(-1.1*r, .8*r))
+	case 3:
+		shape = fmt.Sprintf(`path d="M%sL%sL%sL%sZ"`, at(0, -1.3*r), at(1.3*r, 0), at(0, 1.3*r), at(-1.3*r, 0))
+	case 4:
+		shape = fmt.Sprintf(`path d="M%sL%sM%sL%s"`, at(-r, -r), at(r, r), at(-r, r), at(r, -r))
+	}
+	class := fmt.Sprintf("f%d", i%series)
+	if i%series >= 4 {
+		class = fmt.Sprintf("w%d", i%series)
+	}
+	if tip == "" {
+		fmt.Fprintf(&c.b, "<%s class=\"%s\"/>\n", shape, class)
+		return
+	}
+	element, _, _ := strings.Cut(shape, " ")
+	fmt.Fprintf(&c.b, "<%s class=\"%s\"><title>%s</title></%s>\n", shape, class, html.EscapeString(tip), element)
+}

@@ -1,0 +1,94 @@
+package plot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Heat is a matrix of numbers, each as a shade and, where there is room, as text: hosts
+// by hosts, cards by sizes, cores by time.
+type Heat struct {
+	Rows, Columns []string
+	Cells         [][]float64 // [row][column]; not a number where there is none
+	Unit          Unit
+	Low, High     float64 // of the shades; both 0: of the cells
+	Name          string  // of the columns' axis
+}
+
+const heatRow = 26.0
+
+func (h Heat) height(float64) float64 { return float64(len(h.Rows))*heatRow + 44 }
+
+func (h Heat) draw(c *canvas, area rect) {
+	room := 0.0
+	for _, r := range h.Rows {
+		room = max(room, TextWidth(r, smallSize))
+	}
+	room = min(room, area.width/3)
+	inner := rect{area.x + room + 8, area.y, area.width - room - 8, float64(len(h.Rows)) * heatRow}
+	cell := inner.width / float64(max(1, len(h.Columns)))
+	low, high := h.shades()
+	for i, row := range h.Cells {
+		y := inner.y + float64(i)*heatRow
+		c.text(inner.x-6, y+heatRow/2+4, smallSize, "ink", end, shortened(h.Rows[i], room, smallSize))
+		for j, v := range row {
+			h.cell(c, rect{inner.x + float64(j)*cell, y, cell - 1, heatRow - 1}, v, low, high, h.Rows[i]+", "+h.Columns[j])
+		}
+	}
+	taken := math.Inf(-1)
+	for j, name := range h.Columns {
+		at := inner.x + (float64(j)+.5)*cell
+		half := TextWidth(name, smallSize) / 2
+		if at-half < taken || at+half > area.right()+half-4 && cell < 8 {
+			continue
+		}
+		c.text(at, inner.bottom()+15, smallSize, "faint", middle, name)
+		taken = at + half + 8
+	}
+	c.text(inner.right(), inner.bottom()+31, smallSize, "faint", end, h.Name)
+}
+
+func (h Heat) shades() (low, high float64) {
+	if h.Low != 0 || h.High != 0 {
+		return h.Low, h.High
+	}
+	all := known(slices.Concat(h.Cells...))
+	if len(all) == 0 {
+		return 0, 1
+	}
+	return span(all)
+}
+
+// shades of a cell: from the ground to the first colour of the series, by opacity, so
+// that more is darker on light ground and brighter on dark.
+func (h Heat) cell(c *canvas, r rect, v, low, high float64, name string) {
+	if math.IsNaN(v) {
+		c.block(r, "band", name+": not measured")
+		return
+	}
+	share := 1.0
+	if high > low {
+		share = min(max((v-low)/(high-low), 0), 1)
+	}
+	fmt.Fprintf(&c.b, "<g opacity=\"%.2f\">", .1+.8*share)
+	c.block(r, "f0", name+": "+Format(v, h.Unit))
+	c.b.WriteString("</g>\n")
+	if text := Format(v, h.Unit); TextWidth(text, smallSize) < r.width-4 {
+		class := "pale"
+		if share > fullShare {
+			class = "full"
+		}
+		c.text(r.x+r.width/2, r.y+r.height/2+4, smallSize, class, middle, text)
+	}
+}
+
+// fullShare is the shade from which on black text is read better than white on dark
+// ground: both have a contrast of 4.5 there.
+const fullShare = .63
+
+func sorted(v []float64) []float64 {
+	v = slices.Clone(v)
+	slices.Sort(v)
+	return v
+}

@@ -1,0 +1,152 @@
+// Package plot draws pictures as SVG, for reports, mail and pages without scripts.
+//
+// A picture carries all that it takes to believe it: its title, a sentence made from
+// the data that says what it shows, and below it the two hosts, the date, the kernels
+// and the conditions. It looks alike on light and dark ground and on paper: colours
+// come from the palette of Okabe and Ito ("Color Universal Design", 2008), which
+// people with every kind of colour vision can tell apart, and no line is told from
+// another by its colour alone.
+//
+// The text of a picture is the same on every machine for the same data, so that it
+// can be compared with a file.
+package plot
+
+import (
+	"math"
+	"strings"
+)
+
+// Figure is one picture.
+type Figure struct {
+	Name     string   // of its file, without a suffix, and of its parts in a page: "rate"
+	Title    string   // "Rate and round trip"
+	Sentence string   // what it shows, from the data
+	About    []string // hosts, date, kernels, conditions: a line each
+	Panels   []Panel  // one above the other
+}
+
+// Panel is one drawing of a figure: Lines, Rows, Heat or Boxes.
+type Panel interface {
+	// height returns how tall the drawing is at that width, in pixels.
+	height(width float64) float64
+	draw(c *canvas, area rect)
+}
+
+// Widths of a picture in pixels: on a page, on a phone, and as a file to send.
+const (
+	Wide   = 880
+	Narrow = 360
+	File   = 1200
+)
+
+// Sizes of text in pixels, and what stands between.
+const (
+	titleSize = 17
+	textSize  = 13
+	smallSize = 11.5
+	edge      = 14
+	lead      = 1.35 // of a line, in sizes of its text
+	between   = 14   // of two panels
+)
+
+// SVG returns f as one SVG document, width pixels wide. Its sizes are those of CSS
+// pixels; a page may scale it.
+func (f Figure) SVG(width float64) string { return f.render(&canvas{figure: f, width: width}) }
+
+// Inline returns f as an element of a page that has Style.
+func (f Figure) Inline(width float64) string {
+	return f.render(&canvas{figure: f, width: width, inline: true})
+}
+
+func (f Figure) render(c *canvas) string {
+	width := c.width
+	inner := width - 2*edge
+	y := float64(edge)
+	y = c.paragraph(edge, y, inner, titleSize, "title", f.Title)
+	y = c.paragraph(edge, y+2, inner, textSize, "ink", f.Sentence)
+	for _, p := range f.Panels {
+		y += between
+		h := p.height(inner)
+		p.draw(c, rect{edge, y, inner, h})
+		y += h
+	}
+	y += between
+	for _, line := range f.About {
+		y = c.paragraph(edge, y, inner, smallSize, "faint", line)
+	}
+	return c.document(y + edge)
+}
+
+// rect is a part of the picture, from its upper left corner.
+type rect struct{ x, y, width, height float64 }
+
+func (r rect) right() float64  { return r.x + r.width }
+func (r rect) bottom() float64 { return r.y + r.height }
+
+// Known returns the numbers of v that can be drawn.
+func known(v []float64) []float64 {
+	var out []float64
+	for _, x := range v {
+		if !math.IsNaN(x) && !math.IsInf(x, 0) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// wrapped breaks text at spaces so that each line is at most width pixels wide. A word
+// that is wider has a line of its own.
+func wrapped(text string, width, size float64) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		longer := strings.TrimSpace(line + " " + word)
+		if line != "" && TextWidth(longer, size) > width {
+			lines, longer = append(lines, line), word
+		}
+		line = longer
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// shortened returns text, cut with an ellipsis where it is wider than width.
+func shortened(text string, width, size float64) string {
+	if TextWidth(text, size) <= width {
+		return text
+	}
+	runes := []rune(text)
+	for len(runes) > 1 && TextWidth(string(runes)+"…", size) > width {
+		runes = runes[:len(runes)-1]
+	}
+	return strings.TrimRight(string(runes), " ") + "…"
+}
+
+// advance is how wide the printable ASCII characters are, in thousandths of the size,
+// from space on: those of Helvetica, which the fonts in front of it in the list below
+// are made to fit (Adobe Font Metrics, 1990).
+var advance = [...]int{
+	278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
+	556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556,
+	1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556, 833, 722, 778,
+	667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 278, 278, 278, 469, 556,
+	333, 556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556,
+	556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
+}
+
+// TextWidth returns about how wide text is, in pixels. Other fonts than those that it
+// was measured in are up to a tenth wider, which is added.
+func TextWidth(text string, size float64) float64 {
+	sum := 0
+	for _, r := range text {
+		switch i := int(r) - ' '; {
+		case i >= 0 && i < len(advance):
+			sum += advance[i]
+		default:
+			sum += 700
+		}
+	}
+	return 1.1 * float64(sum) / 1000 * size
+}

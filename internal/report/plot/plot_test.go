@@ -1,0 +1,122 @@
+package plot
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestScaleVectors: ends, whole steps and their texts.
+func TestScaleVectors(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		axis   Axis
+		values []float64
+		want   string // texts of the ticks
+		unit   string // name of the axis
+	}{
+		{"rates from 0", Axis{Name: "goodput", Unit: BitRate, Zero: true}, []float64{941.5e6}, "0 200 400 600 800", "goodput, Mbit/s"},
+		{"seconds", Axis{Name: "time", Unit: Seconds, Zero: true}, []float64{0, 10}, "0 2 4 6 8 10", "time, s"},
+		{"milliseconds", Axis{Name: "trip", Unit: Seconds, Zero: true}, []float64{0.0213}, "0 5 10 15 20", "trip, ms"},
+		{"below 0", Axis{Name: "change", Unit: Percent}, []float64{-12, 31}, "−10 0 10 20 30", "change, %"},
+		{"sizes", Axis{Name: "message", Unit: Bytes, Log: true}, []float64{1, 1 << 20}, "1 B 32 B 1 KiB 32 KiB 1 MiB", "message"},
+		{"one value", Axis{Unit: Plain}, []float64{5}, "4.8 4.9 5.0 5.1 5.2", ""},
+		{"nothing", Axis{Unit: Plain}, nil, "0 0.2 0.4 0.6 0.8 1.0", ""},
+	} {
+		s := newScale(c.axis, c.values, 0, 400)
+		ticks, name := s.ticks(75)
+		var got []string
+		for _, x := range ticks {
+			got = append(got, x.text)
+			if x.at < -0.5 || x.at > 400.5 {
+				t.Errorf("%s: %s stands at %v", c.name, x.text, x.at)
+			}
+		}
+		if joined := strings.Join(got, " "); joined != c.want || name != c.unit {
+			t.Errorf("%s: %q, %q; want %q, %q", c.name, joined, name, c.want, c.unit)
+		}
+	}
+}
+
+// TestScaleHasNoPlaceForWhatItCannotShow: 0 on a logarithmic scale.
+func TestScaleHasNoPlaceForWhatItCannotShow(t *testing.T) {
+	s := newScale(Axis{Log: true}, []float64{0, -3, 1, 100, math.Inf(1), math.NaN()}, 0, 100)
+	if !math.IsNaN(s.at(0)) || !math.IsNaN(s.at(-3)) {
+		t.Error("0 has a place on a logarithmic scale")
+	}
+	if a, b := s.at(1), s.at(100); a < 0 || b > 100 || a >= b {
+		t.Errorf("1 and 100 stand at %v and %v", a, b)
+	}
+}
+
+// TestBoxOf: the quartiles of R's default, and no box of four values.
+func TestBoxOf(t *testing.T) {
+	if BoxOf([]float64{1, 2, 3, 4}) != nil {
+		t.Error("a box of four values")
+	}
+	got := BoxOf([]float64{7, 1, 3, 5, 2, math.NaN()})
+	if want := (Box{1, 2, 3, 5, 7}); got == nil || *got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestTextIsText: markup in a text stays a text.
+func TestTextIsText(t *testing.T) {
+	f := Figure{Name: `x"><script>`, Title: "<b>", Sentence: "a & b", Panels: []Panel{Boxes{Parts: []Part{{Name: "</text><script>"}}}}}
+	for _, svg := range []string{f.SVG(Wide), f.Inline(Narrow)} {
+		if strings.Contains(svg, "<script") || strings.Contains(svg, "<b>") || strings.Contains(svg, "a & b") {
+			t.Errorf("markup: %s", svg)
+		}
+	}
+}
+
+// TestContrast: every colour of a text has a contrast of at least 4.5 against what it
+// stands on, in all three dresses (WCAG 2.2, 1.4.3), and every line one of 3 (1.4.11).
+func TestContrast(t *testing.T) {
+	for i, dress := range strings.Split(style, "{--ground:")[1:] {
+		colour := map[string]string{"ground": strings.SplitN(dress, ";", 2)[0]}
+		body, _, _ := strings.Cut(dress, "}")
+		for _, v := range strings.Split(body, ";") {
+			if name, value, ok := strings.Cut(v, ":"); ok && strings.HasPrefix(name, "--") {
+				colour[name[2:]] = value
+			}
+		}
+		for name, least := range map[string]float64{"ink": 4.5, "faint": 4.5, "bad": 4.5, "good": 4.5, "s0": 3, "s1": 3, "s2": 3, "s3": 3, "s4": 3, "s5": 3} {
+			if got := contrast(t, colour[name], colour["ground"]); got < least {
+				t.Errorf("dress %d: %s %s on %s has a contrast of %.2f", i, name, colour[name], colour["ground"], got)
+			}
+		}
+		if got := contrast(t, colour["faint"], colour["band"]); got < 4.5 {
+			t.Errorf("dress %d: text in boxes has a contrast of %.2f", i, got)
+		}
+	}
+}
+
+// contrast of two colours (WCAG 2.2, definition of contrast ratio).
+func contrast(t *testing.T, a, b string) float64 {
+	t.Helper()
+	x, y := luminance(t, a), luminance(t, b)
+	return (max(x, y) + .05) / (min(x, y) + .05)
+}
+
+func luminance(t *testing.T, hex string) float64 {
+	t.Helper()
+	digits := strings.TrimPrefix(hex, "#")
+	if len(digits) == 3 {
+		digits = string([]byte{digits[0], digits[0], digits[1], digits[1], digits[2], digits[2]})
+	}
+	if len(digits) != 6 {
+		t.Fatalf("no colour: %q", hex)
+	}
+	var sum float64
+	for i, weight := range []float64{.2126, .7152, .0722} {
+		v := float64(strings.Index("0123456789abcdef", digits[2*i:2*i+1])*16+strings.Index("0123456789abcdef", digits[2*i+1:2*i+2])) / 255
+		if v <= .04045 {
+			v /= 12.92
+		} else {
+			v = math.Pow((v+.055)/1.055, 2.4)
+		}
+		sum += weight * v
+	}
+	return sum
+}
