@@ -103,7 +103,7 @@ func direction(t traffic.Told, way model.Direction, mode string, survey, confirm
 	shown := thinned(c, tableRows)
 	for _, s := range c.Sizes {
 		if slices.Contains(shown, s.Size) {
-			d.Rows = append(d.Rows, Row{Size: s, Label: sizeText(s.Size), Mark: mark(c, s)})
+			d.Rows = append(d.Rows, Row{Size: s, Label: SizeText(s.Size), Mark: mark(c, s)})
 		}
 	}
 	for _, f := range c.Features {

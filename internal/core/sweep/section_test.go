@@ -212,7 +212,7 @@ func TestSizeText(t *testing.T) {
 		1: "1 B", 4093: "4093 B", 65536: "64 KiB", 98307: "98307 B", 1 << 20: "1 MiB", 1<<20 + 3: "1 MiB + 3 B",
 		192<<10 - 3: "192 KiB - 3 B", 192<<10 - 4: "196604 B", 1_000_000: "1000000 B",
 	} {
-		if got := sizeText(n); got != want {
+		if got := SizeText(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}

@@ -29,11 +29,11 @@ func (d Direction) blocks(mode string) []traffic.Block {
 		if mode == sizes.Stream {
 			what = "time per message"
 		}
-		out = append(out, traffic.Block{Text: fmt.Sprintf("%s of %s: %s (middle half %s to %s)", what, sizeText(s.Size),
+		out = append(out, traffic.Block{Text: fmt.Sprintf("%s of %s: %s (middle half %s to %s)", what, SizeText(s.Size),
 			units.FormatDuration(s.Median), units.FormatDuration(s.Low), units.FormatDuration(s.High))})
 	}
 	if s := d.Largest; s != nil {
-		text := fmt.Sprintf("greatest goodput: %v with messages of %s", s.Goodput, sizeText(s.Size))
+		text := fmt.Sprintf("greatest goodput: %v with messages of %s", s.Goodput, SizeText(s.Size))
 		if half := half(d); half != "" {
 			text += ", " + half
 		}

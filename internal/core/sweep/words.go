@@ -81,11 +81,11 @@ func sentence(f Feature, mode string) string {
 	case Stall:
 		return stallText(f)
 	case Cliff:
-		text = fmt.Sprintf("goodput falls at %s and stays low up to %s: %s than with %s", sizeText(f.From), sizeText(f.To), byHow(f, "less"), sizeText(f.Reference))
+		text = fmt.Sprintf("goodput falls at %s and stays low up to %s: %s than with %s", SizeText(f.From), SizeText(f.To), byHow(f, "less"), SizeText(f.Reference))
 	case Notch:
-		text = fmt.Sprintf("goodput is low %s: %s than with %s; larger messages recover", stretch("at", f), byHow(f, "less"), sizeText(f.Reference))
+		text = fmt.Sprintf("goodput is low %s: %s than with %s; larger messages recover", stretch("at", f), byHow(f, "less"), SizeText(f.Reference))
 	case Slow:
-		text = fmt.Sprintf("a message %s takes longer than one of %s: %s", stretch("of", f), sizeText(f.Reference), byHow(f, "more"))
+		text = fmt.Sprintf("a message %s takes longer than one of %s: %s", stretch("of", f), SizeText(f.Reference), byHow(f, "more"))
 		if mode == sizes.Stream {
 			text += " in a stream"
 		}
@@ -96,7 +96,7 @@ func sentence(f Feature, mode string) string {
 func stallText(f Feature) string {
 	text := fmt.Sprintf("nothing came back %s", stretch("at", f))
 	if f.Reference > 0 {
-		text += fmt.Sprintf(", while %s still works", sizeText(f.Reference))
+		text += fmt.Sprintf(", while %s still works", SizeText(f.Reference))
 	}
 	times := fmt.Sprintf("in %s of %s", units.FormatShare(f.Fall), passesText(f.Passes, ""))
 	switch f.State {
@@ -121,17 +121,17 @@ func passesText(n int, which string) string {
 // stretch names the sizes of f: "at 4096 B", "from 4093 B to 4099 B".
 func stretch(one string, f Feature) string {
 	if f.From == f.To {
-		return one + " " + sizeText(f.From)
+		return one + " " + SizeText(f.From)
 	}
 	if one == "of" {
-		return fmt.Sprintf("of %s to %s", sizeText(f.From), sizeText(f.To))
+		return fmt.Sprintf("of %s to %s", SizeText(f.From), SizeText(f.To))
 	}
-	return fmt.Sprintf("from %s to %s", sizeText(f.From), sizeText(f.To))
+	return fmt.Sprintf("from %s to %s", SizeText(f.From), SizeText(f.To))
 }
 
-// sizeText writes the size of a message so that it is told from its neighbours,
+// SizeText writes the size of a message so that it is told from its neighbours,
 // a few bytes away: "64 KiB", "4093 B", "1 MiB + 3 B".
-func sizeText(n units.Bytes) string {
+func SizeText(n units.Bytes) string {
 	const exact = 100_000 // below that units.Bytes is
 	near := (n + 512) / 1024 * 1024
 	off := n - near

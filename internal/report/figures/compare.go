@@ -208,12 +208,16 @@ func level(g report.GridFactor, i int) string {
 // sizes is the curve over message sizes, with its drops marked.
 func (b *builder) sizes() (plot.Figure, bool) {
 	f := plot.Figure{Name: "sizes", Title: "Goodput by message size"}
-	if b.d.Sweep == nil {
+	if b.d.Section == nil {
+		return f, false
+	}
+	curves, ok := b.d.Section.Data.(*sweep.Document)
+	if !ok {
 		return f, false
 	}
 	l := plot.Lines{X: plot.Axis{Name: "message", Unit: plot.Bytes, Log: true}, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Log: true}, Tall: 300}
 	var said []string
-	for _, w := range b.d.Sweep.Directions {
+	for _, w := range curves.Directions {
 		one := plot.Line{Name: w.Label}
 		at := map[int64]float64{}
 		for _, s := range w.Curve.Sizes {
@@ -229,12 +233,12 @@ func (b *builder) sizes() (plot.Figure, bool) {
 		l.Lines = append(l.Lines, one)
 		for _, x := range w.Curve.Features {
 			if y, ok := at[int64(x.From)]; ok && x.State != sweep.NotConfirmed {
-				l.Notes = append(l.Notes, plot.Note{X: float64(x.From), Y: y, Name: fmt.Sprintf("%s at %s", x.Kind, report.SizeText(x.From))})
+				l.Notes = append(l.Notes, plot.Note{X: float64(x.From), Y: y, Name: fmt.Sprintf("%s at %s", x.Kind, sweep.SizeText(x.From))})
 			}
 		}
 		if w.Largest != nil {
 			said = append(said, fmt.Sprintf("%s at most %s, with messages of %s, and half of that from %s on",
-				w.Label, w.Largest.Goodput, report.SizeText(w.Largest.Size), report.SizeText(w.Half)))
+				w.Label, w.Largest.Goodput, sweep.SizeText(w.Largest.Size), sweep.SizeText(w.Half)))
 		}
 	}
 	f.Sentence, f.Panels = sentence(said...), []plot.Panel{l}

@@ -30,7 +30,7 @@ func pictures(t *testing.T) map[string]plot.Figure {
 		if c.Name == "test" {
 			busy(c)
 		}
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		for _, f := range figures.Of(c.Session, d, c.Samples) {
 			all[c.Name+"-"+f.Name] = f
 		}

@@ -18,7 +18,7 @@ func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, c := range reporttest.Cases() {
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		var b bytes.Buffer
 		in := html.Input{Session: c.Session, Document: d, Samples: c.Samples, Text: "as text <&>", JSON: []byte(`{"a":1}`)}
 		if err := html.Render(&b, in); err != nil {
@@ -53,7 +53,7 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 	heading := regexp.MustCompile(`<h1>([^<]+)</h1>`)
 	all := pages(t)
 	for _, c := range reporttest.Cases() {
-		d := report.Build(c.Session, report.Options{Samples: c.Samples})
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		page := all[c.Name]
 		first := heading.FindStringSubmatch(page)
 		if first == nil || strings.TrimSpace(first[1]) == "" {
@@ -87,7 +87,7 @@ func plain(page string) string {
 func TestNamesOfHostsAreText(t *testing.T) {
 	c := reporttest.Cases()[0]
 	c.Session.Hosts[1].Name = `<script>alert("nas")</script>`
-	d := report.Build(c.Session, report.Options{Samples: c.Samples})
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	var b bytes.Buffer
 	if err := html.Render(&b, html.Input{Session: c.Session, Document: d, Samples: c.Samples}); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags) er
 	if err != nil {
 		return err
 	}
-	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds()})
+	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
 	page, err := htmlPage(s, doc, samples)
 	if err != nil {
 		return err
