@@ -36,7 +36,9 @@ func farPrograms(all app.Programs, command string) (hosts, flags string) {
 	for _, p := range all {
 		of := "test"
 		for _, k := range p.Kinds {
-			of = cmp.Or(k.Command, of)
+			if !strings.HasPrefix(k.Command, "serve") { // which only its clients make
+				of = cmp.Or(k.Command, of)
+			}
 		}
 		if of != command {
 			continue
