@@ -126,7 +126,11 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 			if slices.ContainsFunc(rec.Session.Runs, func(r model.Run) bool { return r.State == model.RunInvalid }) {
 				code = "   # exit 5"
 			}
-			fmt.Fprintf(&b, "\n```console\n$ %s%s\n  %s nas: %s\n```\n", strings.Join(rec.Session.Command, " "), code, f.Direction, Sentence(f, host))
+			language := "text" // of two real machines, which no test has
+			if strings.Contains(strings.Join(rec.Session.Command, " "), "lab:") {
+				language = "console"
+			}
+			fmt.Fprintf(&b, "\n```%s\n$ %s%s\n  %s nas: %s\n```\n", language, strings.Join(rec.Session.Command, " "), code, f.Direction, Sentence(f, host))
 		}
 		if !shown {
 			b.WriteString("\nNo run of this is at hand.\n")
