@@ -15,7 +15,7 @@ all: build
 build: ## one static binary in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/linerate
 
-demo: build ## the main job, in the built-in lab: measure, find the limit, try, prove, undo
+demo: build ## the main job, in the built-in lab: find the limit, fix it, prove it, undo it
 	./$(BIN) demo
 
 test: build ## all tests; installs or names the foreign programs that they talk to
