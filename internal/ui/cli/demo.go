@@ -169,7 +169,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	t := report.BuildTuned(out.Search, out.Record, out.Confirmation)
 	switch {
 	case a.json:
-		err = errors.Join(err, a.document("linerate/tune/v1", tuneDoc{t, out.Record, tuneNext(t, out.Record, demoLab)}))
+		err = errors.Join(err, a.document("linerate/tune/v1", tuneDoc{t, out.Record, tuneNext(t, out.Record, demoLab, "")}))
 	default:
 		err = errors.Join(err, term.RenderTuned(a.Out, t, a.termOptions()))
 	}
@@ -198,7 +198,11 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 
 // demoHold is linerate set with nobody who confirms: what helped goes back by itself.
 func (a *console) demoHold(ctx context.Context, st results, out apptune.Outcome) error {
-	words := append(assignments(out.Record.Winner), demoLab)
+	var words []string
+	for _, x := range apptune.OfHosts(out.Record.Winner) {
+		words = append(words, assignment(x))
+	}
+	words = append(words, demoLab)
 	if !a.json {
 		a.say("4. Keep it, or not? Nobody confirms the change here, so it goes back at its")
 		a.say("   deadline, even if linerate is killed.\n")
