@@ -58,7 +58,7 @@ func (e *experiment) steeredBlock(ctx context.Context, block int, next Steered) 
 	rng := rand.New(rand.NewPCG(e.Plan.Seed, uint64(block)))
 	for i, at := range rng.Perm(n) {
 		run, err := e.run(ctx, runner.Spec{
-			Number: len(e.out.Runs) + 1, Block: block, Attempt: 1, Position: i + 1, Setting: next.Settings[at], Flow: flow, Settle: e.Plan.Settle,
+			Number: len(e.out.Runs) + 1, Block: block, Attempt: 1, Position: i + 1, Setting: next.Settings[at], Flow: flow, Settle: e.Plan.Settle, Tentative: true,
 		}, n)
 		if err != nil {
 			return err

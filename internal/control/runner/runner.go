@@ -66,6 +66,10 @@ type Spec struct {
 	Setting model.Setting
 	Flow    model.Flow    // before the setting's own flow knobs
 	Settle  time.Duration // between applying and measuring
+	// Tentative is set where a setting that a host does not take, since it lacks the
+	// right, say, makes the run invalid: it is one idea of several. Else that error is
+	// none that another run could mend.
+	Tentative bool
 	// Connector opens the data connections; the other end accepts them. "" is that of
 	// the runner's Path.
 	Connector model.Host
@@ -137,6 +141,9 @@ func (a *attempt) do(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.apply(ctx); err != nil {
+		if a.spec.Tentative && !errors.Is(err, ErrContact) && ctx.Err() == nil {
+			err = invalid("%w", err)
+		}
 		return a.undo(ctx, err)
 	}
 	return a.undo(ctx, a.underSetting(ctx, connect))

@@ -272,6 +272,22 @@ func TestDataPortOutOfReach(t *testing.T) {
 	}
 }
 
+// TestRefusedIdea: a setting that a host does not take ends an experiment, and costs a
+// search for settings that run alone.
+func TestRefusedIdea(t *testing.T) {
+	b := newBed(t)
+	nothing := model.Setting{Name: "idea", Assignments: []model.Assignment{{Host: model.Far, Knob: "no.such", Value: "1"}}}
+	run, _, err := b.Run(t.Context(), runner.Spec{Setting: nothing, Flow: wiretest.Flow(model.To)}, nil)
+	if err == nil || errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid {
+		t.Errorf("alone: %v, %+v", err, run)
+	}
+	run, _, err = b.Run(t.Context(), runner.Spec{Setting: nothing, Flow: wiretest.Flow(model.To), Tentative: true}, nil)
+	if !errors.Is(err, runner.ErrInvalid) || run.State != model.RunInvalid || run.Reason == "" {
+		t.Errorf("as an idea: %v, %+v", err, run)
+	}
+	b.untouched(t)
+}
+
 func TestUnknownDataAddress(t *testing.T) {
 	agenttest.NoLeaks(t)
 	far := wiretest.Open(t, pipe.Start(t.Context(), "host b", "", func(ctx context.Context, conn net.Conn) error {

@@ -64,7 +64,11 @@ loopback.`,
 
 func (a *console) demo(ctx context.Context, loopback bool) error {
 	if !loopback {
-		err := a.demoInLab(ctx)
+		e, spec, err := a.demoOpen(ctx)
+		if err == nil {
+			defer e.Close()
+			return a.demoInLab(ctx, e, spec)
+		}
 		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrPermission) || ctx.Err() != nil {
 			return err
 		}
@@ -100,21 +104,22 @@ func demoQuestion(x *knob.Index, factor, title string) (question, error) {
 	}, nil
 }
 
-func (a *console) demoInLab(ctx context.Context) error {
+// demoOpen starts the lab of the demo.
+func (a *console) demoOpen(ctx context.Context) (*reach.Ends, lab.Spec, error) {
 	spec, err := lab.ParseSpec(strings.TrimPrefix(demoLab, "lab:"))
 	if err != nil {
-		return err
+		return nil, spec, err
 	}
+	e, err := a.reach().Open(ctx, reach.Target{}, reach.Target{Kind: reach.Lab, Text: demoLab, Spec: spec})
+	return e, spec, err
+}
+
+func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) error {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
-	e, err := a.reach().Open(ctx, reach.Target{}, reach.Target{Kind: reach.Lab, Text: demoLab, Spec: spec})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
 	ceiling, err := limits.Wire{Rate: spec.AB.Rate, MTU: spec.MTU, Timestamps: true}.Goodput()
 	if err != nil {
 		return err
