@@ -2,7 +2,9 @@ package diagnose
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"linerate/internal/core/analysis"
@@ -229,6 +231,9 @@ func Collect(s *model.Session, run model.Run, d model.Direction, samples []model
 func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End {
 	e := End{Host: h, CPU: fact.Unknown[float64]("the host did not tell")}
 	e.Facts, _ = s.Facts(h)
+	if set, ok := s.Plan.Setting(run.Setting); ok {
+		e.Facts = under(e.Facts, set)
+	}
 	e.Loopback = loopbackOf(s, h)
 	for i := range run.Ends {
 		r := &run.Ends[i]
@@ -246,6 +251,29 @@ func endOf(s *model.Session, run model.Run, d model.Direction, h model.Host) End
 		}
 	}
 	return e
+}
+
+// under returns facts as they were while set held: an experiment gives a host other
+// values than it had when it was asked.
+func under(facts model.HostFacts, set model.Setting) model.HostFacts {
+	const source = "setting of the run"
+	cloned := false
+	for _, a := range set.Assignments {
+		if a.Host != facts.Host {
+			continue
+		}
+		if !cloned {
+			facts.Knobs, cloned = maps.Clone(facts.Knobs), true
+			if facts.Knobs == nil {
+				facts.Knobs = map[model.KnobID]fact.Of[string]{}
+			}
+		}
+		facts.Knobs[a.Knob] = fact.Known(a.Value, source)
+		if mtu, err := strconv.Atoi(a.Value); a.Knob == "link.mtu" && err == nil {
+			facts.MTU = fact.Known(mtu, source)
+		}
+	}
+	return facts
 }
 
 // Counters is how far a host's counters moved in a run. docs/counters.md lists

@@ -174,3 +174,18 @@ func TestMedianRun(t *testing.T) {
 		t.Error("a run of a session without runs")
 	}
 }
+
+// TestFactsUnderASetting: rules see what a host had while the run went on, and the
+// session's own facts stay as they are.
+func TestFactsUnderASetting(t *testing.T) {
+	before := model.HostFacts{Host: model.Far, MTU: fact.Known(9000, "sysfs"), Knobs: map[model.KnobID]fact.Of[string]{"tcp.sack": fact.Known("1", "sysctl")}}
+	got := under(before, model.Setting{Assignments: []model.Assignment{
+		{Host: model.Far, Knob: "link.mtu", Value: "1500"}, {Host: model.Far, Knob: "tcp.sack", Value: "0"}, {Host: model.Near, Knob: "tcp.ecn", Value: "1"},
+	}})
+	if got.MTU.Or(0) != 1500 || got.Knobs["tcp.sack"].Or("") != "0" {
+		t.Errorf("%v, %v", got.MTU, got.Knobs)
+	}
+	if _, ok := got.Knobs["tcp.ecn"]; ok || before.Knobs["tcp.sack"].Or("") != "1" || before.MTU.Or(0) != 9000 {
+		t.Errorf("the other host's setting, or the facts before: %v, %v", got.Knobs, before)
+	}
+}
