@@ -19,6 +19,7 @@ import (
 	"linerate/internal/app/recheck"
 	"linerate/internal/control/wire"
 	"linerate/internal/core/fingerprint"
+	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
 	"linerate/internal/host/watchdog"
 	"linerate/internal/lab"
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	switch rest := os.Args[2:]; os.Args[1] {
 	case "lab-init":
 		if len(rest) > 0 && rest[0] == "set" {
-			err = reach.SetInLab(context.Background(), rest[1:])
+			err = reach.SetInLab(context.Background(), knob.NewIndex(), rest[1:])
 			break
 		}
 		err = lab.Child(rest)
