@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,12 +15,17 @@ import (
 	"time"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
 	"linerate/internal/core/tune"
 	"linerate/internal/lab/mistuned"
 )
 
-// truthRuns is how often each rate is measured that a claim is held against.
-const truthRuns = 3
+// A rate that a claim is held against is the median of truthRuns runs in each of
+// truthRounds labs, which take turns: what comes and goes on this machine hits all alike.
+const (
+	truthRuns   = 3
+	truthRounds = 3
+)
 
 // tuned is what the part inside the lab found.
 type tuned struct {
@@ -88,26 +94,37 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 // truth measures the hosts as they are, the winner, and the winner without each of
 // its settings.
 func (o options) truth(ctx context.Context, r *mistuned.Row, winner []mistuned.Set) error {
-	before, err := o.rate(ctx, r.Case, nil, truthRuns)
-	if err != nil {
-		return err
-	}
-	after := before
+	settings := [][]mistuned.Set{nil}
 	if len(winner) > 0 {
-		if after, err = o.rate(ctx, r.Case, winner, truthRuns); err != nil {
-			return err
+		settings = append(settings, winner)
+	}
+	if len(winner) > 1 { // without the only one everything is as before
+		for i := range winner {
+			settings = append(settings, slices.Delete(slices.Clone(winner), i, i+1))
 		}
 	}
-	r.Before, r.After, r.RTTBefore, r.RTTAfter = before.Goodput, after.Goodput, before.RTT, after.RTT
-	for i := range winner {
-		if len(winner) == 1 {
-			break // without it everything is as before
+	rates, trips := make([][]float64, len(settings)), make([][]float64, len(settings))
+	var gains []float64
+	for range truthRounds {
+		for i, with := range settings {
+			at, err := o.rate(ctx, r.Case, with, truthRuns)
+			if err != nil {
+				return err
+			}
+			rates[i], trips[i] = append(rates[i], at.Goodput), append(trips[i], at.RTT)
 		}
-		without, err := o.rate(ctx, r.Case, slices.Delete(slices.Clone(winner), i, i+1), truthRuns)
-		if err != nil {
-			return err
+		if last := len(rates[0]) - 1; len(winner) > 0 {
+			gains = append(gains, math.Log(rates[1][last]/rates[0][last]))
 		}
-		r.Without = append(r.Without, without.Goodput)
+	}
+	r.Before, r.RTTBefore = median(rates[0]), median(trips[0])
+	r.After, r.RTTAfter = r.Before, r.RTTBefore
+	if len(winner) > 0 {
+		r.After, r.RTTAfter = median(rates[1]), median(trips[1])
+		r.Noise = stats.StdDev(gains) / math.Sqrt(float64(len(gains)))
+	}
+	for _, without := range rates[min(2, len(rates)):] {
+		r.Without = append(r.Without, median(without))
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ claimed gain is measured apart from the tuner. "Exhaustive" is the best of every
 combination of the settings that bite in that direction, each measured once and the
 best of them afresh, as the best of many is so by luck too; it would
 take three runs of each to tell it from noise, and that is what the runs of the search
-are compared with: either would have to be proven then, which takes the rest. The ceiling is that of the wire, or of the bus, less framing.
+are compared with: either would have to be proven then, which takes the rest. Rates before
+and after are medians of nine runs, three in each of three labs that took turns with each
+other; a claimed interval misses where the true gain lies outside of it by more than
+2 % and two standard errors of that. The ceiling is that of the wire, or of the bus, less framing.
 
-| case | what is wrong | Mbit/s before | after | ceiling | exhaustive | settings changed | claimed gain (95 %) | true gain | runs: search, with proof | exhaustive's runs | minutes | undone |
+| case | what is wrong | Mbit/s before | after | ceiling | exhaustive | settings changed | claimed gain (95 %) | true gain, with its standard error | runs: search, with proof | exhaustive's runs | minutes | undone |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 `)
 	for _, r := range rows {
@@ -44,8 +47,8 @@ are compared with: either would have to be proven then, which takes the rest. Th
 		if n := r.Needless(); len(n) > 0 {
 			changes += " (**needless**: " + mistuned.Changes(n) + ")"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %.1f | %s | %.1f | %.1f | %s | %s | %.2f times | %d, %d | %d | %.1f | %s |\n", r.Case.Name, r.Case.About,
-			r.Before/1e6, after, r.Ceiling()/1e6, r.Best/1e6, changes, claim, r.After/r.Before, r.Search, r.Runs, r.Exhaustive(), r.Seconds/60, undone)
+		fmt.Fprintf(&b, "| %s | %s | %.1f | %s | %.1f | %.1f | %s | %s | %.2f times ± %.0f %% | %d, %d | %d | %.1f | %s |\n", r.Case.Name, r.Case.About,
+			r.Before/1e6, after, r.Ceiling()/1e6, r.Best/1e6, changes, claim, r.After/r.Before, 100*r.Noise, r.Search, r.Runs, r.Exhaustive(), r.Seconds/60, undone)
 	}
 	s := mistuned.Sum(rows)
 	fmt.Fprintf(&b, "\n%d cases, %.0f minutes of tuning.\n", s.Cases, s.Minutes)

@@ -81,17 +81,20 @@ func groups(ideas []Idea, d model.Direction) [][]Idea {
 }
 
 // pick returns the most promising level of a setting that was not tried beside
-// this incumbent: the least that allows most. A level that harmed a guard leaves
-// the smaller ones; one that did nothing, or broke, takes its setting with it.
+// this incumbent: the least that allows most. Levels come from the mildest to the
+// strongest: one that did harm leaves the milder ones, and rules out the stronger; one
+// that did nothing, or broke, takes its setting with it.
 func (m *Machine) pick(levels []Idea) *Fate {
 	var best *Fate
 	for _, idea := range levels {
 		f := m.fate(idea.Setting.Name)
-		key := m.incumbent.Name + "\x00" + idea.Setting.Name
+		no := m.tried[m.incumbent.Name+"\x00"+idea.Setting.Name]
 		switch {
-		case f.State == Guarded || f.Refused != "" || m.refused[idea.Setting.Name] || f.State == Helped || f.State == Trimmed:
+		case f.State == Guarded || no && f.State == Harmful:
+			return best
+		case f.Refused != "" || m.refused[idea.Setting.Name] || f.State == Helped || f.State == Trimmed:
 			continue
-		case m.tried[key] || f.State == Broke:
+		case no || f.State == Broke:
 			return nil
 		}
 		if best == nil || f.Allows.Or(0) > best.Allows.Or(0) {

@@ -60,6 +60,7 @@ func TestScore(t *testing.T) {
 		"too slow":         {func(r *mistuned.Row) { r.After, r.Proven = 80e6, false }, mistuned.Score{}},
 		"best of all":      {func(r *mistuned.Row) { r.After, r.Best, r.Proven = 40e6, 41e6, false; r.Without = nil }, mistuned.Score{Reached: 1}},
 		"too bold":         {func(r *mistuned.Row) { r.Low = gain + 0.05 }, mistuned.Score{Reached: 1, Claimed: 1, Missed: 1}},
+		"truth unsure":     {func(r *mistuned.Row) { r.Low, r.Noise = gain+0.05, 0.03 }, mistuned.Score{Reached: 1, Claimed: 1}},
 		"one for free":     {func(r *mistuned.Row) { r.Without[1] = 91e6 }, mistuned.Score{Reached: 1, Claimed: 1, Needless: 1}},
 		"left changed":     {func(r *mistuned.Row) { r.NotUndone = "+x" }, mistuned.Score{Reached: 1, Claimed: 1, NotUndone: 1}},
 		"guard harmed":     {func(r *mistuned.Row) { r.Case.Guard, r.RTTBefore, r.RTTAfter = "rtt<100%", 0.02, 0.06 }, mistuned.Score{Claimed: 1}},

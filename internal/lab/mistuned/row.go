@@ -13,6 +13,7 @@ type Row struct {
 	Before, After       float64   // goodput measured apart from the tuner, bit/s
 	RTTBefore, RTTAfter float64   // under load, seconds
 	Winner              []Set     // what the tuner proved, none for nothing
+	Noise               float64   // standard error of the true gain, log ratio
 	Without             []float64 // goodput with the winner less each of its settings, where it has several
 	Proven              bool
 	Low, High           float64 // the interval of the gain that it claims, log ratio
@@ -32,7 +33,8 @@ const (
 	Repeats = 3
 	enough  = 0.95 // of the ceiling or of the exhaustive best
 	needed  = 0.97 // of the winner's rate that is reached without a setting which is needless
-	truth   = 0.02 // how far off the truth itself is, by its own noise
+	truth   = 0.02 // how far off the truth is at least, for what all its runs have in common
+	sure    = 2    // standard errors of the truth that are its own noise
 	slack   = 1.2  // how far above a guard's margin a round trip of another run may be
 )
 
@@ -71,8 +73,8 @@ func (r Row) Missed() bool {
 	if !r.Proven {
 		return false
 	}
-	gain := math.Log(r.After / r.Before)
-	return gain < r.Low-truth || gain > r.High+truth
+	gain, off := math.Log(r.After/r.Before), max(truth, sure*r.Noise)
+	return gain < r.Low-off || gain > r.High+off
 }
 
 // Exhaustive is how many runs an exhaustive search takes, before it proves anything.
