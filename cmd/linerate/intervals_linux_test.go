@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,47 +26,74 @@ func columns(out string) (of map[string]int, ends map[int]bool) {
 	return of, ends
 }
 
+// heads are the headers over the lines in out, without the spaces at their ends.
+func heads(out string) (all []string) {
+	for line := range strings.Lines(out) {
+		if line = strings.TrimRight(line, " \n"); strings.HasPrefix(line, "[ ID]") && !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
 // TestFirstHour18AsIperf3 holds the lines of intervals, connections and their sum
-// against those of iperf3 itself: the same columns, as many lines.
+// against those of iperf3 itself, beside an agent and beside a server of iperf3: the
+// same columns, headers too, and as many lines; of TCP and of UDP.
 func TestFirstHour18AsIperf3(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
 	iperf := referee.Program(t, "iperf3")
 	n := newNetns(t)
-	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, iperf, "-s", "-1")
+	server := exec.CommandContext(t.Context(), "ip", "netns", "exec", n.b, iperf, "-s")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var theirs []byte
-	for try := 0; ; try++ { // until the server listens
-		var err error
-		if theirs, err = exec.CommandContext(t.Context(), "ip", "netns", "exec", n.a, iperf, "-c", farAddr, "-P", "2", "-t", "1", "-i", "0.5").Output(); err == nil {
-			break
-		}
-		if try == 50 {
-			t.Fatalf("%v\n%s", err, theirs)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	_ = server.Wait()
-	r := run(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-P", "2", "-t", "1", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "-q"))
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.out, r.err)
-	}
-	want, wantEnds := columns(string(theirs))
-	got, ends := columns(r.out)
-	if want["SUM"] != 4 || got["SUM"] != want["SUM"] || got["1"] != want["SUM"] || got["2"] != want["SUM"] {
-		t.Errorf("lines %v, iperf3 has %v\n%s\n%s", got, want, r.out, theirs)
-	}
-	if len(ends) != 1 || len(wantEnds) != 1 {
-		t.Errorf("columns end at %v, iperf3's at %v\n%s\n%s", ends, wantEnds, r.out, theirs)
-	}
-	for end := range ends {
-		if !wantEnds[end] {
-			t.Errorf("columns end at %d, iperf3's at %v\n%s\n%s", end, wantEnds, r.out, theirs)
+	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	theirs := func(args ...string) string {
+		args = append([]string{"netns", "exec", n.a, iperf, "-c", farAddr, "-t", "1", "-i", "0.5"}, args...)
+		for try := 0; ; try++ { // until the server listens, and again after the test before
+			out, err := exec.CommandContext(t.Context(), "ip", args...).Output()
+			if err == nil {
+				return string(out)
+			}
+			if try == 50 {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	has(t, "whose numbers they are", r.out, "to ", "received\n", "sender", "receiver")
+	ours := func(far string, args ...string) string {
+		r := run(t, n.inside(t, "a", append([]string{"test", far, "--to", "-t", "1", "-i", "0.5s", "--omit", "0s", "--idle", "0s", "-q"}, args...)...))
+		if r.code != 0 {
+			t.Fatalf("%s %v: exit code %d\n%s%s", far, args, r.code, r.out, r.err)
+		}
+		return r.out
+	}
+	for name, args := range map[string][]string{"TCP": {"-P", "2"}, "UDP": {"-u", "-b", "10M"}} {
+		want := theirs(args...)
+		wantLines, wantEnds := columns(want)
+		all := map[string]string{"an agent": ours(n.agent("b"), args...)}
+		time.Sleep(100 * time.Millisecond) // the server ends the test before
+		all["a server of iperf3"] = ours("iperf3://"+farAddr, args...)
+		for whose, got := range all {
+			lines, ends := columns(got)
+			if name == "TCP" && (wantLines["SUM"] != 4 || lines["SUM"] != 4 || lines["1"] != 4 || lines["2"] != 4) || name == "UDP" && lines["1"] != 4 {
+				t.Errorf("%s beside %s: lines %v, iperf3 has %v\n%s\n%s", name, whose, lines, wantLines, got, want)
+			}
+			if len(ends) != 1 || !maps.Equal(ends, wantEnds) {
+				t.Errorf("%s beside %s: columns end at %v, iperf3's at %v\n%s\n%s", name, whose, ends, wantEnds, got, want)
+			}
+			for _, head := range heads(got) {
+				if !slices.Contains(heads(want), head) {
+					t.Errorf("%s beside %s: header\n%s\nis none of iperf3's\n%s", name, whose, head, want)
+				}
+			}
+			has(t, "whose numbers they are", got, "to ", "sender", "receiver")
+		}
+		if name == "TCP" && !regexp.MustCompile(`(?m)^\[  1\] .*/sec +\d+ +[\d.]+ [KM]Bytes$`).MatchString(all["a server of iperf3"]) {
+			t.Errorf("no segments sent again and no window:\n%s", all["a server of iperf3"])
+		}
+	}
 	if r := run(t, n.inside(t, "a", "test", n.agent("b"), "--to", "-P", "2", "-t", "0.2", "--omit", "0s", "--idle", "0s", "-q", "--json")); r.code != 0 || strings.Contains(r.out, "[SUM]") {
 		t.Errorf("exit code %d, one document with --json:\n%.300s", r.code, r.out)
 	}

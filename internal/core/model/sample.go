@@ -9,19 +9,24 @@ type Metric string
 const (
 	Goodput       Metric = "goodput"        // bit/s of payload, taken at the receiver
 	StreamGoodput Metric = "stream_goodput" // Goodput of one connection of several; Sample.Of is its number, 1…
-	Sent          Metric = "sent"           // bit/s of payload handed to the kernel by the sender
-	Retransmits   Metric = "retransmits"    // segments retransmitted, count in the interval
-	RTT           Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
-	RTTMin        Metric = "rtt_min"        // least round trip seen by the kernel, seconds
-	Cwnd          Metric = "cwnd"           // congestion window, bytes, sum over streams
-	PeerWindow    Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
-	BusyTime      Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
-	RwndLimited   Metric = "rwnd_limited"   // seconds of busy time held back by the receive window
-	SndbufLimited Metric = "sndbuf_limited" // seconds of busy time held back by the send buffer
-	CPU           Metric = "cpu"            // seconds of CPU of the measuring process per second
-	Datagrams     Metric = "datagrams"      // datagrams received, count in the interval (receiver)
-	Lost          Metric = "lost"           // datagrams lost, count in the interval (receiver)
-	LossRatio     Metric = "loss_ratio"     // lost of sent, 0…1, of a run
+	// StreamSent, StreamRetransmits and StreamCwnd are Sent, Retransmits and Cwnd of one
+	// connection of several, as StreamGoodput.
+	StreamSent        Metric = "stream_sent"
+	StreamRetransmits Metric = "stream_retransmits"
+	StreamCwnd        Metric = "stream_cwnd"
+	Sent              Metric = "sent"           // bit/s of payload handed to the kernel by the sender
+	Retransmits       Metric = "retransmits"    // segments retransmitted, count in the interval
+	RTT               Metric = "rtt"            // smoothed round trip, seconds, mean over streams (sender's TCP_INFO)
+	RTTMin            Metric = "rtt_min"        // least round trip seen by the kernel, seconds
+	Cwnd              Metric = "cwnd"           // congestion window, bytes, sum over streams
+	PeerWindow        Metric = "peer_window"    // receive window announced by the peer, bytes, sum over streams
+	BusyTime          Metric = "busy_time"      // seconds in the interval with data to send, mean over streams
+	RwndLimited       Metric = "rwnd_limited"   // seconds of busy time held back by the receive window
+	SndbufLimited     Metric = "sndbuf_limited" // seconds of busy time held back by the send buffer
+	CPU               Metric = "cpu"            // seconds of CPU of the measuring process per second
+	Datagrams         Metric = "datagrams"      // datagrams that this end received or sent, count in the interval
+	Lost              Metric = "lost"           // datagrams lost, count in the interval (receiver)
+	LossRatio         Metric = "loss_ratio"     // lost of sent, 0…1, of a run
 	// RetransmitRatio is the segments retransmitted of those sent, 0…1, of a run.
 	RetransmitRatio Metric = "retransmit_ratio"
 	// CPUPerGbitNear and CPUPerGbitFar are the CPU time of the measuring process at

@@ -154,21 +154,29 @@ func (f *flow) samples(host model.Host, out []model.Sample) []model.Sample {
 			Start: f.prev.at, Length: length, Omitted: f.state == warming,
 		})
 	}
+	each := func(m model.Metric, of func(i int) float64) {
+		for i := 0; len(f.streams) > 1 && i < len(f.streams); i++ {
+			emit(m, of(i))
+			out[len(out)-1].Of = strconv.Itoa(i + 1)
+		}
+	}
+	rateOf := func(i int) float64 { return float64(f.cur.bytes[i]-f.prev.bytes[i]) * 8 / length.Seconds() }
 	rate := float64(f.cur.total-f.prev.total) * 8 / length.Seconds()
 	if f.role == model.Receiver {
 		emit(model.Goodput, rate)
-		for i := 0; len(f.streams) > 1 && i < len(f.streams); i++ {
-			emit(model.StreamGoodput, float64(f.cur.bytes[i]-f.prev.bytes[i])*8/length.Seconds())
-			out[len(out)-1].Of = strconv.Itoa(i + 1)
-		}
+		each(model.StreamGoodput, rateOf)
 		return out
 	}
 	emit(model.Sent, rate)
+	each(model.StreamSent, rateOf)
 	if f.sums.reason != "" {
 		return out
 	}
 	if n, known := growth(&f.prev, &f.cur, retransmits).Get(); known {
 		emit(model.Retransmits, float64(n))
+		each(model.StreamRetransmits, func(i int) float64 {
+			return float64(retransmits(&f.cur.info[i]).Or(0) - retransmits(&f.prev.info[i]).Or(0))
+		})
 	}
 	if rtt, known := meanRTT(&f.cur).Get(); known {
 		emit(model.RTT, rtt.Seconds())
@@ -178,6 +186,7 @@ func (f *flow) samples(host model.Host, out []model.Sample) []model.Sample {
 	}
 	if w, known := total(&f.cur, cwnd).Get(); known {
 		emit(model.Cwnd, float64(w))
+		each(model.StreamCwnd, func(i int) float64 { return float64(cwnd(&f.cur.info[i]).Or(0)) })
 	}
 	if w, known := total(&f.cur, peerWindow).Get(); known {
 		emit(model.PeerWindow, float64(w))

@@ -3,6 +3,7 @@ package udpflow
 import (
 	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -22,12 +23,22 @@ func (f *flow) samples(host model.Host, out []model.Sample) []model.Sample {
 		})
 	}
 	rate := float64(f.cur.bytes-f.prev.bytes) * 8 / length.Seconds()
+	each := func(m model.Metric) {
+		for i := 0; len(f.cur.each) > 1 && i < len(f.cur.each); i++ {
+			emit(m, float64(f.cur.each[i]-f.prev.each[i])*8/length.Seconds())
+			out[len(out)-1].Of = strconv.Itoa(i + 1)
+		}
+	}
+	datagrams := float64(f.cur.count - f.prev.count)
 	if f.role == model.Sender {
 		emit(model.Sent, rate)
+		each(model.StreamSent)
+		emit(model.Datagrams, datagrams)
 		return out
 	}
 	emit(model.Goodput, rate)
-	emit(model.Datagrams, float64(f.cur.count-f.prev.count))
+	each(model.StreamGoodput)
+	emit(model.Datagrams, datagrams)
 	// What comes late was told as lost before: later losses are set off
 	// against it, so that no interval loses less than nothing.
 	lost := max(0, f.cur.missing-f.shown)

@@ -123,6 +123,10 @@ func TestSamples(t *testing.T) {
 		if s.Length <= 0 || s.Omitted != (s.Start < 50*time.Millisecond) {
 			t.Errorf("%+v", s)
 		}
+		if s.Metric == model.Datagrams && s.Host == s.Direction.Sender() {
+			sum["sent#"] += s.Value
+			continue
+		}
 		if !s.Omitted {
 			sum[s.Metric] += s.Value * s.Length.Seconds()
 			sum[s.Metric+"#"] += s.Value
@@ -134,6 +138,9 @@ func TestSamples(t *testing.T) {
 	}
 	if got := sum["datagrams#"] * 1472; math.Abs(got-float64(r.Bytes)) > 1 {
 		t.Errorf("samples of datagrams hold %v bytes, the report %d", got, r.Bytes)
+	}
+	if got, least := sum["sent#"]*1472, float64(near.Flow(t, model.To).Bytes); got < least {
+		t.Errorf("samples of datagrams at the sender hold %v bytes, the report %v", got, least)
 	}
 	for _, m := range []model.Metric{model.Sent, model.Jitter, model.CPU} {
 		if sum[m] <= 0 {

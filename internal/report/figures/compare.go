@@ -34,7 +34,7 @@ func (b *builder) path() (plot.Figure, bool) {
 // unit is how an axis writes the values of m.
 func unit(m model.Metric) plot.Unit {
 	switch m {
-	case model.Goodput, model.Sent, model.StreamGoodput:
+	case model.Goodput, model.Sent, model.StreamGoodput, model.StreamSent:
 		return plot.BitRate
 	case model.LossRatio, model.RetransmitRatio:
 		return plot.Share

@@ -1,29 +1,32 @@
 package term
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 )
 
-// Intervals writes what a test moves in each interval and over its connections in the
-// columns of iperf3, for people and scripts that know them. The numbers are those of
-// the receiver, unless only the sender tells any.
+// Intervals collects what a test moves in each interval and over its connections, and
+// writes it in the columns of iperf3, for people and scripts that know them. The numbers
+// are those of the receiver, unless only the sender tells any; what only a sender can
+// tell, as segments sent again, stands beside them.
 type Intervals struct {
-	Every   bool // a line for each interval; else only those over the whole run
-	Streams int  // connections in each direction
-	Alone   bool // only the near end tells anything, as beside another program's server
-	Name    func(model.Host) string
+	Every     bool // a line for each interval; else only those over the whole run
+	Streams   int  // connections in each direction
+	Alone     bool // only the near end tells anything, as beside another program's server
+	Both      bool // both directions at once
+	Datagrams bool // UDP
+	Name      func(model.Host) string
 
-	Both bool // both directions at once
-
-	at   model.Direction // whose header was written
-	base map[start]time.Duration
+	at      model.Direction // whose header was written
+	base    map[start]time.Duration
+	waiting map[model.Direction]*interval                   // received; what its sender says is still to come
+	said    map[model.Direction][]*said                     // by the sender, of what is still to be received
+	again   map[model.Direction]map[string]fact.Of[float64] // segments that each connection sent again in the measured window
 }
 
 // start is of the warm-up, or of the measured window, of a direction.
@@ -32,67 +35,177 @@ type start struct {
 	omitted   bool
 }
 
-const (
-	intervalHead = "[ ID] Interval           Transfer     Bitrate"
-	intervalRule = "- - - - - - - - - - - - - - - - - - - - - - - - -"
-)
+// interval is what a direction moved in an interval.
+type interval struct {
+	start
+	begin, length time.Duration
+	all           row
+	streams       []row
+}
+
+// row is a line of an interval: of one connection, or of all of a direction.
+type row struct {
+	id    string
+	bytes float64
+	also  cells
+}
+
+// cells are the columns behind the rate; those that are not known stay empty.
+type cells struct{ retr, cwnd, jitter, lost, datagrams fact.Of[float64] }
+
+// said is what a sender's kernel says of an interval, of each connection and, under "",
+// of all.
+type said struct {
+	begin time.Duration
+	of    map[string]cells
+}
+
+// kept is for how many intervals of a sender room is kept until the receiver's come.
+const kept = 8
 
 // Begin begins a run.
-func (v *Intervals) Begin() { v.at, v.base = "", map[start]time.Duration{} }
+func (v *Intervals) Begin() {
+	v.at, v.base = "", map[start]time.Duration{}
+	v.waiting, v.said = map[model.Direction]*interval{}, map[model.Direction][]*said{}
+	v.again = map[model.Direction]map[string]fact.Of[float64]{}
+}
 
-// Add returns the lines of the intervals in a batch of one end's samples.
+// Add returns the lines of the intervals in a batch of one end's samples, as far as
+// both ends have told of them.
 func (v *Intervals) Add(batch []model.Sample) []string {
-	if !v.Every || v.base == nil {
+	if v.base == nil {
 		return nil
 	}
 	var lines []string
 	for _, s := range batch {
+		v.sender(s)
+	}
+	for _, s := range batch {
 		host, m := v.teller(s.Direction)
-		if s.Host != host || s.Metric != m {
+		if !v.Every || s.Host != host || s.Metric != m {
 			continue
 		}
-		if v.at == "" || v.at != s.Direction && !v.Both {
-			v.at = s.Direction
-			lines = append(lines, v.title(s.Direction), v.head())
-		}
-		of, more := start{s.Direction, s.Omitted}, ""
-		if s.Omitted {
-			more = "(omitted)"
-		}
-		if _, known := v.base[of]; !known {
-			v.base[of] = s.Start
-		}
-		write := func(id string, rate float64) {
-			lines = append(lines, v.line(id, s.Direction, s.Start-v.base[of], s.Length, rate*s.Length.Seconds()/8, more))
-		}
-		streams := v.streams(batch, s)
-		for _, one := range streams {
-			write(one.Of, one.Value)
-		}
-		if len(streams) > 0 {
-			write("SUM", s.Value)
-			lines = append(lines, intervalRule)
-		} else {
-			write(v.all(), s.Value)
+		lines = append(lines, v.rest(s.Direction)...) // its sender said nothing in time
+		v.waiting[s.Direction] = v.interval(batch, s)
+	}
+	for _, d := range []model.Direction{model.To, model.From} {
+		if i := v.waiting[d]; i != nil && (v.joined(i) || v.Datagrams || v.Alone) {
+			lines = append(lines, v.rest(d)...)
 		}
 	}
 	return lines
 }
 
-// streams are the samples of single connections in the interval of s.
-func (v *Intervals) streams(batch []model.Sample, s model.Sample) []model.Sample {
-	var out []model.Sample
+// sender keeps what a sender's kernel says.
+func (v *Intervals) sender(s model.Sample) {
+	if s.Host != s.Direction.Sender() {
+		return
+	}
+	all := v.said[s.Direction]
+	if len(all) == 0 || all[len(all)-1].begin != s.Start {
+		all = append(all, &said{s.Start, map[string]cells{}})
+		all = all[max(0, len(all)-kept):]
+	}
+	last := all[len(all)-1]
+	c, known := last.of[s.Of], fact.Known(s.Value, "sender")
+	switch s.Metric {
+	case model.Retransmits, model.StreamRetransmits:
+		c.retr = known
+		if !s.Omitted {
+			if v.again[s.Direction] == nil {
+				v.again[s.Direction] = map[string]fact.Of[float64]{}
+			}
+			v.again[s.Direction][s.Of] = fact.Known(v.again[s.Direction][s.Of].Or(0)+s.Value, "sender")
+		}
+	case model.Cwnd, model.StreamCwnd:
+		c.cwnd = known
+	default:
+		return
+	}
+	last.of[s.Of] = c
+	v.said[s.Direction] = all
+}
+
+// joined puts what the sender said of i into it, and reports whether it has.
+func (v *Intervals) joined(i *interval) bool {
+	for n, s := range v.said[i.direction] {
+		// Each end counts from its own start; both start together.
+		if (s.begin - i.begin).Abs() >= i.length/2 {
+			continue
+		}
+		i.all.also = s.of[""]
+		for k := range i.streams {
+			i.streams[k].also = s.of[i.streams[k].id]
+		}
+		if len(i.streams) > 0 {
+			i.all.also.cwnd = fact.Of[float64]{} // one of a sum says nothing
+		}
+		v.said[i.direction] = v.said[i.direction][n+1:]
+		return true
+	}
+	return false
+}
+
+// interval is what the sample s and those beside it in batch tell.
+func (v *Intervals) interval(batch []model.Sample, s model.Sample) *interval {
+	i := &interval{start: start{s.Direction, s.Omitted}, begin: s.Start, length: s.Length, all: row{id: v.all(), bytes: s.Value * s.Length.Seconds() / 8}}
+	each := model.StreamGoodput
+	if s.Metric == model.Sent {
+		each = model.StreamSent
+	}
 	for _, one := range batch {
-		if one.Metric == model.StreamGoodput && one.Host == s.Host && one.Direction == s.Direction && one.Start == s.Start {
-			out = append(out, one)
+		if one.Host != s.Host || one.Direction != s.Direction || one.Start != s.Start {
+			continue
+		}
+		known := fact.Known(one.Value, "samples")
+		switch one.Metric {
+		case each:
+			i.streams = append(i.streams, row{id: one.Of, bytes: one.Value * one.Length.Seconds() / 8})
+		case model.Jitter:
+			i.all.also.jitter = known
+		case model.Lost:
+			i.all.also.lost = known
+		case model.Datagrams:
+			i.all.also.datagrams = known
+		default:
 		}
 	}
-	slices.SortStableFunc(out, func(x, y model.Sample) int {
-		a, _ := strconv.Atoi(x.Of)
-		b, _ := strconv.Atoi(y.Of)
-		return cmp.Compare(a, b)
+	slices.SortStableFunc(i.streams, func(x, y row) int {
+		a, _ := strconv.Atoi(x.id)
+		b, _ := strconv.Atoi(y.id)
+		return a - b
 	})
-	return out
+	return i
+}
+
+// rest returns the lines of the interval of d that waits for its sender.
+func (v *Intervals) rest(d model.Direction) []string {
+	i := v.waiting[d]
+	if i == nil {
+		return nil
+	}
+	delete(v.waiting, d)
+	v.joined(i)
+	var lines []string
+	if v.at == "" || v.at != d && !v.Both {
+		v.at = d
+		lines = append(lines, v.title(d), v.head(i.all.also, true))
+	}
+	if _, known := v.base[i.start]; !known {
+		v.base[i.start] = i.begin
+	}
+	more := ""
+	if i.omitted {
+		more = "(omitted)"
+	}
+	for _, r := range append(i.streams, i.all) {
+		if len(i.streams) > 0 && r.id == v.all() {
+			lines = append(lines, v.line(r, d, i.begin-v.base[i.start], i.length, more), intervalRule)
+			continue
+		}
+		lines = append(lines, v.line(r, d, i.begin-v.base[i.start], i.length, more))
+	}
+	return lines
 }
 
 // End returns the lines over a whole run: each connection, and their sum, as each end
@@ -100,12 +213,21 @@ func (v *Intervals) streams(batch []model.Sample, s model.Sample) []model.Sample
 func (v *Intervals) End(r model.Run) []string {
 	var lines []string
 	for _, d := range []model.Direction{model.To, model.From} {
+		lines = append(lines, v.rest(d)...)
+	}
+	ruled := false
+	for _, d := range []model.Direction{model.To, model.From} {
 		var body []string
+		var also cells
 		for _, role := range []model.Role{model.Sender, model.Receiver} {
 			for _, e := range r.Ends {
 				for _, f := range e.Flows {
 					if f.Direction == d && f.Role == role && f.Window > 0 {
-						body = append(body, v.flow(f)...)
+						rows := v.flow(f)
+						body = append(body, rows...)
+						if c := over(f); len(body) == len(rows) || c.jitter.IsKnown() || c.lost.IsKnown() {
+							also = c
+						}
 					}
 				}
 			}
@@ -114,14 +236,15 @@ func (v *Intervals) End(r model.Run) []string {
 			continue
 		}
 		switch {
-		case v.Both && len(lines) > 0:
+		case v.Both && ruled:
 		case v.at == "":
-			lines = append(lines, v.title(d), v.head())
+			lines = append(lines, v.title(d), v.head(also, false))
 		case v.Streams < 2:
-			lines = append(lines, intervalRule, v.head())
+			lines = append(lines, intervalRule, v.head(also, false))
 		default:
-			lines = append(lines, v.head())
+			lines = append(lines, v.head(also, false))
 		}
+		ruled = true
 		lines = append(lines, body...)
 	}
 	if len(lines) > 0 {
@@ -135,16 +258,32 @@ func (v *Intervals) flow(f model.FlowReport) []string {
 	var lines []string
 	if len(f.Streams) > 1 {
 		for i, bytes := range f.Streams {
-			lines = append(lines, v.line(strconv.Itoa(i+1), f.Direction, 0, f.Window, float64(bytes), string(f.Role)))
+			r := row{id: strconv.Itoa(i + 1), bytes: float64(bytes)}
+			if f.Role == model.Sender {
+				r.also.retr = v.again[f.Direction][r.id]
+			}
+			lines = append(lines, v.line(r, f.Direction, 0, f.Window, string(f.Role)))
 		}
 	}
-	id, role := v.all(), string(f.Role)
-	if f.TCP != nil {
+	return append(lines, v.line(row{v.all(), float64(f.Bytes), over(f)}, f.Direction, 0, f.Window, string(f.Role)))
+}
+
+// over are the columns of a whole run.
+func over(f model.FlowReport) (c cells) {
+	switch {
+	case f.TCP != nil:
 		if n, known := f.TCP.Retransmits.Get(); known {
-			role += fmt.Sprintf(", %s", plural(n, "retransmit"))
+			c.retr = fact.Known(float64(n), "sender")
+		}
+	case f.UDP != nil && f.Role == model.Sender:
+		c.datagrams = fact.Known(float64(f.UDP.Sent), "sender")
+	case f.UDP != nil:
+		c.lost, c.datagrams = fact.Known(float64(f.UDP.Lost), "receiver"), fact.Known(float64(f.UDP.Received), "receiver")
+		if j, known := f.UDP.Jitter.Get(); known {
+			c.jitter = fact.Known(j.Seconds(), "receiver")
 		}
 	}
-	return append(lines, v.line(id, f.Direction, 0, f.Window, float64(f.Bytes), role))
+	return c
 }
 
 // all is the ID of everything that a direction moves.
@@ -163,58 +302,19 @@ func (v *Intervals) teller(d model.Direction) (model.Host, model.Metric) {
 	return d.Receiver(), model.Goodput
 }
 
-func (v *Intervals) head() string {
-	if v.Both {
-		return strings.Replace(intervalHead, "[ ID]", "[ ID][Role]", 1)
-	}
-	return intervalHead
-}
-
+// title says whose numbers follow.
 func (v *Intervals) title(d model.Direction) string {
+	far := v.Name(model.Far)
 	if v.Both && !v.Alone {
-		return clean(fmt.Sprintf("to %s (TX-C) and from it (RX-C): what each end received", v.Name(model.Far)))
+		return clean(fmt.Sprintf("to %s (TX-C) and from it (RX-C): what each end received", far))
+	}
+	way := "to " + far
+	if d == model.From {
+		way = "from " + far
 	}
 	host, m := v.teller(d)
-	way := "to " + v.Name(model.Far)
-	if d == model.From {
-		way = "from " + v.Name(model.Far)
-	}
 	if m == model.Sent {
 		return clean(fmt.Sprintf("%s: what %s sent", way, v.Name(host)))
 	}
 	return clean(fmt.Sprintf("%s: what %s received", way, v.Name(host)))
-}
-
-// line is a line in the columns of iperf3 (iperf_locale.c, report_bw_format).
-func (v *Intervals) line(id string, d model.Direction, begin, length time.Duration, bytes float64, more string) string {
-	role := ""
-	if v.Both {
-		if role = "[TX-C]"; d == model.From {
-			role = "[RX-C]"
-		}
-	}
-	line := fmt.Sprintf("[%3s]%s %6.2f-%-6.2f sec  %s  %s/sec", id, role, begin.Seconds(), (begin + length).Seconds(),
-		adaptive(bytes, 1024, "Bytes"), adaptive(bytes*8/length.Seconds(), 1000, "bits"))
-	if more != "" {
-		line += "  " + more
-	}
-	return line
-}
-
-// adaptive writes a number as iperf3 does (units.c, unit_snprintf): three digits, and a
-// prefix of which each is step times the one before.
-func adaptive(v, step float64, unit string) string {
-	prefix := []string{"", "K", "M", "G", "T"}
-	i := 0
-	for ; v >= step && i < len(prefix)-1; i++ {
-		v /= step
-	}
-	format := "%4.0f %s%s"
-	switch {
-	case v < 9.995:
-		format = "%4.2f %s%s"
-	case v < 99.95:
-		format = "%4.1f %s%s"
-	}
-	return fmt.Sprintf(format, v, prefix[i], unit)
 }

@@ -11,6 +11,7 @@ import (
 	"linerate/internal/app/reach"
 	"linerate/internal/app/trial"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/report/term"
 )
 
@@ -123,7 +124,7 @@ func (a *console) test(ctx context.Context, f testFlags, set *pflag.FlagSet, hos
 		return err
 	}
 	if !a.json && (set.Changed("interval") || set.Changed("parallel") && p.Flow.Streams > 1) {
-		a.intervals = &term.Intervals{Every: set.Changed("interval"), Streams: p.Flow.Streams, Alone: far.Kind == reach.Foreign, Both: f.both}
+		a.intervals = &term.Intervals{Every: set.Changed("interval"), Streams: p.Flow.Streams, Alone: far.Kind == reach.Foreign, Both: f.both, Datagrams: udp.Carries(p.Flow)}
 	}
 	if err := f.suit(a, &far, &p, set); err != nil {
 		return err

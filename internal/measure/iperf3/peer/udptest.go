@@ -308,6 +308,7 @@ func (t *udpTest) samples(prev, cur udpSnapshot) []model.Sample {
 	d := t.way.direction
 	if t.way.role == model.Sender {
 		add(d, model.Sent, rate)
+		add(d, model.Datagrams, float64(cur.datagrams-prev.datagrams))
 	} else {
 		add(d, model.Goodput, rate)
 		add(d, model.Datagrams, float64(cur.datagrams-prev.datagrams))
