@@ -3,6 +3,8 @@
 //
 //	judge -seeds 0-29                    # what each seed stands for
 //	judge -seeds 0-9 -kind loss-middle   # one kind
+//	judge -again                         # the rules of today on what was measured before
+//	judge -count                         # how often each rule was right: for diagnose.counted
 //	judge -list                          # the kinds
 //
 // What is finished stands in -out, and is not measured again: a run that was stopped
@@ -42,6 +44,8 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	flags := flag.NewFlagSet("judge", flag.ContinueOnError)
 	seeds := flags.String("seeds", "0-29", "first and last seed, as 0-29")
 	list := flags.Bool("list", false, "list the kinds and end")
+	again := flags.Bool("again", false, "measure nothing: the rules of this program on what -out holds")
+	count := flags.Bool("count", false, "as -again, and print how often each rule was right")
 	document := flags.String("o", "", "Markdown document whose section is replaced")
 	o := judge.Options{Talk: talk}
 	flags.StringVar(&o.Program, "program", "bin/linerate", "linerate")
@@ -58,6 +62,9 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 	if o.First, o.Last, err = span(*seeds); err != nil {
 		return err
 	}
+	if *again || *count {
+		return lookAgain(o, *count, out)
+	}
 	if o.Program, err = program(o.Program); err != nil {
 		return err
 	}
@@ -70,6 +77,20 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 			err = replace(*document, string(text))
 		}
 	}
+	return err
+}
+
+// lookAgain scores the rules that this program was built with.
+func lookAgain(o judge.Options, count bool, out io.Writer) error {
+	rows, err := judge.Again(o)
+	if err != nil {
+		return err
+	}
+	text := judge.Markdown(rows, "The same runs, and the rules of today.")
+	if count {
+		text = judge.Counts(rows)
+	}
+	_, err = fmt.Fprintln(out, text)
 	return err
 }
 

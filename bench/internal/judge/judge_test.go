@@ -135,7 +135,7 @@ func TestKeep(t *testing.T) {
 	if err != nil || len(rows) != 2 || rows[0].Seed != 3 || rows[1].Seed != unseen+1 {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	text, err := os.ReadFile(filepath.Join(o.Out, "wrong.jsonl"))
+	text, err := os.ReadFile(filepath.Join(o.Out, evidenceFile))
 	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), `"seed":3`) {
 		t.Errorf("evidence: %s, %v", text, err)
 	}
@@ -172,5 +172,45 @@ func TestFailures(t *testing.T) {
 		if json.Unmarshal([]byte(strings.SplitN(string(text), "\n", 2)[0]), &r) != nil || r.Failed == "" {
 			t.Errorf("%s: %s", program, text)
 		}
+	}
+}
+
+// TestAgain: what was measured is judged again by the rules of today, from what was
+// kept of it.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	o := Options{Last: 99, Out: t.TempDir(), Talk: &strings.Builder{}}
+	c := planted(faults.Label{First: []faults.Answer{{Rule: "unknown", Host: faults.Any}}})
+	c.Seed = 7
+	s := said(0.3, finding("B07", model.Far, "")) // which no rule says of a session without evidence
+	s.Kind = model.KindTest
+	text, err := json.Marshal(map[string]any{"session": s, "samples": []any{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keep(o, c, Row{Seed: 7, Kind: "kind", Seconds: 9, Late: 0.01, Said: []Said{{Rule: "B07"}}}, text); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := Again(o)
+	if err != nil || len(rows) != 1 || !rows[0].First || rows[0].Said[0].Rule != "unknown" || rows[0].Seconds != 9 || rows[0].Late != 0.01 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	o.First = 8
+	if rows, err := Again(o); err != nil || len(rows) != 0 {
+		t.Errorf("other seeds: %+v, %v", rows, err)
+	}
+	if _, err := Again(Options{Out: t.TempDir()}); err == nil {
+		t.Error("no error where nothing was measured")
+	}
+}
+
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	rows := []Row{
+		{Said: []Said{{Rule: "B07", Right: true}, {Rule: "B10"}, {Rule: "unknown", Kind: model.FindingNotFound}}},
+		{Said: []Said{{Rule: "B07"}}}, {Late: 0.5, Said: []Said{{Rule: "B07"}}},
+	}
+	if text, want := Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
 	}
 }

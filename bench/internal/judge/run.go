@@ -122,19 +122,15 @@ func readRows(file string, o Options) ([]Row, error) {
 	return rows, nil
 }
 
-// keep writes a row, and the evidence of one that is wrong.
+// keep writes a row, and what it was judged from.
 func keep(o Options, c faults.Case, r Row, text []byte) error {
 	if err := appendLine(filepath.Join(o.Out, "rows.jsonl"), r); err != nil {
 		return err
 	}
-	if r.Seed >= unseen || r.First && r.All && r.Failed == "" {
+	if r.Seed >= unseen {
 		return nil
 	}
-	return appendLine(filepath.Join(o.Out, "wrong.jsonl"), struct {
-		Case faults.Case     `json:"case"`
-		Row  Row             `json:"row"`
-		Said json.RawMessage `json:"document,omitempty"`
-	}{c, r, compact(text)})
+	return appendLine(filepath.Join(o.Out, evidenceFile), kept{c, r, compact(text)})
 }
 
 // compact is a document in one line, nil where it is none.
@@ -169,7 +165,7 @@ func Command(c faults.Case, quick bool) []string {
 		}
 	}
 	args = append(append(args, "lab:"+c.Spec), c.Args...)
-	return append(args, "--json=full", "--quiet", "--db", ":memory:")
+	return append(args, "--json=full", "--quiet")
 }
 
 // judge measures a case and scores it; text is the document that linerate printed.
@@ -185,7 +181,13 @@ func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte)
 		return failed(err.Error()), nil
 	}
 	defer g.remove()
-	cmd := exec.CommandContext(ctx, o.Program, argv...)
+	folder, err := os.MkdirTemp("", "judge")
+	if err != nil {
+		return failed(err.Error()), nil
+	}
+	defer os.RemoveAll(folder)
+	db := []string{"--db", filepath.Join(folder, "db")}
+	cmd := exec.CommandContext(ctx, o.Program, append(argv, db...)...)
 	var out, talk bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &talk
 	cmd.WaitDelay = 5 * time.Second
@@ -213,7 +215,12 @@ func judge(ctx context.Context, o Options, c faults.Case) (row Row, text []byte)
 	if slices.Contains(argv, "--quick") {
 		row.Command += " --quick"
 	}
-	return row, out.Bytes()
+	// Rules look at samples too, which only the store has.
+	whole, err := exec.CommandContext(ctx, o.Program, append([]string{"show", "last", "--json=full", "--samples"}, db...)...).Output()
+	if err != nil {
+		return row, out.Bytes()
+	}
+	return row, whole
 }
 
 func lastLine(text string) string {
