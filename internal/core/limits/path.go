@@ -20,17 +20,27 @@ type Ceiling struct {
 	Direction model.Direction        `json:"direction"`
 	Rate      fact.Of[units.BitRate] `json:"rate"`             // of payload: the least of Limits; unknown says why
 	Limits    []Limit                `json:"limits,omitempty"` // all that are known, the lowest first
+	// waited is how much the shortest window may hold of what had come before it.
+	waited units.BitRate
 }
 
 // refuted is the share of a ceiling from which a measurement shows that the
 // ceiling is wrong, and not the path full (diagnosis.md section 4.0, rule 1).
 const refuted = 1.03
 
+// What may have come before a window and is read in it: a program's last read, and
+// what waited behind a hole until the lost segment had been sent again, which takes a
+// round trip or two. At 1.5 Mbit/s 48 KiB in 2.5 s were seen, a tenth of the rate.
+const (
+	waitingBytes = 64 * 1024
+	waitingTrips = 2
+)
+
 // Refuted reports whether goodput is so much more than the ceiling that the
 // ceiling cannot be right.
 func (c Ceiling) Refuted(goodput units.BitRate) bool {
 	rate, known := c.Rate.Get()
-	return known && float64(goodput) > refuted*float64(rate)
+	return known && goodput > refuted*rate+c.waited
 }
 
 // Against returns the ceiling's rate as something that goodput can be compared
@@ -72,7 +82,28 @@ func OfPath(s *model.Session, d model.Direction) Ceiling {
 		return unknownCeiling(d, "the link has no limit")
 	}
 	c.Rate = fact.Known(least.Rate, least.Name+": "+least.Source)
+	c.waited = waitedIn(s, d, least.Rate)
 	return c
+}
+
+// waitedIn is what the shortest window of the baseline in direction d may hold of what
+// had come before it, as a rate.
+func waitedIn(s *model.Session, d model.Direction, rate units.BitRate) units.BitRate {
+	var window time.Duration
+	for _, r := range s.Runs {
+		for _, e := range r.Ends {
+			for _, f := range e.Flows {
+				if r.Setting == s.Plan.Baseline && f.Direction == d && f.Role == model.Receiver && f.TCP == nil && f.UDP == nil && f.Window > 0 && (window == 0 || f.Window < window) {
+					window = f.Window
+				}
+			}
+		}
+	}
+	if window <= 0 {
+		return 0
+	}
+	bits := 8*waitingBytes + waitingTrips*float64(rate)*LeastRTT(s).Or(0).Seconds()
+	return units.BitRate(bits / window.Seconds())
 }
 
 func unknownCeiling(d model.Direction, reason string) Ceiling {

@@ -148,6 +148,29 @@ func TestRefuted(t *testing.T) {
 	}
 }
 
+// TestWaitedBeforeTheWindow: what had come before a window is no rate above the link's,
+// as far as that explains it. The numbers are of a recorded run: 1.727 Mbit/s over a
+// link of 1.67 Mbit/s, in 2.5 s.
+func TestWaitedBeforeTheWindow(t *testing.T) {
+	session := func(window time.Duration) *model.Session {
+		return &model.Session{
+			WireRate: fact.Known(units.BitRate(1.67e6), "test"), Plan: model.Plan{Baseline: "one"},
+			Hosts: []model.HostFacts{{Host: model.Near, MTU: fact.Known(1500, "test")}, {Host: model.Far, MTU: fact.Known(1500, "test")}},
+			Runs: []model.Run{{Setting: "one", State: model.RunValid, Ends: []model.EndReport{{Host: model.Far, Flows: []model.FlowReport{
+				{Direction: model.To, Role: model.Receiver, Window: window},
+			}}}}},
+		}
+	}
+	for window, refuted := range map[time.Duration]bool{2500 * time.Millisecond: false, 30 * time.Second: true} {
+		if c := OfPath(session(window), model.To); c.Refuted(1.727e6) != refuted || c.Against(1.727e6).IsKnown() == refuted {
+			t.Errorf("%s: refuted %v", window, !refuted)
+		}
+	}
+	if c := OfPath(session(2500*time.Millisecond), model.From); !c.Refuted(1.727e6) {
+		t.Error("the other direction has no window")
+	}
+}
+
 func TestLeastRTT(t *testing.T) {
 	s := path(func(*model.Session) {})
 	if rtt, ok := LeastRTT(s).Get(); !ok || rtt != 9*time.Millisecond {
