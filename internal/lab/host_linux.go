@@ -211,13 +211,23 @@ func privateMounts() error {
 	return nil
 }
 
+// controlGroups is where systems mount them (cgroups(7)).
+const controlGroups = "/sys/fs/cgroup"
+
 // hostMounts gives the host a /sys that shows its own interfaces, where that is
 // allowed, and an /etc/hosts with both hosts' names.
 func hostMounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	_ = unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	groups, err := unix.Open(controlGroups, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(groups)
+	}
+	if unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") == nil && err == nil {
+		// An agent reads there how long a quota stopped it.
+		_ = unix.Mount(fmt.Sprintf("/proc/self/fd/%d", groups), controlGroups, "", unix.MS_BIND|unix.MS_REC, "")
+	}
 	return mountNames("/etc/hosts")
 }
 
