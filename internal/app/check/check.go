@@ -173,7 +173,7 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
 		add(model.Test{Name: several, Flow: f})
 	}
 	add(model.Test{Name: together, Flow: flow(model.Both, time.Second, 4*time.Second)})
-	for _, share := range []float64{0.5, 0.8, 0.95} {
+	for _, share := range rungs() {
 		for _, d := range directions {
 			f := flow(d, 0, 2*time.Second)
 			f.Engine, f.Params = udp.Name, traffic.Write(udp.Params{Rate: udp.DefaultRate})
@@ -182,6 +182,11 @@ func Plan(q Request, hosts []model.HostFacts, foreign bool) model.Plan {
 	}
 	return p
 }
+
+// rungs are the rates of datagrams, over what one stream carried: the last one is above
+// it, so that a path that cuts every rate there is told from one that only TCP fills
+// badly.
+func rungs() []float64 { return []float64{0.5, 0.8, 0.95, 1.5} }
 
 const (
 	// ownTime is how long a host sends to itself, and ownLimit all that it takes.
