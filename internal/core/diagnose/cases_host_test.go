@@ -37,6 +37,14 @@ func hostCases() []aCase {
 			shut(e)
 			e.Receiver.moved("thread_wait_ms", 6000)
 		}, rule: "B16", at: atReceiver},
+		{name: "a thread that waits while all processors are busy: others have them", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.Receiver.moved("thread_wait_ms", 6000, "cpu_busy_ms/cpu0", 9900, "cpu_busy_ms/cpu1", 9900, "cpu_busy_ms/cpu2", 9900, "cpu_busy_ms/cpu3", 9900)
+		}, rule: "B16", at: atReceiver, says: "other programs had it"},
+		{name: "a thread that waits while processors are idle: a quota", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.Receiver.moved("thread_wait_ms", 6000)
+		}, rule: "B16", at: atReceiver, says: "a quota stops it"},
 		{name: "a thread that waits while nothing waits for it", rate: 50e6, change: func(e *Evidence) { e.Receiver.moved("thread_wait_ms", 4000) }, rule: "unknown", without: "B16"},
 		{name: "a thread that never sleeps", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("thread_run_ms", 9900) }, rule: "B16", at: atReceiver, help: "streams"},
 		{name: "a thread that polls never sleeps either", rate: 500e6, change: func(e *Evidence) {
@@ -51,6 +59,7 @@ func hostCases() []aCase {
 			e.Sender.Counters, e.Sender.CPU = Counters{}, known(0.99)
 		}, rule: "B16", at: atSender},
 		{name: "stolen time", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 8000) }, rule: "B23", at: atReceiver},
+		{name: "stolen time that explains next to nothing", rate: 50e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 2800) }, rule: "B23", at: atReceiver, beside: true},
 		{name: "a little stolen time", rate: 500e6, change: func(e *Evidence) { e.Receiver.moved("cpu_steal_ms", 1000) }, rule: "unknown", without: "B23"},
 		{name: "receive ring", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 400, 100)

@@ -42,6 +42,27 @@ func pathCases() []aCase {
 			resent(e, 18000, 480)
 			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(250e6))
 		}, rule: "B06", at: nowhere, allows: 240e6},
+		{name: "packets wait all the time: a slower stage, however unevenly it arrives", rate: 26e6, change: func(e *Evidence) { // a recorded one
+			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(73.34e6)), known(19953*time.Microsecond), known(19953*time.Microsecond), known(241*time.Millisecond)
+			resent(e, 735, 2)
+			rates(e, 0.40, 1.29, 1.31, 1, 1)
+			trips(e, 320.9, 303.5, 162.1, 163.6, 178.8)
+		}, rule: "B06", at: nowhere, allows: 26e6, without: "B10"},
+		{name: "a queue that runs empty is none that limits", rate: 26e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(73.34e6)), known(19953*time.Microsecond), known(19953*time.Microsecond), known(241*time.Millisecond)
+			rates(e, 0.40, 1.29, 1.31, 1, 1)
+			trips(e, 320.9, 303.5, 20.1, 163.6, 178.8)
+		}, rule: "unknown", without: "B06"},
+		{name: "packets wait while a program waits for a processor, and its connection does not", rate: 0.48e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(1.327e6)), known(2599*time.Microsecond), known(2599*time.Microsecond), known(188*time.Millisecond)
+			trips(e, 194.3, 156.6, 196.8, 143.5, 181.9)
+			e.Receiver.moved("thread_wait_ms", 4000)
+		}, rule: "B06", at: nowhere},
+		{name: "packets wait, and the hypervisor has the processors", rate: 0.48e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(1.327e6)), known(2599*time.Microsecond), known(2599*time.Microsecond), known(188*time.Millisecond)
+			trips(e, 194.3, 156.6, 196.8, 143.5, 181.9)
+			e.Receiver.moved("cpu_steal_ms", 20000)
+		}, rule: "B23", at: atReceiver, without: "B06"},
 		{name: "several connections carry no more than one: a slower stage, whatever it drops", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 10)
 			e.Beside.Streams, e.Beside.Several = 2, known(units.BitRate(122e6))

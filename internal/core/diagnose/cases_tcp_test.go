@@ -42,6 +42,14 @@ func windowCases() []aCase {
 		{name: "send buffer", rate: 50e6, change: func(e *Evidence) {
 			e.TCP.SndbufLimited, e.TCP.SendBuffer = known(5*time.Second), known(units.Bytes(65536))
 		}, rule: "B08", at: atSender, help: "tcp.send_buffer_max", allows: 52.4288e6},
+		{name: "send buffer by exclusion: the kernel does not count its time", rate: 61e6, change: func(e *Evidence) { // a recorded one
+			e.TCP.SndbufLimited, e.TCP.SendBuffer, e.TCP.Cwnd, e.TCP.PeerWindow = known(300*time.Millisecond), known(units.Bytes(65536)), known(units.Bytes(375032)), known(units.Bytes(721920))
+			e.TCP.RTT, e.RTT, e.TCP.RTTMin = known(8710*time.Microsecond), known(7405*time.Microsecond), known(7405*time.Microsecond)
+		}, rule: "B08", at: atSender, help: "tcp.send_buffer_max"},
+		{name: "a send buffer that fits, and a congestion window that does as well", rate: 61e6, change: func(e *Evidence) {
+			e.TCP.SendBuffer, e.TCP.Cwnd = known(units.Bytes(65536)), known(units.Bytes(66608))
+			e.TCP.RTT, e.RTT, e.TCP.RTTMin = known(8710*time.Microsecond), known(7405*time.Microsecond), known(7405*time.Microsecond)
+		}, rule: "unknown", without: "B08"},
 		{name: "a send buffer that is large enough", rate: 50e6, change: func(e *Evidence) {
 			e.TCP.SndbufLimited = known(5 * time.Second)
 		}, rule: "unknown", without: "B08"},
@@ -66,6 +74,21 @@ func windowCases() []aCase {
 			resent(e, 5000, 1)
 			rates(e, 0.2, 0.5, 1.0, 1.6, 1.7)
 		}, rule: "B14"},
+		{name: "a test that ends in slow start, whose intervals are shorter than a round trip", rate: 1.107e6, change: func(e *Evidence) { // a recorded one
+			e.Ceiling, e.RTT, e.Window = known(units.BitRate(18.64e6)), known(175*time.Millisecond), 775*time.Millisecond
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin = known(775*time.Millisecond), known(177*time.Millisecond), known(175*time.Millisecond)
+			rates(e, 0, 0.85, 0.77, 1.19, 2.24)
+		}, rule: "B14"},
+		{name: "a test that lasts longer than slow start, and does not rise", rate: 1.107e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.Window = known(units.BitRate(18.64e6)), known(175*time.Millisecond), 5*time.Second
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin = known(5*time.Second), known(177*time.Millisecond), known(175*time.Millisecond)
+			rates(e, 1, 1, 0.9, 1, 1.1)
+		}, rule: "unknown", without: "B14"},
+		{name: "a short test whose window limits", rate: 1.107e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.Window = known(units.BitRate(18.64e6)), known(175*time.Millisecond), 775*time.Millisecond
+			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin = known(775*time.Millisecond), known(177*time.Millisecond), known(175*time.Millisecond)
+			e.TCP.RwndLimited, e.TCP.PeerWindow = known(500*time.Millisecond), known(units.Bytes(26000))
+		}, rule: "B07", at: atReceiver, without: "B14"},
 		{name: "short test with losses again and again", rate: 30e6, change: func(e *Evidence) {
 			e.RTT, e.Window = known(300*time.Millisecond), 5*time.Second
 			e.TCP.Busy, e.TCP.RTT, e.TCP.RTTMin, e.TCP.PeerWindow = known(5*time.Second), known(300*time.Millisecond), known(300*time.Millisecond), known(units.Bytes(64<<20))
@@ -84,8 +107,27 @@ func lossCases() []aCase {
 	return []aCase{
 		// 1448 B at 10 ms and a loss of 1e-4 allow 142 Mbit/s (diagnosis.md 2.3).
 		{name: "loss", rate: 120e6, change: func(e *Evidence) { resent(e, 10, 10) }, rule: "B10", at: atSender, help: "tcp.congestion_control", allows: 141.9e6},
-		{name: "loss is counted in events", rate: 120e6, change: func(e *Evidence) { resent(e, 400, 10) }, rule: "B10", at: atSender, allows: 141.9e6},
-		{name: "so many segments in one event explain nothing", rate: 20e6, change: func(e *Evidence) { resent(e, 4000, 10) }, rule: "unknown", without: "B10"},
+		{name: "loss is counted in events", rate: 120e6, change: func(e *Evidence) { resent(e, 19, 10) }, rule: "B10", at: atSender, allows: 141.9e6},
+		{name: "segments are lost in bursts: a queue that bursts overflow", rate: 20e6, change: func(e *Evidence) { resent(e, 4000, 10) }, rule: "B06", at: nowhere, without: "B10"},
+		{name: "so many segments in one event explain nothing", rate: 20e6, change: func(e *Evidence) {
+			resent(e, 4000, 10)
+			e.TCP.SACK = fact.Unknown[bool]("nobody told")
+		}, rule: "unknown", without: "B10"},
+		{name: "lost singly: no burst", rate: 20e6, change: func(e *Evidence) { resent(e, 420, 400) }, rule: "B10", at: atSender, without: "B06"},
+		{name: "without SACK a lost segment is mended in each round trip", rate: 5e6, change: func(e *Evidence) {
+			e.TCP.SACK = known(false)
+			resent(e, 900, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 2)
+			window(256<<10, 0.8)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "without SACK and with few losses the program reads late", rate: 5e6, change: func(e *Evidence) {
+			e.TCP.SACK = known(false)
+			resent(e, 90, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 2)
+			window(256<<10, 0.8)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+		}, rule: "B21", at: atReceiver, without: "B10"},
 		{name: "loss that explains less than was measured", rate: 400e6, change: func(e *Evidence) { resent(e, 1000, 1000) }, rule: "unknown", without: "B10"},
 		{name: "no formula for bbr", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 10)
@@ -127,6 +169,19 @@ func lossCases() []aCase {
 			e.Sender.moved("tcp_recoveries_without_sack", 47, "tcp_undone_early", 43, "tcp_reordering_without_sack", 156)
 			e.TCP.SACK = known(false)
 		}, rule: "B11", at: atSender, help: "tcp.sack"},
+		{name: "holes that SACK mends are no reordering", rate: 92.9e6, change: func(e *Evidence) { // a recorded one
+			resent(e, 12, 16)
+			e.TCP.SegmentsOut = known(int64(20079))
+			e.Sender.moved("tcp_out_segments", 28331, "tcp_reordering", 33, "tcp_reordering_seen_late", 7)
+			e.TCP.RTT, e.TCP.RTTMin, e.RTT = known(6693*time.Microsecond), known(5*time.Millisecond), known(5*time.Millisecond)
+		}, rule: "B10", at: atSender, without: "B11"},
+		{name: "a packet or two that wait are no queue", rate: 0.862e6, change: func(e *Evidence) { // a recorded one
+			e.Ceiling, e.RTT = known(units.BitRate(3.879e6)), known(52752*time.Microsecond)
+			e.TCP.RTT, e.TCP.RTTMin, e.TCP.SegmentsOut = known(68360*time.Microsecond), known(52752*time.Microsecond), known(int64(229))
+			e.TCP.Retransmits = known(int64(8))
+			e.Sender.moved("tcp_out_segments", 340, "tcp_retransmitted", 14, "tcp_recoveries", 13)
+			trips(e, 61.5, 70.3, 62.1, 74.2)
+		}, rule: "B10", at: atSender, without: "B06"},
 		{name: "a little reordering beside much loss", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 10)
 			e.Sender.moved("tcp_reordering", 3)

@@ -132,8 +132,12 @@ func contributing(limits []model.Finding) []model.Finding {
 func full(f features) model.Finding {
 	c := f.Ceiling.Or(0)
 	share := f.full.Or(0)
-	b := f.found(f.Direction.Sender(), "link").kind(model.FindingFull).
-		because(f.Ceiling.Source(), "%.1f %% of the %s that it can carry", 100*share, c)
+	b := f.found(f.Direction.Sender(), "link").kind(model.FindingFull)
+	if share > overfull { // and the ceiling is not refuted
+		b.because(f.Ceiling.Source(), "all of the %s that it can carry, and some that had come before", c)
+	} else {
+		b.because(f.Ceiling.Source(), "%.1f %% of the %s that it can carry", 100*share, c)
+	}
 	b.Implied, b.Explains = f.Ceiling, fact.Unknown[float64]("there is no gap to speak of")
 	if least, ok := limits.Smallest(f.Path.Limits); ok && least.Name != b.Limit {
 		b.Host, b.Limit = "", least.Name // it names its host itself

@@ -1,9 +1,13 @@
 package diagnose
 
 import (
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
@@ -188,4 +192,55 @@ func TestFactsUnderASetting(t *testing.T) {
 	if _, ok := got.Knobs["tcp.ecn"]; ok || before.Knobs["tcp.sack"].Or("") != "1" || before.MTU.Or(0) != 9000 {
 		t.Errorf("the other host's setting, or the facts before: %v, %v", got.Knobs, before)
 	}
+}
+
+// TestOneAnswerForEachDirection: whatever is known, and be it nothing, each direction
+// that was measured has exactly one answer, and it makes a sentence.
+func TestOneAnswerForEachDirection(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := session()
+		if rapid.Bool().Draw(t, "no rate") {
+			s.WireRate = fact.Unknown[units.BitRate]("a veth pair has none")
+		} else {
+			s.WireRate = known(units.BitRate(math.Exp(rapid.Float64Range(math.Log(1e6), math.Log(1e11)).Draw(t, "rate"))))
+		}
+		for i := range s.Runs {
+			r := &s.Runs[i]
+			r.Values[0].Value = math.Exp(rapid.Float64Range(math.Log(1e4), math.Log(1e11)).Draw(t, "goodput"))
+			switch rapid.IntRange(0, 3).Draw(t, "known") {
+			case 0:
+				r.Ends = nil
+			case 1:
+				r.Ends[0].Flows[0].TCP = nil
+			case 2:
+				tcp := r.Ends[0].Flows[0].TCP
+				share := func(of string) fact.Of[time.Duration] {
+					return known(time.Duration(rapid.Float64Range(0, 10).Draw(t, of) * float64(time.Second)))
+				}
+				tcp.RwndLimited, tcp.SndbufLimited, tcp.Busy = share("rwnd"), share("sndbuf"), share("busy")
+				tcp.Retransmits = known(rapid.Int64Range(0, 20000).Draw(t, "again"))
+				tcp.RTT = known(time.Duration(rapid.Int64Range(1e4, 1e9).Draw(t, "rtt")))
+			}
+		}
+		found := Session(s, nil)
+		for _, d := range s.Plan.Directions {
+			answers := 0
+			for i, f := range found {
+				if f.Direction != d || f.Kind == model.FindingBeside {
+					continue
+				}
+				answers++
+				if i > 0 && found[i-1].Direction == d {
+					t.Errorf("%s: the answer is not the first: %s", d, rulesOf(found))
+				}
+				text := Sentence(f, func(h model.Host) string { return string(h) })
+				if text == "" || strings.Contains(text, "%!") || f.Kind == model.FindingNotFound && f.Rule == "unknown" && !strings.HasPrefix(text, "limit not found") {
+					t.Errorf("%s: sentence %q", d, text)
+				}
+			}
+			if answers != 1 {
+				t.Errorf("%s: %d answers: %s", d, answers, rulesOf(found))
+			}
+		}
+	})
 }

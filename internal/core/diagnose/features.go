@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -27,9 +28,11 @@ type features struct {
 	peak    fact.Of[float64] // best interval over the ceiling
 	resent  fact.Of[float64] // segments sent again over all, of the measured window
 	events  fact.Of[float64] // losses that made the sender slow down, over all segments
-	signs   fact.Of[int64]   // of reordering
+	signs   fact.Of[int64]   // of reordering: how often slowing down proved needless
 	slowed  fact.Of[int64]   // how often the sender slowed down, whyever
 	trips   fact.Of[float64] // bandwidth-delay products of the ceiling that the run lasted
+	begun   fact.Of[float64] // length of the connection over what slow start takes to fill the path
+	least   time.Duration    // least round trip of all samples under load; 0 is unknown
 	nearRTT time.Duration    // least round trip; 0 is unknown
 }
 
@@ -54,15 +57,29 @@ func newFeatures(e Evidence) features {
 	}
 	if c, ok := e.Ceiling.Get(); ok && f.nearRTT > 0 && e.Window > 0 && e.Goodput > 0 {
 		bytes := float64(e.Goodput) / 8 * e.Window.Seconds()
-		f.trips = fact.Known(bytes/float64(max(1, limits.WindowFor(c, f.nearRTT))), "bytes over bandwidth-delay product")
+		held := float64(max(1, limits.WindowFor(c, f.nearRTT)))
+		f.trips = fact.Known(bytes/held, "bytes over bandwidth-delay product")
+		if e.Run != nil {
+			// A doubling for each round trip, from ten segments (RFC 6928), after the handshake.
+			doublings := 2 + math.Log2(max(1, held/float64(firstSegments*e.TCP.MSS.Or(1448))))
+			f.begun = fact.Known((e.Run.Flow.Omit+e.Window).Seconds()/(doublings*f.nearRTT.Seconds()), "length of the test over that of slow start")
+		}
 	}
 	f.rates()
 	f.losses()
 	return f
 }
 
-// rates looks at the rate in the intervals of the run.
+// firstSegments are what a connection may send before the first acknowledgement
+// (RFC 6928).
+const firstSegments = 10
+
+// rates looks at the rate, and at the round trip, in the intervals of the run.
 func (f *features) rates() {
+	if trips := f.Sampled(f.Sender.Host, model.RTT); len(trips) >= fewSamples {
+		least := slices.MinFunc(trips, func(a, b model.Sample) int { return cmp.Compare(a.Value, b.Value) })
+		f.least = seconds(least.Value)
+	}
 	var rates []float64
 	for _, s := range f.Sampled(f.Receiver.Host, model.Goodput) {
 		if s.Length > 0 {
@@ -82,9 +99,9 @@ func (f *features) rates() {
 	}
 	f.spread = fact.Known(math.Sqrt(sum/float64(len(rates)))/mean, "rate in the intervals")
 	third := max(1, len(rates)/3)
-	if first := stats.Mean(rates[:third]); first > 0 {
-		f.growth = fact.Known(stats.Mean(rates[len(rates)-third:])/first, "rate in the intervals")
-	}
+	// An interval shorter than a round trip may hold nothing at all.
+	first := max(stats.Mean(rates[:third]), mean/float64(len(rates)))
+	f.growth = fact.Known(stats.Mean(rates[len(rates)-third:])/first, "rate in the intervals")
 	if c, ok := f.Ceiling.Get(); ok && c > 0 {
 		f.peak = fact.Known(slices.Max(rates)/float64(c), "best interval over ceiling")
 	}
@@ -96,11 +113,11 @@ func slowedCounters() []string {
 	return []string{"tcp_recoveries", "tcp_recoveries_without_sack", "tcp_timeouts"}
 }
 
-func reorderCounters() []string {
-	return []string{
-		"tcp_reordering", "tcp_reordering_seen_late", "tcp_reordering_without_sack",
-		"tcp_undone_whole", "tcp_undone_early", "tcp_undone_by_duplicates", "tcp_undone_timeouts", "tcp_spurious_timeouts",
-	}
+// The counters of reordering itself are not among them: each loss that SACK mends makes
+// holes that fill late, and Linux counts those there (33 at 18 losses on a path that
+// keeps the order).
+func needlessCounters() []string {
+	return []string{"tcp_undone_whole", "tcp_undone_early", "tcp_undone_by_duplicates", "tcp_undone_timeouts", "tcp_spurious_timeouts"}
 }
 
 // losses counts losses in events: one for each time that the sender slowed down
@@ -112,7 +129,7 @@ func (f *features) losses() {
 		f.resent = fact.Known(float64(again)/float64(out), "TCP_INFO total_retrans over segs_out")
 	}
 	f.slowed = f.Sender.Counters.Sum(slowedCounters()...)
-	f.signs = f.Sender.Counters.Sum(reorderCounters()...)
+	f.signs = f.Sender.Counters.Sum(needlessCounters()...)
 	all := f.Sender.Counters.Sum("tcp_out_segments", "tcp_retransmitted")
 	n, ok := f.slowed.Get()
 	if total := all.Or(0); ok && total > 0 {

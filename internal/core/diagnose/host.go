@@ -23,6 +23,7 @@ type load struct {
 	others    fact.Of[float64] // mean of the other cores
 	softirq   fact.Of[float64] // of the busiest core, for packets
 	process   fact.Of[float64] // cores that the measuring process used, per stream
+	spare     fact.Of[float64] // of all processors' time: nobody wanted it
 }
 
 // load returns what the processors of an end did. Counters cover the warm-up, so
@@ -65,6 +66,7 @@ func (f features) load(e End) load {
 	if busiest != "" {
 		l.core = fact.Known(most/length, "cpu_busy_ms of "+busiest)
 		l.softirq = fact.Known(float64(e.Counters.By("cpu_softirq_ms")[busiest])/length, "cpu_softirq_ms of "+busiest)
+		l.spare = fact.Known(max(0, 1-sum/float64(max(count, n))/length), "cpu_busy_ms")
 		if others := max(count, n) - 1; others > 0 {
 			l.others = fact.Known((sum-most)/float64(others)/length, "cpu_busy_ms")
 		}
@@ -81,6 +83,13 @@ func (f features) starved(e End) bool {
 	l := f.load(e)
 	return l.wait.Or(0) >= waitingThread || l.stopped.Or(0) >= throttled || l.stolen.Or(0) >= stealing ||
 		l.run.Or(0)+l.wait.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
+}
+
+// crowded reports whether the processors of an end are so short that its kernel may be
+// late with packets: a program that waits is none of that while its connection does not.
+func (f features) crowded(e End) bool {
+	l := f.load(e)
+	return l.stolen.Or(0) >= limitedShare || l.run.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
 }
 
 // cpuRule is rule B16 for one end. Work alone is no limit: either something waits
@@ -112,9 +121,7 @@ func cpuRule(end func(features) End) look {
 				because(l.core.Source(), "one core was busy %.0f %% of the time, %.0f %% of it with packets, while the others were busy %.0f %%", 100*min(1, l.core.Or(0)), 100*l.softirq.Or(0), 100*l.others.Or(0)).
 				allows(f.Goodput, "measured at a full core").helps("streams", "link.mtu")
 		case waited && wait >= waitingThread:
-			b.share(min(1, wait), l.wait.Source()).
-				because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", 100*min(1, wait)).
-				explains(f.explainedByTime(lost)).noKnob("stop what else runs there, or give the measured program a higher priority")
+			b.share(min(1, wait), l.wait.Source()).explains(f.explainedByTime(lost)).waitsFor(l)
 		case l.process.Or(0) >= fullCore && !polls && !l.run.IsKnown():
 			b.share(min(1, l.process.Or(0)), l.process.Source()).
 				because(l.process.Source(), "the process used %.2f cores, and its streams can use %d", l.process.Or(0)*float64(f.Streams), f.Streams).
@@ -133,6 +140,18 @@ func cpuRule(end func(features) End) look {
 	}
 }
 
+// waitsFor says who had the processor that a thread waited for: nobody, where there was
+// time to spare, so that something keeps the thread from it.
+func (b *finding) waitsFor(l load) *finding {
+	wait := 100 * min(1, l.wait.Or(0))
+	if spare := l.spare.Or(0); spare >= limitedShare {
+		return b.because(l.wait.Source()+", "+l.spare.Source(), "the process could have run and had no processor for %.0f %% of the time, though the processors had nothing to do for %.0f %% of it: a quota stops it, or it may use one of them only", wait, 100*spare).
+			noKnob("raise the quota of the control group or the container (cpu.max), or let the program use more processors (cpuset, taskset)")
+	}
+	return b.because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", wait).
+		noKnob("stop what else runs there, or give the measured program a higher priority")
+}
+
 func senderOf(f features) End   { return f.Sender }
 func receiverOf(f features) End { return f.Receiver }
 
@@ -141,9 +160,13 @@ func stolen(f features) (*finding, bool) {
 	for _, e := range []End{f.Receiver, f.Sender} {
 		l := f.load(e)
 		if s := l.stolen.Or(0); s >= stealing {
-			return f.found(e.Host, "hypervisor").share(min(1, s), l.stolen.Source()).
+			b := f.found(e.Host, "hypervisor").share(min(1, s), l.stolen.Source()).
 				because(l.stolen.Source(), "the hypervisor gave %.0f %% of the processors' time to others", 100*s).
-				explains(f.explainedByTime(min(1, s))).noKnob("move the virtual machine, or give it processors of its own"), true
+				explains(f.explainedByTime(min(1, s))).noKnob("move the virtual machine, or give it processors of its own")
+			if s < limitedShare && b.Explains.Or(1) < worthNaming { // true, and not what limits
+				b.kind(model.FindingBeside)
+			}
+			return b, true
 		}
 		if g := e.Knob("cpu.governor").Or(""); g == "powersave" && f.starved(e) {
 			return f.found(e.Host, "CPU clock").because("cpu.governor", "the processors are kept slow: cpu.governor is powersave").helps("cpu.governor"), true

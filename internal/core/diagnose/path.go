@@ -128,7 +128,10 @@ func slowStage(f features) (*finding, bool) {
 		return b.because("paced UDP at several rates", "no more than %s of UDP arrive, however fast it is sent, and the hosts dropped none of it", rate).
 			allows(max(rate, f.Goodput), "knee of the UDP ladder"), true
 	}
-	if f.together() && f.full.IsKnown() && !f.starved(f.Receiver) && !f.starved(f.Sender) {
+	if f.crowded(f.Receiver) || f.crowded(f.Sender) || !f.full.IsKnown() {
+		return nil, false
+	}
+	if f.together() {
 		if _, shared := sharedMedium(f); shared {
 			return nil, false // which says more
 		}
@@ -138,16 +141,13 @@ func slowStage(f features) (*finding, bool) {
 		return b.because("several connections at once", "%d connections together carry %s, and one alone %s", f.Beside.Streams, f.Beside.Several.Or(0), f.Goodput).
 			because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).allows(f.Goodput, "measured"), true
 	}
-	queue, known1 := f.queue.Get()
-	spread, known2 := f.spread.Get()
-	if !known1 || !known2 || spread > steady || f.starved(f.Receiver) || f.starved(f.Sender) || !f.full.IsKnown() {
-		return nil, false
-	}
-	waiting := f.TCP.RTT.Or(0) - f.nearRTT
+	level := f.spread.Or(1) <= steady
 	switch {
-	case queue >= standing && float64(waiting) >= 2*float64(f.packetTime()):
+	case f.stands():
+		b.because("TCP_INFO rtt in the intervals", "packets wait on the way all the time, at the least %s instead of %s: something there is never idle, and carries %s", units.FormatDuration(f.least), units.FormatDuration(f.nearRTT), f.Goodput)
+	case level && f.queue.Or(1) >= standing && f.packetsWait(f.TCP.RTT.Or(0)):
 		b.because("TCP_INFO rtt over min_rtt", "packets wait on the way (%s instead of %s) while the rate stands still at %s", units.FormatDuration(f.TCP.RTT.Or(0)), units.FormatDuration(f.nearRTT), f.Goodput)
-	case f.resent.Or(0) >= policedShare:
+	case level && f.resent.Or(0) >= policedShare:
 		b.Limit = "a policer on the path"
 		b.because("TCP_INFO total_retrans", "%.2g %% of the segments are cut away without ever waiting, while the rate stands still at %s", 100*f.resent.Or(0), f.Goodput)
 	default:

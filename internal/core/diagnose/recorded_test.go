@@ -68,7 +68,7 @@ func recordings() map[string]string {
 	return map[string]string{
 		"clean-fast": "to ceiling a", "clean-slow": "to ceiling a", "asymmetric": "to ceiling a, from ceiling b",
 		"receive-window": "to B07 b", "send-buffer": "to B08 a", "scaling-off": "to B09 b", "loss": "to B10 a", "reordering": "to B11 a",
-		"slow-stage": "to B06 -", "small-queue": "to B10 a", "bloated-queue": "to ceiling a, to B30 -", "small-mtu": "to ceiling a, to B29 a",
+		"slow-stage": "to B06 -", "small-queue": "to B06 -", "bloated-queue": "to ceiling a, to B30 -", "small-mtu": "to ceiling a, to B29 a",
 		"steady-policer": "to ceiling a, from B06 -", "window-and-bloat": "to ceiling a, to B30 -, from B07 a", "waiting-sender": "to B16 b, from B16 b",
 		"black-hole": "to M2 -, from ceiling b",
 	}

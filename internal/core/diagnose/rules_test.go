@@ -85,6 +85,15 @@ func rates(e *Evidence, shares ...float64) {
 	}
 }
 
+// trips are the round trips of one second each under load, in milliseconds.
+func trips(e *Evidence, millis ...float64) {
+	for i, v := range millis {
+		e.Samples = append(e.Samples, model.Sample{
+			Host: e.Sender.Host, Direction: e.Direction, Metric: model.RTT, Start: time.Duration(i) * time.Second, Length: time.Second, Value: v / 1000,
+		})
+	}
+}
+
 func nic(e *End, change func(*model.NIC)) { change(&e.Facts.NICs[0]) }
 
 // The changes that several cases have.
@@ -117,6 +126,7 @@ type aCase struct {
 	allows  units.BitRate // 0: not looked at
 	beside  bool          // the rule's finding is not the first, but among the others
 	without string        // a rule that must not be among the findings
+	says    string        // a part of the evidence, "" for any
 }
 
 func cases() []aCase {
@@ -176,6 +186,9 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	}
 	if v, ok := f.Implied.Get(); c.allows > 0 && (!ok || math.Abs(float64(v/c.allows)-1) > 0.005) {
 		t.Errorf("implied %v, want %v", v, c.allows)
+	}
+	if !strings.Contains(f.Evidence, c.says) {
+		t.Errorf("%q is not in %q", c.says, f.Evidence)
 	}
 	if c.help != "" && (len(f.Knobs) == 0 || f.Knobs[0] != c.help) {
 		t.Errorf("knobs %v, want %s first", f.Knobs, c.help)

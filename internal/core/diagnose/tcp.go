@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
@@ -82,6 +80,8 @@ func (f features) windowed() (*finding, bool) {
 	bound, ok := f.bound(window).Get()
 	share, timed := f.rwnd.Get()
 	switch {
+	case f.mends():
+		return nil, false
 	case timed && share < limitedShare:
 		return nil, false
 	case !timed && (!knows || !ok || float64(bound) > nearBound*float64(f.Goodput)):
@@ -134,12 +134,14 @@ func (f features) roomFor(window units.Bytes) bool {
 // sendBuffer is rule B08.
 func sendBuffer(f features) (*finding, bool) {
 	share, ok := f.sndbuf.Get()
-	if !ok || share < limitedShare {
+	if !ok || share < limitedShare && !f.onlyBuffer() {
 		return nil, false
 	}
-	b := f.found(f.Sender.Host, "send buffer").share(share, f.sndbuf.Source()).
-		because(f.sndbuf.Source(), "the socket buffer was full of data that was not acknowledged yet").
-		because(f.sndbuf.Source(), "the buffer held the sender back for %.0f %% of the time that it had data", 100*share)
+	b := f.found(f.Sender.Host, "send buffer").
+		because(f.sndbuf.Source(), "the socket buffer was full of data that was not acknowledged yet")
+	if share >= limitedShare {
+		b.share(share, f.sndbuf.Source()).because(f.sndbuf.Source(), "the buffer held the sender back for %.0f %% of the time that it had data", 100*share)
+	}
 	size, known := f.TCP.SendBuffer.Get()
 	if bound, knows := f.bound(size).Get(); known && knows {
 		if float64(bound) > ampleWindow*float64(f.Goodput) {
@@ -155,6 +157,17 @@ func sendBuffer(f features) (*finding, bool) {
 		return b.also("the socket buffer was set by the test itself").helps("window"), true
 	}
 	return b.helps("tcp.send_buffer_max"), true
+}
+
+// onlyBuffer reports whether the send buffer is all that is left to explain the rate:
+// the kernel does not count the time in which a program that writes without a pause
+// keeps a small buffer full.
+func (f features) onlyBuffer() bool {
+	buffer, ok1 := f.bound(f.TCP.SendBuffer.Or(0)).Get()
+	congestion, ok2 := f.bound(f.TCP.Cwnd.Or(0)).Get()
+	peer, ok3 := f.bound(f.TCP.PeerWindow.Or(0)).Get()
+	return ok1 && ok2 && ok3 && f.pathBound() && min(congestion, peer) >= ampleWindow*f.Goodput &&
+		float64(buffer) <= nearBound*float64(f.Goodput) && float64(buffer) >= refutes*float64(f.Goodput)
 }
 
 // application is rule B21, of the sender: its connection was idle though its host
@@ -175,7 +188,7 @@ func application(f features) (*finding, bool) {
 // may grow to all that the path needs.
 func slowReader(f features) (*finding, bool) {
 	share, ok := f.rwnd.Get()
-	if !ok || share < limitedShare || !f.readsSlowly() || f.starved(f.Receiver) {
+	if !ok || share < limitedShare || !f.readsSlowly() || f.starved(f.Receiver) || f.mends() {
 		return nil, false
 	}
 	b := f.found(f.Receiver.Host, "receiving application").share(share, f.rwnd.Source()).
@@ -188,135 +201,25 @@ func slowReader(f features) (*finding, bool) {
 		noKnob("no setting of the network helps: the receiving program, or the disk that it writes to, is slower than the path"), true
 }
 
-// reordering is rule B11. It is looked at before loss: what looks like loss to a
-// sender may be a path that changes the order (diagnosis.md section 4.0, rule 3).
-func reordering(f features) (*finding, bool) {
-	signs, slowed := f.signs.Or(0), f.slowed.Or(0)
-	if f.resent.Or(0) <= 0 || !f.pathBound() || !f.reorders() {
-		return nil, false
-	}
-	b := f.found(f.Sender.Host, "reordering").
-		because("tcp_reordering, tcp_undone of the sender", "%s of reordering, and the sender slowed down %s", plural(signs, "sign"), times(slowed)).
-		because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).
-		explains(f.explainedBy1())
-	if n := f.Receiver.Counters.Moved("tcp_out_of_order").Or(0); n > 0 {
-		b.because("tcp_out_of_order of the receiver", "%s before an earlier one", plural(n, "segment came", "segments came"))
-	}
-	b.misses(f.Receiver.Counters.Moved("tcp_out_of_order").IsKnown(), "how many segments came out of order", byCounters)
-	if sack, known := f.TCP.SACK.Get(); known && !sack {
-		return b.also("selective acknowledgements are off, so that the sender cannot tell it from loss").helps(sackKnob), true
-	}
-	return b.helps("tcp.congestion_control").noKnob("a path that spreads the packets of one connection over several ways: change that, or give each connection one way"), true
-}
-
-// reorders reports whether signs of reordering are about as many as what made the
-// sender slow down, so that this is no loss.
-func (f features) reorders() bool {
-	signs, known := f.signs.Get()
-	return known && signs >= fewSigns && float64(signs) >= reorderEvents*float64(f.slowed.Or(0))
-}
-
-// explainedBy1 is the whole gap, where there is one.
-func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodput) }
-
-// loss is rule B10: the rate lies near what the rate of losses allows, and the path
-// was never full, so that the losses are not those of its own queue.
-func loss(f features) (*finding, bool) {
-	p, rtt, ok := f.lossRate()
-	mss := f.TCP.MSS.Or(0)
-	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() || f.together() || f.onlyBursts() {
-		return nil, false
-	}
-	if f.reorders() {
-		return nil, false
-	}
-	bound := limits.LossBound(mss, rtt, p) * units.BitRate(f.Streams)
-	if float64(f.Goodput)*lossFactor < float64(bound) || float64(f.Goodput) > lossFactor*float64(bound) || float64(bound) < refutes/lossFactor*float64(f.Goodput) {
-		return nil, false
-	}
-	b := f.found(f.Sender.Host, "packet loss")
-	if f.events.IsKnown() {
-		b.because("tcp_recoveries, tcp_timeouts", "the sender slowed down %s for losses, %.2g %% of the segments; at %s that allows about %s",
-			times(f.slowed.Or(0)), 100*p, units.FormatDuration(rtt), bound)
-	} else {
-		b.because("TCP_INFO total_retrans", "%d of %d segments were sent again (%.2g %%); at %s that allows about %s",
-			f.TCP.Retransmits.Or(0), f.TCP.SegmentsOut.Or(0), 100*p, units.FormatDuration(rtt), bound)
-	}
-	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
-	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
-	if len(f.Beside.Ladder) == 0 {
-		b.misses(false, "whether the losses come with any rate, or from one rate on", byCheck)
-	}
-	if sack, known := f.TCP.SACK.Get(); known && !sack {
-		b.helps(sackKnob)
-	}
-	return b.helps("tcp.congestion_control", "link.mtu").
-		noKnob("find where packets are lost and mend that: " + atTheWire + "; counters of the switches between; linerate check HOST says which card counts broken frames"), true
-}
-
-// lossRate is the share of segments that were losses: events where they were
-// counted, segments sent again where not.
-func (f features) lossRate() (p float64, rtt time.Duration, ok bool) {
-	again, known := f.resent.Get()
-	if !known || again < lossMatters || f.nearRTT <= 0 {
-		return 0, 0, false
-	}
-	p = again
-	if events, counted := f.events.Get(); counted {
-		p = events
-	}
-	return p, f.nearRTT, p >= lossMatters
-}
-
-// fills reports whether the flow fills the path at times, so that losses are those
-// of a queue that is full.
-func (f features) fills() bool {
-	return f.peak.Or(0) >= touched || f.queue.Or(1) >= standing
-}
-
-// onlyBursts reports whether paced datagrams get through where, by the losses of
-// TCP, many should not: what drops is a queue that a burst overflows, and no cable.
-func (f features) onlyBursts() bool {
-	var lost, all float64
-	for _, r := range f.Beside.Ladder {
-		if r.Size >= smallFrame && r.Sent > 0 && float64(r.Sent) <= nearBound*float64(f.Goodput) {
-			lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
-		}
-	}
-	expected := all * f.resent.Or(0)
-	return expected >= fewSigns && lost < burstShare*expected
-}
-
-// shortQueue is rule B06 where the path's own queue drops: the flow fills the path
-// at times, and what it loses then costs it more than the queue held.
-func shortQueue(f features) (*finding, bool) {
-	p, _, ok := f.lossRate()
-	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched && !f.onlyBursts() || f.reorders() {
-		return nil, false
-	}
-	b := f.found("", "short queue on the path").kind(model.FindingOutside)
-	if f.onlyBursts() {
-		b.because("paced UDP at several rates, TCP_INFO", "evenly sent datagrams arrive, and of the segments of TCP, which come in bursts, %.2g %% are lost", 100*f.resent.Or(0))
-	}
-	if f.peak.Or(0) >= touched {
-		b.because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p)
-	}
-	return b.
-		explains(f.explainedBy1()).misses(len(f.Beside.Ladder) > 0, "whether the path carries its full rate without losses", byCheck).
-		helps("tcp.congestion_control").noKnob("a queue on the way that holds less than one round trip of data: make it longer there, or use a congestion control that paces, such as bbr"), true
-}
-
 // shortTest is rule B14: most of the run was the beginning of a connection.
 func shortTest(f features) (*finding, bool) {
-	growth, ok := f.growth.Get()
-	trips, known := f.trips.Get()
-	lossless := f.resent.Or(0) < lossMatters || f.slowed.Or(fewSigns) <= 1 // the one that ends slow start
-	if !ok || !known || growth < rising || trips >= tenTrips || !f.pathBound() || !lossless {
-		return nil, false // a window, a buffer or losses hold it back, whatever the seconds do
+	growth, trips, begun := f.growth.Or(1), f.trips.Or(tenTrips), f.begun.Or(slowStart)
+	early := begun < slowStart
+	lossless := f.resent.Or(0) < lossMatters || f.paced() || f.slowed.Or(fewSigns) <= 1 // the one that ends slow start
+	if idle, ok := f.idle.Get(); !ok || idle >= idleShare || f.sndbuf.Or(0) >= limitedShare || !lossless || !early && (growth < rising || trips >= tenTrips) {
+		return nil, false // the program, a buffer or losses hold it back, whatever the seconds do
 	}
-	return f.found("", "short test").
-		because("goodput in the intervals", "the rate was still rising when the test ended: %.1f times as fast in the last third as in the first, after %.0f bandwidth-delay products", growth, trips).
-		explains(f.explainedBy1()).
+	if _, shut := f.windowed(); shut || f.rwnd.Or(0) >= limitedShare && !early {
+		return nil, false
+	}
+	b := f.found("", "short test")
+	if early {
+		b.because("RFC 6928, TCP_INFO min_rtt", "the test ended in the slow start of its connection: it lasted %.1f times as long as a connection takes at the least to fill this path", begun)
+	}
+	if growth >= rising {
+		b.because("goodput in the intervals", "the rate was still rising when the test ended: %.1f times as fast in the last third as in the first, after %.1f bandwidth-delay products", growth, trips)
+	}
+	return b.explains(f.explainedBy1()).
 		noKnob("measure for longer: -t 30s; transfers that are so short by nature gain from a larger initial window"), true
 }
 

@@ -9,6 +9,7 @@ package diagnose
 const (
 	// Shares of the ceiling.
 	fullPath   = 0.97 // (p) diagnosis.md 1, step 4: nothing to tune
+	overfull   = 1.03 // diagnosis.md 4.0, rule 1: more than a link can carry
 	nearlyFull = 0.90 // (p) diagnosis.md 1, step 4: only harmless changes are worth trying
 	// refutes is how much less than what was measured a bound may allow before it
 	// is no bound: medians of windows and round trips are not exact.
@@ -23,6 +24,7 @@ const (
 	// Shares of time.
 	limitedShare  = 0.20 // (p) of busy time: rules B07 and B08
 	idleShare     = 0.20 // (p) of the window without data to send: rule B21
+	mending       = 0.50 // (p) of the round trips in which a lost segment was sent again, without SACK
 	busyThread    = 0.90 // (p) of the window that a thread ran or waited to run: it never slept
 	waitingThread = 0.20 // (p) of the window that a thread waited for a processor
 	throttled     = 0.10 // (p) of the window that a quota stopped the process
@@ -37,6 +39,7 @@ const (
 	touched     = 0.95 // (p) of the ceiling: the path was full for a moment
 	rising      = 1.25 // (p) the last third of a run over its first: it was still getting faster
 	tenTrips    = 10.0 // diagnosis.md B14: bandwidth-delay products that a run should last
+	slowStart   = 1.5  // (p) a test's length over what slow start takes to fill the path: rule B14
 	coldStart   = 0.80 // diagnosis.md B15: later runs over the first
 	nearBus     = 0.85 // diagnosis.md B18: of what a bus carries
 	nearHost    = 0.85 // (p) of what a host carries to itself
@@ -48,6 +51,8 @@ const (
 
 	// Queues.
 	standing     = 1.25 // (p) round trip under load over the least one: packets wait somewhere
+	stands       = 1.50 // (p) the least round trip of all samples over the least one: packets wait all the time
+	fewPackets   = 2.0  // (p) that wait at the measured rate, before a longer round trip is a queue
 	steady       = 0.05 // (p) standard deviation over mean of the rate: something clocks it
 	bloatTrips   = 1.5  // (p) B30: delay added by the load, in idle round trips; a sender needs a queue of one
 	bloatPackets = 32.0 // (p) B30: in full packets at the measured rate, so that a slow link is not called one
@@ -58,6 +63,7 @@ const (
 	hostDrops     = 0.30 // (p) of what was lost, dropped by a host itself
 	reorderEvents = 0.50 // (p) signs of reordering over losses that made the sender slow down
 	burstShare    = 0.20 // (p) of the losses of TCP that paced datagrams have where only bursts are dropped
+	burstLosses   = 2.0  // (p) segments lost at a time, over those that losses independent of each other would take
 	lossMatters   = 1e-6 // floor of the loss rate in NDT's heuristics
 	pauseQuanta   = 65535 * 512
 	nearlyAll     = 0.90 // (p) of the packets through one queue, or with a mark
@@ -67,6 +73,7 @@ const (
 // fewest are the smallest counts that show anything (p).
 const (
 	fewSigns   = 3 // of reordering, of broken frames
+	fewBursts  = 6 // segments lost in bursts
 	fewSamples = 3 // of the rate
 	smallFrame = 512
 	pageFrame  = 4074 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20

@@ -1,0 +1,171 @@
+package diagnose
+
+import (
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// The rules about what gets lost on the way, or seems to.
+
+// reordering is rule B11. It is looked at before loss: what looks like loss to a
+// sender may be a path that changes the order (diagnosis.md section 4.0, rule 3).
+func reordering(f features) (*finding, bool) {
+	signs, slowed := f.signs.Or(0), f.slowed.Or(0)
+	if f.resent.Or(0) <= 0 || !f.pathBound() || !f.reorders() {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "reordering").
+		because("tcp_undone, tcp_recoveries, tcp_timeouts of the sender", "the sender slowed down %s and took it back %s, since nothing was lost", times(slowed), times(signs)).
+		because("TCP_INFO total_retrans", "%.2g %% of the segments were sent again", 100*f.resent.Or(0)).
+		explains(f.explainedBy1())
+	if n := f.Receiver.Counters.Moved("tcp_out_of_order").Or(0); n > 0 {
+		b.because("tcp_out_of_order of the receiver", "%s before an earlier one", plural(n, "segment came", "segments came"))
+	}
+	b.misses(f.Receiver.Counters.Moved("tcp_out_of_order").IsKnown(), "how many segments came out of order", byCounters)
+	if sack, known := f.TCP.SACK.Get(); known && !sack {
+		return b.also("selective acknowledgements are off, so that the sender cannot tell it from loss").helps(sackKnob), true
+	}
+	return b.helps("tcp.congestion_control").noKnob("a path that spreads the packets of one connection over several ways: change that, or give each connection one way"), true
+}
+
+// reorders reports whether the sender took back about as much of its slowing down as
+// there was, since everything had arrived, so that this is no loss.
+func (f features) reorders() bool {
+	signs, known := f.signs.Get()
+	return known && signs >= fewSigns && float64(signs) >= reorderEvents*float64(f.slowed.Or(0))
+}
+
+// explainedBy1 is the whole gap, where there is one.
+func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodput) }
+
+// loss is rule B10: the rate lies near what the rate of losses allows, and the path
+// was never full, so that the losses are not those of its own queue.
+func loss(f features) (*finding, bool) {
+	if f.mends() {
+		return f.found(f.Sender.Host, "packet loss").
+			because("TCP_INFO total_retrans, rtt", "selective acknowledgements are off, so that one lost segment is mended in each round trip: %d in %.0f round trips", f.TCP.Retransmits.Or(0), f.Window.Seconds()/f.TCP.RTT.Or(f.nearRTT).Seconds()).
+			explains(f.explainedBy1()).helps(sackKnob).noKnob("find where packets are lost as well: " + onTheWay), true
+	}
+	p, rtt, ok := f.lossRate()
+	mss := f.TCP.MSS.Or(0)
+	if !ok || f.paced() || !f.pathBound() || mss <= 0 || f.fills() || f.together() || f.onlyBursts() || f.inBursts() {
+		return nil, false
+	}
+	if f.reorders() {
+		return nil, false
+	}
+	bound := limits.LossBound(mss, rtt, p) * units.BitRate(f.Streams)
+	if float64(f.Goodput)*lossFactor < float64(bound) || float64(f.Goodput) > lossFactor*float64(bound) || float64(bound) < refutes/lossFactor*float64(f.Goodput) {
+		return nil, false
+	}
+	b := f.found(f.Sender.Host, "packet loss")
+	if f.events.IsKnown() {
+		b.because("tcp_recoveries, tcp_timeouts", "the sender slowed down %s for losses, %.2g %% of the segments; at %s that allows about %s",
+			times(f.slowed.Or(0)), 100*p, units.FormatDuration(rtt), bound)
+	} else {
+		b.because("TCP_INFO total_retrans", "%d of %d segments were sent again (%.2g %%); at %s that allows about %s",
+			f.TCP.Retransmits.Or(0), f.TCP.SegmentsOut.Or(0), 100*p, units.FormatDuration(rtt), bound)
+	}
+	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
+	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
+	if len(f.Beside.Ladder) == 0 {
+		b.misses(false, "whether the losses come with any rate, or from one rate on", byCheck)
+	}
+	if sack, known := f.TCP.SACK.Get(); known && !sack {
+		b.helps(sackKnob)
+	}
+	return b.helps("tcp.congestion_control", "link.mtu").
+		noKnob("find where packets are lost and mend that: " + atTheWire + "; counters of the switches between; linerate check HOST says which card counts broken frames"), true
+}
+
+// mends reports whether the sender did little but send lost segments again, one in each
+// round trip, which is all that it can without SACK (RFC 6582 section 3.2). The window
+// of the receiver is full meanwhile with what came behind the first of them.
+func (f features) mends() bool {
+	sack, known := f.TCP.SACK.Get()
+	again, rtt := f.TCP.Retransmits.Or(0), f.TCP.RTT.Or(f.nearRTT)
+	return known && !sack && again >= fewBursts && again >= 2*f.slowed.Or(again) && f.signs.Or(0) < fewSigns && f.Sender.Counters.Moved("tcp_timeouts").Or(1) == 0 &&
+		f.Window > 0 && float64(again)*rtt.Seconds() >= mending*f.Window.Seconds()
+}
+
+// lossRate is the share of segments that were losses: events where they were
+// counted, segments sent again where not.
+func (f features) lossRate() (p float64, rtt time.Duration, ok bool) {
+	again, known := f.resent.Get()
+	if !known || again < lossMatters || f.nearRTT <= 0 {
+		return 0, 0, false
+	}
+	p = again
+	if events, counted := f.events.Get(); counted {
+		p = events
+	}
+	return p, f.nearRTT, p >= lossMatters
+}
+
+// fills reports whether the flow fills the path at times, so that losses are those
+// of a queue that is full.
+func (f features) fills() bool { return f.peak.Or(0) >= touched || f.stands() }
+
+// stands reports whether packets waited on the way all the time: then a stage there was
+// never idle, and what was measured is its rate, however unevenly it arrived.
+func (f features) stands() bool {
+	return f.nearRTT > 0 && float64(f.least) >= stands*float64(f.nearRTT) && f.packetsWait(f.least)
+}
+
+// packetsWait reports whether a round trip is so much longer than the least one that
+// this is packets, and not the clock of the timestamps, which ticks in milliseconds
+// (RFC 7323 section 5.4).
+func (f features) packetsWait(rtt time.Duration) bool {
+	return float64(rtt-f.nearRTT) >= fewPackets*float64(f.packetTime())+float64(time.Millisecond)
+}
+
+// inBursts reports whether segments are lost several at a time, where losses that have
+// nothing to do with each other come singly: a short queue drops the end of each burst
+// that finds it full. It needs SACK, without which segments that arrived are sent again.
+func (f features) inBursts() bool {
+	slowed, again := f.slowed.Or(0), f.TCP.Retransmits.Or(0)
+	if sack, known := f.TCP.SACK.Get(); !known || !sack || slowed < 2 || again < fewBursts || f.signs.Or(0) >= fewSigns {
+		return false
+	}
+	held := float64(f.TCP.Cwnd.Or(0)) / float64(max(1, f.TCP.MSS.Or(1448)*f.Streams))
+	return float64(again) >= burstLosses*(1+f.events.Or(0)*held)*float64(slowed)
+}
+
+// onlyBursts reports whether paced datagrams get through where, by the losses of
+// TCP, many should not: what drops is a queue that a burst overflows, and no cable.
+func (f features) onlyBursts() bool {
+	var lost, all float64
+	for _, r := range f.Beside.Ladder {
+		if r.Size >= smallFrame && r.Sent > 0 && float64(r.Sent) <= nearBound*float64(f.Goodput) {
+			lost, all = lost+float64(r.Lost), all+float64(r.Lost+r.Got)
+		}
+	}
+	expected := all * f.resent.Or(0)
+	return expected >= fewSigns && lost < burstShare*expected
+}
+
+// shortQueue is rule B06 where the path's own queue drops: the flow fills the path
+// at times, and what it loses then costs it more than the queue held.
+func shortQueue(f features) (*finding, bool) {
+	p, _, ok := f.lossRate()
+	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+		return nil, false
+	}
+	b := f.found("", "short queue on the path").kind(model.FindingOutside)
+	if f.onlyBursts() {
+		b.because("paced UDP at several rates, TCP_INFO", "evenly sent datagrams arrive, and of the segments of TCP, which come in bursts, %.2g %% are lost", 100*f.resent.Or(0))
+	}
+	if f.peak.Or(0) >= touched {
+		b.because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p)
+	}
+	if f.inBursts() {
+		b.because("TCP_INFO total_retrans, tcp_recoveries", "%.1f segments are lost each time that any is: the end of bursts that find a queue full, and no single losses", float64(f.TCP.Retransmits.Or(0))/float64(f.slowed.Or(1)))
+	}
+	return b.
+		explains(f.explainedBy1()).misses(len(f.Beside.Ladder) > 0, "whether the path carries its full rate without losses", byCheck).
+		helps("tcp.congestion_control").noKnob("a queue on the way that holds less than one round trip of data: make it longer there, or use a congestion control that paces, such as bbr"), true
+}
