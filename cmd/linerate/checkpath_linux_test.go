@@ -209,7 +209,7 @@ func slowDisk(t *testing.T, dir string, bytesPerSecond int) string {
 	if err := unix.Stat(dir, &s); err != nil {
 		t.Fatal(err)
 	}
-	group, err := os.MkdirTemp("/sys/fs/cgroup/blkio", "linerate-test-")
+	group, err := os.MkdirTemp("/sys/fs/cgroup/blkio", "linerate-test-") //nolint:usetesting // a control group, not a folder
 	if err != nil {
 		t.Skipf("needs the blkio controller of control groups: %v", err)
 	}

@@ -16,7 +16,7 @@ import (
 func TestFirstHour16NoHome(t *testing.T) {
 	needRoot(t)
 	const nobodyKnows = 54321
-	dir, err := os.MkdirTemp("", "linerate-nohome-")
+	dir, err := os.MkdirTemp("", "linerate-nohome-") //nolint:usetesting // a folder that others may enter
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,6 +135,8 @@ func paintedArgs(file, db string) map[string][][]string {
 		"linerate copy":             hosts("HOST:/nowhere", "HOST /nowhere", "/nowhere HOST"),
 		"linerate run":              hosts("HOST --factor window=64KiB --blocks 1 -t 100ms --omit 0 --settle 0", "--resume last --db "+db, "--resume last --allow-exec --db "+db, file),
 		"linerate check":            hosts("HOST --quick --json"),
+		"linerate recheck":          hosts("--look", "HOST --look --db "+db),
+		"linerate report":           hosts("last --json --db "+db, "last --force -o "+file+".html --db "+db),
 		"linerate tune":             hosts("HOST --dry-run -t 1s --direction to --db " + db),
 		"linerate rm":               hosts("last --dry-run --db "+db, "-2 --db "+db),
 		"linerate prune":            hosts("--dry-run --db " + db),

@@ -63,10 +63,10 @@ func (b *builder) change(v model.Verdict) string {
 
 // amount writes a value of a metric with its unit.
 func amount(m model.Metric, v float64) string {
-	switch m {
-	case model.Goodput:
+	if m == model.Goodput {
 		return units.BitRate(v).String()
-	case model.LatencyP50, model.LatencyP99, model.RTT:
+	}
+	if slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.RTT}, m) {
 		return units.FormatDuration(time.Duration(v * float64(time.Second)))
 	}
 	return fmt.Sprintf("%.3g", v)

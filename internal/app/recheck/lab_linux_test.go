@@ -191,7 +191,7 @@ func TestLookMeasuresNothing(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	kept[0].Proof.Print["far.mtu"] = "9000"
-	if s := look(); s.Standing.String() != "unproven since MTU 9000 -> 1500 at the far end" {
+	if s := look(); s.String() != "unproven since MTU 9000 -> 1500 at the far end" {
 		t.Errorf("%s", s.Standing)
 	}
 	if began := apptest.Told[app.TrialBegan](p); len(began) > 0 {

@@ -241,7 +241,7 @@ func (s *steer) answer(ctx context.Context, runs []model.Run) error {
 	return s.tell(ctx, tune.Input{Block: block}, runs)
 }
 
-// tell leads the machine on by one input and keeps it.
+// tell leads the machine on by one input and keeps it, before anybody is told of it.
 func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error {
 	s.machine.Take(in, runs)
 	s.inputs = append(s.inputs, in)
@@ -251,10 +251,13 @@ func (s *steer) tell(ctx context.Context, in tune.Input, runs []model.Run) error
 		return err
 	}
 	s.trial.Session.Tuning = text
+	if err := s.store.UpdateSession(context.WithoutCancel(ctx), s.trial.Session); err != nil {
+		return app.WithKind(app.Store, err)
+	}
 	if !s.request.DryRun { // which begins nothing
 		s.env.Observe(app.Searched{Step: s.machine.Next(), Record: rec})
 	}
-	return app.WithKind(app.Store, s.store.UpdateSession(context.WithoutCancel(ctx), s.trial.Session))
+	return nil
 }
 
 func (s *steer) record() tune.Record { return s.machine.Record(s.inputs) }

@@ -47,15 +47,14 @@ type Finding struct {
 	Log   []string `json:"log,omitempty"` // "nas: dc0: TX underrun"
 }
 
-// Traffic is the kind of traffic of engine pingpong with its section of the report, and
-// NPtcp that of what an NPtcp receiver answers.
+// Traffic is the kind of traffic of engine pingpong with its section of the report.
 func Traffic() traffic.Kind {
 	k := sizes.Kind()
 	k.Section = section
 	return k
 }
 
-// NPtcp: see Traffic.
+// NPtcp is Traffic of what an NPtcp receiver answers.
 func NPtcp() traffic.Kind {
 	k := sizes.NPtcp()
 	k.Section = section

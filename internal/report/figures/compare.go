@@ -3,6 +3,7 @@ package figures
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,10 +34,10 @@ func (b *builder) path() (plot.Figure, bool) {
 
 // unit is how an axis writes the values of m.
 func unit(m model.Metric) plot.Unit {
-	switch m {
-	case model.Goodput, model.Sent, model.StreamGoodput, model.StreamSent:
+	if slices.Contains([]model.Metric{model.Goodput, model.Sent, model.StreamGoodput, model.StreamSent}, m) {
 		return plot.BitRate
-	case model.LossRatio, model.RetransmitRatio:
+	}
+	if slices.Contains([]model.Metric{model.LossRatio, model.RetransmitRatio}, m) {
 		return plot.Share
 	}
 	if i, ok := metric.Of(m); ok && (i.Unit == "s" || strings.HasPrefix(string(m), "latency") || m == model.RTT || m == model.Jitter) {

@@ -18,8 +18,7 @@ import (
 // shown is the run of direction w that is drawn: of the last block, with the settings as
 // they were.
 func (b *builder) shown(w model.Direction) (model.Run, bool) {
-	for i := len(b.runs) - 1; i >= 0; i-- {
-		r := b.runs[i]
+	for _, r := range slices.Backward(b.runs) {
 		if slices.Contains(r.Flow.Direction.Parts(), w) && (b.s.Plan.Baseline == "" || r.Setting == b.s.Plan.Baseline) && len(b.samples[r.Number]) > 0 {
 			return r, true
 		}
@@ -64,7 +63,7 @@ func (b *builder) rate() (plot.Figure, bool) {
 			continue
 		}
 		rates.Lines = append(rates.Lines, line(b.label(w), got))
-		said = append(said, b.label(w)+" "+b.moved(r, w)+b.stalls(&rates, r, w, got))
+		said = append(said, b.label(w)+" "+b.moved(r, w)+b.stalls(&rates, w, got))
 		if trip := b.series(r, w.Sender(), w, model.RTT); len(trip) > 1 {
 			trips.Lines = append(trips.Lines, line(b.label(w), trip))
 		}
@@ -87,10 +86,12 @@ func (b *builder) moved(r model.Run, w model.Direction) string {
 		return "carried nothing that counts"
 	}
 	text := "carried " + units.BitRate(v).String()
-	for _, l := range b.d.Lines {
-		if most, ok := l.Ceiling.Get(); ok && l.Direction == w && v <= float64(most) {
-			text += fmt.Sprintf(", %s of what the path can carry", units.Percent(math.Round(1000*v/float64(most))/10))
-		}
+	if i := slices.IndexFunc(b.d.Lines, func(l report.Line) bool {
+		most, ok := l.Ceiling.Get()
+		return ok && l.Direction == w && v <= float64(most)
+	}); i >= 0 {
+		most, _ := b.d.Lines[i].Ceiling.Get()
+		text += fmt.Sprintf(", %s of what the path can carry", units.Percent(math.Round(1000*v/float64(most))/10))
 	}
 	if len(b.runs) > len(b.directions()) {
 		text += fmt.Sprintf(" (run %d, with the settings as they were)", r.Number)
@@ -110,7 +111,7 @@ func (b *builder) ceilings(l *plot.Lines) {
 }
 
 // stalls marks where the run stood still, and says so.
-func (b *builder) stalls(l *plot.Lines, r model.Run, w model.Direction, got []model.Sample) string {
+func (b *builder) stalls(l *plot.Lines, w model.Direction, got []model.Sample) string {
 	var window []stats.RunInterval
 	for _, x := range got {
 		if !x.Omitted {

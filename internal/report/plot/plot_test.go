@@ -76,7 +76,7 @@ func TestContrast(t *testing.T) {
 	for i, dress := range strings.Split(style, "{--ground:")[1:] {
 		colour := map[string]string{"ground": strings.SplitN(dress, ";", 2)[0]}
 		body, _, _ := strings.Cut(dress, "}")
-		for _, v := range strings.Split(body, ";") {
+		for v := range strings.SplitSeq(body, ";") {
 			if name, value, ok := strings.Cut(v, ":"); ok && strings.HasPrefix(name, "--") {
 				colour[name[2:]] = value
 			}

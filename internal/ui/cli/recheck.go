@@ -291,7 +291,7 @@ func newRecheckDoc(all []recheck.Setting) recheckDoc {
 	d := recheckDoc{Settings: []standingDoc{}}
 	for _, s := range all {
 		one := standingDoc{
-			Knob: s.Knob, Value: s.Value, Host: s.Side, Name: s.Host, State: s.State, Text: s.Standing.String(), Changes: append([]fingerprint.Change{}, s.Changes...),
+			Knob: s.Knob, Value: s.Value, Host: s.Side, Name: s.Host, State: s.State, Text: s.String(), Changes: append([]fingerprint.Change{}, s.Changes...),
 			Before: some(s.Before), Measured: some(s.Measured), Gain: s.Gain, Trouble: s.Trouble,
 		}
 		if p := s.Kept.Proof; s.Kept.Proven {
