@@ -174,8 +174,7 @@ func median(v []float64) float64 {
 func sets(s model.Setting) []mistuned.Set {
 	var out []mistuned.Set
 	for _, a := range s.Assignments {
-		end := map[model.Host]string{model.Near: "near.", model.Far: "far."}[a.Host]
-		out = append(out, mistuned.Set{Knob: end + string(a.Knob), Value: a.Value})
+		out = append(out, mistuned.Set{Knob: a.Host.Of(a.Knob), Value: a.Value})
 	}
 	return out
 }

@@ -205,7 +205,7 @@ func TestServeTune(t *testing.T) {
 	}
 	n.asBefore(t, before)
 
-	r := run(t, n.inside(t, "a", "run", "--far", ops, "--factor", "b.tcp.recv_buffer_max=64KiB,1MiB", "--blocks", "6",
+	r := run(t, n.inside(t, "a", "run", "--far", ops, "--factor", "far.tcp.recv_buffer_max=64KiB,1MiB", "--blocks", "6",
 		"-t", "0.2s", "-i", "0.2s", "--omit", "0s", "--settle", "0s", "--no-twin", "--json", "-q"))
 	if d := decode[document](t, r.out); r.code != 0 && r.code != 5 || len(d.Session.Changes) == 0 {
 		t.Errorf("run over a server: exit code %d, %d changes\n%s", r.code, len(d.Session.Changes), r.err)

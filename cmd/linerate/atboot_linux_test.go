@@ -115,7 +115,7 @@ func TestAtBootMistakes(t *testing.T) {
 	}{
 		{"--at-boot: a lab ends with its command", []string{"set", "tcp.sack=off", "lab:rate=1gbit", "--at-boot"}},
 		{"--at-boot does not reach the agent of 10.0.0.2", []string{"set", "tcp.sack=off", "exec:10.0.0.2 linerate agent", "--at-boot"}},
-		{"--at-boot does not reach the agent of 10.0.0.2", []string{"run", "exec:10.0.0.2 linerate agent", "--factor", "b.tcp.sack=on,off", "--at-boot"}},
+		{"--at-boot does not reach the agent of 10.0.0.2", []string{"run", "exec:10.0.0.2 linerate agent", "--factor", "far.tcp.sack=on,off", "--at-boot"}},
 		{"--at-boot is for the job of this machine", []string{"undo", "--at-boot", "root@nas"}},
 	} {
 		if r := run(t, command(t, c.args...)); r.code != 2 || !strings.Contains(r.err, c.want) {

@@ -46,7 +46,7 @@ flow:
   duration: -3s
   mss: 10
 factors:
-  - knob: b.tcp.recv_buffer_mx
+  - knob: far.tcp.recv_buffer_mx
     levels: [64KiB, 1MiB]
   - knob: window
     levels: [64KiB, 64K]
@@ -89,7 +89,7 @@ func TestPlanWithTenMistakes(t *testing.T) {
 
 // TestLabSpecWithMistakes demands every mistake of a lab at once.
 func TestLabSpecWithMistakes(t *testing.T) {
-	const spec = "rate=fast,rtt=1h,loss=200%,colour=red,mtu=9,duplex=some,ab.mtu=1500"
+	const spec = "rate=fast,rtt=1h,loss=200%,colour=red,mtu=9,duplex=some,to.mtu=1500"
 	for _, args := range [][]string{{"test", "lab:" + spec}, {"lab", spec, "--", "true"}} {
 		r := fails(t, 2, args,
 			"rate=fast: use a rate from 1kbit to 1tbit, for example 100mbit",
@@ -98,7 +98,7 @@ func TestLabSpecWithMistakes(t *testing.T) {
 			"colour: unknown key: use rate, rtt, delay",
 			"mtu=9: use a whole number from 576 to 65521",
 			"duplex=some: use half or full",
-			"ab.mtu: belongs to the whole lab: use mtu=")
+			"to.mtu: belongs to the whole lab: use mtu=")
 		if n := strings.Count(r.err, "\n"); n != 7 {
 			t.Errorf("%d lines for 7 mistakes:\n%s", n, r.err)
 		}
@@ -119,7 +119,7 @@ func TestBadExperiments(t *testing.T) {
 		"no plan":        {[]string{"run", "missing.yaml"}, []string{"missing.yaml: no such file or directory"}},
 		"nothing":        {[]string{"run", lab}, []string{"nothing to compare", "linerate run HOST --factor"}},
 		"unknown knob":   {[]string{"run", lab, "--factor", "windwo=64KiB,1MiB"}, []string{`unknown knob "windwo"; did you mean window?`}},
-		"native name":    {[]string{"run", lab, "--factor", "b.net.ipv4.tcp_rmem=64KiB,1MiB"}, []string{"did you mean tcp.recv_buffer_max"}},
+		"native name":    {[]string{"run", lab, "--factor", "far.net.ipv4.tcp_rmem=64KiB,1MiB"}, []string{"did you mean tcp.recv_buffer_max"}},
 		"mss":            {[]string{"run", lab, "--factor", "mss=10,1000"}, []string{`value "10" of mss: want 88 to 32767 bytes, or auto`}},
 		"no levels":      {[]string{"run", lab, "--factor", "window"}, []string{`"window" has no levels; write it like`}},
 		"same levels":    {[]string{"run", lab, "--factor", "window=64K,64KiB"}, []string{"leave one of them out"}},
@@ -129,8 +129,8 @@ func TestBadExperiments(t *testing.T) {
 		"blocks":    {[]string{"run", lab, "--factor", "window=64K,1M", "--blocks", "0"}, []string{"--blocks: 0 is not a number of blocks"}},
 		"direction": {[]string{"run", lab, "--factor", "window=64K,1M", "--direction", "up"}, []string{`--direction: "up" is none of to, from, each, both`}},
 		"baseline":  {[]string{"run", lab, "--factor", "window=64K,1M", "--baseline", "2M"}, []string{`baseline: "2M" is not a setting of this plan`}},
-		"lab knob":  {[]string{"test", lab + ",b.tcp.recv_bufer_max=64KiB"}, []string{"did you mean tcp.recv_buffer_max"}},
-		"lab value": {[]string{"test", lab + ",b.tcp.recv_buffer_max=1"}, []string{"want a size from 4 KiB"}},
+		"lab knob":  {[]string{"test", lab + ",far.tcp.recv_bufer_max=64KiB"}, []string{"did you mean tcp.recv_buffer_max"}},
+		"lab value": {[]string{"test", lab + ",far.tcp.recv_buffer_max=1"}, []string{"want a size from 4 KiB"}},
 		"two labs":  {[]string{"test", lab, "--from", lab}, []string{"a lab has both ends of its own", "leave out --from"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -144,7 +144,7 @@ func TestCheckForCron(t *testing.T) {
 		"met":         {[]string{path, "--expect", "30M,loss<20%,p99<2s"}, 0, nil},
 		"not met":     {[]string{path, "--expect", "900M,loss<20%,p99<2s"}, 9, []string{"linerate: not met: 900M (", "Mbit/s, from "}},
 		"two are not": {[]string{path, "--expect", "900M,p99<1ms"}, 9, []string{"900M (", "p99<1ms ("}},
-		"found":       {[]string{path + ",b.tcp.recv_buffer_max=16KiB"}, 8, []string{"linerate: found: ", "speed to "}},
+		"found":       {[]string{path + ",far.tcp.recv_buffer_max=16KiB"}, 8, []string{"linerate: found: ", "speed to "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := run(t, command(t, append([]string{"check", "--quick", "--quiet"}, c.args...)...))

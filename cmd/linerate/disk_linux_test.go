@@ -67,7 +67,7 @@ linerate test "$FAR" --to -t 100ms --omit 0 --title earlier > $W/out/first
 	dd if=/dev/zero of=$W/store/fill bs=64k 2>/dev/null || true
 } &
 code=0
-linerate run "$FAR" --factor b.tcp.recv_buffer_max=64KiB,1MiB`+shortOptions+`--blocks 100 > $W/out/out 2> $W/out/err || code=$?
+linerate run "$FAR" --factor far.tcp.recv_buffer_max=64KiB,1MiB`+shortOptions+`--blocks 100 > $W/out/out 2> $W/out/err || code=$?
 wait
 echo $code > $W/out/code
 cat `+ceilingFile+` > $W/out/after
@@ -96,7 +96,7 @@ linerate show last --json > $W/out/last.json`)
 	if got := file(t, out, "undo"); got != "nothing to undo\nnothing to undo\n" {
 		t.Errorf("undo: %s", got)
 	}
-	if err := validate("linerate/session/v2", file(t, out, "last.json")); err != nil {
+	if err := validate("linerate/session/v3", file(t, out, "last.json")); err != nil {
 		t.Errorf("the session that met the full disk: %v", err)
 	}
 	if d := decode[document](t, file(t, out, "last.json")); len(d.Session.Runs) < 4 {

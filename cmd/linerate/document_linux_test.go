@@ -6,7 +6,7 @@ import (
 	"linerate/internal/core/knob"
 )
 
-// sessionDocument is what these tests read of linerate/session/v2.
+// sessionDocument is what these tests read of linerate/session/v3.
 type sessionDocument struct {
 	Detail  string `json:"detail"`
 	Session struct {
@@ -44,7 +44,7 @@ func TestDocumentOfAQuickTest(t *testing.T) {
 		t.Errorf("%d bytes:\n%s", len(short), short)
 	}
 	for _, text := range []string{short, whole} {
-		if err := validate("linerate/session/v2", text); err != nil {
+		if err := validate("linerate/session/v3", text); err != nil {
 			t.Error(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 func TestFactsOfALab(t *testing.T) {
 	needLab(t)
 	out := succeed(t, "facts", "lab:rate=100mbit,mtu=1400", "--json").out
-	if err := validate("linerate/facts/v1", out); err != nil {
+	if err := validate("linerate/facts/v2", out); err != nil {
 		t.Error(err)
 	}
 	type text struct {
@@ -45,7 +45,7 @@ func TestFactsOfALab(t *testing.T) {
 		} `json:"facts"`
 	}](t, out)
 	f := doc.Facts
-	if f.Host != "b" || f.Machine.Threads.Value < 1 || f.Machine.Memory.Value < 1<<26 || f.Route.Source.Value == "" {
+	if f.Host != "far" || f.Machine.Threads.Value < 1 || f.Machine.Memory.Value < 1<<26 || f.Route.Source.Value == "" {
 		t.Errorf("%+v", f)
 	}
 	if len(f.NICs) == 0 || f.NICs[0].Name != f.Route.Interface.Value || f.NICs[0].Kind.Value == "" || f.NICs[0].MTU.Value < 68 || f.NICs[0].MTUMax.Value < 1500 || len(f.NICs[0].Offloads.Value) == 0 {
@@ -59,7 +59,7 @@ func TestFactsAreStored(t *testing.T) {
 	db := t.TempDir() + "/r.db"
 	succeed(t, "--db", db, "test", "-q", "-t", "500ms", "--omit", "0s", "lab:rate=100mbit")
 	out := succeed(t, "--db", db, "show", "last", "--json=full").out
-	if err := validate("linerate/session/v2", out); err != nil {
+	if err := validate("linerate/session/v3", out); err != nil {
 		t.Error(err)
 	}
 	doc := decode[struct {

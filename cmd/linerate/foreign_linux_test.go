@@ -237,7 +237,7 @@ func TestForeignServers(t *testing.T) {
 			out = filepath.Join(t.TempDir(), "np.out")
 			return []string{"sweep", "netpipe://127.0.0.1:" + p, "--max", "4", "--output", out, "--json", "-q"}
 		}, nil)
-		if err := validate("linerate/session/v2", r.out); err != nil {
+		if err := validate("linerate/session/v3", r.out); err != nil {
 			t.Error(err)
 		}
 		netpipeFile(t, out, 4)
@@ -357,7 +357,7 @@ func TestRequestsOfACommand(t *testing.T) {
 	v := startServer(t)
 	attempt(t, func() string {
 		r := succeed(t, "test", v.link, "--to", "--requests", "200", "-l", "64", "--reply", "4KiB", "-t", "0.5s", "-i", "0.5s", "--omit", "0s", "--json", "-q")
-		if err := validate("linerate/session/v2", r.out); err != nil {
+		if err := validate("linerate/session/v3", r.out); err != nil {
 			t.Error(err)
 		}
 		all := decode[engineReport](t, r.out).Report.Latencies
@@ -376,7 +376,7 @@ func TestSearchOfACommand(t *testing.T) {
 	v := startServer(t)
 	attempt(t, func() string {
 		r := succeed(t, "test", v.link, "--to", "--search", "--loss", "2%", "-b", "20M", "-t", "0.1s", "--omit", "0s", "--repeat", "1", "--json", "-q")
-		if err := validate("linerate/session/v2", r.out); err != nil {
+		if err := validate("linerate/session/v3", r.out); err != nil {
 			t.Error(err)
 		}
 		s := decode[flows](t, r.out).Report.Search
@@ -410,7 +410,7 @@ func TestCopyOfACommand(t *testing.T) {
 	v := startServer(t)
 	t.Run("to a host", func(t *testing.T) {
 		r := succeed(t, "copy", v.link, "--size", "1MiB", "--blocks", "1", "--json", "-q")
-		if err := validate("linerate/session/v2", r.out); err != nil {
+		if err := validate("linerate/session/v3", r.out); err != nil {
 			t.Error(err)
 		}
 		d := decode[document](t, r.out)

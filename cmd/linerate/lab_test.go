@@ -10,7 +10,7 @@ import (
 	"linerate/internal/lab/labtest"
 )
 
-// document is what these tests read of linerate/session/v2.
+// document is what these tests read of linerate/session/v3.
 type document struct {
 	Schema  string `json:"schema"`
 	Session struct {
@@ -84,7 +84,7 @@ func TestCeilingOfEachDirection(t *testing.T) {
 		"small segments": {[]string{"-M", "536"}, 4.2671e6, 42.671e6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"test", "lab:rate=50mbit,ab.rate=5mbit,rtt=2ms", "-t", "1s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
+			args := append([]string{"test", "lab:rate=50mbit,to.rate=5mbit,rtt=2ms", "-t", "1s", "--omit", "1s", "--idle", "0s", "--json", "-q"}, c.flags...)
 			doc := decode[struct {
 				Report struct {
 					Lines []struct {
@@ -142,14 +142,14 @@ func TestTruthOfGoodput(t *testing.T) {
 func TestTruthOfReceiveWindow(t *testing.T) {
 	needLab(t)
 	labtest.Try(t, func() string {
-		r := succeed(t, "test", "lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB", "--to", "-t", "2s", "--json", "-q")
+		r := succeed(t, "test", "lab:rate=1gbit,rtt=10ms,far.tcp.recv_buffer_max=64KiB", "--to", "-t", "2s", "--json", "-q")
 		d := decode[document](t, r.out)
 		if len(d.Session.Findings) == 0 {
 			return "no finding"
 		}
 		f := d.Session.Findings[0]
-		if f.Limit != "receive window" || f.Host != "b" || f.Direction != "to" {
-			return fmt.Sprintf("found %q of host %s in direction %s, want the receive window of host b", f.Limit, f.Host, f.Direction)
+		if f.Limit != "receive window" || f.Host != "far" || f.Direction != "to" {
+			return fmt.Sprintf("found %q of host %s in direction %s, want the receive window of the far host", f.Limit, f.Host, f.Direction)
 		}
 		if ratio := f.Implied.Value / median(d.goodput("to")); ratio < 0.85 || ratio > 1.15 {
 			return fmt.Sprintf("the window allows %.2f times what was measured, want 0.85 to 1.15", ratio)
@@ -189,11 +189,11 @@ func TestTruthOfRules(t *testing.T) {
 		flags      []string
 		rule, host string
 	}{
-		{"clean", "rate=50mbit,rtt=10ms", nil, "ceiling", "a"},
-		{"send buffer", "rate=200mbit,rtt=20ms,a.tcp.send_buffer_max=64KiB", nil, "B08", "a"},
-		{"scaling off at the receiver", "rate=200mbit,rtt=20ms,b.tcp.window_scaling=0", nil, "B09", "b"},
-		{"scaling off at the sender", "rate=200mbit,rtt=20ms,a.tcp.window_scaling=0", nil, "B09", "a"},
-		{"loss", "rate=200mbit,rtt=20ms,loss=0.3%", []string{"-C", "cubic", "-t", "5s"}, "B10", "a"},
+		{"clean", "rate=50mbit,rtt=10ms", nil, "ceiling", "near"},
+		{"send buffer", "rate=200mbit,rtt=20ms,near.tcp.send_buffer_max=64KiB", nil, "B08", "near"},
+		{"scaling off at the receiver", "rate=200mbit,rtt=20ms,far.tcp.window_scaling=0", nil, "B09", "far"},
+		{"scaling off at the sender", "rate=200mbit,rtt=20ms,near.tcp.window_scaling=0", nil, "B09", "near"},
+		{"loss", "rate=200mbit,rtt=20ms,loss=0.3%", []string{"-C", "cubic", "-t", "5s"}, "B10", "near"},
 		{"slower stage", "rate=100mbit,rtt=5ms,bus=40mbit", []string{"-t", "4s"}, "B06", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

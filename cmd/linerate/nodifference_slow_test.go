@@ -15,9 +15,9 @@ const identicalPlan = `title: three identical settings
 far: %s
 flow: {direction: to, duration: 300ms, omit: 200ms, interval: 100ms, congestion: %s}
 settings:
-  - {name: one, set: {b.tcp.recv_buffer_max: 4MiB}}
-  - {name: two, set: {b.tcp.recv_buffer_max: 4MiB}}
-  - {name: three, set: {b.tcp.recv_buffer_max: 4MiB}}
+  - {name: one, set: {far.tcp.recv_buffer_max: 4MiB}}
+  - {name: two, set: {far.tcp.recv_buffer_max: 4MiB}}
+  - {name: three, set: {far.tcp.recv_buffer_max: 4MiB}}
 baseline: one
 max_blocks: 12
 settle: 50ms

@@ -23,10 +23,10 @@ func TestRecheckASession(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	db := filepath.Join(t.TempDir(), "r.db")
-	succeed(t, "run", "lab:rate=50mbit,rtt=10ms", "--factor", "b.tcp.recv_buffer_max=32KiB,1MiB", "--baseline", "32KiB", "--direction", "to", "--guard", "none",
+	succeed(t, "run", "lab:rate=50mbit,rtt=10ms", "--factor", "far.tcp.recv_buffer_max=32KiB,1MiB", "--baseline", "32KiB", "--direction", "to", "--guard", "none",
 		"-t", "300ms", "--omit", "300ms", "--settle", "0s", "--blocks", "10", "-q", "--db", db)
 	look := succeed(t, "recheck", "last", "--look", "--db", db)
-	has(t, "the look", look.out, "tcp.recv_buffer_max=1 MiB on b: proven on ", ", against 32 KiB; nothing that is known has changed since")
+	has(t, "the look", look.out, "tcp.recv_buffer_max=1 MiB on far: proven on ", ", against 32 KiB; nothing that is known has changed since")
 	r := succeed(t, "recheck", "last", "--json", "-q", "--db", db)
 	if err := validate("linerate/recheck/v1", r.out); err != nil {
 		t.Error(err)

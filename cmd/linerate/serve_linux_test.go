@@ -81,7 +81,7 @@ func sane(t *testing.T, r result) {
 
 // bothWays demands goodput in both directions that a veth pair or loopback can have.
 func bothWays(d document) (wrong string) {
-	if d.Schema != "linerate/session/v2" || d.Session.State != "done" {
+	if d.Schema != "linerate/session/v3" || d.Session.State != "done" {
 		return fmt.Sprintf("document %s, session %s", d.Schema, d.Session.State)
 	}
 	for _, direction := range []string{"to", "from"} {
@@ -112,7 +112,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d runs, verdicts %+v, changes %v", len(d.Session.Runs), d.Session.Verdicts, d.Session.Changes)
 	}
 
-	r = run(t, n.inside(t, "a", "run", good, "--factor", "b.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
+	r = run(t, n.inside(t, "a", "run", good, "--factor", "far.tcp.sack=off", "--blocks", "3", "--no-twin", "-t", "0.2s", "-i", "0.2s", "--omit", "0s"))
 	if r.code != 4 || !strings.Contains(r.err, "measures only") || !strings.Contains(r.err, "exec:ADDRESS COMMAND") {
 		t.Errorf("a knob of a server: exit code %d\n%s%s", r.code, r.out, r.err)
 	}

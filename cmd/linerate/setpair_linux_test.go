@@ -15,7 +15,7 @@ func TestSetPerHost(t *testing.T) {
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)
-	p := start(t, n.inside(t, "a", "set", "a.tcp.sack=off", "b.tcp.recv_buffer_max=64KiB", "--both", "--for", "3s", n.agent("b")))
+	p := start(t, n.inside(t, "a", "set", "near.tcp.sack=off", "far.tcp.recv_buffer_max=64KiB", "--both", "--for", "3s", n.agent("b")))
 	eventually(t, 20*time.Second, "the change", func() bool {
 		now := n.bothKnobs(t)
 		return now.a.sack != before.a.sack && now.a.rmem == before.a.rmem && now.b.sack == before.b.sack && now.b.rmem != before.b.rmem
@@ -28,10 +28,10 @@ func TestSetPerHost(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"b.tcp.sack=off"}, "b.tcp.sack: no HOST is named"},
-		{[]string{"a.tcp.sack=off", n.agent("b")}, "a.tcp.sack: without --both the change is about HOST alone"},
+		{[]string{"far.tcp.sack=off"}, "far.tcp.sack: no HOST is named"},
+		{[]string{"near.tcp.sack=off", n.agent("b")}, "near.tcp.sack: without --both the change is about HOST alone"},
 		{[]string{"c.tcp.sack=off", n.agent("b")}, `c.tcp.sack: unknown host "c": write `},
-		{[]string{"a.tcp.sack=off", "tcp.sack=off", "--both", n.agent("b")}, "tcp.sack is set twice"},
+		{[]string{"near.tcp.sack=off", "tcp.sack=off", "--both", n.agent("b")}, "tcp.sack is set twice"},
 	} {
 		if r := run(t, n.inside(t, "a", append([]string{"set"}, c.args...)...)); r.code != 2 || !strings.Contains(r.err, c.says) {
 			t.Errorf("%q: exit code %d\n%s%s", c.args, r.code, r.out, r.err)
@@ -64,7 +64,7 @@ func TestProfileApply(t *testing.T) {
 		}
 	}
 	r = run(t, n.inside(t, "a", "profile", "apply", file, "--both", "--json", n.agent("b")))
-	if err := validate("linerate/set/v1", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
+	if err := validate("linerate/set/v2", r.out); err != nil || r.code != 0 || !strings.Contains(r.out, `"nothing to do"`) || !strings.Contains(r.err, "1 of 1 settings of the profile are there already") {
 		t.Errorf("again: exit code %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	for _, args := range [][]string{{"undo", n.agent("b")}, {"undo"}} {

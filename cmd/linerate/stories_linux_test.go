@@ -115,7 +115,7 @@ func theWindowHelps(t *testing.T, db string, c told) {
 
 // TestShape: numbers and line breaks do not count, words do.
 func TestShape(t *testing.T) {
-	if a, b := shape("to b  122.3 Mbit/s  at\n  5.56 ms"), shape("to b 1.1 Gbit/s at 7 s"); a != b {
+	if a, b := shape("to far  122.3 Mbit/s  at\n  5.56 ms"), shape("to far 1.1 Gbit/s at 7 s"); a != b {
 		t.Errorf("%q and %q", a, b)
 	}
 	if shape("back to 9000 B") == shape("stays 9000 B") {

@@ -102,7 +102,7 @@ func TestToyEngine(t *testing.T) {
 	vary("{knob: reply, levels: [1KiB, 1024]}")
 	holds(do(2, "run", plan, "--allow-exec").err, `level "1024" has the same value as "1KiB"`, "reply belongs to engine reqresp, not to engine toy; write engine: reqresp")
 	vary("{knob: far.reply, levels: [1KiB]}")
-	holds(do(2, "run", plan, "--allow-exec").err, "reply belongs to the flow, not to host b; write reply without a host")
+	holds(do(2, "run", plan, "--allow-exec").err, "reply belongs to the flow, not to the far host; write reply without a host")
 	holds(do(2, byFlag("--engine", "toy", "--factor", "rounds=1001")...).err, "setting 1001: 1001 rounds: not between 1 and 1000")
 	holds(do(2, byFlag("--factor", "reply=1KiB")...).err, "reply belongs to engine reqresp, not to engine tcpbulk; add --requests")
 	// Who has not the line knows nothing of it.

@@ -230,7 +230,7 @@ func TestTruthOfSearch(t *testing.T) {
 // so, confirms it, and ends.
 func TestTruthOfBlackHole(t *testing.T) {
 	needLab(t)
-	r := succeed(t, "sweep", "lab:rate=1gbit,rtt=1ms,mtu=9000,ab.blackhole=1590", "--min", "1KiB", "--max", "1536", "-t", "0.6s", "--json", "-q")
+	r := succeed(t, "sweep", "lab:rate=1gbit,rtt=1ms,mtu=9000,to.blackhole=1590", "--min", "1KiB", "--max", "1536", "-t", "0.6s", "--json", "-q")
 	d := decode[struct {
 		Report struct {
 			Sweep struct {

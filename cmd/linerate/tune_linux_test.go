@@ -34,13 +34,13 @@ func TestTuneFindsTheWindow(t *testing.T) {
 	t.Parallel()
 	needLab(t)
 	db := t.TempDir() + "/r.db"
-	host := "lab:rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=32KiB"
+	host := "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB"
 	text := succeed(t, append([]string{"tune", host, "--quick", "--json", "--db", db}, brisk()...)...).out
-	if err := validate("linerate/tune/v1", text); err != nil {
+	if err := validate("linerate/tune/v2", text); err != nil {
 		t.Error(err)
 	}
 	got := decode[tuned](t, text)
-	if !got.Proven || len(got.Next) != 2 || !strings.Contains(got.Headline, "b.tcp.recv_buffer_max 32KiB -> ") || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " times ") {
+	if !got.Proven || len(got.Next) != 2 || !strings.Contains(got.Headline, "far.tcp.recv_buffer_max 32KiB -> ") || len(got.Gains) != 1 || !strings.Contains(got.Gains[0], " times ") {
 		t.Errorf("%+v", got.Tuned)
 	}
 	if len(got.Record.Winner.Assignments) != 1 || got.Record.Winner.Assignments[0].Knob != "tcp.recv_buffer_max" || got.Record.Winner.Assignments[0].Host != model.Far {
@@ -66,7 +66,7 @@ func TestTuneLeavesAloneWhatIsFull(t *testing.T) {
 	if got.Proven || len(got.Record.Winner.Assignments) > 0 || got.Record.Runs > 0 {
 		t.Errorf("%+v", got)
 	}
-	got = decode[tuned](t, succeed(t, append([]string{"tune", "lab:rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=32KiB", "--dry-run", "--json", "--db", ":memory:"}, brisk()...)...).out)
+	got = decode[tuned](t, succeed(t, append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--dry-run", "--json", "--db", ":memory:"}, brisk()...)...).out)
 	if len(got.Ideas) == 0 || got.Ideas[0].State != tune.Waiting || got.Record.Runs > 0 {
 		t.Errorf("dry run: %+v", got.Tuned)
 	}
@@ -82,7 +82,7 @@ func TestTuneIsCutShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := t.TempDir() + "/r.db"
-			args := append([]string{"tune", "lab:rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=32KiB", "--quick", "--db", db}, brisk()...)
+			args := append([]string{"tune", "lab:rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", "--quick", "--db", db}, brisk()...)
 			p := start(t, command(t, args...))
 			eventually(t, time.Minute, "a race", func() bool { return strings.Contains(p.cmd.Stderr.(*lines).String(), "trying to ") })
 			p.signal(t, signal)

@@ -43,7 +43,7 @@ func pairInLab(t *testing.T, spec, script string) *exec.Cmd {
 // start, and it stays when linerate has ended; linerate undo takes it back.
 func TestTuneStaysUntilTheNextStart(t *testing.T) {
 	t.Parallel()
-	tt := onTerminal(t, pairInLab(t, "rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=32KiB",
+	tt := onTerminal(t, pairInLab(t, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
 		"show before; $LR tune --from \"$near\" \"$far\" $brisk --quick; gone; show after; LINERATE_STATE=$DIR/b $there $LR undo; show undone\n"))
 	eventually(t, 3*time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
 	if _, err := tt.master.WriteString("s\n"); err != nil {
@@ -68,7 +68,7 @@ func TestTuneStaysUntilTheNextStart(t *testing.T) {
 // itself, and the search goes on from there with the next phase.
 func TestTuneKilledInEveryPhase(t *testing.T) {
 	t.Parallel()
-	cmd := pairInLab(t, "rate=50mbit,rtt=20ms,a.tcp.send_buffer_max=32KiB,b.tcp.recv_buffer_max=32KiB", `
+	cmd := pairInLab(t, "rate=50mbit,rtt=20ms,near.tcp.send_buffer_max=32KiB,far.tcp.recv_buffer_max=32KiB", `
 killed() { # PHASE TEXT FLAGS...: kills it when the text is there and a host is changed
 	phase=$1 text=$2; shift 2
 	$LR tune --from "$near" "$far" $brisk "$@" 2>$DIR/$phase >/dev/null & pid=$!

@@ -59,8 +59,8 @@ far: lab:rate=50mbit,rtt=20ms,queue=2MiB
 flow: {engine: loaded, duration: 600ms, omit: 900ms, interval: 200ms, congestion: reno}
 objective: goodput
 settings:
-  - {name: flat, set: {b.tcp.recv_buffer_max: 180KiB}}
-  - {name: deep, set: {b.tcp.recv_buffer_max: 800KiB}}
+  - {name: flat, set: {far.tcp.recv_buffer_max: 180KiB}}
+  - {name: deep, set: {far.tcp.recv_buffer_max: 800KiB}}
 baseline: flat
 settle: 50ms
 `

@@ -40,7 +40,7 @@ func StillChanged(changes []model.Change) []string {
 	for _, c := range changes {
 		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
 			why := cmp.Or(c.Detail, "its undo was not seen")
-			out = append(out, fmt.Sprintf("%s on %s (%s)", c.Knob, c.Host, why))
+			out = append(out, fmt.Sprintf("%s on the %s host (%s)", c.Knob, c.Host, why))
 		}
 	}
 	return out

@@ -7,7 +7,7 @@
 //     below and none of the traffic passes it.
 //  2. The wire process: process 1 of a new PID namespace, in new user, network,
 //     mount and IPC namespaces. It moves frames (package wire).
-//  3. Host a and host b: a process each with its own network, mount and UTS
+//  3. The near and the far host: a process each with its own network, mount and UTS
 //     namespace, which owns the interface eth0 and starts programs on request.
 //  4. Programs in the hosts: agents (Lab.Dial) and others (Lab.Command).
 //

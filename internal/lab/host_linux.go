@@ -104,11 +104,13 @@ func offerDevices(up *link) error {
 func hostEnv() []string {
 	env := os.Environ()
 	for _, h := range []struct {
-		host model.Host
-		name string
-	}{{model.Near, "A"}, {model.Far, "B"}} {
+		host  model.Host
+		names []string
+	}{{model.Near, []string{"NEAR", "A"}}, {model.Far, []string{"FAR", "B"}}} {
 		p := plan(h.host)
-		env = append(env, h.name+"_ADDR="+p.v4.Addr().String(), h.name+"_ADDR6="+p.v6.Addr().String())
+		for _, name := range h.names {
+			env = append(env, name+"_ADDR="+p.v4.Addr().String(), name+"_ADDR6="+p.v6.Addr().String())
+		}
 	}
 	return env
 }
@@ -234,16 +236,16 @@ func hostMounts() error {
 // mountNames puts a file with the hosts' names over file, from a file system in
 // memory that nothing else can see. IPv6 has names of its own: else each
 // program's resolver would choose, and the ceiling with it. Without such a file, or where it is
-// refused, names do not resolve and A_ADDR and B_ADDR remain.
+// refused, names do not resolve and NEAR_ADDR and FAR_ADDR remain.
 func mountNames(file string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
 	text := bytes.NewBuffer(append(bytes.TrimRight(old, "\n"), '\n'))
-	for _, host := range []model.Host{model.Near, model.Far} {
+	for host, before := range map[model.Host]string{model.Near: "a", model.Far: "b"} {
 		p := plan(host)
-		fmt.Fprintf(text, "%s\t%s\n%s\t%s6\n", p.v4.Addr(), host, p.v6.Addr(), host)
+		fmt.Fprintf(text, "%s\t%s %s\n%s\t%s6 %s6\n", p.v4.Addr(), host, before, p.v6.Addr(), host, before)
 	}
 	dir := os.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,mode=0755"); err != nil {

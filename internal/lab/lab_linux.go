@@ -23,7 +23,7 @@ import (
 // sockets of both hosts only to hand them on.
 const (
 	fdControl = 3 // to the controller
-	fdHostA   = 4 // wire process: controller's socket to host a
+	fdHostA   = 4 // wire process: controller's socket to the near host
 	fdHostB   = 5
 	fdWire    = 4 // host: socket to the wire process
 )

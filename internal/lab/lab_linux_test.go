@@ -343,7 +343,7 @@ var echoPeer = []string{"/proc/self/exe", "peer", "echo"}
 // TestShaper: a shaper stands at the interface of the host that asked for one, and at
 // no other.
 func TestShaper(t *testing.T) {
-	l := startLab(t, "rate=1gbit,b.shape=20mbit", wire.Packet)
+	l := startLab(t, "rate=1gbit,far.shape=20mbit", wire.Packet)
 	for host, want := range map[model.Host]bool{model.Near: false, model.Far: true} {
 		var out strings.Builder
 		if err := l.Command(t.Context(), host, []string{"tc", "qdisc", "show", "dev", "eth0"}, nil, &out, &out); err != nil {

@@ -26,15 +26,15 @@ const (
 
 // Spec is a lab on paper.
 type Spec struct {
-	AB         wire.Path          `json:"ab"`                    // the wire from host a to host b
+	AB         wire.Path          `json:"ab"`                    // the wire from the near host to the far one
 	BA         wire.Path          `json:"ba"`                    // and back
 	HalfDuplex bool               `json:"half_duplex,omitempty"` // both directions share the medium
 	Bus        units.BitRate      `json:"bus,omitempty"`         // of frames of both directions together, before the link; 0 is no limit
 	MTU        int                `json:"mtu"`                   // of both hosts' interfaces, IP bytes
 	Seed       uint64             `json:"seed"`                  // of every random choice of the wire
 	Knobs      []model.Assignment `json:"knobs,omitempty"`       // of the hosts, raw text, not validated
-	ShapeA     units.BitRate      `json:"shape_a,omitempty"`     // of a shaper at the interface of host a, 0 is none
-	ShapeB     units.BitRate      `json:"shape_b,omitempty"`     // and of host b
+	ShapeA     units.BitRate      `json:"shape_a,omitempty"`     // of a shaper at the interface of the near host, 0 is none
+	ShapeB     units.BitRate      `json:"shape_b,omitempty"`     // and of the far host
 }
 
 // preset returns the keys that a preset's name stands for.
@@ -47,7 +47,7 @@ func preset(name string) (keys string, ok bool) {
 	case "lossy":
 		return "rate=100mbit,rtt=20ms,loss=0.1%", true
 	case "sat":
-		return "ab.rate=5mbit,ba.rate=50mbit,rtt=600ms,loss=0.01%", true
+		return "to.rate=5mbit,from.rate=50mbit,rtt=600ms,loss=0.01%", true
 	}
 	return "", false
 }
@@ -70,14 +70,17 @@ func Keys() []string {
 		"duplex=half      one medium for both directions (whole lab only)",
 		"bus=1gbit        frames of both directions share a bus of this rate (whole lab only)",
 		"seed=1           of all random choices (whole lab only)",
-		"ab.KEY, ba.KEY   one direction only: from a to b, from b to a",
-		"a.shape=50mbit   a shaper at the interface of host a (or b.shape)",
-		"a.KNOB, b.KNOB   a setting of host a (near) or b (far)",
+		"to.KEY           to the far host only, as in to.rate=50mbit",
+		"from.KEY         from the far host only",
+		"near.shape=5mbit a shaper at the interface of the near host",
+		"far.shape=5mbit  a shaper at the interface of the far host",
+		"near.KNOB        a setting of the near host, as in near.tcp.sack=off",
+		"far.KNOB         a setting of the far host",
 	}
 }
 
 // ParseSpec reads the text of a lab target after "lab:", for example
-// "rate=1gbit,rtt=10ms,loss=0.01%,ab.queue=64KiB,b.tcp.recv_buffer_max=64KiB".
+// "rate=1gbit,rtt=10ms,loss=0.01%,to.queue=64KiB,far.tcp.recv_buffer_max=64KiB".
 // The first item may be a preset: lan, wan, lossy or sat; empty text is lan.
 // A key for one direction wins over the same key for both, wherever it stands.
 // All mistakes are reported at once, each with what would be right.
@@ -138,18 +141,14 @@ func (p *parser) items(items []string) {
 			p.fault("%q is not KEY=VALUE", text)
 			continue
 		}
-		if word, knob, dotted := strings.Cut(key, "."); dotted {
-			if end, named := model.ParseHost(word); named {
-				key = string(end) + "." + knob
-			}
-		}
+		key = keyNow(key)
 		if i >= p.presetItems {
 			if p.seen[key] {
 				p.fault("%s is given twice: give it once", key)
 			}
 			p.seen[key] = true
 		}
-		if strings.HasPrefix(key, "ab.") || strings.HasPrefix(key, "ba.") {
+		if strings.HasPrefix(key, toPrefix) || strings.HasPrefix(key, fromPrefix) {
 			one = append(one, item{key, value})
 		} else {
 			both = append(both, item{key, value})
@@ -158,7 +157,7 @@ func (p *parser) items(items []string) {
 	for _, it := range append(both, one...) {
 		p.set(it.key, it.value)
 	}
-	for _, prefix := range []string{"", "ab.", "ba."} {
+	for _, prefix := range []string{"", toPrefix, fromPrefix} {
 		if p.seen[prefix+"rtt"] && p.seen[prefix+"delay"] {
 			p.fault("rtt and delay set the same thing: give one of them")
 		}
@@ -168,29 +167,55 @@ func (p *parser) items(items []string) {
 	}
 }
 
+// Prefixes of the keys for one direction of the wire, named as everywhere: to the far
+// host, from it.
+const (
+	toPrefix   = string(model.To) + "."
+	fromPrefix = string(model.From) + "."
+)
+
+// shapeKey stands after a host, as a knob does: near.shape.
+const shapeKey = "shape"
+
+// keyNow returns a key as it is called now: a. and b. of hosts, ab. and ba. of
+// directions were the names of before.
+func keyNow(key string) string {
+	prefix, rest, dotted := strings.Cut(key, ".")
+	end, isHost := model.ParseHost(prefix)
+	switch {
+	case !dotted:
+		return key
+	case isHost:
+		return string(end) + "." + rest
+	case prefix == "ab":
+		return toPrefix + rest
+	case prefix == "ba":
+		return fromPrefix + rest
+	}
+	return key
+}
+
 // set applies one item.
 func (p *parser) set(key, value string) {
 	prefix, rest, dotted := strings.Cut(key, ".")
+	end, isHost := model.ParseHost(prefix)
 	switch {
 	case !dotted:
 		p.setBoth(key, value)
-	case key == "a.shape":
+	case key == model.Near.Of(shapeKey):
 		p.spec.ShapeA = p.rate(key, value)
-	case key == "b.shape":
+	case key == model.Far.Of(shapeKey):
 		p.spec.ShapeB = p.rate(key, value)
-	case prefix == "a" || prefix == "b":
-		if rest == "" {
-			p.fault("%s=%s names no knob: write %s.KNOB=VALUE", key, value, prefix)
-			return
-		}
-		p.spec.Knobs = append(p.spec.Knobs,
-			model.Assignment{Host: model.Host(prefix), Knob: model.KnobID(rest), Value: value})
-	case prefix == "ab":
+	case isHost && rest == "":
+		p.fault("%s=%s names no knob: write %s.KNOB=VALUE", key, value, prefix)
+	case isHost:
+		p.spec.Knobs = append(p.spec.Knobs, model.Assignment{Host: end, Knob: model.KnobID(rest), Value: value})
+	case prefix == string(model.To):
 		p.setPath(key, rest, value, &p.spec.AB)
-	case prefix == "ba":
+	case prefix == string(model.From):
 		p.setPath(key, rest, value, &p.spec.BA)
 	default:
-		p.fault("%s: unknown prefix %q: use ab., ba. (one direction of the wire), a. or b. (a knob of a host)", key, prefix)
+		p.fault("%s: unknown prefix %q: use to., from. (one direction of the wire), near. or far. (a knob of a host)", key, prefix)
 	}
 }
 
@@ -266,11 +291,11 @@ func (p *parser) setPath(key, name, value string, paths ...*wire.Path) {
 func (p *parser) unknown(key, name string) {
 	switch {
 	case name == "rtt":
-		p.fault("%s: a round trip has no direction: use %s.delay", key, key[:2])
+		p.fault("%s: a round trip has no direction: use %s.delay", key, strings.TrimSuffix(key, ".rtt"))
 	case name != key && (name == "mtu" || name == "seed" || name == "duplex" || name == "bus"):
 		p.fault("%s: belongs to the whole lab: use %s=", key, name)
 	default:
-		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, stage, police, pathmtu, mtu, duplex, bus, seed, or a.KNOB and b.KNOB", key)
+		p.fault("%s: unknown key: use rate, rtt, delay, jitter, loss, reorder, dup, queue, stage, police, pathmtu, mtu, duplex, bus, seed, or near.KNOB and far.KNOB", key)
 	}
 }
 
@@ -320,9 +345,9 @@ func (p *parser) finish() {
 		return
 	}
 	trip := p.spec.AB.Delay + p.spec.BA.Delay
-	for _, name := range []string{"ab", "ba"} {
+	for _, name := range []model.Direction{model.To, model.From} {
 		path := &p.spec.AB
-		if name == "ba" {
+		if name == model.From {
 			path = &p.spec.BA
 		}
 		frame := units.Bytes(p.spec.MTU + wire.HeaderBytes)

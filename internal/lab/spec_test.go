@@ -13,6 +13,31 @@ import (
 	"linerate/internal/lab/wire"
 )
 
+// A lab of before, with a, b, ab and ba, is the same lab.
+func TestFirstHour19LabsSayNearAndFar(t *testing.T) {
+	before, err := ParseSpec("rate=1gbit,rtt=10ms,ab.rate=5mbit,ba.loss=1%,a.tcp.sack=0,b.tcp.recv_buffer_max=64KiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := before.String()
+	for _, want := range []string{"to.rate=5000000bit", "from.loss=1%", "near.tcp.sack=0", "far.tcp.recv_buffer_max=64KiB"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not say %s", text, want)
+		}
+	}
+	if now, err := ParseSpec(text); err != nil || !cmp.Equal(now, before) {
+		t.Errorf("%v, %s", err, cmp.Diff(before, now))
+	}
+	for text, want := range map[string]string{
+		"ab.rate=1mbit,to.rate=2mbit": "to.rate is given twice", "to.rtt=1ms": "use to.delay", "b.=1": "far.= names no knob",
+		"c.x=1": "use to., from. (one direction of the wire), near. or far.",
+	} {
+		if _, err := ParseSpec(text); err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "=1 names", "= names"), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestParseSpec(t *testing.T) {
 	t.Parallel()
 	lan := wire.Path{Rate: 1e9, Delay: 100 * time.Microsecond, Queue: 256 << 10}
@@ -34,18 +59,18 @@ func TestParseSpec(t *testing.T) {
 				Reorder: 2, Duplicate: 3, Queue: 64 << 10, PathMTU: 1400},
 			MTU: 9000, Seed: 7, HalfDuplex: true, Bus: 8e7,
 		}},
-		"slower than it says": {"rate=100mbit,rtt=2ms,ab.stage=50mbit,ba.police=10mbit,a.shape=5mbit,b.shape=6mbit", Spec{
+		"slower than it says": {"rate=100mbit,rtt=2ms,to.stage=50mbit,from.police=10mbit,near.shape=5mbit,far.shape=6mbit", Spec{
 			AB:  wire.Path{Rate: 1e8, Delay: time.Millisecond, Queue: 256 << 10, Stage: 5e7},
 			BA:  wire.Path{Rate: 1e8, Delay: time.Millisecond, Queue: 256 << 10, Police: 1e7},
 			MTU: 1500, Seed: 1, ShapeA: 5e6, ShapeB: 6e6,
 		}},
-		"one direction wins wherever it stands": {"ab.delay=8ms,rtt=4ms", Spec{
+		"one direction wins wherever it stands": {"to.delay=8ms,rtt=4ms", Spec{
 			AB: wire.Path{Delay: 8 * time.Millisecond}, BA: wire.Path{Delay: 2 * time.Millisecond}, MTU: 1500, Seed: 1,
 		}},
-		"knobs": {"rtt=0s,b.tcp.recv_buffer_max=64KiB,a.x=1", Spec{MTU: 1500, Seed: 1, Knobs: []model.Assignment{
+		"knobs": {"rtt=0s,far.tcp.recv_buffer_max=64KiB,a.x=1", Spec{MTU: 1500, Seed: 1, Knobs: []model.Assignment{
 			{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: "64KiB"}, {Host: model.Near, Knob: "x", Value: "1"},
 		}}},
-		"default queue is a round trip": {"rate=1gbit,ab.delay=10ms,ba.delay=30ms", Spec{
+		"default queue is a round trip": {"rate=1gbit,to.delay=10ms,from.delay=30ms", Spec{
 			AB:  wire.Path{Rate: 1e9, Delay: 10 * time.Millisecond, Queue: 5e6},
 			BA:  wire.Path{Rate: 1e9, Delay: 30 * time.Millisecond, Queue: 5e6},
 			MTU: 1500, Seed: 1,
@@ -76,8 +101,8 @@ func TestParseSpecMistakes(t *testing.T) {
 		"unknown preset":       {"moon,rtt=1ms", []string{`"moon"`, "lan, wan, lossy or sat"}},
 		"unknown key":          {"speed=1gbit", []string{"speed: unknown key: use rate"}},
 		"unknown prefix":       {"c.mtu=1", []string{`prefix "c"`}},
-		"round trip one way":   {"ab.rtt=1ms", []string{"use ab.delay"}},
-		"lab key one way":      {"ba.mtu=1400", []string{"use mtu="}},
+		"round trip one way":   {"to.rtt=1ms", []string{"use to.delay"}},
+		"lab key one way":      {"from.mtu=1400", []string{"use mtu="}},
 		"twice":                {"rtt=1ms,rtt=2ms", []string{"given twice"}},
 		"rtt and delay":        {"rtt=1ms,delay=2ms", []string{"give one of them"}},
 		"same key, two names":  {"pathmtu=1400,blackhole=1300", []string{"same key"}},
@@ -86,7 +111,7 @@ func TestParseSpecMistakes(t *testing.T) {
 		"no knob":              {"a.=1", []string{"names no knob"}},
 		"queue below a frame":  {"rate=1mbit,queue=1000", []string{"holds no frame: use at least 1514"}},
 		"queue without a rate": {"queue=64KiB", []string{"give rate="}},
-		"half duplex":          {"duplex=half,ab.rate=1mbit", []string{"one medium has one rate"}},
+		"half duplex":          {"duplex=half,to.rate=1mbit", []string{"one medium has one rate"}},
 		"duplex word":          {"duplex=both", []string{"use half or full"}},
 		"seed":                 {"seed=-1", []string{"use a whole number from 0"}},
 	}
@@ -138,7 +163,7 @@ func TestSpecStringRoundTrip(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,a.x=1", "ab.queue=64KiB,rate=1mbit", ",,=,a.=,ab.=1"} {
+	for _, s := range []string{"", "lan", "wan,loss=1%", "rate=1gbit,rtt=10ms,a.x=1", "to.queue=64KiB,rate=1mbit", ",,=,a.=,ab.=1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

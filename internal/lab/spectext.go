@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab/wire"
 )
@@ -15,9 +16,9 @@ func (s Spec) String() string {
 	var items []string
 	add := func(format string, args ...any) { items = append(items, fmt.Sprintf(format, args...)) }
 	for _, d := range []struct {
-		name string
+		name model.Direction
 		path wire.Path
-	}{{"ab", s.AB}, {"ba", s.BA}} {
+	}{{model.To, s.AB}, {model.From, s.BA}} {
 		if d.path.Rate > 0 {
 			add("%s.rate=%sbit", d.name, plainRate(d.path.Rate))
 		}
@@ -61,13 +62,13 @@ func (s Spec) String() string {
 	add("mtu=%d", s.MTU)
 	add("seed=%d", s.Seed)
 	if s.ShapeA > 0 {
-		add("a.shape=%sbit", plainRate(s.ShapeA))
+		add("%s=%sbit", model.Near.Of(shapeKey), plainRate(s.ShapeA))
 	}
 	if s.ShapeB > 0 {
-		add("b.shape=%sbit", plainRate(s.ShapeB))
+		add("%s=%sbit", model.Far.Of(shapeKey), plainRate(s.ShapeB))
 	}
 	for _, k := range s.Knobs {
-		add("%s.%s=%s", k.Host, k.Knob, k.Value)
+		add("%s=%s", k.Host.Of(k.Knob), k.Value)
 	}
 	return strings.Join(items, ",")
 }

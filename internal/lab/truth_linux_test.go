@@ -124,7 +124,7 @@ func TestLossReorderDuplicate(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			const n = 8000
 			labtest.Try(t, func() string {
-				l := startLab(t, "rtt=1ms,ab.loss=1%,ab.reorder=2%,ab.dup=0.5%", kind)
+				l := startLab(t, "rtt=1ms,to.loss=1%,to.reorder=2%,to.dup=0.5%", kind)
 				c, truth := train(t, l, n, 64, 50)
 				t.Logf("counted %+v, truth %+v", c, truth)
 				switch lost := uint64(n - c.Distinct); {
@@ -174,7 +174,7 @@ func TestQueueDelaysAndDrops(t *testing.T) {
 func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			l := startLab(t, "rtt=0s,ab.blackhole=1400", kind)
+			l := startLab(t, "rtt=0s,to.blackhole=1400", kind)
 			listen(t, l, model.Far, "udp-echo")
 			ping := func(from model.Host, to, size string) int {
 				var p pings
@@ -202,7 +202,7 @@ func TestBlackholeDropsLargeFramesOnly(t *testing.T) {
 }
 
 func TestDirectionsDiffer(t *testing.T) {
-	l := startLab(t, "ab.rate=20mbit,ba.rate=5mbit,ab.delay=6ms,ba.delay=2ms,queue=32KiB", wire.Auto)
+	l := startLab(t, "to.rate=20mbit,from.rate=5mbit,to.delay=6ms,from.delay=2ms,queue=32KiB", wire.Auto)
 	for _, way := range []struct {
 		from, to model.Host
 		rate     float64

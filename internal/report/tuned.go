@@ -31,7 +31,7 @@ type Tuned struct {
 type TunedIdea struct {
 	Setting string     `json:"setting"`
 	State   tune.State `json:"state"`
-	Text    string     `json:"text"` // "b.tcp.sack on: no effect (0.3 % lower, 5 blocks)"
+	Text    string     `json:"text"` // "far.tcp.sack on: no effect (0.3 % lower, 5 blocks)"
 }
 
 // states orders the fates of ideas for people.
@@ -100,19 +100,15 @@ func headline(rec tune.Record, proven, confirmed bool) string {
 	}
 }
 
-// change says what a candidate changes: "b.tcp.recv_buffer_max 64KiB -> 4MiB".
+// change says what a candidate changes: "far.tcp.recv_buffer_max 64KiB -> 4MiB".
 func change(c candidate.Candidate, a model.Assignment) string {
-	name := string(a.Knob)
-	if a.Host != "" {
-		name = string(a.Host) + "." + name
-	}
 	now := c
 	now.Setting.Assignments = []model.Assignment{{Knob: a.Knob, Value: c.Now.Or("unknown")}}
 	c.Setting.Assignments = []model.Assignment{a}
-	return fmt.Sprintf("%s %s -> %s", name, now.Text(), c.Text())
+	return fmt.Sprintf("%s %s -> %s", a.Host.Of(a.Knob), now.Text(), c.Text())
 }
 
-// Fate says what became of one idea: "b.tcp.sack=1: no effect (0.3 % lower, 5
+// Fate says what became of one idea: "far.tcp.sack=1: no effect (0.3 % lower, 5
 // blocks)".
 func Fate(f tune.Fate, info metric.Info) string {
 	text := fmt.Sprintf("%s: %s", f.Setting.Name, f.State)

@@ -39,7 +39,7 @@ func TestKeptOnBoth(t *testing.T) {
 	if len(p.Asked()) != 1 || p.Asked()[0].Kind != app.KeepChange || p.Asked()[0].Within != minute {
 		t.Errorf("asked %+v", p.Asked())
 	}
-	if got := apptest.Told[app.Changed](p.Person); len(got) != 2 || got[0].Host != "lab host b" {
+	if got := apptest.Told[app.Changed](p.Person); len(got) != 2 || got[0].Host != "lab host far" {
 		t.Errorf("told %+v", got)
 	}
 	if entries, _ := os.ReadDir(p.hosts.State); len(entries) > 0 {
@@ -139,9 +139,9 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 		kind   app.Kind
 		wanted []model.Assignment
 	}{
-		"lab host b: ": {app.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
-		"lab host a: ": {app.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
-		"link.mtu":     {app.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
+		"lab host far: ":  {app.Usage, []model.Assignment{{Knob: "tcp.sack", Value: "0"}, {Knob: "tcp.recv_buffer_initial", Value: "134217728"}}},
+		"lab host near: ": {app.Unsupported, []model.Assignment{{Knob: "tcp.autotune_level", Value: "Disabled"}}},
+		"link.mtu":        {app.Usage, []model.Assignment{{Knob: mtuKnob, Value: "65536"}}},
 	} {
 		r, err := p.do(t.Context(), minute, c.wanted...)
 		if r.Outcome != "" || app.KindOf(err) != c.kind || !strings.Contains(err.Error(), says) {
@@ -252,7 +252,7 @@ func TestCanaryDies(t *testing.T) {
 		t.Fatalf("nobody listens: %+v, %v", got, err)
 	}
 	r, err := Do(t.Context(), p.env, p.hosts, Request{Wanted: []model.Assignment{{Knob: "tcp.sack", Value: "0"}}, Within: minute, Canaries: []string{address, "192.0.2.9:1"}})
-	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host b, since the change "+address+" does not answer") {
+	if r.Outcome != Undone || err == nil || !strings.Contains(err.Error(), "seen from lab host far, since the change "+address+" does not answer") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if w := apptest.Told[app.Watching](p.Person); len(w) != 1 || len(w[0].Answers) < 2 || w[0].Risky {

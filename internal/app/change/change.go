@@ -54,9 +54,9 @@ func (r Request) Check(far, both bool) error {
 	for _, w := range r.Wanted {
 		switch {
 		case w.Host == model.Far && !far:
-			return app.WithHint(app.Usagef("b.%s: no HOST is named", w.Knob), "linerate set b.%s=VALUE HOST", w.Knob)
+			return app.WithHint(app.Usagef("%s: no HOST is named", w.Host.Of(w.Knob)), "linerate set %s=VALUE HOST", w.Knob)
 		case w.Host == model.Near && far && !both:
-			return app.WithHint(app.Usagef("a.%s: without --both the change is about HOST alone", w.Knob), "add --both")
+			return app.WithHint(app.Usagef("%s: without --both the change is about HOST alone", w.Host.Of(w.Knob)), "add --both")
 		}
 	}
 	return nil

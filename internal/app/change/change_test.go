@@ -236,11 +236,11 @@ func TestRequestsThatCannotBeMeant(t *testing.T) {
 		t.Error(err)
 	}
 	for says, r := range map[string]Request{
-		"want 1s to 24h":         {Within: time.Millisecond},
-		"at most 14":             {Within: time.Minute, Canaries: slices.Repeat([]string{"nas"}, MaxCanaries+1)},
-		"want a URL of http":     {Within: time.Minute, Canaries: []string{"path://nas/1500"}},
-		"want an address":        {Within: time.Minute, Canaries: []string{"a b"}},
-		"b.tcp.sack: no HOST is": {Within: time.Minute, Wanted: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
+		"want 1s to 24h":           {Within: time.Millisecond},
+		"at most 14":               {Within: time.Minute, Canaries: slices.Repeat([]string{"nas"}, MaxCanaries+1)},
+		"want a URL of http":       {Within: time.Minute, Canaries: []string{"path://nas/1500"}},
+		"want an address":          {Within: time.Minute, Canaries: []string{"a b"}},
+		"far.tcp.sack: no HOST is": {Within: time.Minute, Wanted: []model.Assignment{{Host: model.Far, Knob: "tcp.sack", Value: "0"}}},
 	} {
 		if err := r.Check(false, false); app.KindOf(err) != app.Usage || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

@@ -90,7 +90,7 @@ func TestFirstHostKeepsItAlone(t *testing.T) {
 		return nil
 	}
 	r, err := p.do(t.Context(), minute)
-	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on b") || app.HintOf(err) != "run linerate undo on that host" {
+	if r.Outcome != StillOpen || app.KindOf(err) != app.NotUndone || !strings.Contains(err.Error(), "not undone: tcp.sack on the far host") || app.HintOf(err) != "run linerate undo on that host" {
 		t.Errorf("%+v, kind %d, %v", r, app.KindOf(err), err)
 	}
 	if got := p.sacks(); got != "10" {
@@ -163,7 +163,7 @@ func TestNoteOfAHalfConfirmation(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	got := apptest.Told[app.PartlyKept](p.Person)
-	if len(got) != 1 || got[0].Far != "lab host b" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
+	if len(got) != 1 || got[0].Far != "lab host far" || len(got[0].Holds) != 1 || got[0].Holds[0].Knob != "tcp.sack" {
 		t.Errorf("told %+v", got)
 	}
 	if _, err := os.Stat(note); !errors.Is(err, fs.ErrNotExist) {

@@ -207,7 +207,7 @@ func valueOf(s model.Session, d model.Direction) (model.Run, bool) {
 func TestSmallWindow(t *testing.T) {
 	t.Parallel()
 	labtest.Try(t, func() string {
-		s, err := looked(t, "rate=50mbit,rtt=20ms,b.tcp.recv_buffer_max=64KiB", check.Request{Quick: true})
+		s, err := looked(t, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=64KiB", check.Request{Quick: true})
 		if bad := wrong(s, err, app.Found, map[string]health.State{"speed to": health.Poor, "speed from": health.OK, "mtu to": health.OK}); bad != "" {
 			return bad
 		}
@@ -257,7 +257,7 @@ func TestBlackHoles(t *testing.T) {
 func TestUnevenPath(t *testing.T) {
 	t.Parallel()
 	labtest.Try(t, func() string {
-		s, err := looked(t, "ab.rate=5mbit,ba.rate=50mbit,rtt=10ms,queue=40KiB", check.Request{Quick: true, Expect: "to.goodput>4M,from.goodput>40M,p99<1s"})
+		s, err := looked(t, "to.rate=5mbit,from.rate=50mbit,rtt=10ms,queue=40KiB", check.Request{Quick: true, Expect: "to.goodput>4M,from.goodput>40M,p99<1s"})
 		return wrong(s, err, nothing, map[string]health.State{"speed to": health.OK, "speed from": health.OK, "reach": health.OK})
 	})
 }
@@ -287,7 +287,7 @@ func TestAlone(t *testing.T) {
 	}
 	for text, want := range map[string][]string{
 		"rate=1gbit,rtt=1ms":                 {"gateway ok ", "mtu ok 1500 ", "errors ok 0 now", "buffers ok ", "hop neighbour "},
-		"rate=1gbit,rtt=1ms,ab.pathmtu=1400": {"error: found: mtu BAD", "gateway ok ", "mtu BAD 1400 "},
+		"rate=1gbit,rtt=1ms,to.pathmtu=1400": {"error: found: mtu BAD", "gateway ok ", "mtu BAD 1400 "},
 	} {
 		spec, err := lab.ParseSpec(text)
 		if err != nil {

@@ -50,7 +50,7 @@ func Near(ctx context.Context, m *here.Machine, link string) (h Host, err error)
 }
 
 // Far reads the host that named is the text of, with origins also what sets its
-// settings, where it can tell. Of a lab that is host b.
+// settings, where it can tell. Of a lab that is the far host.
 func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origins bool) (h Host, err error) {
 	near, far, err := reach.Pair("", named, env)
 	if err != nil {
@@ -69,7 +69,7 @@ func Far(ctx context.Context, env app.Env, o *reach.Opener, named string, origin
 	h.Link, h.Catalogue = h.Interface.Or(""), env.Catalogue
 	switch {
 	case e.InLab: // its files are this machine's, which set nothing in it
-		h.Name = "lab host b"
+		h.Name = "lab host far"
 	case origins && e.Far != nil:
 		h.Origins, err = e.Far.Origins(ctx, here.KnobIDs(h.Catalogue))
 		h.standing(ctx, e)

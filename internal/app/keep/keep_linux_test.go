@@ -168,7 +168,7 @@ func TestKept(t *testing.T) {
 	if len(shown) != 1 || !strings.Contains(shown[0].Files.Files[0].Diff, "+net.ipv4.tcp_sack = 0") || len(shown[0].Files.Notes) == 0 {
 		t.Errorf("shown %+v", shown)
 	}
-	if len(p.asked) != 1 || p.asked[0].Kind != app.WriteFiles || p.asked[0].Host != "host a" || p.asked[0].Count != 1 {
+	if len(p.asked) != 1 || p.asked[0].Kind != app.WriteFiles || p.asked[0].Host != "host near" || p.asked[0].Count != 1 {
 		t.Errorf("asked %+v", p.asked)
 	}
 	if running := got.Hosts[0].Running(); len(running) != 1 || running[0].Kept != "0" || running[0].Now == nil {
@@ -211,14 +211,14 @@ func TestNothingIsWritten(t *testing.T) {
 		"no role":   {answer: yes, change: func(r *Request) { r.Role = "middle" }, kind: app.Usage, says: "want near, far"},
 		"bad value": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "tcp.recv_buffer_initial", Value: "134217728"}
-		}, kind: app.Usage, says: "host a: "},
+		}, kind: app.Usage, says: "host near: "},
 		"other OS": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "socket.buffer_max", Value: "2097152"}
-		}, kind: app.Unsupported, says: "host a: "},
+		}, kind: app.Unsupported, says: "host near: "},
 		"no link": {answer: yes, change: func(r *Request) {
 			r.Source.Profile.Hosts[0].Settings[0] = profile.Setting{Knob: "link.mtu", Value: "9000"}
 		}, kind: app.Unsupported, says: "link.mtu"},
-		"of nothing": {answer: yes, change: func(r *Request) { r.Source = ConfirmedThere() }, kind: app.Usage, says: "nothing was confirmed on host a"},
+		"of nothing": {answer: yes, change: func(r *Request) { r.Source = ConfirmedThere() }, kind: app.Usage, says: "nothing was confirmed on host near"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, model.Near, &person{answer: c.answer}, nil)
@@ -301,7 +301,7 @@ func TestBothOrNone(t *testing.T) {
 	far, near, hosts := pairOf(t, p, nil)
 	far.put(written, "before\n")
 	p.answer = func(q app.Question) (app.Answer, error) {
-		if q.Host != "host b and host a" || q.Count != 2 {
+		if q.Host != "host far and host near" || q.Count != 2 {
 			t.Errorf("asked %+v", q)
 		}
 		near.block()
@@ -313,7 +313,7 @@ func TestBothOrNone(t *testing.T) {
 	if err == nil || got.Outcome != Failed || got.Hosts[0].Done || got.Hosts[1].Done || far.text() != "before\n" {
 		t.Errorf("%+v, %v, %q", got, err, far.text())
 	}
-	if back := told[app.TakenBack](p); len(back) != 1 || back[0].Host != "host b" {
+	if back := told[app.TakenBack](p); len(back) != 1 || back[0].Host != "host far" {
 		t.Errorf("told %+v", back)
 	}
 	if err := os.Remove(near.path("etc/sysctl.d")); err != nil {
@@ -342,7 +342,7 @@ func TestNotTakenBack(t *testing.T) {
 	r := request(t, far, sackProfile("0"))
 	r.Both = true
 	got, err := Do(t.Context(), far.env, hosts, r)
-	if err == nil || got.Outcome != Failed || !got.Hosts[0].Done || !strings.Contains(err.Error(), "host b: not taken back: ") || far.text() != "# mine\n" {
+	if err == nil || got.Outcome != Failed || !got.Hosts[0].Done || !strings.Contains(err.Error(), "host far: not taken back: ") || far.text() != "# mine\n" {
 		t.Errorf("%+v, %v, %q", got, err, far.text())
 	}
 	if near.text() != "" || len(told[app.TakenBack](p)) > 0 {
@@ -382,10 +382,10 @@ func TestWhatWasConfirmed(t *testing.T) {
 	if err != nil || got.Outcome != Written || len(got.Hosts) != 1 || got.Hosts[0].Side != model.Far || !strings.Contains(far.text(), "net.ipv4.tcp_sack = "+now) || near.text() != "" {
 		t.Errorf("%+v, %v, %q", got, err, near.text())
 	}
-	if lost := told[app.NotKept](p); len(lost) != 1 || lost[0].Host != "host a" || lost[0].Setting.Knob != "tcp.sack" {
+	if lost := told[app.NotKept](p); len(lost) != 1 || lost[0].Host != "host near" || lost[0].Setting.Knob != "tcp.sack" {
 		t.Errorf("told %+v", lost)
 	}
-	if none := told[app.NothingToKeep](p); len(none) != 1 || none[0].Host != "host a" {
+	if none := told[app.NothingToKeep](p); len(none) != 1 || none[0].Host != "host near" {
 		t.Errorf("told %+v", none)
 	}
 	if _, err := near.do(Request{Source: ConfirmedThere()}); app.KindOf(err) != app.Usage || app.HintOf(err) == "" {

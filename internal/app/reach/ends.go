@@ -267,7 +267,7 @@ func hostRates(hosts []model.HostFacts) fact.Of[units.BitRate] {
 	for _, h := range hosts {
 		if r, ok := h.LinkRate.Get(); ok {
 			if b, known := best.Get(); !known || r < b {
-				best = fact.Known(r, fmt.Sprintf("%s of %s", h.LinkRate.Source(), h.Host))
+				best = fact.Known(r, fmt.Sprintf("%s of the %s host", h.LinkRate.Source(), h.Host))
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func TestConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	if rate, ok := e.WireRate.Get(); !ok || rate != 1e8 || !strings.Contains(e.WireRate.Source(), "of b") {
+	if rate, ok := e.WireRate.Get(); !ok || rate != 1e8 || !strings.Contains(e.WireRate.Source(), "of the far host") {
 		t.Errorf("the slowest link: %v", e.WireRate)
 	}
 	if len(e.Hosts) != 2 || e.Hosts[0].Host != model.Near || e.Hosts[1].Host != model.Far || e.Foreign() != "" {

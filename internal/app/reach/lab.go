@@ -135,7 +135,7 @@ func checkLabKnobs(x *knob.Index, knobs []model.Assignment) error {
 			knobs[i].Value, err = k.Parse(as.Value)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("lab spec: %s.%s: %w", as.Host, as.Knob, err))
+			errs = append(errs, fmt.Errorf("lab spec: %s: %w", as.Host.Of(as.Knob), err))
 		}
 	}
 	return errors.Join(errs...)

@@ -31,7 +31,7 @@ func TestParseTarget(t *testing.T) {
 	if err != nil || got.Kind != Exec || got.Addr != "10.0.0.2" || !slices.Equal(got.Argv, strings.Fields("ip netns exec b linerate agent")) {
 		t.Errorf("exec: %+v, %v", got, err)
 	}
-	got, err = Parse("lab:rate=1gbit,b.tcp.sack=off", testEnv())
+	got, err = Parse("lab:rate=1gbit,far.tcp.sack=off", testEnv())
 	if err != nil || got.Kind != Lab || got.Spec.AB.Rate != 1e9 || len(got.Spec.Knobs) != 1 {
 		t.Errorf("lab: %+v, %v", got, err)
 	}

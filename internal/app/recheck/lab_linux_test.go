@@ -86,7 +86,7 @@ func inLab(t *testing.T, p *apptest.Person) (app.Env, *reach.Ends, recheck.Store
 	}
 	env := apptest.Env(p)
 	env.Self, env.Getenv, env.Now = []string{self}, os.Getenv, time.Now
-	near, far, err := reach.Pair("", "lab:rate=50mbit,rtt=10ms,b.tcp.recv_buffer_max=32KiB", env)
+	near, far, err := reach.Pair("", "lab:rate=50mbit,rtt=10ms,far.tcp.recv_buffer_max=32KiB", env)
 	if err != nil {
 		t.Fatal(err)
 	}

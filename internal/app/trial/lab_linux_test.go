@@ -70,7 +70,7 @@ func TestQuickLookInALab(t *testing.T) {
 	person := &apptest.Person{}
 	env := apptest.Env(person)
 	env.Self, env.Getenv = []string{self}, os.Getenv
-	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,b.tcp.sack=off", env)
+	near, far, err := reach.Pair("", "lab:rate=20mbit,rtt=2ms,far.tcp.sack=off", env)
 	if err != nil {
 		t.Fatal(err)
 	}

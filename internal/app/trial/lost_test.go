@@ -93,7 +93,7 @@ func TestWhatBecameOfSettings(t *testing.T) {
 			if (err != nil) != c.fails || err != nil && app.KindOf(err) != c.kind {
 				t.Fatalf("%v", err)
 			}
-			if c.fails && (app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu on b")) {
+			if c.fails && (app.HintOf(err) == "" || !strings.Contains(err.Error(), "link.mtu on the far host")) {
 				t.Errorf("%v, hint %q", err, app.HintOf(err))
 			}
 			i := slices.IndexFunc(got.Changes, func(ch model.Change) bool { return ch.Knob == "link.mtu" })

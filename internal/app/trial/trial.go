@@ -233,7 +233,7 @@ func (t *Trial) settle(ctx context.Context) error {
 		}
 		client := t.ends.Client(c.Host)
 		if client == nil {
-			return fmt.Errorf("read %s: no session with host %s", c.Knob, c.Host)
+			return fmt.Errorf("read %s: no session with the %s host", c.Knob, c.Host)
 		}
 		values, err := client.ReadKnobs(ctx, []model.KnobID{c.Knob})
 		if err != nil {

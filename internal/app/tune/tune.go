@@ -31,7 +31,7 @@ type Request struct {
 	Objective  model.Metric      // what decides; "" is what suits the traffic
 	Guards     []model.Guard     // nil are those that suit the traffic
 	Margin     units.Percent     // smallest gain that matters; 0 is 3
-	Only       []string          // settings that may be tried, as KNOB, a.KNOB or b.KNOB; none are all
+	Only       []string          // settings that may be tried, as KNOB, near.KNOB or far.KNOB; none are all
 	Never      []string          // settings that may not
 	Budget     time.Duration     // most time for the search; 0 is no limit
 	Risky      bool              // settings that can cut a connection are tried without asking

@@ -208,7 +208,7 @@ func TestLostHostIsCalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := func(s runner.Spec) (model.RunState, error) {
 			if s.Block == 2 && s.Attempt == 1 {
-				return model.RunInvalid, fmt.Errorf("host b: %w", runner.ErrContact)
+				return model.RunInvalid, fmt.Errorf("host far: %w", runner.ErrContact)
 			}
 			return model.RunValid, nil
 		}

@@ -51,7 +51,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 	for name, addr := range map[string]string{"refused": "127.0.0.1:1", "silent": silent.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			agenttest.NoLeaks(t)
-			p := pipe.Start(t.Context(), "host b", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+			p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 				return agent.Serve(ctx, conn, agenttest.Config(nil))
 			})
 			p.Forwarded = &wire.Forwarding{Addr: addr, Port: free(t)}
@@ -59,7 +59,7 @@ func TestKnockAtAClosedDoor(t *testing.T) {
 			began := time.Now()
 			err := r.Knock(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, 300*time.Millisecond)
 			closed, ok := errors.AsType[*runner.Closed](err)
-			if !ok || (closed.Why != nil) != (name == "refused") || closed.Acceptor != "host b" {
+			if !ok || (closed.Why != nil) != (name == "refused") || closed.Acceptor != "host far" {
 				t.Errorf("%v", err)
 			}
 			if took := time.Since(began); took > 10*time.Second {
@@ -119,7 +119,7 @@ func (deaf) Open(ctx context.Context, token data.Token, ahead int, o engine.Sock
 // rather than measured.
 func TestOldPeerHasNoPorts(t *testing.T) {
 	agenttest.NoLeaks(t)
-	p := pipe.Start(t.Context(), "host b", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
+	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error {
 		c := agenttest.Config(nil)
 		c.Data = deaf{}
 		return agent.Serve(ctx, conn, c)

@@ -144,7 +144,7 @@ func TestApplyFailsOnOneSide(t *testing.T) {
 	b := newBed(t)
 	b.far.FailApply = errors.New("no such value")
 	run, changes, err := b.Run(t.Context(), runner.Spec{Setting: setting(), Flow: wiretest.Flow(model.To)}, nil)
-	if err == nil || errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "host b: no such value") {
+	if err == nil || errors.Is(err, runner.ErrInvalid) || !strings.Contains(err.Error(), "host far: no such value") {
 		t.Errorf("error %v", err)
 	}
 	if run.State != model.RunInvalid || run.LostContact || len(run.Ends) != 0 {
@@ -214,7 +214,7 @@ func lost(t *testing.T, lose func(b *bed), engine string, d model.Direction) {
 	var once sync.Once
 	run, _, err := b.Run(t.Context(), runner.Spec{Number: 1, Setting: setting(), Flow: flow},
 		func(model.Host, []model.Sample) { once.Do(func() { lose(b) }) })
-	if !errors.Is(err, runner.ErrContact) || !strings.Contains(err.Error(), "host b") || strings.Contains(err.Error(), "on host a: contact") {
+	if !errors.Is(err, runner.ErrContact) || !strings.Contains(err.Error(), "host far") || strings.Contains(err.Error(), "on host near: contact") {
 		t.Errorf("error %v", err)
 	}
 	if run.State != model.RunInvalid || !run.LostContact || run.Reason == "" {
@@ -257,7 +257,7 @@ func TestDataPortOutOfReach(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close() // nobody listens there now
-	p := pipe.Start(t.Context(), "host b", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
+	p := pipe.Start(t.Context(), "host far", "127.0.0.1", func(ctx context.Context, conn net.Conn) error { return agent.Serve(ctx, conn, c) })
 	p.DataPort = port
 	far := wiretest.Open(t, p, model.Far)
 	near := wiretest.Near(t, agenttest.Config(nil))
@@ -290,11 +290,11 @@ func TestRefusedIdea(t *testing.T) {
 
 func TestUnknownDataAddress(t *testing.T) {
 	agenttest.NoLeaks(t)
-	far := wiretest.Open(t, pipe.Start(t.Context(), "host b", "", func(ctx context.Context, conn net.Conn) error {
+	far := wiretest.Open(t, pipe.Start(t.Context(), "host far", "", func(ctx context.Context, conn net.Conn) error {
 		return agent.Serve(ctx, conn, agenttest.Config(nil))
 	}), model.Far)
 	r := runner.New(wiretest.Near(t, agenttest.Config(nil)), far, time.Now, nil)
-	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "host b") {
+	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To)}, nil); err == nil || !strings.Contains(err.Error(), "host far") {
 		t.Errorf("error %v", err)
 	}
 	if _, _, err := r.Run(t.Context(), runner.Spec{Flow: wiretest.Flow(model.To), Connector: model.Far}, nil); err != nil {

@@ -191,7 +191,7 @@ func decodeAssignments(c *check, list []*sessionpb.Assignment, h model.Host) []m
 			Host: decodeEnd(c, p.GetEnd()), Knob: model.KnobID(c.name("knob", p.GetKnob())),
 			Value: c.text("value of knob", p.GetValue(), MaxValue),
 		}
-		c.that(a.Host == h, "an assignment is for host %s, this is host %s", a.Host, h)
+		c.that(a.Host == h, "an assignment is for the %s host, this is the %s one", a.Host, h)
 		c.that(!seen[a.Knob], "knob %s is assigned twice", a.Knob)
 		seen[a.Knob] = true
 		out = append(out, a)

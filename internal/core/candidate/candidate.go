@@ -26,7 +26,7 @@ type Candidate struct {
 	Rule      string                 `json:"rule"`              // of the finding
 	Now       fact.Of[string]        `json:"now"`               // present value, of the first assignment
 	Allows    fact.Of[units.BitRate] `json:"allows"`            // goodput at most with it; unknown says why
-	Levels    string                 `json:"levels"`            // candidates with the same one are levels of one factor: "b.tcp.recv_buffer_max"
+	Levels    string                 `json:"levels"`            // candidates with the same one are levels of one factor: "far.tcp.recv_buffer_max"
 	Caution   string                 `json:"caution,omitempty"` // why a person should look first; "" for none
 }
 
@@ -169,7 +169,7 @@ func (g given) candidate(id model.KnobID, value string, allows fact.Of[units.Bit
 		c.Setting.Assignments = append(c.Setting.Assignments, model.Assignment{Host: h, Knob: id, Value: value})
 	}
 	if len(hosts) == 1 {
-		c.Levels = string(hosts[0]) + "." + c.Levels
+		c.Levels = hosts[0].Of(id)
 	}
 	c.Setting.Name = c.Levels + "=" + c.Text()
 	return c

@@ -42,13 +42,13 @@ func TestFrom(t *testing.T) {
 		"receive buffer of the far host": {
 			far:     values{"tcp.recv_buffer_max": "65536"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
-			want:    "b.tcp.recv_buffer_max=256KiB b.tcp.recv_buffer_max=1MiB b.tcp.recv_buffer_max=4MiB",
+			want:    "far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB",
 			allows:  []float64{104.86, 419.43, 941.48},
 		},
 		"send buffer of the near host": {
 			near:    values{"tcp.send_buffer_max": "500000"},
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.send_buffer_max"}},
-			want:    "a.tcp.send_buffer_max=1MiB a.tcp.send_buffer_max=4MiB a.tcp.send_buffer_max=16MiB",
+			want:    "near.tcp.send_buffer_max=1MiB near.tcp.send_buffer_max=4MiB near.tcp.send_buffer_max=16MiB",
 			allows:  []float64{209.72, 838.86, 941.48},
 		},
 		"a buffer that is large already": {
@@ -62,12 +62,12 @@ func TestFrom(t *testing.T) {
 			far:     values{"tcp.recv_buffer_max": "65536"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
 			change:  func(s *model.Session) { s.WireRate = fact.Unknown[units.BitRate]("virtual") },
-			want:    "b.tcp.recv_buffer_max=256KiB b.tcp.recv_buffer_max=1MiB b.tcp.recv_buffer_max=4MiB b.tcp.recv_buffer_max=16MiB",
+			want:    "far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB far.tcp.recv_buffer_max=16MiB",
 		},
 		"buffers that do not grow": {
 			far:     values{"tcp.recv_buffer_max": "6291456", "tcp.recv_autotune": "0"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
-			want:    "b.tcp.recv_autotune=1", allows: []float64{941.48},
+			want:    "far.tcp.recv_autotune=1", allows: []float64{941.48},
 		},
 		"the test's own buffers": {
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"window"}},
@@ -77,12 +77,12 @@ func TestFrom(t *testing.T) {
 		"window scaling, off at the sender": {
 			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "1", "tcp.recv_buffer_max": "262144"},
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.window_scaling"}},
-			want:    "a.tcp.window_scaling=1", allows: []float64{104.86},
+			want:    "near.tcp.window_scaling=1", allows: []float64{104.86},
 		},
 		"window scaling, off at the sender, and a buffer that holds less than that": {
 			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "1", "tcp.recv_buffer_max": "65536"},
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.window_scaling"}},
-			want:    "a.tcp.window_scaling=1 b.tcp.recv_buffer_max=256KiB b.tcp.recv_buffer_max=1MiB b.tcp.recv_buffer_max=4MiB",
+			want:    "near.tcp.window_scaling=1 far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB",
 			allows:  []float64{26.2144, 104.86, 419.43, 941.48},
 		},
 		"window scaling, off at both": {
@@ -96,17 +96,17 @@ func TestFrom(t *testing.T) {
 		},
 		"window scaling, nobody tells": {
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.window_scaling"}},
-			want:    "b.tcp.window_scaling=1", allows: []float64{0},
+			want:    "far.tcp.window_scaling=1", allows: []float64{0},
 		},
 		"loss": {
 			near: values{"tcp.congestion_control": "cubic", "tcp.sack": "1"}, far: values{"tcp.sack": "0"},
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.sack"}},
-			want:    "b.tcp.sack=1", allows: []float64{0},
+			want:    "far.tcp.sack=1", allows: []float64{0},
 		},
 		"congestion control of the sender": {
 			far:     values{"tcp.congestion_control": "bbr"},
 			finding: model.Finding{Direction: model.From, Host: model.Far, Knobs: []model.KnobID{"tcp.congestion_control"}},
-			want:    "b.tcp.congestion_control=cubic", allows: []float64{0}, careful: true,
+			want:    "far.tcp.congestion_control=cubic", allows: []float64{0}, careful: true,
 		},
 		"jumbo frames that both interfaces take": {
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"link.mtu"}},
@@ -131,7 +131,7 @@ func TestFrom(t *testing.T) {
 		"a backlog": {
 			far:     values{"rx.backlog": "1000"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"rx.backlog"}},
-			want:    "b.rx.backlog=4000 b.rx.backlog=16000", allows: []float64{0, 0},
+			want:    "far.rx.backlog=4000 far.rx.backlog=16000", allows: []float64{0, 0},
 		},
 		"nothing to change": {finding: model.Finding{Direction: model.To, Rule: "ceiling"}},
 	} {
@@ -175,7 +175,7 @@ func TestSession(t *testing.T) {
 	for _, c := range Session(s) {
 		names = append(names, c.Rule+" "+string(c.Direction)+" "+c.Setting.Name)
 	}
-	want := "B09 to b.tcp.window_scaling=1, B07 to b.tcp.recv_buffer_max=1MiB, B07 to b.tcp.recv_buffer_max=4MiB, B07 from b.tcp.window_scaling=1"
+	want := "B09 to far.tcp.window_scaling=1, B07 to far.tcp.recv_buffer_max=1MiB, B07 to far.tcp.recv_buffer_max=4MiB, B07 from far.tcp.window_scaling=1"
 	if got := strings.Join(names, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

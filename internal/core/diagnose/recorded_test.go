@@ -66,11 +66,11 @@ func (r recorded) found(rule Rule) (model.Finding, bool) {
 // order: what was planted in the lab, and nothing else.
 func recordings() map[string]string {
 	return map[string]string{
-		"clean-fast": "to ceiling a", "clean-slow": "to ceiling a", "asymmetric": "to ceiling a, from ceiling b",
-		"receive-window": "to B07 b", "send-buffer": "to B08 a", "scaling-off": "to B09 b", "loss": "to B10 a", "reordering": "to B11 a",
-		"slow-stage": "to B06 -", "small-queue": "to B06 -", "bloated-queue": "to ceiling a, to B30 -", "small-mtu": "to ceiling a, to B29 a",
-		"steady-policer": "to ceiling a, from B06 -", "window-and-bloat": "to ceiling a, to B30 -, from B07 a", "waiting-sender": "to B16 b, from B16 b",
-		"black-hole": "to M2 -, from ceiling b",
+		"clean-fast": "to ceiling near", "clean-slow": "to ceiling near", "asymmetric": "to ceiling near, from ceiling far",
+		"receive-window": "to B07 far", "send-buffer": "to B08 near", "scaling-off": "to B09 far", "loss": "to B10 near", "reordering": "to B11 near",
+		"slow-stage": "to B06 -", "small-queue": "to B06 -", "bloated-queue": "to ceiling near, to B30 -", "small-mtu": "to ceiling near, to B29 near",
+		"steady-policer": "to ceiling near, from B06 -", "window-and-bloat": "to ceiling near, to B30 -, from B07 near", "waiting-sender": "to B16 far, from B16 far",
+		"black-hole": "to M2 -, from ceiling far",
 	}
 }
 

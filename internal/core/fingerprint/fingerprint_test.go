@@ -82,7 +82,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// proven is a session in which a larger buffer and MTU of b won.
+// proven is a session in which a larger buffer and MTU of the far host won.
 func proven() *model.Session {
 	s := &model.Session{
 		ID: "20261121T130000-abcd", Far: "root@nas", Created: time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), Hosts: []model.HostFacts{host(model.Near), host(model.Far)},

@@ -83,7 +83,7 @@ func (j judge) name(h model.Host) string {
 	f, ok := j.s.Facts(h)
 	switch {
 	case !ok || f.Name == "":
-		return "host " + string(h)
+		return "the " + string(h) + " host"
 	case near.Name != far.Name:
 		return f.Name
 	case h == model.Near:

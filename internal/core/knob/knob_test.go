@@ -135,7 +135,7 @@ func TestApplyFlow(t *testing.T) {
 	_, err = knob.ApplyFlow(base, []model.Assignment{
 		{Knob: "tcp.sack", Value: "1"}, {Host: model.Near, Knob: "mss", Value: "1400"}, {Knob: "widnow", Value: "1"}, {Knob: "mss", Value: "big"},
 	})
-	for _, want := range []string{"knob tcp.sack", `knob mss of host "a"`, "did you mean window", `value "big" of mss`} {
+	for _, want := range []string{"knob tcp.sack", `knob mss of host "near"`, "did you mean window", `value "big" of mss`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ApplyFlow = %v, want all faults, also %q", err, want)
 		}

@@ -61,8 +61,8 @@ func all() []Info {
 		{ID: model.Jitter, Name: "jitter", Short: "jitter", LowIs: true, CanBe0: true, Unit: "s", Margin: 0.001},
 		{ID: model.LossRatio, Name: "loss", Short: "loss", LowIs: true, CanBe0: true, Unit: "%", Margin: 0.005},
 		{ID: model.RetransmitRatio, Name: "share sent again", Short: "retransmits", LowIs: true, CanBe0: true, Unit: "%", Margin: 0.005},
-		{ID: model.CPUPerGbitNear, Name: "CPU per Gbit (near end)", Short: "cpu-a", LowIs: true},
-		{ID: model.CPUPerGbitFar, Name: "CPU per Gbit (far end)", Short: "cpu-b", LowIs: true},
+		{ID: model.CPUPerGbitNear, Name: "CPU per Gbit (near end)", Short: "cpu-near", LowIs: true},
+		{ID: model.CPUPerGbitFar, Name: "CPU per Gbit (far end)", Short: "cpu-far", LowIs: true},
 	}
 }
 
@@ -91,8 +91,15 @@ func Name(m model.Metric) string {
 // itself. CPU, which is two metrics, is none.
 func ByName(name string) (Info, bool) {
 	name = strings.ToLower(strings.TrimSpace(name))
+	if end, ok := strings.CutPrefix(name, "cpu-"); ok { // plans of before say cpu-a and cpu-b
+		if h, isHost := model.ParseHost(end); isHost {
+			name = "cpu-" + string(h)
+		}
+	}
+	id := model.Metric(name)
+	_ = id.UnmarshalText([]byte(name)) // never fails
 	for _, i := range all() {
-		if i.Short == name || string(i.ID) == name {
+		if i.Short == name || i.ID == id {
 			return i, true
 		}
 	}

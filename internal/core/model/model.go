@@ -10,27 +10,6 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Host names one end of a session. Near is where the test is steered from
-// unless the user says otherwise; Far is the other end.
-type Host string
-
-// The two ends.
-const (
-	Near Host = "a"
-	Far  Host = "b"
-)
-
-// ParseHost reads the word for an end: near or far, or its short form a or b.
-func ParseHost(word string) (Host, bool) {
-	switch word {
-	case string(Near), "near":
-		return Near, true
-	case string(Far), "far":
-		return Far, true
-	}
-	return "", false
-}
-
 // Direction says which way payload flows between the ends.
 type Direction string
 

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Metric names what a value measures. Its unit belongs to the name.
 type Metric string
@@ -32,8 +35,8 @@ const (
 	// CPUPerGbitNear and CPUPerGbitFar are the CPU time of the measuring process at
 	// one end for each Gbit of payload, seconds, of a run; their direction is that of
 	// the run's flow.
-	CPUPerGbitNear Metric = "cpu_per_gbit_a"
-	CPUPerGbitFar  Metric = "cpu_per_gbit_b"
+	CPUPerGbitNear Metric = "cpu_per_gbit_near"
+	CPUPerGbitFar  Metric = "cpu_per_gbit_far"
 	Jitter         Metric = "jitter"           // interarrival jitter of RFC 3550 section 6.4.1, seconds
 	LatencyP50     Metric = "latency_p50"      // seconds, there and back unless the engine says otherwise
 	LatencyP99     Metric = "latency_p99"      // seconds
@@ -44,6 +47,20 @@ const (
 	RequestRate    Metric = "request_rate" // answered requests per second
 	ConnectRate    Metric = "connect_rate" // connections opened, used and closed per second
 )
+
+// UnmarshalText reads a metric, also under the name that it had when the ends were
+// called a and b.
+func (m *Metric) UnmarshalText(text []byte) error {
+	*m = Metric(text)
+	for _, per := range []string{"cpu_per_gbit_", "cpu_"} {
+		if end, ok := strings.CutPrefix(string(text), per); ok && (end == "a" || end == "b") {
+			h, _ := ParseHost(end)
+			*m = Metric(per + string(h))
+			break
+		}
+	}
+	return nil
+}
 
 // Sample is the value of one metric over one interval of one run, taken at one
 // end. Start and Length are by that end's monotonic clock, from its own start.

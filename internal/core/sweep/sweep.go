@@ -234,7 +234,7 @@ func knee(sizes []Size) (best, half units.Bytes) {
 	return best, 0
 }
 
-// logs returns what the kernels said in all passes, by size, then host, equal
+// logs returns what the kernels said in all passes, by size, then host, the near one first, equal
 // lines of one size and host once.
 func logs(passes []Pass) []Log {
 	type key struct {
@@ -259,7 +259,7 @@ func logs(passes []Pass) []Log {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b Log) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Host, b.Host)) })
+	slices.SortFunc(out, func(a, b Log) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(b.Host, a.Host)) })
 	return out
 }
 

@@ -32,7 +32,7 @@ func TestAMilderValueAfterAHarmfulOne(t *testing.T) {
 			}
 			b := tune.Block{}
 			for _, x := range s.Settings {
-				if x.Name == "b.tcp.recv_buffer_max=4194304" {
+				if x.Name == "far.tcp.recv_buffer_max=4194304" {
 					t.Fatal("the stronger value was tried")
 				}
 				b[x.Name] = w.run(x)

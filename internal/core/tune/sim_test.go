@@ -113,9 +113,9 @@ func (w *world) look(s model.Setting) tune.Look {
 		for _, v := range l.levels {
 			a := model.Assignment{Host: model.Far, Knob: l.name, Value: strconv.FormatInt(v, 10)}
 			look.Ideas = append(look.Ideas, tune.Idea{Candidate: candidate.Candidate{
-				Setting: model.Setting{Name: fmt.Sprintf("b.%s=%d", l.name, v), Assignments: []model.Assignment{a}}, Direction: model.To, Rule: fmt.Sprintf("B%02d", l.resource),
+				Setting: model.Setting{Name: fmt.Sprintf("far.%s=%d", l.name, v), Assignments: []model.Assignment{a}}, Direction: model.To, Rule: fmt.Sprintf("B%02d", l.resource),
 				Now:    fact.Known(strconv.FormatInt(l.now, 10), "the world"),
-				Levels: "b." + string(l.name), Allows: fact.Known(units.BitRate(min(w.link, max(1, float64(l.resource+2))*l.factor(v)*caps[max(0, l.resource)])), "the world"),
+				Levels: "far." + string(l.name), Allows: fact.Known(units.BitRate(min(w.link, max(1, float64(l.resource+2))*l.factor(v)*caps[max(0, l.resource)])), "the world"),
 			}})
 		}
 	}

@@ -43,7 +43,7 @@ func intent(transaction string, number int, was, new string) Record {
 	return Record{
 		Kind: KindIntent, Transaction: transaction, Number: number, Time: time.Unix(1_800_000_000, 0).UTC(),
 		Intent: &Intent{
-			Host: "a", Knob: "tcp.recv_buffer_max", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_rmem"},
+			Host: "near", Knob: "tcp.recv_buffer_max", Place: hostknob.Place{Mechanism: knob.Sysctl, Native: "net.ipv4.tcp_rmem"},
 			Old: was, New: new, Deadline: time.Unix(1_800_000_060, 0).UTC(), Origin: Origin{Boot: "b", Netns: 7, PID: 9},
 		},
 	}

@@ -39,12 +39,7 @@ func place(d model.Direction) int {
 }
 
 // wire is the key's prefix of the wire in a direction.
-func wire(d model.Direction) string {
-	if d == model.From {
-		return "ba."
-	}
-	return "ab."
-}
+func wire(d model.Direction) string { return string(d) + "." }
 
 func opposite(d model.Direction) model.Direction {
 	if d == model.From {
@@ -64,7 +59,7 @@ func pick[T any](d *draw, of ...T) T { return of[d.rng.IntN(len(of))] }
 func (d *draw) key(format string, args ...any) { d.keys = append(d.keys, fmt.Sprintf(format, args...)) }
 
 // knob sets a setting of a host.
-func (d *draw) knob(h model.Host, id, value string) { d.key("%s.%s=%s", h, id, value) }
+func (d *draw) knob(h model.Host, id, value string) { d.key("%s=%s", h.Of(model.KnobID(id)), value) }
 
 func (d *draw) sender() model.Host   { return d.way.Sender() }
 func (d *draw) receiver() model.Host { return d.way.Receiver() }

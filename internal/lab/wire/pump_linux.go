@@ -43,7 +43,7 @@ const (
 
 // Config is a wire between two hosts.
 type Config struct {
-	AB, BA     Path          // from host a to host b, and back
+	AB, BA     Path          // from the near host to the far one, and back
 	HalfDuplex bool          // both directions share one medium
 	Bus        units.BitRate // of a bus that both directions share before the link; 0 is none
 	Seed       uint64        // of loss, jitter, reordering and duplication

@@ -132,7 +132,7 @@ func unevenTest() Case {
 	c := quickTest()
 	c.Name, c.Session.ID, c.Session.Findings = "uneven", "20261121T013309-u5e0", nil
 	c.Session.WireRate = fact.Known(units.BitRate(5e6), "the lab's wire")
-	c.Session.Near, c.Session.Far = "lab:rate=50mbit,ab.rate=5mbit", "lab:rate=50mbit,ab.rate=5mbit"
+	c.Session.Near, c.Session.Far = "lab:rate=50mbit,to.rate=5mbit", "lab:rate=50mbit,to.rate=5mbit"
 	c.Session.Hosts[0].PathRate, c.Session.Hosts[1].PathRate = c.Session.WireRate, fact.Known(units.BitRate(50e6), "the lab's wire")
 	c.Samples = map[int][]model.Sample{}
 	for i, rate := range []float64{6.1e6, 46.9e6} {

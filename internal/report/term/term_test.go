@@ -369,7 +369,7 @@ func TestBrokenCommandsArePastedWhole(t *testing.T) {
 	if err != nil {
 		t.Skip("no sh to paste into")
 	}
-	step := report.Step{What: "try it", Command: "linerate run 'root@na s;$(false)' --direction from --title 'it'\\''s  two  blanks' --factor b.tcp.recv_buffer_max=64KiB,1MiB --sudo --db '/tmp/a folder/x.db'"}
+	step := report.Step{What: "try it", Command: "linerate run 'root@na s;$(false)' --direction from --title 'it'\\''s  two  blanks' --factor far.tcp.recv_buffer_max=64KiB,1MiB --sudo --db '/tmp/a folder/x.db'"}
 	split := func(text string) string {
 		out, err := exec.CommandContext(t.Context(), shell, "-c", `linerate() { printf '<%s>' "$@"; }; `+text).Output()
 		if err != nil {

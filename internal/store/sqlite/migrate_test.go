@@ -87,6 +87,40 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
+// TestFirstHour19StoresOfBefore reads a store that calls the ends a and b.
+func TestFirstHour19StoresOfBefore(t *testing.T) {
+	script, err := os.ReadFile("testdata/version1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "v1.db")
+	raw(t, path, string(script)+`
+		INSERT INTO run_values VALUES (1, 1, '', 'cpu_a', 0.5), (1, 2, '', 'cpu_b', 0.25), (1, 3, 'to', 'cpu_per_gbit_a', 2), (1, 4, 'to', 'cpu_per_gbit_b', 3);
+		INSERT INTO verdicts SELECT session, 1, setting, baseline, direction, 'cpu_per_gbit_b', outcome, size, blocks, estimate, low, high, confidence,
+			method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json FROM verdicts;`)
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	sess, err := s.Session(t.Context(), "20261121")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sess.Changes[0].Host != model.Far || sess.Runs[0].Ends[0].Host != model.Far || sess.Verdicts[1].Metric != model.CPUPerGbitFar {
+		t.Errorf("change of %s, report of %s, verdict on %s", sess.Changes[0].Host, sess.Runs[0].Ends[0].Host, sess.Verdicts[1].Metric)
+	}
+	for i, want := range []model.Metric{model.Goodput, "cpu_near", "cpu_far", model.CPUPerGbitNear, model.CPUPerGbitFar} {
+		if got := sess.Runs[0].Values[i].Metric; got != want {
+			t.Errorf("value %d: %s, want %s", i, got, want)
+		}
+	}
+	samples, err := s.Samples(t.Context(), "20261121", 1)
+	if err != nil || len(samples) != 2 || samples[0].Host != model.Far {
+		t.Errorf("samples %v, %v", samples, err)
+	}
+}
+
 // version2 is a file as version 2 of the tables held it, when a flow had a field
 // for each engine: a session whose plan is its first flow, and a run of each.
 func version2(t *testing.T, path string, flows ...string) {
@@ -198,7 +232,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"newer tables", func(t *testing.T, path string) {
 			ours(t, path)
 			raw(t, path, "PRAGMA user_version = 99")
-		}, store.ErrNewer, "its tables have version 99, this linerate knows 6"},
+		}, store.ErrNewer, "its tables have version 99, this linerate knows 7"},
 		{"foreign tables", func(t *testing.T, path string) { raw(t, path, "CREATE TABLE t (x)") }, store.ErrForeign, "not a store of linerate"},
 		{"foreign application", func(t *testing.T, path string) { raw(t, path, "PRAGMA application_id = 1") }, store.ErrForeign, "not a store of linerate"},
 		{"not SQLite", func(t *testing.T, path string) {

@@ -271,7 +271,7 @@ HOST is one of
                                                    address of its data path first`,
 		Example: `  linerate demo
   linerate test "$NAS"
-  linerate run --far lab:rate=1gbit,rtt=10ms --factor b.tcp.recv_buffer_max=64KiB,1MiB`,
+  linerate run --far lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=64KiB,1MiB`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              knownCommand,

@@ -215,17 +215,18 @@ func (a *console) labSpec(ctx context.Context, typed string) []inspect.Word {
 			name, _, _ := strings.Cut(word, "=")
 			about = strings.TrimSpace(about)
 			out = append(out, inspect.Word{Text: name + "=", About: about})
-			if !strings.Contains(about, "whole lab only") {
-				out = append(out, inspect.Word{Text: "ab." + name + "=", About: "from a to b: " + about}, inspect.Word{Text: "ba." + name + "=", About: "from b to a: " + about})
+			if !strings.Contains(about, "whole lab only") && !strings.Contains(name, ".") { // of the wire
+				out = append(out, inspect.Word{Text: "to." + name + "=", About: "to the far host: " + about}, inspect.Word{Text: "from." + name + "=", About: "from the far host: " + about})
 			}
 		}
 	}
 	out = append(out, inspect.Word{Text: "duplex=half"})
-	if end, _, dotted := strings.Cut(last, "."); dotted && (end == "a" || end == "b") {
-		out = append(out, a.assignments(false, true)(ctx, last)...)
-	} else {
-		out = append(out, inspect.Word{Text: "a.", About: "a setting of host a"}, inspect.Word{Text: "b.", About: "a setting of host b"})
+	if end, _, dotted := strings.Cut(last, "."); dotted {
+		if _, isHost := model.ParseHost(end); isHost {
+			return before(head, append(out, a.assignments(false, true)(ctx, last)...))
+		}
 	}
+	out = append(out, inspect.Word{Text: "near.", About: "a setting of the near host"}, inspect.Word{Text: "far.", About: "a setting of the far host"})
 	return before(head, out)
 }
 

@@ -35,7 +35,7 @@ import (
 // another century. The window is a seventh of what the path wants, so that a machine with
 // other work cannot hide what it does.
 const (
-	demoLab   = "lab:rate=200mbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB"
+	demoLab   = "lab:rate=200mbit,rtt=10ms,far.tcp.recv_buffer_max=64KiB"
 	demoKnob  = model.KnobID("tcp.recv_buffer_max")
 	demoHeld  = 2 * time.Second // how long the last step holds the change
 	demoCheck = "$ linerate check " + demoLab + " --quick"
@@ -124,8 +124,8 @@ func (a *console) demoInLab(ctx context.Context, e *reach.Ends, spec lab.Spec) e
 	if err != nil {
 		return err
 	}
-	a.say("1. Two virtual hosts, a and b, and a wire of %s with a round trip of 10 ms.", spec.AB.Rate)
-	a.say("   It can carry %s of TCP payload. A fault is planted: b may use no more", ceiling)
+	a.say("1. Two virtual hosts, near and far, and a wire of %s with a round trip of 10 ms.", spec.AB.Rate)
+	a.say("   It can carry %s of TCP payload. A fault is planted: far may use no more", ceiling)
 	a.say("   than 64 KiB to receive (%s). linerate is not told.\n", demoKnob)
 	a.say("2. What is wrong? check looks at the path for ten seconds and changes nothing.\n")
 	a.say("%s\n", demoCheck)
@@ -174,7 +174,7 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	t := report.BuildTuned(out.Search, out.Record, out.Confirmation)
 	switch {
 	case a.json:
-		err = errors.Join(err, a.document("linerate/tune/v1", tuneDoc{t, out.Record, tuneNext(t, out.Record, demoLab, "")}))
+		err = errors.Join(err, a.document("linerate/tune/v2", tuneDoc{t, out.Record, tuneNext(t, out.Record, demoLab, "")}))
 	default:
 		err = errors.Join(err, term.RenderTuned(a.Out, t, a.termOptions()))
 	}
@@ -187,13 +187,13 @@ func (a *console) demoFix(ctx context.Context, e *reach.Ends, st results) (apptu
 	}
 	after, ok := now[demoKnob].Get()
 	if !ok || after != before {
-		return out, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%s on b was %s and is %s", demoKnob, before, after)}
+		return out, &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%s on the far host was %s and is %s", demoKnob, before, after)}
 	}
 	changes := len(out.Search.Changes)
 	if out.Confirmation != nil {
 		changes += len(out.Confirmation.Changes)
 	}
-	a.say("\n   Undone: %s of b was %s before and is %s now, as b says", demoKnob, a.formatKnob(demoKnob, before), a.formatKnob(demoKnob, after))
+	a.say("\n   Undone: %s of far was %s before and is %s now, as far says", demoKnob, a.formatKnob(demoKnob, before), a.formatKnob(demoKnob, after))
 	a.say("   after %s.\n", plural(changes, "change"))
 	if !t.Proven {
 		return out, withHint(fmt.Errorf("the demo did not prove what it planted: %s", t.Headline), "other work on this machine may have taken its time: run it once more")

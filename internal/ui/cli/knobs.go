@@ -74,7 +74,7 @@ Settings of the flow belong to the test traffic and change no host.`,
 		Example: `  linerate knobs
   linerate knobs --match rmem
   linerate knobs --interface lo --all
-  linerate knobs lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB --json
+  linerate knobs lab:rate=1gbit,rtt=10ms,far.tcp.recv_buffer_max=64KiB --json
   linerate knobs explain tcp.recv_buffer_max`,
 		Args: atMostHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,7 +116,7 @@ func (a *console) formatKnob(id model.KnobID, canonical string) string {
 	return canonical
 }
 
-// factsDoc is linerate/facts/v1.
+// factsDoc is linerate/facts/v2.
 type factsDoc struct {
 	Facts model.HostFacts `json:"facts"`
 }

@@ -17,24 +17,24 @@ func (a *console) labCommand() *cobra.Command {
 	var onFar bool
 	c := &cobra.Command{
 		Use: "lab SPEC [-- COMMAND...]", Short: "run any program in a virtual host, with the other one over an emulated wire",
-		Long: `lab makes two virtual hosts, a (near) and b (far), joined by a wire of known
-rate, delay and loss, and runs COMMAND in host a, or in b with --on-b. The names
-a and b resolve in both. Without COMMAND it runs your shell. Everything in the
+		Long: `lab makes two virtual hosts, near and far, joined by a wire of known
+rate, delay and loss, and runs COMMAND in the near one, or in the far one with
+--on-far. The names near and far resolve in both. Without COMMAND it runs your shell. Everything in the
 lab ends with it; no root is needed where user namespaces are allowed. The exit
 code is that of COMMAND, 128 and the number of the signal that ended it.
 
 Keys of SPEC:
   ` + strings.Join(lab.Keys(), "\n  "),
-		Example: `  linerate lab rate=100mbit,rtt=20ms,loss=0.1% -- ping -c 3 b
+		Example: `  linerate lab rate=100mbit,rtt=20ms,loss=0.1% -- ping -c 3 far
   linerate lab rate=1gbit,rtt=10ms -- sh -c 'ip -brief address; ip route'
-  linerate lab lan --on-b -- cat /proc/sys/net/ipv4/tcp_rmem`,
+  linerate lab lan --on-far -- cat /proc/sys/net/ipv4/tcp_rmem`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || cmd.ArgsLenAtDash() > 1 || len(args) > 1 && cmd.ArgsLenAtDash() < 0 {
 				err := usagef("lab takes one SPEC and, after --, a command")
 				if len(args) > 1 && cmd.ArgsLenAtDash() < 0 {
 					return withHint(err, "did you mean linerate lab %s -- %s?", plain.ShellWord(args[0]), strings.Join(args[1:], " "))
 				}
-				return withHint(err, "as in linerate lab lan -- ping -c 3 b; see linerate lab --help")
+				return withHint(err, "as in linerate lab lan -- ping -c 3 far; see linerate lab --help")
 			}
 			return nil
 		},
@@ -54,7 +54,11 @@ Keys of SPEC:
 			return a.inLab(cmd.Context(), spec, host, argv)
 		},
 	}
-	c.Flags().BoolVar(&onFar, "on-b", false, "run COMMAND in host b instead of a")
+	c.Flags().BoolVar(&onFar, "on-far", false, "run COMMAND in the far host instead of the near one")
+	c.Flags().BoolVar(&onFar, "on-b", false, "as --on-far, which it was called before")
+	if err := c.Flags().MarkHidden("on-b"); err != nil {
+		panic(err) // the flag is declared in the line above
+	}
 	return c
 }
 

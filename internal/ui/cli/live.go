@@ -324,10 +324,10 @@ func hostName(s model.Session, h model.Host, far string) string {
 func arrow(d model.Direction) string {
 	switch d {
 	case model.From:
-		return "b -> a"
+		return "far -> near"
 	case model.Both:
-		return "a <-> b"
+		return "near <-> far"
 	default:
-		return "a -> b"
+		return "near -> far"
 	}
 }

@@ -76,7 +76,7 @@ func TestFirstHour10EstimatesWhileItRuns(t *testing.T) {
 		l.observe(app.RunBegan{Progress: app.Progress{Block: 1, MaxBlocks: 20, Position: 1, RunsInBlock: 3, Setting: "level1", Direction: model.To}})
 		l.observe(app.Sampled{Progress: app.Progress{Block: 1, MaxBlocks: 20}, Samples: []model.Sample{{Metric: model.Goodput, Value: 9e8}}})
 		time.Sleep(11 * time.Second)
-		if got := said(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "block 1/20  run 1/3  level1 a -> b  900 Mbit/s  measuring  10 s") {
+		if got := said(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "block 1/20  run 1/3  level1 near -> far  900 Mbit/s  measuring  10 s") {
 			t.Errorf("after 11 s:\n%s", got)
 		}
 		l.observe(block(1, model.Undecided, model.Undecided))

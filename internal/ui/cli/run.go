@@ -65,7 +65,7 @@ Goodput decides, or the latency where the traffic is requests or probes beside a
 load, or what --objective names. Guards watch over the rest: a setting that gains
 but harms the latency, the loss or the CPU beyond its guard is "better, but ...",
 and linerate keep refuses it.`,
-		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor b.tcp.recv_buffer_max=64KiB,1MiB,4MiB
+		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=64KiB,1MiB,4MiB
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
@@ -204,7 +204,7 @@ func (a *console) finish(ctx context.Context, st results, s model.Session, err e
 func (a *console) tellForeign(changes []model.Change) {
 	for _, c := range changes {
 		if c.State == model.ChangeForeign {
-			a.talk("%s on %s was changed by somebody else meanwhile: it %s", c.Knob, c.Host, c.Detail)
+			a.talk("%s on the %s host was changed by somebody else meanwhile: it %s", c.Knob, c.Host, c.Detail)
 		}
 	}
 }

@@ -56,7 +56,7 @@ and tcp.mtu_probing, as part of the same change and proven again.`,
 		Example: `  linerate set tcp.recv_buffer_max=64MiB socket.recv_buffer_max=64MiB --for 5m
   linerate set link.mtu=9000 --both root@nas --canary https://example.net/
   linerate set link.mtu=max --both root@nas --work-around --canary https://example.net/
-  linerate set a.tcp.send_buffer_max=64MiB b.tcp.recv_buffer_max=64MiB --both root@nas
+  linerate set near.tcp.send_buffer_max=64MiB far.tcp.recv_buffer_max=64MiB --both root@nas
   linerate set tcp.sack=off lab:rate=1gbit,rtt=10ms --for 1s`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.set(cmd.Context(), f, args) },
@@ -199,7 +199,7 @@ func splitHost(x *knob.Index, name string) (model.Host, model.KnobID, error) {
 	return "", model.KnobID(name), nil
 }
 
-// setDoc is linerate/set/v1.
+// setDoc is linerate/set/v2.
 type setDoc struct {
 	Hosts    map[model.Host]string `json:"hosts"`
 	For      time.Duration         `json:"for_ns"`
@@ -233,7 +233,7 @@ func (a *console) printSet(f setFlags, r change.Result) error {
 			doc.Changes = append(doc.Changes, h.Changes...)
 			doc.Canaries = append(doc.Canaries, canaryDocs(h)...)
 		}
-		return a.document("linerate/set/v1", doc)
+		return a.document("linerate/set/v2", doc)
 	}
 	for _, h := range r.Hosts {
 		for _, c := range h.Changes {

@@ -45,7 +45,7 @@ request.
 ` + hosts + ` are servers of those programs, or of linerate
 serve ` + servers + `: they measure, but report little about themselves.`,
 		Example: `  linerate test lab:rate=100mbit,rtt=2ms
-  linerate test lab:rate=1gbit,rtt=10ms,b.tcp.recv_buffer_max=64KiB -t 3s
+  linerate test lab:rate=1gbit,rtt=10ms,far.tcp.recv_buffer_max=64KiB -t 3s
   linerate test "$NAS" -t 10s -P 4 --json
   linerate test "$NAS" -R
   linerate test "$NAS" --udp -b 500M

@@ -58,7 +58,7 @@ a terminal nothing is kept, and the commands that do it are printed.
 Settings that can cut the connection, as the MTU, are tried last, and only if you
 agree when you are asked, or with --allow risky. A setting that raises the latency,
 the loss or the CPU beyond the guards is not taken, whatever it gains.`,
-		Example: `  linerate tune lab:rate=100mbit,rtt=10ms,b.tcp.recv_buffer_max=32KiB --direction to
+		Example: `  linerate tune lab:rate=100mbit,rtt=10ms,far.tcp.recv_buffer_max=32KiB --direction to
   linerate tune root@nas
   linerate tune root@nas --only tcp.recv_buffer_max --budget 10m
   linerate tune root@nas --dry-run
@@ -71,7 +71,7 @@ the loss or the CPU beyond the guards is not taken, whatever it gains.`,
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringVar(&f.direction, "direction", "each", "to, from, or each (both, one after the other)")
 	fl.StringVar(&f.goal, "goal", "throughput", "throughput, latency (under load) or cpu (of the receiver)")
-	fl.StringSliceVar(&f.only, "only", nil, "only these settings: KNOB of both hosts, a.KNOB of the near or b.KNOB of the far one")
+	fl.StringSliceVar(&f.only, "only", nil, "only these settings: KNOB of both hosts, near.KNOB of the near or far.KNOB of the far one")
 	fl.StringSliceVar(&f.never, "never", nil, "not these settings")
 	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as rtt<50%, loss<0.5%; none is no guards (default: latency, loss and CPU)")
 	fl.StringVar(&f.margin, "margin", "3%", "smallest gain that matters")
@@ -206,7 +206,7 @@ type searched struct {
 	host, from string
 }
 
-// tuneDoc is linerate/tune/v1.
+// tuneDoc is linerate/tune/v2.
 type tuneDoc struct {
 	report.Tuned
 	Record tune.Record `json:"record"`
@@ -224,7 +224,7 @@ func (a *console) tuned(ctx context.Context, out apptune.Outcome, of searched, d
 		next = []string{"linerate tune --resume " + out.Search.ID}
 	}
 	if a.json {
-		return a.document("linerate/tune/v1", tuneDoc{t, out.Record, next})
+		return a.document("linerate/tune/v2", tuneDoc{t, out.Record, next})
 	}
 	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
 		return err
@@ -296,7 +296,7 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 	}
 	next := tuneNext(t, rec, s.Far, from)
 	if a.json {
-		return a.document("linerate/tune/v1", tuneDoc{t, rec, next})
+		return a.document("linerate/tune/v2", tuneDoc{t, rec, next})
 	}
 	if err := term.RenderTuned(a.Out, t, a.termOptions()); err != nil {
 		return err
@@ -338,8 +338,7 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 		}
 		if len(words) > 2 {
 			set = append(set, strings.Join(append(words, plain.ShellWord(end.named)), " "))
-			role := map[model.Host]string{model.Near: "near", model.Far: "far"}[end.side]
-			kept = append(kept, fmt.Sprintf("linerate keep %s %s --role %s", t.Proof, plain.ShellWord(end.named), role))
+			kept = append(kept, fmt.Sprintf("linerate keep %s %s --role %s", t.Proof, plain.ShellWord(end.named), end.side))
 		}
 	}
 	return []string{strings.Join(set, " && "), strings.Join(kept, " && ")}
@@ -347,9 +346,5 @@ func tuneNext(t report.Tuned, rec tune.Record, host, from string) []string {
 
 // assignment writes one as linerate set takes it.
 func assignment(a model.Assignment) string {
-	name := string(a.Knob)
-	if a.Host != "" {
-		name = string(a.Host) + "." + name
-	}
-	return name + "=" + a.Value
+	return a.Host.Of(a.Knob) + "=" + a.Value
 }

@@ -106,7 +106,7 @@ func (a *console) Observe(e app.Event) {
 	case app.Trouble:
 		a.talk("linerate: %v", e.Err)
 	case app.Waiting:
-		a.talk("waiting for host %s, at most %s in all; ctrl-c stops", e.Side, units.FormatDuration(e.Most))
+		a.talk("waiting for the %s host, at most %s in all; ctrl-c stops", e.Side, units.FormatDuration(e.Most))
 	case app.Warning:
 		a.talk("%s", e.Text)
 	case app.Recovered:

@@ -112,7 +112,7 @@ func (f File) baselineIndex(settings []model.Setting) int {
 	}
 	if len(f.Factors) != 1 {
 		_, written := f.grid()
-		return slices.Index(written, f.Baseline)
+		return slices.Index(written, endsNow(f.Baseline))
 	}
 	var want int64
 	if f.Factors[0].Knob == "rate" {
@@ -129,6 +129,20 @@ func (f File) baselineIndex(settings []model.Setting) int {
 		want = int64(size)
 	}
 	return slices.IndexFunc(f.Factors[0].Levels, func(l Level) bool { return l.Value == strconv.FormatInt(want, 10) })
+}
+
+// endsNow returns levels that are written out with the ends as they are called now:
+// plans of before say a.KNOB and b.KNOB.
+func endsNow(text string) string {
+	words := strings.Split(text, " ")
+	for i, w := range words {
+		if end, rest, dotted := strings.Cut(w, "."); dotted {
+			if h, ok := model.ParseHost(end); ok {
+				words[i] = h.Of(model.KnobID(rest))
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // grid returns all combinations of the factors' levels, and how each of them is
@@ -166,12 +180,9 @@ func assign(host model.Host, knob model.KnobID, value string, ofFlow bool) []mod
 }
 
 // String returns the factor's knob as it is written in a plan file:
-// "b.tcp.recv_buffer_max", or "window".
+// "far.tcp.recv_buffer_max", or "window".
 func (f Factor) String() string {
-	if f.Host == "" {
-		return string(f.Knob)
-	}
-	return string(f.Host) + "." + string(f.Knob)
+	return f.Host.Of(f.Knob)
 }
 
 // numeric reports whether the levels are amounts, so that it makes sense to

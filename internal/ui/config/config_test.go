@@ -129,9 +129,9 @@ func TestDocumentedSettings(t *testing.T) {
 	f := parse(t, examples(t)[1])
 	want := []model.Setting{
 		{Name: Current},
-		{Name: "jumbo", Assignments: []model.Assignment{{Host: "a", Knob: "link.mtu", Value: "9000"}, {Host: "b", Knob: "link.mtu", Value: "9000"}}},
-		{Name: "jumbo and window", Assignments: []model.Assignment{{Host: "a", Knob: "link.mtu", Value: "9000"},
-			{Host: "b", Knob: "link.mtu", Value: "9000"}, {Knob: "window", Value: "1048576"}}},
+		{Name: "jumbo", Assignments: []model.Assignment{{Host: "near", Knob: "link.mtu", Value: "9000"}, {Host: "far", Knob: "link.mtu", Value: "9000"}}},
+		{Name: "jumbo and window", Assignments: []model.Assignment{{Host: "near", Knob: "link.mtu", Value: "9000"},
+			{Host: "far", Knob: "link.mtu", Value: "9000"}, {Knob: "window", Value: "1048576"}}},
 	}
 	got, baseline := f.Settings()
 	if diff := cmp.Diff(want, got); diff != "" || baseline != Current {
@@ -148,7 +148,7 @@ func TestGrid(t *testing.T) {
 factors:
   - {knob: window, levels: [64KiB, auto]}
   - {knob: tcp.timestamps, host: a, levels: [0, 1]}
-baseline: window=auto a.tcp.timestamps=1
+baseline: window=auto near.tcp.timestamps=1
 `)
 	got, baseline := f.Settings()
 	var names []string
@@ -160,7 +160,7 @@ baseline: window=auto a.tcp.timestamps=1
 		t.Errorf("settings %q, baseline %q", names, baseline)
 	}
 	// Combinations must not share memory: each has its own values.
-	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "a", Knob: "tcp.timestamps", Value: "1"}) {
+	if a := got[1].Assignments; a[0].Value != "65536" || a[1] != (model.Assignment{Host: "near", Knob: "tcp.timestamps", Value: "1"}) {
 		t.Errorf("second combination sets %+v", a)
 	}
 	if f.Options().Factor != "" {
@@ -225,19 +225,19 @@ twin: false
 }
 
 func TestParseFactor(t *testing.T) {
-	got, err := ParseFactor("b.tcp.recv_buffer_max=64KiB, 256KiB,1MiB", knobs{})
+	got, err := ParseFactor("far.tcp.recv_buffer_max=64KiB, 256KiB,1MiB", knobs{})
 	want := Factor{Host: model.Far, Knob: "tcp.recv_buffer_max", Levels: []Level{{"64KiB", "65536"}, {"256KiB", "262144"}, {"1MiB", "1048576"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if got.String() != "b.tcp.recv_buffer_max" {
+	if got.String() != "far.tcp.recv_buffer_max" {
 		t.Errorf("String = %q", got)
 	}
 	for in, want := range map[string]string{
-		"window":               `"window" has no levels; write it like b.tcp.recv_buffer_max=64KiB,1MiB`,
+		"window":               `"window" has no levels; write it like far.tcp.recv_buffer_max=64KiB,1MiB`,
 		"window=":              `value "" of window: want at least 0`,
 		"windwo=64K":           `unknown knob "windwo"; did you mean window?`,
-		"b.window=64K":         `window belongs to the flow, not to host b; write window without a host`,
+		"far.window=64K":       `window belongs to the flow, not to the far host; write window without a host`,
 		"window=64K,64KiB":     `level "64KiB" has the same value as "64K"; leave one of them out`,
 		"mss=10,20":            "value \"10\" of mss: want at least 88\nvalue \"20\" of mss: want at least 88",
 		"tcp_rmem=64K":         `unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`,
@@ -255,9 +255,9 @@ func TestParseFactor(t *testing.T) {
 
 func TestParseSet(t *testing.T) {
 	for in, want := range map[string][]model.Assignment{
-		"a.link.mtu=9000": {{Host: "a", Knob: "link.mtu", Value: "9000"}},
-		"link.mtu = 9000": {{Host: "a", Knob: "link.mtu", Value: "9000"}, {Host: "b", Knob: "link.mtu", Value: "9000"}},
-		"window=1MiB":     {{Knob: "window", Value: "1048576"}},
+		"near.link.mtu=9000": {{Host: "near", Knob: "link.mtu", Value: "9000"}},
+		"link.mtu = 9000":    {{Host: "near", Knob: "link.mtu", Value: "9000"}, {Host: "far", Knob: "link.mtu", Value: "9000"}},
+		"window=1MiB":        {{Knob: "window", Value: "1048576"}},
 	} {
 		got, err := ParseSet(in, knobs{})
 		if err != nil || !slices.Equal(got, want) {
@@ -307,8 +307,9 @@ baseline: "2MiB" is not a setting of this plan; known are current, window=64KiB 
 	}
 }
 
-// Issue 10, item 19: the ends are near and far everywhere, and a and b for short.
-func TestEndsAreNearAndFar(t *testing.T) {
+// The ends are near and far; a and b of plans of before are still read, also where
+// the baseline is written out.
+func TestFirstHour19EndsAreNearAndFar(t *testing.T) {
 	for _, c := range [][2]string{{"far.tcp.timestamps=0,1", "b.tcp.timestamps=0,1"}, {"near.tcp.timestamps=0,1", "a.tcp.timestamps=0,1"}} {
 		long, err := ParseFactor(c[0], knobs{})
 		short, shortErr := ParseFactor(c[1], knobs{})
@@ -322,5 +323,11 @@ func TestEndsAreNearAndFar(t *testing.T) {
 	}
 	if _, err := Parse("p", []byte("factors: [{knob: near.tcp.timestamps, host: far, levels: [0, 1]}]\n"), knobs{}, kinds()); err == nil || !strings.Contains(err.Error(), "contradicts") {
 		t.Errorf("%v", err)
+	}
+	const plan = "factors:\n- {knob: far.tcp.timestamps, levels: [0, 1]}\n- {knob: window, levels: [64KiB, 1MiB]}\nbaseline: "
+	now, _ := parse(t, plan+"far.tcp.timestamps=0 window=1MiB\n").Settings()
+	before, name := parse(t, plan+"b.tcp.timestamps=0 window=1MiB\n").Settings()
+	if !slices.EqualFunc(now, before, func(a, b model.Setting) bool { return a.Name == b.Name && slices.Equal(a.Assignments, b.Assignments) }) || name != "A1B2" {
+		t.Errorf("baseline %s of %v, %v", name, before, now)
 	}
 }

@@ -21,12 +21,12 @@ type KnobChecker interface {
 }
 
 // ParseFactor reads the text of a --factor flag, for example
-// "b.tcp.recv_buffer_max=64KiB,256KiB,1MiB". The error is of type Errors.
+// "far.tcp.recv_buffer_max=64KiB,256KiB,1MiB". The error is of type Errors.
 func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	r := &reader{check: check}
 	knob, levels, ok := strings.Cut(s, "=")
 	if !ok {
-		r.fault("", "write it like b.tcp.recv_buffer_max=64KiB,1MiB", "%s has no levels", quote(s))
+		r.fault("", "write it like far.tcp.recv_buffer_max=64KiB,1MiB", "%s has no levels", quote(s))
 		return Factor{}, r.problems
 	}
 	f := Factor{}
@@ -39,14 +39,14 @@ func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	return f, r.problems.sorted()
 }
 
-// ParseSet reads the text of a --set flag, for example "a.link.mtu=9000", which
+// ParseSet reads the text of a --set flag, for example "near.link.mtu=9000", which
 // is two assignments where a host's knob names no host. The error is of type
 // Errors.
 func ParseSet(s string, check KnobChecker) ([]model.Assignment, error) {
 	r := &reader{check: check}
 	knob, text, ok := strings.Cut(s, "=")
 	if !ok {
-		r.fault("", "write it like a.link.mtu=9000", "%s has no value", quote(s))
+		r.fault("", "write it like near.link.mtu=9000", "%s has no value", quote(s))
 		return nil, r.problems
 	}
 	return r.assignment("", strings.TrimSpace(knob), strings.TrimSpace(text)), r.problems.sorted()
@@ -59,7 +59,7 @@ func (r *reader) factors(n ast.Node, path string) {
 	}
 }
 
-// factor reads {knob: b.x, levels: […]} or {knob: x, host: b, levels: […]}.
+// factor reads {knob: far.x, levels: […]} or {knob: x, host: far, levels: […]}.
 // Levels with mistakes keep their text, so that they are not missed elsewhere.
 func (r *reader) factor(n ast.Node, path string) Factor {
 	var knob, host string
@@ -120,7 +120,7 @@ func (r *reader) settings(n ast.Node, path string) {
 	}
 }
 
-// set reads {a.link.mtu: 9000, window: 1MiB}.
+// set reads {near.link.mtu: 9000, window: 1MiB}.
 func (r *reader) set(n ast.Node, path string) []model.Assignment {
 	entries := r.entries(n, path)
 	var out []model.Assignment
@@ -135,7 +135,7 @@ func (r *reader) set(n ast.Node, path string) []model.Assignment {
 		}
 		for _, a := range r.assignment(at, e.key, text) {
 			if slices.ContainsFunc(out, func(b model.Assignment) bool { return a.Host == b.Host && a.Knob == b.Knob }) {
-				r.faultAt(e.at, at, "leave one of them out", "%s of host %s is already set", a.Knob, a.Host)
+				r.faultAt(e.at, at, "leave one of them out", "%s is already set", a.Host.Of(a.Knob))
 				break
 			}
 			out = append(out, a)
@@ -167,7 +167,7 @@ func (r *reader) checkValue(path string, id model.KnobID, text string) (string, 
 	return v, true
 }
 
-// resolve splits "b.link.mtu" into host and knob, and reports whether there is
+// resolve splits "far.link.mtu" into host and knob, and reports whether there is
 // such a thing. host is the value of a host key beside it, "" where there is
 // none. An unknown knob is returned all the same, so that the names of settings
 // are what the user expects in other messages.
@@ -196,7 +196,7 @@ func (r *reader) resolve(path, host, knob string) (model.Host, model.KnobID, boo
 		return h, id, false
 	}
 	if h != "" && r.check.OfFlow(id) {
-		r.fault(path, "write "+string(id)+" without a host", "%s belongs to the flow, not to host %s", id, h)
+		r.fault(path, "write "+string(id)+" without a host", "%s belongs to the flow, not to the %s host", id, h)
 		return "", "", false
 	}
 	return h, id, true

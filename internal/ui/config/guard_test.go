@@ -43,7 +43,7 @@ func TestGuardMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"objective: speed":                          `plan.yaml:3:12: objective: "speed" is no metric; there are goodput,`,
 		"objective: goodputs":                       `plan.yaml:3:12: objective: "goodputs" is no metric; do you mean goodput?`,
-		"objective: p99":                            "plan.yaml:3:12: objective: engine tcpbulk does not measure 99th percentile of latency; it measures goodput, rtt, retransmits, cpu-a, cpu-b",
+		"objective: p99":                            "plan.yaml:3:12: objective: engine tcpbulk does not measure 99th percentile of latency; it measures goodput, rtt, retransmits, cpu-near, cpu-far",
 		"guards: [rtt<20%, p98<3%]":                 `plan.yaml:3:19: guards[1]: "p98" is no metric; do you mean p99?`,
 		"guards: [rtt<20%, rtt<3%]":                 "plan.yaml:3:19: guards[1]: guard rtt is given twice; leave one of them out",
 		"guards: [rtt]":                             `plan.yaml:3:10: guards[0]: "rtt" says not by how much rtt may get worse; write it like rtt<20%`,

@@ -16,7 +16,7 @@ flow:
   mss: 10
   windw: 64KiB
 factors:
-  - knob: b.tcp.recv_bufer_max
+  - knob: far.tcp.recv_bufer_max
     levels: [64KiB, 1MiB]
   - knob: window
     levels: [64KiB, 1MiB, 64K]
@@ -32,7 +32,7 @@ plan.yaml:6:8: flow.mss: value "10" of mss: want at least 88
 plan.yaml:7:3: flow: unknown key "windw"; did you mean window?
 plan.yaml:9:11: factors[0].knob: unknown knob "tcp.recv_bufer_max"; did you mean tcp.recv_buffer_max?
 plan.yaml:12:27: factors[1].levels[2]: level "64K" has the same value as "64KiB"; leave one of them out
-plan.yaml:13:11: baseline: "nowhere" is not a setting of this plan; known are current, b.tcp.recv_bufer_max=64KiB window=64KiB, b.tcp.recv_bufer_max=64KiB window=1MiB, b.tcp.recv_bufer_max=64KiB window=64K, b.tcp.recv_bufer_max=1MiB window=64KiB, b.tcp.recv_bufer_max=1MiB window=1MiB, b.tcp.recv_bufer_max=1MiB window=64K
+plan.yaml:13:11: baseline: "nowhere" is not a setting of this plan; known are current, far.tcp.recv_bufer_max=64KiB window=64KiB, far.tcp.recv_bufer_max=64KiB window=1MiB, far.tcp.recv_bufer_max=64KiB window=64K, far.tcp.recv_bufer_max=1MiB window=64KiB, far.tcp.recv_bufer_max=1MiB window=1MiB, far.tcp.recv_bufer_max=1MiB window=64K
 plan.yaml:14:9: blocks: "0" is not a number of blocks; write 1 to 10000
 plan.yaml:15:13: confidence: "95" is not a confidence between 0.5 and 1; write it like 0.95
 plan.yaml:16:9: margin: percentage "3 apples" has the unknown unit "apples"; write it like 3% or 0.01%`
@@ -115,16 +115,16 @@ func TestMistakes(t *testing.T) {
 		"no level, so no baseline": {"factors: [{knob: mss, level: [1400]}]\nbaseline: 1400\n", `1:23: factors[0]: unknown key "level"; did you mean levels?`},
 		"no name, so no baseline":  {"settings: [{nam: x, set: {window: 1M}}]\nbaseline: x\n", `1:13: settings[0]: unknown key "nam"; did you mean name?`},
 		"unknown host":             {"factors: [{knob: link.mtu, host: c, levels: [9000]}]\n", `1:18: factors[0].knob: unknown host "c"; write near or far, or leave it out for both`},
-		"contradicting hosts":      {"factors: [{knob: a.link.mtu, host: b, levels: [9000]}]\n", `1:18: factors[0].knob: "a.link.mtu" contradicts host b; leave one of them out`},
-		"host of the flow":         {"factors: [{knob: window, host: b, levels: [1M]}]\n", `1:18: factors[0].knob: window belongs to the flow, not to host b; write window without a host`},
-		"overlapping factors":      {"factors:\n- {knob: link.mtu, levels: [9000]}\n- {knob: b.link.mtu, levels: [1500]}\n", `3:3: factors[1]: b.link.mtu is already a factor; leave one of them out`},
+		"contradicting hosts":      {"factors: [{knob: near.link.mtu, host: far, levels: [9000]}]\n", `1:18: factors[0].knob: "near.link.mtu" contradicts host far; leave one of them out`},
+		"host of the flow":         {"factors: [{knob: window, host: far, levels: [1M]}]\n", `1:18: factors[0].knob: window belongs to the flow, not to the far host; write window without a host`},
+		"overlapping factors":      {"factors:\n- {knob: link.mtu, levels: [9000]}\n- {knob: far.link.mtu, levels: [1500]}\n", `3:3: factors[1]: far.link.mtu is already a factor; leave one of them out`},
 		"too many settings":        {"factors:\n- {knob: window, levels: [" + strings.Join(many, ",") + "]}\n- {knob: block, levels: [1,2]}\n", `2:1: factors: the levels make more than 64 settings; use fewer levels`},
 		"twin name":                {"settings: [{name: current (twin), set: {window: 1M}}]\n", `1:19: settings[0].name: "current (twin)" is what a null twin is called; give it another name`},
 		"name twice":               {"settings: [{name: x, set: {window: 1M}}, {name: x, set: {window: 2M}}]\n", `1:49: settings[1].name: a setting named "x" is already there; give it another name`},
 		"current that changes":     {"settings: [{name: current, set: {window: 1M}}]\n", `1:19: settings[0].name: "current" is the name of the hosts as they are; give it another name`},
 		"no name":                  {"settings: [{set: {window: 1M}}]\n", `1:12: settings[0]: the setting has no name; add one, such as name: jumbo`},
 		"set is a list":            {"settings: [{name: x, set: [window]}]\n", `1:27: settings[0].set: is a list, not a map; write keys and values`},
-		"set twice":                {"settings: [{name: x, set: {link.mtu: 9000, a.link.mtu: 1500}}]\n", `1:44: settings[0].set[a.link.mtu]: link.mtu of host a is already set; leave one of them out`},
+		"set twice":                {"settings: [{name: x, set: {link.mtu: 9000, near.link.mtu: 1500}}]\n", `1:44: settings[0].set[near.link.mtu]: near.link.mtu is already set; leave one of them out`},
 		"unknown host in a set":    {"settings: [{name: x, set: {c.link.mtu: 9000}}]\n", `1:40: settings[0].set[c.link.mtu]: unknown host "c"; write near. or far. before the knob, or nothing for both`},
 		"native name in a set":     {"settings: [{name: x, set: {tcp_rmem: 1M}}]\n", `1:38: settings[0].set[tcp_rmem]: unknown knob "tcp_rmem"; did you mean tcp.recv_buffer_max?`},
 		"nothing set to nothing":   {"settings: [{name: x, set: {window: }}]\n", `1:28: settings[0].set[window]: has no value; give it one or leave it out`},

@@ -58,8 +58,8 @@ type End int32
 
 const (
 	End_END_UNSPECIFIED End = 0 // in an assignment: a knob of the flow, of no host
-	End_END_NEAR        End = 1 // host a, from where the test is steered
-	End_END_FAR         End = 2 // host b
+	End_END_NEAR        End = 1 // the near host, from where the test is steered
+	End_END_FAR         End = 2 // the far host
 )
 
 // Enum value maps for End.

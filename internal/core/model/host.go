@@ -1,0 +1,44 @@
+package model
+
+// Host names one end of a session. Near is where the test is steered from
+// unless the user says otherwise; Far is the other end. The values are the words
+// that people and their programs read, and write before a knob: "far.tcp.sack".
+type Host string
+
+// The two ends.
+const (
+	Near Host = "near"
+	Far  Host = "far"
+)
+
+// ParseHost reads the word for an end: near or far, or a or b as it was called in
+// plans, profiles, documents and stores of before.
+func ParseHost(word string) (Host, bool) {
+	switch word {
+	case string(Near), "a":
+		return Near, true
+	case string(Far), "b":
+		return Far, true
+	}
+	return "", false
+}
+
+// UnmarshalText reads what ParseHost reads. Any other text is kept as it is: whoever
+// takes a Host from elsewhere checks it.
+func (h *Host) UnmarshalText(text []byte) error {
+	end, ok := ParseHost(string(text))
+	if !ok {
+		end = Host(text)
+	}
+	*h = end
+	return nil
+}
+
+// Of returns the name of a knob of this end as people write it, "far.tcp.sack"; that
+// of a knob of no end, or of both, is the plain one.
+func (h Host) Of(knob KnobID) string {
+	if h == "" {
+		return string(knob)
+	}
+	return string(h) + "." + string(knob)
+}
