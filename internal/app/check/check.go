@@ -60,6 +60,11 @@ func Run(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, q Requ
 	}
 	t := trial.New(env, e, st, model.KindCheck, q.Title, q.Command, Plan(q, e.Hosts, e.Foreign() != ""))
 	t.Session.Check = &model.Check{Quick: q.Quick, Expect: q.Expect, For: q.For}
+	if e.Foreign() != "" { // of an agent that does not answer there are no ends
+		if _, err := trial.Probe(ctx, e, t.Session.Plan.Flow); err != nil {
+			return t.Session, err
+		}
+	}
 	env.Observe(app.Looking{At: "how large packets may be"})
 	t.Session.Check.Ways = ways(ctx, e)
 	between(ctx, e, t.Session.Check.Ways)

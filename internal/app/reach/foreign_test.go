@@ -12,9 +12,11 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/bulk"
 	"linerate/internal/core/traffic/requests"
 	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
 	"linerate/internal/measure/program"
 )
 
@@ -124,5 +126,31 @@ func TestFirstHour13SilentForeign(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 		})
+	}
+}
+
+// TestFirstHour13SilentDatagrams: a server of iperf 2 that takes datagrams, or a header,
+// and never says anything is one that is not there.
+func TestFirstHour13SilentDatagrams(t *testing.T) {
+	t.Parallel()
+	c, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	env := app.Env{Timeout: 5 * time.Second, Asker: app.Nobody{}, Observer: app.Nobody{}, Getenv: func(string) string { return "" }}
+	target, err := Parse("iperf2://"+c.LocalAddr().String(), env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow := model.Flow{Engine: udp.Name, Direction: model.To, Streams: 1, Duration: 200 * time.Millisecond, Interval: 200 * time.Millisecond}
+	flow.Params = traffic.Write(udp.Params{Rate: udp.DefaultRate})
+	peer, err := target.foreignPeer(env, model.HostFacts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = peer.Run(t.Context(), flow, func([]model.Sample) {})
+	if err == nil || !strings.Contains(err.Error(), "no answer") || app.KindOf(err) != app.Unreachable || !strings.Contains(app.HintOf(err), "iperf -s -u") {
+		t.Errorf("%v, kind %d, hint %q", err, app.KindOf(err), app.HintOf(err))
 	}
 }

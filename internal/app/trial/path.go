@@ -15,6 +15,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/probes"
 	"linerate/internal/measure/engines"
 )
 
@@ -52,6 +53,49 @@ func Probe(ctx context.Context, e *reach.Ends, flow model.Flow) (fact.Of[time.Du
 		return rtt, err
 	}
 	return rtt, nil
+}
+
+// askTime is as long as it takes to know whether a host has a congestion control.
+const askTime = 50 * time.Millisecond
+
+// congestions refuses a plan with a congestion control that a sender does not have,
+// before its first run. Only the kernel knows, which may load one when it is asked for:
+// a very short run asks for each.
+func (t *Trial) congestions(ctx context.Context) error {
+	p := t.Session.Plan
+	names := []string{p.Flow.Congestion}
+	for _, s := range p.Settings {
+		for _, a := range s.Assignments {
+			if a.Host == "" && a.Knob == "congestion" {
+				names = append(names, a.Value)
+			}
+		}
+	}
+	directions := p.Directions
+	if len(directions) == 0 {
+		directions = []model.Direction{p.Flow.Direction}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		for _, d := range directions {
+			if name == "" {
+				continue
+			}
+			flow := probes.Load(p.Flow)
+			flow.Direction, flow.Duration, flow.Bytes, flow.Omit, flow.Interval, flow.Streams, flow.Congestion = d, askTime, 0, 0, askTime, 1, name
+			run, _, err := t.ends.Runner.Run(ctx, runner.Spec{
+				Number: 1, Block: 1, Attempt: 1, Position: 1, Setting: model.Setting{Name: "congestion control " + name}, Flow: flow,
+			}, func(model.Host, []model.Sample) {})
+			switch {
+			case err == nil:
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case unknownCongestion([]model.Run{run, {Reason: err.Error()}}) != "":
+				return app.Usagef("%s", unknownCongestion([]model.Run{run, {Reason: err.Error()}}))
+			}
+		}
+	}
+	return nil
 }
 
 // MayTune fails early where the plan changes a host that may not be changed.

@@ -81,7 +81,8 @@ func Experiment(ctx context.Context, env app.Env, e *reach.Ends, st Store, title
 	if err := MayTune(e, p); err != nil {
 		return nil, err
 	}
-	return New(env, e, st, model.KindRun, title, command, p), nil
+	t := New(env, e, st, model.KindRun, title, command, p)
+	return t, t.congestions(ctx)
 }
 
 // Resume returns the trial that goes on with a stored session.
@@ -154,6 +155,11 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 	keep := context.WithoutCancel(ctx)
 	if err := t.ends.Reachable(ctx, t.Session.Plan.Flow); err != nil {
 		return t.Session, err
+	}
+	if t.Session.Kind != model.KindRun { // whose maker has asked
+		if err := t.congestions(ctx); err != nil {
+			return t.Session, err
+		}
 	}
 	if err := t.begin(keep); err != nil {
 		return t.Session, err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -172,6 +173,8 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	case errors.Is(err, errOldAgent):
 		return fmt.Errorf("%s with %s: %w: the controller is linerate %s and speaks session protocol %d, the agent is an older linerate: install the same linerate on both hosts",
 			op, c.peer.Name, ErrVersion, o.Version, Protocol)
+	case isOther(err): // whether it has ended since makes no difference
+		return fmt.Errorf("%s on %s: %w: %w", op, c.peer.Name, ErrLost, err)
 	case err != nil && ctx.Err() != nil:
 		return c.failed(outer, op, ctx.Err())
 	case errors.Is(err, io.EOF) && c.quietly():
@@ -191,6 +194,19 @@ func (c *Client) hello(ctx, outer context.Context, o Options) error {
 	}
 	c.canTune = r.GetCanTune()
 	return nil
+}
+
+// otherProgram is how something begins that is no agent.
+type otherProgram string
+
+// Error says what it said.
+func (s otherProgram) Error() string {
+	return fmt.Sprintf("what answers there is not a linerate agent: it said %q", string(s))
+}
+
+func isOther(err error) bool {
+	_, is := errors.AsType[otherProgram](err)
+	return is
 }
 
 // quietly reports whether nothing but the end of the connection is known of how
@@ -219,6 +235,9 @@ func exchange(conn io.ReadWriter, p *sessionpb.HelloRequest) (*sessionpb.HelloRe
 		if isSettings(head[:n]) {
 			return nil, errOldAgent
 		}
+		if !strings.HasPrefix(replyMagic, string(head[:n])) {
+			return nil, otherProgram(head[:n])
+		}
 		return nil, errors.Join(unsaid, err)
 	}
 	switch {
@@ -226,7 +245,7 @@ func exchange(conn io.ReadWriter, p *sessionpb.HelloRequest) (*sessionpb.HelloRe
 	case isSettings(head[:]):
 		return nil, errOldAgent
 	default:
-		return nil, fmt.Errorf("what answers there is not a linerate agent: it said %q", head[:magicBytes])
+		return nil, otherProgram(head[:magicBytes])
 	}
 	if _, err := io.ReadFull(conn, head[magicBytes:]); err != nil {
 		return nil, err

@@ -35,9 +35,9 @@ type Options struct {
 
 const (
 	defaultGrace = 10 * time.Second
-	drainTime    = 2 * time.Second        // for pipes that a grandchild holds open
-	lastWords    = 500 * time.Millisecond // for a child that just hung up to end
-	keptStderr   = 1 << 10                // bytes; what fits into one error
+	drainTime    = 2 * time.Second // for pipes that a grandchild holds open
+	lastWords    = 2 * time.Second // for a child that just hung up to end
+	keptStderr   = 1 << 10         // bytes; what fits into one error
 )
 
 // child is a running process with a session on its standard streams.

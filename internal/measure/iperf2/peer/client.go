@@ -83,6 +83,7 @@ type clientTest struct {
 
 	udp       udp.Params // with datagrams
 	datagrams bool
+	heard     bool // a report of the server came
 }
 
 // Validate reports every fault of f at once, joined.

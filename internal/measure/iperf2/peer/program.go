@@ -51,8 +51,11 @@ type remote struct {
 func (r remote) Run(ctx context.Context, f model.Flow, host program.Near, emit func([]model.Sample)) (near, far model.EndReport, err error) {
 	r.client.Met = host.Met
 	near, far, err = r.client.Run(ctx, r.addr, f, emit)
-	if errors.Is(err, ErrIperf3) {
+	switch {
+	case errors.Is(err, ErrIperf3):
 		err = program.Hinted(program.Away, err, "use iperf3://%s", r.addr)
+	case errors.Is(err, ErrSilent) && ctx.Err() == nil:
+		err = program.Hinted(program.Away, err, "is it running there, and does a firewall let this through? start it with: iperf -s, or iperf -s -u for UDP")
 	}
 	return near, far, r.program.Unreachable(ctx, err, "iperf -s, or iperf -s -u for UDP")
 }

@@ -342,6 +342,7 @@ func (u *udpClient) stateReports() {
 	var jitter float64
 	told := 0
 	for i, s := range u.streams {
+		u.heard = u.heard || s.report != nil
 		switch {
 		case s.report == nil:
 			u.sink.warn("to: the server sent no report of stream %d", i+1)

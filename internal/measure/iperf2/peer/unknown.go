@@ -126,8 +126,11 @@ func saysIperf3(ctx context.Context, addr string) bool {
 // understand, and less than any payload.
 const someWord = 64
 
+// ErrSilent says that nothing ever came back from the server.
+var ErrSilent = errors.New("no answer: nothing came back")
+
 // judgePeer returns err, or ErrIperf3 where a test came to nothing because the
-// server is no iperf 2.
+// server is no iperf 2, or ErrSilent where nobody seems to be there.
 func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err error) error {
 	if ctx.Err() != nil || errors.Is(err, ErrIperf3) || isDial(err) {
 		return err
@@ -146,6 +149,13 @@ func (t *clientTest) judgePeer(ctx context.Context, near model.EndReport, err er
 	}
 	if !moved && speaksIperf3(ctx, t.addr) {
 		return fmt.Errorf("%s: %w", t.addr, ErrIperf3)
+	}
+	late, isNet := errors.AsType[net.Error](err)
+	switch {
+	case err == nil && t.datagrams && t.mode == iperf2.Forward && !t.heard:
+		return ErrSilent // 2.0 and 2.1 report at its end, again and again
+	case t.mode == iperf2.Reverse && isNet && late.Timeout():
+		return fmt.Errorf("%w: %w", ErrSilent, err)
 	}
 	return err
 }
