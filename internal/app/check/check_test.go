@@ -33,6 +33,15 @@ func TestLength(t *testing.T) {
 			}
 		}
 	}
+	above := map[model.Direction]int{} // what TCP reached: there a policer is told from what only TCP meets
+	for _, test := range check.Plan(check.Request{}, hosts, false).Tests {
+		if test.Share > 1 {
+			above[test.Flow.Direction]++
+		}
+	}
+	if above[model.To] != 1 || above[model.From] != 1 {
+		t.Errorf("rungs above the rate of TCP: %v, want one in each direction", above)
+	}
 	for _, q := range []check.Request{{Expect: "fast"}, {For: "10gbit"}} {
 		if err := q.Validate(); app.KindOf(err) != app.Usage {
 			t.Errorf("%+v: %v", q, err)
