@@ -4,7 +4,7 @@
 //	judge -seeds 0-29                    # what each seed stands for
 //	judge -seeds 0-9 -kind loss-middle   # one kind
 //	judge -again                         # the rules of today on what was measured before
-//	judge -count                         # how often each rule was right: for diagnose.counted
+//	judge -count                         # how often each rule was right: for diagnose.judged
 //	judge -list                          # the kinds
 //
 // What is finished stands in -out, and is not measured again: a run that was stopped

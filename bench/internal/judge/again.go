@@ -90,7 +90,7 @@ func (k kept) again() Row {
 }
 
 // Counts is how often each rule was right of how many times that it said something,
-// as Go writes it: what diagnose.counted is made from. Cases during which the machine
+// as Go writes it: what diagnose.judged is made from. Cases during which the machine
 // was late do not count.
 func Counts(rows []Row) string {
 	type tally struct{ right, said int }
@@ -103,10 +103,14 @@ func Counts(rows []Row) string {
 			if !s.claims() {
 				continue
 			}
-			t := rules[s.Rule]
+			name := s.Rule
+			if s.Part {
+				name += " in part"
+			}
+			t := rules[name]
 			if t == nil {
 				t = &tally{}
-				rules[s.Rule] = t
+				rules[name] = t
 			}
 			t.said++
 			if s.Right {

@@ -208,9 +208,9 @@ func TestCounts(t *testing.T) {
 	t.Parallel()
 	rows := []Row{
 		{Said: []Said{{Rule: "B07", Right: true}, {Rule: "B10"}, {Rule: "unknown", Kind: model.FindingNotFound}}},
-		{Said: []Said{{Rule: "B07"}}}, {Late: 0.5, Said: []Said{{Rule: "B07"}}},
+		{Said: []Said{{Rule: "B07"}, {Rule: "B10", Part: true}}}, {Late: 0.5, Said: []Said{{Rule: "B07"}}},
 	}
-	if text, want := Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n"; text != want {
+	if text, want := Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n\t\t\"B10 in part\": {0, 1},\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
 }

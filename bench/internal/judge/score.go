@@ -24,6 +24,8 @@ type Said struct {
 	Kind       model.FindingKind `json:"kind,omitempty"`
 	Confidence float64           `json:"confidence"`
 	Right      bool              `json:"right"`
+	// Part says that a part of the rule's evidence was missing.
+	Part bool `json:"part,omitempty"`
 }
 
 // claims reports whether a finding says that something is so.
@@ -114,7 +116,7 @@ func (r *Row) direction(l faults.Label, of []model.Finding, full bool) {
 		}
 	}
 	for _, f := range of {
-		s := Said{Direction: f.Direction, Rule: f.Rule, Host: f.Host, Kind: f.Kind, Confidence: f.Confidence, Right: right(f)}
+		s := Said{Direction: f.Direction, Rule: f.Rule, Host: f.Host, Kind: f.Kind, Confidence: f.Confidence, Right: right(f), Part: len(f.Missing) > 0}
 		r.Said = append(r.Said, s)
 		if !s.Right {
 			r.All = false

@@ -48,6 +48,12 @@ func pathCases() []aCase {
 			rates(e, 0.40, 1.29, 1.31, 1, 1)
 			trips(e, 320.9, 303.5, 162.1, 163.6, 178.8)
 		}, rule: "B06", at: nowhere, allows: 26e6, without: "B10"},
+		{name: "a paced sender has a queue between its probes", rate: 26e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(73.34e6)), known(19953*time.Microsecond), known(19953*time.Microsecond), known(41*time.Millisecond)
+			e.TCP.Congestion = known("bbr")
+			rates(e, 0.40, 1.29, 1.31, 1, 1)
+			trips(e, 41, 43, 38, 40, 44)
+		}, rule: "unknown", without: "B06"},
 		{name: "a queue that runs empty is none that limits", rate: 26e6, change: func(e *Evidence) {
 			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(73.34e6)), known(19953*time.Microsecond), known(19953*time.Microsecond), known(241*time.Millisecond)
 			rates(e, 0.40, 1.29, 1.31, 1, 1)
@@ -74,6 +80,15 @@ func pathCases() []aCase {
 		{name: "knee of the ladder", rate: 280e6, change: func(e *Evidence) {
 			e.Beside.Ladder = []Rung{{Sent: 200e6, Received: 200e6, Size: 1448}, {Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000}}
 		}, rule: "B06", at: nowhere, allows: 300e6},
+		{name: "only the rung above TCP's rate meets the policer", rate: 240e6, change: func(e *Evidence) {
+			e.TCP.Congestion = known("bbr")
+			resent(e, 9000, 480)
+			e.Beside.Ladder = []Rung{{Sent: 120e6, Received: 120e6, Size: 1448}, {Sent: 228e6, Received: 227e6, Size: 1448, Lost: 70, Got: 19000}, {Sent: 360e6, Received: 250e6, Size: 1448, Lost: 9000, Got: 21000}}
+		}, rule: "B06", at: nowhere, allows: 250e6},
+		{name: "the rung above TCP's rate arrives: the path carries more, and TCP's losses are its limit", rate: 120e6, change: func(e *Evidence) {
+			resent(e, 10, 10)
+			e.Beside.Ladder = []Rung{{Sent: 114e6, Received: 114e6, Size: 1448, Got: 1900}, {Sent: 180e6, Received: 180e6, Size: 1448, Got: 3000}}
+		}, rule: "B10", at: atSender, without: "B06"},
 		{name: "the hosts dropped what the ladder lost", rate: 280e6, change: func(e *Evidence) {
 			e.Beside.Ladder = []Rung{{Sent: 500e6, Received: 300e6, Size: 1448, Lost: 10000, Got: 15000, Host: 9000}}
 		}, rule: "unknown", without: "B06"},

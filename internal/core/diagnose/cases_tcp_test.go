@@ -121,6 +121,12 @@ func lossCases() []aCase {
 			window(256<<10, 0.8)(e)
 			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
 		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "without SACK all is sent again after a timeout, whatever the congestion control", rate: 12e6, change: func(e *Evidence) { // a recorded one
+			e.TCP.SACK, e.TCP.Congestion, e.Window = known(false), known("bbr"), 2537*time.Millisecond
+			e.TCP.Busy = known(2537 * time.Millisecond)
+			resent(e, 1028, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 2, "tcp_timeouts", 1)
+		}, rule: "B10", at: atSender, help: "tcp.sack"},
 		{name: "without SACK and with few losses the program reads late", rate: 5e6, change: func(e *Evidence) {
 			e.TCP.SACK = known(false)
 			resent(e, 90, 0)

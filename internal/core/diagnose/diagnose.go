@@ -186,7 +186,7 @@ func datagrams(e Evidence, l UDPLoss) []model.Finding {
 	if bothCounted(*e.Run) {
 		if out := l.Findings(); len(out) > 0 {
 			for i := range out {
-				out[i].Confidence = calibrated(out[i].Rule).whole
+				out[i].Confidence = calibrated(out[i].Rule, true)
 			}
 			return out
 		}

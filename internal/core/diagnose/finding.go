@@ -8,31 +8,6 @@ import (
 	"linerate/internal/core/units"
 )
 
-// calibration is how often findings of a rule were right: with all the evidence
-// that the rule knows of, and with a part of it missing.
-//
-// The numbers are derived from how directly the evidence shows the limit: what a
-// kernel or a driver counts under its own name is nearly certain, what follows from
-// a pattern of rates and round trips is less. They are the one place to correct
-// when findings are compared with planted limits.
-type calibration struct{ whole, part float64 }
-
-func calibrated(rule string) calibration {
-	switch rule {
-	case "ceiling", "dead", "M2":
-		return calibration{0.98, 0.95}
-	case "B07", "B08", "B09", "B39":
-		return calibration{0.95, 0.85}
-	case "B04", "B12", "B16", "B17", "B37", "M1", "B29", "B01", "B13", "B24", "B26":
-		return calibration{0.90, 0.75}
-	case "B10", "B11", "B14", "B18", "B21", "B22", "B03", "B30", "M8":
-		return calibration{0.85, 0.70}
-	case "B06", "B02", "B23", "B25":
-		return calibration{0.80, 0.65}
-	}
-	return calibration{0.70, 0.55}
-}
-
 // finding builds a finding of the direction.
 type finding struct {
 	f features
@@ -110,10 +85,8 @@ func (b *finding) done(rule string) model.Finding {
 	if b.Rule == "" {
 		b.Rule = rule
 	}
-	c := calibrated(b.Rule)
-	b.Confidence = c.whole
-	if len(b.Missing) > 0 {
-		b.Confidence = c.part
+	if b.Rule != "unknown" { // which claims nothing
+		b.Confidence = calibrated(b.Rule, len(b.Missing) == 0)
 	}
 	return b.Finding
 }

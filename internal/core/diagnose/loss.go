@@ -47,7 +47,7 @@ func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodp
 func loss(f features) (*finding, bool) {
 	if f.mends() {
 		return f.found(f.Sender.Host, "packet loss").
-			because("TCP_INFO total_retrans, rtt", "selective acknowledgements are off, so that one lost segment is mended in each round trip: %d in %.0f round trips", f.TCP.Retransmits.Or(0), f.Window.Seconds()/f.TCP.RTT.Or(f.nearRTT).Seconds()).
+			because("TCP_INFO total_retrans, rtt", "selective acknowledgements are off, so that the sender does not know what is missing: it sent %d segments again in %.0f round trips, though it lost some only %s", f.TCP.Retransmits.Or(0), f.Window.Seconds()/f.TCP.RTT.Or(f.nearRTT).Seconds(), times(f.slowed.Or(0))).
 			explains(f.explainedBy1()).helps(sackKnob).noKnob("find where packets are lost as well: " + onTheWay), true
 	}
 	p, rtt, ok := f.lossRate()
@@ -82,13 +82,14 @@ func loss(f features) (*finding, bool) {
 		noKnob("find where packets are lost and mend that: " + atTheWire + "; counters of the switches between; linerate check HOST says which card counts broken frames"), true
 }
 
-// mends reports whether the sender did little but send lost segments again, one in each
-// round trip, which is all that it can without SACK (RFC 6582 section 3.2). The window
-// of the receiver is full meanwhile with what came behind the first of them.
+// mends reports whether the sender did little but send segments again, one in each
+// round trip, which is all that it can without SACK (RFC 6582 section 3.2), or all of
+// them after a timeout. The window of the receiver is full meanwhile with what came
+// behind the first of them.
 func (f features) mends() bool {
 	sack, known := f.TCP.SACK.Get()
 	again, rtt := f.TCP.Retransmits.Or(0), f.TCP.RTT.Or(f.nearRTT)
-	return known && !sack && again >= fewBursts && again >= 2*f.slowed.Or(again) && f.signs.Or(0) < fewSigns && f.Sender.Counters.Moved("tcp_timeouts").Or(1) == 0 &&
+	return known && !sack && again >= fewBursts && again >= 2*f.slowed.Or(again) && f.signs.Or(0) < fewSigns &&
 		f.Window > 0 && float64(again)*rtt.Seconds() >= mending*f.Window.Seconds()
 }
 
@@ -111,9 +112,11 @@ func (f features) lossRate() (p float64, rtt time.Duration, ok bool) {
 func (f features) fills() bool { return f.peak.Or(0) >= touched || f.stands() }
 
 // stands reports whether packets waited on the way all the time: then a stage there was
-// never idle, and what was measured is its rate, however unevenly it arrived.
+// never idle, and what was measured is its rate, however unevenly it arrived. A paced
+// sender lets the queue run empty between its probes, which the smoothed round trip of
+// the samples does not show.
 func (f features) stands() bool {
-	return f.nearRTT > 0 && float64(f.least) >= stands*float64(f.nearRTT) && f.packetsWait(f.least)
+	return f.nearRTT > 0 && !f.paced() && float64(f.least) >= stands*float64(f.nearRTT) && f.packetsWait(f.least)
 }
 
 // packetsWait reports whether a round trip is so much longer than the least one that

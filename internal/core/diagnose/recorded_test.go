@@ -70,7 +70,9 @@ func recordings() map[string]string {
 		"receive-window": "to B07 far", "send-buffer": "to B08 near", "scaling-off": "to B09 far", "loss": "to B10 near", "reordering": "to B11 near",
 		"slow-stage": "to B06 -", "small-queue": "to B06 -", "bloated-queue": "to ceiling near, to B30 -", "small-mtu": "to ceiling near, to B29 near",
 		"steady-policer": "to ceiling near, from B06 -", "window-and-bloat": "to ceiling near, to B30 -, from B07 near", "waiting-sender": "to B16 far, from B16 far",
-		"black-hole": "to M2 -, from ceiling far",
+		"black-hole":     "to M2 -, from ceiling far",
+		"standing-queue": "to ceiling near, from B06 -", "slow-start": "to B14 -, from B14 -", "no-sack": "to B10 near, from B10 far",
+		"quota": "to B16 far, from B16 far", "plain-loss": "to ceiling near, from B10 far", "burst-loss": "to B06 -, from B06 far",
 	}
 }
 
@@ -95,13 +97,32 @@ const document = "../../../docs/diagnosis.md"
 
 var update = flag.Bool("update", false, "write docs/diagnosis.md anew")
 
+// sure says how often a rule was right in labs of which it is known what limits.
+func sure(rule string) string {
+	var out []string
+	for _, whole := range []bool{true, false} {
+		t := judged()[key(rule, whole)]
+		text := fmt.Sprintf("%.0f %%", 100*calibrated(rule, whole))
+		if !whole {
+			text += " where a part of the evidence is missing"
+		}
+		if t.said > 0 {
+			text += fmt.Sprintf(" (%d of %d were right)", t.right, t.said)
+		} else {
+			text += " (expected: never tried)"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ") + "."
+}
+
 // page is docs/diagnosis.md.
 func page(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString(`# What limits a path, and what to do
 
-` + "`linerate test`" + ` ends with one sentence for each direction, and ` + "`linerate check`" + ` with one line: the first finding. Findings are ranked by the share of the gap between what was measured and what the link can carry that they explain; where the path carries 90 % of that, nothing else is said to limit it. What is true and limits nothing stands beside, after the word *also*. A finding says how sure it is, and what evidence is missing: ` + "`linerate check --why`" + `, or ` + "`--json`" + `.
+` + "`linerate test`" + ` ends with one sentence for each direction, and ` + "`linerate check`" + ` with one line: the first finding. Findings are ranked by the share of the gap between what was measured and what the link can carry that they explain; where the path carries 90 % of that, nothing else is said to limit it. What is true and limits nothing stands beside, after the word *also*. A finding says how sure it is, and what evidence is missing: ` + "`linerate check --why`" + `, or ` + "`--json`" + `. How sure is counted: the claims of each rule in labs of seeds below 1000 that were right, and five more as the directness of its evidence lets expect (` + "`internal/core/diagnose/judged.go`" + `; ` + "`bin/judge-labs -count`" + ` counts them anew). A rule of which several kinds are listed has one count for all of them.
 
 This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` from the list of rules in ` + "`internal/core/diagnose`" + `; the quoted sentences are those of real runs in a lab. The rules, their formulas and their sources are in [reference/diagnosis.md](reference/diagnosis.md), the counters in [counters.md](counters.md).
 `)
@@ -114,6 +135,9 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 	for _, r := range Rules() {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s\n\n", r.ID, r.Name, r.Means)
 		fmt.Fprintf(&b, "*How linerate knows:* %s\n\n*What to do:* %s\n", r.Known, r.Do)
+		if r.ID != "unknown" {
+			fmt.Fprintf(&b, "\n*How sure:* %s\n", sure(r.ID))
+		}
 		shown := false
 		for _, name := range names {
 			rec := recording(t, name)

@@ -259,3 +259,46 @@ func TestLossAdviceSaysWhatAPersonCanDo(t *testing.T) {
 		}
 	}
 }
+
+// TestLossIsBlamedOnItsHost: a host is said to have dropped datagrams only where its own
+// counters of that place moved, in both directions: the same numbers at the other end,
+// or of a group that was not read, leave the path.
+func TestLossIsBlamedOnItsHost(t *testing.T) {
+	sent, lost := model.UDPSummary{Sent: 1000}, model.UDPSummary{Received: 900, Lost: 100}
+	for _, d := range []model.Direction{model.To, model.From} {
+		run := func(from, to []model.Counter) model.Run {
+			return model.Run{Ends: []model.EndReport{
+				{Host: d.Sender(), Counters: from, Flows: []model.FlowReport{{Direction: d, Role: model.Sender, UDP: &sent}}},
+				{Host: d.Receiver(), Counters: to, Flows: []model.FlowReport{{Direction: d, Role: model.Receiver, UDP: &lost}}},
+			}}
+		}
+		whole := func() []model.Counter { return append(everything(), looked("track")...) }
+		for _, p := range places() {
+			moved := counted(whole(), p.names[0], 100)
+			host, there, elsewhere := d.Receiver(), run(whole(), moved), run(moved, whole())
+			if p.sender {
+				host, there, elsewhere = d.Sender(), elsewhere, there
+			}
+			unread := counted(nil, p.names[0], 100)
+			silent := run(whole(), unread)
+			if p.sender {
+				silent = run(unread, whole())
+			}
+			blames := func(r model.Run) bool {
+				l, ok := LocateUDP(r, d)
+				return ok && slices.ContainsFunc(l.Findings(), func(f model.Finding) bool {
+					return f.Host == host && f.Limit == adviceFor(p.where).limit
+				})
+			}
+			if !blames(there) {
+				t.Errorf("%s: %s is not named, though %s moved there", d, p.where, p.names[0])
+			}
+			if blames(elsewhere) {
+				t.Errorf("%s: %s is named, and %s moved at the other end", d, p.where, p.names[0])
+			}
+			if blames(silent) {
+				t.Errorf("%s: %s is named, and nobody read its counters", d, p.where)
+			}
+		}
+	}
+}

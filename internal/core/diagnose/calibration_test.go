@@ -1,0 +1,37 @@
+package diagnose
+
+import "testing"
+
+// TestCalibrated: what was counted moves the confidence from what was expected towards
+// the share that was right, in both directions, and no rule is ever certain.
+func TestCalibrated(t *testing.T) {
+	rules := map[string]bool{}
+	for _, r := range Rules() {
+		rules[r.ID] = true
+		for _, whole := range []bool{true, false} {
+			c, n, before := calibrated(r.ID, whole), judged()[key(r.ID, whole)], expected(r.ID, whole)
+			if !(c > 0 && c < 1) {
+				t.Errorf("%s: %g", r.ID, c)
+			}
+			if n.said == 0 {
+				if c != before {
+					t.Errorf("%s: %g, want what is expected, %g", r.ID, c, before)
+				}
+				continue
+			}
+			share := float64(n.right) / float64(n.said)
+			if n.right > n.said || c < min(before, share)-0.005 || c > max(before, share)+0.005 {
+				t.Errorf("%s: %g, want between %g and %g", r.ID, c, before, share)
+			}
+		}
+	}
+	for name := range judged() {
+		rule := name
+		if len(name) > len(inPart) && name[len(name)-len(inPart):] == inPart {
+			rule = name[:len(name)-len(inPart)]
+		}
+		if !rules[rule] && rule != "B37" && rule != "udp-send" {
+			t.Errorf("%s is no rule", name)
+		}
+	}
+}
