@@ -52,7 +52,7 @@ func (b Boxes) draw(c *canvas, area rect) {
 				c.line(r.right(), r.y+partHeight/2, r.right()+partGap, r.y+partHeight/2, "link")
 			} else { // it goes on in the next line
 				from, to, half := r.x+r.width/2, area.x+at[i+1].width/2, r.bottom()+partGap/2
-				c.polyline([]point{{from, r.bottom()}, {from, half}, {to, half}, {to, half + partGap/2}}, "link")
+				c.polyline([]Point{{from, r.bottom()}, {from, half}, {to, half}, {to, half + partGap/2}}, "link")
 			}
 		}
 		kind := "box"
@@ -60,12 +60,12 @@ func (b Boxes) draw(c *canvas, area rect) {
 			kind = "limit"
 		}
 		c.block(r, kind, p.Note)
-		c.text(r.x+9, r.y+19, textSize, "title", start, shortened(p.Name, r.width-14, textSize))
-		c.text(r.x+9, r.y+36, smallSize, "faint", start, shortened(p.Detail, r.width-14, smallSize))
+		c.text(r.x+9, r.y+19, textSize, "title", Start, shortened(p.Name, r.width-14, textSize))
+		c.text(r.x+9, r.y+36, smallSize, "faint", Start, shortened(p.Detail, r.width-14, smallSize))
 		if p.Marked {
-			c.text(r.x+9, r.y+53, smallSize, "bad", start, "limits")
+			c.text(r.x+9, r.y+53, smallSize, "bad", Start, "limits")
 		} else {
-			c.text(r.x+9, r.y+53, smallSize, "faint", start, shortened(p.Note, r.width-14, smallSize))
+			c.text(r.x+9, r.y+53, smallSize, "faint", Start, shortened(p.Note, r.width-14, smallSize))
 		}
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// canvas collects the elements of a picture. Colours are classes, whose values depend
+// canvas collects the shapes of a picture. Colours are classes, whose values depend
 // on what the picture is looked at on.
 type canvas struct {
 	figure Figure
 	width  float64
 	inline bool // part of a page
-	b      strings.Builder
+	shapes []Shape
 }
 
 // series is how many lines differ in colour, stroke and mark.
@@ -64,7 +64,9 @@ func (c *canvas) document(height float64) string {
 		fmt.Fprintf(&b, "<style>%s</style>\n", Style())
 	}
 	fmt.Fprintf(&b, "<rect class=\"ground\" width=\"%s\" height=\"%s\"/>\n", number(c.width), number(height))
-	b.WriteString(c.b.String())
+	for _, shape := range c.shapes {
+		shape.svg(&b)
+	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
@@ -77,102 +79,70 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(10*v)/10+0, 'f', -1, 64)
 }
 
-// anchors of a text, seen from its place.
-const (
-	start  = "start"
-	middle = "middle"
-	end    = "end"
-)
-
 // text writes s with its base line at y.
-func (c *canvas) text(x, y, size float64, class, anchor, s string) {
-	if s == "" {
-		return
+func (c *canvas) text(x, y, size float64, class string, anchor Anchor, s string) {
+	if s != "" {
+		c.shapes = append(c.shapes, Shape{Kind: Text, Class: class, Points: []Point{{x, y}}, Text: s, Size: size, Anchor: anchor})
 	}
-	fmt.Fprintf(&c.b, `<text x="%s" y="%s" font-size="%s" class="%s"`, number(x), number(y), number(size), class)
-	if anchor != start {
-		fmt.Fprintf(&c.b, ` text-anchor="%s"`, anchor)
-	}
-	fmt.Fprintf(&c.b, ">%s</text>\n", html.EscapeString(s))
 }
 
 // paragraph writes text from y down, in lines of at most width, and returns where it
 // ends.
 func (c *canvas) paragraph(x, y, width, size float64, class, text string) float64 {
 	for _, line := range wrapped(text, width, size) {
-		c.text(x, y+size, size, class, start, line)
+		c.text(x, y+size, size, class, Start, line)
 		y += lead * size
 	}
 	return y
 }
 
 func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
-	fmt.Fprintf(&c.b, `<line x1="%s" y1="%s" x2="%s" y2="%s" class="%s"/>`+"\n", number(x1), number(y1), number(x2), number(y2), class)
+	c.shapes = append(c.shapes, Shape{Kind: Segment, Class: class, Points: []Point{{x1, y1}, {x2, y2}}})
 }
 
 // block is a filled part of the picture; tip is shown where the pointer rests on it.
 func (c *canvas) block(r rect, class, tip string) {
-	fmt.Fprintf(&c.b, `<rect x="%s" y="%s" width="%s" height="%s" class="%s"`, number(r.x), number(r.y), number(max(r.width, 0)), number(max(r.height, 0)), class)
-	if tip == "" {
-		c.b.WriteString("/>\n")
-		return
-	}
-	fmt.Fprintf(&c.b, "><title>%s</title></rect>\n", html.EscapeString(tip))
+	c.shade(r, class, tip, 0)
 }
 
-// point is a place in the picture.
-type point struct{ x, y float64 }
+// shade is block, of which the ground is seen through.
+func (c *canvas) shade(r rect, class, tip string, opacity float64) {
+	corner := Point{r.x + max(r.width, 0), r.y + max(r.height, 0)}
+	c.shapes = append(c.shapes, Shape{Kind: Block, Class: class, Points: []Point{{r.x, r.y}, corner}, Tip: tip, Opacity: opacity})
+}
 
 // polyline joins the points; there is a gap where one is not a number.
-func (c *canvas) polyline(points []point, class string) {
-	var d strings.Builder
-	open := false
+func (c *canvas) polyline(points []Point, class string) {
 	for _, p := range points {
-		if math.IsNaN(p.x) || math.IsNaN(p.y) {
-			open = false
-			continue
+		if !p.Gap() {
+			c.shapes = append(c.shapes, Shape{Kind: Path, Class: class, Points: points})
+			return
 		}
-		verb := "L"
-		if !open {
-			verb = "M"
-		}
-		fmt.Fprintf(&d, "%s%s %s", verb, number(p.x), number(p.y))
-		open = true
-	}
-	if d.Len() > 0 {
-		fmt.Fprintf(&c.b, "<path d=\"%s\" class=\"%s\"/>\n", d.String(), class)
 	}
 }
 
 // mark draws the sign of series i at p: a disc, square, triangle, diamond, cross or
 // ring.
-func (c *canvas) mark(p point, i int, r float64, tip string) {
-	if math.IsNaN(p.x) || math.IsNaN(p.y) {
+func (c *canvas) mark(p Point, i int, r float64, tip string) {
+	if p.Gap() {
 		return
 	}
-	shape := ""
-	x, y := p.x, p.y
-	at := func(dx, dy float64) string { return number(x+dx) + " " + number(y+dy) }
+	shape := Shape{Class: fmt.Sprintf("f%d", i%series), Tip: tip}
+	at := func(dx, dy float64) Point { return Point{p.X + dx, p.Y + dy} }
 	switch i % series {
 	case 0, 5:
-		shape = fmt.Sprintf(`circle cx="%s" cy="%s" r="%s"`, number(x), number(y), number(r))
+		shape.Kind, shape.Points, shape.Radius = Disc, []Point{p}, r
 	case 1:
-		shape = fmt.Sprintf(`rect x="%s" y="%s" width="%s" height="%s"`, number(x-r*.9), number(y-r*.9), number(1.8*r), number(1.8*r))
+		shape.Kind, shape.Points = Block, []Point{at(-r*.9, -r*.9), at(.9*r, .9*r)}
 	case 2:
-		shape = fmt.Sprintf(`path d="M%sL%sL%sZ"`, at(0, -1.2*r), at(1.1*r, .8*r), at(-1.1*r, .8*r))
+		shape.Kind, shape.Points = Area, []Point{at(0, -1.2*r), at(1.1*r, .8*r), at(-1.1*r, .8*r)}
 	case 3:
-		shape = fmt.Sprintf(`path d="M%sL%sL%sL%sZ"`, at(0, -1.3*r), at(1.3*r, 0), at(0, 1.3*r), at(-1.3*r, 0))
+		shape.Kind, shape.Points = Area, []Point{at(0, -1.3*r), at(1.3*r, 0), at(0, 1.3*r), at(-1.3*r, 0)}
 	case 4:
-		shape = fmt.Sprintf(`path d="M%sL%sM%sL%s"`, at(-r, -r), at(r, r), at(-r, r), at(r, -r))
+		shape.Kind, shape.Points = Path, []Point{at(-r, -r), at(r, r), Point{math.NaN(), 0}, at(-r, r), at(r, -r)}
 	}
-	class := fmt.Sprintf("f%d", i%series)
 	if i%series >= 4 {
-		class = fmt.Sprintf("w%d", i%series)
+		shape.Class = fmt.Sprintf("w%d", i%series)
 	}
-	if tip == "" {
-		fmt.Fprintf(&c.b, "<%s class=\"%s\"/>\n", shape, class)
-		return
-	}
-	element, _, _ := strings.Cut(shape, " ")
-	fmt.Fprintf(&c.b, "<%s class=\"%s\"><title>%s</title></%s>\n", shape, class, html.EscapeString(tip), element)
+	c.shapes = append(c.shapes, shape)
 }

@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -31,7 +30,7 @@ func (h Heat) draw(c *canvas, area rect) {
 	low, high := h.shades()
 	for i, row := range h.Cells {
 		y := inner.y + float64(i)*heatRow
-		c.text(inner.x-6, y+heatRow/2+4, smallSize, "ink", end, shortened(h.Rows[i], room, smallSize))
+		c.text(inner.x-6, y+heatRow/2+4, smallSize, "ink", End, shortened(h.Rows[i], room, smallSize))
 		for j, v := range row {
 			h.cell(c, rect{inner.x + float64(j)*cell, y, cell - 1, heatRow - 1}, v, low, high, h.Rows[i]+", "+h.Columns[j])
 		}
@@ -43,10 +42,10 @@ func (h Heat) draw(c *canvas, area rect) {
 		if at-half < taken || at+half > area.right()+half-4 && cell < 8 {
 			continue
 		}
-		c.text(at, inner.bottom()+15, smallSize, "faint", middle, name)
+		c.text(at, inner.bottom()+15, smallSize, "faint", Middle, name)
 		taken = at + half + 8
 	}
-	c.text(inner.right(), inner.bottom()+31, smallSize, "faint", end, h.Name)
+	c.text(inner.right(), inner.bottom()+31, smallSize, "faint", End, h.Name)
 }
 
 func (h Heat) shades() (low, high float64) {
@@ -71,15 +70,13 @@ func (h Heat) cell(c *canvas, r rect, v, low, high float64, name string) {
 	if high > low {
 		share = min(max((v-low)/(high-low), 0), 1)
 	}
-	fmt.Fprintf(&c.b, "<g opacity=\"%.2f\">", .1+.8*share)
-	c.block(r, "f0", name+": "+Format(v, h.Unit))
-	c.b.WriteString("</g>\n")
+	c.shade(r, "f0", name+": "+Format(v, h.Unit), .1+.8*share)
 	if text := Format(v, h.Unit); TextWidth(text, smallSize) < r.width-4 {
 		class := "pale"
 		if share > fullShare {
 			class = "full"
 		}
-		c.text(r.x+r.width/2, r.y+r.height/2+4, smallSize, class, middle, text)
+		c.text(r.x+r.width/2, r.y+r.height/2+4, smallSize, class, Middle, text)
 	}
 }
 

@@ -107,16 +107,16 @@ func (l Lines) draw(c *canvas, area rect) {
 		from, to := x.within(b.From), x.within(b.To)
 		c.block(rect{from, inner.y, max(to-from, 2), inner.height}, "stall", b.Name)
 	}
-	c.text(area.x, area.y+smallSize, smallSize, "faint", start, name)
+	c.text(area.x, area.y+smallSize, smallSize, "faint", Start, name)
 	for _, t := range ticks {
 		c.line(inner.x, t.at, inner.right(), t.at, "grid")
-		c.text(inner.x-6, t.at+smallSize*.35, smallSize, "faint", end, t.text)
+		c.text(inner.x-6, t.at+smallSize*.35, smallSize, "faint", End, t.text)
 	}
 	bottomAxis(c, x, inner)
 	for _, r := range l.Rules {
 		at := y.at(r.At)
 		c.line(inner.x, at, inner.right(), at, "rule")
-		c.text(inner.right()-2, at-4, smallSize, "ink", end, shortened(r.Name, inner.width, smallSize))
+		c.text(inner.right()-2, at-4, smallSize, "ink", End, shortened(r.Name, inner.width, smallSize))
 	}
 	for i, line := range l.Lines {
 		drawLine(c, line, i, x, y, l)
@@ -136,18 +136,18 @@ func bottomAxis(c *canvas, x scale, inner rect) {
 		if at-half < taken {
 			continue
 		}
-		c.text(at, inner.bottom()+16, smallSize, "faint", middle, t.text)
+		c.text(at, inner.bottom()+16, smallSize, "faint", Middle, t.text)
 		taken = at + half + 6
 	}
-	c.text(inner.right(), inner.bottom()+30, smallSize, "faint", end, name)
+	c.text(inner.right(), inner.bottom()+30, smallSize, "faint", End, name)
 }
 
 func drawLine(c *canvas, line Line, i int, x, y scale, l Lines) {
-	var points []point
+	var points []Point
 	for n := range line.X {
-		p := point{x.at(line.X[n]), y.at(line.Y[n])}
+		p := Point{x.at(line.X[n]), y.at(line.Y[n])}
 		if line.Step && n > 0 && len(points) > 0 {
-			points = append(points, point{p.x, points[len(points)-1].y})
+			points = append(points, Point{p.X, points[len(points)-1].Y})
 		}
 		points = append(points, p)
 	}
@@ -157,7 +157,7 @@ func drawLine(c *canvas, line Line, i int, x, y scale, l Lines) {
 	}
 	for n := range line.X {
 		tip := fmt.Sprintf("%s: %s, %s", line.Name, Format(line.X[n], l.X.Unit), Format(line.Y[n], l.Y.Unit))
-		c.mark(point{x.at(line.X[n]), y.at(line.Y[n])}, i, 2.6, tip)
+		c.mark(Point{x.at(line.X[n]), y.at(line.Y[n])}, i, 2.6, tip)
 	}
 }
 
@@ -175,9 +175,9 @@ func (l Lines) legend(c *canvas, area rect) {
 		}
 		c.line(x, y, x+22, y, class("l", i))
 		if line.Dots {
-			c.mark(point{x + 11, y}, i, 3, "")
+			c.mark(Point{x + 11, y}, i, 3, "")
 		}
-		c.text(x+28, y+4, smallSize, "ink", start, shortened(line.Name, area.width-40, smallSize))
+		c.text(x+28, y+4, smallSize, "ink", Start, shortened(line.Name, area.width-40, smallSize))
 		x += w
 	}
 }
@@ -187,14 +187,14 @@ func (l Lines) legend(c *canvas, area rect) {
 func (l Lines) notes(c *canvas, x, y scale, inner rect) {
 	var taken []rect
 	for _, n := range l.Notes {
-		p := point{x.at(n.X), y.at(n.Y)}
-		if math.IsNaN(p.x) || math.IsNaN(p.y) {
+		p := Point{x.at(n.X), y.at(n.Y)}
+		if math.IsNaN(p.X) || math.IsNaN(p.Y) {
 			continue
 		}
 		w := TextWidth(n.Name, smallSize)
-		box := rect{p.x + 6, p.y + 4, w, smallSize + 2}
+		box := rect{p.X + 6, p.Y + 4, w, smallSize + 2}
 		if box.right() > inner.right() {
-			box.x = max(inner.x, p.x-6-w)
+			box.x = max(inner.x, p.X-6-w)
 		}
 		for range len(taken) {
 			for _, t := range taken {
@@ -205,7 +205,7 @@ func (l Lines) notes(c *canvas, x, y scale, inner rect) {
 		}
 		box.y = min(box.y, inner.bottom()-box.height)
 		taken = append(taken, box)
-		c.line(p.x, p.y-5, p.x, p.y+5, "rule")
-		c.text(box.x, box.y+smallSize, smallSize, "ink", start, n.Name)
+		c.line(p.X, p.Y-5, p.X, p.Y+5, "rule")
+		c.text(box.x, box.y+smallSize, smallSize, "ink", Start, n.Name)
 	}
 }

@@ -58,9 +58,11 @@ func (f Figure) Inline(width float64) string {
 	return f.render(&canvas{figure: f, width: width, inline: true})
 }
 
-func (f Figure) render(c *canvas) string {
-	width := c.width
-	inner := width - 2*edge
+func (f Figure) render(c *canvas) string { return c.document(f.lay(c)) }
+
+// lay draws all parts of f one below the other, and returns how tall that is.
+func (f Figure) lay(c *canvas) float64 {
+	inner := c.width - 2*edge
 	y := float64(edge)
 	y = c.paragraph(edge, y, inner, titleSize, "title", f.Title)
 	y = c.paragraph(edge, y+2, inner, textSize, "ink", f.Sentence)
@@ -74,7 +76,7 @@ func (f Figure) render(c *canvas) string {
 	for _, line := range f.About {
 		y = c.paragraph(edge, y, inner, smallSize, "faint", line)
 	}
-	return c.document(y + edge)
+	return y + edge
 }
 
 // rect is a part of the picture, from its upper left corner.

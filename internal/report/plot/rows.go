@@ -92,10 +92,10 @@ func (r Rows) draw(c *canvas, area rect) {
 		if stacked {
 			y += 9
 			both := strings.TrimSuffix(row.Name+": "+row.Text, ": ")
-			c.text(area.x, y-rowHeight/2+1, smallSize, tone(row.Tone), start, shortened(both, area.width, smallSize))
+			c.text(area.x, y-rowHeight/2+1, smallSize, tone(row.Tone), Start, shortened(both, area.width, smallSize))
 		} else {
-			c.text(area.x, y+textSize*.35, textSize, "ink", start, row.Name)
-			c.text(area.right(), y+smallSize*.35, smallSize, tone(row.Tone), end, row.Text)
+			c.text(area.x, y+textSize*.35, textSize, "ink", Start, row.Name)
+			c.text(area.right(), y+smallSize*.35, smallSize, tone(row.Tone), End, row.Text)
 		}
 		row.draw(c, x, y, r.X.Unit)
 	}
@@ -144,7 +144,7 @@ func (row Row) draw(c *canvas, x scale, y float64, u Unit) {
 	}
 	for n, v := range row.Points {
 		// Points of the same value lie one below the other, in the order of the runs.
-		c.mark(point{x.at(v), y + float64(n%3-1)*3.5}, 5, 2.6, row.Name+": "+Format(v, u))
+		c.mark(Point{x.at(v), y + float64(n%3-1)*3.5}, 5, 2.6, row.Name+": "+Format(v, u))
 	}
 	if s := row.Outer; s != nil {
 		row.span(c, x, y, *s, "axis")
@@ -153,7 +153,7 @@ func (row Row) draw(c *canvas, x scale, y float64, u Unit) {
 		row.span(c, x, y, *s, class("w", colour))
 	}
 	if row.Mid != nil {
-		c.mark(point{x.at(*row.Mid), y}, 0, 4.2, row.Name+": "+row.Text)
+		c.mark(Point{x.at(*row.Mid), y}, 0, 4.2, row.Name+": "+row.Text)
 	}
 }
 
@@ -164,13 +164,13 @@ func (row Row) span(c *canvas, x scale, y float64, s Span, class string) {
 		low = x.at(s.Low)
 		c.line(low, y-5, low, y+5, class)
 	} else {
-		c.polyline([]point{{low + 6, y - 5}, {low, y}, {low + 6, y + 5}}, class)
+		c.polyline([]Point{{low + 6, y - 5}, {low, y}, {low + 6, y + 5}}, class)
 	}
 	if !math.IsInf(s.High, 0) && !math.IsNaN(s.High) {
 		high = x.at(s.High)
 		c.line(high, y-5, high, y+5, class)
 	} else {
-		c.polyline([]point{{high - 6, y - 5}, {high, y}, {high - 6, y + 5}}, class)
+		c.polyline([]Point{{high - 6, y - 5}, {high, y}, {high - 6, y + 5}}, class)
 	}
 	c.line(low, y, high, y, class)
 }

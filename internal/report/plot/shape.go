@@ -1,0 +1,115 @@
+package plot
+
+import (
+	"fmt"
+	"html"
+	"io"
+	"math"
+	"strings"
+)
+
+// Drawing is a figure laid out, for those who draw it by other means than SVG.
+type Drawing struct {
+	Width, Height float64 // pixels
+	Shapes        []Shape // the first one is behind all others
+}
+
+// Drawing lays f out, width pixels wide.
+func (f Figure) Drawing(width float64) Drawing {
+	c := &canvas{figure: f, width: width}
+	return Drawing{Width: width, Height: f.lay(c), Shapes: c.shapes}
+}
+
+// Kind says what a shape is.
+type Kind int
+
+// The kinds.
+const (
+	Text    Kind = iota // at its one point
+	Segment             // a line between two points
+	Path                // a line through all points, with a gap where one is not a number
+	Block               // a rectangle between two corners
+	Area                // a filled polygon
+	Disc                // around its one point
+)
+
+// Anchor is the part of a text that stands at its point.
+type Anchor string
+
+// The anchors.
+const (
+	Start  Anchor = "start"
+	Middle Anchor = "middle"
+	End    Anchor = "end"
+)
+
+// Point is a place in a picture, in pixels from its upper left corner.
+type Point struct{ X, Y float64 }
+
+// Gap reports whether p is no place but the end of a line.
+func (p Point) Gap() bool { return math.IsNaN(p.X) || math.IsNaN(p.Y) }
+
+// Shape is one part of a drawing. Looks says which colours its class has.
+type Shape struct {
+	Kind    Kind
+	Class   string
+	Points  []Point
+	Radius  float64 // of a disc
+	Text    string
+	Size    float64 // of a text
+	Anchor  Anchor
+	Tip     string  // what the shape stands for, in words
+	Opacity float64 // 0…1, beside that of its class; 0 is 1
+}
+
+// svg writes the shape as an element.
+func (s Shape) svg(b io.Writer) {
+	if s.Opacity > 0 {
+		fmt.Fprintf(b, "<g opacity=\"%.2f\">", s.Opacity)
+		defer fmt.Fprint(b, "</g>\n")
+	}
+	element, attributes := "", ""
+	switch s.Kind {
+	case Text:
+		element, attributes = "text", fmt.Sprintf(`x="%s" y="%s" font-size="%s"`, number(s.Points[0].X), number(s.Points[0].Y), number(s.Size))
+	case Segment:
+		element, attributes = "line", fmt.Sprintf(`x1="%s" y1="%s" x2="%s" y2="%s"`,
+			number(s.Points[0].X), number(s.Points[0].Y), number(s.Points[1].X), number(s.Points[1].Y))
+	case Path:
+		element, attributes = "path", fmt.Sprintf(`d="%s"`, path(s.Points))
+	case Area:
+		element, attributes = "path", fmt.Sprintf(`d="%sZ"`, path(s.Points))
+	case Block:
+		from, to := s.Points[0], s.Points[1]
+		element, attributes = "rect", fmt.Sprintf(`x="%s" y="%s" width="%s" height="%s"`, number(from.X), number(from.Y), number(to.X-from.X), number(to.Y-from.Y))
+	case Disc:
+		element, attributes = "circle", fmt.Sprintf(`cx="%s" cy="%s" r="%s"`, number(s.Points[0].X), number(s.Points[0].Y), number(s.Radius))
+	}
+	attributes += fmt.Sprintf(` class="%s"`, s.Class)
+	if s.Anchor == Middle || s.Anchor == End {
+		attributes += fmt.Sprintf(` text-anchor="%s"`, s.Anchor)
+	}
+	switch {
+	case s.Kind == Text:
+		fmt.Fprintf(b, "<%s %s>%s</%s>\n", element, attributes, html.EscapeString(s.Text), element)
+	case s.Tip != "":
+		fmt.Fprintf(b, "<%s %s><title>%s</title></%s>\n", element, attributes, html.EscapeString(s.Tip), element)
+	default:
+		fmt.Fprintf(b, "<%s %s/>\n", element, attributes)
+	}
+}
+
+// path are the points as the data of a path.
+func path(points []Point) string {
+	var d strings.Builder
+	verb := "M"
+	for _, p := range points {
+		if p.Gap() {
+			verb = "M"
+			continue
+		}
+		fmt.Fprintf(&d, "%s%s %s", verb, number(p.X), number(p.Y))
+		verb = "L"
+	}
+	return d.String()
+}

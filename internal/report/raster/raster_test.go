@@ -1,0 +1,135 @@
+package raster_test
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/gobold"
+	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/image/font/opentype"
+
+	"linerate/internal/report"
+	"linerate/internal/report/figures"
+	"linerate/internal/report/plot"
+	"linerate/internal/report/raster"
+	"linerate/internal/report/reporttest"
+)
+
+// pictures are those of every session that there is.
+func pictures() map[string]plot.Figure {
+	all := map[string]plot.Figure{}
+	for _, c := range reporttest.Cases() {
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		for _, f := range figures.Of(c.Session, d, c.Samples) {
+			all[c.Name+"-"+f.Name] = f
+		}
+	}
+	return all
+}
+
+// TestPicturesFit: every picture has a side of as many pixels as asked for and none of
+// more, is the same when it is drawn again, and has something on it.
+func TestPicturesFit(t *testing.T) {
+	const most = 1200
+	for name, f := range pictures() {
+		var b, again bytes.Buffer
+		if err := raster.PNG(&b, f, 800, most); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := raster.PNG(&again, f, 800, most); err != nil || !bytes.Equal(b.Bytes(), again.Bytes()) {
+			t.Errorf("%s: another picture when it is drawn again (%v)", name, err)
+		}
+		if folder := os.Getenv("LINERATE_PAGES"); folder != "" { // to look at them
+			for suffix, content := range map[string][]byte{".png": b.Bytes(), ".svg": []byte(f.SVG(800))} {
+				if err := os.WriteFile(filepath.Join(folder, name+suffix), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		m, err := png.Decode(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := m.Bounds().Size(); max(size.X, size.Y) != most {
+			t.Errorf("%s is %d x %d pixels", name, size.X, size.Y)
+		}
+	}
+}
+
+// TestShapesStandWhereTheySay draws one shape of each kind, and looks at single pixels.
+func TestShapesStandWhereTheySay(t *testing.T) {
+	f := plot.Figure{Name: "one", Panels: []plot.Panel{plot.Heat{Rows: []string{""}, Columns: []string{""}, Cells: [][]float64{{1}}, Low: 0, High: 1}}}
+	var b bytes.Buffer
+	if err := raster.PNG(&b, f, 400, 400); err != nil {
+		t.Fatal(err)
+	}
+	m, err := png.Decode(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cell plot.Shape
+	for _, s := range f.Drawing(400).Shapes {
+		if s.Kind == plot.Block {
+			cell = s
+		}
+	}
+	inside := image.Pt(int(cell.Points[0].X)+3, int(cell.Points[0].Y)+3)
+	// The first colour of the series, #0072b2, covers nine tenths of white.
+	if r, g, bl, _ := m.At(inside.X, inside.Y).RGBA(); near(r>>8, 26) || near(g>>8, 128) || near(bl>>8, 186) {
+		t.Errorf("the cell is #%02x%02x%02x", r>>8, g>>8, bl>>8)
+	}
+	if r, g, bl, _ := m.At(inside.X, int(cell.Points[1].Y)+3).RGBA(); r>>8 != 255 || g>>8 != 255 || bl>>8 != 255 {
+		t.Errorf("below the cell is #%02x%02x%02x and not the ground", r>>8, g>>8, bl>>8)
+	}
+}
+
+func near(got uint32, want float64) bool { return math.Abs(float64(got)-want) > 2 }
+
+// TestEveryClassHasALook: no shape is drawn in a look that the style sheet does not have.
+func TestEveryClassHasALook(t *testing.T) {
+	looks := plot.Looks()
+	for name, f := range pictures() {
+		for _, s := range f.Drawing(800).Shapes {
+			look, ok := looks[s.Class]
+			if s.Kind != plot.Text && (!ok || look.Fill == "" && look.Stroke == "") {
+				t.Errorf("%s: %q has no look", name, s.Class)
+			}
+			if s.Kind == plot.Text && look.Fill == "" && looks["text"].Fill == "" {
+				t.Errorf("%s: text %q has no colour", name, s.Class)
+			}
+		}
+	}
+}
+
+// TestTextsAreAsWideAsReckoned: the fonts here are no wider than what the layout leaves
+// room for, so no text leaves a picture or touches another.
+func TestTextsAreAsWideAsReckoned(t *testing.T) {
+	faces := map[bool]font.Face{}
+	for bold, ttf := range map[bool][]byte{false: goregular.TTF, true: gobold.TTF} {
+		parsed, err := opentype.Parse(ttf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faces[bold], err = opentype.NewFace(parsed, &opentype.FaceOptions{Size: 100, DPI: 72}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	looks := plot.Looks()
+	for name, f := range pictures() {
+		for _, s := range f.Drawing(800).Shapes {
+			if s.Kind != plot.Text {
+				continue
+			}
+			got := float64(font.MeasureString(faces[looks[s.Class].Bold], s.Text)) / 64 * s.Size / 100
+			if room := plot.TextWidth(s.Text, s.Size); got > room+2 {
+				t.Errorf("%s: %q is %.0f pixels wide, for which there are %.0f", name, s.Text, got, room)
+			}
+		}
+	}
+}
