@@ -50,7 +50,7 @@ var restricted = []struct {
 	{"github.com/vishvananda/netlink", []string{"internal/measure/enginetest", "internal/host", "internal/lab"}},
 	{"linerate/internal/measure/enginetest", []string{"tests"}},
 	{"linerate/internal/host/referee", []string{"tests"}},
-	{"os/exec", []string{"internal/control/wire", "internal/control/tuner", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/host/referee", "internal/lab", "bench"}},
+	{"os/exec", []string{"internal/control/wire", "internal/control/tuner", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/host/referee", "internal/lab", "internal/ui/opener", "bench"}},
 	{"database/sql", []string{"internal/store"}},
 	{"github.com/ncruces", []string{"internal/store"}},
 	{"github.com/spf13/cobra", []string{"internal/ui/cli"}},
@@ -58,6 +58,7 @@ var restricted = []struct {
 	{"connectrpc.com/connect", []string{"internal/control"}},
 	{"google.golang.org/protobuf", []string{"internal/control"}},
 	{"gonum.org/v1/gonum", []string{"internal/core/stats"}},
+	{"golang.org/x/image", []string{"internal/report/raster"}},
 }
 
 // impure are the standard packages that package core must not import: it is

@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"linerate/internal/core/fact"
-	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
@@ -29,8 +28,9 @@ type Input struct {
 	Session  model.Session
 	Document report.Document
 	Samples  map[int][]model.Sample
-	Text     string // the report as a terminal shows it, 80 columns, for those who paste it
-	JSON     []byte // the whole session as a document; empty attaches none
+	Answer   []string // the answer, a sentence each; nil is report.Answer
+	Text     string   // the report as a terminal shows it, 80 columns, for those who paste it
+	JSON     []byte   // the whole session as a document; empty attaches none
 }
 
 //go:embed page.tmpl
@@ -98,9 +98,13 @@ func newPage(in Input) page {
 	d := in.Document
 	p := page{
 		Title: d.Header.Near + " to " + d.Header.Far, Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
-		Headline: headline(d), Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
-		Lines: lines(d), Facts: facts(in.Session), Method: method(in.Session, d), Text: in.Text,
+		Headline: in.Answer, Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
+		Lines: lines(d), Facts: facts(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
 	}
+	if len(p.Headline) == 0 {
+		p.Headline = report.Answer(d)
+	}
+	p.Headline = slices.Clone(p.Headline)
 	for i := range p.Headline {
 		p.Headline[i] = sentence(p.Headline[i])
 	}
@@ -113,40 +117,6 @@ func newPage(in Input) page {
 		p.DataName, p.DataSize = "linerate-"+d.ID+".json", units.Bytes(len(in.JSON)).Binary()
 	}
 	return p
-}
-
-// headline is what the session answers: of an experiment what is better, of all others
-// the first finding of each direction.
-func headline(d report.Document) []string {
-	var out []string
-	if d.Check != nil {
-		for _, l := range d.Check.Limits {
-			out = append(out, l.Text)
-		}
-	}
-	for _, t := range d.Tables {
-		if line := t.Conclusion(); t.Objective && line != "" {
-			what, _, _ := strings.Cut(t.Title, ", against ")
-			out = append(out, what+": "+line)
-		}
-	}
-	if len(out) > 0 {
-		return out
-	}
-	for _, f := range d.Findings {
-		if f.Main {
-			out = append(out, f.Text)
-		}
-	}
-	if len(out) == 0 {
-		for _, l := range d.Lines {
-			out = append(out, fmt.Sprintf("%s: %s", l.Label, l.Goodput))
-		}
-	}
-	if len(out) == 0 {
-		out = []string{d.Ending}
-	}
-	return out
 }
 
 // sentence begins with a capital.
@@ -215,30 +185,4 @@ func card(f model.HostFacts) [2]string {
 		}
 	}
 	return [2]string{}
-}
-
-// method says how the session came to its numbers.
-func method(s model.Session, d report.Document) [][2]string {
-	p := s.Plan
-	out := [][2]string{{"command", strings.Join(s.Command, " ")}, {"session", s.ID}, {"measured", s.Created.UTC().Format("2006-01-02 15:04:05 UTC")}, {"ended", d.Ending}}
-	add := func(name, format string, args ...any) {
-		out = append(out, [2]string{name, fmt.Sprintf(format, args...)})
-	}
-	add("runs", "%d, of which %d count", len(s.Runs), len(report.Counted(s.Runs)))
-	if p.Flow.Duration > 0 {
-		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
-	}
-	if len(p.Settings) > 1 {
-		add("design", "blocks of %d settings in random order (seed %d); the run is the sample, the difference inside a block the observation", len(p.Settings), p.Seed)
-		rule := "evidence that may be looked at after every block"
-		if p.Mode == model.FixedBlocks {
-			rule = "a number of blocks fixed beforehand"
-		}
-		add("rule", "%s; confidence %s, margin %s", rule, units.Percent(math.Round(1000*p.Confidence)/10), p.Margin)
-		add("decides", "%s", metric.Name(p.Decides()))
-	}
-	for _, n := range d.Noise {
-		add("noise", "%s", n.Text)
-	}
-	return out
 }

@@ -104,6 +104,8 @@ func (a *console) flagWords(c *cobra.Command) map[string]offer {
 			formats = append(formats, string(f))
 		}
 		all["for"] = fixed(formats...)
+	case "report":
+		all["format"] = fixed(reportFormats()...)
 	case "tune":
 		all["direction"] = fixed("to", "from", "each")
 	}

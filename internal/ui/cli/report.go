@@ -3,26 +3,29 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"linerate/internal/core/model"
-	"linerate/internal/report"
-	"linerate/internal/report/figures"
-	"linerate/internal/report/html"
-	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/flent"
 	"linerate/internal/report/plot"
-	"linerate/internal/report/term"
+	"linerate/internal/report/ticket"
+	"linerate/internal/ui/opener"
 )
 
 // reportFlags are those of the command report.
 type reportFlags struct {
 	output   string
 	pictures string
+	format   string
+	textfile string
 	force    bool
+	open     bool
+	ticket   bool
 }
 
 func (a *console) reportCommand() *cobra.Command {
@@ -34,63 +37,121 @@ the answer first, then the verdicts, pictures, findings, what was changed and pu
 back, the facts of both ends side by side, how it was measured, and all data.
 
 It writes linerate-ID.html into this folder, unless --output names another file,
-or - for standard output. --pictures writes each picture as an SVG file of its
-own. Files that exist are replaced only with --force. ID is as for show.`,
-		Example: "  linerate report last\n  linerate report last --output nas.html --pictures pictures",
-		Args:    exactArgs("a session's ID"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.writeReport(cmd.Context(), args[0], f) },
+or - for standard output. --open shows it. --pictures writes each picture as an
+SVG file of its own. Files that exist are replaced only with --force. ID is as
+for show.
+
+--ticket prints at most 12 plain lines to paste anywhere, and writes the picture
+that says most as linerate-ID.svg and linerate-ID.png, into --pictures or this
+folder.
+
+--format writes something else, to standard output unless --output names a file:
+  markdown     the report for wikis and merge requests
+  csv          one long table of all numbers of the runs and all samples
+  openmetrics  gauges for Prometheus
+  flent        a data file of Flent 2; packed where its name ends in .gz
+  benchstat    lines of Go benchmarks, one a run
+  json         the whole session with its samples
+
+--textfile puts OpenMetrics where the textfile collector of node_exporter reads
+them: whole, by renaming, in place of the file before.`,
+		Example: "  linerate report last --open\n  linerate report last --ticket\n  linerate report last --output nas.html --pictures pictures\n" +
+			"  linerate report last --format csv --output nas.csv\n  linerate report last --textfile /var/lib/node_exporter/nas.prom",
+		Args: exactArgs("a session's ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := f.check(a.json, cmd.Flags().Changed("format"))
+			if err != nil {
+				return err
+			}
+			return a.writeReport(cmd.Context(), args[0], f, format)
+		},
 	}
-	c.Flags().StringVarP(&f.output, "output", "o", "", "the page's file, - for standard output (default: linerate-ID.html)")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "the file, - for standard output (default: linerate-ID.html)")
+	c.Flags().StringVar(&f.format, "format", "html", "what to write: "+strings.Join(reportFormats(), ", "))
+	c.Flags().BoolVar(&f.ticket, "ticket", false, "at most 12 lines to paste, and one picture as SVG and PNG")
+	c.Flags().BoolVar(&f.open, "open", false, "show what was written")
 	c.Flags().StringVar(&f.pictures, "pictures", "", "a folder for the pictures as SVG files")
+	c.Flags().StringVar(&f.textfile, "textfile", "", "OpenMetrics into this file, which ends in .prom, for node_exporter")
 	c.Flags().BoolVar(&f.force, "force", false, "replace files that exist")
 	return c
+}
+
+// check refuses flags that do not go together, before anything is read.
+func (f reportFlags) check(json, named bool) (format, error) {
+	format, err := formatOf(f.format)
+	switch {
+	case err != nil:
+		return format, err
+	case f.ticket && (named || f.open || f.textfile != ""):
+		return format, usagef("--ticket stands without --format, --open and --textfile: it is a format of its own")
+	case f.textfile != "" && (named && f.format != "openmetrics" || f.output != "" || f.open):
+		return format, usagef("--textfile is OpenMetrics into that file: leave out --format, --output and --open")
+	case f.textfile != "" && filepath.Ext(f.textfile) != ".prom":
+		return format, withHint(usagef("%.80q does not end in .prom, and node_exporter reads no other files", f.textfile), "name it linerate.prom, say")
+	case f.open && (f.output == "-" || !format.page && f.output == ""):
+		return format, usagef("--open shows a file, and this goes to standard output: name one with --output")
+	case json && f.output == "-":
+		return format, usagef("--output - and --json both write to standard output: name a file")
+	case json && !f.ticket && f.textfile == "" && !format.page && f.output == "":
+		return format, usagef("--format %s and --json both write to standard output: name a file with --output", format.name)
+	}
+	return format, nil
 }
 
 // reportDoc is linerate/report/v1: what was written.
 type reportDoc struct {
 	Session string   `json:"session"`
 	Files   []string `json:"files"`
+	Ticket  []string `json:"ticket,omitempty"` // the lines of --ticket
 }
 
-func (a *console) writeReport(ctx context.Context, ref string, f reportFlags) error {
-	if f.output == "-" && a.json {
-		return usagef("--output - and --json both write to standard output: name a file")
-	}
-	st, err := a.openStore(ctx)
+func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as format) error {
+	t, err := a.tell(ctx, ref)
 	if err != nil {
 		return err
 	}
-	defer st.Close()
-	s, err := find(ctx, st, ref)
+	out := reportDoc{Session: t.session.ID, Files: []string{}}
+	switch {
+	case f.ticket:
+		return a.writeTicket(t, f, out)
+	case f.textfile != "":
+		as, _ = formatOf("openmetrics")
+	}
+	var text bytes.Buffer
+	if as.name == "flent" && filepath.Ext(f.output) == ".gz" {
+		err = flent.RenderPacked(&text, t.session, t.doc, t.samples)
+	} else {
+		err = as.render(&text, t)
+	}
+	if errors.Is(err, flent.ErrNothing) {
+		return withHint(err, "Flent shows TCP and UDP over time: take a session of linerate test, or --format csv")
+	}
 	if err != nil {
 		return err
 	}
-	samples, err := samplesOf(ctx, st, s)
-	if err != nil {
-		return err
+	if f.output == "" && as.page {
+		f.output = "linerate-" + t.session.ID + as.suffix
 	}
-	doc := report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})
-	page, err := htmlPage(s, doc, samples)
-	if err != nil {
-		return err
-	}
-	if f.output == "-" {
-		_, err := a.Out.Write(page)
-		return err
-	}
-	out := reportDoc{Session: s.ID}
-	if f.output == "" {
-		f.output = "linerate-" + s.ID + ".html"
-	}
-	if err := f.write(f.output, page); err != nil {
-		return err
-	}
-	out.Files = append(out.Files, f.output)
 	if f.pictures != "" {
-		if err := os.MkdirAll(f.pictures, 0o755); err != nil {
-			return fmt.Errorf("folder for pictures: %w", err)
+		if err := f.makeFolder(); err != nil {
+			return err
 		}
-		for _, x := range figures.Of(s, doc, samples) {
+	}
+	switch {
+	case f.textfile != "":
+		err = replaceWhole(f.textfile, text.Bytes())
+		out.Files = append(out.Files, f.textfile)
+	case f.output == "-" || f.output == "":
+		_, err = a.Out.Write(text.Bytes())
+	default:
+		err = f.write(f.output, text.Bytes())
+		out.Files = append(out.Files, f.output)
+	}
+	if err != nil {
+		return err
+	}
+	if f.pictures != "" {
+		for _, x := range t.figures {
 			path := filepath.Join(f.pictures, x.Name+".svg")
 			if err := f.write(path, []byte(x.SVG(plot.File))); err != nil {
 				return err
@@ -98,35 +159,78 @@ func (a *console) writeReport(ctx context.Context, ref string, f reportFlags) er
 			out.Files = append(out.Files, path)
 		}
 	}
-	if a.json {
-		return a.document("linerate/report/v1", out)
-	}
-	for _, path := range out.Files {
-		fmt.Fprintln(a.Out, path)
+	return errors.Join(a.wrote(out, f.output == "-" || f.output == "" && f.textfile == ""), a.openFile(ctx, f))
+}
+
+// makeFolder makes the folder for pictures.
+func (f reportFlags) makeFolder() error {
+	if err := os.MkdirAll(f.pictures, 0o755); err != nil {
+		return unwritable(fmt.Errorf("folder for pictures: %w", err))
 	}
 	return nil
 }
 
-// htmlPage is the page of a session, with its text and all its data.
-func htmlPage(s model.Session, doc report.Document, samples map[int][]model.Sample) ([]byte, error) {
-	var text, data, page bytes.Buffer
-	if err := term.Render(&text, doc, term.Options{Width: 80}); err != nil {
-		return nil, err
+// wrote says which files there are now: on standard error where standard output has the
+// report itself.
+func (a *console) wrote(out reportDoc, beside bool) error {
+	if a.json {
+		return a.document("linerate/report/v1", out)
 	}
-	if err := reportjson.Render(&data, s, doc, reportjson.Options{Full: true, Samples: samples}); err != nil {
-		return nil, err
+	for _, path := range out.Files {
+		if beside {
+			a.talk("wrote %s", path)
+		} else {
+			fmt.Fprintln(a.Out, path)
+		}
 	}
-	in := html.Input{Session: s, Document: doc, Samples: samples, Text: text.String(), JSON: data.Bytes()}
-	if err := html.Render(&page, in); err != nil {
-		return nil, err
-	}
-	return page.Bytes(), nil
+	return nil
 }
 
-// write writes a file, and replaces one only where that was asked for.
-func (f reportFlags) write(path string, content []byte) error {
-	if f.force {
-		return os.WriteFile(path, content, 0o644) //nolint:gosec // a report is for others to read
+// openFile shows what was written, where that was asked for.
+func (a *console) openFile(ctx context.Context, f reportFlags) error {
+	if !f.open {
+		return nil
 	}
-	return writeNew(path, content)
+	err := opener.Open(ctx, f.output, a.Getenv)
+	if errors.Is(err, opener.ErrNone) {
+		return withHint(fmt.Errorf("not opened: %w", err), "the file is written: look at it where there is a screen")
+	}
+	return withHint(err, "the file is written: open it by hand")
+}
+
+// writeTicket prints the lines to paste, and writes the picture that goes with them.
+func (a *console) writeTicket(t told, f reportFlags, out reportDoc) error {
+	out.Ticket = ticket.Lines(ticket.Input{Session: t.session, Document: t.doc, Answer: t.answer})
+	text := []byte(strings.Join(out.Ticket, "\n") + "\n")
+	pictures, err := t.ticketPicture()
+	if err != nil {
+		return err
+	}
+	if f.pictures != "" {
+		if err := f.makeFolder(); err != nil {
+			return err
+		}
+	}
+	for _, suffix := range []string{".svg", ".png"} {
+		if content, ok := pictures[suffix]; ok {
+			path := filepath.Join(f.pictures, "linerate-"+t.session.ID+suffix)
+			if err := f.writeSame(path, content); err != nil {
+				return err
+			}
+			out.Files = append(out.Files, path)
+		}
+	}
+	if f.output != "" && f.output != "-" {
+		if err := f.write(f.output, text); err != nil {
+			return err
+		}
+		out.Files = append([]string{f.output}, out.Files...)
+		return a.wrote(out, false)
+	}
+	if !a.json {
+		if _, err := a.Out.Write(text); err != nil {
+			return err
+		}
+	}
+	return a.wrote(out, true)
 }

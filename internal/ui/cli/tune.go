@@ -274,11 +274,11 @@ func (a *console) keepTuned(ctx context.Context, winner model.Setting, proof str
 	return errors.Join(err, a.printKeep(r, got))
 }
 
-// showTuned shows a stored search again.
-func (a *console) showTuned(ctx context.Context, st results, s model.Session) error {
+// tunedOf is the report of a stored search, and false where it found nothing out.
+func tunedOf(ctx context.Context, st results, s model.Session) (report.Tuned, tune.Record, bool, error) {
 	rec, ok, err := tune.Read(&s)
 	if err != nil || !ok {
-		return errors.Join(err, usagef("session %s was cut short before it found anything out", s.ID))
+		return report.Tuned{}, rec, false, err
 	}
 	var proof *model.Session
 	if rec.Confirmation != "" {
@@ -286,10 +286,21 @@ func (a *console) showTuned(ctx context.Context, st results, s model.Session) er
 		case err == nil:
 			proof = &c
 		case !errors.Is(err, store.ErrNotFound):
-			return err
+			return report.Tuned{}, rec, false, err
 		}
 	}
-	t := report.BuildTuned(s, rec, proof)
+	return report.BuildTuned(s, rec, proof), rec, true, nil
+}
+
+// showTuned shows a stored search again.
+func (a *console) showTuned(ctx context.Context, st results, s model.Session) error {
+	t, rec, ok, err := tunedOf(ctx, st, s)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return usagef("session %s was cut short before it found anything out", s.ID)
+	}
 	from := s.Near
 	if s.Near == s.Far || from == app.ThisMachine {
 		from = ""

@@ -1,0 +1,31 @@
+package metric
+
+import "linerate/internal/core/model"
+
+// Base returns the unit of m's values as they are stored, as UCUM writes it but for
+// counts, which have the name of what is counted; "" of counters of hosts, whose units
+// docs/counters.md lists.
+func Base(m model.Metric) string {
+	switch m {
+	case model.Goodput, model.StreamGoodput, model.Sent:
+		return "bit/s"
+	case model.RTT, model.RTTMin, model.BusyTime, model.RwndLimited, model.SndbufLimited, model.Jitter,
+		model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99, model.AddedP50, model.AddedP99:
+		return "s"
+	case model.CPU:
+		return "s/s"
+	case model.CPUPerGbitNear, model.CPUPerGbitFar:
+		return "s/Gbit"
+	case model.Cwnd, model.PeerWindow:
+		return "B"
+	case model.Retransmits:
+		return "segments"
+	case model.Datagrams, model.Lost:
+		return "datagrams"
+	case model.LossRatio, model.RetransmitRatio:
+		return "1"
+	case model.RequestRate, model.ConnectRate:
+		return "1/s"
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/units"
+)
+
+// Answer is what the session answers, in sentences without a full stop: of a check what
+// limits, of an experiment what is better, of all others the first finding of each
+// direction, or else what came out.
+func Answer(d Document) []string {
+	for _, of := range []func(Document) []string{limiting, conclusions, mainFindings, sections, rates, answered} {
+		if out := of(d); len(out) > 0 {
+			return out
+		}
+	}
+	return []string{d.Ending}
+}
+
+func limiting(d Document) (out []string) {
+	if d.Check == nil {
+		return nil
+	}
+	for _, l := range d.Check.Limits {
+		out = append(out, l.Text)
+	}
+	return out
+}
+
+// conclusions is what an experiment concludes, unless it must not be believed.
+func conclusions(d Document) (out []string) {
+	if len(d.Tables) == 0 {
+		return nil
+	}
+	if d.Untrustworthy != "" {
+		return []string{"no verdict: " + d.Untrustworthy}
+	}
+	if d.Grid != nil && d.Grid.Conclusion != "" {
+		return []string{d.Grid.Conclusion}
+	}
+	for _, t := range d.Tables {
+		if line := t.Conclusion(); t.Objective && line != "" {
+			what, _, _ := strings.Cut(t.Title, ", against ")
+			out = append(out, what+": "+line)
+		}
+	}
+	return out
+}
+
+func mainFindings(d Document) (out []string) {
+	for _, f := range d.Findings {
+		if f.Main {
+			out = append(out, f.Text)
+		}
+	}
+	return out
+}
+
+// sections are the first sentences of the engine's own part, those that stand out before
+// the others.
+func sections(d Document) (out []string) {
+	if d.Section == nil {
+		return nil
+	}
+	const most = 2
+	for _, loud := range []bool{true, false} {
+		for _, b := range d.Section.Blocks {
+			quiet := b.Text == "" || len(b.Columns) > 0 || b.Tone == traffic.Aside || b.Tone == traffic.Heading
+			if !quiet && len(out) < most && loud == (b.Tone == traffic.Alarm || b.Tone == traffic.Caution) {
+				out = append(out, strings.TrimSuffix(b.Text, "."))
+			}
+		}
+	}
+	return out
+}
+
+func rates(d Document) (out []string) {
+	for _, l := range d.Lines {
+		out = append(out, fmt.Sprintf("%s: %s", l.Label, l.Goodput))
+	}
+	return out
+}
+
+// answered are the times of probes and requests.
+func answered(d Document) (out []string) {
+	for _, l := range d.Latencies {
+		p50, ok := l.P50.Get()
+		p99, also := l.P99.Get()
+		if ok && also {
+			out = append(out, fmt.Sprintf("%s: half of the answers within %s, 99 %% within %s", l.Label, units.FormatDuration(p50), units.FormatDuration(p99)))
+		}
+	}
+	return out
+}
+
+// Method says how the session came to its numbers.
+func Method(s model.Session, d Document) [][2]string {
+	p := s.Plan
+	out := [][2]string{{"command", strings.Join(s.Command, " ")}, {"session", s.ID}, {"measured", s.Created.UTC().Format("2006-01-02 15:04:05 UTC")}, {"ended", d.Ending}}
+	add := func(name, format string, args ...any) {
+		out = append(out, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	add("runs", "%d, of which %d count", len(s.Runs), len(Counted(s.Runs)))
+	if p.Flow.Duration > 0 {
+		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
+	}
+	if len(p.Settings) > 1 {
+		add("design", "blocks of %d settings in random order (seed %d); the run is the sample, the difference inside a block the observation", len(p.Settings), p.Seed)
+		rule := "evidence that may be looked at after every block"
+		if p.Mode == model.FixedBlocks {
+			rule = "a number of blocks fixed beforehand"
+		}
+		add("rule", "%s; confidence %s, margin %s", rule, units.Percent(math.Round(1000*p.Confidence)/10), p.Margin)
+		add("decides", "%s", metric.Name(p.Decides()))
+	}
+	for _, n := range d.Noise {
+		add("noise", "%s", n.Text)
+	}
+	return out
+}

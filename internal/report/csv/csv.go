@@ -1,0 +1,99 @@
+// Package csv renders a session as one long table: a row for every number of every run
+// and for every sample, as stored, in base units. It is read by whatever reads RFC 4180.
+package csv
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/report"
+)
+
+// Columns are the names of the columns. Their order stays; new ones come last.
+func Columns() []string {
+	return []string{"session", "run", "block", "attempt", "position", "setting", "state", "counts", "started",
+		"row", "end", "host", "direction", "metric", "of", "unit", "start_s", "length_s", "warmup", "value"}
+}
+
+// Render writes s, of which d is the report, and its samples by number of run. A cell is
+// empty where nothing is known.
+func Render(w io.Writer, s model.Session, d report.Document, samples map[int][]model.Sample) error {
+	t := csv.NewWriter(w)
+	t.UseCRLF = false // RFC 4180 has CRLF; every reader takes both, and tools of Unix only this
+	rows := [][]string{Columns()}
+	counted := map[int]bool{}
+	for _, r := range report.Counted(s.Runs) {
+		counted[r.Number] = true
+	}
+	write := func() error {
+		err := t.WriteAll(rows)
+		rows = rows[:0]
+		return err
+	}
+	for _, r := range s.Runs {
+		run := []string{cell(s.ID), strconv.Itoa(r.Number), strconv.Itoa(r.Block), strconv.Itoa(r.Attempt), strconv.Itoa(r.Position),
+			cell(r.Setting), string(r.State), flag(counted[r.Number]), moment(r.Started)}
+		row := func(more ...string) {
+			rows = append(rows, append(append(make([]string, 0, len(Columns())), run...), more...))
+		}
+		for _, v := range r.Values {
+			row("run", "", "", string(v.Direction), cell(string(v.Metric)), "", metric.Base(v.Metric), "", "", "", number(v.Value))
+		}
+		for _, x := range samples[r.Number] {
+			row("sample", end(x.Host), cell(host(d, x.Host)), string(x.Direction), cell(string(x.Metric)), cell(x.Of), metric.Base(x.Metric),
+				number(x.Start.Seconds()), number(x.Length.Seconds()), flag(x.Omitted), number(x.Value))
+		}
+		if err := write(); err != nil {
+			return fmt.Errorf("table of session %s: %w", s.ID, err)
+		}
+	}
+	return write()
+}
+
+func end(h model.Host) string {
+	if h == model.Near {
+		return "near"
+	}
+	return "far"
+}
+
+func host(d report.Document, h model.Host) string {
+	if h == model.Near {
+		return d.Header.Near
+	}
+	return d.Header.Far
+}
+
+// number writes v so that it reads back as the same number.
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// cell is a text from elsewhere. Spreadsheets run what begins like a formula, which an
+// apostrophe in front stops.
+func cell(text string) string {
+	text = plain.Line(text)
+	if text != "" && strings.ContainsRune("=+-@\t", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

@@ -1,0 +1,104 @@
+package csv_test
+
+import (
+	"bytes"
+	stdcsv "encoding/csv"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/csv"
+	"linerate/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the tables as they are now")
+
+func table(t *testing.T, c reporttest.Case) (text []byte, rows [][]string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := csv.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := stdcsv.NewReader(bytes.NewReader(b.Bytes())).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes(), rows
+}
+
+func TestTableIsAsStored(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name != "test" && c.Name != "interrupted" {
+			continue
+		}
+		got, _ := table(t, c)
+		path := filepath.Join("testdata", c.Name+".csv")
+		if *update {
+			if err := os.WriteFile(path, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s differs from its file:\n%s", c.Name, got)
+		}
+	}
+}
+
+// TestEveryNumberIsThere: there is a row for each number of each run and for each sample,
+// and it reads back as the same number.
+func TestEveryNumberIsThere(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		_, rows := table(t, c)
+		var want []float64
+		for _, r := range c.Session.Runs {
+			for _, v := range r.Values {
+				want = append(want, v.Value)
+			}
+			for _, x := range c.Samples[r.Number] {
+				want = append(want, x.Value)
+			}
+		}
+		if len(rows) != len(want)+1 {
+			t.Fatalf("%s: %d rows of %d numbers", c.Name, len(rows)-1, len(want))
+		}
+		for i, row := range rows[1:] {
+			if got, err := strconv.ParseFloat(row[len(row)-1], 64); err != nil || got != want[i] {
+				t.Errorf("%s, row %d: %v is not %v (%v)", c.Name, i, row, want[i], err)
+			}
+		}
+	}
+}
+
+// TestNoCellIsAFormula: what a setting is called cannot become a formula, a cell or a row.
+func TestNoCellIsAFormula(t *testing.T) {
+	for _, evil := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "a,b", "a\"b", "a\nb", "\t=1", "\x1b[2J"} {
+		c := reporttest.Cases()[1]
+		for i := range c.Session.Runs {
+			c.Session.Runs[i].Setting = evil
+		}
+		c.Samples[1][0].Of, c.Samples[1][0].Metric = evil, model.Metric(evil)
+		text, rows := table(t, c)
+		if bytes.ContainsRune(text, '\x1b') {
+			t.Errorf("%q is in the file", evil)
+		}
+		for _, row := range rows[1:] {
+			if len(row) != len(csv.Columns()) {
+				t.Fatalf("%q: a row of %d cells", evil, len(row))
+			}
+			for i, cell := range row[:len(row)-1] {
+				if cell != "" && strings.ContainsAny(cell[:1], "=+-@\t") {
+					t.Errorf("%q: %s is %q", evil, csv.Columns()[i], cell)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package flent_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/flent"
+	"linerate/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the files as they are now")
+
+// content is a file as Flent reads it.
+type content struct {
+	Version  int            `json:"version"`
+	Metadata map[string]any `json:"metadata"`
+	X        []float64      `json:"x_values"`
+	Results  map[string][]*float64
+	Raw      map[string][]struct{ T, Val float64 } `json:"raw_values"`
+}
+
+func render(c reporttest.Case) ([]byte, error) {
+	var b bytes.Buffer
+	err := flent.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples)
+	return b.Bytes(), err
+}
+
+// TestFilesHoldTheSamples: every goodput of the runs that are shown is there, all series
+// have as many values as there are times, and the file says which test of Flent it is.
+func TestFilesHoldTheSamples(t *testing.T) {
+	tests := map[string]string{"test": "tcp_bidirectional", "sequential": "tcp_upload", "datagrams": "udp_flood"}
+	for _, c := range reporttest.Cases() {
+		if c.Name == "datagrams" {
+			for n := range c.Samples {
+				c.Samples[n] = append(c.Samples[n], model.Sample{Host: model.Far, Direction: model.To, Metric: model.Datagrams, Length: time.Second, Value: 1})
+			}
+		}
+		text, err := render(c)
+		if errors.Is(err, flent.ErrNothing) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f content
+		if err := json.Unmarshal(text, &f); err != nil {
+			t.Fatal(err)
+		}
+		if want := tests[c.Name]; want != "" && f.Metadata["NAME"] != want {
+			t.Errorf("%s is the test %v", c.Name, f.Metadata["NAME"])
+		}
+		for name, values := range f.Results {
+			if len(values) != len(f.X) || len(f.Raw[name]) == 0 {
+				t.Errorf("%s: %d values of %s at %d times, %d raw", c.Name, len(values), name, len(f.X), len(f.Raw[name]))
+			}
+			sum, n, raw := 0.0, 0.0, 0.0
+			for _, v := range values {
+				if v != nil {
+					sum, n = sum+*v, n+1
+				}
+			}
+			for _, v := range f.Raw[name] {
+				raw += v.Val
+			}
+			if mean, want := sum/n, raw/float64(len(f.Raw[name])); math.Abs(mean-want) > 0.001*want {
+				t.Errorf("%s: %s is %.3f Mbit/s in the mean, the samples %.3f", c.Name, name, mean, want)
+			}
+		}
+		if c.Name == "test" {
+			path := filepath.Join("testdata", "test.flent")
+			if *update {
+				if err := os.WriteFile(path, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
+				t.Errorf("test differs from its file (%v):\n%s", err, text)
+			}
+		}
+	}
+}
+
+// TestNothingIsSaid: of a session without goodput over time there is an error and no file.
+func TestNothingIsSaid(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		if c.Name == "silent" || c.Name == "sweep" {
+			if text, err := render(c); !errors.Is(err, flent.ErrNothing) || len(text) > 0 {
+				t.Errorf("%s: %v, %d bytes", c.Name, err, len(text))
+			}
+		}
+	}
+}
+
+// TestPackedIsTheSame: the packed file is the other one through gzip.
+func TestPackedIsTheSame(t *testing.T) {
+	c := reporttest.Cases()[0]
+	want, err := render(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := flent.RenderPacked(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()}), c.Samples); err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of %d (%v)", len(got), len(want), err)
+	}
+}
+
+// TestFlentReadsThem has Flent itself summarise a file.
+func TestFlentReadsThem(t *testing.T) {
+	program, err := exec.LookPath("flent")
+	if err != nil {
+		t.Skip("flent is not installed (Debian: flent; PyPI: flent)")
+	}
+	c := reporttest.Cases()[0]
+	text, err := render(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "test.flent")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"summary", "csv"} {
+		out, err := exec.CommandContext(t.Context(), program, "-f", format, "-i", path).CombinedOutput()
+		if err != nil {
+			t.Fatalf("flent -f %s: %v\n%s", format, err, out)
+		}
+		if !bytes.Contains(out, []byte("TCP upload")) || !bytes.Contains(out, []byte("TCP download")) || format == "summary" && !bytes.Contains(out, []byte("Mbits/s")) {
+			t.Errorf("flent -f %s says\n%s", format, out)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package gobench_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/perf/benchfmt"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/gobench"
+	"linerate/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the lines as they are now")
+
+func lines(t *testing.T, c reporttest.Case) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := gobench.Render(&b, c.Session, report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// parsed reads lines as benchstat does.
+func parsed(t *testing.T, name string, text []byte) []*benchfmt.Result {
+	t.Helper()
+	r := benchfmt.NewReader(bytes.NewReader(text), name)
+	var out []*benchfmt.Result
+	for r.Scan() {
+		switch rec := r.Result().(type) {
+		case *benchfmt.Result:
+			out = append(out, rec.Clone())
+		case *benchfmt.SyntaxError:
+			t.Errorf("%s: %v", name, rec)
+		}
+	}
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestBenchstatReadsThem: the parser of benchstat finds a benchmark for each run that
+// counts and each direction, with the goodput of that run.
+func TestBenchstatReadsThem(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		text := lines(t, c)
+		if c.Name == "sequential" {
+			path := filepath.Join("testdata", c.Name+".txt")
+			if *update {
+				if err := os.WriteFile(path, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(text, want) {
+				t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, text)
+			}
+		}
+		var want []float64
+		for _, r := range report.Counted(c.Session.Runs) {
+			for _, v := range r.Values {
+				if v.Metric == model.Goodput {
+					want = append(want, v.Value)
+				}
+			}
+		}
+		var got []float64
+		for _, r := range parsed(t, c.Name, text) {
+			for _, v := range r.Values {
+				if v.Unit == "bit/s" {
+					got = append(got, v.Value)
+				}
+			}
+			if near := r.GetConfig("near"); near != "desk" {
+				t.Errorf("%s: the near end is %q", c.Name, near)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d goodputs, not %d", c.Name, len(got), len(want))
+			continue
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s: goodput %d is %v, not %v", c.Name, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestNamesAreOneWord: what a setting is called cannot become another line, another part
+// of a name or a number of processors.
+func TestNamesAreOneWord(t *testing.T) {
+	for _, evil := range []string{"a b", "a/b", "a=b", "x\nBenchmarkEvil 1 1 bit/s", "tune-8", "\x1b[2J", "Unit x better=lower"} {
+		c := reporttest.Cases()[1]
+		for i := range c.Session.Runs {
+			c.Session.Runs[i].Setting = evil
+		}
+		got := parsed(t, evil, lines(t, c))
+		if len(got) != len(c.Session.Runs) {
+			t.Errorf("%q: %d results of %d runs", evil, len(got), len(c.Session.Runs))
+		}
+		for _, r := range got {
+			_, parts := r.Name.Parts()
+			if len(parts) != 3 || !strings.HasPrefix(string(parts[1]), "/setting=") || string(parts[2]) != "/direction=to" {
+				t.Fatalf("%q: the name is %q", evil, r.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package markdown renders the report of a session as Markdown (CommonMark with the
+// tables of GFM), for wikis, merge requests and notes.
+package markdown
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+)
+
+// Input is what a text is made of.
+type Input struct {
+	Session  model.Session
+	Document report.Document
+	Answer   []string // the answer, a sentence each; nil is report.Answer
+}
+
+// Render writes the report.
+func Render(w io.Writer, in Input) error {
+	d := in.Document
+	answer := in.Answer
+	if len(answer) == 0 {
+		answer = report.Answer(d)
+	}
+	var b text
+	b.line("# %s to %s, %s", escape(d.Header.Near), escape(d.Header.Far), d.Created.UTC().Format("2006-01-02 15:04 UTC"))
+	for _, a := range answer {
+		b.line("**%s**", escape(strings.TrimSuffix(a, ".")+"."))
+	}
+	if d.Untrustworthy != "" {
+		b.line("**No verdict counts:** %s.", escape(d.Untrustworthy))
+	}
+	b.check(d)
+	b.lines(d)
+	for _, t := range d.Tables {
+		b.verdicts(t)
+	}
+	if len(d.Plateaus) > 0 {
+		b.line("## Which level is enough")
+		for _, p := range d.Plateaus {
+			b.line("%s.", escape(p.Text))
+		}
+	}
+	b.findings(d)
+	b.changes(d)
+	b.list("Warnings", d.Warnings)
+	if len(d.Next) > 0 {
+		b.line("## Next")
+		for _, n := range d.Next {
+			b.line("%s:", escape(n.What))
+			b.code(n.Command)
+		}
+	}
+	b.facts(in.Session, d)
+	b.line("## How it was measured")
+	rows := [][]string{{"what", "how"}}
+	for _, m := range report.Method(in.Session, d) {
+		rows = append(rows, []string{m[0], m[1]})
+	}
+	b.table(rows)
+	_, err := w.Write(append(bytes.TrimRight(b.b.Bytes(), "\n"), '\n'))
+	return err
+}
+
+// text collects the paragraphs.
+type text struct{ b bytes.Buffer }
+
+// line writes a paragraph or a heading. Its arguments are escaped.
+func (t *text) line(format string, args ...any) { fmt.Fprintf(&t.b, format+"\n\n", args...) }
+
+// table writes a table, of which the first row is the heading.
+func (t *text) table(rows [][]string) {
+	for i, row := range rows {
+		for _, c := range row {
+			fmt.Fprintf(&t.b, "| %s ", escape(c))
+		}
+		t.b.WriteString("|\n")
+		if i == 0 {
+			t.b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
+		}
+	}
+	t.b.WriteString("\n")
+}
+
+func (t *text) list(heading string, items []string) {
+	if len(items) == 0 {
+		return
+	}
+	t.line("## %s", heading)
+	for _, i := range items {
+		fmt.Fprintf(&t.b, "- %s\n", escape(i))
+	}
+	t.b.WriteString("\n")
+}
+
+// code writes a block that nothing in it can end.
+func (t *text) code(command string) {
+	fence := "```"
+	for strings.Contains(command, fence) {
+		fence += "`"
+	}
+	fmt.Fprintf(&t.b, "%s\n%s\n%s\n\n", fence, plain.Text(command), fence)
+}
+
+func (t *text) check(d report.Document) {
+	if d.Check == nil {
+		return
+	}
+	t.line("## What was looked at")
+	rows := [][]string{{"thing", "state", "what was measured"}}
+	for _, l := range d.Check.Lines {
+		rows = append(rows, []string{l.Label, fmt.Sprint(l.State), strings.TrimSpace(l.Number + " " + l.Text)})
+	}
+	t.table(rows)
+}
+
+func (t *text) lines(d report.Document) {
+	if len(d.Lines) == 0 {
+		return
+	}
+	t.line("## What it carried")
+	rows := [][]string{{"direction", "goodput", "of what the path can carry", "runs", "sent again"}}
+	for _, l := range d.Lines {
+		ceiling := known(l.Ceiling)
+		if share, ok := l.Share.Get(); ok {
+			ceiling = fmt.Sprintf("%s of %s", units.Percent(math.Round(1000*share)/10), ceiling)
+		}
+		rows = append(rows, []string{l.Label, l.Goodput.String(), ceiling, fmt.Sprint(l.Runs), known(l.Retransmits)})
+	}
+	t.table(rows)
+}
+
+func (t *text) verdicts(v report.Table) {
+	t.line("## %s", escape(v.Title))
+	t.line("Intervals of %s, %s; a change below %s makes no difference.", units.Percent(math.Round(1000*v.Confidence)/10), escape(v.Basis), v.Margin)
+	rows := [][]string{{"setting", "change", "interval", "blocks", "verdict"}}
+	for _, r := range v.Rows {
+		words := r.Words
+		if r.Note != "" {
+			words += "; " + r.Note
+		}
+		rows = append(rows, []string{r.Setting, r.ChangeText, r.RangeText, fmt.Sprint(r.Blocks), words})
+	}
+	t.table(rows)
+}
+
+func (t *text) findings(d report.Document) {
+	var items []string
+	for _, f := range d.Findings {
+		item := f.Text
+		if f.NoKnob != "" {
+			item += "; " + f.NoKnob
+		}
+		items = append(items, item+" ("+f.Rule+")")
+	}
+	t.list("What limits it", items)
+}
+
+func (t *text) changes(d report.Document) {
+	var items []string
+	for _, c := range d.Changes {
+		var knobs []string
+		for _, k := range c.Knobs {
+			knobs = append(knobs, string(k))
+		}
+		items = append(items, c.Text+": "+strings.Join(knobs, ", "))
+		items = append(items, c.Open...)
+	}
+	t.list("What was changed and put back", items)
+}
+
+func (t *text) facts(s model.Session, d report.Document) {
+	near, _ := s.Facts(model.Near)
+	far, _ := s.Facts(model.Far)
+	rows := [][]string{{"", d.Header.Near, d.Header.Far}}
+	add := func(name, a, b string) {
+		if a != "" || b != "" {
+			rows = append(rows, []string{name, a, b})
+		}
+	}
+	add("system", strings.TrimSpace(near.OS+" "+near.Arch), strings.TrimSpace(far.OS+" "+far.Arch))
+	add("kernel", known(near.Kernel), known(far.Kernel))
+	add("interface", known(near.Interface), known(far.Interface))
+	add("link", known(near.LinkRate), known(far.LinkRate))
+	add("MTU", known(near.MTU), known(far.MTU))
+	add("congestion control", known(near.Congestion), known(far.Congestion))
+	add("queueing discipline", known(near.Qdisc), known(far.Qdisc))
+	t.line("## Both ends")
+	t.table(rows)
+}
+
+func known[T any](f fact.Of[T]) string {
+	v, ok := f.Get()
+	if !ok {
+		return "unknown: " + f.Reason()
+	}
+	return fmt.Sprint(v)
+}
+
+// escape is text of which nothing is markup: a backslash stands before what CommonMark
+// would read (section 2.4 of its specification, 0.31.2), and an empty comment within
+// what code hosts would make a mention of a person or a link to an issue.
+func escape(text string) string {
+	var b strings.Builder
+	runes := []rune(plain.Line(text))
+	word := func(i int) bool {
+		return i >= 0 && i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsDigit(runes[i]))
+	}
+	for i, r := range runes {
+		within := word(i-1) && word(i+1) // where an underscore is one
+		if strings.ContainsRune("\\`*{}[]<>|~^$#&!", r) || r == '_' && !within {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+		if (r == '@' || r == '#') && !word(i-1) && word(i+1) {
+			b.WriteString("<!-- -->")
+		}
+	}
+	return first.ReplaceAllString(b.String(), `$1\$2`)
+}
+
+// first is what begins a list or a heading where it begins a paragraph or an item.
+var first = regexp.MustCompile(`^([0-9]*)([-+.)=]+(?: |$))`)

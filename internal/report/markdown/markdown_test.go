@@ -1,0 +1,111 @@
+package markdown_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"linerate/internal/report"
+	"linerate/internal/report/markdown"
+	"linerate/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the texts as they are now")
+
+func text(t *testing.T, c reporttest.Case) (string, report.Document) {
+	t.Helper()
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	var b bytes.Buffer
+	if err := markdown.Render(&b, markdown.Input{Session: c.Session, Document: d}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), d
+}
+
+// TestTexts compares with the files, and demands all that the report knows.
+func TestTexts(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		got, d := text(t, c)
+		path := filepath.Join("testdata", c.Name+".md")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(path); err != nil || got != string(want) {
+			t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, got)
+		}
+		plain := regexp.MustCompile(`\\([!-~])`).ReplaceAllString(got, "$1")
+		var all []string
+		for _, f := range d.Findings {
+			all = append(all, f.Text)
+		}
+		for _, l := range d.Lines {
+			all = append(all, l.Goodput.String())
+		}
+		for _, table := range d.Tables {
+			for _, r := range table.Rows {
+				all = append(all, r.ChangeText, r.RangeText, r.Words)
+			}
+		}
+		for _, n := range d.Next {
+			all = append(all, n.Command)
+		}
+		for _, want := range append(all, append(d.Warnings, d.Untrustworthy, d.ID)...) {
+			if !strings.Contains(plain, want) {
+				t.Errorf("%s: %q is missing", c.Name, want)
+			}
+		}
+	}
+}
+
+// TestTablesAreWhole: in each table all rows have as many cells as its heading.
+func TestTablesAreWhole(t *testing.T) {
+	cells := regexp.MustCompile(`(^|[^\\])\|`)
+	for _, c := range reporttest.Cases() {
+		got, _ := text(t, c)
+		columns := 0
+		for line := range strings.Lines(got) {
+			if !strings.HasPrefix(line, "|") {
+				columns = 0
+				continue
+			}
+			n := len(cells.FindAllString(line, -1))
+			if strings.HasPrefix(line, "|---") {
+				n = strings.Count(line, "|")
+			}
+			if columns > 0 && n != columns {
+				t.Errorf("%s: %d cells where the heading has %d: %s", c.Name, n, columns, line)
+			}
+			columns = n
+		}
+	}
+}
+
+// TestNamesAreText: what a host and a setting are called cannot become markup, a mention
+// of a person, or a line of its own.
+func TestNamesAreText(t *testing.T) {
+	for evil, never := range map[string]string{
+		"<script>x</script>": " <script", "**b**": "**b**", "[x](http://x)": "[x](", "a|b": " a|b", "`x`": " `x`", "@everyone": "@everyone",
+		"#12": "#12", "- x": "\n- x", "1. x": "\n1. x", "x\n# y": "\n# y", "\x1b[2J": "\x1b", "_x_": " _x_", "~~x~~": "~~x~~", "![x](y)": "![x]", "&lt;": " &lt;", "$x$": " $x$",
+	} {
+		c := reporttest.Cases()[1]
+		for i := range c.Session.Hosts {
+			c.Session.Hosts[i].Name = evil
+		}
+		for i := range c.Session.Verdicts {
+			c.Session.Verdicts[i].Setting = evil
+		}
+		c.Session.Warnings = []string{evil}
+		c.Session.Command = nil
+		c.Session.Far = "nas"
+		got, _ := text(t, c)
+		if strings.Contains(got, never) {
+			t.Errorf("%q is in the text as %q", evil, never)
+		}
+	}
+}

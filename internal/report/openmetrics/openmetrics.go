@@ -1,0 +1,250 @@
+// Package openmetrics renders what a session showed as OpenMetrics text
+// (https://prometheus.io/docs/specs/om/open_metrics_spec/), of gauges in base units
+// without timestamps, which the textfile collector of node_exporter takes too.
+package openmetrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+)
+
+// Render writes s, of which d is the report. What is not known has no line.
+func Render(w io.Writer, s model.Session, d report.Document) error {
+	m := page{ends: labels("near", d.Header.Near, "far", d.Header.Far)}
+	m.session(s, d)
+	m.lines(d)
+	m.latencies(d)
+	if d.Untrustworthy == "" {
+		m.verdicts(d)
+	}
+	m.limits(s)
+	m.b.WriteString("# EOF\n")
+	_, err := w.Write(m.b.Bytes())
+	return err
+}
+
+type page struct {
+	b    bytes.Buffer
+	ends string // labels of every line: two paths measured from one machine are two series
+}
+
+// label is one label of a line.
+type label struct{ name, value string }
+
+// family begins a metric. Its unit, if it has one, ends its name.
+func (p *page) family(name, unit, help string) {
+	fmt.Fprintf(&p.b, "# TYPE linerate_%s gauge\n", name)
+	if unit != "" {
+		fmt.Fprintf(&p.b, "# UNIT linerate_%s %s\n", name, unit)
+	}
+	fmt.Fprintf(&p.b, "# HELP linerate_%s %s\n", name, escape(help))
+}
+
+func (p *page) line(name string, v float64, more ...label) {
+	all := p.ends
+	for _, l := range more {
+		all += "," + labels(l.name, l.value)
+	}
+	fmt.Fprintf(&p.b, "linerate_%s{%s} %s\n", name, all, strconv.FormatFloat(v, 'g', -1, 64))
+}
+
+// labels writes pairs of names and values.
+func labels(pairs ...string) string {
+	var out []string
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, fmt.Sprintf(`%s="%s"`, pairs[i], escape(pairs[i+1])))
+	}
+	return strings.Join(out, ",")
+}
+
+// escape is a text from elsewhere as the format has it within quotes.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(plain.Line(text))
+}
+
+func (p *page) session(s model.Session, d report.Document) {
+	p.family("session_info", "", "What was measured; always 1.")
+	p.line("session_info", 1, label{"session", s.ID}, label{"kind", string(s.Kind)}, label{"state", string(s.State)}, label{"version", s.Version})
+	p.family("session_start_timestamp_seconds", "seconds", "When the session began, since the epoch.")
+	p.line("session_start_timestamp_seconds", stamp(s.Created))
+	if !s.Ended.IsZero() {
+		p.family("session_end_timestamp_seconds", "seconds", "When the session ended, since the epoch.")
+		p.line("session_end_timestamp_seconds", stamp(s.Ended))
+	}
+	p.family("session_trustworthy", "", "1 unless the session found out that its verdicts must not be believed.")
+	p.line("session_trustworthy", boolean(d.Untrustworthy == ""))
+}
+
+func stamp(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// gauge is one number of a line of the report.
+type gauge struct {
+	name, unit, help string
+	of               func(report.Line) (float64, bool)
+}
+
+func bytesPerSecond(v fact.Of[units.BitRate]) (float64, bool) {
+	rate, ok := v.Get()
+	return float64(rate) / 8, ok
+}
+
+func gauges() []gauge {
+	return []gauge{
+		{"ceiling_bytes_per_second", "bytes_per_second", "Payload that the path can carry at most.", func(l report.Line) (float64, bool) { return bytesPerSecond(l.Ceiling) }},
+		{"ceiling_used_ratio", "ratio", "Goodput as a share of the ceiling.", func(l report.Line) (float64, bool) { return l.Share.Get() }},
+		{"retransmitted_segments", "segments", "Segments sent again, in all valid runs together.", func(l report.Line) (float64, bool) {
+			n, ok := l.Retransmits.Get()
+			return float64(n), ok
+		}},
+		{"loaded_round_trip_seconds", "seconds", "Round trip of the flow itself, median over runs.", func(l report.Line) (float64, bool) {
+			t, ok := l.LoadedRTT.Get()
+			return t.Seconds(), ok
+		}},
+		{"near_cpu_cores", "cores", "CPU of the measuring process at the near end.", func(l report.Line) (float64, bool) { return l.NearCPU.Get() }},
+		{"far_cpu_cores", "cores", "CPU of the measuring process at the far end.", func(l report.Line) (float64, bool) { return l.FarCPU.Get() }},
+	}
+}
+
+// lines are the rates of all settings, and what else the report says of the directions.
+func (p *page) lines(d report.Document) {
+	type row struct {
+		setting   string
+		direction model.Direction
+		rate      units.BitRate
+		runs      int
+	}
+	var rows []row
+	for _, c := range d.Classic {
+		if c.Basis == report.OverRuns {
+			rows = append(rows, row{c.Setting, c.Direction, c.Median, c.N})
+		}
+	}
+	for _, l := range d.Lines { // of a search it is that of several rates together
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.setting == l.Setting && r.direction == l.Direction }) {
+			rows = append(rows, row{l.Setting, l.Direction, l.Goodput, l.Runs})
+		}
+	}
+	if len(rows) > 0 {
+		p.family("goodput_bytes_per_second", "bytes_per_second", "Payload that arrived, median over valid runs.")
+		for _, r := range rows {
+			p.line("goodput_bytes_per_second", float64(r.rate)/8, label{"direction", string(r.direction)}, label{"setting", r.setting})
+		}
+		p.family("valid_runs", "", "Runs behind the goodput.")
+		for _, r := range rows {
+			p.line("valid_runs", float64(r.runs), label{"direction", string(r.direction)}, label{"setting", r.setting})
+		}
+	}
+	for _, g := range gauges() {
+		begun := false
+		for _, l := range d.Lines {
+			v, ok := g.of(l)
+			if !ok || math.IsNaN(v) {
+				continue
+			}
+			if !begun {
+				p.family(g.name, g.unit, g.help)
+				begun = true
+			}
+			p.line(g.name, v, label{"direction", string(l.Direction)}, label{"setting", l.Setting})
+		}
+	}
+	if rtt, ok := d.Header.RTT.Get(); ok {
+		p.family("least_round_trip_seconds", "seconds", "Least round trip that a kernel saw in any run.")
+		p.line("least_round_trip_seconds", rtt.Seconds())
+	}
+}
+
+func (p *page) latencies(d report.Document) {
+	begun := false
+	for _, l := range d.Latencies {
+		for _, q := range []struct {
+			text string
+			of   fact.Of[time.Duration]
+		}{{"0.5", l.P50}, {"0.9", l.P90}, {"0.99", l.P99}, {"0.999", l.P999}, {"1", l.Max}} {
+			t, ok := q.of.Get()
+			if !ok {
+				continue
+			}
+			if !begun {
+				p.family("latency_seconds", "seconds", "Times of probes or requests, all valid runs together.")
+				begun = true
+			}
+			p.line("latency_seconds", t.Seconds(), label{"of", l.Name}, label{"direction", string(l.Direction)}, label{"quantile", q.text})
+		}
+	}
+}
+
+// verdicts are one line for each verdict, and its change where that is a ratio.
+func (p *page) verdicts(d report.Document) {
+	each := func(name, unit, help string, value func(report.Table, report.Row) (float64, []label, bool)) {
+		begun := false
+		for _, t := range d.Tables {
+			for _, r := range t.Rows {
+				v, more, ok := value(t, r)
+				if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+					continue
+				}
+				if !begun {
+					p.family(name, unit, help)
+					begun = true
+				}
+				p.line(name, v, append([]label{{"direction", string(t.Direction)}, {"metric", string(t.Metric)}, {"setting", r.Setting}}, more...)...)
+			}
+		}
+	}
+	each("verdict", "", "The verdict on a setting against the baseline, as a label; always 1.", func(_ report.Table, r report.Row) (float64, []label, bool) {
+		return 1, []label{{"verdict", string(r.Outcome)}}, true
+	})
+	ratio := func(of func(report.Row) model.Bound) func(report.Table, report.Row) (float64, []label, bool) {
+		return func(t report.Table, r report.Row) (float64, []label, bool) {
+			return float64(of(r)) / 100, nil, t.Unit == "%"
+		}
+	}
+	each("change_ratio", "ratio", "Change against the baseline: 0.1 is 10 % more.", ratio(func(r report.Row) model.Bound { return r.Change }))
+	each("change_low_ratio", "ratio", "Lower end of the interval of the change.", ratio(func(r report.Row) model.Bound { return r.Low }))
+	each("change_high_ratio", "ratio", "Upper end of the interval of the change.", ratio(func(r report.Row) model.Bound { return r.High }))
+}
+
+// limits are what limits each direction, with how sure that is.
+func (p *page) limits(s model.Session) {
+	begun := false
+	for _, f := range s.Findings {
+		if f.Kind != model.FindingLimit {
+			continue
+		}
+		if !begun {
+			p.family("limit_confidence_ratio", "ratio", "How sure it is that this limits the direction; 0 where that was never checked.")
+			begun = true
+		}
+		p.line("limit_confidence_ratio", f.Confidence, label{"direction", string(f.Direction)}, label{"rule", f.Rule}, label{"limit", f.Limit}, label{"end", end(f.Host)})
+	}
+}
+
+func end(h model.Host) string {
+	switch h {
+	case model.Near:
+		return "near"
+	case model.Far:
+		return "far"
+	}
+	return "path"
+}

@@ -1,0 +1,152 @@
+package openmetrics_test
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	prommodel "github.com/prometheus/common/model"
+
+	"linerate/internal/report"
+	"linerate/internal/report/openmetrics"
+	"linerate/internal/report/reporttest"
+)
+
+var update = flag.Bool("update", false, "write the pages as they are now")
+
+func page(t *testing.T, c reporttest.Case) (string, report.Document) {
+	t.Helper()
+	var b bytes.Buffer
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	if err := openmetrics.Render(&b, c.Session, d); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), d
+}
+
+// read is the parser of node_exporter's textfile collector.
+func read(t *testing.T, name, text string) map[string]*dto.MetricFamily {
+	t.Helper()
+	p := expfmt.NewTextParser(prommodel.LegacyValidation)
+	all, err := p.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, text)
+	}
+	return all
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+// TestPrometheusReadsThem: the page has the goodputs of the report in bytes a second,
+// all names have their unit, there are no timestamps, and the page ends as it must.
+func TestPrometheusReadsThem(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		text, d := page(t, c)
+		if c.Name == "test" || c.Name == "guarded" {
+			path := filepath.Join("testdata", c.Name+".prom")
+			if *update {
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(path); err != nil || text != string(want) {
+				t.Errorf("%s differs from its file (%v):\n%s", c.Name, err, text)
+			}
+		}
+		strict(t, c.Name, text)
+		all := read(t, c.Name, text)
+		for name, f := range all {
+			for _, m := range f.GetMetric() {
+				if m.TimestampMs != nil || f.GetType() != dto.MetricType_GAUGE {
+					t.Errorf("%s: %s is a %v with timestamp %v", c.Name, name, f.GetType(), m.TimestampMs)
+				}
+			}
+		}
+		for _, l := range d.Lines {
+			found := false
+			for _, m := range all["linerate_goodput_bytes_per_second"].GetMetric() {
+				if label(m, "direction") == string(l.Direction) && label(m, "setting") == l.Setting {
+					found = math.Abs(m.GetGauge().GetValue()*8-float64(l.Goodput)) < 1
+				}
+			}
+			if !found {
+				t.Errorf("%s: %s of %s is missing", c.Name, l.Goodput, l.Label)
+			}
+		}
+	}
+}
+
+// strict is what OpenMetrics 1.0 asks beyond what that parser does: one block for each
+// family, a unit that ends its name, and # EOF at the end.
+func strict(t *testing.T, name, text string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if lines[len(lines)-1] != "# EOF" || !strings.HasSuffix(text, "\n") {
+		t.Errorf("%s: no # EOF", name)
+	}
+	var seen []string
+	family := ""
+	series := map[string]bool{}
+	for _, l := range lines[:len(lines)-1] {
+		if rest, ok := strings.CutPrefix(l, "# TYPE "); ok {
+			family, _, _ = strings.Cut(rest, " ")
+			if slices.Contains(seen, family) {
+				t.Errorf("%s: %s comes twice", name, family)
+			}
+			seen = append(seen, family)
+			continue
+		}
+		if rest, ok := strings.CutPrefix(l, "# UNIT "); ok {
+			of, unit, _ := strings.Cut(rest, " ")
+			if of != family || !strings.HasSuffix(family, "_"+unit) {
+				t.Errorf("%s: %q in %s", name, l, family)
+			}
+			continue
+		}
+		if strings.HasPrefix(l, "# HELP "+family+" ") {
+			continue
+		}
+		of, _, _ := strings.Cut(l, " ")
+		if !strings.HasPrefix(l, family+"{") || series[of] {
+			t.Errorf("%s: %q in %s, or twice", name, l, family)
+		}
+		series[l[:strings.LastIndexByte(l, ' ')]] = true
+	}
+}
+
+// TestLabelsAreText: names cannot become labels, lines or numbers.
+func TestLabelsAreText(t *testing.T) {
+	for _, evil := range []string{`a"b`, `a\`, "a\nlinerate_evil 1", `",x="`, "}", "\x1b[2J", "é"} {
+		c := reporttest.Cases()[1]
+		clean := c.Session.Verdicts[0].Setting
+		for i := range c.Session.Verdicts {
+			if c.Session.Verdicts[i].Setting == clean {
+				c.Session.Verdicts[i].Setting = evil
+			}
+		}
+		c.Session.Hosts[1].Name = evil
+		text, _ := page(t, c)
+		strict(t, evil, text)
+		all := read(t, evil, text)
+		if len(all["linerate_evil"].GetMetric()) > 0 {
+			t.Errorf("%q is a metric", evil)
+		}
+		if strings.ContainsRune(text, '\x1b') {
+			t.Errorf("%q is in the page", evil)
+		}
+	}
+}

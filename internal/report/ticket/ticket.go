@@ -1,0 +1,397 @@
+// Package ticket renders a session as a few lines to paste: to a colleague, a tracker or
+// a provider. They say what was measured, against what, how, how often, when, and what
+// it was not.
+//
+// The lines bear being pasted anywhere: ASCII, no tabs, no line begins with a blank, and
+// nothing in them is markup to a code host (CommonMark), a tracker (Jira, Redmine) or a
+// mail program, which also may join them to one paragraph: each sentence ends with a
+// full stop.
+package ticket
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/plot"
+)
+
+// What the lines keep to.
+const (
+	MaxLines = 12
+	MaxWidth = 76 // columns: what a mail program leaves as it is, also quoted once
+)
+
+// Input is what the lines are made of.
+type Input struct {
+	Session  model.Session
+	Document report.Document
+	Answer   []string // the answer, a sentence each; nil is report.Answer
+}
+
+// part is one thing to say.
+type part struct {
+	text string
+	most int // lines
+	drop int // what goes first where there is no room, from 1; 0 stays
+}
+
+// Lines returns the text, at most MaxLines lines of at most MaxWidth columns.
+func Lines(in Input) []string {
+	b := builder{s: in.Session, d: in.Document, answer: in.Answer}
+	if len(b.answer) == 0 {
+		b.answer = report.Answer(in.Document)
+	}
+	names := 3
+	if b.d.Grid != nil {
+		names = 0 // nobody can guess what A2B1 is
+	}
+	parts := slices.DeleteFunc([]part{
+		{b.claim(), 3, 0}, {b.intervals(), 3, 0}, {b.settings(), 2, names}, {b.rates(), 3, 0}, {b.contract(), 2, 0}, {b.path(), 1, 4},
+		{b.method(), 2, 0}, {b.count(), 2, 0}, {b.ruledOut(), 2, 2}, {b.doubts(), 2, 0}, {b.when(), 2, 0}, {b.again(), 1, 1},
+	}, func(p part) bool { return p.text == "" })
+	for {
+		var out []string
+		for _, p := range parts {
+			out = append(out, wrap(clean(p.text), p.most)...)
+		}
+		if len(out) <= MaxLines {
+			return out
+		}
+		parts = shorter(parts)
+	}
+}
+
+// shorter drops the part that is missed least, or has what must stay take fewer lines.
+func shorter(parts []part) []part {
+	least := -1
+	for i, p := range parts {
+		if p.drop > 0 && (least < 0 || p.drop < parts[least].drop) {
+			least = i
+		}
+	}
+	if least >= 0 {
+		return slices.Delete(parts, least, least+1)
+	}
+	longest := 0 // the claim, which is shortened last
+	for i, p := range parts {
+		if i > 0 && p.most > 1 && (longest == 0 || p.most > parts[longest].most) {
+			longest = i
+		}
+	}
+	parts[longest].most--
+	return parts
+}
+
+type builder struct {
+	s      model.Session
+	d      report.Document
+	answer []string
+}
+
+// when says when it was, and between whom.
+func (b builder) when() string {
+	when := b.d.Created.UTC().Format("2006-01-02 15:04")
+	if e := b.s.Ended.UTC(); !b.s.Ended.IsZero() {
+		layout := "15:04"
+		if e.Format("2006-01-02") != b.d.Created.UTC().Format("2006-01-02") {
+			layout = "2006-01-02 15:04"
+		}
+		when += " to " + e.Format(layout)
+	}
+	return fmt.Sprintf("When: %s UTC, between %s%s and %s%s.", when, b.d.Header.Near, b.kernel(model.Near), b.d.Header.Far, b.kernel(model.Far))
+}
+
+func (b builder) kernel(h model.Host) string {
+	f, _ := b.s.Facts(h)
+	text := strings.TrimSpace(f.OS + " " + f.Kernel.Or(""))
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// claim is the answer.
+func (b builder) claim() string {
+	if b.d.Untrustworthy != "" {
+		return "Result: no verdict counts: " + b.d.Untrustworthy + "."
+	}
+	var said []string
+	for _, a := range b.answer {
+		said = append(said, strings.TrimSuffix(a, "."))
+	}
+	return "Result: " + strings.Join(said, "; ") + "."
+}
+
+// rates are what the directions carried with the settings as they were, and what the
+// path can carry by the rates of its links and its packets.
+func (b builder) rates() string {
+	var said []string
+	for _, l := range b.d.Lines {
+		text := l.Label + " " + l.Goodput.String()
+		if l.Runs > 1 {
+			text += fmt.Sprintf(" (median of %d runs)", l.Runs)
+		}
+		if v, ok := l.Ceiling.Get(); ok {
+			text += ", ceiling " + v.String()
+			if share, ok := l.Share.Get(); ok {
+				text += fmt.Sprintf(" (%s of it)", units.Percent(round(100*share)))
+			}
+		}
+		said = append(said, text)
+	}
+	if len(said) == 0 {
+		if v, ok := b.d.Header.Ceiling.Get(); ok {
+			return "The ceiling of the path is " + v.String() + " of payload."
+		}
+		return "The ceiling of the path is not known."
+	}
+	with := ""
+	if len(b.s.Plan.Settings) > 1 {
+		with = " with " + b.s.Plan.Baseline
+	}
+	return "Payload" + with + ": " + strings.Join(said, "; ") + "."
+}
+
+func round(percent float64) float64 { return float64(int(10*percent+.5)) / 10 }
+
+// intervals are those of the settings in what decides, the best ones first.
+func (b builder) intervals() string {
+	var said []string
+	for _, t := range b.d.Tables {
+		if !t.Objective || b.d.Untrustworthy != "" {
+			continue
+		}
+		rows := slices.Clone(t.Rows)
+		slices.SortStableFunc(rows, func(x, y report.Row) int {
+			if t.LowerIs == "better" {
+				x, y = y, x
+			}
+			return cmp.Compare(float64(y.Change), float64(x.Change))
+		})
+		for _, r := range rows {
+			if !r.IsTwin && r.RangeText != "" {
+				said = append(said, fmt.Sprintf("%s %s (%s), %d blocks", r.Setting, r.ChangeText, r.RangeText, r.Blocks))
+			}
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Against %s, intervals of %s: %s.", b.s.Plan.Baseline, units.Percent(100*b.s.Plan.Confidence), strings.Join(said, "; "))
+}
+
+// settings say what the names of settings stand for: the baseline's and the best one's.
+func (b builder) settings() string {
+	if b.d.Grid != nil {
+		var said []string
+		for _, f := range b.d.Grid.Factors {
+			said = append(said, f.Text)
+		}
+		return strings.Join(said, "; ") + "."
+	}
+	var said []string
+	for _, s := range b.s.Plan.Settings {
+		var set []string
+		for _, a := range s.Assignments {
+			text := string(a.Knob) + "=" + a.Value
+			if a.Host == model.Near || a.Host == model.Far {
+				text += " on " + b.host(a.Host)
+			}
+			set = append(set, text)
+		}
+		if len(set) > 0 && s.Name != b.s.Plan.Twin && strings.Join(set, " ") != s.Name {
+			said = append(said, s.Name+" is "+strings.Join(set, " and "))
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return "Settings: " + strings.Join(said, ", ") + "."
+}
+
+func (b builder) host(h model.Host) string {
+	if h == model.Near {
+		return b.d.Header.Near
+	}
+	return b.d.Header.Far
+}
+
+// path are its conditions.
+func (b builder) path() string {
+	var of []string
+	if v, ok := b.d.Header.Link.Get(); ok {
+		of = append(of, "link "+v.String())
+	}
+	near, known := b.d.Header.NearMTU.Get()
+	far, also := b.d.Header.FarMTU.Get()
+	switch {
+	case known && also && near != far:
+		of = append(of, fmt.Sprintf("MTU %d and %d", near, far))
+	case known:
+		of = append(of, fmt.Sprintf("MTU %d", near))
+	}
+	if v, ok := b.d.Header.RTT.Get(); ok {
+		of = append(of, "round trip "+units.FormatDuration(v))
+	}
+	if len(of) == 0 {
+		return ""
+	}
+	return "Path: " + strings.Join(of, ", ") + "."
+}
+
+// contract is what was demanded with --expect, and whether it is met.
+func (b builder) contract() string {
+	if b.d.Check == nil || len(b.d.Check.Expect) == 0 {
+		return ""
+	}
+	var said []string
+	for _, m := range b.d.Check.Expect {
+		state := "not met"
+		if m.Met {
+			state = "met"
+		}
+		said = append(said, fmt.Sprintf("%s is %s (%s)", m.Clause, state, m.Text))
+	}
+	return "Demanded: " + strings.Join(said, "; ") + "."
+}
+
+// method is how it was measured.
+func (b builder) method() string {
+	p := b.s.Plan
+	text := "Method: linerate " + b.s.Version
+	if len(b.s.Command) > 0 {
+		text += ", " + strings.Join(b.s.Command, " ")
+	}
+	if p.Flow.Duration > 0 {
+		text += fmt.Sprintf("; %s a run after %s of warm-up", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
+	}
+	if len(p.Settings) > 1 && p.Search == nil {
+		text += fmt.Sprintf("; blocks of %d settings in random order, seed %d", len(p.Settings), p.Seed)
+	}
+	return text + "."
+}
+
+// count is how often, and how it ended where that was not as planned.
+func (b builder) count() string {
+	n := len(report.Counted(b.s.Runs))
+	text := fmt.Sprintf("Runs: %d of %d valid", n, len(b.s.Runs))
+	switch {
+	case len(b.s.Runs) == 0:
+		text = "Nothing was measured"
+	case len(b.s.Plan.Settings) < 2 && len(b.s.Plan.Tests) == 0 && n <= len(b.s.Plan.Directions):
+		text += ", one each way: no interval, since a single run does not tell how much runs differ"
+	}
+	if b.d.State != model.SessionDone && len(b.s.Runs) > 0 {
+		text += "; " + b.d.Ending
+	}
+	return text + "."
+}
+
+// ruledOut is what was looked at and is not the reason.
+func (b builder) ruledOut() string {
+	var said []string
+	for _, f := range b.d.Findings {
+		for _, r := range f.RuledOut {
+			if !slices.Contains(said, r) {
+				said = append(said, r)
+			}
+		}
+	}
+	if b.d.Check != nil {
+		for _, l := range b.d.Check.Lines {
+			if fmt.Sprint(l.State) == "ok" && l.Thing != "speed" && l.Thing != "reach" && !slices.Contains(said, l.Label) {
+				said = append(said, l.Label)
+			}
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return "Looked at and ruled out: " + strings.Join(said, ", ") + "."
+}
+
+func (b builder) doubts() string {
+	if len(b.d.Warnings) == 0 {
+		return ""
+	}
+	return "Warning: " + strings.Join(b.d.Warnings, "; ") + "."
+}
+
+func (b builder) again() string {
+	return "All numbers: linerate show " + b.s.ID + "."
+}
+
+// clean is text without what is markup somewhere, in ASCII. Underscores and at signs
+// stay within words, where nobody reads them as such.
+func clean(text string) string {
+	text = plain.ASCII(plain.Line(text))
+	text = strings.NewReplacer("`", "'", "*", "x", "~", "-", "<", " below ", ">", " above ", "|", "/", `\`, "/", "[", "(", "]", ")",
+		"{", "(", "}", ")", "^", "'", "#", "no. ", "!", ".", "$", "S", "->", "to").Replace(text)
+	text = strings.Join(slices.DeleteFunc(strings.Fields(text), func(word string) bool { return strings.Trim(word, "-+=") == "" }), " ")
+	return edges.ReplaceAllString(text, "$1-")
+}
+
+var edges = regexp.MustCompile(`(^|[^A-Za-z0-9])[_@]+`)
+
+// glued are words that no line may begin with: what looks like the number of a list, and
+// the unit of the number before it.
+var glued = regexp.MustCompile(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
+
+// wrap breaks text into at most most lines; what does not fit is cut and marked.
+func wrap(text string, most int) []string {
+	var words []string
+	for word := range strings.FieldsSeq(text) {
+		if n := len(words); n > 0 && glued.MatchString(word) && len(words[n-1])+1+len(word) <= MaxWidth/2 {
+			words[n-1] += " " + word
+			continue
+		}
+		for len(word) > MaxWidth { // a name that somebody made up
+			words, word = append(words, word[:MaxWidth]), word[MaxWidth:]
+		}
+		words = append(words, word)
+	}
+	var lines []string
+	line := ""
+	for _, word := range words {
+		if line != "" && len(line)+1+len(word) > MaxWidth {
+			lines, line = append(lines, line), word
+			continue
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	lines = append(lines, line)
+	if len(lines) <= most {
+		return lines
+	}
+	lines = lines[:most]
+	const mark = " ..."
+	last := lines[most-1]
+	for len(last)+len(mark) > MaxWidth {
+		at := strings.LastIndexByte(last, ' ')
+		if at < 0 {
+			at = MaxWidth - len(mark)
+		}
+		last = last[:at]
+	}
+	lines[most-1] = last + mark
+	return lines
+}
+
+// Picture chooses of all pictures the one that says most of the answer.
+func Picture(all []plot.Figure) (plot.Figure, bool) {
+	for _, name := range []string{"effects", "sizes", "latency", "rate", "settings", "path", "cores"} {
+		for _, f := range all {
+			if f.Name == name {
+				return f, true
+			}
+		}
+	}
+	return plot.Figure{}, false
+}

@@ -1,0 +1,126 @@
+package ticket_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/figures"
+	"linerate/internal/report/reporttest"
+	"linerate/internal/report/ticket"
+)
+
+var update = flag.Bool("update", false, "write the texts as they are now")
+
+func lines(c reporttest.Case) []string {
+	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+	return ticket.Lines(ticket.Input{Session: c.Session, Document: d})
+}
+
+func TestTickets(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		got := strings.Join(lines(c), "\n") + "\n"
+		path := filepath.Join("testdata", c.Name+".txt")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s:\n%s\nbut the file has\n%s", c.Name, got, want)
+		}
+		survives(t, c.Name, got)
+	}
+}
+
+// markup is what some place to paste to reads as something else than text: emphasis, code,
+// links, tables, headings, lists, quotes, rules, macros.
+var markup = regexp.MustCompile("[`*~<>|\\[\\]{}^#!\\\\$\\t]|(?m:^[ ]|^[-+=]+( |$)|^[0-9]+[.)] )|(^|[^A-Za-z0-9])[_@]")
+
+// survives holds a text against what every place asks.
+func survives(t *testing.T, name, text string) {
+	t.Helper()
+	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(all) > ticket.MaxLines {
+		t.Errorf("%s: %d lines", name, len(all))
+	}
+	for _, l := range all {
+		if len(l) > ticket.MaxWidth || strings.TrimSpace(l) == "" {
+			t.Errorf("%s: a line of %d columns: %q", name, len(l), l)
+		}
+	}
+	for _, r := range text {
+		if r > '~' || r < ' ' && r != '\n' {
+			t.Errorf("%s: %q is not printable ASCII", name, r)
+		}
+	}
+	if at := markup.FindString(text); at != "" {
+		t.Errorf("%s: %q is markup in\n%s", name, at, text)
+	}
+}
+
+// TestTicketSaysWhatItTakes: every ticket of a finished session says the claim, the
+// ceiling, the method, how many runs, and when.
+func TestTicketSaysWhatItTakes(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		text := strings.ReplaceAll(strings.Join(lines(c), " "), "\n", " ")
+		want := []string{"desk", "nas", "eiling", "Method: linerate 0.1.0", "When: 2026-11-21", "Runs: "}
+		if len(c.Session.Verdicts) > 0 && c.Name != "untrustworthy" {
+			want = append(want, "intervals of 95 %", "blocks")
+		}
+		if c.Name == "silent" {
+			want = []string{"old:5201", "2026-11-21", "Nothing was measured", "connection refused"}
+		}
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: nothing says %q:\n%s", c.Name, w, text)
+			}
+		}
+	}
+}
+
+// TestTicketOfHostileNames: what a host, a setting and a warning say cannot become markup,
+// more lines or wider ones.
+func TestTicketOfHostileNames(t *testing.T) {
+	for _, evil := range []string{"`rm`", "**b**", "<script>", "@everyone", "#1", "[x](http://x)", "a\nb", "\x1b[2J", "- x", "1. x", "{code}", "_x_", "~~x~~", "| a |", "é→µ", "$x$", strings.Repeat("long", 100), strings.Repeat("- ", 100)} {
+		for _, c := range reporttest.Cases() {
+			for i := range c.Session.Hosts {
+				c.Session.Hosts[i].Name = evil
+			}
+			c.Session.Warnings = append(c.Session.Warnings, evil)
+			c.Session.Command = append(c.Session.Command, evil)
+			for i := range c.Session.Plan.Settings {
+				c.Session.Plan.Settings[i].Name += evil
+			}
+			for i := range c.Session.Verdicts {
+				c.Session.Verdicts[i].Setting += evil
+			}
+			survives(t, c.Name+" with "+evil, strings.Join(lines(c), "\n")+"\n")
+		}
+	}
+}
+
+// TestPictureOfATicket: where there are pictures, one is chosen, of an experiment the one
+// with the verdicts.
+func TestPictureOfATicket(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		all := figures.Of(c.Session, d, c.Samples)
+		f, ok := ticket.Picture(all)
+		if ok != (len(all) > 0) {
+			t.Errorf("%s: of %d pictures, one is chosen: %v", c.Name, len(all), ok)
+		}
+		if c.Session.Kind == model.KindRun && len(c.Session.Verdicts) > 0 && f.Name != "effects" {
+			t.Errorf("%s: the picture is %q", c.Name, f.Name)
+		}
+	}
+}

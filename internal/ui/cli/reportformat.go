@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/csv"
+	"linerate/internal/report/figures"
+	"linerate/internal/report/flent"
+	"linerate/internal/report/gobench"
+	"linerate/internal/report/html"
+	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/markdown"
+	"linerate/internal/report/openmetrics"
+	"linerate/internal/report/plot"
+	"linerate/internal/report/raster"
+	"linerate/internal/report/term"
+	"linerate/internal/report/ticket"
+)
+
+// told is a stored session with its report, of which every format is made.
+type told struct {
+	session model.Session
+	doc     report.Document
+	samples map[int][]model.Sample
+	answer  []string // of a search for settings, which the report of its runs does not know; else nil
+	figures []plot.Figure
+}
+
+// tell reads the session that ref names, and makes its report.
+func (a *console) tell(ctx context.Context, ref string) (told, error) {
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return told{}, err
+	}
+	defer st.Close()
+	s, err := find(ctx, st, ref)
+	if err != nil {
+		return told{}, err
+	}
+	samples, err := samplesOf(ctx, st, s)
+	if err != nil {
+		return told{}, err
+	}
+	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
+	if s.Kind == model.KindTune {
+		if found, _, ok, err := tunedOf(ctx, st, s); err == nil && ok {
+			t.answer = append([]string{found.Headline}, found.Gains...)
+		}
+	}
+	t.figures = figures.Of(s, t.doc, samples)
+	return t, nil
+}
+
+// format is one that report writes.
+type format struct {
+	name   string
+	suffix string // of its file
+	page   bool   // for a program that shows it: it has a file of its own where none is named
+	render func(io.Writer, told) error
+}
+
+func formats() []format {
+	return []format{
+		{"html", ".html", true, htmlPage},
+		{"markdown", ".md", false, func(w io.Writer, t told) error {
+			return markdown.Render(w, markdown.Input{Session: t.session, Document: t.doc, Answer: t.answer})
+		}},
+		{"csv", ".csv", false, func(w io.Writer, t told) error { return csv.Render(w, t.session, t.doc, t.samples) }},
+		{"openmetrics", ".prom", false, func(w io.Writer, t told) error { return openmetrics.Render(w, t.session, t.doc) }},
+		{"flent", ".flent", false, func(w io.Writer, t told) error { return flent.Render(w, t.session, t.doc, t.samples) }},
+		{"benchstat", ".txt", false, func(w io.Writer, t told) error { return gobench.Render(w, t.session, t.doc) }},
+		{"json", ".json", false, func(w io.Writer, t told) error {
+			return reportjson.Render(w, t.session, t.doc, reportjson.Options{Full: true, Samples: t.samples})
+		}},
+	}
+}
+
+func reportFormats() []string {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// formatOf returns the format that a person calls name.
+func formatOf(name string) (format, error) {
+	for _, f := range formats() {
+		if f.name == name || f.name == "markdown" && name == "md" {
+			return f, nil
+		}
+	}
+	return format{}, withHint(usagef("%.40q is no format of reports", name), "%sthere are %s", meantWord(name, reportFormats()), strings.Join(reportFormats(), ", "))
+}
+
+// htmlPage is the page of a session, with its text and all its data.
+func htmlPage(w io.Writer, t told) error {
+	var text, data bytes.Buffer
+	if err := term.Render(&text, t.doc, term.Options{Width: 80}); err != nil {
+		return err
+	}
+	if err := reportjson.Render(&data, t.session, t.doc, reportjson.Options{Full: true, Samples: t.samples}); err != nil {
+		return err
+	}
+	return html.Render(w, html.Input{Session: t.session, Document: t.doc, Samples: t.samples, Answer: t.answer, Text: text.String(), JSON: data.Bytes()})
+}
+
+// ticketWidth is how wide the picture of a ticket is laid out, ticketMost how many pixels
+// its longer side has: what trackers show without shrinking it.
+const (
+	ticketWidth = 800
+	ticketMost  = 1200
+)
+
+// ticketPicture is the one picture of a ticket, by the suffix of its file; none where
+// the session has no pictures.
+func (t told) ticketPicture() (map[string][]byte, error) {
+	f, ok := ticket.Picture(t.figures)
+	if !ok {
+		return nil, nil
+	}
+	var png bytes.Buffer
+	if err := raster.PNG(&png, f, ticketWidth, ticketMost); err != nil {
+		return nil, err
+	}
+	return map[string][]byte{".svg": []byte(f.SVG(ticketWidth)), ".png": png.Bytes()}, nil
+}
+
+// write writes a file, and replaces one only where that was asked for.
+func (f reportFlags) write(path string, content []byte) error {
+	var err error
+	if f.force {
+		err = os.WriteFile(path, content, 0o644) //nolint:gosec // a report is for others to read
+	} else {
+		err = writeNew(path, content)
+	}
+	return unwritable(err)
+}
+
+// unwritable adds what to do where a place may not be written.
+func unwritable(err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return withHint(err, "name a file in a folder that exists and that you may write: --output FILE")
+	}
+	return err
+}
+
+// writeSame is write for what linerate names by itself: the same file once more is no
+// fault.
+func (f reportFlags) writeSame(path string, content []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	return f.write(path, content)
+}
+
+// replaceWhole puts a file in place of another one, or of none, so that who reads it
+// sees the old one or the new one, and nothing between (rename(2)).
+func replaceWhole(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".linerate-*")
+	if err != nil {
+		return unwritable(err)
+	}
+	defer os.Remove(f.Name()) // nothing is there after the renaming
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(f.Name(), path)
+}
