@@ -265,10 +265,11 @@ func (b builder) contract() string {
 // method is how it was measured.
 func (b builder) method() string {
 	p := b.s.Plan
-	text := "Method: linerate " + b.s.Version
-	if len(b.s.Command) > 0 {
-		text += ", " + strings.Join(b.s.Command, " ")
+	text := "Method: linerate"
+	if len(b.s.Command) > 1 {
+		text += " " + strings.Join(b.s.Command[1:], " ") // the first word is where the program lies
 	}
+	text += " (version " + b.s.Version + ")"
 	if p.Flow.Duration > 0 {
 		text += fmt.Sprintf("; %s a run after %s of warm-up", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
 	}

@@ -73,7 +73,7 @@ func survives(t *testing.T, name, text string) {
 func TestTicketSaysWhatItTakes(t *testing.T) {
 	for _, c := range reporttest.Cases() {
 		text := strings.ReplaceAll(strings.Join(lines(c), " "), "\n", " ")
-		want := []string{"desk", "nas", "eiling", "Method: linerate 0.1.0", "When: 2026-11-21", "Runs: "}
+		want := []string{"desk", "nas", "eiling", "Method: linerate", "(version 0.1.0)", "When: 2026-11-21", "Runs: "}
 		if len(c.Session.Verdicts) > 0 && c.Name != "untrustworthy" {
 			want = append(want, "intervals of 95 %", "blocks")
 		}
