@@ -14,6 +14,7 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/traffic"
 	"linerate/internal/core/traffic/known"
 	"linerate/internal/core/units"
@@ -195,7 +196,7 @@ type builder struct {
 // newBuilder returns what all parts of a report of s begin with. Two hosts of one name
 // are told apart by their end.
 func newBuilder(s *model.Session) builder {
-	b := builder{s: s, kinds: known.All(), near: hostName(s, model.Near), far: hostName(s, model.Far)}
+	b := builder{s: s, kinds: known.All(), near: plain.Line(hostName(s, model.Near)), far: plain.Line(hostName(s, model.Far))}
 	if b.near == b.far && b.near != "" {
 		b.near, b.far = b.near+" (near)", b.far+" (far)"
 	}

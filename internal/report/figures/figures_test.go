@@ -179,3 +179,21 @@ func TestNoPictureOfNothing(t *testing.T) {
 		t.Errorf("%d pictures, the first is %q", len(got), got[0].Title)
 	}
 }
+
+// TestNamesOfHostsDrawNothing: with controls in the name of a host a picture is still one
+// that every program reads, and holds none of them.
+func TestNamesOfHostsDrawNothing(t *testing.T) {
+	for _, c := range reporttest.Cases() {
+		for i := range c.Session.Hosts {
+			c.Session.Hosts[i].Name = "a\x1b[2J<b>\n\x00\xff" + strconv.Itoa(i)
+		}
+		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
+		for _, f := range figures.Of(c.Session, d, c.Samples) {
+			svg := f.SVG(plot.Wide)
+			if strings.ContainsAny(svg, "\x1b\x00\xff") || strings.Contains(svg, "<b>") {
+				t.Errorf("%s-%s holds what the host is called", c.Name, f.Name)
+			}
+			inside(t, svg, plot.Wide)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
@@ -42,10 +43,12 @@ func Render(w io.Writer, in Input) error {
 	if err != nil {
 		return fmt.Errorf("page of a session: %w", err)
 	}
-	if err := t.Execute(w, newPage(in)); err != nil {
+	var b strings.Builder
+	if err := t.Execute(&b, newPage(in)); err != nil {
 		return fmt.Errorf("page of session %s: %w", in.Session.ID, err)
 	}
-	return nil
+	_, err = io.WriteString(w, plain.Text(b.String())) // what a terminal would obey has no place in a page either
+	return err
 }
 
 // page is what the template reads.
@@ -132,7 +135,7 @@ func facts(s model.Session) []factRow {
 	var rows []factRow
 	add := func(name, a, b string) {
 		if a != "" || b != "" {
-			rows = append(rows, factRow{name, a, b, a != b && a != "" && b != ""})
+			rows = append(rows, factRow{name, plain.Line(a), plain.Line(b), a != b && a != "" && b != ""})
 		}
 	}
 	add("system", strings.TrimSpace(near.OS+" "+near.Arch), strings.TrimSpace(far.OS+" "+far.Arch))
@@ -156,7 +159,7 @@ func facts(s model.Session) []factRow {
 		x, known := near.Knobs[id].Get()
 		y, also := far.Knobs[id].Get()
 		if known && also && x != y {
-			rows = append(rows, factRow{string(id), x, y, true})
+			rows = append(rows, factRow{plain.Line(string(id)), plain.Line(x), plain.Line(y), true})
 		}
 	}
 	return rows

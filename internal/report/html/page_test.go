@@ -86,11 +86,15 @@ func plain(page string) string {
 // TestNamesOfHostsAreText: what a host calls itself cannot become part of the page.
 func TestNamesOfHostsAreText(t *testing.T) {
 	c := reporttest.Cases()[0]
-	c.Session.Hosts[1].Name = `<script>alert("nas")</script>`
+	c.Session.Hosts[1].Name = `<script>alert("nas")</script>` + "\x1b[2J"
+	c.Session.Warnings = []string{"\x1b[2J\x00"}
 	d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 	var b bytes.Buffer
 	if err := html.Render(&b, html.Input{Session: c.Session, Document: d, Samples: c.Samples}); err != nil {
 		t.Fatal(err)
+	}
+	if strings.ContainsAny(b.String(), "\x1b\x00") {
+		t.Error("what a terminal obeys is in the page")
 	}
 	if strings.Contains(b.String(), "<script") {
 		t.Error("a host's name is a script of the page")

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"strconv"
 	"strings"
@@ -52,14 +51,14 @@ func Style() string {
 // document returns the whole picture; in a page, without the style, which the page has
 // once.
 func (c *canvas) document(height float64) string {
-	id := html.EscapeString(c.figure.Name)
+	id := escape(c.figure.Name)
 	if c.inline {
 		id += "-" + number(c.width)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="p" viewBox="0 0 %s %s" width="%s" height="%s" role="img" aria-labelledby="%s-t %s-d">`+"\n",
 		number(c.width), number(height), number(c.width), number(height), id, id)
-	fmt.Fprintf(&b, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, html.EscapeString(c.figure.Title), id, html.EscapeString(c.figure.Sentence))
+	fmt.Fprintf(&b, "<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", id, escape(c.figure.Title), id, escape(c.figure.Sentence))
 	if !c.inline {
 		fmt.Fprintf(&b, "<style>%s</style>\n", Style())
 	}

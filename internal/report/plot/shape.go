@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"linerate/internal/core/plain"
 )
 
 // Drawing is a figure laid out, for those who draw it by other means than SVG.
@@ -91,9 +93,9 @@ func (s Shape) svg(b io.Writer) {
 	}
 	switch {
 	case s.Kind == Text:
-		fmt.Fprintf(b, "<%s %s>%s</%s>\n", element, attributes, html.EscapeString(s.Text), element)
+		fmt.Fprintf(b, "<%s %s>%s</%s>\n", element, attributes, escape(s.Text), element)
 	case s.Tip != "":
-		fmt.Fprintf(b, "<%s %s><title>%s</title></%s>\n", element, attributes, html.EscapeString(s.Tip), element)
+		fmt.Fprintf(b, "<%s %s><title>%s</title></%s>\n", element, attributes, escape(s.Tip), element)
 	default:
 		fmt.Fprintf(b, "<%s %s/>\n", element, attributes)
 	}
@@ -113,3 +115,7 @@ func path(points []Point) string {
 	}
 	return d.String()
 }
+
+// escape is a text from elsewhere as XML has it, in which controls have no place at all
+// (XML 1.0, section 2.2).
+func escape(text string) string { return html.EscapeString(plain.Line(text)) }
