@@ -33,11 +33,11 @@ func TestTries(t *testing.T) {
 	}
 	first := func() string { return Build(s, Options{}).Next[0].Command }
 	// The path holds 1.18 MB; twice that and no more.
-	if got, want := first(), "linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB"; got != want {
+	if got, want := first(), "linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
 		t.Errorf("suggested %q, want %q", got, want)
 	}
 	s.Far = "exec:10.0.0.2 ip netns exec b linerate agent"
-	if got, want := first(), "linerate run 'exec:10.0.0.2 ip netns exec b linerate agent' --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB"; got != want {
+	if got, want := first(), "linerate run 'exec:10.0.0.2 ip netns exec b linerate agent' --factor far.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
 		t.Errorf("suggested %q, want %q", got, want)
 	}
 	s.Far = "linerate://nas:5299"
@@ -45,7 +45,7 @@ func TestTries(t *testing.T) {
 		t.Errorf("suggested %q for a host that measures only, want %q", got, want)
 	}
 	s.Findings[0].Host, s.Findings[0].Direction = model.Near, model.From
-	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB"; got != want {
+	if got, want := first(), "linerate run linerate://nas:5299 --direction from --factor near.tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB"; got != want {
 		t.Errorf("suggested %q, want %q", got, want)
 	}
 	s.WireRate = fact.Unknown[units.BitRate]("virtual")
@@ -117,7 +117,7 @@ func TestTryReachesTheHostsAgain(t *testing.T) {
 				}
 				return
 			}
-			want := "linerate run " + c.want + " --factor " + string(c.host) + ".tcp.recv_buffer_max=256KiB,1MiB,4MiB" + store
+			want := "linerate run " + c.want + " --factor " + string(c.host) + ".tcp.recv_buffer_max=256KiB,1MiB,4MiB,16MiB" + store
 			if got := next[0].Command; got != want {
 				t.Errorf("%s\nwant %s", got, want)
 			}

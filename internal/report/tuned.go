@@ -87,6 +87,8 @@ func headline(rec tune.Record, proven, confirmed bool) string {
 		}
 	}
 	switch {
+	case len(rec.Ideas) == 0 && rec.Reason == "":
+		return "nothing was tried"
 	case len(rec.Ideas) == 0:
 		return "nothing to try: " + rec.Reason
 	case tried == 0:

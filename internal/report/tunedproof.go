@@ -69,6 +69,9 @@ func amount(m model.Metric, v float64) string {
 	if slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.RTT}, m) {
 		return units.FormatDuration(time.Duration(v * float64(time.Second)))
 	}
+	if m == model.CPUPerGbitNear || m == model.CPUPerGbitFar {
+		return units.FormatDuration(time.Duration(v*float64(time.Second))) + " of CPU for each Gbit"
+	}
 	return fmt.Sprintf("%.3g", v)
 }
 
@@ -79,7 +82,11 @@ func (b *builder) sure(v model.Verdict) string {
 	least, confidence := float64(v.Interval.Low), fmt.Sprintf(" (%.0f %%), ", 100*cmp.Or(v.Interval.Confidence, b.s.Plan.Confidence))
 	switch {
 	case v.Outcome == model.Better && least > 0 && !math.IsInf(least, 0):
-		return "at least " + info.ChangeText(least, least-roughly, least+roughly) + confidence + blocks
+		text := info.ChangeText(least, least-roughly, least+roughly)
+		if info.LowIs && strings.HasSuffix(text, " times") { // of what it was
+			return "at most " + text + confidence + blocks
+		}
+		return "at least " + text + confidence + blocks
 	case v.Outcome == model.Worse:
 		return info.ChangeText(v.Estimate, float64(v.Interval.Low), float64(v.Interval.High)) + ", " + Words(v) + ", " + blocks
 	}

@@ -2,11 +2,13 @@ package tune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"linerate/internal/app"
 	"linerate/internal/core/candidate"
 	"linerate/internal/core/diagnose"
 	"linerate/internal/core/fact"
@@ -41,19 +43,44 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 		got, _ := r.Value(r.Flow.Direction, model.Goodput)
 		out.Reached[r.Flow.Direction] = reached(limits.OfPath(&seen, r.Flow.Direction).Rate, got)
 	}
-	if s.trial.Session.Plan.Decides() != model.Goodput {
-		for d := range out.Reached {
-			out.Reached[d] = fact.Unknown[float64]("the least possible of what decides is not known")
-		}
+	var ideas []candidate.Candidate
+	if objective := s.trial.Session.Plan.Decides(); objective == model.Goodput {
+		seen.Findings = diagnose.Session(&seen, samples)
+		out.Limits, ideas = limitsOf(&seen), candidate.Session(&seen)
+	} else {
+		ideas = goal(&seen, objective, &out)
 	}
-	seen.Findings = diagnose.Session(&seen, samples)
-	out.Limits = limitsOf(&seen)
-	for _, c := range candidate.Session(&seen) {
+	for _, c := range ideas {
 		if slices.Contains(s.request.Directions, c.Direction) {
 			out.Ideas = append(out.Ideas, s.idea(c))
 		}
 	}
 	return out, nil
+}
+
+// goal looks at what decides where that is not the rate: latency under load, or the
+// processor time of a host. It says what it consists of, how near the least it is, where
+// that is known, and what could lower it.
+func goal(seen *model.Session, objective model.Metric, out *tune.Look) []candidate.Candidate {
+	var ideas []candidate.Candidate
+	out.Limits = map[model.Direction]string{}
+	for _, d := range []model.Direction{model.To, model.From} {
+		if _, tuned := out.Reached[d]; !tuned {
+			continue
+		}
+		out.Reached[d] = fact.Unknown[float64]("the least possible of what decides is not known")
+		if objective == model.LatencyP50 || objective == model.LatencyP99 {
+			out.Reached[d], out.Limits[d] = diagnose.Waiting(seen, d)
+			ideas = append(ideas, candidate.Latency(seen, d)...)
+		}
+		for h, cost := range map[model.Host]model.Metric{model.Near: model.CPUPerGbitNear, model.Far: model.CPUPerGbitFar} {
+			if objective == cost {
+				out.Limits[d] = diagnose.Work(seen, d, h)
+				ideas = append(ideas, candidate.CPU(seen, d, h)...)
+			}
+		}
+	}
+	return ideas
 }
 
 // mostLooks is how many runs of a setting are looked at before it counts that they say
@@ -79,6 +106,33 @@ func blind(l tune.Look, incumbent string, runs []model.Run) (model.Direction, bo
 		}
 	}
 	return "", false
+}
+
+// hopeless is why a direction has no run that counts: that nothing arrives in it, where
+// that is what the last run shows, and else what was said of them.
+func (s *steer) hopeless(d model.Direction, runs []model.Run, said string) error {
+	seen := s.trial.Session
+	seen.Findings = nil
+	for _, r := range slices.Backward(runs) {
+		if r.Flow.Direction == d && diagnose.Dead(r, d) {
+			r.Setting, seen.Runs = seen.Plan.Baseline, []model.Run{r}
+			seen.Findings = diagnose.Session(&seen, nil)
+			break
+		}
+	}
+	why := limitsOf(&seen)[d]
+	if why == "" {
+		return errors.New(said)
+	}
+	return app.WithHint(fmt.Errorf("nothing can be tuned %s: %s", direction(d), why), "linerate check %s says which packets pass", s.ends.FarText)
+}
+
+// direction names a direction for people.
+func direction(d model.Direction) string {
+	if d == model.From {
+		return "from the far end"
+	}
+	return "to the far end"
 }
 
 // limitsOf says what holds each direction of a session back: its first finding.

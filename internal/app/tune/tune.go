@@ -279,7 +279,7 @@ func (s *steer) unseen(incumbent model.Setting, runs []model.Run) (model.Directi
 			continue
 		}
 		if failed >= mostFailed {
-			return d, true, fmt.Errorf("%d runs of the hosts as they are are invalid; the last one: %s", failed, last)
+			return d, true, s.hopeless(d, runs, fmt.Sprintf("%d runs of the hosts as they are are invalid; the last one: %s", failed, last))
 		}
 		return d, true, nil
 	}

@@ -82,10 +82,14 @@ const enoughBuffer = 32 << 20
 // the rest is its own bookkeeping (knobs.md section 1.2).
 const bookkeeping = 2
 
-// sendWindows is how many windows of payload a send buffer has to hold so that it never
-// holds the sender back: what is under way, and as much again for a sender in recovery
-// (Linux 6.12, net/ipv4/tcp_input.c, tcp_sndbuf_expand).
-const sendWindows = 2
+// windows is how many windows of payload a buffer has to hold so that it never holds the
+// sender back: what is under way, and as much again for recovery and for round trips that
+// grow under load (Linux 6.12, net/ipv4/tcp_input.c: tcp_rcv_space_adjust and
+// tcp_sndbuf_expand take two as well).
+const windows = 2
+
+// perByte is the bytes of a buffer for each byte of payload that may be under way.
+const perByte = windows * bookkeeping
 
 // most streams are proposed against a full core (p): diagnosis.md section 1,
 // step 2 measures with so many.
@@ -117,9 +121,9 @@ func From(s *model.Session, f model.Finding) []Candidate {
 	for _, id := range f.Knobs {
 		switch id {
 		case recvBuffer:
-			out = append(out, g.buffer(g.f.Host, id, recvAutotune, bookkeeping)...)
+			out = append(out, g.buffer(g.f.Host, id, recvAutotune)...)
 		case sendBuffer:
-			out = append(out, g.buffer(g.f.Host, id, sendAutotune, sendWindows*bookkeeping)...)
+			out = append(out, g.buffer(g.f.Host, id, sendAutotune)...)
 		case windowScaling:
 			out = append(out, g.switchOn(id, g.scaled())...)
 			out = append(out, g.unscaled()...)
@@ -217,20 +221,19 @@ func (g given) sizes(now units.Bytes, perByte int) []units.Bytes {
 	return out
 }
 
-// buffer proposes larger buffers at host h, of which perByte bytes carry one byte of
-// payload at a time. Where the system does not grow buffers by itself, their limit
-// changes nothing, and growing is what to try.
-func (g given) buffer(h model.Host, id, autotune model.KnobID, perByte int) []Candidate {
+// buffer proposes larger buffers at host h. Where the system does not grow buffers by
+// itself, their limit changes nothing, and growing is what to try.
+func (g given) buffer(h model.Host, id, autotune model.KnobID) []Candidate {
 	now, err := strconv.ParseInt(g.knob(h, id).Or(""), 10, 64)
 	if err != nil {
 		return nil
 	}
 	if g.knob(h, autotune).Or(on) == off {
-		return []Candidate{g.candidate(autotune, on, g.bound(units.Bytes(now)/units.Bytes(perByte)), h)}
+		return []Candidate{g.candidate(autotune, on, g.bound(units.Bytes(now/perByte)), h)}
 	}
 	var out []Candidate
 	for _, size := range g.sizes(units.Bytes(now), perByte) {
-		out = append(out, g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/units.Bytes(perByte)), h))
+		out = append(out, g.candidate(id, strconv.FormatInt(int64(size), 10), g.bound(size/perByte), h))
 	}
 	return out
 }
@@ -281,7 +284,7 @@ func (g given) unscaled() []Candidate {
 	if err != nil || n/bookkeeping >= maxUnscaled {
 		return nil
 	}
-	return g.buffer(receiver, recvBuffer, recvAutotune, bookkeeping)
+	return g.buffer(receiver, recvBuffer, recvAutotune)
 }
 
 // algorithm proposes the other one of the two congestion controls that bear

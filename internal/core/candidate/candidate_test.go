@@ -42,8 +42,8 @@ func TestFrom(t *testing.T) {
 		"receive buffer of the far host": {
 			far:     values{"tcp.recv_buffer_max": "65536"},
 			finding: model.Finding{Direction: model.To, Host: model.Far, Knobs: []model.KnobID{"tcp.recv_buffer_max"}},
-			want:    "far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB",
-			allows:  []float64{104.86, 419.43, 941.48},
+			want:    "far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB far.tcp.recv_buffer_max=16MiB",
+			allows:  []float64{52.43, 209.72, 838.86, 941.48},
 		},
 		"send buffer of the near host": {
 			near:    values{"tcp.send_buffer_max": "500000"},
@@ -82,8 +82,8 @@ func TestFrom(t *testing.T) {
 		"window scaling, off at the sender, and a buffer that holds less than that": {
 			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "1", "tcp.recv_buffer_max": "65536"},
 			finding: model.Finding{Direction: model.To, Host: model.Near, Knobs: []model.KnobID{"tcp.window_scaling"}},
-			want:    "near.tcp.window_scaling=1 far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB",
-			allows:  []float64{26.2144, 104.86, 419.43, 941.48},
+			want:    "near.tcp.window_scaling=1 far.tcp.recv_buffer_max=256KiB far.tcp.recv_buffer_max=1MiB far.tcp.recv_buffer_max=4MiB far.tcp.recv_buffer_max=16MiB",
+			allows:  []float64{26.2144, 52.43, 209.72, 838.86, 941.48},
 		},
 		"window scaling, off at both": {
 			near: values{"tcp.window_scaling": "0"}, far: values{"tcp.window_scaling": "0"},
@@ -175,7 +175,7 @@ func TestSession(t *testing.T) {
 	for _, c := range Session(s) {
 		names = append(names, c.Rule+" "+string(c.Direction)+" "+c.Setting.Name)
 	}
-	want := "B09 to far.tcp.window_scaling=1, B07 to far.tcp.recv_buffer_max=1MiB, B07 to far.tcp.recv_buffer_max=4MiB, B07 from far.tcp.window_scaling=1"
+	want := "B09 to far.tcp.window_scaling=1, B07 to far.tcp.recv_buffer_max=1MiB, B07 to far.tcp.recv_buffer_max=4MiB, B07 to far.tcp.recv_buffer_max=16MiB, B07 from far.tcp.window_scaling=1"
 	if got := strings.Join(names, ", "); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"linerate/internal/core/model"
 )
@@ -47,6 +48,9 @@ func (m *Machine) choose(l Look) {
 	reason := "nothing is left to try"
 	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
 		reason = fmt.Sprintf("at least %.0f %% of what the path can carry is reached", 100*m.o.Enough)
+		if m.o.Objective != model.Goodput {
+			reason = "it is within " + strconv.Itoa(int(math.Round(100*(1-m.o.Enough)))) + " % of the least that the path allows"
+		}
 	}
 	m.conclude(reason)
 }
@@ -81,7 +85,8 @@ func groups(ideas []Idea, d model.Direction) [][]Idea {
 }
 
 // pick returns the most promising level of a setting that was not tried beside
-// this incumbent: the least that allows most. Levels come from the mildest to the
+// this incumbent: the least that allows most, or, where the rate is a guard and not the
+// goal, the strongest. Levels come from the mildest to the
 // strongest: one that did harm leaves the milder ones, and rules out the stronger; one
 // that did nothing, or broke, takes its setting with it.
 func (m *Machine) pick(levels []Idea) *Fate {
@@ -97,7 +102,7 @@ func (m *Machine) pick(levels []Idea) *Fate {
 		case no || f.State == Broke:
 			return nil
 		}
-		if best == nil || f.Allows.Or(0) > best.Allows.Or(0) {
+		if best == nil || f.Allows.Or(0) > best.Allows.Or(0) || m.o.Objective != model.Goodput {
 			best = f
 		}
 	}

@@ -317,11 +317,14 @@ func (m *Machine) levelled() {
 			return -stats.TBound(negated(r.gains(slices.Index(r.of, f))), trimLevel) < -m.o.Margin
 		})
 	}
-	if r.blocks < m.o.TrimBlocks && len(r.of) > 0 {
-		return
-	}
-	for i, v := range slices.Backward(r.of) { // the smallest first
-		if stats.TBound(r.gains(i), trimLevel) <= -m.o.Margin || r.harmed(i, m.o.Guards) != "" {
+	// The smallest that is good enough ends it, however good the larger ones are.
+	last := r.blocks >= m.o.TrimBlocks || len(r.of) == 0
+	for i, v := range slices.Backward(r.of) {
+		good := r.blocks >= leastDrop && stats.TBound(r.gains(i), trimLevel) > -m.o.Margin && r.harmed(i, m.o.Guards) == ""
+		if !good && !last {
+			return
+		}
+		if !good {
 			continue
 		}
 		now := v
@@ -332,7 +335,10 @@ func (m *Machine) levelled() {
 		m.accepted = replaced(m.accepted, old, now)
 		m.fates = append(m.fates, now)
 		m.incumbent = join(m.accepted)
+		last = true
 		break
 	}
-	m.smaller()
+	if last {
+		m.smaller()
+	}
 }

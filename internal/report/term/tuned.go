@@ -51,7 +51,7 @@ func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
 	}
 	list := strings.Join(names, ", ")
 	if n := len(rec.Inputs); n > 0 && rec.Inputs[n-1].Look != nil {
-		for _, line := range limits(*rec.Inputs[n-1].Look) {
+		for _, line := range limits(*rec.Inputs[n-1].Look, rec.Options.Objective) {
 			say(fmt.Sprintf("limit %d %s", n, line), line)
 		}
 	}
@@ -70,8 +70,9 @@ func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
 }
 
 // limits says what a look found of each direction: "to the far end, 14 % of the ceiling:
-// held back by the receive window of the far host: …".
-func limits(l tune.Look) []string {
+// held back by the receive window of the far host: …"; where something else than the
+// rate decides, the sentence has its own numbers.
+func limits(l tune.Look, objective model.Metric) []string {
 	var out []string
 	for _, d := range []model.Direction{model.To, model.From} {
 		why := l.Limits[d]
@@ -79,7 +80,7 @@ func limits(l tune.Look) []string {
 			continue
 		}
 		where := arrowTo(d)
-		if share, ok := l.Reached[d].Get(); ok {
+		if share, ok := l.Reached[d].Get(); ok && objective == model.Goodput {
 			where += fmt.Sprintf(", %.0f %% of the ceiling", 100*share)
 		}
 		out = append(out, where+": "+why)

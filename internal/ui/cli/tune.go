@@ -57,7 +57,12 @@ a terminal nothing is kept, and the commands that do it are printed.
 
 Settings that can cut the connection, as the MTU, are tried last, and only if you
 agree when you are asked, or with --allow risky. A setting that raises the latency,
-the loss or the CPU beyond the guards is not taken, whatever it gains.`,
+the loss or the CPU beyond the guards is not taken, whatever it gains.
+
+--goal latency names where messages wait under load, tries what keeps queues short
+(congestion control that paces, fair queueing, buffers no larger than the path needs),
+decides on the median latency, and guards the rate. --goal cpu does it for the
+processor time that each Gbit costs the receiver: offloads, moderation, jumbo frames.`,
 		Example: `  linerate tune lab:rate=100mbit,rtt=10ms,far.tcp.recv_buffer_max=32KiB --direction to
   linerate tune root@nas
   linerate tune root@nas --only tcp.recv_buffer_max --budget 10m

@@ -1,0 +1,71 @@
+package candidate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// What is proposed against other things than a slow path: never what is there already,
+// never more than one step too few, the mildest first.
+func TestGoals(t *testing.T) {
+	type values = map[model.KnobID]string
+	jumbos := func(s *model.Session) {
+		for i := range s.Hosts {
+			s.Hosts[i].NICs = []model.NIC{{MTUMax: fact.Known(9216, "test")}}
+		}
+	}
+	latency := func(s *model.Session) []Candidate { return Latency(s, model.To) }
+	cpu := func(h model.Host) func(*model.Session) []Candidate {
+		return func(s *model.Session) []Candidate { return CPU(s, model.To, h) }
+	}
+	for name, c := range map[string]struct {
+		near, far values
+		of        func(*model.Session) []Candidate
+		change    func(*model.Session)
+		want      string
+	}{
+		"large buffers and cubic": { // 1.18 MB are under way, 2.35 MB of a buffer
+			near: values{"tcp.congestion_control": "cubic", "tcp.send_buffer_max": "67108864", "qdisc": "pfifo_fast"}, far: values{"tcp.recv_buffer_max": "33554432"}, of: latency,
+			want: "near.tcp.congestion_control=bbr near.qdisc=fq_codel far.tcp.recv_buffer_max=16MiB far.tcp.recv_buffer_max=8MiB far.tcp.recv_buffer_max=4MiB " +
+				"near.tcp.send_buffer_max=16MiB near.tcp.send_buffer_max=8MiB near.tcp.send_buffer_max=4MiB",
+		},
+		"buffers that are small already": {
+			near: values{"tcp.congestion_control": "bbr", "tcp.send_buffer_max": "4194304", "qdisc": "fq"}, far: values{"tcp.recv_buffer_max": "6291456"}, of: latency,
+		},
+		"a path that nobody knows": {
+			near: values{"tcp.send_buffer_max": "67108864"}, of: latency,
+			change: func(s *model.Session) { s.WireRate = fact.Unknown[units.BitRate]("virtual") },
+		},
+		"work of a receiver": {
+			near: values{"nic.offload.tso": "0", "nic.offload.tx_csum": "0"}, far: values{"nic.offload.gro": "0", "nic.offload.rx_csum": "1", "nic.coalesce.adaptive_rx": "0"}, of: cpu(model.Far), change: jumbos,
+			want: "far.nic.offload.gro=1 far.nic.coalesce.adaptive_rx=1 near.nic.offload.tso=1 link.mtu=9000",
+		},
+		"work of a sender": {
+			near: values{"nic.offload.tso": "0", "nic.offload.tx_csum": "0", "tcp.congestion_control": "bbr"}, far: values{"nic.offload.gro": "0"}, of: cpu(model.Near),
+			want: "near.nic.offload.tx_csum=1 near.nic.offload.tso=1 near.tcp.congestion_control=cubic",
+		},
+		"hosts that do all": {near: values{"nic.offload.tso": "1"}, far: values{"nic.offload.gro": "1"}, of: cpu(model.Far)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := session(c.near, c.far)
+			if c.change != nil {
+				c.change(s)
+			}
+			var names []string
+			for _, one := range c.of(s) {
+				names = append(names, one.Setting.Name)
+				if id := one.Setting.Assignments[0].Knob; !slices.Contains(GoalKnobs(), id) || one.Rule == "" || one.Direction != model.To {
+					t.Errorf("%+v", one)
+				}
+			}
+			if got := strings.Join(names, " "); got != c.want {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package diagnose
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// loadedRun is a session of one run over 20 ms and 20 Mbit/s in which a message took so
+// long, with the round trip of TCP and the window beside it.
+func loadedRun(latency float64, rtt time.Duration, window units.Bytes) *model.Session {
+	tcp := &model.TCPSummary{
+		RTT: fact.Known(rtt, "TCP_INFO"), RTTMin: fact.Known(20*time.Millisecond, "TCP_INFO"), PeerWindow: fact.Known(window, "TCP_INFO"),
+	}
+	return &model.Session{
+		Kind: model.KindTune, WireRate: fact.Known(units.BitRate(20e6), "test"), Plan: model.Plan{Baseline: "current"},
+		Hosts: []model.HostFacts{{Host: model.Near, MTU: fact.Known(1500, "test")}, {Host: model.Far, MTU: fact.Known(1500, "test")}},
+		Runs: []model.Run{{
+			Number: 1, Setting: "current", State: model.RunValid, Flow: model.Flow{Direction: model.To, Streams: 1},
+			Values: []model.Value{
+				{Metric: model.Goodput, Direction: model.To, Value: 18e6}, {Metric: model.LatencyP50, Direction: model.To, Value: latency},
+				{Metric: model.CPUPerGbitFar, Direction: model.To, Value: 0.42},
+			},
+			Ends: []model.EndReport{{Host: model.Near, Flows: []model.FlowReport{{Direction: model.To, Role: model.Sender, Window: time.Second, TCP: tcp}}}, {Host: model.Far}},
+		}},
+	}
+}
+
+// What makes up the latency under load is said with its numbers, or that it is not known.
+func TestWaiting(t *testing.T) {
+	for name, c := range map[string]struct {
+		session *model.Session
+		share   float64
+		want    []string
+	}{
+		"a deep queue": {
+			loadedRun(0.4, 390*time.Millisecond, 2<<20), 0.05,
+			[]string{"a message takes 400 ms under load and 20 ms idle", "wait in a queue on the way", "lets 2 MiB be under way, and the path needs"},
+		},
+		"a queue that TCP does not see": {loadedRun(0.4, 25*time.Millisecond, 64<<10), 0.05, []string{"where it waits is not seen"}},
+		"nothing":                       {loadedRun(0.021, 21*time.Millisecond, 2<<20), 0.952, []string{"nothing waits: a message takes 21 ms"}},
+		"no probes":                     {loadedRun(0, 0, 0), math.NaN(), []string{""}},
+	} {
+		share, text := Waiting(c.session, model.To)
+		if v, known := share.Get(); known == math.IsNaN(c.share) || known && math.Abs(v-c.share) > 0.001 {
+			t.Errorf("%s: share %v %s", name, v, share.Reason())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q does not say %q", name, text, want)
+			}
+		}
+	}
+	if _, text := Waiting(loadedRun(0.021, 0, 0), model.From); text != "" {
+		t.Errorf("a direction without a run: %q", text)
+	}
+	if got := Work(loadedRun(0.4, 0, 0), model.To, model.Far); got != "each Gbit costs the far host 420 ms of processor time, with an MTU of 1500" {
+		t.Error(got)
+	}
+	if got := Work(loadedRun(0.4, 0, 0), model.To, model.Near); got != "" {
+		t.Error(got)
+	}
+}

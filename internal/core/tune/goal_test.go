@@ -1,0 +1,78 @@
+package tune_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/tune"
+)
+
+// queue is a path with a deep queue: a window that is larger than it needs waits there,
+// and a smaller one than that costs rate. What decides is the latency, the rate is a guard.
+type queue struct {
+	rng    *rand.Rand
+	bdp    float64 // bytes
+	window int64   // of the hosts as they are
+}
+
+func (q queue) run(s model.Setting) tune.Reading {
+	w := float64(q.window)
+	for _, a := range s.Assignments {
+		v, _ := strconv.ParseInt(a.Value, 10, 64)
+		w = float64(v)
+	}
+	noise := func() float64 { return 0.02 * q.rng.NormFloat64() }
+	latency := math.Log(0.02*max(1, w/q.bdp)) + noise()
+	goodput := math.Log(1e8*min(1, w/q.bdp)) + noise()
+	return tune.Reading{Log: -latency, Harm: []float64{goodput}}
+}
+
+func (q queue) look() tune.Look {
+	l := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Unknown[float64]("the test")}}
+	for _, v := range []int64{4 << 20, 1 << 20, 256 << 10, 64 << 10} {
+		text := strconv.FormatInt(v, 10)
+		l.Ideas = append(l.Ideas, tune.Idea{Candidate: candidate.Candidate{
+			Setting:   model.Setting{Name: "far.window=" + text, Assignments: []model.Assignment{{Host: model.Far, Knob: "window", Value: text}}},
+			Direction: model.To, Rule: candidate.QueueRule, Levels: "far.window", Now: fact.Known(strconv.FormatInt(q.window, 10), "the test"),
+		}})
+	}
+	return l
+}
+
+// Where the latency decides, the strongest value is tried first; one that costs more rate
+// than the guard allows leaves the next milder one.
+func TestGoalLatency(t *testing.T) {
+	right := 0
+	for seed := range uint64(100) {
+		q := queue{rng: rand.New(rand.NewPCG(seed, 21)), bdp: 250_000, window: 16 << 20}
+		m := tune.New(tune.Options{
+			Margin: stats.LogMargin(3), Objective: model.LatencyP50, Guards: []model.Guard{{Metric: model.Goodput, Margin: 10}},
+		})
+		for s := m.Next(); s.Kind != tune.KindConfirm && s.Kind != tune.KindEnd; s = m.Next() {
+			if s.Kind == tune.KindLook {
+				m.Looked(q.look())
+				continue
+			}
+			b := tune.Block{}
+			for _, x := range s.Settings {
+				b[x.Name] = q.run(x)
+			}
+			m.Measured(b)
+		}
+		if s, won := m.Winner(); won && s.Assignments[0].Value == strconv.Itoa(256<<10) {
+			right++
+		}
+		if f := m.Fates()[3]; f.State != tune.Guarded || f.Detail != string(model.Goodput) {
+			t.Errorf("seed %d: 64 KiB, which carries a quarter: %+v", seed, f)
+		}
+	}
+	if right < 95 {
+		t.Errorf("256 KiB, which is what the path needs, in %d of 100 worlds", right)
+	}
+}
