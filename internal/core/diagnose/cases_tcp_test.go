@@ -113,6 +113,16 @@ func lossCases() []aCase {
 			resent(e, 4000, 10)
 			e.TCP.SACK = fact.Unknown[bool]("nobody told")
 		}, rule: "unknown", without: "B10"},
+		{name: "one burst in the window and one before it", rate: 1.397e6, change: func(e *Evidence) { // a recorded one
+			e.Ceiling, e.RTT = known(units.BitRate(3.455e6)), known(198*time.Millisecond)
+			e.TCP.RTT, e.TCP.RTTMin, e.TCP.Cwnd, e.TCP.SegmentsOut, e.TCP.Retransmits = known(209*time.Millisecond), known(201*time.Millisecond), known(units.Bytes(34752)), known(int64(680)), known(int64(4))
+			e.Sender.moved("tcp_retransmitted", 10, "tcp_out_segments", 1009, "tcp_recoveries", 2)
+		}, rule: "B06", at: nowhere, without: "B10"},
+		{name: "as many losses, and one at a time", rate: 1.397e6, change: func(e *Evidence) {
+			e.Ceiling, e.RTT = known(units.BitRate(3.455e6)), known(198*time.Millisecond)
+			e.TCP.RTT, e.TCP.RTTMin, e.TCP.Cwnd, e.TCP.SegmentsOut, e.TCP.Retransmits = known(209*time.Millisecond), known(201*time.Millisecond), known(units.Bytes(34752)), known(int64(680)), known(int64(4))
+			e.Sender.moved("tcp_retransmitted", 6, "tcp_out_segments", 1009, "tcp_recoveries", 5)
+		}, rule: "B10", at: atSender, without: "B06"},
 		{name: "lost singly: no burst", rate: 20e6, change: func(e *Evidence) { resent(e, 420, 400) }, rule: "B10", at: atSender, without: "B06"},
 		{name: "without SACK a lost segment is mended in each round trip", rate: 5e6, change: func(e *Evidence) {
 			e.TCP.SACK = known(false)
@@ -143,6 +153,10 @@ func lossCases() []aCase {
 			resent(e, 10, 5)
 			rates(e, 0.2, 1.85, 0.6, 1.85, 0.5)
 		}, rule: "B06", at: nowhere, without: "B10"},
+		{name: "a path that is nearly full drops now and then", rate: 865e6, change: func(e *Evidence) { // as one that was recorded
+			resent(e, 83, 3)
+			rates(e, 1.05, 1.04, 1.04, 0.91, 0.96)
+		}, rule: "ceiling", at: atSender, without: "B06"},
 		{name: "reordering is no short queue either", rate: 500e6, change: func(e *Evidence) {
 			resent(e, 600, 5)
 			e.Sender.moved("tcp_undone_by_duplicates", 5)

@@ -134,6 +134,9 @@ func (f features) inBursts() bool {
 	if sack, known := f.TCP.SACK.Get(); !known || !sack || slowed < 2 || again < fewBursts || f.signs.Or(0) >= fewSigns {
 		return false
 	}
+	if f.Sender.Counters.Moved("tcp_retransmitted").Or(0) > again {
+		slowed-- // one of them at least was before the window
+	}
 	held := float64(f.TCP.Cwnd.Or(0)) / float64(max(1, f.TCP.MSS.Or(1448)*f.Streams))
 	return float64(again) >= burstLosses*(1+f.events.Or(0)*held)*float64(slowed)
 }
@@ -155,7 +158,7 @@ func (f features) onlyBursts() bool {
 // at times, and what it loses then costs it more than the queue held.
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
-	if !ok || f.paced() || !f.pathBound() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+	if !ok || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
 		return nil, false
 	}
 	b := f.found("", "short queue on the path").kind(model.FindingOutside)

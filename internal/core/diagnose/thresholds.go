@@ -73,7 +73,7 @@ const (
 // fewest are the smallest counts that show anything (p).
 const (
 	fewSigns   = 3 // of reordering, of broken frames
-	fewBursts  = 6 // segments lost in bursts
+	fewBursts  = 4 // segments lost in bursts
 	fewSamples = 3 // of the rate
 	smallFrame = 512
 	pageFrame  = 4074 // MTU whose frames fit a page of 4 KiB: diagnosis.md B20

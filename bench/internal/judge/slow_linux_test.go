@@ -1,0 +1,55 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/lab/labtest"
+)
+
+// TestSlowProcessor plants a quota of processor time in a lab: linerate names the CPU
+// of that host, and the quota, and not other programs.
+func TestSlowProcessor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for half a minute")
+	}
+	g, err := newGroup(true)
+	if err != nil {
+		t.Skipf("no control group to plant in: %v", err)
+	}
+	g.remove()
+	program := filepath.Join(t.TempDir(), "linerate")
+	if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "linerate/cmd/linerate").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if text, err := exec.CommandContext(t.Context(), program, "lab", "lan", "--", "true").CombinedOutput(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 4 {
+			t.Skipf("no lab here: %s", text)
+		}
+		t.Fatalf("%v: %s", err, text)
+	}
+	labtest.Try(t, func() string {
+		o := Options{Program: program, First: 500, Last: 500, Kind: "quota-sender", Quick: true, Out: t.TempDir(), Talk: &strings.Builder{}}
+		rows, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(o.Out, evidenceFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != 1 || !rows[0].First || rows[0].Failed != "" {
+			return fmt.Sprintf("%+v", rows)
+		}
+		if !strings.Contains(string(text), "a quota of processor time stopped the process") || strings.Contains(string(text), "other programs had it") {
+			return "the quota is not named, or something else is as well"
+		}
+		return ""
+	})
+}
