@@ -17,6 +17,11 @@ func hostCases() []aCase {
 			shut(e)
 			e.Receiver.moved("cgroup_throttled_ms", 7000)
 		}, rule: "B16", at: atReceiver, without: "B21"},
+		{name: "a quota that stops a process on several cores at once, and shuts its window", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.TCP.PeerWindow = known(units.Bytes(0))
+			e.Receiver.moved("cgroup_throttled_ms", 23600)
+		}, rule: "B16", at: atReceiver, says: "stopped the process for 100 % of the time", without: "B07"},
 		{name: "a quota that is hardly used up", rate: 50e6, change: func(e *Evidence) {
 			shut(e)
 			e.Receiver.moved("cgroup_throttled_ms", 200)

@@ -111,7 +111,7 @@ func cpuRule(end func(features) End) look {
 		switch stopped, run, wait := l.stopped.Or(0), l.run.Or(0), l.wait.Or(0); {
 		case stopped >= throttled && (waited || stopped >= limitedShare):
 			b.share(min(1, stopped), l.stopped.Source()).
-				because(l.stopped.Source(), "a quota of processor time stopped the process for %.0f %% of the time", 100*stopped).
+				because(l.stopped.Source(), "a quota of processor time stopped the process for %.0f %% of the time", 100*min(1, stopped)).
 				explains(f.explainedByTime(min(1, max(stopped, lost)))).noKnob("raise the quota of the control group or the container (cpu.max)")
 		case run >= busyThread && !polls:
 			b.share(min(1, run), l.run.Source()).

@@ -86,6 +86,8 @@ func (f features) windowed() (*finding, bool) {
 		return nil, false
 	case !timed && (!knows || !ok || float64(bound) > nearBound*float64(f.Goodput)):
 		return nil, false // without the kernel's own account of its time the window has to explain the rate
+	case knows && window <= 0 && f.readsSlowly(): // shut, because nobody reads
+		return nil, false
 	case !knows || !ok:
 		return f.found(f.Receiver.Host, "receive window").share(share, f.rwnd.Source()).
 			because("TCP_INFO", "the sender had data and room in its own window, and waited").
