@@ -44,10 +44,10 @@ func pathCases() []aCase {
 		}, rule: "B06", at: nowhere, allows: 240e6},
 		{name: "packets wait all the time: a slower stage, however unevenly it arrives", rate: 26e6, change: func(e *Evidence) { // a recorded one
 			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(73.34e6)), known(19953*time.Microsecond), known(19953*time.Microsecond), known(241*time.Millisecond)
-			resent(e, 735, 2)
+			resent(e, 735, 2) // in bursts, where the long queue overflows
 			rates(e, 0.40, 1.29, 1.31, 1, 1)
 			trips(e, 320.9, 303.5, 162.1, 163.6, 178.8)
-		}, rule: "B06", at: nowhere, allows: 26e6, without: "B10"},
+		}, rule: "B06", at: nowhere, allows: 26e6, without: "B10", alone: true},
 		{name: "a paced sender has a queue between its probes", rate: 26e6, change: func(e *Evidence) {
 			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(73.34e6)), known(19953*time.Microsecond), known(19953*time.Microsecond), known(41*time.Millisecond)
 			e.TCP.Congestion = known("bbr")
@@ -64,6 +64,11 @@ func pathCases() []aCase {
 			trips(e, 194.3, 156.6, 196.8, 143.5, 181.9)
 			e.Receiver.moved("thread_wait_ms", 4000)
 		}, rule: "B06", at: nowhere},
+		{name: "packets wait while a quota stops the sender", rate: 398e6, change: func(e *Evidence) { // a recorded one
+			e.RTT, e.TCP.RTTMin, e.TCP.RTT, e.TCP.Congestion = known(6*time.Millisecond), known(6*time.Millisecond), known(9510*time.Microsecond), known("bbr")
+			rates(e, 1.02, 1, 0.95, 1.03, 1)
+			e.Sender.moved("cgroup_throttled_ms", 7100)
+		}, rule: "B16", at: atSender, without: "B06"},
 		{name: "packets wait, and the hypervisor has the processors", rate: 0.48e6, change: func(e *Evidence) {
 			e.Ceiling, e.RTT, e.TCP.RTTMin, e.TCP.RTT = known(units.BitRate(1.327e6)), known(2599*time.Microsecond), known(2599*time.Microsecond), known(188*time.Millisecond)
 			trips(e, 194.3, 156.6, 196.8, 143.5, 181.9)

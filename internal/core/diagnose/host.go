@@ -86,10 +86,11 @@ func (f features) starved(e End) bool {
 }
 
 // crowded reports whether the processors of an end are so short that its kernel may be
-// late with packets: a program that waits is none of that while its connection does not.
+// late with packets, or that a quota stops its program: one that waits for others is none
+// of that while its connection does not.
 func (f features) crowded(e End) bool {
 	l := f.load(e)
-	return l.stolen.Or(0) >= limitedShare || l.run.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
+	return l.stopped.Or(0) >= limitedShare || l.stolen.Or(0) >= limitedShare || l.run.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
 }
 
 // cpuRule is rule B16 for one end. Work alone is no limit: either something waits

@@ -158,7 +158,7 @@ func (f features) onlyBursts() bool {
 // at times, and what it loses then costs it more than the queue held.
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
-	if !ok || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+	if !ok || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
 		return nil, false
 	}
 	b := f.found("", "short queue on the path").kind(model.FindingOutside)

@@ -126,6 +126,7 @@ type aCase struct {
 	allows  units.BitRate // 0: not looked at
 	beside  bool          // the rule's finding is not the first, but among the others
 	without string        // a rule that must not be among the findings
+	alone   bool          // it is the only finding
 	says    string        // a part of the evidence, "" for any
 }
 
@@ -186,6 +187,9 @@ func check(t *testing.T, d model.Direction, c aCase, got []model.Finding) {
 	}
 	if v, ok := f.Implied.Get(); c.allows > 0 && (!ok || math.Abs(float64(v/c.allows)-1) > 0.005) {
 		t.Errorf("implied %v, want %v", v, c.allows)
+	}
+	if c.alone && len(got) > 1 {
+		t.Errorf("more than one finding: %s", rulesOf(got))
 	}
 	if !strings.Contains(f.Evidence, c.says) {
 		t.Errorf("%q is not in %q", c.says, f.Evidence)
