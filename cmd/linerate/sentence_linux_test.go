@@ -17,7 +17,7 @@ func TestClosingSentence(t *testing.T) {
 	for name, c := range map[string]struct{ spec, says, next string }{
 		"receive window": {"rate=100mbit,rtt=20ms," + far + ".tcp.recv_buffer_max=65536", "held back by the receive window of ", "tcp.recv_buffer_max"},
 		"send buffer":    {"rate=100mbit,rtt=20ms," + near + ".tcp.send_buffer_max=65536", "held back by the send buffer of ", "tcp.send_buffer_max"},
-		"window scaling": {"rate=100mbit,rtt=40ms," + far + ".tcp.window_scaling=0", "window scaling", "tcp.window_scaling"},
+		"window scaling": {"rate=100mbit,rtt=40ms," + far + ".tcp.window_scaling=0", "held back by the receive window of ", "announced no window scale could help: tcp.window_scaling"},
 		"loss":           {"rate=50mbit,rtt=20ms,loss=0.5%," + near + ".tcp.congestion_control=reno", "held back by packet loss", ""},
 		"slow stage":     {"rate=100mbit,rtt=10ms,stage=20mbit", "the limit lies outside both hosts: a slower stage on the path", ""},
 		"nothing":        {"rate=50mbit,rtt=5ms", "nothing to tune", ""},
