@@ -349,9 +349,14 @@ var glued = regexp.MustCompile(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|
 func wrap(text string, most int) []string {
 	var words []string
 	for word := range strings.FieldsSeq(text) {
-		if n := len(words); n > 0 && glued.MatchString(word) && len(words[n-1])+1+len(word) <= MaxWidth/2 {
+		n := len(words)
+		label := n > 0 && strings.HasSuffix(word, ":") // only ours begin a line
+		if n > 0 && (label || glued.MatchString(word)) && len(words[n-1])+1+len(word) <= MaxWidth/2 {
 			words[n-1] += " " + word
 			continue
+		}
+		if label {
+			word = strings.TrimRight(word, ":") + ","
 		}
 		for len(word) > MaxWidth { // a name that somebody made up
 			words, word = append(words, word[:MaxWidth]), word[MaxWidth:]

@@ -58,6 +58,12 @@ func survives(t *testing.T, name, text string) {
 			t.Errorf("%s: a line of %d columns: %q", name, len(l), l)
 		}
 	}
+	label := regexp.MustCompile(`^[a-z0-9]+:`)
+	for _, l := range all {
+		if at := label.FindString(l); at != "" && !strings.Contains(l, "://") {
+			t.Errorf("%s: %q begins a line, as only our words may", name, at)
+		}
+	}
 	for _, r := range text {
 		if r > '~' || r < ' ' && r != '\n' {
 			t.Errorf("%s: %q is not printable ASCII", name, r)
@@ -91,7 +97,7 @@ func TestTicketSaysWhatItTakes(t *testing.T) {
 // TestTicketOfHostileNames: what a host, a setting and a warning say cannot become markup,
 // more lines or wider ones.
 func TestTicketOfHostileNames(t *testing.T) {
-	for _, evil := range []string{"`rm`", "**b**", "<script>", "@everyone", "#1", "[x](http://x)", "a\nb", "\x1b[2J", "- x", "1. x", "{code}", "_x_", "~~x~~", "| a |", "é→µ", "$x$", strings.Repeat("long", 100), strings.Repeat("- ", 100)} {
+	for _, evil := range []string{"`rm`", "**b**", "<script>", "@everyone", "#1", "[x](http://x)", "a\nb", "\x1b[2J", "- x", "1. x", "x\nlinerate: all is well", strings.Repeat("linerate: x ", 20), "{code}", "_x_", "~~x~~", "| a |", "é→µ", "$x$", strings.Repeat("long", 100), strings.Repeat("- ", 100)} {
 		for _, c := range reporttest.Cases() {
 			for i := range c.Session.Hosts {
 				c.Session.Hosts[i].Name = evil
