@@ -129,8 +129,11 @@ func (t Table) Conclusion() string {
 	}
 	if best != nil {
 		text := fmt.Sprintf("%s is better: %s", best.Setting, best.ChangeText)
-		if len(best.Refused) > 0 {
+		switch {
+		case best.Harms:
 			text += ", but a guard refuses it"
+		case len(best.Refused) > 0:
+			text += ", but a guard is not decided"
 		}
 		if candidates > 1 {
 			text += fmt.Sprintf(" (%d of %d better)", better, candidates)

@@ -40,6 +40,7 @@ type Row struct {
 	Words      string           `json:"words"`             // the outcome as people read it
 	Guard      model.GuardState `json:"guard,omitempty"`   // how the guard stands, where the metric is one
 	Refused    []string         `json:"refused,omitempty"` // of what decides: the guards in the way of keeping it, in words
+	Harms      bool             `json:"-"`                 // one of these guards is violated, and not only open
 	Note       string           `json:"note,omitempty"`    // what to add: reason, more blocks, strength
 	Change     model.Bound      `json:"change"`            // in Table.Unit; null when unknown
 	Low        model.Bound      `json:"low"`               // null when not bounded yet
@@ -64,6 +65,9 @@ type Plateau struct {
 // of Undecided have none in common.
 func Words(v model.Verdict) string {
 	if v.IsTwin && v.Outcome == model.Undecided {
+		if v.Interval.Low > 0 || v.Interval.High < 0 {
+			return "no verdict, though its interval leaves out 0"
+		}
 		return "no verdict, as it should be"
 	}
 	switch v.Outcome {
@@ -232,6 +236,7 @@ func (b *builder) refused(v model.Verdict, r *Row) {
 			open = append(open, text)
 		}
 	}
+	r.Harms = len(harm) > 0
 	if len(harm) > 0 {
 		r.Words += ", but " + strings.Join(harm, ", and ")
 	}

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -39,7 +40,7 @@ var pageText string
 
 // Render writes the page.
 func Render(w io.Writer, in Input) error {
-	t, err := template.New("page").Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("page of a session: %w", err)
 	}
@@ -121,6 +122,14 @@ func newPage(in Input) page {
 	}
 	return p
 }
+
+func percent(share float64) string { return units.Percent(math.Round(1000*share) / 10).String() }
+
+// beforeUnit is a number and the blank before its unit.
+var beforeUnit = regexp.MustCompile(`([0-9]) (%|[kMGT]?(?:bit/s|B|iB)\b|[nµm]?s\b|min\b)`)
+
+// whole has no line break between a number and its unit.
+func whole(text string) string { return beforeUnit.ReplaceAllString(text, "$1\u00a0$2") }
 
 // sentence begins with a capital.
 func sentence(text string) string {

@@ -65,6 +65,13 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 				t.Errorf("%s: the finding %q is missing", c.Name, f.Text)
 			}
 		}
+		if d.Check != nil {
+			for _, l := range d.Check.Lines {
+				if l.Number != "" && !strings.Contains(plain(page), "<b>"+l.Number+"</b> "+l.Text) {
+					t.Errorf("%s: %s of %s is missing", c.Name, l.Number, l.Label)
+				}
+			}
+		}
 		for _, w := range append(d.Warnings, d.Untrustworthy) {
 			if !strings.Contains(plain(page), w) {
 				t.Errorf("%s: the warning %q is missing", c.Name, w)
@@ -80,7 +87,7 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 
 // plain undoes the escapes of a page.
 func plain(page string) string {
-	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&").Replace(page)
+	return strings.NewReplacer("\u00a0", " ", "&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&#43;", "+", "&amp;", "&").Replace(page)
 }
 
 // TestNamesOfHostsAreText: what a host calls itself cannot become part of the page.

@@ -13,7 +13,9 @@ package plot
 
 import (
 	"math"
+	"regexp"
 	"strings"
+	"unicode"
 )
 
 // Figure is one picture.
@@ -101,7 +103,7 @@ func known(v []float64) []float64 {
 func wrapped(text string, width, size float64) []string {
 	var lines []string
 	line := ""
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range wholeNumbers(strings.Fields(text)) {
 		longer := strings.TrimSpace(line + " " + word)
 		if line != "" && TextWidth(longer, size) > width {
 			lines, longer = append(lines, line), word
@@ -112,6 +114,22 @@ func wrapped(text string, width, size float64) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// unit is one of those that stand after a number.
+var unit = regexp.MustCompile(`^(%|[kMGT]?(bit/s|B|iB)|[nµm]?s|min)\W*$`)
+
+// wholeNumbers puts each number and its unit into one word.
+func wholeNumbers(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if n := len(out); n > 0 && unit.MatchString(w) && unicode.IsDigit(rune(out[n-1][len(out[n-1])-1])) {
+			out[n-1] += " " + w
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 // shortened returns text, cut with an ellipsis where it is wider than width.

@@ -92,7 +92,9 @@ func (r Rows) draw(c *canvas, area rect) {
 		if stacked {
 			y += 9
 			both := strings.TrimSuffix(row.Name+": "+row.Text, ": ")
-			c.text(area.x, y-rowHeight/2+1, smallSize, tone(row.Tone), Start, shortened(both, area.width, smallSize))
+			label := shortened(both, area.width, smallSize)
+			c.block(rect{area.x, y - rowHeight/2 - smallSize, TextWidth(label, smallSize), smallSize + 4}, "ground", "") // no line of the grid goes through it
+			c.text(area.x, y-rowHeight/2+1, smallSize, tone(row.Tone), Start, label)
 		} else {
 			c.text(area.x, y+textSize*.35, textSize, "ink", Start, row.Name)
 			c.text(area.right(), y+smallSize*.35, smallSize, tone(row.Tone), End, row.Text)

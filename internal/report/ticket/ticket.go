@@ -40,6 +40,7 @@ type part struct {
 	text string
 	most int // lines
 	drop int // what goes first where there is no room, from 1; 0 stays
+	cut  int // of what stays, the greatest number is cut to one line first; 0 is never cut
 }
 
 // Lines returns the text, at most MaxLines lines of at most MaxWidth columns.
@@ -48,24 +49,39 @@ func Lines(in Input) []string {
 	if len(b.answer) == 0 {
 		b.answer = report.Answer(in.Document)
 	}
-	names := 3
+	names := 4
 	if b.d.Grid != nil {
 		names = 0 // nobody can guess what A2B1 is
 	}
 	parts := slices.DeleteFunc([]part{
-		{b.claim(), 3, 0}, {b.intervals(), 3, 0}, {b.settings(), 2, names}, {b.rates(), 3, 0}, {b.contract(), 2, 0}, {b.path(), 1, 4},
-		{b.method(), 2, 0}, {b.count(), 2, 0}, {b.ruledOut(), 2, 2}, {b.doubts(), 2, 0}, {b.when(), 2, 0}, {b.again(), 1, 1},
+		{b.claim(), 3, 0, 1}, {b.intervals(), 3, 0, 6}, {b.settings(), 2, names, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 2, 0},
+		{b.method(), 2, 0, 5}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 3, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
 	}, func(p part) bool { return p.text == "" })
-	for {
-		var out []string
-		for _, p := range parts {
-			out = append(out, wrap(clean(p.text), p.most)...)
-		}
-		if len(out) <= MaxLines {
-			return out
-		}
+	wanted := slices.Clone(parts)
+	for len(set(parts)) > MaxLines {
 		parts = shorter(parts)
 	}
+	for i := range parts { // what was cut gets the room that is left, from the first one on
+		for _, w := range wanted {
+			for w.text == parts[i].text && parts[i].most < w.most {
+				parts[i].most++
+				if len(set(parts)) > MaxLines {
+					parts[i].most--
+					break
+				}
+			}
+		}
+	}
+	return set(parts)
+}
+
+// set are the lines of all parts.
+func set(parts []part) []string {
+	var out []string
+	for _, p := range parts {
+		out = append(out, wrap(clean(p.text), p.most)...)
+	}
+	return out
 }
 
 // shorter drops the part that is missed least, or has what must stay take fewer lines.
@@ -79,13 +95,13 @@ func shorter(parts []part) []part {
 	if least >= 0 {
 		return slices.Delete(parts, least, least+1)
 	}
-	longest := 0 // the claim, which is shortened last
+	most := -1
 	for i, p := range parts {
-		if i > 0 && p.most > 1 && (longest == 0 || p.most > parts[longest].most) {
-			longest = i
+		if p.most > 1 && p.cut > 0 && (most < 0 || p.cut > parts[most].cut) {
+			most = i
 		}
 	}
-	parts[longest].most--
+	parts[most].most-- // the twelve lines hold all parts at one line each, so there is one
 	return parts
 }
 
@@ -318,6 +334,22 @@ func (b builder) ruledOut() string {
 	return "Looked at and ruled out: " + strings.Join(said, ", ") + "."
 }
 
+// guards are what stands in the way of keeping what is better.
+func (b builder) guards() string {
+	var said []string
+	for _, t := range b.d.Tables {
+		for _, r := range t.Rows {
+			if t.Objective && len(r.Refused) > 0 {
+				said = append(said, r.Setting+": "+strings.Join(r.Refused, ", "))
+			}
+		}
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return "Guards in the way of keeping it: " + strings.Join(said, "; ") + "."
+}
+
 func (b builder) doubts() string {
 	if len(b.d.Warnings) == 0 {
 		return ""
@@ -345,10 +377,14 @@ var edges = regexp.MustCompile(`(^|[^A-Za-z0-9])[_@]+`)
 // the unit of the number before it.
 var glued = regexp.MustCompile(`^([0-9]+[.)]|%.*|[kMGTP]?(bit/s|B|iB)\W*|(ns|us|ms|s|min|times|blocks|runs)\W*)$`)
 
+// long is a word that leaves a line half empty, such as the target of a lab: it may be
+// broken after its commas.
+var long = regexp.MustCompile(`\S{40,}`)
+
 // wrap breaks text into at most most lines; what does not fit is cut and marked.
 func wrap(text string, most int) []string {
 	var words []string
-	for word := range strings.FieldsSeq(text) {
+	for word := range strings.FieldsSeq(long.ReplaceAllStringFunc(text, func(word string) string { return strings.ReplaceAll(word, ",", ", ") })) {
 		n := len(words)
 		label := n > 0 && strings.HasSuffix(word, ":") // only ours begin a line
 		if n > 0 && (label || glued.MatchString(word)) && len(words[n-1])+1+len(word) <= MaxWidth/2 {
