@@ -54,8 +54,8 @@ func Lines(in Input) []string {
 		names = 0 // nobody can guess what A2B1 is
 	}
 	parts := slices.DeleteFunc([]part{
-		{b.claim(), 3, 0, 1}, {b.intervals(), 3, 0, 6}, {b.settings(), 2, names, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 2, 0},
-		{b.method(), 2, 0, 5}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 3, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
+		{b.claim(), 3, 0, 1}, {b.intervals(), 3, 0, 5}, {b.settings(), 2, names, 4}, {b.rates(), 3, 0, 2}, {b.contract(), 2, 0, 3}, {b.path(), 1, 2, 0},
+		{b.method(), 2, 0, 6}, {b.count(), 2, 0, 7}, {b.ruledOut(), 2, 3, 0}, {b.guards(), 2, 0, 9}, {b.doubts(), 2, 0, 8}, {b.when(), 2, 0, 0}, {b.again(), 1, 1, 0},
 	}, func(p part) bool { return p.text == "" })
 	wanted := slices.Clone(parts)
 	for len(set(parts)) > MaxLines {
