@@ -367,6 +367,15 @@ func TestFirstHour09ResumeExtends(t *testing.T) {
 			t.Errorf("%v, hint %q", err, app.HintOf(err))
 		}
 	}
+	for kind, how := range map[model.Kind]string{
+		model.KindTest: "linerate test HOST -t 30s", model.KindSweep: "linerate sweep HOST --sweeps N", model.KindCopy: "linerate copy HOST --blocks N",
+		model.KindTune: "linerate tune --resume " + quick.ID, model.KindCheck: "linerate show " + quick.ID, model.KindServed: "linerate show " + quick.ID,
+	} {
+		quick.Kind = kind
+		if _, err := trial.Extend(quick, 50); !strings.Contains(err.Error(), "of kind "+string(kind)) || !strings.Contains(app.HintOf(err), how) {
+			t.Errorf("%s: %v, hint %q", kind, err, app.HintOf(err))
+		}
+	}
 	s.ends.Close()
 	s.Untouched()
 }

@@ -270,6 +270,9 @@ func (a *console) assignments(traffic, all bool) offer {
 		name, value, assigned := strings.Cut(typed, "=")
 		if !assigned {
 			list := ofEnd(typed, inspect.Names(a.knobs, all, traffic))
+			if traffic && !strings.Contains(typed, ".") {
+				list = append(list, a.options()...)
+			}
 			for i := range list {
 				if !strings.HasSuffix(list[i].Text, ".") {
 					list[i].Text += "="
@@ -287,8 +290,24 @@ func (a *console) assignments(traffic, all bool) offer {
 		if i := strings.LastIndexByte(value, ',') + 1; traffic {
 			head += value[:i]
 		}
+		if _, o, ok := a.kinds().Owner(id); ok && traffic && on == "" && o.Switch {
+			return before(head, []inspect.Word{{Text: "on"}, {Text: "off"}})
+		}
 		return before(head, inspect.Values(ctx, a.knobs, model.KnobID(id)))
 	}
+}
+
+// options are what engines let runs differ in, beside the settings of all traffic.
+func (a *console) options() (words []inspect.Word) {
+	for _, k := range a.kinds() {
+		for _, o := range k.Options {
+			_, known := a.knobs.ByID(model.KnobID(o.Name))
+			if !known && !o.Fixed && o.Level != nil && !slices.ContainsFunc(words, func(w inspect.Word) bool { return w.Text == o.Name }) {
+				words = append(words, inspect.Word{Text: o.Name, About: o.Usage})
+			}
+		}
+	}
+	return words
 }
 
 // algorithms are those of congestion control on this machine.

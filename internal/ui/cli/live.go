@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"linerate/internal/app"
 	"linerate/internal/core/fact"
@@ -142,11 +143,14 @@ func (l *live) flush() bool {
 		l.drawn = false
 	}
 	for _, one := range lines {
-		w := l.app.Err
-		if one.data {
-			w = l.app.Out
+		switch {
+		case one.data:
+			fmt.Fprintln(l.app.Out, one.text)
+		case l.app.ErrTerminal && utf8.RuneCountInString(one.text) > l.app.Width(): // tables are no wider
+			l.app.errLine("", one.text)
+		default:
+			fmt.Fprintln(l.app.Err, one.text)
 		}
-		fmt.Fprintln(w, one.text)
 	}
 	return true
 }

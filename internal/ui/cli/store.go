@@ -103,6 +103,10 @@ func find(ctx context.Context, st results, ref string) (model.Session, error) {
 		err = many
 	case errors.Is(err, store.ErrNotFound):
 		err = fmt.Errorf("session %s: %w", ref, store.ErrNotFound)
+		if all, lerr := st.Sessions(ctx, store.Filter{Limit: 1}); lerr == nil && len(all) == 0 {
+			return s, withHint(app.WithKind(app.Store, fmt.Errorf("%w: no session is stored yet", err)),
+				"the first one is made by: linerate test HOST; another store is named with --db FILE")
+		}
 	}
 	return s, withHint(app.WithKind(app.Store, err), "see linerate list")
 }
