@@ -25,9 +25,9 @@ func TestCopyHint(t *testing.T) {
 	}
 }
 
-// TestCopyOfNothing: a source that is missing on a real far host is found by its first
+// TestFirstHour01CopyOfNothing: a source that is missing on a real far host is found by its first
 // copy there; a session in which nothing was copied ends with 5.
-func TestCopyOfNothing(t *testing.T) {
+func TestFirstHour01CopyOfNothing(t *testing.T) {
 	r := run(t, command(t, "copy", "exec:127.0.0.1 "+binary+" agent --state "+t.TempDir(), "-q", "--reverse", "--source", "/nonexistent/file", "--blocks", "1"))
 	if r.code != 5 {
 		t.Errorf("exit code %d, want 5\n%s", r.code, r.err)

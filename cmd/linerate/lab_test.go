@@ -214,9 +214,9 @@ func TestTruthOfRules(t *testing.T) {
 	}
 }
 
-// TestLabExitCode: the exit code of a program in a lab is that of the lab, and 128
+// TestFirstHour23LabExitCode: the exit code of a program in a lab is that of the lab, and 128
 // and the number of the signal that ended it.
-func TestLabExitCode(t *testing.T) {
+func TestFirstHour23LabExitCode(t *testing.T) {
 	needLab(t)
 	for program, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -9 $$": 137} {
 		if r := run(t, command(t, "lab", "lan", "--", "sh", "-c", program)); r.code != want || r.err != "" {

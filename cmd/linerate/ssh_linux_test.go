@@ -232,3 +232,19 @@ func TestSSHSudo(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.code, r.out)
 	}
 }
+
+// TestFirstHour21CopyIsTold: the first copy of the program over ssh is told, and one
+// that may stay is not made again.
+func TestFirstHour21CopyIsTold(t *testing.T) {
+	needRoot(t)
+	n := newNetns(t)
+	s := n.overSSH(t)
+	first := run(t, withSSH(n.inside(t, "a", "facts", "root@far", "--keep-agent"), s))
+	if first.code != 0 || !strings.Contains(first.err, "copying linerate to far (") {
+		t.Errorf("exit code %d\n%s", first.code, first.err)
+	}
+	again := run(t, withSSH(n.inside(t, "a", "facts", "root@far"), s))
+	if again.code != 0 || strings.Contains(again.err, "copying") {
+		t.Errorf("exit code %d\n%s", again.code, again.err)
+	}
+}

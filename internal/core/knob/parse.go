@@ -140,6 +140,8 @@ func (k Knob) Format(canonical string) string {
 		return canonical + " B"
 	case k.Type == TypeBytes && err == nil:
 		return units.Bytes(n).String()
+	case k.Type == TypeInt && n == 1 && err == nil && len(k.Unit) > len("ms"): // of words, not of their short forms
+		return canonical + " " + strings.TrimSuffix(k.Unit, "s")
 	case k.Type == TypeInt && err == nil && k.Unit != "":
 		return canonical + " " + k.Unit
 	case k.Type == TypeRate && err == nil:

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a new user met in the first hour was a list of 25 items. Each has at least one
+// test of its number here, in this folder; go test -list FirstHour shows them. The rest
+// of their tests, under the same names, are beside what they are about.
+
+// TestFirstHour00EveryItem demands a test of this folder for each item.
+func TestFirstHour00EveryItem(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[int]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func TestFirstHour(\d\d)[A-Z]\w*\(t \*testing\.T\)`).FindAllSubmatch(text, -1) {
+			n, _ := strconv.Atoi(string(m[1]))
+			of[n] = true
+		}
+	}
+	for n := 1; n <= 25; n++ {
+		if !of[n] {
+			t.Errorf("no test of item %d: TestFirstHour%02d...", n, n)
+		}
+	}
+}
+
+// inStore runs linerate with a store that several commands share, and demands an exit
+// code.
+func inStore(t *testing.T, store string, code int, args ...string) result {
+	t.Helper()
+	cmd := command(t, args...)
+	cmd.Env = append(cmd.Env, "LINERATE_DB="+store)
+	r := run(t, cmd)
+	if r.code != code {
+		t.Fatalf("linerate %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), r.code, code, r.out, r.err)
+	}
+	return r
+}
+
+// storeOf is a store of the test's own.
+func storeOf(t *testing.T) string { return filepath.Join(t.TempDir(), "results.db") }
+
+// inSeconds is the command line of an experiment that ends in seconds.
+func inSeconds(args ...string) []string {
+	return append([]string{"run", "lab:rate=100mbit,rtt=5ms", "-t", "200ms", "--omit", "100ms", "--settle", "0s"}, args...)
+}
+
+// begun are those of text that begin so.
+func begun(text, head string) (all []string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, head) {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// TestFirstHour02CurrentMayBeBest: where the hosts as they are beat every level, no
+// level is recommended.
+func TestFirstHour02CurrentMayBeBest(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	r := succeed(t, inSeconds("--factor", "window=4KiB,8KiB", "--blocks", "6", "--no-twin", "-q")...)
+	if strings.Contains(r.out, "is the smallest level") || strings.Contains(r.out, "linerate keep") {
+		t.Errorf("a level is recommended that is worse than what is there:\n%s", r.out)
+	}
+	has(t, "the conclusion", r.out, "leave it: current")
+}
+
+// TestFirstHour03NamedHostsAreMeasured: a host that was named is measured, or it is an
+// error.
+func TestFirstHour03NamedHostsAreMeasured(t *testing.T) {
+	fails(t, 2, []string{"run", "lab:lan", "--far", "lab:wan", "--factor", "window=64K,1M"}, "two far ends", "the near end is --from")
+	fails(t, 2, []string{"test", "nas", "laptop"}, "--from user@nas")
+	plan := write(t, "plan.yaml", "far: nosuch.invalid\nfactors: [{knob: window, levels: [64KiB, 1MiB]}]\nblocks: 1\nflow: {duration: 200ms, omit: 100ms}\nsettle: 0s\n")
+	needLab(t)
+	r := succeed(t, "run", plan, "lab:rate=100mbit,rtt=5ms", "-q", "--json")
+	if got := decode[sessionDoc](t, r.out).Session.Far; got != "lab:rate=100mbit,rtt=5ms" {
+		t.Errorf("measured %q, the HOST beside the plan was another", got)
+	}
+}
+
+// sessionDoc is what these tests read of a session.
+type sessionDoc struct {
+	Session struct {
+		ID, Far, State string
+		Plan           struct{ Order [][]any }
+	}
+}
+
+// TestFirstHour04ValuesAreTakenOrRefused: what a person says is done exactly, or
+// refused with what would be right.
+func TestFirstHour04ValuesAreTakenOrRefused(t *testing.T) {
+	for _, c := range []struct{ line, says string }{
+		{"--blocks 1", "too few for this plan: it has at least 5"}, {"--margin 0", "--margin"}, {"-n 1M -t 5", "leave one of them out"}, {"-l 0", "--length"},
+	} {
+		fails(t, 2, append([]string{"run", "lab:lan", "--factor", "window=64K"}, strings.Fields(c.line)...), c.says)
+	}
+	fails(t, 2, []string{"serve", "--max-sessions", "0"}, "--max-sessions")
+	fails(t, 2, []string{"run", "--resume", "last", "--blocks", "5"}, "--blocks: a session goes on with the plan that it has")
+	needLab(t)
+	for _, n := range []int{1, 3} {
+		r := succeed(t, inSeconds("--factor", "window=64KiB,1MiB", "--blocks", strconv.Itoa(n), "--no-twin", "-q", "--json")...)
+		if got := len(decode[sessionDoc](t, r.out).Session.Plan.Order); got != n {
+			t.Errorf("%d blocks, asked for %d", got, n)
+		}
+	}
+}
+
+// TestFirstHour06OneSentenceEach: test ends with exactly one sentence for each
+// direction, also where nothing limits.
+func TestFirstHour06OneSentenceEach(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	r := succeed(t, "test", "lab:rate=100mbit,rtt=2ms", "-t", "500ms", "--omit", "300ms", "-q")
+	for _, head := range []string{"  to far: ", "  from far: "} {
+		if n := len(begun(r.out, head)); n != 1 {
+			t.Errorf("%d sentences %q:\n%s", n, head, r.out)
+		}
+	}
+}
+
+// TestFirstHour07Grid: a grid has a legend, what each setting does, one conclusion and
+// no table twice, and at 80 columns it is whole.
+func TestFirstHour07Grid(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	r := succeed(t, inSeconds("--factor", "window=8KiB,1MiB", "--factor", "streams=1,2", "--blocks", "6", "-q")...)
+	has(t, "the grid", r.out, "\n  A: window, A1 is 8 KiB, A2 is 1 MiB\n", "\n  B: streams, B1 is 1 stream, B2 is 2 streams\n",
+		"what each setting does", "A2 against A1", "B2 against B1")
+	for _, once := range []string{"goodput to far, against current\n", "what each setting does", "what else changed"} {
+		if n := strings.Count(r.out, once); n != 1 {
+			t.Errorf("%q %d times:\n%s", once, n, r.out)
+		}
+	}
+	if n := strings.Count(r.out, "no combination") + strings.Count(r.out, "linerate keep "); n != 1 {
+		t.Errorf("%d conclusions:\n%s", n, r.out)
+	}
+	for line := range strings.Lines(r.out) {
+		if strings.ContainsAny(line, "…") {
+			t.Errorf("cut: %s", line)
+		}
+	}
+}
+
+// TestFirstHour09LongerByResume: a session that is done and left its question open goes
+// on with more blocks; a session of another kind says what is done in its place.
+func TestFirstHour09LongerByResume(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	store := storeOf(t)
+	inStore(t, store, 0, inSeconds("--factor", "block=65KiB", "--max-blocks", "6", "--no-twin", "--margin", "0.1%", "-q")...)
+	r := inStore(t, store, 0, "run", "--resume", "last", "--max-blocks", "7", "-q", "--json")
+	if got := len(decode[sessionDoc](t, r.out).Session.Plan.Order); got != 7 {
+		t.Errorf("%d blocks, asked for 7", got)
+	}
+	inStore(t, store, 0, "test", "lab:rate=100mbit", "--to", "-t", "200ms", "--omit", "0s", "--idle", "0s", "-q")
+	r = inStore(t, store, 2, "run", "--resume", "last", "--max-blocks", "9")
+	has(t, "the refusal", r.err, "is of kind test and has no blocks to add to", "linerate test HOST -t 30s")
+}
+
+// TestFirstHour10EstimatesInAPipe: after each block a pipe hears how every setting
+// stands.
+func TestFirstHour10EstimatesInAPipe(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	r := succeed(t, inSeconds("--factor", "window=8KiB,1MiB", "--blocks", "3", "--no-twin")...)
+	if n := strings.Count(r.err, "so far, against current:"); n != 3 {
+		t.Errorf("estimates %d times after 3 blocks:\n%s", n, r.err)
+	}
+	has(t, "the estimates", r.err, "block 1/3 done", "  8KiB: ", "  1MiB: ", " to ")
+}
+
+// TestFirstHour11ExitCodes: an algorithm that no host has is refused with those that
+// there are before anything is measured, of either end, also as one of a factor; a
+// program that is no agent, and a link without its pin.
+func TestFirstHour11ExitCodes(t *testing.T) {
+	fails(t, 3, []string{"test", "exec:127.0.0.1 nosuchprogram"}, "no such program", "linerate agent")
+	fails(t, 3, []string{"test", "exec:127.0.0.1 false"}, "false ended with exit code 1", "linerate agent")
+	fails(t, 2, []string{"test", "linerate://nas"}, "the link has no pin", "use the whole link")
+	needLab(t)
+	store := storeOf(t)
+	for _, line := range []string{"test lab:rate=100mbit -C nosuch", "test lab:rate=100mbit -R -C nosuch", "run lab:rate=100mbit --factor congestion=cubic,nosuch"} {
+		r := inStore(t, store, 2, strings.Fields(line)...)
+		has(t, line, r.err, "congestion control nosuch: this linux has ", "cubic")
+	}
+	r := inStore(t, store, 0, "list", "--json")
+	if strings.Contains(r.out, `"id"`) {
+		t.Errorf("something was measured:\n%s", r.out)
+	}
+}
+
+// TestFirstHour12ListAndRemove: what failed is in the list as failed, with its age, and
+// can be removed.
+func TestFirstHour12ListAndRemove(t *testing.T) {
+	store := storeOf(t)
+	inStore(t, store, 3, "test", "iperf3://"+closedPort(t))
+	r := inStore(t, store, 0, "list")
+	has(t, "the list", r.out, "age", "state", "goodput", "failed")
+	inStore(t, store, 0, "rm", "last", "--yes")
+	if r = inStore(t, store, 6, "show", "last"); !strings.Contains(r.err, "no session is stored yet") {
+		t.Errorf("after rm: %s", r.err)
+	}
+	inStore(t, store, 0, "prune", "--older-than", "30d", "--yes")
+}
+
+// TestFirstHour13SilentHosts: of whoever says nothing a person hears after 3 s who is
+// waited for, and the end of it in time; for other programs and for joins too.
+func TestFirstHour13SilentHosts(t *testing.T) {
+	silent := listenAs(t, func(net.Conn) {})
+	for _, host := range []string{"iperf3://" + silent, "linerate://uP2W8hvl0QyUPsbPpt7JYhtjzyVTAmKDCJOIOCmeqzk@" + silent, "exec:127.0.0.1 sleep 60"} {
+		t.Run(strings.Fields(host)[0], func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			r := fails(t, 3, []string{"test", host, "--timeout", "5s"}, "waiting for the far host, at most 5 s in all", "no answer in")
+			if took := time.Since(began); took > slowestMistake {
+				t.Errorf("took %v\n%s", took, r.err)
+			}
+		})
+	}
+}
+
+// TestFirstHour14SentAndAsked: beside what was asked of UDP stands what was sent.
+func TestFirstHour14SentAndAsked(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	r := succeed(t, "test", "lab:rate=10mbit,rtt=2ms", "--udp", "-b", "1tbit", "--to", "-t", "300ms", "--omit", "0s", "--idle", "0s", "-q")
+	m := regexp.MustCompile(`([\d.]+) ([MG])bit/s sent \(1 Tbit/s\s+asked\s+for\)`).FindStringSubmatch(r.out)
+	if m == nil {
+		t.Fatalf("not what was sent, with what was asked:\n%s", r.out)
+	}
+	if v, _ := strconv.ParseFloat(m[1], 64); m[2] == "G" && v > 200 {
+		t.Errorf("%s Gbit/s were not sent here", m[1])
+	}
+}
+
+// TestFirstHour20CompletionOfTheProgram: the program itself offers commands, settings,
+// values and sessions.
+func TestFirstHour20CompletionOfTheProgram(t *testing.T) {
+	for _, c := range []struct{ args, want string }{{"tes", "test"}, {"run --factor requ", "requests="}, {"set tcp.sack=o", "tcp.sack=off"}, {"export --for netp", "netplan"}} {
+		r := succeed(t, append([]string{"__complete"}, strings.Fields(c.args)...)...)
+		if !slices.ContainsFunc(strings.Split(r.out, "\n"), func(s string) bool { text, _, _ := strings.Cut(s, "\t"); return text == c.want }) {
+			t.Errorf("%q offers no %q:\n%s", c.args, c.want, r.out)
+		}
+	}
+}
+
+// TestFirstHour22LossAdvice: against losses stands what a person can do.
+func TestFirstHour22LossAdvice(t *testing.T) {
+	needLab(t)
+	t.Parallel()
+	r := succeed(t, "test", "lab:rate=100mbit,rtt=20ms,loss=1%", "-C", "reno", "--to", "-t", "3s", "--omit", "500ms", "-q")
+	said := strings.Join(strings.Fields(r.out), " ")
+	for _, word := range []string{"loss", "cable", "optics", "duplex", "Wi-Fi"} {
+		if !strings.Contains(said, word) {
+			t.Errorf("no %q in the advice:\n%s", word, r.out)
+		}
+	}
+}
+
+// TestFirstHour24FourQuestions: the page to start with asks four questions with three
+// commands each at most; TestDocumentedCommands runs them. The manual's long tables have
+// pages of their own, and no link of the documents leads nowhere.
+func TestFirstHour24FourQuestions(t *testing.T) {
+	docs := filepath.Join("..", "..", "docs")
+	text := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(docs, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	parts := strings.Split(text("start.md"), "\n## ")[1:]
+	if len(parts) != 4 {
+		t.Errorf("%d questions", len(parts))
+	}
+	for _, p := range parts {
+		if n := len(shownIn(p)); n < 1 || n > 3 {
+			t.Errorf("%d commands: %.40q", n, p)
+		}
+	}
+	rows := 0
+	for line := range strings.Lines(text("manual.md")) {
+		if rows++; !strings.HasPrefix(line, "|") {
+			rows = 0
+		}
+		if rows > 15 { // the exit codes are 13
+			t.Errorf("a long table in the manual: %s", line)
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil || len(pages) < 8 {
+		t.Fatal(len(pages), err)
+	}
+	for _, page := range pages {
+		name := filepath.Base(page)
+		for _, m := range regexp.MustCompile(`\]\(([\w./-]*)(#[\w-]+)?\)`).FindAllStringSubmatch(text(name), -1) {
+			to := name
+			if m[1] != "" {
+				to = m[1]
+			}
+			if _, err := os.Stat(filepath.Join(docs, to)); err != nil {
+				t.Errorf("%s leads to %s, which is not there", name, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(text(to)), m[2]) {
+				t.Errorf("%s leads to %s%s: no such heading", name, to, m[2])
+			}
+		}
+	}
+}
+
+// anchors are the links to the headings of a page, as Markdown makes them.
+func anchors(page string) (all []string) {
+	for line := range strings.Lines(page) {
+		if head := strings.TrimLeft(line, "#"); head != line {
+			head = regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(head)), "")
+			all = append(all, "#"+strings.ReplaceAll(head, " ", "-"))
+		}
+	}
+	return all
+}
+
+// TestFirstHour25Transcript: the scripted first hour has at least 60 mistakes, none of
+// which ends with 0; TestScript/firsthour runs it and holds every word.
+func TestFirstHour25Transcript(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "script", "firsthour.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, _, found := strings.Cut(string(text), "-- want --")
+	if n := len(begun(steps, "code ")); n < 60 || !found {
+		t.Errorf("%d steps", n)
+	}
+	if bad := begun(steps, "code 0 "); len(bad) > 0 {
+		t.Errorf("no mistakes: %s", fmt.Sprint(bad))
+	}
+}
