@@ -59,7 +59,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
 		t.Plan, t.Rest = dryPlan(s, rec), nil
 	}
-	t.Headline = headline(rec, t.Proven, proof != nil)
+	t.Headline = headline(rec, s.Hosts, t.Proven, proof != nil)
 	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
 	spent := s.Ended.Sub(s.Created)
 	if proof != nil {
@@ -72,8 +72,8 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	return t
 }
 
-// headline is the first sentence.
-func headline(rec tune.Record, proven, confirmed bool) string {
+// headline is the first sentence. hosts are as they were when the search began.
+func headline(rec tune.Record, hosts []model.HostFacts, proven, confirmed bool) string {
 	tried, helped := 0, []string{}
 	for _, f := range rec.Ideas {
 		if f.State != tune.Waiting && len(f.Setting.Assignments) == 1 {
@@ -83,7 +83,7 @@ func headline(rec tune.Record, proven, confirmed bool) string {
 	for _, a := range rec.Winner.Assignments {
 		i := slices.IndexFunc(rec.Ideas, func(f tune.Fate) bool { return f.State == tune.Helped && slices.Contains(f.Setting.Assignments, a) })
 		if i >= 0 {
-			helped = append(helped, change(rec.Ideas[i].Candidate, a))
+			helped = append(helped, change(rec.Ideas[i].Candidate, a, hosts))
 		}
 	}
 	switch {
@@ -102,10 +102,17 @@ func headline(rec tune.Record, proven, confirmed bool) string {
 	}
 }
 
-// change says what a candidate changes: "far.tcp.recv_buffer_max 64KiB -> 4MiB".
-func change(c candidate.Candidate, a model.Assignment) string {
+// change says what a candidate changes: "far.tcp.recv_buffer_max 64KiB -> 4MiB". It goes
+// from what the hosts had; what the candidate replaced may have been another try.
+func change(c candidate.Candidate, a model.Assignment, hosts []model.HostFacts) string {
+	was := c.Now
+	for _, h := range hosts {
+		if v, told := h.Knobs[a.Knob]; told && h.Host == a.Host {
+			was = v
+		}
+	}
 	now := c
-	now.Setting.Assignments = []model.Assignment{{Knob: a.Knob, Value: c.Now.Or("unknown")}}
+	now.Setting.Assignments = []model.Assignment{{Knob: a.Knob, Value: was.Or("unknown")}}
 	c.Setting.Assignments = []model.Assignment{a}
 	return fmt.Sprintf("%s %s -> %s", a.Host.Of(a.Knob), now.Text(), c.Text())
 }

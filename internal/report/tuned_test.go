@@ -76,6 +76,20 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	}
 }
 
+// The headline goes from what the hosts had, also where the last idea replaced another one.
+func TestTunedGoesFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	won := fate("tcp.recv_buffer_max", "262144", "4194304", tune.Helped, 0)
+	s := model.Session{State: model.SessionDone, Hosts: []model.HostFacts{
+		{Host: model.Near, Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("6291456", "test")}},
+		{Host: model.Far, Knobs: map[model.KnobID]fact.Of[string]{"tcp.recv_buffer_max": fact.Known("65536", "test")}},
+	}}
+	got := report.BuildTuned(s, tune.Record{Winner: won.Setting, Ideas: []tune.Fate{won}}, nil)
+	if want := "1 of 1 idea helped: far.tcp.recv_buffer_max 64KiB -> 4MiB"; got.Headline != want {
+		t.Errorf("%q, want %q", got.Headline, want)
+	}
+}
+
 // A dry run lists what would be tried in its order, with the best value first, the
 // time, the risk and the finding; what has to be asked for comes last.
 func TestTunedDryRun(t *testing.T) {

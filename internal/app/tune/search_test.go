@@ -1,0 +1,173 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/apptest"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/control/agent/agenttest"
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+	"linerate/internal/store/sqlite"
+)
+
+// stand is a search between two hosts of this process.
+type stand struct {
+	*apptest.Bed
+	person *apptest.Person
+	env    app.Env
+	ends   *reach.Ends
+	store  *sqlite.Store
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	s := &stand{Bed: apptest.NewBed(t), person: &apptest.Person{}}
+	s.env = apptest.Env(s.person)
+	s.env.Catalogue = knob.NewIndex()
+	var err error
+	if s.store, err = sqlite.Open(t.Context(), sqlite.Memory); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.store.Close() })
+	if s.ends, err = reach.Connect(t.Context(), s.env, "near", "far", s.Dial); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.ends.Close)
+	return s
+}
+
+// mtu is an idea that a person has to agree to.
+func mtu() tune.Idea {
+	set := []model.Assignment{{Host: model.Far, Knob: "link.mtu", Value: "9000"}}
+	return tune.Idea{Ask: "may cut the connection", Candidate: candidate.Candidate{
+		Setting: model.Setting{Name: "far.link.mtu=9000", Assignments: set}, Direction: model.To, Rule: "B29", Levels: "far.link.mtu",
+		Now: fact.Known("1500", "test"), Allows: fact.Unknown[units.BitRate]("test"),
+	}}
+}
+
+// search goes on with a search whose first look found an idea. No gain is large enough
+// for its margin: the rates of this process tell nothing.
+func (s *stand) search(t *testing.T, ctx context.Context, r Request) (Outcome, error) {
+	t.Helper()
+	flow := model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
+	p, err := plan.New(plan.Options{
+		Settings: []model.Setting{{Name: tune.Baseline}}, Baseline: tune.Baseline, Flow: flow, Directions: []model.Direction{model.To},
+		Mode: model.FixedBlocks, Blocks: 1, Null: plan.NullNone, Settle: -1, Seed: 1, Guards: []model.Guard{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Order, r.Directions = nil, p.Directions
+	look := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: fact.Known(0.1, "test")}, Ideas: []tune.Idea{mtu()}}
+	rec := tune.Record{Options: tune.Options{Margin: 5, RaceBlocks: 2}, Inputs: []tune.Input{{Look: &look}}}
+	return search(ctx, s.env, s.ends, s.store, r, trial.New(s.env, s.ends, s.store, model.KindTune, "", []string{"linerate", "tune"}, p), rec)
+}
+
+// What can cut the connection is measured only where the person says yes, or said so
+// before; whatever the answer, both hosts hold what they held, and it is stored.
+func TestWhatIsAskedFor(t *testing.T) {
+	yes := func(context.Context, app.Question) (app.Answer, error) { return app.Answer{Yes: true}, nil }
+	no := func(context.Context, app.Question) (app.Answer, error) { return app.Answer{}, nil }
+	for name, c := range map[string]struct {
+		answer func(context.Context, app.Question) (app.Answer, error)
+		risky  bool
+		asked  int
+		tried  bool
+	}{
+		"yes": {yes, false, 1, true}, "no": {no, false, 1, false}, "nobody is there": {nil, false, 1, false}, "said before": {nil, true, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t)
+			s.person.Answer = c.answer
+			out, err := s.search(t, t.Context(), Request{Risky: c.risky})
+			if err != nil || out.Search.State != model.SessionDone || out.Confirmation != nil {
+				t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
+			}
+			asked := s.person.Asked()
+			if len(asked) != c.asked || c.asked > 0 && (asked[0].Kind != app.TryRisky || asked[0].What != "far.link.mtu=9000" || asked[0].Why != "may cut the connection") {
+				t.Errorf("asked %+v", asked)
+			}
+			applied := slices.ContainsFunc(out.Search.Runs, func(r model.Run) bool { return r.Setting == "far.link.mtu=9000" })
+			if f := out.Record.Ideas[0]; applied != c.tried || (f.State != tune.Waiting) != c.tried {
+				t.Errorf("applied %v, fate %+v", applied, f)
+			}
+			told := apptest.Told[app.Searched](s.person)
+			if len(told) == 0 || told[len(told)-1].Step.Kind != tune.KindEnd {
+				t.Errorf("told %+v", told)
+			}
+			kept, err := s.store.Session(t.Context(), out.Search.ID)
+			if rec, ok, bad := tune.Read(&kept); err != nil || bad != nil || !ok || len(rec.Inputs) != len(out.Record.Inputs) {
+				t.Errorf("stored %+v, %v, %v", rec, err, bad)
+			}
+			s.ends.Close()
+			s.Untouched()
+		})
+	}
+}
+
+// A search that is cut short in a run is stored up to there, its hosts are as before, and
+// it goes on with the same race.
+func TestCutShortAndResumed(t *testing.T) {
+	s := newStand(t)
+	ctx, stop := context.WithCancel(t.Context())
+	s.person.On = func(e app.Event) {
+		if began, ok := e.(app.RunBegan); ok && began.Setting == "far.link.mtu=9000" {
+			stop()
+		}
+	}
+	out, err := s.search(t, ctx, Request{Risky: true})
+	if out.Search.State != model.SessionInterrupted || !errors.Is(err, context.Canceled) && err != nil && app.KindOf(err) != app.Interrupted {
+		t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
+	}
+	if f := out.Record.Ideas[0]; f.State != tune.Racing && f.State != tune.Waiting {
+		t.Errorf("fate %+v", f)
+	}
+	s.ends.Close()
+	s.Untouched()
+	s.person.On = nil
+	if s.ends, err = reach.Connect(t.Context(), s.env, "near", "far", s.Dial); err != nil {
+		t.Fatal(err)
+	}
+	defer s.ends.Close()
+	kept, err := s.store.Session(t.Context(), out.Search.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Resume(t.Context(), s.env, s.ends, s.store, kept, Request{Risky: true})
+	if err != nil || again.Search.State != model.SessionDone || again.Search.ID != out.Search.ID || again.Record.Ideas[0].Blocks != 2 {
+		t.Errorf("%s %q, %+v, %v", again.Search.State, again.Search.Reason, again.Record.Ideas, err)
+	}
+}
+
+// What a person named in --only and --never, and hosts that measure only, refuse an idea.
+func TestIdeasThatAreRefused(t *testing.T) {
+	s := newStand(t)
+	for name, c := range map[string]struct {
+		request Request
+		refused string
+	}{
+		"nothing named":    {Request{}, ""},
+		"never":            {Request{Never: []string{"link.mtu"}}, "it may not be tried: --never"},
+		"never there":      {Request{Never: []string{"far.link.mtu"}}, "it may not be tried: --never"},
+		"never elsewhere":  {Request{Never: []string{"near.link.mtu"}}, ""},
+		"only another one": {Request{Only: []string{"tcp.sack"}}, "other settings were asked for: --only"},
+		"only this one":    {Request{Only: []string{"far.link.mtu"}}, ""},
+	} {
+		i := (&steer{env: s.env, ends: s.ends, request: c.request}).idea(mtu().Candidate)
+		if i.Refused != c.refused || (i.Ask == "") != (c.refused != "") {
+			t.Errorf("%s: refused %q, ask %q", name, i.Refused, i.Ask)
+		}
+	}
+}
