@@ -33,7 +33,8 @@ func pairInLab(t *testing.T, spec, script string) *exec.Cmd {
 		t.Skip("nsenter is not installed")
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), binary, "lab", spec, "--", "sh", "-c", asPair+script)
+	// In a mount namespace of its own, with folders of its own for permanent files.
+	cmd := exec.CommandContext(t.Context(), binary, "lab", spec, "--", "unshare", "-m", "sh", "-ec", ownEtc(dir+"/etc")+"set +e\n"+asPair+script)
 	cmd.Env = append(os.Environ(), "LR="+binary, "DIR="+dir, "LINERATE_CONFIG="+filepath.Join(dir, "config"), "NO_COLOR=1")
 	cmd.Dir = dir
 	return cmd
@@ -57,6 +58,55 @@ func TestTuneStaysUntilTheNextStart(t *testing.T) {
 	}
 	if strings.Count(r.out, "keep it?") != 1 {
 		t.Error("it asks more than once")
+	}
+	if t.Failed() {
+		t.Log(r.out)
+	}
+}
+
+// TestTunePermanently: the person says once that it is to stay for good, agrees to the
+// file that is shown, and it stands there; undo takes back both.
+func TestTunePermanently(t *testing.T) {
+	t.Parallel()
+	tt := onTerminal(t, pairInLab(t, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB", `
+$LR tune --from "$near" "$far" $brisk --quick; gone; show after; cat /etc/sysctl.d/*linerate*
+LINERATE_STATE=$DIR/b $there $LR undo --kept; echo left: $(ls /etc/sysctl.d)
+`))
+	for _, ask := range []struct{ shown, answer string }{{"keep it?", "p\n"}, {"write these files on", "y\n"}} {
+		eventually(t, 3*time.Minute, ask.shown, func() bool { return strings.Contains(tt.shown.String(), ask.shown) })
+		if _, err := tt.master.WriteString(ask.answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := tt.wait(t, time.Minute)
+	for _, want := range []string{"after: near 4194304 far ", "net.ipv4.tcp_rmem = ", "left:\r\n"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("not said: %q", want)
+		}
+	}
+	if strings.Contains(r.out, "after: near 4194304 far 32768") || strings.Contains(r.out, "from the next start\r\n") || strings.Count(r.out, "keep it?") != 1 {
+		t.Error("it does not hold, or it asks more than once")
+	}
+	if t.Failed() {
+		t.Log(r.out)
+	}
+}
+
+// TestTuneAsAProfile: the person wants a profile: a file with the evidence, and the hosts
+// are as they were.
+func TestTuneAsAProfile(t *testing.T) {
+	t.Parallel()
+	tt := onTerminal(t, pairInLab(t, "rate=50mbit,rtt=20ms,far.tcp.recv_buffer_max=32KiB",
+		`$LR tune --from "$near" "$far" $brisk --quick; gone; show after; cat linerate-*.yaml; ls /etc/sysctl.d`))
+	eventually(t, 3*time.Minute, "the question", func() bool { return strings.Contains(tt.shown.String(), "keep it?") })
+	if _, err := tt.master.WriteString("f\n"); err != nil {
+		t.Fatal(err)
+	}
+	r := tt.wait(t, time.Minute)
+	for _, want := range []string{"after: near 4194304 far 32768", "saved linerate-", "tcp.recv_buffer_max:", "verdicts:", "outcome: better"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("not said: %q", want)
+		}
 	}
 	if t.Failed() {
 		t.Log(r.out)

@@ -33,7 +33,11 @@ func Hold(ctx context.Context, env app.Env, e *reach.Ends, named string, winner 
 	env.Asker = agreed{env.Asker}
 	h := change.Of(e, named, true)
 	defer h.Settle(e)
-	return change.Do(ctx, env, h, change.Request{Wanted: OfHosts(winner), Within: holdWithin, AtBoot: atBoot})
+	held, err := change.Do(ctx, env, h, change.Request{Wanted: OfHosts(winner), Within: holdWithin, AtBoot: atBoot})
+	if held.Outcome == change.Confirmed {
+		e.Hosts = under(e.Hosts, winner) // what they were read to have is no more
+	}
+	return held, err
 }
 
 // agreed answers what a person has answered already.

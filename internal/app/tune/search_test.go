@@ -59,7 +59,7 @@ func mtu() tune.Idea {
 
 // search goes on with a search whose first look found an idea. No gain is large enough
 // for its margin: the rates of this process tell nothing.
-func (s *stand) search(t *testing.T, ctx context.Context, r Request) (Outcome, error) {
+func (s *stand) search(ctx context.Context, t *testing.T, r Request) (Outcome, error) {
 	t.Helper()
 	flow := model.Flow{Engine: agenttest.EngineName, Direction: model.To, Streams: 1, Duration: 60 * time.Millisecond, Interval: 20 * time.Millisecond}
 	p, err := plan.New(plan.Options{
@@ -91,7 +91,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStand(t)
 			s.person.Answer = c.answer
-			out, err := s.search(t, t.Context(), Request{Risky: c.risky})
+			out, err := s.search(t.Context(), t, Request{Risky: c.risky})
 			if err != nil || out.Search.State != model.SessionDone || out.Confirmation != nil {
 				t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
 			}
@@ -127,7 +127,7 @@ func TestCutShortAndResumed(t *testing.T) {
 			stop()
 		}
 	}
-	out, err := s.search(t, ctx, Request{Risky: true})
+	out, err := s.search(ctx, t, Request{Risky: true})
 	if out.Search.State != model.SessionInterrupted || !errors.Is(err, context.Canceled) && err != nil && app.KindOf(err) != app.Interrupted {
 		t.Fatalf("%s %q, %v", out.Search.State, out.Search.Reason, err)
 	}
