@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"linerate/internal/core/model"
@@ -54,7 +55,7 @@ func (a *console) tell(ctx context.Context, ref string) (told, error) {
 	t := told{session: s, samples: samples, doc: report.Build(s, report.Options{Samples: samples, Kinds: a.kinds(), Catalogue: a.knobs})}
 	if s.Kind == model.KindTune {
 		if found, _, ok, err := tunedOf(ctx, st, s); err == nil && ok {
-			t.answer = append([]string{found.Headline}, found.Gains...)
+			t.answer = slices.Concat([]string{found.Headline}, found.Gains, found.Plan, found.Rest)
 		}
 	}
 	t.figures = figures.Of(s, t.doc, samples)
