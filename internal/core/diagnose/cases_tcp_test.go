@@ -61,6 +61,16 @@ func windowCases() []aCase {
 			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
 			e.Receiver.moved("tcp_zero_window_announced", 40)
 		}, rule: "B21", at: atReceiver, without: "B07"},
+		{name: "receiver reads late, and the hypervisor takes a little", rate: 50e6, change: func(e *Evidence) { // a recorded one
+			window(65536, 0.5)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+			e.Receiver.moved("tcp_zero_window_announced", 9, "cpu_steal_ms", 2400)
+		}, rule: "B21", at: atReceiver, without: "B07"},
+		{name: "receiver reads late, because the hypervisor has its processors", rate: 50e6, change: func(e *Evidence) {
+			window(65536, 0.5)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+			e.Receiver.moved("tcp_zero_window_announced", 9, "cpu_steal_ms", 24000)
+		}, rule: "B23", at: atReceiver, without: "B21"},
 		{name: "sender idle", rate: 50e6, change: func(e *Evidence) { e.TCP.Busy = known(4 * time.Second) }, rule: "B21", at: atSender},
 		{name: "sender idle for a moment", rate: 500e6, change: func(e *Evidence) { e.TCP.Busy = known(8500 * time.Millisecond) }, rule: "unknown", without: "B21"},
 		{name: "short test", rate: 300e6, change: func(e *Evidence) {

@@ -80,8 +80,13 @@ func (c Counters) total(name, of string) float64 { return float64(c.parts[name][
 
 // starved reports whether an end shows that its program waited for a processor.
 func (f features) starved(e End) bool {
+	return f.load(e).stolen.Or(0) >= stealing || f.shortOfTime(e)
+}
+
+// shortOfTime is starved, where a little stolen time does not count.
+func (f features) shortOfTime(e End) bool {
 	l := f.load(e)
-	return l.wait.Or(0) >= waitingThread || l.stopped.Or(0) >= throttled || l.stolen.Or(0) >= stealing ||
+	return l.wait.Or(0) >= waitingThread || l.stopped.Or(0) >= throttled || l.stolen.Or(0) >= limitedShare ||
 		l.run.Or(0)+l.wait.Or(0) >= busyThread || l.core.Or(0) >= fullCore && l.others.Or(1) < otherCores
 }
 
