@@ -1,0 +1,223 @@
+// Package importer reads what other programs measured, from the files that they wrote:
+// text of iperf 2 and iperf 3, JSON of iperf3, NetPIPE's np.out, netperf's key=value,
+// nuttcp, sockperf, perftest, flent, and tables of comma-separated values whose columns
+// somebody names.
+//
+// Nothing is guessed. What a program counted by its sender is a rate of the sender;
+// the summary line of a test is no interval; a file that is cut off, that holds
+// something else between its lines, or whose numbers have decimal commas is refused with
+// the line where it begins to be wrong.
+package importer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// MaxBytes is the size of a file, unpacked, above which nothing is read.
+const MaxBytes units.Bytes = 256 << 20
+
+// Test is one test that a file tells of.
+type Test struct {
+	Near, Far string // addresses or names of the ends, "" where the file does not say; near is the client
+	Started   time.Time
+	Flow      model.Flow // as far as the file says
+	Values    []model.Value
+	Samples   []model.Sample // of intervals; never the summary of a test
+	Points    []model.Point  // by message size
+	Setting   string         // what was set, where the file says so
+	Block     int            // 1…, where the file says which tests belong together
+	Spread    *Spread        // the values are those of several runs of which nothing else is known
+	Notes     []string       // what somebody who compares it must know
+}
+
+// Spread is what a summary of several runs says beside their average, in the unit of the
+// value. Runs is 0 where it does not say of how many.
+type Spread struct {
+	Min, Max float64
+	Runs     int
+}
+
+// add appends a value.
+func (t *Test) add(d model.Direction, m model.Metric, v float64) {
+	t.Values = append(t.Values, model.Value{Direction: d, Metric: m, Value: v})
+}
+
+// note appends a note once.
+func (t *Test) note(text string) {
+	if !slices.Contains(t.Notes, text) {
+		t.Notes = append(t.Notes, text)
+	}
+}
+
+// File is what a file says.
+type File struct {
+	Format  string // name of its format
+	Program string // with its version, where it says so: "iperf 3.12"
+	Tests   []Test // at least one
+}
+
+// Format is a form that files have.
+type Format struct {
+	Name  string
+	About string // for help
+	// is reports whether a file looks like this format; nil: never by itself.
+	is   func(text string) bool
+	read func(text string, o Options) (File, error)
+}
+
+// Options are what a reader must be told. Only tables have any.
+type Options struct {
+	Columns []Column
+}
+
+// Formats are all formats, in the order in which a file is tried.
+func Formats() []Format {
+	return []Format{
+		{"flent", "data file of flent (.flent, .flent.gz)", isFlent, readFlent},
+		{"iperf3-json", "iperf3 -J", isIperf3JSON, readIperf3JSON},
+		{"iperf3", "text of iperf3", isIperf3, readIperf3},
+		{"iperf2", "text of iperf 2, a client's or a server's", isIperf2, readIperf2},
+		{"sockperf", "text of sockperf ping-pong or under-load", isSockperf, readSockperf},
+		{"perftest", "text of ib_send_bw, ib_write_lat and their like", isPerftest, readPerftest},
+		{"nuttcp", "text of nuttcp, also -fparse", isNuttcp, readNuttcp},
+		{"netperf", "netperf with -- -k (KEY=VALUE)", isNetperf, readNetperf},
+		{"netpipe", "np.out of NetPIPE 3", isNetpipe, readNetpipe},
+		{"csv", "a table, with --column for what its columns are", nil, readTable},
+	}
+}
+
+// Fault says what is wrong with a file, and where.
+type Fault struct {
+	Line int // 1…, 0 where it is not one line
+	Err  error
+}
+
+// Error implements error.
+func (f *Fault) Error() string {
+	if f.Line == 0 {
+		return f.Err.Error()
+	}
+	return fmt.Sprintf("line %d: %v", f.Line, f.Err)
+}
+
+// Unwrap returns what is wrong.
+func (f *Fault) Unwrap() error { return f.Err }
+
+func faultf(line int, format string, args ...any) *Fault {
+	return &Fault{Line: line, Err: fmt.Errorf(format, args...)}
+}
+
+// ErrUnknown says that no format fits.
+var ErrUnknown = errors.New("this is the output of no program that is known")
+
+// Read reads a file of format name, or of the one that it looks like if name is "". A
+// compressed file (gzip) is unpacked. Errors are Faults, or wrap ErrUnknown.
+func Read(name string, text []byte, o Options) (File, error) {
+	text, err := unpack(text)
+	if err != nil {
+		return File{}, err
+	}
+	all := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	switch {
+	case strings.TrimSpace(all) == "":
+		return File{}, faultf(0, "the file is empty")
+	case !utf8.ValidString(all) || strings.ContainsRune(all, 0):
+		return File{}, faultf(0, "this is no text: %w", ErrUnknown)
+	}
+	if name == "" && len(o.Columns) > 0 {
+		name = "csv"
+	}
+	for _, f := range Formats() {
+		if f.Name != name && (name != "" || f.is == nil || !f.is(all)) {
+			continue
+		}
+		got, err := f.read(all, o)
+		if err != nil {
+			return File{}, fmt.Errorf("as %s: %w", f.Name, err)
+		}
+		got.Format = f.Name
+		if len(got.Tests) == 0 {
+			return File{}, fmt.Errorf("as %s: %w", f.Name, faultf(0, "it holds no test"))
+		}
+		return got, nil
+	}
+	return File{}, ErrUnknown
+}
+
+// unpack returns text, unpacked where it is compressed.
+func unpack(text []byte) ([]byte, error) {
+	if !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+		if len(text) > int(MaxBytes) {
+			return nil, faultf(0, "larger than %s", MaxBytes)
+		}
+		return text, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(text))
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(z, int64(MaxBytes)+1))
+	}
+	switch {
+	case err != nil:
+		return nil, faultf(0, "its compression is broken, so it was cut off or changed: %w", err)
+	case len(text) > int(MaxBytes):
+		return nil, faultf(0, "unpacked it is larger than %s", MaxBytes)
+	}
+	return text, nil
+}
+
+// number reads a decimal number as programs write it with LC_ALL=C.
+func number(line int, s string) (float64, error) {
+	var v float64
+	var rest string
+	if n, _ := fmt.Sscanf(s, "%g%s", &v, &rest); n == 1 && !strings.ContainsAny(s, "xXpP_") && v-v == 0 {
+		return v, nil
+	}
+	if strings.Contains(s, ",") {
+		return 0, faultf(line, "%q has a comma in it: run the program with LC_ALL=C, or change the commas into points", s)
+	}
+	return 0, faultf(line, "%q is no number", s)
+}
+
+// numbers reads several.
+func numbers(line int, all ...string) ([]float64, error) {
+	out := make([]float64, len(all))
+	for i, s := range all {
+		v, err := number(line, s)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+// seconds is v seconds.
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+// lines returns the lines of text with their numbers, from 1, without those that are
+// blank.
+func lines(text string) func(yield func(int, string) bool) {
+	return func(yield func(int, string) bool) {
+		n := 0
+		for l := range strings.SplitSeq(text, "\n") {
+			n++
+			if l = strings.TrimRight(l, " \t\r"); strings.TrimSpace(l) != "" && !yield(n, l) {
+				return
+			}
+		}
+	}
+}
+
+// bySender is the note of a rate that only the sender counted.
+const bySender = "the rate is what the sender handed to its system, not what arrived"

@@ -1,0 +1,276 @@
+package importer
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+func load(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func value(t Test, d model.Direction, m model.Metric) float64 {
+	r := model.Run{Values: t.Values}
+	v, ok := r.Value(d, m)
+	if !ok {
+		return math.NaN()
+	}
+	return v
+}
+
+func count(t Test, m model.Metric) (n int) {
+	for _, s := range t.Samples {
+		if s.Metric == m {
+			n++
+		}
+	}
+	return n
+}
+
+// TestPrograms reads what real programs wrote (iperf 2.1.8, iperf 3.12, NPtcp 3.7,
+// nuttcp 6.1.2, sockperf 3.7 on a path of 200 Mbit/s), and what the manuals of netperf,
+// perftest and flent show.
+func TestPrograms(t *testing.T) {
+	near := func(got, want float64) bool { return math.Abs(got-want) <= 1e-6*math.Abs(want) }
+	for name, c := range map[string]struct {
+		format    string
+		tests     int
+		direction model.Direction
+		streams   int
+		goodput   float64 // of the last test, in the direction or towards the far end
+		samples   int     // intervals of its rate
+		metric    model.Metric
+	}{
+		"iperf2.txt":        {"iperf2", 1, model.To, 1, 186e6, 3, model.Sent},
+		"iperf2-30.txt":     {"iperf2", 1, model.To, 1, 0, 30, model.Sent},
+		"iperf2-p2.txt":     {"iperf2", 1, model.To, 2, 204e6, 2, model.Sent},
+		"iperf2-plain.txt":  {"iperf2", 1, model.To, 1, 0, 0, model.Sent},
+		"iperf2-udp.txt":    {"iperf2", 1, model.To, 1, 21e6, 2, model.Sent},
+		"iperf2-server.txt": {"iperf2", 3, model.To, 1, 112e6, 1, model.Goodput},
+		"iperf3.txt":        {"iperf3", 1, model.To, 1, 0, 3, model.Sent},
+		"iperf3-p2.txt":     {"iperf3", 1, model.To, 2, 189e6, 2, model.Sent},
+		"iperf3-udp.txt":    {"iperf3", 1, model.To, 1, 50e6, 2, model.Sent},
+		"iperf3-bidir.txt":  {"iperf3", 1, model.Both, 1, 167e6, 2, model.Sent},
+		"iperf3.json":       {"iperf3-json", 1, model.To, 1, 0, 3, model.Sent},
+		"iperf3-p2.json":    {"iperf3-json", 1, model.To, 2, 0, 3, model.Sent},
+		"iperf3-r.json":     {"iperf3-json", 1, model.From, 1, 0, 2, model.Goodput},
+		"iperf3-udp.json":   {"iperf3-json", 1, model.To, 1, 0, 2, model.Sent},
+		"iperf3-bidir.json": {"iperf3-json", 1, model.Both, 1, 134798355.40803546, 2, model.Sent},
+		"np.out":            {"netpipe", 1, model.To, 0, 0, 0, model.Goodput},
+		"nuttcp.txt":        {"nuttcp", 1, model.To, 0, 189.8801e6, 3, model.Goodput},
+		"nuttcp-parse.txt":  {"nuttcp", 1, model.To, 0, 191.0974e6, 0, model.Goodput},
+		"nuttcp-udp.txt":    {"nuttcp", 1, model.To, 0, 19.943e6, 0, model.Goodput},
+		"sockperf.txt":      {"sockperf", 1, model.To, 0, 0, 0, model.Goodput},
+		"sockperf-rtt.txt":  {"sockperf", 1, model.To, 0, 0, 0, model.Goodput},
+		"netperf.txt":       {"netperf", 2, model.To, 0, 0, 0, model.Goodput},
+		"ib_send_bw.txt":    {"perftest", 1, model.To, 0, 0, 0, model.Goodput},
+		"ib_send_lat.txt":   {"perftest", 1, model.To, 0, 0, 0, model.Goodput},
+		"rrul.flent.gz":     {"flent", 1, model.Both, 0, 94.2e6, 2, model.Goodput},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := Read("", load(t, name), Options{})
+			if err != nil || f.Format != c.format || len(f.Tests) != c.tests {
+				t.Fatalf("%s, %d tests, %v", f.Format, len(f.Tests), err)
+			}
+			last := f.Tests[len(f.Tests)-1]
+			if last.Flow.Direction != c.direction || last.Flow.Streams != c.streams {
+				t.Errorf("%s, %d streams", last.Flow.Direction, last.Flow.Streams)
+			}
+			if got := value(last, last.Flow.Direction.Parts()[0], model.Goodput); c.goodput > 0 && !near(got, c.goodput) {
+				t.Errorf("goodput %g, want %g", got, c.goodput)
+			}
+			n := 0
+			for _, s := range last.Samples {
+				if s.Metric == c.metric && s.Direction == last.Flow.Direction.Parts()[0] {
+					n++
+				}
+			}
+			if n != c.samples {
+				t.Errorf("%d intervals, want %d", n, c.samples)
+			}
+		})
+	}
+}
+
+// TestMeaning holds what programs mean by their numbers.
+func TestMeaning(t *testing.T) {
+	read := func(name string) Test {
+		f, err := Read("", load(t, name), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Tests[0]
+	}
+	pipe := read("np.out")
+	first := pipe.Points[0]
+	if first.Size != 1 || math.Abs(first.Trials[0].Seconds()-1.4154e-5) > 2e-8 { // 1 byte at 0.539007 of 1048576 bit/s
+		t.Errorf("%+v", first)
+	}
+	half, full := read("sockperf.txt"), read("sockperf-rtt.txt")
+	if got := value(half, model.To, model.LatencyP50); math.Abs(got-2*8.956e-6) > 1e-12 {
+		t.Errorf("sockperf's half of a round trip: %g", got)
+	}
+	if got := value(full, model.To, model.LatencyP99); math.Abs(got-462.270e-6) > 1e-12 {
+		t.Errorf("sockperf's whole round trip: %g", got)
+	}
+	if u := read("iperf2-udp.txt"); value(u, model.To, model.LossRatio) != 0 || value(u, model.To, model.Jitter) != 4e-6 || len(u.Notes) > 0 {
+		t.Errorf("%+v", u)
+	}
+	if s := read("iperf2.txt"); len(s.Notes) != 1 || s.Notes[0] != bySender {
+		t.Errorf("a client of iperf 2 counts what it sends: %q", s.Notes)
+	}
+	if s := read("iperf2-server.txt"); s.Near != "10.8.0.1" || s.Far != "10.8.0.2" || len(s.Notes) > 0 {
+		t.Errorf("%+v", s)
+	}
+	lat := read("ib_send_lat.txt")
+	if got := value(lat, model.To, model.LatencyP99); math.Abs(got-2.5e-6) > 1e-12 {
+		t.Errorf("%g", got)
+	}
+	if bw := read("ib_send_bw.txt"); math.Abs(bw.Points[1].Trials[0].Seconds()-65536/(10973.21*(1<<20))) > 1e-9 {
+		t.Errorf("%+v", bw.Points)
+	}
+	f, err := Read("", load(t, "netperf.txt"), Options{})
+	if err != nil || value(f.Tests[1], model.To, model.RequestRate) != 24512.10 || math.Abs(value(f.Tests[1], model.To, model.LatencyP99)-61e-6) > 1e-12 {
+		t.Errorf("%+v, %v", f.Tests, err)
+	}
+}
+
+// TestSummaryIsNoInterval: the 31st line of a test of 30 s is its summary. Five such logs
+// in one file are 150 intervals of five runs, and not 155.
+func TestSummaryIsNoInterval(t *testing.T) {
+	f, err := Read("", []byte(strings.Repeat(string(load(t, "iperf2-30.txt")), 5)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	intervals := 0
+	for _, one := range f.Tests {
+		intervals += count(one, model.Sent)
+	}
+	if len(f.Tests) != 5 || intervals != 150 {
+		t.Errorf("%d runs, %d intervals", len(f.Tests), intervals)
+	}
+}
+
+// TestBroken: what is cut off, mixed or foreign is refused, with the line.
+func TestBroken(t *testing.T) {
+	upTo := func(name string, lines int) string {
+		all := strings.SplitAfter(string(load(t, name)), "\n")
+		if lines < 0 {
+			lines += len(all)
+		}
+		return strings.Join(all[:lines], "")
+	}
+	for name, c := range map[string]struct{ text, says string }{
+		"iperf2 cut":      {upTo("iperf2.txt", -2), "cut off"},
+		"iperf2 nothing":  {upTo("iperf2.txt", 4), "cut off"},
+		"iperf2 comma":    {strings.ReplaceAll(upTo("iperf2.txt", -1), "23.0 MBytes", "23,0 MBytes"), "LC_ALL=C"},
+		"iperf2 broken":   {strings.Replace(upTo("iperf2.txt", -1), "1.0000-2.0000 sec", "1.0000-2.0", 1), "line 8"},
+		"iperf2 failed":   {"------\nClient connecting to 10.0.0.1, TCP port 5001\nconnect failed: Connection refused\n", "failed"},
+		"iperf3 cut":      {upTo("iperf3.txt", 5), "cut off"},
+		"iperf3 JSON cut": {upTo("iperf3.json", 40), "cut off"},
+		"iperf3 JSON bad": {strings.Replace(string(load(t, "iperf3.json")), `"bytes":`, `"bytes"`, 1), "line "},
+		"iperf3 refused":  {`{"start":{"connected":[]},"intervals":[],"end":{},"error":"error - unable to connect to server: Connection refused"}`, "Connection refused"},
+		"np.out mixed":    {string(load(t, "np.out")) + "1.0.0.1 -> nas\n", "line "},
+		"np.out other":    {"1 500 0.00001\n2 500 0.00001\n", "not the columns"},
+		"nuttcp cut":      {upTo("nuttcp.txt", 2), "cut off"},
+		"sockperf cut":    {upTo("sockperf.txt", 12), "cut off"},
+		"netperf cut":     {upTo("netperf.txt", 10), "cut off"},
+		"empty":           {" \n", "empty"},
+		"binary":          {"\x7fELF\x00\xff", "no text"},
+		"gzip":            {string(load(t, "rrul.flent.gz")[:60]), "compression"},
+		"letter":          {"Dear Sir,\n", "known"},
+	} {
+		_, err := Read("", []byte(c.text), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+	if _, err := Read("", []byte("Dear Sir,\n"), Options{}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+}
+
+// columns parses what --column says.
+func columns(t *testing.T, all ...string) Options {
+	t.Helper()
+	var o Options
+	for _, text := range all {
+		c, err := ParseColumn(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Columns = append(o.Columns, c)
+	}
+	return o
+}
+
+// TestTables reads the tables of published articles.
+func TestTables(t *testing.T) {
+	shares := "table,direction,baseline,candidate,baseline_mb_s,candidate_mb_s\n1,write,mtu 1500,mtu 9000,87.6,90.5\n1,read,mtu 1500,mtu 9000,80.7,81.1\n"
+	f, err := Read("", []byte(shares), columns(t, "direction=direction", "goodput=baseline_mb_s:MB/s@{baseline}", "goodput=candidate_mb_s:MB/s@{candidate}"))
+	if err != nil || len(f.Tests) != 4 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if got := f.Tests[1]; got.Setting != "mtu 9000" || got.Flow.Direction != model.To || value(got, model.To, model.Goodput) != 90.5*8e6 {
+		t.Errorf("%+v", got)
+	}
+	windows := "test,window_bytes,avg,min,max\n1,65536,209.98,145.00,304.00\n"
+	f, err = Read("", []byte(windows), columns(t, "setting=test", "setting=window_bytes", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"))
+	if err != nil || f.Tests[0].Setting != "test 1, window_bytes 65536" || *f.Tests[0].Spread != (Spread{Min: 145e6, Max: 304e6}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	for text, says := range map[string]string{
+		"test,avg\n1\n":            "line 2",
+		"test,avg\n1,\"2,5\"\n":    "LC_ALL=C",
+		"test;avg\n1;2,5\n":        "semicolons",
+		"test,avg\n1,-1\n":         "line 2",
+		"test,other\n1,2\n":        `"avg"`,
+		"test,avg\n1,2\n3,nan\n":   "line 3",
+		"test,avg\n1,2\n3,1e999\n": "line 3",
+	} {
+		if _, err := Read("", []byte(text), columns(t, "setting=test", "goodput=avg:Mbit/s")); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", text, err, says)
+		}
+	}
+	for _, bad := range []string{"goodput=avg", "speed=avg:Mbit/s", "goodput=avg:furlong", "setting=a:ms", "goodput", "block=b@x"} {
+		if c, err := ParseColumn(bad); err == nil {
+			t.Errorf("%s: %+v", bad, c)
+		}
+	}
+}
+
+// FuzzRead: no text makes a reader fail in another way than with an error, and what is
+// read has values.
+func FuzzRead(f *testing.F) {
+	all, err := filepath.Glob("testdata/*.*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range all {
+		if text, err := os.ReadFile(name); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, err := Read("", text, Options{})
+		if err != nil {
+			return
+		}
+		for _, one := range got.Tests {
+			if len(one.Values) == 0 && len(one.Points) == 0 {
+				t.Errorf("%s: a test without a value", got.Format)
+			}
+		}
+	})
+}

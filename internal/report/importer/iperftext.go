@@ -1,0 +1,142 @@
+package importer
+
+import (
+	"regexp"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/udp"
+)
+
+// row is a line of numbers of iperf 2 or 3: who, from when to when, how much, how fast,
+// and what follows. The brackets hold the number of a stream, or SUM.
+var row = regexp.MustCompile(`^\[ *(\*?[0-9]+|SUM)[^\]]*\](?:\[([TR]X-[CS])\])? +([0-9.,]+) *- *([0-9.,]+) +sec +([0-9.,]+) ([KMGT]?)Bytes +([0-9.,]+) ([KMGT]?)(bits|Bytes)/sec *(.*)$`)
+
+// connected is the line that names the ends of a connection.
+var connected = regexp.MustCompile(`^\[ *(\*?[0-9]+)\] local (\S+) port ([0-9]+) connected (?:to|with) (\S+) port ([0-9]+)(.*)$`)
+
+// of is what the letters before Bytes and bits are worth: iperf counts bytes by 1024 and
+// bits by 1000.
+func of(letter string, base float64) float64 {
+	f := 1.0
+	for range strings.Index("KMGT", letter) + 1 {
+		f *= base
+	}
+	if letter == "" {
+		return 1
+	}
+	return f
+}
+
+// line is a row that was read.
+type line struct {
+	number   int
+	id, role string // role: TX-C and so on of --bidir
+	from, to float64
+	bitrate  float64 // bit/s
+	rest     string
+}
+
+func readRow(n int, text string) (line, bool, error) {
+	m := row.FindStringSubmatch(text)
+	if m == nil {
+		return line{}, false, nil
+	}
+	v, err := numbers(n, m[3], m[4], m[5], m[7])
+	if err != nil {
+		return line{}, true, err
+	}
+	l := line{number: n, id: m[1], role: m[2], from: v[0], to: v[1], bitrate: v[3] * of(m[8], 1000), rest: m[10]}
+	if m[9] == "Bytes" {
+		l.bitrate = v[3] * of(m[8], 1024) * 8
+	}
+	if l.to < l.from {
+		return l, true, faultf(n, "the interval ends before it begins")
+	}
+	return l, true, nil
+}
+
+// lossOf reads "0.036 ms  0/8629" of a line of UDP.
+var lossOf = regexp.MustCompile(`([0-9.,]+) +ms +([0-9]+)/ *([0-9]+)`)
+
+// datagrams adds jitter and loss of l to t, where it has them.
+func datagrams(t *Test, d model.Direction, l line) error {
+	m := lossOf.FindStringSubmatch(l.rest)
+	if m == nil {
+		return nil
+	}
+	v, err := numbers(l.number, m[1], m[2], m[3])
+	if err != nil {
+		return err
+	}
+	t.add(d, model.Jitter, v[0]/1000)
+	if v[2] > 0 {
+		t.add(d, model.LossRatio, v[1]/v[2])
+	}
+	return nil
+}
+
+// sample is the interval l in direction d, as end h counted it.
+func (l line) sample(h model.Host, d model.Direction, m model.Metric, value float64) model.Sample {
+	return model.Sample{Host: h, Direction: d, Metric: m, Start: seconds(l.from), Length: seconds(l.to - l.from), Value: value, Omitted: strings.Contains(l.rest, "(omitted)")}
+}
+
+// rateMetric is what a rate is that end h counted in direction d.
+func rateMetric(h model.Host, d model.Direction) model.Metric {
+	if d.Receiver() == h {
+		return model.Goodput
+	}
+	return model.Sent
+}
+
+// section is the part of a file of iperf from one banner to the next.
+type section struct {
+	first   int // number of its first line
+	server  bool
+	udp     bool
+	reverse bool
+	bidir   bool
+	far     string // as the client was told
+	rows    []line
+	ends    [][]string // matches of connected
+	report  map[int]bool
+}
+
+// engine is the kind of traffic of a section.
+func (s section) engine() string {
+	if s.udp {
+		return udp.Name
+	}
+	return bulk.Name
+}
+
+// whole checks that nothing but rows and what iperf writes about them is between the
+// lines, where text looks like a row that was broken.
+func whole(n int, text string) error {
+	if strings.HasPrefix(text, "[") && strings.Contains(text, "/sec") && !strings.Contains(text, "ID]") {
+		return faultf(n, "not a line of this program: %.60q", text)
+	}
+	for _, bad := range []string{"error - ", "connect failed", "unable to connect", "Connection refused", "unable to"} {
+		if strings.Contains(text, bad) {
+			return faultf(n, "the test failed: %.80s", strings.TrimSpace(text))
+		}
+	}
+	return nil
+}
+
+// cut says that the section has no end.
+func cut(what string, last line) error {
+	return faultf(last.number, "the file ends before %s: the test was cut off", what)
+}
+
+// streams counts the streams of a section.
+func streams(rows []line) int {
+	seen := map[string]bool{}
+	for _, l := range rows {
+		if l.id != "SUM" && !strings.HasPrefix(l.role, "RX") {
+			seen[l.id] = true
+		}
+	}
+	return max(1, len(seen))
+}

@@ -1,0 +1,295 @@
+package importer
+
+import (
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/requests"
+	"linerate/internal/core/traffic/sizes"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
+
+// pipeRow is a line of np.out: bytes, Mbit/s of 1048576 bits, seconds one way.
+var pipeRow = regexp.MustCompile(`^\s*([0-9]+)\s+([0-9.,eE+-]+)\s+([0-9.,eE+-]+)\s*$`)
+
+func isNetpipe(text string) bool {
+	for n, l := range lines(text) {
+		if !pipeRow.MatchString(l) {
+			return false
+		}
+		if n > 3 {
+			break
+		}
+	}
+	return true
+}
+
+// readNetpipe reads np.out of NetPIPE 3.
+func readNetpipe(text string, _ Options) (File, error) {
+	t := Test{Flow: model.Flow{Engine: sizes.NetPIPE, Direction: model.To}}
+	for n, l := range lines(text) {
+		m := pipeRow.FindStringSubmatch(l)
+		if m == nil {
+			return File{}, faultf(n, "not the three numbers of a message size: %.60q", l)
+		}
+		v, err := numbers(n, m[1:]...)
+		if err != nil {
+			return File{}, err
+		}
+		size, rate, took := v[0], v[1]*(1<<20), v[2]
+		if size < 1 || rate <= 0 || took <= 0 {
+			return File{}, faultf(n, "a size, a rate and a time are greater than zero")
+		}
+		if q := size * 8 / took / rate; q < 0.98 || q > 1.02 { // the time has two digits at least
+			return File{}, faultf(n, "%.0f bytes in %g s are not the rate beside them: these are not the columns of NetPIPE 3", size, took)
+		}
+		t.Points = append(t.Points, model.Point{Size: units.Bytes(size), Rounds: 1, Trials: []time.Duration{seconds(size * 8 / rate)}})
+	}
+	t.Flow.Points = len(t.Points)
+	t.note("NetPIPE writes the best of its trials for each size, so what disturbed it is not seen")
+	return File{Program: "NetPIPE", Tests: []Test{t}}, nil
+}
+
+var (
+	escape  = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	perfAvg = regexp.MustCompile(`Summary: (Latency|Round trip) is ([0-9.,]+) usec`)
+	perfPer = regexp.MustCompile(`percentile ([0-9.]+) = *([0-9.,]+)`)
+	perfEnd = regexp.MustCompile(`IP = (\S+)\s+PORT = *[0-9]+ # (TCP|UDP)`)
+)
+
+func isSockperf(text string) bool { return strings.Contains(text, "sockperf:") }
+
+// readSockperf reads text of a sockperf client, one test or several. Without --full-rtt
+// its latency is half of a round trip.
+func readSockperf(text string, _ Options) (File, error) {
+	out := File{Program: "sockperf"}
+	var t *Test
+	twice := 2.0
+	for n, l := range lines(escape.ReplaceAllString(text, "")) {
+		if m := perfEnd.FindStringSubmatch(l); m != nil {
+			out.Tests = append(out.Tests, Test{Far: m[1], Flow: model.Flow{Engine: requests.Name, Direction: model.To}})
+			t = &out.Tests[len(out.Tests)-1]
+			continue
+		}
+		if t == nil {
+			continue
+		}
+		if m := perfAvg.FindStringSubmatch(l); m != nil {
+			if _, err := number(n, m[2]); err != nil {
+				return out, err
+			}
+			twice = 2
+			if m[1] == "Round trip" {
+				twice = 1
+			}
+			continue
+		}
+		m := perfPer.FindStringSubmatch(l)
+		if m == nil {
+			continue
+		}
+		v, err := numbers(n, m[1], m[2])
+		if err != nil {
+			return out, err
+		}
+		for at, metric := range map[float64]model.Metric{50: model.LatencyP50, 99: model.LatencyP99} {
+			if v[0] == at {
+				t.add(model.To, metric, twice*v[1]/1e6)
+			}
+		}
+	}
+	for _, t := range out.Tests {
+		if len(t.Values) < 2 {
+			return out, faultf(0, "a test has no percentiles: it was cut off, or it is not ping-pong or under-load")
+		}
+	}
+	return out, nil
+}
+
+// nutLine is a result of nuttcp: MB of 1048576 bytes, seconds, Mbit/s of 1000000.
+var nutLine = regexp.MustCompile(`^ *([0-9.,]+) MB / +([0-9.,]+) sec = +([0-9.,]+) Mbps(.*)$`)
+
+func isNuttcp(text string) bool {
+	for _, l := range lines(text) {
+		if nutLine.MatchString(l) || strings.HasPrefix(l, "megabytes=") && strings.Contains(l, "rate_Mbps=") {
+			return true
+		}
+	}
+	return strings.HasPrefix(strings.TrimSpace(text), "nuttcp")
+}
+
+// readNuttcp reads text of nuttcp: intervals, and a summary that tells the CPU of both
+// ends. Its direction is not in it: without -r the client sends.
+func readNuttcp(text string, _ Options) (File, error) {
+	out := File{Program: "nuttcp"}
+	var open []model.Sample
+	last, at := 0, 0.0
+	for n, l := range lines(text) {
+		if strings.Contains(l, ": Error") {
+			return out, faultf(n, "the test failed: %.80s", l)
+		}
+		v, rest, err := nutRow(n, l)
+		if err != nil {
+			return out, err
+		}
+		if v == nil {
+			continue
+		}
+		last = n
+		if !strings.Contains(rest, "%TX") {
+			open = append(open, model.Sample{Host: model.Far, Direction: model.To, Metric: model.Goodput, Start: seconds(at), Length: seconds(v[1]), Value: v[2] * 1e6})
+			at += v[1]
+			continue
+		}
+		t := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Duration: seconds(v[1])}, Samples: open}
+		t.note("nuttcp does not write the direction: it is taken as from the client to the server")
+		t.add(model.To, model.Goodput, v[2]*1e6)
+		if m := nutLoss.FindStringSubmatch(rest); m != nil {
+			lost, err := numbers(n, m[1], m[2])
+			if err != nil {
+				return out, err
+			}
+			t.Flow.Engine = udp.Name
+			t.add(model.To, model.LossRatio, lost[0]/math.Max(1, lost[1]))
+		}
+		if m := nutRetr.FindStringSubmatch(rest); m != nil {
+			retr, err := number(n, m[1])
+			if err != nil {
+				return out, err
+			}
+			t.add(model.To, model.Retransmits, retr)
+		}
+		out.Tests, open, at = append(out.Tests, t), nil, 0
+	}
+	if len(open) > 0 {
+		return out, faultf(last, "the file ends before the line with %%TX and %%RX: the test was cut off")
+	}
+	return out, nil
+}
+
+var (
+	nutLoss = regexp.MustCompile(`([0-9]+) / +([0-9]+) drop/pkt`)
+	nutRetr = regexp.MustCompile(`([0-9]+) retrans`)
+)
+
+// nutRow returns megabytes, seconds and Mbit/s of a line in either form, and what
+// follows them.
+func nutRow(n int, l string) ([]float64, string, error) {
+	if m := nutLine.FindStringSubmatch(l); m != nil {
+		v, err := numbers(n, m[1:4]...)
+		return v, m[4], err
+	}
+	if !strings.HasPrefix(l, "megabytes=") {
+		return nil, "", nil
+	}
+	kv := pairs(strings.Fields(l))
+	v, err := numbers(n, kv["megabytes"], kv["real_seconds"], kv["rate_Mbps"])
+	rest := ""
+	if kv["tx_cpu"] != "" {
+		rest = "%TX"
+	}
+	if kv["retrans"] != "" {
+		rest += " " + kv["retrans"] + " retrans"
+	}
+	if kv["drop"] != "" {
+		rest += " " + kv["drop"] + " / " + kv["pkt"] + " drop/pkt"
+	}
+	return v, rest, err
+}
+
+// pairs reads KEY=VALUE words.
+func pairs(words []string) map[string]string {
+	out := map[string]string{}
+	for _, w := range words {
+		if k, v, ok := strings.Cut(w, "="); ok {
+			out[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		}
+	}
+	return out
+}
+
+func isNetperf(text string) bool {
+	return strings.Contains(text, "THROUGHPUT=") && strings.Contains(text, "THROUGHPUT_UNITS=")
+}
+
+// netperfUnits is what THROUGHPUT_UNITS are worth, in bit/s.
+var netperfUnits = map[string]float64{"10^3bits/s": 1e3, "10^6bits/s": 1e6, "10^9bits/s": 1e9, "KBytes/s": 8 << 10, "MBytes/s": 8 << 20, "GBytes/s": 8 << 30}
+
+// readNetperf reads what netperf writes with "-- -k": a test begins where a key comes
+// again.
+func readNetperf(text string, _ Options) (File, error) {
+	out := File{Program: "netperf"}
+	kv := map[string]string{}
+	begin := 1
+	flush := func() error {
+		t, err := netperfTest(begin, kv)
+		if err == nil {
+			out.Tests = append(out.Tests, t)
+		}
+		kv = map[string]string{}
+		return err
+	}
+	for n, l := range lines(text) {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok || strings.ContainsAny(k, " \t") {
+			continue // its banner
+		}
+		if _, again := kv[k]; again {
+			if err := flush(); err != nil {
+				return out, err
+			}
+			begin = n
+		}
+		kv[k] = v
+	}
+	return out, flush()
+}
+
+func netperfTest(line int, kv map[string]string) (Test, error) {
+	t := Test{Near: kv["LOCAL_HOST"], Far: kv["REMOTE_HOST"], Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
+	if kv["THROUGHPUT"] == "" || kv["THROUGHPUT_UNITS"] == "" {
+		return t, faultf(line, "the test that begins here has no THROUGHPUT with its THROUGHPUT_UNITS: it was cut off")
+	}
+	v, err := number(line, kv["THROUGHPUT"])
+	if err != nil {
+		return t, err
+	}
+	if strings.HasPrefix(kv["PROTOCOL"], "UDP") {
+		t.Flow.Engine = udp.Name
+	}
+	if strings.Contains(kv["DIRECTION"], "Receive") && !strings.Contains(kv["DIRECTION"], "Send") {
+		t.Flow.Direction = model.From
+	}
+	if took := kv["ELAPSED_TIME"]; took != "" {
+		s, err := number(line, took)
+		if err != nil {
+			return t, err
+		}
+		t.Flow.Duration = seconds(s)
+	}
+	d := t.Flow.Direction
+	switch f, ok := netperfUnits[kv["THROUGHPUT_UNITS"]]; {
+	case ok:
+		t.add(d, model.Goodput, v*f)
+	case kv["THROUGHPUT_UNITS"] == "Trans/s":
+		t.Flow.Engine = requests.Name
+		t.add(d, model.RequestRate, v)
+	default:
+		return t, faultf(line, "THROUGHPUT_UNITS %q is not known", kv["THROUGHPUT_UNITS"])
+	}
+	for key, m := range map[string]model.Metric{"P50_LATENCY": model.LatencyP50, "P99_LATENCY": model.LatencyP99} {
+		if kv[key] != "" {
+			us, err := number(line, kv[key])
+			if err != nil {
+				return t, err
+			}
+			t.add(d, m, us/1e6)
+		}
+	}
+	return t, nil
+}

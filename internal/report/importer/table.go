@@ -1,0 +1,230 @@
+package importer
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/units"
+)
+
+// Column says what a column of a table is.
+type Column struct {
+	Role    string  // one of Roles
+	Name    string  // in the first line of the table
+	Unit    float64 // of a value: what 1 of it is in the unit of the metric
+	Setting string  // of a value: which setting it belongs to; {COLUMN} stands for what is in that column
+}
+
+// roles are what columns can be, with the metric of those that are values.
+var roles = map[string]model.Metric{
+	"setting": "", "block": "", "direction": "", "near": "", "far": "", "runs": "", "min": "", "max": "",
+	"goodput": model.Goodput, "rtt": model.RTT, "latency_p50": model.LatencyP50, "latency_p99": model.LatencyP99,
+	"loss_ratio": model.LossRatio, "retransmits": model.Retransmits, "request_rate": model.RequestRate,
+}
+
+// Roles are the names of what a column can be, in order.
+func Roles() []string {
+	var out []string
+	for r := range roles {
+		out = append(out, r)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// tableUnits are the units of values: bit/s, seconds, ratios.
+var tableUnits = map[string]float64{
+	"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
+	"B/s": 8, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9, "KiB/s": 8 << 10, "MiB/s": 8 << 20, "GiB/s": 8 << 30,
+	"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "%": 1e-2,
+}
+
+// ParseColumn reads ROLE=NAME[:UNIT][@SETTING], for example goodput=avg:Mbit/s.
+func ParseColumn(text string) (Column, error) {
+	role, rest, ok := strings.Cut(text, "=")
+	metric, known := roles[role]
+	if !ok || !known || rest == "" {
+		return Column{}, fmt.Errorf("%q is not ROLE=COLUMN, with a ROLE of %s", text, strings.Join(Roles(), ", "))
+	}
+	c := Column{Role: role, Unit: 1}
+	rest, c.Setting, _ = strings.Cut(rest, "@")
+	name, unit, has := strings.Cut(rest, ":")
+	c.Name = name
+	value := metric != "" || role == "min" || role == "max"
+	switch {
+	case has && !value, c.Setting != "" && metric == "":
+		return c, fmt.Errorf("%q: a column of %s has no unit and no setting", text, role)
+	case metric == model.Goodput && !has:
+		return c, fmt.Errorf("%q: a rate needs its unit, for example %s=%s:Mbit/s", text, role, name)
+	}
+	if has {
+		if c.Unit, ok = tableUnits[unit]; !ok {
+			var all []string
+			for u := range tableUnits {
+				all = append(all, u)
+			}
+			slices.Sort(all)
+			return c, fmt.Errorf("%q: unit %q is none of %s", text, unit, strings.Join(all, ", "))
+		}
+	}
+	return c, nil
+}
+
+// readTable reads comma-separated values (RFC 4180) whose first line names the columns.
+func readTable(text string, o Options) (File, error) {
+	if !slices.ContainsFunc(o.Columns, func(c Column) bool { return roles[c.Role] != "" }) {
+		return File{}, faultf(0, "which columns hold values is not said: name one with --column, for example --column goodput=NAME:Mbit/s")
+	}
+	in := csv.NewReader(strings.NewReader(text))
+	in.TrimLeadingSpace = true
+	head, err := in.Read()
+	if err != nil {
+		return File{}, faultf(1, "no line of columns: %w", err)
+	}
+	if len(head) == 1 && strings.Contains(head[0], ";") {
+		return File{}, faultf(1, "the columns are divided by semicolons: write the table with commas between columns and points in numbers")
+	}
+	at := map[string]int{}
+	for i, name := range head {
+		at[strings.TrimSpace(name)] = i
+	}
+	for _, c := range o.Columns {
+		if _, ok := at[c.Name]; !ok {
+			return File{}, faultf(1, "no column is called %q; there are %s", c.Name, strings.Join(head, ", "))
+		}
+	}
+	out := File{Program: "table"}
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		var bad *csv.ParseError
+		switch {
+		case errors.As(err, &bad) && errors.Is(err, csv.ErrFieldCount):
+			return out, faultf(bad.Line, "it has %d columns, and the first line names %d", len(fields), len(head))
+		case err != nil:
+			return out, &Fault{Err: err}
+		}
+		line, _ := in.FieldPos(0)
+		tests, err := tableRow(line, o.Columns, func(name string) string { return strings.TrimSpace(fields[at[name]]) }, head)
+		if err != nil {
+			return out, err
+		}
+		out.Tests = append(out.Tests, tests...)
+	}
+}
+
+// ways are the words for directions in tables.
+var ways = map[string]model.Direction{"to": model.To, "write": model.To, "upload": model.To, "up": model.To, "from": model.From, "read": model.From, "download": model.From, "down": model.From}
+
+// tableRow makes the tests of one row: one for each setting that it has values of.
+func tableRow(line int, columns []Column, field func(string) string, head []string) ([]Test, error) {
+	base := Test{Flow: model.Flow{Engine: bulk.Name, Direction: model.To}}
+	var parts []string
+	var spread Spread
+	for _, c := range columns {
+		text := field(c.Name)
+		var err error
+		switch c.Role {
+		case "setting":
+			parts = append(parts, tableSetting(c.Name, text, columns))
+		case "near":
+			base.Near = text
+		case "far":
+			base.Far = text
+		case "direction":
+			var ok bool
+			if base.Flow.Direction, ok = ways[strings.ToLower(text)]; !ok {
+				err = faultf(line, "direction %q is none of to, from, write, read, upload, download", text)
+			}
+		case "block":
+			if base.Block, err = strconv.Atoi(text); err != nil || base.Block < 1 {
+				err = faultf(line, "block %q is no number from 1 on", text)
+			}
+		case "runs":
+			if spread.Runs, err = strconv.Atoi(text); err != nil || spread.Runs < 1 {
+				err = faultf(line, "runs %q is no number from 1 on", text)
+			}
+		case "min":
+			spread.Min, err = tableValue(line, c, text)
+		case "max":
+			spread.Max, err = tableValue(line, c, text)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if spread != (Spread{}) {
+		if spread.Max < spread.Min {
+			return nil, faultf(line, "the largest value is below the smallest")
+		}
+		base.Spread = &spread
+	}
+	base.Setting = strings.Join(parts, ", ")
+	return tableValues(line, base, columns, field, head)
+}
+
+// tableSetting names a setting by what stands in a column; where several columns make
+// it, with the column's name.
+func tableSetting(name, text string, columns []Column) string {
+	n := 0
+	for _, c := range columns {
+		if c.Role == "setting" {
+			n++
+		}
+	}
+	if n < 2 {
+		return text
+	}
+	return name + " " + text
+}
+
+// tableValues adds the values of a row to as many tests as it has settings.
+func tableValues(line int, base Test, columns []Column, field func(string) string, head []string) ([]Test, error) {
+	var out []Test
+	for _, c := range columns {
+		metric := roles[c.Role]
+		if metric == "" {
+			continue
+		}
+		v, err := tableValue(line, c, field(c.Name))
+		if err != nil {
+			return nil, err
+		}
+		if metric == model.Goodput && v <= 0 {
+			return nil, faultf(line, "a rate of %s", units.BitRate(v))
+		}
+		setting := base.Setting
+		if c.Setting != "" {
+			setting = c.Setting
+			for _, name := range head {
+				setting = strings.ReplaceAll(setting, "{"+name+"}", field(name))
+			}
+			setting = strings.TrimPrefix(base.Setting+", "+setting, ", ")
+		}
+		i := slices.IndexFunc(out, func(t Test) bool { return t.Setting == setting })
+		if i < 0 {
+			t := base
+			t.Setting, t.Values = setting, nil
+			out, i = append(out, t), len(out)
+		}
+		out[i].add(base.Flow.Direction, metric, v)
+	}
+	return out, nil
+}
+
+func tableValue(line int, c Column, text string) (float64, error) {
+	if text == "" {
+		return 0, faultf(line, "column %s is empty", c.Name)
+	}
+	v, err := number(line, text)
+	return v * c.Unit, err
+}
