@@ -143,6 +143,9 @@ func Build(s model.Session, o Options) Document {
 	if kind.Section != nil {
 		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.name, Label: b.label, Test: b.testCommand()})
 	}
+	if x := b.imported(); x != nil && d.Section == nil {
+		d.Section, d.Classic = x, []Classic{}
+	}
 	if d.Section != nil {
 		var next []Step
 		for _, n := range d.Section.Next {
@@ -157,7 +160,7 @@ func Build(s model.Session, o Options) Document {
 		d.Warnings = b.warnings(s.Runs)
 	case model.KindCheck:
 		d.Check = b.buildCheck()
-	case model.KindServed, model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
+	case model.KindServed, model.KindImported, model.KindRun, model.KindTune: // of so many runs, only what the session as a whole is warned of
 	}
 	switch {
 	case s.Kind == model.KindCheck: // it has no blocks

@@ -66,7 +66,10 @@ func amount(m model.Metric, v float64) string {
 	if m == model.Goodput {
 		return units.BitRate(v).String()
 	}
-	if slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.RTT}, m) {
+	if m == model.LossRatio {
+		return units.Percent(100 * v).String()
+	}
+	if slices.Contains([]model.Metric{model.LatencyP50, model.LatencyP99, model.RTT, model.Jitter}, m) {
 		return units.FormatDuration(time.Duration(v * float64(time.Second)))
 	}
 	if m == model.CPUPerGbitNear || m == model.CPUPerGbitFar {

@@ -157,6 +157,8 @@ const (
 	KindCheck  Kind = "check"  // linerate check: what is amiss, and what limits
 	KindTune   Kind = "tune"   // linerate tune: a search for better settings
 	KindServed Kind = "served" // a test of another program's client with linerate serve
+	// KindImported is what another program measured and wrote into files.
+	KindImported Kind = "imported"
 )
 
 // Session is everything of one experiment but its samples.

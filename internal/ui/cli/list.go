@@ -64,7 +64,7 @@ func oneOf(flag, value string, allowed ...string) error {
 
 func sessionKinds() []string {
 	return []string{
-		string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindTune), string(model.KindServed),
+		string(model.KindTest), string(model.KindRun), string(model.KindSweep), string(model.KindCopy), string(model.KindCheck), string(model.KindTune), string(model.KindServed), string(model.KindImported),
 	}
 }
 

@@ -1,0 +1,281 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
+)
+
+// Named is a file that was read, by its name, with the setting that somebody says it was
+// measured with; "" is what the file says, or else its name.
+type Named struct {
+	Name, Setting string
+	File          File
+}
+
+// About is what a session of imported files is called.
+type About struct {
+	ID, Title, Version string
+	Command            []string
+	Now                time.Time
+	Baseline           string // name of a setting; "" is the first
+}
+
+// Session makes one session of what files say: a run for each test, in the order given.
+// A verdict comes of it only where the files say that the tests were made in blocks,
+// each with every setting once. The samples are by the number of the run.
+func Session(files []Named, o About) (model.Session, map[int][]model.Sample, error) {
+	s := model.Session{
+		ID: o.ID, Kind: model.KindImported, Title: o.Title, Command: o.Command, Version: o.Version, Ended: o.Now, Created: o.Now,
+		State: model.SessionDone,
+		Plan:  model.Plan{Mode: model.FixedBlocks, Confidence: 0.95, Margin: margin},
+	}
+	samples := map[int][]model.Sample{}
+	var spreads []float64
+	var from []string
+	blocks := true
+	for _, f := range files {
+		from = append(from, fmt.Sprintf("%s (%s)", filepath.Base(f.Name), f.File.Program))
+		for _, t := range f.File.Tests {
+			r := run(t, len(s.Runs)+1, setting(f, t, len(files)))
+			blocks = blocks && t.Block > 0
+			s.Runs = append(s.Runs, r)
+			samples[r.Number] = t.Samples
+			if sd, ok := t.sigma(); ok {
+				spreads = append(spreads, sd)
+			}
+			if err := join(&s, t, r); err != nil {
+				return s, nil, fmt.Errorf("%s: %w", f.Name, err)
+			}
+		}
+	}
+	s.Reason = "imported from " + strings.Join(from, ", ")
+	s.Plan.Baseline = o.Baseline
+	if s.Plan.Baseline == "" {
+		s.Plan.Baseline = s.Plan.Settings[0].Name
+	}
+	if _, ok := s.Plan.Setting(s.Plan.Baseline); !ok {
+		return s, nil, faultf(0, "no setting is called %q; there are: %s", s.Plan.Baseline, names(s.Plan))
+	}
+	s.Hosts = []model.HostFacts{{Host: model.Near, Name: s.Near}, {Host: model.Far, Name: s.Far}}
+	conclude(&s, blocks, spreads)
+	return s, samples, nil
+}
+
+// margin is the smallest change that matters, of what is repeated (statistics.md 6.1).
+const margin units.Percent = 5
+
+// unnamed are ends whose names nobody wrote.
+var unnamed = [2]string{"the near end", "the far end"}
+
+// setting names what test t of file f was measured with.
+func setting(f Named, t Test, files int) string {
+	switch {
+	case f.Setting != "":
+		return f.Setting
+	case t.Setting != "":
+		return t.Setting
+	case files == 1:
+		return "as measured"
+	}
+	return filepath.Base(f.Name)
+}
+
+// run is t as a run.
+func run(t Test, number int, setting string) model.Run {
+	r := model.Run{
+		Number: number, Block: number, Attempt: 1, Position: 1, Setting: setting, Flow: t.Flow, State: model.RunValid,
+		Started: t.Started, Values: t.Values,
+	}
+	if t.Block > 0 {
+		r.Block = t.Block
+	}
+	if !t.Started.IsZero() {
+		r.Ended = t.Started.Add(t.Flow.Duration)
+	}
+	if len(t.Points) > 0 {
+		r.Ends = []model.EndReport{{Host: model.Near, Points: t.Points}}
+	}
+	return r
+}
+
+// join adds test t, which is run r, to what the session is of.
+func join(s *model.Session, t Test, r model.Run) error {
+	if len(s.Runs) == 1 {
+		s.Near, s.Far, s.Plan.Flow = cmp.Or(t.Near, unnamed[0]), cmp.Or(t.Far, unnamed[1]), t.Flow
+	}
+	if s.Plan.Flow.Engine != t.Flow.Engine {
+		return faultf(0, "tests of different kinds (%s, %s) are not one session: import them one by one", s.Plan.Flow.Engine, t.Flow.Engine)
+	}
+	warn := func(text string) {
+		if !slices.Contains(s.Warnings, text) {
+			s.Warnings = append(s.Warnings, text)
+		}
+	}
+	if s.Near != cmp.Or(t.Near, unnamed[0]) || s.Far != cmp.Or(t.Far, unnamed[1]) {
+		warn("the tests are not all between the same two hosts")
+	}
+	if s.Plan.Flow.Streams != t.Flow.Streams {
+		warn("the tests do not all have as many streams")
+	}
+	for _, n := range t.Notes {
+		warn(n)
+	}
+	if !t.Started.IsZero() && t.Started.Before(s.Created) {
+		s.Created = t.Started
+	}
+	if _, ok := s.Plan.Setting(r.Setting); !ok {
+		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: r.Setting})
+	}
+	for _, d := range t.Flow.Direction.Parts() {
+		if !slices.Contains(s.Plan.Directions, d) {
+			s.Plan.Directions = append(s.Plan.Directions, d)
+		}
+	}
+	return nil
+}
+
+// sigma is the standard deviation of the logarithm that a summary implies: for a bell
+// about 4 of them lie between the smallest and the largest of some ten to some hundred
+// values (Hozo et al. 2005). False where there is no summary, or a value of 0 in it.
+func (t Test) sigma() (float64, bool) {
+	if t.Spread == nil || t.Spread.Min <= 0 {
+		return 0, false
+	}
+	return math.Log(t.Spread.Max/t.Spread.Min) / 4, true
+}
+
+// conclude gives verdicts where they may be given, and says why not where they may not,
+// with what a repeat needs.
+func conclude(s *model.Session, blocks bool, spreads []float64) {
+	if len(s.Plan.Settings) < 2 {
+		s.Plan.Mode = ""
+		return
+	}
+	if why := inBlocks(s, blocks); why != "" {
+		s.Plan.Mode = ""
+		s.Warnings = append([]string{"no verdict: " + why + ", so a drift of the path would look the same as a difference", repeat(s, spreads)}, s.Warnings...)
+		return
+	}
+	r := analysis.Analyse(s.Plan, s.Runs)
+	s.Verdicts, s.Plateaus, s.Noise = r.Verdicts, r.Plateaus, r.Noise
+	s.Warnings = append(append(s.Warnings, r.Warnings...), "whether the order inside the blocks was random, the files do not say")
+}
+
+// inBlocks says why the tests of s are no blocks; "" where they are. It sets the order of
+// the plan from them.
+func inBlocks(s *model.Session, told bool) string {
+	if !told {
+		return "the files do not say that the tests were made in blocks, each with every setting once"
+	}
+	order := map[int][]string{}
+	for _, r := range s.Runs {
+		order[r.Block] = append(order[r.Block], r.Setting)
+	}
+	each := len(s.Plan.Settings) * len(s.Plan.Directions)
+	for n := 1; n <= len(order); n++ {
+		b, ok := order[n]
+		if !ok {
+			return fmt.Sprintf("block %d is missing", n)
+		}
+		if len(b) != each {
+			return fmt.Sprintf("block %d has %d tests, and %d settings in %d directions are %d", n, len(b), len(s.Plan.Settings), len(s.Plan.Directions), each)
+		}
+		s.Plan.Order = append(s.Plan.Order, b)
+	}
+	s.Plan.MaxBlocks = len(order)
+	return ""
+}
+
+// repeat says what a sound repeat of s needs.
+func repeat(s *model.Session, spreads []float64) string {
+	least := stats.MinBlocks(len(s.Plan.Settings)-1, 1-s.Plan.Confidence)
+	sigma, why := noise(s, spreads)
+	text := fmt.Sprintf("a sound repeat measures all %d settings once in each block, in random order", len(s.Plan.Settings))
+	if why == "" {
+		return fmt.Sprintf("%s: how much two runs of one setting differ is not known, so it takes %d blocks (%s) or more; let linerate run decide", text, least, minutes(s, least))
+	}
+	n := max(least, stats.ExpectedBlocks(sigma, math.Log1p(float64(margin)/100)))
+	text += fmt.Sprintf(": about %d blocks (%s) to tell a difference of %s, by %s", n, minutes(s, n), margin, why)
+	if big := largest(s); big > math.Log1p(float64(margin)/100) {
+		n = max(least, stats.ExpectedBlocks(sigma, big))
+		text += fmt.Sprintf("; %d (%s) for one as large as the largest here", n, minutes(s, n))
+	}
+	return text
+}
+
+// noise is the standard deviation of the log ratio of two runs, and what tells it; "" where
+// nothing does.
+func noise(s *model.Session, spreads []float64) (float64, string) {
+	var all []float64
+	for _, set := range s.Plan.Settings {
+		for _, d := range s.Plan.Directions {
+			if v := logs(s, set.Name, d); len(v) > 1 {
+				all = append(all, stats.StdDev(v))
+			}
+		}
+	}
+	if len(all) > 0 {
+		return math.Sqrt2 * stats.Median(all), "what runs of one setting differ here"
+	}
+	if len(spreads) > 0 {
+		return math.Sqrt2 * stats.Median(spreads), "a quarter of the range that the summaries tell"
+	}
+	return 0, ""
+}
+
+// logs are the logarithms of what runs of a setting carried in direction d.
+func logs(s *model.Session, setting string, d model.Direction) []float64 {
+	var out []float64
+	for _, r := range s.Runs {
+		if v, ok := r.Value(d, model.Goodput); ok && v > 0 && r.Setting == setting {
+			out = append(out, math.Log(v))
+		}
+	}
+	return out
+}
+
+// largest is the largest log ratio of a setting against the baseline.
+func largest(s *model.Session) float64 {
+	big := 0.0
+	for _, d := range s.Plan.Directions {
+		base := logs(s, s.Plan.Baseline, d)
+		for _, set := range s.Plan.Settings {
+			if v := logs(s, set.Name, d); len(v) > 0 && len(base) > 0 {
+				big = max(big, math.Abs(stats.Median(v)-stats.Median(base)))
+			}
+		}
+	}
+	return big
+}
+
+// minutes is how long n blocks take, with runs as long as those here, or of 10 s, and two
+// seconds between them.
+func minutes(s *model.Session, n int) string {
+	length := 10 * time.Second
+	if d := s.Plan.Flow.Duration; d > 0 {
+		length = d
+	}
+	all := time.Duration(n*len(s.Plan.Settings)*len(s.Plan.Directions)) * (length + 2*time.Second)
+	if all < 90*time.Minute {
+		return fmt.Sprintf("%d min", int(math.Ceil(all.Minutes())))
+	}
+	return fmt.Sprintf("%.0f h", math.Ceil(all.Hours()))
+}
+
+func names(p model.Plan) string {
+	var all []string
+	for _, x := range p.Settings {
+		all = append(all, x.Name)
+	}
+	return strings.Join(all, "; ")
+}

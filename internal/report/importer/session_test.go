@@ -1,0 +1,92 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+func table(t *testing.T, text string, columnsOf ...string) Named {
+	t.Helper()
+	f, err := Read("csv", []byte(text), columns(t, columnsOf...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Named{Name: "t.csv", File: f}
+}
+
+// TestNoVerdictOfSummaries: five windows under three kernels, summarised in batches one
+// after the other (a published case), cannot carry a verdict, and what can is said.
+func TestNoVerdictOfSummaries(t *testing.T) {
+	text := "test,window,avg,min,max\n1,65536,209.98,145.00,304.00\n1,131072,220.12,161.00,373.00\n2,65536,217.74,134.00,305.00\n2,131072,164.54,106.00,298.00\n"
+	s, _, err := Session([]Named{table(t, text, "setting=test", "setting=window", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s")}, About{Now: time.Unix(0, 0)})
+	if err != nil || len(s.Plan.Settings) != 4 || len(s.Verdicts) > 0 || s.Plan.Mode != "" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	// The median of a quarter of the four ranges' logarithms is 0.2078, for two runs
+	// 0.2939, so that 5 % takes (4 x 0.2939 / ln 1.05)^2 = 581 blocks.
+	said := strings.Join(s.Warnings, "\n")
+	for _, want := range []string{"no verdict: the files do not say that the tests were made in blocks", "all 4 settings once in each block", "about 581 blocks (8 h)", "a quarter of the range"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in %s", want, said)
+		}
+	}
+}
+
+// TestVerdictOfBlocks: the same numbers in blocks carry one, and too few do not.
+func TestVerdictOfBlocks(t *testing.T) {
+	make := func(blocks int, gain float64) Named {
+		rng := rand.New(rand.NewPCG(1, 2))
+		var b strings.Builder
+		b.WriteString("block,setting,rate\n")
+		for n := 1; n <= blocks; n++ {
+			for name, f := range map[string]float64{"old": 1, "new": gain} {
+				fmt.Fprintf(&b, "%d,%s,%.2f\n", n, name, 900*f*math.Exp(0.01*rng.NormFloat64()))
+			}
+		}
+		return table(t, b.String(), "block=block", "setting=setting", "goodput=rate:Mbit/s")
+	}
+	for _, c := range []struct {
+		blocks int
+		gain   float64
+		want   model.Outcome
+	}{{12, 1.2, model.Better}, {12, 1, model.Equivalent}, {4, 1.2, model.Undecided}} {
+		s, _, err := Session([]Named{make(c.blocks, c.gain)}, About{Now: time.Unix(0, 0), Baseline: "old"})
+		if err != nil || len(s.Verdicts) != 1 || s.Verdicts[0].Outcome != c.want {
+			t.Errorf("%d blocks, gain %g: %+v, %v, %q", c.blocks, c.gain, s.Verdicts, err, s.Warnings)
+		}
+	}
+	holes := table(t, "block,setting,rate\n1,old,1\n1,new,1\n3,old,1\n3,new,1\n", "block=block", "setting=setting", "goodput=rate:Mbit/s")
+	if s, _, err := Session([]Named{holes}, About{}); err != nil || len(s.Verdicts) > 0 || !strings.Contains(s.Warnings[0], "block 2 is missing") {
+		t.Errorf("%q, %v", s.Warnings, err)
+	}
+}
+
+// TestSessionOfFiles: each file is a setting, and what does not belong together is
+// refused.
+func TestSessionOfFiles(t *testing.T) {
+	one := func(name string) Named {
+		f, err := Read("", load(t, name), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Named{Name: "/logs/" + name, File: f}
+	}
+	a, b := one("iperf3.json"), one("iperf3-p2.json")
+	b.Setting = "two streams"
+	s, samples, err := Session([]Named{a, b}, About{ID: "x", Now: time.Unix(0, 0)})
+	if err != nil || s.Plan.Baseline != "iperf3.json" || len(s.Plan.Settings) != 2 || len(samples[2]) == 0 || !strings.Contains(s.Reason, "iperf3.json (iperf 3.12)") {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, _, err := Session([]Named{a, one("np.out")}, About{}); err == nil || !strings.Contains(err.Error(), "one by one") {
+		t.Errorf("streams and message sizes in one session: %v", err)
+	}
+	if _, _, err := Session([]Named{a, b}, About{Baseline: "nothing"}); err == nil || !strings.Contains(err.Error(), "two streams") {
+		t.Errorf("%v", err)
+	}
+}

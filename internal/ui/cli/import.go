@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/model"
+	"linerate/internal/report/importer"
+)
+
+// importFlags are those of the command import.
+type importFlags struct {
+	format   string
+	columns  []string
+	title    string
+	baseline string
+}
+
+func (a *console) importCommand() *cobra.Command {
+	var f importFlags
+	var known []string
+	about := "Formats, told from the file itself unless --format names one:\n"
+	for _, x := range importer.Formats() {
+		known = append(known, x.Name)
+		about += fmt.Sprintf("  %-12s %s\n", x.Name, x.About)
+	}
+	c := &cobra.Command{
+		Use: "import [SETTING=]FILE...", Short: "results of other programs, from their files",
+		Long: `import keeps what other programs measured as one session, which list, show,
+report and compare know like any other. Each file is a setting, by its name or by
+the name before =. - is standard input.
+
+` + about + `
+It describes what the files say, with changes against the first setting. It gives
+a verdict only where a table says in which block each test was made, because
+tests made one after the other cannot be told from a drift of the path; it says
+what a sound repeat needs. If anything in a file is wrong, nothing is kept.
+
+--column says what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING], where
+ROLE is one of ` + wrapList(importer.Roles()) + `.
+@SETTING is for tables with a column for each setting; {COLUMN} in it stands for
+what is in that column.`,
+		Example: `  linerate import before=iperf3-1500.json after=iperf3-9000.json
+  linerate import shares.csv --column direction=direction --column 'goodput=old:MB/s@before' --column 'goodput=new:MB/s@after'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.importFiles(cmd.Context(), args, f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.format, "format", "", "what the files are, instead of telling it from them")
+	fl.StringArrayVar(&f.columns, "column", nil, "what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING]; may be given several times")
+	fl.StringVar(&f.title, "title", "", "name of the session")
+	fl.StringVar(&f.baseline, "baseline", "", "setting to compare with (default: the first)")
+	_ = c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
+	return c
+}
+
+// wrapList joins words in lines of a help text.
+func wrapList(words []string) string {
+	var b strings.Builder
+	column := len("ROLE is one of ")
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(",")
+			column++
+			if column+1+len(w) > 78 {
+				b.WriteString("\n")
+				column = 0
+			} else {
+				b.WriteString(" ")
+				column++
+			}
+		}
+		b.WriteString(w)
+		column += len(w)
+	}
+	return b.String()
+}
+
+// importFiles reads all files before anything is kept.
+func (a *console) importFiles(ctx context.Context, args []string, f importFlags) error {
+	var o importer.Options
+	for _, text := range f.columns {
+		c, err := importer.ParseColumn(text)
+		if err != nil {
+			return usagef("--column: %w", err)
+		}
+		o.Columns = append(o.Columns, c)
+	}
+	var formats []string
+	for _, x := range importer.Formats() {
+		formats = append(formats, x.Name)
+	}
+	if err := oneOf("format", f.format, formats...); err != nil {
+		return err
+	}
+	var files []importer.Named
+	for _, arg := range args {
+		one, err := a.importFile(arg, f.format, o)
+		if err != nil {
+			return err
+		}
+		files = append(files, one)
+	}
+	now := a.Now()
+	s, samples, err := importer.Session(files, importer.About{
+		ID: trial.NewSessionID(now), Title: f.title, Version: a.Version, Command: reach.RedactAll(os.Args), Now: now, Baseline: f.baseline,
+	})
+	if err != nil {
+		return usagef("%w", err)
+	}
+	st, err := a.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	if err := keepImported(ctx, st, s, samples); err != nil {
+		return err
+	}
+	return a.report(ctx, st, s)
+}
+
+// keepImported writes a session with its samples, or nothing of it.
+func keepImported(ctx context.Context, st results, s model.Session, samples map[int][]model.Sample) (err error) {
+	runs := s.Runs
+	s.Runs = nil
+	if err := st.CreateSession(ctx, s); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, st.Remove(context.WithoutCancel(ctx), s.ID))
+		}
+	}()
+	for _, r := range runs {
+		if err := st.AddRun(ctx, s.ID, r, samples[r.Number], nil); err != nil {
+			return err
+		}
+	}
+	return st.UpdateSession(ctx, s)
+}
+
+// importFile reads one file.
+func (a *console) importFile(arg, format string, o importer.Options) (importer.Named, error) {
+	setting, path, named := strings.Cut(arg, "=")
+	if !named {
+		setting, path = "", arg
+	} else if _, err := os.Stat(arg); err == nil { // a file that has = in its name
+		setting, path = "", arg
+	}
+	text, err := a.readAll(path)
+	if err != nil {
+		return importer.Named{}, usagef("%w", err)
+	}
+	got, err := importer.Read(format, text, o)
+	switch {
+	case errors.Is(err, importer.ErrUnknown):
+		return importer.Named{}, withHint(usagef("%s: %w", path, err), "name its --format, or describe a table with --column; see linerate import --help")
+	case err != nil:
+		return importer.Named{}, withHint(usagef("%s: %w", path, err), "nothing was kept")
+	}
+	return importer.Named{Name: path, Setting: setting, File: got}, nil
+}
+
+// readAll reads a file, or standard input.
+func (a *console) readAll(path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(io.LimitReader(a.In, int64(importer.MaxBytes)+1))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	_, err = io.Copy(&b, io.LimitReader(f, int64(importer.MaxBytes)+1))
+	return b.Bytes(), err
+}
