@@ -34,7 +34,7 @@ func (r *faultRun) check() {
 	}
 	if r.extra != nil {
 		e := r.extra.wait(r.t, patience)
-		o := operation{name: "second", document: "linerate/" + r.extraCommand() + "/v1", hosts: []string{r.c.host}}
+		o := operation{name: "second", document: "linerate/" + r.extraCommand() + "/v2", hosts: []string{r.c.host}}
 		r.truthful(o, e)
 	}
 	r.gone("the operation")

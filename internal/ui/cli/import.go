@@ -28,10 +28,11 @@ type importFlags struct {
 func (a *console) importCommand() *cobra.Command {
 	var f importFlags
 	var known []string
-	about := "Formats, told from the file itself unless --format names one:\n"
+	var about strings.Builder
+	about.WriteString("Formats, told from the file itself unless --format names one:\n")
 	for _, x := range importer.Formats() {
 		known = append(known, x.Name)
-		about += fmt.Sprintf("  %-12s %s\n", x.Name, x.About)
+		fmt.Fprintf(&about, "  %-12s %s\n", x.Name, x.About)
 	}
 	c := &cobra.Command{
 		Use: "import [SETTING=]FILE...", Short: "results of other programs, from their files",
@@ -39,7 +40,7 @@ func (a *console) importCommand() *cobra.Command {
 report and compare know like any other. Each file is a setting, by its name or by
 the name before =. - is standard input.
 
-` + about + `
+` + about.String() + `
 It describes what the files say, with changes against the first setting. It gives
 a verdict only where a table says in which block each test was made, because
 tests made one after the other cannot be told from a drift of the path; it says
