@@ -43,8 +43,10 @@ type Env struct {
 	Observer
 }
 
-// DefaultTimeout is how long anybody waits for a host of which nothing is heard.
-const DefaultTimeout = 14 * time.Second
+// DefaultTimeout is how long anybody waits for a host of which nothing is heard. A
+// command that meets one ends within 15 s, also on a busy machine where its start and
+// its end take a second or two.
+const DefaultTimeout = 12 * time.Second
 
 // Engines makes the engines of a program.
 type Engines = engines.List

@@ -7,7 +7,7 @@ import "linerate/internal/core/model"
 // docs/counters.md lists.
 func Base(m model.Metric) string {
 	switch m {
-	case model.Goodput, model.StreamGoodput, model.Sent:
+	case model.Goodput, model.StreamGoodput, model.Sent, model.StreamSent:
 		return "bit/s"
 	case model.RTT, model.RTTMin, model.BusyTime, model.RwndLimited, model.SndbufLimited, model.Jitter,
 		model.LatencyP50, model.LatencyP99, model.IdleP50, model.IdleP99, model.AddedP50, model.AddedP99:
@@ -16,9 +16,9 @@ func Base(m model.Metric) string {
 		return "s/s"
 	case model.CPUPerGbitNear, model.CPUPerGbitFar:
 		return "s/Gbit"
-	case model.Cwnd, model.PeerWindow:
+	case model.Cwnd, model.StreamCwnd, model.PeerWindow:
 		return "B"
-	case model.Retransmits:
+	case model.Retransmits, model.StreamRetransmits:
 		return "segments"
 	case model.Datagrams, model.Lost:
 		return "datagrams"

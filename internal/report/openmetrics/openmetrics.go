@@ -53,11 +53,11 @@ func (p *page) family(name, unit, help string) {
 }
 
 func (p *page) line(name string, v float64, more ...label) {
-	all := p.ends
+	all := []string{p.ends}
 	for _, l := range more {
-		all += "," + labels(l.name, l.value)
+		all = append(all, labels(l.name, l.value))
 	}
-	fmt.Fprintf(&p.b, "linerate_%s{%s} %s\n", name, all, strconv.FormatFloat(v, 'g', -1, 64))
+	fmt.Fprintf(&p.b, "linerate_%s{%s} %s\n", name, strings.Join(all, ","), strconv.FormatFloat(v, 'g', -1, 64))
 }
 
 // labels writes pairs of names and values.

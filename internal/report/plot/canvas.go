@@ -138,7 +138,7 @@ func (c *canvas) mark(p Point, i int, r float64, tip string) {
 	case 3:
 		shape.Kind, shape.Points = Area, []Point{at(0, -1.3*r), at(1.3*r, 0), at(0, 1.3*r), at(-1.3*r, 0)}
 	case 4:
-		shape.Kind, shape.Points = Path, []Point{at(-r, -r), at(r, r), Point{math.NaN(), 0}, at(-r, r), at(r, -r)}
+		shape.Kind, shape.Points = Path, []Point{at(-r, -r), at(r, r), {math.NaN(), 0}, at(-r, r), at(r, -r)}
 	}
 	if i%series >= 4 {
 		shape.Class = fmt.Sprintf("w%d", i%series)

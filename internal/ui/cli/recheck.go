@@ -19,6 +19,7 @@ import (
 	"linerate/internal/app/recheck"
 	"linerate/internal/core/fingerprint"
 	"linerate/internal/core/model"
+	"linerate/internal/report/term"
 )
 
 // recheckFlags say what to look at, and how.
@@ -230,20 +231,41 @@ func (a *console) rechecked(all []recheck.Setting, only []model.KnobID, err erro
 	}
 	shown := ""
 	for _, s := range all {
-		a.printRechecked(s)
+		lines := a.standingLines(s)
 		if s.Measured != "" && s.Measured != shown {
 			shown = s.Measured
-			fmt.Fprintf(a.Out, "  see the measurement: linerate show %s\n", shown)
+			lines = append(lines, "  see the measurement: linerate show "+shown)
+		}
+		for _, text := range lines {
+			for _, l := range wrapped(text, a.Width()) {
+				fmt.Fprintln(a.Out, l)
+			}
 		}
 	}
 	return err
 }
 
-// printRechecked says how one setting stands.
-func (a *console) printRechecked(s recheck.Setting) {
-	fmt.Fprintf(a.Out, "%s=%s on %s: %s\n", s.Knob, a.formatKnob(s.Knob, s.Value), s.Host, s.Standing)
+// wrapped are the lines of a text that begins with its own indent, each within width;
+// later ones stand four further in.
+func wrapped(text string, width int) []string {
+	body := strings.TrimLeft(text, " ")
+	indent := len(text) - len(body)
+	out := term.Wrap(body, width-indent, width-indent-4)
+	for i := range out {
+		pad := indent
+		if i > 0 {
+			pad += 4
+		}
+		out[i] = strings.Repeat(" ", pad) + out[i]
+	}
+	return out
+}
+
+// standingLines say how one setting stands.
+func (a *console) standingLines(s recheck.Setting) []string {
+	out := []string{fmt.Sprintf("%s=%s on %s: %s", s.Knob, a.formatKnob(s.Knob, s.Value), s.Host, s.Standing)}
 	if s.Gain != "" {
-		fmt.Fprintf(a.Out, "  %s\n", s.Gain)
+		out = append(out, "  "+s.Gain)
 	}
 	if s.Kept.Proven {
 		line := "  proven on " + s.Kept.Proof.Date.Format(time.DateOnly) + " in session " + s.Kept.Proof.Session
@@ -256,14 +278,15 @@ func (a *console) printRechecked(s recheck.Setting) {
 		if s.State == fingerprint.Proven {
 			line += "; nothing that is known has changed since"
 		}
-		fmt.Fprintln(a.Out, line)
+		out = append(out, line)
 	}
 	if s.Measured != "" && len(s.Changes) > 0 {
-		fmt.Fprintf(a.Out, "  since then: %s\n", fingerprint.Since(s.Changes))
+		out = append(out, "  since then: "+fingerprint.Since(s.Changes))
 	}
 	if s.Trouble != "" {
-		fmt.Fprintf(a.Out, "  not measured again: %s\n", s.Trouble)
+		out = append(out, "  not measured again: "+s.Trouble)
 	}
+	return out
 }
 
 // recheckDoc is linerate/recheck/v1.
