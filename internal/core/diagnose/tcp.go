@@ -97,8 +97,12 @@ func (f features) windowed() (*finding, bool) {
 	case f.readsSlowly():
 		return nil, false
 	}
+	allows := "allows"
+	if bound < f.Goodput { // the smoothed round trip holds delayed acknowledgements; what arrived was allowed
+		allows, bound = "allows about", f.Goodput
+	}
 	b := f.found(f.Receiver.Host, "receive window").
-		because("TCP_INFO snd_wnd, rtt", "%s at %s allows %s", window.Binary(), units.FormatDuration(f.TCP.RTT.Or(f.nearRTT)), bound).
+		because("TCP_INFO snd_wnd, rtt", "%s at %s %s %s", window.Binary(), units.FormatDuration(f.TCP.RTT.Or(f.nearRTT)), allows, bound).
 		allows(bound, "window over round trip")
 	if timed {
 		b.share(share, f.rwnd.Source()).because(f.rwnd.Source(), "the window held the sender back for %.0f %% of the time that it had data", 100*share)
