@@ -17,6 +17,8 @@ import (
 	"linerate/internal/core/fact"
 	"linerate/internal/core/limits"
 	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/units"
 )
 
 // Session returns what limits each direction of s, the first finding of each being
@@ -132,6 +134,9 @@ func contributing(limits []model.Finding) []model.Finding {
 func full(f features) model.Finding {
 	c := f.Ceiling.Or(0)
 	share := f.full.Or(0)
+	if len(f.Repeats) > 1 && c > 0 { // what the report shows beside it, which of two runs is neither
+		share = float64(f.typical()) / float64(c)
+	}
 	b := f.found(f.Direction.Sender(), "link").kind(model.FindingFull)
 	if share > overfull { // and the ceiling is not refuted
 		b.because(f.Ceiling.Source(), "all of the %s that it can carry, and some that had come before", c)
@@ -143,6 +148,15 @@ func full(f features) model.Finding {
 		b.Host, b.Limit = "", least.Name // it names its host itself
 	}
 	return b.done("ceiling")
+}
+
+// typical is the median of what the runs of the baseline carried.
+func (f features) typical() units.BitRate {
+	var all []float64
+	for _, r := range f.Repeats {
+		all = append(all, float64(r))
+	}
+	return units.BitRate(stats.Median(all))
 }
 
 // notFound is the answer where no rule says anything, with what was looked at and is

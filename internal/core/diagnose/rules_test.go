@@ -297,6 +297,18 @@ func TestCleanPathIsNeverBlamed(t *testing.T) {
 	}
 }
 
+// TestFullSaysWhatTheReportSays: of two runs neither is the median, which the report
+// shows beside the finding.
+func TestFullSaysWhatTheReportSays(t *testing.T) {
+	got := Find(evidence(model.To, 92e6, func(e *Evidence) {
+		e.Ceiling, e.Repeats = known(units.BitRate(94.15e6)), []units.BitRate{92e6, 94e6}
+		resent(e, 30, 3)
+	}))
+	if len(got) != 1 || got[0].Kind != model.FindingFull || !strings.HasPrefix(got[0].Evidence, "98.8 % of the 94.15 Mbit/s") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A window that would allow far more than was reached is not what limits.
 func TestAmpleWindowIsNotBlamed(t *testing.T) {
 	e := evidence(model.To, 31e9, func(e *Evidence) {
