@@ -138,6 +138,8 @@ type compareRow struct {
 	A         *summary        `json:"a"` // null where the session has none
 	B         *summary        `json:"b"`
 	Ratio     *float64        `json:"ratio"` // of the medians, b over a
+	// Change is (b - a)/a of the medians in percent.
+	Change *float64 `json:"change_percent,omitempty"`
 }
 
 // summary describes the valid runs of one setting, in bit/s.
@@ -169,17 +171,28 @@ func (a *console) compare(ctx context.Context, refA, refB string) error {
 	}
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "A  %s  %s\nB  %s  %s\n\n", sa.ID, route(sa), sb.ID, route(sb))
-	fmt.Fprintln(w, "setting\tdirection\tmedian A\truns\tmedian B\truns\tB over A")
+	fmt.Fprintln(w, "setting\tdirection\tmedian A\truns\tmedian B\truns\tchange")
+	common := false
 	for _, r := range rows {
-		ratio := "-"
-		if r.Ratio != nil {
-			ratio = fmt.Sprintf("%.3f", *r.Ratio)
+		change := "-"
+		if r.Change != nil {
+			change, common = fmt.Sprintf("%+.2f %%", *r.Change), true
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Setting, arrow(r.Direction),
-			medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), ratio)
+			medianText(r.A), countText(r.A), medianText(r.B), countText(r.B), change)
 	}
-	fmt.Fprintf(w, "\nno verdict: %s\n", noVerdict)
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out)
+	closing := "no verdict: " + noVerdict
+	if !common {
+		closing = "the two have no setting in common that both measured"
+	}
+	for _, l := range wrapped(closing, a.Width()) {
+		fmt.Fprintln(a.Out, l)
+	}
+	return nil
 }
 
 const noVerdict = "the two sessions ran one after the other, so a drift of the path would look the same; " +
@@ -215,7 +228,8 @@ func compareRows(sa, sb model.Session) []compareRow {
 			}
 			if r.A != nil && r.B != nil && r.A.Median > 0 {
 				q := r.B.Median / r.A.Median
-				r.Ratio = &q
+				change := 100 * (r.B.Median - r.A.Median) / r.A.Median
+				r.Ratio, r.Change = &q, &change
 			}
 			rows = append(rows, r)
 		}
