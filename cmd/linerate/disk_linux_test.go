@@ -45,15 +45,6 @@ func file(t *testing.T, parts ...string) string {
 	return string(b)
 }
 
-func has(t *testing.T, what, text string, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(text, w) {
-			t.Errorf("%s: no %q in\n%s", what, w, text)
-		}
-	}
-}
-
 // TestFullDiskUnderStore fills the disk of the results while an experiment runs.
 func TestFullDiskUnderStore(t *testing.T) {
 	dir, r := isolated(t, `

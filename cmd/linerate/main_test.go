@@ -148,3 +148,13 @@ func needLab(t *testing.T) {
 		t.Fatalf("the lab does not start: %s", r.err)
 	}
 }
+
+// has demands that text says all of want.
+func has(t *testing.T, what, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s: no %q in\n%s", what, w, text)
+		}
+	}
+}
