@@ -47,7 +47,7 @@ func (m *Machine) choose(l Look) {
 	}
 	reason := "nothing is left to try"
 	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
-		reason = fmt.Sprintf("at least %.0f %% of what the path can carry is reached", 100*m.o.Enough)
+		reason = fmt.Sprintf("its runs reached at least %.0f %% of what the path can carry", 100*m.o.Enough)
 		if m.o.Objective != model.Goodput {
 			reason = "it is within " + strconv.Itoa(int(math.Round(100*(1-m.o.Enough)))) + " % of the least that the path allows"
 		}
