@@ -138,7 +138,7 @@ func TestMeasuredAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	tall[0].Proof.Print[fingerprint.Of(model.Far, fingerprint.Kernel)] = "2.6.9"
-	small, err := recheck.OfSession(proven(e, "small", "16384"), "x")
+	small, err := recheck.OfSession(proven(e, "small", "6144"), "x")
 	if err != nil {
 		t.Fatal(err)
 	}
