@@ -32,17 +32,22 @@ func Waiting(s *model.Session, d model.Direction) (fact.Of[float64], string) {
 	parts := []string{fmt.Sprintf("a message takes %s under load and %s idle", took(loaded), units.FormatDuration(idle))}
 	e, _ := Collect(s, run, d, nil)
 	f := newFeatures(e)
-	switch rtt := f.TCP.RTT.Or(0); {
-	case f.starved(f.Sender):
-		parts = append(parts, "the processor of the sender is busy")
-	case f.starved(f.Receiver):
-		parts = append(parts, "the processor of the receiver is busy")
-	case f.Sender.Counters.Moved("qdisc_dropped").Or(0) > 0 || f.Sender.Counters.Moved("qdisc_overlimits").Or(0) > 0:
+	// TCP stamps its packets in the kernel: what its own round trip shows was waited for
+	// on the wire or in a queue, however busy a processor was beside it.
+	wire := f.TCP.RTT.Or(0).Seconds() >= loaded/standing
+	switch {
+	case wire && (f.Sender.Counters.Moved("qdisc_dropped").Or(0) > 0 || f.Sender.Counters.Moved("qdisc_overlimits").Or(0) > 0):
 		parts = append(parts, "packets wait in the sender's own queue ("+f.Sender.Facts.Qdisc.Or("of an unknown kind")+")")
-	case rtt.Seconds() >= loaded/standing:
+	case wire:
 		parts = append(parts, "packets wait in a queue on the way, TCP's as well")
-	default:
+	case !f.starved(f.Sender) && !f.starved(f.Receiver):
 		parts = append(parts, "where it waits is not seen")
+	}
+	if f.starved(f.Sender) {
+		parts = append(parts, "the processor of the sender is busy")
+	}
+	if f.starved(f.Receiver) {
+		parts = append(parts, "the processor of the receiver is busy")
 	}
 	if ceiling, ok := f.Ceiling.Get(); ok {
 		if w, ok := f.TCP.PeerWindow.Get(); ok {

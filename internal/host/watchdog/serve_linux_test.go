@@ -119,9 +119,9 @@ func TestApplyVerifyUndo(t *testing.T) {
 		made = append(made, fmt.Sprintf("%s %s: %s -> %s, %s%s", c.Host, c.Native, knob.SameText(c.Old), c.New, c.State, c.Detail))
 	}
 	want := []string{ // what shrinks comes last; what is as wanted is written like the rest
-		"a net.ipv4.tcp_sack: 1 -> 0, applied",
-		"a net.ipv4.tcp_timestamps: 1 -> 1, applied",
-		"a net.ipv4.tcp_rmem: 4096 131072 33554432 -> 4096 65536 65536, applied",
+		"near net.ipv4.tcp_sack: 1 -> 0, applied",
+		"near net.ipv4.tcp_timestamps: 1 -> 1, applied",
+		"near net.ipv4.tcp_rmem: 4096 131072 33554432 -> 4096 65536 65536, applied",
 	}
 	if !slices.Equal(made, want) || a.Error != nil {
 		t.Errorf("Apply = %q, %+v, want %q", made, a.Error, want)

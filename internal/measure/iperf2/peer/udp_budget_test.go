@@ -142,9 +142,8 @@ func TestForgedDatagramsTakeNothing(t *testing.T) {
 	s.alive(t)
 	s.aliveUDP(t)
 	heldNothing(t, b)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := len(s.results); n != 2 {
+	results, _ := s.await(t, "both results", func(r []Result, _ []string) bool { return len(r) >= 2 })
+	if n := len(results); n != 2 {
 		t.Errorf("%d sessions", n)
 	}
 }
