@@ -182,6 +182,7 @@ func TestServeKeys(t *testing.T) {
 // TestServeTune changes settings of a server's host by a key that may, and by no
 // other; what listens has no rights of its own.
 func TestServeTune(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	before := n.bothKnobs(t)

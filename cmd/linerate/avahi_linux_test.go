@@ -57,6 +57,7 @@ func (n *netns) avahi(t *testing.T) func(ctx context.Context, program string, ar
 // TestFirstHour15Avahi: what serve announces Avahi finds, over IPv4 and IPv6, with its
 // pin; and a server that Avahi announces is found by linerate.
 func TestFirstHour15Avahi(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	avahi := n.avahi(t)

@@ -39,6 +39,7 @@ var advised = regexp.MustCompile(`linerate (set|run|show|check|test|tune) `)
 // that does not in one direction, and two ends that differ are told apart; what the
 // report says to do next makes the finding go away.
 func TestCheckPacketSizes(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	const copes, hole = "says so, and TCP copes", "(a black hole)"
 	atOnce(t, 2, map[string]func(*testing.T){
@@ -105,6 +106,7 @@ func mended(t *testing.T, n *middle, says []string, not ...string) {
 // TestCheckOptionsOnTheWay: a router that rewrites the MSS, takes SACK out, or clears
 // the marks of ECN is seen, in the direction that it does it in.
 func TestCheckOptionsOnTheWay(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("needs nft")
@@ -134,6 +136,7 @@ func TestCheckOptionsOnTheWay(t *testing.T) {
 // TestCheckForCron: without a terminal a check with demands writes one line where one of
 // them is not met, and its exit code says so; a check without demands has another one.
 func TestCheckForCron(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	const path = "lab:rate=50mbit,rtt=20ms"
 	for name, c := range map[string]struct {
@@ -164,6 +167,7 @@ func TestCheckForCron(t *testing.T) {
 // TestCheckOfIperf3: a real iperf3 server at the far end of a path gives less evidence,
 // and each line says which is missing; it works without root too.
 func TestCheckOfIperf3(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	iperf3, err := exec.LookPath("iperf3")
 	if err != nil {
@@ -228,6 +232,7 @@ func slowDisk(t *testing.T, dir string, bytesPerSecond int) string {
 // TestCheckDisk: a far host whose disk moves 20 MB/s holds files back in both
 // directions, and the network does not.
 func TestCheckDisk(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	group := slowDisk(t, n.dir, 20e6)

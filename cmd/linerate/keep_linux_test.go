@@ -114,6 +114,7 @@ func isOlder(t *testing.T, etc string) {
 // TestKeepOverSSH goes the whole way on a host that has nothing but an sshd:
 // measure, set, undo, keep, and undo what was kept.
 func TestKeepOverSSH(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	n := newNetns(t)
 	etc := filepath.Join(n.dir, "etc")

@@ -106,6 +106,7 @@ func TestMTULargest(t *testing.T) {
 // page as a canary the change goes back; with a work-around the page lives and the
 // change stays.
 func TestMTUKillsAWebPage(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	args := func(n *middle, more ...string) []string {
 		return append([]string{"set", "link.mtu=9000", "--both", "--canary", "http://" + webAddr + "/afolder/", n.agent("b")}, more...)

@@ -202,6 +202,7 @@ func TestFoundByName(t *testing.T) {
 // TestFirstHour05Filtered demands of every command that measures, with nothing but ssh
 // open at the far host, the answer within 6 s: what is filtered, and what helps.
 func TestFirstHour05Filtered(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	for name, args := range map[string][]string{
 		"test":         {"test", "root@far"},

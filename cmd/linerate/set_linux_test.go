@@ -350,6 +350,7 @@ func (n *netns) mtu(t *testing.T, host string) string {
 // than before: full packets get lost, and it goes back at once. On both sides it
 // passes.
 func TestSetMTU(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	atOnce(t, 3, map[string]func(*testing.T){
 		"one side": func(t *testing.T) {

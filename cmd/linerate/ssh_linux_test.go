@@ -84,6 +84,7 @@ func TestSSH(t *testing.T) {
 // changed: its settings go back, its directory goes, and the session goes on over
 // a new connection.
 func TestSSHDrops(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	atOnce(t, 2, map[string]func(*testing.T){
 		"ssh":  func(t *testing.T) { sshDrops(t, "ssh -F") },
