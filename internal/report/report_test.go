@@ -59,7 +59,7 @@ func TestHeaderAndLines(t *testing.T) {
 	if math.Abs(from.NearCPU.Or(0)-0.09) > 1e-9 || math.Abs(from.FarCPU.Or(0)-0.14) > 1e-9 {
 		t.Errorf("CPU %v and %v", from.NearCPU, from.FarCPU)
 	}
-	want := "from nas: held back by the receive window of desk (71 % of the time): 64 KiB at 0.86 ms allows 610 Mbit/s"
+	want := "from nas: held back by the receive window of desk: 64 KiB at 0.86 ms allows 610 Mbit/s"
 	if got := d.Findings[1].Text; got != want {
 		t.Errorf("finding %q, want %q", got, want)
 	}

@@ -31,6 +31,13 @@ func loadedRun(latency float64, rtt time.Duration, window units.Bytes) *model.Se
 	}
 }
 
+// starvedAt is s where a thread of the end at that index worked or waited for a processor
+// all the time.
+func starvedAt(s *model.Session, end int) *model.Session {
+	s.Runs[0].Ends[end].Counters = []model.Counter{{Name: "counters_read", Of: "thread", Value: 2}, {Name: "thread_run_ms", Value: 500}, {Name: "thread_wait_ms", Value: 480}}
+	return s
+}
+
 // What makes up the latency under load is said with its numbers, or that it is not known.
 func TestWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -43,8 +50,15 @@ func TestWaiting(t *testing.T) {
 			[]string{"a message takes 400 ms under load and 20 ms idle", "wait in a queue on the way", "lets 2 MiB be under way, and the path needs"},
 		},
 		"a queue that TCP does not see": {loadedRun(0.4, 25*time.Millisecond, 64<<10), 0.05, []string{"where it waits is not seen"}},
-		"nothing":                       {loadedRun(0.021, 21*time.Millisecond, 2<<20), 0.952, []string{"nothing waits: a message takes 21 ms"}},
-		"no probes":                     {loadedRun(0, 0, 0), math.NaN(), []string{""}},
+		"a busy processor and a deep queue": {
+			starvedAt(loadedRun(0.4, 390*time.Millisecond, 64<<10), 1), 0.05,
+			[]string{"under load and 20 ms idle; packets wait in a queue on the way, TCP's as well; the processor of the receiver is busy"},
+		},
+		"a busy processor alone": {
+			starvedAt(loadedRun(0.4, 25*time.Millisecond, 64<<10), 0), 0.05, []string{"under load and 20 ms idle; the processor of the sender is busy"},
+		},
+		"nothing":   {loadedRun(0.021, 21*time.Millisecond, 2<<20), 0.952, []string{"nothing waits: a message takes 21 ms"}},
+		"no probes": {loadedRun(0, 0, 0), math.NaN(), []string{""}},
 	} {
 		share, text := Waiting(c.session, model.To)
 		if v, known := share.Get(); known == math.IsNaN(c.share) || known && math.Abs(v-c.share) > 0.001 {
@@ -54,6 +68,9 @@ func TestWaiting(t *testing.T) {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %q does not say %q", name, text, want)
 			}
+		}
+		if strings.HasPrefix(name, "a busy processor") && strings.Contains(text, "not seen") || name == "a busy processor alone" && strings.Contains(text, "queue") {
+			t.Errorf("%s: %q names what it is not", name, text)
 		}
 	}
 	if _, text := Waiting(loadedRun(0.021, 0, 0), model.From); text != "" {

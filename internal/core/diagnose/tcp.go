@@ -97,17 +97,22 @@ func (f features) windowed() (*finding, bool) {
 	case f.readsSlowly():
 		return nil, false
 	}
-	allows := "allows"
-	if bound < f.Goodput { // the smoothed round trip holds delayed acknowledgements; what arrived was allowed
-		allows, bound = "allows about", f.Goodput
-	}
-	b := f.found(f.Receiver.Host, "receive window").
-		because("TCP_INFO snd_wnd, rtt", "%s at %s %s %s", window.Binary(), units.FormatDuration(f.TCP.RTT.Or(f.nearRTT)), allows, bound).
-		allows(bound, "window over round trip")
+	b := f.found(f.Receiver.Host, "receive window").holds(window, bound, "TCP_INFO snd_wnd, rtt", "window over round trip")
 	if timed {
 		b.share(share, f.rwnd.Source()).because(f.rwnd.Source(), "the window held the sender back for %.0f %% of the time that it had data", 100*share)
 	}
 	return b.misses(timed, "the time that the window held the sender back, which the sender's system does not count", byCheck), true
+}
+
+// holds says what a window or a buffer allows over the round trip: what arrived at the
+// least, since the smoothed round trip holds delayed acknowledgements, and a kernel puts a
+// little more under way than a buffer's size.
+func (b *finding) holds(size units.Bytes, bound units.BitRate, source, implied string) *finding {
+	allows := "allows"
+	if bound < b.f.Goodput {
+		allows, bound = "allows about", b.f.Goodput
+	}
+	return b.because(source, "%s at %s %s %s", size.Binary(), units.FormatDuration(b.f.TCP.RTT.Or(b.f.nearRTT)), allows, bound).allows(bound, implied)
 }
 
 // readsSlowly reports whether the window is small because the program reads late,
@@ -143,21 +148,19 @@ func sendBuffer(f features) (*finding, bool) {
 	if !ok || share < limitedShare && !f.onlyBuffer() {
 		return nil, false
 	}
-	b := f.found(f.Sender.Host, "send buffer").
-		because(f.sndbuf.Source(), "the socket buffer was full of data that was not acknowledged yet")
-	if share >= limitedShare {
-		b.share(share, f.sndbuf.Source()).because(f.sndbuf.Source(), "the buffer held the sender back for %.0f %% of the time that it had data", 100*share)
-	}
+	const full = "the socket buffer was full of data that was not acknowledged yet"
+	b := f.found(f.Sender.Host, "send buffer")
 	size, known := f.TCP.SendBuffer.Get()
 	if bound, knows := f.bound(size).Get(); known && knows {
 		if float64(bound) > ampleWindow*float64(f.Goodput) {
 			return nil, false // it is large enough, and was full now and then
 		}
-		bound = max(bound, f.Goodput) // a kernel puts a little more under way than the buffer's size
-		b.allows(bound, "send buffer over round trip").
-			because("SO_SNDBUF, TCP_INFO rtt", "%s at %s", size.Binary(), units.FormatDuration(f.TCP.RTT.Or(f.nearRTT)))
+		b.holds(size, bound, "SO_SNDBUF, TCP_INFO rtt", "send buffer over round trip").because(f.sndbuf.Source(), full)
 	} else {
-		b.explains(f.explainedByTime(share)).misses(false, "the size of the send buffer", byCounters)
+		b.because(f.sndbuf.Source(), full).explains(f.explainedByTime(share)).misses(false, "the size of the send buffer", byCounters)
+	}
+	if share >= limitedShare {
+		b.share(share, f.sndbuf.Source()).because(f.sndbuf.Source(), "the buffer held the sender back for %.0f %% of the time that it had data", 100*share)
 	}
 	if f.Fixed() {
 		return b.also("the socket buffer was set by the test itself").helps("window"), true
