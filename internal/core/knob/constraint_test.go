@@ -17,6 +17,8 @@ func TestConstraints(t *testing.T) {
 		"socket.buffer_max": "2097152", "tcp.recv_buffer_initial": "65536", "tcp.send_buffer_initial": "32768",
 		"tcp.recv_buffer_max": "1048576", "tcp.send_buffer_max": "1048576", "mbuf.clusters": "100000",
 	}
+	// As FreeBSD 12.1 starts: its own ceilings break the rule.
+	stock := knob.Values{"socket.buffer_max": "2097152", "tcp.recv_buffer_initial": "65536", "tcp.recv_buffer_max": "2097152", "tcp.send_buffer_max": "2097152"}
 	linux := knob.Values{
 		"tcp.recv_buffer_min": "4096", "tcp.recv_buffer_initial": "131072", "tcp.recv_buffer_max": "33554432", "socket.recv_buffer_max": "4194304",
 		"tcp.window_scaling": "1", "link.mtu": "1500", "link.mtu_min": "68", "link.mtu_max": "9000", "nic.ring.rx": "256", "nic.ring.rx_max": "512",
@@ -41,6 +43,13 @@ func TestConstraints(t *testing.T) {
 		{"freebsd", freebsd, "tcp.recv_buffer_initial=1500000", "C-03", "above tcp.recv_buffer_max"},
 		{"freebsd", freebsd, "mbuf.clusters=200000", "F-06", "/boot/loader.conf"},
 		{"freebsd", freebsd, "tcp.recv_buffer_max=1000000", "", ""},
+		{"freebsd", stock, "tcp.recv_buffer_max=1048576", "", ""},
+		{"freebsd", stock, "tcp.send_buffer_max=2097152", "", ""},
+		{"freebsd", stock, "socket.buffer_max=2200000", "", ""}, // better, and still above it
+		{"freebsd", stock, "socket.buffer_max=2000000", "C-02", "tcp.recv_buffer_max 2097152"},
+		{"freebsd", stock, "tcp.send_buffer_max=2097153", "C-02", "tcp.send_buffer_max 2097153"},
+		{"freebsd", stock, "tcp.recv_buffer_initial=1900000", "C-02", "tcp.recv_buffer_initial 1900000"},
+		{"darwin", knob.Values{"socket.buffer_max": "1000", "tcp.recv_buffer_max": "2000"}, "tcp.recv_buffer_max=1500", "", ""},
 		{"freebsd", knob.Values{}, "nic.ring.rx=3000", "C-12", "no power of two"},
 		{"freebsd", knob.Values{}, "nic.ring.rx=4096", "", ""},
 		{"darwin", darwin, "tcp.recv_buffer_max=16777216", "C-04", "above socket.buffer_max"},

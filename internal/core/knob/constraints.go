@@ -25,15 +25,27 @@ func atMost(id string, systems []string, low, high, rule, source string) Constra
 	l, h := model.KnobID(low), model.KnobID(high)
 	return Constraint{
 		ID: id, Systems: systems, Knobs: []model.KnobID{l, h}, Rule: rule, Source: source,
-		Breaks: func(_, after Values) string {
-			a, okA := after.Int(l)
-			b, okB := after.Int(h)
-			if !okA || !okB || a <= b {
+		Breaks: func(before, after Values) string {
+			over := func(v Values) (int64, bool) {
+				a, okA := v.Int(l)
+				b, okB := v.Int(h)
+				return a - b, okA && okB
+			}
+			if !worse(over, before, after) {
 				return ""
 			}
-			return fmt.Sprintf("%s %d is above %s %d", l, a, h, b)
+			return fmt.Sprintf("%s %s is above %s %s", l, after[l], h, after[h])
 		},
 	}
+}
+
+// worse reports whether values are further above a limit after a change than they were
+// before it. A kernel's own defaults may break a rule, as those of FreeBSD do: that is
+// no fault of a change that leaves it as it is, or mends a part of it.
+func worse(over func(Values) (int64, bool), before, after Values) bool {
+	now, known := over(after)
+	was, compared := over(before)
+	return known && now > 0 && !(compared && now <= was)
 }
 
 func bufferConstraints() []Constraint {
@@ -45,14 +57,16 @@ func bufferConstraints() []Constraint {
 			ID: "C-02", Systems: []string{"freebsd"}, Knobs: append(ids("socket.buffer_max"), reserved...),
 			Rule:   "every buffer fits in 8/9 of socket.buffer_max: above it no socket can be made, or growth stops for good",
 			Source: "[B13, B14 uipc_sockbuf.c; tcp_usrreq.c tcp_usr_attach; tcp_input.c]",
-			Breaks: func(_, after Values) string {
-				limit, ok := after.Int("socket.buffer_max")
-				if !ok {
-					return ""
-				}
+			Breaks: func(before, after Values) string {
 				for _, id := range reserved {
-					if n, ok := after.Int(id); ok && n > Reserve(limit) {
-						return fmt.Sprintf("%s %d is above 8/9 of socket.buffer_max %d, which is %d", id, n, limit, Reserve(limit))
+					over := func(v Values) (int64, bool) {
+						n, ok := v.Int(id)
+						limit, okLimit := v.Int("socket.buffer_max")
+						return n - Reserve(limit), ok && okLimit
+					}
+					if worse(over, before, after) {
+						limit, _ := after.Int("socket.buffer_max")
+						return fmt.Sprintf("%s %s is above 8/9 of socket.buffer_max %d, which is %d", id, after[id], limit, Reserve(limit))
 					}
 				}
 				return ""
