@@ -56,7 +56,28 @@ const (
 
 // SameText returns raw with every run of white space as one blank and none at
 // the ends. Two native texts are the same value when their SameText is.
-func SameText(raw string) string { return strings.Join(strings.Fields(raw), " ") }
+//
+// What a text says of the moment is left out: "(held)" behind a switch that is not what
+// it was set to, and "now=" at the end of a remark, which is what was negotiated. Neither
+// was written by anybody, and both change by themselves.
+func SameText(raw string) string {
+	text := strings.ReplaceAll(oneLine(raw), held, "")
+	before, _, ok := strings.Cut(text, nowMark)
+	if !ok || !strings.HasSuffix(text, ")") {
+		return text
+	}
+	if rest, ok := strings.CutSuffix(before, "; "); ok {
+		return rest + ")"
+	}
+	return strings.TrimSuffix(before, " (")
+}
+
+func oneLine(raw string) string { return strings.Join(strings.Fields(raw), " ") }
+
+const (
+	held    = "(held)"
+	nowMark = "now="
+)
 
 // Holds reports whether a place that reads as got holds what was written as
 // want. A native text may end in a remark in parentheses, which the system
@@ -75,7 +96,7 @@ func Holds(want, got string) bool {
 
 // splitRemark parts a native text from its remark, which is without parentheses.
 func splitRemark(raw string) (value, remark string) {
-	raw = SameText(raw)
+	raw = oneLine(raw)
 	i := strings.Index(raw, " (")
 	if i < 0 || !strings.HasSuffix(raw, ")") {
 		return raw, ""

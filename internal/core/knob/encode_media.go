@@ -20,10 +20,13 @@ const (
 //	autoneg=on advertise=100baseT/Full,1000baseT/Full (supported=10baseT/Half,…)
 //	autoneg=off speed=100 duplex=full (supported=10baseT/Half,…)
 //	autoneg=off speed=10000 duplex=full
+//	autoneg=on advertise=1000baseT/Full (supported=1000baseT/Full; now=1000/full)
 //
-// While modes are negotiated, speed and duplex are an outcome and no setting.
+// While modes are negotiated, speed and duplex are an outcome and no setting: what they
+// are now is what stays where only one of them is forced.
 type modeText struct {
 	autoneg, speed, duplex, advertise, supported string
+	nowSpeed, nowDuplex                          string
 }
 
 func parseMode(raw string) (modeText, error) {
@@ -48,7 +51,14 @@ func parseMode(raw string) (modeText, error) {
 		return modeText{}, fmt.Errorf("link mode %q: want autoneg=on or autoneg=off", raw)
 	}
 	_, remark := splitRemark(raw)
-	m.supported = strings.TrimPrefix(remark, "supported=")
+	for part := range strings.SplitSeq(remark, "; ") {
+		if modes, ok := strings.CutPrefix(part, "supported="); ok {
+			m.supported = modes
+		}
+		if now, ok := strings.CutPrefix(part, nowMark); ok {
+			m.nowSpeed, m.nowDuplex, _ = strings.Cut(now, "/")
+		}
+	}
 	return m, nil
 }
 
@@ -73,6 +83,9 @@ func encodeMode(e Encoding, raw, canonical string) (string, error) {
 		}
 	}
 	force := func() {
+		if m.autoneg == "on" {
+			m.speed, m.duplex = m.nowSpeed, m.nowDuplex
+		}
 		m.autoneg, m.advertise = "off", ""
 	}
 	switch {

@@ -48,6 +48,11 @@ func TestEncodings(t *testing.T) {
 		{"linux", "nic.offload.tso", "a=on b=off c=off(fixed)", "1", "a=on b=on c=off(fixed)"},
 		{"linux", "rps", "rx-0=none rx-1=none rx-2=none", "0;1", "rx-0=0 rx-1=1 rx-2=0"},
 		{"linux", "nic.media.speed", "autoneg=on advertise=1000baseT/Full" + modes, "100", "autoneg=off speed=100"},
+		{"linux", "nic.media.speed", "autoneg=on advertise=a (supported=a; now=1000/full)", "10", "autoneg=off speed=10 duplex=full"},
+		{"linux", "nic.media.duplex", "autoneg=on advertise=a (supported=a; now=100/full)", "half", "autoneg=off speed=100 duplex=half"},
+		{"linux", "nic.media.autoneg", "autoneg=on advertise=a (now=100/half)", "0", "autoneg=off speed=100 duplex=half"},
+		{"linux", "nic.offload.tso", "a=on(held) b=off", "0", "a=off b=off"},
+		{"linux", "nic.offload.tso", "a=off(held)", "1", "a=on"},
 		{"linux", "nic.media.duplex", "autoneg=off speed=100", "full", "autoneg=off speed=100 duplex=full"},
 		{"linux", "nic.media.autoneg", "autoneg=off speed=100 duplex=full" + modes, "1", "autoneg=on advertise=10baseT/Half,100baseT/Full,1000baseT/Full"},
 		{"linux", "nic.media.advertise", "autoneg=on advertise=1000baseT/Full" + modes, "100baseT/Full", "autoneg=on advertise=100baseT/Full"},
@@ -103,6 +108,16 @@ func TestLevelIsTheLeastThatAllows(t *testing.T) {
 	}
 }
 
+// A switch that another feature holds reads as it is, not as was asked.
+func TestHeldSwitchReadsAsItIs(t *testing.T) {
+	k, _ := knob.NewIndex().ByID("nic.offload.tso")
+	for raw, want := range map[string]string{"a=on(held) b=off": "0", "a=off(held)": "1", "a=on(held) b=on": "1", "a=on": "1"} {
+		if got, err := k.Decode("linux", raw); got != want || err != nil {
+			t.Errorf("%s reads as %s, %v, want %s", raw, got, err, want)
+		}
+	}
+}
+
 func TestHolds(t *testing.T) {
 	for _, c := range []struct {
 		want, got string
@@ -110,6 +125,12 @@ func TestHolds(t *testing.T) {
 	}{
 		{"fq", "fq (handle 1:)", true}, {"fq", "fq", true}, {"fq", "fq_codel (handle 1:)", false}, {"fq (handle 1:)", "fq (handle 2:)", false},
 		{"fq (handle 1:)", "fq", false}, {"4096 1 2", "4096\t1\t2", true}, {"a=off(fixed)", "a=off(fixed)", true}, {"a=off", "a=off(fixed)", false},
+		// What was negotiated, and what another feature holds, changes by itself.
+		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=a (supported=a; now=100/full)", true},
+		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=a (supported=a)", true},
+		{"autoneg=on advertise=a (now=1000/full)", "autoneg=on advertise=a", true},
+		{"autoneg=on advertise=a (supported=a; now=1000/full)", "autoneg=on advertise=b (supported=a; now=1000/full)", false},
+		{"a=on(held) b=off", "a=on b=off", true}, {"a=off", "a=off(held)", true}, {"a=on", "a=off(held)", false},
 	} {
 		if got := knob.Holds(c.want, c.got); got != c.holds {
 			t.Errorf("Holds(%q, %q) = %v", c.want, c.got, got)

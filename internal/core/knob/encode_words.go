@@ -160,6 +160,8 @@ type pair struct{ key, value string }
 //
 //	tx-tcp-segmentation=on tx-tcp6-segmentation=on
 //	rx-lro=off(fixed)
+//	tx-tcp-segmentation=on(held) is on as far as was asked, and off in truth: another
+//	feature that it needs, or the driver, holds it
 //	rx-0=0-1 rx-1=none
 func parsePairs(raw string) ([]pair, error) {
 	text, _ := splitRemark(raw)
@@ -225,7 +227,10 @@ func decodeGroup(raw string) (string, error) {
 	if switches := slices.DeleteFunc(slices.Clone(all), isFixed); len(switches) > 0 {
 		all = switches
 	}
-	if slices.ContainsFunc(all, func(p pair) bool { return strings.TrimSuffix(p.value, fixed) == "on" }) {
+	isOn := func(p pair) bool {
+		return strings.TrimSuffix(p.value, fixed) == "on" || p.value == "off"+held
+	}
+	if slices.ContainsFunc(all, isOn) {
 		return "1", nil
 	}
 	return "0", nil

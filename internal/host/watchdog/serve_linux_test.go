@@ -155,6 +155,36 @@ func TestApplyVerifyUndo(t *testing.T) {
 	}
 }
 
+// TestApplyWhole: a mode of a link without carrier is forced by three settings of one
+// text, of which none is whole alone. One that stays in pieces is refused as a whole.
+func TestApplyWhole(t *testing.T) {
+	d := newDesk(t, t.TempDir())
+	mode := hostknob.Place{Mechanism: knob.Ethtool, Native: "linkmodes.mode", Target: "wd9"}
+	const old = "autoneg=on advertise=10baseT/Half (supported=10baseT/Half)"
+	d.memory.Set(mode, old)
+	d.cfg.Host.Interface = "wd9"
+	d.memory.Wrong = func(p hostknob.Place, raw string) error {
+		if p == mode && strings.Contains(raw, "off") && !(strings.Contains(raw, "speed=") && strings.Contains(raw, "duplex=")) {
+			return errors.New("it needs both")
+		}
+		return nil
+	}
+	d.memory.Refuse = d.memory.Wrong
+	d.start(t.Context(), sinceBoot)
+	if a := d.apply("nic.media.autoneg", "off", "nic.media.speed", "10"); a.Error == nil || !strings.Contains(a.Error.Text, "it needs both") {
+		t.Errorf("half a mode: %+v", a)
+	}
+	d.expect(mode, old)
+	if a := d.apply("nic.media.autoneg", "off", "nic.media.speed", "10", "nic.media.duplex", "half"); a.Error != nil || len(a.Changes) != 3 {
+		t.Errorf("Apply = %+v, %v", a, a.err())
+	}
+	d.expect(mode, "autoneg=off speed=10 duplex=half")
+	if u := d.call(request{Op: opUndo}); u.Error != nil {
+		t.Errorf("Undo = %v", u.err())
+	}
+	d.expect(mode, old)
+}
+
 // TestApplyWhileApplied: the baseline stays the first one, and a level does not
 // depend on the level before it.
 func TestApplyWhileApplied(t *testing.T) {

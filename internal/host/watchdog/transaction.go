@@ -123,7 +123,25 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 		}
 		steps = append(steps, s)
 	}
-	return steps, nil
+	return steps, t.check(ctx, steps)
+}
+
+// check has every text looked at before the first is written. Where one alone would be
+// refused, as a speed without the duplex that follows it is, the text with all the
+// settings of that place is written in its stead.
+func (t *transaction) check(ctx context.Context, steps []step) error {
+	for i := range steps {
+		s := &steps[i]
+		err := t.m.host.Check(ctx, s.Knob, s.held.place, s.new)
+		if err != nil && s.new != s.held.now {
+			s.new = s.held.now
+			err = t.m.host.Check(ctx, s.Knob, s.held.place, s.new)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold returns the knob's place as the transaction knows it. A place that it
@@ -185,7 +203,7 @@ func (t *transaction) planOne(ctx context.Context, c model.Assignment) (step, er
 	t.number++
 	s := step{Assignment: c, held: h, was: h.now, new: raw, number: t.number}
 	h.now = raw
-	return s, t.m.host.Check(ctx, c.Knob, p, raw)
+	return s, nil
 }
 
 // announce has every change on disk before the first is made.

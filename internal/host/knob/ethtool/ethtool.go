@@ -98,9 +98,18 @@ func (s *Setting) Write(ctx context.Context, raw string) error {
 		return err
 	}
 	if err := t.set(s.device, s.group, changes); err != nil {
-		return fmt.Errorf("%s of %s: %w", s.name, s.device, err)
+		return fmt.Errorf("%s of %s: %w%s", s.name, s.device, err, s.becauseOf(f))
 	}
 	return nil
+}
+
+// becauseOf says what else has to be set for a setting that a driver refused, where f is
+// what it said before.
+func (s *Setting) becauseOf(f fields) string {
+	if s.group.name == "pause" && s.field != "autoneg" && f.numbers["autoneg"] == 1 {
+		return "; flow control is negotiated: nic.pause.autoneg=off is needed beside it"
+	}
+	return ""
 }
 
 // InForce reports whether the driver does what the setting asks for: a feature

@@ -34,9 +34,13 @@ func members(name string) []string {
 	return []string{name}
 }
 
-const fixed = "(fixed)"
+const (
+	fixed    = "(fixed)"
+	heldMark = "(held)"
+)
 
-// featureText lists the members with what is wanted of them. What the driver
+// featureText lists the members with what is wanted of them, which is what can be put
+// back; one that is not what is wanted is marked as held at the opposite. What the driver
 // holds fixed is marked, with what it is. The set "hw" carries the names
 // of all features of the kernel.
 func featureText(f fields, name string) (string, error) {
@@ -45,7 +49,11 @@ func featureText(f fields, name string) (string, error) {
 		switch {
 		case !f.sets["hw"].has(m):
 		case changeable(f, m):
-			words = append(words, m+"="+onOff(f.sets["wanted"].is(m)))
+			wanted, mark := f.sets["wanted"].is(m), ""
+			if f.sets["active"].is(m) != wanted {
+				mark = heldMark
+			}
+			words = append(words, m+"="+onOff(wanted)+mark)
 		default:
 			words = append(words, m+"="+onOff(f.sets["active"].is(m))+fixed)
 		}
@@ -72,7 +80,7 @@ func featureChanges(f fields, name, raw string) (fields, error) {
 	var want bitset
 	for word := range strings.FieldsSeq(raw) {
 		feature, value, ok := strings.Cut(word, "=")
-		state, isFixed := strings.CutSuffix(value, fixed)
+		state, isFixed := strings.CutSuffix(strings.TrimSuffix(value, heldMark), fixed)
 		if !ok || state != "on" && state != "off" || !slices.Contains(members(name), feature) {
 			return fields{}, fmt.Errorf("features %q: want %s=on or off", raw, strings.Join(members(name), "=on or off, "))
 		}

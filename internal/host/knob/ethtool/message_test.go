@@ -133,7 +133,7 @@ func modesOf(autoneg uint32, on ...string) fields {
 
 func TestLinkModesOfANegotiatingCard(t *testing.T) {
 	s := setting(t, "linkmodes.mode")
-	supported := "(supported=10baseT/Half,10baseT/Full,100baseT/Half,100baseT/Full,1000baseT/Full)"
+	supported := "(supported=10baseT/Half,10baseT/Full,100baseT/Half,100baseT/Full,1000baseT/Full; now=1000/full)"
 	f := modesOf(1, "100baseT/Full", "1000baseT/Full", "Autoneg", "TP", "Pause")
 	raw, err := s.text(f)
 	if want := "autoneg=on advertise=100baseT/Full,1000baseT/Full " + supported; raw != want || err != nil {
@@ -150,6 +150,11 @@ func TestLinkModesOfANegotiatingCard(t *testing.T) {
 		if !isMode(one.name) {
 			t.Errorf("%s is no mode and would be changed", one.name)
 		}
+	}
+	down := modesOf(1, "1000baseT/Full")
+	down.numbers["speed"] = unknownSpeed
+	if raw, _ := s.text(down); strings.Contains(raw, "now=") {
+		t.Errorf("a link without carrier: %q", raw)
 	}
 	forced, err := s.changes(f, "autoneg=off speed=100 duplex=half")
 	if diff := cmp.Diff(map[string]uint32{"autoneg": 0, "speed": 100, "duplex": 0}, forced.numbers); diff != "" || err != nil {

@@ -27,23 +27,37 @@ func modeNames(s bitset, all bool) string {
 }
 
 // modeText is the link mode as package knob describes it. While modes are
-// negotiated, speed and duplex are an outcome and left out.
+// negotiated, speed and duplex are an outcome and stand in the remark.
 func modeText(f fields) string {
-	words := []string{"autoneg=" + onOff(f.numbers["autoneg"] == 1)}
-	if f.numbers["autoneg"] == 1 {
-		if ours := modeNames(f.sets["ours"], false); ours != "" {
-			words = append(words, "advertise="+ours)
+	auto := f.numbers["autoneg"] == 1
+	words := []string{"autoneg=" + onOff(auto)}
+	var remarks []string
+	if supported := modeNames(f.sets["ours"], true); supported != "" {
+		remarks = append(remarks, "supported="+supported)
+	}
+	speed := ""
+	if n := f.numbers["speed"]; n != 0 && n != unknownSpeed {
+		speed = strconv.FormatUint(uint64(n), 10)
+	}
+	duplex, known := map[uint32]string{0: "half", 1: "full"}[f.numbers["duplex"]]
+	switch ours := modeNames(f.sets["ours"], false); {
+	case auto && ours != "":
+		words = append(words, "advertise="+ours)
+		fallthrough
+	case auto:
+		if speed != "" && known {
+			remarks = append(remarks, "now="+speed+"/"+duplex)
 		}
-	} else {
-		if n := f.numbers["speed"]; n != 0 && n != unknownSpeed {
-			words = append(words, "speed="+strconv.FormatUint(uint64(n), 10))
+	default:
+		if speed != "" {
+			words = append(words, "speed="+speed)
 		}
-		if d, ok := map[uint32]string{0: "half", 1: "full"}[f.numbers["duplex"]]; ok {
-			words = append(words, "duplex="+d)
+		if known {
+			words = append(words, "duplex="+duplex)
 		}
 	}
-	if supported := modeNames(f.sets["ours"], true); supported != "" {
-		words = append(words, "(supported="+supported+")")
+	if len(remarks) > 0 {
+		words = append(words, "("+strings.Join(remarks, "; ")+")")
 	}
 	return strings.Join(words, " ")
 }
@@ -75,7 +89,7 @@ func modeChanges(f fields, raw string) (fields, error) {
 		speed, err := strconv.ParseUint(words["speed"], 10, 31)
 		duplex, ok := map[string]uint32{"half": 0, "full": 1}[words["duplex"]]
 		if err != nil || speed == 0 || !ok {
-			return fields{}, fmt.Errorf("link mode %q: without negotiation it needs speed and duplex", raw)
+			return fields{}, fmt.Errorf("link mode %q: without negotiation it needs both nic.media.speed and nic.media.duplex, and the link has none now that could stay", raw)
 		}
 		return fields{numbers: map[string]uint32{"autoneg": 0, "speed": uint32(speed), "duplex": duplex}}, nil
 	}

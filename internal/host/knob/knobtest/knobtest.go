@@ -105,6 +105,7 @@ type Memory struct {
 	mu     sync.Mutex
 	texts  map[hostknob.Place]string
 	Refuse func(p hostknob.Place, raw string) error // asked before each write; nil refuses nothing
+	Wrong  func(p hostknob.Place, raw string) error // asked by each check; nil finds nothing wrong
 }
 
 // Set puts a text at p, as somebody else would.
@@ -150,6 +151,11 @@ func (c cell) Read(ctx context.Context) (string, error) {
 func (c cell) Check(ctx context.Context, raw string) error {
 	if raw == "" {
 		return errors.New("empty value")
+	}
+	if c.m.Wrong != nil {
+		if err := c.m.Wrong(c.p, raw); err != nil {
+			return err
+		}
 	}
 	_, err := c.Read(ctx)
 	return err
