@@ -23,8 +23,9 @@ type Item struct {
 	Ended   time.Time          `json:"ended,omitzero"`
 	State   model.SessionState `json:"state"`
 	Reason  string             `json:"reason,omitempty"`
-	Runs    int                `json:"runs"`     // valid ones
-	MaxRuns int                `json:"max_runs"` // that the plan allows; 0 where there is no plan
+	Note    string             `json:"note,omitempty"` // what a person wrote beside it
+	Runs    int                `json:"runs"`           // valid ones
+	MaxRuns int                `json:"max_runs"`       // that the plan allows; 0 where there is no plan
 }
 
 // ListItem is one session of a list.

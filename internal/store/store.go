@@ -12,6 +12,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,7 @@ type Filter struct {
 	Far   string             // with exactly this far target only
 	Host  string             // with this text in the near or the far target only
 	Since time.Time          // created at this time or later
+	Text  string             // with this text in the ID, title, note, targets or reason only, whatever its case
 	Limit int                // at most so many, the newest; 0 is all
 }
 
@@ -77,8 +79,17 @@ type Item struct {
 	Ended   time.Time          `json:"ended,omitzero"` // zero while it runs, and when nobody could tell
 	State   model.SessionState `json:"state"`
 	Reason  string             `json:"reason,omitempty"`
-	Runs    int                `json:"runs"`     // valid ones
-	MaxRuns int                `json:"max_runs"` // that the plan allows; 0 where there is no plan
+	Note    string             `json:"note,omitempty"` // what a person wrote beside it
+	Runs    int                `json:"runs"`           // valid ones
+	MaxRuns int                `json:"max_runs"`       // that the plan allows; 0 where there is no plan
+}
+
+// Says reports whether text stands in what a list shows of a session, whatever its case.
+func (i *Item) Says(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc([]string{i.ID, i.Title, i.Note, i.Near, i.Far, i.Reason}, func(s string) bool {
+		return strings.Contains(strings.ToLower(s), text)
+	})
 }
 
 // Recent reports whether ref asks for a session by age, and for which: 1 is

@@ -186,6 +186,7 @@ type Session struct {
 	Check    *Check                 `json:"check,omitempty"`
 	Warnings []string               `json:"warnings,omitempty"`
 	Tuning   Params                 `json:"tuning,omitempty"` // the course of a search, which package tune reads
+	Note     string                 `json:"note,omitempty"`   // what a person wrote beside it
 }
 
 // Facts returns what host h said of itself. It reports false, with all facts

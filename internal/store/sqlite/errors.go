@@ -63,7 +63,10 @@ func isDenied(err error) bool {
 		errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.PERM)
 }
 
-// isDuplicate knows a row whose key is there already.
-func isDuplicate(err error) bool {
+// Explain implements tables.Database.
+func (s *Store) Explain(err error) error { return explain(err, s.path) }
+
+// IsDuplicate implements tables.Database.
+func (s *Store) IsDuplicate(err error) bool {
 	return errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) || errors.Is(err, sqlite3.CONSTRAINT_PRIMARYKEY)
 }

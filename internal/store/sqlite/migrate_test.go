@@ -232,7 +232,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"newer tables", func(t *testing.T, path string) {
 			ours(t, path)
 			raw(t, path, "PRAGMA user_version = 99")
-		}, store.ErrNewer, "its tables have version 99, this linerate knows 7"},
+		}, store.ErrNewer, "its tables have version 99, this linerate knows 9"},
 		{"foreign tables", func(t *testing.T, path string) { raw(t, path, "CREATE TABLE t (x)") }, store.ErrForeign, "not a store of linerate"},
 		{"foreign application", func(t *testing.T, path string) { raw(t, path, "PRAGMA application_id = 1") }, store.ErrForeign, "not a store of linerate"},
 		{"not SQLite", func(t *testing.T, path string) {
@@ -319,14 +319,14 @@ func steps(ctx context.Context, t *testing.T, db *sql.DB) []int {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	all, err := queryAll(ctx, tx, func(scan func(...any) error) (n int, err error) {
-		err = scan(&n)
+	ran, err := all(ctx, tx, func(rows *sql.Rows) (n int, err error) {
+		err = rows.Scan(&n)
 		return n, err
 	}, "SELECT step FROM log ORDER BY rowid")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return ran
 }
 
 // TestMigrationNames demands numbers without gaps, since the count is the version.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,9 +51,8 @@ func tryLock(file string, flags sqlite3.OpenFlag) (*sqlite3.Conn, error) {
 	return nil, errors.Join(err, c.Close())
 }
 
-// hold marks a session as running until release or the end of the process. The error
-// wraps store.ErrRunning where another process has done so.
-func (s *Store) hold(id string) error {
+// Hold implements tables.Database.
+func (s *Store) Hold(_ context.Context, id string) error {
 	s.running.mu.Lock()
 	defer s.running.mu.Unlock()
 	if s.path == Memory || s.running.locks[id] != nil {
@@ -76,8 +76,8 @@ func (s *Store) hold(id string) error {
 	return nil
 }
 
-// release lets go of a session. It is idempotent.
-func (s *Store) release(id string) {
+// Release implements tables.Database.
+func (s *Store) Release(id string) {
 	s.running.mu.Lock()
 	defer s.running.mu.Unlock()
 	c := s.running.locks[id]
@@ -99,13 +99,12 @@ func (s *Store) releaseAll() {
 	}
 	s.running.mu.Unlock()
 	for _, id := range ids {
-		s.release(id)
+		s.Release(id)
 	}
 }
 
-// stateOf returns what is true of a session that was stored in a state: that of one
-// which nobody runs any more is model.SessionStopped.
-func (s *Store) stateOf(id string, stored model.SessionState) model.SessionState {
+// StateOf implements tables.Database.
+func (s *Store) StateOf(_ context.Context, id string, stored model.SessionState) model.SessionState {
 	if stored != model.SessionRunning || s.path == Memory {
 		return stored
 	}
@@ -124,4 +123,13 @@ func (s *Store) stateOf(id string, stored model.SessionState) model.SessionState
 	}
 	_ = c.Close()
 	return model.SessionStopped
+}
+
+// Removed implements tables.Database: it removes the locks of processes that were killed,
+// and makes the file smaller.
+func (s *Store) Removed(ctx context.Context, ids []string) {
+	for _, id := range ids {
+		_ = os.Remove(s.lockFile(id))
+	}
+	_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
 }

@@ -1,20 +1,14 @@
 // Package sqlite is the store that needs no set-up: one SQLite file.
 //
-// It works in this order:
-//
-//  1. Open makes the file, checks that it is ours, and brings its tables up to
-//     date (migrations/, numbered).
-//  2. CreateSession writes a session with its plan before the first run.
-//  3. AddRun writes each run when it ends, with all its samples, in one
-//     transaction: a crash loses the run under way and nothing else.
-//  4. UpdateSession writes what the session says at its end.
-//  5. Session, Sessions and Samples read it all again.
+// Open makes the file, checks that it is ours, and brings its tables up to date
+// (migrations/, numbered); package tables reads and writes them.
 //
 // While a session runs, its process holds a lock beside the file, by which one whose
 // process was killed is told apart (running.go).
 //
 // Several processes may use one file at once. The tables are meant to be read
-// with SQL too; migrations/0001_sessions.sql describes their columns.
+// with SQL too; migrations/0001_sessions.sql describes their columns. Samples alone are
+// packed (migrations/0008_packed.sql).
 package sqlite
 
 import (
@@ -28,6 +22,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
+
+	"linerate/internal/store/tables"
 )
 
 // Memory is the path of a store that lives as long as the process.
@@ -42,6 +38,7 @@ const retryAfter = 10 * time.Millisecond
 
 // Store is an open file of sessions. It is safe for concurrent use.
 type Store struct {
+	tables.Tables
 	db      *sql.DB
 	path    string
 	running held
@@ -68,6 +65,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	db.SetMaxOpenConns(1)
 	db.SetMaxIdleConns(1)
 	s := &Store{db: db, path: path}
+	s.Tables = tables.New(db, tables.Dialect{
+		Database: s, Write: sql.TxOptions{Isolation: sql.LevelSerializable}, Read: sql.TxOptions{ReadOnly: true},
+	})
 	if err := patiently(ctx, func() error { return migrate(ctx, db, migrations()) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", path, explain(err, path)), db.Close())
 	}
@@ -131,28 +131,6 @@ func patiently(ctx context.Context, f func() error) error {
 		case <-time.After(retryAfter):
 		}
 	}
-}
-
-// write runs f in one transaction that holds the write lock from its start, so
-// that it never has to give up half-way for another writer.
-func (s *Store) write(ctx context.Context, f func(tx *sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
-	if err != nil {
-		return explain(err, s.path)
-	}
-	if err := f(tx); err != nil {
-		return explain(errors.Join(err, ignoreDone(tx.Rollback())), s.path)
-	}
-	return explain(tx.Commit(), s.path)
-}
-
-// read runs f on one snapshot of the store.
-func (s *Store) read(ctx context.Context, f func(tx *sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return explain(err, s.path)
-	}
-	return explain(errors.Join(f(tx), ignoreDone(tx.Rollback())), s.path)
 }
 
 // ignoreDone drops the error of ending a transaction that has ended: by its

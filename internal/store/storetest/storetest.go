@@ -124,7 +124,7 @@ func RunByRun(t *testing.T, s Store) {
 		n++
 		want := Session(fmt.Sprintf("s%d", n)).Draw(r, "session")
 		start := model.Session{ID: want.ID, Kind: want.Kind, Command: want.Command, Near: want.Near, Far: want.Far,
-			Version: want.Version, Created: want.Created, State: model.SessionRunning, Plan: want.Plan}
+			Version: want.Version, Created: want.Created, State: model.SessionRunning, Plan: want.Plan, Note: want.Note}
 		if err := s.CreateSession(t.Context(), start); err != nil {
 			r.Fatal(err)
 		}

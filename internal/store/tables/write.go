@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"context"
@@ -8,23 +8,24 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
+	"slices"
 	"time"
 
 	"linerate/internal/core/model"
 	"linerate/internal/store"
+	"linerate/internal/store/packed"
 )
 
 // CreateSession stores sess, its plan, and the runs and changes that it has
 // already (when it comes from elsewhere). The error wraps fs.ErrExist where a
 // session of that ID is there, store.ErrFull where the disk is full.
-func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
+func (s *Tables) CreateSession(ctx context.Context, sess model.Session) error {
 	if sess.State == model.SessionRunning {
-		if err := s.hold(sess.ID); err != nil {
-			return wrap("create session", sess.ID, err)
+		if err := s.dialect.Hold(ctx, sess.ID); err != nil {
+			return s.wrap("create session", sess.ID, err)
 		}
 	}
-	err := s.write(ctx, func(tx *sql.Tx) error {
+	err := s.write(ctx, func(tx *tx) error {
 		pk, err := insertSession(ctx, tx, &sess)
 		if err != nil {
 			return err
@@ -39,7 +40,7 @@ func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
 		}
 		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
 	})
-	return wrap("create session", sess.ID, err)
+	return s.wrap("create session", sess.ID, err)
 }
 
 // UpdateSession replaces what the stored session of that ID says about itself:
@@ -48,14 +49,14 @@ func (s *Store) CreateSession(ctx context.Context, sess model.Session) error {
 // they are: SetPlan, AddRun and SetChanges write those. The error wraps
 // store.ErrNotFound where there is no such session, and store.ErrRunning where it is to
 // run here and runs elsewhere.
-func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
+func (s *Tables) UpdateSession(ctx context.Context, sess model.Session) error {
 	if sess.State == model.SessionRunning {
-		if err := s.hold(sess.ID); err != nil {
-			return wrap("update session", sess.ID, err)
+		if err := s.dialect.Hold(ctx, sess.ID); err != nil {
+			return s.wrap("update session", sess.ID, err)
 		}
 	}
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		pk, err := sessionKey(ctx, tx, sess.ID)
+	err := s.write(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, sess.ID, tx.dialect.Lock)
 		if err != nil {
 			return err
 		}
@@ -67,28 +68,28 @@ func (s *Store) UpdateSession(ctx context.Context, sess model.Session) error {
 		if j.err != nil {
 			return j.err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE sessions SET title = ?, ended = ?, state = ?, reason = ?,
-			wire_rate = ?, wire_rate_json = ?, hosts_json = ?, findings_json = ?, plateaus_json = ?,
-			warnings_json = ?, noise_json = ?, check_json = ?, tuning_json = ? WHERE pk = ?`, args...)
+		_, err = tx.exec(ctx, `UPDATE sessions SET title = $1, ended = $2, state = $3, reason = $4,
+			wire_rate = $5, wire_rate_json = $6, hosts_json = $7, findings_json = $8, plateaus_json = $9,
+			warnings_json = $10, noise_json = $11, check_json = $12, tuning_json = $13 WHERE pk = $14`, args...)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM verdicts WHERE session = ?`, pk); err != nil {
+		if _, err := tx.exec(ctx, `DELETE FROM verdicts WHERE session = $1`, pk); err != nil {
 			return err
 		}
 		return insertVerdicts(ctx, tx, pk, sess.Verdicts)
 	})
 	if err == nil && sess.State != model.SessionRunning {
-		s.release(sess.ID)
+		s.dialect.Release(sess.ID)
 	}
-	return wrap("update session", sess.ID, err)
+	return s.wrap("update session", sess.ID, err)
 }
 
 // SetPlan replaces the plan of the session with that ID, for one that goes on longer
 // than planned. The error wraps store.ErrNotFound where there is no such session.
-func (s *Store) SetPlan(ctx context.Context, sessionID string, p model.Plan) error {
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID)
+func (s *Tables) SetPlan(ctx context.Context, sessionID string, p model.Plan) error {
+	err := s.write(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
 		if err != nil {
 			return err
 		}
@@ -97,10 +98,10 @@ func (s *Store) SetPlan(ctx context.Context, sessionID string, p model.Plan) err
 		if j.err != nil {
 			return j.err
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE sessions SET plan_json = ?, planned_runs = ? WHERE pk = ?`, text, plannedRuns(&p), pk)
+		_, err = tx.exec(ctx, `UPDATE sessions SET plan_json = $1, planned_runs = $2 WHERE pk = $3`, text, plannedRuns(&p), pk)
 		return err
 	})
-	return wrap("store the plan of session", sessionID, err)
+	return s.wrap("store the plan of session", sessionID, err)
 }
 
 // AddRun stores a run of the session with that ID when it has ended, with all
@@ -108,9 +109,9 @@ func (s *Store) SetPlan(ctx context.Context, sessionID string, p model.Plan) err
 // error wraps store.ErrNotFound without such a session, fs.ErrExist where it
 // has a run of that number, store.ErrFull where the disk is full; nothing of
 // the run is stored then.
-func (s *Store) AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error {
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID)
+func (s *Tables) AddRun(ctx context.Context, sessionID string, run model.Run, samples []model.Sample, changes []model.Change) error {
+	err := s.write(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
 		if err != nil {
 			return err
 		}
@@ -119,68 +120,66 @@ func (s *Store) AddRun(ctx context.Context, sessionID string, run model.Run, sam
 		}
 		return insertChanges(ctx, tx, pk, changes)
 	})
-	return wrap(fmt.Sprintf("store run %d of session", run.Number), sessionID, err)
+	return s.wrap(fmt.Sprintf("store run %d of session", run.Number), sessionID, err)
 }
 
 // SetChanges replaces all changes of the session with that ID, for what became
 // of them after their runs. The error wraps store.ErrNotFound where there is
 // no such session.
-func (s *Store) SetChanges(ctx context.Context, sessionID string, changes []model.Change) error {
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		pk, err := sessionKey(ctx, tx, sessionID)
+func (s *Tables) SetChanges(ctx context.Context, sessionID string, changes []model.Change) error {
+	err := s.write(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM changes WHERE session = ?`, pk); err != nil {
+		if _, err := tx.exec(ctx, `DELETE FROM changes WHERE session = $1`, pk); err != nil {
 			return err
 		}
 		return insertChanges(ctx, tx, pk, changes)
 	})
-	return wrap("store changes of session", sessionID, err)
+	return s.wrap("store changes of session", sessionID, err)
 }
 
 // wrap says what was done to which session, and why it went wrong.
-func wrap(operation, id string, err error) error {
+func (s *Tables) wrap(operation, id string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case isDuplicate(err):
+	case s.dialect.IsDuplicate(err):
 		return fmt.Errorf("%s %s: %w: %w", operation, id, fs.ErrExist, err)
 	}
 	return fmt.Errorf("%s %s: %w", operation, id, err)
 }
 
-// sessionKey returns the row of the session with exactly that ID.
-func sessionKey(ctx context.Context, tx *sql.Tx, id string) (pk int64, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT pk FROM sessions WHERE id = ?`, id).Scan(&pk)
+// sessionKey returns the row of the session with exactly that ID; lock ends the query.
+func sessionKey(ctx context.Context, tx *tx, id, lock string) (pk int64, err error) {
+	err = tx.row(ctx, `SELECT pk FROM sessions WHERE id = $1`+lock, id).Scan(&pk)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, store.ErrNotFound
 	}
 	return pk, err
 }
 
-func insertSession(ctx context.Context, tx *sql.Tx, sess *model.Session) (pk int64, err error) {
+func insertSession(ctx context.Context, tx *tx, sess *model.Session) (pk int64, err error) {
 	var j encoder
 	args := []any{
 		sess.ID, sess.Kind, sess.Title, sess.Near, sess.Far, sess.Version, timeText(sess.Created),
 		nullTime(sess.Ended), sess.State, sess.Reason, plannedRuns(&sess.Plan), wireRate(sess),
 		j.text(sess.WireRate), j.text(sess.Command), j.text(sess.Plan), j.text(sess.Hosts),
-		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), string(sess.Tuning),
+		j.text(sess.Findings), j.text(sess.Plateaus), j.text(sess.Warnings), j.text(sess.Noise), j.text(sess.Check), string(sess.Tuning), sess.Note,
 	}
 	if j.err != nil {
 		return 0, j.err
 	}
-	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
+	err = tx.row(ctx, `INSERT INTO sessions (id, kind, title, near, far, version, created,
 		ended, state, reason, planned_runs, wire_rate, wire_rate_json, command_json, plan_json, hosts_json,
-		findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
+		findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json, note)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+		RETURNING pk`, args...).Scan(&pk)
+	return pk, err
 }
 
-func insertRun(ctx context.Context, tx *sql.Tx, session int64, r *model.Run, samples []model.Sample) error {
+func insertRun(ctx context.Context, tx *tx, session int64, r *model.Run, samples []model.Sample) error {
 	var j encoder
 	args := []any{
 		session, r.Number, r.Block, r.Attempt, r.Position, r.Setting, r.Flow.Engine, r.Flow.Direction,
@@ -190,45 +189,57 @@ func insertRun(ctx context.Context, tx *sql.Tx, session int64, r *model.Run, sam
 	if j.err != nil {
 		return j.err
 	}
-	result, err := tx.ExecContext(ctx, `INSERT INTO runs (session, number, block, attempt, position, setting,
+	var pk int64
+	err := tx.row(ctx, `INSERT INTO runs (session, number, block, attempt, position, setting,
 		engine, direction, started, ended, state, reason, lost_contact, flow_json, ends_json, warnings_json)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+		RETURNING pk`, args...).Scan(&pk)
 	if err != nil {
 		return err
 	}
-	pk, err := result.LastInsertId()
-	if err != nil {
-		return err
-	}
-	err = insertAll(ctx, tx, `INSERT INTO run_values VALUES (?, ?, ?, ?, ?)`, r.Values,
+	err = insertAll(ctx, tx, `INSERT INTO run_values VALUES ($1, $2, $3, $4, $5)`, r.Values,
 		func(i int, v *model.Value) []any {
 			return []any{pk, i, v.Direction, v.Metric, nullNumber(v.Value)}
 		})
 	if err != nil {
 		return err
 	}
-	return insertAll(ctx, tx, `INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, samples,
-		func(i int, x *model.Sample) []any {
-			return []any{pk, i, x.Host, x.Direction, x.Metric, int64(x.Start), int64(x.Length), nullNumber(x.Value), x.Omitted, x.Of}
-		})
-}
-
-// insertChanges appends changes to those that the session has.
-func insertChanges(ctx context.Context, tx *sql.Tx, session int64, changes []model.Change) error {
-	var first int
-	err := tx.QueryRowContext(ctx, `SELECT coalesce(max(seq) + 1, 0) FROM changes WHERE session = ?`, session).Scan(&first)
 	if err != nil {
 		return err
 	}
-	return insertAll(ctx, tx, `INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, changes,
+	return AddSamples(ctx, tx.sql, pk, samples)
+}
+
+// AddSamples packs the samples of a run that has none yet, so many a part. Migrations
+// call it, too.
+func AddSamples(ctx context.Context, tx *sql.Tx, run int64, samples []model.Sample) error {
+	part := 0
+	for some := range slices.Chunk(samples, packed.MaxSamples) {
+		_, err := tx.ExecContext(ctx, `INSERT INTO sample_parts (run, part, count, packed) VALUES ($1, $2, $3, $4)`, run, part, len(some), packed.Pack(some))
+		if err != nil {
+			return err
+		}
+		part++
+	}
+	return nil
+}
+
+// insertChanges appends changes to those that the session has.
+func insertChanges(ctx context.Context, tx *tx, session int64, changes []model.Change) error {
+	var first int
+	err := tx.row(ctx, `SELECT coalesce(max(seq) + 1, 0) FROM changes WHERE session = $1`, session).Scan(&first)
+	if err != nil {
+		return err
+	}
+	return insertAll(ctx, tx, `INSERT INTO changes VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, changes,
 		func(i int, c *model.Change) []any {
 			return []any{session, first + i, c.Run, c.Host, c.Knob, c.Native, c.Old, c.New, c.State, c.Detail}
 		})
 }
 
-func insertVerdicts(ctx context.Context, tx *sql.Tx, session int64, verdicts []model.Verdict) error {
+func insertVerdicts(ctx context.Context, tx *tx, session int64, verdicts []model.Verdict) error {
 	var j encoder
-	err := insertAll(ctx, tx, `INSERT INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err := insertAll(ctx, tx, `INSERT INTO verdicts VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`,
 		verdicts, func(i int, v *model.Verdict) []any {
 			var family, guard any
 			if v.Family != nil {
@@ -251,11 +262,11 @@ func insertVerdicts(ctx context.Context, tx *sql.Tx, session int64, verdicts []m
 }
 
 // insertAll runs one prepared INSERT for each item; args returns its values.
-func insertAll[T any](ctx context.Context, tx *sql.Tx, query string, items []T, args func(i int, item *T) []any) (err error) {
+func insertAll[T any](ctx context.Context, tx *tx, query string, items []T, args func(i int, item *T) []any) (err error) {
 	if len(items) == 0 {
 		return nil
 	}
-	stmt, err := tx.PrepareContext(ctx, query)
+	stmt, err := tx.sql.PrepareContext(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -265,7 +276,7 @@ func insertAll[T any](ctx context.Context, tx *sql.Tx, query string, items []T, 
 		}
 	}()
 	for i := range items {
-		if _, err := stmt.ExecContext(ctx, args(i, &items[i])...); err != nil {
+		if _, err := stmt.ExecContext(ctx, tx.bind(args(i, &items[i]))...); err != nil {
 			return err
 		}
 	}
@@ -330,34 +341,48 @@ func plannedRuns(p *model.Plan) int {
 
 // KeepNewest removes all sessions of kind but the newest keep, with all that belongs
 // to them.
-func (s *Store) KeepNewest(ctx context.Context, kind model.Kind, keep int) error {
-	err := s.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE kind = ?1 AND pk NOT IN
-			(SELECT pk FROM sessions WHERE kind = ?1 ORDER BY created DESC, id DESC LIMIT ?2)`, kind, keep)
+func (s *Tables) KeepNewest(ctx context.Context, kind model.Kind, keep int) error {
+	err := s.write(ctx, func(tx *tx) error {
+		_, err := tx.exec(ctx, `DELETE FROM sessions WHERE kind = $1 AND pk NOT IN
+			(SELECT pk FROM sessions WHERE kind = $1 ORDER BY created DESC, id DESC LIMIT $2)`, kind, keep)
 		return err
 	})
-	return wrap("forget sessions of kind", string(kind), err)
+	return s.wrap("forget sessions of kind", string(kind), err)
+}
+
+// SetNote replaces what a person wrote beside the session with that ID; "" removes it.
+// The error wraps store.ErrNotFound where there is no such session.
+func (s *Tables) SetNote(ctx context.Context, sessionID, note string) error {
+	err := s.write(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, sessionID, tx.dialect.Lock)
+		if err == nil {
+			_, err = tx.exec(ctx, `UPDATE sessions SET note = $1 WHERE pk = $2`, note, pk)
+		}
+		return err
+	})
+	return s.wrap("annotate session", sessionID, err)
 }
 
 // Remove forgets sessions, by their whole IDs, with all that belongs to them, and
-// gives the room back to the disk as far as others who use the file allow it. The
+// gives the room back to the disk as far as others who use the store allow it. The
 // error wraps store.ErrNotFound where one is not there; none is removed then.
-func (s *Store) Remove(ctx context.Context, ids ...string) error {
-	for _, id := range ids {
-		if err := s.read(ctx, func(tx *sql.Tx) error { _, err := sessionKey(ctx, tx, id); return err }); err != nil {
-			return wrap("remove session", id, err)
+func (s *Tables) Remove(ctx context.Context, ids ...string) error {
+	at := ""
+	err := s.write(ctx, func(tx *tx) error {
+		for _, at = range ids {
+			pk, err := sessionKey(ctx, tx, at, tx.dialect.Lock)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.exec(ctx, `DELETE FROM sessions WHERE pk = $1`, pk); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return s.wrap("remove session", at, err)
 	}
-	for _, id := range ids {
-		err := s.write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
-			return err
-		})
-		if err != nil {
-			return wrap("remove session", id, err)
-		}
-		_ = os.Remove(s.lockFile(id)) // that of a process which was killed
-	}
-	_, _ = s.db.ExecContext(ctx, `VACUUM`) // while others read it, or on a full disk, the file keeps its size
+	s.dialect.Removed(ctx, ids)
 	return nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package tables
 
 import (
 	"context"
@@ -13,15 +13,16 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/store"
+	"linerate/internal/store/packed"
 )
 
 // Session returns the session that ref names: an ID, the beginning of exactly
 // one ID, "last", or "-1" for the newest, "-2" for the one before. Times are in
 // UTC, and what was empty is nil. The error wraps store.ErrNotFound, or is a
 // *store.AmbiguousError.
-func (s *Store) Session(ctx context.Context, ref string) (model.Session, error) {
+func (s *Tables) Session(ctx context.Context, ref string) (model.Session, error) {
 	var sess model.Session
-	err := s.read(ctx, func(tx *sql.Tx) error {
+	err := s.read(ctx, func(tx *tx) error {
 		pk, err := resolve(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -39,17 +40,17 @@ func (s *Store) Session(ctx context.Context, ref string) (model.Session, error) 
 		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
 		return err
 	})
-	sess.State = s.stateOf(sess.ID, sess.State)
-	return sess, wrap("read session", ref, err)
+	sess.State = s.dialect.StateOf(ctx, sess.ID, sess.State)
+	return sess, s.wrap("read session", ref, err)
 }
 
 // Brief returns the session of exactly that ID with what a line about it needs:
 // without hosts and changes, and with runs that hold their values and nothing of
 // their ends. The error wraps store.ErrNotFound.
-func (s *Store) Brief(ctx context.Context, id string) (model.Session, error) {
+func (s *Tables) Brief(ctx context.Context, id string) (model.Session, error) {
 	var sess model.Session
-	err := s.read(ctx, func(tx *sql.Tx) error {
-		pk, err := sessionKey(ctx, tx, id)
+	err := s.read(ctx, func(tx *tx) error {
+		pk, err := sessionKey(ctx, tx, id, "")
 		if err != nil {
 			return err
 		}
@@ -62,37 +63,36 @@ func (s *Store) Brief(ctx context.Context, id string) (model.Session, error) {
 		sess.Verdicts, err = readVerdicts(ctx, tx, pk)
 		return err
 	})
-	sess.State = s.stateOf(sess.ID, sess.State)
-	return sess, wrap("read session", id, err)
+	sess.State = s.dialect.StateOf(ctx, sess.ID, sess.State)
+	return sess, s.wrap("read session", id, err)
 }
 
 // Samples returns the samples of the run of that number of the session that
 // ref names, in the order in which they were stored. The error wraps
 // store.ErrNotFound where there is no such session or run.
-func (s *Store) Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error) {
+func (s *Tables) Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error) {
 	var samples []model.Sample
-	err := s.read(ctx, func(tx *sql.Tx) error {
+	err := s.read(ctx, func(tx *tx) error {
 		session, err := resolve(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
 		var run int64
-		err = tx.QueryRowContext(ctx, `SELECT pk FROM runs WHERE session = ? AND number = ?`, session, runNumber).Scan(&run)
+		err = tx.row(ctx, `SELECT pk FROM runs WHERE session = $1 AND number = $2`, session, runNumber).Scan(&run)
 		if errors.Is(err, sql.ErrNoRows) {
 			return store.ErrNotFound
 		} else if err != nil {
 			return err
 		}
-		samples, err = queryAll(ctx, tx, scanSample, `SELECT host, direction, metric, start_ns, length_ns, value, omitted, part
-			FROM samples WHERE run = ? ORDER BY seq`, run)
+		samples, err = readSamples(ctx, tx, run)
 		return err
 	})
-	return samples, wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
+	return samples, s.wrap(fmt.Sprintf("read samples of run %d of session", runNumber), ref, err)
 }
 
 // Sessions lists the sessions that f picks, newest first.
-func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, error) {
-	since, limit := "", -1 // LIMIT -1 is none
+func (s *Tables) Sessions(ctx context.Context, f store.Filter) ([]store.Item, error) {
+	since, limit := "", math.MaxInt32
 	if !f.Since.IsZero() {
 		since = timeText(f.Since)
 	}
@@ -100,26 +100,29 @@ func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, err
 	switch { // what is stored as running is of one state or the other
 	case f.State == model.SessionStopped:
 		stored = model.SessionRunning
-	case f.State != model.SessionRunning && f.Limit > 0:
+	case f.State != model.SessionRunning && f.Limit > 0 && f.Text == "":
 		limit = f.Limit
 	}
 	var items []store.Item
-	err := s.read(ctx, func(tx *sql.Tx) (err error) {
-		items, err = queryAll(ctx, tx, scanItem, `SELECT id, kind, title, near, far, created, ended, state, reason, planned_runs,
-			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = ?1)
-			FROM sessions WHERE (?2 = '' OR kind = ?2) AND (?3 = '' OR state = ?3) AND (?4 = '' OR far = ?4)
-			AND created >= ?5 AND (?7 = '' OR instr(near, ?7) OR instr(far, ?7)) ORDER BY created DESC, id DESC LIMIT ?6`,
-			model.RunValid, f.Kind, stored, f.Far, since, limit, f.Host)
+	err := s.read(ctx, func(tx *tx) (err error) {
+		items, err = queryAll(ctx, tx, scanItem, `SELECT id, kind, title, near, far, created, ended, state, reason, note, planned_runs,
+			(SELECT count(*) FROM runs WHERE runs.session = sessions.pk AND runs.state = $1)
+			FROM sessions WHERE ($2 = '' OR kind = $2) AND ($3 = '' OR state = $3) AND ($4 = '' OR far = $4)
+			AND created >= $5 AND ($6 = '' OR replace(near, $6, '') <> near OR replace(far, $6, '') <> far) ORDER BY created DESC, id DESC LIMIT $7`,
+			model.RunValid, f.Kind, stored, f.Far, since, f.Host, limit)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
 	for i := range items {
-		items[i].State = s.stateOf(items[i].ID, items[i].State)
+		items[i].State = s.dialect.StateOf(ctx, items[i].ID, items[i].State)
 	}
 	if stored == model.SessionRunning {
 		items = slices.DeleteFunc(items, func(i store.Item) bool { return i.State != f.State })
+	}
+	if f.Text != "" {
+		items = slices.DeleteFunc(items, func(i store.Item) bool { return !i.Says(f.Text) })
 	}
 	if f.Limit > 0 {
 		items = items[:min(f.Limit, len(items))]
@@ -128,23 +131,23 @@ func (s *Store) Sessions(ctx context.Context, f store.Filter) ([]store.Item, err
 }
 
 // resolve returns the row of the session that ref names.
-func resolve(ctx context.Context, tx *sql.Tx, ref string) (int64, error) {
+func resolve(ctx context.Context, tx *tx, ref string) (int64, error) {
 	if n, ok := store.Recent(ref); ok {
 		var pk int64
-		err := tx.QueryRowContext(ctx, `SELECT pk FROM sessions ORDER BY created DESC, id DESC LIMIT 1 OFFSET ?`, n-1).Scan(&pk)
+		err := tx.row(ctx, `SELECT pk FROM sessions ORDER BY created DESC, id DESC LIMIT 1 OFFSET $1`, n-1).Scan(&pk)
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, store.ErrNotFound
 		}
 		return pk, err
 	}
-	pk, err := sessionKey(ctx, tx, ref)
+	pk, err := sessionKey(ctx, tx, ref, "")
 	if !errors.Is(err, store.ErrNotFound) || ref == "" {
 		return pk, err
 	}
 	ids, err := queryAll(ctx, tx, func(scan func(...any) error) (id string, err error) {
 		err = scan(&id)
 		return id, err
-	}, `SELECT id FROM sessions WHERE substr(id, 1, length(?1)) = ?1 ORDER BY created DESC, id DESC`, ref)
+	}, `SELECT id FROM sessions WHERE substr(id, 1, length(CAST($1 AS TEXT))) = $1 ORDER BY created DESC, id DESC`, ref)
 	switch {
 	case err != nil:
 		return 0, err
@@ -153,22 +156,22 @@ func resolve(ctx context.Context, tx *sql.Tx, ref string) (int64, error) {
 	case len(ids) > 1:
 		return 0, &store.AmbiguousError{Ref: ref, IDs: ids}
 	}
-	return sessionKey(ctx, tx, ids[0])
+	return sessionKey(ctx, tx, ids[0], "")
 }
 
 // readSession reads a row of sessions. hosts is the column of the hosts, or a text
 // in its place.
-func readSession(ctx context.Context, tx *sql.Tx, pk int64, hosts string) (model.Session, error) {
+func readSession(ctx context.Context, tx *tx, pk int64, hosts string) (model.Session, error) {
 	var (
 		sess                                                            model.Session
 		created                                                         string
 		ended                                                           sql.NullString
 		wire, command, plan, known, found, plats, warning, noise, check string
 	)
-	err := tx.QueryRowContext(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
-		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json
-		FROM sessions WHERE pk = ?`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
-		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &known, &found, &plats, &warning, &noise, &check, &sess.Tuning)
+	err := tx.row(ctx, `SELECT id, kind, title, near, far, version, created, ended, state, reason,
+		wire_rate_json, command_json, plan_json, `+hosts+`, findings_json, plateaus_json, warnings_json, noise_json, check_json, tuning_json, note
+		FROM sessions WHERE pk = $1`, pk).Scan(&sess.ID, &sess.Kind, &sess.Title, &sess.Near, &sess.Far, &sess.Version,
+		&created, &ended, &sess.State, &sess.Reason, &wire, &command, &plan, &known, &found, &plats, &warning, &noise, &check, &sess.Tuning, &sess.Note)
 	if err != nil {
 		return sess, err
 	}
@@ -188,9 +191,9 @@ func readSession(ctx context.Context, tx *sql.Tx, pk int64, hosts string) (model
 
 // readRuns returns the runs of a session by number, each with its values. ends is the
 // column of their ends, or a text in its place.
-func readRuns(ctx context.Context, tx *sql.Tx, session int64, ends string) ([]model.Run, error) {
+func readRuns(ctx context.Context, tx *tx, session int64, ends string) ([]model.Run, error) {
 	runs, err := queryAll(ctx, tx, scanRun, `SELECT number, block, attempt, position, setting, started, ended, state,
-		reason, lost_contact, flow_json, `+ends+`, warnings_json FROM runs WHERE session = ? ORDER BY number`, session)
+		reason, lost_contact, flow_json, `+ends+`, warnings_json FROM runs WHERE session = $1 ORDER BY number`, session)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +207,7 @@ func readRuns(ctx context.Context, tx *sql.Tx, session int64, ends string) ([]mo
 		v.value.Value = number(x)
 		return v, err
 	}, `SELECT runs.number, v.direction, v.metric, v.value FROM run_values v JOIN runs ON runs.pk = v.run
-		WHERE runs.session = ? ORDER BY runs.number, v.seq`, session)
+		WHERE runs.session = $1 ORDER BY runs.number, v.seq`, session)
 	if err != nil {
 		return nil, err
 	}
@@ -236,17 +239,17 @@ func scanRun(scan func(...any) error) (r model.Run, err error) {
 	return r, d.err
 }
 
-func readChanges(ctx context.Context, tx *sql.Tx, session int64) ([]model.Change, error) {
+func readChanges(ctx context.Context, tx *tx, session int64) ([]model.Change, error) {
 	return queryAll(ctx, tx, func(scan func(...any) error) (c model.Change, err error) {
 		err = scan(&c.Run, &c.Host, &c.Knob, &c.Native, &c.Old, &c.New, &c.State, &c.Detail)
 		return c, err
-	}, `SELECT run, host, knob, native, old_value, new_value, state, detail FROM changes WHERE session = ? ORDER BY seq`, session)
+	}, `SELECT run, host, knob, native, old_value, new_value, state, detail FROM changes WHERE session = $1 ORDER BY seq`, session)
 }
 
-func readVerdicts(ctx context.Context, tx *sql.Tx, session int64) ([]model.Verdict, error) {
+func readVerdicts(ctx context.Context, tx *tx, session int64) ([]model.Verdict, error) {
 	return queryAll(ctx, tx, scanVerdict, `SELECT setting, baseline, direction, metric, outcome, size, blocks, estimate,
 		low, high, confidence, method, family_json, p, evidence, more_blocks, reason, is_twin, warnings_json, guard_json
-		FROM verdicts WHERE session = ? ORDER BY seq`, session)
+		FROM verdicts WHERE session = $1 ORDER BY seq`, session)
 }
 
 func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
@@ -286,11 +289,25 @@ func scanVerdict(scan func(...any) error) (v model.Verdict, err error) {
 	return v, d.err
 }
 
-func scanSample(scan func(...any) error) (x model.Sample, err error) {
-	var value sql.NullFloat64
-	err = scan(&x.Host, &x.Direction, &x.Metric, &x.Start, &x.Length, &value, &x.Omitted, &x.Of)
-	x.Value = number(value)
-	return x, err
+// readSamples returns the samples of a run, in the order in which they were stored.
+func readSamples(ctx context.Context, tx *tx, run int64) ([]model.Sample, error) {
+	var count int
+	if err := tx.row(ctx, `SELECT coalesce(sum(count), 0) FROM sample_parts WHERE run = $1`, run).Scan(&count); err != nil || count == 0 {
+		return nil, err
+	}
+	parts, err := queryAll(ctx, tx, func(scan func(...any) error) (b []byte, err error) {
+		err = scan(&b)
+		return b, err
+	}, `SELECT packed FROM sample_parts WHERE run = $1 ORDER BY part`, run)
+	samples := make([]model.Sample, 0, count)
+	for _, b := range parts {
+		some, uerr := packed.Unpack(b)
+		if uerr != nil {
+			return nil, uerr
+		}
+		samples = append(samples, some...)
+	}
+	return samples, err
 }
 
 func scanItem(scan func(...any) error) (it store.Item, err error) {
@@ -298,7 +315,7 @@ func scanItem(scan func(...any) error) (it store.Item, err error) {
 		created string
 		ended   sql.NullString
 	)
-	err = scan(&it.ID, &it.Kind, &it.Title, &it.Near, &it.Far, &created, &ended, &it.State, &it.Reason, &it.MaxRuns, &it.Runs)
+	err = scan(&it.ID, &it.Kind, &it.Title, &it.Near, &it.Far, &created, &ended, &it.State, &it.Reason, &it.Note, &it.MaxRuns, &it.Runs)
 	if err != nil {
 		return it, err
 	}
@@ -308,8 +325,8 @@ func scanItem(scan func(...any) error) (it store.Item, err error) {
 }
 
 // queryAll returns all rows of a query, each made by read.
-func queryAll[T any](ctx context.Context, tx *sql.Tx, read func(scan func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
-	rows, err := tx.QueryContext(ctx, query, args...)
+func queryAll[T any](ctx context.Context, tx *tx, read func(scan func(...any) error) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := tx.sql.QueryContext(ctx, query, tx.bind(args)...)
 	if err != nil {
 		return nil, err
 	}
@@ -318,8 +335,15 @@ func queryAll[T any](ctx context.Context, tx *sql.Tx, read func(scan func(...any
 			err = e
 		}
 	}()
+	scan := func(into ...any) error {
+		err := rows.Scan(into...)
+		if err == nil {
+			tx.dialect.plain(into)
+		}
+		return err
+	}
 	for rows.Next() {
-		v, err := read(rows.Scan)
+		v, err := read(scan)
 		if err != nil {
 			return nil, err
 		}

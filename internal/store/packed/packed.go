@@ -1,0 +1,231 @@
+// Package packed writes the samples of a run as a few bytes each, and reads them back
+// exactly: order, times and every bit of every value.
+//
+// Samples repeat themselves. The same series (host, direction, metric, part) come one
+// after the other each second, most of them over the same interval, and nearly every
+// value is a whole number that was divided: by 1e6 for microseconds, by the length of
+// its interval for a rate. What is stored is therefore
+//
+//  1. the series, once each;
+//  2. which series follows which, where that is not as the last time;
+//  3. the intervals, once each, as differences to where the last one ended;
+//  4. for each series a formula (formula.go) and its whole numbers; a value that the
+//     formula does not give back to the bit is stored as its eight bytes.
+//
+// All of it is compressed with DEFLATE (RFC 1951) behind one byte, the version. The
+// formulas use one operation of IEEE 754 after the other and no sum of products, so that
+// every processor computes the same bits.
+package packed
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// version is the first byte of what Pack writes.
+const version = 1
+
+// MaxSamples is how many samples Pack takes and Unpack returns at a time: a quarter of an
+// hour of 70 a second, and 7 MB of memory.
+const MaxSamples = 1 << 16
+
+// maxBody bounds in bytes what Unpack decompresses. A sample takes at most 40: one for its
+// series, its interval and its warm-up each, and up to 20 and 9 where those are new; the
+// rest is for names.
+const maxBody = 64 * MaxSamples
+
+// ErrDamaged says that bytes are not what Pack wrote.
+var ErrDamaged = errors.New("packed samples are damaged")
+
+// series is what the samples of one line have in common.
+type series struct {
+	host      model.Host
+	direction model.Direction
+	metric    model.Metric
+	of        string
+}
+
+// span is the interval of a sample.
+type span struct{ start, length time.Duration }
+
+// Pack returns at most MaxSamples samples as bytes that Unpack reads; nil for none.
+func Pack(samples []model.Sample) []byte {
+	if len(samples) == 0 {
+		return nil
+	}
+	var b body
+	ids := b.series(samples)
+	b.order(ids)
+	b.spans(samples, ids)
+	b.omitted(samples)
+	b.values(samples, ids)
+
+	var out bytes.Buffer
+	out.WriteByte(version)
+	w, err := flate.NewWriter(&out, flate.DefaultCompression)
+	if err == nil {
+		_, err = w.Write(b.bytes)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err) // the level is a constant, and memory takes every write
+	}
+	return out.Bytes()
+}
+
+// body is what is compressed.
+type body struct {
+	bytes []byte
+	names []series // in the order of their first sample
+}
+
+func (b *body) uint(v uint64) { b.bytes = binary.AppendUvarint(b.bytes, v) }
+func (b *body) int(v int64)   { b.bytes = binary.AppendVarint(b.bytes, v) }
+
+func (b *body) text(s string) {
+	b.uint(uint64(len(s)))
+	b.bytes = append(b.bytes, s...)
+}
+
+// series writes how many samples there are, and the series. It returns which of them
+// each sample is of.
+func (b *body) series(samples []model.Sample) []int {
+	known := map[series]int{}
+	ids := make([]int, len(samples))
+	for i := range samples {
+		x := &samples[i]
+		name := series{x.Host, x.Direction, x.Metric, x.Of}
+		id, ok := known[name]
+		if !ok {
+			id = len(b.names)
+			known[name] = id
+			b.names = append(b.names, name)
+		}
+		ids[i] = id
+	}
+	b.uint(uint64(len(samples)))
+	b.uint(uint64(len(b.names)))
+	for _, n := range b.names {
+		b.text(string(n.host))
+		b.text(string(n.direction))
+		b.text(string(n.metric))
+		b.text(n.of)
+	}
+	return ids
+}
+
+// order writes which series follows which: 0 for the one that followed the last time,
+// else one more than its number.
+func (b *body) order(ids []int) {
+	next := make([]int, len(b.names))
+	last := 0
+	for _, id := range ids {
+		if next[last] == id {
+			b.uint(0)
+		} else {
+			b.uint(uint64(id) + 1)
+		}
+		next[last], last = id, id
+	}
+}
+
+// spans writes the interval of each sample: 0 for that of the sample before, 1 for a new
+// one, else one more than how many new ones ago it was. After them come the new ones, as
+// differences to the end and the length of the last interval of the series that has it
+// first.
+func (b *body) spans(samples []model.Sample, ids []int) {
+	known := map[span]int{}
+	last := make([]span, len(b.names))
+	var before span
+	var fresh body
+	for i := range samples {
+		s := span{samples[i].Start, samples[i].Length}
+		n, ok := known[s]
+		switch {
+		case i > 0 && s == before:
+			b.uint(0)
+		case ok:
+			b.uint(uint64(len(known)-n) + 1)
+		default:
+			b.uint(1)
+			known[s] = len(known)
+			l := last[ids[i]]
+			fresh.int(int64(s.start - (l.start + l.length)))
+			fresh.int(int64(s.length - l.length))
+		}
+		last[ids[i]], before = s, s
+	}
+	b.bytes = append(b.bytes, fresh.bytes...)
+}
+
+// omitted writes how many samples in turn are not in the warm-up, are, are not ….
+func (b *body) omitted(samples []model.Sample) {
+	now, n := false, uint64(0)
+	for i := range samples {
+		if samples[i].Omitted != now {
+			b.uint(n)
+			now, n = !now, 0
+		}
+		n++
+	}
+	b.uint(n)
+}
+
+// values writes the values of each series.
+func (b *body) values(samples []model.Sample, ids []int) {
+	lines := make([][]int32, len(b.names)) // the samples of each
+	for i, id := range ids {
+		lines[id] = append(lines[id], int32(i))
+	}
+	for _, line := range lines {
+		f, differences := choose(samples, line)
+		b.bytes = append(b.bytes, f.code(differences))
+		before := int64(0)
+		for _, i := range line {
+			k, ok := f.number(samples[i].Value, samples[i].Length)
+			if !ok {
+				b.uint(0)
+				b.bytes = binary.LittleEndian.AppendUint64(b.bytes, bits(samples[i].Value))
+				continue
+			}
+			if differences {
+				k, before = k-before, k
+			}
+			b.uint(zigzag(k) + 1)
+		}
+	}
+}
+
+// Unpack returns what Pack was given. Samples of one series share their texts. The error
+// wraps ErrDamaged.
+func Unpack(packed []byte) ([]model.Sample, error) {
+	if len(packed) == 0 {
+		return nil, nil
+	}
+	if packed[0] != version {
+		return nil, fmt.Errorf("%w: they are of version %d, this linerate knows %d", ErrDamaged, packed[0], version)
+	}
+	r := flate.NewReader(bytes.NewReader(packed[1:]))
+	text, err := io.ReadAll(io.LimitReader(r, maxBody+1))
+	if err == nil && len(text) > maxBody {
+		err = fmt.Errorf("more than %d bytes", maxBody)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	p := parser{rest: text}
+	samples := p.samples()
+	if p.bad || len(p.rest) > 0 {
+		return nil, ErrDamaged
+	}
+	return samples, nil
+}

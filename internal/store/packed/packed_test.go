@@ -1,0 +1,117 @@
+package packed_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store/packed"
+	"linerate/internal/store/storetest"
+)
+
+// same demands that what is unpacked is what was packed, to the bit.
+func same(t interface{ Fatalf(string, ...any) }, want, got []model.Sample) {
+	if len(want) != len(got) {
+		t.Fatalf("%d samples of %d came back", len(got), len(want))
+	}
+	for i := range want {
+		a, b := want[i], got[i]
+		bits := math.Float64bits(a.Value) == math.Float64bits(b.Value)
+		a.Value, b.Value = 0, 0
+		if a != b || !bits {
+			t.Fatalf("sample %d: packed %+v, unpacked %+v", i, want[i], got[i])
+		}
+	}
+}
+
+// values generates numbers that formulas give, and such as none gives.
+func values() *rapid.Generator[float64] {
+	return rapid.OneOf(rapid.Float64(), rapid.Map(rapid.Uint64(), math.Float64frombits),
+		rapid.SampledFrom([]float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1 << 53, -1 << 53, math.MaxFloat64, 5e-324}),
+		rapid.Map(rapid.Int64Range(-1e12, 1e12), func(k int64) float64 { return float64(k) / 1e6 }),
+		rapid.Map(rapid.Int64Range(0, 1e9), func(k int64) float64 { return float64(k) * 8 / 1.000123 }))
+}
+
+// TestExact packs anything: what comes back is the same, in its order.
+func TestExact(t *testing.T) {
+	text := rapid.OneOf(rapid.SampledFrom([]string{"", "near", "far", "cpu0"}), rapid.String())
+	duration := rapid.OneOf(rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }),
+		rapid.SampledFrom([]time.Duration{0, time.Second, math.MinInt64, math.MaxInt64}))
+	one := rapid.Custom(func(t *rapid.T) model.Sample {
+		return model.Sample{
+			Host: model.Host(text.Draw(t, "host")), Direction: model.Direction(text.Draw(t, "direction")), Metric: model.Metric(text.Draw(t, "metric")),
+			Of: text.Draw(t, "of"), Start: duration.Draw(t, "start"), Length: duration.Draw(t, "length"),
+			Value: values().Draw(t, "value"), Omitted: rapid.Bool().Draw(t, "omitted"),
+		}
+	})
+	rapid.Check(t, func(r *rapid.T) {
+		want := rapid.SliceOfN(one, 0, 100).Draw(r, "samples")
+		got, err := packed.Unpack(packed.Pack(want))
+		if err != nil {
+			r.Fatalf("%v", err)
+		}
+		same(r, want, got)
+	})
+}
+
+// TestHour holds the cost of an hour of a session with 62 samples a second, as a test
+// over two hosts with two processors makes: below 1 MB, and exact.
+func TestHour(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 6))
+	hour := storetest.Seconds(rng, 3600)
+	bytes := 0
+	for rest := hour; len(rest) > 0; {
+		n := min(len(rest), packed.MaxSamples)
+		p := packed.Pack(rest[:n])
+		bytes += len(p)
+		got, err := packed.Unpack(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, rest[:n], got)
+		rest = rest[n:]
+	}
+	t.Logf("%d samples are %d bytes, %.2f each", len(hour), bytes, float64(bytes)/float64(len(hour)))
+	if bytes > 1_000_000 {
+		t.Errorf("an hour takes %d bytes", bytes)
+	}
+}
+
+// TestDamaged changes, cuts and lengthens: an error or other samples, never a crash, and
+// never more of them than there may be.
+func TestDamaged(t *testing.T) {
+	whole := packed.Pack(storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 5))
+	for name, b := range map[string][]byte{
+		"cut": whole[:len(whole)-3], "half": whole[:len(whole)/2], "version only": whole[:1], "version": append([]byte{9}, whole[1:]...),
+	} {
+		if _, err := packed.Unpack(b); !errors.Is(err, packed.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	f.Add(packed.Pack(storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 2)))
+	f.Add([]byte{1, 3, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		samples, err := packed.Unpack(b)
+		if len(samples) > packed.MaxSamples || err != nil && !errors.Is(err, packed.ErrDamaged) {
+			t.Fatalf("%d samples, %v", len(samples), err)
+		}
+	})
+}
+
+func BenchmarkPack(b *testing.B) {
+	samples := storetest.Seconds(rand.New(rand.NewPCG(1, 2)), 1000)
+	for b.Loop() {
+		if _, err := packed.Unpack(packed.Pack(samples)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(samples)), "ns/sample")
+}

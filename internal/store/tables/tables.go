@@ -1,0 +1,163 @@
+// Package tables reads and writes sessions in the tables that every result store of SQL
+// has. What databases differ in is a Dialect; the tables themselves are made by the
+// migrations of each store.
+//
+//  1. CreateSession writes a session with its plan before the first run.
+//  2. AddRun writes each run when it ends, with all its samples, in one
+//     transaction: a crash loses the run under way and nothing else.
+//  3. UpdateSession writes what the session says at its end.
+//  4. Session, Sessions and Samples read it all again.
+package tables
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"reflect"
+
+	"linerate/internal/core/model"
+)
+
+// Database is what only the store of a database knows.
+type Database interface {
+	// Explain wraps the errors of package store, fs.ErrPermission and context's around
+	// what the database said, and adds what to do.
+	Explain(err error) error
+	// IsDuplicate knows a row whose key is there already.
+	IsDuplicate(err error) bool
+	// Hold marks a session as running until Release or the end of the process. The
+	// error wraps store.ErrRunning where another process has done so.
+	Hold(ctx context.Context, id string) error
+	// Release lets go of a session. It is idempotent.
+	Release(id string)
+	// StateOf returns what is true of a session that was stored in a state: that of
+	// one which nobody runs any more is model.SessionStopped.
+	StateOf(ctx context.Context, id string, stored model.SessionState) model.SessionState
+	// Removed gives back what the sessions of these IDs left beside the tables.
+	Removed(ctx context.Context, ids []string)
+}
+
+// Dialect is what databases differ in. Queries are written so that SQLite and
+// PostgreSQL both know them: parameters are $1, $2 … in the order of their first use.
+type Dialect struct {
+	Database
+	Write, Read sql.TxOptions
+	// Lock ends the query that finds the session to be changed, so that nobody else
+	// changes it in the same transaction.
+	Lock string
+	// Escape and Plain turn a text into one that the database keeps, and back; nil
+	// where it keeps all.
+	Escape, Plain func(string) string
+}
+
+// Tables are those of an open database. They are safe for concurrent use.
+type Tables struct {
+	db      *sql.DB
+	dialect Dialect
+}
+
+// New returns the tables of db, which must be there.
+func New(db *sql.DB, d Dialect) Tables { return Tables{db: db, dialect: d} }
+
+// tx is a transaction that speaks a dialect.
+type tx struct {
+	sql     *sql.Tx
+	dialect *Dialect
+}
+
+// write runs f in one transaction that holds what it changes from its start, so that it
+// never has to give up half-way for another writer.
+func (s *Tables) write(ctx context.Context, f func(tx *tx) error) error {
+	return s.transact(ctx, s.dialect.Write, f)
+}
+
+// read runs f on one snapshot of the store.
+func (s *Tables) read(ctx context.Context, f func(tx *tx) error) error {
+	return s.transact(ctx, s.dialect.Read, f)
+}
+
+func (s *Tables) transact(ctx context.Context, o sql.TxOptions, f func(tx *tx) error) error {
+	t, err := s.db.BeginTx(ctx, &o)
+	if err != nil {
+		return s.dialect.Explain(err)
+	}
+	if err := f(&tx{sql: t, dialect: &s.dialect}); err != nil {
+		// An error in ending it adds nothing: it ended by its context, by the database
+		// on a full disk, or will end with its connection.
+		_ = t.Rollback()
+		return s.dialect.Explain(err)
+	}
+	if o.ReadOnly {
+		err = t.Rollback()
+		if errors.Is(err, sql.ErrTxDone) {
+			err = nil
+		}
+		return s.dialect.Explain(err)
+	}
+	return s.dialect.Explain(t.Commit())
+}
+
+// exec runs a statement that returns no rows.
+func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return t.sql.ExecContext(ctx, query, t.bind(args)...)
+}
+
+// row is one row to come.
+type row struct {
+	row     *sql.Row
+	dialect *Dialect
+}
+
+// row runs a query for one row.
+func (t *tx) row(ctx context.Context, query string, args ...any) row {
+	return row{t.sql.QueryRowContext(ctx, query, t.bind(args)...), t.dialect}
+}
+
+// Scan reads the row; the error is sql.ErrNoRows where there is none.
+func (r row) Scan(into ...any) error {
+	if err := r.row.Scan(into...); err != nil {
+		return err
+	}
+	r.dialect.plain(into)
+	return nil
+}
+
+// bind turns arguments into what every driver knows: nil, text, whole numbers, numbers,
+// truth values and bytes.
+func (t *tx) bind(args []any) []any {
+	for i, a := range args {
+		v := reflect.ValueOf(a)
+		if v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				args[i] = nil
+				continue
+			}
+			v = v.Elem()
+		}
+		switch {
+		case v.Kind() == reflect.String && t.dialect.Escape != nil:
+			args[i] = t.dialect.Escape(v.String())
+		case v.Kind() == reflect.String:
+			args[i] = v.String()
+		case v.CanInt():
+			args[i] = v.Int()
+		case v.CanFloat():
+			args[i] = v.Float()
+		}
+	}
+	return args
+}
+
+// plain turns texts that were read into what was written.
+func (d *Dialect) plain(read []any) {
+	if d.Plain == nil {
+		return
+	}
+	for _, r := range read {
+		if n, ok := r.(*sql.NullString); ok {
+			n.String = d.Plain(n.String)
+		} else if v := reflect.ValueOf(r).Elem(); v.Kind() == reflect.String {
+			v.SetString(d.Plain(v.String()))
+		}
+	}
+}
