@@ -44,7 +44,7 @@ func Judge(w Way, known bool, t Transfer) (Trouble, string) {
 		return Fine, "as large as the sender's interface sends"
 	case w.Told:
 		return Small, w.short() + ": " + w.Who() + " says so, and TCP copes"
-	case w.ToMTU > 0 && w.ToMTU < w.Asked && w.Passes <= w.ToMTU+vlanTag:
+	case w.unequal():
 		return Unequal, fmt.Sprintf("an MTU mismatch: %s has %d and %s has %d; TCP copes, and larger datagrams are lost silently", w.From, w.Asked, w.To, w.ToMTU)
 	case w.Exact && t.OK && (w.Asked-w.Passes == vlanTag || w.Asked-w.Passes == header):
 		return Short, fmt.Sprintf("%d bytes short of %d, as by %s", w.Asked-w.Passes, w.Asked, map[int]string{

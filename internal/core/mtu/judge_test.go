@@ -24,6 +24,8 @@ func TestJudge(t *testing.T) {
 	}{
 		"all is well":                         {full, true, Transfer{Tried: true, OK: true, Segment: 1448, Remembers: 1500}, Fine, ""},
 		"M1: the other end takes less":        {cut(1500, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "an MTU mismatch: a has 9000 and b has 1500"},
+		"M1: its card takes more than that":   {cut(2030, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true, OK: true}, Unequal, "an MTU mismatch: a has 9000 and b has 1500"},
+		"M3: the path takes less still":       {cut(1400, func(w *Way) { w.ToMTU = 1500 }), true, Transfer{Tried: true}, BlackHole, "black hole"},
 		"M2: a switch takes less":             {cut(1500, nil), true, Transfer{Tried: true}, BlackHole, "nobody says so"},
 		"M3: a router that is not heard":      {cut(1400, nil), true, Transfer{Tried: true}, BlackHole, "black hole"},
 		"M3: smaller segments arrive":         {cut(1400, nil), true, Transfer{Tried: true, Small: 1360}, BlackHole, "segments of 1360 bytes arrive"},

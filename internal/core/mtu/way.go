@@ -29,7 +29,7 @@ func (w Way) String() string {
 		return fmt.Sprintf("%s does not answer %s any more, not even small packets", w.To, w.From)
 	case w.Whole():
 		return fmt.Sprintf("the path from %s to %s passes packets of %d bytes", w.From, w.To, w.Passes)
-	case w.ToMTU > 0 && w.ToMTU < w.Asked && w.Passes <= w.ToMTU+vlanTag && !w.Told:
+	case w.unequal() && !w.Told:
 		return fmt.Sprintf("%s: %s has an MTU of %d and drops larger packets silently", found, w.To, w.ToMTU)
 	case w.Told:
 		who := "a router"
@@ -42,6 +42,13 @@ func (w Way) String() string {
 		return fmt.Sprintf("%s, and says so (%s): TCP copes, but gains nothing by the larger MTU there, and larger datagrams are refused", found, who)
 	}
 	return found + ": something between them has a smaller MTU and drops larger packets silently (a black hole)"
+}
+
+// unequal reports whether the other host is known to take less than was sent to it, and
+// nothing that was tried says that the path takes less still. Its card may take more
+// than its MTU: a tag of IEEE 802.1Q, or all that fits its buffers.
+func (w Way) unequal() bool {
+	return w.ToMTU > 0 && w.ToMTU < w.Asked && (w.Passes >= w.ToMTU || !w.Exact)
 }
 
 // vlanTag is how much more than its MTU an interface often takes, for a tag of

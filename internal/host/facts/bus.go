@@ -92,7 +92,7 @@ func readPCI(root fs.FS, address string) model.Bus {
 	} else {
 		readConventional(root, dir, address, &b)
 	}
-	if virtualVendor(vendor) || virtualVendor(hexID(fileText(root, dir+"subsystem_vendor"))) {
+	if virtualVendor(vendor) || virtualVendor(hexID(fileText(root, dir+"subsystem_vendor"))) || emulated(root, b) {
 		const why = "a device that does not exist has no bus"
 		none := unknownBus(why)
 		none.Kind, none.Address, none.Device, none.NUMA = fact.Known("virtual", source), b.Address, b.Device, b.NUMA
@@ -100,6 +100,14 @@ func readPCI(root fs.FS, address string) model.Bus {
 	}
 	narrowest(root, address, &b)
 	return b
+}
+
+// emulated reports whether b is a parallel PCI bus inside a virtual machine: such
+// cards are made by its hypervisor, whatever vendor they name. What is passed through
+// from a real machine is PCIe.
+func emulated(root fs.FS, b model.Bus) bool {
+	v, known := linuxVirtual(root).Get()
+	return known && v != model.NotVirtual && b.Kind.Or("") == "pci"
 }
 
 // hexID takes the prefix off "0x8086".

@@ -90,6 +90,23 @@ func conventional(config string) map[string]string {
 	}
 }
 
+// TestEmulatedCards: a card of the old kind in a virtual machine has no bus, whoever it
+// says that it is from; one that was passed through has.
+func TestEmulatedCards(t *testing.T) {
+	guest := map[string]string{"proc/cpuinfo": "vendor_id : GenuineIntel\nflags : fpu hypervisor sse\n", "sys/class/dmi/id/sys_vendor": "QEMU\n"}
+	e100 := conventional(config(64, statusList, 0x10000))
+	if b := readPCI(tree(e100, guest), "0000:02:01.0"); b.Kind.Or("") != "virtual" || b.Clock.IsKnown() {
+		t.Errorf("in a virtual machine: %+v", b)
+	}
+	if b := readPCI(tree(e100), "0000:02:01.0"); b.Kind.Or("") != "pci" || !b.Clock.IsKnown() {
+		t.Errorf("in a real one: %+v", b)
+	}
+	through := pcie("pci0000:00/0000:03:00.0", "0000:03:00.0", "0x8086", "8.0 GT/s PCIe", "8", "8.0 GT/s PCIe", "8")
+	if b := readPCI(tree(through, guest), "0000:03:00.0"); b.Kind.Or("") != "pcie" {
+		t.Errorf("passed through: %+v", b)
+	}
+}
+
 func slot(speed string) map[string]string {
 	return map[string]string{"sys/bus/pci/slots/5/address": "0000:02:01\n", "sys/bus/pci/slots/5/cur_bus_speed": speed + "\n"}
 }
