@@ -7,6 +7,13 @@ import (
 	"linerate/internal/core/units"
 )
 
+// stillStands is a path on which packets wait while the rate stands still.
+func stillStands(e *Evidence) {
+	e.Ceiling, e.RTT = known(units.BitRate(15.91e6)), known(29253*time.Microsecond)
+	e.TCP.Congestion, e.TCP.RTT, e.TCP.RTTMin = known("bbr"), known(45780*time.Microsecond), known(29253*time.Microsecond)
+	rates(e, 1, 1, 0.99, 1, 1.01)
+}
+
 func pathCases() []aCase {
 	dead := func(small bool) func(*Evidence) {
 		return func(e *Evidence) {
@@ -104,6 +111,16 @@ func pathCases() []aCase {
 			e.Sender.Facts.Qdisc = known("tbf")
 			e.Sender.moved("qdisc_overlimits/eth0", 9000, "qdisc_dropped/eth0", 40)
 		}, rule: "B06", at: atSender, help: "qdisc"},
+		{name: "packets that wait at a shaper of its own", rate: 2.696e6, change: func(e *Evidence) { // a recorded one
+			stillStands(e)
+			e.Sender.Facts.Qdisc, e.TCP.SegmentsOut = known("tbf"), known(int64(590))
+			e.Sender.moved("qdisc_overlimits/eth0", 1913)
+		}, rule: "B06", at: atSender, help: "qdisc", alone: true},
+		{name: "packets that wait behind a shaper which hardly held any", rate: 2.696e6, change: func(e *Evidence) {
+			stillStands(e)
+			e.Sender.Facts.Qdisc, e.TCP.SegmentsOut = known("tbf"), known(int64(590))
+			e.Sender.moved("qdisc_overlimits/eth0", 5)
+		}, rule: "B06", at: nowhere, alone: true},
 		{name: "a queueing discipline without a rate", rate: 100e6, change: func(e *Evidence) {
 			e.Sender.moved("qdisc_overlimits/eth0", 9000)
 		}, rule: "unknown", without: "B06"},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 )
 
@@ -114,6 +115,39 @@ func windowCases() []aCase {
 	}
 }
 
+// waitsForTimers is a recorded path of 0.7 ms that loses 3.5 % of its packets: CUBIC could
+// have 120 Mbit/s.
+func waitsForTimers(e *Evidence) {
+	e.Ceiling, e.RTT = known(units.BitRate(299.4e6)), known(684*time.Microsecond)
+	e.TCP.RTT, e.TCP.RTTMin = known(1160*time.Microsecond), known(684*time.Microsecond)
+	e.TCP.Retransmits, e.TCP.SegmentsOut, e.TCP.Cwnd = known(int64(366)), known(int64(11011)), known(units.Bytes(2896))
+	e.Sender.moved("tcp_out_segments", 12362, "tcp_retransmitted", 446, "tcp_recoveries", 377)
+	rates(e, 0.4, 1, 1.6, 1, 1)
+}
+
+// began is a recorded path of 31 Mbit/s and 240 ms that Reno has hardly begun to fill, of
+// whose warm-up the losses, the largest round trip in milliseconds and the rate are given.
+func began(e *Evidence, lost int, trip, rate float64) {
+	e.Ceiling, e.RTT = known(units.BitRate(29.47e6)), known(240*time.Millisecond)
+	e.TCP.RTT, e.TCP.RTTMin, e.TCP.Congestion = known(244*time.Millisecond), known(240*time.Millisecond), known("reno")
+	e.TCP.Retransmits, e.TCP.SegmentsOut, e.TCP.Cwnd = known(int64(1)), known(int64(1977)), known(units.Bytes(131768))
+	e.Sender.moved("tcp_out_segments", 4359, "tcp_retransmitted", lost+1, "tcp_recoveries", 2)
+	from, to := e.Sender.Host, e.Receiver.Host
+	for _, s := range []model.Sample{
+		{Host: from, Direction: e.Direction, Metric: model.RTT, Value: trip / 1000, Omitted: true},
+		{Host: from, Direction: e.Direction, Metric: model.Cwnd, Value: 172312, Omitted: true},
+		{Host: to, Direction: e.Direction, Metric: model.Goodput, Value: rate, Omitted: true},
+		{Host: from, Direction: e.Direction, Metric: model.Retransmits, Value: float64(lost), Omitted: true},
+		{Host: from, Metric: "tcp_recoveries", Start: 2 * time.Second, Value: 1},
+		{Host: from, Direction: e.Direction, Metric: model.Retransmits, Start: 7 * time.Second, Value: 0},
+		{Host: from, Direction: e.Direction, Metric: model.Retransmits, Start: 8 * time.Second, Value: 1},
+		{Host: from, Metric: "tcp_recoveries", Start: 8 * time.Second, Value: 1},
+	} {
+		s.Length = time.Second
+		e.Samples = append(e.Samples, s)
+	}
+}
+
 func lossCases() []aCase {
 	return []aCase{
 		// 1448 B at 10 ms and a loss of 1e-4 allow 142 Mbit/s (diagnosis.md 2.3).
@@ -155,6 +189,33 @@ func lossCases() []aCase {
 			window(256<<10, 0.8)(e)
 			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
 		}, rule: "B21", at: atReceiver, without: "B10"},
+		{name: "and all the same where some of the slowing down proved needless", rate: 2.743e6, change: func(e *Evidence) { // a recorded one
+			e.TCP.SACK = known(false)
+			resent(e, 900, 0)
+			e.Sender.moved("tcp_recoveries_without_sack", 4, "tcp_undone_early", 3)
+			window(3<<20, 0.93)(e)
+			e.Receiver.Facts.Knobs["tcp.recv_buffer_max"] = known("33554432")
+		}, rule: "B10", at: atSender, help: "tcp.sack", without: "B21"},
+		{name: "losses so many that the sender waits for its timer", rate: 24.6e6, change: func(e *Evidence) { // a recorded one
+			waitsForTimers(e)
+			e.Sender.moved("tcp_timeouts", 10)
+		}, rule: "B10", at: atSender},
+		{name: "as slow without a timer that ran out", rate: 24.6e6, change: waitsForTimers, rule: "unknown", without: "B10"},
+		{name: "slower than timers explain", rate: 1.2e6, change: func(e *Evidence) {
+			waitsForTimers(e)
+			e.Sender.moved("tcp_timeouts", 10)
+		}, rule: "unknown", without: "B10"},
+		{name: "slow start that ended in a burst of losses", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 250.6, 3.5e6) }, rule: "B06", at: nowhere, without: "B10", says: "43 segments in 1 burst"},
+		{name: "one that ended in a loss or two", rate: 4.531e6, change: func(e *Evidence) { began(e, 2, 250.6, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
+		{name: "one that ended in a long queue", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 480, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
+		{name: "one that overshot by all that the path holds", rate: 4.531e6, change: func(e *Evidence) { began(e, 500, 250.6, 3.5e6) }, rule: "B10", at: atSender, without: "B06"},
+		{name: "one that had filled the path before", rate: 4.531e6, change: func(e *Evidence) { began(e, 43, 250.6, 29.3e6) }, rule: "B10", at: atSender, without: "B06"},
+		{name: "a beginning of which nobody saw the queue", rate: 4.531e6, change: func(e *Evidence) {
+			began(e, 43, 250.6, 3.5e6)
+			for i := range e.Samples {
+				e.Samples[i].Length = 3 * time.Second
+			}
+		}, rule: "B10", at: atSender, without: "B06"},
 		{name: "loss that explains less than was measured", rate: 400e6, change: func(e *Evidence) { resent(e, 1000, 1000) }, rule: "unknown", without: "B10"},
 		{name: "no formula for bbr", rate: 120e6, change: func(e *Evidence) {
 			resent(e, 10, 10)

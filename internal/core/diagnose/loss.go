@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"math"
 	"time"
 
 	"linerate/internal/core/fact"
@@ -45,7 +46,7 @@ func (f features) explainedBy1() fact.Of[float64] { return f.explainedBy(f.Goodp
 // loss is rule B10: the rate lies near what the rate of losses allows, and the path
 // was never full, so that the losses are not those of its own queue.
 func loss(f features) (*finding, bool) {
-	if f.mends() {
+	if _, order := reordering(f); f.mends() && !order {
 		return f.found(f.Sender.Host, "packet loss").
 			because("TCP_INFO total_retrans, rtt", "selective acknowledgements are off, so that the sender does not know what is missing: it sent %d segments again in %.0f round trips, though it lost some only %s", f.TCP.Retransmits.Or(0), f.Window.Seconds()/f.TCP.RTT.Or(f.nearRTT).Seconds(), times(f.slowed.Or(0))).
 			explains(f.explainedBy1()).helps(sackKnob).noKnob("find where packets are lost as well: " + onTheWay), true
@@ -59,7 +60,11 @@ func loss(f features) (*finding, bool) {
 		return nil, false
 	}
 	bound := limits.LossBound(mss, rtt, p) * units.BitRate(f.Streams)
-	if float64(f.Goodput)*lossFactor < float64(bound) || float64(f.Goodput) > lossFactor*float64(bound) || float64(bound) < refutes/lossFactor*float64(f.Goodput) {
+	least, waited := bound, f.Sender.Counters.Moved("tcp_timeouts").Or(0)
+	if waited >= fewSigns { // which no formula of the window alone knows of
+		least = min(bound, limits.TimeoutBound(mss, rtt, rtt+leastTimer, p)*units.BitRate(f.Streams))
+	}
+	if float64(f.Goodput)*lossFactor < float64(least) || float64(f.Goodput) > lossFactor*float64(bound) || float64(bound) < refutes/lossFactor*float64(f.Goodput) {
 		return nil, false
 	}
 	b := f.found(f.Sender.Host, "packet loss")
@@ -69,6 +74,9 @@ func loss(f features) (*finding, bool) {
 	} else {
 		b.because("TCP_INFO total_retrans", "%d of %d segments were sent again (%.2g %%); at %s that allows about %s",
 			f.TCP.Retransmits.Or(0), f.TCP.SegmentsOut.Or(0), 100*p, units.FormatDuration(rtt), bound)
+	}
+	if float64(f.Goodput)*lossFactor < float64(bound) {
+		b.because("tcp_timeouts", "and it waited for its timer %s, which takes it down to about %s", times(waited), least)
 	}
 	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
 	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
@@ -82,6 +90,10 @@ func loss(f features) (*finding, bool) {
 		noKnob("find where packets are lost and mend that: " + atTheWire + "; counters of the switches between; linerate check HOST says which card counts broken frames"), true
 }
 
+// leastTimer is what Linux adds to the round trip at the least before it sends again what
+// nobody acknowledged (TCP_RTO_MIN).
+const leastTimer = 200 * time.Millisecond
+
 // mends reports whether the sender did little but send segments again, one in each
 // round trip, which is all that it can without SACK (RFC 6582 section 3.2), or all of
 // them after a timeout. The window of the receiver is full meanwhile with what came
@@ -89,7 +101,7 @@ func loss(f features) (*finding, bool) {
 func (f features) mends() bool {
 	sack, known := f.TCP.SACK.Get()
 	again, rtt := f.TCP.Retransmits.Or(0), f.TCP.RTT.Or(f.nearRTT)
-	return known && !sack && again >= fewBursts && again >= 2*f.slowed.Or(again) && f.signs.Or(0) < fewSigns &&
+	return known && !sack && again >= fewBursts && again >= 2*max(f.slowed.Or(again), f.signs.Or(0)) &&
 		f.Window > 0 && float64(again)*rtt.Seconds() >= mending*f.Window.Seconds()
 }
 
@@ -126,10 +138,61 @@ func (f features) packetsWait(rtt time.Duration) bool {
 	return float64(rtt-f.nearRTT) >= fewPackets*float64(f.packetTime())+float64(time.Millisecond)
 }
 
-// inBursts reports whether segments are lost several at a time, where losses that have
+// inBursts reports whether a short queue dropped the ends of bursts, in the window or
+// before it.
+func (f features) inBursts() bool {
+	_, _, began := f.beganInBurst()
+	return began || f.losesBursts()
+}
+
+// beganInBurst reports whether slow start ended in the loss of many segments at once,
+// though the path was never full, nobody waited in a queue, and a queue of one round trip
+// would have dropped many more: each round trip of slow start sends twice what the path
+// gave back before, so that it overshoots by about what path and queue hold. Losses that
+// have nothing to do with each other end it with one or two segments.
+func (f features) beganInBurst() (lost, times float64, ok bool) {
+	c, known := f.Ceiling.Get()
+	sack, told := f.TCP.SACK.Get()
+	measured := f.Sampled(f.Sender.Host, model.Retransmits)
+	if !known || !told || !sack || f.paced() || f.nearRTT <= 0 || f.signs.Or(0) >= fewSigns ||
+		len(measured) == 0 || measured[0].Length > tenTrips*f.nearRTT { // in which a queue may fill and run empty unseen
+		return 0, 0, false
+	}
+	var trip, window, rate, timers float64
+	for _, s := range f.Samples {
+		before := s.Omitted || s.Direction == "" && s.Start < measured[0].Start
+		switch at := s.Host; {
+		case !before || s.Direction != "" && s.Direction != f.Direction:
+		case at == f.Receiver.Host && s.Metric == model.Goodput:
+			rate = max(rate, s.Value)
+		case at != f.Sender.Host:
+		case s.Metric == model.Retransmits:
+			lost += s.Value
+		case s.Metric == "tcp_recoveries":
+			times += s.Value
+		case s.Metric == "tcp_timeouts":
+			timers += s.Value
+		case s.Metric == model.RTT:
+			trip = max(trip, s.Value)
+		case s.Metric == model.Cwnd:
+			window = max(window, s.Value)
+		}
+	}
+	segment := float64(max(1, f.TCP.MSS.Or(1448)))
+	single := times * (1 + f.events.Or(0)*2*window/segment) // it was about twice as large before
+	return lost, times, times > 0 && timers == 0 && lost >= max(fewBursts, burstLosses*single, single+3*math.Sqrt(single)) &&
+		lost < shortBurst*f.held() && rate < touched*float64(c) && trip < standing*f.nearRTT.Seconds()
+}
+
+// held is how many segments the path holds; 0 where its ceiling is not known.
+func (f features) held() float64 {
+	return float64(limits.WindowFor(f.Ceiling.Or(0), f.nearRTT)) / float64(max(1, f.TCP.MSS.Or(1448)))
+}
+
+// losesBursts reports whether segments are lost several at a time, where losses that have
 // nothing to do with each other come singly: a short queue drops the end of each burst
 // that finds it full. It needs SACK, without which segments that arrived are sent again.
-func (f features) inBursts() bool {
+func (f features) losesBursts() bool {
 	slowed, again := f.slowed.Or(0), f.TCP.Retransmits.Or(0)
 	if sack, known := f.TCP.SACK.Get(); !known || !sack || slowed < 2 || again < fewBursts || f.signs.Or(0) >= fewSigns {
 		return false
@@ -158,7 +221,8 @@ func (f features) onlyBursts() bool {
 // at times, and what it loses then costs it more than the queue held.
 func shortQueue(f features) (*finding, bool) {
 	p, _, ok := f.lossRate()
-	if !ok || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
+	lost, recoveries, began := f.beganInBurst()
+	if !ok && !began || f.paced() || !f.pathBound() || f.full.Or(0) >= nearlyFull || f.stands() || f.peak.Or(0) < touched && !f.onlyBursts() && !f.inBursts() || f.reorders() {
 		return nil, false
 	}
 	b := f.found("", "short queue on the path").kind(model.FindingOutside)
@@ -168,7 +232,10 @@ func shortQueue(f features) (*finding, bool) {
 	if f.peak.Or(0) >= touched {
 		b.because("goodput in the intervals, TCP_INFO", "at best %.0f %% of the ceiling were reached, and then packets were dropped: %.2g %% of the segments were losses", 100*f.peak.Or(0), 100*p)
 	}
-	if f.inBursts() {
+	if began {
+		b.because("retransmits, tcp_recoveries of the warm-up", "slow start ended in the loss of %.0f segments in %s, of the %d that the path holds, while no queue stood: a queue of one round trip bears more", lost, plural(int64(recoveries), "burst"), int(f.held()))
+	}
+	if f.losesBursts() {
 		b.because("TCP_INFO total_retrans, tcp_recoveries", "%.1f segments are lost each time that any is: the end of bursts that find a queue full, and no single losses", float64(f.TCP.Retransmits.Or(0))/float64(f.slowed.Or(1)))
 	}
 	return b.

@@ -100,7 +100,7 @@ func sharedMedium(f features) (*finding, bool) {
 func shaper(f features) (*finding, bool) {
 	kind := f.Sender.Facts.Qdisc.Or("")
 	held, ok := f.Sender.Counters.Moved("qdisc_overlimits").Get()
-	if !ok || held < fewSigns || f.full.Or(0) >= nearlyFull || !slices.Contains([]string{"tbf", "htb", "hfsc", "cake", "cbq", "netem"}, kind) {
+	if !ok || float64(held) < max(fewSigns, heldBack*float64(f.TCP.SegmentsOut.Or(0))) || f.full.Or(0) >= nearlyFull || !slices.Contains([]string{"tbf", "htb", "hfsc", "cake", "cbq", "netem"}, kind) {
 		return nil, false
 	}
 	b := f.found(f.Sender.Host, "shaper of its own").
@@ -118,6 +118,9 @@ func shaper(f features) (*finding, bool) {
 func slowStage(f features) (*finding, bool) {
 	if !f.pathBound() || f.full.Or(1) >= nearlyFull && f.full.IsKnown() {
 		return nil, false
+	}
+	if _, own := shaper(f); own {
+		return nil, false // whose queue it is, and who can change it
 	}
 	b := f.found("", "a slower stage on the path").kind(model.FindingOutside).
 		noKnob("neither host limits: a slower link, a shaper, a policer or a contract between them does")

@@ -218,6 +218,9 @@ func shortTest(f features) (*finding, bool) {
 	if idle, ok := f.idle.Get(); !ok || idle >= idleShare || f.sndbuf.Or(0) >= limitedShare || !lossless || !early && (growth < rising || trips >= tenTrips) {
 		return nil, false // the program, a buffer or losses hold it back, whatever the seconds do
 	}
+	if _, _, burst := f.beganInBurst(); burst && !early {
+		return nil, false // which a longer test does not mend
+	}
 	if _, shut := f.windowed(); shut || f.rwnd.Or(0) >= limitedShare && !early {
 		return nil, false
 	}

@@ -260,6 +260,22 @@ func TestLossBudgetExamples(t *testing.T) {
 	}
 }
 
+// TestTimeoutBound: by hand, MSS 1448, 0.684 ms, a timer of 0.2 s and a loss of 3 %:
+// 0.684 ms * 0.14142 = 0.0967 ms, and 0.2 s * 3 * sqrt(0.01125) * 0.03 * 1.0288 = 1.9643 ms,
+// so that a segment takes 2.0610 ms. Without losses it is what Mathis says.
+func TestTimeoutBound(t *testing.T) {
+	rtt, timer := 684*time.Microsecond, 200*time.Millisecond
+	if got := float64(TimeoutBound(1448, rtt, timer, 0.03)); math.Abs(got/5.6205e6-1) > 0.001 {
+		t.Errorf("%.5g, want 5.6205 Mbit/s", got)
+	}
+	if got := float64(TimeoutBound(1448, rtt, timer, 1e-8) / Mathis(1448, rtt, 1e-8, false)); math.Abs(got-1) > 0.002 {
+		t.Errorf("%g of Mathis at next to no loss", got)
+	}
+	if got := float64(TimeoutBound(1448, rtt, timer, 0)); !math.IsInf(got, 1) {
+		t.Errorf("%g without losses", got)
+	}
+}
+
 func TestLossEdges(t *testing.T) {
 	ms := time.Millisecond
 	for name, v := range map[string][2]float64{

@@ -53,6 +53,18 @@ func LossBound(mss int, rtt time.Duration, p float64) units.BitRate {
 	return max(Mathis(mss, rtt, p, false), Cubic(mss, rtt, p))
 }
 
+// TimeoutBound returns about what Reno carries where a share p of the segments, 0 to 1,
+// is lost and small windows make many of the losses wait for the retransmission timer:
+// Padhye, Firoiu, Towsley, Kurose, "Modeling TCP Throughput", SIGCOMM 1998, equation 30,
+// with an acknowledgment that counts for each segment. timer is what a sender waits at
+// the least. The other arguments are those of Mathis.
+func TimeoutBound(mss int, rtt, timer time.Duration, p float64) units.BitRate {
+	return windowRate(mss, rtt, p, func(rtt, p float64) float64 {
+		waits := timer.Seconds() * min(1, 3*math.Sqrt(3*p/8)) * p * (1 + 32*p*p)
+		return rtt / (rtt*math.Sqrt(2*p/3) + waits)
+	})
+}
+
 // LossBudget returns the largest share of lost segments, 0 to 1, with which
 // Reno still reaches target: the inverse of Mathis without delayed
 // acknowledgments. It is 1 where loss does not matter (no delay, no target)

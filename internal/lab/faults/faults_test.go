@@ -2,6 +2,7 @@ package faults
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,26 @@ func TestDraws(t *testing.T) {
 	for _, k := range Catalogue() {
 		if k.Skip == "" && !seen[k.Name] {
 			t.Errorf("no seed stands for %s", k.Name)
+		}
+	}
+}
+
+// TestMended: where selective acknowledgements are off, missing ones are a right answer of
+// each direction, by its own sender, and nowhere else where no losses are planted.
+func TestMended(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"sack-off", "sack-off-loss", "reordering-sack-off", "send-buffer", "clean"} {
+		c, ok := Of(name, 3)
+		if !ok {
+			t.Fatal(name)
+		}
+		for _, l := range c.Labels {
+			if got, want := slices.Contains(l.First, Answer{"B10", l.Direction.Sender()}), strings.Contains(name, "sack-off"); got != want {
+				t.Errorf("%s, %s: %v", name, l.Direction, l.First)
+			}
+			if slices.Contains(l.First, Answer{"B10", l.Direction.Receiver()}) {
+				t.Errorf("%s, %s: the receiver is right: %v", name, l.Direction, l.First)
+			}
 		}
 	}
 }
