@@ -110,8 +110,15 @@ func Method(s model.Session, d Document) [][2]string {
 	if p.Flow.Duration > 0 {
 		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))
 	}
-	if len(p.Settings) > 1 {
-		add("design", "blocks of %d settings in random order (seed %d); the run is the sample, the difference inside a block the observation", len(p.Settings), p.Seed)
+	if s.Kind == model.KindImported {
+		add("design", "imported: what the files do not say of how they were measured is not known")
+	}
+	if len(p.Settings) > 1 && (s.Kind != model.KindImported || len(s.Verdicts) > 0) {
+		order := fmt.Sprintf("in random order (seed %d)", p.Seed)
+		if s.Kind == model.KindImported {
+			order = "as the files number them"
+		}
+		add("design", "blocks of %d settings %s; the run is the sample, the difference inside a block the observation", len(p.Settings), order)
 		rule := "evidence that may be looked at after every block"
 		if p.Mode == model.FixedBlocks {
 			rule = "a number of blocks fixed beforehand"

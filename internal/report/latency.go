@@ -32,6 +32,19 @@ type Latency struct {
 	Times     *hist.Histogram        `json:"-"`        // all of them
 }
 
+// LatencyName tells the distributions of a session apart.
+func LatencyName(m Latency) string {
+	switch {
+	case m.Probe != "":
+		return m.Label + ", " + strings.ToUpper(m.Probe)
+	case m.Name == model.LatencyRequest:
+		return m.Label + ", from when it was due"
+	case m.Name == model.LatencyServed:
+		return m.Label + ", from when it was sent"
+	}
+	return m.Label
+}
+
 // latencies merges what all counted runs of the baseline measured. Each quantile
 // is one of all runs' times together, never a mean of quantiles.
 func (b *builder) latencies() []Latency {

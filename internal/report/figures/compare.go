@@ -124,12 +124,11 @@ func effect(t report.Table, r report.Row) plot.Row {
 	if r.FamilyLow != nil && r.FamilyHigh != nil && t.Together > 1 {
 		row.Outer = &plot.Span{Low: float64(*r.FamilyLow), High: float64(*r.FamilyHigh)}
 	}
-	switch r.Outcome {
-	case model.Better:
-		row.Tone = plot.Good
-	case model.Worse:
+	switch {
+	case r.Outcome == model.Worse, r.Harms:
 		row.Tone = plot.Bad
-	case model.Equivalent, model.Undecided:
+	case r.Outcome == model.Better && len(r.Refused) == 0: // what a guard refuses is no good news
+		row.Tone = plot.Good
 	}
 	return row
 }
@@ -233,9 +232,14 @@ func (b *builder) sizes() (plot.Figure, bool) {
 		one.Dots = len(one.X) <= 60
 		l.Lines = append(l.Lines, one)
 		for _, x := range w.Curve.Features {
-			if y, ok := at[int64(x.From)]; ok && x.State != sweep.NotConfirmed {
-				l.Notes = append(l.Notes, plot.Note{X: float64(x.From), Y: y, Name: fmt.Sprintf("%s at %s", x.Kind, sweep.SizeText(x.From))})
+			if x.State == sweep.NotConfirmed {
+				continue
 			}
+			y, ok := at[int64(x.From)]
+			if !ok {
+				y = math.NaN() // nothing came back
+			}
+			l.Notes = append(l.Notes, plot.Note{X: float64(x.From), Y: y, Name: fmt.Sprintf("%s at %s", x.Kind, sweep.SizeText(x.From))})
 		}
 		if w.Largest != nil {
 			said = append(said, fmt.Sprintf("%s at most %s, with messages of %s, and half of that from %s on",

@@ -74,8 +74,10 @@ func (b *builder) about() []string {
 		if h == model.Far {
 			name = b.d.Header.Far
 		}
-		kernel := strings.TrimSpace(f.OS + " " + f.Kernel.Or(""))
-		hosts = append(hosts, name+": "+kernel)
+		if kernel := strings.TrimSpace(f.OS + " " + f.Kernel.Or("")); kernel != "" {
+			name += ": " + kernel
+		}
+		hosts = append(hosts, name)
 	}
 	if v, ok := b.d.Header.Link.Get(); ok {
 		path = append(path, "link "+v.String())

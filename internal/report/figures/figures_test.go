@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the pictures as they are now")
 func pictures(t *testing.T) map[string]plot.Figure {
 	t.Helper()
 	all := map[string]plot.Figure{}
-	for _, c := range reporttest.Cases() {
+	for _, c := range append(reporttest.Cases(), stalled()) {
 		if c.Name == "test" {
 			busy(c)
 		}
@@ -36,6 +36,43 @@ func pictures(t *testing.T) map[string]plot.Figure {
 		}
 	}
 	return all
+}
+
+// stalled is the test of which one direction stands still twice, with the round trips of
+// its sender.
+func stalled() reporttest.Case {
+	c := reporttest.Cases()[0]
+	c.Name, c.Samples = "stalled", map[int][]model.Sample{}
+	for i, r := range c.Session.Runs {
+		w := r.Flow.Direction
+		for second := range 20 {
+			rate, trip := 900e6+1e6*float64(second%7), 0.004+0.0005*float64(second%5)
+			if i == 0 && (second == 6 || second == 13 || second == 14) {
+				rate, trip = 2e6, 0.21
+			}
+			at := model.Sample{Direction: w, Start: time.Duration(second) * time.Second, Length: time.Second, Omitted: second < 2}
+			got, seen := at, at
+			got.Host, got.Metric, got.Value = w.Receiver(), model.Goodput, rate
+			seen.Host, seen.Metric, seen.Value = w.Sender(), model.RTT, trip
+			c.Samples[r.Number] = append(c.Samples[r.Number], got, seen)
+		}
+	}
+	return c
+}
+
+// TestStallsAreMarked: in both drawings of the one time axis, and in the sentence.
+func TestStallsAreMarked(t *testing.T) {
+	f := pictures(t)["stalled-rate"]
+	svg := f.SVG(plot.Wide)
+	if n := strings.Count(svg, `class="stall"`); n != 6 {
+		t.Errorf("%d marks, want 3 in each of the two drawings", n)
+	}
+	if n := strings.Count(svg, ">time of the run, s<"); n != 1 {
+		t.Errorf("%d time axes, want one", n)
+	}
+	if want := "stood still 2 times, at most for 2 s"; !strings.Contains(f.Sentence, want) {
+		t.Errorf("%q does not say that it %s", f.Sentence, want)
+	}
 }
 
 // busy adds what the cores of both hosts did.

@@ -51,8 +51,9 @@ func line(name string, samples []model.Sample) plot.Line {
 func (b *builder) rate() (plot.Figure, bool) {
 	clock := plot.Axis{Name: "time of the run", Unit: plot.Seconds, Zero: true}
 	rates := plot.Lines{X: clock, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Zero: true}}
-	trips := plot.Lines{X: clock, Y: plot.Axis{Name: "round trip", Unit: plot.Seconds, Zero: true}, Tall: 150}
+	trips := plot.Lines{Y: plot.Axis{Name: "round trip", Unit: plot.Seconds, Zero: true}, Tall: 150}
 	var said []string
+	timed := false
 	for _, w := range b.directions() {
 		r, ok := b.shown(w)
 		if !ok {
@@ -64,18 +65,21 @@ func (b *builder) rate() (plot.Figure, bool) {
 		}
 		rates.Lines = append(rates.Lines, line(b.label(w), got))
 		said = append(said, b.label(w)+" "+b.moved(r, w)+b.stalls(&rates, w, got))
-		if trip := b.series(r, w.Sender(), w, model.RTT); len(trip) > 1 {
-			trips.Lines = append(trips.Lines, line(b.label(w), trip))
+		trip := plot.Line{} // nothing drawn, so that the lines of both drawings look alike
+		if seen := b.series(r, w.Sender(), w, model.RTT); len(seen) > 1 {
+			trip, timed = line(b.label(w), seen), true
 		}
+		trips.Lines = append(trips.Lines, trip)
 	}
 	if len(rates.Lines) == 0 {
 		return plot.Figure{}, false
 	}
 	b.ceilings(&rates)
-	f := plot.Figure{Name: "rate", Title: "Goodput over time", Sentence: sentence(said...), Panels: []plot.Panel{rates}}
-	if len(trips.Lines) > 0 {
-		f.Title, f.Panels = "Goodput and round trip over time", append(f.Panels, trips)
+	f := plot.Figure{Name: "rate", Title: "Goodput over time", Sentence: sentence(said...)}
+	if timed {
+		f.Title, rates.Below = "Goodput and round trip over time", &trips
 	}
+	f.Panels = []plot.Panel{rates}
 	return f, true
 }
 
@@ -151,7 +155,7 @@ func (b *builder) latency() (plot.Figure, bool) {
 	l := plot.Lines{X: plot.Axis{Name: "answered within", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Name: "share of the answers", Unit: plot.Share, Zero: true}}
 	var said []string
 	for _, m := range b.d.Latencies {
-		one := plot.Line{Name: named(m)}
+		one := plot.Line{Name: report.LatencyName(m)}
 		if m.Times == nil {
 			continue
 		}
@@ -169,19 +173,6 @@ func (b *builder) latency() (plot.Figure, bool) {
 		said = append(said, fmt.Sprintf("%s: half within %s, 99 %% within %s", one.Name, units.FormatDuration(p50), units.FormatDuration(p99)))
 	}
 	return plot.Figure{Name: "latency", Title: "Latency", Sentence: sentence(said...), Panels: []plot.Panel{l}}, len(l.Lines) > 0
-}
-
-// named tells the distributions of a session apart.
-func named(m report.Latency) string {
-	switch {
-	case m.Probe != "":
-		return m.Label + ", " + strings.ToUpper(m.Probe)
-	case m.Name == model.LatencyRequest:
-		return m.Label + ", from when it was due"
-	case m.Name == model.LatencyServed:
-		return m.Label + ", from when it was sent"
-	}
-	return m.Label
 }
 
 // mostColumns is how many intervals a map of cores shows; more are joined.

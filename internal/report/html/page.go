@@ -16,9 +16,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
+	"linerate/internal/core/traffic"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
@@ -40,7 +40,7 @@ var pageText string
 
 // Render writes the page.
 func Render(w io.Writer, in Input) error {
-	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent}).Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{"capital": sentence, "whole": whole, "percent": percent, "verdict": verdictClass, "tone": toneClass, "heading": isHeading}).Parse(pageText)
 	if err != nil {
 		return fmt.Errorf("page of a session: %w", err)
 	}
@@ -60,6 +60,9 @@ type page struct {
 	Doubt    string
 	D        report.Document
 	Lines    []lineRow
+	Waits    []waitRow
+	Beside   []besideRow
+	Section  *traffic.Section
 	Figures  []figure
 	Near     string
 	Far      string
@@ -71,31 +74,10 @@ type page struct {
 	DataSize string
 }
 
-// lineRow is what one direction carried.
-type lineRow struct{ Label, Goodput, Ceiling, Runs, Again string }
-
-func lines(d report.Document) []lineRow {
-	var out []lineRow
-	for _, l := range d.Lines {
-		r := lineRow{l.Label, l.Goodput.String(), text(l.Ceiling), fmt.Sprint(l.Runs), text(l.Retransmits)}
-		if share, ok := l.Share.Get(); ok {
-			r.Ceiling = fmt.Sprintf("%s of %s", units.Percent(math.Round(1000*share)/10), r.Ceiling)
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
 // figure is a picture in both widths.
 type figure struct {
 	Name         string
 	Wide, Narrow template.HTML
-}
-
-// factRow is one fact of both ends.
-type factRow struct {
-	Name, Near, Far string
-	Differs         bool
 }
 
 func newPage(in Input) page {
@@ -103,7 +85,7 @@ func newPage(in Input) page {
 	p := page{
 		Title: d.Header.Near + " to " + d.Header.Far, Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
 		Headline: in.Answer, Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
-		Lines: lines(d), Facts: facts(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
+		Lines: lines(d), Waits: waits(d), Beside: beside(d), Section: d.Section, Facts: facts(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
 	}
 	if len(p.Headline) == 0 {
 		p.Headline = report.Answer(d)
@@ -135,66 +117,4 @@ func whole(text string) string { return beforeUnit.ReplaceAllString(text, "$1\u0
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
-}
-
-// facts are those of both ends side by side.
-func facts(s model.Session) []factRow {
-	near, _ := s.Facts(model.Near)
-	far, _ := s.Facts(model.Far)
-	var rows []factRow
-	add := func(name, a, b string) {
-		if a != "" || b != "" {
-			rows = append(rows, factRow{name, plain.Line(a), plain.Line(b), a != b && a != "" && b != ""})
-		}
-	}
-	add("system", strings.TrimSpace(near.OS+" "+near.Arch), strings.TrimSpace(far.OS+" "+far.Arch))
-	add("kernel", text(near.Kernel), text(far.Kernel))
-	add("processors", number(near.CPUs), number(far.CPUs))
-	add("interface", text(near.Interface), text(far.Interface))
-	add("link", text(near.LinkRate), text(far.LinkRate))
-	add("MTU", text(near.MTU), text(far.MTU))
-	add("congestion control", text(near.Congestion), text(far.Congestion))
-	add("queueing discipline", text(near.Qdisc), text(far.Qdisc))
-	a, b := card(near), card(far)
-	add("card", a[0], b[0])
-	add("driver", a[1], b[1])
-	add("linerate", near.Version, far.Version)
-	var ids []model.KnobID
-	for id := range near.Knobs {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		x, known := near.Knobs[id].Get()
-		y, also := far.Knobs[id].Get()
-		if known && also && x != y {
-			rows = append(rows, factRow{plain.Line(string(id)), plain.Line(x), plain.Line(y), true})
-		}
-	}
-	return rows
-}
-
-func text[T any](f fact.Of[T]) string {
-	v, ok := f.Get()
-	if !ok {
-		return "unknown: " + f.Reason()
-	}
-	return fmt.Sprint(v)
-}
-
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
-// card is the interface's hardware and its driver, "" where nobody tells.
-func card(f model.HostFacts) [2]string {
-	for _, n := range f.NICs {
-		if n.Name == f.Interface.Or("") {
-			return [2]string{strings.TrimSpace(n.Bus.Kind.Or("") + " " + n.Bus.Device.Or("")), strings.TrimSpace(n.Driver.Or("") + " " + n.Version.Or(""))}
-		}
-	}
-	return [2]string{}
 }

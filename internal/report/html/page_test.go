@@ -5,22 +5,56 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
 	"linerate/internal/report"
 	"linerate/internal/report/html"
+	"linerate/internal/report/importer"
 	"linerate/internal/report/reporttest"
 )
+
+// cases are the sessions of every kind: those of all reports, one that a search for
+// settings ends with, and one of files of another program.
+func cases(t *testing.T) []reporttest.Case {
+	t.Helper()
+	all := reporttest.Cases()
+	tuned := all[slices.IndexFunc(all, func(c reporttest.Case) bool { return c.Name == "sequential" })]
+	tuned.Name, tuned.Session.Kind = "tune", model.KindTune
+	var o importer.Options
+	for _, text := range []string{"setting=window", "goodput=avg:Mbit/s", "min=min:Mbit/s", "max=max:Mbit/s"} {
+		c, err := importer.ParseColumn(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Columns = append(o.Columns, c)
+	}
+	f, err := importer.Read("csv", []byte("window,avg,min,max\n65536,209.98,145.00,304.00\n131072,220.12,161.00,373.00\n"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, samples, err := importer.Session([]importer.Named{{Name: "windows.csv", File: f}}, importer.About{ID: "20261121T130000-imp0", Version: "0.1.0", Now: time.Unix(1795266000, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all, tuned, reporttest.Case{Name: "imported", Session: s, Samples: samples})
+}
 
 // pages returns the page of every session that there is.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, c := range reporttest.Cases() {
+	for _, c := range cases(t) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		var b bytes.Buffer
 		in := html.Input{Session: c.Session, Document: d, Samples: c.Samples, Text: "as text <&>", JSON: []byte(`{"a":1}`)}
+		if c.Name == "tune" {
+			in.Answer = []string{"goodput to nas 2.90 times (8 blocks): far.tcp.recv_buffer_max 64 KiB -> 256 KiB", "linerate undo puts it back"}
+		}
 		if err := html.Render(&b, in); err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
@@ -50,9 +84,9 @@ func TestPageNeedsNothing(t *testing.T) {
 // TestPageSaysTheAnswerFirst: the first heading is the answer, and everything that the
 // report knows is there.
 func TestPageSaysTheAnswerFirst(t *testing.T) {
-	heading := regexp.MustCompile(`<h1>([^<]+)</h1>`)
+	heading := regexp.MustCompile(`<h1[^>]*>([^<]+)</h1>`)
 	all := pages(t)
-	for _, c := range reporttest.Cases() {
+	for _, c := range cases(t) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		page := all[c.Name]
 		first := heading.FindStringSubmatch(page)
@@ -75,6 +109,22 @@ func TestPageSaysTheAnswerFirst(t *testing.T) {
 		for _, w := range append(d.Warnings, d.Untrustworthy) {
 			if !strings.Contains(plain(page), w) {
 				t.Errorf("%s: the warning %q is missing", c.Name, w)
+			}
+		}
+		for _, l := range d.Latencies {
+			if !strings.Contains(page, report.LatencyName(l)) {
+				t.Errorf("%s: the times of %s are missing", c.Name, report.LatencyName(l))
+			}
+		}
+		if d.Section != nil {
+			for _, b := range d.Section.Blocks {
+				for _, row := range append(b.Rows, []traffic.Cell{{Text: b.Text}}) {
+					for _, cell := range row {
+						if !strings.Contains(strings.ToLower(plain(page)), strings.ToLower(cell.Text)) {
+							t.Errorf("%s: %q of the engine's part is missing", c.Name, cell.Text)
+						}
+					}
+				}
 			}
 		}
 		for _, n := range d.Next {

@@ -3,6 +3,7 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -15,6 +16,9 @@ type Lines struct {
 	Rules []Rule // levels of Y
 	Notes []Note // places with a word
 	Tall  float64
+	// Below is a second drawing over the same X: the axis, the bands and the names of the
+	// lines, one for one, are those of the first.
+	Below *Lines
 }
 
 // Line is one of them. A value that is not a number is a gap.
@@ -37,7 +41,8 @@ type Rule struct {
 	Name string
 }
 
-// Note is a place with a word beside it: a drop at a message size.
+// Note is a place with a word beside it: a drop at a message size. Where Y is not a
+// number it is all of X.
 type Note struct {
 	X, Y float64
 	Name string
@@ -49,9 +54,35 @@ const (
 	xRoom   = 78.0
 	yRoom   = 30.0
 	legendY = 20.0
+
+	nameRoom = 18.0 // of the name of Y, above
+	axisRoom = 36.0 // of X, below
+	partsGap = 14.0
 )
 
 func (l Lines) height(width float64) float64 {
+	h := l.legendHeight(width) + axisRoom
+	for i, part := range l.parts() {
+		h += nameRoom + part.inside(width)
+		if i > 0 {
+			h += partsGap
+		}
+	}
+	return h
+}
+
+// parts are l and what stands below it.
+func (l Lines) parts() []Lines {
+	if l.Below == nil {
+		return []Lines{l}
+	}
+	below := *l.Below
+	below.X, below.Bands = l.X, l.Bands
+	return []Lines{l, below}
+}
+
+// inside is how tall l is between its name and its axis.
+func (l Lines) inside(width float64) float64 {
 	h := l.Tall
 	if h == 0 {
 		h = tall
@@ -59,7 +90,7 @@ func (l Lines) height(width float64) float64 {
 	if width < 500 {
 		h *= 0.85
 	}
-	return h + l.legendHeight(width)
+	return h - nameRoom - axisRoom
 }
 
 // legendHeight is that of the rows of names; a single line needs none.
@@ -84,44 +115,119 @@ func legendWidth(name string, width float64) float64 {
 
 func (l Lines) draw(c *canvas, area rect) {
 	l.legend(c, area)
-	legend := l.legendHeight(area.width)
-	area.y, area.height = area.y+legend, area.height-legend
-	var xs, ys []float64
-	for _, line := range l.Lines {
-		xs, ys = append(xs, line.X...), append(ys, line.Y...)
+	parts := l.parts()
+	inner := make([]rect, len(parts))
+	ys, top, room := make([]scale, len(parts)), area.y+l.legendHeight(area.width), 0.0
+	var xs []float64
+	for i, part := range parts { // the texts of Y are measured before there is a place for X
+		height := part.inside(area.width)
+		inner[i] = rect{y: top + nameRoom, height: height}
+		top += nameRoom + height + partsGap
+		var values []float64
+		for _, line := range part.Lines {
+			xs, values = append(xs, line.X...), append(values, line.Y...)
+		}
+		for _, r := range part.Rules {
+			values = append(values, r.At)
+		}
+		for _, n := range part.Notes {
+			xs = append(xs, n.X)
+		}
+		ys[i] = newScale(part.Y, values, inner[i].bottom(), inner[i].y)
+		ticks, _ := ys[i].ticks(yRoom)
+		for _, t := range ticks {
+			room = max(room, TextWidth(t.text, smallSize))
+		}
 	}
-	for _, r := range l.Rules {
-		ys = append(ys, r.At)
+	for i, part := range parts {
+		inner[i].x, inner[i].width = area.x+room+8, area.width-room-16
+		x := newScale(l.X, xs, inner[i].x, inner[i].right())
+		part.drawPart(c, x, ys[i], inner[i], area.x)
+		if i == len(parts)-1 {
+			bottomAxis(c, x, inner[i])
+		} else {
+			c.line(inner[i].x, inner[i].bottom(), inner[i].right(), inner[i].bottom(), "axis")
+		}
+		part.drawContents(c, x, ys[i], inner[i])
 	}
-	// The texts of Y are measured before there is a place for X.
-	inner := rect{area.x, area.y + 18, area.width, area.height - 18 - 36}
-	y := newScale(l.Y, ys, inner.bottom(), inner.y)
-	ticks, name := y.ticks(yRoom)
-	room := 0.0
-	for _, t := range ticks {
-		room = max(room, TextWidth(t.text, smallSize))
-	}
-	inner.x, inner.width = area.x+room+8, area.width-room-16
-	x := newScale(l.X, xs, inner.x, inner.right())
+}
+
+// drawPart draws what stands behind the lines of one drawing; its name begins at left.
+func (l Lines) drawPart(c *canvas, x, y scale, inner rect, left float64) {
 	for _, b := range l.Bands {
 		from, to := x.within(b.From), x.within(b.To)
 		c.block(rect{from, inner.y, max(to-from, 2), inner.height}, "stall", b.Name)
 	}
-	c.text(area.x, area.y+smallSize, smallSize, "faint", Start, name)
+	ticks, name := y.ticks(yRoom)
+	c.text(left, inner.y-nameRoom+smallSize, smallSize, "faint", Start, name)
 	for _, t := range ticks {
 		c.line(inner.x, t.at, inner.right(), t.at, "grid")
 		c.text(inner.x-6, t.at+smallSize*.35, smallSize, "faint", End, t.text)
 	}
-	bottomAxis(c, x, inner)
+}
+
+// drawContents draws the rules, the lines and the notes.
+func (l Lines) drawContents(c *canvas, x, y scale, inner rect) {
+	drawn := make([][]Point, len(l.Lines))
+	for i, line := range l.Lines {
+		drawn[i] = places(line, x, y)
+	}
 	for _, r := range l.Rules {
 		at := y.at(r.At)
 		c.line(inner.x, at, inner.right(), at, "rule")
-		c.text(inner.right()-2, at-4, smallSize, "ink", End, shortened(r.Name, inner.width, smallSize))
+		name := shortened(r.Name, inner.width, smallSize)
+		box, anchor := ruleName(inner, at, TextWidth(name, smallSize), drawn)
+		from := box.x
+		if anchor == End {
+			from = box.right()
+		}
+		c.text(from, box.y+smallSize, smallSize, "ink", anchor, name)
 	}
 	for i, line := range l.Lines {
-		drawLine(c, line, i, x, y, l)
+		drawLine(c, line, drawn[i], i, l)
 	}
 	l.notes(c, x, y, inner)
+}
+
+// ruleName is where the name of a rule at that height stands: above or below it, at its
+// right or left end, the first of these that no line goes through.
+func ruleName(inner rect, at, width float64, drawn [][]Point) (rect, Anchor) {
+	above := rect{inner.right() - 2 - width, at - 4 - smallSize, width, smallSize}
+	left := rect{inner.x + 2, above.y, width, smallSize}
+	below := func(r rect) rect { r.y = at + 4; return r }
+	for _, box := range []rect{above, left, below(above), below(left)} {
+		if !slices.ContainsFunc(drawn, func(points []Point) bool { return crosses(points, box) }) {
+			if box.x == left.x {
+				return box, Start
+			}
+			return box, End
+		}
+	}
+	return above, End
+}
+
+// crosses reports whether the line through points, whose X grows, goes through box.
+func crosses(points []Point, box rect) bool {
+	for i := 1; i < len(points); i++ {
+		p, q := points[i-1], points[i]
+		if p.Gap() || q.Gap() {
+			continue
+		}
+		from, to := max(p.X, box.x), min(q.X, box.right())
+		if from > to {
+			continue
+		}
+		at := func(x float64) float64 {
+			if q.X == p.X {
+				return q.Y
+			}
+			return p.Y + (q.Y-p.Y)*(x-p.X)/(q.X-p.X)
+		}
+		if min(at(from), at(to)) <= box.bottom()+2 && max(at(from), at(to)) >= box.y-2 {
+			return true
+		}
+	}
+	return false
 }
 
 // bottomAxis draws the axis below inner with its ticks and its name.
@@ -142,7 +248,8 @@ func bottomAxis(c *canvas, x scale, inner rect) {
 	c.text(inner.right(), inner.bottom()+30, smallSize, "faint", End, name)
 }
 
-func drawLine(c *canvas, line Line, i int, x, y scale, l Lines) {
+// places are the points of line on the picture.
+func places(line Line, x, y scale) []Point {
 	var points []Point
 	for n := range line.X {
 		p := Point{x.at(line.X[n]), y.at(line.Y[n])}
@@ -151,13 +258,21 @@ func drawLine(c *canvas, line Line, i int, x, y scale, l Lines) {
 		}
 		points = append(points, p)
 	}
+	return points
+}
+
+func drawLine(c *canvas, line Line, points []Point, i int, l Lines) {
 	c.polyline(points, class("l", i))
 	if !line.Dots {
 		return
 	}
 	for n := range line.X {
+		at := n
+		if line.Step {
+			at = 2 * n // between two points stands the corner
+		}
 		tip := fmt.Sprintf("%s: %s, %s", line.Name, Format(line.X[n], l.X.Unit), Format(line.Y[n], l.Y.Unit))
-		c.mark(Point{x.at(line.X[n]), y.at(line.Y[n])}, i, 2.6, tip)
+		c.mark(points[at], i, 2.6, tip)
 	}
 }
 
@@ -188,8 +303,12 @@ func (l Lines) notes(c *canvas, x, y scale, inner rect) {
 	var taken []rect
 	for _, n := range l.Notes {
 		p := Point{x.at(n.X), y.at(n.Y)}
-		if math.IsNaN(p.X) || math.IsNaN(p.Y) {
+		if math.IsNaN(p.X) {
 			continue
+		}
+		if math.IsNaN(p.Y) {
+			c.line(p.X, inner.y, p.X, inner.bottom(), "rule")
+			p.Y = inner.y + 6
 		}
 		w := TextWidth(n.Name, smallSize)
 		box := rect{p.X + 6, p.Y + 4, w, smallSize + 2}
