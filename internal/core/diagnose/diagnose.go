@@ -223,7 +223,7 @@ func Sentence(f model.Finding, name func(model.Host) string) string {
 	text := Brief(f, name)
 	// Beside a rate that the limit allows a share of the time would look like another
 	// size of the same loss: the kernel counts only when nothing but that limit held it.
-	if v, ok := f.Share.Get(); ok && !f.Implied.IsKnown() && !strings.Contains(f.Evidence, "of the time") {
+	if v, ok := f.Share.Get(); ok && !f.Implied.IsKnown() && !strings.Contains(f.Evidence, "time") {
 		text += fmt.Sprintf(" (%.0f %% of the time)", 100*v)
 	}
 	if f.Kind == model.FindingNotFound && len(f.RuledOut) > 0 {

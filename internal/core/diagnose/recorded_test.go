@@ -73,6 +73,18 @@ func recordings() map[string]string {
 		"black-hole":     "to M2 -, from ceiling far",
 		"standing-queue": "to ceiling near, from B06 -", "slow-start": "to B14 -, from B14 -", "no-sack": "to B10 near, from B10 far",
 		"quota": "to B16 far, from B16 far", "plain-loss": "to ceiling near, from B10 far", "burst-loss": "to B06 -, from B06 far",
+		"slow-reader": "to B21 near, from B21 near", "slow-writer": "to ceiling near, from B21 far", "two-way-bus": "to B18 -, to B06 -, from B18 -, from B06 -",
+		"mtu-mismatch": "to ceiling near, to M1 far, from ceiling far, from M1 far", "tunnel-mtu": "to ceiling near, to M8 -, from ceiling far, from M8 -",
+		"stolen-time": "to ceiling near, to B23 far", "slow-start-burst": "to B06 -, from ceiling far",
+		"window-and-shaper": "to B07 far, from B06 far", "timers": "to ceiling near, from B10 far",
+	}
+}
+
+// planted is what was done to a recorded lab beside its settings.
+func planted() map[string]string {
+	return map[string]string{
+		"quota": "a quota of 1.5 % of a core at nas", "slow-reader": "the program at desk is stopped for 79 % of the time",
+		"slow-writer": "the program at nas is stopped for 70 % of the time", "stolen-time": "the hypervisor of the machine was busy",
 	}
 }
 
@@ -150,11 +162,14 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 			if slices.ContainsFunc(rec.Session.Runs, func(r model.Run) bool { return r.State == model.RunInvalid }) {
 				code = "   # exit 5"
 			}
-			language := "text" // of two real machines, which no test has
-			if strings.Contains(strings.Join(rec.Session.Command, " "), "lab:") {
+			language, command := "text", strings.Join(rec.Session.Command, " ") // of two real machines, which no test has
+			switch note := planted()[name]; {
+			case note != "":
+				code = "   # " + note
+			case strings.Contains(command, "lab:") && !strings.Contains(command, "check lab:"): // which takes a minute
 				language = "console"
 			}
-			fmt.Fprintf(&b, "\n```%s\n$ %s%s\n  %s nas: %s\n```\n", language, strings.Join(rec.Session.Command, " "), code, f.Direction, Sentence(f, host))
+			fmt.Fprintf(&b, "\n```%s\n$ %s%s\n  %s nas: %s\n```\n", language, command, code, f.Direction, Sentence(f, host))
 		}
 		if !shown {
 			b.WriteString("\nNo run of this is at hand.\n")
