@@ -105,3 +105,15 @@ func Recent(ref string) (n int, ok bool) {
 	n, err := strconv.Atoi(digits)
 	return n, err == nil && n >= 1
 }
+
+// HintError is an error with what a person can do about it.
+type HintError struct {
+	Err  error
+	Hint string // a sentence without its period
+}
+
+// Error returns the error without the hint.
+func (e *HintError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *HintError) Unwrap() error { return e.Err }

@@ -205,7 +205,7 @@ func RedactAll(argv []string) []string {
 		if before, link, ok := strings.Cut(s, "linerate://"); ok { // also behind --far=
 			s = before + Redact("linerate://"+link)
 		}
-		out[i] = s
+		out[i] = plain.Databases(s)
 	}
 	return out
 }

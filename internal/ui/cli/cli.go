@@ -296,7 +296,7 @@ HOST is one of
 	f.Var(&documentFlag{a}, "json", "print one JSON document to stdout; --json=full with every fact of a session")
 	f.Lookup("json").NoOptDefVal = "true"
 	_ = root.RegisterFlagCompletionFunc("json", cobra.FixedCompletions([]string{"brief", "full"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
-	f.StringVar(&a.db, "db", "", "file of the results, or :memory: (default $LINERATE_DB, else the user's data directory)")
+	f.StringVar(&a.db, "db", "", "file of the results, postgres://USER@HOST/DATABASE, or :memory: (default $LINERATE_DB, else the user's data directory)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	a.timeout = app.DefaultTimeout
 	f.Var(durationFlag{&a.timeout}, "timeout", "how long a host may be silent before it is given up, 1s to 1h")

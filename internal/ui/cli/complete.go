@@ -18,6 +18,7 @@ import (
 	"linerate/internal/report"
 	"linerate/internal/report/term"
 	"linerate/internal/store"
+	"linerate/internal/store/postgres"
 )
 
 const (
@@ -319,7 +320,7 @@ func algorithms(ctx context.Context, _ string) []inspect.Word {
 // store, which is not made.
 func (a *console) sessions(ctx context.Context, _ string) []inspect.Word {
 	path := a.storePath()
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(path); err != nil && !postgres.IsAddress(path) {
 		return nil
 	}
 	st, err := openStoreAt(ctx, path)

@@ -234,7 +234,7 @@ func (a *console) resumeHint(s model.Session) string {
 		line += " --allow-exec"
 	}
 	if a.db != "" && a.db != ":memory:" {
-		line += " --db " + a.db
+		line += " --db " + plain.Databases(a.db)
 	}
 	if a.db == ":memory:" {
 		line = strings.TrimSuffix(strings.TrimSuffix(kept, "data kept"), ", ")

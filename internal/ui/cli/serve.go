@@ -16,6 +16,7 @@ import (
 
 	"linerate/internal/app/serve"
 	"linerate/internal/core/model"
+	"linerate/internal/store/postgres"
 )
 
 // serveFlags are the flags of a server.
@@ -104,7 +105,7 @@ func (a *console) serve(ctx context.Context, f serveFlags) error {
 	var kept *recorder
 	f.Served = func(one model.Session) { kept.keep(one) }
 	path := a.storePath()
-	if abs, err := filepath.Abs(path); err == nil && path != inMemory {
+	if abs, err := filepath.Abs(path); err == nil && path != inMemory && !postgres.IsAddress(path) {
 		path, f.Results = abs, filepath.Dir(abs)
 	}
 	s, err := serve.Open(ctx, a.world(), f.Config)

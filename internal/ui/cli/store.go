@@ -12,7 +12,9 @@ import (
 
 	"linerate/internal/app"
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/store"
+	"linerate/internal/store/postgres"
 	"linerate/internal/store/sqlite"
 )
 
@@ -35,22 +37,28 @@ type results interface {
 // inMemory is the path of a store that ends with its command.
 const inMemory = sqlite.Memory
 
-// openStore opens the results' file; the first use makes it.
+// openStore opens the results; the first use makes them.
 func (a *console) openStore(ctx context.Context) (results, error) {
+	if postgres.IsAddress(a.db) && plain.Databases(a.db) != a.db {
+		a.talk("the password in --db can be read by every user of this machine while linerate runs; keep it in ~/.pgpass, PGPASSWORD or LINERATE_DB")
+	}
 	return openStoreAt(ctx, a.storePath())
 }
 
-// openStoreAt is openStore for the file at path.
+// openStoreAt is openStore for the file, or the database, at path.
 func openStoreAt(ctx context.Context, path string) (results, error) {
 	if path == "" {
 		return nil, app.WithKind(app.Store, withHint(errors.New("there is no folder for results: neither HOME nor the system's list of users names one"),
 			"set HOME, name a file with --db FILE, or keep nothing with --db :memory:"))
 	}
-	s, err := sqlite.Open(ctx, path)
+	s, err := openResults(ctx, path)
 	if err == nil {
 		return s, nil
 	}
+	var hinted *store.HintError
 	switch {
+	case errors.As(err, &hinted):
+		err = withHint(err, "%s", hinted.Hint)
 	case errors.Is(err, store.ErrFull), errors.Is(err, fs.ErrPermission): // the store says what to do
 	case errors.Is(err, store.ErrNewer):
 		err = withHint(err, "use the linerate that wrote it, or --db FILE for another place")
@@ -58,6 +66,14 @@ func openStoreAt(ctx context.Context, path string) (results, error) {
 		err = withHint(err, "use --db FILE for another place, or --db :memory: to keep nothing")
 	}
 	return nil, app.WithKind(app.Store, err)
+}
+
+// openResults opens a database or a file.
+func openResults(ctx context.Context, at string) (results, error) {
+	if postgres.IsAddress(at) {
+		return postgres.Open(ctx, at)
+	}
+	return sqlite.Open(ctx, at)
 }
 
 // storePath is --db, else $LINERATE_DB, else the user's data directory; "" where there

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"linerate/internal/store"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migrations returns the folder of numbered migrations that this build knows.
+func migrations() fs.FS {
+	sub, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		panic(err) // the path is a constant, embedded above
+	}
+	return sub
+}
+
+// migrate brings the schema to the newest version in files, which holds one file per
+// version, sorted by name. All steps are one transaction under a lock of the server, so
+// that of two processes that open a new database at once, the second finds it done. A
+// schema that is up to date is only looked at.
+func migrate(ctx context.Context, db *sql.DB, files fs.FS) error {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return err
+	}
+	version, err := schemaVersion(ctx, db.QueryRowContext)
+	switch {
+	case err != nil:
+		return err
+	case version > len(names):
+		return fmt.Errorf("%w: its tables have version %d, this linerate knows %d", store.ErrNewer, version, len(names))
+	case version == len(names):
+		return nil
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing, once it is committed
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, lockKey("migration")); err != nil {
+		return err
+	}
+	if version, err = schemaVersion(ctx, tx.QueryRowContext); err != nil || version >= len(names) {
+		return err
+	}
+	if version == 0 {
+		if _, err := tx.ExecContext(ctx, `CREATE SCHEMA `+schema+`; CREATE TABLE `+schema+`.version (version BIGINT NOT NULL); INSERT INTO `+schema+`.version VALUES (0)`); err != nil {
+			return err
+		}
+	}
+	for i, name := range names[version:] {
+		script, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+			return fmt.Errorf("migrate to version %d (%s): %w", version+i+1, name, err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE version SET version = $1`, len(names)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// schemaVersion returns the version of the tables, 0 where there is no schema. It refuses
+// a schema that somebody else made.
+func schemaVersion(ctx context.Context, row func(context.Context, string, ...any) *sql.Row) (version int, err error) {
+	var there, ours bool
+	// These are read as tables are, and so as of now: what the functions to_reg… know may
+	// be from before this transaction waited for the lock.
+	err = row(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1),
+		EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'version')`, schema).Scan(&there, &ours)
+	switch {
+	case err != nil || !there:
+		return 0, err
+	case !ours:
+		return 0, fmt.Errorf("%w: its schema %s has no table of versions", store.ErrForeign, schema)
+	}
+	err = row(ctx, `SELECT version FROM `+schema+`.version`).Scan(&version)
+	return version, err
+}

@@ -1,0 +1,299 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/store/postgres"
+	"linerate/internal/store/postgres/postgrestest"
+	"linerate/internal/store/storetest"
+)
+
+// childEnv tells the test binary to run a session in the database of this address until
+// it is killed.
+const childEnv = "LINERATE_POSTGRES_TEST_CHILD"
+
+// server and why are the server of all tests, or why there is none.
+var (
+	server *postgrestest.Server
+	why    error
+)
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(childEnv); address != "" {
+		fmt.Println(endless(context.Background(), address))
+		os.Exit(1)
+	}
+	// What databases differ in shows in a few random sessions; SQLite has them all.
+	if err := flag.Set("rapid.checks", "20"); err != nil {
+		panic(err)
+	}
+	server, why = postgrestest.Start(context.Background())
+	code := m.Run()
+	if why == nil {
+		if err := server.Stop(); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// endless runs a session and says so on its first line.
+func endless(ctx context.Context, address string) error {
+	s, err := postgres.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	if err := s.CreateSession(ctx, model.Session{ID: "endless", State: model.SessionRunning}); err != nil {
+		return err
+	}
+	fmt.Println("runs")
+	<-time.After(time.Minute)
+	return errors.New("nobody killed it")
+}
+
+// database returns the address of an empty database; the test is skipped where there is
+// no server.
+func database(t *testing.T) string {
+	t.Helper()
+	if errors.Is(why, postgrestest.ErrMissing) {
+		t.Skip(why)
+	} else if why != nil {
+		t.Fatal(why)
+	}
+	return server.Database(t)
+}
+
+// nameOf returns the name of the database at an address of database.
+func nameOf(address string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(address, "postgres://postgres@/"), "?")
+	return name
+}
+
+func open(t *testing.T, address string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), s.Close()); err != nil { // Close is idempotent
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestStore holds the store against the suite that SQLite passes.
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, database(t)) })
+}
+
+// TestSeveralPeople lets two processes' worth of stores make the schema at once and write
+// a session each, while a third reads: what it sees of a run is all of it, and nobody
+// waits for anybody.
+func TestSeveralPeople(t *testing.T) {
+	const runs, samples = 20, 500
+	address := database(t)
+	writers := make(chan error, 2)
+	for _, id := range []string{"anna", "ben"} {
+		go func() {
+			s, err := postgres.Open(t.Context(), address)
+			if err != nil {
+				writers <- err
+				return
+			}
+			err = s.CreateSession(t.Context(), model.Session{ID: id, State: model.SessionRunning})
+			for n := 1; err == nil && n <= runs; n++ {
+				err = s.AddRun(t.Context(), id, model.Run{Number: n, State: model.RunValid}, make([]model.Sample, samples), []model.Change{{Run: n}})
+			}
+			writers <- errors.Join(err, s.UpdateSession(t.Context(), model.Session{ID: id, State: model.SessionDone}), s.Close())
+		}()
+	}
+	reader := open(t, address)
+	looked := 0
+	for left := 2; left > 0; looked++ {
+		select {
+		case err := <-writers:
+			if err != nil {
+				t.Error(err)
+			}
+			left--
+		default:
+		}
+		items, err := reader.Sessions(t.Context(), store.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range items {
+			sess, err := reader.Session(t.Context(), i.ID)
+			if err != nil || len(sess.Runs) < i.Runs || len(sess.Changes) != len(sess.Runs) {
+				t.Fatalf("%s: %d runs, %d changes, %d listed, %v", i.ID, len(sess.Runs), len(sess.Changes), i.Runs, err)
+			}
+			if n := len(sess.Runs); n > 0 {
+				if got, err := reader.Samples(t.Context(), i.ID, n); err != nil || len(got) != samples {
+					t.Fatalf("%s: %d samples of run %d, %v", i.ID, len(got), n, err)
+				}
+			}
+		}
+	}
+	t.Logf("the reader looked %d times", looked)
+	for _, id := range []string{"anna", "ben"} {
+		if sess, err := reader.Session(t.Context(), id); err != nil || len(sess.Runs) != runs || sess.State != model.SessionDone {
+			t.Errorf("%s: %d runs, %s, %v", id, len(sess.Runs), sess.State, err)
+		}
+	}
+}
+
+// TestStopped tells a session that another process measures from one whose process was
+// killed: the first one nobody may go on with, the second one anybody.
+func TestStopped(t *testing.T) {
+	address := database(t)
+	s := open(t, address)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), childEnv+"="+address)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "runs" {
+		t.Fatalf("the other process said %q", lines.Text())
+	}
+	state := func(s *postgres.Store) model.SessionState {
+		t.Helper()
+		sess, err := s.Session(t.Context(), "endless")
+		items, lerr := s.Sessions(t.Context(), store.Filter{State: sess.State})
+		if err := errors.Join(err, lerr); err != nil || len(items) != 1 {
+			t.Fatalf("%v; listed as %s: %v", err, sess.State, items)
+		}
+		return sess.State
+	}
+	again := model.Session{ID: "endless", State: model.SessionRunning}
+	if got := state(s); got != model.SessionRunning {
+		t.Errorf("%s while it runs", got)
+	}
+	if err := s.UpdateSession(t.Context(), again); !errors.Is(err, store.ErrRunning) {
+		t.Errorf("it goes on twice: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(20 * time.Second); state(s) != model.SessionStopped && time.Now().Before(deadline); {
+	}
+	if got := state(s); got != model.SessionStopped {
+		t.Fatalf("%s after it was killed", got)
+	}
+	if err := s.UpdateSession(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if got := state(open(t, address)); got != model.SessionRunning {
+		t.Errorf("%s while this process runs it", got)
+	}
+	again.State = model.SessionDone
+	if err := s.UpdateSession(t.Context(), again); err != nil || state(s) != model.SessionDone {
+		t.Errorf("%s at its end, %v", state(s), err)
+	}
+}
+
+// TestLockComesBack: the connection that holds a session may break, as when the server is
+// started again; the next word about the session takes the lock again.
+func TestLockComesBack(t *testing.T) {
+	address := database(t)
+	s, other := open(t, address), open(t, address)
+	sess := model.Session{ID: "long", State: model.SessionRunning}
+	if err := s.CreateSession(t.Context(), sess); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Exec(t.Context(), nameOf(address), `SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.UpdateSession(t.Context(), sess); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.UpdateSession(t.Context(), sess); !errors.Is(err, store.ErrRunning) {
+		t.Errorf("the other: %v", err)
+	}
+}
+
+// TestRefusals opens what cannot be opened: every error says what to do, and none says
+// the password.
+func TestRefusals(t *testing.T) {
+	address := database(t)
+	tcp := func(user, password, database, more string) string {
+		u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: fmt.Sprintf("127.0.0.1:%d", server.Port), Path: "/" + database, RawQuery: more}
+		return u.String()
+	}
+	right := tcp(postgrestest.User, postgrestest.Password, nameOf(address), "")
+	foreign, newer, reader := database(t), database(t), database(t)
+	exec := func(address, script string) {
+		t.Helper()
+		if err := server.Exec(t.Context(), nameOf(address), script); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(foreign, `CREATE SCHEMA linerate; CREATE TABLE linerate.t (x INT)`)
+	open(t, newer)
+	exec(newer, `UPDATE linerate.version SET version = 99`)
+	exec(reader, `CREATE ROLE reader LOGIN PASSWORD 'secret'`)
+	for name, c := range map[string]struct {
+		address, say, hint string
+		is                 error
+	}{
+		"away":           {"postgres://anna:hush-hush@127.0.0.1:1/lab", "127.0.0.1:1/lab: no PostgreSQL answers there: connect: connection refused", "is the server running", nil},
+		"no such host":   {"postgres://anna:hush-hush@nowhere.invalid/lab", "its host is not known", "LINERATE_DB", nil},
+		"no database":    {tcp(postgrestest.User, postgrestest.Password, "nowhere", ""), `database "nowhere" does not exist`, "createdb", nil},
+		"wrong":          {tcp(postgrestest.User, "hush-hush", "postgres", ""), "password authentication failed", "~/.pgpass", fs.ErrPermission},
+		"no TLS":         {tcp(postgrestest.User, postgrestest.Password, "postgres", "sslmode=require"), "has no TLS", "sslmode=disable", nil},
+		"no rights":      {tcp("reader", "secret", nameOf(reader), ""), "permission denied", "GRANT", fs.ErrPermission},
+		"cannot be read": {"postgres://anna:hush/hush@db:port/lab", "the address of the database cannot be read", "~/.pgpass", nil},
+		"of another":     {foreign, "not a store of linerate", "", store.ErrForeign},
+		"newer":          {newer, "version 99, this linerate knows 1", "", store.ErrNewer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := postgres.Open(t.Context(), c.address)
+			if err == nil {
+				t.Fatal(errors.Join(errors.New("opened"), s.Close()))
+			}
+			var hint *store.HintError
+			hinted := errors.As(err, &hint)
+			if !strings.Contains(err.Error(), c.say) || hinted != (c.hint != "") || hinted && !strings.Contains(hint.Hint, c.hint) || c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("%v (%+v), want %q, the hint %q and %v", err, hint, c.say, c.hint, c.is)
+			}
+			for _, secret := range []string{"hush", url.PathEscape(postgrestest.Password), postgrestest.Password, "word"} {
+				if strings.Contains(strings.ReplaceAll(err.Error(), "password", ""), secret) {
+					t.Errorf("%v says a password", err)
+				}
+			}
+		})
+	}
+	s := open(t, right) // the same with the right password
+	if got := s.Path(); !strings.Contains(got, postgrestest.User+"@127.0.0.1") || strings.Contains(got, "word") {
+		t.Errorf("it is called %s", got)
+	}
+	if err := open(t, address).CreateSession(t.Context(), model.Session{ID: "x"}); err != nil {
+		t.Error(err)
+	}
+}

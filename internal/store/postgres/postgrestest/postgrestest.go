@@ -1,0 +1,188 @@
+//go:build unix
+
+// Package postgrestest runs the PostgreSQL server of this machine for tests: in a folder
+// of its own, on loopback, as a user without rights, and no longer than the tests.
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// User and Password are those of a role that has to give its password on loopback; the
+// superuser is postgres, over the socket.
+const (
+	User     = "linerate"
+	Password = "not,a:real/pass@word"
+)
+
+// startTime bounds how long the server may take to answer.
+const startTime = 60 * time.Second
+
+// Server is a running server.
+type Server struct {
+	Dir  string // of its socket
+	Port int    // on 127.0.0.1, and part of the socket's name
+
+	cmd   *exec.Cmd
+	alive io.Closer // the server stops when it is closed, or this process gone
+	count int
+}
+
+// ErrMissing says that this machine has no PostgreSQL.
+var ErrMissing = errors.New("PostgreSQL's server is not installed (Debian package postgresql)")
+
+// programs returns the folder of the server's programs, of the newest version.
+func programs() (string, error) {
+	if p, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(p), nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return "", ErrMissing
+	}
+	slices.Sort(found)
+	return filepath.Dir(found[len(found)-1]), nil
+}
+
+// Start starts a server, which the caller stops; the error is ErrMissing where there is
+// none. No test needs what a power cut would leave, so that it does without fsync.
+func Start(ctx context.Context) (s *Server, err error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "linerate-pg-")
+	if err != nil {
+		return nil, err
+	}
+	s = &Server{Dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop())
+		}
+	}()
+	attr, err := without(dir)
+	if err != nil {
+		return s, err
+	}
+	data := filepath.Join(dir, "data")
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-E", "UTF8", "--locale=C", "-A", "trust", "-N")
+	initdb.SysProcAttr, initdb.Dir = attr, dir
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return s, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	hba := "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o600); err != nil {
+		return s, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // asks for a number only
+	if err != nil {
+		return s, err
+	}
+	s.Port = l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		return s, err
+	}
+	// The shell stops the server when its own input ends, as it does with this process.
+	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", `"$@" & p=$!; cat >/dev/null; kill -INT $p; wait $p`, "sh",
+		filepath.Join(bin, "postgres"), "-D", data, "-k", dir, "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off", "-c", "shared_buffers=32MB", "-c", "max_connections=40")
+	s.cmd.SysProcAttr, s.cmd.Dir = attr, dir
+	var said bytes.Buffer
+	s.cmd.Stderr = &said
+	if s.alive, err = s.cmd.StdinPipe(); err != nil {
+		return s, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return s, err
+	}
+	return s, s.ready(ctx)
+}
+
+// without is how a process is started that has no rights of root, which the server
+// refuses to have, and to which dir belongs.
+func without(dir string) (*syscall.SysProcAttr, error) {
+	if os.Getuid() != 0 {
+		return &syscall.SysProcAttr{}, nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		return nil, err
+	}
+	uid, uerr := strconv.Atoi(u.Uid)
+	gid, gerr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uerr, gerr, os.Chown(dir, uid, gid)); err != nil {
+		return nil, err
+	}
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
+}
+
+// ready waits for the server and makes the role of the tests.
+func (s *Server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		err := s.Exec(ctx, "postgres", fmt.Sprintf(`CREATE ROLE %s LOGIN CREATEDB PASSWORD '%s'`, User, Password))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the server does not answer: %w", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// URL is the address of a database over the socket, as the superuser.
+func (s *Server) URL(database string) string {
+	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=%d", database, s.Dir, s.Port)
+}
+
+// Exec runs statements in a database as the superuser.
+func (s *Server) Exec(ctx context.Context, database, script string) error {
+	c, err := pgx.Connect(ctx, s.URL(database))
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, script)
+	return errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+}
+
+// Database makes a new, empty database and returns its address over the socket.
+func (s *Server) Database(t testing.TB) string {
+	t.Helper()
+	s.count++
+	name := fmt.Sprintf("test%d", s.count)
+	if err := s.Exec(t.Context(), "postgres", "CREATE DATABASE "+name+" OWNER "+User); err != nil {
+		t.Fatal(err)
+	}
+	return s.URL(name)
+}
+
+// Stop stops the server and removes what it kept. It is idempotent.
+func (s *Server) Stop() error {
+	if s.cmd != nil {
+		_ = s.alive.Close()
+		_ = s.cmd.Wait() // however it ends
+		s.cmd = nil
+	}
+	return os.RemoveAll(s.Dir)
+}
