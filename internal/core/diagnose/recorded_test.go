@@ -84,7 +84,7 @@ func recordings() map[string]string {
 func planted() map[string]string {
 	return map[string]string{
 		"quota": "a quota of 1.5 % of a core at nas", "slow-reader": "the program at desk is stopped for 79 % of the time",
-		"slow-writer": "the program at nas is stopped for 70 % of the time", "stolen-time": "the hypervisor of the machine was busy",
+		"slow-writer": "the program at nas is stopped for 70 % of the time", "tunnel-mtu": "the routes of both hosts say mtu 1386", "stolen-time": "the hypervisor of the machine was busy",
 	}
 }
 
