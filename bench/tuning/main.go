@@ -36,7 +36,7 @@ func main() {
 // options are the command line.
 type options struct {
 	program, folder, output, cases string
-	fresh                          bool
+	fresh, all                     bool
 }
 
 func run(ctx context.Context, args []string) error {
@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.output, "o", "", "document whose section is replaced; \"\" prints it")
 	flags.StringVar(&o.cases, "cases", "", "names of cases, with commas; \"\" is all of them")
 	flags.BoolVar(&o.fresh, "fresh", false, "measure again what is kept")
+	flags.BoolVar(&o.all, "all", false, "the exhaustive search also where tune filled the wire")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -69,26 +69,34 @@ func (o options) measure(ctx context.Context, c mistuned.Case) (mistuned.Row, er
 	if err := o.truth(ctx, &r, winner); err != nil {
 		return r, err
 	}
-	for _, p := range c.Points() {
-		at, err := o.rate(ctx, c, p, 1)
-		if err != nil {
+	r.Points = len(c.Points())
+	if !r.Full() || o.all { // where the wire is full, no search can be better
+		if err := o.exhaust(ctx, &r); err != nil {
 			return r, err
 		}
-		r.Points++
+	}
+	r.Took = time.Since(began).Seconds()
+	return r, nil
+}
+
+// exhaust tries every combination of the grid once, and the best of them afresh: the
+// best of many is so by luck too.
+func (o options) exhaust(ctx context.Context, r *mistuned.Row) error {
+	for _, p := range r.Case.Points() {
+		at, err := o.rate(ctx, r.Case, p, 1)
+		if err != nil {
+			return err
+		}
 		if at.Goodput > r.Best && r.Allows(at.RTT) {
 			r.Best, r.BestWith = at.Goodput, p
 		}
 	}
-	// The best of many is so by luck too: it is measured afresh, as the winner was.
-	if len(r.BestWith) > 0 {
-		best, err := o.rate(ctx, c, r.BestWith, truthRuns)
-		if err != nil {
-			return r, err
-		}
-		r.Best = best.Goodput
+	if len(r.BestWith) == 0 {
+		return nil
 	}
-	r.Took = time.Since(began).Seconds()
-	return r, nil
+	best, err := o.rate(ctx, r.Case, r.BestWith, truthRuns)
+	r.Best = best.Goodput
+	return err
 }
 
 // truth measures the hosts as they are, the winner, and the winner without each of

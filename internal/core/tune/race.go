@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -77,21 +78,27 @@ func (r *race) gains(i int) []float64 {
 }
 
 // harmed returns the first guard that the i-th candidate harms by its margin on the
-// average of the blocks, "" for none.
-func (r *race) harmed(i int, guards []model.Guard) string {
+// average of the blocks, "" for none, and whether so much harm is shown: a tail of the
+// latency scatters by more than its margin from one short run to the next.
+func (r *race) harmed(i int, guards []model.Guard) (what string, shown bool) {
 	base, own := r.harm[r.settings[0].Name], r.harm[r.settings[i+1].Name]
 	for g, guard := range guards {
-		var d []float64
+		var d []float64 // harm as a positive number
 		for j := range min(len(base), len(own)) {
 			if g < len(base[j]) && g < len(own[j]) && !math.IsNaN(own[j][g]-base[j][g]) {
-				d = append(d, own[j][g]-base[j][g])
+				d = append(d, base[j][g]-own[j][g])
 			}
 		}
-		if len(d) >= leastBlocks && stats.Mean(d) <= -harmOf(guard) {
-			return string(guard.Metric)
+		margin := harmOf(guard)
+		if len(d) < leastBlocks || stats.Mean(d) < margin {
+			continue
+		}
+		shown = len(d) >= leastDrop && stats.TBound(d, harmLevel) > margin
+		if what = cmp.Or(what, string(guard.Metric)); shown {
+			return string(guard.Metric), true
 		}
 	}
-	return ""
+	return what, false
 }
 
 // harmOf is the margin of a guard on the scale of Reading.Harm.
@@ -112,17 +119,17 @@ func (m *Machine) raced() {
 	for i, f := range r.of {
 		d := r.gains(i)
 		f.Gain, f.Blocks = model.Bound(stats.Mean(d)), len(d)
-		guard := r.harmed(i, m.o.Guards)
+		guard, shown := r.harmed(i, m.o.Guards)
 		low, high := stats.TBound(d, raceLevel), -stats.TBound(negated(d), raceLevel)
 		switch {
 		case len(d) < leastBlocks:
-		case guard != "":
+		case shown, guard != "" && m.last():
 			f.State, f.Detail = Guarded, guard
 		case len(d) >= leastDrop && high < -m.o.Margin:
 			f.State = Harmful
 		case len(d) >= leastDrop && high < m.o.Margin:
 			f.State = NoEffect
-		case low > m.o.Margin && low > most:
+		case low > m.o.Margin && low > most && guard == "":
 			best, most = i, low
 		}
 	}
@@ -131,8 +138,7 @@ func (m *Machine) raced() {
 		return
 	}
 	m.drop(func(f *Fate) bool { return f.State != Racing })
-	spent := m.o.Runs > 0 && m.runs+1+len(r.of) > m.o.Runs
-	if len(r.of) > 0 && r.blocks < m.o.RaceBlocks && !spent {
+	if len(r.of) > 0 && !m.last() {
 		return
 	}
 	if f := m.stepping(); f != nil {
@@ -144,6 +150,13 @@ func (m *Machine) raced() {
 		f.State = Undecided
 	}
 	m.lookAgain()
+}
+
+// last reports whether no block follows the present one of a race: by the most that one
+// has, or by the budget.
+func (m *Machine) last() bool {
+	r := &m.race
+	return r.blocks >= m.o.RaceBlocks || m.o.Runs > 0 && m.runs+1+len(r.of) > m.o.Runs
 }
 
 // stepping returns the candidate that gained most, if it gained anything: two limits
@@ -320,7 +333,8 @@ func (m *Machine) levelled() {
 	// The smallest that is good enough ends it, however good the larger ones are.
 	last := r.blocks >= m.o.TrimBlocks || len(r.of) == 0
 	for i, v := range slices.Backward(r.of) {
-		good := r.blocks >= leastDrop && stats.TBound(r.gains(i), trimLevel) > -m.o.Margin && r.harmed(i, m.o.Guards) == ""
+		harm, _ := r.harmed(i, m.o.Guards)
+		good := r.blocks >= leastDrop && stats.TBound(r.gains(i), trimLevel) > -m.o.Margin && harm == ""
 		if !good && !last {
 			return
 		}

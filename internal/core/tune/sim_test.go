@@ -1,6 +1,7 @@
 package tune_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -27,6 +28,7 @@ type world struct {
 	right   float64 // chance that the diagnosis names the narrowest resource
 	latency map[string]float64
 	noise   float64 // factor on the noise of section 13
+	tail    float64 // noise of what is guarded, log ratio; 0 is that of noise
 	breaks  string  // the value of the setting that breaks its runs
 }
 
@@ -70,7 +72,7 @@ func (w *world) run(s model.Setting) tune.Reading {
 			r.Failed = "the link was lost"
 		}
 	}
-	r.Harm = []float64{harm + 0.02*w.rng.NormFloat64()*w.noise}
+	r.Harm = []float64{harm + cmp.Or(w.tail, 0.02*w.noise)*w.rng.NormFloat64()}
 	return r
 }
 
@@ -292,6 +294,32 @@ func TestGuardAtEveryStep(t *testing.T) {
 		s, ok := m.Winner()
 		if !ok || s.Assignments[0].Value == strconv.Itoa(512<<10) {
 			t.Fatalf("seed %d: winner %+v", seed, s)
+		}
+	}
+}
+
+// What is guarded may scatter by more than its margin, as a tail of the latency does in
+// short runs: a setting that harms nothing is hardly ever condemned for that, and one
+// that does is.
+func TestGuardThatScatters(t *testing.T) {
+	const worlds = 300
+	for _, c := range []struct {
+		harm        float64
+		least, most int // worlds in which it is condemned
+	}{{harm: 1, most: worlds / 50}, {harm: 3, least: worlds * 9 / 10, most: worlds}} {
+		condemned := 0
+		for seed := range uint64(worlds) {
+			w := bufferWorld(seed, 512<<10)
+			w.tail, w.latency[strconv.Itoa(512<<10)] = 0.4, math.Log(c.harm)
+			m := tune.New(options())
+			play(t, w, m)
+			if f := m.Fates()[0]; f.State == tune.Guarded {
+				condemned++
+			}
+		}
+		t.Logf("%.0f times the latency: condemned in %d of %d worlds", c.harm, condemned, worlds)
+		if condemned < c.least || condemned > c.most {
+			t.Errorf("wanted %d to %d", c.least, c.most)
 		}
 	}
 }

@@ -55,7 +55,8 @@ const (
 	leastDrop     = 3    // before anything is dropped for want of effect
 	raceLevel     = 0.90 // one-sided; the confirmation stands behind it (statistics.md section 11.4)
 	trimLevel     = 0.95
-	plateauLevels = 4 // values of a size that are compared, a factor of 2 apart
+	harmLevel     = 0.99 // at which a guard condemns before a race is over: what it says is for good
+	plateauLevels = 4    // values of a size that are compared, a factor of 2 apart
 )
 
 func (o Options) withDefaults() Options {

@@ -22,7 +22,7 @@ type Row struct {
 	Took                float64 // with everything that it is compared with, seconds
 	NotUndone           string  // settings of the hosts that differ afterwards
 	Points              int     // of the exhaustive search, each measured once
-	Best                float64 // of them, within the guard, bit/s
+	Best                float64 // of them, within the guard, bit/s; 0 where none was measured
 	BestWith            []Set
 }
 
@@ -50,9 +50,12 @@ func (r Row) Allows(rtt float64) bool {
 	return r.Case.Guard == "" || r.RTTBefore == 0 || rtt <= 2*r.RTTBefore
 }
 
+// Full reports whether the wire is so full afterwards that nothing can be better.
+func (r Row) Full() bool { return r.After >= enough*r.Ceiling() }
+
 // Reached reports whether the end is good enough, and within the guard.
 func (r Row) Reached() bool {
-	good := r.After >= enough*r.Ceiling() || r.After >= enough*r.Best
+	good := r.Full() || r.Best > 0 && r.After >= enough*r.Best
 	return good && (r.Case.Guard == "" || r.RTTAfter <= 2*slack*r.RTTBefore)
 }
 
@@ -92,14 +95,22 @@ func Changes(sets []Set) string {
 	return strings.Join(out, ", ")
 }
 
+// BestText is the rate of the exhaustive search in Mbit/s.
+func (r Row) BestText() string {
+	if r.Best == 0 {
+		return "not needed"
+	}
+	return fmt.Sprintf("%.1f", r.Best/1e6)
+}
+
 // Line is the row in one line.
 func (r Row) Line() string {
 	word := "reached"
 	if !r.Reached() {
 		word = "NOT reached"
 	}
-	return fmt.Sprintf("%s: %.1f -> %.1f of %.1f Mbit/s (exhaustive %.1f), %s, %d runs, %s", r.Case.Name,
-		r.Before/1e6, r.After/1e6, r.Ceiling()/1e6, r.Best/1e6, Changes(r.Winner), r.Runs, word)
+	return fmt.Sprintf("%s: %.1f -> %.1f of %.1f Mbit/s (exhaustive %s), %s, %d runs, %s", r.Case.Name,
+		r.Before/1e6, r.After/1e6, r.Ceiling()/1e6, r.BestText(), Changes(r.Winner), r.Runs, word)
 }
 
 // Score is what all rows come to.
