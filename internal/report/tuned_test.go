@@ -105,10 +105,15 @@ func TestTunedDryRun(t *testing.T) {
 		Ideas: []tune.Fate{mtu, never, fate("tcp.recv_buffer_max", "65536", "262144", tune.Waiting, 100e6),
 			fate("tcp.recv_buffer_max", "65536", "1048576", tune.Waiting, 400e6)},
 	}
+	rest := fate("tcp.limit_output", "4096", "4194304", tune.Waiting, 0)
+	rest.Rule, rest.Direction = candidate.RestRule, model.To
+	rec.Inputs[0].Look.Rest = []tune.Idea{rest.Idea, never.Idea}
+	rec.Ideas = append(rec.Ideas, rest)
 	got := report.BuildTuned(s, rec, nil)
 	want := []string{
 		"1. tcp.recv_buffer_max 64KiB -> 1MiB or 256KiB: would allow 400 Mbit/s; 20 s to 1 min 20 s; harmless; because to the far end it is held back by the receive window of the far host",
 		"2. link.mtu 1500 -> 9000; 20 s to 1 min 20 s; may cut the connection that carries the command, tried last, and only if you agree; because to the far end it is held back by the receive window of the far host",
+		"3. where that leaves something to gain, several at a time, up to 3 min 20 s for each direction: " + rest.Setting.Name,
 		"not tcp.sack: it may not be tried: --never",
 	}
 	if !slices.Equal(got.Plan, want) {

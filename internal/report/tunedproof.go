@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"linerate/internal/core/candidate"
 	"linerate/internal/core/metric"
 	"linerate/internal/core/model"
 	"linerate/internal/core/stats"
@@ -170,7 +171,7 @@ func dryPlan(s model.Session, rec tune.Record) []string {
 	for _, risky := range []bool{false, true} { // what has to be asked for comes last
 		for _, f := range rec.Ideas {
 			key := string(f.Direction) + f.Levels
-			if told[key] || (f.Ask != "") != risky || f.Refused != "" {
+			if told[key] || f.Rule == candidate.RestRule || (f.Ask != "") != risky || f.Refused != "" {
 				continue
 			}
 			told[key] = true
@@ -192,6 +193,9 @@ func dryPlan(s model.Session, rec tune.Record) []string {
 			out = append(out, text)
 		}
 	}
+	if line := dryScreen(s, look.Rest); line != "" {
+		out = append(out, fmt.Sprintf("%d. %s", len(out)+1, line))
+	}
 	for _, f := range rec.Ideas {
 		if f.Refused != "" && !told[f.Levels] {
 			told[f.Levels] = true
@@ -199,6 +203,24 @@ func dryPlan(s model.Session, rec tune.Record) []string {
 		}
 	}
 	return out
+}
+
+// dryScreen says what a thorough search would try together after that, "" for nothing.
+func dryScreen(s model.Session, rest []tune.Idea) string {
+	var names []string
+	for _, d := range []model.Direction{model.To, model.From} {
+		for _, i := range rest {
+			if i.Direction == d && i.Ask == "" && i.Refused == "" {
+				names = append(names, i.Setting.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	each := s.Plan.RunLength() + time.Second
+	return fmt.Sprintf("where that leaves something to gain, several at a time, up to %s for each direction: %s",
+		units.FormatDuration((40 * each).Round(time.Second)), strings.Join(names, ", "))
 }
 
 // levelsOf are the values of a setting that would be tried, the most promising first.

@@ -50,6 +50,13 @@ func (s *steer) look(ctx context.Context, incumbent model.Setting, runs []model.
 	} else {
 		ideas = goal(&seen, objective, &out)
 	}
+	if s.request.Thorough {
+		for _, d := range s.request.Directions {
+			for _, c := range candidate.Rest(&seen, d) {
+				out.Rest = append(out.Rest, s.idea(c))
+			}
+		}
+	}
 	for _, c := range ideas {
 		if slices.Contains(s.request.Directions, c.Direction) {
 			out.Ideas = append(out.Ideas, s.idea(c))

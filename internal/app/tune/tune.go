@@ -35,6 +35,7 @@ type Request struct {
 	Never      []string          // settings that may not
 	Budget     time.Duration     // most time for the search; 0 is no limit
 	Risky      bool              // settings that can cut a connection are tried without asking
+	Thorough   bool              // what no finding names is screened once, where that leaves something to gain
 	Quick      bool              // no smaller values are looked for, and races are short
 	DryRun     bool              // stop after the first look: what would be tried
 	Settle     time.Duration     // after applying a setting; 0 is the default
@@ -96,6 +97,7 @@ func Resume(ctx context.Context, env app.Env, e *reach.Ends, st trial.Store, s m
 		return Outcome{}, err
 	}
 	r.Flow, r.Directions, r.Objective, r.Guards, r.Margin = s.Plan.Flow, s.Plan.Directions, s.Plan.Objective, s.Plan.Guards, s.Plan.Margin
+	r.Thorough = rec.Options.Thorough
 	r.Settle, r.Seed, r.Title, r.Command = s.Plan.Settle, s.Plan.Seed, s.Title, s.Command
 	return search(ctx, env, e, st, r, t, rec)
 }
@@ -120,7 +122,7 @@ func (r Request) plan(settings []model.Setting, seed uint64) (model.Plan, error)
 // options are those of the machine.
 func (r Request) options(p model.Plan) tune.Options {
 	o := tune.Options{
-		Margin: stats.LogMargin(p.Margin), Objective: p.Decides(), Guards: p.Guards, NoPlateau: r.Quick,
+		Margin: stats.LogMargin(p.Margin), Objective: p.Decides(), Guards: p.Guards, NoPlateau: r.Quick, Thorough: r.Thorough, Seed: p.Seed,
 	}
 	if r.Quick {
 		o.RaceBlocks = quickRace
@@ -213,7 +215,7 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 			if err != nil {
 				return trial.Block{}, err
 			}
-		case tune.KindRace, tune.KindTrim, tune.KindPlateau:
+		case tune.KindRace, tune.KindScreen, tune.KindTrim, tune.KindPlateau:
 			s.issued = true
 			return trial.Block{Settings: step.Settings, Direction: step.Direction}, nil
 		case tune.KindConfirm, tune.KindEnd:
@@ -231,8 +233,7 @@ func (s *steer) answer(ctx context.Context, runs []model.Run) error {
 		return nil
 	}
 	incumbent := s.machine.Next().Settings[0].Name
-	s.failed++
-	if readings[incumbent].Failed == "" {
+	if s.failed++; readings[incumbent].Failed == "" || s.machine.Next().Kind == tune.KindScreen { // which has no incumbent
 		s.failed = 0
 	}
 	if s.failed >= mostFailed {

@@ -10,6 +10,25 @@ import (
 	"linerate/internal/core/units"
 )
 
+// The best guesses for what no finding names: one for each setting that stands off it, at
+// the host on which it bears.
+func TestRest(t *testing.T) {
+	s := session(map[model.KnobID]string{
+		"tcp.limit_output": "4096", "tcp.notsent_lowat": "4294967295", "tcp.slow_start_after_idle": "1", "tcp.congestion_control": "reno", "tcp.sack": "0", "rx.budget": "300",
+	}, map[model.KnobID]string{"rx.budget": "300", "tcp.limit_output": "4096", "tcp.recv_buffer_max": "65536", "rx.gro_flush_timeout": "20000", "nic.gro_max_size": "65536"})
+	var got []string
+	for _, c := range Rest(s, model.To) {
+		got = append(got, c.Setting.Name)
+		if !slices.Contains(RestKnobs(), c.Setting.Assignments[0].Knob) || c.Direction != model.To {
+			t.Errorf("%+v", c)
+		}
+	}
+	want := "far.tcp.recv_buffer_max=16MiB near.tcp.window_scaling=1 near.tcp.sack=1 near.tcp.congestion_control=bbr near.tcp.limit_output=4194304 near.tcp.slow_start_after_idle=0 far.rx.gro_flush_timeout=0 far.rx.budget=600"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%s\nwant %s", strings.Join(got, " "), want)
+	}
+}
+
 // What is proposed against other things than a slow path: never what is there already,
 // never more than one step too few, the mildest first.
 func TestGoals(t *testing.T) {

@@ -33,15 +33,23 @@ func (m *Machine) choose(l Look) {
 		case len(round) > 0:
 			m.begin(KindRace, d, round, m.with)
 			return
+		}
+		if all := m.together(l, d); all != nil {
+			m.begin(KindRace, d, []*Fate{all}, m.with)
+			return
+		}
+		if rest := m.remaining(l, d); len(rest) > 0 {
+			m.screenRest(d, rest)
+			return
+		}
+		switch {
+		case m.raceFound(d):
+			return
 		case ask != nil && m.agreed[ask.Setting.Name]: // alone, last (statistics.md section 11.3)
 			m.begin(KindRace, d, []*Fate{ask}, m.with)
 			return
 		case ask != nil:
 			m.kind, m.asking = KindAsk, ask
-			return
-		}
-		if all := m.together(l, d); all != nil {
-			m.begin(KindRace, d, []*Fate{all}, m.with)
 			return
 		}
 	}
@@ -113,21 +121,29 @@ func (m *Machine) pick(levels []Idea) *Fate {
 // are equally narrow each hides the other. It is nil where that was tried beside
 // this incumbent, or there are no two.
 func (m *Machine) together(l Look, d model.Direction) *Fate {
-	all := &Fate{State: Waiting, Gain: model.Bound(math.NaN())}
+	var members []*Fate
 	for _, levels := range groups(l.Ideas, d) {
 		for _, idea := range levels {
 			if f := m.fate(idea.Setting.Name); (f.State == NoEffect || f.State == Undecided) && float64(f.Gain) > -m.o.Margin {
-				all.members = append(all.members, f)
+				members = append(members, f)
 				break
 			}
 		}
 	}
-	all.Setting = join(all.members)
+	return m.joint(members, d)
+}
+
+// joint is all members as one, nil where they are fewer than two, or were tried together
+// beside this incumbent.
+func (m *Machine) joint(members []*Fate, d model.Direction) *Fate {
+	all := &Fate{State: Waiting, Gain: model.Bound(math.NaN()), members: members}
+	all.Setting = join(members)
 	all.Direction, all.Levels = d, all.Setting.Name
-	if len(all.members) < 2 || m.fate(all.Setting.Name) != nil && m.tried[m.incumbent.Name+"\x00"+all.Setting.Name] || !m.affords(2) {
+	f := m.fate(all.Setting.Name)
+	if len(members) < 2 || f != nil && m.tried[m.incumbent.Name+"\x00"+all.Setting.Name] || !m.affords(2) {
 		return nil
 	}
-	if f := m.fate(all.Setting.Name); f != nil {
+	if f != nil {
 		return f
 	}
 	m.fates = append(m.fates, all)

@@ -13,11 +13,15 @@ import (
 	"linerate/internal/core/units"
 )
 
-// Measured answers KindRace, KindTrim and KindPlateau with one block. A block in
+// Measured answers KindRace, KindScreen, KindTrim and KindPlateau with one block. A block in
 // which the incumbent failed counts for nothing and is asked for again.
 func (m *Machine) Measured(b Block) {
 	r := &m.race
 	m.runs += len(b)
+	if m.kind == KindScreen {
+		m.screenedPair(b)
+		return
+	}
 	if b[m.incumbent.Name].Failed != "" {
 		return
 	}
@@ -41,7 +45,7 @@ func (m *Machine) Measured(b Block) {
 		m.trimmed()
 	case KindPlateau:
 		m.levelled()
-	case KindLook, KindAsk, KindConfirm, KindEnd:
+	case KindLook, KindAsk, KindScreen, KindConfirm, KindEnd:
 	}
 }
 

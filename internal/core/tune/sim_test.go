@@ -29,6 +29,7 @@ type world struct {
 	latency map[string]float64
 	noise   float64 // factor on the noise of section 13
 	tail    float64 // noise of what is guarded, log ratio; 0 is that of noise
+	silent  bool    // the diagnosis has a rule for the first resource alone
 	breaks  string  // the value of the setting that breaks its runs
 }
 
@@ -109,16 +110,28 @@ func (w *world) look(s model.Setting) tune.Look {
 		return score(a) - score(b)
 	})
 	for _, l := range order {
-		if l.resource != narrowest && w.right == 1 {
+		named := l.resource == narrowest || w.right < 1
+		if w.silent {
+			named = named && l.resource == 0
+		}
+		if !named && !w.silent {
 			continue
 		}
-		for _, v := range l.levels {
+		for i, v := range l.levels {
+			if !named && i < len(l.levels)-1 {
+				continue // the rest have one best guess
+			}
 			a := model.Assignment{Host: model.Far, Knob: l.name, Value: strconv.FormatInt(v, 10)}
-			look.Ideas = append(look.Ideas, tune.Idea{Candidate: candidate.Candidate{
+			idea := tune.Idea{Candidate: candidate.Candidate{
 				Setting: model.Setting{Name: fmt.Sprintf("far.%s=%d", l.name, v), Assignments: []model.Assignment{a}}, Direction: model.To, Rule: fmt.Sprintf("B%02d", l.resource),
 				Now:    fact.Known(strconv.FormatInt(l.now, 10), "the world"),
 				Levels: "far." + string(l.name), Allows: fact.Known(units.BitRate(min(w.link, max(1, float64(l.resource+2))*l.factor(v)*caps[max(0, l.resource)])), "the world"),
-			}})
+			}}
+			if named {
+				look.Ideas = append(look.Ideas, idea)
+			} else {
+				look.Rest = append(look.Rest, idea)
+			}
 		}
 	}
 	return look
@@ -133,7 +146,7 @@ func play(t testing.TB, w *world, m *tune.Machine) tune.Step {
 			m.Looked(w.look(s.Settings[0]))
 		case tune.KindAsk:
 			m.Answered(true)
-		case tune.KindRace, tune.KindTrim, tune.KindPlateau:
+		case tune.KindRace, tune.KindScreen, tune.KindTrim, tune.KindPlateau:
 			b := tune.Block{}
 			for _, i := range w.rng.Perm(len(s.Settings)) {
 				b[s.Settings[i].Name] = w.run(s.Settings[i])
@@ -368,7 +381,7 @@ func TestAsk(t *testing.T) {
 					t.Fatalf("it asks %q", s.Reason)
 				}
 				m.Answered(agree)
-			case tune.KindRace, tune.KindTrim, tune.KindPlateau:
+			case tune.KindRace, tune.KindScreen, tune.KindTrim, tune.KindPlateau:
 				b := tune.Block{}
 				for _, x := range s.Settings {
 					b[x.Name] = w.run(x)

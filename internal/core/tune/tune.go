@@ -7,6 +7,7 @@
 //     blocks. The first that beats it by more than the margin, with all guards
 //     holding, becomes the incumbent, and the machine looks again: a setting shows
 //     nothing while another one is the limit.
+//     A thorough search then screens, once for each direction, what no finding names.
 //  3. Trim: what can be left out of the incumbent without loss is left out.
 //  4. Plateau: of a size that is left the smallest good value is taken.
 //  5. Confirm: the winner against the baseline in fresh blocks. The numbers of the
@@ -40,6 +41,8 @@ type Options struct {
 	AtOnce     int           `json:"at_once"`              // most candidates of one race; 0 is 4
 	RaceBlocks int           `json:"race_blocks"`          // most blocks of one race; 0 is 8
 	TrimBlocks int           `json:"trim_blocks"`          // blocks of trimming and of a plateau; 0 is 6
+	Thorough   bool          `json:"thorough,omitempty"`   // screen what no finding names once, where that leaves something to gain
+	Seed       uint64        `json:"seed,omitempty"`       // of the order of a screening
 	NoPlateau  bool          `json:"no_plateau,omitempty"` // take the size that won, without looking for a smaller one
 }
 
@@ -90,6 +93,9 @@ type Look struct {
 	// ceiling is known. A direction that is missing is not tuned.
 	Reached map[model.Direction]fact.Of[float64] `json:"reached"`
 	Ideas   []Idea                               `json:"ideas,omitempty"` // those of the main finding first
+	// Rest are the best guesses for all settings that may matter, whatever was found: what
+	// a thorough search screens.
+	Rest []Idea `json:"rest,omitempty"`
 	// Limits says what holds each direction back, as the second half of a sentence.
 	Limits map[model.Direction]string `json:"limits,omitempty"`
 }
@@ -114,6 +120,7 @@ const (
 	KindLook    Kind = "look"    // diagnose Settings[0], answer with Looked
 	KindAsk     Kind = "ask"     // may Settings[0] be tried? answer with Answered
 	KindRace    Kind = "race"    // measure a block, answer with Measured
+	KindScreen  Kind = "screen"  // same; two settings, each with about half of what is screened
 	KindTrim    Kind = "trim"    // same
 	KindPlateau Kind = "plateau" // same
 	KindConfirm Kind = "confirm" // the winner, Settings[1], against the baseline: a session of its own
@@ -176,6 +183,11 @@ type Machine struct {
 	asking    *Fate
 	reached   map[model.Direction]fact.Of[float64]
 	plateaued map[string]bool
+	seen      []Idea // by looks at the incumbent called seenAt
+	seenAt    string
+	screen    screening
+	screened  map[model.Direction]bool
+	active    []*Fate // what screenings found
 }
 
 // race is what is being measured beside the incumbent.
@@ -192,7 +204,7 @@ type race struct {
 func New(o Options) *Machine {
 	return &Machine{
 		o: o.withDefaults(), kind: KindLook, incumbent: model.Setting{Name: Baseline}, tried: map[string]bool{}, refused: map[string]bool{},
-		agreed: map[string]bool{}, plateaued: map[string]bool{},
+		agreed: map[string]bool{}, plateaued: map[string]bool{}, screened: map[model.Direction]bool{},
 	}
 }
 
@@ -202,6 +214,8 @@ func (m *Machine) Next() Step {
 	switch m.kind {
 	case KindRace, KindTrim, KindPlateau:
 		s.Settings, s.Direction, s.Block = slices.Clone(m.race.settings), m.race.direction, m.race.blocks+1
+	case KindScreen:
+		s.Settings, s.Direction, s.Block = m.pair(), m.screen.direction, len(m.screen.rows)+1
 	case KindAsk:
 		s.Settings = []model.Setting{m.asking.Setting}
 		s.Direction, s.Reason = m.asking.Direction, m.asking.Ask
@@ -233,10 +247,27 @@ func (m *Machine) Runs() int { return m.runs }
 // Looked answers KindLook.
 func (m *Machine) Looked(l Look) {
 	m.reached = l.Reached
+	l.Ideas = m.merged(l.Ideas)
 	for _, idea := range l.Ideas {
 		m.know(idea)
 	}
 	m.choose(l)
+}
+
+// merged are the ideas of a look, and after them those of earlier looks at the same
+// incumbent: a short run may miss what another one showed.
+func (m *Machine) merged(ideas []Idea) []Idea {
+	if m.seenAt != m.incumbent.Name {
+		m.seen, m.seenAt = nil, m.incumbent.Name
+	}
+	out := slices.Clone(ideas)
+	for _, old := range m.seen {
+		if !slices.ContainsFunc(out, func(i Idea) bool { return i.Setting.Name == old.Setting.Name && i.Direction == old.Direction }) {
+			out = append(out, old)
+		}
+	}
+	m.seen = out
+	return out
 }
 
 // know remembers an idea. One that came up before keeps its fate, unless it said

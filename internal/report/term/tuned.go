@@ -58,6 +58,8 @@ func Searched(step tune.Step, rec tune.Record, told map[string]bool) []string {
 	switch step.Kind {
 	case tune.KindRace:
 		say("race"+list, fmt.Sprintf("trying %s: %s", arrowTo(step.Direction), strings.Join(names[1:], ", ")))
+	case tune.KindScreen:
+		say("screen"+string(step.Direction), fmt.Sprintf("trying %s what no finding names, several at a time", arrowTo(step.Direction)))
 	case tune.KindTrim:
 		say("trim"+list, "is all of it needed?")
 	case tune.KindPlateau:

@@ -35,7 +35,7 @@ type tuneFlags struct {
 	only, never, guards                                                          []string
 	allow                                                                        string
 	streams                                                                      int
-	quick, dryRun                                                                bool
+	quick, thorough, dryRun                                                      bool
 	seed                                                                         uint64
 }
 
@@ -59,6 +59,10 @@ Settings that can cut the connection, as the MTU, are tried last, and only if yo
 agree when you are asked, or with --allow risky. A setting that raises the latency,
 the loss or the CPU beyond the guards is not taken, whatever it gains.
 
+--thorough goes on where the findings end and the ceiling is not reached: of all
+settings that may bear on the path it tries the best guesses, several at a time in a
+design that tells them apart, and races those that seem to matter.
+
 --goal latency names where messages wait under load, tries what keeps queues short
 (congestion control that paces, fair queueing, buffers no larger than the path needs),
 decides on the median latency, and guards the rate. --goal cpu does it for the
@@ -66,6 +70,7 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 		Example: `  linerate tune lab:rate=100mbit,rtt=10ms,far.tcp.recv_buffer_max=32KiB --direction to
   linerate tune root@nas
   linerate tune root@nas --only tcp.recv_buffer_max --budget 10m
+  linerate tune root@nas --thorough
   linerate tune root@nas --dry-run
   linerate tune --resume last`,
 		Args: atMostHost,
@@ -87,6 +92,7 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 	fl.StringVar(&f.settle, "settle", "1s", "wait after applying a setting")
 	fl.StringVar(&f.allow, "allow", "", "risky: settings that can cut the connection are tried without asking")
 	fl.BoolVar(&f.quick, "quick", false, "short races, and no search for the smallest good value")
+	fl.BoolVar(&f.thorough, "thorough", false, "then try what no finding names, several settings at a time: 16 to 40 runs more")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "measure and diagnose, and only say what would be tried")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
@@ -98,7 +104,7 @@ processor time that each Gbit costs the receiver: offloads, moderation, jumbo fr
 func (f tuneFlags) request(x *knob.Index) (apptune.Request, error) {
 	var bad faults
 	r := apptune.Request{
-		Only: f.only, Never: f.never, Quick: f.quick, DryRun: f.dryRun, Title: f.title, Risky: f.allow == "risky",
+		Only: f.only, Never: f.never, Quick: f.quick, Thorough: f.thorough, DryRun: f.dryRun, Title: f.title, Risky: f.allow == "risky",
 		Flow: model.Flow{Engine: bulk.Name, Direction: model.To, Streams: f.streams, Interval: defaultInterval},
 		Seed: cmp.Or(f.seed, rand.Uint64()>>11), Command: reach.RedactAll(os.Args),
 	}

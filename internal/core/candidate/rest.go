@@ -1,0 +1,76 @@
+package candidate
+
+import (
+	"slices"
+	"strconv"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+)
+
+// RestRule is the rule of settings that no finding names: a screening tries them.
+const RestRule = "none"
+
+// guess is a value of which a host has no need to be below, for want of a rule that says
+// when it is.
+type guess struct {
+	id       model.KnobID
+	receiver bool  // it is a setting of the receiver, else of the sender
+	least    int64 // a smaller value is raised to it
+	exactly  bool  // any other value is set to it
+}
+
+// guesses are the defaults of Linux 6.18 for what can hold a connection back and has no
+// rule of its own, and the two that RFC 2861 and RFC 4821 leave to the host.
+func guesses() []guess {
+	return []guess{
+		{id: "tcp.limit_output", least: 4 << 20},         // bytes that wait before the device
+		{id: "tcp.notsent_lowat", least: 1<<32 - 1},      // bytes from which a program may write more
+		{id: "tcp.pacing_ca_ratio", least: 120},          // percent of the rate that the window allows
+		{id: "tcp.pacing_ss_ratio", least: 200},          // the same, at the start
+		{id: "tcp.max_reordering", least: 300},           // packets out of order that are no loss
+		{id: "nic.gso_max_size", least: 64 << 10},        // bytes in one piece through the stack
+		{id: "tcp.slow_start_after_idle", exactly: true}, // off
+		{id: "tcp.mtu_probing", least: 1, exactly: true}, // after a black hole only
+		{id: "nic.gro_max_size", receiver: true, least: 64 << 10},
+		{id: "rx.gro_flush_timeout", receiver: true, exactly: true}, // ns that packets wait for more: none
+		{id: "rx.backlog", receiver: true, least: 4000},
+		{id: "rx.budget", receiver: true, least: 600},
+	}
+}
+
+// RestKnobs lists every setting that Rest may propose.
+func RestKnobs() []model.KnobID {
+	out := []model.KnobID{recvBuffer, sendBuffer, recvAutotune, sendAutotune, congestion, sack, windowScaling}
+	for _, g := range guesses() {
+		out = append(out, g.id)
+	}
+	return out
+}
+
+// Rest returns the best guess for each setting of both hosts that can bear on direction
+// d, whatever was found to limit it: one value each. Of a setting that stands at its best
+// guess there is none.
+func Rest(s *model.Session, d model.Direction) []Candidate {
+	g := given{s: s, f: model.Finding{Rule: RestRule, Direction: d, Host: d.Sender()}, ceiling: limits.OfPath(s, d).Rate, rtt: limits.LeastRTT(s)}
+	unknown := fact.Unknown[units.BitRate]("no finding names it")
+	last := func(levels []Candidate) []Candidate { return levels[max(0, len(levels)-1):] }
+	out := slices.Concat(last(g.buffer(d.Receiver(), recvBuffer, recvAutotune)), last(g.buffer(d.Sender(), sendBuffer, sendAutotune)),
+		g.switchOn(windowScaling, unknown), g.switchOn(sack, unknown))
+	if g.knob(d.Sender(), congestion).IsKnown() {
+		out = append(out, g.algorithm()...)
+	}
+	for _, one := range guesses() {
+		h := d.Sender()
+		if one.receiver {
+			h = d.Receiver()
+		}
+		now, err := strconv.ParseInt(g.knob(h, one.id).Or(""), 10, 64)
+		if err == nil && (now < one.least || one.exactly && now != one.least) {
+			out = append(out, g.candidate(one.id, strconv.FormatInt(one.least, 10), unknown, h))
+		}
+	}
+	return out
+}

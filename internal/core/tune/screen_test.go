@@ -1,0 +1,152 @@
+package tune_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/tune"
+)
+
+// outcome is what searches in worlds came to.
+type outcome struct {
+	reached, slower int
+	runs, changed   []float64
+	untrimmed       []float64 // runs of those in which there was nothing to trim
+}
+
+// inSilence searches worlds whose diagnosis has a rule for one resource of four.
+func inSilence(t *testing.T, worlds uint64, change func(*world), o tune.Options) (out outcome) {
+	t.Helper()
+	for seed := range worlds {
+		w := newWorld(seed, 1)
+		w.silent = true
+		if change != nil {
+			change(w)
+		}
+		o.Seed = seed
+		m := tune.New(o)
+		play(t, w, m)
+		s, _ := m.Winner()
+		if w.capacity(s) >= 0.95*w.best() {
+			out.reached++
+		}
+		if w.capacity(s) < 0.999*w.capacity(model.Setting{}) {
+			out.slower++
+		}
+		if !slices.ContainsFunc(m.Fates(), func(f tune.Fate) bool { return f.State == tune.Trimmed || f.State == tune.Helped }) {
+			out.untrimmed = append(out.untrimmed, float64(m.Runs()))
+		}
+		out.runs, out.changed = append(out.runs, float64(m.Runs())), append(out.changed, float64(len(s.Assignments)))
+	}
+	t.Logf("thorough %v: 95 %% of the best in %d of %d worlds, %d slower than before; median of runs %.0f; %.1f settings",
+		o.Thorough, out.reached, worlds, out.slower, stats.Median(out.runs), stats.Mean(out.changed))
+	return out
+}
+
+func thorough() tune.Options {
+	o := options()
+	o.Thorough = true
+	return o
+}
+
+// Where three of four limits have no rule, a search that follows the diagnosis finds
+// nothing, and one that screens the rest once finds most of it, with few settings.
+func TestThorough(t *testing.T) {
+	plain, all := inSilence(t, 300, nil, options()), inSilence(t, 300, nil, thorough())
+	if plain.reached > 100 || all.reached < 230 || all.slower > 3 || stats.Median(all.runs) > 120 || stats.Mean(all.changed) > 3 {
+		t.Error("wanted at most 100 without, and at least 230 with a screening, at most 3 slower, 120 runs, 3 settings")
+	}
+}
+
+// Where nothing helps, a screening makes no more of it than the confirmation bears, and
+// the budget is kept.
+func TestThoroughInVain(t *testing.T) {
+	in := func(w *world) {
+		for i := range w.useful {
+			w.useful[i].factor = step(1)
+		}
+	}
+	got := inSilence(t, 200, in, thorough())
+	n := 0
+	for _, c := range got.changed {
+		if c > 0 {
+			n++
+		}
+	}
+	t.Logf("%d of 200 worlds ask for a confirmation", n)
+	if n > 60 {
+		t.Errorf("%d of 200 worlds ask for a confirmation", n)
+	}
+	o := thorough()
+	o.Runs = 40
+	few := inSilence(t, 50, in, o).untrimmed
+	if len(few) < 25 || slices.Max(few) > 40 {
+		t.Errorf("a budget of 40 runs: %v", few)
+	}
+}
+
+// A setting that breaks every run that it is in is found by what those have in common; it
+// is out for good, and the others are screened all the same.
+func TestThoroughWithWhatBreaks(t *testing.T) {
+	const worlds = 100
+	broke, reached := 0, 0
+	for seed := range uint64(worlds) {
+		w := newWorld(seed, 1)
+		w.silent = true
+		w.useful[5].levels, w.breaks = []int64{77}, "77" // one that does nothing
+		o := thorough()
+		o.Seed = seed
+		m := tune.New(o)
+		play(t, w, m)
+		s, _ := m.Winner()
+		for _, f := range m.Fates() {
+			if f.State == tune.Broke && len(f.Setting.Assignments) == 1 {
+				if f.Levels != "far."+string(w.useful[5].name) || f.Detail != "the link was lost" {
+					t.Fatalf("seed %d: %s is said to break runs: %s", seed, f.Setting.Name, f.Detail)
+				}
+				broke++
+			}
+		}
+		if w.capacity(s) >= 0.95*w.best() {
+			reached++
+		}
+		for _, a := range s.Assignments {
+			if a.Value == "77" {
+				t.Fatalf("seed %d: it is in the winner", seed)
+			}
+		}
+	}
+	t.Logf("named in %d of %d worlds, 95 %% of the best in %d", broke, worlds, reached)
+	if broke < worlds/2 || reached < worlds*13/20 {
+		t.Error("wanted it named in half of the worlds, and 95 % of the best in 65")
+	}
+}
+
+// Of few settings no design is made: they are raced. What a person has to be asked, and
+// what is refused, is in no screening.
+func TestThoroughWithFew(t *testing.T) {
+	w := bufferWorld(1, 512<<10)
+	w.silent, w.right, w.useful[0].resource = true, 1, 0
+	m := tune.New(thorough())
+	look := w.look(m.Next().Settings[0])
+	look.Rest, look.Ideas = look.Ideas, nil
+	for range 3 {
+		idea := look.Rest[0]
+		idea.Setting.Name, idea.Levels = idea.Setting.Name+"!", idea.Levels+"!"
+		idea.Ask = "may cut the connection"
+		look.Rest = append(look.Rest, idea)
+	}
+	look.Rest[3].Ask, look.Rest[3].Refused = "", "--never"
+	for m.Next().Kind == tune.KindLook {
+		m.Looked(look)
+	}
+	if s := m.Next(); s.Kind != tune.KindRace || len(s.Settings) != 2 || s.Settings[1].Name != look.Rest[0].Setting.Name {
+		t.Fatalf("%+v", s)
+	}
+	if g := float64(m.Fates()[0].Gain); !math.IsNaN(g) || len(m.Fates()) != 1 {
+		t.Errorf("%+v", m.Fates())
+	}
+}
