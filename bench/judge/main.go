@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, out, talk io.Writer) error {
 		err = errors.Join(err, rerr)
 		fmt.Fprintf(out, "%s\n", text)
 		if *document != "" && err == nil {
-			err = replace(*document, string(text))
+			err = replace(*document, string(text), rows)
 		}
 	}
 	return err
@@ -139,12 +139,12 @@ func kinds(out io.Writer) error {
 }
 
 // replace puts the table into the document in place of the last one.
-func replace(file, body string) error {
+func replace(file, body string, rows []judge.Row) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	d := results.Parse(string(text))
-	d.Replace(results.Section{Name: "judge", Title: "What limits, named in labs of which it is known", Body: body})
+	d.Replace(results.Section{Name: judge.Claim, Title: "What limits, named in labs of which it is known", Body: body, Verdicts: judge.Verdicts(rows)})
 	return os.WriteFile(file, []byte(d.Render("", nil)), 0o644)
 }

@@ -117,6 +117,35 @@ func TestSums(t *testing.T) {
 
 // TestKeep: what is finished is read again, a line that was cut off is not, and of a
 // seed that nobody looks at no evidence is written.
+// TestVerdicts: each bar is met or missed by itself, and what was not tried has no row.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	right := Row{Bit: true, First: true, All: true, Seconds: 12, Said: []Said{{Rule: "B07", Confidence: 0.97, Right: true}}}
+	wrong := Row{Bit: true, Seconds: 91, Said: []Said{{Rule: "B10", Confidence: 0.99}}}
+	blamed := Row{Clean: true, False: 1}
+	words := func(rows ...Row) string {
+		var out []string
+		for _, v := range Verdicts(rows) {
+			out = append(out, v.What[:5]+" "+v.Word)
+		}
+		return strings.Join(out, ", ")
+	}
+	for _, c := range []struct {
+		rows []Row
+		want string
+	}{
+		{[]Row{right, right}, "first met, expec met, longe met"},
+		{[]Row{right, wrong}, "first missed, expec missed, longe missed"},
+		{[]Row{right, blamed}, "first met, clean missed, expec met, longe met"},
+		{[]Row{{Clean: true, First: true}}, "clean met, longe met"},
+		{nil, ""},
+	} {
+		if got := words(c.rows...); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.rows, got, c.want)
+		}
+	}
+}
+
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	o := Options{Last: 2000, Out: t.TempDir()}

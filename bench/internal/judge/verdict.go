@@ -1,0 +1,31 @@
+package judge
+
+import (
+	"fmt"
+
+	"linerate/bench/internal/results"
+)
+
+// Verdicts are the rows of the summary: each bar, and whether it was met. What no case
+// of rows can tell has none.
+func Verdicts(rows []Row) []results.Verdict {
+	s := Add(rows)
+	var out []results.Verdict
+	say := func(tried int, what, bar, result string, met bool) {
+		word := "missed"
+		if met {
+			word = "met"
+		}
+		if tried > 0 {
+			out = append(out, results.Verdict{Claim: Claim, What: what, Bar: bar, Result: result, Word: word})
+		}
+	}
+	say(s.Planted, "first finding right, of planted limits that bit", fmt.Sprintf("≥ %.0f %%", 100*barFirst), percent(s.First, s.Planted), ratio(s.First, s.Planted) >= barFirst)
+	say(s.Clean, "clean paths with a false finding", fmt.Sprintf("≤ %.0f %%", 100*barFalse), percent(s.FalsePaths, s.Clean), ratio(s.FalsePaths, s.Clean) <= barFalse)
+	say(s.Claims, "expected calibration error", fmt.Sprintf("≤ %.0f points", 100*barCalibration), fmt.Sprintf("%.1f points, %d claims", 100*s.Error, s.Claims), s.Error <= barCalibration)
+	say(len(rows), "longest case", fmt.Sprintf("≤ %d s", barSeconds), fmt.Sprintf("%.0f s", s.Longest), s.Longest <= barSeconds)
+	return out
+}
+
+// Claim is the name of the section.
+const Claim = "judge"
