@@ -145,6 +145,7 @@ func paintedArgs(file, db string) map[string][][]string {
 		"linerate list":             hosts("--db "+db, "--json --db "+db),
 		"linerate show":             hosts("last --db "+db, "last --json --db "+db, "-2 --db "+db),
 		"linerate report":           hosts("last --json --force -o "+file+".html --db "+db, "last --format markdown --db "+db, "last --format csv --db "+db, "last --format openmetrics --db "+db, "last --format benchstat --db "+db, "last --ticket --force --pictures "+filepath.Dir(db)+" --db "+db, "-2 --db "+db),
+		"linerate ui":               hosts("--db "+file, "--port 70000 --db "+db),
 		"linerate import":           hosts(file+" --db "+db, file+" --format csv --column setting="+file+" --column goodput=x:Mbit/s --db "+db),
 		"linerate compare":          hosts("-2 -1 --db "+db, "-1 -2 --db "+db+" --json"),
 		"linerate profile":          nil,

@@ -168,13 +168,23 @@ func Eval[T any](p *Page, script string) T {
 	return v
 }
 
-// Until waits until a script in the page is true.
+// Until waits until a script in the page is true, also across pages that load meanwhile.
 func (p *Page) Until(script string) {
 	p.t.Helper()
 	ctx, stop := context.WithTimeout(p.ctx, patience)
 	defer stop()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](script, chromedp.WithPollingInterval(50*time.Millisecond))); err != nil {
-		p.t.Fatalf("waiting for %s: %v", script, err)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+script+")"))
+		if err == nil && yes {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			p.t.Fatalf("waiting for %s: %v", script, err)
+		}
 	}
 }
 

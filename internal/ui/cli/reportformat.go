@@ -48,6 +48,11 @@ func (a *console) tell(ctx context.Context, ref string) (told, error) {
 	if err != nil {
 		return told{}, err
 	}
+	return a.tellOf(ctx, st, s)
+}
+
+// tellOf makes the report of s, which st holds.
+func (a *console) tellOf(ctx context.Context, st results, s model.Session) (told, error) {
 	samples, err := samplesOf(ctx, st, s)
 	if err != nil {
 		return told{}, err

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/report/browsertest"
+)
+
+// pageOf starts linerate ui, and returns it with its link.
+func pageOf(t *testing.T, db string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := command(t, "ui", "--no-open", "--db", db)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	link, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("no link: %v", err)
+	}
+	return cmd, strings.TrimSpace(link)
+}
+
+// TestPageShowsWhatIsMeasured: an experiment in a lab that begins while the page is open
+// appears in the list, its runs appear as they are measured, without the page being loaded
+// again, and its report is that of linerate report. An open page keeps nothing from ending.
+func TestPageShowsWhatIsMeasured(t *testing.T) {
+	needLab(t)
+	b := browsertest.Start(t)
+	db := filepath.Join(t.TempDir(), "results.db")
+	page, link := pageOf(t, db)
+	root, _, _ := strings.Cut(link, "/open/")
+	p := b.Open(t, link, browsertest.View{Width: browsertest.Desk})
+	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
+	p.Until("document.body.innerText.includes('No session is stored yet')")
+
+	session := command(t, "run", "lab:rate=100mbit,rtt=2ms", "--factor", "window=32KiB,256KiB", "--blocks", "4", "-t", "500ms", "--omit", "0", "--settle", "0", "-q", "--db", db)
+	var said bytes.Buffer
+	session.Stdout, session.Stderr = &said, &said
+	if err := session.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the session said %q", said.String())
+		}
+	})
+	p.Until("document.querySelector('.running')")
+	browsertest.Eval[bool](p, "(document.querySelector('#part a').focus(), true)")
+	p.Enter()
+	p.Until("location.pathname.startsWith('/session/')")
+	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
+	browsertest.Eval[bool](p, "window.loaded = true")
+	const count = "Number(document.body.innerText.match(/([0-9]+) of at most/)[1])"
+	seen := browsertest.Eval[int](p, count)
+	p.Until(count + " > " + strconv.Itoa(seen+1))
+	if err := session.Wait(); err != nil {
+		t.Fatalf("the session: %v\n%s", err, said.String())
+	}
+	p.Until("document.getElementById('state').textContent == ''")
+	if !browsertest.Eval[bool](p, "window.loaded === true && !document.querySelector('.running')") {
+		t.Error("the page was loaded again, or says that the session runs")
+	}
+	for _, x := range p.Problems() {
+		t.Errorf("the console says %s", x)
+	}
+	id := browsertest.Eval[string](p, "location.pathname.split('/')[2]")
+	p.Go(root + "/report/" + id)
+	shown := browsertest.Eval[string](p, "fetch(location).then(r => r.text()).catch(e => String(e))")
+	if want := succeed(t, "report", id, "-o", "-", "--db", db).out; shown != want {
+		t.Errorf("the page has another report than linerate report: %d and %d bytes, it begins with %.200s", len(shown), len(want), shown)
+	}
+
+	p.Go(root + "/")
+	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
+	began := time.Now()
+	if err := page.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %s to end with a page open", took)
+	}
+}
+
+// TestPageIsForItsUser: what other programs of this machine, and other names for it, are
+// answered.
+func TestPageIsForItsUser(t *testing.T) {
+	t.Parallel()
+	page, link := pageOf(t, filepath.Join(t.TempDir(), "results.db"))
+	root, _, _ := strings.Cut(link, "/open/")
+	for host, want := range map[string]int{"": http.StatusForbidden, "linerate.example": http.StatusMisdirectedRequest} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, root+"/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("host %q: %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+	if err := page.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -1,0 +1,164 @@
+package web
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+	"linerate/internal/report/figures"
+	"linerate/internal/report/plot"
+)
+
+//go:embed page.tmpl
+var pageText string
+
+// page is what the templates of whole documents read.
+type page struct {
+	Title  string
+	Style  template.CSS
+	Part   string // the part that changes
+	Events string // where its changes come from
+	Inner  bool   // one session: there is a way back to the list
+	Why    string // it was refused
+}
+
+// Body is the part that changes, which other templates have written.
+func (p page) Body() template.HTML { return template.HTML(p.Part) } //nolint:gosec // it was escaped when it was written
+
+func templates() (*template.Template, error) { return template.New("").Parse(pageText) }
+
+// page answers with a whole document.
+func (s *Server) page(w http.ResponseWriter, code int, name string, p page) {
+	p.Style = template.CSS(plot.Style()) //nolint:gosec // a constant of ours
+	text, err := render(name, p)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text)) // who went away needs it no more
+}
+
+// render writes a template. Nothing that a terminal would obey gets into a page either.
+func render(name string, data any) (string, error) {
+	t, err := templates()
+	if err != nil {
+		return "", fmt.Errorf("pages of linerate ui: %w", err)
+	}
+	var b strings.Builder
+	if err := t.ExecuteTemplate(&b, name, data); err != nil {
+		return "", fmt.Errorf("page of linerate ui: %w", err)
+	}
+	return plain.Text(b.String()), nil
+}
+
+func escape(text string) string { return template.HTMLEscapeString(plain.Line(text)) }
+
+// row is a session of the list.
+type row struct {
+	ID, When, Kind, State, Goodput, What, Link string
+	Running                                    bool
+}
+
+func (s *Server) listPart(ctx context.Context) (string, error) {
+	l, err := s.source.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	var rows []row
+	for _, i := range l.Sessions {
+		r := row{
+			ID: i.ID, When: i.Created.Local().Format("2006-01-02 15:04"), Kind: string(i.Kind), State: string(i.State), What: i.What(), Link: "/report/" + i.ID,
+			Running: i.State == model.SessionRunning,
+		}
+		if r.Running {
+			r.Link = "/session/" + i.ID
+		}
+		var rates []string
+		for _, g := range i.Goodput {
+			rates = append(rates, strings.ReplaceAll(g.Value.String(), " ", "\u00a0")+" "+string(g.Direction))
+		}
+		r.Goodput = strings.Join(rates, ", ")
+		rows = append(rows, r)
+	}
+	return render("list", rows)
+}
+
+// progress is a session as it stands.
+type progress struct {
+	Where, Title, State, ID string
+	Running                 bool
+	Runs                    []runRow // the newest first
+	Count, Most             int      // runs, and those of the whole plan; 0 where that is open
+	Stands                  []report.Standing
+	Wide, Narrow            template.HTML // every run of every setting
+	Warnings                []string
+}
+
+type runRow struct{ Number, Block, Setting, Way, Goodput, State string }
+
+// shownRuns is how many runs a page lists.
+const shownRuns = 40
+
+// sessionPart is how a session stands, and whether nothing will change any more.
+func (s *Server) sessionPart(ctx context.Context, id string) (text string, last bool, err error) {
+	session, err := s.source.Session(ctx, id)
+	if err != nil {
+		return "", false, err
+	}
+	d := s.source.Document(session)
+	p := progress{
+		Where: d.Header.Near + " to " + d.Header.Far, Title: session.Title, State: d.Ending, ID: session.ID, Running: session.State == model.SessionRunning,
+		Count: len(session.Runs), Warnings: d.Warnings,
+	}
+	for _, block := range session.Plan.Order {
+		p.Most += len(block) * max(1, len(session.Plan.Directions))
+	}
+	for _, r := range slices.Backward(session.Runs) {
+		if len(p.Runs) < shownRuns {
+			p.Runs = append(p.Runs, rowOf(r))
+		}
+	}
+	if len(session.Plan.Settings) > 1 && session.Kind == model.KindRun {
+		verdicts := session.Verdicts
+		if p.Running {
+			verdicts = analysis.Analyse(session.Plan, session.Runs).Verdicts
+		}
+		p.Stands = report.Standings(session.Plan, verdicts)
+	}
+	for _, f := range figures.Of(session, d, nil) {
+		if f.Name == "settings" {
+			//nolint:gosec // every text in a picture is escaped by package plot
+			p.Wide, p.Narrow = template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))
+		}
+	}
+	text, err = render("session", p)
+	return text, !p.Running, err
+}
+
+func rowOf(r model.Run) runRow {
+	out := runRow{Number: fmt.Sprint(r.Number), Block: fmt.Sprint(r.Block), Setting: r.Setting, State: string(r.State)}
+	if r.Reason != "" {
+		out.State += ": " + r.Reason
+	}
+	var ways, rates []string
+	for _, w := range r.Flow.Direction.Parts() {
+		ways = append(ways, string(w))
+		if v, ok := r.Value(w, model.Goodput); ok && !math.IsNaN(v) {
+			rates = append(rates, units.BitRate(v).String())
+		}
+	}
+	out.Way, out.Goodput = strings.Join(ways, ", "), strings.Join(rates, ", ")
+	return out
+}

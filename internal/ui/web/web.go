@@ -1,0 +1,271 @@
+// Package web is the local page: the stored sessions, one that runs while it is
+// measured, and the report of any of them, for the one person who has the link.
+//
+// It listens on loopback alone, whose other users are kept out: the link holds a secret
+// that is exchanged for a cookie when it is used first, and never again. Nothing can be
+// changed through it. A name that was made to point here (DNS rebinding) is refused by
+// the Host header, another page by the lack of the cookie, which browsers send with what
+// this page itself asks for only (SameSite=Strict), and by the policy of each document
+// (Content-Security-Policy).
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	_ "embed"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+)
+
+// Source is where the sessions come from. Its methods may be called at once; a session
+// that is not there is an error that wraps fs.ErrNotExist.
+type Source interface {
+	// List returns the sessions, the newest first.
+	List(ctx context.Context) (report.List, error)
+	// Mark is a text that changes when the session does, or the list for "". It is asked
+	// for again and again, on a host that measures, and has to cost next to nothing.
+	Mark(ctx context.Context, id string) (string, error)
+	// Session returns one with all its runs, by its whole ID.
+	Session(ctx context.Context, id string) (model.Session, error)
+	// Report writes the page of a session.
+	Report(ctx context.Context, id string, w io.Writer) error
+	// Document returns the report of s as data.
+	Document(s model.Session) report.Document
+}
+
+// How often the store is asked what is new while somebody looks, when a stream that has
+// nothing to say says so, and how many streams there are at most.
+const (
+	DefaultEvery = time.Second
+	stillThere   = 15 * time.Second
+	mostStreams  = 32
+)
+
+// Server answers one person's browser.
+type Server struct {
+	source  Source
+	every   time.Duration
+	l       net.Listener
+	secret  string // of the link
+	cookie  string // what the browser shows afterwards
+	used    atomic.Bool
+	streams atomic.Int32
+}
+
+// Listen listens on a port of 127.0.0.1; 0 takes a free one. Streams look for news that
+// often.
+func Listen(ctx context.Context, port int, source Source, every time.Duration) (*Server, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return nil, err
+	}
+	return &Server{source: source, every: every, l: l, secret: rand.Text(), cookie: rand.Text()}, nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.l.Addr().String() }
+
+// Link is the address to open, once: who has it first may look.
+func (s *Server) Link() string { return "http://" + s.Address() + "/open/" + s.secret }
+
+// Serve answers until ctx ends, and then ends at once, whatever streams are open.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Shutdown would wait for the streams
+	defer stop()
+	if err := server.Serve(s.l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// cookieName has the port in it: cookies of one host are those of all its ports.
+func (s *Server) cookieName() string {
+	_, port, _ := net.SplitHostPort(s.Address())
+	return "linerate-" + port
+}
+
+// Handler answers requests; tests use it without a listener's clients.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /open/{secret}", s.open)
+	mux.HandleFunc("GET /{$}", s.list)
+	mux.HandleFunc("GET /live.js", s.script)
+	mux.HandleFunc("GET /events", s.listEvents)
+	mux.HandleFunc("GET /session/{id}", s.session)
+	mux.HandleFunc("GET /session/{id}/events", s.sessionEvents)
+	mux.HandleFunc("GET /report/{id}", s.report)
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		s.refuse(w, http.StatusNotFound, "there is no such page")
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		switch {
+		case r.Host != s.Address():
+			s.refuse(w, http.StatusMisdirectedRequest, "this is not "+s.Address())
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			s.refuse(w, http.StatusMethodNotAllowed, "nothing can be changed here")
+		case r.Header.Get("Origin") != "" && r.Header.Get("Origin") != "http://"+s.Address():
+			s.refuse(w, http.StatusForbidden, "another page asks")
+		case !strings.HasPrefix(r.URL.Path, "/open/") && !s.admitted(r):
+			s.refuse(w, http.StatusForbidden, "open the link that linerate ui printed, in this browser")
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (s *Server) admitted(r *http.Request) bool {
+	c, err := r.Cookie(s.cookieName())
+	return err == nil && subtle.ConstantTimeCompare([]byte(c.Value), []byte(s.cookie)) == 1
+}
+
+// open exchanges the secret for the cookie, once. It answers with a page that goes on, not
+// with a redirect: a browser would not send the cookie where another page has the link.
+func (s *Server) open(w http.ResponseWriter, r *http.Request) {
+	if subtle.ConstantTimeCompare([]byte(r.PathValue("secret")), []byte(s.secret)) != 1 {
+		s.refuse(w, http.StatusForbidden, "this is not the link that linerate ui printed")
+		return
+	}
+	if r.Method == http.MethodHead { // of what looks at links by itself
+		return
+	}
+	if !s.used.CompareAndSwap(false, true) && !s.admitted(r) {
+		s.refuse(w, http.StatusForbidden, "this link was used already: if it was not you, end linerate ui, and start it again")
+		return
+	}
+	//nolint:gosec // there is no TLS on loopback, and a browser would not send a Secure cookie
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: s.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	s.page(w, http.StatusOK, "opening", page{Title: "linerate"})
+}
+
+//go:embed live.js
+var liveScript string
+
+func (s *Server) script(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+	_, _ = io.WriteString(w, liveScript) // who went away needs it no more
+}
+
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	text, err := s.listPart(r.Context())
+	if err != nil {
+		s.fault(w, err)
+		return
+	}
+	s.page(w, http.StatusOK, "live", page{Title: "Sessions", Part: text, Events: "/events"})
+}
+
+func (s *Server) session(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	text, _, err := s.sessionPart(r.Context(), id)
+	if err != nil {
+		s.fault(w, err)
+		return
+	}
+	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Events: "/session/" + id + "/events", Inner: true})
+}
+
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	var text strings.Builder
+	if err := s.source.Report(r.Context(), r.PathValue("id"), &text); err != nil {
+		s.fault(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, text.String())
+}
+
+// fault answers that something is not there, or cannot be read.
+func (s *Server) fault(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	if errors.Is(err, fs.ErrNotExist) {
+		code = http.StatusNotFound
+	}
+	s.refuse(w, code, err.Error())
+}
+
+func (s *Server) refuse(w http.ResponseWriter, code int, why string) {
+	s.page(w, code, "refused", page{Title: "linerate", Why: why})
+}
+
+func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) {
+	s.stream(w, r, "", func(ctx context.Context) (string, bool, error) {
+		text, err := s.listPart(ctx)
+		return text, false, err
+	})
+}
+
+func (s *Server) sessionEvents(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	s.stream(w, r, id, func(ctx context.Context) (string, bool, error) { return s.sessionPart(ctx, id) })
+}
+
+// stream sends what part returns, and again whenever the mark of id has changed, as
+// server-sent events (HTML Living Standard, section 9.2), until it is the last or the
+// reader is gone.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part func(context.Context) (text string, last bool, err error)) {
+	defer s.streams.Add(-1)
+	if s.streams.Add(1) > mostStreams {
+		s.refuse(w, http.StatusServiceUnavailable, "too many pages are open")
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	for mark, silent := "", time.Duration(0); ; silent += s.every {
+		now, err := s.source.Mark(r.Context(), id)
+		news, last := ": still there\n\n", false
+		switch {
+		case err == nil && now != mark:
+			var text string
+			text, last, err = part(r.Context())
+			news, mark, silent = event("part", text), now, 0
+		case err == nil && silent < stillThere:
+			news = ""
+		default:
+			silent = 0
+		}
+		if err != nil {
+			news, last = event("gone", "<p>"+escape(err.Error())+"</p>"), true
+		}
+		if last {
+			news += event("end", "")
+		}
+		if _, err := io.WriteString(w, news); err != nil || out.Flush() != nil || last {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// event is a text as one event, a line of data for each of its lines.
+func event(name, text string) string {
+	return "event: " + name + "\ndata: " + strings.ReplaceAll(text, "\n", "\ndata: ") + "\n\n"
+}

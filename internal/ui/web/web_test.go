@@ -1,0 +1,407 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	"linerate/internal/report/browsertest"
+	"linerate/internal/report/html"
+	"linerate/internal/report/reporttest"
+	"linerate/internal/ui/web"
+)
+
+// sessions are those of all kinds, of which one runs: it has as many runs as were added.
+type sessions struct {
+	mu      sync.Mutex
+	cases   []reporttest.Case
+	running string
+	runs    int
+}
+
+func newSessions() *sessions {
+	s := &sessions{cases: reporttest.Cases()}
+	for i := range s.cases {
+		if c := &s.cases[i]; c.Name == "sequential" {
+			s.running, s.runs = c.Session.ID, 3
+			c.Session.State, c.Session.Reason, c.Session.Verdicts, c.Session.Plateaus = model.SessionRunning, "", nil, nil
+		}
+	}
+	return s
+}
+
+func (s *sessions) add(runs int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs += runs
+}
+
+func (s *sessions) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.cases {
+		if c := &s.cases[i].Session; c.ID == s.running {
+			c.State = model.SessionDone
+		}
+	}
+}
+
+func (s *sessions) find(id string) (reporttest.Case, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.cases {
+		if c.Session.ID == id {
+			if id == s.running {
+				c.Session.Runs = c.Session.Runs[:s.runs]
+			}
+			return c, nil
+		}
+	}
+	return reporttest.Case{}, fmt.Errorf("session %s: %w", id, fs.ErrNotExist)
+}
+
+func (s *sessions) List(context.Context) (report.List, error) {
+	var l report.List
+	for _, c := range s.cases {
+		c, err := s.find(c.Session.ID)
+		if err != nil {
+			return l, err
+		}
+		l.Sessions = append(l.Sessions, report.NewListItem(report.Item{ID: c.Session.ID, Kind: c.Session.Kind, Near: c.Session.Near, Far: c.Session.Far,
+			Created: c.Session.Created, State: c.Session.State, Reason: c.Session.Reason, Runs: len(c.Session.Runs)}, c.Session))
+	}
+	return l, nil
+}
+
+func (s *sessions) Mark(ctx context.Context, id string) (string, error) {
+	if id == "" {
+		l, err := s.List(ctx)
+		return fmt.Sprint(l), err
+	}
+	c, err := s.find(id)
+	return fmt.Sprint(c.Session.State, len(c.Session.Runs)), err
+}
+
+func (s *sessions) Session(_ context.Context, id string) (model.Session, error) {
+	c, err := s.find(id)
+	return c.Session, err
+}
+
+func (s *sessions) Document(x model.Session) report.Document {
+	return report.Build(x, report.Options{Kinds: reporttest.Kinds()})
+}
+
+func (s *sessions) Report(_ context.Context, id string, w io.Writer) error {
+	c, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	return html.Render(w, html.Input{Session: c.Session, Document: s.Document(c.Session), Samples: c.Samples, JSON: []byte(`{}`)})
+}
+
+// serve starts a server, which ends with t.
+func serve(t *testing.T, s *sessions) *web.Server {
+	t.Helper()
+	server, err := web.Listen(t.Context(), 0, s, 20*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	return server
+}
+
+// visitor is a browser that keeps its cookies.
+func visitor(t *testing.T) *http.Client {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar}
+}
+
+// ask makes a request; change may be nil.
+func ask(t *testing.T, c *http.Client, method, address string, change func(*http.Request)) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(r)
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text), answer.Header
+}
+
+// TestLinkOpensOnce: nothing is shown without the cookie, the link gives it once, to
+// whoever comes first, and a program that only looks at the link does not use it up.
+func TestLinkOpensOnce(t *testing.T) {
+	t.Parallel()
+	server := serve(t, newSessions())
+	root := "http://" + server.Address()
+	first, second := visitor(t), visitor(t)
+	expect := func(who *http.Client, method, address string, want int) string {
+		t.Helper()
+		code, text, _ := ask(t, who, method, address, nil)
+		if code != want {
+			t.Errorf("%s %s: %d, want %d", method, address, code, want)
+		}
+		return text
+	}
+	for _, path := range []string{"/", "/events", "/live.js", "/session/x", "/report/x", "/nowhere"} {
+		if text := expect(first, "GET", root+path, http.StatusForbidden); strings.Contains(text, "nas") {
+			t.Errorf("%s shows something without the cookie", path)
+		}
+	}
+	expect(first, "GET", root+"/open/wrong", http.StatusForbidden)
+	expect(second, "HEAD", server.Link(), http.StatusOK)
+	expect(first, "GET", server.Link(), http.StatusOK)
+	if text := expect(first, "GET", root+"/", http.StatusOK); !strings.Contains(text, "nas") {
+		t.Error("the list is not there")
+	}
+	if text := expect(second, "GET", server.Link(), http.StatusForbidden); !strings.Contains(text, "was used already") {
+		t.Errorf("the second is told %q", text)
+	}
+	expect(second, "GET", root+"/", http.StatusForbidden)
+	expect(first, "GET", server.Link(), http.StatusOK) // going back in the browser
+	expect(first, "GET", root+"/report/none", http.StatusNotFound)
+	expect(first, "GET", root+"/session/none", http.StatusNotFound)
+}
+
+// TestOthersAreRefused: another name (DNS rebinding), another page, every method that
+// could change something; and what the answers allow a page to do.
+func TestOthersAreRefused(t *testing.T) {
+	t.Parallel()
+	server := serve(t, newSessions())
+	root, c := "http://"+server.Address(), visitor(t)
+	_, _, header := ask(t, c, "GET", server.Link(), nil)
+	cookie := header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Strict"} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("the cookie %q lacks %s", cookie, want)
+		}
+	}
+	_, port, _ := net.SplitHostPort(server.Address())
+	for _, x := range []struct {
+		name, method string
+		change       func(*http.Request)
+		want         int
+	}{
+		{"rebinding", "GET", func(r *http.Request) { r.Host = "evil.example:" + port }, http.StatusMisdirectedRequest},
+		{"no port", "GET", func(r *http.Request) { r.Host = "127.0.0.1" }, http.StatusMisdirectedRequest},
+		{"another page", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, http.StatusForbidden},
+		{"another port", "GET", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:1") }, http.StatusForbidden},
+		{"post", "POST", nil, http.StatusMethodNotAllowed},
+		{"delete", "DELETE", nil, http.StatusMethodNotAllowed},
+		{"options", "OPTIONS", nil, http.StatusMethodNotAllowed},
+		{"its own page", "GET", func(r *http.Request) { r.Header.Set("Origin", root) }, http.StatusOK},
+	} {
+		code, _, h := ask(t, c, x.method, root+"/", x.change)
+		if code != x.want {
+			t.Errorf("%s: %d, want %d", x.name, code, x.want)
+		}
+		if h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: other pages may read it", x.name)
+		}
+		if p := h.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || !strings.Contains(p, "frame-ancestors 'none'") {
+			t.Errorf("%s: the policy is %q", x.name, p)
+		}
+	}
+	if host, _, _ := net.SplitHostPort(server.Address()); host != "127.0.0.1" {
+		t.Errorf("it listens on %s", host)
+	}
+}
+
+// TestEndsAtOnce: an open stream does not keep it.
+func TestEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	server, err := web.Listen(t.Context(), 0, s, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx) }()
+	c := visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+s.running+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	if line, err := bufio.NewReader(stream.Body).ReadString('\n'); err != nil || line != "event: part\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	began := time.Now()
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// TestStreamSaysWhatIsNew: each change once, and the end.
+func TestStreamSaysWhatIsNew(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	server, c := serve(t, s), visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+s.running+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	var counts []string
+	for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
+		if _, rest, ok := strings.Cut(lines.Text(), "</span>; "); ok {
+			counts = append(counts, strings.TrimSuffix(rest, " runs</p>"))
+			switch len(counts) {
+			case 1, 2:
+				s.add(5)
+			case 3:
+				s.end()
+			}
+		}
+		if lines.Text() == "event: end" {
+			break
+		}
+	}
+	if got := strings.Join(counts, "; "); got != "3 of at most 100; 8 of at most 100; 13 of at most 100; 13 of at most 100" {
+		t.Errorf("it said %s", got)
+	}
+}
+
+// TestPagesInABrowser: the list, a session that runs and its report: nothing on the
+// console, nothing asked of others, nothing hard to read or too wide, all controls by
+// keyboard, also without scripts; and runs appear without loading the page again.
+func TestPagesInABrowser(t *testing.T) {
+	b := browsertest.Start(t)
+	s := newSessions()
+	server := serve(t, s)
+	root := "http://" + server.Address()
+	p := b.Open(t, server.Link(), browsertest.View{Width: browsertest.Desk})
+	p.Until("location.pathname == '/'")
+	p.Until("document.getElementById('state')?.textContent.startsWith('live')")
+	look := func(name string) {
+		t.Helper()
+		for _, v := range []browsertest.View{{Width: browsertest.Desk}, {Width: browsertest.Phone}, {Width: browsertest.Desk, Dark: true}, {Width: browsertest.Phone, Dark: true}} {
+			p.Look(v)
+			for _, x := range p.Faults() {
+				t.Errorf("%s, %v: %s", name, v, x)
+			}
+			if out := os.Getenv("LINERATE_PAGES"); out != "" {
+				p.Shot(filepath.Join(out, fmt.Sprintf("ui-%s-%d-%t.png", name, v.Width, v.Dark)))
+			}
+		}
+		if n, faults := p.Keyboard(); n < 2 || len(faults) > 0 {
+			t.Errorf("%s: %d controls, %q", name, n, faults)
+		}
+	}
+	look("list")
+	p.Go(root + "/session/" + s.running)
+	p.Until("document.getElementById('state').textContent.startsWith('live')")
+	browsertest.Eval[bool](p, "window.loaded = true")
+	s.add(7)
+	p.Until("document.body.innerText.includes('10 of at most 100 runs')")
+	look("live")
+	s.end()
+	p.Until("document.body.innerText.includes('done') && document.getElementById('state').textContent == ''")
+	if !browsertest.Eval[bool](p, "window.loaded === true") {
+		t.Error("the page was loaded again")
+	}
+	p.Go(root + "/report/" + s.running)
+	for _, x := range p.Faults() {
+		t.Errorf("report: %s", x)
+	}
+	for _, x := range p.Problems() {
+		t.Errorf("the console says %s", x)
+	}
+	for _, x := range p.Requests() {
+		if !strings.HasPrefix(x, root) {
+			t.Errorf("it asked for %s", x)
+		}
+	}
+}
+
+// TestNamesAreText: what a host or a person calls something cannot become part of a page.
+func TestNamesAreText(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	for i := range s.cases {
+		c := &s.cases[i].Session
+		c.Title, c.Far = `<script>alert(1)</script>`, "a\x1b[2J<b>\n\ndata: x"
+		c.Hosts, c.Runs = slices.Clone(c.Hosts), slices.Clone(c.Runs)
+		for j := range c.Hosts {
+			c.Hosts[j].Name = "<img src=x onerror=alert(1)>\x1b]0;x\x07"
+		}
+		for j := range c.Runs {
+			c.Runs[j].Reason = "<i>\n\nevent: end"
+		}
+	}
+	server, c := serve(t, s), visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	for _, path := range []string{"/", "/session/" + s.running, "/report/" + s.running} {
+		_, text, _ := ask(t, c, "GET", "http://"+server.Address()+path, nil)
+		for _, bad := range []string{"\x1b", "\x07", "<script>", "<b>\n", "<i>", "<img"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s holds %q", path, bad)
+			}
+		}
+	}
+}
+
+// TestWithoutScripts: the same pages, which say that they stand still.
+func TestWithoutScripts(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	server, c := serve(t, s), visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	for path, want := range map[string]string{"/": "/session/" + s.running, "/session/" + s.running: "3 of at most 100 runs"} {
+		_, text, _ := ask(t, c, "GET", "http://"+server.Address()+path, nil)
+		if !strings.Contains(text, want) || !strings.Contains(text, "<noscript>") {
+			t.Errorf("%s lacks %q or how to go on", path, want)
+		}
+	}
+}
