@@ -52,7 +52,7 @@ var restricted = []struct {
 	{"linerate/internal/host/referee", []string{"tests"}},
 	{"linerate/internal/report/browsertest", []string{"tests"}},
 	{"github.com/chromedp", []string{"internal/report/browsertest"}},
-	{"os/exec", []string{"internal/report/browsertest", "internal/control/wire", "internal/control/tuner", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/host/referee", "internal/lab", "internal/ui/opener", "internal/store/postgres/postgrestest", "bench"}},
+	{"os/exec", []string{"internal/report/browsertest", "internal/control/wire", "internal/control/tuner", "internal/host/knob", "internal/host/watchdog", "internal/host/persist", "internal/host/atboot", "internal/host/command", "internal/host/referee", "internal/lab", "internal/ui/opener", "internal/store/postgres/postgrestest", "bench"}},
 	{"database/sql", []string{"internal/store"}},
 	{"github.com/ncruces", []string{"internal/store"}},
 	{"github.com/jackc", []string{"internal/store"}},

@@ -140,7 +140,7 @@ func Build(s model.Session, o Options) Document {
 		Next:          slices.Concat(b.mends(true), b.tries(), b.mends(false), b.keep(), []Step{b.again()}),
 	}
 	d.Lines = b.lines()
-	if kind.Section != nil {
+	if kind.Section != nil && s.Kind != model.KindRun { // which compares its settings like any other
 		d.Section = kind.Section(traffic.Told{Session: b.s, Runs: b.counted, Host: b.name, Label: b.label, Test: b.testCommand()})
 	}
 	if x := b.imported(); x != nil && d.Section == nil {

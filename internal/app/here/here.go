@@ -40,6 +40,7 @@ type Options struct {
 	State       string        // directory of the journal; "" is the system's
 	Link        string        // interface that settings of a link act on; "" is the one that leads to the peer
 	Rate        units.BitRate // of that link, where the system does not know it; 0 for unknown
+	Commands    bool          // the controller may have commands of its own run here, see agent.Config
 	AtBoot      bool          // a job at the next start of the machine puts back what is open then
 	Acknowledge bool          // a person has seen that the journal was damaged
 }
@@ -84,6 +85,7 @@ func Serve(ctx context.Context, env app.Env, conn net.Conn, o Options) error {
 	SweepUp(env, o.State)
 	c := m.Agent()
 	c.Engines, c.LinkRate, c.Purge, c.Watch = Engines(env.Engines, o.State, true), m.LinkRate, purge.TCPMetrics, m.Watch
+	c.Commands = o.Commands
 	return agent.Serve(ctx, conn, c)
 }
 

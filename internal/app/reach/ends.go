@@ -53,7 +53,7 @@ func (o *Opener) Open(ctx context.Context, near, far Target) (*Ends, error) {
 	e := &Ends{env: o.env, NearText: near.Text, FarText: far.Text, path: o.o.Path, nearHere: near.Kind == Here && far.Kind != Here, overSSH: far.Kind == SSH}
 	switch far.Kind {
 	case Lab:
-		if err := e.startLab(ctx, far.Spec); err != nil {
+		if err := e.startLab(ctx, far.Spec, o.o.Commands); err != nil {
 			return nil, err
 		}
 		e.NearText = far.Text

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,7 +42,7 @@ func sweepLabs(dir string) {
 }
 
 // startLab starts a lab for e, with an agent in each of its hosts.
-func (e *Ends) startLab(ctx context.Context, spec lab.Spec) error {
+func (e *Ends) startLab(ctx context.Context, spec lab.Spec, commands []model.Host) error {
 	l, end, err := StartLab(ctx, e.env, spec)
 	if err != nil {
 		return err
@@ -61,6 +62,9 @@ func (e *Ends) startLab(ctx context.Context, spec lab.Spec) error {
 	}
 	e.Dial = func(ctx context.Context, h model.Host) (wire.Peer, error) {
 		argv := append(append([]string{}, e.env.Self...), "agent", "--state", filepath.Join(state, string(h)), "--interface", linkInLab)
+		if slices.Contains(commands, h) {
+			argv = append(argv, commandsFlag)
+		}
 		if r, ok := e.WireRate.Get(); ok {
 			argv = append(argv, fmt.Sprintf("--link-rate=%.0f", float64(r)))
 		}

@@ -33,7 +33,15 @@ type Options struct {
 	Acknowledge bool // a person has seen that the far journal was damaged
 
 	Path model.DataPath // how data connections are made
+
+	// Commands are the ends that are to run commands of the user. Servers decide for
+	// themselves whether they do.
+	Commands []model.Host
 }
+
+// commandsFlag lets an agent run commands of its controller. Nobody may who did not
+// start it so: a key or a rule of sudo may be for linerate agent alone.
+const commandsFlag = "--allow-commands"
 
 // Opener opens hosts.
 type Opener struct {
@@ -57,7 +65,7 @@ func New(env app.Env, o Options) *Opener {
 func (o *Opener) Dial(ctx context.Context, t Target) (wire.Peer, error) {
 	switch t.Kind {
 	case Here:
-		return here.Dial(o.env, here.Options{AtBoot: o.o.AtBoot}, "127.0.0.1")(ctx)
+		return here.Dial(o.env, here.Options{AtBoot: o.o.AtBoot, Commands: len(o.o.Commands) > 0}, "127.0.0.1")(ctx)
 	case Exec:
 		abort := make(chan struct{}) // a command of which nothing was heard holds nothing to be put back
 		context.AfterFunc(ctx, func() {
@@ -118,12 +126,15 @@ func (o *Opener) fits(ends ...Target) error {
 	if (o.o.Sudo || o.o.Keep != KeepAsRemembered || o.o.TrustFar) && !overSSH {
 		return app.Usagef("--sudo, --keep-agent and --trust-far-binary are for hosts that are reached over ssh, as in user@host")
 	}
-	for _, t := range ends {
+	for i, t := range ends {
 		if o.o.AtBoot && t.Kind == Lab {
 			return app.Usagef("--at-boot: a lab ends with its command, there is no next start of it")
 		}
 		for _, flag := range o.agentFlags() {
 			if t.Kind != Exec || slices.ContainsFunc(t.Argv, func(s string) bool { return strings.Contains(s, flag) }) {
+				continue
+			}
+			if end := []model.Host{model.Near, model.Far}[min(i, 1)]; flag == commandsFlag && !slices.Contains(o.o.Commands, end) {
 				continue
 			}
 			return app.WithHint(app.Usagef("%s does not reach the agent of %s, whose command is your own", flag, t.Addr),
@@ -141,6 +152,9 @@ func (o *Opener) agentFlags() []string {
 	}
 	if o.o.Acknowledge {
 		flags = append(flags, "--acknowledge")
+	}
+	if len(o.o.Commands) > 0 {
+		flags = append(flags, commandsFlag)
 	}
 	return flags
 }

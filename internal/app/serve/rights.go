@@ -128,14 +128,19 @@ func (s *Server) allowed() sandbox.Files {
 
 // tunerCommand starts the process that changes settings for the server.
 func (s *Server) tunerCommand() []string {
-	return append(append([]string{}, s.env.Self...), "tuner", "--state", s.dir)
+	command := append(append([]string{}, s.env.Self...), "tuner", "--state", s.dir)
+	if s.c.AllowCommands {
+		command = append(command, "--allow-commands")
+	}
+	return command
 }
 
 // Tune serves on in, a socket from the server, the sessions that may change settings,
 // once what one before it left is put back. state is the directory of the server's
-// state. It is the only part of a server that stays root.
-func Tune(ctx context.Context, env app.Env, in *os.File, state string) error {
-	o := here.Options{State: state}
+// state; commands lets those sessions run commands of their own. It is the only part
+// of a server that stays root.
+func Tune(ctx context.Context, env app.Env, in *os.File, state string, commands bool) error {
+	o := here.Options{State: state, Commands: commands}
 	changes, err := here.New(env, o).RecoverNow(ctx)
 	for _, c := range changes {
 		env.Observe(app.Recovered{Host: app.ThisMachine, Change: c})
@@ -181,5 +186,7 @@ func tuneFor(ctx context.Context, env app.Env, ring *access.Ring, r tuner.Reques
 	}()
 	h := here.New(env, o)
 	defer h.BeginRecovery(ctx)()
-	return agent.Serve(ctx, conn, h.Agent())
+	c := h.Agent()
+	c.Commands = o.Commands
+	return agent.Serve(ctx, conn, c)
 }

@@ -43,9 +43,11 @@ type Config struct {
 	Announce  bool   // say on the local network that this server is there, and its pin
 	Metrics   string // address of the metrics; "" is none
 	AllowTune bool   // keys with the right tune may change settings; needs root
-	User      string // to become once the ports are open; "" is one without an account, for root
-	Audit     string // file of the audit log; "" is none
-	Foreign   Foreign
+	// AllowCommands lets those keys have commands of their own run on this host, as root.
+	AllowCommands bool
+	User          string // to become once the ports are open; "" is one without an account, for root
+	Audit         string // file of the audit log; "" is none
+	Foreign       Foreign
 }
 
 // Listener is a server of another protocol beside linerate's own.
@@ -160,6 +162,9 @@ func (s *Server) say(prefix string) func(line string) {
 
 // mayRun refuses what asks for more than this process may.
 func (s *Server) mayRun() error {
+	if s.c.AllowCommands && !s.c.AllowTune {
+		return app.WithHint(app.Usagef("--allow-commands: only who may change settings may run commands here"), "add --allow-tune, or leave it out")
+	}
 	if sandbox.IsRoot() {
 		return nil
 	}

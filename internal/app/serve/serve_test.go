@@ -286,6 +286,7 @@ func TestServerRefuses(t *testing.T) {
 		"taken":         {Config{Listen: taken.Addr().String()}, app.Failed, "in use", "--listen ADDRESS:PORT"},
 		"no address":    {Config{Listen: "nonsense"}, app.Usage, "missing port", "write it like --listen"},
 		"tune":          {Config{Listen: own, AllowTune: true}, app.Unsupported, "by root only", "start serve as root"},
+		"commands":      {Config{Listen: own, AllowCommands: true}, app.Usage, "only who may change settings", "add --allow-tune"},
 		"user":          {Config{Listen: own, User: "daemon"}, app.Unsupported, "only root", "leave it out"},
 		"limit":         {Config{Listen: own, Limits: Limits{All: "luck=1"}}, app.Usage, "no key", "write it like --limit"},
 		"metrics":       {Config{Listen: own, Metrics: taken.Addr().String()}, app.Failed, "--metrics", "--metrics ADDRESS:PORT"},

@@ -161,6 +161,9 @@ func (t *Trial) Run(ctx context.Context) (model.Session, error) {
 			return t.Session, err
 		}
 	}
+	if err := t.commands(ctx); err != nil {
+		return t.Session, err
+	}
 	if err := t.begin(keep); err != nil {
 		return t.Session, err
 	}
@@ -240,6 +243,10 @@ func (t *Trial) settle(ctx context.Context) error {
 		client := t.ends.Client(c.Host)
 		if client == nil {
 			return fmt.Errorf("read %s: no session with the %s host", c.Knob, c.Host)
+		}
+		if strings.HasPrefix(string(c.Knob), model.CommandPrefix) {
+			t.Session.Changes[i], asked = t.settleCommand(ctx, c, client), true
+			continue
 		}
 		values, err := client.ReadKnobs(ctx, []model.KnobID{c.Knob})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,10 @@ type Config struct {
 	// given, is the sentence that says why.
 	Knobs   Knobs
 	NoKnobs string
+	// Commands lets the controller have commands of its own run on this host, with the
+	// rights of Knobs, which it needs. Only for a controller that could run them anyway,
+	// or where the owner of the host said so.
+	Commands bool
 	// Recovered, where given, waits until what a session before left is put back,
 	// and tells what that was.
 	Recovered func(ctx context.Context) ([]model.Change, error)
@@ -224,6 +229,15 @@ func (a *agent) mayTune() error {
 	return fmt.Errorf("%w: %s", session.ErrRefused, why)
 }
 
+// mayRun refuses commands where the owner of this host did not allow them.
+func (a *agent) mayRun(as []model.Assignment) error {
+	if i := slices.IndexFunc(as, model.Assignment.IsCommand); i >= 0 && !a.Commands {
+		return fmt.Errorf("%w: %s: this host runs no commands of its controller, unless its owner starts linerate agent, or serve --allow-tune, with --allow-commands",
+			session.ErrRefused, as[i].Knob)
+	}
+	return nil
+}
+
 // ReadKnobs reads some knobs.
 func (a *agent) ReadKnobs(ctx context.Context, ids []model.KnobID) (m map[model.KnobID]fact.Of[string], err error) {
 	err = a.withKnobs(func(k Knobs) error {
@@ -236,6 +250,9 @@ func (a *agent) ReadKnobs(ctx context.Context, ids []model.KnobID) (m map[model.
 // Apply changes knobs.
 func (a *agent) Apply(ctx context.Context, as []model.Assignment, t session.Terms) (cs []model.Change, err error) {
 	err = a.withKnobs(func(k Knobs) error {
+		if err := a.mayRun(as); err != nil {
+			return err
+		}
 		a.changed = true // before the first write, so that a failure half way is undone too
 		for _, c := range as {
 			a.held = append(a.held, c.Knob)

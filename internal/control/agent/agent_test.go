@@ -98,6 +98,30 @@ func TestFailedApplyIsUndoneAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestCommandsAreRefused unless the owner of the host allowed them: nothing of what came
+// with one is applied either.
+func TestCommandsAreRefused(t *testing.T) {
+	as := []model.Assignment{
+		{Host: model.Far, Knob: "link.mtu", Value: "9000"},
+		{Host: model.Far, Knob: "cmd:shaper", Value: model.On, Command: model.Command{Run: "exit 1", Undo: "exit 1", Limit: time.Second}},
+	}
+	for _, allowed := range []bool{false, true} {
+		k := agenttest.NewKnobs(model.Far, agenttest.Values())
+		c := agenttest.Config(k)
+		c.Commands = allowed
+		s, cut, ended := far(t, c)
+		_, err := s.Apply(t.Context(), as, time.Minute)
+		if refused := errors.Is(err, session.ErrRefused); refused == allowed || refused && !strings.Contains(err.Error(), "--allow-commands") {
+			t.Errorf("allowed %t: %v", allowed, err)
+		}
+		if got := slices.Contains(k.Calls(), "apply"); got != allowed {
+			t.Errorf("allowed %t: calls %v", allowed, k.Calls())
+		}
+		_ = cut()
+		within(t, "the agent to end", ended)
+	}
+}
+
 func TestWrongTokenGetsNotAByte(t *testing.T) {
 	s, _, _ := far(t, agenttest.Config(nil))
 	port, err := s.Prepare(t.Context(), session.Preparation{Run: 1, Flow: wiretest.Flow(model.From), Token: [32]byte{1}})

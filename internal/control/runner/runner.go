@@ -218,6 +218,9 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 // known, and a deadline has an upper bound.
 func (a *attempt) deadline() (within time.Duration, enough bool) {
 	within = a.spec.Settle + openingTime + a.flow.Length() + overtime + slack
+	for _, as := range a.spec.Setting.Assignments {
+		within += as.Command.Limit
+	}
 	return min(within, session.MaxDuration), a.flow.Duration > 0 && within <= session.MaxDuration
 }
 

@@ -55,6 +55,7 @@ type Client struct {
 
 	mu      sync.Mutex
 	holds   []model.KnobID        // what Apply was asked for since Undo
+	runs    time.Duration         // most time of the commands among them
 	allowed map[uint64]*allowance // of the run that was prepared last
 	greed   error                 // why the connection was cut, which every call after it says; nil for not
 }
@@ -247,12 +248,13 @@ func (c *Client) undoTime(more []model.Assignment) time.Duration {
 	for _, a := range more {
 		if !slices.Contains(c.holds, a.Knob) {
 			c.holds = append(c.holds, a.Knob)
+			c.runs += 2 * a.Command.Limit // one that runs still is waited for
 		}
 	}
 	if len(c.holds) == 0 {
 		return 0
 	}
-	return c.knobs.UndoTime(c.holds...)
+	return min(c.knobs.UndoTime(c.holds...)+c.runs, knob.MaxUndoTime)
 }
 
 // Apply changes knobs, all or none, until Undo or for at most within from when the
@@ -301,7 +303,7 @@ func (c *Client) Undo(ctx context.Context) ([]model.Change, error) {
 	})
 	if err == nil {
 		c.mu.Lock()
-		c.holds = nil
+		c.holds, c.runs = nil, 0
 		c.mu.Unlock()
 	}
 	return c.changes(ctx, op, p.GetChanges(), err)

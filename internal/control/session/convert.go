@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"linerate/internal/control/session/sessionpb"
@@ -173,7 +174,11 @@ func decodeKnobs(c *check, list []*sessionpb.Knob) map[model.KnobID]fact.Of[stri
 func encodeAssignments(as []model.Assignment) []*sessionpb.Assignment {
 	var out []*sessionpb.Assignment
 	for _, a := range as {
-		out = append(out, &sessionpb.Assignment{End: encodeEnd(a.Host), Knob: string(a.Knob), Value: a.Value})
+		p := &sessionpb.Assignment{End: encodeEnd(a.Host), Knob: string(a.Knob), Value: a.Value}
+		if a.IsCommand() {
+			p.Command = &sessionpb.Command{Run: a.Command.Run, Undo: a.Command.Undo, LimitNs: int64(a.Command.Limit)}
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -189,7 +194,7 @@ func decodeAssignments(c *check, list []*sessionpb.Assignment, h model.Host) []m
 	for _, p := range list {
 		a := model.Assignment{
 			Host: decodeEnd(c, p.GetEnd()), Knob: model.KnobID(c.name("knob", p.GetKnob())),
-			Value: c.text("value of knob", p.GetValue(), MaxValue),
+			Value: c.text("value of knob", p.GetValue(), MaxValue), Command: decodeCommand(c, p),
 		}
 		c.that(a.Host == h, "an assignment is for the %s host, this is the %s one", a.Host, h)
 		c.that(!seen[a.Knob], "knob %s is assigned twice", a.Knob)
@@ -197,6 +202,22 @@ func decodeAssignments(c *check, list []*sessionpb.Assignment, h model.Host) []m
 		out = append(out, a)
 	}
 	return out
+}
+
+// decodeCommand reads what an assignment runs, if it is a command. Its texts are
+// taken as they are or not at all: cleaned, they would be other commands.
+func decodeCommand(c *check, p *sessionpb.Assignment) model.Command {
+	q := p.GetCommand()
+	named := strings.HasPrefix(p.GetKnob(), model.CommandPrefix)
+	c.that(named == (q != nil), "a command is called %sNAME, and nothing else is", model.CommandPrefix)
+	if q == nil {
+		return model.Command{}
+	}
+	c.that(p.GetValue() == model.On || p.GetValue() == model.Off, "a command is %s or %s, not %q", model.On, model.Off, p.GetValue())
+	for what, text := range map[string]string{"command": q.GetRun(), "undo command": q.GetUndo()} {
+		c.that(c.text(what, text, MaxValue) == text && strings.TrimSpace(text) != "", "the %s is empty, or has characters that are not shown", what)
+	}
+	return model.Command{Run: q.GetRun(), Undo: q.GetUndo(), Limit: c.duration("limit of a command", q.GetLimitNs(), time.Millisecond, model.MaxCommandTime)}
 }
 
 func encodeChanges(list []model.Change) []*sessionpb.Change {

@@ -179,6 +179,10 @@ func TestChangesRoundTrip(t *testing.T) {
 		as := []model.Assignment{{Host: model.Near, Knob: want[0].Knob, Value: want[0].New}}
 		q := through(t, &sessionpb.ApplyRequest{Assignments: encodeAssignments(as)}, &sessionpb.ApplyRequest{})
 		same(t, c, decodeAssignments(&c, q.GetAssignments(), model.Near), as)
+		as[0] = model.Assignment{Host: model.Near, Knob: "cmd:shaper", Value: model.On, Command: model.Command{
+			Run: text(40).Draw(t, "run") + "x", Undo: "x" + text(40).Draw(t, "undo"), Limit: time.Second}}
+		q = through(t, &sessionpb.ApplyRequest{Assignments: encodeAssignments(as)}, &sessionpb.ApplyRequest{})
+		same(t, c, decodeAssignments(&c, q.GetAssignments(), model.Near), as)
 	})
 }
 
@@ -253,34 +257,42 @@ func TestDecodingRefuses(t *testing.T) {
 	}
 	far := sessionpb.End_END_FAR
 	for name, decode := range map[string]func(*check){
-		"no direction":     flow(func(p *sessionpb.Flow) { p.Direction = 0 }),
-		"odd direction":    flow(func(p *sessionpb.Flow) { p.Direction = 77 }),
-		"streams":          flow(func(p *sessionpb.Flow) { p.Streams = math.MaxUint32 }),
-		"negative time":    flow(func(p *sessionpb.Flow) { p.DurationNs = -1 }),
-		"eternity":         flow(func(p *sessionpb.Flow) { p.DurationNs = math.MaxInt64 }),
-		"block":            flow(func(p *sessionpb.Flow) { p.Block = maxBlock + 1 }),
-		"window":           flow(func(p *sessionpb.Flow) { p.Window = math.MaxInt64 }),
-		"interval":         flow(func(p *sessionpb.Flow) { p.IntervalNs = 1 }),
-		"no engine":        flow(func(p *sessionpb.Flow) { p.Engine = "" }),
-		"escape sequence":  flow(func(p *sessionpb.Flow) { p.Engine = "\x1b]0;x\a" }),
-		"long name":        flow(func(p *sessionpb.Flow) { p.Engine = strings.Repeat("x", MaxName+1) }),
-		"nil flow":         func(c *check) { decodeFlow(c, nil) },
-		"not a number":     sample(&sessionpb.Sample{Metric: "m", Value: math.NaN()}),
-		"infinite":         sample(&sessionpb.Sample{Metric: "m", Value: math.Inf(1)}),
-		"both in a sample": sample(&sessionpb.Sample{Metric: "m", Direction: sessionpb.Direction_DIRECTION_BOTH}),
-		"no metric":        sample(&sessionpb.Sample{}),
-		"no assignments":   assign(),
-		"wrong host":       assign(&sessionpb.Assignment{End: sessionpb.End_END_NEAR, Knob: "k"}),
-		"knob of no host":  assign(&sessionpb.Assignment{Knob: "k"}),
-		"knob twice":       assign(&sessionpb.Assignment{End: far, Knob: "k"}, &sessionpb.Assignment{End: far, Knob: "k"}),
-		"empty event":      func(c *check) { decodeEvent(c, &sessionpb.RunResponse{}, model.Far) },
-		"nil result":       func(c *check) { decodeFlowReport(c, nil) },
-		"fact of a kind":   func(c *check) { decodeText(c, "f", &sessionpb.Fact{Value: &sessionpb.Fact_Number{Number: 1}}) },
-		"negative number":  func(c *check) { decodeNumber[int](c, "f", &sessionpb.Fact{Value: &sessionpb.Fact_Number{Number: -1}}) },
-		"knob read twice":  func(c *check) { decodeKnobs(c, []*sessionpb.Knob{{Id: "k"}, {Id: "k"}}) },
-		"change state":     func(c *check) { decodeChanges(c, []*sessionpb.Change{{Knob: "k"}}, model.Far) },
-		"address":          func(c *check) { c.hostPort("a", "host:0") },
-		"many samples":     func(c *check) { decodeSamples(c, make([]*sessionpb.Sample, MaxSamples+1), model.Far) },
+		"no direction":              flow(func(p *sessionpb.Flow) { p.Direction = 0 }),
+		"odd direction":             flow(func(p *sessionpb.Flow) { p.Direction = 77 }),
+		"streams":                   flow(func(p *sessionpb.Flow) { p.Streams = math.MaxUint32 }),
+		"negative time":             flow(func(p *sessionpb.Flow) { p.DurationNs = -1 }),
+		"eternity":                  flow(func(p *sessionpb.Flow) { p.DurationNs = math.MaxInt64 }),
+		"block":                     flow(func(p *sessionpb.Flow) { p.Block = maxBlock + 1 }),
+		"window":                    flow(func(p *sessionpb.Flow) { p.Window = math.MaxInt64 }),
+		"interval":                  flow(func(p *sessionpb.Flow) { p.IntervalNs = 1 }),
+		"no engine":                 flow(func(p *sessionpb.Flow) { p.Engine = "" }),
+		"escape sequence":           flow(func(p *sessionpb.Flow) { p.Engine = "\x1b]0;x\a" }),
+		"long name":                 flow(func(p *sessionpb.Flow) { p.Engine = strings.Repeat("x", MaxName+1) }),
+		"nil flow":                  func(c *check) { decodeFlow(c, nil) },
+		"not a number":              sample(&sessionpb.Sample{Metric: "m", Value: math.NaN()}),
+		"infinite":                  sample(&sessionpb.Sample{Metric: "m", Value: math.Inf(1)}),
+		"both in a sample":          sample(&sessionpb.Sample{Metric: "m", Direction: sessionpb.Direction_DIRECTION_BOTH}),
+		"no metric":                 sample(&sessionpb.Sample{}),
+		"no assignments":            assign(),
+		"wrong host":                assign(&sessionpb.Assignment{End: sessionpb.End_END_NEAR, Knob: "k"}),
+		"knob of no host":           assign(&sessionpb.Assignment{Knob: "k"}),
+		"command without a name":    assign(command("tcp.sack", "on", "true", "true", 1e9)),
+		"name without its command":  assign(&sessionpb.Assignment{End: far, Knob: "cmd:x", Value: "on"}),
+		"command with a level":      assign(command("cmd:x", "1", "true", "true", 1e9)),
+		"command of two lines":      assign(command("cmd:x", "on", "true\nfalse", "true", 1e9)),
+		"command that hides itself": assign(command("cmd:x", "on", "true\u202efalse", "true", 1e9)),
+		"command without undo":      assign(command("cmd:x", "on", "true", " ", 1e9)),
+		"command without limit":     assign(command("cmd:x", "on", "true", "true", 0)),
+		"command for hours":         assign(command("cmd:x", "on", "true", "true", 3600e9)),
+		"knob twice":                assign(&sessionpb.Assignment{End: far, Knob: "k"}, &sessionpb.Assignment{End: far, Knob: "k"}),
+		"empty event":               func(c *check) { decodeEvent(c, &sessionpb.RunResponse{}, model.Far) },
+		"nil result":                func(c *check) { decodeFlowReport(c, nil) },
+		"fact of a kind":            func(c *check) { decodeText(c, "f", &sessionpb.Fact{Value: &sessionpb.Fact_Number{Number: 1}}) },
+		"negative number":           func(c *check) { decodeNumber[int](c, "f", &sessionpb.Fact{Value: &sessionpb.Fact_Number{Number: -1}}) },
+		"knob read twice":           func(c *check) { decodeKnobs(c, []*sessionpb.Knob{{Id: "k"}, {Id: "k"}}) },
+		"change state":              func(c *check) { decodeChanges(c, []*sessionpb.Change{{Knob: "k"}}, model.Far) },
+		"address":                   func(c *check) { c.hostPort("a", "host:0") },
+		"many samples":              func(c *check) { decodeSamples(c, make([]*sessionpb.Sample, MaxSamples+1), model.Far) },
 		"many flows": func(c *check) {
 			decodeReport(c, &sessionpb.EndReport{Flows: make([]*sessionpb.FlowReport, 5)}, model.Far)
 		},
@@ -293,4 +305,9 @@ func TestDecodingRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, c.err)
 		}
 	}
+}
+
+// command is an assignment of a command for the far host.
+func command(id, value, run, undo string, limit int64) *sessionpb.Assignment {
+	return &sessionpb.Assignment{End: sessionpb.End_END_FAR, Knob: id, Value: value, Command: &sessionpb.Command{Run: run, Undo: undo, LimitNs: limit}}
 }

@@ -142,6 +142,7 @@ const (
 	IfIoctl Mechanism = "ifioctl" // package ifioctl: interface requests of FreeBSD and macOS
 	WinReg  Mechanism = "winreg"  // package winreg: values of the Windows registry
 	WinTCP  Mechanism = "wintcp"  // package wintcp: cmdlets and netsh of Windows
+	Command Mechanism = "command" // package command: what a person gave; no knob of the catalogue
 )
 
 // Mechanisms returns the mechanisms that system (a GOOS) has, or none.

@@ -52,8 +52,34 @@ type KnobID string
 type Assignment struct {
 	Host  Host   `json:"host,omitempty"`
 	Knob  KnobID `json:"knob"`
-	Value string `json:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1
+	Value string `json:"value"` // canonical text: bytes as a decimal count, switches as 0 or 1; of a command On or Off
+	// Command is what a factor does that is no knob; its Knob begins with CommandPrefix.
+	Command Command `json:"command,omitzero"`
 }
+
+// CommandPrefix begins the KnobID of a command: "cmd:shaper".
+const CommandPrefix = "cmd:"
+
+// The levels of a command: it was run, and will be undone, or it was not.
+const (
+	On  = "on"
+	Off = "off"
+)
+
+// Command is what a person gives to turn something on and off that linerate has no
+// knob for: a shaper, a driver, a VPN. Both texts are for the shell of the host. The
+// zero value is no command.
+type Command struct {
+	Run   string        `json:"run"`      // turns it on; exit status 0 is success
+	Undo  string        `json:"undo"`     // turns it off again, also where Run failed half way
+	Limit time.Duration `json:"limit_ns"` // that each may take; then it is ended
+}
+
+// MaxCommandTime is the longest Limit: whoever waits for an undo waits for it too.
+const MaxCommandTime = 5 * time.Minute
+
+// IsCommand reports whether a is a command and no knob.
+func (a Assignment) IsCommand() bool { return a.Command != Command{} }
 
 // Setting is a named set of assignments. A setting without assignments is the
 // hosts and the flow as they are.

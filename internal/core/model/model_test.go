@@ -54,7 +54,7 @@ func TestRunValue(t *testing.T) {
 }
 
 func TestPlanSetting(t *testing.T) {
-	p := Plan{Settings: []Setting{{Name: "current"}, {Name: "jumbo", Assignments: []Assignment{{Near, "link.mtu", "9000"}}}}}
+	p := Plan{Settings: []Setting{{Name: "current"}, {Name: "jumbo", Assignments: []Assignment{{Host: Near, Knob: "link.mtu", Value: "9000"}}}}}
 	if s, ok := p.Setting("jumbo"); !ok || len(s.Assignments) != 1 {
 		t.Errorf("jumbo: %+v, %v", s, ok)
 	}
@@ -160,7 +160,7 @@ func fullSession(p, evidence *float64) Session {
 		ID: "20261121T013209-x7k2", Kind: KindRun, Title: "receive ceiling", Command: []string{"linerate", "run"},
 		Near: "local", Far: "lab:rate=1gbit", Version: "1", Created: started, State: SessionRunning,
 		Plan: Plan{
-			Settings: []Setting{{Name: "current"}, {Name: "64KiB", Assignments: []Assignment{{Far, "tcp.recv_buffer_max", "65536"}}}},
+			Settings: []Setting{{Name: "current"}, {Name: "64KiB", Assignments: []Assignment{{Host: Far, Knob: "tcp.recv_buffer_max", Value: "65536"}}}},
 			Baseline: "current", Factor: "tcp.recv_buffer_max", Levels: []string{"64KiB"}, Flow: flow, Mode: Sequential,
 			Directions: []Direction{To, From}, MaxBlocks: 20, Budget: time.Hour, Margin: 3, Tolerance: 5, Confidence: 0.95, Settle: time.Second,
 			Seed: math.MaxUint64, NullBlocks: 1, Order: [][]string{{"current", "64KiB"}},

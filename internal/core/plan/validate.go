@@ -144,14 +144,22 @@ func (o Options) levels(f *faults) []string {
 }
 
 // split returns the values that s gives to knob k, on either host, and what
-// else it assigns, sorted.
+// else it assigns, sorted. A knob that gets the same value moves together with k: of
+// it only that is told.
 func split(s model.Setting, k model.KnobID) (values []string, rest []model.Assignment) {
 	for _, a := range s.Assignments {
 		if a.Knob == k {
 			values = append(values, a.Value)
-		} else {
-			rest = append(rest, a)
 		}
+	}
+	for _, a := range s.Assignments {
+		if a.Knob == k {
+			continue
+		}
+		if len(values) > 0 && a.Value == values[0] {
+			a.Value = "the same"
+		}
+		rest = append(rest, a)
 	}
 	slices.SortFunc(rest, func(a, b model.Assignment) int {
 		return cmp.Or(cmp.Compare(a.Knob, b.Knob), cmp.Compare(a.Host, b.Host))

@@ -67,6 +67,9 @@ type Intent struct {
 	// Link is the interface that Place is about; nil for none, and for one of which
 	// nothing was known but its name.
 	Link *linkid.ID `json:"link,omitempty"`
+	// Limit is of a command: how long it may take. Its Old is the command that takes
+	// it back, its New the one that is run.
+	Limit time.Duration `json:"limit_ns,omitempty"`
 }
 
 // Record is one line of the journal.

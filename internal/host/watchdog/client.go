@@ -143,14 +143,17 @@ func (c *Client) listen(ctx context.Context, out io.Reader) {
 // made. On an error nothing is applied any more, also nothing of an earlier
 // Apply, and it returns what was undone. A second Apply before Undo adds to the
 // transaction: Old stays the text before the first, and a knob set again gets
-// the value that it would have got at first. The error wraps fs.ErrPermission,
+// the value that it would have got at first. A command is run where its value is
+// model.On, behind all knobs. The error wraps fs.ErrPermission,
 // errors.ErrUnsupported, ErrForeign or ErrExpired, and has a hint (knob.Hint).
 func (c *Client) Apply(ctx context.Context, changes []model.Assignment, deadline time.Duration) ([]model.Change, error) {
 	var ids []model.KnobID
+	var running time.Duration
 	for _, a := range changes {
 		ids = append(ids, a.Knob)
+		running += 2 * a.Command.Limit // one that runs is waited for
 	}
-	c.undoing.Add(int64(c.cfg.Host.Index.UndoTime(ids...)))
+	c.undoing.Add(int64(c.cfg.Host.Index.UndoTime(ids...) + running))
 	r, err := c.call(ctx, request{Op: opApply, Changes: changes, Deadline: deadline})
 	return r.Changes, err
 }

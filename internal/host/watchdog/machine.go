@@ -27,6 +27,7 @@ type machine struct {
 	boot   boot
 	of     int                         // places that the undo which is stuck began with; 0 for none
 	links  func() ([]linkid.ID, error) // of this network namespace
+	gone   <-chan struct{}             // closed when nobody waits for a command any more; nil for never
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
@@ -150,6 +151,9 @@ func (m *machine) closeOver(undone []journal.Unfinished) error {
 // where the place holds a text that the intents wrote. The error says that the
 // outcome is open still.
 func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (model.ChangeState, string, error) {
+	if isCommand(group[0]) {
+		return m.undoCommand(ctx, group)
+	}
 	group, between := chain(group)
 	first, last := group[0], group[len(group)-1]
 	id := last.Knob
@@ -263,6 +267,7 @@ func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 	type where struct {
 		place hostknob.Place
 		link  string // two interfaces may have had one name after each other
+		undo  string // and two commands
 	}
 	var places []where
 	groups := make(map[where][]journal.Unfinished)
@@ -270,6 +275,9 @@ func byPlaceNewestFirst(open []journal.Unfinished) [][]journal.Unfinished {
 		w := where{place: o.Place}
 		if o.Link != nil {
 			w.link = o.Link.Key()
+		}
+		if isCommand(o) {
+			w.undo = o.Old
 		}
 		if groups[w] == nil {
 			places = append(places, w)

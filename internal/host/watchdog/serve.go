@@ -86,7 +86,10 @@ func guard(ctx context.Context, in io.Reader, replies chan<- reply, cfg Config, 
 	defer close(done)
 	// This goroutine may stay in a read of in when ctx ends: no system can wake
 	// it up from there for every kind of file. The process ends then.
+	gone := make(chan struct{})
+	s.m.gone = gone
 	go func() {
+		defer close(gone)
 		ended <- readLines(in, func(r request) bool {
 			select {
 			case requests <- r:
@@ -256,6 +259,11 @@ func (s *server) apply(ctx context.Context, r request) ([]model.Change, error) {
 	}
 	s.t = nil
 	changes, undoErr := s.undoOpen(ctx)
+	for _, c := range changes {
+		if c.State == model.ChangeFailed && undoErr == nil { // what is over all the same
+			err = fmt.Errorf("%w; %s: %s", err, c.Knob, c.Detail)
+		}
+	}
 	return changes, errors.Join(err, undoErr)
 }
 

@@ -51,10 +51,16 @@ func (m *machine) begin() *transaction {
 // apply makes the changes. On an error the caller undoes the transaction. stop
 // is asked before each write and ends it early.
 func (t *transaction) apply(ctx context.Context, changes []model.Assignment, deadline time.Time, stop func() error) ([]model.Change, error) {
+	changes, commands := apart(changes)
 	steps, err := t.plan(ctx, changes)
 	if err != nil {
 		return nil, err
 	}
+	ran, err := t.planCommands(commands)
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, ran...) // behind the settings, so that they see those
 	if err := t.announce(steps, deadline); err != nil {
 		return nil, err
 	}
@@ -211,7 +217,7 @@ func (t *transaction) announce(steps []step, deadline time.Time) error {
 	for _, s := range steps {
 		r := journal.Record{Kind: journal.KindIntent, Transaction: t.id, Number: s.number, Intent: &journal.Intent{
 			Host: s.Host, Knob: s.Knob, Place: s.held.place, Old: s.held.old, New: s.new,
-			Deadline: deadline.UTC(), Origin: t.m.origin, Link: s.held.link,
+			Deadline: deadline.UTC(), Origin: t.m.origin, Link: s.held.link, Limit: s.Command.Limit,
 		}}
 		if err := t.m.record(r, "intent "+string(s.Knob)); err != nil {
 			return err
@@ -227,8 +233,8 @@ func (t *transaction) unchanged(ctx context.Context, steps []step) error {
 	seen := make(map[hostknob.Place]bool)
 	for _, s := range steps {
 		p := s.held.place
-		if seen[p] {
-			continue // a step before it writes there
+		if seen[p] || s.IsCommand() {
+			continue // a step before it writes there, or it holds no text
 		}
 		seen[p] = true
 		raw, err := t.m.host.ReadRaw(ctx, s.Knob, p)
@@ -244,6 +250,9 @@ func (t *transaction) unchanged(ctx context.Context, steps []step) error {
 
 // make writes one change, reads it back and records it.
 func (t *transaction) make(ctx context.Context, s step) error {
+	if s.IsCommand() {
+		return t.run(ctx, s)
+	}
 	m, p := t.m, s.held.place
 	if err := m.stillThere(s.Knob, s.held); err != nil {
 		return err

@@ -52,6 +52,7 @@ when it was killed is undone at the start.`,
 	c.Flags().StringVar(&o.Link, "interface", "", "interface that link settings act on (default: the one that leads to the other end)")
 	c.Flags().Float64Var(&rate, "link-rate", 0, "rate of that link in bit/s, where the system does not know it")
 	a.bindAtBoot(c.Flags())
+	c.Flags().BoolVar(&o.Commands, "allow-commands", false, "let the controller run commands of its own here, with the rights of this agent")
 	c.Flags().BoolVar(&o.Acknowledge, "acknowledge", false, "you have seen what is left of a damaged journal here; see linerate undo")
 	c.Flags().StringVar(&remove, "remove", "", "at the end, remove this program with its directory DIR")
 	return c

@@ -98,6 +98,8 @@ type console struct {
 	// copied is how long a copy to a host had taken when a person was told of it last.
 	copied time.Duration
 	path   model.DataPath // of the data connections of this command
+	// commands are the ends that run commands of this one's user.
+	commands []model.Host
 	// intervals are how a test shows its intervals and connections; nil where nobody asked.
 	intervals *intervals
 	// acknowledge has the far agent acknowledge a damaged journal.

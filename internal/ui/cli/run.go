@@ -37,7 +37,8 @@ type runFlags struct {
 	own                                           ownFlags
 	path                                          pathFlags
 	far, from, direction, baseline, title, resume string
-	factors, guards                               []string
+	factors, guards, undo                         []string
+	commandTime, preset                           string
 	objective                                     string
 	blocks, maxBlocks                             int
 	budget, margin, tolerance, settle, cooldown   string
@@ -64,10 +65,20 @@ congestion; of UDP also rate, pacing, plain; of requests also requests, reply, s
 Goodput decides, or the latency where the traffic is requests or probes beside a
 load, or what --objective names. Guards watch over the rest: a setting that gains
 but harms the latency, the loss or the CPU beyond its guard is "better, but ...",
-and linerate keep refuses it.`,
+and linerate keep refuses it.
+
+--preset is an experiment that many people make by hand, with levels of its own:` + presetHelp() + `
+
+--factor near.cmd:NAME=COMMAND or far.cmd:NAME=COMMAND compares what the shell of a host
+does with the hosts as they are. --undo NAME=COMMAND takes it back after each run, also
+after Ctrl-C or a crash, and has to succeed where nothing is left to undo. A host runs
+commands only for who could run them anyway: over ssh, or by linerate agent
+--allow-commands; a serve refuses them unless its owner allowed them.`,
 		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=64KiB,1MiB,4MiB
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
+  linerate run lab:rate=100mbit,rtt=20ms --preset windows
+  linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root'
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
@@ -90,6 +101,9 @@ and linerate keep refuses it.`,
 	fl.StringVar(&f.far, "far", "", "the far HOST")
 	fl.StringVar(&f.from, "from", "", "the near HOST (default: this machine)")
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
+	fl.StringVar(&f.preset, "preset", "", "an experiment that many people make: "+strings.Join(config.PresetNames(), ", "))
+	fl.StringArrayVar(&f.undo, "undo", nil, "NAME=COMMAND: what takes back the command of --factor cmd:NAME=COMMAND")
+	fl.StringVar(&f.commandTime, "command-time", "30s", "how long such a command, and a hook, may take")
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
 	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
 	f.own.register(fl, a.kinds())
@@ -108,7 +122,7 @@ and linerate keep refuses it.`,
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
 	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
-	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands of exec: hosts that stand in the plan file or the stored session")
+	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts, factors and hooks")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session, or with --max-blocks longer than planned: its ID, the beginning of it, or last")
 	return c
 }
@@ -121,18 +135,22 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 		}
 		return a.resume(ctx, f, given, args)
 	}
-	file, err := f.file(given, args)
+	files, err := f.files(given, args)
 	if err != nil {
 		return err
 	}
+	file := files[0]
 	near, far, err := f.targets(file, a.world())
 	if err != nil {
 		return err
 	}
-	if file.Flow, err = far.Fit(a.world(), file.Flow, nil); err != nil {
-		return err
+	for i := range files {
+		if files[i].Flow, err = far.Fit(a.world(), files[i].Flow, nil); err != nil {
+			return err
+		}
 	}
-	q := question{File: file, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
+	file = files[0]
+	q := question{File: file, preset: f.preset, variants: files, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
 		counted: given("blocks") || given("max-blocks") || file.Has("blocks") || file.Has("max_blocks")}
 	// The plan is made once to find its mistakes before any host is touched, and
 	// again when the round trip is known that the default warm-up depends on.
@@ -149,6 +167,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err := errors.Join(err, reach.Carries(a.path, p.Flow)); err != nil {
 		return err
 	}
+	_, a.commands = commandsOf(p.Settings)
 	return a.experiment(ctx, near, far, q)
 }
 
@@ -158,6 +177,8 @@ type question struct {
 	seed      uint64
 	omitGiven bool
 	counted   bool // so many blocks were asked for
+	preset    string
+	variants  []config.File // of the preset
 }
 
 // experiment opens store and hosts, carries the plan out and reports.
@@ -172,7 +193,10 @@ func (a *console) experiment(ctx context.Context, near, far reach.Target, q ques
 		return err
 	}
 	defer e.Close()
-	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), q.Flow, q.plan)
+	if q, err = a.fitted(ctx, q, e); err != nil {
+		return err
+	}
+	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), probing(q.Flow), q.plan)
 	if err != nil {
 		return err
 	}
@@ -213,7 +237,7 @@ func (a *console) tellForeign(changes []model.Change) {
 func (f *runFlags) onlyResume(given func(string) bool) error {
 	var bad faults
 	for _, flag := range []string{
-		"factor", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
+		"factor", "preset", "undo", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
 		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title",
 	} {
 		if given(flag) {
@@ -230,7 +254,7 @@ func (a *console) resumeHint(s model.Session) string {
 		kept = "hosts undone, data kept"
 	}
 	line := kept + "; go on with: linerate run --resume " + s.ID
-	if strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
+	if commands, _ := commandsOf(s.Plan.Settings); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
 		line += " --allow-exec"
 	}
 	if a.db != "" && a.db != ":memory:" {
@@ -271,6 +295,11 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 	}
 	near, far, err := f.resumedPair(s, args, a.world())
 	if err != nil {
+		return err
+	}
+	var commands []string
+	commands, a.commands = commandsOf(s.Plan.Settings)
+	if err := f.mayRun("session "+s.ID, commands); err != nil {
 		return err
 	}
 	if a.path, err = f.path.over(s.Plan.Path, given); err != nil {
@@ -338,12 +367,16 @@ func (f *runFlags) mayExec(where, near, far string) error {
 	return nil
 }
 
-// file returns the plan file of the command line, with the flags over it.
-func (f *runFlags) file(given func(string) bool, args []string) (config.File, error) {
+// file returns the plan file of the command line, or that of a preset, with the flags
+// over it.
+func (f *runFlags) file(preset *config.File, given func(string) bool, args []string) (config.File, error) {
 	file := config.File{Kinds: f.own.kinds}
+	if preset != nil {
+		file = *preset
+	}
 	var bad faults
 	if n := len(args); n == 2 || n == 1 && !isPlanFile(args[0]) {
-		if f.far != "" {
+		if f.far != "" && f.far != args[n-1] {
 			return file, withHint(usagef("two far ends: %s and --far %s", reach.Redact(args[n-1]), reach.Redact(f.far)), "give one of them; the near end is --from")
 		}
 		f.far = args[n-1]
@@ -359,6 +392,12 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
 			return file, err
 		}
+		if settings, _ := file.Settings(); len(f.factors) == 0 {
+			commands, _ := commandsOf(settings)
+			if err := f.mayRun(args[0], commands); err != nil {
+				return file, err
+			}
+		}
 	}
 	if f.far != "" {
 		file.Far = f.far
@@ -370,6 +409,7 @@ func (f *runFlags) file(given func(string) bool, args []string) (config.File, er
 		file.Title = f.title
 	}
 	f.factorsOver(&file, &bad)
+	f.commandFlags(&file, given, &bad)
 	if f.own.choose(&file.Flow, "", given, &bad) && f.udp && file.Flow.Engine != udp.Name && file.Flow.Engine != probes.Name {
 		bad.add("udp", errors.New("one kind of traffic at a time: leave it out, or choose no other"))
 	}

@@ -90,6 +90,7 @@ none is no limit, 0 is nothing at all.`,
 	fl.StringVar(&f.Metrics, "metrics", "", "answer http://ADDRESS/metrics with what is given away now, as OpenMetrics text; a port alone is one of 127.0.0.1")
 	fl.IntVar(&f.Sessions, "max-sessions", 0, "sessions at a time (default 64, or 8 with --open)")
 	fl.BoolVar(&f.AllowTune, "allow-tune", false, "let keys with the right tune change settings of this host; needs root")
+	fl.BoolVar(&f.AllowCommands, "allow-commands", false, "let them run commands of their own too (run --factor cmd:NAME=COMMAND): whoever has such a key is root here")
 	fl.StringVar(&f.User, "user", "", "user to become once the port is open (default, for root: one that no account has)")
 	fl.StringVar(&f.Audit, "audit", "", "append a line for each event to this file")
 	fl.BoolVar(&f.printUnit, "print-unit", false, "print a systemd unit that starts serve with these flags")
@@ -192,6 +193,7 @@ func (a *console) printServer(s *serve.Server, open bool) error {
 // tunerCommand is the part of a server that changes settings.
 func (a *console) tunerCommand() *cobra.Command {
 	var state string
+	var commands bool
 	c := &cobra.Command{
 		Use: "tuner", Hidden: true, Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -200,9 +202,10 @@ func (a *console) tunerCommand() *cobra.Command {
 				return errors.New("tuner needs its own stdin")
 			}
 			a.tellJournal(state)
-			return serve.Tune(cmd.Context(), a.world(), in, state)
+			return serve.Tune(cmd.Context(), a.world(), in, state, commands)
 		},
 	}
 	bindServeState(c, &state)
+	c.Flags().BoolVar(&commands, "allow-commands", false, "run commands of those who may tune")
 	return c
 }

@@ -64,6 +64,10 @@ type Factor struct {
 	Knob   model.KnobID
 	Levels []Level
 	OfFlow bool // it is of the flow, or an engine's own
+	// Also are knobs that get the same value, of the same host: they move together.
+	Also []model.KnobID
+	// Command is what a factor does that is no knob; its levels are off and on.
+	Command model.Command
 }
 
 // Level is one value of a factor.
@@ -96,8 +100,8 @@ func (f File) Settings() (settings []model.Setting, baseline string) {
 		return settings, f.Baseline
 	}
 	for _, s := range settings {
-		if len(s.Assignments) == 0 {
-			return settings, s.Name
+		if !slices.ContainsFunc(s.Assignments, func(a model.Assignment) bool { return a.Value != model.Off || !a.IsCommand() }) {
+			return settings, s.Name // nothing is changed
 		}
 	}
 	return slices.Insert(settings, 0, model.Setting{Name: Current}), Current
@@ -148,6 +152,11 @@ func endsNow(text string) string {
 // grid returns all combinations of the factors' levels, and how each of them is
 // written out, "window=64KiB mss=1460"; the last factor varies fastest.
 func (f File) grid() (settings []model.Setting, written []string) {
+	if len(f.Factors) == 1 && f.Factors[0].Command != (model.Command{}) { // off is the hosts as they are
+		factor := f.Factors[0]
+		name := strings.TrimPrefix(string(factor.Knob), model.CommandPrefix)
+		return []model.Setting{{Name: name, Assignments: factor.assign(model.On)}}, []string{factor.String() + "=" + model.On}
+	}
 	settings, written = []model.Setting{{}}, []string{""}
 	for n, factor := range f.Factors {
 		var next []model.Setting
@@ -160,7 +169,7 @@ func (f File) grid() (settings []model.Setting, written []string) {
 				}
 				next = append(next, model.Setting{
 					Name:        name,
-					Assignments: slices.Concat(s.Assignments, assign(factor.Host, factor.Knob, l.Value, factor.OfFlow)),
+					Assignments: slices.Concat(s.Assignments, factor.assign(l.Value)),
 				})
 				texts = append(texts, strings.TrimSpace(written[i]+" "+factor.String()+"="+l.Text))
 			}
@@ -168,6 +177,18 @@ func (f File) grid() (settings []model.Setting, written []string) {
 		settings, written = next, texts
 	}
 	return settings, written
+}
+
+// assign returns the assignments of one level.
+func (f Factor) assign(value string) []model.Assignment {
+	all := assign(f.Host, f.Knob, value, f.OfFlow)
+	for _, id := range f.Also {
+		all = append(all, assign(f.Host, id, value, f.OfFlow)...)
+	}
+	for i := range all {
+		all[i].Command = f.Command
+	}
+	return all
 }
 
 // assign returns the assignments that give a knob one value: one for the flow

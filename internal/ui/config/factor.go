@@ -25,6 +25,10 @@ type KnobChecker interface {
 func ParseFactor(s string, check KnobChecker) (Factor, error) {
 	r := &reader{check: check}
 	knob, levels, ok := strings.Cut(s, "=")
+	if name, host, command := commandName(knob); command && ok {
+		f := r.command("", name, host, model.Command{Run: levels})
+		return f, r.problems.sorted()
+	}
 	if !ok {
 		r.fault("", "write it like far.tcp.recv_buffer_max=64KiB,1MiB", "%s has no levels", quote(s))
 		return Factor{}, r.problems
@@ -64,10 +68,23 @@ func (r *reader) factors(n ast.Node, path string) {
 func (r *reader) factor(n ast.Node, path string) Factor {
 	var knob, host string
 	var texts, paths []string
+	var c model.Command
+	var also []model.KnobID
 	before := len(r.problems)
 	r.object(n, path, []field{
 		{"knob", value(r, &knob, parseLine)},
 		{"host", value(r, &host, parseLine)},
+		{"run", value(r, &c.Run, parseCommand)},
+		{"undo", value(r, &c.Undo, parseCommand)},
+		{"limit", value(r, &c.Limit, parsePositiveDuration)},
+		{"also", func(n ast.Node, path string) {
+			for i, item := range r.list(n, path) {
+				if text, ok := r.text(item, index(path, i)); ok {
+					_, id, _ := r.resolve(index(path, i), "", text)
+					also = append(also, id)
+				}
+			}
+		}},
 		{"levels", func(n ast.Node, path string) {
 			for i, item := range r.list(n, path) {
 				if text, ok := r.text(item, index(path, i)); ok {
@@ -76,6 +93,12 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 			}
 		}},
 	})
+	if name, end, command := commandName(knob); command {
+		return r.commandFactor(path, name, end, host, c, texts)
+	}
+	if c != (model.Command{}) {
+		r.fault(path, "call it knob: far."+model.CommandPrefix+"NAME", "run, undo and limit are of commands")
+	}
 	var f Factor
 	known := false
 	switch {
@@ -87,7 +110,13 @@ func (r *reader) factor(n ast.Node, path string) Factor {
 	}
 	for i, text := range texts {
 		f.Levels = append(f.Levels, r.level(paths[i], f.Knob, text, known))
+		for _, id := range also {
+			if v, _ := r.checkValue(paths[i], id, text); known && v != f.Levels[i].Value {
+				r.fault(paths[i], "give them settings of their own", "%s of %s is another value of %s", quote(text), f.Knob, id)
+			}
+		}
 	}
+	f.Also = also
 	if len(texts) == 0 && len(r.problems) == before {
 		r.fault(path, "add some, such as levels: [64KiB, 1MiB]", "the factor has no levels")
 	}

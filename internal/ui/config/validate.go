@@ -27,6 +27,7 @@ func (r *report) validate(f File) {
 		r.fault("settings", "keep one of the two", "a plan has factors or settings, not both")
 	case len(f.Factors) > 0:
 		r.validateFactors(f)
+		r.commands(f)
 	case len(f.Named) > 0:
 		r.validateNamed(f)
 	case !f.Has("factors") && !f.Has("settings"): // otherwise their own mistakes are reported

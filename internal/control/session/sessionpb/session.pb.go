@@ -1856,10 +1856,13 @@ func (x *ReadKnobsResponse) GetKnobs() []*Knob {
 
 // Assignment gives one knob of this host one value.
 type Assignment struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	End           End                    `protobuf:"varint,1,opt,name=end,proto3,enum=linerate.session.v1.End" json:"end,omitempty"` // must be the end that the agent is
-	Knob          string                 `protobuf:"bytes,2,opt,name=knob,proto3" json:"knob,omitempty"`                             // a name
-	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`                           // canonical text, a value
+	state protoimpl.MessageState `protogen:"open.v1"`
+	End   End                    `protobuf:"varint,1,opt,name=end,proto3,enum=linerate.session.v1.End" json:"end,omitempty"` // must be the end that the agent is
+	Knob  string                 `protobuf:"bytes,2,opt,name=knob,proto3" json:"knob,omitempty"`                             // a name
+	Value string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`                           // canonical text, a value; of a command "on" or "off"
+	// Set where this is a command of a person and no knob of the catalogue; knob is
+	// then "cmd:" and its name. An agent runs it only where its owner allows that.
+	Command       *Command `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1915,6 +1918,74 @@ func (x *Assignment) GetValue() string {
 	return ""
 }
 
+func (x *Assignment) GetCommand() *Command {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+// Command turns something on and off that is no knob, by the shell of the host.
+type Command struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`                         // a value, no control characters
+	Undo          string                 `protobuf:"bytes,2,opt,name=undo,proto3" json:"undo,omitempty"`                       // a value, no control characters
+	LimitNs       int64                  `protobuf:"varint,3,opt,name=limit_ns,json=limitNs,proto3" json:"limit_ns,omitempty"` // that each may take, 1 ms to 5 min
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Command) Reset() {
+	*x = Command{}
+	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Command) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Command) ProtoMessage() {}
+
+func (x *Command) ProtoReflect() protoreflect.Message {
+	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Command.ProtoReflect.Descriptor instead.
+func (*Command) Descriptor() ([]byte, []int) {
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Command) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Command) GetUndo() string {
+	if x != nil {
+		return x.Undo
+	}
+	return ""
+}
+
+func (x *Command) GetLimitNs() int64 {
+	if x != nil {
+		return x.LimitNs
+	}
+	return 0
+}
+
 // ApplyRequest changes knobs, all or none.
 type ApplyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1927,7 +1998,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2010,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[20]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2023,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyRequest) GetAssignments() []*Assignment {
@@ -1986,7 +2057,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2069,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[21]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2082,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApplyResponse) GetChanges() []*Change {
@@ -2037,7 +2108,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2120,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[22]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2133,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Change) GetEnd() End {
@@ -2123,7 +2194,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2206,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[23]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2219,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{23}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 // VerifyResponse says that all of them hold.
@@ -2160,7 +2231,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2243,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[24]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2256,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{24}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 // ExtendRequest moves the deadline.
@@ -2198,7 +2269,7 @@ type ExtendRequest struct {
 
 func (x *ExtendRequest) Reset() {
 	*x = ExtendRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2281,7 @@ func (x *ExtendRequest) String() string {
 func (*ExtendRequest) ProtoMessage() {}
 
 func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[25]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2294,7 @@ func (x *ExtendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendRequest.ProtoReflect.Descriptor instead.
 func (*ExtendRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{25}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExtendRequest) GetExtendNs() int64 {
@@ -2242,7 +2313,7 @@ type ExtendResponse struct {
 
 func (x *ExtendResponse) Reset() {
 	*x = ExtendResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2325,7 @@ func (x *ExtendResponse) String() string {
 func (*ExtendResponse) ProtoMessage() {}
 
 func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[26]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2338,7 @@ func (x *ExtendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendResponse.ProtoReflect.Descriptor instead.
 func (*ExtendResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 // UndoRequest puts knobs back.
@@ -2279,7 +2350,7 @@ type UndoRequest struct {
 
 func (x *UndoRequest) Reset() {
 	*x = UndoRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2362,7 @@ func (x *UndoRequest) String() string {
 func (*UndoRequest) ProtoMessage() {}
 
 func (x *UndoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[27]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2375,7 @@ func (x *UndoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoRequest.ProtoReflect.Descriptor instead.
 func (*UndoRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 // UndoResponse tells what became of each change.
@@ -2317,7 +2388,7 @@ type UndoResponse struct {
 
 func (x *UndoResponse) Reset() {
 	*x = UndoResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2400,7 @@ func (x *UndoResponse) String() string {
 func (*UndoResponse) ProtoMessage() {}
 
 func (x *UndoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[28]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2413,7 @@ func (x *UndoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoResponse.ProtoReflect.Descriptor instead.
 func (*UndoResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UndoResponse) GetChanges() []*Change {
@@ -2361,7 +2432,7 @@ type RecoveredRequest struct {
 
 func (x *RecoveredRequest) Reset() {
 	*x = RecoveredRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2444,7 @@ func (x *RecoveredRequest) String() string {
 func (*RecoveredRequest) ProtoMessage() {}
 
 func (x *RecoveredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[29]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2457,7 @@ func (x *RecoveredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveredRequest.ProtoReflect.Descriptor instead.
 func (*RecoveredRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{29}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
 }
 
 // RecoveredResponse is the recovery report; empty when there was nothing.
@@ -2399,7 +2470,7 @@ type RecoveredResponse struct {
 
 func (x *RecoveredResponse) Reset() {
 	*x = RecoveredResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2482,7 @@ func (x *RecoveredResponse) String() string {
 func (*RecoveredResponse) ProtoMessage() {}
 
 func (x *RecoveredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[30]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2495,7 @@ func (x *RecoveredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecoveredResponse.ProtoReflect.Descriptor instead.
 func (*RecoveredResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{30}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RecoveredResponse) GetChanges() []*Change {
@@ -2458,7 +2529,7 @@ type Flow struct {
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2470,7 +2541,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[31]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2483,7 +2554,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{31}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Flow) GetEngine() string {
@@ -2612,7 +2683,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +2695,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[32]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +2708,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{32}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PrepareRequest) GetRun() uint64 {
@@ -2699,7 +2770,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +2782,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[33]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +2795,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{33}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PrepareResponse) GetPort() uint32 {
@@ -2744,7 +2815,7 @@ type RunRequest struct {
 
 func (x *RunRequest) Reset() {
 	*x = RunRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2827,7 @@ func (x *RunRequest) String() string {
 func (*RunRequest) ProtoMessage() {}
 
 func (x *RunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[34]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2840,7 @@ func (x *RunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRequest.ProtoReflect.Descriptor instead.
 func (*RunRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{34}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RunRequest) GetRun() uint64 {
@@ -2797,7 +2868,7 @@ type RunResponse struct {
 
 func (x *RunResponse) Reset() {
 	*x = RunResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2880,7 @@ func (x *RunResponse) String() string {
 func (*RunResponse) ProtoMessage() {}
 
 func (x *RunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[35]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2893,7 @@ func (x *RunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResponse.ProtoReflect.Descriptor instead.
 func (*RunResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{35}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RunResponse) GetEvent() isRunResponse_Event {
@@ -2906,7 +2977,7 @@ type Ready struct {
 
 func (x *Ready) Reset() {
 	*x = Ready{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +2989,7 @@ func (x *Ready) String() string {
 func (*Ready) ProtoMessage() {}
 
 func (x *Ready) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[36]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3002,7 @@ func (x *Ready) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ready.ProtoReflect.Descriptor instead.
 func (*Ready) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{36}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Ready) GetWarnings() []string {
@@ -2951,7 +3022,7 @@ type Samples struct {
 
 func (x *Samples) Reset() {
 	*x = Samples{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3034,7 @@ func (x *Samples) String() string {
 func (*Samples) ProtoMessage() {}
 
 func (x *Samples) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[37]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3047,7 @@ func (x *Samples) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Samples.ProtoReflect.Descriptor instead.
 func (*Samples) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{37}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Samples) GetSamples() []*Sample {
@@ -2995,7 +3066,7 @@ type Measured struct {
 
 func (x *Measured) Reset() {
 	*x = Measured{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3078,7 @@ func (x *Measured) String() string {
 func (*Measured) ProtoMessage() {}
 
 func (x *Measured) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[38]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3091,7 @@ func (x *Measured) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measured.ProtoReflect.Descriptor instead.
 func (*Measured) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{38}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
 }
 
 // Sample is the value of one metric over one interval. The end is the agent's.
@@ -3039,7 +3110,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3122,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[39]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3135,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{39}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Sample) GetDirection() Direction {
@@ -3136,7 +3207,7 @@ type EndReport struct {
 
 func (x *EndReport) Reset() {
 	*x = EndReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3219,7 @@ func (x *EndReport) String() string {
 func (*EndReport) ProtoMessage() {}
 
 func (x *EndReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[40]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3232,7 @@ func (x *EndReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReport.ProtoReflect.Descriptor instead.
 func (*EndReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{40}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *EndReport) GetFlows() []*FlowReport {
@@ -3253,7 +3324,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3265,7 +3336,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[41]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3278,7 +3349,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{41}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Value) GetDirection() Direction {
@@ -3316,7 +3387,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3399,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[42]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3412,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{42}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Latency) GetName() string {
@@ -3393,7 +3464,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +3476,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[43]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +3489,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{43}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Point) GetSize() int64 {
@@ -3468,7 +3539,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3551,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[44]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3564,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{44}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Counter) GetName() string {
@@ -3533,7 +3604,7 @@ type FlowReport struct {
 
 func (x *FlowReport) Reset() {
 	*x = FlowReport{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3545,7 +3616,7 @@ func (x *FlowReport) String() string {
 func (*FlowReport) ProtoMessage() {}
 
 func (x *FlowReport) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[45]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3558,7 +3629,7 @@ func (x *FlowReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowReport.ProtoReflect.Descriptor instead.
 func (*FlowReport) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{45}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FlowReport) GetDirection() Direction {
@@ -3632,7 +3703,7 @@ type UDPSummary struct {
 
 func (x *UDPSummary) Reset() {
 	*x = UDPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3715,7 @@ func (x *UDPSummary) String() string {
 func (*UDPSummary) ProtoMessage() {}
 
 func (x *UDPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[46]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3728,7 @@ func (x *UDPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UDPSummary.ProtoReflect.Descriptor instead.
 func (*UDPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{46}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UDPSummary) GetReceived() int64 {
@@ -3779,7 +3850,7 @@ type TCPSummary struct {
 
 func (x *TCPSummary) Reset() {
 	*x = TCPSummary{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3791,7 +3862,7 @@ func (x *TCPSummary) String() string {
 func (*TCPSummary) ProtoMessage() {}
 
 func (x *TCPSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[47]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3804,7 +3875,7 @@ func (x *TCPSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPSummary.ProtoReflect.Descriptor instead.
 func (*TCPSummary) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{47}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TCPSummary) GetCongestion() *Fact {
@@ -3943,7 +4014,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4026,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[48]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4039,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{48}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StartRequest) GetRun() uint64 {
@@ -3987,7 +4058,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3999,7 +4070,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[49]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4012,7 +4083,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{49}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
 }
 
 // StopRequest ends a run.
@@ -4025,7 +4096,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4108,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[50]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4121,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{50}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StopRequest) GetRun() uint64 {
@@ -4069,7 +4140,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4081,7 +4152,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[51]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4094,7 +4165,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{51}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
 }
 
 // CloseRequest ends the session.
@@ -4106,7 +4177,7 @@ type CloseRequest struct {
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4118,7 +4189,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[52]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4131,7 +4202,7 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{52}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
 }
 
 // CloseResponse tells what became of each change.
@@ -4144,7 +4215,7 @@ type CloseResponse struct {
 
 func (x *CloseResponse) Reset() {
 	*x = CloseResponse{}
-	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4156,7 +4227,7 @@ func (x *CloseResponse) String() string {
 func (*CloseResponse) ProtoMessage() {}
 
 func (x *CloseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_linerate_session_v1_session_proto_msgTypes[53]
+	mi := &file_linerate_session_v1_session_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4169,7 +4240,7 @@ func (x *CloseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseResponse.ProtoReflect.Descriptor instead.
 func (*CloseResponse) Descriptor() ([]byte, []int) {
-	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{53}
+	return file_linerate_session_v1_session_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CloseResponse) GetChanges() []*Change {
@@ -4317,12 +4388,17 @@ const file_linerate_session_v1_session_proto_rawDesc = "" +
 	"\x10ReadKnobsRequest\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\tR\x03ids\"D\n" +
 	"\x11ReadKnobsResponse\x12/\n" +
-	"\x05knobs\x18\x01 \x03(\v2\x19.linerate.session.v1.KnobR\x05knobs\"b\n" +
+	"\x05knobs\x18\x01 \x03(\v2\x19.linerate.session.v1.KnobR\x05knobs\"\x9a\x01\n" +
 	"\n" +
 	"Assignment\x12*\n" +
 	"\x03end\x18\x01 \x01(\x0e2\x18.linerate.session.v1.EndR\x03end\x12\x12\n" +
 	"\x04knob\x18\x02 \x01(\tR\x04knob\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\tR\x05value\"\x8b\x01\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x126\n" +
+	"\acommand\x18\x04 \x01(\v2\x1c.linerate.session.v1.CommandR\acommand\"J\n" +
+	"\aCommand\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x12\n" +
+	"\x04undo\x18\x02 \x01(\tR\x04undo\x12\x19\n" +
+	"\blimit_ns\x18\x03 \x01(\x03R\alimitNs\"\x8b\x01\n" +
 	"\fApplyRequest\x12A\n" +
 	"\vassignments\x18\x01 \x03(\v2\x1f.linerate.session.v1.AssignmentR\vassignments\x12\x1f\n" +
 	"\vdeadline_ns\x18\x02 \x01(\x03R\n" +
@@ -4550,7 +4626,7 @@ func file_linerate_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_linerate_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_linerate_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_linerate_session_v1_session_proto_goTypes = []any{
 	(End)(0),                  // 0: linerate.session.v1.End
 	(Direction)(0),            // 1: linerate.session.v1.Direction
@@ -4576,40 +4652,41 @@ var file_linerate_session_v1_session_proto_goTypes = []any{
 	(*ReadKnobsRequest)(nil),  // 21: linerate.session.v1.ReadKnobsRequest
 	(*ReadKnobsResponse)(nil), // 22: linerate.session.v1.ReadKnobsResponse
 	(*Assignment)(nil),        // 23: linerate.session.v1.Assignment
-	(*ApplyRequest)(nil),      // 24: linerate.session.v1.ApplyRequest
-	(*ApplyResponse)(nil),     // 25: linerate.session.v1.ApplyResponse
-	(*Change)(nil),            // 26: linerate.session.v1.Change
-	(*VerifyRequest)(nil),     // 27: linerate.session.v1.VerifyRequest
-	(*VerifyResponse)(nil),    // 28: linerate.session.v1.VerifyResponse
-	(*ExtendRequest)(nil),     // 29: linerate.session.v1.ExtendRequest
-	(*ExtendResponse)(nil),    // 30: linerate.session.v1.ExtendResponse
-	(*UndoRequest)(nil),       // 31: linerate.session.v1.UndoRequest
-	(*UndoResponse)(nil),      // 32: linerate.session.v1.UndoResponse
-	(*RecoveredRequest)(nil),  // 33: linerate.session.v1.RecoveredRequest
-	(*RecoveredResponse)(nil), // 34: linerate.session.v1.RecoveredResponse
-	(*Flow)(nil),              // 35: linerate.session.v1.Flow
-	(*PrepareRequest)(nil),    // 36: linerate.session.v1.PrepareRequest
-	(*PrepareResponse)(nil),   // 37: linerate.session.v1.PrepareResponse
-	(*RunRequest)(nil),        // 38: linerate.session.v1.RunRequest
-	(*RunResponse)(nil),       // 39: linerate.session.v1.RunResponse
-	(*Ready)(nil),             // 40: linerate.session.v1.Ready
-	(*Samples)(nil),           // 41: linerate.session.v1.Samples
-	(*Measured)(nil),          // 42: linerate.session.v1.Measured
-	(*Sample)(nil),            // 43: linerate.session.v1.Sample
-	(*EndReport)(nil),         // 44: linerate.session.v1.EndReport
-	(*Value)(nil),             // 45: linerate.session.v1.Value
-	(*Latency)(nil),           // 46: linerate.session.v1.Latency
-	(*Point)(nil),             // 47: linerate.session.v1.Point
-	(*Counter)(nil),           // 48: linerate.session.v1.Counter
-	(*FlowReport)(nil),        // 49: linerate.session.v1.FlowReport
-	(*UDPSummary)(nil),        // 50: linerate.session.v1.UDPSummary
-	(*TCPSummary)(nil),        // 51: linerate.session.v1.TCPSummary
-	(*StartRequest)(nil),      // 52: linerate.session.v1.StartRequest
-	(*StartResponse)(nil),     // 53: linerate.session.v1.StartResponse
-	(*StopRequest)(nil),       // 54: linerate.session.v1.StopRequest
-	(*StopResponse)(nil),      // 55: linerate.session.v1.StopResponse
-	(*CloseRequest)(nil),      // 56: linerate.session.v1.CloseRequest
-	(*CloseResponse)(nil),     // 57: linerate.session.v1.CloseResponse
+	(*Command)(nil),           // 24: linerate.session.v1.Command
+	(*ApplyRequest)(nil),      // 25: linerate.session.v1.ApplyRequest
+	(*ApplyResponse)(nil),     // 26: linerate.session.v1.ApplyResponse
+	(*Change)(nil),            // 27: linerate.session.v1.Change
+	(*VerifyRequest)(nil),     // 28: linerate.session.v1.VerifyRequest
+	(*VerifyResponse)(nil),    // 29: linerate.session.v1.VerifyResponse
+	(*ExtendRequest)(nil),     // 30: linerate.session.v1.ExtendRequest
+	(*ExtendResponse)(nil),    // 31: linerate.session.v1.ExtendResponse
+	(*UndoRequest)(nil),       // 32: linerate.session.v1.UndoRequest
+	(*UndoResponse)(nil),      // 33: linerate.session.v1.UndoResponse
+	(*RecoveredRequest)(nil),  // 34: linerate.session.v1.RecoveredRequest
+	(*RecoveredResponse)(nil), // 35: linerate.session.v1.RecoveredResponse
+	(*Flow)(nil),              // 36: linerate.session.v1.Flow
+	(*PrepareRequest)(nil),    // 37: linerate.session.v1.PrepareRequest
+	(*PrepareResponse)(nil),   // 38: linerate.session.v1.PrepareResponse
+	(*RunRequest)(nil),        // 39: linerate.session.v1.RunRequest
+	(*RunResponse)(nil),       // 40: linerate.session.v1.RunResponse
+	(*Ready)(nil),             // 41: linerate.session.v1.Ready
+	(*Samples)(nil),           // 42: linerate.session.v1.Samples
+	(*Measured)(nil),          // 43: linerate.session.v1.Measured
+	(*Sample)(nil),            // 44: linerate.session.v1.Sample
+	(*EndReport)(nil),         // 45: linerate.session.v1.EndReport
+	(*Value)(nil),             // 46: linerate.session.v1.Value
+	(*Latency)(nil),           // 47: linerate.session.v1.Latency
+	(*Point)(nil),             // 48: linerate.session.v1.Point
+	(*Counter)(nil),           // 49: linerate.session.v1.Counter
+	(*FlowReport)(nil),        // 50: linerate.session.v1.FlowReport
+	(*UDPSummary)(nil),        // 51: linerate.session.v1.UDPSummary
+	(*TCPSummary)(nil),        // 52: linerate.session.v1.TCPSummary
+	(*StartRequest)(nil),      // 53: linerate.session.v1.StartRequest
+	(*StartResponse)(nil),     // 54: linerate.session.v1.StartResponse
+	(*StopRequest)(nil),       // 55: linerate.session.v1.StopRequest
+	(*StopResponse)(nil),      // 56: linerate.session.v1.StopResponse
+	(*CloseRequest)(nil),      // 57: linerate.session.v1.CloseRequest
+	(*CloseResponse)(nil),     // 58: linerate.session.v1.CloseResponse
 }
 var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	0,   // 0: linerate.session.v1.HelloRequest.end:type_name -> linerate.session.v1.End
@@ -4679,81 +4756,82 @@ var file_linerate_session_v1_session_proto_depIdxs = []int32{
 	8,   // 64: linerate.session.v1.Knob.value:type_name -> linerate.session.v1.Fact
 	20,  // 65: linerate.session.v1.ReadKnobsResponse.knobs:type_name -> linerate.session.v1.Knob
 	0,   // 66: linerate.session.v1.Assignment.end:type_name -> linerate.session.v1.End
-	23,  // 67: linerate.session.v1.ApplyRequest.assignments:type_name -> linerate.session.v1.Assignment
-	26,  // 68: linerate.session.v1.ApplyResponse.changes:type_name -> linerate.session.v1.Change
-	0,   // 69: linerate.session.v1.Change.end:type_name -> linerate.session.v1.End
-	3,   // 70: linerate.session.v1.Change.state:type_name -> linerate.session.v1.ChangeState
-	26,  // 71: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
-	26,  // 72: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
-	1,   // 73: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
-	35,  // 74: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
-	40,  // 75: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
-	41,  // 76: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
-	42,  // 77: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
-	44,  // 78: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
-	43,  // 79: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
-	1,   // 80: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
-	49,  // 81: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
-	8,   // 82: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
-	45,  // 83: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
-	46,  // 84: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
-	47,  // 85: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
-	48,  // 86: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
-	1,   // 87: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
-	1,   // 88: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
-	1,   // 89: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
-	2,   // 90: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
-	51,  // 91: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
-	50,  // 92: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
-	8,   // 93: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
-	8,   // 94: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
-	8,   // 95: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
-	8,   // 96: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
-	8,   // 97: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
-	8,   // 98: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
-	8,   // 99: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
-	8,   // 100: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
-	8,   // 101: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
-	8,   // 102: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
-	8,   // 103: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
-	8,   // 104: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
-	8,   // 105: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
-	8,   // 106: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
-	8,   // 107: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
-	8,   // 108: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
-	8,   // 109: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
-	8,   // 110: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
-	8,   // 111: linerate.session.v1.TCPSummary.ecn:type_name -> linerate.session.v1.Fact
-	26,  // 112: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
-	6,   // 113: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
-	21,  // 114: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
-	24,  // 115: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
-	27,  // 116: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
-	29,  // 117: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
-	31,  // 118: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
-	33,  // 119: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
-	36,  // 120: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
-	38,  // 121: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
-	52,  // 122: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
-	54,  // 123: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
-	56,  // 124: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
-	7,   // 125: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
-	22,  // 126: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
-	25,  // 127: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
-	28,  // 128: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
-	30,  // 129: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
-	32,  // 130: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
-	34,  // 131: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
-	37,  // 132: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
-	39,  // 133: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
-	53,  // 134: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
-	55,  // 135: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
-	57,  // 136: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
-	125, // [125:137] is the sub-list for method output_type
-	113, // [113:125] is the sub-list for method input_type
-	113, // [113:113] is the sub-list for extension type_name
-	113, // [113:113] is the sub-list for extension extendee
-	0,   // [0:113] is the sub-list for field type_name
+	24,  // 67: linerate.session.v1.Assignment.command:type_name -> linerate.session.v1.Command
+	23,  // 68: linerate.session.v1.ApplyRequest.assignments:type_name -> linerate.session.v1.Assignment
+	27,  // 69: linerate.session.v1.ApplyResponse.changes:type_name -> linerate.session.v1.Change
+	0,   // 70: linerate.session.v1.Change.end:type_name -> linerate.session.v1.End
+	3,   // 71: linerate.session.v1.Change.state:type_name -> linerate.session.v1.ChangeState
+	27,  // 72: linerate.session.v1.UndoResponse.changes:type_name -> linerate.session.v1.Change
+	27,  // 73: linerate.session.v1.RecoveredResponse.changes:type_name -> linerate.session.v1.Change
+	1,   // 74: linerate.session.v1.Flow.direction:type_name -> linerate.session.v1.Direction
+	36,  // 75: linerate.session.v1.PrepareRequest.flow:type_name -> linerate.session.v1.Flow
+	41,  // 76: linerate.session.v1.RunResponse.ready:type_name -> linerate.session.v1.Ready
+	42,  // 77: linerate.session.v1.RunResponse.samples:type_name -> linerate.session.v1.Samples
+	43,  // 78: linerate.session.v1.RunResponse.measured:type_name -> linerate.session.v1.Measured
+	45,  // 79: linerate.session.v1.RunResponse.result:type_name -> linerate.session.v1.EndReport
+	44,  // 80: linerate.session.v1.Samples.samples:type_name -> linerate.session.v1.Sample
+	1,   // 81: linerate.session.v1.Sample.direction:type_name -> linerate.session.v1.Direction
+	50,  // 82: linerate.session.v1.EndReport.flows:type_name -> linerate.session.v1.FlowReport
+	8,   // 83: linerate.session.v1.EndReport.system_busy:type_name -> linerate.session.v1.Fact
+	46,  // 84: linerate.session.v1.EndReport.values:type_name -> linerate.session.v1.Value
+	47,  // 85: linerate.session.v1.EndReport.latencies:type_name -> linerate.session.v1.Latency
+	48,  // 86: linerate.session.v1.EndReport.points:type_name -> linerate.session.v1.Point
+	49,  // 87: linerate.session.v1.EndReport.counters:type_name -> linerate.session.v1.Counter
+	1,   // 88: linerate.session.v1.Value.direction:type_name -> linerate.session.v1.Direction
+	1,   // 89: linerate.session.v1.Latency.direction:type_name -> linerate.session.v1.Direction
+	1,   // 90: linerate.session.v1.FlowReport.direction:type_name -> linerate.session.v1.Direction
+	2,   // 91: linerate.session.v1.FlowReport.role:type_name -> linerate.session.v1.Role
+	52,  // 92: linerate.session.v1.FlowReport.tcp:type_name -> linerate.session.v1.TCPSummary
+	51,  // 93: linerate.session.v1.FlowReport.udp:type_name -> linerate.session.v1.UDPSummary
+	8,   // 94: linerate.session.v1.UDPSummary.jitter:type_name -> linerate.session.v1.Fact
+	8,   // 95: linerate.session.v1.TCPSummary.congestion:type_name -> linerate.session.v1.Fact
+	8,   // 96: linerate.session.v1.TCPSummary.mss:type_name -> linerate.session.v1.Fact
+	8,   // 97: linerate.session.v1.TCPSummary.path_mtu:type_name -> linerate.session.v1.Fact
+	8,   // 98: linerate.session.v1.TCPSummary.timestamps:type_name -> linerate.session.v1.Fact
+	8,   // 99: linerate.session.v1.TCPSummary.sack:type_name -> linerate.session.v1.Fact
+	8,   // 100: linerate.session.v1.TCPSummary.send_scale:type_name -> linerate.session.v1.Fact
+	8,   // 101: linerate.session.v1.TCPSummary.recv_scale:type_name -> linerate.session.v1.Fact
+	8,   // 102: linerate.session.v1.TCPSummary.retransmits:type_name -> linerate.session.v1.Fact
+	8,   // 103: linerate.session.v1.TCPSummary.segments_out:type_name -> linerate.session.v1.Fact
+	8,   // 104: linerate.session.v1.TCPSummary.busy:type_name -> linerate.session.v1.Fact
+	8,   // 105: linerate.session.v1.TCPSummary.rwnd_limited:type_name -> linerate.session.v1.Fact
+	8,   // 106: linerate.session.v1.TCPSummary.sndbuf_limited:type_name -> linerate.session.v1.Fact
+	8,   // 107: linerate.session.v1.TCPSummary.rtt:type_name -> linerate.session.v1.Fact
+	8,   // 108: linerate.session.v1.TCPSummary.rtt_min:type_name -> linerate.session.v1.Fact
+	8,   // 109: linerate.session.v1.TCPSummary.cwnd:type_name -> linerate.session.v1.Fact
+	8,   // 110: linerate.session.v1.TCPSummary.peer_window:type_name -> linerate.session.v1.Fact
+	8,   // 111: linerate.session.v1.TCPSummary.send_buffer:type_name -> linerate.session.v1.Fact
+	8,   // 112: linerate.session.v1.TCPSummary.ecn:type_name -> linerate.session.v1.Fact
+	27,  // 113: linerate.session.v1.CloseResponse.changes:type_name -> linerate.session.v1.Change
+	6,   // 114: linerate.session.v1.SessionService.Facts:input_type -> linerate.session.v1.FactsRequest
+	21,  // 115: linerate.session.v1.SessionService.ReadKnobs:input_type -> linerate.session.v1.ReadKnobsRequest
+	25,  // 116: linerate.session.v1.SessionService.Apply:input_type -> linerate.session.v1.ApplyRequest
+	28,  // 117: linerate.session.v1.SessionService.Verify:input_type -> linerate.session.v1.VerifyRequest
+	30,  // 118: linerate.session.v1.SessionService.Extend:input_type -> linerate.session.v1.ExtendRequest
+	32,  // 119: linerate.session.v1.SessionService.Undo:input_type -> linerate.session.v1.UndoRequest
+	34,  // 120: linerate.session.v1.SessionService.Recovered:input_type -> linerate.session.v1.RecoveredRequest
+	37,  // 121: linerate.session.v1.SessionService.Prepare:input_type -> linerate.session.v1.PrepareRequest
+	39,  // 122: linerate.session.v1.SessionService.Run:input_type -> linerate.session.v1.RunRequest
+	53,  // 123: linerate.session.v1.SessionService.Start:input_type -> linerate.session.v1.StartRequest
+	55,  // 124: linerate.session.v1.SessionService.Stop:input_type -> linerate.session.v1.StopRequest
+	57,  // 125: linerate.session.v1.SessionService.Close:input_type -> linerate.session.v1.CloseRequest
+	7,   // 126: linerate.session.v1.SessionService.Facts:output_type -> linerate.session.v1.FactsResponse
+	22,  // 127: linerate.session.v1.SessionService.ReadKnobs:output_type -> linerate.session.v1.ReadKnobsResponse
+	26,  // 128: linerate.session.v1.SessionService.Apply:output_type -> linerate.session.v1.ApplyResponse
+	29,  // 129: linerate.session.v1.SessionService.Verify:output_type -> linerate.session.v1.VerifyResponse
+	31,  // 130: linerate.session.v1.SessionService.Extend:output_type -> linerate.session.v1.ExtendResponse
+	33,  // 131: linerate.session.v1.SessionService.Undo:output_type -> linerate.session.v1.UndoResponse
+	35,  // 132: linerate.session.v1.SessionService.Recovered:output_type -> linerate.session.v1.RecoveredResponse
+	38,  // 133: linerate.session.v1.SessionService.Prepare:output_type -> linerate.session.v1.PrepareResponse
+	40,  // 134: linerate.session.v1.SessionService.Run:output_type -> linerate.session.v1.RunResponse
+	54,  // 135: linerate.session.v1.SessionService.Start:output_type -> linerate.session.v1.StartResponse
+	56,  // 136: linerate.session.v1.SessionService.Stop:output_type -> linerate.session.v1.StopResponse
+	58,  // 137: linerate.session.v1.SessionService.Close:output_type -> linerate.session.v1.CloseResponse
+	126, // [126:138] is the sub-list for method output_type
+	114, // [114:126] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_linerate_session_v1_session_proto_init() }
@@ -4767,7 +4845,7 @@ func file_linerate_session_v1_session_proto_init() {
 		(*Fact_Real)(nil),
 		(*Fact_Truth)(nil),
 	}
-	file_linerate_session_v1_session_proto_msgTypes[35].OneofWrappers = []any{
+	file_linerate_session_v1_session_proto_msgTypes[36].OneofWrappers = []any{
 		(*RunResponse_Ready)(nil),
 		(*RunResponse_Samples)(nil),
 		(*RunResponse_Measured)(nil),
@@ -4779,7 +4857,7 @@ func file_linerate_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_linerate_session_v1_session_proto_rawDesc), len(file_linerate_session_v1_session_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

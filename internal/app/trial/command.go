@@ -1,0 +1,96 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/control/session"
+	"linerate/internal/core/model"
+)
+
+// askCommand is after how long a host goes back by itself when it was only asked whether
+// it takes a setting.
+const askCommand = 30 * time.Second
+
+// commands asks each host whether it runs the commands of the plan, before the first
+// run, by having it apply them as they are: off.
+func (t *Trial) commands(ctx context.Context) error {
+	for _, h := range []model.Host{model.Near, model.Far} {
+		var off []model.Assignment
+		seen := map[model.KnobID]bool{}
+		for _, s := range t.Session.Plan.Settings {
+			for _, a := range s.Assignments {
+				if a.Host == h && a.IsCommand() && !seen[a.Knob] {
+					seen[a.Knob] = true
+					a.Value = model.Off
+					off = append(off, a)
+				}
+			}
+		}
+		if len(off) == 0 {
+			continue
+		}
+		if err := nothing(ctx, t.ends.Client(h), off); err != nil {
+			if errors.Is(err, session.ErrRefused) {
+				err = app.WithHint(app.WithKind(app.Unsupported, err), "the far end runs commands where its agent is yours: user@host, or exec:ADDRESS ... linerate agent --allow-commands")
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// nothing has a host apply assignments for a moment: it succeeds where the host takes
+// them, and nothing of an earlier transaction is open there.
+func nothing(ctx context.Context, c *session.Client, as []model.Assignment) error {
+	_, err := c.Apply(ctx, as, askCommand)
+	_, undo := c.Undo(context.WithoutCancel(ctx))
+	return errors.Join(err, undo)
+}
+
+// settleCommand finds out what became of a command whose undo nobody saw: where
+// nothing is open in the journal of its host any more, it was done.
+func (t *Trial) settleCommand(ctx context.Context, c model.Change, client *session.Client) model.Change {
+	off := model.Assignment{Host: c.Host, Knob: c.Knob, Value: model.Off, Command: model.Command{Run: c.New, Undo: c.Old, Limit: time.Second}}
+	if err := nothing(ctx, client, []model.Assignment{off}); err != nil {
+		c.Detail = "its undo was not seen: " + strings.Join(strings.Fields(err.Error()), " ")
+		return c
+	}
+	c.State, c.Detail = model.ChangeUndone, "its undo was not seen; nothing is open in the journal of its host"
+	return c
+}
+
+// Rehearse has both hosts take each of settings for a moment, and says what they do not
+// take, "" for nothing. Nothing is measured, and all of it goes back. The error is for a
+// host that is lost, and for the end of ctx.
+func Rehearse(ctx context.Context, e *reach.Ends, settings []model.Setting) (refused string, err error) {
+	for _, s := range settings {
+		for _, h := range []model.Host{model.Near, model.Far} {
+			var as []model.Assignment
+			for _, a := range s.Assignments {
+				if a.Host == h {
+					as = append(as, a)
+				}
+			}
+			if len(as) == 0 {
+				continue
+			}
+			if e.Client(h) == nil {
+				return fmt.Sprintf("%s: %s changes no settings", as[0].Knob, e.Foreign()), nil
+			}
+			err := nothing(ctx, e.Client(h), as)
+			switch {
+			case ctx.Err() != nil || errors.Is(err, session.ErrLost):
+				return "", err
+			case err != nil:
+				return err.Error(), nil
+			}
+		}
+	}
+	return "", nil
+}

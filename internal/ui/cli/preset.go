@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"linerate/internal/app"
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic/bulk"
+	"linerate/internal/core/traffic/files"
+	"linerate/internal/ui/config"
+)
+
+// files are the plans of the command line with the flags over them: one, or one for
+// each variant of a preset, of which the hosts decide.
+func (f *runFlags) files(given func(string) bool, args []string) ([]config.File, error) {
+	if f.preset == "" {
+		file, err := f.file(nil, given, args)
+		return []config.File{file}, err
+	}
+	p, err := config.ByPresetName(f.preset)
+	switch {
+	case err != nil:
+		return nil, withHint(usagef("--preset: %w", err), "linerate run HOST --preset windows")
+	case len(args) > 0 && isPlanFile(args[0]):
+		return nil, usagef("--preset: %s is a plan of its own: leave one of the two out", args[0])
+	case given("factor"):
+		return nil, withHint(usagef("--preset: the factors are those of the preset: leave --factor out"), "write the plan of the preset into a file and change it there: see docs/plan-files.md")
+	case p.Copies && given("time"):
+		return nil, usagef("--time: a copy ends when the file is there: use --bytes")
+	}
+	variants, err := p.Files(knobChecker{f.knobs, f.own.kinds}, f.own.kinds)
+	for i := range variants {
+		if err == nil {
+			variants[i], err = f.file(&variants[i], given, args)
+		}
+	}
+	return variants, err
+}
+
+// fitted is the question that the hosts can answer: of a preset the first variant whose
+// settings they take.
+func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (question, error) {
+	p, err := config.ByPresetName(q.preset)
+	if q.preset == "" || err != nil {
+		return q, nil
+	}
+	var lacks []string
+	for i, v := range q.variants {
+		settings, _ := v.Settings()
+		lack := config.Lacking(settings, e.Hosts)
+		if lack == "" {
+			if lack, err = trial.Rehearse(ctx, e, settings); err != nil {
+				return q, err
+			}
+		}
+		if lack == "" {
+			if i > 0 {
+				a.talk("preset %s as for %s; not as for %s", p.Name, p.Variants[i].Of, strings.Join(lacks, "; "))
+			}
+			q.File = v
+			return q, nil
+		}
+		if of := p.Variants[i].Of; of != "" {
+			lack = of + ": " + lack
+		}
+		lacks = append(lacks, lack)
+	}
+	err = fmt.Errorf("preset %s cannot be measured here: %s", p.Name, strings.Join(lacks, "; "))
+	return q, withHint(app.WithKind(app.Unsupported, err), "it needs %s", p.Needs)
+}
+
+// probing is the traffic that shows the round trip before a plan of flow: copies of
+// files are no probe.
+func probing(flow model.Flow) model.Flow {
+	if flow.Engine == files.Name {
+		flow.Engine, flow.Params = bulk.Name, ""
+	}
+	return flow
+}
+
+// presetHelp lists the presets for the help of run.
+func presetHelp() string {
+	var b strings.Builder
+	for _, p := range config.Presets() {
+		fmt.Fprintf(&b, "\n  %-8s %s", p.Name, presetLines(p.Summary))
+	}
+	return b.String()
+}
+
+// presetLines breaks a sentence behind a name of the list of presets.
+func presetLines(s string) string {
+	const width = 68
+	line, out := "", ""
+	for w := range strings.FieldsSeq(s) {
+		if line != "" && len(line)+len(w) >= width {
+			out, line = out+line+"\n           ", ""
+		}
+		line = strings.TrimSpace(line + " " + w)
+	}
+	return out + line
+}

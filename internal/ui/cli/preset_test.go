@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"linerate/internal/app"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plan"
+	"linerate/internal/ui/config"
+)
+
+// TestPresets are plans without a mistake, with a baseline, that the help names; those
+// of one factor have a plateau. Knobs that move together are one factor.
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	check := knobChecker{knob.NewIndex(), app.Env{}.Kinds()}
+	for _, p := range config.Presets() {
+		if !strings.Contains(presetHelp(), "\n  "+p.Name) || p.Summary == "" {
+			t.Errorf("%s is not in the help", p.Name)
+		}
+		files, err := p.Files(check, check.kinds)
+		if err != nil || len(files) != len(p.Variants) {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		for _, f := range files {
+			o := f.Options()
+			o.Directions, o.Flow.Direction = f.Directions, model.To
+			if o.Flow.Engine == "" {
+				o.Flow.Engine, o.Flow.Duration = "tcpbulk", 1e9
+			}
+			made, err := plan.New(o)
+			if err != nil || len(plan.Candidates(made)) == 0 {
+				t.Errorf("%s: %v", p.Name, err)
+			}
+			if single := p.Name == "windows" || p.Name == "buffers"; single != (len(made.Levels) == 6) {
+				t.Errorf("%s has the levels %v", p.Name, made.Levels)
+			}
+			if p.Name == "buffers" && len(made.Settings[1].Assignments) != 4 {
+				t.Errorf("%+v", made.Settings[1])
+			}
+		}
+	}
+	if _, err := config.ByPresetName("window"); err == nil || !slices.ContainsFunc(strings.Split(err.Error(), "\n"), func(l string) bool { return strings.HasPrefix(l, "  windows ") }) {
+		t.Errorf("a name that is none: %v", err)
+	}
+}
+
+// TestPresetNeeds: a host that does not have a setting says which, and why.
+func TestPresetNeeds(t *testing.T) {
+	t.Parallel()
+	speed := []model.Setting{{Name: "slow", Assignments: []model.Assignment{{Host: model.Near, Knob: "nic.media.speed", Value: "100"}}}}
+	host := func(kind string, modes []string, value fact.Of[string]) model.HostFacts {
+		return model.HostFacts{
+			Host: model.Near, Interface: fact.Known("em0", "test"), Knobs: map[model.KnobID]fact.Of[string]{"nic.media.speed": value},
+			NICs: []model.NIC{{Name: "em0", Kind: fact.Known(kind, "test"), Media: model.Media{Supported: fact.Known(modes, "test")}}},
+		}
+	}
+	known := fact.Known("1000", "test")
+	for name, c := range map[string]struct {
+		host model.HostFacts
+		says string
+	}{
+		"a card":     {host("device", []string{"100baseT/Full"}, known), ""},
+		"virtual":    {host("veth", nil, known), "em0 is of kind veth"},
+		"no modes":   {host("device", nil, known), "em0 has no media to choose"},
+		"not there":  {host("device", nil, fact.Unknown[string]("no such setting")), "nic.media.speed of the near host: no such setting"},
+		"not told":   {model.HostFacts{Host: model.Near}, "not told"},
+		"other host": {model.HostFacts{Host: model.Far}, ""},
+	} {
+		if got := config.Lacking(speed, []model.HostFacts{c.host}); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q, want %q", name, got, c.says)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/files"
+)
+
+// Preset is an experiment that many people make by hand, as a plan without hosts.
+type Preset struct {
+	Name    string
+	Summary string // what it answers
+	Needs   string // beyond the right to measure; "" for nothing
+	// Variants are plan files, of which the first is carried out whose knobs both hosts
+	// have.
+	Variants []Variant
+	Copies   bool // it copies files from memory to memory
+}
+
+// Variant is one way to ask the question of a preset.
+type Variant struct {
+	Of   string // systems or cards that it is for; "" for all
+	Text string // a plan file
+}
+
+// copySize is how much a copy of a preset moves: enough for a second of 10 Gbit/s.
+const copySize = 1 << 30
+
+// Presets are all of them, in the order of the help.
+func Presets() []Preset {
+	return []Preset{
+		{
+			Name: "windows", Summary: "which socket buffer is enough: the smallest window that is as good as the best",
+			Variants: []Variant{{Text: `title: which window is enough
+factors: [{knob: window, levels: [64KiB, 128KiB, 256KiB, 512KiB, 1MiB, 1536KiB]}]
+`}},
+		},
+		{
+			Name: "buffers", Summary: "which ceiling of TCP buffers is enough, of both hosts and both kinds of buffer",
+			Needs: "the right to change settings of both hosts",
+			Variants: []Variant{{Text: `title: which ceiling of TCP buffers is enough
+factors: [{knob: tcp.recv_buffer_max, also: [tcp.send_buffer_max], levels: [256KiB, 512KiB, 1MiB, 2MiB, 4MiB, 16MiB]}]
+`}},
+		},
+		{
+			Name: "mtu", Summary: "jumbo frames and socket buffers together: one alone may show nothing",
+			Needs: "the right to change settings of both hosts, and a path that carries 9000 bytes",
+			Variants: []Variant{{Text: `title: MTU and window
+factors: [{knob: link.mtu, levels: [1500, 9000]}, {knob: window, levels: [64KiB, 1MiB]}]
+`}},
+		},
+		{
+			Name: "polling", Summary: "whether a card that is asked in turn does better than one that interrupts",
+			Needs: "the right to change settings of both hosts; FreeBSD with options DEVICE_POLLING, macOS, or Linux 4.20 and later",
+			Variants: []Variant{{Of: "FreeBSD and macOS", Text: `title: polling
+settings: [{name: polling, set: {polling: on}}]
+`}, {Of: "Linux", Text: `title: polling
+settings:
+  - {name: interrupts, set: {rx.napi_defer_hard_irqs: 0, rx.gro_flush_timeout: 0}}
+  - {name: polling, set: {rx.napi_defer_hard_irqs: 2, rx.gro_flush_timeout: 200000}}
+`}},
+		},
+		{
+			Name: "cards", Summary: "whether this card on this machine is faster at a lower speed, or without its offloads, by the size of writes",
+			Needs: "the right to change settings of both hosts, and a card with media or offloads to choose; to compare cards, run it over each and use linerate compare",
+			Variants: []Variant{{Of: "cards with media to choose", Text: `title: card and media
+factors: [{knob: near.nic.media.speed, levels: [100, 1000]}, {knob: block, levels: [1KiB, 64KiB]}]
+settle: 5s
+`}, {Of: "cards with offloads to choose", Text: `title: card and offloads
+settings:
+  - {name: 1KiB, set: {block: 1KiB}}
+  - {name: 1KiB alone, set: {block: 1KiB, near.nic.offload.tso: off, near.nic.offload.gso: off, far.nic.offload.gro: off}}
+  - {name: 64KiB, set: {block: 64KiB}}
+  - {name: 64KiB alone, set: {block: 64KiB, near.nic.offload.tso: off, near.nic.offload.gso: off, far.nic.offload.gro: off}}
+`}},
+		},
+		{
+			Name: "share", Summary: "what a file share would gain, written and read, by jumbo frames, by buffers and by both; memory to memory, without its disks",
+			Needs:  "the right to change settings of both hosts, and a path that carries 9000 bytes",
+			Copies: true,
+			Variants: []Variant{{Text: `title: file share
+flow: {direction: [to, from]}
+settings:
+  - {name: as it is}
+  - {name: jumbo, set: {link.mtu: 9000}}
+  - {name: buffers, set: {tcp.recv_buffer_max: 16MiB, tcp.send_buffer_max: 16MiB}}
+  - {name: both, set: {link.mtu: 9000, tcp.recv_buffer_max: 16MiB, tcp.send_buffer_max: 16MiB}}
+`}},
+		},
+	}
+}
+
+// PresetNames are the names of all presets.
+func PresetNames() []string {
+	var out []string
+	for _, p := range Presets() {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// ByPresetName returns the preset of a name. The error lists all.
+func ByPresetName(name string) (Preset, error) {
+	all := Presets()
+	if i := slices.IndexFunc(all, func(p Preset) bool { return p.Name == name }); i >= 0 {
+		return all[i], nil
+	}
+	lines := []string{"there is no preset " + quote(name) + "; there are"}
+	for _, p := range all {
+		lines = append(lines, fmt.Sprintf("  %-8s %s", p.Name, p.Summary))
+	}
+	return Preset{}, fmt.Errorf("%s", strings.Join(lines, "\n"))
+}
+
+// Files are the plans of p, one for each variant.
+func (p Preset) Files(check KnobChecker, kinds traffic.Kinds) ([]File, error) {
+	var out []File
+	for _, v := range p.Variants {
+		f, err := Parse("preset "+p.Name, []byte(v.Text), check, kinds)
+		if err != nil {
+			return nil, err
+		}
+		if p.Copies {
+			f.Flow.Engine, f.Flow.Bytes, f.Flow.Params = files.Name, copySize, traffic.Write(files.Params{Mode: files.Copy})
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// Lacking says which of settings hosts do not have, as far as they tell; "" for none.
+func Lacking(settings []model.Setting, hosts []model.HostFacts) string {
+	for _, s := range settings {
+		for _, a := range s.Assignments {
+			i := slices.IndexFunc(hosts, func(h model.HostFacts) bool { return h.Host == a.Host })
+			if a.Host == "" || i < 0 {
+				continue
+			}
+			value, told := hosts[i].Knobs[a.Knob]
+			if !told {
+				value = fact.Unknown[string]("not told")
+			}
+			if !value.IsKnown() {
+				return fmt.Sprintf("%s of the %s host: %s", a.Knob, a.Host, value.Reason())
+			}
+			if why := noMedia(a.Knob, hosts[i]); why != "" {
+				return fmt.Sprintf("%s of the %s host: %s", a.Knob, a.Host, why)
+			}
+		}
+	}
+	return ""
+}
+
+// noMedia says why the card of a host has no media to choose, "" where it may have.
+func noMedia(id model.KnobID, h model.HostFacts) string {
+	if !strings.HasPrefix(string(id), "nic.media.") {
+		return ""
+	}
+	for _, n := range h.NICs {
+		if n.Name != h.Interface.Or("") {
+			continue
+		}
+		if kind := n.Kind.Or("device"); kind != "device" {
+			return fmt.Sprintf("%s is of kind %s and has no media to choose", n.Name, kind)
+		}
+		if modes, known := n.Media.Supported.Get(); known && len(modes) == 0 {
+			return n.Name + " has no media to choose"
+		}
+	}
+	return ""
+}
