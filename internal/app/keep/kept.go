@@ -24,7 +24,7 @@ func Standing(records []session.KeptRecord, side model.Host) []fingerprint.Kept 
 				i = len(all) - 1
 			}
 			if proven && !all[i].Proven && all[i].Value == s.Value {
-				all[i].Proof, all[i].Proven = proof, true
+				all[i].Proof, all[i].Proven, all[i].Record = proof, true, r.ID
 			}
 		}
 	}

@@ -52,7 +52,8 @@ type Setting struct {
 	Host     string // for people
 	Measured string // session in which it was measured again; "" where it was not
 	Gain     string // what that showed, in a line
-	Trouble  string // why it was not measured, where that was wanted
+	Trouble  string // why it was not measured, or why that is not noted on the host, where that was wanted
+	Renewed  bool   // the host keeps the new measurement, with the conditions of now, as its proof
 }
 
 // OfSession are the settings that a session proved, as if they were kept.
@@ -135,6 +136,7 @@ func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []finger
 		if err != nil {
 			return all, err
 		}
+		renew(ctx, e, all[i:], &s)
 	}
 	return all, nil
 }
@@ -238,6 +240,37 @@ func fill(all []Setting, p fingerprint.Proof, s *model.Session, hosts []model.Ho
 				one.Before = b.Value
 			}
 		}
+	}
+}
+
+// renew has the host keep the session s as the proof of each setting that it showed to be
+// still better, in place of the older one: the next look compares with the conditions of
+// now. All that one record keeps was measured together.
+func renew(ctx context.Context, e *reach.Ends, all []Setting, s *model.Session) {
+	done := map[string]error{}
+	for i := range all {
+		one := &all[i]
+		record := one.Kept.Record
+		if one.Measured != s.ID || one.State != fingerprint.Still || record == "" {
+			continue
+		}
+		if _, tried := done[record]; !tried {
+			proof, err := fingerprint.Prove(s, Kept)
+			var text string
+			if err == nil {
+				proof.Side = one.Side
+				text, err = proof.Text()
+			}
+			if err == nil {
+				err = e.Client(one.Side).Renew(context.WithoutCancel(ctx), record, text)
+			}
+			done[record] = err
+		}
+		if err := done[record]; err != nil {
+			one.Trouble = fmt.Sprintf("the host does not note it: %v", err)
+			continue
+		}
+		one.Renewed = true
 	}
 }
 

@@ -66,6 +66,9 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 	if err != nil {
 		return session.Keeping{}, err
 	}
+	if k.Renew != "" {
+		return renew(keeper, k)
+	}
 	if k.Link == "" {
 		k.Link = f.Link()
 	}
@@ -96,6 +99,18 @@ func (a *agent) Keep(ctx context.Context, k session.Keep) (session.Keeping, erro
 		out.Notes = append(out.Notes, fmt.Sprintf("whether other files count more is not known: %v", err))
 	}
 	return out, nil
+}
+
+// renew replaces the proof of a record.
+func renew(keeper persist.Keeper, k session.Keep) (session.Keeping, error) {
+	err := keeper.Renew(k.Renew, k.Proof)
+	if errors.Is(err, persist.ErrLocked) {
+		err = fmt.Errorf("%w: %w", session.ErrBusy, err)
+	}
+	if err != nil {
+		return session.Keeping{}, err
+	}
+	return session.Keeping{Record: k.Renew}, nil
 }
 
 // join adds to the settings of k what an earlier Keep wrote and is still there,

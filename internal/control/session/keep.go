@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -30,6 +32,7 @@ type Keep struct {
 	DryRun   bool               // only tell what would be written
 	Plan     string             // of the dry run that a person saw; "" is whatever it is
 	Proof    string             // how they are known to be good, which the host only keeps; see fingerprint.Proof
+	Renew    string             // record whose proof is replaced by Proof, and nothing else; "" for none
 }
 
 // Keeping is what was written for a Keep, or would be.
@@ -115,10 +118,14 @@ func (a settings) Keep(ctx context.Context, p *sessionpb.KeepRequest) (*sessionp
 	return call(a.adapter, func(h model.Host) (*sessionpb.KeepResponse, error) {
 		var c check
 		k := Keep{
-			Settings: decodeAssignments(&c, p.GetSettings(), h), Source: c.text("source", p.GetSource(), MaxValue),
-			Link: c.text("interface", p.GetInterface(), MaxName), Format: model.FileFormat(c.text("format", p.GetFormat(), MaxName)),
+			Source: c.text("source", p.GetSource(), MaxValue),
+			Link:   c.text("interface", p.GetInterface(), MaxName), Format: model.FileFormat(c.text("format", p.GetFormat(), MaxName)),
 			DryRun: p.GetDryRun(), Plan: c.text("plan", p.GetPlan(), MaxName),
 			Comments: c.texts("comments", p.GetComments(), MaxComments), Proof: c.text("proof", p.GetProof(), MaxProof),
+			Renew: c.text("renew", p.GetRenew(), MaxName),
+		}
+		if k.Renew == "" {
+			k.Settings = decodeAssignments(&c, p.GetSettings(), h)
 		}
 		if c.err != nil {
 			return nil, c.err
@@ -214,6 +221,7 @@ func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 		return c.settings.Keep(ctx, &sessionpb.KeepRequest{
 			Settings: encodeSettings(k.Settings, c.host), Comments: cleanAll(k.Comments), Source: clean(k.Source, MaxValue), Interface: k.Link,
 			Format: string(k.Format), DryRun: k.DryRun, Plan: k.Plan, Proof: clean(k.Proof, MaxProof),
+			Renew: k.Renew,
 		})
 	})
 	if err != nil {
@@ -222,6 +230,16 @@ func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 	var v check
 	out := decodeKeeping(&v, p, c.host)
 	return checked(ctx, c, op, &v, out)
+}
+
+// Renew replaces the proof that lies beside the record of a Keep. An older agent, which
+// takes it for a dry run of nothing, refuses.
+func (c *Client) Renew(ctx context.Context, record, proof string) error {
+	got, err := c.Keep(ctx, Keep{Renew: record, Proof: proof, DryRun: true})
+	if err == nil && got.Record != record {
+		err = fmt.Errorf("%s: its agent is older and renews no proof: %w", c.Name(), errors.ErrUnsupported)
+	}
+	return err
 }
 
 // Restore takes back what Keep wrote on the host, but what somebody changed

@@ -14,6 +14,7 @@ type Kept struct {
 	Proof  Proof
 	Proven bool      // Proof is there, and is about this value
 	Since  time.Time // when it was kept; zero where it never was
+	Record string    // of the host beside which Proof lies; "" where it lies nowhere
 }
 
 // State says how a kept setting stands.

@@ -115,6 +115,58 @@ func (k Keeper) saveIn(dir string, r Record, all []planned) error {
 	return durable.SyncDir(dir)
 }
 
+// Renew gives the record id another proof; its files are left alone. One of its two
+// copies is whole at any time. The error wraps fs.ErrNotExist where nobody keeps it any
+// more, and ErrDamaged where it cannot be read.
+func (k Keeper) Renew(id, proof string) error {
+	unlock, err := k.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	records, err := k.records()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(records, func(r Record) bool { return r.ID == id })
+	if i < 0 {
+		return fmt.Errorf("record %.40q: %w", id, fs.ErrNotExist)
+	}
+	r := records[i]
+	if r.Damage != "" {
+		return fmt.Errorf("record %s: %w: %s", id, ErrDamaged, r.Damage)
+	}
+	r.Proof = proof
+	b, err := sealed(r)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(k.dir(), id)
+	for _, name := range copies() {
+		temp := filepath.Join(dir, name+unfinished)
+		err := writeTemp(temp, b, 0o600, Snapshot{})
+		k.after("renewing " + name)
+		if err == nil {
+			err = os.Rename(temp, filepath.Join(dir, name))
+		}
+		if err == nil {
+			err = durable.SyncDir(dir)
+		}
+		if err != nil {
+			return errors.Join(err, ignoreMissing(os.Remove(temp)))
+		}
+	}
+	return nil
+}
+
+// ignoreMissing is err, but that something is not there.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Restore takes back all records, newest first, and reports every file. The
 // error joins what could not be taken back and wraps ErrChanged for files that
 // somebody changed since; their records stay for another try, as do all older

@@ -41,7 +41,8 @@ those that proved better in it. SETTINGs name only some, as tcp.recv_buffer_max.
 
 It measures what is kept against the value before, in six blocks in random order, with
 the traffic and the guards with which it was proven. What differs from what holds now
-is undone after its run, as in linerate run. Settings that can cut the connection are
+is undone after its run, as in linerate run. Where it is still better, the host keeps
+the new measurement as its proof, with the fingerprint of today. Settings that can cut the connection are
 measured only if you agree, or with --allow risky.
 
 --look measures nothing. It compares the fingerprint under which each was proven
@@ -283,7 +284,12 @@ func (a *console) standingLines(s recheck.Setting) []string {
 	if s.Measured != "" && len(s.Changes) > 0 {
 		out = append(out, "  since then: "+fingerprint.Since(s.Changes))
 	}
-	if s.Trouble != "" {
+	switch {
+	case s.Renewed:
+		out = append(out, "  its fingerprint is renewed: from now on that of today counts")
+	case s.Trouble != "" && s.Measured != "":
+		out = append(out, "  its fingerprint is not renewed: "+s.Trouble)
+	case s.Trouble != "":
 		out = append(out, "  not measured again: "+s.Trouble)
 	}
 	return out
@@ -307,6 +313,7 @@ type standingDoc struct {
 	Changes  []fingerprint.Change `json:"changes"`
 	Measured *string              `json:"measured"` // session; null: not measured again
 	Gain     string               `json:"gain,omitempty"`
+	Renewed  bool                 `json:"renewed,omitempty"` // the host keeps the new measurement as its proof
 	Trouble  string               `json:"trouble,omitempty"`
 }
 
@@ -315,7 +322,7 @@ func newRecheckDoc(all []recheck.Setting) recheckDoc {
 	for _, s := range all {
 		one := standingDoc{
 			Knob: s.Knob, Value: s.Value, Host: s.Side, Name: s.Host, State: s.State, Text: s.String(), Changes: append([]fingerprint.Change{}, s.Changes...),
-			Before: some(s.Before), Measured: some(s.Measured), Gain: s.Gain, Trouble: s.Trouble,
+			Before: some(s.Before), Measured: some(s.Measured), Gain: s.Gain, Trouble: s.Trouble, Renewed: s.Renewed,
 		}
 		if p := s.Kept.Proof; s.Kept.Proven {
 			one.Proof = some(p.Session)

@@ -750,6 +750,7 @@ type KeepRequest struct {
 	DryRun        bool                   `protobuf:"varint,6,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"` // only tell what would be written
 	Plan          string                 `protobuf:"bytes,7,opt,name=plan,proto3" json:"plan,omitempty"`                    // a name, from the dry run that a person saw: nothing else is written; empty: whatever it is
 	Proof         string                 `protobuf:"bytes,8,opt,name=proof,proto3" json:"proof,omitempty"`                  // how they are known to be good: text of the controller's, at most 32 KiB, which the host only keeps
+	Renew         string                 `protobuf:"bytes,9,opt,name=renew,proto3" json:"renew,omitempty"`                  // a record, a name: its proof is replaced, and nothing else happens; dry_run is set beside it for older agents
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -836,6 +837,13 @@ func (x *KeepRequest) GetPlan() string {
 func (x *KeepRequest) GetProof() string {
 	if x != nil {
 		return x.Proof
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetRenew() string {
+	if x != nil {
+		return x.Renew
 	}
 	return ""
 }
@@ -1824,7 +1832,7 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\rR\x05bytes\x12\x0e\n" +
 	"\x02ok\x18\x04 \x01(\bR\x02ok\x12\x16\n" +
-	"\x06detail\x18\x05 \x01(\tR\x06detail\"\xf7\x01\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\"\x8d\x02\n" +
 	"\vKeepRequest\x12;\n" +
 	"\bsettings\x18\x01 \x03(\v2\x1f.linerate.session.v1.AssignmentR\bsettings\x12\x1a\n" +
 	"\bcomments\x18\x02 \x03(\tR\bcomments\x12\x16\n" +
@@ -1833,7 +1841,8 @@ const file_linerate_session_v1_settings_proto_rawDesc = "" +
 	"\x06format\x18\x05 \x01(\tR\x06format\x12\x17\n" +
 	"\adry_run\x18\x06 \x01(\bR\x06dryRun\x12\x12\n" +
 	"\x04plan\x18\a \x01(\tR\x04plan\x12\x14\n" +
-	"\x05proof\x18\b \x01(\tR\x05proof\"\xf6\x02\n" +
+	"\x05proof\x18\b \x01(\tR\x05proof\x12\x14\n" +
+	"\x05renew\x18\t \x01(\tR\x05renew\"\xf6\x02\n" +
 	"\fKeepResponse\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\tR\x06format\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x123\n" +

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestRecheckRenews: a setting of a far host, reached by an agent of its own, is proven,
+// kept there, and its MTU becomes another one: the fingerprint tells. A recheck measures
+// that it is still better, and the host keeps that as its proof: the next look, and knobs
+// on that host itself, compare with the fingerprint of today. (Both hosts of a lab have
+// the name of this machine there, near.)
+func TestRecheckRenews(t *testing.T) {
+	t.Parallel()
+	r := run(t, pairInLab(t, "rate=50mbit,rtt=10ms", `
+say() { code=0; "$@" --db $DIR/r.db >$DIR/out 2>&1 || code=$?; gone; }
+told() { sed "s/^/$1: /" $DIR/out; echo "$1 exits $code"; }
+say $LR run --from "$near" "$far" --factor far.tcp.recv_buffer_max=32KiB,1MiB --baseline 32KiB --direction to --guard none -t 300ms --omit 300ms --settle 0s --blocks 10 -q
+[ $code = 0 ] || told run
+say $LR keep last "$far" --role receiver --yes; [ $code = 0 ] || told keep
+say $LR recheck --from "$near" "$far" --look; told first
+$there ip link set eth0 mtu 1400
+say $LR recheck --from "$near" "$far" --look; told changed
+say $LR recheck --from "$near" "$far" -q; told measured
+say $LR recheck --from "$near" "$far" --look; told after
+LINERATE_STATE=$DIR/b $there $LR knobs --match tcp.recv_buffer_max | sed 's/^/knobs: /'
+show end
+`))
+	var text strings.Builder // lines joined with those that go on further in
+	for line := range strings.Lines(r.out) {
+		if phase, rest, _ := strings.Cut(line, ": "); strings.HasPrefix(rest, "    ") && phase != "knobs" {
+			line = rest
+		}
+		text.WriteString(line)
+	}
+	out := strings.Join(strings.Fields(text.String()), " ")
+	for _, want := range []string{
+		"first: tcp.recv_buffer_max=1 MiB on near: proven on ", "first exits 0", "unproven since MTU 1500 -> 1400 at the far end", "changed exits 8",
+		"measured: tcp.recv_buffer_max=1 MiB on near: still better", "measured: its fingerprint is renewed", "measured exits 0",
+		"after: tcp.recv_buffer_max=1 MiB on near: proven on ", "after exits 0",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("not said: %q", want)
+		}
+	}
+	knobs := ""
+	for line := range strings.Lines(r.out) {
+		if strings.HasPrefix(line, "knobs: ") {
+			knobs += line
+		}
+	}
+	if !strings.Contains(knobs, "proven on ") || strings.Contains(knobs, "unproven") {
+		t.Errorf("knobs on that host: %q", knobs)
+	}
+	if !strings.Contains(r.out, "end: near 4194304 far 33554432") {
+		t.Error("a host is changed")
+	}
+	if t.Failed() {
+		t.Log(r.out + r.err)
+	}
+}

@@ -1,0 +1,71 @@
+package persist_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"linerate/internal/host/persist"
+)
+
+// A proof is replaced beside its files, which go back as before; a crash after any step
+// leaves the old proof or the new one, and never none.
+func TestRenew(t *testing.T) {
+	for _, crash := range []string{"", "renewing record.json", "renewing record.copy.json"} {
+		k := keeper(t)
+		before := tree(t, k.Root)
+		k.About = persist.About{Source: "a session", Proof: "old"}
+		r, err := k.Write(day, files())
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := tree(t, k.Root)
+		func() {
+			defer func() { _ = recover() }()
+			k.After = func(step string) {
+				if step == crash {
+					panic(step)
+				}
+			}
+			if err := k.Renew(r.ID, "new"); err != nil {
+				t.Error(err)
+			}
+		}()
+		k.After = nil
+		all, err := k.Peek()
+		if err != nil || len(all) != 1 || all[0].Proof != "new" && (crash == "" || all[0].Proof != "old") || all[0].Source != "a session" || all[0].Damage != "" {
+			t.Errorf("crash at %q: %+v, %v", crash, all, err)
+		}
+		if got := tree(t, k.Root); len(got) != len(written) {
+			t.Errorf("crash at %q: %v", crash, got)
+		}
+		if _, err := k.Restore(""); err != nil {
+			t.Error(err)
+		}
+		if got := tree(t, k.Root); len(got) != len(before) {
+			t.Errorf("crash at %q: %v is left", crash, got)
+		}
+	}
+}
+
+// A record that nobody keeps has no proof to replace, and a damaged one is told as that.
+func TestRenewRefuses(t *testing.T) {
+	k := keeper(t)
+	if err := k.Renew("000001", "new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	r, err := k.Write(day, files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"record.json", "record.copy.json"} {
+		if err := os.WriteFile(filepath.Join(k.State, "kept", r.ID, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Renew(r.ID, "new"); !errors.Is(err, persist.ErrDamaged) {
+		t.Errorf("%v", err)
+	}
+}
