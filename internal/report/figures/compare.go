@@ -11,7 +11,6 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 	"linerate/internal/core/stats"
-	"linerate/internal/core/sweep"
 	"linerate/internal/report"
 	"linerate/internal/report/plot"
 )
@@ -203,49 +202,4 @@ func (b *builder) grid() (plot.Figure, bool) {
 
 func level(g report.GridFactor, i int) string {
 	return fmt.Sprintf("%s%d: %s", g.Name, i+1, g.Shown[i])
-}
-
-// sizes is the curve over message sizes, with its drops marked.
-func (b *builder) sizes() (plot.Figure, bool) {
-	f := plot.Figure{Name: "sizes", Title: "Goodput by message size"}
-	if b.d.Section == nil {
-		return f, false
-	}
-	curves, ok := b.d.Section.Data.(*sweep.Document)
-	if !ok {
-		return f, false
-	}
-	l := plot.Lines{X: plot.Axis{Name: "message", Unit: plot.Bytes, Log: true}, Y: plot.Axis{Name: "goodput", Unit: plot.BitRate, Log: true}, Tall: 300}
-	var said []string
-	for _, w := range curves.Directions {
-		one := plot.Line{Name: w.Label}
-		at := map[int64]float64{}
-		for _, s := range w.Curve.Sizes {
-			if s.Goodput > 0 {
-				one.X, one.Y = append(one.X, float64(s.Size)), append(one.Y, float64(s.Goodput))
-				at[int64(s.Size)] = float64(s.Goodput)
-			}
-		}
-		if len(one.X) < 2 {
-			continue
-		}
-		one.Dots = len(one.X) <= 60
-		l.Lines = append(l.Lines, one)
-		for _, x := range w.Curve.Features {
-			if x.State == sweep.NotConfirmed {
-				continue
-			}
-			y, ok := at[int64(x.From)]
-			if !ok {
-				y = math.NaN() // nothing came back
-			}
-			l.Notes = append(l.Notes, plot.Note{X: float64(x.From), Y: y, Name: fmt.Sprintf("%s at %s", x.Kind, sweep.SizeText(x.From))})
-		}
-		if w.Largest != nil {
-			said = append(said, fmt.Sprintf("%s at most %s, with messages of %s, and half of that from %s on",
-				w.Label, w.Largest.Goodput, sweep.SizeText(w.Largest.Size), sweep.SizeText(w.Half)))
-		}
-	}
-	f.Sentence, f.Panels = sentence(said...), []plot.Panel{l}
-	return f, len(l.Lines) > 0
 }

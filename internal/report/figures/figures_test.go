@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
+	"linerate/internal/core/units"
 	"linerate/internal/report"
 	"linerate/internal/report/figures"
 	"linerate/internal/report/plot"
@@ -26,6 +29,7 @@ var update = flag.Bool("update", false, "write the pictures as they are now")
 func pictures(t *testing.T) map[string]plot.Figure {
 	t.Helper()
 	all := map[string]plot.Figure{}
+	all["cards-sizes"] = cards(t)
 	for _, c := range append(reporttest.Cases(), stalled()) {
 		if c.Name == "test" {
 			busy(c)
@@ -36,6 +40,43 @@ func pictures(t *testing.T) map[string]plot.Figure {
 		}
 	}
 	return all
+}
+
+// cards are the sweeps of three cards in one picture, of which one falls at 64 KiB.
+func cards(t *testing.T) plot.Figure {
+	t.Helper()
+	var all []figures.Swept
+	for i, driver := range []string{"r8169", "e1000e", "e1000e"} {
+		s := reporttest.SweepSession(6, 3, 1<<20, func(n units.Bytes) time.Duration {
+			per := []float64{1.0, 0.8, 8.4}[i]
+			if i == 2 && n >= 64<<10 {
+				per *= 2.5
+			}
+			return time.Duration(float64(20+10*i)*1000 + per*float64(n)*8/0.94)
+		})
+		s.ID = fmt.Sprintf("20261121T08000%d-car%d", i, i)
+		s.Hosts = slices.Clone(s.Hosts)
+		s.Hosts[0].NICs = []model.NIC{{Name: "eth0", Driver: fact.Known(driver, "ethtool")}}
+		all = append(all, figures.Swept{Session: s, Document: report.Build(s, report.Options{Kinds: reporttest.Kinds()})})
+	}
+	for _, f := range figures.With(all[0].Session, all[0].Document, nil, all[1:]) {
+		if f.Name == "sizes" {
+			return f
+		}
+	}
+	t.Fatal("no picture")
+	return plot.Figure{}
+}
+
+// TestCardsAreToldApart: each curve has the name of its card, with the end of its session's
+// ID where two are of one name, and the place where one falls says which.
+func TestCardsAreToldApart(t *testing.T) {
+	svg := cards(t).SVG(plot.Wide)
+	for _, want := range []string{">r8169 eth0, to nas<", ">e1000e eth0 car1, to nas<", ">e1000e eth0 car2, to nas<", "at 64 KiB (e1000e eth0 car2)", "20261121T080002-car2"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("nothing in it says %q", want)
+		}
+	}
 }
 
 // stalled is the test of which one direction stands still twice, with the round trips of

@@ -30,9 +30,10 @@ type Input struct {
 	Session  model.Session
 	Document report.Document
 	Samples  map[int][]model.Sample
-	Answer   []string // the answer, a sentence each; nil is report.Answer
-	Text     string   // the report as a terminal shows it, 80 columns, for those who paste it
-	JSON     []byte   // the whole session as a document; empty attaches none
+	Beside   []figures.Swept // other sessions whose curves over message sizes are drawn with this one's
+	Answer   []string        // the answer, a sentence each; nil is report.Answer
+	Text     string          // the report as a terminal shows it, 80 columns, for those who paste it
+	JSON     []byte          // the whole session as a document; empty attaches none
 }
 
 //go:embed page.tmpl
@@ -94,7 +95,7 @@ func newPage(in Input) page {
 	for i := range p.Headline {
 		p.Headline[i] = sentence(p.Headline[i])
 	}
-	for _, f := range figures.Of(in.Session, d, in.Samples) {
+	for _, f := range figures.With(in.Session, d, in.Samples, in.Beside) {
 		//nolint:gosec // every text in a picture is escaped by package plot
 		p.Figures = append(p.Figures, figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))})
 	}

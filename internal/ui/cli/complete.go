@@ -88,7 +88,7 @@ func (a *console) argumentWords(command string) []offer {
 // flagWords are those of the flags of a command.
 func (a *console) flagWords(c *cobra.Command) map[string]offer {
 	all := map[string]offer{
-		"from": a.hosts, "far": a.hosts, "resume": a.sessions,
+		"from": a.hosts, "far": a.hosts, "resume": a.sessions, "beside": a.sessions,
 		"engine": fixed(a.kinds().Names()...), "pacing": fixed("kernel", "clock"),
 		"goal": fixed("throughput", "latency", "cpu"), "allow": fixed("risky"),
 		"congestion": algorithms, "factor": a.assignments(true, true),

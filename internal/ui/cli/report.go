@@ -23,6 +23,7 @@ type reportFlags struct {
 	pictures string
 	format   string
 	textfile string
+	beside   []string
 	force    bool
 	open     bool
 	ticket   bool
@@ -39,7 +40,8 @@ back, the facts of both ends side by side, how it was measured, and all data.
 It writes linerate-ID.html into this folder, unless --output names another file,
 or - for standard output. --open shows it. --pictures writes each picture as an
 SVG file of its own. Files that exist are replaced only with --force. ID is as
-for show.
+for show. --beside draws the curves of other sweeps into the picture of this one, each
+named by its card.
 
 --ticket prints at most 12 plain lines to paste anywhere, and writes the picture
 that says most as linerate-ID.svg and linerate-ID.png, into --pictures or this
@@ -70,6 +72,7 @@ them: whole, by renaming, in place of the file before.`,
 	c.Flags().StringVar(&f.format, "format", "html", "what to write: "+strings.Join(reportFormats(), ", "))
 	c.Flags().BoolVar(&f.ticket, "ticket", false, "at most 12 lines to paste, and one picture as SVG and PNG")
 	c.Flags().BoolVar(&f.open, "open", false, "show what was written")
+	c.Flags().StringSliceVar(&f.beside, "beside", nil, "other sweeps, drawn into the same picture: as of several cards")
 	c.Flags().StringVar(&f.pictures, "pictures", "", "a folder for the pictures as SVG files")
 	c.Flags().StringVar(&f.textfile, "textfile", "", "OpenMetrics into this file, which ends in .prom, for node_exporter")
 	c.Flags().BoolVar(&f.force, "force", false, "replace files that exist")
@@ -106,7 +109,7 @@ type reportDoc struct {
 }
 
 func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as format) error {
-	t, err := a.tell(ctx, ref)
+	t, err := a.tell(ctx, ref, f.beside...)
 	if err != nil {
 		return err
 	}

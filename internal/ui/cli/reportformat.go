@@ -35,10 +35,11 @@ type told struct {
 	samples map[int][]model.Sample
 	answer  []string // of a search for settings, which the report of its runs does not know; else nil
 	figures []plot.Figure
+	beside  []figures.Swept // of --beside
 }
 
-// tell reads the session that ref names, and makes its report.
-func (a *console) tell(ctx context.Context, ref string) (told, error) {
+// tell reads the session that ref names, and makes its report, with the curves of others.
+func (a *console) tell(ctx context.Context, ref string, beside ...string) (told, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return told{}, err
@@ -48,7 +49,26 @@ func (a *console) tell(ctx context.Context, ref string) (told, error) {
 	if err != nil {
 		return told{}, err
 	}
-	return a.tellOf(ctx, st, s)
+	t, err := a.tellOf(ctx, st, s)
+	if err != nil || len(beside) == 0 {
+		return t, err
+	}
+	t.beside = append(t.beside, figures.Swept{Session: s, Document: t.doc})
+	for _, ref := range beside {
+		other, err := find(ctx, st, ref)
+		if err != nil {
+			return t, err
+		}
+		t.beside = append(t.beside, figures.Swept{Session: other, Document: report.Build(other, report.Options{Kinds: a.kinds(), Catalogue: a.knobs})})
+	}
+	for _, one := range t.beside {
+		if !one.Curves() {
+			return t, withHint(usagef("--beside: session %s holds no curve over message sizes", one.Session.ID), "name sessions of linerate sweep")
+		}
+	}
+	t.beside = t.beside[1:]
+	t.figures = figures.With(s, t.doc, t.samples, t.beside)
+	return t, nil
 }
 
 // tellOf makes the report of s, which st holds.
@@ -118,7 +138,7 @@ func htmlPage(w io.Writer, t told) error {
 	if err := reportjson.Render(&data, t.session, t.doc, reportjson.Options{Full: true, Samples: t.samples}); err != nil {
 		return err
 	}
-	return html.Render(w, html.Input{Session: t.session, Document: t.doc, Samples: t.samples, Answer: t.answer, Text: text.String(), JSON: data.Bytes()})
+	return html.Render(w, html.Input{Session: t.session, Document: t.doc, Samples: t.samples, Beside: t.beside, Answer: t.answer, Text: text.String(), JSON: data.Bytes()})
 }
 
 // ticketWidth is how wide the picture of a ticket is laid out, ticketMost how many pixels

@@ -351,6 +351,13 @@ func TestPagesInABrowser(t *testing.T) {
 	if !browsertest.Eval[bool](p, "window.loaded === true") {
 		t.Error("the page was loaded again")
 	}
+	still := b.Open(t, root+"/session/"+s.running, browsertest.View{Width: browsertest.Phone, NoScript: true})
+	if text := browsertest.Eval[string](still, "document.body.innerText"); !strings.Contains(text, "load it again") || !strings.Contains(text, "10 of at most 100 runs") {
+		t.Errorf("without scripts the page says %q", text)
+	}
+	for _, x := range still.Faults() {
+		t.Errorf("without scripts: %s", x)
+	}
 	p.Go(root + "/report/" + s.running)
 	for _, x := range p.Faults() {
 		t.Errorf("report: %s", x)
