@@ -82,6 +82,7 @@ func (b *Browser) Open(t *testing.T, address string, v View) *Page {
 	p.do() // opens the window
 	call(p, network.Enable, network.EnableParams{})
 	call(p, log.Enable, cdp.Empty{})
+	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // of several windows only one has the focus
 	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: v.NoScript})
 	p.Look(v)
 	p.Go(address)
