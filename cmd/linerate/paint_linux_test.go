@@ -53,7 +53,7 @@ func paintedStore(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ID, s.Title, s.Reason = s.ID+"x", "title"+paintRaw, "reason"+paintRaw
+	s.ID, s.Title, s.Reason, s.Note = s.ID+"x", "title"+paintRaw, "reason"+paintRaw, "note"+paintRaw
 	s.Near, s.Far, s.Version = "near"+paintRaw, "far"+paintRaw, "v"+paintRaw
 	s.State = model.SessionInterrupted
 	s.Command, s.Warnings = []string{"linerate" + paintRaw}, []string{"warning" + paintRaw}
@@ -137,6 +137,7 @@ func paintedArgs(file, db string) map[string][][]string {
 		"linerate check":            hosts("HOST --quick --json"),
 		"linerate recheck":          hosts("--look", "HOST --look --db "+db),
 		"linerate tune":             hosts("HOST --dry-run -t 1s --direction to --db " + db),
+		"linerate annotate":         hosts("last x --db "+db),
 		"linerate rm":               hosts("last --dry-run --db "+db, "-2 --db "+db),
 		"linerate prune":            hosts("--dry-run --db " + db),
 		"linerate limits":           nil,

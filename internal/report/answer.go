@@ -106,6 +106,9 @@ func Method(s model.Session, d Document) [][2]string {
 	add := func(name, format string, args ...any) {
 		out = append(out, [2]string{name, fmt.Sprintf(format, args...)})
 	}
+	if s.Note != "" {
+		add("note", "%s", s.Note)
+	}
 	add("runs", "%d, of which %d count", len(s.Runs), len(Counted(s.Runs)))
 	if p.Flow.Duration > 0 {
 		add("length of a run", "%s measured, after %s that do not count", units.FormatDuration(p.Flow.Duration), units.FormatDuration(p.Flow.Omit))

@@ -29,6 +29,7 @@ type Document struct {
 	Created       time.Time          `json:"created"`
 	State         model.SessionState `json:"state"`
 	Ending        string             `json:"ending"`                  // how and why it ended, in words
+	Note          string             `json:"note,omitempty"`          // what a person wrote beside it
 	Untrustworthy string             `json:"untrustworthy,omitempty"` // why no verdict may be believed; "" normally
 	Header        Header             `json:"header"`
 	Lines         []Line             `json:"lines"`
@@ -123,7 +124,7 @@ func Build(s model.Session, o Options) Document {
 	}
 	kind, _ := b.kinds.ByName(s.Plan.Flow.Engine)
 	d := Document{
-		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s),
+		ID: s.ID, Kind: s.Kind, Title: s.Title, Created: s.Created, State: s.State, Ending: ending(&s), Note: s.Note,
 		Untrustworthy: b.untrustworthy(),
 		Header:        b.header(),
 		Latencies:     b.latencies(),

@@ -358,6 +358,9 @@ func (p *printer) changes(all []report.Changes) {
 }
 
 func (p *printer) ending(d report.Document) {
+	if d.Note != "" {
+		p.paragraph(plain, "note: "+d.Note, 2)
+	}
 	if d.State != model.SessionDone || d.Kind == model.KindRun {
 		p.paragraph(plain, d.Ending, 2)
 	}

@@ -78,8 +78,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	})
 	if err := migrate(ctx, db, migrations()); err != nil {
 		err = s.Explain(err)
-		var hint *store.HintError
-		if errors.As(err, &hint) {
+		if hint, ok := errors.AsType[*store.HintError](err); ok {
 			return nil, errors.Join(&store.HintError{Err: fmt.Errorf("open results %s: %w", s.at, hint.Err), Hint: hint.Hint}, db.Close())
 		}
 		return nil, errors.Join(fmt.Errorf("open results %s: %w", s.at, err), db.Close())

@@ -23,6 +23,7 @@ import (
 	"linerate/internal/core/hist"
 	"linerate/internal/core/model"
 	"linerate/internal/store"
+	"linerate/internal/store/tables"
 )
 
 // Store is what the suite needs of a store.
@@ -37,6 +38,8 @@ type Store interface {
 	Samples(ctx context.Context, ref string, runNumber int) ([]model.Sample, error)
 	Brief(ctx context.Context, id string) (model.Session, error)
 	Remove(ctx context.Context, ids ...string) error
+	SetNote(ctx context.Context, sessionID, note string) error
+	Import(ctx context.Context, from tables.Source, ids []string) error
 }
 
 // Run runs the suite. open returns a new empty store and closes it when its
@@ -54,6 +57,8 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"references", References},
 		{"list", List},
 		{"brief and remove", BriefAndRemove},
+		{"notes", Notes},
+		{"import", Import},
 		{"missing", Missing},
 		{"duplicates", Duplicates},
 		{"not numbers", NotNumbers},
@@ -260,6 +265,9 @@ func List(t *testing.T, s Store) {
 		{"far", store.Filter{Far: "nas", Limit: 1}, []int{3}},
 		{"state", store.Filter{State: model.SessionFailed}, nil},
 		{"host", store.Filter{Host: "na"}, []int{3, 1}},
+		{"text", store.Filter{Text: "WINDOW 4"}, []int{4}},
+		{"text of many", store.Filter{Text: "window", Limit: 2}, []int{4, 3}},
+		{"text of none", store.Filter{Text: "window 4", Kind: model.KindTest}, nil},
 		{"since", store.Filter{Since: small(3).Created.In(time.FixedZone("", 7200))}, []int{4, 3}},
 	} {
 		items, err := s.Sessions(t.Context(), test.filter)
@@ -340,6 +348,78 @@ func BriefAndRemove(t *testing.T, s Store) {
 	}
 }
 
+// Notes demands that a note is kept whatever the session says later, is found and listed,
+// and goes with an empty one.
+func Notes(t *testing.T, s Store) {
+	sess := small(1)
+	create(t, s, sess)
+	create(t, s, small(2))
+	for _, note := range []string{"bad cable", "Übergang 3, after the new cable", ""} {
+		if err := s.SetNote(t.Context(), sess.ID, note); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.UpdateSession(t.Context(), sess); err != nil { // as who measures it knows it
+			t.Fatal(err)
+		}
+		if got := read(t, s, sess.ID).Note; got != note {
+			t.Errorf("%q is read as %q", note, got)
+		}
+		items, err := s.Sessions(t.Context(), store.Filter{Text: strings.ToUpper(note), Limit: 1})
+		if want := note; err != nil || len(items) != 1 || items[0].Note != want {
+			t.Errorf("%q: %+v, %v", note, items, err)
+		}
+	}
+}
+
+// Import demands that sessions come from another store as they are there, all or none.
+func Import(t *testing.T, s Store) {
+	from := source{}
+	var ids []string
+	for n := range 3 {
+		sess := Session(id(n)).Example(n)
+		from[sess.ID] = sess
+		ids = append(ids, sess.ID)
+	}
+	create(t, s, from[ids[2]])
+	if err := s.Import(t.Context(), from, ids); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("one is there already: %v", err)
+	}
+	if err := s.Import(t.Context(), from, []string{ids[0], "nobody"}); err == nil {
+		t.Error("one is not there")
+	}
+	if items, err := s.Sessions(t.Context(), store.Filter{}); err != nil || len(items) != 1 {
+		t.Errorf("after imports that failed: %+v, %v", items, err)
+	}
+	if err := s.Import(t.Context(), from, ids[:2]); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		if d := Diff(from[id], read(t, s, id)); d != "" {
+			t.Errorf("there (-), here (+):\n%s", d)
+		}
+	}
+	for _, r := range from[ids[0]].Runs {
+		want, _ := from.Samples(t.Context(), ids[0], r.Number)
+		if got, err := s.Samples(t.Context(), ids[0], r.Number); err != nil || Diff(want, got) != "" {
+			t.Errorf("samples: %v\n%s", err, Diff(want, got))
+		}
+	}
+}
+
+// source is a store in memory.
+type source map[string]model.Session
+
+func (s source) Session(_ context.Context, id string) (model.Session, error) {
+	if sess, ok := s[id]; ok {
+		return sess, nil
+	}
+	return model.Session{}, store.ErrNotFound
+}
+
+func (s source) Samples(_ context.Context, _ string, run int) ([]model.Sample, error) {
+	return Samples().Example(run), nil
+}
+
 // Missing demands ErrNotFound wherever something does not exist.
 func Missing(t *testing.T, s Store) {
 	create(t, s, small(1))
@@ -353,6 +433,7 @@ func Missing(t *testing.T, s Store) {
 		"AddRun":        s.AddRun(ctx, "none", model.Run{Number: 1}, nil, nil),
 		"AddRun by age": s.AddRun(ctx, "last", model.Run{Number: 1}, nil, nil), // writing needs the ID
 		"SetChanges":    s.SetChanges(ctx, "none", nil),
+		"SetNote":       s.SetNote(ctx, "none", "x"),
 	} {
 		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %v, want ErrNotFound", name, err)

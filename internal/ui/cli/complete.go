@@ -71,6 +71,8 @@ func (a *console) argumentWords(command string) []offer {
 		return []offer{a.sessions, a.sessions, none}
 	case "rm":
 		return []offer{a.sessions}
+	case "annotate":
+		return []offer{a.sessions, none, none}
 	case "profile save":
 		return []offer{a.sessions, profiles, none}
 	case "profile apply", "profile diff":

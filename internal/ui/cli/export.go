@@ -22,14 +22,14 @@ import (
 
 // exportFlags say what to export, and what the files have to know of the host.
 type exportFlags struct {
-	format, setting, role, dir string
-	in                         keep.Native
+	format, setting, role, dir, archive string
+	in                                  keep.Native
 }
 
 func (a *console) exportCommand() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
-		Use: "export PROFILE|SESSION", Short: "settings as the files of a system, to make them permanent",
+		Use: "export PROFILE|SESSION...", Short: "settings as the files of a system, to make them permanent; sessions as an archive",
 		Long: `export prints the files in which a system keeps settings over a restart, exactly
 as they belong there, with comments that say why. It changes nothing. Several
 files are parted by lines with their paths; --output DIR writes them below DIR, and
@@ -49,10 +49,22 @@ Formats (--for):
   ansible             tasks that put the files of the profile's system in place
 
 Where several settings share one line of a file, the others of them are as they
-were before the trial, or the kernel's default.`,
-		Example: "  linerate export --for linux-sysctl tall.yaml\n  linerate export --for netplan last --interface eth0 --mac 02:00:00:00:00:01\n  linerate export --for freebsd tall.yaml --role receiver --output files",
-		Args:    exactArgs("a profile or a session's ID"),
+were before the trial, or the kernel's default.
+
+--archive FILE writes the sessions that are named, or all, into one new file, with
+all their samples, which linerate import reads on another machine. Others may use
+the results meanwhile: it is also how to keep a copy of them.`,
+		Example: "  linerate export --for linux-sysctl tall.yaml\n  linerate export --for netplan last --interface eth0 --mac 02:00:00:00:00:01\n  linerate export --for freebsd tall.yaml --role receiver --output files\n  linerate export --archive results.linerate",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.archive != "" {
+				return nil
+			}
+			return exactArgs("a profile or a session's ID")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.archive != "" {
+				return a.exportArchive(cmd.Context(), f.archive, args)
+			}
 			return a.export(cmd.Context(), args[0], f)
 		},
 	}
@@ -67,6 +79,10 @@ were before the trial, or the kernel's default.`,
 	c.Flags().StringVar(&f.in.Interface, "interface", "", "interface that settings of a link are for")
 	c.Flags().StringVar(&f.in.MAC, "mac", "", "its address, to find it by")
 	c.Flags().StringVar(&f.in.AdapterKey, "adapter-key", "", "windows-reg: number of the adapter's registry key, such as 0007")
+	c.Flags().StringVar(&f.archive, "archive", "", "write sessions with all their samples into this file, for linerate import; all of them unless some are named")
+	for _, other := range []string{"for", "setting", "role", "output"} {
+		c.MarkFlagsMutuallyExclusive("archive", other)
+	}
 	c.Flags().BoolVar(&f.in.Anyway, "anyway", false, "also values that do not fit together; a comment says why they do not")
 	return c
 }

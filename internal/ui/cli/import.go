@@ -35,7 +35,7 @@ func (a *console) importCommand() *cobra.Command {
 		fmt.Fprintf(&about, "  %-12s %s\n", x.Name, x.About)
 	}
 	c := &cobra.Command{
-		Use: "import [SETTING=]FILE...", Short: "results of other programs, from their files",
+		Use: "import [SETTING=]FILE...", Short: "results of other programs, from their files; sessions of other machines",
 		Long: `import keeps what other programs measured as one session, which list, show,
 report and compare know like any other. Each file is a setting, by its name or by
 the name before =. - is standard input.
@@ -49,11 +49,24 @@ what a sound repeat needs. If anything in a file is wrong, nothing is kept.
 --column says what a column of a table is: ROLE=COLUMN[:UNIT][@SETTING], where
 ROLE is one of ` + wrapList(importer.Roles()) + `.
 @SETTING is for tables with a column for each setting; {COLUMN} in it stands for
-what is in that column.`,
+what is in that column.
+
+A file of linerate export --archive is known by itself: its sessions are kept under
+their own names, with all their samples. Those that are here already are left as
+they are, and told. Of a damaged archive nothing is kept.`,
 		Example: `  linerate import before=iperf3-1500.json after=iperf3-9000.json
   linerate import shares.csv --column direction=direction --column 'goodput=old:MB/s@before' --column 'goodput=new:MB/s@after'`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.importFiles(cmd.Context(), args, f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range args {
+				if isArchive(name) && (len(args) > 1 || f.format+f.title+f.baseline != "" || len(f.columns) > 0) {
+					return withHint(usagef("%s is an archive of sessions, which are kept as they are", name), "import it alone, without flags")
+				} else if isArchive(name) {
+					return a.importArchive(cmd.Context(), name)
+				}
+			}
+			return a.importFiles(cmd.Context(), args, f)
+		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.format, "format", "", "what the files are, instead of telling it from them")

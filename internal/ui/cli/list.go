@@ -20,12 +20,13 @@ import (
 )
 
 // pickFlags choose sessions.
-type pickFlags struct{ kind, state, host, since string }
+type pickFlags struct{ kind, state, host, since, text string }
 
 func (f *pickFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.kind, "kind", "", "only this kind: test, run, sweep, copy, check, tune or served")
 	fl.StringVar(&f.state, "state", "", "only in this state: running, stopped (killed), done, interrupted or failed")
 	fl.StringVar(&f.host, "host", "", "only with this text in the near or the far HOST")
+	fl.StringVar(&f.text, "text", "", "only with this text in the ID, the title, the note, a HOST or why it ended")
 }
 
 // filter returns what the flags choose, of now.
@@ -37,7 +38,7 @@ func (f pickFlags) filter(now time.Time) (store.Filter, error) {
 		return store.Filter{}, err
 	}
 	since, err := moment("since", f.since, now)
-	return store.Filter{Kind: model.Kind(f.kind), State: model.SessionState(f.state), Host: f.host, Since: since}, err
+	return store.Filter{Kind: model.Kind(f.kind), State: model.SessionState(f.state), Host: f.host, Since: since, Text: f.text}, err
 }
 
 // moment reads a date, or how long ago it was; "" is the zero time.
@@ -79,7 +80,7 @@ func (a *console) listCommand() *cobra.Command {
 		Use: "list", Short: "stored sessions, newest first", Args: exactArgs(),
 		Long: `list shows the stored sessions: age, kind, state, goodput to the far end and back,
 and below it where it was and what it showed.`,
-		Example: "  linerate list\n  linerate list --kind run --json\n  linerate list --host nas --since 7d",
+		Example: "  linerate list\n  linerate list --kind run --json\n  linerate list --host nas --since 7d\n  linerate list --text 'new cable'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := pick.filter(a.Now())
 			if err != nil {
@@ -147,7 +148,7 @@ func (f *forgetFlags) register(fl *pflag.FlagSet) {
 func (a *console) rmCommand() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
-		Use: "rm ID...", Short: "remove stored sessions",
+		Use: "rm ID...", Aliases: []string{"delete"}, Short: "remove stored sessions",
 		Long: `rm removes sessions with all their runs and samples, after it has asked; without a
 terminal it takes --yes. An ID is given as for linerate show. A session that is
 running is refused. --json lists what was removed.`,
@@ -193,8 +194,8 @@ func (a *console) pruneCommand() *cobra.Command {
 	var keep int
 	c := &cobra.Command{
 		Use: "prune", Short: "remove old stored sessions", Args: exactArgs(),
-		Long: `prune removes the sessions that --older-than, --kind, --state and --host choose, but
-the newest --keep of them, after it has asked; without a terminal it takes --yes.
+		Long: `prune removes the sessions that --older-than, --kind, --state, --host and --text choose,
+but the newest --keep of them, after it has asked; without a terminal it takes --yes.
 What is running stays. --json lists what was removed.`,
 		Example: "  linerate prune --older-than 30d --dry-run\n  linerate prune --kind test --keep 50 --yes\n  linerate prune --state failed",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -210,7 +211,7 @@ What is running stays. --json lists what was removed.`,
 				return usagef("--keep: %d is not a number of sessions", keep)
 			}
 			if filter == (store.Filter{}) && older == "" && keep == 0 {
-				return withHint(usagef("prune would remove every session"), "say which: --older-than 30d, --keep 50, --kind, --state or --host")
+				return withHint(usagef("prune would remove every session"), "say which: --older-than 30d, --keep 50, --kind, --state, --host or --text")
 			}
 			return a.forget(cmd.Context(), f, func(st results) ([]store.Item, error) {
 				all, err := st.Sessions(cmd.Context(), filter)

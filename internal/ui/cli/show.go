@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
 	"linerate/internal/core/stats"
 	"linerate/internal/core/units"
 	"linerate/internal/report"
@@ -57,7 +58,11 @@ func (a *console) report(ctx context.Context, st results, s model.Session) error
 
 func (a *console) reportWith(ctx context.Context, st results, s model.Session, withSamples bool) error {
 	if s.Kind == model.KindTune {
-		return a.showTuned(ctx, st, s)
+		err := a.showTuned(ctx, st, s)
+		if err == nil && s.Note != "" && !a.json {
+			fmt.Fprintf(a.Out, "\nnote: %s\n", plain.Line(s.Note))
+		}
+		return err
 	}
 	samples, err := samplesOf(ctx, st, s)
 	if err != nil {

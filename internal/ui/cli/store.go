@@ -16,6 +16,7 @@ import (
 	"linerate/internal/store"
 	"linerate/internal/store/postgres"
 	"linerate/internal/store/sqlite"
+	"linerate/internal/store/tables"
 )
 
 // results is what the commands need of a result store.
@@ -30,6 +31,8 @@ type results interface {
 	Sessions(ctx context.Context, f store.Filter) ([]store.Item, error)
 	Brief(ctx context.Context, id string) (model.Session, error)
 	Remove(ctx context.Context, ids ...string) error
+	SetNote(ctx context.Context, sessionID, note string) error
+	Import(ctx context.Context, from tables.Source, ids []string) error
 	Path() string
 	Close() error
 }

@@ -1,0 +1,152 @@
+// Package archive puts sessions into one file that travels to other machines, and reads
+// them from it.
+//
+// An archive is a store of package sqlite, packed with gzip (RFC 1952). It holds all that
+// the store holds, is read by every later linerate as an old store is, and its checksum
+// finds damage; gzip -d makes a file of it that --db reads.
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"linerate/internal/store"
+	"linerate/internal/store/sqlite"
+	"linerate/internal/store/tables"
+)
+
+// ErrDamaged says that an archive is cut off or changed.
+var ErrDamaged = errors.New("the archive is damaged")
+
+// magic begins every file of SQLite (sqlite.org/fileformat.html section 1.3).
+const magic = "SQLite format 3\x00"
+
+// Is reports whether the bytes at the beginning of a file are those of an archive. 4 KiB
+// are enough.
+func Is(head []byte) bool {
+	z, err := gzip.NewReader(bytes.NewReader(head))
+	if err != nil {
+		return false
+	}
+	got := make([]byte, len(magic))
+	_, err = io.ReadFull(z, got)
+	return err == nil && string(got) == magic
+}
+
+// snapshot is a store that can copy itself as a file while others write to it.
+type snapshot interface {
+	Snapshot(ctx context.Context, path string) error
+}
+
+// Write writes the sessions of these IDs of a store to w, or all of them, as of one
+// moment, where there are no IDs. Other processes may use the store meanwhile. The room
+// that the sessions take is used once more in the folder of temporary files.
+func Write(ctx context.Context, w io.Writer, from tables.Source, ids []string) (err error) {
+	dir, err := os.MkdirTemp("", "linerate-archive-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "results.db")
+	if all, ok := from.(snapshot); ok && len(ids) == 0 {
+		err = all.Snapshot(ctx, path)
+	} else {
+		err = copyTo(ctx, path, from, ids)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z := gzip.NewWriter(w)
+	if _, err := io.Copy(z, f); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+func copyTo(ctx context.Context, path string, from tables.Source, ids []string) error {
+	to, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(to.Import(ctx, from, ids), to.Close())
+}
+
+// Archive is one that is read. It lies unpacked in a folder of temporary files until
+// Close.
+type Archive struct {
+	*sqlite.Store
+	dir string
+}
+
+// Open unpacks an archive and checks that it is whole. The error wraps ErrDamaged where it
+// is not, store.ErrForeign where it holds something else, and store.ErrNewer where a newer
+// linerate wrote it.
+func Open(ctx context.Context, r io.Reader) (a *Archive, err error) {
+	a = &Archive{}
+	if a.dir, err = os.MkdirTemp("", "linerate-archive-"); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(a.dir, "results.db")
+	if err = unpack(path, r); err == nil {
+		a.Store, err = sqlite.Open(ctx, path)
+	}
+	if err == nil {
+		err = a.Check(ctx)
+	}
+	switch {
+	case err == nil:
+		return a, nil
+	case errors.Is(err, store.ErrForeign):
+		err = fmt.Errorf("%w: %w", ErrDamaged, store.ErrForeign)
+	case errors.Is(err, store.ErrNewer):
+		err = store.ErrNewer // the path that the rest names is a temporary one
+	}
+	return nil, errors.Join(err, a.Close())
+}
+
+// unpack writes what is packed in r to path.
+func unpack(path string, r io.Reader) (err error) {
+	z, err := gzip.NewReader(bufio.NewReader(r))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = io.Copy(f, reading{z})
+	return err
+}
+
+// reading tells what is wrong with the archive from what is wrong with the disk.
+type reading struct{ from io.Reader }
+
+func (r reading) Read(b []byte) (int, error) {
+	n, err := r.from.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return n, err
+}
+
+// Close removes what was unpacked.
+func (a *Archive) Close() error {
+	var err error
+	if a.Store != nil {
+		err = a.Store.Close()
+	}
+	return errors.Join(err, os.RemoveAll(a.dir))
+}

@@ -1,0 +1,197 @@
+package archive_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+	"linerate/internal/store/archive"
+	"linerate/internal/store/sqlite"
+	"linerate/internal/store/storetest"
+)
+
+func open(t *testing.T, path string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// filled returns a store of three sessions of any kind, each with samples.
+func filled(t *testing.T) (*sqlite.Store, map[string]model.Session) {
+	t.Helper()
+	s := open(t, filepath.Join(t.TempDir(), "from.db"))
+	all := map[string]model.Session{}
+	for n, id := range []string{"one", "two", "three"} {
+		sess := storetest.Session(id).Example(n)
+		sess.State = model.SessionDone
+		runs := sess.Runs
+		sess.Runs = nil
+		if err := s.CreateSession(t.Context(), sess); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			if err := s.AddRun(t.Context(), id, r, storetest.Samples().Example(r.Number), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sess.Runs = runs
+		all[id] = sess
+	}
+	return s, all
+}
+
+func TestRoundTrip(t *testing.T) {
+	from, all := filled(t)
+	for name, ids := range map[string][]string{"all": nil, "two of them": {"one", "three"}} {
+		var b bytes.Buffer
+		if err := archive.Write(t.Context(), &b, from, ids); err != nil {
+			t.Fatal(err)
+		}
+		if !archive.Is(b.Bytes()[:min(4096, b.Len())]) {
+			t.Errorf("%s: it is not known as an archive", name)
+		}
+		a, err := archive.Open(t.Context(), &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		items, err := a.Sessions(t.Context(), store.Filter{})
+		if want := len(ids); err != nil || len(items) != want && (want > 0 || len(items) != len(all)) {
+			t.Fatalf("%s: %d sessions, %v", name, len(items), err)
+		}
+		for _, i := range items {
+			got, err := a.Session(t.Context(), i.ID)
+			if d := storetest.Diff(all[i.ID], got); err != nil || d != "" {
+				t.Errorf("%s: %v; stored (-), from the archive (+):\n%s", name, err, d)
+			}
+			for _, r := range got.Runs {
+				samples, err := a.Samples(t.Context(), i.ID, r.Number)
+				if d := storetest.Diff(storetest.Samples().Example(r.Number), samples); err != nil || d != "" {
+					t.Errorf("%s: %v; samples stored (-), from the archive (+):\n%s", name, err, d)
+				}
+			}
+		}
+	}
+}
+
+// TestDamaged cuts and changes an archive at many places, and hands over what is none:
+// nothing of that opens.
+func TestDamaged(t *testing.T) {
+	from, _ := filled(t)
+	var b bytes.Buffer
+	if err := archive.Write(t.Context(), &b, from, nil); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Bytes()
+	refuse := func(name string, text []byte, want error) {
+		t.Helper()
+		a, err := archive.Open(t.Context(), bytes.NewReader(text))
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if err == nil {
+			_ = a.Close()
+		}
+	}
+	for i := 1; i <= 12; i++ {
+		refuse("cut", whole[:len(whole)*i/13], archive.ErrDamaged)
+		changed := bytes.Clone(whole)
+		changed[10+(len(whole)-11)*i/13] ^= 0x10 // behind the header, whose time and system mean nothing
+		refuse("changed", changed, archive.ErrDamaged)
+	}
+	pack := func(text []byte) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, err := z.Write(text)
+		if err := errors.Join(err, z.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	refuse("a text", []byte("time,rate\n1,2\n"), archive.ErrDamaged)
+	refuse("a packed text", pack([]byte("time,rate\n1,2\n")), archive.ErrDamaged)
+	z, err := gzip.NewReader(bytes.NewReader(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse("half a store", pack(db[:len(db)/2]), archive.ErrDamaged)
+	newer := bytes.Clone(db)
+	newer[63] = 99 // the last byte of user_version (sqlite.org/fileformat.html section 1.3)
+	refuse("a newer store", pack(newer), store.ErrNewer)
+	if archive.Is(pack([]byte("{}"))) || archive.Is([]byte("text")) || archive.Is(nil) {
+		t.Error("something else is known as an archive")
+	}
+}
+
+// TestBackupInUse archives a store while another connection writes to it: each archive is
+// of one moment, with whole runs and no gap, and the writer never fails.
+func TestBackupInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "busy.db")
+	writer, reader := open(t, path), open(t, path)
+	if err := writer.CreateSession(t.Context(), model.Session{ID: "busy", State: model.SessionRunning}); err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan error, 1)
+	written := make(chan int, 1)
+	go func() {
+		n := 0
+		defer func() { written <- n }()
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if err := writer.AddRun(t.Context(), "busy", model.Run{Number: n + 1}, make([]model.Sample, 300), []model.Change{{Run: n + 1}}); err != nil {
+				done <- err
+				return
+			}
+			n++
+		}
+	}()
+	last := -1
+	for range 5 {
+		var b bytes.Buffer
+		if err := archive.Write(t.Context(), &b, reader, nil); err != nil {
+			t.Fatal(err)
+		}
+		a, err := archive.Open(t.Context(), &b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sess, err := a.Session(t.Context(), "busy")
+		if err != nil || sess.State != model.SessionStopped || len(sess.Changes) != len(sess.Runs) || len(sess.Runs) < last {
+			t.Errorf("%d runs, %d changes, %s, %v", len(sess.Runs), len(sess.Changes), sess.State, err)
+		}
+		last = len(sess.Runs)
+		for i, r := range sess.Runs {
+			if samples, err := a.Samples(t.Context(), "busy", r.Number); err != nil || r.Number != i+1 || len(samples) != 300 {
+				t.Fatalf("run %d at %d: %d samples, %v", r.Number, i, len(samples), err)
+			}
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := <-written; last < 1 || n < last {
+		t.Errorf("%d runs written, %d in the last archive", n, last)
+	}
+}

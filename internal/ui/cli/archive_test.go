@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+)
+
+// TestArchiveAndNotes carries sessions from one machine to another: as they are, with
+// notes and samples, once; what is there stays; of a damaged file nothing is kept.
+func TestArchiveAndNotes(t *testing.T) {
+	here, there := newWorld(t), newWorld(t)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	there.Now = func() time.Time { return now }
+	st, err := openStoreAt(t.Context(), here.vars["LINERATE_DB"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		s := model.Session{ID: fmt.Sprintf("s%d", i), Kind: model.KindTest, Near: "desk", Far: "nas", State: model.SessionDone, Created: now.Add(-time.Duration(i) * time.Hour)}
+		if err := st.CreateSession(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		run := model.Run{Number: 1, State: model.RunValid, Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9e8}}}
+		if err := st.AddRun(t.Context(), s.ID, run, []model.Sample{{Host: model.Far, Metric: model.Goodput, Value: 0.1 + float64(i)}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	all, one, damaged := filepath.Join(dir, "all.linerate"), filepath.Join(dir, "one.linerate"), filepath.Join(dir, "damaged.linerate")
+	do := func(w *world, code int, says string, args ...string) {
+		t.Helper()
+		if got := w.main(t, args...); got != code {
+			t.Errorf("%q: exit code %d, want %d", args, got, code)
+		}
+		if said := w.out.String() + w.err.String(); !strings.Contains(said, says) {
+			t.Errorf("%q does not say %q:\n%s", args, says, said)
+		}
+	}
+	do(here, 0, "note: after the new cable", "annotate", "s1", "after the new cable")
+	do(here, 0, "  note: after the new cable", "show", "s1")
+	do(here, 0, `"note": "after the new cable"`, "show", "s1", "--json")
+	do(here, 0, "| after the new cable", "report", "s1", "--format", "markdown")
+	do(here, 0, "s1 ", "list", "--text", "NEW cable")
+	do(here, 0, "no such sessions", "list", "--text", "no such text")
+	do(here, 2, "at most 4096 bytes", "annotate", "s1", strings.Repeat("x", 4097))
+	do(here, 0, "wrote 3 sessions to ", "export", "--archive", all)
+	do(here, 0, `"sessions":`, "export", "--archive", one, "s2", "--json")
+	do(here, 1, "move that file away", "export", "--archive", all)
+	do(here, 6, "not found", "export", "--archive", filepath.Join(dir, "none"), "nosuch")
+	do(there, 0, "1 session of 1 from ", "import", one)
+	whole, err := os.ReadFile(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Clone(whole)
+	changed[len(changed)-20] ^= 1
+	if err := os.WriteFile(damaged, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do(there, 2, "the archive is damaged", "import", damaged)
+	do(there, 0, "s2 ", "list")
+	if strings.Contains(there.out.String(), "s0 ") {
+		t.Errorf("of a damaged archive is kept:\n%s", there.out.String())
+	}
+	do(there, 2, "import it alone", "import", all, "--title", "x")
+	do(there, 0, "s2 is here already, and was left as it is\n2 sessions of 3 from ", "import", all)
+	do(there, 0, "0 sessions of 3 from ", "import", all)
+	for _, id := range []string{"s0", "s1", "s2"} {
+		for _, more := range [][]string{{"--json=full", "--samples"}, nil} {
+			args := append([]string{"show", id}, more...)
+			do(here, 0, "", args...)
+			do(there, 0, "", args...)
+			if here.out.String() != there.out.String() || here.out.Len() == 0 {
+				t.Errorf("%q is here\n%s\nand there\n%s", args, here.out.String(), there.out.String())
+			}
+		}
+	}
+	do(here, 0, "removed 1 session", "delete", "s1", "--yes")
+	do(here, 0, "1 session of 3", "import", all) // as from a copy that was kept
+	do(here, 0, "  note: after the new cable", "show", "s1")
+	do(here, 0, "s1 ", "annotate", "s1", "")
+	do(here, 0, "no such sessions", "list", "--text", "new cable")
+}
