@@ -56,6 +56,9 @@ all their samples, which linerate import reads on another machine. Others may us
 the results meanwhile: it is also how to keep a copy of them.`,
 		Example: "  linerate export --for linux-sysctl tall.yaml\n  linerate export --for netplan last --interface eth0 --mac 02:00:00:00:00:01\n  linerate export --for freebsd tall.yaml --role receiver --output files\n  linerate export --archive results.linerate",
 		Args: func(cmd *cobra.Command, args []string) error {
+			if f.archive != "" && f.format+f.setting+f.role+f.dir != "" {
+				return usagef("--archive stands without --for, --setting, --role and --output: it keeps sessions as they are")
+			}
 			if f.archive != "" {
 				return nil
 			}
@@ -80,9 +83,6 @@ the results meanwhile: it is also how to keep a copy of them.`,
 	c.Flags().StringVar(&f.in.MAC, "mac", "", "its address, to find it by")
 	c.Flags().StringVar(&f.in.AdapterKey, "adapter-key", "", "windows-reg: number of the adapter's registry key, such as 0007")
 	c.Flags().StringVar(&f.archive, "archive", "", "write sessions with all their samples into this file, for linerate import; all of them unless some are named")
-	for _, other := range []string{"for", "setting", "role", "output"} {
-		c.MarkFlagsMutuallyExclusive("archive", other)
-	}
 	c.Flags().BoolVar(&f.in.Anyway, "anyway", false, "also values that do not fit together; a comment says why they do not")
 	return c
 }
