@@ -137,7 +137,7 @@ func paintedArgs(file, db string) map[string][][]string {
 		"linerate check":            hosts("HOST --quick --json"),
 		"linerate recheck":          hosts("--look", "HOST --look --db "+db),
 		"linerate tune":             hosts("HOST --dry-run -t 1s --direction to --db " + db),
-		"linerate annotate":         hosts("last x --db "+db),
+		"linerate annotate":         hosts("last x --db " + db),
 		"linerate rm":               hosts("last --dry-run --db "+db, "-2 --db "+db),
 		"linerate prune":            hosts("--dry-run --db " + db),
 		"linerate limits":           nil,
