@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store/archive"
+	"linerate/internal/store/postgres/postgrestest"
+	"linerate/internal/store/sqlite"
+	"linerate/internal/store/storetest"
+)
+
+// The most that the commands about a million samples may take: together in processor
+// time, which does not count what others do on the machine meanwhile, and each in memory.
+const (
+	millionTime = 10 * time.Second
+	millionKiB  = 300 << 10
+)
+
+// sampled writes an archive of one session with five runs and so many samples, and
+// returns its store's size in bytes.
+func sampled(t *testing.T, path string, samples int) int64 {
+	t.Helper()
+	db := filepath.Join(t.TempDir(), "from.db")
+	st, err := sqlite.Open(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := model.Session{
+		ID: "20261121T120000-many", Kind: model.KindTest, Near: "this machine", Far: "nas", State: model.SessionDone, Created: at, Ended: at.Add(time.Hour),
+		Plan: model.Plan{Settings: []model.Setting{{Name: "as-is"}}, Baseline: "as-is", Directions: []model.Direction{model.To}},
+	}
+	if err := st.CreateSession(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(12, 6))
+	const runs = 5
+	for n := 1; n <= runs; n++ {
+		all := storetest.Seconds(rng, samples/runs/56)[:samples/runs]
+		r := model.Run{Number: n, Block: n, Setting: "as-is", Started: at, Ended: at.Add(time.Hour), State: model.RunValid,
+			Flow:   model.Flow{Engine: "tcpbulk", Direction: model.To, Duration: time.Hour, Interval: time.Second},
+			Values: []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 9.3e8}}}
+		if err := st.AddRun(t.Context(), s.ID, r, all, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(archive.Write(t.Context(), f, st, nil), f.Close(), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// TestMillionSamples imports, lists, shows and reports a million samples, with
+// both stores: below 10 s in all, each step below 300 MB, in a file that grows as they do.
+// The page of report is not among them: it has all samples in it.
+func TestMillionSamples(t *testing.T) {
+	const million = 1_000_000
+	dir := t.TempDir()
+	from := filepath.Join(dir, "million.linerate")
+	quarter, whole := sampled(t, filepath.Join(dir, "quarter.linerate"), million/4), sampled(t, from, million)
+	t.Logf("a quarter of a million samples are %d bytes, a million %d", quarter, whole)
+	if ratio := float64(whole) / float64(quarter); ratio < 3.6 || ratio > 4.4 {
+		t.Errorf("four times the samples are %.2f times the file", ratio)
+	}
+	stores := map[string]string{"SQLite": filepath.Join(dir, "results.db")}
+	server, err := postgrestest.Start(t.Context())
+	if err == nil {
+		defer func() {
+			if err := server.Stop(); err != nil {
+				t.Error(err)
+			}
+		}()
+		stores["PostgreSQL"] = server.Database(t)
+	} else {
+		t.Run("PostgreSQL", func(t *testing.T) {
+			if !errors.Is(err, postgrestest.ErrMissing) {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		})
+	}
+	for name, db := range stores {
+		t.Run(name, func(t *testing.T) {
+			var total time.Duration
+			for _, args := range [][]string{
+				{"import", from},
+				{"list"},
+				{"show", "last"},
+				{"report", "last", "--format", "markdown"},
+			} {
+				cmd := exec.CommandContext(t.Context(), binary, append(args, "--db", db)...)
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%q: %v\n%s", args, err, out)
+				}
+				used := cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime()
+				// It is never below what this process took when it started the other
+				// (begin_new_exec in Linux 6.18 fs/exec.c).
+				kib := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+				t.Logf("%-8s %5d ms %4d MiB", args[0], used.Milliseconds(), kib>>10)
+				if kib > millionKiB {
+					t.Errorf("%q took %d MiB", args, kib>>10)
+				}
+				total += used
+			}
+			if total > millionTime {
+				t.Errorf("all took %s of processor time", total)
+			}
+		})
+	}
+}
