@@ -103,7 +103,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
 	fl.StringVar(&f.preset, "preset", "", "an experiment that many people make: "+strings.Join(config.PresetNames(), ", "))
 	fl.StringArrayVar(&f.undo, "undo", nil, "NAME=COMMAND: what takes back the command of --factor cmd:NAME=COMMAND")
-	fl.StringVar(&f.commandTime, "command-time", "30s", "how long such a command, and a hook, may take")
+	fl.StringVar(&f.commandTime, "command-time", "30s", "how long such a command may take")
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
 	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
 	f.own.register(fl, a.kinds())
@@ -122,7 +122,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and recorded)")
 	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
-	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts, factors and hooks")
+	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts and of factors")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session, or with --max-blocks longer than planned: its ID, the beginning of it, or last")
 	return c
 }
