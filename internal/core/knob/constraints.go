@@ -45,7 +45,7 @@ func atMost(id string, systems []string, low, high, rule, source string) Constra
 func worse(over func(Values) (int64, bool), before, after Values) bool {
 	now, known := over(after)
 	was, compared := over(before)
-	return known && now > 0 && !(compared && now <= was)
+	return known && now > 0 && (!compared || now > was)
 }
 
 func bufferConstraints() []Constraint {

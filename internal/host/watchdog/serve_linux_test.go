@@ -164,7 +164,8 @@ func TestApplyWhole(t *testing.T) {
 	d.memory.Set(mode, old)
 	d.cfg.Host.Interface = "wd9"
 	d.memory.Wrong = func(p hostknob.Place, raw string) error {
-		if p == mode && strings.Contains(raw, "off") && !(strings.Contains(raw, "speed=") && strings.Contains(raw, "duplex=")) {
+		whole := strings.Contains(raw, "speed=") && strings.Contains(raw, "duplex=")
+		if p == mode && strings.Contains(raw, "off") && !whole {
 			return errors.New("it needs both")
 		}
 		return nil

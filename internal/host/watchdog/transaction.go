@@ -123,7 +123,7 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 	}
 	var steps []step
 	for _, c := range t.m.host.Index.Plan(now, wanted) {
-		s, err := t.planOne(ctx, c)
+		s, err := t.planOne(c)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func (t *transaction) hold(ctx context.Context, id model.KnobID) (knob.Knob, *he
 // planOne works out the text of c: that of the place before the transaction,
 // with all its knobs as the transaction wants them. So a level does not depend
 // on the levels tried before it.
-func (t *transaction) planOne(ctx context.Context, c model.Assignment) (step, error) {
+func (t *transaction) planOne(c model.Assignment) (step, error) {
 	_, p, err := t.m.host.Place(c.Knob)
 	if err != nil {
 		return step{}, err
