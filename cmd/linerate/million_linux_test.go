@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
+	"html"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -69,7 +72,7 @@ func sampled(t *testing.T, path string, samples int) int64 {
 
 // TestMillionSamples imports, lists, shows and reports a million samples, with
 // both stores: below 10 s in all, each step below 300 MB, in a file that grows as they do.
-// The page of report is not among them: it has all samples in it.
+// The page of report has all samples in it, as an archive that can be imported again.
 func TestMillionSamples(t *testing.T) {
 	const million = 1_000_000
 	dir := t.TempDir()
@@ -98,12 +101,14 @@ func TestMillionSamples(t *testing.T) {
 	}
 	for name, db := range stores {
 		t.Run(name, func(t *testing.T) {
+			page := filepath.Join(t.TempDir(), "page.html")
 			var total time.Duration
 			for _, args := range [][]string{
 				{"import", from},
 				{"list"},
 				{"show", "last"},
 				{"report", "last", "--format", "markdown"},
+				{"report", "last", "-o", page},
 			} {
 				cmd := exec.CommandContext(t.Context(), binary, append(args, "--db", db)...)
 				var out bytes.Buffer
@@ -125,6 +130,48 @@ func TestMillionSamples(t *testing.T) {
 			if total > millionTime {
 				t.Errorf("all took %s of processor time", total)
 			}
+			attachedAgain(t, page)
 		})
+	}
+}
+
+// attachedAgain imports the archive that a page holds, and demands all its samples.
+func attachedAgain(t *testing.T, page string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the page has %d KiB", len(text)>>10)
+	m := regexp.MustCompile(`href="data:application/octet-stream;base64,([^"]+)"`).FindSubmatch(text)
+	if m == nil || len(text) > 8<<20 {
+		t.Fatalf("no archive in a page of %d bytes", len(text))
+	}
+	// As a browser does: the template escapes some of what base64 uses.
+	data, err := base64.StdEncoding.DecodeString(html.UnescapeString(string(m[1])))
+	from := filepath.Join(t.TempDir(), "again.linerate")
+	if err := errors.Join(err, os.WriteFile(from, data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	a, err := archive.Open(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	n := 0
+	for run := 1; run <= 5; run++ {
+		all, err := a.Samples(t.Context(), "last", run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(all)
+	}
+	if n != 1_000_000 {
+		t.Errorf("%d samples are in the page", n)
 	}
 }

@@ -33,7 +33,14 @@ type Input struct {
 	Beside   []figures.Swept // other sessions whose curves over message sizes are drawn with this one's
 	Answer   []string        // the answer, a sentence each; nil is report.Answer
 	Text     string          // the report as a terminal shows it, 80 columns, for those who paste it
-	JSON     []byte          // the whole session as a document; empty attaches none
+	Attached []File          // the data of the session, for those who go on with them
+}
+
+// File is one that a page holds within itself.
+type File struct {
+	Name, Kind string // Kind is its media type
+	What       string // it is: "all data of this session, as JSON"
+	Content    []byte
 }
 
 //go:embed page.tmpl
@@ -70,9 +77,13 @@ type page struct {
 	Facts    []factRow
 	Method   [][2]string
 	Text     string
-	Data     template.URL
-	DataName string
-	DataSize string
+	Attached []attached
+}
+
+// attached is a file as a link that holds all of it.
+type attached struct {
+	Name, What, Size string
+	Data             template.URL
 }
 
 // figure is a picture in both widths.
@@ -99,9 +110,9 @@ func newPage(in Input) page {
 		//nolint:gosec // every text in a picture is escaped by package plot
 		p.Figures = append(p.Figures, figure{f.Name, template.HTML(f.Inline(plot.Wide)), template.HTML(f.Inline(plot.Narrow))})
 	}
-	if len(in.JSON) > 0 {
-		p.Data = template.URL("data:application/json;base64," + base64.StdEncoding.EncodeToString(in.JSON)) //nolint:gosec // base64 holds no quotes
-		p.DataName, p.DataSize = "linerate-"+d.ID+".json", units.Bytes(len(in.JSON)).Binary()
+	for _, f := range in.Attached {
+		data := template.URL("data:" + f.Kind + ";base64," + base64.StdEncoding.EncodeToString(f.Content)) //nolint:gosec // base64 holds no quotes
+		p.Attached = append(p.Attached, attached{f.Name, sentence(f.What), units.Bytes(len(f.Content)).Binary(), data})
 	}
 	return p
 }

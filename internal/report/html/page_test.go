@@ -51,7 +51,7 @@ func pages(t *testing.T) map[string]string {
 	for _, c := range cases(t) {
 		d := report.Build(c.Session, report.Options{Samples: c.Samples, Kinds: reporttest.Kinds()})
 		var b bytes.Buffer
-		in := html.Input{Session: c.Session, Document: d, Samples: c.Samples, Text: "as text <&>", JSON: []byte(`{"a":1}`)}
+		in := html.Input{Session: c.Session, Document: d, Samples: c.Samples, Text: "as text <&>", Attached: []html.File{{Name: "all.json", Kind: "application/json", What: "all data, as JSON", Content: []byte(`{"a":1}`)}}}
 		if c.Name == "tune" {
 			in.Answer = []string{"goodput to nas 2.90 times (8 blocks): far.tcp.recv_buffer_max 64 KiB -> 256 KiB", "linerate undo puts it back"}
 		}

@@ -109,7 +109,7 @@ type reportDoc struct {
 }
 
 func (a *console) writeReport(ctx context.Context, ref string, f reportFlags, as format) error {
-	t, err := a.tell(ctx, ref, f.beside...)
+	t, err := a.tell(ctx, ref, as.page && !f.ticket && f.textfile == "", f.beside...)
 	if err != nil {
 		return err
 	}

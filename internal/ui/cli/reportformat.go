@@ -26,6 +26,7 @@ import (
 	"linerate/internal/report/raster"
 	"linerate/internal/report/term"
 	"linerate/internal/report/ticket"
+	"linerate/internal/store/archive"
 )
 
 // told is a stored session with its report, of which every format is made.
@@ -36,10 +37,15 @@ type told struct {
 	answer  []string // of a search for settings, which the report of its runs does not know; else nil
 	figures []plot.Figure
 	beside  []figures.Swept // of --beside
+	archive []byte          // with all samples, where they are too many for JSON; else nil
 }
 
+// samplesInJSON is how many samples a page has in its JSON at most: about 4 MB of it.
+// More are in an archive beside it, at two bytes each.
+const samplesInJSON = 20_000
+
 // tell reads the session that ref names, and makes its report, with the curves of others.
-func (a *console) tell(ctx context.Context, ref string, beside ...string) (told, error) {
+func (a *console) tell(ctx context.Context, ref string, page bool, beside ...string) (told, error) {
 	st, err := a.openStore(ctx)
 	if err != nil {
 		return told{}, err
@@ -49,7 +55,7 @@ func (a *console) tell(ctx context.Context, ref string, beside ...string) (told,
 	if err != nil {
 		return told{}, err
 	}
-	t, err := a.tellOf(ctx, st, s)
+	t, err := a.tellOf(ctx, st, s, page)
 	if err != nil || len(beside) == 0 {
 		return t, err
 	}
@@ -71,8 +77,9 @@ func (a *console) tell(ctx context.Context, ref string, beside ...string) (told,
 	return t, nil
 }
 
-// tellOf makes the report of s, which st holds.
-func (a *console) tellOf(ctx context.Context, st results, s model.Session) (told, error) {
+// tellOf makes the report of s, which st holds; for a page with the archive of samples
+// that are too many for its JSON.
+func (a *console) tellOf(ctx context.Context, st results, s model.Session, page bool) (told, error) {
 	samples, err := samplesOf(ctx, st, s)
 	if err != nil {
 		return told{}, err
@@ -84,7 +91,21 @@ func (a *console) tellOf(ctx context.Context, st results, s model.Session) (told
 		}
 	}
 	t.figures = figures.Of(s, t.doc, samples)
-	return t, nil
+	if !page || samplesIn(samples) <= samplesInJSON {
+		return t, nil
+	}
+	var b bytes.Buffer
+	err = archive.Write(ctx, &b, st, []string{s.ID})
+	t.archive = b.Bytes()
+	return t, err
+}
+
+func samplesIn(samples map[int][]model.Sample) int {
+	n := 0
+	for _, of := range samples {
+		n += len(of)
+	}
+	return n
 }
 
 // format is one that report writes.
@@ -135,10 +156,22 @@ func htmlPage(w io.Writer, t told) error {
 	if err := term.Render(&text, t.doc, term.Options{Width: 80}); err != nil {
 		return err
 	}
-	if err := reportjson.Render(&data, t.session, t.doc, reportjson.Options{Full: true, Samples: t.samples}); err != nil {
+	o, what := reportjson.Options{Full: true, Samples: t.samples}, "all data of this session, as JSON"
+	if t.archive != nil {
+		o, what = reportjson.Options{Full: true}, "all results of this session, as JSON"
+	}
+	if err := reportjson.Render(&data, t.session, t.doc, o); err != nil {
 		return err
 	}
-	return html.Render(w, html.Input{Session: t.session, Document: t.doc, Samples: t.samples, Beside: t.beside, Answer: t.answer, Text: text.String(), JSON: data.Bytes()})
+	name := "linerate-" + t.session.ID
+	attached := []html.File{{Name: name + ".json", Kind: "application/json", What: what, Content: data.Bytes()}}
+	if t.archive != nil {
+		attached = append(attached, html.File{
+			Name: name + ".linerate", Kind: "application/octet-stream", Content: t.archive,
+			What: "all its samples too, as an archive that linerate import reads",
+		})
+	}
+	return html.Render(w, html.Input{Session: t.session, Document: t.doc, Samples: t.samples, Beside: t.beside, Answer: t.answer, Text: text.String(), Attached: attached})
 }
 
 // ticketWidth is how wide the picture of a ticket is laid out, ticketMost how many pixels

@@ -179,7 +179,7 @@ func (p pages) Report(ctx context.Context, id string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	t, err := p.a.tellOf(ctx, p.st, s)
+	t, err := p.a.tellOf(ctx, p.st, s, true)
 	if err != nil {
 		return err
 	}

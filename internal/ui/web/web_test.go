@@ -110,7 +110,7 @@ func (s *sessions) Report(_ context.Context, id string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return html.Render(w, html.Input{Session: c.Session, Document: s.Document(c.Session), Samples: c.Samples, JSON: []byte(`{}`)})
+	return html.Render(w, html.Input{Session: c.Session, Document: s.Document(c.Session), Samples: c.Samples, Attached: []html.File{{Name: "all.json", Kind: "application/json", What: "all data, as JSON", Content: []byte(`{}`)}}})
 }
 
 // serve starts a server, which ends with t.
