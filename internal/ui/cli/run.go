@@ -78,7 +78,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run lab:rate=100mbit,rtt=20ms --preset windows
-  linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root'
+  linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root || true'
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
