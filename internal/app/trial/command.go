@@ -23,13 +23,11 @@ func (t *Trial) commands(ctx context.Context) error {
 	for _, h := range []model.Host{model.Near, model.Far} {
 		var off []model.Assignment
 		seen := map[model.KnobID]bool{}
-		for _, s := range t.Session.Plan.Settings {
-			for _, a := range s.Assignments {
-				if a.Host == h && a.IsCommand() && !seen[a.Knob] {
-					seen[a.Knob] = true
-					a.Value = model.Off
-					off = append(off, a)
-				}
+		for _, a := range assigned(t.Session.Plan) {
+			if a.Host == h && a.IsCommand() && !seen[a.Knob] {
+				seen[a.Knob] = true
+				a.Value = model.Off
+				off = append(off, a)
 			}
 		}
 		if len(off) == 0 {
@@ -43,6 +41,15 @@ func (t *Trial) commands(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// assigned is all that the settings of a plan and its hooks assign.
+func assigned(p model.Plan) []model.Assignment {
+	var all []model.Assignment
+	for _, s := range p.Settings {
+		all = append(all, s.Assignments...)
+	}
+	return append(all, p.Hooks...)
 }
 
 // nothing has a host apply assignments for a moment: it succeeds where the host takes

@@ -100,21 +100,19 @@ func (t *Trial) congestions(ctx context.Context) error {
 
 // MayTune fails early where the plan changes a host that may not be changed.
 func MayTune(e *reach.Ends, p model.Plan) error {
-	for _, s := range p.Settings {
-		for _, as := range s.Assignments {
-			if as.Host != "" && e.Far == nil {
-				return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.Foreign())),
-					"start linerate serve or a linerate agent on that host")
-			}
-			c := e.Client(as.Host)
-			if as.Host == "" || c.CanTune() {
-				continue
-			}
-			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
-				"settings of the flow (window, mss, streams, block, nodelay) need no rights there;\n"+
-					"to change that host, use a key with the right tune and serve --allow-tune there,\n"+
-					"or start its agent by a command: exec:ADDRESS COMMAND...")
+	for _, as := range assigned(p) {
+		if as.Host != "" && e.Far == nil {
+			return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s: with %s only settings of the flow can be tried", as.Knob, e.Foreign())),
+				"start linerate serve or a linerate agent on that host")
 		}
+		c := e.Client(as.Host)
+		if as.Host == "" || c.CanTune() {
+			continue
+		}
+		return app.WithHint(app.WithKind(app.Unsupported, fmt.Errorf("%s measures only: %s cannot be set there", c.Name(), as.Knob)),
+			"settings of the flow (window, mss, streams, block, nodelay) need no rights there;\n"+
+				"to change that host, use a key with the right tune and serve --allow-tune there,\n"+
+				"or start its agent by a command: exec:ADDRESS COMMAND...")
 	}
 	return nil
 }

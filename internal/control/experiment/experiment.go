@@ -240,7 +240,7 @@ func (e *experiment) block(ctx context.Context, block int, result analysis.Resul
 		flow = inOrder(flow, e.Plan.Seed, block)
 		run, err := e.run(ctx, runner.Spec{
 			Number: len(e.out.Runs) + 1, Block: block, Attempt: e.attempts[block], Position: i + 1,
-			Setting: s.setting, Flow: flow, Settle: e.Plan.Settle,
+			Setting: s.setting, Hooks: e.Plan.Hooks, Flow: flow, Settle: e.Plan.Settle,
 		}, len(runs))
 		if err != nil {
 			return false, err

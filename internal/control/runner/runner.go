@@ -64,8 +64,12 @@ type Spec struct {
 	Number, Block, Position, Attempt int // as in model.Run
 	// Setting is applied: assignments with a host to it, those without to Flow.
 	Setting model.Setting
-	Flow    model.Flow    // before the setting's own flow knobs
-	Settle  time.Duration // between applying and measuring
+	// Hooks are commands that stand around the run, whatever its setting: each host runs
+	// its own when the setting holds, and takes it back before the setting. One that
+	// fails makes the run invalid.
+	Hooks  []model.Assignment
+	Flow   model.Flow    // before the setting's own flow knobs
+	Settle time.Duration // between applying and measuring
 	// Tentative is set where a setting that a host does not take, since it lacks the
 	// right, say, makes the run invalid: it is one idea of several. Else that error is
 	// none that another run could mend.
@@ -187,19 +191,20 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-// touched are the clients of the hosts that the setting changes.
+// touched are the clients of the hosts that the setting or a hook changes.
 func (a *attempt) touched() []*session.Client {
 	var out []*session.Client
 	for _, c := range a.ends {
-		if len(a.assignments(c.Host())) > 0 {
+		if len(of(c.Host(), a.spec.Setting.Assignments)) > 0 || len(of(c.Host(), a.spec.Hooks)) > 0 {
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-func (a *attempt) assignments(h model.Host) []model.Assignment {
-	return slices.DeleteFunc(slices.Clone(a.spec.Setting.Assignments), func(as model.Assignment) bool { return as.Host != h })
+// of returns the assignments to host h.
+func of(h model.Host, all []model.Assignment) []model.Assignment {
+	return slices.DeleteFunc(slices.Clone(all), func(as model.Assignment) bool { return as.Host != h })
 }
 
 // each calls f for every client at the same time and joins the errors.
@@ -218,7 +223,7 @@ func each(clients []*session.Client, f func(c *session.Client) error) error {
 // known, and a deadline has an upper bound.
 func (a *attempt) deadline() (within time.Duration, enough bool) {
 	within = a.spec.Settle + openingTime + a.flow.Length() + overtime + slack
-	for _, as := range a.spec.Setting.Assignments {
+	for _, as := range slices.Concat(a.spec.Setting.Assignments, a.spec.Hooks) {
 		within += as.Command.Limit
 	}
 	return min(within, session.MaxDuration), a.flow.Duration > 0 && within <= session.MaxDuration
@@ -227,11 +232,25 @@ func (a *attempt) deadline() (within time.Duration, enough bool) {
 // apply changes both hosts. When it fails on one of them, undo puts both back.
 func (a *attempt) apply(ctx context.Context) error {
 	within, _ := a.deadline()
-	return each(a.touched(), func(c *session.Client) error {
-		changes, err := c.Apply(ctx, a.assignments(c.Host()), within)
-		a.record(changes)
+	make := func(all []model.Assignment) func(c *session.Client) error {
+		return func(c *session.Client) error {
+			mine := of(c.Host(), all)
+			if len(mine) == 0 {
+				return nil
+			}
+			changes, err := c.Apply(ctx, mine, within)
+			a.record(changes)
+			return err
+		}
+	}
+	if err := each(a.touched(), make(a.spec.Setting.Assignments)); err != nil {
 		return err
-	})
+	}
+	err := each(a.touched(), make(a.spec.Hooks)) // when both hosts are as they are to be measured
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrContact) || errors.Is(err, session.ErrRefused) {
+		return err
+	}
+	return invalid("the hook before the run failed: %w", err)
 }
 
 // record keeps what became of knobs: the last word on each counts.

@@ -60,6 +60,10 @@ type Assignment struct {
 // CommandPrefix begins the KnobID of a command: "cmd:shaper".
 const CommandPrefix = "cmd:"
 
+// HookKnob is the KnobID of the commands that stand around every run, the baseline's
+// too: they are no factor. No factor can be called so.
+const HookKnob = CommandPrefix + "before+after"
+
 // The levels of a command: it was run, and will be undone, or it was not.
 const (
 	On  = "on"

@@ -41,6 +41,7 @@ type Plan struct {
 	Search     *RateSearch   `json:"search,omitempty"`    // instead of blocks: the highest rate with little loss
 	Path       DataPath      `json:"path,omitzero"`       // how its data connections are made
 	Tests      []Test        `json:"tests,omitempty"`     // instead of blocks: one run each, in this order
+	Hooks      []Assignment  `json:"hooks,omitempty"`     // HookKnob, at most one for each host: commands around every run
 }
 
 // Decides returns the metric that decides the plan's comparisons.

@@ -63,11 +63,12 @@ type Options struct {
 	// Guards are what no setting may harm; nil are those that suit the traffic,
 	// and an empty list is none.
 	Guards     []model.Guard
-	Margin     units.Percent // 0 is 3
-	Tolerance  units.Percent // of the plateau search; 0 is 5
-	Confidence float64       // 0 is 0.95
-	Settle     time.Duration // after applying a setting; 0 is 2 s, negative is none
-	Cooldown   time.Duration // after each run
+	Margin     units.Percent      // 0 is 3
+	Tolerance  units.Percent      // of the plateau search; 0 is 5
+	Confidence float64            // 0 is 0.95
+	Settle     time.Duration      // after applying a setting; 0 is 2 s, negative is none
+	Cooldown   time.Duration      // after each run
+	Hooks      []model.Assignment // commands around every run
 	Null       Null
 	Seed       uint64 // any number; the same one gives the same order
 }
@@ -95,7 +96,7 @@ func New(o Options) (model.Plan, error) {
 		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget,
 		Objective: o.Objective, Guards: o.Guards,
 		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
-		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed,
+		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed, Hooks: o.Hooks,
 	}
 	switch {
 	case o.hasTwin():

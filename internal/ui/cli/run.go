@@ -37,7 +37,7 @@ type runFlags struct {
 	own                                           ownFlags
 	path                                          pathFlags
 	far, from, direction, baseline, title, resume string
-	factors, guards, undo                         []string
+	factors, guards, undo, before, after          []string
 	commandTime, preset                           string
 	objective                                     string
 	blocks, maxBlocks                             int
@@ -73,12 +73,14 @@ and linerate keep refuses it.
 does with the hosts as they are. --undo NAME=COMMAND takes it back after each run, also
 after Ctrl-C or a crash, and has to succeed where nothing is left to undo. A host runs
 commands only for who could run them anyway: over ssh, or by linerate agent
---allow-commands; a serve refuses them unless its owner allowed them.`,
+--allow-commands; a serve refuses them unless its owner allowed them. The same holds for
+--before and --after, which stand around every run, whatever its setting.`,
 		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=64KiB,1MiB,4MiB
   linerate run plan.yaml
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run lab:rate=100mbit,rtt=20ms --preset windows
   linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root || true'
+  linerate run lab:rate=50mbit --factor window=64KiB,1MiB --before sync --after 'far:rm -f /tmp/left-over'
   linerate run "$NAS" --udp --factor rate=100M,500M --blocks 8
   linerate run "$NAS" --requests 0 --factor reply=1KiB,64KiB
   linerate run "$NAS" --factor congestion=cubic,bbr --objective rtt --guard 'goodput<5%'
@@ -103,6 +105,8 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.StringArrayVar(&f.factors, "factor", nil, "KNOB=VALUE,VALUE,... several make a full grid")
 	fl.StringVar(&f.preset, "preset", "", "an experiment that many people make: "+strings.Join(config.PresetNames(), ", "))
 	fl.StringArrayVar(&f.undo, "undo", nil, "NAME=COMMAND: what takes back the command of --factor cmd:NAME=COMMAND")
+	fl.StringArrayVar(&f.before, "before", nil, "COMMAND of this host, or far:COMMAND: run before every run, when its setting holds")
+	fl.StringArrayVar(&f.after, "after", nil, "COMMAND of this host, or far:COMMAND: run after every run, also after one that failed")
 	fl.StringVar(&f.commandTime, "command-time", "30s", "how long such a command may take")
 	fl.BoolVarP(&f.udp, "udp", "u", false, "UDP instead of TCP")
 	fl.StringVarP(&f.rate, "rate", "b", "", "payload rate of UDP per direction, as 100M or 1gbit (default: 1 Mbit/s; 0: as fast as possible)")
@@ -167,7 +171,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 	if err := errors.Join(err, reach.Carries(a.path, p.Flow)); err != nil {
 		return err
 	}
-	_, a.commands = commandsOf(p.Settings)
+	_, a.commands = commandsOf(p.Settings, p.Hooks)
 	return a.experiment(ctx, near, far, q)
 }
 
@@ -237,7 +241,7 @@ func (a *console) tellForeign(changes []model.Change) {
 func (f *runFlags) onlyResume(given func(string) bool) error {
 	var bad faults
 	for _, flag := range []string{
-		"factor", "preset", "undo", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
+		"factor", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
 		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title",
 	} {
 		if given(flag) {
@@ -254,7 +258,7 @@ func (a *console) resumeHint(s model.Session) string {
 		kept = "hosts undone, data kept"
 	}
 	line := kept + "; go on with: linerate run --resume " + s.ID
-	if commands, _ := commandsOf(s.Plan.Settings); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
+	if commands, _ := commandsOf(s.Plan.Settings, s.Plan.Hooks); len(commands) > 0 || strings.HasPrefix(s.Near, "exec:") || strings.HasPrefix(s.Far, "exec:") {
 		line += " --allow-exec"
 	}
 	if a.db != "" && a.db != ":memory:" {
@@ -298,7 +302,7 @@ func (a *console) resume(ctx context.Context, f runFlags, given func(string) boo
 		return err
 	}
 	var commands []string
-	commands, a.commands = commandsOf(s.Plan.Settings)
+	commands, a.commands = commandsOf(s.Plan.Settings, s.Plan.Hooks)
 	if err := f.mayRun("session "+s.ID, commands); err != nil {
 		return err
 	}
@@ -392,11 +396,17 @@ func (f *runFlags) file(preset *config.File, given func(string) bool, args []str
 		if err := f.mayExec(args[0], file.Near, file.Far); err != nil {
 			return file, err
 		}
-		if settings, _ := file.Settings(); len(f.factors) == 0 {
-			commands, _ := commandsOf(settings)
-			if err := f.mayRun(args[0], commands); err != nil {
-				return file, err
-			}
+		settings, _ := file.Settings()
+		hooks := file.Hooks
+		if len(f.factors) > 0 {
+			settings = nil
+		}
+		if given("before") || given("after") {
+			hooks = nil
+		}
+		commands, _ := commandsOf(settings, hooks)
+		if err := f.mayRun(args[0], commands); err != nil {
+			return file, err
 		}
 	}
 	if f.far != "" {

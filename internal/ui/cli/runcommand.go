@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,8 +11,21 @@ import (
 )
 
 // commandFlags puts the undo commands of the flags, and how long commands may take,
-// into the factors of file.
+// into the factors of file, and the commands around its runs in place of those that it
+// has.
 func (f *runFlags) commandFlags(file *config.File, given func(string) bool, bad *faults) {
+	if given("before") || given("after") {
+		file.Hooks = nil
+	}
+	var err error
+	for _, text := range f.before {
+		file.Hooks, err = config.Hook(file.Hooks, false, text)
+		bad.add("before", err)
+	}
+	for _, text := range f.after {
+		file.Hooks, err = config.Hook(file.Hooks, true, text)
+		bad.add("after", err)
+	}
 	for _, text := range f.undo {
 		bad.add("undo", config.Undo(file.Factors, text))
 	}
@@ -27,21 +41,28 @@ func (f *runFlags) commandFlags(file *config.File, given func(string) bool, bad 
 			file.Factors[i].Command.Limit = limit
 		}
 	}
+	for i := range file.Hooks {
+		file.Hooks[i].Command.Limit = limit
+	}
 }
 
-// commandsOf are the commands of settings, each once, and the ends that run them.
-func commandsOf(settings []model.Setting) (commands []string, ends []model.Host) {
+// commandsOf are the commands of settings and around their runs, each once, and the ends
+// that run them.
+func commandsOf(settings []model.Setting, hooks []model.Assignment) (commands []string, ends []model.Host) {
+	all := slices.Clone(hooks)
 	for _, s := range settings {
-		for _, a := range s.Assignments {
-			if !a.IsCommand() {
-				continue
-			}
-			if !slices.Contains(ends, a.Host) {
-				ends = append(ends, a.Host)
-			}
-			if !slices.Contains(commands, a.Command.Run) {
-				commands = append(commands, a.Command.Run)
-			}
+		all = append(all, s.Assignments...)
+	}
+	for _, a := range all {
+		if !a.IsCommand() {
+			continue
+		}
+		if !slices.Contains(ends, a.Host) {
+			ends = append(ends, a.Host)
+		}
+		text := cmp.Or(a.Command.Run, a.Command.Undo) // of a hook there may be one only
+		if !slices.Contains(commands, text) {
+			commands = append(commands, text)
 		}
 	}
 	return commands, ends

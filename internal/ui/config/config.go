@@ -41,9 +41,12 @@ type File struct {
 	Directions []model.Direction
 	Factors    []Factor        // a full grid of levels, or
 	Named      []model.Setting // settings one by one
-	Baseline   string          // name of a setting, as written
-	Blocks     int             // of a fixed plan; 0 is a sequential one
-	MaxBlocks  int             // of a sequential plan
+	// Hooks are commands around every run, one assignment for each host; what it has not
+	// is empty.
+	Hooks      []model.Assignment
+	Baseline   string // name of a setting, as written
+	Blocks     int    // of a fixed plan; 0 is a sequential one
+	MaxBlocks  int    // of a sequential plan
 	Budget     time.Duration
 	Objective  model.Metric // that decides; "" is what suits the traffic
 	Guards     []Guard      // besides those that suit the traffic, or in their place
@@ -227,7 +230,7 @@ func (f File) Options() plan.Options {
 	o := plan.Options{
 		Flow: f.Flow, Mode: model.Sequential, Blocks: f.MaxBlocks, Budget: f.Budget,
 		Margin: f.Margin, Tolerance: f.Tolerance, Confidence: f.Confidence,
-		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed,
+		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed, Hooks: f.hooked(),
 	}
 	o.Settings, o.Baseline = f.Settings()
 	o.Objective, o.Guards = f.decides()

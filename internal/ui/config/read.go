@@ -72,6 +72,7 @@ func (r *reader) fields() []field {
 		{"flow", func(n ast.Node, path string) { r.object(n, path, r.flowFields()) }},
 		{"factors", r.factors},
 		{"settings", r.settings},
+		{"hooks", r.hooks},
 		{"baseline", value(r, &f.Baseline, parseLine)},
 		{"blocks", value(r, &f.Blocks, parseBlocks)},
 		{"max_blocks", value(r, &f.MaxBlocks, parseBlocks)},
