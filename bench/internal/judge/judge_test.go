@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/lab/faults"
@@ -241,5 +242,44 @@ func TestCounts(t *testing.T) {
 	}
 	if text, want := Counts(rows), "\t\t\"B07\": {1, 2},\n\t\t\"B10\": {0, 1},\n\t\t\"B10 in part\": {0, 1},\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
+	}
+}
+
+// TestRecorded: of a document stays what rules look at, and nothing of the machine that
+// it was recorded on.
+func TestRecorded(t *testing.T) {
+	t.Parallel()
+	s := said(0.5, finding("B07", model.Far, ""))
+	s.Kind, s.Runs[0].Number = model.KindTest, 7
+	s.Command = []string{"/home/me/bin/linerate", "test", "lab:lan", "--quiet", "--db", "/tmp/x"}
+	s.Hosts = []model.HostFacts{{Host: model.Near, Name: "mine", Knobs: map[model.KnobID]fact.Of[string]{
+		"tcp.sack": fact.Known("1", "test"), "tcp.ecn": fact.Unknown[string]("nobody asked"),
+	}}, {Host: model.Far, Name: "yours"}}
+	var d document
+	text, err := json.Marshal(map[string]any{"session": s, "samples": []any{
+		map[string]any{"run": 7, "samples": []model.Sample{{Value: 1}}}, map[string]any{"run": 8, "samples": []model.Sample{{Value: 2}}},
+	}})
+	if err != nil || json.Unmarshal(text, &d) != nil {
+		t.Fatal(err)
+	}
+	r := d.recorded("a trap")
+	if got := strings.Join(r.Session.Command, " "); got != "linerate test lab:lan" || r.Planted != "a trap" || r.Session.Findings != nil {
+		t.Errorf("%q, %q, %v", got, r.Planted, r.Session.Findings)
+	}
+	if len(r.Samples) != 1 || r.Samples[0].Value != 1 {
+		t.Errorf("samples of runs that nobody looks at: %v", r.Samples)
+	}
+	if h := r.Session.Hosts; h[0].Name != "desk" || h[1].Name != "nas" || len(h[0].Knobs) != 1 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestRecordFails: a program that looks at nothing leaves no recording.
+func TestRecordFails(t *testing.T) {
+	t.Parallel()
+	for _, r := range []Recording{{Name: "lab", Args: []string{"test"}}, {Name: "pair", Pair: "exit 3", Args: []string{"test"}}} {
+		if _, _, err := Record(context.Background(), "/bin/false", r); err == nil {
+			t.Errorf("%s: no error", r.Name)
+		}
 	}
 }

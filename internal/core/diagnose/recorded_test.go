@@ -14,8 +14,9 @@ import (
 )
 
 // recorded is a real run of linerate test in a lab, as it was stored, without what no
-// rule looks at.
+// rule looks at. Those that the keys of a lab do not say are made by bench/record.
 type recorded struct {
+	Planted string         `json:"planted"` // what was done to the lab beside its settings
 	Session model.Session  `json:"session"`
 	Samples []model.Sample `json:"samples"`
 }
@@ -77,14 +78,8 @@ func recordings() map[string]string {
 		"mtu-mismatch": "to ceiling near, to M1 far, from ceiling far, from M1 far", "tunnel-mtu": "to ceiling near, to M8 -, from ceiling far, from M8 -",
 		"stolen-time": "to ceiling near, to B23 far", "slow-start-burst": "to B06 -, from ceiling far",
 		"window-and-shaper": "to B07 far, from B06 far", "timers": "to ceiling near, from B10 far",
-	}
-}
-
-// planted is what was done to a recorded lab beside its settings.
-func planted() map[string]string {
-	return map[string]string{
-		"quota": "a quota of 1.5 % of a core at nas", "slow-reader": "the program at desk is stopped for 79 % of the time",
-		"slow-writer": "the program at nas is stopped for 70 % of the time", "tunnel-mtu": "the routes of both hosts say mtu 1386", "stolen-time": "the hypervisor of the machine was busy",
+		"dead": "to dead -", "ecn-removed": "to ceiling near, to B35 -", "own-queue": "to B17 near", "tunnel": "to unknown -, to B41 near",
+		"tracking": "to ceiling near, to B26 far", "own-limit": "to B16 far, from B16 far, from B19 far",
 	}
 }
 
@@ -162,8 +157,8 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 			if slices.ContainsFunc(rec.Session.Runs, func(r model.Run) bool { return r.State == model.RunInvalid }) {
 				code = "   # exit 5"
 			}
-			language, command := "text", strings.Join(rec.Session.Command, " ") // of two real machines, which no test has
-			switch note := planted()[name]; {
+			language, command := "text", quoted(rec.Session.Command) // of two real machines, which no test has
+			switch note := rec.Planted; {
 			case note != "":
 				code = "   # " + note
 			case strings.Contains(command, "lab:") && !strings.HasPrefix(command, "linerate check "): // whose exit code tells of the machine's load, too
@@ -172,10 +167,41 @@ This page is written by ` + "`go test ./internal/core/diagnose -update`" + ` fro
 			fmt.Fprintf(&b, "\n```%s\n$ %s%s\n  %s nas: %s\n```\n", language, command, code, f.Direction, Sentence(f, host))
 		}
 		if !shown {
-			b.WriteString("\nNo run of this is at hand.\n")
+			fmt.Fprintf(&b, "\n*No run is shown:* %s\n", unshown()[r.ID+" "+r.Name])
 		}
 	}
 	return b.String()
+}
+
+// quoted is a command as a shell reads it.
+func quoted(words []string) string {
+	out := slices.Clone(words)
+	for i, w := range out {
+		if strings.Contains(w, " ") {
+			out[i] = "'" + w + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// TestUnshown: of each rule there is either a real run or the reason why there is none.
+func TestUnshown(t *testing.T) {
+	shown := map[string]bool{}
+	for _, r := range Rules() {
+		for name := range recordings() {
+			if _, ok := recording(t, name).found(r); ok {
+				shown[r.ID+" "+r.Name] = true
+			}
+		}
+		if key := r.ID + " " + r.Name; shown[key] == (unshown()[key] != "") {
+			t.Errorf("%s: a run %v, and the reason %q", key, shown[key], unshown()[key])
+		}
+	}
+	for key := range unshown() {
+		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.ID+" "+r.Name == key }) {
+			t.Errorf("%s is no rule", key)
+		}
+	}
 }
 
 // TestDocument holds docs/diagnosis.md against the list of rules.

@@ -193,7 +193,7 @@ func Rules() []Rule {
 			Do:    "Flush the route cache, look again; a tunnel is as it is."},
 		{ID: "B22", Name: "disk", look: disk,
 			Means: "Files are slower than memory over the same network.",
-			Known: "linerate copy and linerate check measure both.",
+			Known: "linerate copy measures both; linerate check --disk what the disks carry by themselves.",
 			Do:    "The disk, not the network."},
 		{ID: "B28", Name: "interrupt moderation", look: moderation,
 			Means: "The card gathers packets before it interrupts, which lengthens the round trip.",

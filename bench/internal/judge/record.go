@@ -1,0 +1,161 @@
+package judge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"linerate/internal/core/diagnose"
+	"linerate/internal/core/model"
+	"linerate/internal/lab/faults"
+)
+
+// Recording is a run of linerate that docs/diagnosis.md quotes, and what is done to its
+// hosts beside the settings of their lab.
+type Recording struct {
+	Name    string
+	Planted string         // for readers, "" where the settings of the lab say all
+	Args    []string       // of linerate
+	Near    string         // a script for the shell, run in the near host's network as soon as its agent is there
+	Far     string         // and in the far host's
+	Plants  []faults.Plant // as the judge plants them
+	Pair    string         // a script that makes other hosts than those of a lab, in a lab; Near, Far and Plants are not used then
+}
+
+// recorded is a recording as the tests of core/diagnose read it.
+type recorded struct {
+	Planted string         `json:"planted,omitempty"`
+	Session *model.Session `json:"session"`
+	Samples []model.Sample `json:"samples"`
+}
+
+// Record makes a recording anew and returns its text, and what linerate says of it.
+func Record(ctx context.Context, program string, r Recording) (text []byte, findings []model.Finding, err error) {
+	ctx, cancel := context.WithTimeout(ctx, caseTime)
+	defer cancel()
+	folder, err := os.MkdirTemp("", "record")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer os.RemoveAll(folder)
+	db := filepath.Join(folder, "db")
+	if err := r.run(ctx, program, db); err != nil {
+		return nil, nil, err
+	}
+	whole, err := exec.CommandContext(ctx, program, "show", "last", "--json=full", "--samples", "--db", db).Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("linerate show: %w", err)
+	}
+	var d document
+	if err := json.Unmarshal(whole, &d); err != nil || d.Session == nil {
+		return nil, nil, fmt.Errorf("no session: %w", err)
+	}
+	findings = d.Session.Findings
+	text, err = json.Marshal(d.recorded(r.Planted))
+	return append(text, '\n'), findings, err
+}
+
+// run has linerate look. A direction in which nothing arrives is a failure of the
+// command, and recorded all the same.
+func (r Recording) run(ctx context.Context, program, db string) error {
+	if r.Pair != "" {
+		script := r.Pair + "\nexec linerate " + words(append(r.Args, "--quiet", "--db", db))
+		cmd := exec.CommandContext(ctx, program, "lab", "lan", "--", "sh", "-c", script)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", r.Name, err, text)
+		}
+		return nil
+	}
+	g, err := newGroup(len(r.Plants) > 0)
+	if err != nil {
+		return err
+	}
+	defer g.remove()
+	cmd := exec.CommandContext(ctx, program, append(slices.Clone(r.Args), "--quiet", "--db", db)...)
+	if err := g.start(cmd); err != nil {
+		return err
+	}
+	undo := g.plant(ctx, cmd.Process.Pid, r.Plants)
+	end := r.scripts(ctx, cmd.Process.Pid)
+	_ = cmd.Wait() // the session says what became of it
+	return errors.Join(undo(), end())
+}
+
+// words are arguments as a shell reads them.
+func words(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = "'" + a + "'"
+	}
+	return strings.Join(quoted, " ")
+}
+
+// scripts runs those of both hosts. What it returns ends them.
+func (r Recording) scripts(ctx context.Context, program int) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	errs := make([]error, 2)
+	for i, script := range []string{r.Near, r.Far} {
+		if script == "" {
+			continue
+		}
+		all.Go(func() {
+			pid, err := agent(ctx, program, []model.Host{model.Near, model.Far}[i])
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			text, err := exec.CommandContext(ctx, "nsenter", "--net", "--target", strconv.Itoa(pid), "sh", "-c", script).CombinedOutput()
+			if err != nil && ctx.Err() == nil {
+				errs[i] = fmt.Errorf("%w: %s", err, text)
+			}
+		})
+	}
+	return func() error {
+		cancel()
+		all.Wait()
+		return errors.Join(errs...)
+	}
+}
+
+// recorded is what rules look at of a document.
+func (d document) recorded(planted string) recorded {
+	s := d.Session
+	out := recorded{Planted: planted, Session: s}
+	looked := map[int]bool{}
+	for _, run := range diagnose.Looked(s) {
+		looked[run.Number] = true
+	}
+	for _, r := range d.Samples {
+		if looked[r.Run] {
+			out.Samples = append(out.Samples, r.Samples...)
+		}
+	}
+	s.Findings = nil
+	s.Command[0] = "linerate"
+	if i := slices.Index(s.Command, "--quiet"); i > 0 { // and --db, which stand last
+		s.Command = s.Command[:i]
+	}
+	s.Near, s.Far = "lab", "nas"
+	for i, name := range []string{"desk", "nas"} {
+		if i >= len(s.Hosts) {
+			break
+		}
+		s.Hosts[i].Name = name
+		for id, v := range s.Hosts[i].Knobs {
+			if !v.IsKnown() {
+				delete(s.Hosts[i].Knobs, id)
+			}
+		}
+	}
+	return out
+}
