@@ -26,11 +26,12 @@ var layers = []struct {
 }{
 	{"internal/core", []string{"internal/core"}},
 	{"internal/rescue", nil},
+	{"internal/tail", nil},
 	{"internal/measure", []string{"internal/core", "internal/measure", "internal/rescue"}},
-	{"internal/host", []string{"internal/core", "internal/host", "internal/rescue"}},
-	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control", "internal/rescue"}},
+	{"internal/host", []string{"internal/core", "internal/host", "internal/rescue", "internal/tail"}},
+	{"internal/control", []string{"internal/core", "internal/measure", "internal/host", "internal/control", "internal/rescue", "internal/tail"}},
 	{"internal/control/session", []string{"internal/core", "internal/rescue", "internal/control/session", "internal/control/wire"}}, // what two hosts say to each other is no host's
-	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab"}},
+	{"internal/lab", []string{"internal/core", "internal/control/wire", "internal/lab", "internal/tail"}},
 	{"internal/app", []string{"internal/core", "internal/control", "internal/lab", "internal/measure", "internal/host", "internal/rescue", "internal/app"}},
 	{"internal/store", []string{"internal/core", "internal/store"}},
 	{"internal/report", []string{"internal/core", "internal/report"}},

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/model"
+	"linerate/internal/tail"
 )
 
 // Descriptors of the wire process and of the hosts. The wire process gets the
@@ -40,7 +41,7 @@ type running struct {
 	process *os.Process
 	ended   chan struct{} // closed when the wire process is gone
 	exit    error         // valid then
-	talk    *tail
+	talk    *tail.Tail
 	copies  sync.WaitGroup // goroutines that read agents' stderr
 	once    sync.Once
 }
@@ -51,7 +52,7 @@ func start(ctx context.Context, spec Spec, cfg Config) (*running, error) {
 	}
 	r := &running{
 		hosts: map[model.Host]*client{}, stderr: cfg.Stderr,
-		ended: make(chan struct{}), talk: &tail{},
+		ended: make(chan struct{}), talk: &tail.Tail{Keep: 4096},
 	}
 	if _, file := r.stderr.(*os.File); !file && r.stderr != nil {
 		r.stderr = &serial{w: r.stderr} // several agents may write
@@ -229,28 +230,6 @@ func explain(err error) error {
 		hints = append(hints, "in a container, allow user namespaces in its seccomp profile")
 	}
 	return fmt.Errorf("this user may not create virtual hosts here: %s: %w", strings.Join(hints, "; or: "), errors.Join(fs.ErrPermission, err))
-}
-
-// tail keeps the last bytes written to it.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - 4096; over > 0 {
-		t.text = t.text[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }
 
 // serial lets one writer at a time write to w.

@@ -3,7 +3,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +10,11 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
+	"linerate/internal/tail"
 )
 
 const (
@@ -58,14 +57,14 @@ func Run(ctx context.Context, text string, limit time.Duration, env ...string) e
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := shell(limited, text)
-	out := &tail{}
+	out := &tail.Tail{Keep: maxOutput}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, out, drain
 	cmd.Env = append(os.Environ(), env...)
 	err := cmd.Run()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) && limited.Err() == nil {
 		return nil
 	}
-	e := &Error{Command: text, Status: -1, Why: err.Error(), Output: out.line()}
+	e := &Error{Command: text, Status: -1, Why: err.Error(), Output: oneLine(out.String())}
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {
 	case ctx.Err() != nil:
@@ -78,23 +77,6 @@ func Run(ctx context.Context, text string, limit time.Duration, env ...string) e
 	return e
 }
 
-// tail keeps the end of what is written. It is safe for concurrent use.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-// Write takes any text.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	t.b = t.b[max(0, len(t.b)-maxOutput):]
-	return len(p), nil
-}
-
-func (t *tail) line() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return plain.Line(strings.Join(strings.Fields(string(bytes.ToValidUTF8(t.b, []byte("?")))), " "))
+func oneLine(said string) string {
+	return plain.Line(strings.Join(strings.Fields(strings.ToValidUTF8(said, "?")), " "))
 }

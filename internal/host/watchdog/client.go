@@ -1,7 +1,6 @@
 package watchdog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +18,7 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/units"
 	"linerate/internal/rescue"
+	"linerate/internal/tail"
 )
 
 // farewell is how long Close waits for the watchdog to end, besides the time that
@@ -41,7 +42,7 @@ type Client struct {
 	rescued bool          // the process failed, and Recover was called in its place
 	left    []model.Change
 	leftErr error // of Recover
-	talk    *tail
+	talk    *tail.Tail
 	mu      sync.Mutex   // one call at a time
 	last    int          // id of the last request
 	applied string       // name of the transaction of the last Apply
@@ -69,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Client, error) {
 // startProcess is Start for a command. enter is the program that becomes the
 // watchdog, "" where the command starts it directly.
 func startProcess(ctx context.Context, cfg Config, command []string, enter string) (*Client, error) {
-	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail{}}
+	c := &Client{cfg: cfg, replies: make(chan reply, pending), gone: make(chan struct{}), talk: &tail.Tail{Keep: 4096}}
 	c.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)
 	c.cmd.Stderr = c.talk
 	if cfg.Talk != nil {
@@ -219,7 +220,7 @@ func (c *Client) Close() error {
 			if c.exit == nil || c.rescued && c.leftErr == nil {
 				return nil
 			}
-			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.talk.text()), c.leftErr)
+			return errors.Join(fmt.Errorf("watchdog: %w%s", c.exit, c.said()), c.leftErr)
 		case <-c.replies: // nobody waits for them any more
 		case <-limit.C:
 			return fmt.Errorf("watchdog (process %d): still undoing after %s, and goes on", c.cmd.Process.Pid, units.FormatDuration(wait))
@@ -255,7 +256,7 @@ func (c *Client) await(ctx context.Context, id int) (reply, error) {
 		select {
 		case r, ok := <-c.replies:
 			if !ok {
-				return reply{}, fmt.Errorf("%w%s", ErrGone, c.talk.text())
+				return reply{}, fmt.Errorf("%w%s", ErrGone, c.said())
 			}
 			if r.ID == id {
 				return r, nil
@@ -266,26 +267,10 @@ func (c *Client) await(ctx context.Context, id int) (reply, error) {
 	}
 }
 
-// tail keeps the end of what the watchdog says on its standard error.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-// Write keeps the last 4 KiB.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	t.b = t.b[max(0, len(t.b)-4096):]
-	return len(p), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := bytes.TrimSpace(t.b); len(s) > 0 {
-		return ": " + string(s)
+// said is what the watchdog said last on its standard error, after a colon; "" for nothing.
+func (c *Client) said() string {
+	if s := strings.TrimSpace(c.talk.String()); s != "" {
+		return ": " + s
 	}
 	return ""
 }

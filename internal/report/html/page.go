@@ -67,14 +67,14 @@ type page struct {
 	Headline []string // the answer, a sentence for each direction
 	Doubt    string
 	D        report.Document
-	Lines    []lineRow
+	Lines    []report.LineRow
 	Waits    []waitRow
 	Beside   []besideRow
 	Section  *traffic.Section
 	Figures  []figure
 	Near     string
 	Far      string
-	Facts    []factRow
+	Facts    []report.FactRow
 	Method   [][2]string
 	Text     string
 	Attached []attached
@@ -97,7 +97,7 @@ func newPage(in Input) page {
 	p := page{
 		Title: d.Header.Near + " to " + d.Header.Far, Style: template.CSS(plot.Style()), //nolint:gosec // the style is a constant of ours
 		Headline: in.Answer, Doubt: d.Untrustworthy, D: d, Near: d.Header.Near, Far: d.Header.Far,
-		Lines: lines(d), Waits: waits(d), Beside: beside(d), Section: d.Section, Facts: facts(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
+		Lines: report.LineRows(d), Waits: waits(d), Beside: beside(d), Section: d.Section, Facts: report.BothEnds(in.Session), Method: report.Method(in.Session, d), Text: in.Text,
 	}
 	if len(p.Headline) == 0 {
 		p.Headline = report.Answer(d)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode"
 
-	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/plain"
 	"linerate/internal/core/units"
@@ -130,12 +129,8 @@ func (t *text) lines(d report.Document) {
 	}
 	t.line("## What it carried")
 	rows := [][]string{{"direction", "goodput", "of what the path can carry", "runs", "sent again"}}
-	for _, l := range d.Lines {
-		ceiling := known(l.Ceiling)
-		if share, ok := l.Share.Get(); ok {
-			ceiling = fmt.Sprintf("%s of %s", units.Percent(math.Round(1000*share)/10), ceiling)
-		}
-		rows = append(rows, []string{l.Label, l.Goodput.String(), ceiling, fmt.Sprint(l.Runs), known(l.Retransmits)})
+	for _, l := range report.LineRows(d) {
+		rows = append(rows, []string{l.Label, l.Goodput, l.Ceiling, l.Runs, l.Again})
 	}
 	t.table(rows)
 }
@@ -180,31 +175,15 @@ func (t *text) changes(d report.Document) {
 }
 
 func (t *text) facts(s model.Session, d report.Document) {
-	near, _ := s.Facts(model.Near)
-	far, _ := s.Facts(model.Far)
 	rows := [][]string{{"", d.Header.Near, d.Header.Far}}
-	add := func(name, a, b string) {
-		if a != "" || b != "" {
-			rows = append(rows, []string{name, a, b})
-		}
+	for _, r := range report.BothEnds(s) {
+		rows = append(rows, []string{r.Name, r.Near, r.Far})
 	}
-	add("system", strings.TrimSpace(near.OS+" "+near.Arch), strings.TrimSpace(far.OS+" "+far.Arch))
-	add("kernel", known(near.Kernel), known(far.Kernel))
-	add("interface", known(near.Interface), known(far.Interface))
-	add("link", known(near.LinkRate), known(far.LinkRate))
-	add("MTU", known(near.MTU), known(far.MTU))
-	add("congestion control", known(near.Congestion), known(far.Congestion))
-	add("queueing discipline", known(near.Qdisc), known(far.Qdisc))
+	if len(rows) == 1 {
+		return
+	}
 	t.line("## Both ends")
 	t.table(rows)
-}
-
-func known[T any](f fact.Of[T]) string {
-	v, ok := f.Get()
-	if !ok {
-		return "unknown: " + f.Reason()
-	}
-	return fmt.Sprint(v)
 }
 
 // escape is text of which nothing is markup: a backslash stands before what CommonMark

@@ -18,18 +18,12 @@ func (p *parser) fail() {
 	p.bad, p.rest = true, nil
 }
 
-func (p *parser) uint() uint64 {
-	v, n := binary.Uvarint(p.rest)
-	if n <= 0 {
-		p.fail()
-		return 0
-	}
-	p.rest = p.rest[n:]
-	return v
-}
+func (p *parser) uint() uint64 { return varint(p, binary.Uvarint) }
 
-func (p *parser) int() int64 {
-	v, n := binary.Varint(p.rest)
+func (p *parser) int() int64 { return varint(p, binary.Varint) }
+
+func varint[T int64 | uint64](p *parser, read func([]byte) (T, int)) T {
+	v, n := read(p.rest)
 	if n <= 0 {
 		p.fail()
 		return 0

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,10 +106,7 @@ func (s *Store) Release(id string) {
 // releaseAll lets go of every session of this process.
 func (s *Store) releaseAll() {
 	s.running.mu.Lock()
-	ids := make([]string, 0, len(s.running.ids))
-	for id := range s.running.ids {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(s.running.ids))
 	s.running.mu.Unlock()
 	for _, id := range ids {
 		s.Release(id)

@@ -21,14 +21,7 @@ const applicationID = 0x6c6e7274
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations returns the folder of numbered migrations that this build knows.
-func migrations() fs.FS {
-	sub, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		panic(err) // the path is a constant, embedded above
-	}
-	return sub
-}
+func migrations() fs.FS { return tables.Migrations(migrationFiles) }
 
 // migrate brings the tables of db to the newest version in files, which holds
 // one file per version, sorted by name. All steps are one transaction, and so

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
@@ -93,10 +95,7 @@ func (s *Store) Release(id string) {
 // releaseAll lets go of every session of this process.
 func (s *Store) releaseAll() {
 	s.running.mu.Lock()
-	ids := make([]string, 0, len(s.running.locks))
-	for id := range s.running.locks {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(s.running.locks))
 	s.running.mu.Unlock()
 	for _, id := range ids {
 		s.Release(id)

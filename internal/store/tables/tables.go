@@ -12,7 +12,9 @@ package tables
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
+	"io/fs"
 	"reflect"
 
 	"linerate/internal/core/model"
@@ -160,4 +162,14 @@ func (d *Dialect) plain(read []any) {
 			v.SetString(d.Plain(v.String()))
 		}
 	}
+}
+
+// Migrations returns the folder "migrations" of files, which a store embeds: one
+// numbered file per version of its tables.
+func Migrations(files embed.FS) fs.FS {
+	sub, err := fs.Sub(files, "migrations")
+	if err != nil {
+		panic(err) // the path is a constant
+	}
+	return sub
 }

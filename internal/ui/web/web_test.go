@@ -243,6 +243,22 @@ func TestOthersAreRefused(t *testing.T) {
 	}
 }
 
+// stream opens the events of a session, once the visitor has come by the link.
+func stream(t *testing.T, server *web.Server, c *http.Client, session string) io.Reader {
+	t.Helper()
+	ask(t, c, "GET", server.Link(), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+session+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer.Body
+}
+
 // TestEndsAtOnce: an open stream does not keep it.
 func TestEndsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -255,17 +271,8 @@ func TestEndsAtOnce(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx) }()
 	c := visitor(t)
-	ask(t, c, "GET", server.Link(), nil)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+s.running+"/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
-	if line, err := bufio.NewReader(stream.Body).ReadString('\n'); err != nil || line != "event: part\n" {
+	events := stream(t, server, c, s.running)
+	if line, err := bufio.NewReader(events).ReadString('\n'); err != nil || line != "event: part\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
 	began := time.Now()
@@ -283,18 +290,9 @@ func TestStreamSaysWhatIsNew(t *testing.T) {
 	t.Parallel()
 	s := newSessions()
 	server, c := serve(t, s), visitor(t)
-	ask(t, c, "GET", server.Link(), nil)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+s.running+"/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Body.Close()
+	events := stream(t, server, c, s.running)
 	var counts []string
-	for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
+	for lines := bufio.NewScanner(events); lines.Scan(); {
 		if _, rest, ok := strings.Cut(lines.Text(), "</span>; "); ok {
 			counts = append(counts, strings.TrimSuffix(rest, " runs</p>"))
 			switch len(counts) {

@@ -10,10 +10,10 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"linerate/internal/control/wire"
+	"linerate/internal/tail"
 )
 
 const (
@@ -36,7 +36,7 @@ type Shell struct {
 	mark   string
 	peer   wire.Peer
 	in     *bufio.Reader
-	stderr *tail
+	stderr *tail.Tail
 }
 
 func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReader(conn) }
@@ -192,28 +192,4 @@ func (s *Shell) lost(ctx context.Context, out []byte, err error) error {
 		return fmt.Errorf("talk to the shell on %s: %w: %s", s.target.Host, err, words)
 	}
 	return fmt.Errorf("talk to the shell on %s: %w", s.target.Host, err)
-}
-
-// tail keeps the last bytes written to it. It is safe for concurrent use.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-// Write keeps the end of p.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if extra := len(t.buf) - keptWords; extra > 0 {
-		t.buf = append(t.buf[:0], t.buf[extra:]...)
-	}
-	return len(p), nil
-}
-
-// String is what was kept.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.buf)
 }

@@ -28,6 +28,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/control/wire/stdio"
+	"linerate/internal/tail"
 )
 
 // helloTime is for the connection, a person who types a password, and the login
@@ -77,7 +78,7 @@ func Dial(ctx context.Context, t Target, o Options) (*Shell, error) {
 		return nil, err
 	}
 	abort := make(chan struct{})
-	s := &Shell{target: t, mark: rand.Text(), stderr: &tail{}}
+	s := &Shell{target: t, mark: rand.Text(), stderr: &tail.Tail{Keep: keptWords}}
 	terminal := openTerminal()
 	words := io.Writer(s.stderr)
 	if o.Stderr != nil {

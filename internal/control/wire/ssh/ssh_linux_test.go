@@ -195,7 +195,7 @@ func TestCancelled(t *testing.T) {
 func TestSilence(t *testing.T) {
 	agenttest.NoLeaks(t)
 	s := sshtest.Start(t, sshtest.Options{Sshd: "ForceCommand echo who are you; exec sleep 60\n"})
-	_, err := ssh.Dial(t.Context(), ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command(), Hello: 2 * time.Second})
+	_, err := ssh.Dial(t.Context(), ssh.Target{User: "root", Host: "far"}, ssh.Options{Command: s.Command(), Hello: 8 * time.Second})
 	if err == nil || !strings.Contains(err.Error(), "no shell answered") || !strings.Contains(err.Error(), "who are you") {
 		t.Errorf("error %v", err)
 	}

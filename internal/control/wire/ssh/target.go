@@ -60,16 +60,16 @@ func ParseTarget(s string) (Target, error) {
 			return Target{}, fmt.Errorf("%q: %w: %s is no address", s, ErrTarget, t.Host)
 		}
 	}
-	if t.Host == "" || !plain(t.Host) || t.User != "" && !plain(t.User) {
+	if t.Host == "" || !harmless(t.Host) || t.User != "" && !harmless(t.User) {
 		return Target{}, fmt.Errorf("%q: %w", s, ErrTarget)
 	}
 	return t, nil
 }
 
-// plain reports whether a name is safe on a command line and in a message: ssh
+// harmless reports whether a name is safe on a command line and in a message: ssh
 // would take one that begins with a dash for an option, and its configuration
 // may hand names to a shell (%h and %r of ProxyCommand).
-func plain(s string) bool {
+func harmless(s string) bool {
 	return !strings.HasPrefix(s, "-") && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("'\"`$\\;&<>|(){}!*?/,", r)
 	})

@@ -3,7 +3,6 @@
 package stdio
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"linerate/internal/control/wire"
 	"linerate/internal/rescue"
+	"linerate/internal/tail"
 )
 
 // Options of a child. The zero value is ready for use.
@@ -47,7 +47,7 @@ type child struct {
 	grace  time.Duration
 	abort  <-chan struct{}
 	stdout *os.File
-	stderr tail
+	stderr tail.Tail
 	exited chan struct{} // closed when err is set
 	err    error
 	close  sync.Once
@@ -66,7 +66,7 @@ func Start(ctx context.Context, argv []string, o Options) (wire.Peer, error) {
 	if err := ctx.Err(); err != nil {
 		return wire.Peer{}, fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	c := &child{name: argv[0], grace: o.Grace, abort: o.Abort, exited: make(chan struct{})}
+	c := &child{name: argv[0], stderr: tail.Tail{Keep: keptStderr}, grace: o.Grace, abort: o.Abort, exited: make(chan struct{})}
 	if c.grace <= 0 {
 		c.grace = defaultGrace
 	}
@@ -150,7 +150,7 @@ func closedWithin(ch <-chan struct{}, d time.Duration) bool {
 // said nothing.
 func (c *child) why() error {
 	ended := closedWithin(c.exited, lastWords)
-	words := c.stderr.String()
+	words := c.said()
 	switch {
 	case !ended && words == "":
 		return nil
@@ -167,33 +167,13 @@ func (c *child) why() error {
 	}
 }
 
-// tail keeps the last bytes written to it. It is safe for concurrent use.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-	cut bool
-}
-
-// Write keeps the end of p.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if extra := len(t.buf) - keptStderr; extra > 0 {
-		t.buf, t.cut = append(t.buf[:0], t.buf[extra:]...), true
-	}
-	return len(p), nil
-}
-
-// String returns what was kept in one line, from the start of a line.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b := t.buf
-	if t.cut {
-		if _, rest, ok := bytes.Cut(b, []byte("\n")); ok {
-			b = rest
+// said returns what the process said last in one line, from the start of a line.
+func (c *child) said() string {
+	text := c.stderr.String()
+	if c.stderr.Cut() {
+		if _, rest, ok := strings.Cut(text, "\n"); ok {
+			text = rest
 		}
 	}
-	return strings.Join(strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }

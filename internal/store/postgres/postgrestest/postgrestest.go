@@ -91,7 +91,7 @@ func Start(ctx context.Context) (s *Server, err error) {
 	if err := os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(hba), 0o600); err != nil {
 		return s, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // asks for a number only
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // asks for a number only
 	if err != nil {
 		return s, err
 	}
