@@ -31,6 +31,7 @@ const (
 	KnobsSchema   = "linerate/knobs/v1"
 	FactsSchema   = "linerate/facts/v2"
 	CheckSchema   = "linerate/check/v1"
+	DryRunSchema  = "linerate/dryrun/v1"
 )
 
 // The details of a session's document.

@@ -52,7 +52,7 @@ func (a *console) fitted(ctx context.Context, q question, e *reach.Ends) (questi
 	for i, v := range q.variants {
 		settings, _ := v.Settings()
 		lack := config.Lacking(settings, e.Hosts)
-		if lack == "" {
+		if lack == "" && !q.dry { // which changes nothing, also for a moment
 			if lack, err = trial.Rehearse(ctx, e, settings); err != nil {
 				return q, err
 			}

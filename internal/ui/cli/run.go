@@ -43,7 +43,7 @@ type runFlags struct {
 	blocks, maxBlocks                             int
 	budget, margin, tolerance, settle, cooldown   string
 	seed                                          uint64
-	noTwin, udp, allowExec                        bool
+	noTwin, udp, allowExec, dryRun                bool
 	rate                                          string
 }
 
@@ -77,6 +77,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 --before and --after, which stand around every run, whatever its setting.`,
 		Example: `  linerate run lab:rate=1gbit,rtt=10ms --factor far.tcp.recv_buffer_max=64KiB,1MiB,4MiB
   linerate run plan.yaml
+  linerate run plan.yaml --dry-run
   linerate run "$NAS" --factor window=64KiB,256KiB,1MiB --blocks 8 -t 10s --cooldown 60s
   linerate run lab:rate=100mbit,rtt=20ms --preset windows
   linerate run lab:rate=50mbit --factor 'near.cmd:shaper=tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 50ms' --undo 'shaper=tc qdisc del dev eth0 root || true'
@@ -127,6 +128,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.BoolVar(&f.noTwin, "no-twin", false, "without the check that the baseline does not differ from itself")
 	fl.StringVar(&f.title, "title", "", "a name for the session")
 	fl.BoolVar(&f.allowExec, "allow-exec", false, "run the commands that stand in the plan file or the stored session: of exec: hosts and of factors")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "tell the order, the time, the bytes, what can be seen and what would be changed, and do nothing of it")
 	fl.StringVar(&f.resume, "resume", "", "go on with an interrupted session, or with --max-blocks longer than planned: its ID, the beginning of it, or last")
 	return c
 }
@@ -154,7 +156,7 @@ func (a *console) runExperiment(ctx context.Context, f runFlags, given func(stri
 		}
 	}
 	file = files[0]
-	q := question{File: file, preset: f.preset, variants: files, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
+	q := question{File: file, dry: f.dryRun, preset: f.preset, variants: files, seed: f.seedOr(file), omitGiven: given("omit") || file.Has("flow.omit"),
 		counted: given("blocks") || given("max-blocks") || file.Has("blocks") || file.Has("max_blocks")}
 	// The plan is made once to find its mistakes before any host is touched, and
 	// again when the round trip is known that the default warm-up depends on.
@@ -181,6 +183,7 @@ type question struct {
 	seed      uint64
 	omitGiven bool
 	counted   bool // so many blocks were asked for
+	dry       bool // nothing is measured
 	preset    string
 	variants  []config.File // of the preset
 }
@@ -199,6 +202,9 @@ func (a *console) experiment(ctx context.Context, near, far reach.Target, q ques
 	defer e.Close()
 	if q, err = a.fitted(ctx, q, e); err != nil {
 		return err
+	}
+	if q.dry {
+		return a.dryRun(ctx, st, e, q)
 	}
 	t, err := trial.Experiment(ctx, a.world(), e, st, q.Title, reach.RedactAll(os.Args), probing(q.Flow), q.plan)
 	if err != nil {
@@ -242,7 +248,7 @@ func (f *runFlags) onlyResume(given func(string) bool) error {
 	var bad faults
 	for _, flag := range []string{
 		"factor", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
-		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title",
+		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
 	} {
 		if given(flag) {
 			bad.add(flag, errors.New("a session goes on with the plan that it has; begin a new one without --resume"))

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"linerate/internal/report"
+)
+
+// TestDryRun tells what the same command then does: its order by the seed, its runs and
+// the bytes of a wire of a known rate. It measures, changes and keeps nothing.
+func TestDryRun(t *testing.T) {
+	needLab(t)
+	db := filepath.Join(t.TempDir(), "results.db")
+	args := []string{
+		"run", "lab:rate=100mbit,rtt=1ms", "--factor", "far.tcp.recv_buffer_max=256KiB", "--before", "far:exit 9", "-t", "1s", "--omit", "0", "--settle", "0",
+		"--blocks", "2", "--no-twin", "--seed", "7", "--db", db,
+	}
+	shown := succeed(t, append(args, "--dry-run", "--json")...).out
+	if err := validate("linerate/dryrun/v1", shown); err != nil {
+		t.Fatal(err)
+	}
+	var d report.DryRun
+	must(json.Unmarshal([]byte(shown), &d))
+	if d.Seed != 7 || d.Blocks != 2 || d.Runs != 4 || d.Time.Or(0).Seconds() != 4 || len(d.First) != 2 {
+		t.Errorf("%+v", d)
+	}
+	const bytes = 4 * 94.15e6 / 8 // of MTU 1500 with timestamps
+	if got := float64(d.Bytes.Or(0)); math.Abs(got/bytes-1) > 0.001 {
+		t.Errorf("%.0f bytes, want %.0f", got, float64(bytes))
+	}
+	if !d.Assumed || !strings.Contains(d.Noise.Source(), "assumed") || d.LeastChange.IsKnown() {
+		t.Errorf("noise %+v, least %+v: two blocks show nothing", d.Noise, d.LeastChange)
+	}
+	if len(d.Changes) != 2 || !strings.Contains(d.Changes[0].Risk, "memory") || d.Changes[1].What != "exit 9" || d.Changes[1].Undo != "exit 0" {
+		t.Errorf("%+v", d.Changes)
+	}
+	if out := succeed(t, "list", "--json", "--db", db).out; !strings.Contains(out, `"sessions": []`) {
+		t.Errorf("kept: %s", out)
+	}
+	text := succeed(t, append(args, "--dry-run")...).out
+	for _, want := range []string{"nothing is measured", "4 runs, 4 s", "(seed 7)", "47.1 MB of payload", "assumed", "tcp.recv_buffer_max=262144: may waste memory", `command "exit 9"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	args[5] = "far:exit 0"
+	succeed(t, append(args, "-q")...)
+	var s struct {
+		Session struct {
+			Plan struct{ Order [][]string }
+		}
+	}
+	must(json.Unmarshal([]byte(succeed(t, "show", "last", "--json", "--db", db).out), &s))
+	if fmt.Sprint(s.Session.Plan.Order) != fmt.Sprint(d.First) {
+		t.Errorf("told %v, done %v", d.First, s.Session.Plan.Order)
+	}
+}

@@ -1,0 +1,136 @@
+package report
+
+import (
+	"slices"
+	"time"
+
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/knob"
+	"linerate/internal/core/limits"
+	"linerate/internal/core/model"
+	"linerate/internal/core/stats"
+	"linerate/internal/core/traffic"
+	"linerate/internal/core/traffic/udp"
+	"linerate/internal/core/units"
+)
+
+// dryBlocks is how many blocks of the order a dry run shows.
+const dryBlocks = 5
+
+// DryRun is the document of an experiment that is planned and not carried out,
+// linerate/dryrun/v1.
+type DryRun struct {
+	Near        string                 `json:"near"`
+	Far         string                 `json:"far"`
+	Seed        uint64                 `json:"seed"`
+	Mode        model.Mode             `json:"mode"`
+	Settings    []DrySetting           `json:"settings"` // the baseline among them
+	Baseline    string                 `json:"baseline"`
+	Blocks      int                    `json:"blocks"`       // fixed, or at most
+	Runs        int                    `json:"runs"`         // in all blocks
+	First       [][]string             `json:"first_blocks"` // settings in their order
+	Time        fact.Of[time.Duration] `json:"time_ns"`      // of all runs, without what setting a knob takes
+	Bytes       fact.Of[units.Bytes]   `json:"bytes"`        // payload of all runs at the ceiling, warm-up included
+	Noise       fact.Of[float64]       `json:"noise"`        // standard deviation of a block difference, log ratio
+	Assumed     bool                   `json:"noise_assumed"`
+	LeastChange fact.Of[units.Percent] `json:"least_change"` // a smaller one will not be seen
+	Changes     []DryChange            `json:"changes"`      // that would be made to the hosts, each once
+	Outlook     []string               `json:"outlook"`      // sentences
+}
+
+// DrySetting is one setting, as it is written.
+type DrySetting struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"` // "far.tcp.recv_buffer_max=65536"
+}
+
+// DryChange is one setting of a host that would be changed, or one command that would be
+// run there.
+type DryChange struct {
+	Host   model.Host `json:"host"`
+	What   string     `json:"what"`             // the knob, or the command
+	Values []string   `json:"values,omitempty"` // of a knob
+	Undo   string     `json:"undo,omitempty"`   // of a command
+	Risk   string     `json:"risk"`             // what a bad value can do
+}
+
+// NewDryRun says what a session would do that is not begun, at the given noise of an
+// earlier one; where nobody measured it, a usual one is assumed.
+func NewDryRun(s model.Session, noise fact.Of[float64], knobs *knob.Index, kinds traffic.Kinds) DryRun {
+	p := s.Plan
+	d := DryRun{
+		Near: s.Near, Far: s.Far, Seed: p.Seed, Mode: p.Mode, Baseline: p.Baseline, Blocks: len(p.Order),
+		First: p.Order[:min(dryBlocks, len(p.Order))], Settings: []DrySetting{}, Changes: []DryChange{},
+	}
+	if d.Assumed = !noise.IsKnown(); d.Assumed {
+		noise = fact.Known(stats.AssumedNoise, "assumed, as many paths have it: "+noise.Reason())
+	}
+	o := analysis.PlanLine(p, noise)
+	d.Runs, d.Time, d.Noise, d.LeastChange, d.Outlook = o.Runs, o.MostTime, o.Noise, o.LeastChange, Outlook(p, o)
+	for _, x := range p.Settings {
+		of := DrySetting{Name: x.Name, Values: []string{}}
+		for _, a := range x.Assignments {
+			of.Values = append(of.Values, a.Host.Of(a.Knob)+"="+a.Value)
+			d.change(a, knobs)
+		}
+		d.Settings = append(d.Settings, of)
+	}
+	for _, a := range p.Hooks {
+		d.change(a, knobs)
+	}
+	d.Bytes = payload(s, kinds)
+	return d
+}
+
+// change adds what one assignment does to a host.
+func (d *DryRun) change(a model.Assignment, knobs *knob.Index) {
+	if a.Host == "" || a.IsCommand() && a.Value == model.Off {
+		return
+	}
+	c := DryChange{Host: a.Host, What: string(a.Knob), Risk: "unknown"}
+	if a.IsCommand() {
+		c.What, c.Undo, c.Risk = a.Command.Run, a.Command.Undo, "whatever the command does"
+	} else if k, ok := knobs.ByID(a.Knob); ok {
+		c.Risk = k.Risk.Words()
+	}
+	i := slices.IndexFunc(d.Changes, func(o DryChange) bool { return o.Host == c.Host && o.What == c.What })
+	if i < 0 {
+		i, d.Changes = len(d.Changes), append(d.Changes, c)
+	}
+	if !a.IsCommand() && !slices.Contains(d.Changes[i].Values, a.Value) {
+		d.Changes[i].Values = append(d.Changes[i].Values, a.Value)
+	}
+}
+
+// payload is what all runs of a session send where each is as fast as its path allows.
+func payload(s model.Session, kinds traffic.Kinds) fact.Of[units.Bytes] {
+	sum, source := 0.0, "the bytes of each run"
+	for _, block := range s.Plan.Order {
+		for _, name := range block {
+			setting, _ := s.Plan.Setting(name)
+			flow, err := knob.WithSetting(s.Plan.Flow, setting, kinds...)
+			if err != nil {
+				return fact.Unknown[units.Bytes](err.Error())
+			}
+			for _, way := range s.Plan.Directions {
+				for _, d := range way.Parts() {
+					if flow.Bytes > 0 {
+						sum += float64(flow.Bytes)
+						continue
+					}
+					c := limits.OfPath(&s, d)
+					rate, known := c.Rate.Get()
+					if u, ok := udp.Of(flow); ok && u.Rate > 0 && (!known || u.Rate < rate) {
+						rate, known = u.Rate, true
+					}
+					if !known {
+						return fact.Unknown[units.Bytes]("the ceiling is unknown: " + c.Rate.Reason())
+					}
+					sum, source = sum+float64(rate)/8*(flow.Omit+flow.Duration).Seconds(), "all runs at the ceiling of the path"
+				}
+			}
+		}
+	}
+	return fact.Known(units.Bytes(sum), source)
+}

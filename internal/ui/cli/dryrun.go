@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"linerate/internal/app/reach"
+	"linerate/internal/app/trial"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/report"
+	reportjson "linerate/internal/report/json"
+	"linerate/internal/report/term"
+)
+
+// dryRun tells what the experiment would do. The hosts are asked what they are, and
+// nothing is sent, changed or stored.
+func (a *console) dryRun(ctx context.Context, st results, e *reach.Ends, q question) error {
+	p, err := q.plan(fact.Unknown[time.Duration]("nothing is measured"))
+	if err != nil {
+		return err
+	}
+	if err := trial.MayTune(e, p); err != nil {
+		return err
+	}
+	s := trial.New(a.world(), e, st, model.KindRun, q.Title, nil, p).Session
+	d := report.NewDryRun(s, a.noiseBefore(ctx, st, s), a.knobs, a.kinds())
+	if a.json {
+		return a.document(reportjson.DryRunSchema, d)
+	}
+	return term.RenderDryRun(a.Out, d, a.termOptions())
+}
