@@ -201,6 +201,7 @@ func linkCases() []aCase {
 		{name: "broken frames", rate: 100e6, change: func(e *Evidence) { e.Receiver.moved("nic_rx_crc_errors", 40, "nic_rx_packets", 100000) }, rule: "B04", at: atReceiver},
 		{name: "one broken frame of many", rate: 100e6, change: func(e *Evidence) { e.Receiver.moved("nic_rx_crc_errors", 1, "nic_rx_packets", 100000) }, rule: "unknown", without: "B04"},
 		{name: "link that goes down", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_tx_carrier_errors", 2) }, rule: "B25", at: atSender},
+		{name: "link that was lost", rate: 100e6, change: func(e *Evidence) { e.Receiver.moved("nic_carrier_down", 1) }, rule: "B25", at: atReceiver},
 		{name: "pause frames", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_driver/eth0 rx_pause_frames", 250) }, rule: "B05", at: atReceiver, help: "nic.pause.rx"},
 		{name: "a few pause frames", rate: 100e6, change: func(e *Evidence) { e.Sender.moved("nic_driver/eth0 rx_pause_frames", 20) }, rule: "unknown", without: "B05"},
 		{name: "MTU of the ends differs", rate: 935e6, change: func(e *Evidence) { e.Sender.Facts.MTU = known(9000) }, rule: "M1", at: atReceiver, help: "link.mtu", beside: true},

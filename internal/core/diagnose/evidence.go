@@ -286,6 +286,9 @@ type Counters struct {
 // readCounters is the counter that says which groups of counters were read.
 const readCounters = "counters_read"
 
+// carrierDown counts how often the link was lost.
+const carrierDown = "nic_carrier_down"
+
 // driverCounter is the name that all counters of drivers share.
 const driverCounter = "nic_driver"
 

@@ -136,13 +136,22 @@ func pauses(f features) (*finding, bool) {
 		noKnob("make the slow receiver or switch port faster first; nic.pause.rx off only trades the wait for loss").helps("nic.pause.rx"), true
 }
 
-// flapped is rule B25.
+// flapped is rule B25. Kernels before 4.16 do not count how often the link was lost, and
+// few drivers count the packets that this cost.
 func flapped(f features) (*finding, bool) {
 	for _, e := range []End{f.Sender, f.Receiver} {
-		if n := e.Counters.Moved("nic_tx_carrier_errors").Or(0); n > 0 {
-			return f.found(e.Host, "link that goes down").because("nic_tx_carrier_errors", "the link was lost %s during the test", times(n)).
-				explains(f.explainedBy1()).helps("nic.eee", "nic.media.autoneg").noKnob("look at the cable and the port"), true
+		lost, held := e.Counters.Moved(carrierDown).Or(0), e.Counters.Moved("nic_tx_carrier_errors").Or(0)
+		if lost == 0 && held == 0 {
+			continue
 		}
+		found := f.found(e.Host, "link that goes down")
+		if lost > 0 {
+			found = found.because(carrierDown, "the link was lost %s during the test", times(lost))
+		}
+		if held > 0 {
+			found = found.because("nic_tx_carrier_errors", "%s could not be sent for lack of a link", plural(held, "packet"))
+		}
+		return found.explains(f.explainedBy1()).helps("nic.eee", "nic.media.autoneg").noKnob("look at the cable and the port"), true
 	}
 	return nil, false
 }

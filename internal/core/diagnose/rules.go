@@ -53,7 +53,7 @@ func Rules() []Rule {
 			Do:    "Replace the cable, clean the optics, try another port. No setting helps."},
 		{ID: "B25", Name: "link that goes down", look: flapped,
 			Means: "The link was lost for a moment, which costs one to ten seconds each time.",
-			Known: "The card counted packets that it could not send for lack of a link.",
+			Known: "The kernel counts how often the link was lost (Linux 4.16), and some cards count the packets that they could not send meanwhile.",
 			Do:    "Cable and port first; then nic.eee off and autonegotiation on."},
 		{ID: "B24", Name: "device resets", look: deviceReset,
 			Means: "The card hung and was reset.",

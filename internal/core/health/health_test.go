@@ -126,6 +126,9 @@ func TestLines(t *testing.T) {
 		"broken frames": {func(s *model.Session) {
 			s.Runs[0].Ends[1].Counters = append(s.Runs[0].Ends[1].Counters, model.Counter{Name: "nic_rx_crc_errors", Of: "eth0", Value: 40})
 		}, map[string]State{"link": Bad}, "frames arrive broken"},
+		"a lost link": {func(s *model.Session) {
+			s.Runs[0].Ends[1].Counters = append(s.Runs[0].Ends[1].Counters, model.Counter{Name: "nic_carrier_down", Of: "eth0", Value: 1})
+		}, map[string]State{"link": Bad}, "went down during the check"},
 		"a stripped option": {func(s *model.Session) {
 			kernel(&s.Runs[0], model.To).SACK, kernel(&s.Runs[1], model.From).SACK = fact.Known(false, "TCP_INFO"), fact.Known(false, "TCP_INFO")
 		}, map[string]State{"options": Poor}, "lost on the way: sack"},

@@ -37,7 +37,7 @@ func (j judge) link() Line {
 	l := Line{Thing: "link", State: Unseen}
 	duplex := map[string]string{}
 	var said []string
-	broken, frames, looked := int64(0), int64(0), 0
+	broken, frames, looked, lost := int64(0), int64(0), 0, int64(0)
 	for _, h := range []model.Host{model.Near, model.Far} {
 		f, _ := j.s.Facts(h)
 		if len(f.NICs) > 0 {
@@ -54,6 +54,10 @@ func (j judge) link() Line {
 		}
 		bad, read := j.counted(h, "nic", "nic_rx_crc_errors", "nic_rx_frame_errors", "nic_rx_errors", "nic_tx_errors", "nic_tx_carrier_errors", "nic_collisions")
 		all, _ := j.counted(h, "nic", "nic_rx_packets", "nic_tx_packets")
+		if n, _ := j.counted(h, "nic", "nic_carrier_down"); n > 0 {
+			lost += n
+			l.Evidence = append(l.Evidence, fmt.Sprintf("%s: the link went down, %d in all", j.name(h), n))
+		}
 		if read {
 			looked++
 			broken, frames = broken+bad, frames+all
@@ -75,6 +79,9 @@ func (j judge) link() Line {
 	switch {
 	case len(values) > 1:
 		l.State, l.Text = Bad, strings.Join(said, ", ")+": a mismatch"
+	case lost > 0:
+		l.State, l.Number = Bad, fmt.Sprintf("lost %d x", lost)
+		l.Text += ": the link went down during the check"
 	case frames > 0 && float64(broken) > wireErrors*float64(frames) && broken > 1:
 		l.State = Bad
 		l.Text += ": frames arrive broken"

@@ -220,6 +220,7 @@ const (
 	nicTxCarrier
 	nicTxFIFO
 	nicRxUnhandled
+	nicCarrierDown
 	qdiscDropped
 	qdiscOverlimits
 	qdiscRequeues

@@ -97,6 +97,7 @@ func nicCounters() []counter {
 	add(nicRxFIFO, "nic_rx_fifo_errors", "packets", "lost because the interface's own queue was full; drivers differ")
 	add(nicRxMissed, "nic_rx_missed", "packets", "lost because the host gave no receive buffer in time: the ring was too short or the core too slow")
 	add(nicTxCarrier, "nic_tx_carrier_errors", "packets", "not sent because the link was lost")
+	add(nicCarrierDown, "nic_carrier_down", "times", "the link was lost: cable, port, or the other end's card; also when the interface is taken down")
 	add(nicTxFIFO, "nic_tx_fifo_errors", "packets", "not sent because the bus did not deliver in time")
 	add(nicRxUnhandled, "nic_rx_unhandled", "packets", "dropped because the interface is an inactive part of another one")
 	for _, c := range []counter{

@@ -13,6 +13,8 @@ const (
 	nlError  = 2  // NLMSG_ERROR
 	nlDone   = 3  // NLMSG_DONE
 
+	rtmNewLink  = 16
+	rtmGetLink  = 18
 	rtmNewQdisc = 36
 	rtmGetQdisc = 38
 	rtmNewStats = 92
@@ -20,6 +22,11 @@ const (
 
 	nlRequest = 1     // NLM_F_REQUEST
 	nlDump    = 0x300 // NLM_F_DUMP
+
+	linkHeader      = 16 // struct ifinfomsg: family, padding, type, index, flags, change
+	linkCarrierDown = 48 // IFLA_CARRIER_DOWN_COUNT, Linux 4.16
+	linkExtMask     = 29 // IFLA_EXT_MASK
+	skipStats       = 8  // RTEXT_FILTER_SKIP_STATS: those of statsRequest are wider
 
 	statsHeader = 12 // struct if_stats_msg: family, padding, ifindex, filter_mask
 	statsLink64 = 1  // IFLA_STATS_LINK_64
@@ -50,6 +57,17 @@ func statsRequest(index int) []byte {
 	b := header(rtmGetStats, nlRequest, statsHeader)
 	binary.NativeEndian.PutUint32(b[nlHeader+4:], uint32(index))
 	binary.NativeEndian.PutUint32(b[nlHeader+8:], 1<<(statsLink64-1))
+	return b
+}
+
+// linkRequest asks what interface index is, without its statistics.
+func linkRequest(index int) []byte {
+	b := header(rtmGetLink, nlRequest, linkHeader+8)
+	binary.NativeEndian.PutUint32(b[nlHeader+4:], uint32(index))
+	mask := b[nlHeader+linkHeader:]
+	binary.NativeEndian.PutUint16(mask, 8)
+	binary.NativeEndian.PutUint16(mask[2:], linkExtMask)
+	binary.NativeEndian.PutUint32(mask[4:], skipStats)
 	return b
 }
 
@@ -126,6 +144,30 @@ func decodeStats(b []byte, fields []id, v *values) error {
 			p = p[8:]
 		}
 		return nil
+	}
+}
+
+// decodeLink reads the answer to linkRequest into v. A kernel that does not count how
+// often the link was lost leaves that unknown.
+func decodeLink(b []byte, v *values) error {
+	kind, b, _, err := message(b)
+	if err != nil {
+		return err
+	}
+	if kind != rtmNewLink || len(b) < linkHeader {
+		return fmt.Errorf("rtnetlink: message %d of %d bytes: %w", kind, len(b), errShape)
+	}
+	b = b[linkHeader:]
+	for {
+		kind, p, rest, ok := attribute(b)
+		switch {
+		case !ok:
+			return nil
+		case kind == linkCarrierDown && len(p) >= 4:
+			v.setNarrow(nicCarrierDown, binary.NativeEndian.Uint32(p))
+			return nil
+		}
+		b = rest
 	}
 }
 

@@ -168,7 +168,8 @@ type link struct {
 	netlink      int // socket
 	sequence     uint32
 	buf          []byte
-	stats, qdisc []byte // requests
+	stats, state []byte // requests, as is qdisc
+	qdisc        []byte
 	fields       []id
 	driver       *driver // nil where there is none
 	noDriver     error
@@ -189,7 +190,7 @@ func openLink(name string) (*link, error) {
 	}
 	l := &link{
 		name: name, index: i.Index, netlink: fd, buf: make([]byte, 64<<10), fields: linkFields(),
-		stats: statsRequest(i.Index), qdisc: qdiscRequest(),
+		stats: statsRequest(i.Index), state: linkRequest(i.Index), qdisc: qdiscRequest(),
 	}
 	l.driver, l.noDriver = openDriver(name)
 	return l, nil
@@ -207,6 +208,11 @@ func (l *link) read(o *Snapshot, driver bool, g *gaps) {
 	b, err := l.ask(l.stats)
 	if err == nil {
 		err = decodeStats(b, l.fields, &o.values)
+	}
+	if err == nil {
+		if b, err = l.ask(l.state); err == nil {
+			err = decodeLink(b, &o.values)
+		}
 	}
 	g.note("interface "+l.name, err)
 	err = l.readQdisc(o)

@@ -1,0 +1,42 @@
+package watch
+
+import (
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"linerate/internal/host/knob/knobtest"
+)
+
+// TestCarrierDown: a link that is lost for a moment is counted, however short.
+func TestCarrierDown(t *testing.T) {
+	if !knobtest.InNamespace(t) {
+		return
+	}
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "here"}, PeerName: "there"}
+	if err := netlink.LinkAdd(pair); err != nil {
+		t.Skip(err)
+	}
+	up(t, "here")
+	up(t, "there")
+	w := watching(t, "here")
+	before := reading(t, w)
+	if n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here"); n != 0 {
+		t.Errorf("%d times although nothing happened", n)
+	}
+	there, err := netlink.LinkByName("there")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := netlink.LinkSetDown(there); err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(there); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := find(Delta(before, reading(t, w)), "nic_carrier_down", "here"); n != 2 {
+		t.Errorf("counted %d of 2", n)
+	}
+}
