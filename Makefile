@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse interop lint bench judge tuning cross wine dist generate generated fuzz clean
+.PHONY: all build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm dist generate generated fuzz clean
 
 all: build
 
@@ -54,6 +54,12 @@ lint: ## go vet, gofmt, golangci-lint at a pinned version, code that nothing cal
 	@! git ls-files '*.fail' | grep . || { echo "inputs that random tests found become named cases, and these files go"; exit 1; }
 	bin/golangci-lint run --allow-parallel-runners ./...
 	scripts/dead
+
+vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debian root and two kernels (as root, on Debian)
+	scripts/vm
+
+test-vm: vm ## whole machines in QEMU over emulated cards
+	$(GO) test -tags vm -timeout 20m -p 1 -count 1 -v ./internal/lab/machine/...
 
 dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh
 	@mkdir -p $(dir $(BIN))dist

@@ -1,0 +1,62 @@
+package machine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Images is the folder that make vm fills: LINERATE_VM, or linerate-vm in the user's
+// folder for caches.
+func Images() string {
+	if dir := os.Getenv("LINERATE_VM"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return filepath.Join(os.TempDir(), "linerate-vm")
+	}
+	return filepath.Join(dir, "linerate-vm")
+}
+
+// Debian is a machine with the Debian root of make vm and one of its kernels ("6.1",
+// "new"), to which cards are to be added. With systemd, process 1 is Debian's and udev
+// names the cards; without it is the guest, and the cards are eth0, eth1 and so on.
+// programs is an archive with what is to be in /usr/local/bin, see Programs.
+func Debian(name, dir, kernel string, systemd bool, programs string) Config {
+	at := Images()
+	c := Config{
+		Name: name, Dir: dir,
+		Kernel: filepath.Join(at, "vmlinuz-"+kernel), Initrd: []string{filepath.Join(at, "modules-"+kernel+".cpio"), programs},
+		Disks:  []string{filepath.Join(at, "root.img")},
+		Append: "console=ttyS0 quiet panic=-1 loglevel=4 net.ifnames=1 rdinit=/init",
+	}
+	if systemd {
+		c.Append += " linerate.init=systemd"
+	}
+	return c
+}
+
+// Needs are the files that a machine of this configuration cannot do without.
+func (c Config) Needs() []string {
+	return append(append([]string{c.Kernel}, c.Initrd...), c.Disks...)
+}
+
+// Programs writes the archive that Debian takes into dir: the guest as process 1, and
+// programs for /usr/local/bin.
+func Programs(dir, guest string, programs ...string) (string, error) {
+	out, err := os.Create(filepath.Join(dir, "programs.cpio"))
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	a := &archive{to: out}
+	a.folder("programs")
+	a.file("init", guest)
+	for _, p := range programs {
+		name, _, _ := strings.Cut(filepath.Base(p), "-") // linerate-linux is linerate
+		a.file("programs/"+name, p)
+	}
+	a.end()
+	return out.Name(), a.err
+}

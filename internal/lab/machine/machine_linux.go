@@ -1,0 +1,212 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Machine is one that runs.
+type Machine struct {
+	cfg     Config
+	monitor *monitor
+	guest   *guest
+	stop    context.CancelFunc
+	ended   chan struct{}
+	once    sync.Once
+	said    tail // what qemu itself said
+}
+
+// Start starts a machine and returns when qemu runs; its kernel has just begun. It
+// ends with ctx, with Close and with this process.
+func Start(ctx context.Context, cfg Config) (*Machine, error) {
+	initrd, err := cfg.initrd()
+	if err != nil {
+		return nil, fmt.Errorf("machine %s: %w", cfg.Name, err)
+	}
+	args, err := cfg.arguments(initrd)
+	if err != nil {
+		return nil, fmt.Errorf("machine %s: %w", cfg.Name, err)
+	}
+	for _, kind := range []string{"line", "qmp", "console"} {
+		_ = os.Remove(cfg.file(kind))
+	}
+	ctx, stop := context.WithCancel(ctx)
+	m := &Machine{cfg: cfg, stop: stop, ended: make(chan struct{})}
+	cmd := exec.CommandContext(ctx, qemu, args...)
+	cmd.Stdout, cmd.Stderr = &m.said, &m.said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := m.launch(cmd); err != nil {
+		stop()
+		return nil, fmt.Errorf("machine %s: %w", cfg.Name, err)
+	}
+	greeting, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	m.guest = newGuest(ctx, cfg.file("line"))
+	if m.monitor, err = newMonitor(greeting, cfg.file("qmp"), m.guest.reset); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("machine %s: %w: qemu said: %s", cfg.Name, err, m.said.String())
+	}
+	return m, nil
+}
+
+// launch starts qemu from a thread that lasts as long as qemu does: it would be killed
+// when the thread that forked it ends (PR_SET_PDEATHSIG).
+func (m *Machine) launch(cmd *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			m.stop() // whoever waits for an answer hears of it
+			close(m.ended)
+		}
+	}()
+	return <-started
+}
+
+// initrd is what -initrd takes. Archives of Linux are joined in one file.
+func (c Config) initrd() (string, error) {
+	if c.Multiboot || len(c.Initrd) < 2 {
+		return strings.Join(c.Initrd, ","), nil
+	}
+	out, err := os.Create(c.file("initrd"))
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	for _, name := range c.Initrd {
+		in, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		n, err := io.Copy(out, in)
+		in.Close()
+		if err != nil {
+			return "", err
+		}
+		if _, err := out.Write(make([]byte, (4-n%4)%4)); err != nil { // archives begin at multiples of four
+			return "", err
+		}
+	}
+	return out.Name(), nil
+}
+
+// Close kills the machine and waits until it is gone. It is idempotent.
+func (m *Machine) Close() {
+	m.once.Do(func() {
+		m.stop()
+		<-m.ended
+		if m.monitor != nil {
+			m.monitor.conn.Close()
+		}
+		if m.guest != nil {
+			m.guest.close()
+		}
+		for _, kind := range []string{"line", "qmp", "initrd"} {
+			_ = os.Remove(m.cfg.file(kind))
+		}
+	})
+}
+
+// Wait waits until the guest answers, for the first time or after a reset. Its error
+// has the end of the console.
+func (m *Machine) Wait(ctx context.Context) error {
+	if err := m.guest.wait(ctx); err != nil {
+		return fmt.Errorf("machine %s does not answer: %w; its console ends with:\n%s%s", m.cfg.Name, err, last(m.Console(), 2000), m.said.String())
+	}
+	return nil
+}
+
+// Reset presses the reset button: what the machine did not write to its disk is lost.
+// The guest answers after Wait.
+func (m *Machine) Reset(ctx context.Context) error {
+	m.guest.reset() // not only by the event, which comes later
+	return m.monitor.do(ctx, "system_reset", nil)
+}
+
+// SetLink plugs the cable of a card in or pulls it: n0 is the first card.
+func (m *Machine) SetLink(ctx context.Context, card string, up bool) error {
+	return m.monitor.do(ctx, "set_link", map[string]any{"name": card, "up": up})
+}
+
+// Console is what the machine has printed on its first serial port.
+func (m *Machine) Console() string {
+	text, err := os.ReadFile(m.cfg.file("console"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Missing says what a machine cannot do without and is not there: qemu, or one of the
+// files. "" is nothing.
+func Missing(files ...string) string {
+	if _, err := exec.LookPath(qemu); err != nil {
+		return "no " + qemu + " (Debian package qemu-system-x86; make vm installs it)"
+	}
+	for _, name := range files {
+		if _, err := os.Stat(name); err != nil {
+			return "no " + name + " (make vm makes it)"
+		}
+	}
+	return ""
+}
+
+// BuildGuest builds the guest for a system (linux, freebsd) into dir, from this
+// module, and returns its path.
+func BuildGuest(ctx context.Context, system, dir string) (string, error) {
+	out := filepath.Join(dir, "guest-"+system)
+	return out, build(ctx, system, "linerate/internal/lab/machine/guest", out)
+}
+
+// BuildLinerate builds the program itself for a system, likewise.
+func BuildLinerate(ctx context.Context, system, dir string) (string, error) {
+	out := filepath.Join(dir, "linerate-"+system)
+	return out, build(ctx, system, "linerate/cmd/linerate", out)
+}
+
+func build(ctx context.Context, system, folder, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, folder)
+	cmd.Env = append(cmd.Environ(), "GOOS="+system, "GOARCH=amd64", "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s for %s: %w\n%s", folder, system, err, text)
+	}
+	return nil
+}
+
+// tail keeps the last of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-4096):]
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
+
+func last(text string, n int) string { return text[max(0, len(text)-n):] }
+
+var errReset = errors.New("the machine was reset")
