@@ -20,7 +20,7 @@ demo: build ## the main job, in the built-in lab: find the limit, fix it, prove 
 
 test: build ## all tests; installs or names the foreign programs that they talk to
 	@scripts/foreign
-	scripts/gotest -timeout 40m -p 3 -parallel 4 -skip TruthOf -- $$($(GO) list ./... | grep -v /internal/lab)
+	scripts/gotest -timeout 55m -p 3 -parallel 4 -skip TruthOf -- $$($(GO) list ./... | grep -v /internal/lab)
 	scripts/gotest -timeout 20m -p 1 -- ./internal/lab/... # these hold rates and delays against truth: one at a time
 	scripts/gotest -timeout 20m -run TruthOf -- ./cmd/linerate # and so do these
 	@scripts/foreign --report

@@ -12,6 +12,7 @@ import (
 // TestClosingSentence: the last sentence of linerate test names what was planted, and
 // nothing else.
 func TestClosingSentence(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	near, far := string(model.Near), string(model.Far)
 	for name, c := range map[string]struct{ spec, says, next string }{

@@ -47,6 +47,7 @@ func shape(text string) string {
 // TestStories runs every command of the stories: it ends as the page says, and prints
 // the lines that the page shows, with other numbers.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "stories", "*.md"))
 	if err != nil || len(pages) < 2 {

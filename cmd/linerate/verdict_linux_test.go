@@ -69,6 +69,7 @@ settle: 50ms
 // the 99th percentile of the latency under load is better, but: its guard refuses
 // it, in words, in JSON, and when it is to be kept.
 func TestGuardRefusesABloatedQueue(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	attempt(t, func() string {
 		dir := t.TempDir()
@@ -133,6 +134,7 @@ settle: 0s
 // TestRequestsDecideOnLatency: a plan of requests has no goodput; a window that
 // halves the time that a request takes is better, and is shown as lower.
 func TestRequestsDecideOnLatency(t *testing.T) {
+	t.Parallel()
 	needLab(t)
 	attempt(t, func() string {
 		plan := filepath.Join(t.TempDir(), "requests.yaml")
