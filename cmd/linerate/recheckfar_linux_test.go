@@ -8,8 +8,8 @@ import (
 // TestRecheckRenews: a setting of a far host, reached by an agent of its own, is proven,
 // kept there, and its MTU becomes another one: the fingerprint tells. A recheck measures
 // that it is still better, and the host keeps that as its proof: the next look, and knobs
-// on that host itself, compare with the fingerprint of today. (Both hosts of a lab have
-// the name of this machine there, near.)
+// on that host itself, compare with the fingerprint of today. An agent that runs under the
+// name of the near host is told apart by its side, and the fingerprint tells the name.
 func TestRecheckRenews(t *testing.T) {
 	t.Parallel()
 	r := run(t, pairInLab(t, "rate=50mbit,rtt=10ms", `
@@ -23,6 +23,7 @@ $there ip link set eth0 mtu 1400
 say $LR recheck --from "$near" "$far" --look; told changed
 say $LR recheck --from "$near" "$far" -q; told measured
 say $LR recheck --from "$near" "$far" --look; told after
+say $LR recheck --from "$near" "exec:10.99.0.2 ${there% --uts=*} $agent --state $DIR/b" --look; told namesake
 LINERATE_STATE=$DIR/b $there $LR knobs --match tcp.recv_buffer_max | sed 's/^/knobs: /'
 show end
 `))
@@ -35,9 +36,10 @@ show end
 	}
 	out := strings.Join(strings.Fields(text.String()), " ")
 	for _, want := range []string{
-		"first: tcp.recv_buffer_max=1 MiB on near: proven on ", "first exits 0", "unproven since MTU 1500 -> 1400 at the far end", "changed exits 8",
-		"measured: tcp.recv_buffer_max=1 MiB on near: still better", "measured: its fingerprint is renewed", "measured exits 0",
-		"after: tcp.recv_buffer_max=1 MiB on near: proven on ", "after exits 0",
+		"first: tcp.recv_buffer_max=1 MiB on far: proven on ", "first exits 0", "unproven since MTU 1500 -> 1400 at the far end", "changed exits 8",
+		"measured: tcp.recv_buffer_max=1 MiB on far: still better", "measured: its fingerprint is renewed", "measured exits 0",
+		"after: tcp.recv_buffer_max=1 MiB on far: proven on ", "after exits 0",
+		"namesake: tcp.recv_buffer_max=1 MiB on near (far): unproven since ", "namesake exits 8",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("not said: %q", want)

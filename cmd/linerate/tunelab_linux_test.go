@@ -15,7 +15,7 @@ import (
 const asPair = `
 for p in /proc/[0-9]*; do
 	[ "$(readlink $p/ns/net)" = "$(readlink /proc/self/ns/net)" ] && continue
-	tr '\0' ' ' <$p/cmdline | grep -q 'lab-init host' && there="nsenter --net=$p/ns/net"
+	tr '\0' ' ' <$p/cmdline | grep -q 'lab-init host' && there="nsenter --net=$p/ns/net --uts=$p/ns/uts"
 done
 agent="$LR agent --interface eth0 --link-rate=50000000"
 near="exec:10.99.0.1 $agent --state $DIR/a"

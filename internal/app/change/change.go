@@ -206,14 +206,6 @@ func (c *change) host(side model.Host) *app.Host {
 	return c.hosts.Near
 }
 
-// other is the other side of a pair.
-func other(side model.Host) model.Host {
-	if side == model.Near {
-		return model.Far
-	}
-	return model.Near
-}
-
 // values are the canonical values of a host, as far as they are known.
 func values(h *app.Host) knob.Values {
 	v := make(knob.Values)

@@ -187,10 +187,10 @@ func (c *change) changesMTU() bool {
 
 // peerMTU is the MTU of the other end with the change, 0 for unknown.
 func (c *change) peerMTU(h model.Host) int {
-	if e := c.end(other(h)); e != nil {
+	if e := c.end(h.Other()); e != nil {
 		return e.mtuThen()
 	}
-	if there := c.host(other(h)); there != nil && c.hosts.Far != nil {
+	if there := c.host(h.Other()); there != nil && c.hosts.Far != nil {
 		return side(there).Now
 	}
 	return 0

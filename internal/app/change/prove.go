@@ -148,7 +148,7 @@ func (c *change) path(ctx context.Context, e *end, to string, settle time.Durati
 	if to == e.Peer {
 		w.ToMTU = c.peerMTU(e.Side)
 		if c.hosts.Far != nil {
-			w.To = c.host(other(e.Side)).Name
+			w.To = c.host(e.Side.Other()).Name
 		}
 	}
 	c.paths = append(c.paths, Way{Host: e.Side, To: to, Asked: size, Passes: p.Passes, Exact: p.Exact || w.Whole(), Told: p.Told, Router: p.Router, MTU: p.MTU, Text: w.String()})

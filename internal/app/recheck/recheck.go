@@ -90,6 +90,14 @@ func OfHost(ctx context.Context, e *reach.Ends, side model.Host) ([]fingerprint.
 	return keep.Standing(records, side), nil
 }
 
+// called is what a person calls a host: by its side too, where both have one name.
+func called(host, peer model.HostFacts) string {
+	if host.Name == peer.Name {
+		return fmt.Sprintf("%s (%s)", host.Name, host.Host)
+	}
+	return host.Name
+}
+
 // Alone says of a host without a session to its peer how what is kept there stands.
 func Alone(kept []fingerprint.Kept, f model.HostFacts, name string) []Setting {
 	var all []Setting
@@ -113,7 +121,7 @@ func Do(ctx context.Context, env app.Env, e *reach.Ends, st Store, kept []finger
 		if side == "" {
 			one.Side = k.Proof.Side
 		}
-		one.Host = e.Host(one.Side).Facts.Name
+		one.Host = called(e.Host(one.Side).Facts, e.Host(one.Side.Other()).Facts)
 		all = append(all, one)
 	}
 	if r.Look {
@@ -268,6 +276,9 @@ func renew(ctx context.Context, e *reach.Ends, all []Setting, s *model.Session) 
 		}
 		if err := done[record]; err != nil {
 			one.Trouble = fmt.Sprintf("the host does not note it: %v", err)
+			if errors.Is(err, errors.ErrUnsupported) {
+				one.Trouble += "; put this version there, and recheck once more"
+			}
 			continue
 		}
 		one.Renewed = true

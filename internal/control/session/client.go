@@ -137,7 +137,7 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 		return fmt.Errorf("%s: %w", at, &refused{text: clean(ce.Message(), MaxText), kind: refusal(ce.Code())})
 	}
 	if connect.CodeOf(err) == connect.CodeUnimplemented { // its mux answered, which knows no such call
-		return fmt.Errorf("%s: the linerate over there (%s) is older than this one (%s) and cannot do that: %w", at, c.version, c.own, errors.ErrUnsupported)
+		return c.older(at)
 	}
 	if why := c.wasCut(); why != nil {
 		err = why
@@ -158,6 +158,11 @@ func (c *Client) failed(ctx context.Context, op string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: %w: %s", at, ErrLost, clean(reason.Error(), MaxText))
+}
+
+// older says that the agent lacks what it was asked for.
+func (c *Client) older(at string) error {
+	return fmt.Errorf("%s: the linerate over there (%s) is older than this one (%s) and cannot do that: %w", at, c.version, c.own, errors.ErrUnsupported)
 }
 
 // ask does f with times as long as a call may take.

@@ -3,8 +3,8 @@ package session
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"linerate/internal/control/session/sessionpb"
@@ -232,12 +232,17 @@ func (c *Client) Keep(ctx context.Context, k Keep) (Keeping, error) {
 	return checked(ctx, c, op, &v, out)
 }
 
-// Renew replaces the proof that lies beside the record of a Keep. An older agent, which
-// takes it for a dry run of nothing, refuses.
+// noAssignments is what an agent says of a request without settings.
+const noAssignments = "no assignments"
+
+// Renew replaces the proof that lies beside the record of a Keep. It wraps
+// errors.ErrUnsupported where the agent is older: that one takes it for a dry run of no
+// settings, and refuses, or writes nothing.
 func (c *Client) Renew(ctx context.Context, record, proof string) error {
 	got, err := c.Keep(ctx, Keep{Renew: record, Proof: proof, DryRun: true})
-	if err == nil && got.Record != record {
-		err = fmt.Errorf("%s: its agent is older and renews no proof: %w", c.Name(), errors.ErrUnsupported)
+	said, refuses := errors.AsType[*refused](err)
+	if refuses && strings.HasSuffix(said.text, noAssignments) || err == nil && got.Record != record {
+		return c.older("note a proof on " + c.peer.Name)
 	}
 	return err
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
+	"linerate/internal/control/session/sessionpb"
 	"linerate/internal/control/session/sessionpb/sessionpbconnect"
 	"linerate/internal/core/model"
 )
@@ -21,10 +24,20 @@ func TestOlderAgent(t *testing.T) {
 	_, err := c.Kept(t.Context())
 	olderSays(t, err)
 
+	c = olderThan(t, sessionpbconnect.UnimplementedSettingsServiceHandler{})
+	_, err = c.Keep(t.Context(), Keep{Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}})
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
+// olderThan is a client of an agent whose part for settings is that.
+func olderThan(t *testing.T, settings sessionpbconnect.SettingsServiceHandler) *Client {
+	t.Helper()
 	a := &adapter{service: stub{}, version: "v-agent", timeouts: short(), hangUp: func(time.Duration) {}}
 	mux := http.NewServeMux()
 	mux.Handle(sessionpbconnect.NewSessionServiceHandler(a))
-	mux.Handle(sessionpbconnect.NewSettingsServiceHandler(sessionpbconnect.UnimplementedSettingsServiceHandler{}))
+	mux.Handle(sessionpbconnect.NewSettingsServiceHandler(settings))
 	near, far := net.Pipe()
 	go func() {
 		if _, err := a.greeted(t.Context(), far); err != nil {
@@ -33,10 +46,30 @@ func TestOlderAgent(t *testing.T) {
 		_ = serveHTTP(context.WithoutCancel(t.Context()), track(far), mux, short().orDefaults())
 	}()
 	t.Cleanup(func() { _ = near.Close() })
-	c = mustOpen(t, near)
-	_, err = c.Keep(t.Context(), Keep{Settings: []model.Assignment{{Knob: "tcp.sack", Value: "1"}}})
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("%v", err)
+	return mustOpen(t, near)
+}
+
+// beforeRenew is an agent that does not know of renewing: it takes it for a dry run of no
+// settings. As they were released, such agents refuse that; others might do it.
+type beforeRenew struct {
+	sessionpbconnect.UnimplementedSettingsServiceHandler
+	refuses bool
+}
+
+func (a beforeRenew) Keep(_ context.Context, p *sessionpb.KeepRequest) (*sessionpb.KeepResponse, error) {
+	var c check
+	if decodeAssignments(&c, p.GetSettings(), model.Near); a.refuses {
+		return nil, connect.NewError(connect.CodeInvalidArgument, c.err)
+	}
+	return encodeKeeping(Keeping{Format: model.FormatLinuxSysctl}, model.Near), nil
+}
+
+// TestRenewOlderAgent asks agents to renew a proof that lack only that: they are told to be
+// older, whatever they make of it.
+func TestRenewOlderAgent(t *testing.T) {
+	for _, refuses := range []bool{true, false} {
+		c := olderThan(t, beforeRenew{refuses: refuses})
+		olderSays(t, c.Renew(t.Context(), "000001", "proof"))
 	}
 }
 

@@ -21,7 +21,14 @@ func hostCases() []aCase {
 			shut(e)
 			e.TCP.PeerWindow = known(units.Bytes(0))
 			e.Receiver.moved("cgroup_throttled_ms", 23600)
-		}, rule: "B16", at: atReceiver, says: "stopped the process for 100 % of the time", without: "B07"},
+		}, rule: "B16", at: atReceiver, says: "stopped the process, for 2.4 s of each second if its processors are added up", without: "B07"},
+		{name: "the same, of a kernel that counts periods", rate: 50e6, change: func(e *Evidence) {
+			shut(e)
+			e.TCP.PeerWindow = known(units.Bytes(0))
+			e.Receiver.moved("cgroup_throttled_ms", 23600)
+			e.Receiver.moved("cgroup_periods", 100)
+			e.Receiver.moved("cgroup_periods_throttled", 93)
+		}, rule: "B16", at: atReceiver, says: "a quota of processor time was used up in 93 % of its periods, and stopped the process", without: "B07"},
 		{name: "a quota that is hardly used up", rate: 50e6, change: func(e *Evidence) {
 			shut(e)
 			e.Receiver.moved("cgroup_throttled_ms", 200)

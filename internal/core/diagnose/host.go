@@ -116,8 +116,7 @@ func cpuRule(end func(features) End) look {
 		polls := e.Report != nil && strings.Contains(e.Report.Waiting, "poll")
 		switch stopped, run, wait := l.stopped.Or(0), l.run.Or(0), l.wait.Or(0); {
 		case stopped >= throttled && (waited || stopped >= limitedShare):
-			b.share(min(1, stopped), l.stopped.Source()).
-				because(l.stopped.Source(), "a quota of processor time stopped the process for %.0f %% of the time", 100*min(1, stopped)).
+			b.share(min(1, stopped), l.stopped.Source()).becauseOfQuota(e, l).
 				explains(f.explainedByTime(min(1, max(stopped, lost)))).noKnob("raise the quota of the control group or the container (cpu.max)")
 		case run >= busyThread && !polls:
 			b.share(min(1, run), l.run.Source()).
@@ -144,18 +143,6 @@ func cpuRule(end func(features) End) look {
 		}
 		return b, true
 	}
-}
-
-// waitsFor says who had the processor that a thread waited for: nobody, where there was
-// time to spare, so that something keeps the thread from it.
-func (b *finding) waitsFor(l load) *finding {
-	wait := 100 * min(1, l.wait.Or(0))
-	if spare := l.spare.Or(0); spare >= limitedShare {
-		return b.because(l.wait.Source()+", "+l.spare.Source(), "the process could have run and had no processor for %.0f %% of the time, though the processors had nothing to do for %.0f %% of it: a quota stops it, or it may use one of them only", wait, 100*spare).
-			noKnob("raise the quota of the control group or the container (cpu.max), or let the program use more processors (cpuset, taskset)")
-	}
-	return b.because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", wait).
-		noKnob("stop what else runs there, or give the measured program a higher priority")
 }
 
 func senderOf(f features) End   { return f.Sender }

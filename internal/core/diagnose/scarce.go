@@ -201,3 +201,30 @@ func damagedMarks(f features) (*finding, bool) {
 	}
 	return nil, false
 }
+
+// becauseOfQuota says how much a quota stopped the process. The kernel adds the time up
+// over processors, so that it is more than there was where several stood still at once;
+// how many periods were cut short has no such trouble (admin-guide/cgroup-v2.rst).
+func (b *finding) becauseOfQuota(e End, l load) *finding {
+	stopped, source := l.stopped.Or(0), l.stopped.Source()
+	if n := e.Counters.Moved("cgroup_periods").Or(0); n > 0 {
+		cut := e.Counters.Moved("cgroup_periods_throttled").Or(0)
+		return b.because(source+", cgroup_periods", "a quota of processor time was used up in %.0f %% of its periods, and stopped the process until the next one", 100*float64(cut)/float64(n))
+	}
+	if stopped > 1 {
+		return b.because(source, "a quota of processor time stopped the process, for %.1f s of each second if its processors are added up", stopped)
+	}
+	return b.because(source, "a quota of processor time stopped the process for %.0f %% of the time", 100*stopped)
+}
+
+// waitsFor says who had the processor that a thread waited for: nobody, where there was
+// time to spare, so that something keeps the thread from it.
+func (b *finding) waitsFor(l load) *finding {
+	wait := 100 * min(1, l.wait.Or(0))
+	if spare := l.spare.Or(0); spare >= limitedShare {
+		return b.because(l.wait.Source()+", "+l.spare.Source(), "the process could have run and had no processor for %.0f %% of the time, though the processors had nothing to do for %.0f %% of it: a quota stops it, or it may use one of them only", wait, 100*spare).
+			noKnob("raise the quota of the control group or the container (cpu.max), or let the program use more processors (cpuset, taskset)")
+	}
+	return b.because(l.wait.Source(), "the process could have run and had no processor for %.0f %% of the time: other programs had it", wait).
+		noKnob("stop what else runs there, or give the measured program a higher priority")
+}

@@ -42,3 +42,11 @@ func (h Host) Of(knob KnobID) string {
 	}
 	return string(h) + "." + string(knob)
 }
+
+// Other returns the other end.
+func (h Host) Other() Host {
+	if h == Near {
+		return Far
+	}
+	return Near
+}

@@ -119,6 +119,8 @@ type id int
 
 const (
 	cgroupThrottled id = iota
+	cgroupPeriods
+	cgroupStopped
 	ipInDiscards
 	ipOutDiscards
 	ipReassembly

@@ -112,8 +112,14 @@ func nicCounters() []counter {
 }
 
 func cgroupCounters() []counter {
-	return []counter{{
-		id: cgroupThrottled, name: "cgroup_throttled_ms", group: GroupCgroup, unit: "ms",
-		meaning: "the groups of the measuring process had used up their quota of processor time and stood still", source: "kernel/sched/fair.c, cpu.stat of the groups",
-	}}
+	all := []counter{
+		{id: cgroupThrottled, name: "cgroup_throttled_ms", unit: "ms",
+			meaning: "the groups of the measuring process had used up their quota of processor time and stood still, added up over processors: two that stand still for a second are two seconds"},
+		{id: cgroupPeriods, name: "cgroup_periods", unit: "periods", meaning: "their quotas were given out anew while they had work"},
+		{id: cgroupStopped, name: "cgroup_periods_throttled", unit: "periods", meaning: "in which the quota was used up, so that they stood still on one processor or more"},
+	}
+	for i := range all {
+		all[i].group, all[i].source = GroupCgroup, "kernel/sched/fair.c, cpu.stat of the groups"
+	}
+	return all
 }

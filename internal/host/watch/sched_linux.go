@@ -97,26 +97,36 @@ func groupFolders(list string) []string {
 	return out
 }
 
-// readGroups adds up how long the groups stood still.
+// quota is what a control group counts of its quota of processor time.
+type quota struct {
+	stood            time.Duration // added up over processors
+	periods, stopped uint64
+}
+
+// readGroups adds up how often and for how long the groups stood still.
 func (s *source) readGroups(o *Snapshot) {
-	var sum time.Duration
+	var sum quota
 	some := false
 	for _, g := range s.groups {
 		if b, err := g.read(); err == nil {
-			if d, ok := parseThrottled(b); ok {
-				sum, some = sum+d, true
+			if q, ok := parseThrottled(b); ok {
+				sum.stood, sum.periods, sum.stopped, some = sum.stood+q.stood, sum.periods+q.periods, sum.stopped+q.stopped, true
 			}
 		}
 	}
 	if some {
-		o.values.set(cgroupThrottled, uint64(sum.Milliseconds()))
+		o.values.set(cgroupThrottled, uint64(sum.stood.Milliseconds()))
+		o.values.set(cgroupPeriods, sum.periods)
+		o.values.set(cgroupStopped, sum.stopped)
 	}
 }
 
 // parseThrottled finds "throttled_usec 12" of version 2, or "throttled_time 12000"
-// in ns of version 1 (Linux Documentation/admin-guide/cgroup-v2.rst,
+// in ns of version 1, and before it how many periods there were with work, and how many
+// that were cut short (Linux Documentation/admin-guide/cgroup-v2.rst,
 // scheduler/sched-bwc.rst).
-func parseThrottled(b []byte) (time.Duration, bool) {
+func parseThrottled(b []byte) (quota, bool) {
+	var q quota
 	for len(b) > 0 {
 		var l []byte
 		l, b = line(b)
@@ -126,10 +136,16 @@ func parseThrottled(b []byte) (time.Duration, bool) {
 		switch {
 		case !ok || n > 1<<52:
 		case string(name) == "throttled_usec":
-			return time.Duration(n) * time.Microsecond, true
+			q.stood = time.Duration(n) * time.Microsecond
+			return q, true
 		case string(name) == "throttled_time":
-			return time.Duration(n), true
+			q.stood = time.Duration(n)
+			return q, true
+		case string(name) == "nr_periods":
+			q.periods = n
+		case string(name) == "nr_throttled":
+			q.stopped = n
 		}
 	}
-	return 0, false
+	return quota{}, false
 }

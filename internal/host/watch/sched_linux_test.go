@@ -15,9 +15,9 @@ func TestParseSched(t *testing.T) {
 	if _, ok := parseThread([]byte("x 1 2\n")); ok {
 		t.Error("a text that is no number was read")
 	}
-	for text, want := range map[string]time.Duration{
-		"usage_usec 9\nnr_throttled 3\nthrottled_usec 1500\n":  1500 * time.Microsecond,
-		"nr_periods 0\nnr_throttled 0\nthrottled_time 2000000": 2 * time.Millisecond,
+	for text, want := range map[string]quota{
+		"usage_usec 9\nnr_periods 5\nnr_throttled 3\nthrottled_usec 1500\n": {1500 * time.Microsecond, 5, 3},
+		"nr_periods 0\nnr_throttled 0\nthrottled_time 2000000":              {stood: 2 * time.Millisecond},
 	} {
 		if got, ok := parseThrottled([]byte(text)); !ok || got != want {
 			t.Errorf("%q: %v, %v", text, got, ok)
