@@ -46,7 +46,9 @@ func TestPresetsInALab(t *testing.T) {
 			j := decode[struct {
 				Session model.Session `json:"session"`
 			}](t, succeed(t, "show", "last", "--json", "--db", db).out).Session
-			if n := len(j.Plan.Settings) * len(j.Plan.Directions); len(j.Runs) != n {
+			// A run that does not count, on a busy machine, has its whole block done again.
+			n, repeats := len(j.Plan.Settings)*len(j.Plan.Directions), slices.ContainsFunc(j.Runs, func(r model.Run) bool { return r.Attempt > 1 })
+			if len(j.Runs) < n || len(j.Runs) > n && !repeats {
 				t.Errorf("%d runs of %d", len(j.Runs), n)
 			}
 			for _, c := range j.Changes {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"linerate/internal/core/analysis"
@@ -340,6 +341,26 @@ func (c Counters) Moved(name string) fact.Of[int64] {
 
 // many returns how many counters of a group were read.
 func (c Counters) many(group string) int64 { return c.groups[group] }
+
+// aboutAsMany is the least ratio, (p), of two counts that may be of the same packets.
+const aboutAsMany = 0.5
+
+// cardLosses returns the counter of the driver that moved most of those whose names
+// speak of packets that were received and lost. Drivers name their counters freely.
+func (c Counters) cardLosses() (name string, n int64) {
+	for of, moved := range c.By(driverCounter) {
+		low := strings.ToLower(of)
+		if strings.Contains(low, "tx") || strings.Contains(low, "pause") || strings.Contains(low, "allowance") || moved < n {
+			continue
+		}
+		for _, word := range []string{"err", "drop", "miss", "discard", "no_buf", "nobuf", "oversize", "overrun"} {
+			if strings.Contains(low, word) && (moved > n || of < name) {
+				name, n = of, moved
+			}
+		}
+	}
+	return name, n
+}
 
 // By returns how far a counter moved at each part of the host that it moved at:
 // "cpu3", "eth0", "eth0 rx_no_buffer_count".

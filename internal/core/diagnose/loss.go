@@ -78,6 +78,10 @@ func loss(f features) (*finding, bool) {
 	if float64(f.Goodput)*lossFactor < float64(bound) {
 		b.because("tcp_timeouts", "and it waited for its timer %s, which takes it down to about %s", times(waited), least)
 	}
+	again := float64(f.TCP.Retransmits.Or(0))
+	if name, n := f.Receiver.Counters.cardLosses(); n > 0 && float64(n) >= aboutAsMany*again && again >= aboutAsMany*float64(n) {
+		b.because("nic_driver "+name, "the receiver's card lost %s (%s), about as many as were sent again", plural(n, "packet"), name)
+	}
 	b.allows(bound, "larger of the Mathis and CUBIC bounds").misses(f.events.IsKnown(), "how often the sender slowed down", byCounters)
 	b.Explains = f.onlyWithCeiling(f.explainedBy1()) // the bound is good within a factor of two, and the rate lies there
 	if len(f.Beside.Ladder) == 0 {

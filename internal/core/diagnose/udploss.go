@@ -21,6 +21,7 @@ const (
 	PlacePath         Place = "path"
 	PlaceRecvWire     Place = "receiver's interface: broken frames"
 	PlaceRecvRing     Place = "receiver's ring"
+	PlaceRecvCard     Place = "receiver's card, as its driver counts"
 	PlaceRecvBacklog  Place = "receiver's backlog"
 	PlaceRecvDriver   Place = "receiver's driver or stack"
 	PlaceRecvFragment Place = "receiver's reassembly"
@@ -180,9 +181,29 @@ func LocateUDP(r model.Run, d model.Direction) (UDPLoss, bool) {
 		l.Counted += one.Count.Or(0)
 		l.Drops = append(l.Drops, one)
 	}
+	l.Path = l.Lost - min(l.Counted, l.Lost)
+	if card := inTheCard(receiver, l.Path); card.IsKnown() {
+		l.Counted += card.Or(0)
+		l.Drops = append(l.Drops, Drops{Place: PlaceRecvCard, Host: d.Receiver(), Count: card})
+	}
 	l.Explained = min(l.Counted, l.Lost)
 	l.Path = l.Lost - l.Explained
 	return l, true
+}
+
+// inTheCard returns what a counter of the driver says to have been lost in the card,
+// where that is about as many as are missing and nobody else counted. Drivers count
+// most packets twice, for themselves and for the system: what the system shows is taken
+// off.
+func inTheCard(c Counters, missing int64) fact.Of[int64] {
+	name, n := c.cardLosses()
+	for _, known := range []string{"nic_rx_errors", "nic_rx_dropped", "nic_rx_missed"} {
+		n -= c.Moved(known).Or(0)
+	}
+	if missing <= 0 || float64(n) < aboutAsMany*float64(missing) || float64(missing) < aboutAsMany*float64(n) {
+		return fact.Unknown[int64]("no counter of the driver moved as far")
+	}
+	return fact.Known(n, name)
 }
 
 // sides returns what sender and receiver of direction d reported; nil for what

@@ -42,6 +42,8 @@ func adviceFor(p Place) advice {
 		return advice{"B04", "broken frames", "reached the receiver's interface broken: cable, optics, duplex or a frame longer than it takes", nil, atTheWire}
 	case PlaceRecvRing:
 		return advice{"B17", "receive ring", "found no free buffer in the receiver's ring: it is too short, or its core too slow", []model.KnobID{"nic.ring.rx", "irq_affinity"}, ""}
+	case PlaceRecvCard:
+		return advice{"B17", "receiver's card", "were lost in the receiver's card: its driver alone counts them", []model.KnobID{"nic.ring.rx", "link.mtu"}, ""}
 	case PlaceRecvBacklog:
 		return advice{"B17", "receive backlog", "found the receiving core's backlog full", []model.KnobID{"rx.backlog", "irq_affinity"}, ""}
 	case PlaceRecvDriver:
@@ -114,7 +116,11 @@ func (l UDPLoss) finding(d Drops, n int64) model.Finding {
 	default:
 		f.Share = fact.Known(l.Share(n), d.Count.Source())
 	}
-	f.Evidence = l.amount(d, n) + " " + a.sentence + l.caution(d)
+	f.Evidence = l.amount(d, n) + " " + a.sentence
+	if d.Place == PlaceRecvCard {
+		f.Evidence += " (" + d.Count.Source() + ")"
+	}
+	f.Evidence += l.caution(d)
 	return f
 }
 

@@ -55,6 +55,19 @@ func TestLocateUDP(t *testing.T) {
 			limits: []string{"socket buffer"}, says: []string{"100 of 100 lost datagrams found the receiving socket's buffer full"},
 		},
 		{
+			name: "what the driver alone counts", run: udpRun(sent, lost, everything(), counted(append(everything(), looked("driver")...), "nic_driver/eth0 rx_over_length_errors", 96, "nic_driver/eth0 tx_dropped", 100)),
+			where: map[Place]int64{PlaceRecvCard: 96}, explained: 96,
+			limits: []string{"receiver's card"}, says: []string{"96 of 100 lost datagrams were lost in the receiver's card: its driver alone counts them (eth0 rx_over_length_errors)"},
+		},
+		{
+			name: "what driver and system count", run: udpRun(sent, lost, everything(), counted(append(everything(), looked("driver")...), "nic_driver/eth0 rx_missed_errors", 50, "nic_rx_missed", 50)),
+			where: map[Place]int64{PlaceRecvRing: 50}, explained: 50, limits: []string{"path", "receive ring"}, says: []string{"found no free buffer", "counted by neither host"},
+		},
+		{
+			name: "a counter of the driver that is of something else", run: udpRun(sent, lost, everything(), counted(append(everything(), looked("driver")...), "nic_driver/eth0 rx_errors_total", 4000)),
+			where: map[Place]int64{}, limits: []string{"path"}, says: []string{"counted by neither host"},
+		},
+		{
 			name: "a table of connections that is full", run: udpRun(sent, lost, everything(), counted(append(everything(), looked("track")...), "track_dropped", 80)),
 			where: map[Place]int64{PlaceRecvTrack: 80}, explained: 80,
 			limits: []string{"table of tracked connections", "path"}, says: []string{"80 of 100 lost datagrams", "were counted by neither host"},
