@@ -60,3 +60,23 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("told %v, done %v", d.First, s.Session.Plan.Order)
 	}
 }
+
+// TestDataBudgetOfATest: of a hundred runs each way the first two are done, and why is
+// told.
+func TestDataBudgetOfATest(t *testing.T) {
+	needLab(t)
+	r := succeed(t, "test", "lab:rate=50mbit,rtt=1ms", "-t", "200ms", "-i", "200ms", "--omit", "0", "--idle", "0s", "--repeat", "100", "--data", "2MB", "--json", "--db", filepath.Join(t.TempDir(), "results.db"))
+	if err := validate("linerate/session/v3", r.out); err != nil {
+		t.Error(err)
+	}
+	var s struct {
+		Session struct {
+			Reason string
+			Runs   []any
+		}
+	}
+	must(json.Unmarshal([]byte(r.out), &s))
+	if len(s.Session.Runs) != 2 || !strings.Contains(s.Session.Reason, "the data budget of 2 MB is spent: 2.") {
+		t.Errorf("%d runs, %q", len(s.Session.Runs), s.Session.Reason)
+	}
+}

@@ -48,6 +48,7 @@ type Quick struct {
 	Directions []model.Direction // in turn; none are to and from
 	Repeats    int               // of each direction, 1 to 1000
 	Cooldown   time.Duration     // after each run
+	Data       units.Bytes       // no further run of both directions after so much payload; 0 is no limit
 	Idle       time.Duration     // how long the latency is probed before the load; 0: not at all
 	Search     *RateSearch       // in place of repeats
 }
@@ -99,7 +100,7 @@ func (q Quick) Plan(kinds traffic.Kinds, wrong Wrong) model.Plan {
 		return q.search(flow, directions, wrong)
 	}
 	p := Repeated(flow, directions, q.Repeats)
-	p.Cooldown = q.Cooldown
+	p.Cooldown, p.Data = q.Cooldown, q.Data
 	return p
 }
 
@@ -112,7 +113,7 @@ func (q Quick) search(flow model.Flow, directions []model.Direction, wrong Wrong
 		flow.Duration = searchTime
 	}
 	p := Repeated(flow, directions[:1], 0)
-	p.Settings, p.Baseline, p.Cooldown = nil, "", q.Cooldown
+	p.Settings, p.Baseline, p.Cooldown, p.Data = nil, "", q.Cooldown, q.Data
 	low := units.BitRate(searchLow * 8 * cmp.Or(float64(flow.Block), usualDatagram) / max(flow.Duration.Seconds(), 0.001))
 	s := model.RateSearch{
 		Low: low, High: q.Search.Highest, Limit: q.Search.Loss, Resolution: searchResolution, Repeats: cmp.Or(q.Search.Repeats, searchRepeats),
@@ -147,7 +148,8 @@ type Sweep struct {
 	Smallest, Largest units.Bytes // 0 are the defaults
 	Passes            int         // over all sizes; 0 is the default
 	Cooldown          time.Duration
-	Seed              uint64 // of the order of sizes; 0 draws one
+	Data              units.Bytes // no further pass after so much payload; 0 is no limit
+	Seed              uint64      // of the order of sizes; 0 draws one
 }
 
 // Plan returns the runs of a sweep, a block for each pass, fitted to what the far end
@@ -163,7 +165,7 @@ func (s Sweep) Plan(env app.Env, far *reach.Target, given app.Values) (model.Pla
 	s.Params.Sizes = order.Sizes
 	s.Flow.Engine = sizes.Name
 	p := Repeated(sizes.With(s.Flow, s.Params), []model.Direction{s.Flow.Direction}, len(order.Order))
-	p.Cooldown, p.Seed = s.Cooldown, s.Seed
+	p.Cooldown, p.Seed, p.Data = s.Cooldown, s.Seed, s.Data
 	if far.Kind == reach.Foreign && far.Program.Once && s.Passes == 0 {
 		p.MaxBlocks, p.Order = 1, p.Order[:1]
 	}

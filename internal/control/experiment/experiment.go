@@ -154,8 +154,7 @@ func (e *experiment) loop(ctx context.Context) error {
 			e.out.Reason = result.Reason
 			return nil
 		}
-		if e.overBudget() {
-			e.out.Reason = "the time budget is spent"
+		if e.out.Reason = e.overBudget(); e.out.Reason != "" {
 			return nil
 		}
 		block := e.pending[0]
@@ -191,8 +190,16 @@ func (e *experiment) loop(ctx context.Context) error {
 	return nil
 }
 
-func (e *experiment) overBudget() bool {
-	return e.Plan.Budget > 0 && e.Now().Sub(e.started) >= e.Plan.Budget
+// overBudget is which budget is spent, "" for none. That of the data is for the session,
+// also where it goes on later.
+func (e *experiment) overBudget() string {
+	if e.Plan.Budget > 0 && e.Now().Sub(e.started) >= e.Plan.Budget {
+		return "the time budget is spent"
+	}
+	if sent := plan.Payload(e.out.Runs); e.Plan.Data > 0 && sent >= e.Plan.Data {
+		return fmt.Sprintf("the data budget of %s is spent: %s were sent", e.Plan.Data, sent.Decimal())
+	}
+	return ""
 }
 
 // slot is one run of a block.

@@ -51,6 +51,7 @@ func (d *desk) Run(ctx context.Context, s runner.Spec, emit func(model.Host, []m
 	}
 	if state == model.RunValid {
 		r.Values = []model.Value{{Direction: s.Flow.Direction, Metric: model.Goodput, Value: rate(s)}}
+		r.Ends = []model.EndReport{{Flows: []model.FlowReport{{Direction: s.Flow.Direction, Bytes: 1e6, Window: time.Second}}}}
 	}
 	return r, []model.Change{{Run: s.Number, State: model.ChangeUndone}}, err
 }

@@ -38,8 +38,8 @@ func (e *experiment) steered(ctx context.Context) error {
 		case len(next.Settings) == 0:
 			e.out.Reason = next.Reason
 			return nil
-		case e.overBudget():
-			e.out.Reason = "the time budget is spent"
+		}
+		if e.out.Reason = e.overBudget(); e.out.Reason != "" {
 			return nil
 		}
 		if err := e.steeredBlock(ctx, block, next); err != nil {

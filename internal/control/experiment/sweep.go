@@ -35,8 +35,8 @@ func (e *experiment) confirmWay(ctx context.Context, d model.Direction) error {
 		if len(again) >= sweep.ConfirmPasses(len(candidates)) || !slices.ContainsFunc(sweep.Confirmed(candidates, again), left) {
 			return nil
 		}
-		if e.overBudget() {
-			e.out.Reason = "the time budget is spent"
+		if spent := e.overBudget(); spent != "" {
+			e.out.Reason = spent
 			return nil
 		}
 		flow := e.Plan.Flow

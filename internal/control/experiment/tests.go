@@ -23,8 +23,7 @@ func (e *experiment) tests(ctx context.Context) error {
 		if !wanted {
 			continue
 		}
-		if e.overBudget() {
-			e.out.Reason = "the time budget is spent"
+		if e.out.Reason = e.overBudget(); e.out.Reason != "" {
 			return nil
 		}
 		e.test = i

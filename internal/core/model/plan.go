@@ -28,6 +28,7 @@ type Plan struct {
 	Mode       Mode          `json:"mode"`                //
 	MaxBlocks  int           `json:"max_blocks"`          // number of blocks (fixed) or most blocks (sequential)
 	Budget     time.Duration `json:"budget_ns"`           // most time for the whole; 0 is no limit
+	Data       units.Bytes   `json:"data,omitempty"`      // payload after which no further block begins; 0 is no limit
 	Objective  Metric        `json:"objective,omitempty"` // the metric that decides; "" is Goodput, as in plans before there was a choice
 	Guards     []Guard       `json:"guards,omitempty"`    // what a setting must not harm, whatever it gains
 	Margin     units.Percent `json:"margin"`              // smallest change that matters

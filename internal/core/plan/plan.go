@@ -57,6 +57,7 @@ type Options struct {
 	Blocks int
 	Exact  bool          // fixed mode: refuse fewer blocks than any exact test needs
 	Budget time.Duration // most time for the whole; 0 is no limit
+	Data   units.Bytes   // no further block after so much payload; 0 is no limit
 	// Objective is the metric that decides; "" is what suits the traffic: median
 	// latency for requests and probes, else goodput.
 	Objective model.Metric
@@ -93,7 +94,7 @@ func New(o Options) (model.Plan, error) {
 	p := model.Plan{
 		Settings: append([]model.Setting(nil), o.Settings...), Baseline: o.Baseline,
 		Factor: o.Factor, Levels: levels, Flow: o.Flow, Directions: slices.Clone(o.Directions),
-		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget,
+		Mode: o.Mode, MaxBlocks: o.Blocks, Budget: o.Budget, Data: o.Data,
 		Objective: o.Objective, Guards: o.Guards,
 		Margin: o.Margin, Tolerance: o.Tolerance, Confidence: o.Confidence,
 		Settle: o.Settle, Cooldown: o.Cooldown, Seed: o.Seed, Hooks: o.Hooks,
@@ -131,7 +132,7 @@ const extendStream = 0x6d6f7265 // "more"
 // candidate gets at most blocks differences. The evidence of a sequential plan holds
 // whenever it is looked at, so that more blocks may follow whatever the first ones
 // showed (statistics.md section 5.5); a fixed plan is judged once, and has no such
-// continuation. A budget of time was for the blocks that were planned, and ends.
+// continuation. Budgets were for the blocks that were planned, and end.
 func Extend(p model.Plan, blocks int) (model.Plan, error) {
 	now := Comparisons(p)
 	switch {
@@ -142,6 +143,7 @@ func Extend(p model.Plan, blocks int) (model.Plan, error) {
 	}
 	rng := rand.New(rand.NewPCG(p.Seed, extendStream+uint64(len(p.Order))))
 	p.Order, p.Budget = slices.Clone(p.Order), 0
+	p.Data = 0
 	if p.Factor == "" && len(Candidates(p))+1 > stats.SubsetAbove {
 		if blocks > now {
 			p.Order = append(p.Order, subsetBlocks(p, blocks-now, rng)...)

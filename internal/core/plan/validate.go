@@ -58,6 +58,7 @@ func (o Options) checkNumbers(f *faults) {
 	f.add(!(o.Tolerance > 0 && o.Tolerance < 100), "tolerance %g %% is not between 0 and 100", float64(o.Tolerance))
 	f.add(!(o.Confidence > 0.5 && o.Confidence < 1), "confidence %g is not between 0.5 and 1", o.Confidence)
 	f.add(o.Budget < 0, "budget %v is negative", o.Budget)
+	f.add(o.Data < 0, "data budget %d is negative", o.Data)
 	f.add(o.Cooldown < 0, "cooldown %v is negative", o.Cooldown)
 }
 

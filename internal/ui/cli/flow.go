@@ -78,6 +78,17 @@ func (f *faults) bytes(flag, text string) units.Bytes {
 	return b
 }
 
+// dataHelp is the help of --data.
+const dataHelp = "at most so much payload, as 10GB: no further block begins once it is sent"
+
+// data reads --data; "" is no limit.
+func (f *faults) data(text string) units.Bytes {
+	if text == "" {
+		return 0
+	}
+	return f.bytes("data", text)
+}
+
 // overlay writes flags over flow: those that the user gave, and the defaults of
 // those that a plan file (has) leaves open.
 func (f *flowFlags) overlay(flow *model.Flow, given, has func(string) bool, bad *faults) {

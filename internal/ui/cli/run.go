@@ -32,19 +32,19 @@ const mostBlocks = 10000
 
 // runFlags are the flags of an experiment.
 type runFlags struct {
-	knobs                                         *knob.Index
-	flow                                          flowFlags
-	own                                           ownFlags
-	path                                          pathFlags
-	far, from, direction, baseline, title, resume string
-	factors, guards, undo, before, after          []string
-	commandTime, preset                           string
-	objective                                     string
-	blocks, maxBlocks                             int
-	budget, margin, tolerance, settle, cooldown   string
-	seed                                          uint64
-	noTwin, udp, allowExec, dryRun                bool
-	rate                                          string
+	knobs                                             *knob.Index
+	flow                                              flowFlags
+	own                                               ownFlags
+	path                                              pathFlags
+	far, from, direction, baseline, title, resume     string
+	factors, guards, undo, before, after              []string
+	commandTime, preset                               string
+	objective                                         string
+	blocks, maxBlocks                                 int
+	budget, data, margin, tolerance, settle, cooldown string
+	seed                                              uint64
+	noTwin, udp, allowExec, dryRun                    bool
+	rate                                              string
 }
 
 func (a *console) runCommand() *cobra.Command {
@@ -118,6 +118,7 @@ commands only for who could run them anyway: over ssh, or by linerate agent
 	fl.IntVar(&f.blocks, "blocks", 0, "exactly so many blocks, judged once at the end")
 	fl.IntVar(&f.maxBlocks, "max-blocks", 20, "at most so many blocks; with --resume: go on up to so many, also with a session that is done")
 	fl.StringVar(&f.budget, "budget", "", "at most so much time")
+	fl.StringVar(&f.data, "data", "", dataHelp)
 	fl.StringVar(&f.objective, "objective", "", "the metric that decides: goodput, latency, p99, rtt, loss, ... (default: latency of requests and probes, else goodput)")
 	fl.StringArrayVar(&f.guards, "guard", nil, "METRIC<MARGIN: what no setting may harm, as p99<20%, loss<0.5%, cpu<30%; none is no guards (default: latency, loss and CPU)")
 	fl.StringVar(&f.margin, "margin", "3%", "smallest change that matters")
@@ -248,7 +249,7 @@ func (f *runFlags) onlyResume(given func(string) bool) error {
 	var bad faults
 	for _, flag := range []string{
 		"factor", "preset", "undo", "before", "after", "command-time", "blocks", "time", "omit", "bytes", "interval", "parallel", "length", "window", "set-mss", "congestion", "nagle", "udp", "rate",
-		"direction", "baseline", "objective", "guard", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
+		"direction", "baseline", "objective", "guard", "data", "margin", "tolerance", "settle", "cooldown", "seed", "no-twin", "title", "dry-run",
 	} {
 		if given(flag) {
 			bad.add(flag, errors.New("a session goes on with the plan that it has; begin a new one without --resume"))
@@ -506,6 +507,9 @@ func (f *runFlags) design(file *config.File, given func(string) bool, bad *fault
 		if file.Budget = bad.duration("budget", f.budget); file.Budget == 0 && len(*bad) == 0 {
 			bad.add("budget", errors.New("no time at all measures nothing; leave it out for no bound"))
 		}
+	}
+	if given("data") {
+		file.Data = bad.data(f.data)
 	}
 	if given("objective") {
 		m, err := config.ParseObjective(f.objective)

@@ -31,6 +31,7 @@ type sweepFlags struct {
 	window, duration  string
 	reverse, nagle    bool
 	cooldown, title   string
+	data              string
 	output            string
 	seed              uint64
 	path              pathFlags
@@ -73,6 +74,7 @@ All sizes take a few minutes; -t bounds a pass, and --max the sizes.
 	fl.BoolVarP(&f.reverse, "reverse", "R", false, "HOST sends first")
 	fl.BoolVar(&f.nagle, "nagle", false, "leave Nagle's algorithm on (no TCP_NODELAY)")
 	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each pass")
+	fl.StringVar(&f.data, "data", "", dataHelp)
 	fl.StringVar(&f.title, "title", "", "a name for the session")
 	fl.StringVarP(&f.output, "output", "o", "", "write the fastest trials to this new file as NPtcp writes its np.out")
 	fl.Uint64Var(&f.seed, "seed", 0, "of the order of sizes (default: a new one)")
@@ -84,7 +86,7 @@ func (f sweepFlags) ask(given func(string) bool) (trial.Sweep, error) {
 	var bad faults
 	s := trial.Sweep{
 		Flow:   model.Flow{Direction: model.To, Nagle: f.nagle, Duration: bad.duration("time", f.duration)},
-		Params: sizes.Params{Fresh: f.fresh, Spin: f.spin}, Cooldown: bad.duration("cooldown", f.cooldown), Seed: f.seed,
+		Params: sizes.Params{Fresh: f.fresh, Spin: f.spin}, Cooldown: bad.duration("cooldown", f.cooldown), Seed: f.seed, Data: bad.data(f.data),
 	}
 	switch {
 	case f.both && f.stream:

@@ -25,6 +25,7 @@ type testFlags struct {
 	to            bool
 	repeat        int
 	cooldown      string
+	data          string
 	title         string
 }
 
@@ -68,6 +69,7 @@ serve ` + servers + `: they measure, but report little about themselves.`,
 	fl.BoolVar(&f.both, "bidir", false, "both directions at once")
 	fl.IntVar(&f.repeat, "repeat", 1, "runs per direction; the median is shown")
 	fl.StringVar(&f.cooldown, "cooldown", "0s", "wait after each run")
+	fl.StringVar(&f.data, "data", "", dataHelp)
 	fl.StringVar(&f.title, "title", "", "a name for the session")
 	return c
 }
@@ -84,7 +86,7 @@ func (f testFlags) ask(given func(string) bool, bad *faults) trial.Quick {
 	if chosen > 1 {
 		*bad = append(*bad, "--to, --reverse and --bidir exclude each other: give one of them, or none for both directions in turn")
 	}
-	q.Repeats, q.Cooldown = f.repeat, bad.duration("cooldown", f.cooldown)
+	q.Repeats, q.Cooldown, q.Data = f.repeat, bad.duration("cooldown", f.cooldown), bad.data(f.data)
 	f.flow.overlay(&q.Flow, given, func(string) bool { return false }, bad)
 	f.traffic.apply(&q, given, bad)
 	return q

@@ -48,6 +48,7 @@ type File struct {
 	Blocks     int    // of a fixed plan; 0 is a sequential one
 	MaxBlocks  int    // of a sequential plan
 	Budget     time.Duration
+	Data       units.Bytes  // payload after which no further block begins
 	Objective  model.Metric // that decides; "" is what suits the traffic
 	Guards     []Guard      // besides those that suit the traffic, or in their place
 	Margin     units.Percent
@@ -228,7 +229,7 @@ func isDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 // fills in what the file leaves open: engine, direction, length and seed.
 func (f File) Options() plan.Options {
 	o := plan.Options{
-		Flow: f.Flow, Mode: model.Sequential, Blocks: f.MaxBlocks, Budget: f.Budget,
+		Flow: f.Flow, Mode: model.Sequential, Blocks: f.MaxBlocks, Budget: f.Budget, Data: f.Data,
 		Margin: f.Margin, Tolerance: f.Tolerance, Confidence: f.Confidence,
 		Settle: f.Settle, Cooldown: f.Cooldown, Null: f.Null, Seed: f.Seed, Hooks: f.hooked(),
 	}

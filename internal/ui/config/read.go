@@ -77,6 +77,7 @@ func (r *reader) fields() []field {
 		{"blocks", value(r, &f.Blocks, parseBlocks)},
 		{"max_blocks", value(r, &f.MaxBlocks, parseBlocks)},
 		{"budget", value(r, &f.Budget, parsePositiveDuration)},
+		{"data", value(r, &f.Data, parsePositiveBytes)},
 		{"objective", value(r, &f.Objective, ParseObjective)},
 		{"guards", r.guards},
 		{"margin", value(r, &f.Margin, parseShare)},
