@@ -39,6 +39,9 @@ type Env struct {
 	Programs Programs
 	// Catalogue is that of the settings, made once for each process.
 	Catalogue *knob.Index
+	// Between, where given, is called before each run of an experiment, with what the
+	// hosts still hold of what it changed: nothing, unless an undo failed. It may wait.
+	Between func(ctx context.Context, still []string) error
 	Asker
 	Observer
 }

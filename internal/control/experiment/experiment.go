@@ -44,6 +44,10 @@ type Config struct {
 	// Record keeps a run that ended, valid or not. Its error ends the
 	// experiment: results that cannot be kept are not worth making.
 	Record func(ctx context.Context, r model.Run, s []model.Sample, c []model.Change) error
+	// Between, where given, is called before each run, when the hosts hold nothing of the
+	// one before. It may wait, which no budget of time counts; its error ends the
+	// experiment.
+	Between func(ctx context.Context) error
 	// Observe, where given, is told what happens, from one goroutine at a time.
 	Observe func(Event)
 	Now     func() time.Time
@@ -289,7 +293,7 @@ func inOrder(f model.Flow, seed uint64, block int) model.Flow {
 
 // run does one run and records it, also when it was cut short.
 func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model.Run, error) {
-	if err := e.await(ctx, s.Block); err != nil {
+	if err := e.between(ctx, s.Block); err != nil {
 		return model.Run{}, err
 	}
 	at := Event{
@@ -340,32 +344,6 @@ func (e *experiment) run(ctx context.Context, s runner.Spec, inBlock int) (model
 // errRecord says that a run could not be kept.
 var errRecord = errors.New("record run")
 
-// await rests before a run where the last one found a host busy.
-func (e *experiment) await(ctx context.Context, block int) error {
-	if e.busy == 0 {
-		return nil
-	}
-	e.Observe(e.event(Event{Kind: CoolingDown, Block: block}))
-	return wait(ctx, min(busyRest<<(e.busy-1), longestBusyRest))
-}
-
-// How long an experiment rests after a run for which a host was busy, that is had
-// given to others what it needs: twice as long after each more in a row.
-const (
-	busyRest        = 10 * time.Second
-	longestBusyRest = time.Minute
-)
-
-// wait waits for d, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // recover makes a new connection after an invalid run that lost its host.
 func (e *experiment) recover(ctx context.Context, run model.Run) error {
 	if !run.LostContact {
@@ -381,13 +359,4 @@ func (e *experiment) recover(ctx context.Context, run model.Run) error {
 	}
 	e.Runner = r
 	return nil
-}
-
-// rest waits for the cool-down between runs; not after the very last one.
-func (e *experiment) rest(ctx context.Context, block int, lastInBlock bool) error {
-	if e.Plan.Cooldown <= 0 || lastInBlock && len(e.pending) == 0 {
-		return nil
-	}
-	e.Observe(e.event(Event{Kind: CoolingDown, Block: block}))
-	return wait(ctx, e.Plan.Cooldown)
 }

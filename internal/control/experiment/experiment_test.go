@@ -396,3 +396,51 @@ func TestTests(t *testing.T) {
 		}
 	})
 }
+
+// TestBetweenRuns: whoever wants to wait between two runs may, and the budget of time
+// does not count that.
+func TestBetweenRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{t: t}
+		c := d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast"))
+		want := 0
+		for _, b := range c.Plan.Order {
+			want += len(b)
+		}
+		c.Plan.Budget = time.Hour
+		calls := 0
+		c.Between = func(context.Context) error {
+			if calls++; len(d.recorded) != calls-1 {
+				t.Errorf("called before run %d, when %d are recorded", calls, len(d.recorded))
+			}
+			if calls == 3 {
+				time.Sleep(5 * time.Hour)
+			}
+			return nil
+		}
+		out, err := Run(t.Context(), c)
+		if err != nil || out.Reason != "the plan's blocks are spent" || calls != want {
+			t.Errorf("Run = %q, %v, and was asked %d times, want %d", out.Reason, err, calls, want)
+		}
+	})
+}
+
+// TestBetweenRunsInterrupted: what ends a wait between two runs keeps those before it.
+func TestBetweenRunsInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := &desk{t: t}
+		c := d.config(testPlan(t, plan.Options{Mode: model.FixedBlocks, Blocks: 7}, "slow", "fast"))
+		c.Between = func(ctx context.Context) error {
+			if len(d.recorded) == 2 {
+				time.AfterFunc(time.Minute, cancel)
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		out, err := Run(ctx, c)
+		if !errors.Is(err, context.Canceled) || out.State != model.SessionInterrupted || len(out.Runs) != 2 {
+			t.Errorf("Run = %s, %d runs, %v", out.State, len(out.Runs), err)
+		}
+	})
+}

@@ -93,8 +93,15 @@ type console struct {
 	// timeout is how long a host may be silent when it is reached.
 	timeout time.Duration
 	live    *live // of the experiment that goes on
-	ssh     sshFlags
-	boot    bootJob
+	// lines has progress told in lines, without the live screen.
+	lines   bool
+	watched watched
+	// interrupt ends the command in good order, as the first Ctrl-C does; interrupted is
+	// closed when that or a signal has begun.
+	interrupt   func()
+	interrupted <-chan struct{}
+	ssh         sshFlags
+	boot        bootJob
 	// copied is how long a copy to a host had taken when a person was told of it last.
 	copied time.Duration
 	path   model.DataPath // of the data connections of this command
@@ -116,10 +123,12 @@ func Main(ctx context.Context, env Env, args []string) int {
 	// once; the agents then undo by themselves when the connection closes.
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	ctx, interrupt := context.WithCancel(ctx)
+	defer interrupt()
+	context.AfterFunc(ctx, stop) // a key that does the same leaves the next signal to end the process too
 
 	// The flags before a mistake are parsed, those after it are not.
-	a := &console{Env: env, knobs: knob.NewIndex(), json: wantsJSON(args)}
+	a := &console{Env: env, knobs: knob.NewIndex(), json: wantsJSON(args), interrupt: interrupt, interrupted: ctx.Done()}
 	a.raw.Out, a.raw.Err = env.Out, env.Err
 	out, errs := screen.New(env.Out), screen.New(env.Err)
 	if !utf8Locale(env.Getenv) {
@@ -300,6 +309,7 @@ HOST is one of
 	_ = root.RegisterFlagCompletionFunc("json", cobra.FixedCompletions([]string{"brief", "full"}, cobra.ShellCompDirectiveNoFileComp)) // it errs for a flag that is not there
 	f.StringVar(&a.db, "db", "", "file of the results, postgres://USER@HOST/DATABASE, or :memory: (default $LINERATE_DB, else the user's data directory)")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	f.BoolVar(&a.lines, "lines", false, "progress in lines, without the live screen")
 	a.timeout = app.DefaultTimeout
 	f.Var(durationFlag{&a.timeout}, "timeout", "how long a host may be silent before it is given up, 1s to 1h")
 	a.ssh.bind(f)

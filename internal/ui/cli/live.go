@@ -112,8 +112,8 @@ func (l *live) loop() {
 // draw writes how it stands: over the line before, or where there is no terminal as a
 // line.
 func (l *live) draw() {
-	if l.quiet || l.intervals != nil && l.intervals.Every {
-		return // the intervals say it
+	if l.quiet || l.intervals != nil && l.intervals.Every || l.app.watched.now() != nil {
+		return // the intervals or the screen say it
 	}
 	l.mu.Lock()
 	p := l.state
@@ -143,7 +143,9 @@ func (l *live) flush() bool {
 		l.drawn = false
 	}
 	for _, one := range lines {
-		switch {
+		switch w := l.app.watched.now(); {
+		case w != nil && !one.data:
+			w.Say(one.text)
 		case one.data:
 			fmt.Fprintln(l.app.Out, one.text)
 		case l.app.ErrTerminal && utf8.RuneCountInString(one.text) > l.app.Width(): // tables are no wider
@@ -252,7 +254,7 @@ func (l *live) searched(ev app.Searched) {
 
 // ended tells what a person should know at once: an invalid run.
 func (l *live) ended(r model.Run) {
-	if r.State != model.RunValid && l.kind == model.KindRun { // a test ends with it, and says so then
+	if r.State != model.RunValid && l.kind == model.KindRun && l.app.watched.now() == nil { // a test ends with it, and says so then
 		l.line(fmt.Sprintf("block %d: run of %s is %s: %s", r.Block, r.Setting, r.State, r.Reason))
 	}
 }
@@ -264,6 +266,9 @@ func (l *live) blockEnded(ev app.BlockEnded) {
 		return
 	}
 	l.evidence(ev)
+	if l.app.watched.now() != nil {
+		return // the screen has a table of them
+	}
 	all := report.Standings(l.plan, ev.Result.Verdicts)
 	open := slices.DeleteFunc(slices.Clone(all), func(s report.Standing) bool { return s.Outcome != model.Undecided })
 	news := slices.DeleteFunc(slices.Clone(all), func(s report.Standing) bool {

@@ -18,7 +18,7 @@ import (
 // world is what the use cases are given of the command line.
 func (a *console) world() app.Env {
 	return app.Env{
-		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Timeout: a.timeout, Engines: a.Engines, Programs: a.Programs, Catalogue: a.knobs, Asker: a, Observer: a,
+		Version: a.Version, Self: a.Self, Getenv: a.Getenv, Now: a.Now, AfterStep: a.AfterStep, Root: a.Root, Timeout: a.timeout, Engines: a.Engines, Programs: a.Programs, Catalogue: a.knobs, Asker: a, Observer: a, Between: a.between,
 	}
 }
 
@@ -49,6 +49,7 @@ func (a *console) reach() *reach.Opener {
 
 // Ask implements app.Asker on the terminal.
 func (a *console) Ask(ctx context.Context, q app.Question) (app.Answer, error) {
+	defer a.hideScreen()()
 	if q.Kind == app.Password { // of the terminal itself, whatever stdin is
 		secret, err := a.askPassword(ctx, "password of sudo on "+q.Host+": ")
 		return app.Answer{Secret: secret}, err
@@ -129,10 +130,15 @@ func (a *console) Observe(e app.Event) {
 		a.folderProgress(e)
 	case app.TrialBegan:
 		a.live = a.newLive(e.Session)
+		a.watch(e.Session)
 	case app.TrialEnded:
+		a.unwatch()
 		a.live.close()
 		a.live = nil
 	default:
+		if w := a.watched.now(); w != nil {
+			w.Observe(e)
+		}
 		if a.live != nil {
 			a.live.observe(e)
 		}

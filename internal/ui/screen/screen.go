@@ -35,6 +35,8 @@ type Writer struct {
 	rest []byte // the beginning of a character that is not complete
 	// ascii has plain.ASCII in place of every character that is not.
 	ascii bool
+	// aside, where it is set, takes what would go to to.
+	aside func([]byte)
 }
 
 // New returns a Writer to w.
@@ -49,8 +51,20 @@ func (w *Writer) pass(p []byte) error {
 	if w.ascii {
 		p = []byte(plain.ASCII(string(p)))
 	}
+	if w.aside != nil {
+		w.aside(p)
+		return nil
+	}
 	_, err := w.to.Write(p)
 	return err
+}
+
+// Divert has all that is written from now on given to aside, fit to be shown, while
+// something else has the terminal; nil has it go there again. aside must not write to w.
+func (w *Writer) Divert(aside func([]byte)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.aside = aside
 }
 
 // Write passes p on as plain.Text. A character may come in parts.

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,4 +71,20 @@ func FuzzWriter(f *testing.F) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestDivert: what is written while something else has the terminal is fit to be shown,
+// and goes aside.
+func TestDivert(t *testing.T) {
+	var out, aside strings.Builder
+	w := New(&out)
+	fmt.Fprint(w, "a")
+	w.Divert(func(p []byte) { aside.Write(p) })
+	fmt.Fprint(w, "b\x1b[2J")
+	Styled(w, Redraw+"c")
+	w.Divert(nil)
+	fmt.Fprint(w, "d")
+	if out.String() != "ad" || strings.Contains(aside.String(), "\x1b[2J") || !strings.Contains(aside.String(), "b") || !strings.Contains(aside.String(), Redraw+"c") {
+		t.Errorf("%q and aside %q", out.String(), aside.String())
+	}
 }

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sized gives a terminal a size, as one that people look at has.
+func (tt *terminal) sized(t *testing.T, columns, rows uint16) {
+	t.Helper()
+	control(t, tt.master, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
+	})
+}
+
+func control(t *testing.T, f *os.File, do func(fd int) error) {
+	t.Helper()
+	raw, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doErr error
+	if err := raw.Control(func(fd uintptr) { doErr = do(int(fd)) }); err != nil || doErr != nil {
+		t.Fatal(err, doErr)
+	}
+}
+
+// modes are how the terminal reads keys and writes lines.
+func (tt *terminal) modes(t *testing.T) unix.Termios {
+	t.Helper()
+	var modes unix.Termios
+	control(t, tt.master, func(fd int) error {
+		got, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		if err == nil {
+			modes = *got
+		}
+		return err
+	})
+	return modes
+}
+
+func (tt *terminal) types(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := tt.master.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (tt *terminal) shows(t *testing.T, words string) {
+	t.Helper()
+	eventually(t, 30*time.Second, "the terminal to say "+words, func() bool { return strings.Contains(tt.seen(), words) })
+}
+
+// escapes are commands to a terminal: colours, the cursor, modes.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?$<>=]*[a-zA-Z]|\x1b[78=>]|\x1b\\][^\a]*\a|[\r\b]")
+
+// seen is what was shown, without commands to the terminal.
+func (tt *terminal) seen() string { return escapes.ReplaceAllString(tt.shown.String(), "") }
+
+// The alternate screen of a terminal, which a program takes and gives back (xterm, DECSET
+// 1049).
+const (
+	takesScreen = "\x1b[?1049h"
+	givesScreen = "\x1b[?1049l"
+)
+
+// watchedRun is an experiment in a lab on a terminal with a person before it.
+func watchedRun(t *testing.T, env ...string) (*terminal, unix.Termios) {
+	t.Helper()
+	cmd := command(t, "run", "lab:rate=50mbit,rtt=4ms", "--factor", "window=32KiB,256KiB", "--blocks", "12", "-t", "1s", "--omit", "100ms", "--settle", "0s")
+	return onScreen(t, cmd, env...)
+}
+
+// onScreen starts cmd on a terminal of 80 columns.
+func onScreen(t *testing.T, cmd *exec.Cmd, env ...string) (*terminal, unix.Termios) {
+	t.Helper()
+	cmd.Env = append(cmd.Environ(), append([]string{"TERM=xterm-256color", "LC_ALL=C.UTF-8"}, env...)...)
+	cmd.Args = append([]string{"sh", "-c", `sleep 0.3; exec "$0" "$@"`}, cmd.Args...) // until the terminal has a size
+	cmd.Path = "/bin/sh"
+	tt := onTerminal(t, cmd)
+	tt.sized(t, 80, 24)
+	return tt, tt.modes(t)
+}
+
+// TestLiveScreen: a person sees how an experiment goes on, pauses it and goes on, in a
+// terminal that changes its size, and stops it by Ctrl-C: hosts are undone, data kept,
+// the terminal is as it was, and the report stays on it.
+func TestLiveScreen(t *testing.T) {
+	tt, before := watchedRun(t)
+	tt.shows(t, "settings against current: 2 of 2 in play")
+	tt.shows(t, "round trip")
+	if now := tt.modes(t); now.Lflag&unix.ICANON != 0 {
+		t.Error("keys are read a line at a time")
+	}
+	if text := tt.shown.String(); strings.Count(text, takesScreen) != 1 || strings.Contains(text, givesScreen) {
+		t.Errorf("does not have the screen to itself: %q", text)
+	}
+	tt.types(t, "p")
+	tt.shows(t, "paused since")
+	tt.shows(t, "both hosts are as they were")
+	tt.sized(t, 40, 20)
+	tt.shows(t, "p goes on   q stops")
+	tt.sized(t, 80, 24)
+	tt.types(t, "p")
+	tt.shows(t, "preparing")
+	tt.types(t, "\x03")
+	r := tt.wait(t, 30*time.Second)
+	tt.shows(t, "linerate run --resume")
+	if r.code != 130 {
+		t.Errorf("exit code %d", r.code)
+	}
+	text := tt.shown.String()
+	_, after, gave := strings.Cut(text, givesScreen)
+	if !gave || strings.Contains(after, takesScreen) {
+		t.Errorf("does not give the screen back: %q", text)
+	}
+	for _, want := range []string{"stopping: what was changed goes back", "goodput to far", "interrupted by the user"} {
+		if !strings.Contains(after, want) {
+			t.Errorf("%q does not stay on the terminal:\n%s", want, after)
+		}
+	}
+	if now := tt.modes(t); now != before {
+		t.Errorf("the terminal is %+v, and was %+v", now, before)
+	}
+}
+
+// TestLiveScreenQ: q is Ctrl-C, and SIGTERM too gives the terminal back.
+func TestLiveScreenQ(t *testing.T) {
+	for name, stop := range map[string]func(*terminal){
+		"q":       func(tt *terminal) { tt.types(t, "q") },
+		"SIGTERM": func(tt *terminal) { tt.signal(t, syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt, before := watchedRun(t)
+			tt.shows(t, "measuring")
+			stop(tt)
+			if r := tt.wait(t, 30*time.Second); r.code != 130 {
+				t.Errorf("exit code %d", r.code)
+			}
+			if text := tt.shown.String(); !strings.Contains(text, givesScreen) {
+				t.Errorf("does not give the screen back: %q", text)
+			}
+			if now := tt.modes(t); now != before {
+				t.Errorf("the terminal is %+v, and was %+v", now, before)
+			}
+		})
+	}
+}
+
+// TestLiveScreenEnds: a test that ends by itself leaves its report on a terminal that is
+// as it was, and NO_COLOR has it without colours.
+func TestLiveScreenEnds(t *testing.T) {
+	tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "1s"), "NO_COLOR=1")
+	if r := tt.wait(t, 60*time.Second); r.code != 0 {
+		t.Errorf("exit code %d\n%s", r.code, tt.shown.String())
+	}
+	tt.shows(t, "see this again")
+	text := tt.shown.String()
+	during, after, _ := strings.Cut(text, givesScreen)
+	if !strings.Contains(during, takesScreen) || !strings.Contains(after, "latency") {
+		t.Errorf("%q", text)
+	}
+	if m := regexp.MustCompile("\x1b\\[[0-9;]*3[0-9][0-9;]*m").FindString(text); m != "" {
+		t.Errorf("a colour, %q, in spite of NO_COLOR", m)
+	}
+	if now := tt.modes(t); now != before {
+		t.Errorf("the terminal is %+v, and was %+v", now, before)
+	}
+}
+
+// TestLiveScreenNot: lines as ever where nobody can watch a screen, or does not want it.
+func TestLiveScreenNot(t *testing.T) {
+	for name, c := range map[string]struct{ flag, env string }{
+		"--lines": {"--lines", ""}, "--quiet": {"--quiet", ""}, "--json": {"--json", ""}, "TERM=dumb": {"--lines=false", "TERM=dumb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt, before := onScreen(t, command(t, "test", "lab:rate=50mbit,rtt=4ms", "-t", "1s", "--to", c.flag), c.env)
+			if r := tt.wait(t, 60*time.Second); r.code != 0 || strings.Contains(r.out, takesScreen) {
+				t.Errorf("exit code %d\n%q", r.code, r.out)
+			}
+			if now := tt.modes(t); now != before {
+				t.Errorf("the terminal is %+v, and was %+v", now, before)
+			}
+		})
+	}
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	terminal "golang.org/x/term"
+
+	"linerate/internal/core/model"
+	uilive "linerate/internal/ui/live"
+	"linerate/internal/ui/screen"
+)
+
+// watched is the live screen of the session that goes on, if a person watches one.
+type watched struct {
+	mu     sync.Mutex
+	state  *uilive.State // nil where there is no session, or no screen for it
+	screen *uilive.Screen
+	wake   chan struct{} // a key was pressed, or the screen is gone
+	// What was written meanwhile, which goes where it belongs when the screen is gone.
+	out, err bytes.Buffer
+	line     []byte // the beginning of a line of err
+}
+
+// now is the state that is shown now, nil without any.
+func (w *watched) now() *uilive.State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.screen == nil {
+		return nil
+	}
+	return w.state
+}
+
+// watches reports whether a person watches who can have the whole terminal drawn.
+func (a *console) watches() bool {
+	in, file := a.In.(*os.File)
+	if !file {
+		return false
+	}
+	if columns, rows, err := terminal.GetSize(int(in.Fd())); err != nil || columns < 20 || rows < 6 { // one that does not know says 0
+		return false
+	}
+	return a.InTerminal && a.OutTerminal && a.ErrTerminal && !a.quiet && !a.json && !a.lines && a.intervals == nil &&
+		a.Getenv("TERM") != "dumb" && a.Getenv("TERM") != "" && uilive.Foreground(in)
+}
+
+// watch begins to show a session, where somebody watches.
+func (a *console) watch(s model.Session) {
+	if !a.watches() {
+		return
+	}
+	far := s.Far
+	a.watched.mu.Lock()
+	a.watched.state = uilive.New(s, uilive.Names{Near: hostName(s, model.Near, far), Far: hostName(s, model.Far, far)}, a.Now)
+	a.watched.mu.Unlock()
+	a.showScreen()
+}
+
+// unwatch ends the screen of a session for good.
+func (a *console) unwatch() {
+	_ = a.hideScreen()
+	a.watched.mu.Lock()
+	defer a.watched.mu.Unlock()
+	a.watched.state = nil
+}
+
+// showScreen opens the screen of the state that there is.
+func (a *console) showScreen() {
+	w := &a.watched
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-a.interrupted:
+		return
+	default:
+	}
+	if w.state == nil || w.screen != nil {
+		return
+	}
+	state := w.state
+	w.wake = make(chan struct{}, 1)
+	a.divert()
+	s := uilive.Show(context.Background(), uilive.Terminal{In: a.In, Out: a.raw.Err, Env: os.Environ(), ASCII: !utf8Locale(a.Getenv)}, state.View, a.pressed)
+	w.screen = s
+	go func() { // until the screen is closed, by whomever
+		select {
+		case <-a.interrupted:
+			_ = a.hideScreen()
+			a.talk("stopping: what was changed goes back, data are kept; ctrl-c ends at once")
+		case <-s.Ended():
+			_ = a.hideScreen()
+		}
+	}()
+}
+
+// pressed is told of a key.
+func (a *console) pressed(key string) {
+	switch w := a.watched.now(); {
+	case key == "q":
+		a.interrupt()
+	case w != nil:
+		w.TogglePause()
+	}
+	a.watched.stir()
+}
+
+// stir wakes who waits in a pause.
+func (w *watched) stir() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default: // nobody waits, or somebody is woken already
+	}
+}
+
+// hideScreen gives the terminal back, if there is a screen, and returns what shows it
+// again.
+func (a *console) hideScreen() (again func()) {
+	w := &a.watched
+	w.mu.Lock()
+	s := w.screen
+	w.screen = nil
+	w.mu.Unlock()
+	if s == nil {
+		return func() {}
+	}
+	s.Close()
+	w.stir()
+	a.undivert()
+	if err := s.Err(); err != nil {
+		a.lines = true
+		a.talk("no live screen on this terminal: %v", err)
+	}
+	return func() {
+		if !a.lines {
+			a.showScreen()
+		}
+	}
+}
+
+// divert keeps what is written while a screen has the terminal: what is said stands on
+// it, and goes to the terminal afterwards. Of a caller that holds mu.
+func (a *console) divert() {
+	w, state := &a.watched, a.watched.state
+	if out, ok := a.Out.(*screen.Writer); ok {
+		out.Divert(func(p []byte) { w.out.Write(p) })
+	}
+	if errs, ok := a.Err.(*screen.Writer); ok {
+		errs.Divert(func(p []byte) {
+			w.err.Write(p)
+			w.line = append(w.line, p...)
+			for {
+				text, rest, whole := bytes.Cut(w.line, []byte("\n"))
+				if !whole {
+					return
+				}
+				state.Say(strings.TrimPrefix(string(text), screen.Redraw))
+				w.line = rest
+			}
+		})
+	}
+}
+
+// undivert writes what was kept.
+func (a *console) undivert() {
+	w := &a.watched
+	for _, one := range []struct {
+		to   any
+		raw  interface{ Write([]byte) (int, error) }
+		kept *bytes.Buffer
+	}{{a.Out, a.raw.Out, &w.out}, {a.Err, a.raw.Err, &w.err}} {
+		if s, ok := one.to.(*screen.Writer); ok {
+			s.Divert(nil)
+			_, _ = one.raw.Write(one.kept.Bytes()) // it was made fit to be shown when it was kept
+			one.kept.Reset()
+		}
+	}
+	w.line = nil
+}
+
+// between is app.Env.Between: it waits while a person pauses.
+func (a *console) between(ctx context.Context, still []string) error {
+	w := &a.watched
+	for {
+		state := w.now()
+		if state == nil || !state.Rest(still) {
+			return nil
+		}
+		w.mu.Lock()
+		wake := w.wake
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wake:
+		case <-time.After(time.Second): // whatever was missed
+		}
+	}
+}

@@ -1,0 +1,317 @@
+// Package live is the screen that a person watches while linerate measures: what is
+// done now, how fast both directions are, how each setting stands, and how long it may
+// take. A State takes in what happens and is drawn as text of any size; a Screen shows
+// one on a terminal, and gives that back as it was.
+package live
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"linerate/internal/app"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/metric"
+	"linerate/internal/core/model"
+	"linerate/internal/core/plain"
+	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
+	"linerate/internal/report"
+)
+
+// How much of the past a State keeps: rates of a direction, lines that were said, runs
+// that ended.
+const (
+	keptRates = 120
+	keptLines = 50
+	keptRuns  = 200
+)
+
+// Pause is how far a person's wish to pause is.
+type Pause int
+
+// The closed list of them.
+const (
+	Going   Pause = iota
+	Pausing       // after the present run
+	Paused
+)
+
+// State is what is known of a session that goes on. It is safe for concurrent use, and
+// costs who tells it something next to nothing: it is drawn by others, when they like.
+type State struct {
+	mu    sync.Mutex
+	now   func() time.Time
+	began time.Time
+
+	session model.Session
+	names   Names
+	at      app.Progress
+	heard   time.Time // when at was
+	phase   string
+	ways    []*way
+	stands  []report.Standing
+	leaving []string // settings that are not measured any more
+	lead    evidence
+	ideas   []tune.Fate
+	decides metric.Info // of ideas
+	ended   []model.Run
+	lines   []string
+
+	pause       Pause
+	pausedSince time.Time
+	still       []string // what a pause found changed
+}
+
+// way is one direction.
+type way struct {
+	direction model.Direction
+	rates     []float64 // of the intervals of the present run, or of the last one
+	measured  []float64 // those of rates that are not of the warm-up
+	received  bool      // they are the receiver's
+	running   bool
+	trip      fact.Of[time.Duration]
+	probed    bool // trip is of probes beside the load
+}
+
+// evidence is what leads among what is open.
+type evidence struct {
+	setting      string
+	has, decides float64
+}
+
+// Names are what the two ends are called.
+type Names struct{ Near, Far string }
+
+// New returns the state of a session that begins.
+func New(s model.Session, names Names, now func() time.Time) *State {
+	t := &State{now: now, began: now(), heard: now(), session: s, names: names, phase: "beginning"}
+	if len(s.Plan.Settings) > 1 && s.Kind == model.KindRun {
+		t.stands = waiting(s.Plan)
+	}
+	for _, d := range directions(s.Plan) {
+		t.ways = append(t.ways, &way{direction: d})
+	}
+	t.at.MaxBlocks = len(s.Plan.Order)
+	t.at.AtMost = longest(s.Plan)
+	return t
+}
+
+// waiting are the settings of p before their first block.
+func waiting(p model.Plan) []report.Standing {
+	var all []report.Standing
+	for _, d := range directions(p) {
+		for _, s := range p.Settings {
+			if s.Name != p.Baseline && s.Name != p.Twin {
+				all = append(all, report.Standing{Setting: s.Name, Direction: d, Outcome: model.Undecided, Text: "no block yet"})
+			}
+		}
+	}
+	return all
+}
+
+// directions are those that the runs of p have, each alone.
+func directions(p model.Plan) []model.Direction {
+	var all []model.Direction
+	given := p.Directions
+	if len(given) == 0 && len(p.Tests) == 0 {
+		given = []model.Direction{p.Flow.Direction}
+	}
+	for _, t := range p.Tests {
+		given = append(slices.Clone(given), t.Flow.Direction)
+	}
+	for _, d := range given {
+		for _, part := range d.Parts() {
+			if !slices.Contains(all, part) {
+				all = append(all, part)
+			}
+		}
+	}
+	return all
+}
+
+// longest is how long p takes at most.
+func longest(p model.Plan) time.Duration {
+	runs := 0
+	for _, b := range p.Order {
+		runs += len(b) * max(1, len(p.Directions))
+	}
+	return time.Duration(runs) * p.RunLength()
+}
+
+// Observe takes in what happened.
+func (t *State) Observe(e app.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := e.(interface{ At() app.Progress }); ok {
+		t.at, t.heard = e.At(), t.now()
+	}
+	switch e := e.(type) {
+	case app.RunBegan:
+		t.phase = "preparing"
+		for _, l := range t.ways {
+			l.running = slices.Contains(e.Direction.Parts(), l.direction)
+			if l.running {
+				*l = way{direction: l.direction, running: true}
+			}
+		}
+	case app.Sampled:
+		for _, s := range e.Samples {
+			t.sample(s)
+		}
+	case app.RunEnded:
+		t.phase = "between runs"
+		for _, l := range t.ways {
+			l.running = false
+		}
+		t.ended = append(t.ended, e.Run)
+		t.ended = t.ended[max(0, len(t.ended)-keptRuns):]
+		if e.Run.State == model.RunInvalid {
+			t.say("run " + e.Run.Setting + " does not count: " + e.Run.Reason)
+		}
+	case app.CoolingDown:
+		t.phase = "cooling down"
+	case app.Reconnecting:
+		t.phase = "connecting again"
+	case app.BlockEnded:
+		t.block(e)
+	case app.Searched:
+		t.ideas, t.decides = e.Record.Ideas, metric.Describe(e.Record.Options.Objective)
+	}
+}
+
+// sample takes in one sample.
+func (t *State) sample(s model.Sample) {
+	if s.Of != "" {
+		return
+	}
+	i := slices.IndexFunc(t.ways, func(l *way) bool { return l.direction == s.Direction })
+	if i < 0 {
+		if i = 0; len(t.ways) != 1 || s.Direction != "" {
+			return
+		}
+	}
+	l := t.ways[i]
+	switch s.Metric {
+	case model.Goodput, model.Sent:
+		if s.Metric == model.Sent && l.received {
+			return // that it was handed to the kernel says less
+		}
+		if s.Metric == model.Goodput && !l.received {
+			l.rates, l.measured, l.received = nil, nil, true
+		}
+		t.phase = "measuring"
+		if s.Omitted {
+			t.phase = "warming up"
+		} else {
+			l.measured = append(l.measured, s.Value)
+			l.measured = l.measured[max(0, len(l.measured)-keptRates):]
+		}
+		l.rates = append(l.rates, s.Value)
+		l.rates = l.rates[max(0, len(l.rates)-keptRates):]
+	case model.LatencyP50:
+		t.phase = "measuring"
+		l.trip, l.probed = fact.Known(seconds(s.Value), "probes"), true
+	case model.RTT:
+		if !l.probed {
+			l.trip = fact.Known(seconds(s.Value), "sender")
+		}
+	default:
+	}
+}
+
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+
+// block takes in what follows from all blocks so far.
+func (t *State) block(e app.BlockEnded) {
+	if t.session.Kind != model.KindRun {
+		return
+	}
+	p := t.session.Plan
+	if all := report.Standings(p, e.Result.Verdicts); len(all) > 0 {
+		t.stands = all
+	}
+	t.leaving, t.lead = e.Result.Leaving, evidence{}
+	for _, v := range e.Result.Verdicts {
+		if v.IsTwin || v.Metric != p.Decides() || v.Outcome != model.Undecided || v.Evidence == nil {
+			continue
+		}
+		if *v.Evidence > t.lead.has {
+			t.lead = evidence{v.Setting, *v.Evidence, e.Result.Enough}
+		}
+	}
+}
+
+// Say adds a line for people.
+func (t *State) Say(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.say(line)
+}
+
+func (t *State) say(line string) {
+	if line = plain.Line(line); line != "" && (len(t.lines) == 0 || t.lines[len(t.lines)-1] != line) {
+		t.lines = append(t.lines, line)
+		t.lines = t.lines[max(0, len(t.lines)-keptLines):]
+	}
+}
+
+// TogglePause notes that a person wants to pause after the present run, or to go on, and
+// returns how it stands now.
+func (t *State) TogglePause() Pause {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pause == Going {
+		t.pause = Pausing
+	} else {
+		t.pause = Going
+	}
+	return t.pause
+}
+
+// Rest is called between two runs: it reports whether the session is to wait now. still
+// are settings that are not as they were before.
+func (t *State) Rest(still []string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch t.pause {
+	case Pausing:
+		t.pause, t.pausedSince, t.still = Paused, t.now(), still
+	case Going, Paused:
+	}
+	return t.pause == Paused
+}
+
+// left is how long it may take from now on.
+func (t *State) left() (time.Duration, bool) {
+	if t.at.AtMost <= 0 {
+		return 0, false
+	}
+	return max(0, t.at.AtMost-t.since()), true
+}
+
+// since is how long ago the last event was, but for a pause.
+func (t *State) since() time.Duration {
+	if t.pause == Paused {
+		return t.pausedSince.Sub(t.heard)
+	}
+	return t.now().Sub(t.heard)
+}
+
+// worked is how long the session has gone on, but for pauses.
+func (t *State) worked() time.Duration { return t.at.Elapsed + t.since() }
+
+// rate is the last rate of a way, or where it stands still the mean of its last run.
+func (l *way) rate() (units.BitRate, bool) {
+	switch {
+	case len(l.rates) == 0:
+		return 0, false
+	case l.running || len(l.measured) == 0:
+		return units.BitRate(l.rates[len(l.rates)-1]), true
+	}
+	sum := 0.0
+	for _, r := range l.measured {
+		sum += r
+	}
+	return units.BitRate(sum / float64(len(l.measured))), true
+}

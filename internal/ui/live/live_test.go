@@ -1,0 +1,293 @@
+package live
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"linerate/internal/app"
+	"linerate/internal/core/analysis"
+	"linerate/internal/core/candidate"
+	"linerate/internal/core/fact"
+	"linerate/internal/core/model"
+	"linerate/internal/core/tune"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// clock is a time that tests set.
+type clock struct{ time.Time }
+
+func (c *clock) now() time.Time         { return c.Time }
+func (c *clock) passes(d time.Duration) { c.Time = c.Add(d) }
+func newClock() *clock                  { return &clock{time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)} }
+func names() Names                      { return Names{"desk", "nas"} }
+func at(block, position int) app.Progress {
+	return app.Progress{Block: block, MaxBlocks: 20, Position: position, RunsInBlock: 4}
+}
+
+// experiment is a session of three settings and both directions.
+func experiment() model.Session {
+	p := model.Plan{
+		Baseline: "current", Twin: "current (twin)", Objective: model.Goodput, Directions: []model.Direction{model.To, model.From},
+		Flow: model.Flow{Duration: 10 * time.Second}, Margin: 3,
+	}
+	for _, name := range []string{"current", "64KiB", "1MiB", "4MiB", "current (twin)"} {
+		p.Settings = append(p.Settings, model.Setting{Name: name})
+	}
+	for range 20 {
+		p.Order = append(p.Order, []string{"current", "64KiB", "1MiB", "4MiB"})
+	}
+	return model.Session{Kind: model.KindRun, Title: "buffers of the nas", Plan: p}
+}
+
+// interval is what both ends tell of a second.
+func interval(d model.Direction, rate, trip float64) app.Sampled {
+	return app.Sampled{Progress: at(6, 2), Samples: []model.Sample{
+		{Host: d.Receiver(), Direction: d, Metric: model.Goodput, Length: time.Second, Value: rate},
+		{Host: d.Sender(), Direction: d, Metric: model.RTT, Length: time.Second, Value: trip},
+		{Host: d.Sender(), Direction: d, Metric: model.CPU, Length: time.Second, Value: 1},
+		{Host: d.Receiver(), Direction: d, Metric: model.StreamGoodput, Of: "1", Length: time.Second, Value: 1},
+	}}
+}
+
+// inBlock6 is an experiment after five blocks, in a run.
+func inBlock6(c *clock) *State {
+	t := New(experiment(), names(), c.now)
+	seven, three := 7.0, 3.0
+	verdict := func(setting string, d model.Direction, o model.Outcome, e *float64, low, estimate, high model.Bound) model.Verdict {
+		return model.Verdict{Setting: setting, Direction: d, Metric: model.Goodput, Outcome: o, Blocks: 5, Estimate: float64(estimate), Interval: model.Interval{Low: low, High: high}, Evidence: e}
+	}
+	t.Observe(app.RunBegan{Progress: at(5, 4)})
+	t.Observe(interval(model.From, 611.2e6, 0.00084))
+	t.Observe(app.RunEnded{Progress: at(5, 4), Run: model.Run{Number: 20, Block: 5, Setting: "4MiB", State: model.RunValid}})
+	p := at(5, 0)
+	p.Elapsed, p.AtMost = 4*time.Minute, 12*time.Minute
+	t.Observe(app.BlockEnded{Progress: p, Result: analysis.Result{Blocks: 5, Enough: 120, Leaving: []string{"64KiB"}, Verdicts: []model.Verdict{
+		verdict("64KiB", model.To, model.Worse, nil, -0.98, -0.94, -0.9), verdict("1MiB", model.To, model.Undecided, &seven, -0.01, 0.021, 0.05),
+		verdict("4MiB", model.To, model.Better, &three, 0.08, 0.1, 0.12), verdict("64KiB", model.From, model.Equivalent, nil, -0.01, 0, 0.01),
+		verdict("1MiB", model.From, model.Undecided, &three, -0.1, 0.2, 0.4), verdict("4MiB", model.From, model.Undecided, nil, -0.1, 0.2, 0.4),
+	}}})
+	c.passes(4 * time.Minute)
+	run := at(6, 2)
+	run.Setting, run.Direction, run.Elapsed, run.AtMost = "1MiB", model.To, 4*time.Minute, 12*time.Minute
+	t.Observe(app.RunBegan{Progress: run})
+	for i := range 12 {
+		e := interval(model.To, 100e6*float64(i), 0.0012)
+		e.Progress = run
+		t.Observe(e)
+	}
+	t.Say("nas: irqbalance moves interrupts while this measures")
+	c.passes(7 * time.Second)
+	return t
+}
+
+func paused(c *clock, still ...string) *State {
+	t := inBlock6(c)
+	t.TogglePause()
+	t.Observe(app.RunEnded{Progress: at(6, 2), Run: model.Run{Number: 22, Block: 6, Setting: "1MiB", State: model.RunInvalid, Reason: "a host was busy"}})
+	if !t.Rest(still) {
+		panic("does not wait")
+	}
+	c.passes(90 * time.Second)
+	return t
+}
+
+func searching(c *clock) *State {
+	t := New(model.Session{Kind: model.KindTune, Plan: model.Plan{Directions: []model.Direction{model.To}, Settings: []model.Setting{{Name: "current"}}}}, names(), c.now)
+	idea := func(name string, s tune.State, blocks int, gain model.Bound) tune.Fate {
+		return tune.Fate{Idea: tune.Idea{Candidate: candidate.Candidate{Setting: model.Setting{Name: name}}}, State: s, Blocks: blocks, Gain: gain}
+	}
+	t.Observe(app.RunBegan{Progress: app.Progress{Block: 9, Position: 1, RunsInBlock: 3, Setting: "tcp.recv_buffer_max=4MiB", Direction: model.To}})
+	t.Observe(app.Searched{Record: tune.Record{Options: tune.Options{Objective: model.Goodput}, Ideas: []tune.Fate{
+		idea("tcp.congestion=bbr", tune.NoEffect, 4, 0.004), idea("far.tcp.recv_buffer_max=4MiB", tune.Helped, 3, 1.2),
+		idea("tcp.recv_buffer_max=4MiB", tune.Racing, 2, 0.1), idea("link.gro=on", tune.Waiting, 0, 0),
+	}}})
+	c.passes(83 * time.Second)
+	return t
+}
+
+func checking(c *clock) *State {
+	s := model.Session{Kind: model.KindCheck, Plan: model.Plan{Settings: []model.Setting{{Name: "current"}}}}
+	for _, name := range []string{"tcp-to", "tcp-from", "udp-to"} {
+		s.Plan.Settings = append(s.Plan.Settings, model.Setting{Name: name})
+		s.Plan.Tests = append(s.Plan.Tests, model.Test{Name: name, Flow: model.Flow{Direction: model.To}})
+	}
+	s.Plan.Tests[1].Flow.Direction = model.From
+	t := New(s, names(), c.now)
+	t.Observe(app.RunEnded{Run: model.Run{Number: 1, Setting: "tcp-to", State: model.RunValid, Flow: s.Plan.Tests[0].Flow, Values: []model.Value{
+		{Direction: model.To, Metric: model.Goodput, Value: 941.5e6}, {Direction: model.To, Metric: model.LatencyP50, Value: 0.00123456},
+	}}})
+	t.Observe(app.RunBegan{Progress: app.Progress{Block: 2, MaxBlocks: 3, Position: 1, RunsInBlock: 1, Setting: "tcp-from", Direction: model.From, AtMost: 20 * time.Second}})
+	t.Observe(app.Sampled{Samples: []model.Sample{{Host: model.Near, Direction: model.From, Metric: model.Goodput, Value: 5e8, Omitted: true}, {Direction: model.From, Metric: model.LatencyP50, Value: 0.0031}}})
+	t.mu.Lock()
+	t.at.Block, t.at.MaxBlocks, t.at.Setting, t.at.AtMost = 2, 3, "tcp-from", 20*time.Second
+	t.mu.Unlock()
+	c.passes(5 * time.Second)
+	return t
+}
+
+// sgr are colours.
+var sgr = regexp.MustCompile("\x1b\\[[0-9]+m")
+
+// TestGolden: what a person sees at known moments, in terminals of several sizes.
+func TestGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		of   func(*clock) *State
+		size Size
+	}{
+		"run":            {inBlock6, Size{80, 24}},
+		"run-wide":       {inBlock6, Size{120, 30}},
+		"run-narrow":     {inBlock6, Size{40, 24}},
+		"run-low":        {inBlock6, Size{80, 10}},
+		"paused":         {func(c *clock) *State { return paused(c) }, Size{80, 24}},
+		"paused-narrow":  {func(c *clock) *State { return paused(c) }, Size{40, 16}},
+		"paused-changed": {func(c *clock) *State { return paused(c, "tcp.sack on nas") }, Size{80, 24}},
+		"tune":           {searching, Size{80, 24}},
+		"check":          {checking, Size{80, 24}},
+		"begin":          {func(c *clock) *State { return New(experiment(), names(), c.now) }, Size{80, 24}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.of(newClock()).View(c.size)
+			file := filepath.Join("testdata", name+".txt")
+			plainText := sgr.ReplaceAllString(got, "") + "\n"
+			if *update {
+				if err := os.WriteFile(file, []byte(plainText), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil || plainText != string(want) {
+				t.Errorf("%v\n%s\nwant\n%s", err, plainText, want)
+			}
+		})
+	}
+}
+
+// TestFits: whatever the size, no row is wider and there are no more of them.
+func TestFits(t *testing.T) {
+	for _, of := range []func(*clock) *State{inBlock6, searching, checking, func(c *clock) *State { return paused(c) }} {
+		s := of(newClock())
+		for columns := 20; columns < 130; columns += 7 {
+			for rows := 6; rows < 40; rows += 3 {
+				all := strings.Split(sgr.ReplaceAllString(s.View(Size{columns, rows}), ""), "\n")
+				if len(all) != rows {
+					t.Errorf("%d rows in %dx%d", len(all), columns, rows)
+				}
+				for _, row := range all {
+					if n := utf8.RuneCountInString(row); n > columns {
+						t.Errorf("%d columns in %dx%d: %q", n, columns, rows, row)
+					}
+				}
+				if !strings.Contains(all[len(all)-1], "q stops") && columns > 30 {
+					t.Errorf("%dx%d does not say how to stop: %q", columns, rows, all[len(all)-1])
+				}
+			}
+		}
+	}
+}
+
+// TestNothingForeign: names that other hosts made move no cursor.
+func TestNothingForeign(t *testing.T) {
+	c := newClock()
+	s := experiment()
+	bad := "a\x1b[2Jb\nc"
+	s.Title, s.Plan.Settings[1].Name = bad, bad
+	st := New(s, Names{bad, bad}, c.now)
+	st.Say(bad)
+	st.Observe(app.RunBegan{Progress: app.Progress{Setting: bad, Direction: model.To}})
+	st.Observe(app.RunEnded{Run: model.Run{State: model.RunInvalid, Setting: bad, Reason: bad}})
+	st.TogglePause()
+	st.Rest([]string{bad})
+	if got := sgr.ReplaceAllString(st.View(Size{80, 30}), ""); strings.ContainsAny(got, "\x1b\r") || strings.Count(got, "\n") != 29 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPause: it begins between two runs, is told, and counts as no work.
+func TestPause(t *testing.T) {
+	c := newClock()
+	s := inBlock6(c)
+	if s.Rest(nil) {
+		t.Error("paused without being asked")
+	}
+	if s.TogglePause() != Pausing || s.TogglePause() != Going || s.Rest(nil) {
+		t.Error("a wish that was taken back is kept")
+	}
+	s.TogglePause()
+	left, _ := s.left()
+	for range 2 {
+		if !s.Rest(nil) {
+			t.Error("does not pause")
+		}
+	}
+	c.passes(time.Hour)
+	if again, _ := s.left(); again != left {
+		t.Errorf("%v is left after a pause, and %v before it", again, left)
+	}
+	if s.TogglePause() != Going || s.Rest(nil) {
+		t.Error("does not go on")
+	}
+}
+
+// TestRates: the receiver's rate takes the place of what its sender said, and the round
+// trip of probes that of the kernel.
+func TestRates(t *testing.T) {
+	s := New(experiment(), names(), newClock().now)
+	tell := func(host model.Host, m model.Metric, v float64) {
+		s.Observe(app.Sampled{Host: host, Samples: []model.Sample{{Host: host, Direction: model.To, Metric: m, Value: v, Length: time.Second}}})
+	}
+	s.Observe(app.RunBegan{Progress: app.Progress{Direction: model.To}})
+	tell(model.Near, model.Sent, 5e8)
+	if r, _ := s.ways[0].rate(); r != 5e8 {
+		t.Errorf("sent %v", r)
+	}
+	tell(model.Far, model.Goodput, 4e8)
+	tell(model.Near, model.Sent, 6e8)
+	tell(model.Far, model.Goodput, 2e8)
+	if r, _ := s.ways[0].rate(); r != 2e8 {
+		t.Errorf("now %v", r)
+	}
+	s.Observe(app.RunEnded{Run: model.Run{State: model.RunValid}})
+	if r, _ := s.ways[0].rate(); r != 3e8 {
+		t.Errorf("mean %v", r)
+	}
+	tell(model.Near, model.RTT, 0.002)
+	tell(model.Near, model.LatencyP50, 0.001)
+	tell(model.Near, model.RTT, 0.003)
+	if d := s.ways[0].trip; d != fact.Known(time.Millisecond, "probes") {
+		t.Errorf("round trip %v", d)
+	}
+	if _, ok := s.ways[1].rate(); ok {
+		t.Error("a rate of a direction without one")
+	}
+}
+
+// BenchmarkObserve is what a session pays for each event; BenchmarkView what a drawing
+// costs, four times a second.
+func BenchmarkObserve(b *testing.B) {
+	s := inBlock6(newClock())
+	e := interval(model.To, 9e8, 0.001)
+	for b.Loop() {
+		s.Observe(e)
+	}
+}
+
+func BenchmarkView(b *testing.B) {
+	s := inBlock6(newClock())
+	for b.Loop() {
+		_ = s.View(Size{80, 24})
+	}
+}
+
+func ExampleState() {
+	c := newClock()
+	fmt.Println(len(strings.Split(inBlock6(c).View(Size{80, 24}), "\n")))
+	// Output: 24
+}
