@@ -26,6 +26,7 @@ import (
 	"linerate/internal/lab"
 	reportjson "linerate/internal/report/json"
 	"linerate/internal/report/term"
+	uilive "linerate/internal/ui/live"
 	"linerate/internal/ui/screen"
 )
 
@@ -96,6 +97,9 @@ type console struct {
 	// lines has progress told in lines, without the live screen.
 	lines   bool
 	watched watched
+	// state is how the session that goes on stands, which sharing ends to tell others.
+	state   *uilive.State
+	sharing func()
 	// interrupt ends the command in good order, as the first Ctrl-C does; interrupted is
 	// closed when that or a signal has begun.
 	interrupt   func()

@@ -63,6 +63,7 @@ loopback.`,
 }
 
 func (a *console) demo(ctx context.Context, loopback bool) error {
+	a.lines = true // what it tells is a story, which a screen would cut into pieces
 	if !loopback {
 		e, spec, err := a.demoOpen(ctx)
 		if err == nil {

@@ -32,7 +32,7 @@ func (a *console) uiCommand() *cobra.Command {
 		Use: "ui", Short: "the stored sessions as a local page, with one that runs",
 		Long: `ui opens a page with the stored sessions in the browser: a list, any report as
 linerate report writes it, and a session that another linerate measures at the
-moment, whose runs appear as they are measured.
+moment, whose rates appear as they are measured.
 
 It listens on this machine alone, at 127.0.0.1, and its link lets in one browser,
 once: whoever has it first. Nothing can be changed through the page, and ctrl-c

@@ -49,14 +49,17 @@ func (a *console) watches() bool {
 		a.Getenv("TERM") != "dumb" && a.Getenv("TERM") != "" && uilive.Foreground(in)
 }
 
-// watch begins to show a session, where somebody watches.
+// watch begins to tell how a session goes on: other processes, and on a screen where
+// somebody watches.
 func (a *console) watch(s model.Session) {
+	far := s.Far
+	a.state = uilive.New(s, uilive.Names{Near: hostName(s, model.Near, far), Far: hostName(s, model.Far, far)}, a.Now)
+	a.sharing = a.share(s.ID, a.state)
 	if !a.watches() {
 		return
 	}
-	far := s.Far
 	a.watched.mu.Lock()
-	a.watched.state = uilive.New(s, uilive.Names{Near: hostName(s, model.Near, far), Far: hostName(s, model.Far, far)}, a.Now)
+	a.watched.state = a.state
 	a.watched.mu.Unlock()
 	a.showScreen()
 }
@@ -64,6 +67,8 @@ func (a *console) watch(s model.Session) {
 // unwatch ends the screen of a session for good.
 func (a *console) unwatch() {
 	_ = a.hideScreen()
+	a.sharing()
+	a.state = nil
 	a.watched.mu.Lock()
 	defer a.watched.mu.Unlock()
 	a.watched.state = nil

@@ -136,8 +136,8 @@ func (a *console) Observe(e app.Event) {
 		a.live.close()
 		a.live = nil
 	default:
-		if w := a.watched.now(); w != nil {
-			w.Observe(e)
+		if a.state != nil {
+			a.state.Observe(e)
 		}
 		if a.live != nil {
 			a.live.observe(e)

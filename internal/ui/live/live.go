@@ -55,6 +55,7 @@ type State struct {
 	lead    evidence
 	ideas   []tune.Fate
 	decides metric.Info // of ideas
+	runs    int         // that began
 	ended   []model.Run
 	lines   []string
 
@@ -70,6 +71,7 @@ type way struct {
 	measured  []float64 // those of rates that are not of the warm-up
 	received  bool      // they are the receiver's
 	running   bool
+	tells     WayNow
 	trip      fact.Of[time.Duration]
 	probed    bool // trip is of probes beside the load
 }
@@ -149,10 +151,11 @@ func (t *State) Observe(e app.Event) {
 	switch e := e.(type) {
 	case app.RunBegan:
 		t.phase = "preparing"
+		t.runs++
 		for _, l := range t.ways {
 			l.running = slices.Contains(e.Direction.Parts(), l.direction)
 			if l.running {
-				*l = way{direction: l.direction, running: true}
+				*l = way{direction: l.direction, running: true, tells: WayNow{Direction: l.direction}}
 			}
 		}
 	case app.Sampled:
@@ -198,7 +201,7 @@ func (t *State) sample(s model.Sample) {
 			return // that it was handed to the kernel says less
 		}
 		if s.Metric == model.Goodput && !l.received {
-			l.rates, l.measured, l.received = nil, nil, true
+			l.rates, l.measured, l.tells.Rates, l.received = nil, nil, nil, true
 		}
 		t.phase = "measuring"
 		if s.Omitted {
@@ -207,14 +210,18 @@ func (t *State) sample(s model.Sample) {
 			l.measured = append(l.measured, s.Value)
 			l.measured = l.measured[max(0, len(l.measured)-keptRates):]
 		}
+		l.tells.Rates = kept(l.tells.Rates, s)
 		l.rates = append(l.rates, s.Value)
 		l.rates = l.rates[max(0, len(l.rates)-keptRates):]
 	case model.LatencyP50:
 		t.phase = "measuring"
-		l.trip, l.probed = fact.Known(seconds(s.Value), "probes"), true
+		if !l.probed {
+			l.tells.Trips = nil
+		}
+		l.trip, l.probed, l.tells.Trips = fact.Known(seconds(s.Value), "probes"), true, kept(l.tells.Trips, s)
 	case model.RTT:
 		if !l.probed {
-			l.trip = fact.Known(seconds(s.Value), "sender")
+			l.trip, l.tells.Trips = fact.Known(seconds(s.Value), "sender"), kept(l.tells.Trips, s)
 		}
 	default:
 	}

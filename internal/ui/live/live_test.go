@@ -264,6 +264,9 @@ func TestRates(t *testing.T) {
 	if d := s.ways[0].trip; d != fact.Known(time.Millisecond, "probes") {
 		t.Errorf("round trip %v", d)
 	}
+	if n := s.Now(); len(n.Ways) != 1 || len(n.Ways[0].Rates) != 2 || n.Ways[0].Rates[1].Value != 2e8 || len(n.Ways[0].Trips) != 1 || n.Run != 1 {
+		t.Errorf("tells others %+v", n)
+	}
 	if _, ok := s.ways[1].rate(); ok {
 		t.Error("a rate of a direction without one")
 	}

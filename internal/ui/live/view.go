@@ -259,7 +259,7 @@ func (l *way) row(name string, width int) line {
 		if width < 60 {
 			of = "rtt "
 		}
-		trip = line{{normal, "  " + of}, {shade, units.FormatDuration(round(d))}}
+		trip = line{{normal, "  " + of}, {shade, units.FormatDuration(Brief(d))}}
 	}
 	if room := width - out.columns() - trip.columns() - 4; room >= 8 {
 		out = append(out, span{green, "  " + spark(l.rates, min(room, 40))})
@@ -267,8 +267,8 @@ func (l *way) row(name string, width int) line {
 	return append(out, trip...)
 }
 
-// round keeps two or three digits of a time, which is what it is worth.
-func round(d time.Duration) time.Duration {
+// Brief keeps two or three digits of a time, which is what it is worth.
+func Brief(d time.Duration) time.Duration {
 	for unit := time.Duration(1); ; unit *= 10 {
 		if d < 1000*unit {
 			return d.Round(unit)
@@ -414,7 +414,7 @@ func (t *State) runRows(width int) []line {
 				words += fmt.Sprintf(", %s lost", units.FormatShare(v))
 			}
 			if v, ok := r.Value(d, model.LatencyP50); ok {
-				words += ", " + units.FormatDuration(round(seconds(v))) + " median latency"
+				words += ", " + units.FormatDuration(Brief(seconds(v))) + " median latency"
 			}
 		}
 		if r.State != model.RunValid {

@@ -12,5 +12,6 @@ const put = e => {
 stream.addEventListener("open", () => { state.textContent = "live: what is new appears by itself" });
 stream.addEventListener("error", () => { state.textContent = stream.readyState === EventSource.CLOSED ? "no longer live" : "linerate ui does not answer" });
 stream.addEventListener("part", put);
+stream.addEventListener("now", e => { document.getElementById("now").innerHTML = e.data });
 stream.addEventListener("gone", put);
-stream.addEventListener("end", () => { stream.close(); state.textContent = "" });
+stream.addEventListener("end", () => { stream.close(); state.textContent = ""; document.getElementById("now").innerHTML = "" });

@@ -24,16 +24,21 @@ var pageText string
 
 // page is what the templates of whole documents read.
 type page struct {
-	Title  string
-	Style  template.CSS
-	Part   string // the part that changes
-	Events string // where its changes come from
-	Inner  bool   // one session: there is a way back to the list
-	Why    string // it was refused
+	Title string
+	Style template.CSS
+	Part  string // the part that changes
+	// Present is that of the present run, which changes more often.
+	Present string
+	Events  string // where its changes come from
+	Inner   bool   // one session: there is a way back to the list
+	Why     string // it was refused
 }
 
 // Body is the part that changes, which other templates have written.
 func (p page) Body() template.HTML { return template.HTML(p.Part) } //nolint:gosec // it was escaped when it was written
+
+// Running is Present, which other templates have written.
+func (p page) Running() template.HTML { return template.HTML(p.Present) } //nolint:gosec // it was escaped when it was written
 
 func templates() (*template.Template, error) { return template.New("").Parse(pageText) }
 

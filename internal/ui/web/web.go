@@ -26,6 +26,7 @@ import (
 
 	"linerate/internal/core/model"
 	"linerate/internal/report"
+	"linerate/internal/ui/live"
 )
 
 // Source is where the sessions come from. Its methods may be called at once; a session
@@ -36,6 +37,9 @@ type Source interface {
 	// Mark is a text that changes when the session does, or the list for "". It is asked
 	// for again and again, on a host that measures, and has to cost next to nothing.
 	Mark(ctx context.Context, id string) (string, error)
+	// Now is how the present run of a session goes on, and false where nobody tells. It is
+	// asked for as often as Mark.
+	Now(id string) (live.Now, bool)
 	// Session returns one with all its runs, by its whole ID.
 	Session(ctx context.Context, id string) (model.Session, error)
 	// Report writes the page of a session.
@@ -179,12 +183,16 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) session(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	text, _, err := s.sessionPart(r.Context(), id)
+	text, over, err := s.sessionPart(r.Context(), id)
 	if err != nil {
 		s.fault(w, err)
 		return
 	}
-	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Events: "/session/" + id + "/events", Inner: true})
+	now := ""
+	if !over { // what a process that was killed has left is of no use
+		now, _ = s.nowPart(id)
+	}
+	s.page(w, http.StatusOK, "live", page{Title: "Session " + id, Part: text, Present: now, Events: "/session/" + id + "/events", Inner: true})
 }
 
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
@@ -235,6 +243,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part 
 	out := http.NewResponseController(w)
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
+	was := "" // how the present run went on
 	for mark, silent := "", time.Duration(0); ; silent += s.every {
 		now, err := s.source.Mark(r.Context(), id)
 		news, last := ": still there\n\n", false
@@ -247,6 +256,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, id string, part 
 			news = ""
 		default:
 			silent = 0
+		}
+		if text, nowErr := s.nowPart(id); err == nil && nowErr == nil && !last && text != was {
+			news, was, silent = news+event("now", text), text, 0
 		}
 		if err != nil {
 			news, last = event("gone", "<p>"+escape(err.Error())+"</p>"), true

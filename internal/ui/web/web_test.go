@@ -22,6 +22,7 @@ import (
 	"linerate/internal/report/browsertest"
 	"linerate/internal/report/html"
 	"linerate/internal/report/reporttest"
+	"linerate/internal/ui/live"
 	"linerate/internal/ui/web"
 )
 
@@ -31,6 +32,7 @@ type sessions struct {
 	cases   []reporttest.Case
 	running string
 	runs    int
+	now     *live.Now // of the session that runs
 }
 
 func newSessions() *sessions {
@@ -94,6 +96,28 @@ func (s *sessions) Mark(ctx context.Context, id string) (string, error) {
 	}
 	c, err := s.find(id)
 	return fmt.Sprint(c.Session.State, len(c.Session.Runs)), err
+}
+
+func (s *sessions) Now(id string) (live.Now, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id != s.running || s.now == nil {
+		return live.Now{}, false
+	}
+	return *s.now, true
+}
+
+// tell has the present run be at so many intervals.
+func (s *sessions) tell(intervals int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := live.Now{Run: 4, Setting: "<b>1MiB", Phase: "measuring", Ways: []live.WayNow{{Direction: model.To}}}
+	for i := range intervals {
+		at := float64(i) + 0.5
+		n.Ways[0].Rates = append(n.Ways[0].Rates, live.Point{At: at, Value: 1e8 * float64(i+1)})
+		n.Ways[0].Trips = append(n.Ways[0].Trips, live.Point{At: at, Value: 0.001 * float64(i+1)})
+	}
+	s.now = &n
 }
 
 func (s *sessions) Session(_ context.Context, id string) (model.Session, error) {
@@ -408,5 +432,67 @@ func TestWithoutScripts(t *testing.T) {
 		if !strings.Contains(text, want) || !strings.Contains(text, "<noscript>") {
 			t.Errorf("%s lacks %q or how to go on", path, want)
 		}
+	}
+}
+
+// TestRatesInsideARun: the rates of a run and the round trip beside them come while it is
+// measured, without the rest of the page being sent again, and go when it is over.
+func TestRatesInsideARun(t *testing.T) {
+	t.Parallel()
+	s := newSessions()
+	s.tell(1)
+	server := serve(t, s)
+	c := visitor(t)
+	ask(t, c, "GET", server.Link(), nil)
+	_, page, _ := ask(t, c, "GET", "http://"+server.Address()+"/session/"+s.running, nil)
+	for _, want := range []string{"Now: Run 4 of this process, &lt;b&gt;1MiB", "100 Mbit/s", "1 ms"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Address()+"/session/"+s.running+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	lines := bufio.NewReader(stream.Body)
+	next := func() (name, data string) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch text, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); text {
+			case "event":
+				name = value
+			case "data", "data:":
+				data += value + "\n"
+			case "":
+				if name != "" {
+					return name, data
+				}
+			}
+		}
+	}
+	if name, _ := next(); name != "part" {
+		t.Errorf("first %q", name)
+	}
+	if name, data := next(); name != "now" || !strings.Contains(data, "100 Mbit/s") || strings.Contains(data, "<svg") {
+		t.Errorf("%q: %s", name, data)
+	}
+	s.tell(3)
+	if name, data := next(); name != "now" || !strings.Contains(data, "300 Mbit/s") || !strings.Contains(data, "3 ms") || !strings.Contains(data, "<svg") || !strings.Contains(data, "round trip") {
+		t.Errorf("%q: %s", name, data)
+	}
+	s.end()
+	if name, _ := next(); name != "part" {
+		t.Errorf("%q after the end", name)
+	}
+	if name, _ := next(); name != "end" {
+		t.Errorf("%q after the end", name)
 	}
 }

@@ -1,0 +1,53 @@
+package live
+
+import (
+	"slices"
+
+	"linerate/internal/core/model"
+)
+
+// Now is how the present run goes on, or went if it was the last: what one process of
+// linerate tells another.
+type Now struct {
+	Run     int      `json:"run"` // of those that this session has begun, 1…
+	Setting string   `json:"setting"`
+	Phase   string   `json:"phase"` // "paused" between two runs, where a person wants that
+	Ways    []WayNow `json:"ways"`  // directions of the run
+}
+
+// WayNow is a direction of a run.
+type WayNow struct {
+	Direction model.Direction `json:"direction"`
+	Rates     []Point         `json:"rates"` // bit/s
+	Trips     []Point         `json:"trips"` // seconds, there and back
+}
+
+// Point is a value at a time since the run began, in seconds: the middle of an interval.
+type Point struct {
+	At    float64 `json:"at"`
+	Value float64 `json:"value"`
+}
+
+// kept adds a sample to the last ones.
+func kept(points []Point, s model.Sample) []Point {
+	points = append(points, Point{(s.Start + s.Length/2).Seconds(), s.Value})
+	return points[max(0, len(points)-keptRates):]
+}
+
+// Now is how the run goes on.
+func (t *State) Now() Now {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := Now{Run: t.runs, Setting: t.at.Setting, Phase: t.phase, Ways: []WayNow{}}
+	if t.pause == Paused {
+		n.Phase = "paused"
+	}
+	for _, w := range t.ways {
+		if len(w.tells.Rates)+len(w.tells.Trips) > 0 {
+			one := w.tells
+			one.Rates, one.Trips = slices.Clone(one.Rates), slices.Clone(one.Trips)
+			n.Ways = append(n.Ways, one)
+		}
+	}
+	return n
+}
