@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"linerate/internal/host/atboot"
@@ -71,7 +72,7 @@ func (m *machine) disarm(ctx context.Context) {
 const maxTalk = 4 << 10
 
 // BootLines returns a writer that passes on to w, one by one, the lines that
-// begin with BootMark or UndoMark, of what a watchdog or its agent says on its standard
+// begin with BootMark, UndoMark or KernelMark, of what a watchdog or its agent says on its standard
 // error. Its Write never fails. It is safe for concurrent use if w is not used
 // by others.
 func BootLines(w io.Writer) io.Writer { return &bootLines{to: w} }
@@ -91,7 +92,7 @@ func (b *bootLines) Write(p []byte) (int, error) {
 		if part[len(part)-1] != '\n' {
 			break
 		}
-		if bytes.HasPrefix(b.line, []byte(BootMark)) || bytes.HasPrefix(b.line, []byte(UndoMark)) {
+		if slices.ContainsFunc([]string{BootMark, UndoMark, KernelMark}, func(mark string) bool { return bytes.HasPrefix(b.line, []byte(mark)) }) {
 			_, _ = b.to.Write(append(bytes.TrimRight(b.line, "\r\n"), '\n')) // nobody may be there
 		}
 		b.line = b.line[:0]

@@ -101,7 +101,7 @@ func forgedPlaces() []hostknob.Place {
 func forge(t *testing.T, id model.KnobID, p hostknob.Place, old string) (writes map[hostknob.Place]string, changes []model.Change, err error) {
 	t.Helper()
 	l := &ledger{holds: "777777", writes: map[hostknob.Place]string{}}
-	m := &machine{host: hostknob.Host{Backend: l.open}, origin: journal.Here(), after: func(string) {}, links: linkid.All}
+	m := &machine{host: hostknob.Host{Backend: l.open}, origin: journal.Here(), after: func(string) {}, links: linkid.All, kernel: openKernelLog}
 	o := journal.Unfinished{Transaction: "forged", Number: 1, Wrote: []string{"777777", "777777"},
 		Intent: journal.Intent{Host: model.Near, Knob: id, Place: p, Old: old, New: "777777", Origin: m.origin}}
 	state, detail, err := m.undoPlace(t.Context(), []journal.Unfinished{o})

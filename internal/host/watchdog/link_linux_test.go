@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,8 +135,11 @@ func fatal(t *testing.T, id model.KnobID, text [2]string, was linkid.ID, f fate,
 	}
 	back := f.at != "" && !restarted // a restart forgets such settings: what it holds now is not ours
 	c := changes[0]
+	forgot := restarted && c.State == model.ChangeUndone // and nothing is there: nothing is left to undo
 	switch {
-	case back && c.State != model.ChangeUndone, !back && c.State == model.ChangeUndone:
+	case forgot && (!strings.Contains(c.Detail, "the restart of the machine forgot it") || f.at == "eth0" || slices.Contains(f.others, "eth0")):
+		t.Errorf("%+v", c)
+	case back && c.State != model.ChangeUndone, !back && !forgot && c.State == model.ChangeUndone:
 		t.Errorf("%+v", c)
 	case back && f.at != "eth0" && !strings.Contains(c.Detail, "eth0 is called "+f.at+" now"):
 		t.Errorf("it does not say where: %q", c.Detail)

@@ -28,10 +28,11 @@ type machine struct {
 	of     int                         // places that the undo which is stuck began with; 0 for none
 	links  func() ([]linkid.ID, error) // of this network namespace
 	gone   <-chan struct{}             // closed when nobody waits for a command any more; nil for never
+	kernel func() (kernelLog, error)
 }
 
 func newMachine(cfg Config, j *journal.Journal) *machine {
-	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After, links: linkid.All}
+	m := &machine{host: cfg.Host, j: j, origin: journal.Here(), after: cfg.After, links: linkid.All, kernel: openKernelLog}
 	if m.after == nil {
 		m.after = func(string) {}
 	}
@@ -169,6 +170,10 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 	}
 	between = join(moved, between)
 	now, err := m.host.ReadRaw(ctx, id, place)
+	restarted := place.Volatile() && !first.Origin.SameBoot(m.origin)
+	if errors.Is(err, fs.ErrNotExist) && restarted {
+		return model.ChangeUndone, "the restart of the machine forgot it; its place is not there now", nil
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return model.ChangeFailed, err.Error(), nil // nothing is left to undo
 	}
@@ -182,14 +187,19 @@ func (m *machine) undoPlace(ctx context.Context, group []journal.Unfinished) (mo
 	}
 	group = standing(group, now)
 	switch {
+	case knob.SameText(now) == knob.SameText(first.Old) && restarted:
+		return model.ChangeUndone, join(between, "was back already: the machine was restarted"), nil
 	case knob.SameText(now) == knob.SameText(first.Old):
 		return model.ChangeUndone, between, nil
-	case place.Volatile() && !first.Origin.SameBoot(m.origin):
+	case restarted:
 		return model.ChangeForeign, fmt.Sprintf("holds %q since the machine was restarted: not linerate's, left alone", now), nil
 	case !wrote(group, now):
 		return model.ChangeForeign, fmt.Sprintf("holds %q, which linerate did not write: left alone", now), nil
 	}
+	ear := m.listen()
+	defer ear.close()
 	err = m.host.WriteRaw(ctx, id, place, first.Old)
+	ear.tell(id, place, "put back")
 	if err == nil {
 		m.after("restore " + string(id))
 		err = m.confirm(ctx, id, place, first.Old)

@@ -40,7 +40,8 @@ type step struct {
 	held   *held
 	was    string // native text before it
 	new    string
-	number int // of its intent
+	number int  // of its intent
+	again  bool // a step before it has written the same text there, whole
 }
 
 func (m *machine) begin() *transaction {
@@ -71,6 +72,8 @@ func (t *transaction) apply(ctx context.Context, changes []model.Assignment, dea
 		return nil, err
 	}
 	var made []model.Change
+	ear := t.m.listen()
+	defer ear.close()
 	for _, s := range steps {
 		c := model.Change{
 			Host: s.Host, Knob: s.Knob, Native: s.held.place.String(), Old: s.held.old, New: s.new, State: model.ChangeApplied,
@@ -78,7 +81,9 @@ func (t *transaction) apply(ctx context.Context, changes []model.Assignment, dea
 		if err := errors.Join(stop(), ctx.Err()); err != nil {
 			return nil, err
 		}
-		if err := t.make(ctx, s); err != nil {
+		err := t.make(ctx, s)
+		ear.tell(s.Knob, s.held.place, "set")
+		if err != nil {
 			return nil, err
 		}
 		made = append(made, c)
@@ -134,10 +139,16 @@ func (t *transaction) plan(ctx context.Context, changes []model.Assignment) ([]s
 
 // check has every text looked at before the first is written. Where one alone would be
 // refused, as a speed without the duplex that follows it is, the text with all the
-// settings of that place is written in its stead.
+// settings of that place is written in its stead. That is always so for a link mode:
+// each write of one takes the link down, and half of it may be a mode that the driver
+// negotiates although it was to be fixed (Linux e1000: 1000 Mbit/s).
 func (t *transaction) check(ctx context.Context, steps []step) error {
+	written := map[*held]bool{}
 	for i := range steps {
 		s := &steps[i]
+		if modeOf(s.held.place) {
+			s.new, s.again, written[s.held] = s.held.now, written[s.held], true
+		}
 		err := t.m.host.Check(ctx, s.Knob, s.held.place, s.new)
 		if err != nil && s.new != s.held.now {
 			s.new = s.held.now
@@ -148,6 +159,11 @@ func (t *transaction) check(ctx context.Context, steps []step) error {
 		}
 	}
 	return nil
+}
+
+// modeOf reports whether a place holds the whole mode of a link.
+func modeOf(p hostknob.Place) bool {
+	return p.Mechanism == knob.Ethtool && p.Native == "linkmodes.mode" || p.Mechanism == knob.IfIoctl && p.Native == "media"
 }
 
 // hold returns the knob's place as the transaction knows it. A place that it
@@ -264,8 +280,10 @@ func (t *transaction) make(ctx context.Context, s step) error {
 			return err
 		}
 	}
-	if err := m.host.WriteRaw(ctx, s.Knob, p, s.new); err != nil {
-		return err
+	if !s.again {
+		if err := m.host.WriteRaw(ctx, s.Knob, p, s.new); err != nil {
+			return err
+		}
 	}
 	m.after("write " + string(s.Knob))
 	got, err := m.host.ReadRaw(ctx, s.Knob, p)

@@ -69,7 +69,8 @@ type Config struct {
 	Root   string // below which the job's files lie; "" is the machine itself
 	// Talk gets one line, which begins with BootMark, when the job is installed or
 	// removed, and one that begins with UndoMark when an undo is not as safe as it
-	// could be, or waits for somebody: of this process, or what the watchdog of a Client says on its
+	// could be, or waits for somebody, or with KernelMark when the kernel logged a fault
+	// while a setting was written: of this process, or what the watchdog of a Client says on its
 	// standard error. nil is for nobody.
 	Talk io.Writer
 

@@ -110,7 +110,11 @@ func (a *console) printUndone(changes []model.Change) error {
 func (a *console) undoneText(system string, c model.Change) string {
 	switch c.State {
 	case model.ChangeUndone:
-		return "back to " + a.readable(system, c.Knob, c.Old)
+		back := "back to " + a.readable(system, c.Knob, c.Old)
+		if c.Detail != "" {
+			back += " (" + c.Detail + ")"
+		}
+		return back
 	case model.ChangeForeign:
 		return "changed by somebody else meanwhile, left alone: " + c.Detail
 	case model.ChangeApplied:

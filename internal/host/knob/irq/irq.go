@@ -247,7 +247,31 @@ func (f *Files) vectors(pattern string) ([]string, error) {
 		}
 		break
 	}
+	if len(paths) == 0 {
+		paths = legacyVector(pattern, device, filepath.Dir(device))
+	}
 	return paths, nil
+}
+
+// legacyVector is the one interrupt of a device without message signalled ones, which
+// it may share with others (Linux Documentation/ABI/testing/sysfs-bus-pci, file irq).
+func legacyVector(pattern string, folders ...string) []string {
+	for _, dir := range folders {
+		text, err := os.ReadFile(filepath.Join(dir, "irq"))
+		if err != nil {
+			continue
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil || n <= 0 {
+			return nil
+		}
+		path := strings.Replace(pattern, "*", strconv.Itoa(n), 1)
+		if _, err := os.Stat(path); err != nil {
+			return nil
+		}
+		return []string{path}
+	}
+	return nil
 }
 
 // numberIn returns the number at the end of a name, -1 for none.

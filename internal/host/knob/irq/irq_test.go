@@ -137,3 +137,32 @@ func TestRefusedPartTakesTheRestBack(t *testing.T) {
 		t.Errorf("the part before the refused one holds %q, %v", got, err)
 	}
 }
+
+// TestTheOneInterruptOfAnOldCard: a card without message signalled interrupts has one,
+// whose number its device tells; 0 is none.
+func TestTheOneInterruptOfAnOldCard(t *testing.T) {
+	for irqFile, want := range map[string]string{"9\n": "9=0", "0\n": "", "77\n": ""} {
+		root := tree(t)
+		device := filepath.Join(root, "sys/devices/pci0000:00/0000:00:03.0")
+		if err := os.RemoveAll(filepath.Join(device, "msi_irqs")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(device, "irq"), []byte(irqFile), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f := open(t, root, "eth0", "smp_affinity_list")
+		got, err := f.Read(t.Context())
+		if got != want || (want == "") != errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("irq %q: %q, %v, want %q", irqFile, got, err, want)
+		}
+		if want == "" {
+			continue
+		}
+		if err := f.Write(t.Context(), "9=1-2"); err != nil {
+			t.Error(err)
+		}
+		if got, err := f.Read(t.Context()); got != "9=1-2" || err != nil {
+			t.Errorf("after it was set: %q, %v", got, err)
+		}
+	}
+}

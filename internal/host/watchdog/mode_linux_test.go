@@ -1,0 +1,132 @@
+package watchdog
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+	"linerate/internal/host/journal"
+	hostknob "linerate/internal/host/knob"
+)
+
+// stubborn is the link mode of a driver that goes on negotiating where it is told a
+// fixed gigabit, as Linux e1000 and e1000e do.
+type stubborn struct {
+	text   string
+	writes []string
+}
+
+func (s *stubborn) Read(context.Context) (string, error) { return s.text, nil }
+
+func (s *stubborn) Check(context.Context, string) error { return nil }
+
+func (s *stubborn) Write(_ context.Context, raw string) error {
+	s.writes = append(s.writes, raw)
+	if s.text = raw; strings.HasPrefix(raw, "autoneg=off speed=1000") {
+		s.text = "autoneg=on advertise=1000baseT/Full"
+	}
+	return nil
+}
+
+// TestALinkModeIsWrittenWhole: a mode that three settings name is one write, none of
+// half a mode, and undo is the text before.
+func TestALinkModeIsWrittenWhole(t *testing.T) {
+	const before = "autoneg=on advertise=100baseT/Full,1000baseT/Full (supported=100baseT/Full,1000baseT/Full; now=1000/full)"
+	card := &stubborn{text: before}
+	j, err := journal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = j.Close() }()
+	m := newMachine(Config{Host: hostknob.Host{Interface: "eth0", Index: knob.NewIndex(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return card, nil }}}, j)
+	tx := m.begin()
+	changes, err := tx.apply(t.Context(), []model.Assignment{
+		{Host: model.Near, Knob: "nic.media.autoneg", Value: "off"},
+		{Host: model.Near, Knob: "nic.media.speed", Value: "100"},
+		{Host: model.Near, Knob: "nic.media.duplex", Value: "full"},
+	}, time.Now().Add(time.Minute), func() error { return nil })
+	if err != nil || len(changes) != 3 {
+		t.Fatalf("%+v, %v", changes, err)
+	}
+	if len(card.writes) != 1 || card.writes[0] != "autoneg=off speed=100 duplex=full" {
+		t.Errorf("written: %q", card.writes)
+	}
+	for _, c := range changes {
+		if c.Old != before || c.New != "autoneg=off speed=100 duplex=full" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if _, err := m.takeBack(t.Context(), func(journal.Unfinished) bool { return true }); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.recover(t.Context()); err != nil || card.text != before {
+		t.Errorf("after undo: %q, %v", card.text, err)
+	}
+}
+
+// lines is a kernel log.
+type lines []string
+
+func (l *lines) Each(yield func(string)) error {
+	for _, line := range *l {
+		yield(line)
+	}
+	*l = nil
+	return nil
+}
+
+func (l *lines) Close() error { return nil }
+
+// logging is a place whose driver logs when it is set.
+type logging struct {
+	stubborn
+	log  *lines
+	says []string
+}
+
+func (g *logging) Write(ctx context.Context, raw string) error {
+	*g.log = append(*g.log, g.says...)
+	return g.stubborn.Write(ctx, raw)
+}
+
+// TestWhatTheKernelLogsIsTold: a driver that logs a fault while it is set is told,
+// with its line, in setting and in undoing; other lines are not.
+func TestWhatTheKernelLogsIsTold(t *testing.T) {
+	for text, want := range map[string]string{
+		"WARNING: CPU: 0 PID: 730 at kernel/dma/mapping.c:533 dma_free_attrs+0x3c/0x60": "dma_free_attrs",
+		"BUG: unable to handle page fault for address: 00000010":                        "page fault",
+		"pcnet32 0000:00:08.0 eth0: link up":                                            "",
+	} {
+		log := &lines{}
+		place := &logging{stubborn: stubborn{text: "32"}, log: log, says: []string{"------------[ cut here ]------------", text, "Call Trace:"}}
+		if want == "" {
+			place.says = []string{text}
+		}
+		j, err := journal.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		m := newMachine(Config{Talk: &said, Host: hostknob.Host{Interface: "eth0", Index: knob.NewIndex(), Backend: func(hostknob.Place) (hostknob.Backend, error) { return place, nil }}}, j)
+		m.kernel = func() (kernelLog, error) { return log, nil }
+		if _, err := m.begin().apply(t.Context(), []model.Assignment{{Host: model.Near, Knob: "txqueuelen", Value: "64"}}, time.Now().Add(time.Minute), func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		set := said.String()
+		if told := strings.HasPrefix(set, KernelMark+"while txqueuelen of eth0 was set: ") && strings.Contains(set, want); told != (want != "") || strings.Count(set, "\n") > 1 {
+			t.Errorf("%q: said %q", text, set)
+		}
+		said.Reset()
+		if _, err := m.recover(t.Context()); err != nil || place.text != "32" {
+			t.Errorf("undo: %q, %v", place.text, err)
+		}
+		if told := strings.HasPrefix(said.String(), KernelMark+"while txqueuelen of eth0 was put back: "); told != (want != "") {
+			t.Errorf("%q: undo said %q", text, said.String())
+		}
+		_ = j.Close()
+	}
+}
