@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm dist generate generated fuzz clean
+.PHONY: all release release-test build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm dist generate generated fuzz clean
 
 all: build
 
@@ -61,12 +61,19 @@ vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debi
 test-vm: vm ## whole machines in QEMU over emulated cards
 	$(GO) test -tags vm -timeout 20m -p 1 -count 1 -v ./internal/lab/machine/...
 
-dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh
+TARGETS ?= $(foreach os,linux freebsd darwin windows,$(os)/amd64 $(os)/arm64)
+dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh; TARGETS="linux/arm64 freebsd/amd64" builds these only
 	@mkdir -p $(dir $(BIN))dist
-	@for os in linux freebsd darwin windows; do for arch in amd64 arm64; do \
-		file=$(dir $(BIN))dist/linerate-$$os-$$arch; [ $$os = windows ] && file=$$file.exe; \
+	@for target in $(TARGETS); do \
+		os=$${target%/*} arch=$${target#*/} file=$(dir $(BIN))dist/linerate-$${target%/*}-$${target#*/}; [ $$os = windows ] && file=$$file.exe; \
 		GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $$file ./cmd/linerate && ls -l $$file || exit 1; \
-	done; done
+	done
+
+release: ## all files of a release into bin/release: make release VERSION=1.2.3 (RELEASE_TARGETS=linux/amd64 for some systems)
+	cd release && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) run . -version '$(VERSION)' -targets '$(RELEASE_TARGETS)' -out '$(or $(OUT),../bin/release)'
+
+release-test: ## a release made twice, byte for byte; each package installed, used and removed; QUICK=quick for this system only
+	@GO="$(GO)" scripts/release-test $(QUICK)
 
 bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them, BENCH="-quick tcp" tries one out
 	bench/run $(BENCH)
@@ -79,7 +86,7 @@ judge: build ## the diagnosis against planted limits: SEEDS=0-29, KIND=loss-midd
 tuning: build ## linerate tune in badly set labs, against an exhaustive search; CASES=window-far,clean tries some; goes on after a stop
 	$(GO) run ./bench/tuning -linerate $(BIN) -cases "$(CASES)" -o bench/RESULTS.md
 
-cross: ## build and vet code and tests for every system
+cross: ## build for every system and CPU, vet code and tests for every system
 	scripts/cross
 
 wine: ## Windows' registry and linerate.exe under Wine; LINERATE_INSTALL=all installs it

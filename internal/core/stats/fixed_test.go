@@ -103,8 +103,8 @@ func TestTIntervalV2(t *testing.T) {
 	near(t, "high", r.High, 0.00421931, 1e-8)
 	const m = 0.02 // the section's p values are for the bound itself, not for ln 1.02
 	se := r.S / math.Sqrt(10)
-	near(t, "p against -m", student(9).CDF(-(r.Estimate+m)/se), 1.6418e-6, 1e-9)
-	near(t, "p against +m", student(9).CDF((r.Estimate-m)/se), 2.4871e-6, 1e-9)
+	near(t, "p against -m", studentCDF(9, -(r.Estimate+m)/se), 1.6418e-6, 1e-9)
+	near(t, "p against +m", studentCDF(9, (r.Estimate-m)/se), 2.4871e-6, 1e-9)
 }
 
 func TestTIntervalOfEqualDifferences(t *testing.T) {

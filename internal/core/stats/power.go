@@ -2,8 +2,6 @@ package stats
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // mostBlocks bounds every answer in blocks; a million blocks is "never".
@@ -26,7 +24,7 @@ func NullNoise(d []float64) Noise {
 	for _, v := range d {
 		ss += v * v
 	}
-	chi := distuv.ChiSquared{K: n}.Quantile(NoiseQuantile)
+	chi := chiSquaredQuantile(n, NoiseQuantile)
 	return Noise{Pairs: len(d), Sigma: math.Sqrt(ss / n), Upper: math.Sqrt(ss / chi)}
 }
 
@@ -90,17 +88,16 @@ func blocks(n float64) int { return int(math.Ceil(min(n, mostBlocks))) }
 func directionPower(u []float64, n int, ratio, q float64) float64 {
 	shift, total := ratio*math.Sqrt(float64(n)), 0.0
 	for _, v := range u {
-		total += distuv.UnitNormal.CDF(shift-q*v) + distuv.UnitNormal.CDF(-q*v-shift)
+		total += normalCDF(shift-q*v) + normalCDF(-q*v-shift)
 	}
 	return total / float64(len(u))
 }
 
 // spreads returns the midpoint quantiles of s/σ for n blocks.
 func spreads(n int) []float64 {
-	chi := distuv.ChiSquared{K: float64(n - 1)}
 	u := make([]float64, powerMidpoints)
 	for i := range u {
-		u[i] = math.Sqrt(chi.Quantile((float64(i)+0.5)/powerMidpoints) / float64(n-1))
+		u[i] = math.Sqrt(chiSquaredQuantile(float64(n-1), (float64(i)+0.5)/powerMidpoints) / float64(n-1))
 	}
 	return u
 }

@@ -3,8 +3,6 @@ package stats
 import (
 	"fmt"
 	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // TResult is Student's interval for the mean of the differences.
@@ -44,7 +42,7 @@ func TInterval(d []float64, level float64) TResult {
 	switch {
 	case se > 0:
 		r.T = r.Estimate / se
-		r.P = 2 * student(n-1).CDF(-math.Abs(r.T))
+		r.P = 2 * studentCDF(n-1, -math.Abs(r.T))
 	case r.Estimate != 0:
 		r.T, r.P = math.Inf(int(math.Copysign(1, r.Estimate))), 0
 		r.Warnings = append(r.Warnings, "all block differences are equal")
@@ -64,9 +62,3 @@ func TBound(d []float64, level float64) float64 {
 	}
 	return Mean(d) - tQuantile(n-1, level)*StdDev(d)/math.Sqrt(float64(n))
 }
-
-func student(degrees int) distuv.StudentsT {
-	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(degrees)}
-}
-
-func tQuantile(degrees int, p float64) float64 { return student(degrees).Quantile(p) }
