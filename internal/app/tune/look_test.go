@@ -1,41 +1,114 @@
 package tune
 
 import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
-	"linerate/internal/core/candidate"
+	"linerate/internal/app/trial"
 	"linerate/internal/core/fact"
 	"linerate/internal/core/model"
 	"linerate/internal/core/tune"
+	"linerate/internal/core/units"
 )
 
-// A run that shows a gap and nothing to try is not the last word, two more are; where
-// there is something to try, nothing to gain, or no ceiling, one is enough.
+// recorded is a real run of a second host of a lab whose send buffer is small.
+func recorded(t *testing.T) model.Session {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "core", "diagnose", "testdata", "send-buffer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct{ Session model.Session }
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Session
+}
+
+// blindly is the run as another second of it may look: the kernel did not see that the
+// buffer was full.
+func blindly(run model.Run) model.Run {
+	run.Ends = slices.Clone(run.Ends)
+	for i := range run.Ends {
+		run.Ends[i].Flows = slices.Clone(run.Ends[i].Flows)
+		for k, f := range run.Ends[i].Flows {
+			if f.TCP != nil {
+				summary := *f.TCP
+				summary.SndbufLimited, summary.Cwnd = fact.Known(time.Duration(0), "test"), fact.Unknown[units.Bytes]("test")
+				run.Ends[i].Flows[k].TCP = &summary
+			}
+		}
+	}
+	return run
+}
+
+// noSamples is a store that kept none.
+type noSamples struct{ trial.Store }
+
+func (noSamples) Samples(context.Context, string, int) ([]model.Sample, error) { return nil, nil }
+
+// Runs that show a gap and nothing to try are not the last word: earlier ones of the same
+// setting are looked at, which cost nothing, and then there are more, up to mostLooks.
+// Where there is something to try, or nothing to gain, one look is enough.
+func TestGlances(t *testing.T) {
+	t.Parallel()
+	stand := newStand(t)
+	s := recorded(t)
+	sees := s.Runs[0]
+	misses := blindly(sees)
+	full := sees
+	full.Values = []model.Value{{Direction: model.To, Metric: model.Goodput, Value: 930e6}}
+	for name, c := range map[string]struct {
+		runs  []model.Run
+		ideas bool
+		again model.Direction
+	}{
+		"the first look shows it":      {[]model.Run{sees}, true, ""},
+		"it does not":                  {[]model.Run{misses}, false, model.To},
+		"nor do three":                 {[]model.Run{misses, misses, misses}, false, model.To},
+		"an earlier one did":           {[]model.Run{misses, sees, misses, misses}, true, ""},
+		"none of as many as it takes":  {slices.Repeat([]model.Run{misses}, mostLooks), false, ""},
+		"one that is too long ago did": {append([]model.Run{sees}, slices.Repeat([]model.Run{misses}, mostLooks)...), false, ""},
+		"nothing to gain":              {[]model.Run{full}, false, ""},
+	} {
+		runs := slices.Clone(c.runs)
+		for i := range runs {
+			runs[i].Number, runs[i].Setting = i+1, tune.Baseline
+		}
+		steer := &steer{
+			env: stand.env, ends: stand.ends, store: noSamples{}, request: Request{Directions: []model.Direction{model.To}},
+			trial: &trial.Trial{Session: s}, machine: tune.New(tune.Options{}),
+		}
+		l, again, err := steer.glances(t.Context(), model.Setting{Name: tune.Baseline}, runs)
+		if err != nil || again != c.again || (len(l.Ideas) > 0) != c.ideas {
+			t.Errorf("%s: again %q, %d ideas, %v", name, again, len(l.Ideas), err)
+		}
+	}
+}
+
+// Without a ceiling nobody knows that there is a gap, and runs of other settings do not
+// count.
 func TestBlind(t *testing.T) {
 	t.Parallel()
-	valid := func(n int) []model.Run {
-		runs := []model.Run{{Setting: "other", Flow: model.Flow{Direction: model.To}, State: model.RunValid}, {Setting: tune.Baseline, Flow: model.Flow{Direction: model.To}, State: model.RunInvalid}}
-		for range n {
-			runs = append(runs, model.Run{Setting: tune.Baseline, Flow: model.Flow{Direction: model.To}, State: model.RunValid})
-		}
-		return runs
+	to := func(setting string, state model.RunState) model.Run {
+		return model.Run{Setting: setting, Flow: model.Flow{Direction: model.To}, State: state}
 	}
-	idea := tune.Idea{Candidate: candidate.Candidate{Direction: model.To}}
+	runs := []model.Run{to("other", model.RunValid), to(tune.Baseline, model.RunInvalid), to(tune.Baseline, model.RunValid), to(tune.Baseline, model.RunValid)}
 	for name, c := range map[string]struct {
-		share fact.Of[float64]
-		ideas []tune.Idea
-		runs  int
-		want  bool
+		share  fact.Of[float64]
+		enough int
+		want   bool
 	}{
-		"a gap and no idea":    {fact.Known(0.3, ""), nil, 1, true},
-		"looked at twice":      {fact.Known(0.3, ""), nil, 2, true},
-		"looked at often":      {fact.Known(0.3, ""), nil, 3, false},
-		"something to try":     {fact.Known(0.3, ""), []tune.Idea{idea}, 1, false},
-		"nothing to gain":      {fact.Known(0.98, ""), nil, 1, false},
-		"nobody knows how far": {fact.Unknown[float64]("no ceiling"), nil, 1, false},
+		"a gap": {fact.Known(0.3, ""), 3, true}, "a gap, and runs enough": {fact.Known(0.3, ""), 2, false},
+		"nothing to gain": {fact.Known(0.98, ""), 3, false}, "nobody knows how far": {fact.Unknown[float64]("no ceiling"), 3, false},
 	} {
-		l := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: c.share}, Ideas: c.ideas}
-		if d, again := blind(l, tune.Baseline, valid(c.runs)); again != c.want || again && d != model.To {
+		l := tune.Look{Reached: map[model.Direction]fact.Of[float64]{model.To: c.share}}
+		if d, again := blind(l, tune.Baseline, runs, c.enough); again != c.want || again && d != model.To {
 			t.Errorf("%s: %v %q", name, again, d)
 		}
 	}

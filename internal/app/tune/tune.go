@@ -194,12 +194,12 @@ func (s *steer) Next(ctx context.Context, runs []model.Run) (trial.Block, error)
 			if err != nil || missing {
 				return trial.Block{Settings: step.Settings, Direction: d}, err
 			}
-			look, err := s.look(ctx, step.Settings[0], runs)
+			look, again, err := s.glances(ctx, step.Settings[0], runs)
 			if err != nil {
 				return trial.Block{}, err
 			}
-			if d, again := blind(look, step.Settings[0].Name, runs); again {
-				return trial.Block{Settings: step.Settings, Direction: d}, nil
+			if again != "" {
+				return trial.Block{Settings: step.Settings, Direction: again}, nil
 			}
 			if err := s.tell(ctx, tune.Input{Look: &look}, runs); err != nil {
 				return trial.Block{}, err

@@ -10,6 +10,9 @@ import (
 	"linerate/internal/core/model"
 )
 
+// NothingLeft is why a search ends where something is left to gain and nobody knows how.
+const NothingLeft = "nothing is left to try"
+
 // choose begins the next race, asks, or goes on to trimming.
 func (m *Machine) choose(l Look) {
 	for _, d := range m.open(l) {
@@ -53,7 +56,7 @@ func (m *Machine) choose(l Look) {
 			return
 		}
 	}
-	reason := "nothing is left to try"
+	reason := NothingLeft
 	if len(l.Reached) > 0 && len(m.open(l)) == 0 {
 		reason = fmt.Sprintf("its runs reached at least %.0f %% of what the path can carry", 100*m.o.Enough)
 		if m.o.Objective != model.Goodput {
