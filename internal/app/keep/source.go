@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,9 @@ func Setting(env app.Env, s model.Session, name string) (string, profile.Profile
 		return "", profile.Profile{}, err
 	}
 	p, flow, err := profile.FromSession(s, name)
+	if errors.Is(err, profile.ErrCommand) {
+		return name, p, app.WithHint(app.WithKind(app.Unsupported, err), "have that host run it at its start, as by a unit of its own; keep settings that were measured without it")
+	}
 	if err != nil {
 		return name, p, app.WithHint(app.WithKind(app.Usage, err), "its settings are %s", settingNames(s))
 	}

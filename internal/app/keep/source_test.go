@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -231,5 +232,29 @@ func TestHostsWithoutFiles(t *testing.T) {
 	}
 	if _, _, err := OpenAlone(t.Context(), env, nil, here.Options{}, "nonsense host"); app.KindOf(err) != app.Usage {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCommandIsNotKept: what a command did stands in no file, and neither does half of
+// the setting that proved better with it. A command that was off is nothing to keep.
+func TestCommandIsNotKept(t *testing.T) {
+	env, _ := listening()
+	s := tall(model.To, verdict(model.Better, ""))
+	command := model.Assignment{Host: model.Near, Knob: "cmd:shaper", Value: model.On, Command: model.Command{Run: "tc add", Undo: "tc del", Limit: time.Second}}
+	as := &s.Plan.Settings[1].Assignments
+	*as = append(*as, command)
+	for _, w := range []Wish{{}, {Anyway: true}} {
+		_, err := OfSession(env, s, "", false, w)
+		if app.KindOf(err) != app.Unsupported || !strings.Contains(err.Error(), `runs a command, which cannot be made permanent: "tc add" on the near host`) || !strings.Contains(app.HintOf(err), "at its start") {
+			t.Errorf("%v, hint %q", err, app.HintOf(err))
+		}
+	}
+	if _, _, err := Setting(env, s, "tall"); !errors.Is(err, profile.ErrCommand) {
+		t.Errorf("as a profile: %v", err)
+	}
+	(*as)[len(*as)-1].Value = model.Off
+	src, err := OfSession(env, s, "", false, Wish{})
+	if err != nil || len(src.Profile.Hosts) != 1 || len(src.Profile.Hosts[0].Settings) != 1 || src.Profile.Hosts[0].Settings[0].Knob != "tcp.recv_buffer_max" {
+		t.Errorf("off: %+v, %v", src.Profile.Hosts, err)
 	}
 }

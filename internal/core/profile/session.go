@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,11 @@ import (
 	"linerate/internal/core/model"
 	"linerate/internal/core/plan"
 )
+
+// ErrCommand says that a setting is a command that a person gave: no file of a system
+// holds what it does, and to keep the rest of the setting would be something that nobody
+// measured.
+var ErrCommand = errors.New("runs a command, which cannot be made permanent")
 
 // FromSession returns the setting called name of session s as a profile. The
 // settings of the test traffic belong to no host and are returned apart. The
@@ -26,6 +32,12 @@ func FromSession(s model.Session, name string) (p Profile, flow []model.Assignme
 		if a.Host == "" {
 			flow = append(flow, a)
 			continue
+		}
+		if a.IsCommand() {
+			if a.Value == model.Off { // which is the host as it is
+				continue
+			}
+			return p, nil, fmt.Errorf("setting %q of session %s %w: %q on the %s host", name, s.ID, ErrCommand, a.Command.Run, a.Host)
 		}
 		h := hosts[a.Host]
 		if h == nil {
