@@ -219,6 +219,9 @@ func (a *console) experiment(ctx context.Context, near, far reach.Target, q ques
 
 // finish prints the report of a session that ended, however it ended.
 func (a *console) finish(ctx context.Context, st results, s model.Session, err error) error {
+	if s.State == model.SessionDone {
+		defer a.retain(context.WithoutCancel(ctx), st)
+	}
 	measured := trial.Measured(s)
 	if measured || a.json && len(s.Runs) > 0 {
 		if rerr := a.report(context.WithoutCancel(ctx), st, s); rerr != nil {

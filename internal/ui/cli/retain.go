@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/core/units"
+	"linerate/internal/store"
+)
+
+// leastRetention is the shortest time that sessions may be kept for by rule: less is
+// more likely a slip of the keyboard than a wish.
+const leastRetention = 24 * time.Hour
+
+// retain removes the sessions that are older than $LINERATE_RETENTION, after another one
+// was stored, and says how many. Without it nothing is ever removed by itself. What runs
+// stays, and what carries a note, and a setting that proved better, which recheck needs.
+func (a *console) retain(ctx context.Context, st results) {
+	text := a.Getenv("LINERATE_RETENTION")
+	if text == "" {
+		return
+	}
+	span, err := units.ParseSpan(text)
+	if err != nil || span < leastRetention {
+		a.talk("LINERATE_RETENTION: %q is no time of at least a day, like 90d or 26w: nothing is removed", text)
+		return
+	}
+	all, err := st.Sessions(ctx, store.Filter{})
+	var ids []string
+	for _, i := range old(all, a.Now().Add(-span), 0, false) {
+		if i.Note == "" && !proved(ctx, st, i) {
+			ids = append(ids, i.ID)
+		}
+	}
+	if err == nil && len(ids) > 0 {
+		err = st.Remove(ctx, ids...)
+	}
+	switch {
+	case err != nil: // the session that was just measured is kept all the same
+		a.talk("LINERATE_RETENTION: nothing is removed: %v", err)
+	case len(ids) > 0:
+		a.talk("removed %s older than %s (LINERATE_RETENTION) from %s", sessionCount(len(ids)), text, st.Path())
+	}
+}
+
+// proved reports whether a setting of a session proved better, or nobody can tell.
+func proved(ctx context.Context, st results, i store.Item) bool {
+	if i.Kind != model.KindRun && i.Kind != model.KindTune {
+		return false
+	}
+	s, err := st.Brief(ctx, i.ID)
+	return err != nil || slices.ContainsFunc(s.Verdicts, func(v model.Verdict) bool { return !v.IsTwin && v.Outcome == model.Better })
+}

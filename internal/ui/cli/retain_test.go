@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"linerate/internal/core/model"
+	"linerate/internal/store"
+)
+
+// TestRetention: only what is older than $LINERATE_RETENTION goes, and says so; what has
+// a note or a proof stays, and without the variable, or with a slip in it, everything.
+func TestRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, c := range map[string]struct{ left, says string }{
+		"":    {"better noted test0 test1 test2 worse", ""},
+		"30d": {"better noted test0 test1", "removed 2 sessions older than 30d (LINERATE_RETENTION)"},
+		"2w":  {"better noted test0", "removed 3 sessions"},
+		"0":   {"better noted test0 test1 test2 worse", "nothing is removed"},
+		"30":  {"better noted test0 test1 test2 worse", "nothing is removed"},
+		"odd": {"better noted test0 test1 test2 worse", `"odd" is no time of at least a day`},
+	} {
+		t.Run(text, func(t *testing.T) {
+			w := newWorld(t)
+			w.vars["LINERATE_RETENTION"] = text
+			now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+			w.Now = func() time.Time { return now }
+			st, err := openStoreAt(t.Context(), w.vars["LINERATE_DB"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = st.Close() }()
+			add := func(id string, kind model.Kind, age time.Duration, verdicts ...model.Verdict) {
+				s := model.Session{ID: id, Kind: kind, Far: "nas", State: model.SessionDone, Created: now.Add(-age)}
+				if err := st.CreateSession(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				s.Verdicts = verdicts
+				if err := st.UpdateSession(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, age := range []time.Duration{day, 20 * day, 100 * day} {
+				add(fmt.Sprintf("test%d", i), model.KindTest, age)
+			}
+			add("better", model.KindRun, 100*day, model.Verdict{Setting: "tall", Outcome: model.Better, Metric: model.Goodput})
+			add("worse", model.KindRun, 100*day, model.Verdict{Setting: "tall", Outcome: model.Worse, Metric: model.Goodput})
+			add("noted", model.KindTest, 100*day)
+			if err := st.SetNote(t.Context(), "noted", "before the new cable"); err != nil {
+				t.Fatal(err)
+			}
+			(&console{Env: w.Env}).retain(t.Context(), st)
+			if said := w.err.String(); !strings.Contains(said, c.says) || c.says == "" && said != "" {
+				t.Errorf("says %q, want %q", said, c.says)
+			}
+			all, err := st.Sessions(t.Context(), store.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := map[string]bool{}
+			for _, i := range all {
+				left[i.ID] = true
+			}
+			for _, id := range strings.Fields("better noted test0 test1 test2 worse") {
+				if want := strings.Contains(" "+c.left+" ", " "+id+" "); left[id] != want {
+					t.Errorf("%s is left: %v, want %v", id, left[id], want)
+				}
+			}
+		})
+	}
+}
