@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm dist generate generated fuzz clean
+.PHONY: all release release-test site build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm dist generate generated fuzz clean
 
 all: build
 
@@ -70,10 +70,14 @@ dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts ov
 	done
 
 release: ## all files of a release into bin/release: make release VERSION=1.2.3 (RELEASE_TARGETS=linux/amd64 for some systems)
-	cd release && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) run . -version '$(VERSION)' -targets '$(RELEASE_TARGETS)' -out '$(or $(OUT),../bin/release)'
+	cd release && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) run -mod=mod . -version '$(VERSION)' -targets '$(RELEASE_TARGETS)' -out '$(or $(OUT),../bin/release)'
 
 release-test: ## a release made twice, byte for byte; each package installed, used and removed; QUICK=quick for this system only
 	@GO="$(GO)" scripts/release-test $(QUICK)
+
+site: ## the documents as a folder of pages that need no network, in bin/site
+	rm -rf $(dir $(BIN))site
+	cd release && $(GO) run -mod=mod ./site -out ../$(dir $(BIN))site
 
 bench: ## paired ratios against C peers; BENCH="-o bench/RESULTS.md" keeps them, BENCH="-quick tcp" tries one out
 	bench/run $(BENCH)

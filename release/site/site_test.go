@@ -1,0 +1,141 @@
+package main
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// page is what a page has: where it leads, and what can be led to.
+type page struct {
+	links []string
+	ids   map[string]bool
+	loads []string // what a browser would fetch by itself
+}
+
+func read(t *testing.T, file string) page {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	root, err := html.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := page{ids: map[string]bool{}}
+	for n := range root.Descendants() {
+		for _, a := range n.Attr {
+			switch {
+			case a.Key == "id":
+				p.ids[a.Val] = true
+			case a.Key == "href" && n.Data == "a":
+				p.links = append(p.links, a.Val)
+			case a.Key == "src", a.Key == "href":
+				p.loads = append(p.loads, a.Val)
+			}
+		}
+	}
+	return p
+}
+
+// TestLinks follows every link of every page to its file and its heading, and holds that
+// nothing is fetched from elsewhere.
+func TestLinks(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "site")
+	if err := makeSite("../..", out); err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]page{}
+	if err := filepath.WalkDir(out, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(file, ".html") {
+			pages[file] = read(t, file)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) < 25 {
+		t.Errorf("%d pages only", len(pages))
+	}
+	followed := 0
+	for file, p := range pages {
+		for _, load := range p.loads {
+			if u, err := url.Parse(load); err != nil || (u.Scheme != "" && u.Scheme != "data") || u.Host != "" {
+				t.Errorf("%s fetches %s", file, load)
+			}
+		}
+		for _, link := range append(p.links, p.loads...) {
+			u, err := url.Parse(link)
+			if err != nil || u.Scheme != "" {
+				continue
+			}
+			to := file
+			if u.Path != "" {
+				to = filepath.Join(filepath.Dir(file), filepath.FromSlash(u.Path))
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s leads to %s, which is not there", strings.TrimPrefix(file, out), link)
+			} else if u.Fragment != "" && !pages[to].ids[u.Fragment] {
+				t.Errorf("%s leads to %s, and there is no such heading", strings.TrimPrefix(file, out), link)
+			}
+			followed++
+		}
+	}
+	t.Logf("%d pages, %d links", len(pages), followed)
+}
+
+// TestNarrow has a real browser lay the pages out for a telephone: none is wider.
+func TestNarrow(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium here")
+	}
+	out := filepath.Join(t.TempDir(), "site")
+	if err := makeSite("../..", out); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"index.html", "manual.html", "flags.html"} {
+		// An inner frame of 390 pixels, since a headless window is never that narrow.
+		frame := filepath.Join(out, "narrow.html")
+		text := `<iframe src="` + name + `" width="390" height="800" onload="document.title=this.contentDocument.documentElement.scrollWidth;document.body.append('wide:'+document.title)"></iframe>`
+		if err := os.WriteFile(frame, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dom, err := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--virtual-time-budget=5000", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+frame).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`wide:(\d+)`).FindStringSubmatch(string(dom))
+		if m == nil {
+			t.Fatalf("%s: the browser says no width: %s", name, dom)
+		}
+		if len(m[1]) > 3 || m[1] > "390" {
+			t.Errorf("%s is %s pixels wide on a telephone of 390", name, m[1])
+		}
+	}
+}
+
+// TestBadInputs holds what is refused.
+func TestBadInputs(t *testing.T) {
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "a"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, out := range map[string]string{"-out: want": "", "has files already": full} {
+		if err := makeSite("../..", out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", out, err)
+		}
+	}
+	if err := makeSite(full, filepath.Join(full, "b")); err == nil {
+		t.Error("a source without documents makes a site")
+	}
+}
