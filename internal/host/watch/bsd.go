@@ -114,11 +114,12 @@ func decodeClockRate(b []byte) (time.Duration, error) {
 
 // readZones asks for what FreeBSD counts of its network buffers, words of 64 bits
 // under names such as vm.uma.mbuf_cluster.stats.fails. Older systems than 13 have
-// no such names, and their counters stay unknown.
-func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
+// no such names, of which it says that there are none.
+func readZones(sysctl func(string, ...int) ([]byte, error), v *values) (some bool) {
 	ask := func(i id, name string) {
 		if b, err := sysctl(name); err == nil && len(b) == 8 {
 			v.set(i, word64(b, 0))
+			some = true
 		}
 	}
 	for _, z := range zones() {
@@ -127,6 +128,7 @@ func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
 			ask(z.waits, "vm.uma."+z.name+".limit.sleeps")
 		}
 	}
+	return some
 }
 
 func decodeDarwinUDP(b []byte, v *values) error {

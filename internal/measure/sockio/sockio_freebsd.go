@@ -15,8 +15,9 @@ func bufferLimit(string) string { return "kern.ipc.maxsockbuf" }
 
 func setCongestion(fd int, name string) error {
 	err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
-	if errors.Is(err, unix.ESRCH) {
-		// tcp_ctloutput, sys/netinet/tcp_usrreq.c: the module is not loaded.
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		// tcp_ctloutput, sys/netinet/tcp_usrreq.c: the module is not loaded. It is
+		// EINVAL until 12 and ESRCH since 13.
 		return fmt.Errorf("not in net.inet.tcp.cc.available of this freebsd: %w", errors.ErrUnsupported)
 	}
 	return err

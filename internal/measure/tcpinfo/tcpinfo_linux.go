@@ -1,13 +1,8 @@
 package tcpinfo
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"linerate/internal/core/fact"
 	"linerate/internal/core/units"
@@ -35,50 +30,7 @@ const (
 	offSndbufLimited = 184 // 4.10; u64, us
 	offBytesSent     = 200 // 4.19; u64
 	offSndWnd        = 228 // 5.4; bytes
-
-	infoBytes = 512 // room for what later kernels append
 )
-
-// Bits of tcpi_options, include/uapi/linux/tcp.h.
-const (
-	optTimestamps = 1
-	optSACK       = 2
-	optScale      = 4
-	optECN        = 8
-)
-
-const source = "TCP_INFO"
-
-func read(fd uintptr) (Info, error) {
-	var b [infoBytes]byte
-	n, err := getsockopt(fd, unix.TCP_INFO, b[:])
-	if err != nil {
-		return Info{}, fmt.Errorf("read tcp_info: %w", err)
-	}
-	return parse(b[:n]), nil
-}
-
-func congestion(fd uintptr) (string, error) {
-	// TCP_CA_NAME_MAX, include/net/tcp.h.
-	var b [16]byte
-	n, err := getsockopt(fd, unix.TCP_CONGESTION, b[:])
-	if err != nil {
-		return "", fmt.Errorf("read congestion control: %w", err)
-	}
-	return unix.ByteSliceToString(b[:n]), nil
-}
-
-// getsockopt reads a TCP option into b, which is not empty, and returns how
-// many bytes the kernel wrote. It never returns more than len(b).
-func getsockopt(fd uintptr, option int, b []byte) (int, error) {
-	n := uint32(len(b))
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, uintptr(option),
-		uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&n)), 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return min(int(n), len(b)), nil
-}
 
 // parse decodes as much of struct tcp_info as b holds. The kernel's byte order
 // is the machine's. A field that is not wholly in b stays unknown.
@@ -123,30 +75,6 @@ func parse(b []byte) Info {
 	return i
 }
 
-// reader takes fields from a struct of any length.
-type reader []byte
-
-func (r reader) byte(off int) (byte, bool) {
-	if off >= len(r) {
-		return 0, false
-	}
-	return r[off], true
-}
-
-func (r reader) u32(off int) (uint32, bool) {
-	if off+4 > len(r) {
-		return 0, false
-	}
-	return binary.NativeEndian.Uint32(r[off:]), true
-}
-
-func (r reader) u64(off int) (uint64, bool) {
-	if off+8 > len(r) {
-		return 0, false
-	}
-	return binary.NativeEndian.Uint64(r[off:]), true
-}
-
 // cwnd returns the congestion window, which the kernel counts in segments. A
 // window that no int64 holds is not believed.
 func (r reader) cwnd() fact.Of[units.Bytes] {
@@ -166,22 +94,4 @@ func (r reader) micros(off int) fact.Of[time.Duration] {
 		return fact.Of[time.Duration]{}
 	}
 	return fact.Known(time.Duration(us)*time.Microsecond, source)
-}
-
-// count returns the 32-bit number at off.
-func count[T ~int | ~int64](r reader, off int) fact.Of[T] {
-	n, ok := r.u32(off)
-	if !ok {
-		return fact.Of[T]{}
-	}
-	return fact.Known(T(n), source)
-}
-
-// positive is count for fields in which 0 means that the kernel does not know.
-func positive[T ~int | ~int64](r reader, off int) fact.Of[T] {
-	f := count[T](r, off)
-	if f.Or(0) == 0 {
-		return fact.Of[T]{}
-	}
-	return f
 }

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	guest = "/sbin/guest"
+	port  = "/dev/cuau1" // the second serial port, see package machine
+)
+
+// run is the program called name.
+func run(name string, args []string) error {
+	switch name {
+	case "init":
+		return initialize()
+	case "peek":
+		return peek(args)
+	case "in":
+		return in(args)
+	case "reboot":
+		if len(args) == 1 && args[0] == "-q" {
+			return restart()
+		}
+		return unix.Kill(1, unix.SIGINT)
+	}
+	return fmt.Errorf("%q is no program of this root", name)
+}
+
+// initialize is process 1.
+func initialize() error {
+	if os.Getpid() != 1 {
+		return errors.New("is for process 1 only")
+	}
+	openConsole()
+	os.Clearenv()
+	for name, value := range map[string]string{"PATH": "/sbin:/bin:/usr/local/bin", "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	report("remount the root", remount())
+	for _, dir := range []string{"/tmp", "/root", "/var/run", "/var/tmp", "/usr/local/etc/rc.d"} {
+		report("make "+dir, os.MkdirAll(dir, 0o755))
+	}
+	report("make /tmp anybody's", os.Chmod("/tmp", 0o777|os.ModeSticky))
+	report("name the machine", setHostname("beastie"))
+	configure()
+	startScripts()
+	fmt.Println("userland: ready")
+	return serve()
+}
+
+// in becomes a program that starts in a folder.
+func in(args []string) error {
+	if len(args) < 2 {
+		return errors.New("usage: in FOLDER PROGRAM...")
+	}
+	if err := os.Chdir(args[0]); err != nil {
+		return err
+	}
+	return unix.Exec(args[1], args[1:], os.Environ())
+}
+
+// restart is reboot(2) with RB_AUTOBOOT.
+func restart() error {
+	if _, _, errno := unix.Syscall(unix.SYS_REBOOT, 0, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// setHostname sets kern.hostname, 1.10.
+func setHostname(name string) error {
+	_, err := sysctl([]int32{1, 10}, nil, []byte(name))
+	return err
+}
+
+// report tells a step that failed; the machine goes on without it.
+func report(step string, err error) {
+	if err != nil {
+		fmt.Printf("userland: %s: %v\n", step, err)
+	}
+}
+
+// openConsole gives process 1 its three files: it starts without any.
+func openConsole() {
+	f, err := os.OpenFile("/dev/console", os.O_RDWR, 0)
+	if err != nil {
+		return // nobody could be told
+	}
+	for fd := range 3 {
+		_ = unix.Dup2(int(f.Fd()), fd)
+	}
+}
+
+// remount makes the root writable, nmount(2). It was mounted for reading only.
+func remount() error {
+	const update = 0x10000 // MNT_UPDATE of sys/mount.h
+	var words []syscall.Iovec
+	for _, w := range []string{"fstype", "ufs", "fspath", "/", "from", "/dev/md0", "rw", ""} {
+		if w == "" {
+			words = append(words, syscall.Iovec{})
+			continue
+		}
+		b := append([]byte(w), 0)
+		words = append(words, syscall.Iovec{Base: &b[0], Len: uint64(len(b))})
+	}
+	_, _, errno := unix.Syscall(unix.SYS_NMOUNT, uintptr(unsafe.Pointer(&words[0])), uintptr(len(words)), update)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// configure gives the interfaces their addresses.
+func configure() {
+	report("lo0", setAddress("lo0", netip.MustParsePrefix("127.0.0.1/8")))
+	for _, kind := range []string{"em", "vtnet"} {
+		for i := range 4 {
+			name := fmt.Sprintf("%s%d", kind, i)
+			text, err := loaderSays("linerate." + name)
+			if err != nil {
+				continue
+			}
+			prefix, err := netip.ParsePrefix(text)
+			if err == nil {
+				err = setAddress(name, prefix)
+			}
+			report(name, err)
+		}
+	}
+}
+
+// loaderSays reads the environment that the loader left, kenv(2).
+func loaderSays(name string) (string, error) {
+	const get = 0 // KENV_GET of sys/kenv.h
+	key, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return "", err
+	}
+	value := make([]byte, 129)
+	_, _, errno := unix.Syscall6(unix.SYS_KENV, get, uintptr(unsafe.Pointer(key)), uintptr(unsafe.Pointer(&value[0])), uintptr(len(value)), 0, 0)
+	if errno != 0 {
+		return "", errno
+	}
+	return unix.ByteSliceToString(value), nil
+}
+
+// setAddress is SIOCAIFADDR with struct in_aliasreq (netinet/in_var.h): a name of 16
+// bytes, then address, broadcast address and mask, each a struct sockaddr_in.
+func setAddress(name string, p netip.Prefix) error {
+	const addAddress = 0x8044692b
+	mask := netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	bits := uint32(0xffffffff) << (32 - p.Bits())
+	ip, m := p.Addr().As4(), [4]byte{byte(bits >> 24), byte(bits >> 16), byte(bits >> 8), byte(bits)}
+	last := mask.As4()
+	for i := range last {
+		last[i] = ip[i] | ^m[i]
+	}
+	var request [68]byte
+	copy(request[:16], name)
+	for i, a := range [][4]byte{ip, last, m} {
+		at := 16 + 16*i
+		request[at], request[at+1] = 16, unix.AF_INET
+		copy(request[at+4:], a[:])
+	}
+	return ioctl(addAddress, unsafe.Pointer(&request[0]))
+}
+
+// ioctl asks a socket about interfaces.
+func ioctl(request uint, argument unsafe.Pointer) error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(argument)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// startScripts runs what rc(8) would run: the scripts that packages and linerate put
+// into /usr/local/etc/rc.d. There is no shell in this root unless somebody put one
+// at /bin/sh; a script that says in a comment what it runs is run by that.
+func startScripts() {
+	scripts, err := filepath.Glob("/usr/local/etc/rc.d/*")
+	report("rc.d", err)
+	slices.Sort(scripts)
+	for _, s := range scripts {
+		fmt.Printf("userland: rc: %s faststart\n", s)
+		cmd := exec.Command("/bin/sh", s, "faststart") //nolint:noctx // process 1 has nobody who could cancel it
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		report("rc: "+s, cmd.Run())
+	}
+}
+
+// serve starts the guest, again where it ends, and collects orphans.
+func serve() error {
+	for {
+		child, err := os.StartProcess(guest, []string{guest, port}, &os.ProcAttr{Env: os.Environ(), Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+		if err != nil {
+			return err
+		}
+		for {
+			pid, err := unix.Wait4(-1, nil, 0, nil)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil || pid == child.Pid {
+				break
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -1,0 +1,33 @@
+package tcpbulk
+
+import (
+	"testing"
+
+	"linerate/internal/core/model"
+)
+
+// everyPlane returns an engine for each way of waiting, by its name.
+func everyPlane() map[string]*Engine {
+	out := map[string]*Engine{}
+	for name, p := range map[string]plane{"blocking": blocking{}, "poller": poller{}} {
+		e := New()
+		e.planes = func(int) plane { return p }
+		out[name] = e
+	}
+	return out
+}
+
+// checkSummary demands what FreeBSD 12.1 and later tell, and a reason for the rest.
+func checkSummary(t *testing.T, r model.FlowReport) {
+	t.Helper()
+	s := r.TCP
+	if s == nil {
+		t.Fatal("no summary of the sender")
+	}
+	if s.Congestion.Or("") == "" || s.MSS.Or(0) <= 0 || s.RTT.Or(0) <= 0 {
+		t.Errorf("summary of the sender: %+v", s)
+	}
+	if f := s.PathMTU; f.IsKnown() || f.Reason() == "" {
+		t.Errorf("path MTU: %v", f)
+	}
+}

@@ -1,0 +1,3 @@
+package tcpinfo
+
+func parse(b []byte) Info { return parseFreeBSD(b) }
