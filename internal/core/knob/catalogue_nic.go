@@ -86,7 +86,7 @@ func mediaKnobs() []Knob {
 func nicKnobs() []Knob {
 	ethtool := func(name, keep string) Native { return Native{Mechanism: Ethtool, Name: name, Keep: keep} }
 	iflib := func(name string) Native {
-		return Native{Mechanism: Sysctl, Name: "dev.{dev}.iflib." + name, Effect: EffectBoot, Keep: "/boot/loader.conf: dev.{dev}.iflib." + name + "=\"VALUE\"",
+		return Native{Mechanism: Sysctl, Name: "dev.{dev}.iflib." + name, Encoding: Chosen, Effect: EffectBoot, Keep: "/boot/loader.conf: dev.{dev}.iflib." + name + "=\"VALUE\"",
 			Note: "powers of two, a comma list where there are several; 0 is the driver's own choice"}
 	}
 	keyword := func(name string) Native { return Native{Mechanism: WinTCP, Name: name} }

@@ -68,7 +68,7 @@ func tcpDetailKnobs() []Knob {
 		detail("tcp.delayed_ack_timeout", "how long an acknowledgement may wait", "ms", 10, 600, EffectNew, RiskSlow, map[string]Native{
 			"freebsd": {Mechanism: Sysctl, Name: "net.inet.tcp.delacktime"},
 			"windows": {Mechanism: WinTCP, Name: "DelayedAckTimeoutMs", Note: "steps of 10; not on clients"},
-		}, defaults("freebsd", "40", "windows", "40, or 10 in the Datacenter template"), "[B13] [W Set-NetTCPSetting] [K]"),
+		}, defaults("freebsd before 13", "100", "freebsd since 13", "40", "windows", "40, or 10 in the Datacenter template"), "[B13], seen on 12.1 [W Set-NetTCPSetting] [K]"),
 		detail("tcp.delayed_ack_frequency", "segments per acknowledgement", "segments", 1, 255, EffectNew, RiskSlow, win("DelayedAckFrequency", 1, 255),
 			defaults("windows", "2"), "[W Set-NetTCPSetting] [K]"),
 		detail("tcp.syn_retries", "how often an opening segment is repeated", "times", 1, 127, EffectNew, RiskSlow, map[string]Native{

@@ -29,6 +29,8 @@ const (
 	Level     Encoding = "level"     // of Windows: an autotuning level as the window that it allows
 	Frame     Encoding = "frame"     // of Windows: Ethernet frame, 14 bytes more than the IP packet
 
+	Chosen Encoding = "chosen" // 0 or nothing is the driver's own choice, which a remark tells: "0 (driver: 1024)"
+
 	Group Encoding = "group" // "a=on b=off(fixed)": switches that belong together
 	Parts Encoding = "parts" // "rx-0=3 rx-1=3": one value per queue, vector or processor
 	Kind  Encoding = "kind"  // the first word is the value; a remark follows
@@ -179,6 +181,8 @@ func decode(e Encoding, raw string) (string, error) {
 			return "", err
 		}
 		return strconv.FormatInt(t[field(e)], 10), nil
+	case Chosen:
+		return decodeChosen(raw)
 	case Group:
 		return decodeGroup(raw)
 	case Parts:
@@ -192,6 +196,18 @@ func decode(e Encoding, raw string) (string, error) {
 	default:
 		return decodeWord(e, raw)
 	}
+}
+
+// decodeChosen reads a number that a driver may choose by itself.
+func decodeChosen(raw string) (string, error) {
+	value, remark := splitRemark(raw)
+	if strings.Trim(value, "0") != "" {
+		return value, nil
+	}
+	if n, ok := strings.CutPrefix(remark, "driver: "); ok {
+		return n, nil
+	}
+	return "", errors.New("the driver's own choice, which nobody tells")
 }
 
 // decodeKind reads the scheduler of an interface. Real input:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
@@ -23,8 +24,12 @@ import (
 // so in poll(2), see package sockio.
 type native struct{ fd int }
 
-// newNative takes c over.
+// newNative takes c over. A machine with one core has none for a thread that keeps its
+// processor: package net serves the socket there.
 func newNative(c *net.UDPConn, o Options, _ int) (socket, error) {
+	if runtime.NumCPU() == 1 {
+		return newPortable(c, o)
+	}
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -18,7 +18,23 @@ func openSystem(name string) (store, error) {
 	if name == "" || strings.ContainsAny(name, " \x00/") || strings.Contains(name, "..") {
 		return nil, fmt.Errorf("sysctl %q: not a name", name)
 	}
-	return &node{name: name, kernel: system{}}, nil
+	return &node{name: name, kernel: system{}, choice: chosen}, nil
+}
+
+// chosen is what the driver chose for a setting that leaves it to the driver.
+func chosen(name, value string) string {
+	log := func() string {
+		b, err := unix.SysctlRaw("kern.msgbuf")
+		if err != nil {
+			return "" // hidden (security.bsd.unprivileged_read_msgbuf), or macOS
+		}
+		return string(b)
+	}
+	exists := func(name string) bool {
+		_, err := system{}.lookup(name)
+		return err == nil
+	}
+	return driverChoice(name, value, log, exists)
 }
 
 // maxValue is far above any setting of ours and bounds what is read.

@@ -130,6 +130,7 @@ func encodeValue(f form, text string, width int) ([]byte, error) {
 type node struct {
 	name   string
 	kernel kernel
+	choice func(name, value string) string // what the driver chose where it may, "" for nothing; nil for none
 }
 
 // found is what is known of a node when it is used.
@@ -168,6 +169,11 @@ func (n *node) read() (string, error) {
 	text, err := decodeValue(f.form, f.value)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", n.name, err)
+	}
+	if n.choice != nil {
+		if c := n.choice(n.name, text); c != "" {
+			return "0 (driver: " + c + ")", nil
+		}
 	}
 	return text, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -27,6 +28,8 @@ func run(name string, args []string) error {
 		return initialize()
 	case "peek":
 		return peek(args)
+	case "env":
+		return with(args)
 	case "in":
 		return in(args)
 	case "reboot":
@@ -60,6 +63,25 @@ func initialize() error {
 	startScripts()
 	fmt.Println("userland: ready")
 	return serve()
+}
+
+// with becomes a program whose environment has NAME=VALUE besides.
+func with(args []string) error {
+	for len(args) > 0 && strings.Contains(args[0], "=") {
+		name, value, _ := strings.Cut(args[0], "=")
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return errors.New("usage: env NAME=VALUE PROGRAM...")
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return unix.Exec(path, args, os.Environ())
 }
 
 // in becomes a program that starts in a folder.

@@ -7,6 +7,7 @@
 //	          /usr/local/etc/rc.d as rc(8) would, starts the guest and collects orphans
 //	peek      tells settings and interfaces by system calls of its own, as a judge of
 //	          what linerate says and does
+//	env       starts a program with more in its environment
 //	in        starts a program in a folder
 //	reboot    asks process 1 to restart the machine, or, with -q, does it at once
 //

@@ -49,7 +49,10 @@ type socket struct {
 }
 
 func newWire(c *net.TCPConn, spin bool) (wire, error) {
-	raw, err := c.SyscallConn()
+	if !raw() {
+		return newPoller(c), nil
+	}
+	conn, err := c.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("reach socket: %w", err)
 	}
@@ -58,7 +61,7 @@ func newWire(c *net.TCPConn, spin bool) (wire, error) {
 		s.flags = unix.MSG_DONTWAIT
 	}
 	var failed error
-	err = raw.Control(func(fd uintptr) {
+	err = conn.Control(func(fd uintptr) {
 		s.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
 	})
 	if err := errors.Join(err, failed); err != nil {

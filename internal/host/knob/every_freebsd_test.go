@@ -1,0 +1,194 @@
+package knob
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"linerate/internal/core/knob"
+	"linerate/internal/core/model"
+)
+
+// peeked is what the program peek of the machine tells (internal/lab/machine/userland):
+// it shares no code with linerate.
+type peeked struct {
+	Type     string
+	Writable bool
+	Number   *int64
+	Text     string
+	Raw      string
+	Error    string
+}
+
+func peek(t *testing.T, name string) peeked {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "peek", "sysctl", name).Output()
+	if err != nil {
+		t.Fatalf("peek %s: %v", name, err)
+	}
+	var all map[string]peeked
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all[name]
+}
+
+func (p peeked) text() string {
+	if p.Number != nil {
+		return strconv.FormatInt(*p.Number, 10)
+	}
+	return p.Text
+}
+
+func peekDevice(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "peek", "interface", name).Output()
+	if err != nil {
+		t.Fatalf("peek %s: %v", name, err)
+	}
+	return string(out)
+}
+
+// TestEverySetting sets every setting of the catalogue that this kernel has to another
+// value, by the native text alone, and puts it back. The kernel's own tree, read by
+// another program, says each time what holds. It changes this machine: it runs in a
+// machine of package lab/machine only.
+func TestEverySetting(t *testing.T) {
+	device := os.Getenv("LINERATE_MACHINE")
+	if device == "" {
+		t.Skip("only in a machine made for it: LINERATE_MACHINE names its interface")
+	}
+	h := Host{Interface: device, Index: knob.NewIndex()}
+	for _, k := range h.Index.All() {
+		if _, ok := k.Native["freebsd"]; !ok {
+			continue
+		}
+		t.Run(string(k.ID), func(t *testing.T) { everySetting(t, h, k) })
+	}
+}
+
+func everySetting(t *testing.T, h Host, k knob.Knob) {
+	_, p, err := h.Place(k.ID)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := h.ReadRaw(t.Context(), k.ID, p)
+	if p.Mechanism == knob.Sysctl {
+		if there := peek(t, p.Native); (err == nil) != (there.Error == "") {
+			t.Fatalf("%s: linerate says %v, the kernel's tree %q", p, err, there.Error)
+		} else if text, _, chosen := strings.Cut(was, " (driver: "); err == nil && text != there.text() && !chosen {
+			t.Fatalf("%s: linerate reads %q, the kernel's tree has %q", p, was, there.text())
+		}
+	}
+	if err != nil {
+		t.Skip(err) // this kernel or card has none, and says so
+	}
+	if err := k.Writable("freebsd"); err != nil {
+		t.Skipf("%s is %q: %v", p, was, err)
+	}
+	before, value := peekPlace(t, p), ""
+	for _, one := range others(t, h, k, was) {
+		raw, err := k.Encode("freebsd", was, one)
+		if err == nil {
+			err = h.CheckChanges(t.Context(), []model.Assignment{{Knob: k.ID, Value: one}})
+		}
+		if err == nil {
+			err = h.Check(t.Context(), k.ID, p, raw)
+		}
+		if err == nil {
+			err = h.WriteRaw(t.Context(), k.ID, p, raw)
+		}
+		if err != nil {
+			t.Logf("%s=%s: %v", k.ID, one, err)
+			continue
+		}
+		value = one
+		break
+	}
+	if value == "" {
+		if after := peekPlace(t, p); after != before {
+			t.Errorf("refused, and yet changed:\n%s\n%s", before, after)
+		}
+		t.Skipf("%s is %q, and takes no other value here", p, was)
+	}
+	got, err := h.ReadRaw(t.Context(), k.ID, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := k.Decode("freebsd", got); err != nil || now != value {
+		t.Errorf("set to %s, reads %q, %v", value, got, err)
+	}
+	if during := peekPlace(t, p); during == before {
+		t.Errorf("set to %s, and the kernel still says %s", value, before)
+	} else if p.Mechanism == knob.Sysctl && during != got {
+		t.Errorf("linerate reads %q, the kernel's tree has %q", got, during)
+	}
+	err = h.WriteRaw(t.Context(), k.ID, p, was)
+	after := peekPlace(t, p)
+	if err != nil || after != before {
+		t.Errorf("undo: %v; was\n%s is\n%s", err, before, after)
+	}
+	t.Logf("%s: %s -> %s -> %s", p, k.Format(was), value, after)
+}
+
+// peekPlace is what another program says of a place.
+func peekPlace(t *testing.T, p Place) string {
+	if p.Mechanism == knob.Sysctl {
+		return peek(t, p.Native).text()
+	}
+	return peekDevice(t, p.Target)
+}
+
+// others are values worth a try that are not the present one.
+func others(t *testing.T, h Host, k knob.Knob, raw string) []string {
+	now, err := k.Decode("freebsd", raw)
+	if err != nil {
+		t.Skip(err)
+	}
+	switch k.Type {
+	case knob.TypeBool:
+		if now == "1" {
+			return []string{"0"}
+		}
+		return []string{"1"}
+	case knob.TypeEnum:
+		var all []string
+		for _, c := range k.Choices {
+			if c.Value != now {
+				all = append(all, c.Value)
+			}
+		}
+		return all
+	case knob.TypeInt, knob.TypeBytes:
+		n, err := strconv.ParseInt(now, 10, 64)
+		if err != nil {
+			t.Fatalf("%q is no number", now)
+		}
+		low, high := k.Bounds("freebsd")
+		var all []string
+		for _, v := range []int64{n / 2, n + 64, n - 100, n + 1, n * 2, 100} {
+			if v >= low && v <= high && v != n {
+				all = append(all, fmt.Sprint(v))
+			}
+		}
+		return all
+	case knob.TypeName:
+		all, _ := h.Choices(t.Context(), k.ID)
+		var out []string
+		for _, c := range append(all, "hybrid", "deferred") {
+			if c != now {
+				out = append(out, c)
+			}
+		}
+		return out
+	}
+	return []string{"none", "magic"}
+}

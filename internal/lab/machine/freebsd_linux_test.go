@@ -1,0 +1,119 @@
+//go:build vm
+
+package machine
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// short returns a folder whose path is short, for sockets.
+func short(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// bsd boots a FreeBSD with cards, or skips with what is missing.
+func bsd(ctx context.Context, t *testing.T, name, dir string, address, files map[string]string, more string, cards ...Card) *Machine {
+	t.Helper()
+	if what := MissingFreeBSD(); what != "" {
+		t.Skip(what)
+	}
+	cfg, err := FreeBSD(ctx, name, dir, address, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Cards = cards
+	cfg.Append += " " + more
+	m, err := Start(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("console of %s: %s", name, last(m.Console(), 3000))
+		}
+	})
+	return m
+}
+
+// do runs a program that has to succeed, and returns what it printed.
+func do(ctx context.Context, t *testing.T, m *Machine, args ...string) string {
+	t.Helper()
+	r, err := m.Run(ctx, args...)
+	if err != nil || r.Code != 0 {
+		t.Fatalf("%q: code %d, %v\n%s%s", args, r.Code, err, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// TestFreeBSDSettings runs in FreeBSD what sets every setting of the catalogue that its
+// kernel has, and puts it back; and the tests of packages that have code of their own
+// for FreeBSD. Each of them is a program of tests, built here.
+func TestFreeBSDSettings(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	if what := MissingFreeBSD(); what != "" {
+		t.Skip(what)
+	}
+	dir := short(t)
+	files := map[string]string{}
+	packages := []string{
+		"internal/host/knob", "internal/host/knob/sysctl", "internal/host/knob/ifioctl", "internal/host/watch", "internal/host/kmsg",
+		"internal/measure/tcpinfo", "internal/measure/sockio", "internal/measure/pingpong/link",
+	}
+	for _, p := range packages {
+		program, err := BuildTests(ctx, "freebsd", dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["t/"+p+"/test"] = program
+		if err := tree(files, "../../../"+p+"/testdata", "t/"+p+"/testdata"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := bsd(ctx, t, "settings", dir, map[string]string{"em0": "10.0.0.9/24"}, files, "", Card{Model: "e1000", MAC: "52:54:00:00:00:09"})
+	if err := m.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packages {
+		t.Run(p, func(t *testing.T) {
+			args := []string{"in", "/t/" + p, "./test", "-test.short", "-test.timeout=5m"}
+			if p == "internal/host/knob" {
+				args = append(args, "-test.v", "-test.run=TestEverySetting")
+			}
+			if p == "internal/host/watch" {
+				args = append(args, "-test.skip=TestDocument") // which reads the tree's docs
+			}
+			r, err := m.Run(ctx, append([]string{"env", "LINERATE_MACHINE=em0"}, args...)...)
+			if err != nil || r.Code != 0 {
+				t.Fatalf("code %d, %v\n%s%s", r.Code, err, last(r.Stdout, 8000), last(r.Stderr, 2000))
+			}
+			t.Log(r.Stdout)
+		})
+	}
+}
+
+// tree adds the files below from to files, as below to.
+func tree(files map[string]string, from, to string) error {
+	if _, err := os.Stat(from); err != nil {
+		return nil //nolint:nilerr // no testdata
+	}
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files[to+strings.TrimPrefix(path, from)] = path
+		}
+		return err
+	})
+}
