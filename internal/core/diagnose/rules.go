@@ -89,7 +89,7 @@ func Rules() []Rule {
 			Do:    "Measure for longer. Short transfers by nature gain from a larger initial window, or from connections that stay open."},
 		{ID: "B13", Name: "network buffers of BSD", look: bufferShortage,
 			Means: "FreeBSD ran out of mbufs or clusters.",
-			Known: "What FreeBSD 13 and later counts of each kind of buffer (vm.uma), asked for and refused or waited for; and what its kernel logs. Older systems are read by their log only: netstat -m, lines with denied and delayed, before and after. No run of FreeBSD is at hand: the names are those of its source.",
+			Known: "What FreeBSD counts of each kind of buffer (vm.uma since 13, vm.zone_stats in 12), asked for and refused or waited for: netstat -m, lines with denied and delayed, before and after; and what its kernel logs.",
 			Do:    "kern.ipc.nmbclusters and the jumbo pools up, link.mtu down."},
 		{ID: "B20", Name: "large buffers for jumbo frames", look: largeBuffers,
 			Means: "The host finds no memory in one piece for large frames.",

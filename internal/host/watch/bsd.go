@@ -114,8 +114,10 @@ func decodeClockRate(b []byte) (time.Duration, error) {
 
 // readZones asks for what FreeBSD counts of its network buffers, words of 64 bits
 // under names such as vm.uma.mbuf_cluster.stats.fails. Older systems than 13 have
-// no such names, of which it says that there are none.
-func readZones(sysctl func(string, ...int) ([]byte, error), v *values) (some bool) {
+// no such names: 12 tells all zones in one piece. Where there is neither, the
+// counters stay unknown.
+func readZones(sysctl func(string, ...int) ([]byte, error), v *values) {
+	some := false
 	ask := func(i id, name string) {
 		if b, err := sysctl(name); err == nil && len(b) == 8 {
 			v.set(i, word64(b, 0))
@@ -128,7 +130,12 @@ func readZones(sysctl func(string, ...int) ([]byte, error), v *values) (some boo
 			ask(z.waits, "vm.uma."+z.name+".limit.sleeps")
 		}
 	}
-	return some
+	if some {
+		return
+	}
+	if b, err := sysctl("vm.zone_stats"); err == nil {
+		_ = decodeZoneStats(b, v) // what is of another form stays unknown too
+	}
 }
 
 func decodeDarwinUDP(b []byte, v *values) error {

@@ -44,7 +44,7 @@ func zones() []zone {
 }
 
 func mbufCounters() []counter {
-	const uma = "FreeBSD 13 and later: sys/vm/uma_core.c, "
+	const uma = "FreeBSD 12 in vm.zone_stats, 13 and later: sys/vm/uma_core.c, "
 	var all []counter
 	for _, z := range zones() {
 		all = append(all, counter{id: z.failed, name: "mbuf_denied", of: z.what, group: GroupMbuf, unit: "requests",

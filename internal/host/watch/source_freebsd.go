@@ -41,19 +41,11 @@ func (s *source) read(o *Snapshot, _ bool) error {
 	s.try("net.inet.udp.stats", o, decodeFreeBSDUDP)
 	s.try("net.inet.tcp.stats", o, decodeFreeBSDTCP)
 	s.try("net.inet.ip.stats", o, decodeFreeBSDIP)
-	s.zones(o)
+	readZones(unix.SysctlRaw, &o.values)
 	s.try("net.isr.work", o, func(b []byte, _ *values) (err error) {
 		o.queues, err = decodeNetisr(b)
 		return err
 	})
 	s.note("kernel log", s.log.read(&o.values))
 	return s.finish(syscall.NET_RT_IFLIST, o)
-}
-
-// zones reads what is counted of network buffers: since 13 below names of their own,
-// before that in one piece.
-func (s *source) zones(o *Snapshot) {
-	if !readZones(unix.SysctlRaw, &o.values) {
-		s.try("vm.zone_stats", o, decodeZoneStats)
-	}
 }

@@ -15,7 +15,7 @@ import (
 // short returns a folder whose path is short, for sockets.
 func short(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "vm")
+	dir, err := os.MkdirTemp("", "vm") //nolint:usetesting // the path of t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
