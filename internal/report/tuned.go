@@ -59,7 +59,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 	} else if rec.Reason == "" && len(rec.Inputs) == 1 && s.State == model.SessionDone {
 		t.Plan, t.Rest = dryPlan(s, rec), nil
 	}
-	t.Headline = headline(rec, s.Hosts, t.Proven, proof != nil)
+	t.Headline = headline(rec, s.Hosts, t.Proven, proof)
 	t.Cost = fmt.Sprintf("%s of the search", count(len(s.Runs), "run"))
 	spent := s.Ended.Sub(s.Created)
 	if proof != nil {
@@ -73,7 +73,7 @@ func BuildTuned(s model.Session, rec tune.Record, proof *model.Session) Tuned {
 }
 
 // headline is the first sentence. hosts are as they were when the search began.
-func headline(rec tune.Record, hosts []model.HostFacts, proven, confirmed bool) string {
+func headline(rec tune.Record, hosts []model.HostFacts, proven bool, proof *model.Session) string {
 	tried, helped := 0, []string{}
 	for _, f := range rec.Ideas {
 		if f.State != tune.Waiting && len(f.Setting.Assignments) == 1 {
@@ -95,7 +95,11 @@ func headline(rec tune.Record, hosts []model.HostFacts, proven, confirmed bool) 
 		return count(len(rec.Ideas), "value") + " to try"
 	case len(helped) == 0:
 		return fmt.Sprintf("none of %s helped", count(tried, "idea"))
-	case confirmed && !proven:
+	case proof != nil && !proven && proof.State == model.SessionInterrupted:
+		return fmt.Sprintf("%s seemed to help, and its proof in fresh blocks was cut short: linerate run --resume %s goes on", strings.Join(helped, ", "), proof.ID)
+	case proof != nil && !proven && undecided(*proof):
+		return fmt.Sprintf("%s seemed to help, and fresh blocks did not decide whether it does", strings.Join(helped, ", "))
+	case proof != nil && !proven:
 		return fmt.Sprintf("%s seemed to help and did not prove better in fresh blocks", strings.Join(helped, ", "))
 	default:
 		return fmt.Sprintf("%d of %s helped: %s", len(helped), count(max(tried, len(helped)), "idea"), strings.Join(helped, ", "))

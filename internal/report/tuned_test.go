@@ -74,6 +74,17 @@ func TestTunedSaysWhatHelped(t *testing.T) {
 	if got := report.BuildTuned(model.Session{}, rec, &proof); got.Proven || !strings.Contains(got.Gains[0], "but round trip") {
 		t.Errorf("a guard is harmed: proven %v, %q", got.Proven, got.Gains)
 	}
+	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, " 4MiB seemed to help and did not prove better in fresh blocks") {
+		t.Errorf("a guard is harmed: %q", got)
+	}
+	proof.Verdicts[0].Outcome, proof.Verdicts[1].Guard.State = model.Undecided, model.GuardOpen
+	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, " 4MiB seemed to help, and fresh blocks did not decide whether it does") {
+		t.Errorf("not enough data: %q", got)
+	}
+	proof.ID, proof.State = "20261123T084309-excs", model.SessionInterrupted
+	if got := report.BuildTuned(model.Session{}, rec, &proof).Headline; !strings.HasSuffix(got, "its proof in fresh blocks was cut short: linerate run --resume 20261123T084309-excs goes on") {
+		t.Errorf("interrupted: %q", got)
+	}
 }
 
 // The headline goes from what the hosts had, also where the last idea replaced another one.

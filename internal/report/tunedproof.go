@@ -40,6 +40,15 @@ func (t *Tuned) prove(s model.Session) {
 	t.Proven = t.Proven && !worse
 }
 
+// undecided reports whether a confirmation ended before it could say more than that there
+// is not enough data.
+func undecided(s model.Session) bool {
+	return Untrustworthy(s) == "" && !slices.ContainsFunc(s.Verdicts, func(v model.Verdict) bool {
+		harms := v.Guard != nil && v.Guard.State == model.GuardViolated
+		return !v.IsTwin && (harms || v.Guard == nil && v.Metric == s.Plan.Decides() && v.Outcome != model.Undecided)
+	})
+}
+
 // change is what decides, before and after: "30.1 Mbit/s -> 884 Mbit/s".
 func (b *builder) change(v model.Verdict) string {
 	middle := func(setting string) (string, bool) {

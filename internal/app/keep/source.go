@@ -171,7 +171,11 @@ func chooseSetting(env app.Env, s model.Session, name string) (string, error) {
 	case 1:
 		return names[0], nil
 	case 0:
-		return "", app.WithHint(app.Usagef("no setting of session %s that changes a host proved better", s.ID), "name one with --setting: %s", settingNames(s))
+		err := app.Usagef("no setting of session %s that changes a host proved better", s.ID)
+		if slices.ContainsFunc(s.Plan.Settings, func(one model.Setting) bool { return len(one.Assignments) > 0 }) {
+			err = app.WithHint(err, "name one with --setting: %s", settingNames(s))
+		}
+		return "", err
 	}
 	return "", app.WithHint(app.Usagef("several settings of session %s proved better", s.ID), "choose with --setting: %s", strings.Join(names, ", "))
 }
