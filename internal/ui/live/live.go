@@ -71,6 +71,7 @@ type way struct {
 	measured  []float64 // those of rates that are not of the warm-up
 	received  bool      // they are the receiver's
 	running   bool
+	stale     bool // what is known is of the run before the present one
 	tells     WayNow
 	trip      fact.Of[time.Duration]
 	probed    bool // trip is of probes beside the load
@@ -154,9 +155,7 @@ func (t *State) Observe(e app.Event) {
 		t.runs++
 		for _, l := range t.ways {
 			l.running = slices.Contains(e.Direction.Parts(), l.direction)
-			if l.running {
-				*l = way{direction: l.direction, running: true, tells: WayNow{Direction: l.direction}}
-			}
+			l.stale = l.running
 		}
 	case app.Sampled:
 		for _, s := range e.Samples {
@@ -185,7 +184,7 @@ func (t *State) Observe(e app.Event) {
 
 // sample takes in one sample.
 func (t *State) sample(s model.Sample) {
-	if s.Of != "" {
+	if of := s.Metric; s.Of != "" || of != model.Goodput && of != model.Sent && of != model.LatencyP50 && of != model.RTT {
 		return
 	}
 	i := slices.IndexFunc(t.ways, func(l *way) bool { return l.direction == s.Direction })
@@ -195,6 +194,9 @@ func (t *State) sample(s model.Sample) {
 		}
 	}
 	l := t.ways[i]
+	if l.stale {
+		*l = way{direction: l.direction, running: true, tells: WayNow{Direction: l.direction}}
+	}
 	switch s.Metric {
 	case model.Goodput, model.Sent:
 		if s.Metric == model.Sent && l.received {
@@ -313,7 +315,7 @@ func (l *way) rate() (units.BitRate, bool) {
 	switch {
 	case len(l.rates) == 0:
 		return 0, false
-	case l.running || len(l.measured) == 0:
+	case l.running && !l.stale || len(l.measured) == 0:
 		return units.BitRate(l.rates[len(l.rates)-1]), true
 	}
 	sum := 0.0

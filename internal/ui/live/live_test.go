@@ -267,6 +267,14 @@ func TestRates(t *testing.T) {
 	if n := s.Now(); len(n.Ways) != 1 || len(n.Ways[0].Rates) != 2 || n.Ways[0].Rates[1].Value != 2e8 || len(n.Ways[0].Trips) != 1 || n.Run != 1 {
 		t.Errorf("tells others %+v", n)
 	}
+	s.Observe(app.RunBegan{Progress: app.Progress{Direction: model.To}})
+	if r, _ := s.ways[0].rate(); r != 3e8 || len(s.Now().Ways) != 1 {
+		t.Errorf("before the first interval of another run: %v", r)
+	}
+	tell(model.Far, model.Goodput, 7e8)
+	if n := s.Now(); len(n.Ways[0].Rates) != 1 || n.Run != 2 || len(n.Ways[0].Trips) != 0 {
+		t.Errorf("another run: %+v", n)
+	}
 	if _, ok := s.ways[1].rate(); ok {
 		t.Error("a rate of a direction without one")
 	}

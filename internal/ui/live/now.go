@@ -15,7 +15,8 @@ type Now struct {
 	Ways    []WayNow `json:"ways"`  // directions of the run
 }
 
-// WayNow is a direction of a run.
+// WayNow is a direction of a run: of the one before, until the first interval of the
+// present one is over.
 type WayNow struct {
 	Direction model.Direction `json:"direction"`
 	Rates     []Point         `json:"rates"` // bit/s

@@ -245,7 +245,7 @@ func (l *way) row(name string, width int) line {
 		}
 	}
 	shade := dim
-	if l.running {
+	if l.running && !l.stale {
 		shade = bold
 	}
 	rate := "-"
