@@ -268,7 +268,9 @@ func gridTest() Case {
 				{Host: model.Far, Knob: "tcp.recv_buffer_max", Value: window}, {Host: model.Far, Knob: "link.mtu", Value: mtu}}})
 		}
 	}
-	p, err := plan.New(plan.Options{Settings: settings, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}})
+	p, err := plan.New(plan.Options{Settings: settings, Flow: flow(model.To), Mode: model.FixedBlocks, Blocks: 10, Seed: 7, Guards: []model.Guard{}, Data: 10e9, Hooks: []model.Assignment{
+		{Host: model.Far, Knob: model.HookKnob, Value: model.On, Command: model.Command{Run: "sync", Undo: "exit 0", Limit: time.Minute}},
+	}})
 	if err != nil {
 		panic(err) // the options are all above
 	}

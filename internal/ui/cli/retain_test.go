@@ -63,7 +63,7 @@ func TestRetention(t *testing.T) {
 			for _, i := range all {
 				left[i.ID] = true
 			}
-			for _, id := range strings.Fields("better noted test0 test1 test2 worse") {
+			for id := range strings.FieldsSeq("better noted test0 test1 test2 worse") {
 				if want := strings.Contains(" "+c.left+" ", " "+id+" "); left[id] != want {
 					t.Errorf("%s is left: %v, want %v", id, left[id], want)
 				}
