@@ -137,7 +137,7 @@ func freebsdRoot(ctx context.Context, dir, image string, files map[string]string
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, "makefs", "-t", "ffs", "-B", "little", "-o", "version=1", "-b", "40%", "-f", "20000", image, root)
+	cmd := exec.CommandContext(ctx, "makefs", "-t", "ffs", "-B", "little", "-o", "version=1", "-b", "64m", "-f", "20000", image, root)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("makefs: %w\n%s", err, text)
 	}

@@ -89,9 +89,12 @@ func TestFreeBSDSettings(t *testing.T) {
 	}
 	for _, p := range packages {
 		t.Run(p, func(t *testing.T) {
-			args := []string{"in", "/t/" + p, "./test", "-test.short", "-test.timeout=5m"}
+			args := []string{"in", "/t/" + p, "./test", "-test.short", "-test.timeout=4m"}
 			if p == "internal/host/knob" {
 				args = append(args, "-test.v", "-test.run=TestEverySetting")
+			}
+			if p == "internal/measure/pingpong/link" {
+				args = append(args, "-test.skip=TestExchangeNeverDeadlocks") // whose 10 s are not enough in emulation
 			}
 			if p == "internal/host/watch" {
 				args = append(args, "-test.skip=TestDocument") // which reads the tree's docs

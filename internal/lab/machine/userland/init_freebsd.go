@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -33,10 +31,7 @@ func run(name string, args []string) error {
 	case "in":
 		return in(args)
 	case "reboot":
-		if len(args) == 1 && args[0] == "-q" {
-			return restart()
-		}
-		return unix.Kill(1, unix.SIGINT)
+		return restart()
 	}
 	return fmt.Errorf("%q is no program of this root", name)
 }
@@ -60,7 +55,6 @@ func initialize() error {
 	report("make /tmp anybody's", os.Chmod("/tmp", 0o777|os.ModeSticky))
 	report("name the machine", setHostname("beastie"))
 	configure()
-	startScripts()
 	fmt.Println("userland: ready")
 	return serve()
 }
@@ -212,21 +206,6 @@ func ioctl(request uint, argument unsafe.Pointer) error {
 		return errno
 	}
 	return nil
-}
-
-// startScripts runs what rc(8) would run: the scripts that packages and linerate put
-// into /usr/local/etc/rc.d. There is no shell in this root unless somebody put one
-// at /bin/sh; a script that says in a comment what it runs is run by that.
-func startScripts() {
-	scripts, err := filepath.Glob("/usr/local/etc/rc.d/*")
-	report("rc.d", err)
-	slices.Sort(scripts)
-	for _, s := range scripts {
-		fmt.Printf("userland: rc: %s faststart\n", s)
-		cmd := exec.Command("/bin/sh", s, "faststart") //nolint:noctx // process 1 has nobody who could cancel it
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		report("rc: "+s, cmd.Run())
-	}
 }
 
 // serve starts the guest, again where it ends, and collects orphans.

@@ -3,13 +3,13 @@
 // is not at hand. By the name that it is called by it is
 //
 //	init      remounts the root for writing, sets up the interfaces that the loader's
-//	          environment names (linerate.em0="10.0.0.9/24"), runs the scripts of
-//	          /usr/local/etc/rc.d as rc(8) would, starts the guest and collects orphans
+//	          environment names (linerate.em0="10.0.0.9/24"), starts the guest and
+//	          collects orphans; it runs no scripts of rc.d(8), as there is no shell
 //	peek      tells settings and interfaces by system calls of its own, as a judge of
 //	          what linerate says and does
 //	env       starts a program with more in its environment
 //	in        starts a program in a folder
-//	reboot    asks process 1 to restart the machine, or, with -q, does it at once
+//	reboot    restarts the machine at once
 //
 // It is for tests only and is no part of the program.
 package main
