@@ -144,6 +144,9 @@ func Open(ctx context.Context, env app.Env, o Options) (*app.Host, error) {
 	if h.Facts.Route != nil && h.Facts.Route.Interface.Or("") != o.Link {
 		h.Facts.Route = nil // the way out is by another interface
 	}
+	if o.Link != "" {
+		h.Facts.Interface = fact.Known(o.Link, "the name given") // and not that of the way out
+	}
 	if h.Name = h.Facts.Name; h.Name == "" {
 		h.Name = app.ThisMachine
 	}

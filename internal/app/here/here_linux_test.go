@@ -205,3 +205,21 @@ func TestUndoFault(t *testing.T) {
 		t.Errorf("kind %d", app.KindOf(got))
 	}
 }
+
+// TestTheInterfaceThatIsNamed: settings of a link are for the interface that was named,
+// and what is said of it is not said of the one that leads out.
+func TestTheInterfaceThatIsNamed(t *testing.T) {
+	env, _ := listening(t)
+	env.Catalogue = knob.NewIndex()
+	h, err := Open(t.Context(), env, Options{State: t.TempDir(), Link: "lo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer env.HangUp(h.Client)
+	if got := h.Facts.Interface.Or(""); got != "lo" {
+		t.Errorf("interface %q, want lo", got)
+	}
+	if h.Facts.Route != nil {
+		t.Errorf("the route of another interface: %+v", h.Facts.Route)
+	}
+}
