@@ -8,7 +8,7 @@ GOLANGCI := v2.15.0
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all release release-test site build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm dist generate generated fuzz clean
+.PHONY: all release release-test site build demo test race simulate slow abuse interop lint bench judge tuning cross wine vm test-vm test-vm-short dist generate generated fuzz clean
 
 all: build
 
@@ -58,8 +58,11 @@ lint: ## go vet, gofmt, golangci-lint at a pinned version, code that nothing cal
 vm: ## the images of the machine lab, in LINERATE_VM or the user's cache: a Debian root and two kernels (as root, on Debian)
 	scripts/vm
 
-test-vm: vm ## whole machines in QEMU over emulated cards
-	$(GO) test -tags vm -timeout 20m -p 1 -count 1 -v ./internal/lab/machine/...
+test-vm: vm ## whole machines in QEMU over nine emulated cards; SYSTEMS=-update writes docs/systems.md
+	$(GO) test -tags vm -timeout 40m -p 1 -count 1 -v ./internal/lab/machine $(if $(SYSTEMS),-args $(SYSTEMS))
+
+test-vm-short: ## two cards and one reset, where make vm has made the images
+	$(GO) test -tags vm -timeout 12m -p 1 -count 1 -v -run TestCards ./internal/lab/machine -args -cards.two
 
 TARGETS ?= $(foreach os,linux freebsd darwin windows,$(os)/amd64 $(os)/arm64)
 dist: ## linerate for all eight systems, in bin/dist: what is copied to hosts over ssh; TARGETS="linux/arm64 freebsd/amd64" builds these only

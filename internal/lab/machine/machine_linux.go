@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"linerate/internal/tail"
 )
 
 // Machine is one that runs.
@@ -23,7 +25,7 @@ type Machine struct {
 	stop    context.CancelFunc
 	ended   chan struct{}
 	once    sync.Once
-	said    tail // what qemu itself said
+	said    tail.Tail // what qemu itself said
 }
 
 // Start starts a machine and returns when qemu runs; its kernel has just begun. It
@@ -41,7 +43,7 @@ func Start(ctx context.Context, cfg Config) (*Machine, error) {
 		_ = os.Remove(cfg.file(kind))
 	}
 	ctx, stop := context.WithCancel(ctx)
-	m := &Machine{cfg: cfg, stop: stop, ended: make(chan struct{})}
+	m := &Machine{cfg: cfg, stop: stop, ended: make(chan struct{}), said: tail.Tail{Keep: 4096}}
 	cmd := exec.CommandContext(ctx, qemu, args...)
 	cmd.Stdout, cmd.Stderr = &m.said, &m.said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -185,26 +187,6 @@ func build(ctx context.Context, system, folder, out string) error {
 		return fmt.Errorf("build %s for %s: %w\n%s", folder, system, err, text)
 	}
 	return nil
-}
-
-// tail keeps the last of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
-	t.text = t.text[max(0, len(t.text)-4096):]
-	return len(b), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }
 
 func last(text string, n int) string { return text[max(0, len(text)-n):] }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
 
@@ -92,17 +93,21 @@ func (a *console) printUndone(changes []model.Change) error {
 		fmt.Fprintln(a.Out, "nothing to undo")
 	}
 	var left []string
+	hint := "see the reasons above"
 	for _, c := range changes {
 		if !a.json {
 			fmt.Fprintf(a.Out, "%s (%s): %s\n", c.Knob, c.Native, a.undoneText(runtime.GOOS, c))
 		}
 		if c.State == model.ChangeFailed || c.State == model.ChangeApplied {
 			left = append(left, string(c.Knob))
+			if strings.Contains(c.Detail, fs.ErrPermission.Error()) || strings.Contains(c.Detail, "not permitted") {
+				hint = "see the reasons above; root is needed for most settings"
+			}
 		}
 	}
 	if len(left) > 0 {
 		return &app.Fault{Kind: app.NotUndone, Err: fmt.Errorf("%d of %d changes not undone", len(left), len(changes)),
-			Hint: "see the reasons above; root is needed for most settings"}
+			Hint: hint}
 	}
 	return nil
 }

@@ -1,0 +1,359 @@
+//go:build vm
+
+package machine
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// models are the cards that QEMU and Debian's kernel share, and the drivers.
+func models() [][2]string {
+	return [][2]string{
+		{"e1000", "e1000"}, {"e1000e", "e1000e"}, {"rtl8139", "8139cp"}, {"i82559er", "e100"}, {"pcnet", "pcnet32"},
+		{"tulip", "tulip"}, {"ne2k_pci", "ne2k-pci"}, {"virtio-net-pci", "virtio_net"}, {"vmxnet3", "vmxnet3"},
+	}
+}
+
+var (
+	update  = flag.Bool("update", false, "write docs/systems.md")
+	onlyTwo = flag.Bool("cards.two", false, "only two cards: the short part")
+	only    = flag.String("cards.only", "", "only these cards, by QEMU's names with commas")
+)
+
+// referees is shell for a guest: what ethtool, ip, tc and sysfs say of an interface, but
+// for what changes by itself, and a setting tried beside it. linerate has no part in it.
+const referees = `
+snap() { e=$1; { ethtool $e | grep -vE "Link detected|MDI-X"; ethtool -k $e; ethtool -a $e; ethtool -c $e; ethtool -g $e; ethtool -l $e
+ ip -d link show $e | sed 's/<[^>]*>//; s/state [A-Z]*//'; tc qdisc show dev $e | sed 's/^qdisc \([a-z_]*\) [0-9a-f]*:/qdisc \1/'
+ grep -H . /sys/class/net/$e/queues/*/rps_* /sys/class/net/$e/queues/*/xps_cpus /sys/class/net/$e/gro_flush_timeout /sys/class/net/$e/napi_defer_hard_irqs; } 2>&1; }
+sysctls() { sysctl -a 2>/dev/null | grep -E '^net\.' | grep -v netfilter; }
+held() { while read -r want; do [ -z "$want" ] || grep -qE -- "$want" /tmp/d || return 1; done < /tmp/want; }
+try() { e=$1; shift; snap $e > /tmp/b
+ linerate set "$@" --interface $e --for 90s -q > /tmp/o 2>&1 & p=$!; seen=no; n=0
+ while kill -0 $p 2>/dev/null; do snap $e > /tmp/d; held && n=$((n+1)) && [ $n = 3 ] && { seen=yes; kill -TERM $p; break; }; sleep 0.2; done
+ wait $p; rc=$?; back=no; i=0
+ while [ $i -lt 60 ]; do snap $e > /tmp/a; cmp -s /tmp/b /tmp/a && { back=yes; break; }; sleep 0.5; i=$((i+1)); done
+ echo "RC=$rc SEEN=$seen BACK=$back"; [ $back = yes ] || diff /tmp/b /tmp/a; cat /tmp/o; }
+`
+
+// pair is two machines with a cable between each two cards of a model.
+type pair struct {
+	near, far *Machine
+	cards     [][2]string
+}
+
+// interfaceOf finds the interface of a card by its address: a driver numbers as it likes.
+func mac(host, card int) string { return fmt.Sprintf("52:54:00:00:%02d:%02d", host, card) }
+
+const addresses = `
+n=$1; for d in /sys/class/net/*; do e=$(basename $d); m=$(cat $d/address); case $m in 52:54:00:00:*) k=$(echo $m | sed 's/.*://; s/^0//')
+ echo "$m $e"; ip addr replace 10.0.$k.$n/24 dev $e; ip link set $e up;; esac; done
+`
+
+func startPair(ctx context.Context, t *testing.T, systemd bool, cards [][2]string) pair {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vm") // sockets have short paths
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if what := Missing(Debian("x", dir, "6.1", systemd, dir).Needs()...); what != "" {
+		t.Skip(what)
+	}
+	guest, err := BuildGuest(ctx, "linux", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := BuildLinerate(ctx, "linux", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := Programs(dir, guest, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pair{cards: cards}
+	var cables []*Cable
+	for i := range cards {
+		cables = append(cables, NewCable(dir, fmt.Sprint("c", i)))
+	}
+	for host, m := range []**Machine{&p.near, &p.far} {
+		cfg := Debian([]string{"near", "far"}[host], dir, "6.1", systemd, programs)
+		for i, c := range cards {
+			cfg.Cards = append(cfg.Cards, Card{Model: c[0], MAC: mac(host, i), Cable: cables[i]})
+		}
+		if *m, err = Start(ctx, cfg); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup((*m).Close)
+	}
+	for _, m := range []*Machine{p.near, p.far} {
+		if err := m.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// sh runs shell in a machine, which has to work.
+func sh(ctx context.Context, t *testing.T, m *Machine, text string) string {
+	t.Helper()
+	r, err := m.Shell(ctx, text)
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, r.Stdout, r.Stderr)
+	}
+	return r.Stdout + r.Stderr
+}
+
+// names gives each interface its address and returns its name by card.
+func (p pair) names(ctx context.Context, t *testing.T, m *Machine, host int) []string {
+	t.Helper()
+	text := sh(ctx, t, m, "set -- "+fmt.Sprint(host+1)+";"+addresses)
+	all := make([]string, len(p.cards))
+	for i := range p.cards {
+		found := regexp.MustCompile(mac(host, i) + ` (\S+)`).FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s has no driver in the machine:\n%s", p.cards[i][0], text)
+		}
+		all[i] = found[1]
+	}
+	return all
+}
+
+// trial is a group of settings, and what the referees print while they hold.
+type trial struct {
+	column   string
+	settings []string
+	want     []string
+}
+
+// trials are drawn from what the referees say that the card has.
+func trials(snapshot string) []trial {
+	all := []trial{
+		{"settings", []string{"txqueuelen=500", "nic.gso_max_size=32768", "rx.gro_flush_timeout=20000", "rx.napi_defer_hard_irqs=2", "rfs.flows=1024", "qdisc=pfifo_fast"},
+			[]string{"qlen 500", "gso_max_size 32768", "gro_flush_timeout:20000", "napi_defer_hard_irqs:2", "rps_flow_cnt:1024", "^qdisc pfifo_fast"}},
+		{"MTU", []string{"link.mtu=1400"}, []string{"mtu 1400 "}},
+	}
+	if most := field(snapshot, `maxmtu (\d+)`); most != "" && most != "1500" {
+		all = append(all, trial{"MTU", []string{"link.mtu=" + most}, []string{"mtu " + most + " "}})
+	}
+	offloads := trial{column: "offloads"}
+	for name, knob := range map[string]string{"tcp-segmentation-offload": "tso", "generic-segmentation-offload": "gso", "generic-receive-offload": "gro", "rx-checksumming": "rx_csum", "rx-vlan-offload": "vlan_rx"} {
+		if regexp.MustCompile(`(?m)^` + name + `: on$`).MatchString(snapshot) {
+			offloads.settings = append(offloads.settings, "nic.offload."+knob+"=off")
+			offloads.want = append(offloads.want, "^"+name+": off")
+		}
+	}
+	slices.Sort(offloads.settings)
+	all = append(all, offloads)
+	if m := regexp.MustCompile(`(?s)Pre-set maximums:\s+RX:\s+(\d+).*?TX:\s+(\d+).*Current hardware settings:\s+RX:\s+(\d+).*?TX:\s+(\d+)`).FindStringSubmatch(snapshot); m != nil && m[1] != m[3] && m[2] != m[4] {
+		rx, tx := half(m[1]), half(m[2])
+		all = append(all, trial{"rings", []string{"nic.ring.rx=" + rx, "nic.ring.tx=" + tx}, []string{`^RX:\s+` + rx + "$", `^TX:\s+` + tx + "$"}})
+	}
+	if strings.Contains(snapshot, "Auto-negotiation: on") {
+		for _, mode := range [][2]string{{"100", "full"}, {"10", "half"}} {
+			all = append(all, trial{"forced mode", []string{"nic.media.autoneg=off", "nic.media.speed=" + mode[0], "nic.media.duplex=" + mode[1]}, []string{"Auto-negotiation: off"}})
+		}
+	}
+	if regexp.MustCompile(`(?m)^Autonegotiate:\s+on`).MatchString(snapshot) {
+		all = append(all, trial{"pause", []string{"nic.pause.autoneg=off", "nic.pause.rx=off", "nic.pause.tx=off"}, []string{`^Autonegotiate:\s+off`, `^RX:\s+off`, `^TX:\s+off`}})
+	}
+	return all
+}
+
+func field(text, pattern string) string {
+	if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func half(number string) string {
+	var n int
+	_, _ = fmt.Sscan(number, &n)
+	return fmt.Sprint(n / 2)
+}
+
+// TestCards: on each card facts are what the referees say; each group of settings is
+// set, seen by the referees, and undone to what they saw before; a transfer and a pulled
+// cable are told; and after a reset in the middle of a change all is as before. With
+// -update it writes docs/systems.md.
+func TestCards(t *testing.T) {
+	cards := models()
+	if *onlyTwo {
+		*only = "e1000,i82559er"
+	}
+	if *only != "" {
+		cards = slices.DeleteFunc(cards, func(c [2]string) bool { return !slices.Contains(strings.Split(*only, ","), c[0]) })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
+	defer cancel()
+	p := startPair(ctx, t, false, cards)
+	near := p.names(ctx, t, p.near, 0)
+	p.names(ctx, t, p.far, 1)
+	server := p.far.Start(ctx, "linerate", "serve", "--open")
+	kernel := sh(ctx, t, p.near, referees+"sysctls")
+	facts := sh(ctx, t, p.near, "linerate facts -q")
+	rows := map[string]map[string]string{}
+	for i, card := range cards {
+		began := time.Now()
+		row := map[string]string{"facts": wrongFacts(facts, near[i], card[1])}
+		rows[card[0]] = row
+		snapshot := sh(ctx, t, p.near, referees+"snap "+near[i])
+		for _, one := range trials(snapshot) {
+			if len(one.settings) == 0 || row[one.column] != "" && row[one.column] != yes {
+				continue
+			}
+			row[one.column] = p.try(ctx, t, near[i], one)
+		}
+		row["test"] = p.traffic(ctx, t, i)
+		t.Logf("%s: %v (%.0f s)", card[0], row, time.Since(began).Seconds())
+	}
+	if after := sh(ctx, t, p.near, referees+"sysctls"); after != kernel {
+		t.Errorf("sysctl -a after all trials:\n%s\nbefore:\n%s", after, kernel)
+	}
+	if text := server.Printed(); strings.Contains(text, "panic") {
+		t.Error(text)
+	}
+	for i, why := range p.reset(ctx, t, near) {
+		rows[cards[i][0]]["reset"] = why
+	}
+	report(t, cards, rows)
+}
+
+const yes = "yes"
+
+// wrongFacts compares the page of facts with the driver that is known to be there.
+func wrongFacts(page, name, driver string) string {
+	block := field(page, `(?ms)^(`+regexp.QuoteMeta(name)+`\b.*?)(?:^\S|\z)`)
+	if block == "" || !strings.Contains(block, driver) {
+		return fmt.Sprintf("the page of facts does not name %s for %s", driver, name)
+	}
+	return yes
+}
+
+// try sets a group of settings on the near machine and has the referees look.
+func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) string {
+	t.Helper()
+	text := sh(ctx, t, p.near, "cat > /tmp/want <<'END'\n"+strings.Join(one.want, "\n")+"\nEND\n"+referees+"try "+name+" "+strings.Join(one.settings, " "))
+	switch {
+	case !strings.Contains(text, "BACK=yes"):
+		t.Errorf("%s %s: not undone:\n%s", name, one.settings, text)
+		return "not undone"
+	case strings.Contains(text, "SEEN=yes") && !strings.Contains(text, "linerate: apply setting"):
+		if strings.Contains(text, "kernel: ") {
+			return "yes; the driver logs a fault, which is told"
+		}
+		return yes
+	case strings.Contains(text, "RC=0"): // held to its deadline
+		t.Errorf("%s %s: linerate says it was set, the referees do not:\n%s", name, one.settings, text)
+		return "said to be set, and was not"
+	}
+	t.Logf("%s %s: refused: %s", name, one.settings, text)
+	return "no: " + cmp.Or(field(text, `(?m)(the driver [^:\n]*|the kernel [^:\n]*|it holds "[^("\n]*[a-z0-9])`), "refused")
+}
+
+// traffic runs a short sweep of latencies and a transfer over card i.
+func (p pair) traffic(ctx context.Context, t *testing.T, i int) string {
+	t.Helper()
+	far := fmt.Sprintf("10.0.%d.2", i)
+	r, err := p.near.Run(ctx, "linerate", "test", far, "-t", "2s", "-q", "--timeout", "60s")
+	if err != nil || r.Code != 0 {
+		t.Errorf("%s: %v\n%s%s", p.cards[i][0], err, r.Stdout, r.Stderr)
+		return "no: " + last(strings.TrimSpace(r.Stderr), 80)
+	}
+	return yes
+}
+
+// reset starts a change on every card, resets the machine in its middle, and has the
+// referees look after it; undo then has nothing left to do.
+func (p pair) reset(ctx context.Context, t *testing.T, near []string) []string {
+	t.Helper()
+	all := make([]string, len(near))
+	before := make([]string, len(near))
+	for i, name := range near {
+		before[i] = sh(ctx, t, p.near, referees+"snap "+name)
+		p.near.Start(ctx, "linerate", "set", "txqueuelen=123", "nic.offload.gro=off", "--interface", name, "--for", "1h", "-q", "--state", fmt.Sprint("/root/state", i))
+	}
+	for _, name := range near {
+		sh(ctx, t, p.near, "for i in $(seq 600); do ip link show "+name+" | grep -q 'qlen 123' && exit; sleep 0.2; done")
+	}
+	sh(ctx, t, p.near, "sync")
+	if err := p.near.Reset(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.near.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	names := p.names(ctx, t, p.near, 0)
+	for i := range near {
+		said := sh(ctx, t, p.near, fmt.Sprintf("linerate undo -q --state /root/state%d; echo rc=$?", i))
+		after := sh(ctx, t, p.near, referees+"for i in $(seq 40); do snap "+names[i]+" > /tmp/a; ethtool "+names[i]+" | grep -q 'detected: no' || break; sleep 0.5; done; cat /tmp/a")
+		all[i] = yes
+		if strip(after) != strip(before[i]) {
+			all[i] = "differs after the reset"
+			t.Errorf("%s:\n%s\nbefore:\n%s", names[i], after, before[i])
+		}
+		if !strings.Contains(said, "rc=0") || !strings.Contains(said, "was back already") {
+			all[i] = "undo after the reset does not say that all was back"
+			t.Errorf("%s: undo after a reset: %s", names[i], said)
+		}
+	}
+	return all
+}
+
+// strip takes away what a start of the machine makes anew.
+func strip(snapshot string) string {
+	return regexp.MustCompile(`(?m)^\d+: `).ReplaceAllString(snapshot, "")
+}
+
+// report prints the table, and writes it where that is asked for.
+func report(t *testing.T, cards [][2]string, rows map[string]map[string]string) {
+	t.Helper()
+	columns := []string{"facts", "settings", "offloads", "rings", "forced mode", "pause", "MTU", "test", "reset"}
+	head := fmt.Sprintf("| Card | Driver | %s |\n|---|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	path := filepath.Join("..", "..", "..", "docs", "systems.md")
+	before, _ := os.ReadFile(path) // the rows of cards that are left out now stay
+	body := ""
+	for _, c := range models() {
+		row := fmt.Sprintf("| %s | %s |", c[0], c[1])
+		if !slices.Contains(cards, c) {
+			body += field(string(before), `(?m)^(`+regexp.QuoteMeta(row)+`.*\n)`)
+			continue
+		}
+		for _, name := range columns {
+			row += " " + cmp.Or(rows[c[0]][name], "not tried") + " |"
+		}
+		body += row + "\n"
+	}
+	t.Log("\n" + head + body)
+	if !*update {
+		return
+	}
+	if err := os.WriteFile(path, []byte(systemsHead+head+body), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+const systemsHead = `# Where linerate was run
+
+Written by ` + "`make test-vm SYSTEMS=-update`" + `: whole machines in QEMU with Debian's kernel 6.1 and
+nine network cards, each joined to the same card of another machine. What ethtool, ip,
+tc and sysctl say is the judge, before, while and after linerate holds a setting.
+
+Settings are the queue's length and discipline, the largest segments, and how packets
+are received; an MTU is 1400 and the driver's largest; a forced mode is 100 Mbit/s full
+and 10 Mbit/s half duplex without negotiation; a reset comes in the middle of a change,
+without warning. What a card does not offer, or offers one value of, is not tried.
+
+`
