@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"linerate/internal/core/knob"
 	"linerate/internal/core/model"
@@ -133,6 +134,10 @@ func everySetting(t *testing.T, h Host, k knob.Knob) {
 	}
 	err = h.WriteRaw(t.Context(), k.ID, p, was)
 	after := peekPlace(t, p)
+	for i := 0; i < 40 && p.Mechanism != knob.Sysctl && after != before; i++ {
+		time.Sleep(250 * time.Millisecond) // a driver that was set anew has no link at first
+		after = peekPlace(t, p)
+	}
 	if err != nil || after != before {
 		t.Errorf("undo: %v; was\n%s is\n%s", err, before, after)
 	}
