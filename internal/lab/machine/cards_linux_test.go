@@ -260,7 +260,7 @@ func (p pair) try(ctx context.Context, t *testing.T, name string, one trial) str
 		return "said to be set, and was not"
 	}
 	t.Logf("%s %s: refused: %s", name, one.settings, text)
-	return "no: " + cmp.Or(field(text, `(?m)(the driver [^:\n]*|the kernel [^:\n]*|it holds "[^("\n]*[a-z0-9])`), "refused")
+	return "no: " + strings.ReplaceAll(cmp.Or(field(text, `(?m)(the driver [^:\n]*|the kernel [^:\n]*|it holds "[^("\n]*[a-z0-9])`), "refused"), `"`, "")
 }
 
 // traffic runs a short sweep of latencies and a transfer over card i.
@@ -351,7 +351,7 @@ Written by ` + "`make test-vm SYSTEMS=-update`" + `: whole machines in QEMU with
 nine network cards, each joined to the same card of another machine. What ethtool, ip,
 tc and sysctl say is the judge, before, while and after linerate holds a setting.
 
-Settings are the queue's length and discipline, the largest segments, and how packets
+Facts are the driver under its interface. Settings are the queue's length and discipline, the largest segments, and how packets
 are received; an MTU is 1400 and the driver's largest; a forced mode is 100 Mbit/s full
 and 10 Mbit/s half duplex without negotiation; a reset comes in the middle of a change,
 without warning. What a card does not offer, or offers one value of, is not tried.
