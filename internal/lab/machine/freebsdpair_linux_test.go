@@ -5,7 +5,6 @@ package machine
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,8 +30,8 @@ func number(ctx context.Context, t *testing.T, m *Machine, name string) int64 {
 }
 
 // TestFreeBSDAgainstLinux joins a FreeBSD and a Debian: a first look in both
-// directions, a setting under a deadline, a kept one, the window story of the seed
-// article, and an experiment, all of them judged by what the two kernels say.
+// directions, a setting under a deadline and a kept one, judged by what FreeBSD's kernel
+// and files say.
 func TestFreeBSDAgainstLinux(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 14*time.Minute)
 	defer cancel()
@@ -85,10 +84,6 @@ func TestFreeBSDAgainstLinux(t *testing.T) {
 	t.Run("look", func(t *testing.T) { firstLook(ctx, t, near, server) })
 	t.Run("set", func(t *testing.T) { setForAWhile(ctx, t, near) })
 	t.Run("keep", func(t *testing.T) { keepAndBack(ctx, t, near) })
-	t.Run("windows", func(t *testing.T) {
-		sh(t, "tc qdisc replace dev eth0 root netem delay 100ms limit 20000")
-		windowStory(ctx, t, near)
-	})
 }
 
 func firstLook(ctx context.Context, t *testing.T, near *Machine, server *Program) {
@@ -162,53 +157,4 @@ func keepAndBack(ctx context.Context, t *testing.T, near *Machine) {
 	if n := number(ctx, t, near, "net.inet.tcp.recvbuf_max"); n != 2<<20 {
 		t.Errorf("recvbuf_max is %d after undo --kept", n)
 	}
-}
-
-// windowStory: over a path of 100 ms, windows from 64 KiB to 1536 KiB, set for the
-// sockets of the test as the article did, carry what window and round trip allow, until
-// the machine itself is the limit.
-func windowStory(ctx context.Context, t *testing.T, near *Machine) {
-	// FreeBSD remembers for an hour what losses of earlier connections taught it
-	// (tcp.hostcache): each window would begin with the slow start of the one before.
-	const cache = "net.inet.tcp.hostcache.enable"
-	p := near.Start(ctx, "linerate", "set", "tcp.metrics_cache=off", "--for", "4m")
-	for i := 0; number(ctx, t, near, cache) != 0; i++ {
-		if i == 30 {
-			t.Fatalf("%s is still on: %s", cache, p.Printed())
-		}
-		time.Sleep(time.Second)
-	}
-	var before float64
-	for _, kib := range []int{64, 128, 512, 1024, 1536} {
-		out := do(ctx, t, near, "linerate", "test", "10.0.0.2", "--to", "-t", "4s", "--omit", "2s", "--idle", "0s",
-			"-w", strconv.Itoa(kib)+"KiB", "--json")
-		rate := goodput(t, out)
-		most := float64(kib) * 1024 * 8 / 0.1
-		t.Logf("%5d KiB: %6.2f Mbit/s of %6.2f that the window allows", kib, rate/1e6, most/1e6)
-		if rate > most*1.1 {
-			t.Errorf("%d KiB: %.0f bit/s, above what window and round trip allow", kib, rate)
-		}
-		if kib <= 128 && rate < most*0.5 {
-			t.Errorf("%d KiB: %.0f bit/s, far below what the window allows", kib, rate)
-		}
-		if rate < before*0.7 {
-			t.Errorf("%d KiB: %.0f bit/s, less than with half the window: %.0f", kib, rate, before)
-		}
-		before = rate
-	}
-}
-
-// goodput finds the first number called goodput in a document.
-func goodput(t *testing.T, document string) float64 {
-	t.Helper()
-	_, rest, ok := strings.Cut(document, `"goodput":`)
-	if !ok {
-		t.Fatalf("no goodput in %s", document[:min(len(document), 3000)])
-	}
-	end := strings.IndexAny(rest, ",}\n")
-	n, err := strconv.ParseFloat(strings.TrimSpace(rest[:end]), 64)
-	if err != nil {
-		t.Fatalf("goodput %q: %v", rest[:end], err)
-	}
-	return n
 }
